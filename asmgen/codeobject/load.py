@@ -1,0 +1,451 @@
+"""`CodeObject.load`: the kernels, arguments, resources, memory image and symbols of any gfx942 or gfx950 code object."""
+
+from __future__ import annotations
+
+import io
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from struct import Struct
+from typing import Any, NamedTuple
+
+from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import Section, SymbolTableSection
+
+from asmgen.codeobject import bundle, metadata
+from asmgen.codeobject.descriptor import CODE_ALIGNMENT, DESCRIPTOR_BYTES, PRELOAD_SKIP, CodeObjectError, KernelDescriptor
+from asmgen.codeobject.metadata import Argument
+from asmgen.isa.arch import ARCHITECTURES
+
+_ELF_MAGIC = b"\x7fELF"
+_ELF_HEADER = Struct("<4sBBBBB7xHHIQQQIHHHHHH")
+_PROGRAM_HEADER_BYTES, _SECTION_HEADER_BYTES = 56, 64
+_SYMBOL = Struct("<IBBHQQ")
+_RELA = Struct("<QQq")
+_SHN_UNDEF, _SHN_ABS = 0, 0xFFF1
+_SYMBOL_KINDS = {0: "notype", 1: "object", 2: "func", 3: "section", 4: "file", 5: "common", 6: "tls"}
+_EM_AMDGPU, _EM_X86_64, _EM_AARCH64 = 224, 62, 183
+_ET_REL, _ET_DYN = 1, 3
+_OSABI_AMDGPU_HSA = 64
+_ABI_VERSIONS = {2: 4, 3: 5, 4: 6}  # byte 8 of the ELF: code object version (facts/instructions.md section 6)
+_FEATURE_STATES = ("unsupported", "any", "off", "on")
+_MAX_IMAGE_BYTES = 1 << 30
+_MAX_ADDRESS = 1 << 48
+_FAT_SECTION = ".hip_fatbin"
+
+# Source: the relocation table of LLVM's AMDGPU usage guide.
+_RELOCATIONS = {
+    0: "NONE", 1: "ABS32_LO", 2: "ABS32_HI", 3: "ABS64", 4: "REL32", 5: "REL64", 6: "ABS32", 7: "GOTPCREL", 8: "GOTPCREL32_LO",
+    9: "GOTPCREL32_HI", 10: "REL32_LO", 11: "REL32_HI", 13: "RELATIVE64", 14: "REL16",
+}  # fmt: skip
+
+
+class Segment(NamedTuple):
+    """One PT_LOAD: where it stands, its bytes (zero-filled to its size in memory), and what may be done with it."""
+
+    vaddr: int
+    data: bytes
+    writable: bool
+    executable: bool
+
+
+@dataclass(frozen=True)
+class Relocation:
+    """A place that the loader must fill: `kind` as "R_AMDGPU_ABS64"; `symbol` "" and `value` 0 for a relative one.
+
+    `value` is the symbol's address in the image, None where it is not defined there.
+    """
+
+    offset: int
+    kind: str
+    symbol: str
+    value: int | None
+    addend: int
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """A symbol with an address in the image; `kind` is "func", "object", "notype", "common", "tls" or, as "type13", a number."""
+
+    name: str
+    address: int
+    size: int
+    kind: str
+    is_global: bool
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What a kernel says that it needs: from its metadata, from the descriptor where it has none. Sizes in bytes.
+
+    `vgpr_count` is the total over the unified file, AGPRs included.
+    """
+
+    vgpr_count: int
+    agpr_count: int
+    sgpr_count: int
+    lds: int
+    scratch: int
+    kernarg_size: int
+    kernarg_align: int
+    max_flat_workgroup_size: int
+    vgpr_spills: int
+    sgpr_spills: int
+    wavefront_size: int
+    uses_dynamic_stack: bool
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One kernel; addresses are those of the code object's image. `metadata` is its raw mapping, empty where there is none."""
+
+    name: str
+    symbol: str
+    descriptor: KernelDescriptor
+    descriptor_address: int
+    entry: int
+    code_size: int
+    arguments: tuple[Argument, ...]
+    metadata: Mapping[str, Any]
+    resources: Resources
+    code_object: CodeObject | None = field(default=None, repr=False, compare=False)  # where `CodeObject.kernel` found it
+
+    @property
+    def start(self) -> int:
+        """Where a wave begins when the firmware preloads arguments: behind the compatibility entry, if the kernel has one."""
+        return self.entry + PRELOAD_SKIP if self.descriptor.preload_length else self.entry
+
+
+@dataclass(frozen=True)
+class CodeObject:
+    """A loaded code object. `origin` is the file's name; `data` the ELF itself, without a bundle around it."""
+
+    origin: str
+    arch: str
+    xnack: str  # "any", "on", "off" or "unsupported"
+    sramecc: str
+    abi_version: int  # code object version: 4, 5 or 6
+    data: bytes
+    kernels: Mapping[str, Kernel]
+    symbols: Mapping[str, Symbol]
+    image: tuple[Segment, ...]
+    fixups: tuple[Relocation, ...]
+    metadata: Mapping[str, Any]
+
+    @classmethod
+    def load(cls, source: str | Path | bytes, arch: str | None = None) -> CodeObject:
+        """Reads a file (or its bytes): a code object, an offload bundle, or a host ELF with a .hip_fatbin section.
+
+        `arch` ("gfx950", or a target id with features) picks a bundle's entry and must fit a plain file; without it a
+        bundle must hold one architecture only. Raises CodeObjectError, one sentence that names the file, for
+        anything that cannot be read.
+        """
+        found = cls.load_all(source, arch)
+        if len(found) > 1:
+            raise CodeObjectError(
+                f"{found[0].origin}: {len(found)} code objects of {found[0].arch} are in it, one of each source file: "
+                f"unbundle the one to open (CodeObject.load_all reads them all)"
+            )
+        return found[0]
+
+    @classmethod
+    def load_all(cls, source: str | Path | bytes, arch: str | None = None) -> list[CodeObject]:
+        """As `load`, for a program linked from several source files: every code object of the architecture, at least one."""
+        origin = "<bytes>" if isinstance(source, bytes) else str(source)
+        with _sentences(origin):
+            data = source if isinstance(source, bytes) else Path(source).read_bytes()
+            if arch is not None and arch.partition(":")[0] not in ARCHITECTURES:
+                raise CodeObjectError(f"unknown architecture {arch!r} asked for; known are {', '.join(ARCHITECTURES)}")
+            fat = _fat_section(data) if data.startswith(_ELF_MAGIC) else None
+            if fat is not None or bundle.is_bundle(data):
+                found = bundle.choose(bundle.entries(data if fat is None else fat), arch)
+                return [_read(entry.data, origin, entry.arch) for entry in found]
+            return [_read(data, origin, arch)]
+
+    def kernel(self, name: str | None = None) -> Kernel:
+        """The kernel of that name, or the only one; raises CodeObjectError that lists the names."""
+        if name is not None and name in self.kernels:
+            return replace(self.kernels[name], code_object=self)
+        names = ", ".join(list(self.kernels)[:20]) + (", ..." if len(self.kernels) > 20 else "")
+        if not self.kernels:
+            raise CodeObjectError(f"{self.origin}: it holds no kernel")
+        if name is not None:
+            raise CodeObjectError(f"{self.origin}: it has no kernel {name!r}; it has {names}")
+        if len(self.kernels) > 1:
+            raise CodeObjectError(f"{self.origin}: it has {len(self.kernels)} kernels, name one of {names}")
+        return replace(next(iter(self.kernels.values())), code_object=self)
+
+    def segments(self) -> list[Segment]:
+        """The memory image: every PT_LOAD, in the file's order."""
+        return list(self.image)
+
+    def relocations(self) -> list[Relocation]:
+        """What a loader must patch in the image, in the file's order."""
+        return list(self.fixups)
+
+    def read(self, address: int, size: int) -> bytes:
+        """`size` bytes of the image; raises CodeObjectError where no segment holds them all."""
+        return _read_image(self.image, address, size)
+
+    def code(self, kernel: Kernel) -> bytes:
+        """The kernel's instructions, from its entry on."""
+        return self.read(kernel.entry, kernel.code_size)
+
+
+@contextmanager
+def _sentences(origin: str) -> Iterator[None]:
+    """Turns all that reading a damaged file may raise into one sentence with the file's name."""
+    try:
+        yield
+    except CodeObjectError as error:
+        raise CodeObjectError(f"{origin}: {error.sentence}") from error
+    except OSError as error:
+        raise CodeObjectError(f"{origin}: cannot be read: {error.strerror or error}") from error
+    except Exception as error:  # pyelftools lets through whatever its parsers raise: struct, lookup, decoding, memory errors
+        raise CodeObjectError(f"{origin}: a damaged code object ({type(error).__name__} while reading its ELF structure)") from error
+
+
+def _check_header(data: bytes) -> tuple[Any, ...]:
+    """The ELF header's fields, once its tables are known to lie in the file (else counts of 2^60 would be walked)."""
+    if not data:
+        raise CodeObjectError("an empty file is no code object")
+    if not data.startswith(_ELF_MAGIC):
+        raise CodeObjectError("neither an ELF file nor an offload bundle, so no code object")
+    if len(data) < _ELF_HEADER.size:
+        raise CodeObjectError("cut off in its ELF header")
+    header = _ELF_HEADER.unpack_from(data)
+    _, elf_class, order, *_, program_offset, section_offset, _, _, ph_size, ph_count, sh_size, sh_count, _ = header
+    if (elf_class, order) != (2, 1):
+        raise CodeObjectError("not a 64-bit little-endian ELF file, so no code object")
+    for what, offset, count, size, expected in (
+        ("program", program_offset, ph_count, ph_size, _PROGRAM_HEADER_BYTES),
+        ("section", section_offset, sh_count, sh_size, _SECTION_HEADER_BYTES),
+    ):
+        if count and (size != expected or offset + count * size > len(data)):
+            raise CodeObjectError(f"its {what} headers do not fit: cut off or damaged")
+    if section_offset and not sh_count:
+        raise CodeObjectError("it has section headers but a count of 0: damaged, or more than 65279 sections")
+    return header
+
+
+def _fat_section(data: bytes) -> bytes | None:
+    """The .hip_fatbin of a host's ELF file, None for a GPU's."""
+    header = _check_header(data)
+    machine = header[7]
+    if machine == _EM_AMDGPU:
+        return None
+    section = ELFFile(io.BytesIO(data)).get_section_by_name(_FAT_SECTION)
+    if section is None:
+        known = {_EM_X86_64: "x86-64", _EM_AARCH64: "AArch64"}.get(machine, f"number {machine}")
+        raise CodeObjectError(f"an ELF file for the machine {known} without a {_FAT_SECTION} section, so no code object")
+    return _slice(data, section["sh_offset"], section["sh_size"], "its .hip_fatbin section").lstrip(b"\0")
+
+
+def _slice(data: bytes, offset: int, size: int, what: str) -> bytes:
+    if offset + size > len(data):
+        raise CodeObjectError(f"{what} reaches beyond the end of the file")
+    return data[offset : offset + size]
+
+
+def _read(data: bytes, origin: str, arch: str | None) -> CodeObject:
+    header = _check_header(data)
+    _, _, _, _, osabi, abi, kind, machine, _, _, _, _, flags, *_ = header
+    if machine != _EM_AMDGPU or osabi != _OSABI_AMDGPU_HSA:
+        raise CodeObjectError(f"an ELF file for machine {machine}, OS ABI {osabi}; a code object has {_EM_AMDGPU} and {_OSABI_AMDGPU_HSA}")
+    target = _arch_of(flags)
+    xnack, sramecc = _FEATURE_STATES[flags >> 8 & 3], _FEATURE_STATES[flags >> 10 & 3]
+    _check_target(arch, target, {"xnack": xnack, "sramecc": sramecc})
+    if abi not in _ABI_VERSIONS:
+        raise CodeObjectError(f"a code object with ABI version byte {abi}; versions 4 to 6 have 2 to 4")
+    if kind != _ET_DYN:
+        hint = ": link it with ld.lld -shared" if kind == _ET_REL else ""
+        raise CodeObjectError(f"an ELF file of type {kind}, not a linked code object{hint}")
+    elf = ELFFile(io.BytesIO(data))
+    image = _segments(elf, data)
+    sections = list(elf.iter_sections())
+    symbols = _symbols(sections, data)
+    root = _metadata(elf, sections, data)
+    return CodeObject(
+        origin=origin,
+        arch=target,
+        xnack=xnack,
+        sramecc=sramecc,
+        abi_version=_ABI_VERSIONS[abi],
+        data=data,
+        kernels=_kernels(metadata.kernel_rows(root), symbols, image),
+        symbols=symbols,
+        image=image,
+        fixups=_relocations(sections, data),
+        metadata=root,
+    )
+
+
+def _arch_of(flags: int) -> str:
+    for arch in ARCHITECTURES.values():
+        if arch.elf_mach == flags & 0xFF:
+            return arch.name
+    raise CodeObjectError(f"a code object for another GPU (machine {flags & 0xFF:#x} in its flags); {', '.join(ARCHITECTURES)} can be read")
+
+
+def _check_target(wanted: str | None, target: str, states: Mapping[str, str]) -> None:
+    if wanted is None:
+        return
+    base, *features = wanted.split(":")
+    if base != target:
+        raise CodeObjectError(f"it holds code for {target}, not for {base}")
+    for feature in features:
+        state = states.get(feature[:-1], "unsupported")
+        if state not in ("any", "on" if feature.endswith("+") else "off"):
+            raise CodeObjectError(f"it holds code for {target} with {feature[:-1]} {state}, not for {wanted}")
+
+
+def _segments(elf: ELFFile, data: bytes) -> tuple[Segment, ...]:
+    found = []
+    total = 0
+    for segment in elf.iter_segments():
+        if segment["p_type"] != "PT_LOAD":
+            continue
+        vaddr, size = segment["p_vaddr"], segment["p_memsz"]
+        content = _slice(data, segment["p_offset"], segment["p_filesz"], "a segment of it")
+        total += size
+        if len(content) > size or vaddr + size > _MAX_ADDRESS or total > _MAX_IMAGE_BYTES:
+            raise CodeObjectError("a segment of it has an impossible size or address")
+        flags = segment["p_flags"]
+        found.append(Segment(vaddr, content.ljust(size, b"\0"), bool(flags & 2), bool(flags & 1)))
+    return tuple(found)
+
+
+def _read_image(image: tuple[Segment, ...], address: int, size: int, executable: bool = False) -> bytes:
+    for segment in image:
+        if segment.vaddr <= address and address + size <= segment.vaddr + len(segment.data) and segment.executable >= executable:
+            return segment.data[address - segment.vaddr : address - segment.vaddr + size]
+    raise CodeObjectError(f"{size} bytes at address {address:#x} are in no {'executable ' if executable else ''}segment of it")
+
+
+def _rows(section: Section, layout: Struct, data: bytes, what: str) -> Iterator[tuple[Any, ...]]:
+    """The entries of a table section. Not by pyelftools' own iterators: they take seconds for the symbols of a large library."""
+    if section["sh_entsize"] != layout.size or section["sh_size"] % layout.size:
+        raise CodeObjectError(f"{what} is damaged")
+    return layout.iter_unpack(_slice(data, section["sh_offset"], section["sh_size"], what))
+
+
+def _symbol_rows(table: Section, sections: list[Section], data: bytes) -> list[tuple[str, int, int, int, int]]:
+    """(name, info, section index, address, size) of each symbol, undefined ones included."""
+    strings = sections[table["sh_link"]]
+    texts = _slice(data, strings["sh_offset"], strings["sh_size"], "its string table")
+    rows = []
+    for name, info, _, index, address, size in _rows(table, _SYMBOL, data, "its symbol table"):
+        end = texts.find(b"\0", name)
+        if name and end < 0:
+            raise CodeObjectError("a symbol's name in it reaches beyond its string table")
+        rows.append((texts[name:end].decode("utf-8", "replace") if name else "", info, index, address, size))
+    return rows
+
+
+def _symbols(sections: list[Section], data: bytes) -> dict[str, Symbol]:
+    """Named symbols with a place in the image; where several have one name, a global one wins, then the first.
+
+    Absolute ones are left out: clang's are register counts, not addresses.
+    """
+    found: dict[str, Symbol] = {}
+    for table in sections:
+        if not isinstance(table, SymbolTableSection):
+            continue
+        for name, info, index, address, size in _symbol_rows(table, sections, data):
+            kind, is_global = _SYMBOL_KINDS.get(info & 15, f"type{info & 15}"), info >> 4 in (1, 2)
+            if not name or index in (_SHN_UNDEF, _SHN_ABS) or kind in ("section", "file"):
+                continue
+            if name not in found or (is_global and not found[name].is_global):
+                found[name] = Symbol(name, address, size, kind, is_global)
+    return found
+
+
+def _relocations(sections: list[Section], data: bytes) -> tuple[Relocation, ...]:
+    found = []
+    for section in sections:
+        if section["sh_type"] != "SHT_RELA" or not section["sh_flags"] & 2:  # SHF_ALLOC: those for the loader
+            continue
+        table = sections[section["sh_link"]]
+        symbols = _symbol_rows(table, sections, data) if isinstance(table, SymbolTableSection) else []
+        for offset, info, addend in _rows(section, _RELA, data, "its relocation table"):
+            kind, index = info & 0xFFFFFFFF, info >> 32
+            if kind not in _RELOCATIONS or index and index >= len(symbols):
+                raise CodeObjectError(f"it has a relocation of kind {kind} for symbol {index}, one of which does not exist")
+            name, _, place, address, _ = symbols[index] if index else ("", 0, 0, 0, 0)
+            value = None if index and place == _SHN_UNDEF else address
+            found.append(Relocation(offset, f"R_AMDGPU_{_RELOCATIONS[kind]}", name, value, addend))
+    return tuple(found)
+
+
+def _metadata(elf: ELFFile, sections: list[Section], data: bytes) -> dict[str, Any]:
+    places = [(part["p_offset"], part["p_filesz"]) for part in elf.iter_segments() if part["p_type"] == "PT_NOTE"]
+    places += [(part["sh_offset"], part["sh_size"]) for part in sections if part["sh_type"] == "SHT_NOTE"]
+    for offset, size in places:
+        note = metadata.find_note(_slice(data, offset, size, "a note section of it"))
+        if note is not None:
+            return metadata.decode(note)
+    return {}
+
+
+def _kernels(rows: list[dict[str, Any]], symbols: Mapping[str, Symbol], image: tuple[Segment, ...]) -> dict[str, Kernel]:
+    found: dict[str, Kernel] = {}
+    described = {row[".symbol"] for row in rows}
+    for row in rows:
+        name = row[".name"]
+        if name in found:
+            raise CodeObjectError(f"it describes kernel {name!r} twice")
+        found[name] = _kernel(row, symbols, image, bare=False)
+    for symbol in symbols.values():
+        name = symbol.name.removesuffix(".kd")
+        if name not in ("", symbol.name) and name not in found and symbol.kind in ("object", "notype") and symbol.name not in described:
+            found[name] = _kernel({".name": name, ".symbol": symbol.name}, symbols, image, bare=True)
+    return _with_code_sizes(found, symbols, image)
+
+
+def _kernel(row: dict[str, Any], symbols: Mapping[str, Symbol], image: tuple[Segment, ...], bare: bool) -> Kernel:
+    """The kernel of one metadata row, its code size still 0."""
+    symbol = symbols.get(row[".symbol"])
+    if symbol is None:
+        raise CodeObjectError(f"it has no symbol {row['.symbol']!r}, the descriptor of kernel {row['.name']!r}")
+    descriptor = KernelDescriptor.from_bytes(_read_image(image, symbol.address, DESCRIPTOR_BYTES))
+    entry = symbol.address + descriptor.entry_offset
+    _read_image(image, entry, 4, executable=True)
+    if entry % CODE_ALIGNMENT:
+        raise CodeObjectError(f"the entry of kernel {row['.name']!r} is at {entry:#x}, not at a multiple of {CODE_ALIGNMENT}")
+    agprs = max(0, descriptor.vgprs - descriptor.accum_offset)
+    resources = Resources(
+        vgpr_count=metadata.number(row, ".vgpr_count", descriptor.vgprs),
+        agpr_count=metadata.number(row, ".agpr_count", agprs if bare else 0),
+        sgpr_count=metadata.number(row, ".sgpr_count", descriptor.sgprs),
+        lds=metadata.number(row, ".group_segment_fixed_size", descriptor.group_segment_fixed_size),
+        scratch=metadata.number(row, ".private_segment_fixed_size", descriptor.private_segment_fixed_size),
+        kernarg_size=metadata.number(row, ".kernarg_segment_size", descriptor.kernarg_size),
+        kernarg_align=metadata.number(row, ".kernarg_segment_align", 8),
+        max_flat_workgroup_size=metadata.number(row, ".max_flat_workgroup_size", 1024),
+        vgpr_spills=metadata.number(row, ".vgpr_spill_count", 0),
+        sgpr_spills=metadata.number(row, ".sgpr_spill_count", 0),
+        wavefront_size=metadata.number(row, ".wavefront_size", 64),
+        uses_dynamic_stack=bool(row.get(".uses_dynamic_stack", descriptor.uses_dynamic_stack)),
+    )
+    arguments = metadata.argument_rows(row)
+    raw = {} if bare else row
+    return Kernel(row[".name"], row[".symbol"], descriptor, symbol.address, entry, 0, arguments, raw, resources)
+
+
+def _with_code_sizes(found: dict[str, Kernel], symbols: Mapping[str, Symbol], image: tuple[Segment, ...]) -> dict[str, Kernel]:
+    """Fills in code sizes: the entry symbol's, or, where hand-written code has none, up to the next function or the segment's end."""
+    sizes = {symbol.address: symbol.size for symbol in symbols.values() if symbol.kind == "func"}
+    starts = sorted({kernel.entry for kernel in found.values()} | set(sizes))
+    sized = {}
+    for name, kernel in found.items():
+        end = next(
+            part.vaddr + len(part.data) for part in image if part.executable and part.vaddr <= kernel.entry < part.vaddr + len(part.data)
+        )
+        size = sizes.get(kernel.entry, 0)
+        if not 0 < size <= end - kernel.entry:
+            following = bisect_right(starts, kernel.entry)
+            size = (min(starts[following], end) if following < len(starts) else end) - kernel.entry
+        sized[name] = replace(kernel, code_size=size)
+    return sized

@@ -1,0 +1,140 @@
+"""What the race detector knows of each cell of LDS, and what a touch does to it. `races_kernels` is the same, compiled.
+
+A cell is 4 to 16 bytes, or less where the program's LDS accesses are narrower. Words of 32 bits keep it small: a launch has as many cells
+as dwords of LDS, and all of them pass through the host's caches.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Addresses = NDArray[np.int64]
+Words = NDArray[np.uint32]
+NOBODY = -1
+INACTIVE = -16
+"""Address of a lane that does nothing: negative, and as aligned as any."""
+# What `touch` reports, by row of its answer: the cell or NOBODY, the index of the wave within the group, and the other access's number.
+AGAINST_WRITE, EARLY, AGAINST_READ, AGAINST_CARRIED, UNWRITTEN = range(5)
+KINDS = 5
+TICKET_SHIFT, WAVE_SHIFT = 6, 2
+READERS = 0xFFFF  # waves of a workgroup fit in a bit mask of 16
+INTERVALS = 1 << 16
+
+
+@dataclass
+class Cells:
+    """`writes`: ticket << 6 | wave of the workgroup << 2 | queue of the last write, 0 for none. `numbers`: number of the instruction that
+    wrote last << 16 | that read last. `readers`: barrier interval << 16 | one bit for each wave of the workgroup that read in it; `carried`
+    the same for reads of earlier intervals that lived on into that one.
+    """
+
+    granule: int
+    writes: Words
+    numbers: Words
+    readers: Words
+    carried: Words
+
+    @classmethod
+    def make(cls, size: int, granule: int) -> Cells:
+        """Cells of `granule` bytes for `size` bytes of LDS that nobody touched."""
+        count = -(-size // granule) + 1
+        return cls(granule, *(np.zeros(count, np.uint32) for _ in range(4)))
+
+    def clear(self) -> None:
+        """Nobody has touched them."""
+        for words in (self.writes, self.readers, self.carried):
+            words.fill(0)
+
+    def forget_readers(self) -> None:
+        """Interval numbers begin anew."""
+        self.readers.fill(0)
+        self.carried.fill(0)
+
+    def refined(self, granule: int) -> Cells:
+        """The same in smaller cells."""
+        times = self.granule // granule
+        return Cells(granule, *(np.repeat(words, times) for words in (self.writes, self.numbers, self.readers, self.carried)))
+
+
+@dataclass(frozen=True)
+class Toucher:
+    """The waves that touch LDS, an array entry each: index, number in the workgroup, ticket, barrier interval of the workgroup."""
+
+    waves: NDArray[np.int64]
+    numbers: NDArray[np.int64]
+    tickets: NDArray[np.int32]
+    intervals: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Access:
+    """`size` bytes a lane; the queue; whether it writes; its number among the program's instructions that touch LDS, and whether each of
+    them is an atomic."""
+
+    size: int
+    queue: int
+    write: bool
+    number: int
+    atomic: NDArray[np.bool_]
+
+
+def touch(cells: Cells, at: Addresses, access: Access, who: Toucher, carrying: bool, settled: NDArray[np.int32],
+          done: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Note that waves touch bytes at each of `at` [waves, lanes] (negative: an inactive lane), wave after wave.
+
+    Returns [KINDS, 3], the first fault of each kind, and which waves read unwritten bytes. Without `carrying` no read lives on.
+    """
+    report = np.full((KINDS, 3), NOBODY, np.int64)
+    unwritten = np.zeros(len(at), bool)
+    effect = bool(access.atomic[access.number])
+    for row in range(len(at)):
+        lanes = at[row][at[row] >= 0]
+        first = lanes // cells.granule
+        count = (lanes + access.size - 1) // cells.granule - first + 1
+        spread = np.arange(int(count.max(initial=0)))
+        here = (first[:, None] + spread)[spread < count[:, None]]
+        wave, tag, bit = int(who.waves[row]), int(who.intervals[row]) % INTERVALS << 16, 1 << int(who.numbers[row])
+        word: Any = cells.writes[here].astype(np.int64)
+        numbers: Any = cells.numbers[here].astype(np.int64)
+        readers: Any = cells.readers[here].astype(np.int64)
+        other, queue, ticket = wave - who.numbers[row] + (word >> WAVE_SHIFT & 15), word & 3, word >> TICKET_SHIFT
+        race = (word != 0) & (other != wave) & (ticket > settled[queue, other])
+        if effect:
+            race &= ~access.atomic[numbers >> 16]
+        early = (word != 0) & (other == wave) & (queue == 0) & (ticket > done[0, wave])
+        faults = {AGAINST_WRITE: race, EARLY: early & (not access.write or access.queue != 0)}  # LDS-DMA delivers in order
+        if access.write:
+            others = READERS & ~bit
+            faults[AGAINST_READ] = (readers & ~READERS == tag) & (readers & others != 0)
+            late: Any = cells.carried[here].astype(np.int64)
+            faults[AGAINST_CARRIED] = (late & ~READERS == tag) & (late & others != 0)
+            cells.writes[here] = int(who.tickets[row]) << TICKET_SHIFT | int(who.numbers[row]) << WAVE_SHIFT | access.queue
+            cells.numbers[here] = numbers & 0xFFFF | access.number << 16
+        else:
+            cells.readers[here] = np.where(readers & ~READERS == tag, readers, tag) | bit
+            cells.numbers[here] = numbers & ~0xFFFF | access.number
+        if not access.write or effect:
+            faults[UNWRITTEN] = word == 0
+            unwritten[row] = bool((word == 0).any())
+        for kind, fault in faults.items():
+            if report[kind, 0] == NOBODY and fault.any():
+                found = int(np.argmax(fault))
+                which = numbers[found] & 0xFFFF if kind in (AGAINST_READ, AGAINST_CARRIED) else numbers[found] >> 16
+                report[kind] = here[found], row, which
+    return report, unwritten
+
+
+def carry(cells: Cells, at: Addresses, size: int, who: Toucher) -> None:
+    """Reads that live on into the interval of `who`."""
+    for row in range(len(at)):
+        lanes = at[row][at[row] >= 0]
+        tag, bit = np.uint32(int(who.intervals[row]) % INTERVALS << 16), np.uint32(1 << int(who.numbers[row]))
+        first, last = lanes // cells.granule, (lanes + size - 1) // cells.granule
+        for step in range(int((last - first).max(initial=-1)) + 1):
+            here = np.minimum(first + step, last)
+            old = cells.carried[here]
+            cells.carried[here] = np.where(old & np.uint32(0xFFFF0000) == tag, old, tag) | bit

@@ -1,0 +1,123 @@
+"""Loads straight into LDS (LDS-DMA), whose data arrives at the issuing wave's wait; and what memory instructions share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asmgen.emulator.addresses import Access, Accesses, counts_in_range
+from asmgen.emulator.arrival import VM, Counters
+from asmgen.emulator.findings import Findings
+from asmgen.emulator.formatted import Typed
+from asmgen.emulator.lanes import load_narrow, load_words, sign_extended
+from asmgen.emulator.ldscells import INACTIVE
+from asmgen.emulator.ldsraces import LdsArrival
+from asmgen.emulator.state import LANES, M0, Group, Machine
+from asmgen.isa.opcode import Memory as MemoryRow
+from asmgen.program import Instruction
+
+Step = Callable[[Group], None]
+
+
+@dataclass
+class Delivery:
+    """An LDS-DMA on its way: what it will write, and the ticket of the wave that must wait for it. One entry a lane and word."""
+
+    places: NDArray[np.int64]  # byte addresses in the machine's LDS array
+    values: NDArray[np.uint32]
+    waves: NDArray[np.int64]
+    tickets: NDArray[np.int32]
+
+
+@dataclass
+class Deliveries:
+    """LDS-DMA data gets its value in LDS at the issuing wave's wait, in order of issue."""
+
+    machine: Machine
+    counters: Counters
+    waiting: list[Delivery] = field(default_factory=list)
+
+    def deliver(self) -> None:
+        """Put into LDS what waits have settled."""
+        kept = []
+        for delivery in self.waiting:
+            due = delivery.tickets <= self.counters.done[VM, delivery.waves]
+            if due.all():
+                self._write(delivery.places, delivery.values)
+                continue
+            if due.any():
+                self._write(delivery.places[due], delivery.values[due])
+            late = ~due
+            kept.append(Delivery(delivery.places[late], delivery.values[late], delivery.waves[late], delivery.tickets[late]))
+        self.waiting = kept
+
+    def _write(self, places: NDArray[np.int64], values: NDArray[np.uint32]) -> None:
+        if not (places & 3).any():
+            self.machine.lds_u32[places >> 2] = values
+            return
+        for byte in range(4):
+            self.machine.lds[places + byte] = (values >> np.uint32(8 * byte)).astype(np.uint8)
+
+
+@dataclass(frozen=True)
+class Context:
+    """What memory instructions need besides the machine."""
+
+    machine: Machine
+    counters: Counters
+    findings: Findings
+    deliveries: Deliveries
+    lds_arrival: LdsArrival | None
+
+
+def to_lds(instruction: Instruction, position: int, row: MemoryRow, accesses: Accesses, context: Context,
+           typed: Typed | None) -> Step:
+    """LDS-DMA: lane l writes at M0 + offset + l * 4 (dword and narrower) or l * 16; out-of-range lanes write 0 (semantics.md 7).
+
+    Bytes and shorts are extended to a dword, with their sign where the mnemonic says so. A global or scratch form drops the two lowest
+    bits of M0 (facts/instructions.md section 4, LDS-DMA addressing).
+    """
+    machine = context.machine
+    immediate = int(instruction.modifiers.get("offset", 0))
+    words = max(1, row.bytes // 4)
+    stride = 16 if words > 1 else 4
+    field_mask = np.uint32((1 << machine.arch.m0_dma_bits) - 1 if row.space == "buffer" else 0x3FFFC)
+    lane_offset = np.arange(LANES, dtype=np.int64) * stride + immediate
+    signed = row.type in ("sbyte", "sshort")
+
+    def deliver(group: Group, access: Access, values: NDArray[np.uint32]) -> None:
+        base = (machine.scalar[M0, group.select] & field_mask).astype(np.int64)[:, None]
+        place = base + lane_offset
+        tickets = np.broadcast_to(context.counters.issued[VM, group.select][:, None], place.shape)
+        waves = np.broadcast_to(group.waves[:, None], place.shape)
+        home = (machine.workgroup[group.waves] * machine.lds_stride)[:, None]
+        for word in range(words):
+            inside = access.active & (place >= 0) & (place + 4 * word + 4 <= machine.lds_bytes)
+            at = (home + place + 4 * word)[inside]
+            context.deliveries.waiting.append(Delivery(at, values[word][inside], waves[inside], tickets[inside]))
+        if context.lds_arrival is not None:
+            # Words that end outside are left out: the bound in whole lanes is exact for all but a kernel's last bytes.
+            inside = access.active & (place >= 0) & (place + 4 * words <= machine.lds_bytes)
+            context.lds_arrival.access(group, position, np.where(inside, home + place, INACTIVE), 4 * words, True, VM)
+
+    def step(group: Group) -> None:
+        (access,) = accesses(group)
+        if row.bytes < 4:
+            valid = counts_in_range(access, row.bytes, 1, group, instruction, context.findings) > 0
+            values = load_narrow(access.window, access.addresses, valid, row.bytes)[None]
+            values = sign_extended(values, row.bytes) if signed else values
+        else:
+            counts = counts_in_range(access, 4, words, group, instruction, context.findings)
+            values = load_words(access.window, access.addresses, counts, words)
+        deliver(group, access, values)
+
+    def step_typed(group: Group) -> None:
+        assert typed is not None
+        for part, fmt in typed.parts(group):
+            access, components = typed.load(part, fmt)
+            deliver(part, access, np.stack(components))
+
+    return step if typed is None else step_typed

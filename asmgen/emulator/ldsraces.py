@@ -1,0 +1,185 @@
+"""Races in LDS between waves, reads of bytes that an LDS-DMA has not delivered, and reads of bytes that nobody wrote.
+
+An access lives from its issue until its own wave has waited for it; two of different waves, one a write, race if their lives share a
+barrier interval. A read that lives on behind a barrier meets later writes in the order of the LDS queue: that is a warning in code
+without LDS tokens. Atomics do not race with each other: their order is free, their effect is whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asmgen.emulator.alignment import Alignment
+from asmgen.emulator.arrival import FLAT, LDS, Counters
+from asmgen.emulator.findings import Finding, Findings
+from asmgen.emulator.ldscells import (
+    AGAINST_CARRIED,
+    AGAINST_READ,
+    AGAINST_WRITE,
+    EARLY,
+    INACTIVE,
+    INTERVALS,
+    NOBODY,
+    Access,
+    Addresses,
+    Cells,
+    Toucher,
+    carry,
+    touch,
+)
+from asmgen.emulator.state import Group, Machine
+from asmgen.isa.opcode import is_lds_dma
+from asmgen.program import Instruction, Program
+
+_WIDEST = 16
+_NUMBERS = 1 << 16
+
+
+@dataclass(frozen=True)
+class _Read:
+    """A read that its waves may not have waited for."""
+
+    at: Addresses
+    size: int
+    waves: NDArray[np.int64]
+    tickets: NDArray[np.int32]
+    queue: int
+
+
+class LdsArrival:
+    """Follows what waves do to LDS. `undefined` is told which waves got bytes that nobody wrote: (group, position, waves [group])."""
+
+    def __init__(self, machine: Machine, counters: Counters, program: Program, findings: Findings, alignment: Alignment | None = None,
+                 undefined: Callable[[Group, int, NDArray[np.bool_]], None] | None = None) -> None:
+        self.machine = machine
+        self.counters = counters
+        self.program = program
+        self.findings = findings
+        self.alignment = alignment
+        self.undefined = undefined
+        self.cells = Cells.make(machine.workgroups * machine.lds_stride, granule_of(program))
+        self.interval = np.zeros(machine.workgroups, np.int64)
+        instructions = program.instructions
+        self._touching = [position for position, instruction in enumerate(instructions) if reaches_lds(instruction)]
+        self._number = {position: number % _NUMBERS for number, position in enumerate(self._touching)}
+        self._position = {id(instructions[position]): position for position in self._touching}
+        kinds = [row.kind for position in self._touching if (row := instructions[position].opcode.memory) is not None]
+        self._atomic = np.array([kind == "atomic" for kind in kinds], bool)
+        self._meets = any(instruction.name == "s_barrier" for instruction in instructions)
+        self._tokens = any(instruction.tokens for instruction in instructions)
+        self._reads: list[_Read] = []
+        self._carrying = False
+
+    def reset(self) -> None:
+        """Other workgroups take these workgroups' places: nobody has touched LDS."""
+        self.cells.clear()
+        self.interval.fill(0)
+        self._reads = []
+        self._carrying = False
+
+    def access(self, group: Group, position: int, at: Addresses, size: int, write: bool, queue: int = LDS) -> None:
+        """An instruction touches `size` bytes at each of `at` [waves, lanes], byte addresses in the machine's LDS or INACTIVE."""
+        machine, counters, waves = self.machine, self.counters, group.waves
+        if self.alignment is not None:
+            self.alignment.in_lds(group, position, at, size)
+        low_bits = int(np.bitwise_or.reduce(at, axis=None)) & self.cells.granule - 1
+        if low_bits:  # it begins within a cell, whose other bytes it does not touch
+            self.cells = self.cells.refined(low_bits & -low_bits)
+        tickets = counters.issued[queue, group.select].copy()
+        who = Toucher(waves, machine.wave_in_group[waves], tickets, self.interval[machine.workgroup[waves]])
+        function: Any = touch
+        if machine.work.pays(32 * at.size):
+            from asmgen.emulator import races_kernels
+
+            function = races_kernels.touch_cells
+        access = Access(size, queue, write, self._number[position], self._atomic)
+        report, unwritten = function(self.cells, at, access, who, self._carrying, counters.settled, counters.done)
+        if not write and self._meets:
+            self._reads.append(_Read(at, size, waves, tickets, queue))
+        if (report[:, 0] != NOBODY).any():
+            self._judge(group, position, report, unwritten, write)
+
+    def flat(self, group: Group, instruction: Instruction, place: str, addresses: Addresses, counts: Addresses, size: int, low: int,
+             high: int) -> None:
+        """A state.MemoryWatcher: flat instructions that reach LDS."""
+        row = instruction.opcode.memory
+        if place == "LDS" and row is not None:
+            most = max(1, int(counts.max(initial=0)))
+            at = np.where(counts == most, addresses, INACTIVE)
+            self.access(group, self._position[id(instruction)], at, size * most, row.kind != "load", FLAT)
+
+    def waited(self) -> None:
+        """Waves have waited: forget reads that have all arrived."""
+        if self._reads:
+            self._reads = [read for read in self._reads if (read.tickets > self.counters.done[read.queue, read.waves]).any()]
+
+    def release(self, workgroups: NDArray[np.int64]) -> None:
+        """A new barrier interval begins for these workgroups: reads that their waves have not waited for live on."""
+        self.interval[workgroups] += 1
+        if (self.interval[workgroups] % INTERVALS == 0).any():
+            self.cells.forget_readers()
+        machine = self.machine
+        for read in self._reads:
+            homes = machine.workgroup[read.waves]
+            alive = (read.tickets > self.counters.done[read.queue, read.waves]) & np.isin(homes, workgroups)
+            if alive.any():
+                waves = read.waves[alive]
+                who = Toucher(waves, machine.wave_in_group[waves], read.tickets[alive], self.interval[homes[alive]])
+                function: Any = carry
+                if machine.work.pays(32 * read.at.size):
+                    from asmgen.emulator import races_kernels
+
+                    function = races_kernels.carry_cells
+                function(self.cells, read.at[alive], read.size, who)
+                self._carrying = True
+        self.waited()
+
+    def _judge(self, group: Group, position: int, report: NDArray[np.int64], unwritten: NDArray[np.bool_], write: bool) -> None:
+        for kind, (cell, row, number) in enumerate(report.tolist()):
+            if cell == NOBODY:
+                continue
+            severity, check, other = "error", "lds-race", self._touching[number] if len(self._touching) <= _NUMBERS else NOBODY
+            if kind == AGAINST_WRITE:
+                what = f"{'overwrites' if write else 'reads'} LDS that another wave writes in the same barrier interval"
+            elif kind == EARLY:
+                check, what = "lds-dma-before-wait", "touches LDS that the wave's own LDS-DMA has not delivered"
+            elif kind == AGAINST_READ:
+                what = "overwrites LDS that another wave reads in the same barrier interval"
+            elif kind == AGAINST_CARRIED:
+                severity = "error" if self._tokens else "warning"
+                what = "overwrites LDS that another wave reads, which did not wait for it before the barrier"
+            else:
+                severity, check, what, other = "warning", "uninitialised-lds-read", "reads LDS that nobody wrote", NOBODY
+            self._report(check, severity, what, other, position, cell, int(group.waves[row]))
+        if self.undefined is not None and unwritten.any():
+            self.undefined(group, position, unwritten)
+
+    def _report(self, check: str, severity: str, message: str, producer: int, consumer: int, cell: int, wave: int) -> None:
+        instructions = self.program.instructions
+        byte = cell * self.cells.granule % self.machine.lds_stride
+        first = instructions[producer] if producer != NOBODY else None
+        self.findings.add(Finding(check, severity, f"{message} (byte {byte:#x})", first, instructions[consumer], wave,
+                                  int(self.machine.workgroup[wave])))
+
+
+def reaches_lds(instruction: Instruction) -> bool:
+    """Whether an instruction may touch LDS: flat ones may, and loads into LDS do."""
+    row = instruction.opcode.memory
+    return row is not None and (row.space in ("lds", "flat") or is_lds_dma(instruction.opcode, instruction.form))
+
+
+def granule_of(program: Program) -> int:
+    """Bytes of a cell: a power of two that divides the size of every access to LDS that the program makes."""
+    granule = _WIDEST
+    for instruction in program.instructions:
+        row = instruction.opcode.memory
+        if row is not None and reaches_lds(instruction):
+            size = max(4, row.bytes) if is_lds_dma(instruction.opcode, instruction.form) else row.bytes
+            size //= 2 if "two" in instruction.opcode.flags else 1
+            granule = min(granule, size & -size)
+    return granule

@@ -1,0 +1,166 @@
+"""The inner loops of matrix products in vector instructions: 4 rows by 8 columns of sums stay in registers over all k.
+
+Written as LLVM code because numba's own loops keep sums in memory and walk short rows one number at a time. Each sum takes its
+products by ascending k, as numpy's loop in `matrix_numpy` does. A product of two f32 (or narrower, or scaled) values is exact in
+float64, so a fused multiply-add gives the same bits as a multiplication and an addition.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+ROWS, COLUMNS, LANES = 4, 8, 4
+"""Of a tile; LANES doubles are one vector."""
+WIDE = 8
+"""Values that are decoded together."""
+_DOUBLES, _FLOATS = ir.VectorType(ir.DoubleType(), LANES), ir.VectorType(ir.FloatType(), LANES)
+_WORDS = ir.VectorType(ir.IntType(32), LANES)
+_INDEX = ir.IntType(64)
+_WIDE_WORDS, _WIDE_FLOATS = ir.VectorType(ir.IntType(32), WIDE), ir.VectorType(ir.FloatType(), WIDE)
+_WIDE_DOUBLES = ir.VectorType(ir.DoubleType(), WIDE)
+_QUIET_NAN = ir.Constant(_WORDS, [0x7FC00000] * LANES)
+
+
+def _at(builder: Any, base: Any, offset: Any, vector: Any) -> Any:
+    """The address of element `offset` of `base`, as that of a vector."""
+    return builder.bitcast(builder.gep(base, [offset]), vector.as_pointer())
+
+
+def _arrays(context: Any, builder: Any, kinds: Any, values: Any) -> list[Any]:
+    return [context.make_array(kind)(context, builder, value) for kind, value in zip(kinds, values, strict=True)]
+
+
+def _sum_up(builder: Any, left: Any, right: Any, shape: tuple[Any, Any, Any], corner: tuple[Any, Any], begun: list[Any]) -> list[Any]:
+    """`begun` plus the products of a tile over all k; the block after the loop is the builder's."""
+    (depth, height, width), (first_row, first_column) = shape, corner
+    fma = cgutils.get_or_insert_function(builder.module, ir.FunctionType(_DOUBLES, [_DOUBLES] * 3), f"llvm.fma.v{LANES}f64")
+    entry = builder.block
+    body, done = builder.append_basic_block("products"), builder.append_basic_block("sums")
+    builder.branch(body)
+    builder.position_at_end(body)
+    k = builder.phi(_INDEX)
+    k.add_incoming(_INDEX(0), entry)
+    held = [builder.phi(_DOUBLES) for _ in begun]
+    for value, start in zip(held, begun, strict=True):
+        value.add_incoming(start, entry)
+    base = builder.add(builder.mul(k, width), first_column)
+    columns = [builder.load(_at(builder, right, builder.add(base, _INDEX(c)), _DOUBLES), align=8) for c in range(0, COLUMNS, LANES)]
+    rows_at = builder.add(builder.mul(k, height), first_row)
+    after = []
+    for r in range(ROWS):
+        number = builder.load(builder.gep(left, [builder.add(rows_at, _INDEX(r))]))
+        single = builder.insert_element(ir.Constant(_DOUBLES, ir.Undefined), number, ir.IntType(32)(0))
+        spread = builder.shuffle_vector(single, ir.Constant(_DOUBLES, ir.Undefined), ir.Constant(_WORDS, [0] * LANES))
+        after += [builder.call(fma, [spread, each, held[r * len(columns) + c]]) for c, each in enumerate(columns)]
+    following = builder.add(k, _INDEX(1))
+    k.add_incoming(following, body)
+    for value, result in zip(held, after, strict=True):
+        value.add_incoming(result, body)
+    builder.cbranch(builder.icmp_signed("<", following, depth), body, done)
+    builder.position_at_end(done)
+    return after
+
+
+@intrinsic
+def _add_tile(typing_context: Any, a: Any, b: Any, sums: Any, row: Any, column: Any) -> Any:
+    """sums[row + r, column + c] += a[k, row + r] * b[k, column + c] by ascending k, for a tile; contiguous arrays of doubles."""
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        arrays = _arrays(context, builder, signature.args[:3], arguments[:3])
+        depth, height = cgutils.unpack_tuple(builder, arrays[0].shape)
+        width = cgutils.unpack_tuple(builder, arrays[1].shape)[1]
+        first_row, first_column = arguments[3:]
+        places = []
+        for r in range(ROWS):
+            start = builder.add(builder.mul(builder.add(first_row, _INDEX(r)), width), first_column)
+            places += [_at(builder, arrays[2].data, builder.add(start, _INDEX(c)), _DOUBLES) for c in range(0, COLUMNS, LANES)]
+        begun = [builder.load(place, align=8) for place in places]
+        sums_after = _sum_up(builder, arrays[0].data, arrays[1].data, (depth, height, width), (first_row, first_column), begun)
+        for place, result in zip(places, sums_after, strict=True):
+            builder.store(result, place, align=8)
+        return context.get_dummy_value()
+
+    return types.void(a, b, sums, row, column), generate
+
+
+@intrinsic
+def _register_tile(typing_context: Any, a: Any, b: Any, row: Any, column: Any, c: Any, c_at: Any, c_from: Any, d: Any, d_at: Any,
+                   d_from: Any) -> Any:
+    """The same with C from floats and D into patterns: row r begins at c[c_from + c_at[row + r]] and at d[d_from + d_at[row + r]].
+
+    `c` (float32) and `d` (uint32) are contiguous, whatever their shapes. NaNs become quiet ones.
+    """
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kinds, first_row, first_column = signature.args, arguments[2], arguments[3]
+        left, right, source, c_rows, target, d_rows = _arrays(
+            context, builder, [kinds[n] for n in (0, 1, 4, 5, 7, 8)], [arguments[n] for n in (0, 1, 4, 5, 7, 8)])
+        depth, height = cgutils.unpack_tuple(builder, left.shape)
+        width = cgutils.unpack_tuple(builder, right.shape)[1]
+
+        def places(base: Any, rows: Any, start: Any, vector: Any) -> list[Any]:
+            found = []
+            for r in range(ROWS):
+                row_at = builder.load(builder.gep(rows, [builder.add(first_row, _INDEX(r))]))
+                begin = builder.add(builder.add(row_at, start), first_column)
+                found += [_at(builder, base, builder.add(begin, _INDEX(c)), vector) for c in range(0, COLUMNS, LANES)]
+            return found
+
+        begun = [builder.fpext(builder.load(place, align=4), _DOUBLES)
+                 for place in places(source.data, c_rows.data, arguments[6], _FLOATS)]
+        sums = _sum_up(builder, left.data, right.data, (depth, height, width), (first_row, first_column), begun)
+        for place, result in zip(places(target.data, d_rows.data, arguments[9], _WORDS), sums, strict=True):
+            pattern = builder.bitcast(builder.fptrunc(result, _FLOATS), _WORDS)
+            builder.store(builder.select(builder.fcmp_unordered("uno", result, result), _QUIET_NAN, pattern), place, align=4)
+        return context.get_dummy_value()
+
+    return types.void(a, b, row, column, c, c_at, c_from, d, d_at, d_from), generate
+
+
+def _splat(value: int) -> Any:
+    return ir.Constant(_WIDE_WORDS, [value] * WIDE)
+
+
+def _bf16(builder: Any, words: Any) -> Any:
+    return builder.fpext(builder.bitcast(builder.shl(words, _splat(16)), _WIDE_FLOATS), _WIDE_DOUBLES)
+
+
+def _f16(builder: Any, halves: Any) -> Any:
+    """An f16's bits become those of an f32 whose exponent is 112 too small; denormals come right by the multiplication, too."""
+    sign = builder.shl(builder.and_(halves, _splat(0x8000)), _splat(16))
+    rest = builder.shl(builder.and_(halves, _splat(0x7FFF)), _splat(13))
+    exponent = builder.and_(halves, _splat(0x7C00))
+    special = builder.select(builder.icmp_unsigned("==", exponent, _splat(0x7C00)), _splat(0x7F800000), _splat(0))
+    pattern = builder.or_(builder.or_(sign, rest), special)
+    values = builder.fpext(builder.bitcast(pattern, _WIDE_FLOATS), _WIDE_DOUBLES)
+    return builder.fmul(values, ir.Constant(_WIDE_DOUBLES, [2.0**112] * WIDE))
+
+
+def _decoder(decode: Any) -> Any:
+    @intrinsic
+    def widen(typing_context: Any, vector: Any, start: Any, shift: Any, out: Any, to: Any, count: Any) -> Any:
+        """out[to + x] = the half at bit `shift` of vector[start + x] for x < count, a multiple of WIDE; contiguous, any shapes."""
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            words, doubles = _arrays(context, builder, [signature.args[0], signature.args[3]], [arguments[0], arguments[3]])
+            amount = builder.trunc(arguments[2], ir.IntType(32))
+            single = builder.insert_element(ir.Constant(_WIDE_WORDS, ir.Undefined), amount, ir.IntType(32)(0))
+            shifts = builder.shuffle_vector(single, ir.Constant(_WIDE_WORDS, ir.Undefined), _splat(0))
+            with cgutils.for_range_slice(builder, _INDEX(0), arguments[5], _INDEX(WIDE)) as (x, _):
+                halves = builder.lshr(builder.load(_at(builder, words.data, builder.add(arguments[1], x), _WIDE_WORDS), align=4), shifts)
+                place = _at(builder, doubles.data, builder.add(arguments[4], x), _WIDE_DOUBLES)
+                builder.store(decode(builder, halves), place, align=8)
+            return context.get_dummy_value()
+
+        return types.void(vector, start, shift, out, to, count), generate
+
+    return widen
+
+
+# As compiled code calls them, without the typing context.
+add_tile: Any = _add_tile
+register_tile: Any = _register_tile
+widen_bf16: Any = _decoder(_bf16)
+widen_f16: Any = _decoder(_f16)

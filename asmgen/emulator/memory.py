@@ -1,0 +1,98 @@
+"""Device memory: the host's own memory at its real addresses, and the registry of what an access may touch."""
+
+from __future__ import annotations
+
+import bisect
+import mmap
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asmgen.isa.errors import AsmgenError
+
+PAGE = 4096
+ALIGNMENT = 256
+GUARD = 4096  # bytes between intervals that no access may touch
+_SPACE = (1 << 47) - 2 * PAGE  # user addresses of x86-64 and aarch64 hosts
+
+
+class _Everything:
+    """All of the host's address space from `PAGE` on, for numpy: it is looked at only where the registry allows."""
+
+    def __init__(self, item: str) -> None:
+        size = int(item[-1])
+        self.__array_interface__ = {"shape": (_SPACE // size,), "typestr": item, "data": (PAGE, False), "version": 3}
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Bytes `start` to `end` - 1 that kernels may touch."""
+
+    start: int
+    end: int
+    name: str
+
+
+@dataclass
+class Memory:
+    """The registry, the allocations, and views of all memory by element size.
+
+    `u8[address - PAGE]`, `u16[(address - PAGE) >> 1]` and so on are the host's bytes; callers check `touchable` first.
+    """
+
+    intervals: list[Interval] = field(default_factory=list)
+    _maps: dict[int, mmap.mmap] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.u8: NDArray[np.uint8] = np.asarray(_Everything("|u1"))
+        self.u16: NDArray[np.uint16] = np.asarray(_Everything("<u2"))
+        self.u32: NDArray[np.uint32] = np.asarray(_Everything("<u4"))
+        self.u64: NDArray[np.uint64] = np.asarray(_Everything("<u8"))
+        self._starts: NDArray[np.int64] = np.empty(0, np.int64)
+        self._ends: NDArray[np.int64] = np.empty(0, np.int64)
+
+    def allocate(self, size: int, name: str = "buffer") -> int:
+        """Zeroed bytes at a 256-byte-aligned address, guarded on both sides; returns the address."""
+        block = mmap.mmap(-1, -(-max(size, 1) // PAGE) * PAGE + 2 * GUARD)
+        base = np.frombuffer(block, np.uint8).ctypes.data
+        start = base + GUARD
+        self._maps[start] = block
+        self.register(start, size, name)
+        return start
+
+    def register(self, start: int, size: int, name: str) -> None:
+        """Allow accesses to bytes that the caller owns (and keeps alive)."""
+        bisect.insort(self.intervals, Interval(start, start + size, name), key=lambda interval: interval.start)
+        self._index()
+
+    def free(self, start: int) -> None:
+        """Forbid an interval again and drop its memory if it was allocated here. Raises AsmgenError for an unknown address."""
+        kept = [interval for interval in self.intervals if interval.start != start]
+        if len(kept) == len(self.intervals):
+            raise AsmgenError(f"free of {start:#x}: no buffer begins there")
+        self.intervals = kept
+        self._maps.pop(start, None)
+        self._index()
+
+    def view(self, start: int, size: int) -> NDArray[np.uint8]:
+        """The bytes themselves. Raises AsmgenError where they do not lie in one interval."""
+        if not self.covers(start, size):
+            raise AsmgenError(f"{size} bytes at {start:#x} do not lie in one registered buffer")
+        return self.u8[start - PAGE:start - PAGE + size]
+
+    def covers(self, start: int, size: int) -> bool:
+        """Whether all the bytes lie in one interval."""
+        number = bisect.bisect_right(self.intervals, start, key=lambda interval: interval.start) - 1
+        return number >= 0 and start + size <= self.intervals[number].end
+
+    def touchable(self, addresses: NDArray[np.int64], size: int) -> NDArray[np.bool_]:
+        """For each address whether `size` bytes from it lie in one interval."""
+        if not len(self._starts):
+            return np.zeros(addresses.shape, bool)
+        number = np.searchsorted(self._starts, addresses, side="right") - 1
+        return (number >= 0) & (addresses + size <= self._ends[number])
+
+    def _index(self) -> None:
+        self._starts = np.array([interval.start for interval in self.intervals], np.int64)
+        self._ends = np.array([interval.end for interval in self.intervals], np.int64)

@@ -1,0 +1,173 @@
+"""One emulated launch, from a kernel's code and descriptor to its findings."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import numpy as np
+
+from asmgen.codeobject.descriptor import KernelDescriptor
+from asmgen.emulator.arrival import Counters
+from asmgen.emulator.checkers import Part, Watching, with_address_makers
+from asmgen.emulator.codemap import CodeMap
+from asmgen.emulator.decode import Decoder
+from asmgen.emulator.findings import Finding, Findings, chosen_checks
+from asmgen.emulator.launch import Dispatch, HostBlocks, start_waves
+from asmgen.emulator.ldsops import BankCount, LdsContext
+from asmgen.emulator.memory import Memory
+from asmgen.emulator.orders import order_of
+from asmgen.emulator.schedule import Budget, Runaway, Scheduler
+from asmgen.emulator.segments import Arrival, Watcher
+from asmgen.emulator.state import LANES, Machine
+from asmgen.emulator.steps import touched_registers
+from asmgen.emulator.vmem import Context, Deliveries
+from asmgen.isa.arch import Architecture
+from asmgen.program import Program
+
+RESIDENT_WAVES = 1024
+"""Waves that run together. The grid's remaining workgroups start, in order, when these have ended."""
+RESIDENT_BYTES = 1 << 28
+"""Vector registers of the waves that run together."""
+TOTAL_BYTES = 1 << 31
+"""Vector registers of all waves that have started and not ended, where the first wait for later ones."""
+DYNAMIC_STACK = 16384
+"""Bytes of private memory a lane for kernels whose stack's size the compiler does not know."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a launch models besides the results: `checks`, the `order` of waves, counting LDS bank conflicts.
+
+    `checks` are all (True), those that cost nothing (False), or the names of some (findings.CHECKS).
+
+    `watchers` see every instruction when it is bound (segments.Watcher).
+    `preload` False is firmware that does not preload kernel arguments: it starts waves at the compatibility entry.
+    """
+
+    checks: bool | Collection[str] = True
+    order: str = "lockstep"
+    count_banks: bool = False
+    preload: bool = True
+    instruction_budget: int = 2_000_000_000
+    watchers: tuple[Watcher, ...] = ()
+
+
+@dataclass(frozen=True)
+class LaunchResult:
+    """What came of a launch. `counts` are executions by instruction position, over all waves; `seconds` the emulator's own."""
+
+    findings: tuple[Finding, ...]
+    wave_instructions: int
+    seconds: float
+    counts: tuple[int, ...]
+    bank_conflicts: dict[int, int]
+
+    @property
+    def errors(self) -> list[Finding]:
+        """The findings that make the result worthless."""
+        return [finding for finding in self.findings if finding.severity == "error"]
+
+
+def run_launch(program: Program, descriptor: KernelDescriptor, arch: Architecture, dispatch: Dispatch, memory: Memory,
+               options: Options) -> LaunchResult:
+    """Run every workgroup of a dispatch. Raises EmulatorError where the emulator cannot go on."""
+    began = time.perf_counter()
+    launch = _Launch(program, descriptor, arch, dispatch, memory, options)
+    host = HostBlocks.make(memory, descriptor, dispatch)
+    try:
+        with np.errstate(all="ignore"):  # the arithmetic wraps and overflows on purpose
+            launch.run(host)
+    except Runaway:
+        pass  # it is among the findings
+    finally:
+        host.free(memory)
+    counts = np.zeros(len(program), np.int64)
+    for resident in launch.residents:
+        counts += resident.scheduler.counts()
+    findings = tuple(with_address_makers(program, launch.findings.all()))
+    return LaunchResult(findings, launch.budget.executed, time.perf_counter() - began, tuple(counts.tolist()),
+                        launch.banks.conflicts)
+
+
+class _Launch:
+    """A dispatch under way: residents that run parts of the grid, one after the other.
+
+    A second resident starts only while the first spins without progress: its waves may wait for workgroups that
+    have not started, as semaphores between workgroups do (semantics.md 15).
+    """
+
+    def __init__(self, program: Program, descriptor: KernelDescriptor, arch: Architecture, dispatch: Dispatch, memory: Memory,
+                 options: Options) -> None:
+        self.program = program
+        self.descriptor = descriptor
+        self.arch = arch
+        self.dispatch = dispatch
+        self.memory = memory
+        self.options = options
+        self.findings, self.banks = Findings(chosen_checks(options.checks)), BankCount()
+        self.watching = Watching.of(program, descriptor, dispatch, self.findings.wanted)
+        self.budget = Budget(options.instruction_budget)
+        self.code = CodeMap.of(program, dispatch.code_base)
+        wave_bytes = max(1, descriptor.vgprs) * LANES * 4
+        fitting = max(1, min(RESIDENT_WAVES, RESIDENT_BYTES // wave_bytes) // dispatch.waves_per_workgroup)
+        self.together = min(fitting, dispatch.workgroups)
+        self.most = max(1, TOTAL_BYTES // (wave_bytes * self.together * dispatch.waves_per_workgroup))
+        self.residents: list[_Resident] = []
+
+    def run(self, host: HostBlocks) -> None:
+        """Run the whole grid."""
+        following = 0
+        spinning: list[_Resident] = []
+        free: list[_Resident] = []
+        while spinning or following < self.dispatch.workgroups:
+            if following < self.dispatch.workgroups and len(spinning) < self.most:
+                resident = free.pop() if free else self._resident()
+                count = min(self.together, self.dispatch.workgroups - following)
+                resident.start(self, following, count, host)
+                following += count
+                spinning.append(resident)
+            for resident in list(spinning):
+                if resident.scheduler.run():
+                    spinning.remove(resident)
+                    free.append(resident)
+
+    def _resident(self) -> _Resident:
+        resident = _Resident(self)
+        self.residents.append(resident)
+        return resident
+
+
+class _Resident:
+    """Room for some workgroups at once: their registers and LDS, what has arrived, and the code bound to them."""
+
+    def __init__(self, launch: _Launch) -> None:
+        waves = launch.together * launch.dispatch.waves_per_workgroup
+        descriptor, options, program, findings = launch.descriptor, launch.options, launch.program, launch.findings
+        lds_bytes = descriptor.group_segment_fixed_size + launch.dispatch.dynamic_lds
+        machine = Machine(launch.arch, waves, launch.together, descriptor.vgprs, descriptor.accum_offset, lds_bytes, launch.memory)
+        machine.touched = touched_registers(program, machine)
+        machine.scratch_bytes = descriptor.private_segment_fixed_size + DYNAMIC_STACK * descriptor.uses_dynamic_stack
+        counters = Counters(waves)
+        deliveries = Deliveries(machine, counters)
+        checkers = launch.watching.checkers(machine, counters, findings)
+        decoder = Decoder(program, launch.code, machine, Context(machine, counters, findings, deliveries, checkers.lds),
+                          LdsContext(machine, counters, checkers.lds, launch.banks if options.count_banks else None))
+        arrival = Arrival(counters, deliveries, checkers.registers, checkers.lds, (*options.watchers, *checkers.watchers))
+        self.machine = machine
+        self.scheduler = Scheduler(machine, decoder, counters, deliveries, findings, order_of(options.order)(machine), arrival,
+                                   launch.budget, checkers.memory)
+        self._emptied: list[Part] = [machine, counters, *checkers.parts()]
+        self._fresh = True
+
+    def start(self, launch: _Launch, first: int, workgroups: int, host: HostBlocks) -> None:
+        """Workgroups `first` and up start here; nobody else may be running."""
+        if not self._fresh:
+            for part in self._emptied:
+                part.reset()
+        self._fresh = False
+        start_waves(self.machine, launch.descriptor, launch.dispatch, first, host)
+        program = launch.program
+        entry = program.labels[program.entry] if program.entry and launch.dispatch.preload else 0
+        self.scheduler.start(workgroups * launch.dispatch.waves_per_workgroup, entry)

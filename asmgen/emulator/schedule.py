@@ -1,0 +1,348 @@
+"""Runs the resident waves: groups split where control diverges, meet again where they stand together, and wait at barriers.
+
+Which group runs when is the order's business (`orders`); what straight-line code does is the segments'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asmgen.cfg import control_flow
+from asmgen.emulator.arrival import Counters
+from asmgen.emulator.control import NOWHERE, Branch, bind_branch
+from asmgen.emulator.decode import Decoder
+from asmgen.emulator.findings import Finding, Findings
+from asmgen.emulator.globalraces import GlobalArrival
+from asmgen.emulator.orders import WINDOW, Order
+from asmgen.emulator.segments import Arrival, Segments, changes_state
+from asmgen.emulator.state import M0, MODE_CSP, MODE_GPR_INDEX, Group, Machine
+from asmgen.emulator.vmem import Deliveries
+from asmgen.program import Instruction
+
+Waves = NDArray[np.int64]
+Leave = Callable[[Group], bool]
+
+_PATIENCE = 4000
+"""Backward branches without a barrier or an end, after which waves may be waiting for workgroups that have not started."""
+_ASLEEP = 20
+"""How many of these an s_sleep counts for: who sleeps waits for somebody."""
+_INDEX_BITS = 0xF0FF  # of M0: the relative index and which operands it moves
+
+
+@dataclass
+class Budget:
+    """How many wave instructions a launch may execute, and has."""
+
+    limit: int
+    executed: int = 0
+
+
+class Runaway(Exception):
+    """The budget is spent: the launch is over."""
+
+
+class Scheduler:
+    """Runs the resident waves of a launch."""
+
+    def __init__(self, machine: Machine, decoder: Decoder, counters: Counters, deliveries: Deliveries, findings: Findings, order: Order,
+                 arrival: Arrival, budget: Budget, memory_races: GlobalArrival | None = None) -> None:
+        self.machine = machine
+        self.decoder = decoder
+        self.program = decoder.program
+        self.counters = counters
+        self.deliveries = deliveries
+        self.findings = findings
+        self.order = order
+        self.lds = arrival.lds
+        self.memory_races = memory_races
+        self.halted: dict[int, Instruction] = {}  # waves that will never run again though they are live, and where
+        self.budget = budget
+        checking = arrival.registers is not None or arrival.lds is not None or memory_races is not None
+        self.segments = Segments(decoder, arrival, checking, self._leaving)
+        self.living = np.zeros(machine.workgroups, np.int64)  # live waves of each workgroup
+        self.arrived = np.zeros(machine.workgroups, np.int64)  # of these, how many wait at a barrier
+        self.parked: list[tuple[Waves, int, int, int, int]] = []  # waves at a barrier: where they go on, order, MODE, index
+        self.idle = 0
+
+    def start(self, waves: int, entry: int) -> None:
+        """The first `waves` waves of the machine stand before the instruction at position `entry`; the others do not exist."""
+        machine = self.machine
+        machine.live[:waves], machine.live[waves:] = True, False
+        self.living[:] = np.bincount(machine.workgroup[:waves], minlength=machine.workgroups)
+        self.arrived[:] = 0
+        self.idle = 0
+        self.halted = {}
+        everyone = np.arange(waves, dtype=np.int64)
+        if entry >= len(self.program):
+            self._past_the_end(everyone, None)
+        else:
+            self._put(everyone, entry, 0)
+
+    def run(self) -> bool:
+        """Run until all waves have ended (True), or spin without a barrier or an end for so long that they may need others (False).
+
+        Raises EmulatorError for an instruction without semantics, Runaway when the budget is spent.
+        """
+        order, machine, budget = self.order, self.machine, self.budget
+        made, make = self.segments.made, self.segments.make
+        while len(order):
+            group = order.take()
+            while True:
+                segment = made.get((group.position, group.mode, group.index)) or make(group.position, group.mode, group.index)
+                size, length = group.size, segment.length
+                segment.executed += size
+                budget.executed += size * length
+                machine.clock += 4 * length
+                for action in segment.actions:
+                    action(group)
+                if not segment.leave(group):
+                    break
+                if len(order) and not order.stays(group):
+                    order.add(group.waves, group.position, group.order, group.mode, group.index)
+                    break
+            if not len(order) and self.parked:
+                self._deadlock()
+            if self.idle > _PATIENCE:
+                self.idle = 0
+                return False
+        return True
+
+    def counts(self) -> NDArray[np.int64]:
+        """Executions by instruction position, over all waves."""
+        counts = np.zeros(len(self.program), np.int64)
+        for segment in self.segments.made.values():
+            counts[list(segment.positions)] += segment.executed
+        return counts
+
+    # How a group leaves a segment: each returns whether the group goes on.
+
+    def _leaving(self, instruction: Instruction, position: int, mode: int) -> Leave:
+        name, following = instruction.name, position + 1
+        if instruction.is_branch:
+            branch = bind_branch(instruction, position, self.program, self.decoder.code, self.machine)
+            return self._branch(branch, instruction, position)
+        if name.startswith("s_endpgm"):
+            return lambda group: self._end(group.waves)
+        if name == "s_barrier":
+            return lambda group: self._barrier(group, following)
+        if name in ("s_sleep", "s_sethalt", "s_trap", "s_setkill", "s_sendmsghalt"):
+            return self._stopping(instruction, following)
+        if changes_state(instruction, mode):
+            return lambda group: self._restate(group, following)
+        return self._onward(instruction, following)
+
+    def _onward(self, instruction: Instruction, following: int) -> Leave:
+        """To the next instruction, if one stands there."""
+        if not self.decoder.code.flows(following):
+            return lambda group: self._past_the_end(group.waves, instruction)
+
+        def onward(group: Group) -> bool:
+            group.position = following
+            return True
+
+        return onward
+
+    def _branch(self, branch: Branch, instruction: Instruction, position: int) -> Leave:
+        code, end = self.decoder.code, len(self.program)
+        fork = instruction.name in ("s_cbranch_g_fork", "s_cbranch_i_fork", "s_cbranch_join")
+
+        def leave(group: Group) -> bool:
+            going = branch(group)
+            if fork:
+                self._put_each(group.waves, np.broadcast_to(going, group.size), position, instruction, group.order)
+                return False
+            if isinstance(going, int):
+                if going <= position:
+                    if going == NOWHERE:
+                        return self._astray(group.waves, instruction)
+                    group.order += 1
+                    self._backwards(group, instruction)
+                elif going == position + 1 and not code.flows(going) or going >= end:
+                    return self._past_the_end(group.waves, instruction)
+                group.position = going
+                return True
+            self._put_each(group.waves, going, position, instruction, group.order, group.mode, group.index)
+            return False
+
+        return leave
+
+    def _put_each(self, waves: Waves, going: NDArray[np.int64], position: int, instruction: Instruction, order: int,
+                  mode: int | None = None, index: int = 0) -> None:
+        """Waves go to places of their own."""
+        for place in np.unique(going).tolist():
+            some = waves[going == place]
+            if place == NOWHERE:
+                self._astray(some, instruction)
+            elif place == position + 1 and not self.decoder.code.flows(place) or place >= len(self.program):
+                self._past_the_end(some, instruction)
+            elif mode is None:
+                self._put(some, place, order + (place <= position))
+            else:
+                self.order.add(some, place, order + (place <= position), mode, index)
+                self.idle += place <= position
+
+    def _backwards(self, group: Group, instruction: Instruction) -> None:
+        self.idle += 1
+        if self.budget.executed > self.budget.limit:
+            self._runaway(group, instruction)
+
+    def _stopping(self, instruction: Instruction, following: int) -> Leave:
+        """s_sleep yields; halting, killing and trapping stop a wave for good."""
+        name = instruction.name
+        value = next((operand for operand in instruction.operands if isinstance(operand, int)), 0)
+        onward = self._onward(instruction, following)
+        if name == "s_sleep":
+
+            def sleep(group: Group) -> bool:
+                group.order += WINDOW + 1
+                self.idle += _ASLEEP
+                if not onward(group):
+                    return False
+                self.order.add(group.waves, group.position, group.order, group.mode, group.index)
+                return False
+
+            return sleep
+        if name in ("s_sethalt", "s_setkill") and not value & 1 or name == "s_trap" and value == 3:
+            return onward  # trap 3 is a breakpoint: it does nothing without a debugger
+        if name in ("s_sethalt", "s_sendmsghalt"):
+
+            def halt(group: Group) -> bool:
+                self.halted.update(dict.fromkeys(group.waves.tolist(), instruction))
+                return self._finding("halt", "the wave halts here, and nothing wakes it", instruction, group.waves)
+
+            return halt
+        what = "the kernel traps here (an assertion or unreachable code)" if name == "s_trap" else "the wave kills itself here"
+
+        def stop(group: Group) -> bool:
+            self._finding("trap" if name == "s_trap" else "kill", what, instruction, group.waves)
+            return self._end(group.waves)
+
+        return stop
+
+    def _restate(self, group: Group, following: int) -> bool:
+        """Behind an instruction that changes MODE or M0: waves that differ now go on apart."""
+        if not self.decoder.code.flows(following):
+            return self._past_the_end(group.waves, self.program.instructions[following - 1])
+        modes, indices = self._state(group.waves)
+        if (modes == modes[0]).all() and (indices == indices[0]).all():
+            group.position, group.mode, group.index = following, int(modes[0]), int(indices[0])
+            return True
+        self._put(group.waves, following, group.order)
+        return False
+
+    def _state(self, waves: Waves) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
+        modes = self.machine.mode[waves] & np.uint32(~MODE_CSP & 0xFFFFFFFF)
+        indexed = (modes & np.uint32(MODE_GPR_INDEX)) != 0
+        return modes, np.where(indexed, self.machine.scalar[M0, waves] & np.uint32(_INDEX_BITS), np.uint32(0))
+
+    def _put(self, waves: Waves, position: int, order: int) -> None:
+        """Waves of any MODE and index stand before `position`."""
+        modes, indices = self._state(waves)
+        both = modes.astype(np.uint64) << np.uint64(32) | indices
+        for state in np.unique(both).tolist():
+            self.order.add(waves[both == state], position, order, state >> 32, state & 0xFFFFFFFF)
+
+    # Barriers and ends.
+
+    def _barrier(self, group: Group, following: int) -> bool:
+        """s_barrier counts arrivals of the workgroup's live waves, wherever in the program they come from."""
+        if not self.decoder.code.flows(following):
+            return self._past_the_end(group.waves, self.program.instructions[following - 1])
+        self.idle = 0
+        machine = self.machine
+        homes = machine.workgroup[group.waves]
+        counts = np.bincount(homes, minlength=machine.workgroups)
+        if not self.parked and (counts == self.living)[homes].all():
+            self._released(np.flatnonzero(counts))
+            group.position = following
+            return True
+        self.arrived += counts
+        self.parked.append((group.waves, following, group.order, group.mode, group.index))
+        self._release()
+        return False
+
+    def _released(self, workgroups: NDArray[np.int64]) -> None:
+        """Tell the arrival model that a new barrier interval begins: for waves that have ended too, whose data has arrived."""
+        if self.lds is not None:
+            self.lds.release(workgroups)
+        if self.memory_races is not None:
+            self.memory_races.release(workgroups)
+        chosen = np.zeros(self.machine.workgroups, bool)
+        chosen[workgroups] = True
+        self.counters.release(np.flatnonzero(chosen[self.machine.workgroup]))
+
+    def _release(self) -> None:
+        """Let go every workgroup whose live waves have all arrived."""
+        full = (self.arrived > 0) & (self.arrived == self.living)
+        if not full.any():
+            return
+        going, staying = [], []
+        for waves, position, order, mode, index in self.parked:
+            free = full[self.machine.workgroup[waves]]
+            if free.any():
+                going.append((waves[free], position, order, mode, index))
+            if not free.all():
+                staying.append((waves[~free], position, order, mode, index))
+        self.parked = staying
+        self.arrived[full] = 0
+        self._released(np.flatnonzero(full))
+        for part in going:
+            self.order.add(*part)
+
+    def _end(self, waves: Waves) -> bool:
+        """Waves end; those who wait for them at a barrier may go on."""
+        self.idle = 0
+        self.machine.live[waves] = False
+        self.living -= np.bincount(self.machine.workgroup[waves], minlength=self.machine.workgroups)
+        self.counters.finish(waves)
+        self.deliveries.deliver()
+        if self.memory_races is not None:
+            homes = self.machine.workgroup[waves]
+            self.memory_races.release(np.unique(homes[self.living[homes] == 0]))
+        if self.parked:
+            self._release()
+        return False
+
+    # Findings.
+
+    def _finding(self, check: str, message: str, instruction: Instruction | None, waves: Waves, other: Instruction | None = None) -> bool:
+        wave = int(waves[0])
+        self.findings.add(Finding(check, "error", message, other, instruction, wave, int(self.machine.workgroup[wave])))
+        return False
+
+    def _past_the_end(self, waves: Waves, instruction: Instruction | None) -> bool:
+        self._finding("past-the-end", "execution runs past the end of the code", instruction, waves)
+        return self._end(waves)
+
+    def _astray(self, waves: Waves, instruction: Instruction) -> bool:
+        self._finding("jump-outside-code", "the address that it jumps to holds no instruction of the program", instruction, waves)
+        return self._end(waves)
+
+    def _deadlock(self, running: Instruction | None = None) -> None:
+        """Nobody can run, and some wait at a barrier: others of their workgroup have halted, or run without end (`running`)."""
+        machine = self.machine
+        for waves, position, _, _, _ in self.parked:
+            for home in np.unique(machine.workgroup[waves]).tolist():
+                mine = waves[machine.workgroup[waves] == home]
+                others = [wave for wave in self.halted if machine.workgroup[wave] == home]
+                where = running if running is not None or not others else self.halted[others[0]]
+                numbers = ", ".join(str(number) for number in machine.wave_in_group[mine].tolist())
+                message = f"{self.arrived[home]} of {self.living[home]} live waves wait, here {numbers}, and no other can arrive"
+                self._finding("barrier-deadlock", message, self.program.instructions[position - 1], mine, where)
+        self.parked = []
+
+    def _runaway(self, group: Group, instruction: Instruction) -> None:
+        """The budget is spent: name the loop, and those who wait at a barrier for its waves."""
+        last = next((position for position, other in enumerate(self.program.instructions) if other is instruction), group.position)
+        loops = [loop for loop in control_flow(self.program).loops() if loop.first <= last <= loop.last]
+        first = min(loops, key=lambda loop: loop.last - loop.first).first if loops else min(group.position, last)
+        start = self.program.instructions[first]
+        place = f" ({start.where()})" if start.where() else ""
+        message = f"after {self.budget.limit} wave instructions waves still go round the loop from `{start.text}`{place} to here"
+        self._finding("runaway", message, instruction, group.waves, start)
+        self._deadlock(instruction)
+        raise Runaway

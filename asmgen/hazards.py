@@ -1,0 +1,360 @@
+"""Wait states: how many a pair needs, where a Program lacks them, and the s_nops that mend it.
+
+    wait_states("gfx942", "v_mfma_f32_16x16x16_f16 v[0:3], v[4:5], v[6:7], 0", "v_mov_b32 v8, v0")   # 7
+    findings = verify(program)
+    program = insert(program)
+
+The rules are data (isa/waitstates.py, evaluated by isa/hazardmatch.py); here is the walk: every producer that is less than 20 wait
+states away on any path counts, back-edges too, not the nearest alone. Insertion takes the larger of what LLVM 22 and the ISA text ask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from asmgen.cfg import Block, control_flow
+from asmgen.isa.hazardmatch import HazardModel, Need
+from asmgen.isa.operands import HWREG_NAMES
+from asmgen.isa.registers import NAMED, mask_names
+from asmgen.isa.table import opcode
+from asmgen.isa.waitstates import NOP_LIMIT
+from asmgen.program import Instruction, Item, Program
+
+_FENCES = frozenset({"branch", "barrier", "wait", "end", "setreg", "setvskip"})
+_UNMOVABLE = _FENCES | {"nop", "sendmsg", "ttracedata", "getreg", "rfe", "movrel"}
+_CONTROL = NAMED["exec"].mask | NAMED["m0"].mask
+_SETTLE = 8
+_Ages = dict[int, int]
+_Lack = tuple[int, int, list[Need]]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A place where wait states are missing.
+
+    `severity` is "error" where LLVM 22 and the ISA text both ask for more than there is, "warning" where only the ISA text does,
+    "note" where only LLVM does. `have` counts the wait states between on the shortest path, `need` satisfies every row.
+    `position` is the consumer's among the program's instructions.
+    """
+
+    rule: str
+    severity: str
+    producer: Instruction
+    consumer: Instruction
+    have: int
+    need: int
+    message: str
+    position: int
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """`candidate` (a position) could stand before `position`, where `states` wait states are missing, in place of one of them."""
+
+    position: int
+    states: int
+    candidate: int
+    message: str
+
+
+def wait_states(arch: str, producer: str, consumer: str, between: Sequence[str] = ()) -> int:
+    """How many further wait states are needed right before `consumer`, behind `producer` and the instructions between.
+
+    All are assembly text. The instructions between are producers too: what one of them does to the consumer counts. What they
+    themselves would need is not asked, they stand where they stand. The figure is the larger of LLVM 22 and the ISA text
+    (facts/instructions.md 3.5). Raises OperandError for text that the assembler would refuse.
+    """
+    from asmgen.reader.instruction import parse_instruction  # the grammar is no business of builds
+
+    model = HazardModel(arch)
+    last = model.facts(parse_instruction(consumer, arch))
+    missing = age = 0
+    for text in reversed((producer, *between)):
+        facts = model.facts(parse_instruction(text, arch))
+        missing = max(missing, model.states(facts, last) - age)
+        age += facts.states
+    return missing
+
+
+def verify(program: Program, match_llvm: bool = False) -> list[Finding]:
+    """Every pair of instructions with too few wait states between, in program order.
+
+    With `match_llvm` only what LLVM 22 itself would insert counts, its known excess too (facts/instructions.md 3.5, item 7).
+    """
+    walk = _Walk(program, match_llvm)
+    found: list[Finding] = []
+
+    def report(position: int, lacking: list[_Lack]) -> int:
+        found.extend(_finding(walk.instructions, position, producer, age, needs) for producer, age, needs in sorted(lacking))
+        return 0
+
+    entries = walk.entries({})
+    for block in walk.blocks:
+        walk.run(block, entries[block.number], {}, report)
+    return found
+
+
+def needed(program: Program) -> dict[int, tuple[int, tuple[str, ...]]]:
+    """Where wait states have to be added: {position: (how many, why)}, the earlier places taken as mended already."""
+    return _plan(_Walk(program, False))
+
+
+def insert(program: Program, fill: Iterable[Proposal] = ()) -> Program:
+    """The program with the fewest s_nops that satisfy every rule on every path, each with its reason.
+
+    `fill` are proposals to accept: those instructions are moved first. Nothing else moves.
+    """
+    program = _moved(program, fill)
+    plan = needed(program)
+    if not plan:
+        return program
+    nop = opcode("s_nop")
+    items: list[Item] = []
+    position = 0
+    for item in program.items:
+        if isinstance(item, Instruction):
+            states, reasons = plan.get(position, (0, ()))
+            while states:
+                count = min(states, NOP_LIMIT)
+                items.append(Instruction(nop, nop.forms[0], (count - 1,), source=item.source, reason="; ".join(reasons)))
+                states -= count
+            position += 1
+        items.append(item)
+    return program.with_items(items)
+
+
+def proposals(program: Program) -> list[Proposal]:
+    """Independent instructions of the same block that could stand where wait states are missing or an s_nop waits now.
+
+    Memory instructions are never proposed: moving them would change what the wait counters mean. Each instruction is
+    proposed once, for the first place that it fits.
+    """
+    walk = _Walk(program, False)
+    plan = _plan(walk)
+    entries = walk.entries({position: states for position, (states, _) in plan.items()})
+    taken: set[int] = set()
+    found = []
+    for position, instruction in enumerate(walk.instructions):
+        states = plan.get(position, (0, ()))[0]
+        if not states and instruction.name != "s_nop":
+            continue
+        block = walk.blocks[walk.block_of[position]]
+        ages = walk.ages_before(block, entries[block.number], plan, position)
+        count = states or walk.facts[position].states
+        for candidate in walk.movable(block, position, ages, count, taken):
+            taken.add(candidate)
+            message = f"{walk.instructions[candidate].text} is independent of what stands between and could fill a wait state " \
+                      f"before {instruction.text}"
+            found.append(Proposal(position, count, candidate, message))
+    return found
+
+
+class _Walk:
+    """The facts of a program's instructions and the passing of producers' ages along its control flow.
+
+    An age is the number of wait states since a producer; `_Ages` maps a producer's position to its age, as long as a rule may
+    still ask for more.
+    """
+
+    def __init__(self, program: Program, match_llvm: bool) -> None:
+        self.model = HazardModel(program.arch, match_llvm)
+        self.instructions = program.instructions
+        self.facts = [self.model.facts(instruction) for instruction in self.instructions]
+        flow = control_flow(program)
+        self.blocks = flow.blocks
+        self.block_of = flow.block_of
+
+    def run(self, block: Block, ages: _Ages, nops: Mapping[int, int],
+            lack: Callable[[int, list[_Lack]], int] | None = None) -> _Ages:
+        """Go through a block with `nops` wait states added before positions; the ages behind it.
+
+        `lack` hears of every position with missing wait states: (producer, age, rows) of each producer. What it returns is
+        added before the position at once.
+        """
+        facts, needs, candidates = self.facts, self.model.needs, self.model.candidates
+        clock = 0
+        window = [(-age, facts[position].window - age, facts[position], position) for position, age in ages.items()]
+        for position in range(block.first, block.last + 1):
+            current = facts[position]
+            clock += nops.get(position, 0)
+            if window:
+                if lack is not None:
+                    lacking = []
+                    for birth, _, producer, origin in window:
+                        if candidates(producer.kind, current.kind):
+                            age = clock - birth
+                            missing = [need for need in needs(producer, current) if need.states > age]
+                            if missing:
+                                lacking.append((origin, age, missing))
+                    if lacking:
+                        clock += lack(position, lacking)
+                clock += current.states
+                window = [entry for entry in window if entry[1] > clock and entry[3] != position]
+            else:
+                clock += current.states
+            if current.window:
+                window.append((clock, clock + current.window, current, position))
+        return {origin: clock - birth for birth, _, _, origin in window}
+
+    def entries(self, nops: Mapping[int, int]) -> list[_Ages]:
+        """The ages at each block's entry, the youngest over all paths: a fixed point."""
+        entries: list[_Ages] = [{} for _ in self.blocks]
+        pending = list(range(len(self.blocks)))
+        queued = set(pending)
+        while pending:
+            number = pending.pop(0)
+            queued.discard(number)
+            block = self.blocks[number]
+            leaving = self.run(block, entries[number], nops)
+            for successor in block.successors:
+                if _join(entries[successor], leaving) and successor not in queued:
+                    pending.append(successor)
+                    queued.add(successor)
+        return entries
+
+    def ages_before(self, block: Block, ages: _Ages, plan: Mapping[int, tuple[int, tuple[str, ...]]], position: int) -> _Ages:
+        """The ages in front of a position of a block, the nops of earlier positions counted."""
+        if position == block.first:
+            return dict(ages)
+        part = Block(block.number, block.first, position - 1, (), ())
+        return self.run(part, ages, {place: states for place, (states, _) in plan.items()})
+
+    def movable(self, block: Block, position: int, ages: _Ages, count: int, taken: set[int]) -> list[int]:
+        """Up to `count` positions behind `position` whose instructions may stand before it."""
+        found: list[int] = []
+        first = position + 1 if self.instructions[position].name == "s_nop" else position
+        for candidate in range(first + 1, block.last + 1):
+            instruction = self.instructions[candidate]
+            if instruction.opcode.classes & _FENCES or len(found) == count:
+                break
+            if candidate in taken or not self._may_move(instruction):
+                continue
+            passed = range(first, candidate)
+            if any(_depend(instruction, self.instructions[other]) or self.model.states(self.facts[candidate], self.facts[other])
+                   for other in passed):
+                continue
+            late = len(found)
+            if any(self.model.states(self.facts[origin], self.facts[candidate]) > age + late for origin, age in ages.items()) \
+                    or any(self.model.states(self.facts[earlier], self.facts[candidate]) for earlier in found):
+                continue
+            found.append(candidate)
+        return found
+
+    def _may_move(self, instruction: Instruction) -> bool:
+        movable = instruction.opcode.classes & {"valu", "salu"} and not instruction.opcode.classes & _UNMOVABLE
+        return bool(movable) and not instruction.writes & _CONTROL
+
+
+def _plan(walk: _Walk) -> dict[int, tuple[int, tuple[str, ...]]]:
+    """Wait states to add by position, each block from what flows into it, until no back-edge changes anything."""
+    plans: list[dict[int, tuple[int, tuple[str, ...]]]] = [{} for _ in walk.blocks]
+    leaving: list[_Ages | None] = [None for _ in walk.blocks]
+    visits = [0 for _ in walk.blocks]
+    pending = set(range(len(walk.blocks)))
+    while pending:
+        number = min(pending)
+        pending.remove(number)
+        block = walk.blocks[number]
+        entry: _Ages = {}
+        for predecessor in block.predecessors:
+            _join(entry, leaving[predecessor] or {})
+        visits[number] += 1
+        # Nops of two blocks on one loop may replace each other in turn; from some visit on what stands, stands.
+        plan = plans[number] if visits[number] > _SETTLE else {}
+
+        def add(position: int, lacking: list[_Lack], plan: dict[int, tuple[int, tuple[str, ...]]] = plan) -> int:
+            more = max(need.states - age for _, age, needs in lacking for need in needs)
+            states, reasons = plan.get(position, (0, ()))
+            plan[position] = states + more, reasons + _reasons(walk.instructions, lacking)
+            return more
+
+        after = walk.run(block, entry, {position: states for position, (states, _) in plan.items()}, add)
+        plans[number] = plan
+        if after != leaving[number]:
+            leaving[number] = after
+            pending.update(block.successors)
+    return {position: what for plan in plans for position, what in sorted(plan.items())}
+
+
+def _join(ages: _Ages, others: _Ages) -> bool:
+    """Take the younger of each producer's ages; whether that changed anything."""
+    changed = False
+    for position, age in others.items():
+        if age < ages.get(position, 1 << 30):
+            ages[position] = age
+            changed = True
+    return changed
+
+
+def _depend(first: Instruction, second: Instruction) -> bool:
+    """Whether two instructions may not change places."""
+    return bool(first.writes & (second.reads | second.writes) or first.reads & second.writes)
+
+
+def _moved(program: Program, fill: Iterable[Proposal]) -> Program:
+    """The program with each accepted candidate in front of its position."""
+    moves = {proposal.candidate: proposal.position for proposal in fill}
+    if not moves:
+        return program
+    instructions = program.instructions
+    arriving: dict[int, list[Instruction]] = {}
+    for candidate in sorted(moves):
+        arriving.setdefault(moves[candidate], []).append(instructions[candidate])
+    items: list[Item] = []
+    position = 0
+    for item in program.items:
+        if not isinstance(item, Instruction):
+            items.append(item)
+            continue
+        placed = arriving.get(position, [])
+        items += placed
+        if item.name == "s_nop" and placed:
+            left = _nop_states(item) - len(placed)
+            if left > 0:
+                items.append(replace(item, operands=(left - 1,)))
+        elif position not in moves:
+            items.append(item)
+        position += 1
+    return program.with_items(items)
+
+
+def _nop_states(nop: Instruction) -> int:
+    count = nop.operands[0]
+    return count + 1 if isinstance(count, int) else 1
+
+
+def _subject(producer: Instruction, need: Need) -> str:
+    """What of the producer the row is about."""
+    role = need.rule.roles[0]
+    if role in ("hwreg", "mode"):
+        number = need.mask.bit_length() - 1
+        return HWREG_NAMES.get(number, f"hardware register {number}")
+    return ", ".join(mask_names(need.mask)) or producer.name
+
+
+def _behind(producer: Instruction) -> str:
+    place = producer.where()
+    return f"{producer.text} ({place})" if place else producer.text
+
+
+def _reasons(instructions: Sequence[Instruction], lacking: Iterable[_Lack]) -> tuple[str, ...]:
+    """One sentence for the producer that asks for most."""
+    producer, age, needs = max(lacking, key=lambda lack: max(need.states for need in lack[2]) - lack[1])
+    worst = max(needs, key=lambda need: need.states)
+    missing = worst.states - age
+    first = instructions[producer]
+    return (f"{_subject(first, worst)} of {_behind(first)}, {worst.rule.text}: {missing} more wait state{'s' * (missing > 1)}",)
+
+
+def _finding(instructions: Sequence[Instruction], position: int, producer: int, age: int, needs: Sequence[Need]) -> Finding:
+    first, second = instructions[producer], instructions[position]
+    isa = max((need.states for need in needs if need.rule.asked_by != "llvm"), default=0)
+    llvm = max((need.states for need in needs if need.rule.asked_by != "isa"), default=0)
+    severity = "error" if isa and llvm else "warning" if isa else "note"
+    most = max(isa, llvm)
+    worst = next(need for need in needs if need.states == most)
+    who = "" if isa == llvm else f" ({isa or 'none'} by the ISA text, {llvm or 'none'} by LLVM 22)"
+    message = f"{second.text} needs {most} wait states{who} behind {_behind(first)}, {age or 'none'} there: " \
+              f"{_subject(first, worst)} {worst.rule.text}"
+    return Finding(worst.rule.id, severity, first, second, age, most, message, position)

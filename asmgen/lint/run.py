@@ -1,0 +1,80 @@
+"""lint of a Program or a file: waits, wait states, registers, encoding traps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from asmgen.hazards import verify as verify_wait_states
+from asmgen.lint.encoding import encoding_findings
+from asmgen.lint.facts import KernelFacts, facts_of_code_object, facts_of_text
+from asmgen.lint.finding import Finding, apply_silence
+from asmgen.lint.registers import register_findings
+from asmgen.lint.rules import SEVERITIES
+from asmgen.program import Program
+from asmgen.reader.file import read_file
+from asmgen.waits.verify import Verifier
+
+_FACTS = KernelFacts()
+
+
+@dataclass(frozen=True)
+class LintReport:
+    """Findings of all kernels of a file, in their order; `instructions` is how many were looked at."""
+
+    file: str
+    arch: str
+    kernels: tuple[str, ...]
+    instructions: int
+    findings: tuple[Finding, ...]
+
+    def count(self, severity: str) -> int:
+        """How many of that severity."""
+        return sum(finding.severity == severity for finding in self.findings)
+
+
+def lint_program(program: Program, file: str = "", facts: KernelFacts = _FACTS, notes: bool = True) -> list[Finding]:
+    """Everything that lint finds in one Program, in program order, worse findings of one place first.
+
+    Without `notes`, errors and warnings alone, and quicker.
+    """
+    verifier = Verifier(program, notes)
+    flow, runs = verifier.flow.flow, verifier.runs
+    name = program.name
+    placed: list[tuple[int, Finding]] = []
+    for wait in verifier.findings():
+        placed.append((wait.position, Finding(wait.rule, wait.severity, wait.message, file, name, wait.consumer, wait.producer, wait.have,
+                                              wait.need)))
+    for state in verify_wait_states(program):
+        severity = state.severity
+        if flow.block_of[state.position] not in runs:
+            continue
+        placed.append((state.position, Finding(state.rule, severity, state.message, file, name, state.consumer, state.producer, state.have,
+                                               state.need)))
+    positions = {id(instruction): position for position, instruction in enumerate(program.instructions)}
+    others = list(encoding_findings(program, flow, runs, facts, file))
+    if notes or facts.vgprs is not None:
+        others += register_findings(program, flow, runs, facts, file)
+    placed += [(positions[id(finding.consumer)] if finding.consumer is not None else -1, finding) for finding in others]
+    placed.sort(key=lambda entry: (entry[0], SEVERITIES.index(entry[1].severity)))
+    found = apply_silence((finding for _, finding in placed), program.instructions, file, name)
+    return found if notes else [finding for finding in found if finding.severity != "note"]
+
+
+def lint_file(path: Path, arch: str | None = None) -> LintReport:
+    """Read a .s or .co and lint all of its kernels and functions. Raises AsmgenError for what cannot be read."""
+    read = read_file(path, arch)
+    loaded = read.code_object
+    facts = facts_of_code_object(loaded) if loaded is not None else facts_of_text(path.read_text(encoding="utf-8"), read.arch)
+    findings: list[Finding] = []
+    seen: set[tuple[str, int, str]] = set()
+    for program in read.programs:
+        for finding in lint_program(program, str(path), facts.get(program.name, _FACTS)):
+            # A function stands behind every kernel that may call it, and is judged once.
+            if finding.address is not None:
+                key = (finding.rule, finding.address, finding.message)
+                if key in seen:
+                    continue
+                seen.add(key)
+            findings.append(finding)
+    return LintReport(str(path), read.arch, tuple(program.name for program in read.programs), sum(map(len, read.programs)), tuple(findings))

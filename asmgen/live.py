@@ -1,0 +1,65 @@
+"""Liveness of a Program, anyone's: which registers hold a value that is still wanted."""
+
+from __future__ import annotations
+
+from asmgen.cfg import ControlFlow, control_flow
+from asmgen.isa.registers import NAMED, SCC_BIT, SGPR_BIT
+from asmgen.program import Instruction, Program
+from asmgen.regalloc.liveness import Access, Block, Liveness
+
+_EXEC = NAMED["exec"].mask
+_VECTOR = (1 << SGPR_BIT) - 1
+EVERYTHING = (1 << SCC_BIT + 1) - 1
+
+
+def program_liveness(program: Program, flow: ControlFlow | None = None, lanes_kept: bool = False) -> Liveness:
+    """The solution for a program. Behind returns and unknown jumps every register counts as wanted.
+
+    A vector write ends the older value, except where the destination is partly kept; with `lanes_kept` it does so only where EXEC
+    is known to be full (as at the kernel's start), which never calls a register dead that some lane still wants.
+    """
+    flow = flow or control_flow(program)
+    full_lanes = _full_lanes(program, flow) if lanes_kept else None
+    instructions = program.instructions
+    blocks = []
+    for block in flow.blocks:
+        accesses = []
+        full = full_lanes is None or full_lanes[block.number]
+        for position in range(block.first, block.last + 1):
+            instruction = instructions[position]
+            reads, writes = instruction.reads, instruction.writes
+            killed = writes if full or not writes & _VECTOR or "mfma" in instruction.opcode.classes else writes & ~_VECTOR
+            accesses.append(Access(reads, writes, killed))
+            if full_lanes is not None and writes & _EXEC:
+                full = _sets_all(instruction)
+        last = instructions[block.last]
+        leaves = not block.successors and not last.name.startswith("s_endpgm") or block.last in flow.indirect
+        blocks.append(Block(accesses, block.successors, EVERYTHING if leaves else 0))
+    return Liveness(blocks)
+
+
+def _sets_all(instruction: Instruction) -> bool:
+    return instruction.name == "s_mov_b64" and instruction.operands[-1] == -1
+
+
+def _full_lanes(program: Program, flow: ControlFlow) -> list[bool]:
+    """For each block, whether every lane runs at its entry, as at the kernel's start, on all paths."""
+    effect: list[bool | None] = []
+    for block in flow.blocks:
+        last = None
+        for position in range(block.first, block.last + 1):
+            if program.instructions[position].writes & _EXEC:
+                last = _sets_all(program.instructions[position])
+        effect.append(last)
+    entry = [True for _ in flow.blocks]
+    changed = True
+    while changed:
+        changed = False
+        for block in flow.blocks:
+            arriving = all(entry[number] if effect[number] is None else bool(effect[number]) for number in block.predecessors)
+            if not block.predecessors and block.first != 0 and block.first != program.labels.get(program.entry, 0):
+                arriving = False
+            if arriving != entry[block.number]:
+                entry[block.number] = arriving
+                changed = True
+    return entry

@@ -1,0 +1,254 @@
+"""Program: the one intermediate form of placed code, written by the builder and the reader, read by everything else.
+
+A Program never changes: a pass takes one and returns another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
+from typing import Any
+
+from asmgen.isa.modifiers import format_modifiers
+from asmgen.isa.opcode import Form, Opcode, OperandSpec, implicit_reads, reads_destination, roles
+from asmgen.isa.operands import SPECIAL_SOURCES, Modified, Operand, Special, Symbol, format_operand
+from asmgen.isa.registers import NAMED, Reg
+
+IMPLICIT_MASKS = {name: reg.mask for name, reg in NAMED.items()}
+
+
+@dataclass(frozen=True)
+class SourceLine:
+    """Where an author wrote an instruction: his Python or assembly file."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+@dataclass(frozen=True)
+class TokenUse:
+    """What an instruction does to a token: `action` "write" fills LDS bytes low..high-1 of that name, "read" reads them."""
+
+    action: str
+    name: str
+    low: int
+    high: int
+
+    def __str__(self) -> str:
+        return f"lds {self.action} {self.name} {self.low:#x}:{self.high:#x}"
+
+
+@dataclass(frozen=True)
+class Label:
+    """A place in the code that branches name."""
+
+    name: str
+    source: SourceLine | None = None
+
+
+@dataclass(frozen=True)
+class Align:
+    """Padding with s_nop up to a multiple of `bytes` (a power of two) from the kernel's start."""
+
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Region:
+    """Here a named part of the kernel begins: a column of the register map, a heading in the text."""
+
+    name: str
+
+
+class _MaskProperty:
+    """Instruction.reads or .writes: the mask of every register read or written, implicit ones (exec, vcc, scc, m0) too.
+
+    AGPRs stand at bit 256 and above. Every analysis asks for both, so the first question computes and keeps the two: a
+    cached_property would take a lock each time.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, instruction: Instruction, owner: type[Instruction]) -> int:
+        reads, writes = _named(implicit_reads(instruction.opcode, instruction.form)), _named(instruction.opcode.writes)
+        keeps = reads_destination(instruction.form, instruction.modifiers)
+        for place, operand in zip(instruction.form.operands, instruction.operands, strict=True):
+            mask = operand.mask if type(operand) is Reg else _mask(operand)
+            if place.writes:
+                writes |= mask
+                if keeps or place.reads:
+                    reads |= mask
+            elif place.reads:
+                reads |= mask
+        kept = instruction.__dict__
+        kept["reads"], kept["writes"] = reads, writes
+        return reads if self.name == "reads" else writes
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One placed instruction.
+
+    `operands` stand in the order of `form.operands`. `reason` says why a pass inserted it ("" where the author wrote
+    it), `comment` is the author's. `address` is its byte offset in the text section, where it was read from a code object.
+    `waits` is the mode of the block that it was written in: auto, verify, off, or "" for the kernel's.
+    """
+
+    opcode: Opcode
+    form: Form
+    operands: tuple[Operand, ...]
+    modifiers: Mapping[str, Any] = field(default_factory=dict)
+    suffix: str = ""
+    source: SourceLine | None = None
+    reason: str = ""
+    comment: str = ""
+    tokens: tuple[TokenUse, ...] = ()
+    address: int | None = None
+    size: int = 0
+    waits: str = ""
+
+    @property
+    def name(self) -> str:
+        """The ISA mnemonic, without encoding suffix."""
+        return self.opcode.name
+
+    @cached_property
+    def text(self) -> str:
+        """The instruction as the assembler reads it, without comments."""
+        operands = ", ".join(format_operand(operand) for operand in self.operands)
+        return f"{self.opcode.name}{self.suffix}{' ' if operands else ''}{operands}{format_modifiers(self.modifiers)}"
+
+    def __str__(self) -> str:
+        return self.text
+
+    @property
+    def inserted(self) -> bool:
+        """Whether a pass put it there."""
+        return bool(self.reason)
+
+    @cached_property
+    def accesses(self) -> tuple[tuple[OperandSpec, Operand, bool, bool], ...]:
+        """(place, operand, reads, writes) of each operand, as this instruction's modifiers decide."""
+        return tuple((spec, operand, *role) for spec, operand, role in
+                     zip(self.form.operands, self.operands, roles(self.form, self.modifiers), strict=True))
+
+    @cached_property
+    def read_registers(self) -> tuple[Reg, ...]:
+        """Explicit source registers, whatever modifiers they carry."""
+        return tuple(reg for _, operand, reads, _ in self.accesses if reads for reg in _registers(operand))
+
+    @cached_property
+    def written_registers(self) -> tuple[Reg, ...]:
+        """Explicit destination registers."""
+        return tuple(reg for _, operand, _, writes in self.accesses if writes for reg in _registers(operand))
+
+    reads = _MaskProperty("reads")
+    writes = _MaskProperty("writes")
+
+    @property
+    def target(self) -> str | None:
+        """The label that a branch names."""
+        for spec, operand in zip(self.form.operands, self.operands, strict=True):
+            if "b" in spec.accepts and isinstance(operand, Symbol):
+                return operand.name
+        return None
+
+    @property
+    def is_branch(self) -> bool:
+        """Whether it may continue elsewhere than behind itself."""
+        return "branch" in self.opcode.classes
+
+    @property
+    def ends_block(self) -> bool:
+        """Whether nothing flows from it to the next instruction."""
+        return self.name in ENDINGS
+
+    def where(self) -> str:
+        """Its author's line, its address, or "" when neither is known."""
+        if self.source is not None:
+            return str(self.source)
+        return f"address {self.address:#x}" if self.address is not None else ""
+
+
+ENDINGS = frozenset({"s_endpgm", "s_endpgm_saved", "s_branch", "s_setpc_b64", "s_rfe_b64"})
+"""Instructions behind which control never falls through."""
+
+
+def _registers(operand: Operand) -> tuple[Reg, ...]:
+    if isinstance(operand, Modified):
+        operand = operand.value
+    if isinstance(operand, Reg):
+        return (operand,)
+    if isinstance(operand, Special):
+        reg = SPECIAL_SOURCES.get(operand.name) or (NAMED["scc"] if operand.name == "src_scc" else None)
+        return (reg,) if reg is not None else ()
+    return ()
+
+
+def _mask(operand: Operand) -> int:
+    """The registers of an operand that is more than a register: one with modifiers, a special source."""
+    mask = 0
+    for reg in _registers(operand):
+        mask |= reg.mask
+    return mask
+
+
+@cache
+def _named(names: frozenset[str]) -> int:
+    """The mask of registers by name."""
+    mask = 0
+    for name in names:
+        mask |= IMPLICIT_MASKS.get(name, 0)
+    return mask
+
+
+Item = Instruction | Label | Align | Region
+
+
+@dataclass(frozen=True)
+class Program:
+    """An ordered list of instructions and labels for one architecture.
+
+    `stagger` is the number of barriers by which waves of a workgroup may run out of phase (design.md section 3).
+    `accum_offset` is where the unified register file is split, if known. `entry` is the label at which waves begin, ""
+    for the first instruction: with preloaded kernel arguments the hardware starts behind the compatibility entry.
+    """
+
+    name: str
+    arch: str
+    items: tuple[Item, ...]
+    stagger: int = 0
+    accum_offset: int | None = None
+    entry: str = ""
+
+    @cached_property
+    def instructions(self) -> tuple[Instruction, ...]:
+        """The instructions alone, in order: positions everywhere are indices into this tuple."""
+        return tuple(item for item in self.items if isinstance(item, Instruction))
+
+    @cached_property
+    def labels(self) -> dict[str, int]:
+        """The position of the instruction that each label stands before (or the number of instructions, at the end)."""
+        positions: dict[str, int] = {}
+        position = 0
+        for item in self.items:
+            if isinstance(item, Label):
+                positions[item.name] = position
+            elif isinstance(item, Instruction):
+                position += 1
+        return positions
+
+    def with_items(self, items: Iterable[Item]) -> Program:
+        """The same program with other contents."""
+        return replace(self, items=tuple(items))
+
+    def __len__(self) -> int:
+        return len(self.instructions)
+
+    def __iter__(self) -> Iterator[Item]:
+        return iter(self.items)

@@ -1,0 +1,1 @@
+"""From text and code objects back to Programs."""

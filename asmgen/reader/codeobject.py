@@ -1,0 +1,174 @@
+"""A kernel of a code object as a Program, by way of llvm-objdump."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from functools import lru_cache
+
+from asmgen.codeobject.descriptor import PRELOAD_SKIP
+from asmgen.codeobject.load import CodeObject, Kernel
+from asmgen.isa.errors import AsmgenError
+from asmgen.program import Align, Item, Program
+from asmgen.reader.calls import call_targets
+from asmgen.reader.errors import ReadError
+from asmgen.reader.instruction import shorten
+from asmgen.reader.limits import limited_objdump
+from asmgen.reader.listing import Listing, ListingLine, ListingReader, parse_listing
+from asmgen.reader.pieces import labels_of, trim
+from asmgen.toolchain import ToolError, disassemble
+
+_WHOLE_BYTES = 1 << 20  # code objects with more code than this are disassembled piece by piece
+_CALLS = ("s_swappc_b64", "s_setpc_b64")
+
+
+def read_kernel(code_object: CodeObject, kernel: Kernel, piped: str = "") -> Program:
+    """The kernel from its entry on, and behind it the functions of the code object that it may call, each behind a label of its name.
+
+    Instructions have their addresses and sizes. `entry` is set where waves begin behind a compatibility entry. Padding behind a
+    function's last instruction is left out. `piped` is the name of the source where the code object was assembled from a pipe.
+    Raises ReadError for an instruction that asmgen does not know, with its text, its address and the nearest known mnemonics, and for
+    data between instructions; ToolError without llvm-objdump.
+    """
+    pieces = _Pieces(code_object, piped)
+    chunks = pieces.reachable(kernel)
+    names = {start: name for start, name in pieces.functions.items() if start != kernel.entry}
+    labels = labels_of(chunks, names)
+    reader = ListingReader(code_object.arch, code_object.origin)
+    items: list[Item] = []
+    entry = ""
+    if kernel.start != kernel.entry:
+        position = next((number for number, line in enumerate(chunks[0]) if line.address == kernel.start), None)
+        if position is None:
+            raise ReadError(f"kernel {kernel.name!r} preloads arguments, but no instruction stands at {kernel.start:#x}, where its waves "
+                            "begin", code_object.origin)
+        entry = labels.setdefault(kernel.start, f"L_{kernel.start:x}")
+        before = trim(chunks[0][:position])
+        items += reader.read(before, labels)
+        if len(before) < position:
+            items.append(Align(PRELOAD_SKIP))
+        chunks[0] = chunks[0][position:]
+    for chunk in chunks:
+        items += reader.read(chunk, labels)
+    return Program(kernel.name, code_object.arch, tuple(items), accum_offset=kernel.descriptor.accum_offset, entry=entry)
+
+
+def read_functions(code_object: CodeObject, piped: str = "") -> list[Program]:
+    """Every function of the code object, kernels too, as a Program of its own, in the order of their addresses.
+
+    Code without any function symbol is one Program without a name. Raises as read_kernel does.
+    """
+    pieces = _Pieces(code_object, piped)
+    reader = ListingReader(code_object.arch, code_object.origin)
+    programs = []
+    for start, name in sorted(pieces.functions.items()):
+        chunk = pieces.chunk(start)
+        programs.append(Program(name, code_object.arch, tuple(reader.read(chunk, labels_of([chunk], {})))))
+    return programs
+
+
+class _Pieces:
+    """The functions of a code object and their listings."""
+
+    def __init__(self, code_object: CodeObject, piped: str) -> None:
+        self.code_object = code_object
+        self._piped = piped
+        kernels = {kernel.entry: kernel.name for kernel in code_object.kernels.values()}
+        self.functions = {symbol.address: symbol.name for symbol in code_object.symbols.values()
+                          if symbol.kind == "func" and self._segment_end(symbol.address)} | kernels
+        if not self.functions:
+            # Plain text without function symbols: all of its code is one piece.
+            self.functions = {part.vaddr: "" for part in code_object.image if part.executable}
+        self._sizes = {symbol.address: symbol.size for symbol in code_object.symbols.values() if symbol.kind == "func"}
+        self._sizes |= {kernel.entry: kernel.code_size for kernel in code_object.kernels.values()}
+        self._kernels = kernels
+        self._starts = sorted(self.functions)
+
+    def _segment_end(self, address: int) -> int:
+        """Where the executable segment with an address ends, 0 where there is none."""
+        return next((part.vaddr + len(part.data) for part in self.code_object.image
+                     if part.executable and part.vaddr <= address < part.vaddr + len(part.data)), 0)
+
+    def chunk(self, start: int) -> Sequence[ListingLine]:
+        """The listing of the function at an address, without the padding behind it."""
+        end = self._segment_end(start)
+        size = self._sizes.get(start, 0)
+        if not 0 < size <= end - start:
+            following = bisect_right(self._starts, start)
+            size = min(end, self._starts[following] if following < len(self._starts) else end) - start
+        lines = _slice(self._listing(start, start + size), start, start + size)
+        if not lines or lines[0].address != start:
+            raise ReadError(f"llvm-objdump shows no instruction at {start:#x}, where {self.functions.get(start, 'code')!r} begins",
+                            self.code_object.origin)
+        return trim(lines)
+
+    def _listing(self, start: int, stop: int) -> Listing:
+        data = self.code_object.data
+        code = sum(len(part.data) for part in self.code_object.image if part.executable)
+        if code <= _WHOLE_BYTES:
+            try:
+                return _disassembled(data, self.code_object.arch, 0, 0, self._piped)
+            except ReadError:
+                pass  # LLVM 22 crashes on some words: they may stand in other functions
+        try:
+            return _disassembled(data, self.code_object.arch, start, stop, self._piped)
+        except ReadError as error:
+            raise ReadError(error.sentence, self.code_object.origin) from None
+
+    def reachable(self, kernel: Kernel) -> list[Sequence[ListingLine]]:
+        """The kernel's chunk and those of all functions that it may reach, in the order of their addresses."""
+        found = {kernel.entry: self.chunk(kernel.entry)}
+        waiting = [kernel.entry]
+        while waiting:
+            start = waiting.pop()
+            for target in self._leaving(found[start]):
+                function = self._function_of(target)
+                if function is not None and function not in found:
+                    found[function] = self.chunk(function)
+                    waiting.append(function)
+        others = [found[start] for start in sorted(found) if start != kernel.entry]
+        return [found[kernel.entry], *others]
+
+    def _function_of(self, address: int) -> int | None:
+        """The start of the function with an address; None outside of the code."""
+        position = bisect_right(self._starts, address) - 1
+        return self._starts[position] if position >= 0 and self._segment_end(address) else None
+
+    def _leaving(self, lines: Sequence[ListingLine]) -> set[int]:
+        """Addresses outside of a chunk that it may continue at: its branches, its calls, all functions where a call's target is unknown."""
+        targets = {line.target for line in lines if line.target is not None}
+        if any(line.text.startswith(_CALLS) for line in lines):
+            known, unknown = call_targets(lines)
+            targets |= known
+            if unknown:
+                targets |= {start for start in self.functions if start not in self._kernels}
+        first, last = lines[0].address, lines[-1].end
+        return {target for target in targets if not first <= target < last}
+
+
+def _slice(listing: Listing, start: int, stop: int) -> Sequence[ListingLine]:
+    first = bisect_left(listing.lines, start, key=lambda line: line.address)
+    last = bisect_left(listing.lines, stop, key=lambda line: line.address)
+    return listing.lines[first:last]
+
+
+@lru_cache(maxsize=4)
+def _disassembled(data: bytes, arch: str, start: int, stop: int, piped: str) -> Listing:
+    """The listing of a whole code object, or of a range of addresses; the last few are kept, as kernels are read one by one.
+
+    Raises ReadError where llvm-objdump fails.
+    """
+    options = ["--disassemble-zeroes"]
+    if b".debug_line" in data:
+        options.append("--line-numbers")
+    if stop:
+        options += [f"--start-address={start:#x}", f"--stop-address={stop:#x}"]
+    try:
+        text = disassemble(data, arch, *options, objdump=limited_objdump())
+    except ToolError:
+        raise
+    except AsmgenError as error:
+        raise ReadError(shorten(error.sentence)) from None
+    except UnicodeDecodeError:
+        raise ReadError("llvm-objdump prints names of it that are no text in UTF-8: a damaged code object") from None
+    return parse_listing(text, "llvm-objdump", piped)

@@ -1,0 +1,13 @@
+"""What goes wrong while reading."""
+
+from __future__ import annotations
+
+from asmgen.isa.errors import AsmgenError
+
+
+class ReadError(AsmgenError):
+    """Text or a code object cannot be read as instructions; `where` is FILE:LINE or "NAME at address 0x..."."""
+
+
+class NeedsAssembler(ReadError):
+    """The text is more than plain instructions: macros, symbols with values, arithmetic. Only an assembler reads it."""

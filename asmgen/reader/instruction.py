@@ -1,0 +1,96 @@
+"""One instruction's text to an Instruction: mnemonic, operands, form. The only parser of instructions in asmgen."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from asmgen.isa.arch import ARCHITECTURES
+from asmgen.isa.errors import OperandError
+from asmgen.isa.grammar import SyntaxFault, TailReader
+from asmgen.isa.opcode import Form, Opcode
+from asmgen.isa.operands import Operand, Waitcnt
+from asmgen.isa.table import canonical, find, nearest
+from asmgen.program import Instruction, SourceLine, TokenUse
+from asmgen.reader.errors import NeedsAssembler, ReadError
+from asmgen.reader.forms import FormFinder
+from asmgen.reader.statements import statements
+
+_ARITHMETIC = re.compile(r"[\w)\]][ \t]*[-+*/%<>~^]", re.ASCII)
+
+
+class InstructionReader:
+    """Reads instructions for one architecture; it remembers operand shapes and forms, so one is made for a whole reading.
+
+    Raises ReadError for an architecture that asmgen does not know.
+    """
+
+    def __init__(self, arch: str) -> None:
+        if arch not in ARCHITECTURES:
+            raise ReadError(f"unknown architecture {arch!r}; known are {', '.join(ARCHITECTURES)}")
+        self.arch = arch
+        self._tails = TailReader()
+        self._forms = FormFinder(arch)
+        self._opcodes: dict[str, tuple[Opcode, str]] = {}
+
+    def parts(self, text: str, where: str) -> tuple[Opcode, Form, tuple[Operand, ...], Mapping[str, Any], str]:
+        """Opcode, form, operands, modifiers and encoding suffix of an instruction without comments.
+
+        Raises ReadError at `where` for an unknown mnemonic (with the nearest known ones) and for operands that no form takes,
+        NeedsAssembler where the operands are not plain.
+        """
+        name, _, rest = text.partition(" ")
+        known = self._opcodes.get(name)
+        if known is None:
+            known = self._opcodes[name] = self._opcode(name, text, where)
+        opcode, suffix = known
+        try:
+            tail = self._tails.read(rest)
+        except SyntaxFault as fault:
+            raise NeedsAssembler(f"`{shorten(text)}`: {_printable(fault.sentence)}", where) from None
+        operands = tail.operands
+        if opcode.name == "s_waitcnt" and len(operands) == 1 and isinstance(operands[0], int):
+            fields = Waitcnt.decode(operands[0])
+            # A number with bits that no field has stays a number, so that it is written as it was read.
+            operands = (fields,) if fields.simm16 == operands[0] else operands
+        try:
+            form = self._forms.find(opcode, operands, tail.modifiers, suffix)
+        except OperandError as error:
+            # `8-4` reads as two operands, since commas are optional: an assembler must judge.
+            kind = NeedsAssembler if _ARITHMETIC.search(rest) else ReadError
+            raise kind(f"`{shorten(text)}`: {_printable(error.sentence)}", where) from None
+        return opcode, form, operands, tail.modifiers, suffix
+
+    def read(self, text: str, where: str = "", source: SourceLine | None = None, reason: str = "", comment: str = "",
+             tokens: tuple[TokenUse, ...] = ()) -> Instruction:
+        """The instruction; raises as `parts` does."""
+        opcode, form, operands, modifiers, suffix = self.parts(text, where)
+        return Instruction(opcode, form, operands, dict(modifiers), suffix, source, reason, comment, tokens)
+
+    def _opcode(self, name: str, text: str, where: str) -> tuple[Opcode, str]:
+        base, suffix = canonical(name)
+        opcode = find(base)
+        if opcode is None and name != name.lower():
+            return self._opcode(name.lower(), text, where)
+        if opcode is None:
+            raise ReadError(f"`{shorten(text)}`: no instruction {shorten(name)!r} is known; the nearest mnemonics are "
+                            f"{', '.join(nearest(name))}", where)
+        return opcode, suffix
+
+
+def parse_instruction(text: str, arch: str, source: SourceLine | None = None) -> Instruction:
+    """One instruction, its comments taken off. Raises as InstructionReader.parts does, at `source`."""
+    found = [statement for statement in statements(text, str(source or "<text>")) if statement.code]
+    if len(found) != 1 or found[0].labels:
+        raise ReadError(f"`{shorten(text)}` is not one instruction", str(source or ""))
+    return InstructionReader(arch).read(found[0].code, str(source or ""), source)
+
+
+def shorten(text: str) -> str:
+    """The text as a message shows it: at most 100 characters, all of them printable."""
+    return _printable(text if len(text) <= 100 else text[:97] + "...")
+
+
+def _printable(text: str) -> str:
+    return text if text.isprintable() else "".join(character if character.isprintable() else "?" for character in text)

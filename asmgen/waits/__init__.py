@@ -1,0 +1,1 @@
+"""Wait counters: one model (`ledger`, `flow`) that inserts (`insert`), verifies and explains."""

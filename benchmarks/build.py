@@ -1,0 +1,70 @@
+"""A cold `asmgen build gemm-bf16` (new process, no cache of ours), and where its time goes; once with clang, once with ziglang.
+
+Prints the median of 10 of the whole process, and the parts as one process sees them.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+RUNS = 10
+_PARTS = """
+import time
+began = time.perf_counter()
+from asmgen.kernels.registry import kernel
+from asmgen.tools.build import build_kernel, write_built
+import asmgen.tools.cli, asmgen.kernels.gemm_bf16.dma
+imported = time.perf_counter()
+import asmgen.kernel as module
+passes = []
+for name in ("insert_waits", "insert_wait_states"):
+    def timed(program, plain=getattr(module, name)):
+        start = time.perf_counter()
+        result = plain(program)
+        passes.append(time.perf_counter() - start)
+        return result
+    setattr(module, name, timed)
+text = kernel("gemm-bf16").build("gfx950", {"preload": False}).text()
+built = time.perf_counter()
+from asmgen.toolchain import assemble
+assemble(text, "gfx950")
+done = time.perf_counter()
+print(imported - began, built - imported - sum(passes), sum(passes), done - built)
+"""
+
+
+def environment(zig: bool) -> dict[str, str]:
+    """The process environment; with `zig` the ziglang package is the only assembler."""
+    if not zig:
+        return dict(os.environ)
+    import ziglang
+
+    return {**os.environ, "ASMGEN_CLANG": os.path.join(os.path.dirname(ziglang.__file__), "zig")}
+
+
+def main() -> None:
+    """Print the figures."""
+    for name, zig in (("clang", False), ("ziglang", True)):
+        given = environment(zig)
+        whole, parts = [], []
+        with tempfile.TemporaryDirectory() as folder:
+            command = [sys.executable, "-m", "asmgen.tools.cli", "build", "gemm-bf16", "--arch", "gfx950", "-o", folder]
+            subprocess.run(command, check=True, env=given, stdout=subprocess.DEVNULL)
+            for _ in range(RUNS):
+                began = time.perf_counter()
+                subprocess.run(command, check=True, env=given, stdout=subprocess.DEVNULL)
+                whole.append(time.perf_counter() - began)
+                output = subprocess.run([sys.executable, "-c", _PARTS], check=True, env=given, capture_output=True, text=True).stdout
+                parts.append([float(part) for part in output.split()])
+        split = ", ".join(f"{part} {statistics.median(column):.3f}"
+                          for part, column in zip(("import", "build", "passes", "assemble"), zip(*parts, strict=True), strict=True))
+        print(f"cold build with {name}: {statistics.median(whole):.3f} s, median of {RUNS} ({min(whole):.3f} to {max(whole):.3f}); {split}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,29 @@
+"""The library's gemm-bf16 on the emulator, whole: `python benchmarks/gemm.py [m n k]`, by default 1024 x 1024 x 256."""
+
+from __future__ import annotations
+
+import sys
+
+from asmgen.kernels.registry import kernel
+from asmgen.tools.build import build_kernel
+from asmgen.tools.runner import Options, run_kernel
+
+
+def main(m: int, n: int, k: int) -> None:
+    """Seconds, wave-instructions and GFLOP/s on both architectures, checks off and on."""
+    library = kernel("gemm-bf16")
+    parameters = library.contract.resolve_run({"m": m, "n": n, "k": k})
+    print(f"gemm-bf16 {m} x {n} x {k}".ljust(30) + "checks".rjust(8) + "seconds".rjust(10) + "M instr/s".rjust(11) + "GFLOP/s".rjust(9))
+    for arch in ("gfx942", "gfx950"):
+        built = build_kernel(library, arch, library.contract.resolve_build({}))
+        for checks in (False, True, False, True):
+            done = run_kernel(library, built, parameters, "emulator", program=built.kernel.program, say=lambda text: None,
+                              options=Options(checks=checks))
+            if not done.passed:
+                raise SystemExit(f"the result on {arch} is wrong")
+            rate, flops = done.wave_instructions / done.seconds, 2 * m * n * k / done.seconds
+            print(arch.ljust(30) + ("on" if checks else "off").rjust(8) + f"{done.seconds:10.2f}{rate / 1e6:11.3f}{flops / 1e9:9.2f}")
+
+
+if __name__ == "__main__":
+    main(*(int(text) for text in sys.argv[1:4]) if len(sys.argv) > 3 else (1024, 1024, 256))

@@ -1,0 +1,55 @@
+"""The architectures asmgen knows: one frozen profile each. An unknown one is an error, never a guess."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """What differs between chips, with units in the names' comments.
+
+    Sources: facts/instructions.md sections 4 to 6 (LLVM 22: registers, LDS, descriptor, ELF flags).
+    """
+
+    name: str
+    lds_bytes: int  # per workgroup
+    lds_granule: int  # bytes
+    lds_banks: int  # of 4 bytes
+    elf_mach: int  # EF_AMDGPU_MACH in e_flags
+    m0_dma_bits: int  # bits of M0 that address LDS in a buffer LDS-DMA
+    fp8: str  # "fnuz" or "ocp"
+    vgpr_total: int = 512  # unified file, per lane and SIMD
+    vgpr_granule: int = 8
+    waves_per_simd: int = 8
+    simds_per_cu: int = 4
+    user_sgprs: int = 16
+    vmcnt_max: int = 63  # a wait for this many waits for nothing
+    lgkmcnt_max: int = 15
+    expcnt_max: int = 7
+    snop_max: int = 15
+
+    def allocated_vgprs(self, total: int) -> int:
+        """Registers that a kernel which uses `total` of the unified file really gets."""
+        return max(self.vgpr_granule, -(-total // self.vgpr_granule) * self.vgpr_granule)
+
+    def waves_for_vgprs(self, total: int) -> int:
+        """Occupancy by registers: waves per SIMD (facts/instructions.md section 5)."""
+        return min(self.waves_per_simd, self.vgpr_total // self.allocated_vgprs(total))
+
+    def vgprs_for_waves(self, waves: int) -> int:
+        """The most registers a kernel may use to run `waves` waves per SIMD."""
+        return self.vgpr_total // waves // self.vgpr_granule * self.vgpr_granule
+
+
+GFX942 = Architecture("gfx942", lds_bytes=65536, lds_granule=512, lds_banks=32, elf_mach=0x4C, m0_dma_bits=16, fp8="fnuz")
+GFX950 = Architecture("gfx950", lds_bytes=163840, lds_granule=1280, lds_banks=64, elf_mach=0x4F, m0_dma_bits=18, fp8="ocp")
+ARCHITECTURES = {arch.name: arch for arch in (GFX942, GFX950)}
+
+
+def architecture(name: str) -> Architecture:
+    """The profile of that name; raises ValueError with the known ones for any other."""
+    try:
+        return ARCHITECTURES[name]
+    except KeyError:
+        raise ValueError(f"unknown architecture {name!r}; known are {', '.join(ARCHITECTURES)}") from None

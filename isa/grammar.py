@@ -1,0 +1,419 @@
+"""What stands behind a mnemonic, read by the grammar isa/assembly.lark: typed operands and modifiers."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from lark import Lark, Token, Transformer
+from lark.exceptions import UnexpectedInput, UnexpectedToken, VisitError
+
+from asmgen.isa.errors import AsmgenError
+from asmgen.isa.modifiers import FLAGS, parse_format, parse_swizzle
+from asmgen.isa.operands import (
+    GPR_IDX_NAMES,
+    HWREG_NAMES,
+    MESSAGE_NAMES,
+    OFF,
+    SPECIAL_SOURCES,
+    GprIdx,
+    HwReg,
+    Literal,
+    Modified,
+    Operand,
+    SendMsg,
+    Special,
+    Symbol,
+    Waitcnt,
+)
+from asmgen.isa.registers import AGPR_COUNT, NAMED, SGPR_COUNT, TTMP_BASE, TTMP_COUNT, VGPR_COUNT, Reg
+
+MAX_TAIL = 2000
+"""Characters: more than any instruction has, few enough that no line can keep the parser busy for long."""
+
+# First register and number of registers that a prefix names (source: LLVM 22's parser; acc is its other spelling of a).
+_FILES = {"v": ("v", 0, VGPR_COUNT), "a": ("a", 0, AGPR_COUNT), "acc": ("a", 0, AGPR_COUNT), "s": ("s", 0, SGPR_COUNT),
+          "ttmp": ("s", TTMP_BASE, TTMP_COUNT)}
+# A register, a range, or a list of registers in brackets.
+_REGISTERS = re.compile(r"(?<![\w.$@])(?:(?:ttmp|acc|[vas])(?:\d+(?![\w.$@])|\[[ \t]*\d+[ \t]*(?::[ \t]*\d+[ \t]*)?\])"
+                        r"|\[[ \t]*(?:ttmp|acc|[vas])\d+(?:[ \t]*,[ \t]*(?:ttmp|acc|[vas])\d+)*[ \t]*\])", re.ASCII)
+_REGISTER = re.compile(r"([a-z]+)\[?\s*(\d+)(?:\s*:\s*(\d+))?", re.ASCII)
+_HOLE = "%"
+_COUNTERS = {"vmcnt": 63, "expcnt": 7, "lgkmcnt": 15}
+# The trap handler's registers are printed by name, too (LLVM 22).
+_HWREG_NUMBERS = {name: number for number, name in HWREG_NAMES.items()} | {
+    "HW_REG_TBA_LO": 16, "HW_REG_TBA_HI": 17, "HW_REG_TMA_LO": 18, "HW_REG_TMA_HI": 19}
+# Messages with operations (source: LLVM 22's names for the gfx9 family).
+_MESSAGES = {name: number for number, name in MESSAGE_NAMES.items()} | {"MSG_GS": 2, "MSG_GS_DONE": 3, "MSG_SYSMSG": 15}
+_OPERATIONS = {"GS_OP_NOP": 0, "GS_OP_CUT": 1, "GS_OP_EMIT": 2, "GS_OP_EMIT_CUT": 3, "SYSMSG_OP_ECC_ERR_INTERRUPT": 1,
+               "SYSMSG_OP_REG_RD": 2, "SYSMSG_OP_TTRACE_PC": 4}
+_SPECIAL_ALIASES = {"vccz": "src_vccz", "execz": "src_execz", "shared_base": "src_shared_base", "shared_limit": "src_shared_limit",
+                    "private_base": "src_private_base", "private_limit": "src_private_limit",
+                    "pops_exiting_wave_id": "src_pops_exiting_wave_id", "scc": "src_scc"}
+# The other names of registers (LLVM 22).
+_REGISTER_ALIASES = {"src_flat_scratch_lo": "flat_scratch_lo", "src_flat_scratch_hi": "flat_scratch_hi"}
+_EMPTY = Reg("", 0, 0)  # stands for a register that is filled in later
+_KEPT_AS_TEXT = frozenset({"dst_sel", "src0_sel", "src1_sel", "dst_unused"})
+
+
+class SyntaxFault(AsmgenError):
+    """Text that the grammar does not have; `column` counts characters from 0 in what was given."""
+
+    def __init__(self, sentence: str, column: int = 0) -> None:
+        super().__init__(sentence)
+        self.column = column
+
+
+@dataclass(frozen=True)
+class Tail:
+    """Operands and modifiers in the order of the text."""
+
+    operands: tuple[Operand, ...] = ()
+    modifiers: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Setting:
+    """A modifier on its way into Tail.modifiers."""
+
+    name: str
+    value: Any
+
+
+@dataclass(frozen=True)
+class _Counter:
+    """One field of an s_waitcnt."""
+
+    name: str
+    value: int | None
+
+
+class TailReader:
+    """Reads tails, remembering the shapes that it met; one is made for a reading, so that nothing outlives it."""
+
+    def __init__(self) -> None:
+        self._shapes: dict[str, _Shape] = {}
+
+    def read(self, text: str) -> Tail:
+        """Operands and modifiers of one instruction, without its mnemonic and comments.
+
+        Raises SyntaxFault for what the grammar does not have and for registers, messages and the like that do not exist.
+
+        >>> TailReader().read("v0, -|v1|, 1.0 clamp").operands[0]
+        Reg(file='v', index=0, count=1)
+        """
+        if len(text) > MAX_TAIL:
+            raise SyntaxFault(f"an instruction of {len(text)} characters; {MAX_TAIL} are the most")
+        key = _REGISTERS.sub(_HOLE, text)
+        shape = self._shapes.get(key)
+        if shape is None:
+            shape = self._shapes[key] = _shape(text, key)
+        if not shape.holes:
+            return shape.tail
+        registers = [register(name) for name in _REGISTERS.findall(text)]
+        if shape.plain:
+            return Tail(tuple(registers), shape.tail.modifiers)
+        operands = list(shape.tail.operands)
+        for position, found in zip(shape.holes, registers, strict=True):
+            template = operands[position]
+            operands[position] = replace(template, value=found) if isinstance(template, Modified) else found
+        return Tail(tuple(operands), shape.tail.modifiers)
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """A tail whose registers are still to be filled in, at the operand positions `holes`; `plain` where it has nothing else."""
+
+    tail: Tail
+    holes: tuple[int, ...]
+    plain: bool
+
+
+def _shape(text: str, key: str) -> _Shape:
+    if _HOLE in text:
+        raise SyntaxFault(f"{_HOLE!r} is not expected", text.index(_HOLE))
+    if not key:
+        return _Shape(Tail(), (), False)
+    try:
+        tail = _parser().parse(key)
+    except VisitError as error:
+        if isinstance(error.orig_exc, SyntaxFault):
+            raise error.orig_exc from None
+        raise SyntaxFault("its operands cannot be read") from error
+    except UnexpectedInput as error:
+        ended = isinstance(error, UnexpectedToken) and error.token.type == "$END"
+        at = len(text) if ended else _column(text, key, error)
+        raise SyntaxFault(f"{text[at:at + 20]!r} is not expected" if at < len(text) else "the operands end too early", at) from None
+    assert isinstance(tail, Tail)
+    holes = tuple(position for position, operand in enumerate(tail.operands)
+                  if operand is _EMPTY or isinstance(operand, Modified) and operand.value is _EMPTY)
+    if len(holes) != key.count(_HOLE):
+        raise SyntaxFault("it has a register where none can stand")
+    return _Shape(tail, holes, all(operand is _EMPTY for operand in tail.operands))
+
+
+def _column(text: str, key: str, error: UnexpectedInput) -> int:
+    """Where in the text the parser stopped: registers are one character of the key, and more of the text."""
+    at = error.pos_in_stream if isinstance(error.pos_in_stream, int) and error.pos_in_stream >= 0 else len(key)
+    matches = list(_REGISTERS.finditer(text))
+    before = key.count(_HOLE, 0, at)
+    if not before:
+        return at
+    return matches[before - 1].end() + at - key.rindex(_HOLE, 0, at) - 1
+
+
+@cache
+def _parser() -> Lark:
+    grammar = Path(__file__).with_name("assembly.lark").read_text(encoding="utf-8")
+    return Lark(grammar, parser="lalr", lexer="contextual", transformer=_Reader(), maybe_placeholders=False)
+
+
+class _Reader(Transformer[Token, Tail]):
+    """Rules of the grammar to values."""
+
+    def start(self, items: list[Any]) -> Tail:
+        operands: list[Operand] = []
+        modifiers: dict[str, Any] = {}
+        counters: dict[str, int | None] = {}
+        for item in items:
+            if type(item) is _Setting:
+                if item.name in modifiers:
+                    raise SyntaxFault(f"the modifier {item.name} stands twice")
+                modifiers[item.name] = item.value
+            elif type(item) is _Counter:
+                counters[item.name] = item.value
+            else:
+                operands.append(item)
+        if counters:
+            operands.append(Waitcnt(**counters))
+        return Tail(tuple(operands), modifiers)
+
+    def register(self, items: list[Token]) -> Reg:
+        return _EMPTY
+
+    def name(self, items: list[Token]) -> Operand | _Setting:
+        return _named(str(items[0]))
+
+    def integer(self, items: list[Token]) -> int:
+        return _integer(str(items[0]))
+
+    def number(self, items: list[Token]) -> float:
+        value = float(items[0])
+        if math.isinf(value):
+            raise SyntaxFault(f"{items[0]} is beyond all floats")
+        return value
+
+    def expression(self, items: list[Token]) -> Symbol:
+        return Symbol(str(items[0]))
+
+    def string(self, items: list[Token]) -> str:
+        return str(items[0])[1:-1]
+
+    def negative(self, items: list[Any]) -> Operand:
+        value = items[0]
+        return -value if isinstance(value, int | float) else _modified(value, neg=True)
+
+    def absolute(self, items: list[Any]) -> Modified:
+        return _modified(items[0], abs=True)
+
+    def negative_absolute(self, items: list[Any]) -> Modified:
+        return _modified(items[0], neg=True, abs=True)
+
+    def number_modifier(self, items: list[Token]) -> _Setting:
+        return _Setting(str(items[0][:-1]), _integer(str(items[1])))
+
+    def word_modifier(self, items: list[Token]) -> _Setting:
+        name, value = str(items[0][:-1]), str(items[1])
+        if name not in _KEPT_AS_TEXT and name != "format":
+            raise SyntaxFault(f"{name} has a number, not {value}")
+        return _Setting(name, _buffer_format(value) if name == "format" else value)
+
+    def list_modifier(self, items: list[Token]) -> _Setting:
+        name = str(items[0][:-1])
+        if name == "format":
+            return _Setting(name, _buffer_format(f"[{','.join(items[1:])}]"))
+        return _Setting(name, tuple(_integer(str(item)) for item in items[1:]))
+
+    def call_modifier(self, items: list[Any]) -> _Setting:
+        key, function, *arguments = items
+        if (key, function) != ("offset:", "swizzle("):
+            raise SyntaxFault(f"{key}{function}...) is no modifier")
+        return _Setting("offset", _swizzle(arguments))
+
+    def call(self, items: list[Any]) -> Operand | _Counter:
+        function, *arguments = items
+        name = function[:-1]
+        counter = name.removesuffix("_sat")
+        if counter in _COUNTERS:
+            (value,), most = _numbers(name, arguments, 1), _COUNTERS[counter]
+            if name == counter and value > most:
+                raise SyntaxFault(f"{name} counts up to {most}, got {value}")
+            return _Counter(counter, value if value < most else None)
+        made = _CALLS.get(name)
+        if made is None:
+            raise SyntaxFault(f"{name}(...) is no operand; known are {', '.join([*_COUNTERS, *_CALLS])}")
+        return made(arguments)
+
+
+@cache
+def register(text: str) -> Reg:
+    """The register or range that "v[0:3]", "s4", "ttmp[2:3]" or "[v4, v5]" names. Raises SyntaxFault where there is none."""
+    parts = [_range(part) for part in text.strip("[] \t").split(",")] if text.startswith("[") else [_range(text)]
+    first = parts[0]
+    if any(part != Reg(first.file, first.index + number) for number, part in enumerate(parts)) and len(parts) > 1:
+        raise SyntaxFault(f"{text} is no list of consecutive registers")
+    return Reg(first.file, first.index, len(parts)) if len(parts) > 1 else first
+
+
+def _range(text: str) -> Reg:
+    match = _REGISTER.match(text.strip())
+    assert match is not None
+    file, base, size = _FILES[match[1]]
+    # More digits than any register has would only cost time.
+    first = int(match[2][:6])
+    last = first if match[3] is None else int(match[3][:6])
+    if not first <= last < size:
+        raise SyntaxFault(f"{text} is outside of {match[1]}0 to {match[1]}{size - 1}")
+    return Reg(file, base + first, last - first + 1)
+
+
+@cache
+def _named(text: str) -> Operand | _Setting:
+    if text in FLAGS:
+        return _Setting(text, True)
+    if text == "off":
+        return OFF
+    special = _SPECIAL_ALIASES.get(text, text)
+    if special in SPECIAL_SOURCES:
+        return Special(special)
+    return NAMED.get(_REGISTER_ALIASES.get(text, text)) or Symbol(text)
+
+
+@cache
+def _integer(text: str) -> int:
+    sign = -1 if text.startswith("-") else 1
+    digits = text.lstrip("-").lower()
+    if len(digits) > 1 and digits[0] == "0" and digits.isdigit():
+        try:
+            return sign * int(digits, 8)  # as the assembler reads a leading 0
+        except ValueError:
+            raise SyntaxFault(f"{text} is no octal number") from None
+    try:
+        return sign * int(digits, 0)
+    except ValueError:
+        raise SyntaxFault(f"{text[:20]!r} is no number") from None
+
+
+def _modified(value: Any, neg: bool = False, abs: bool = False) -> Modified:
+    if not isinstance(value, Reg | int | float):
+        raise SyntaxFault(f"{value} takes no sign and no absolute value")
+    return Modified(value, neg, abs)
+
+
+def _buffer_format(text: str) -> int:
+    try:
+        return parse_format(text if text.startswith("[") else f"[{text}]")
+    except ValueError:
+        raise SyntaxFault(f"{text} is no buffer format") from None
+
+
+def _numbers(name: str, arguments: Sequence[Any], count: int) -> list[int]:
+    values = [item for item in arguments if type(item) is int]
+    if len(values) != len(arguments) or len(values) != count:
+        raise SyntaxFault(f"{name} takes {count} number{'s' * (count > 1)}, got ({', '.join(map(str, arguments))})")
+    return values
+
+
+def _one(name: str, arguments: Sequence[Any]) -> Any:
+    if len(arguments) != 1:
+        raise SyntaxFault(f"{name} takes one value, got {len(arguments)}")
+    return arguments[0]
+
+
+def _neg(arguments: Sequence[Any]) -> Modified:
+    value = _one("neg", arguments)
+    if isinstance(value, Modified) and value.abs and not value.neg:
+        return Modified(value.value, True, True)
+    return _modified(value, neg=True)
+
+
+def _lit(arguments: Sequence[Any]) -> Operand:
+    value = _one("lit", arguments)
+    if isinstance(value, Symbol):
+        return value
+    if type(value) is not int or not -(1 << 31) <= value < 1 << 32:
+        raise SyntaxFault(f"lit takes a number of 32 bits, got {value}")
+    # Inline constants are -16 to 64 and bit patterns above: the signed value prints as the assembler wants it either way.
+    return Literal(value - (1 << 32) if value >= 1 << 31 else value)
+
+
+def _hwreg(arguments: Sequence[Any]) -> HwReg:
+    if not arguments:
+        raise SyntaxFault("hwreg takes a register")
+    first, rest = arguments[0], _numbers("hwreg", arguments[1:], len(arguments) - 1)
+    number = _HWREG_NUMBERS.get(first.name) if isinstance(first, Symbol) else first
+    if type(number) is not int or len(rest) not in (0, 2):
+        raise SyntaxFault(f"hwreg takes a register, first bit and size (or a register alone), got {', '.join(map(str, arguments))}")
+    return HwReg(number, *rest)
+
+
+def _sendmsg(arguments: Sequence[Any]) -> SendMsg:
+    if not 1 <= len(arguments) <= 3:
+        raise SyntaxFault("sendmsg takes a message, an operation and a stream")
+    values = []
+    for item, names in zip(arguments, (_MESSAGES, _OPERATIONS, {}), strict=False):
+        value = names.get(item.name) if isinstance(item, Symbol) else item
+        if type(value) is not int:
+            raise SyntaxFault(f"{item} is no message, operation or stream that sendmsg knows")
+        values.append(value)
+    return SendMsg(*values)
+
+
+def _gpr_idx(arguments: Sequence[Any]) -> GprIdx:
+    modes = 0
+    for item in arguments:
+        if not isinstance(item, Symbol) or item.name not in GPR_IDX_NAMES:
+            raise SyntaxFault(f"gpr_idx takes {', '.join(GPR_IDX_NAMES)}, got {item}")
+        modes |= 1 << GPR_IDX_NAMES.index(item.name)
+    return GprIdx(modes)
+
+
+def _sext(arguments: Sequence[Any]) -> Modified:
+    value = _one("sext", arguments)
+    if not isinstance(value, Reg | int | float):
+        raise SyntaxFault(f"sext takes a register, got {value}")
+    return Modified(value, sext=True)
+
+
+_CALLS: dict[str, Callable[[Sequence[Any]], Operand]] = {
+    "neg": _neg, "abs": lambda arguments: _modified(_one("abs", arguments), abs=True), "sext": _sext, "lit": _lit, "hwreg": _hwreg,
+    "sendmsg": _sendmsg, "gpr_idx": _gpr_idx,
+}
+
+
+# The largest numbers that the assembler takes in each mode of swizzle; the smallest are 0, and 1 where 0 lanes make no sense.
+_SWIZZLES = {"QUAD_PERM": (3, 3, 3, 3), "SWAP": (16,), "REVERSE": (32,), "BROADCAST": (32, 31), "FFT": (31,), "ROTATE": (1, 31)}
+
+
+def _swizzle(arguments: Sequence[Any]) -> int:
+    """The offset of ds_swizzle_b32."""
+    mode = arguments[0].name if arguments and isinstance(arguments[0], Symbol) else ""
+    if mode in _SWIZZLES:
+        _bounded(mode, arguments[1:], _SWIZZLES[mode])
+    text = f"swizzle({','.join(map(str, arguments))})"
+    try:
+        return parse_swizzle(text)
+    except ValueError:
+        raise SyntaxFault(f"{text} is no swizzle mode") from None
+
+
+def _bounded(mode: str, values: Sequence[Any], most: tuple[int, ...]) -> None:
+    numbers = _numbers(f"swizzle({mode}, ...)", values, len(most))
+    least = 1 if mode in ("SWAP", "REVERSE") else 0
+    if any(not least <= number <= limit for number, limit in zip(numbers, most, strict=True)):
+        raise SyntaxFault(f"swizzle({mode}, ...) takes numbers up to {', '.join(map(str, most))}, got {', '.join(map(str, numbers))}")

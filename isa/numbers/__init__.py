@@ -1,0 +1,1 @@
+"""The parts of asmgen.isa.formats: formats as data, conversions, blocks."""

@@ -1,0 +1,1 @@
+"""The kernel library: one readable file or small folder a kernel."""

@@ -1,0 +1,58 @@
+"""What gemm-bf16 promises and asks for, and the tile sizes that all its variants share."""
+
+from __future__ import annotations
+
+from asmgen.contract import ContractArgument, Formula, KernelContract, Parameter, Rule
+
+TILE_M, TILE_N, TILE_K = 128, 128, 64  # of D and of one step, in elements
+WAVES_M, WAVES_N = 2, 2  # a workgroup's waves over its tile of D
+LDS_BYTES = 65536  # two steps of A and B
+
+# Row offsets inside a tile are 32 bits: 128 rows of 2 * (2^24 - 1) bytes stay below 2^32.
+_MAX_STRIDE = (1 << 24) - 1
+_MAX_EDGE = (1 << 31) - 1
+
+
+def _dimension(name: str, doc: str, step: int = 1) -> Parameter:
+    return Parameter(name, "run", int, doc, minimum=step, maximum=_MAX_EDGE if step == 1 else _MAX_STRIDE // step * step, multiple_of=step)
+
+
+def _stride(name: str, row: str, doc: str, step: int) -> Parameter:
+    return Parameter(name, "run", int, doc, minimum=1, maximum=_MAX_STRIDE // step * step, multiple_of=step, default_from=row)
+
+
+CONTRACT = KernelContract(
+    name="gemm-bf16",
+    title="D[M,N] = A[M,K] x B[N,K]^T, bf16 in and out, float32 accumulation",
+    archs=("gfx950", "gfx942"),
+    parameters=(
+        Parameter("preload", "build", bool, "let the hardware load the kernel arguments before the first instruction", default=False),
+        _dimension("m", "rows of A and D"),
+        _dimension("n", "rows of B, columns of D"),
+        _dimension("k", "columns of A and B", TILE_K),
+        _stride("lda", "k", "elements from one row of A to the next; 16-byte loads want a multiple of 8", 8),
+        _stride("ldb", "k", "elements from one row of B to the next; 16-byte loads want a multiple of 8", 8),
+        _stride("ldd", "n", "elements from one row of D to the next", 1),
+    ),
+    arguments=(
+        ContractArgument("a", "pointer", "A, 16-byte aligned"),
+        ContractArgument("b", "pointer", "B, 16-byte aligned"),
+        ContractArgument("d", "pointer", "D, 2-byte aligned"),
+        ContractArgument("m", "u32", "rows of A and D"),
+        ContractArgument("n", "u32", "rows of B, columns of D"),
+        ContractArgument("k", "u32", "columns of A and B"),
+        ContractArgument("lda", "u32", "row stride of A in elements"),
+        ContractArgument("ldb", "u32", "row stride of B in elements"),
+        ContractArgument("ldd", "u32", "row stride of D in elements"),
+    ),
+    workgroup=(64 * WAVES_M * WAVES_N, 1, 1),
+    grid=Formula("one workgroup for each 128 x 128 tile of D: x over N, y over M",
+                 lambda p: (-(-p["n"] // TILE_N), -(-p["m"] // TILE_M), 1)),
+    lds_bytes=LDS_BYTES,
+    rules=(
+        Rule("lda must be at least k", ("lda", "k"), lambda p: p["lda"] >= p["k"]),
+        Rule("ldb must be at least k", ("ldb", "k"), lambda p: p["ldb"] >= p["k"]),
+        Rule("ldd must be at least n", ("ldd", "n"), lambda p: p["ldd"] >= p["n"]),
+    ),
+    example={"m": 512, "n": 384, "k": 256},
+)

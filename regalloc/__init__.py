@@ -1,0 +1,1 @@
+"""Register plans: pinned ranges, pools, lifetimes, pressure, and the errors when they do not fit."""

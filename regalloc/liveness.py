@@ -1,0 +1,270 @@
+"""Which registers hold a value that is still wanted, at each instruction of a control-flow graph.
+
+The graph is abstract: an instruction is what it reads and writes, as masks of `asmgen.isa.registers`. A write that may leave
+lanes or bits as they were (under a partial EXEC, half of a register) ends no earlier value: it stands in `writes` but not in
+`full_writes`. So the analysis errs, if at all, towards "live".
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import NamedTuple
+
+from asmgen.isa.registers import AGPR_COUNT, SGPR_BIT, SGPR_COUNT, VGPR_COUNT, scc
+from asmgen.regalloc.ranges import Span
+
+_V_MASK = (1 << VGPR_COUNT) - 1
+_A_MASK = ((1 << AGPR_COUNT) - 1) << VGPR_COUNT
+_S_MASK = ((1 << SGPR_COUNT) - 1) << SGPR_BIT
+
+
+class Access(NamedTuple):
+    """What one instruction does to the registers: masks. `full_writes`, a part of `writes`, are definite in every lane and bit."""
+
+    reads: int
+    writes: int
+    full_writes: int
+
+
+@dataclass(frozen=True)
+class Block:
+    """Instructions in order and the numbers of the blocks that may follow.
+
+    `live_out` are registers wanted by someone outside of the graph after the block (the caller of a function), beside its successors.
+    """
+
+    instructions: Sequence[Access]
+    successors: Sequence[int] = ()
+    live_out: int = 0
+
+
+class Pressure(NamedTuple):
+    """Live registers of each file; special scalar registers are not counted."""
+
+    v: int
+    a: int
+    s: int
+
+
+class Peak(NamedTuple):
+    """The largest pressure of each file, of `v + a` together, and the first position at which each is reached."""
+
+    pressure: Pressure
+    unified: int
+    v_at: int
+    a_at: int
+    s_at: int
+    unified_at: int
+
+
+class DeadWrite(NamedTuple):
+    """An instruction that writes registers nobody reads before they are overwritten or the program ends.
+
+    `mask` are these registers; `whole` says that nothing else it writes is read either.
+    """
+
+    position: int
+    mask: int
+    whole: bool
+
+
+class HeldLonger(NamedTuple):
+    """A span whose registers idle at its beginning or end: `before` and `after` count instructions.
+
+    `busy` are the first and last position at which one of its registers is live or written, None where none ever is
+    (then `before` is the whole length and `after` 0).
+    """
+
+    span: Span
+    busy: tuple[int, int] | None
+    before: int
+    after: int
+
+
+def pressure(mask: int) -> Pressure:
+    """How many registers of each file a mask holds."""
+    return Pressure((mask & _V_MASK).bit_count(), (mask & _A_MASK).bit_count(), (mask & _S_MASK).bit_count())
+
+
+class Liveness:
+    """The solution for a graph. Positions number the instructions of all blocks in order, from 0.
+
+    `live_in` and `live_out` are masks by block; `live_in[0]` is what the program expects to find in its registers.
+    Masks within a block are computed when first asked for. Raises ValueError for a successor that is no block.
+    """
+
+    def __init__(self, blocks: Sequence[Block]) -> None:
+        for number, block in enumerate(blocks):
+            for successor in block.successors:
+                if not 0 <= successor < len(blocks):
+                    raise ValueError(f"block {number} names block {successor} as its successor; there are {len(blocks)}")
+        self.blocks = tuple(blocks)
+        self.starts = tuple(accumulate((len(block.instructions) for block in blocks), initial=0))
+        live_in, live_out = _solve(self.blocks)
+        self.live_in = tuple(live_in)
+        self.live_out = tuple(live_out)
+        self._before: dict[int, list[int]] = {}
+
+    def __len__(self) -> int:
+        """The number of instructions."""
+        return self.starts[-1]
+
+    def locate(self, position: int) -> tuple[int, int]:
+        """The block of a position and the instruction's number in it; raises IndexError outside of the program."""
+        if not 0 <= position < len(self):
+            raise IndexError(f"position {position} is not one of {len(self)} instructions")
+        number = bisect_right(self.starts, position) - 1
+        return number, position - self.starts[number]
+
+    def block_masks(self, number: int) -> list[int]:
+        """What is live before each instruction of a block, and, last, at its end."""
+        known = self._before.get(number)
+        if known is None:
+            live = self.live_out[number]
+            known = [live]
+            for reads, _, full in reversed(self.blocks[number].instructions):
+                live = live & ~full | reads
+                known.append(live)
+            known.reverse()
+            self._before[number] = known
+        return known
+
+    def live_before(self, position: int) -> int:
+        """What is live right before the instruction."""
+        number, index = self.locate(position)
+        return self.block_masks(number)[index]
+
+    def live_after(self, position: int) -> int:
+        """What is live right after the instruction, on any of the ways on."""
+        number, index = self.locate(position)
+        return self.block_masks(number)[index + 1]
+
+    def occupied(self, position: int) -> int:
+        """Registers that cannot serve another value while the instruction executes: live before it, or written by it."""
+        number, index = self.locate(position)
+        return self.block_masks(number)[index] | self.blocks[number].instructions[index].writes
+
+    def occupied_within(self, first: int, last: int) -> int:
+        """The union of `occupied` over the positions `first` to `last`: a column of the register map where there are no names."""
+        mask = 0
+        for position in range(max(first, 0), min(last, len(self) - 1) + 1):
+            mask |= self.occupied(position)
+        return mask
+
+    def peak(self) -> Peak:
+        """The largest pressure of each file, and where.
+
+        The pressure of an instruction is the larger of what is live before it and what is live or written right after: a result may take
+        the place of a source that ends there.
+        """
+        best = [0, 0, 0, 0]
+        at = [0, 0, 0, 0]
+        for number, block in enumerate(self.blocks):
+            masks, start = self.block_masks(number), self.starts[number]
+            previous = -1
+            for index, access in enumerate(block.instructions):
+                for mask in (masks[index], masks[index + 1] | access.writes):
+                    if mask == previous:
+                        continue
+                    previous = mask
+                    v, a, s = pressure(mask)
+                    for file, count in enumerate((v, a, s, v + a)):
+                        if count > best[file]:
+                            best[file], at[file] = count, start + index
+        return Peak(Pressure(best[0], best[1], best[2]), best[3], *at)
+
+    def dead_writes(self, ignore: int = scc.mask) -> list[DeadWrite]:
+        """Instructions with a result that nobody reads, in order; registers of `ignore` (SCC: a by-product mostly) are not looked at.
+
+        A result is an instruction's `writes`. Who stores to memory or waits as well has its use: the caller knows.
+        """
+        found = []
+        for number, block in enumerate(self.blocks):
+            masks, start = self.block_masks(number), self.starts[number]
+            for index, access in enumerate(block.instructions):
+                dead = access.writes & ~masks[index + 1]
+                if dead & ~ignore:
+                    found.append(DeadWrite(start + index, dead & ~ignore, dead == access.writes))
+        return found
+
+    def never_read(self, loads: Collection[int]) -> list[DeadWrite]:
+        """Of the instructions at these positions (loads), those of whose result some register or all is never read."""
+        wanted = frozenset(loads)
+        return [dead for dead in self.dead_writes() if dead.position in wanted]
+
+    def held_longer(self, spans: Sequence[Span], slack: int = 0) -> list[HeldLonger]:
+        """The spans that hold their registers more than `slack` instructions before the first or after the last use of any of them.
+
+        Parts of a span outside of the program are not counted.
+        """
+        found = []
+        # Written out once: `occupied` looks a position up each time.
+        occupied = [mask | access.writes for number, block in enumerate(self.blocks)
+                    for mask, access in zip(self.block_masks(number), block.instructions, strict=False)]
+        for span in spans:
+            first, last = max(span.first, 0), min(span.last, len(self) - 1)
+            mask = span.reg.mask
+            head = next((p for p in range(first, last + 1) if occupied[p] & mask), None)
+            if head is None:
+                if last - first + 1 > slack:
+                    found.append(HeldLonger(span, None, last - first + 1, 0))
+                continue
+            tail = next(p for p in range(last, head - 1, -1) if occupied[p] & mask)
+            if head - first > slack or last - tail > slack:
+                found.append(HeldLonger(span, (head, tail), head - first, last - tail))
+        return found
+
+
+def _solve(blocks: Sequence[Block]) -> tuple[list[int], list[int]]:
+    """Live-in and live-out of each block: the least fixed point of `in = reads first | out & ~written first`."""
+    gen, kill = [0] * len(blocks), [0] * len(blocks)
+    predecessors: list[list[int]] = [[] for _ in blocks]
+    for number, block in enumerate(blocks):
+        needed = killed = 0
+        for reads, _, full in block.instructions:
+            needed |= reads & ~killed
+            killed |= full
+        gen[number], kill[number] = needed, killed
+        for successor in block.successors:
+            predecessors[successor].append(number)
+    live_in, live_out = [0] * len(blocks), [block.live_out for block in blocks]
+    order = _postorder(blocks)
+    dirty = set(order)
+    while dirty:
+        for number in order:
+            if number not in dirty:
+                continue
+            dirty.discard(number)
+            out = live_out[number]
+            for successor in blocks[number].successors:
+                out |= live_in[successor]
+            live_out[number] = out
+            into = gen[number] | out & ~kill[number]
+            if into != live_in[number]:
+                live_in[number] = into
+                dirty.update(predecessors[number])
+    return live_in, live_out
+
+
+def _postorder(blocks: Sequence[Block]) -> list[int]:
+    """Every block after its successors, as far as loops let that be: the order in which liveness settles fastest."""
+    order: list[int] = []
+    seen = [False] * len(blocks)
+    for root in range(len(blocks)):
+        if seen[root]:
+            continue
+        seen[root] = True
+        stack = [(root, iter(blocks[root].successors))]
+        while stack:
+            number, successors = stack[-1]
+            following = next((s for s in successors if not seen[s]), None)
+            if following is None:
+                stack.pop()
+                order.append(number)
+            else:
+                seen[following] = True
+                stack.append((following, iter(blocks[following].successors)))
+    return order

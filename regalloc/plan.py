@@ -1,0 +1,344 @@
+"""The register plan of a kernel: ranges with a name, pinned or from a pool, whose lifetimes are the author's and are checked.
+
+    plan = RegisterPlan("gfx950", waves=2)
+    acc = plan.pin("acc", a[0:63])
+    k = plan.vgprs(16, "k")
+    p = plan.view("p", k[0:7], "scores, converted in place once k is spent")
+    plan.release(k)
+
+What is returned are registers to write into instructions. There are no spills: a plan that does not fit is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from types import TracebackType
+
+from asmgen.isa.arch import ARCHITECTURES
+from asmgen.isa.registers import NAMED, SGPR_COUNT, Reg
+from asmgen.regalloc.pool import FILE_NAMES, FILE_SIZES, PlanResources, Pool, default_align
+from asmgen.regalloc.ranges import OwnedReg, PlanError, Range, Span, author_line, short_place
+from asmgen.regalloc.shortage import Request, out_of_registers
+
+_SCALAR_FILE_SIZE = 128  # hardware numbers, with vcc, m0, exec and their like from s102's number on
+
+# The special scalar registers and SCC exist in every kernel and are in no pool: using one needs no owner.
+_UNOWNED = Reg("scc", 0).mask | Reg("s", SGPR_COUNT, _SCALAR_FILE_SIZE - SGPR_COUNT).mask
+
+
+@dataclass(frozen=True)
+class PlanRow:
+    """One line of the printed plan; `why` says what a view is for and whose registers the range takes over."""
+
+    range: Range
+    why: str
+
+
+class RegisterPlan:
+    """The registers of one kernel.
+
+    `waves` is the number of waves per SIMD (1 to 8) that the author wants; it limits the unified file to
+    `Architecture.vgprs_for_waves(waves)` registers. None asks for nothing: 256 VGPRs and 256 AGPRs. `position`
+    tells how many instructions have been emitted (the builder sets it) and dates the ranges for the register map.
+
+    Raises PlanError for an unknown architecture or an impossible number of waves.
+    """
+
+    def __init__(self, arch: str, waves: int | None = None, position: Callable[[], int] | None = None) -> None:
+        if arch not in ARCHITECTURES:
+            raise PlanError(f"unknown architecture {arch!r}; known are {', '.join(ARCHITECTURES)}", author_line())
+        profile = ARCHITECTURES[arch]
+        if waves is not None and not 1 <= waves <= profile.waves_per_simd:
+            raise PlanError(f"a SIMD of {arch} runs 1 to {profile.waves_per_simd} waves, not {waves}", author_line())
+        self.position: Callable[[], int] = position if position is not None else lambda: 0
+        self._pool = Pool(profile, waves)
+        self._ranges: list[Range] = []  # by lease number
+        self._live: dict[str, int] = {}  # lease by name
+        self._held = 0  # mask of everything that a live range holds
+
+    # ---- taking ----
+
+    def pin(self, name: str, reg: Reg, note: str = "", align: int | None = None) -> OwnedReg:
+        """Holds exactly these registers, of any file, under a name.
+
+        Raises PlanError where a live range holds one of them, the name is taken, or `align` is given and not met;
+        OutOfRegisters where the wanted number of waves leaves no such register.
+        """
+        where = author_line()
+        self._check_pinnable(name, reg, align, where)
+        clash = next((r for r in self.live() if r.kind != "view" and r.reg.overlaps(reg)), None)
+        if clash is not None:
+            remedy = f"release {clash.name!r} first, or declare plan.view({name!r}, ...) if they are to share"
+            if clash.kind == "pool":
+                remedy += "; ranges pinned before the pool is used are avoided by it"
+            raise PlanError(f"{name!r} at {reg} overlaps {clash.name!r} {clash.reg} ({short_place(clash.taken, where)}): {remedy}", where)
+        if reg.file in FILE_SIZES and reg.last < FILE_SIZES[reg.file]:
+            request = Request(name, reg.file, reg.count, align or 1, reg)
+            if not request.fits(self._pool):
+                raise out_of_registers(request, self._pool, self._holders(), where)
+        return self._hold(name, reg, "pin", note, where)
+
+    def vgprs(self, count: int, name: str, align: int | None = None, note: str = "") -> OwnedReg:
+        """The lowest `count` free VGPRs from a multiple of `align` on (default: 1 for one register, else 2).
+
+        Raises OutOfRegisters where no hole is large enough, PlanError for a name that is taken or an impossible count or alignment.
+        """
+        return self._take("v", count, name, align, note)
+
+    def agprs(self, count: int, name: str, align: int | None = None, note: str = "") -> OwnedReg:
+        """The same of AGPRs (default alignment: 1 for one register, else 2)."""
+        return self._take("a", count, name, align, note)
+
+    def sgprs(self, count: int, name: str, align: int | None = None, note: str = "") -> OwnedReg:
+        """The same of s0 to s101 (default alignment: 1 for one register, 2 for two, else 4)."""
+        return self._take("s", count, name, align, note)
+
+    def view(self, name: str, reg: Reg, note: str = "") -> OwnedReg:
+        """A second name for registers that live ranges hold; it ends with the first of those ranges, if it is not released before.
+
+        Raises PlanError where nobody holds one of the registers or the name is taken.
+        """
+        where = author_line()
+        self.check(reg, where)
+        self._check_name(name, where)
+        if isinstance(reg, OwnedReg):
+            parents: tuple[int, ...] = (reg.lease,)
+        else:
+            parents = tuple(r.lease for r in self._holders() if r.reg.overlaps(reg))
+        if reg.mask & ~self._held:
+            raise PlanError(f"{name!r} is to view {reg}, which no range holds: plan.pin it", where)
+        return self._hold(name, reg, "view", note, where, parents)
+
+    # ---- giving back ----
+
+    def release(self, held: Reg | str, *more: Reg | str) -> None:
+        """Ends ranges, given by name or by their registers, and the views into them.
+
+        Raises PlanError for a name or registers that no live range has, and for a part of a range.
+        """
+        where = author_line()
+        for item in (held, *more):
+            self._end(self._find_live(item, where), where)
+
+    def scope(self, name: str) -> Scope:
+        """`with plan.scope("epilogue"):` releases on exit whatever was taken, pinned or viewed within and still lives."""
+        return Scope(self, name)
+
+    # ---- asking ----
+
+    def check(self, reg: Reg, where: str = "") -> None:
+        """Raises PlanError, at `where` or else at the author's line, for a register that nobody holds or that this lease no longer holds.
+
+        Special registers (vcc, exec, m0, scc, ...) need no owner.
+        """
+        if isinstance(reg, OwnedReg):
+            if 0 <= reg.lease < len(self._ranges):
+                holder = self._ranges[reg.lease]
+                if holder.released is None and holder.covers(reg):
+                    return
+            raise self._stale(reg, where or author_line())
+        if reg.mask & ~self._held & ~_UNOWNED:
+            raise self._unowned(reg, where or author_line())
+
+    def owner(self, reg: Reg) -> Range | None:
+        """The live range that the register belongs to: its own lease, else the newest that holds all of it, else its first register."""
+        if isinstance(reg, OwnedReg):
+            holder = self._ranges[reg.lease] if 0 <= reg.lease < len(self._ranges) else None
+            return holder if holder is not None and holder.live and holder.covers(reg) else None
+        live = self.live()
+        first = Reg(reg.file, reg.index)
+        return next((r for r in reversed(live) if r.covers(reg)), None) or next((r for r in live if r.covers(first)), None)
+
+    def owners_at(self, reg: Reg, position: int) -> list[Range]:
+        """The ranges, views too, that held any of the registers when the instruction at that position was emitted."""
+        return [r for r in self._ranges
+                if r.reg.overlaps(reg) and r.first <= position and (r.last is None or position <= r.last)]
+
+    @property
+    def arch(self) -> str:
+        """The architecture's name."""
+        return self._pool.arch.name
+
+    @property
+    def waves(self) -> int | None:
+        """The waves per SIMD that the author asked for."""
+        return self._pool.waves
+
+    @property
+    def limit(self) -> int:
+        """Registers of the unified file that the plan may use."""
+        return self._pool.limit
+
+    @property
+    def ranges(self) -> tuple[Range, ...]:
+        """Every range there ever was, in the order of their taking."""
+        return tuple(self._ranges)
+
+    def live(self) -> list[Range]:
+        """The ranges that are held now, in the order of their taking."""
+        return [self._ranges[lease] for lease in sorted(self._live.values())]
+
+    def resources(self) -> PlanResources:
+        """The high-water marks for the kernel descriptor."""
+        return self._pool.resources()
+
+    def spans(self, end: int) -> list[Span]:
+        """Every range that was held over at least one of the program's `end` instructions, for the register map and liveness."""
+        spans = (Span(r.reg, r.name, r.first, end - 1 if r.last is None else r.last) for r in self._ranges)
+        return [span for span in spans if span.first <= span.last]
+
+    def table(self) -> list[PlanRow]:
+        """One row a range, by file (v, a, s, scc) and number, then in the order of their taking."""
+        ordered = sorted(self._ranges, key=lambda r: ("vas".find(r.reg.file) % 4, r.reg.index, r.lease))
+        return [PlanRow(r, self._why(r)) for r in ordered]
+
+    # ---- inside ----
+
+    def _take(self, file: str, count: int, name: str, align: int | None, note: str) -> OwnedReg:
+        where = author_line()
+        self._check_name(name, where)
+        if count < 1:
+            raise PlanError(f"{name!r} asks for {count} {FILE_NAMES[file]}; a range has at least one register", where)
+        align = default_align(file, count) if align is None else align
+        self._check_align(name, align, where)
+        index = self._pool.find(file, count, align)
+        if index is None:
+            raise out_of_registers(Request(name, file, count, align), self._pool, self._holders(), where)
+        return self._hold(name, Reg(file, index, count), "pool", note, where)
+
+    def _hold(self, name: str, reg: Reg, kind: str, note: str, where: str, parents: tuple[int, ...] = ()) -> OwnedReg:
+        lease = len(self._ranges)
+        owned = OwnedReg(reg.file, reg.index, reg.count, lease)
+        self._ranges.append(Range(lease, name, owned, kind, note, where, self.position(), parents))
+        self._live[name] = lease
+        if kind != "view":
+            self._held |= owned.mask
+            if reg.file in FILE_SIZES and reg.last < FILE_SIZES[reg.file]:
+                self._pool = self._pool.take(reg)
+        return owned
+
+    def _end(self, ending: Range, where: str, ended_by: str = "") -> None:
+        for view in [r for r in self.live() if ending.lease in r.parents]:
+            # A view of two views goes with the first of them.
+            if self._ranges[view.lease].live:
+                self._end(view, where, f"end of {ending.name!r}, which it was a view of")
+        self._ranges[ending.lease] = replace(ending, released=where, last=self.position() - 1, ended_by=ended_by)
+        del self._live[ending.name]
+        if ending.kind != "view":
+            self._held &= ~ending.reg.mask
+            if ending.reg.file in FILE_SIZES and ending.reg.last < FILE_SIZES[ending.reg.file]:
+                self._pool = self._pool.give(ending.reg)
+
+    def _end_since(self, lease: int, ended_by: str, where: str) -> None:
+        for taken in reversed(self.live()):
+            if taken.lease >= lease and self._ranges[taken.lease].live:
+                self._end(taken, where, ended_by)
+
+    def _holders(self) -> list[Range]:
+        return [r for r in self.live() if r.kind != "view"]
+
+    def _check_name(self, name: str, where: str) -> None:
+        if not name:
+            raise PlanError("a range needs a name: the plan, the register map and the errors speak of it", where)
+        if name in self._live:
+            holder = self._ranges[self._live[name]]
+            raise PlanError(f"a live range is named {name!r} already: {holder.reg}, {short_place(holder.taken, where)}; "
+                            f"release it first, or choose another name", where)
+
+    def _check_align(self, name: str, align: int, where: str) -> None:
+        if align < 1 or align & (align - 1):
+            raise PlanError(f"{name!r} asks for an alignment of {align}; alignments are 1, 2, 4, 8, ...", where)
+
+    def _check_pinnable(self, name: str, reg: Reg, align: int | None, where: str) -> None:
+        self._check_name(name, where)
+        if isinstance(reg, OwnedReg):
+            self.check(reg, where)
+        special = reg.file == "scc" or reg.file == "s" and reg.index >= SGPR_COUNT
+        size = {"s": _SCALAR_FILE_SIZE, "scc": 1}[reg.file] if special else FILE_SIZES.get(reg.file, 0)
+        if reg.count < 1 or reg.index < 0 or reg.last >= size:
+            raise PlanError(f"{name!r} is pinned to {reg}, which is not inside one register file: v0 to v255, a0 to a255, "
+                            f"s0 to s101, or {', '.join(sorted(NAMED))}", where)
+        if align is not None:
+            self._check_align(name, align, where)
+            if reg.index % align:
+                raise PlanError(f"{name!r} is pinned to {reg}, which does not begin at a multiple of {align}", where)
+
+    def _find_live(self, held: Reg | str, where: str) -> Range:
+        if isinstance(held, str):
+            if held in self._live:
+                return self._ranges[self._live[held]]
+            former = next((r for r in reversed(self._ranges) if r.name == held), None)
+            if former is None:
+                raise PlanError(f"no range is named {held!r}; live are {', '.join(self._live) or 'none'}", where)
+            raise PlanError(f"{held!r} {former.reg} was released already, {short_place(former.released or '', where)}", where)
+        if isinstance(held, OwnedReg):
+            self.check(held, where)
+            holder = self._ranges[held.lease]
+        else:
+            # Of a range and a view of the same extent the range is meant: it is the older one.
+            found = next((r for r in self.live() if r.reg == held), None) or self.owner(held)
+            if found is None:
+                raise self._unowned(held, where)
+            holder = found
+        if holder.reg != held:
+            raise PlanError(f"{held} is not the range {holder.name!r} {holder.reg} ({short_place(holder.taken, where)}): a range is "
+                            f"released whole; take its parts as ranges of their own where they end apart", where)
+        return holder
+
+    def _stale(self, reg: OwnedReg, where: str) -> PlanError:
+        former = self._ranges[reg.lease] if 0 <= reg.lease < len(self._ranges) else None
+        if former is None or not former.covers(reg):
+            return PlanError(f"{reg} was handed out by another register plan, not by this one", where)
+        sentence = f"{reg} is used after its release: it was {former.name!r} ({short_place(former.taken, where)}), " \
+                   f"released {_at(former, where)}"
+        # The new owner is looked up without the lease.
+        heir = self.owner(Reg(reg.file, reg.index, reg.count))
+        if heir is not None:
+            sentence += f", and {heir.name!r} holds it since {short_place(heir.taken, where)}"
+        return PlanError(sentence, where)
+
+    def _unowned(self, reg: Reg, where: str) -> PlanError:
+        registers = [Reg(reg.file, index) for index in range(reg.index, reg.last + 1)]
+        part = next((register for register in registers if not register.mask & (self._held | _UNOWNED)), reg)
+        what = f"{part} of {reg}" if part != reg else str(reg)
+        former = next((r for r in reversed(self._ranges) if r.reg.overlaps(part) and not r.live), None)
+        if former is None:
+            return PlanError(f"no range of the plan holds {what}: pin it (plan.pin) or take it from the pool", where)
+        return PlanError(f"no range of the plan holds {what}: {former.name!r} held it until its release {_at(former, where)}", where)
+
+    def _why(self, r: Range) -> str:
+        parts = []
+        if r.parents:
+            parts.append("view of " + " and ".join(repr(self._ranges[lease].name) for lease in r.parents))
+        else:
+            bits, names = r.reg.mask, []
+            for former in reversed(self._ranges[: r.lease]):
+                # Only the last holder of each register is of interest.
+                if former.kind != "view" and former.reg.mask & bits:
+                    bits &= ~former.reg.mask
+                    names.append(repr(former.name))
+            if names:
+                parts.append("after " + " and ".join(names))
+        return ": ".join([*parts, r.note] if r.note else parts)
+
+
+def _at(former: Range, where: str) -> str:
+    place = short_place(former.released or "", where)
+    return f"at {place}" + (f" ({former.ended_by})" if former.ended_by else "")
+
+
+class Scope:
+    """What `RegisterPlan.scope` returns: a context that releases on exit what was taken within, latest first."""
+
+    def __init__(self, plan: RegisterPlan, name: str) -> None:
+        self._plan = plan
+        self._name = name
+        self._first_lease = 0
+
+    def __enter__(self) -> RegisterPlan:
+        self._first_lease = len(self._plan._ranges)
+        return self._plan
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._plan._end_since(self._first_lease, f"end of scope {self._name!r}", author_line())

@@ -1,0 +1,103 @@
+"""What all tests share: skips with a reason in one line, no skips at all where ASMGEN_NO_SKIP is set, reproducible hypothesis."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+from asmgen.toolchain import ToolError, find_toolchain, require_objdump
+
+# The same examples on every run and every machine; no deadline, since a busy machine is no fault of the code.
+settings.register_profile("asmgen", derandomize=True, deadline=None, database=None)
+settings.load_profile("asmgen")
+
+
+def missing_objdump() -> str:
+    """Why tests that read code objects cannot run, or ""."""
+    try:
+        require_objdump()
+        find_toolchain()
+    except ToolError as error:
+        return error.sentence
+    return ""
+
+
+@pytest.fixture(scope="session")
+def objdump() -> tuple[str, ...]:
+    """The llvm-objdump command; the test is skipped where there is none."""
+    reason = missing_objdump()
+    if reason:
+        pytest.skip(reason)
+    return require_objdump()
+
+
+RECORD = "ASMGEN_RECORD_TESTED"
+"""Names a folder: every process writes there which mnemonics the emulator has executed (tests/record_tested.py asks for it)."""
+_executed: set[str] = set()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not os.environ.get(RECORD):
+        return
+    from asmgen.emulator.decode import Decoder
+
+    plain = Decoder.step
+
+    def step(self: Decoder, position: int, mode: int, index: int) -> object:
+        _executed.add(self.program.instructions[position].name)
+        return plain(self, position, mode, index)
+
+    Decoder.step = step  # type: ignore[assignment, method-assign]
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    folder = os.environ.get(RECORD)
+    if folder:
+        (Path(folder) / f"{os.getpid()}.txt").write_text("\n".join(sorted(_executed)))
+
+
+# Files that `make quick` leaves out: each takes more than ten seconds of one core.
+SLOW_FILES = frozenset({
+    "test_auto_against_llvm.py", "test_emulator_hip.py", "test_emulator_hip_float.py", "test_emulator_matrix.py",
+    "test_emulator_valu_convert.py", "test_formats.py", "test_mutation.py", "test_reader_fuzz.py", "test_reader_isa.py",
+    "test_round_trip.py",
+})
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.name in SLOW_FILES:
+            item.add_marker(pytest.mark.slow)
+    marked = [item for item in items if item.get_closest_marker("needs_objdump")]
+    reason = missing_objdump() if marked else ""
+    if reason:
+        for item in marked:
+            item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def skip_reasons(terminalreporter: pytest.TerminalReporter) -> Counter[str]:
+    """How many tests and files were skipped, by reason."""
+    reasons: Counter[str] = Counter()
+    for report in terminalreporter.stats.get("skipped", []):
+        text = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        reasons[text.removeprefix("Skipped: ")] += 1
+    return reasons
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    for reason, count in skip_reasons(terminalreporter).items():
+        terminalreporter.write_line(f"SKIPPED [{count}] {reason}")
+
+
+# First of the hooks: the terminal's own hook around this one prints the summary.
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if os.environ.get("ASMGEN_NO_SKIP") and reporter is not None and skip_reasons(reporter) and session.exitstatus == pytest.ExitCode.OK:
+        reporter.write_line("")
+        reporter.write_line("tests were skipped, and ASMGEN_NO_SKIP is set: this run has failed")
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED

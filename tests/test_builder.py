@@ -1,0 +1,102 @@
+"""The builder: errors at the author's line, and what it appends."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+from asmgen.builder import Builder
+from asmgen.isa.errors import AsmgenError, OperandError
+from asmgen.isa.operands import OFF, Modified
+from asmgen.isa.registers import a, s, v
+from asmgen.kernel import KernelBuilder
+from asmgen.kernels.gemm_bf16.contract import CONTRACT
+from asmgen.regalloc.plan import RegisterPlan
+from asmgen.text import program_text
+
+
+def here() -> int:
+    """The caller's line number."""
+    frame = inspect.currentframe()
+    assert frame is not None and frame.f_back is not None
+    return frame.f_back.f_lineno
+
+
+def test_an_operand_error_names_the_line_the_place_and_what_it_expects() -> None:
+    k = Builder("k", "gfx950")
+    line = here() + 2
+    with pytest.raises(OperandError, match=r"vdst expects 4 registers, got a\[0:1\] \(2\)") as caught:
+        k.v_mfma_f32_16x16x32_bf16(a[0:1], v[0:3], v[4:7], 0)
+    assert caught.value.where == f"{__file__}:{line}"
+
+
+@pytest.mark.parametrize(("arch", "name", "operands", "modifiers", "what"), [
+    ("gfx942", "v_mfma_f32_16x16x32_bf16", (v[0:3], v[4:7], v[8:11], 0), {}, "gfx942"),
+    ("gfx950", "v_add_f32", (v[0], s[0], s[1]), {}, "s1"),
+    ("gfx950", "v_add_f32", (a[0], v[0], v[1]), {}, "vdst"),
+    ("gfx950", "global_load_dwordx2", (v[1:2], v[4:5], OFF), {}, "even"),
+    ("gfx950", "buffer_load_dword", (v[0], v[1], s[4:7], 0), {"offen": True, "offset": 4096}, "offset"),
+    ("gfx950", "s_nop", (16,), {}, "15"),
+    ("gfx950", "v_frobnicate_b32", (v[0],), {}, "v_"),
+    ("gfx950", "v_mov_b32", (v[0],), {}, "v_mov_b32"),
+])
+def test_refusals(arch: str, name: str, operands: tuple[object, ...], modifiers: dict[str, object], what: str) -> None:
+    with pytest.raises(OperandError) as caught:
+        Builder("k", arch).emit(name, *operands, **modifiers)  # type: ignore[arg-type]
+    assert what in caught.value.sentence
+    assert caught.value.where.startswith(__file__)
+
+
+def test_text_of_operands_modifiers_and_labels() -> None:
+    k = Builder("k", "gfx950")
+    k.label("loop")
+    k.v_fma_f32(v[0], Modified(v[1], neg=True), Modified(v[2], abs=True), 1.0, clamp=True)
+    k.buffer_load_dwordx4(v[4:7], v[0], s[4:7], 0, offen=True, offset=16, sc1=True)
+    k.s_cbranch_scc1("loop", comment="again")
+    assert program_text(k.program()).splitlines() == [
+        "loop:", "\tv_fma_f32 v0, -v1, |v2|, 1.0 clamp", "\tbuffer_load_dwordx4 v[4:7], v0, s[4:7], 0 offen offset:16 sc1",
+        f"{chr(9) + 's_cbranch_scc1 loop':64} ; again"]
+
+
+def test_a_branch_to_nowhere_and_a_label_twice() -> None:
+    k = Builder("k", "gfx950")
+    k.s_branch("nowhere")
+    with pytest.raises(AsmgenError, match="nowhere"):
+        k.program()
+    k.label("nowhere")
+    with pytest.raises(AsmgenError, match="twice"):
+        k.label("nowhere")
+
+
+def test_a_released_register_is_refused_at_its_use() -> None:
+    plan = RegisterPlan("gfx950")
+    k = Builder("k", "gfx950", plan)
+    x = plan.vgprs(2, "x")
+    k.v_mov_b32(x[1], 0)
+    plan.release(x)
+    with pytest.raises(AsmgenError, match="'x'") as caught:
+        k.v_mov_b32(x[1], 0)
+    assert caught.value.where.startswith(__file__)
+    taken = plan.vgprs(2, "y")
+    assert taken == x
+    with pytest.raises(AsmgenError, match="'x'"):
+        k.v_mov_b32(Modified(x[1]).value, 0)  # type: ignore[arg-type]
+
+
+def test_an_attribute_that_is_no_instruction() -> None:
+    with pytest.raises(AttributeError):
+        Builder("k", "gfx950").frobnicate  # noqa: B018
+
+
+def test_lds_beyond_the_architecture() -> None:
+    k = KernelBuilder(CONTRACT, "gfx942", {})
+    k.lds.take("A", 65536)
+    with pytest.raises(AsmgenError, match="65536 bytes a workgroup"):
+        k.lds.take("B", 16)
+    KernelBuilder(CONTRACT, "gfx950", {}).lds.take("A", 163840)
+
+
+def test_an_unknown_argument() -> None:
+    with pytest.raises(AsmgenError, match="lda"):
+        KernelBuilder(CONTRACT, "gfx950", {}).argument("nothing")

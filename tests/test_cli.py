@@ -1,0 +1,158 @@
+"""The command line as a new user meets it: what it prints, what it writes, and how it refuses."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from asmgen.tools.cli import main
+
+
+def call(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    """Exit status, stdout, stderr."""
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    captured = capsys.readouterr()
+    return int(ended.value.code or 0), captured.out, captured.err
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """The one sentence of a refusal."""
+    status, out, err = call(capsys, *arguments)
+    assert status == 2
+    assert out == ""
+    lines = err.splitlines()
+    assert len(lines) == 1 and lines[0].startswith("asmgen: "), err
+    return lines[0]
+
+
+def test_build_writes_three_files_and_names_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, err = call(capsys, "build", "gemm-bf16", "--arch", "gfx942", "-o", str(tmp_path / "new"))
+    assert (status, err) == (0, "")
+    assert sorted(path.name for path in (tmp_path / "new").iterdir()) == ["gemm-bf16.co", "gemm-bf16.json", "gemm-bf16.s"]
+    assert out.split() == [str(tmp_path / "new" / f"gemm-bf16.{suffix}") for suffix in ("s", "co", "json")]
+    described = json.loads((tmp_path / "new" / "gemm-bf16.json").read_text())
+    assert described["kernel"] == "gemm-bf16" and described["arch"] == "gfx942" and described["build"] == {"preload": False}
+    assert (tmp_path / "new" / "gemm-bf16.co").read_bytes()[:4] == b"\x7fELF"
+
+
+def test_the_text_is_what_clang_gets(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The .s assembles outside of asmgen to the same code object."""
+    call(capsys, "build", "gemm-bf16", "-p", "preload=true", "-o", str(tmp_path))
+    from asmgen.codeobject.load import CodeObject
+    from asmgen.toolchain import assemble
+
+    ours = CodeObject.load(tmp_path / "gemm-bf16.co")
+    again = CodeObject.load(assemble((tmp_path / "gemm-bf16.s").read_text(), "gfx950"))
+    assert ours.data == again.data
+
+
+def test_two_builds_are_the_same_bytes(tmp_path: Path) -> None:
+    for folder in ("one", "two"):
+        environment = {**os.environ, "PYTHONHASHSEED": folder.replace("one", "1").replace("two", "2")}
+        subprocess.run([sys.executable, "-m", "asmgen.tools.cli", "build", "gemm-bf16", "-o", str(tmp_path / folder)], check=True,
+                       env=environment, stdout=subprocess.DEVNULL)
+    for name in ("gemm-bf16.s", "gemm-bf16.co", "gemm-bf16.json"):
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+
+
+@pytest.mark.needs_objdump
+def test_run_prints_json_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
+    request = ("run", "gemm-bf16", "--arch", "gfx942", "--device", "emulator", "-p", "m=33", "-p", "n=17", "-p", "k=64", "--json")
+    status, out, err = call(capsys, *request)
+    report = json.loads(out)
+    assert status == 0 and report["passed"] is True
+    fields = {"kernel", "arch", "device", "passed", "max_abs_error", "max_rel_error", "wave_instructions", "seconds", "findings"}
+    assert fields <= set(report)
+    assert report["findings"] == [] and report["lds_bank_conflicts"] == 0 and report["device"] == "emulator"
+    assert err == "asmgen: running on the emulator of gfx942, as asked\n"
+
+
+@pytest.mark.needs_objdump
+def test_auto_says_why_it_takes_the_emulator(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, err = call(capsys, "run", "gemm-bf16", "-p", "m=1", "-p", "n=1", "-p", "k=64")
+    assert status == 0 and "passed" in out
+    assert "emulator of gfx950: " in err
+
+
+def test_wrong_requests_are_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "did you mean 'gemm-bf16'" in refused(capsys, "build", "gemm-bf")
+    assert "gfx950 and gfx942 would work" in refused(capsys, "build", "gemm-bf16", "--arch", "gfx90a", "-o", str(tmp_path / "x"))
+    assert "'preload'" in refused(capsys, "build", "gemm-bf16", "-p", "preloda=1")
+    assert "run parameter" in refused(capsys, "build", "gemm-bf16", "-p", "m=4")
+    assert "multiple of 64, got 65" in refused(capsys, "run", "gemm-bf16", "-p", "m=1", "-p", "n=1", "-p", "k=65")
+    assert "lda must be at least k" in refused(capsys, "run", "gemm-bf16", "-p", "m=1", "-p", "n=1", "-p", "k=128", "-p", "lda=64")
+    assert "n" in refused(capsys, "run", "gemm-bf16", "-p", "m=1", "-p", "k=64")
+    assert "auto, hip and emulator" in refused(capsys, "run", "gemm-bf16", "-p", "m=1", "-p", "n=1", "-p", "k=64", "--device", "cuda")
+    refused(capsys, "frobnicate")
+    refused(capsys, "build")
+    refused(capsys, "build", "gemm-bf16", "--nonsense")
+    assert not (tmp_path / "x").exists()
+
+
+def test_an_unwritable_folder_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").write_text("in the way")
+    assert "cannot write gemm-bf16" in refused(capsys, "build", "gemm-bf16", "-o", str(tmp_path / "file"))
+    assert (tmp_path / "file").read_text() == "in the way"
+    assert "-o" in refused(capsys, "build", "gemm-bf16", "-o", "/proc/nothing")
+
+
+def test_without_a_toolchain_nothing_is_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ASMGEN_CLANG", "/nowhere/clang")
+    sentence = refused(capsys, "build", "gemm-bf16", "-o", str(tmp_path / "out"))
+    assert "/nowhere/clang" in sentence
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("content", [b"", b"\x7fELF", b"not a code object", bytes(range(256)) * 8, None])
+def test_a_corrupt_or_missing_code_object(tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes | None) -> None:
+    path = tmp_path / "k.co"
+    if content is not None:
+        path.write_bytes(content)
+    assert "k.co" in refused(capsys, "inspect", str(path))
+
+
+@pytest.mark.needs_objdump
+def test_inspect_a_code_object_of_ours(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    call(capsys, "build", "gemm-bf16", "-o", str(tmp_path))
+    status, out, _ = call(capsys, "inspect", str(tmp_path / "gemm-bf16.co"), "--json")
+    (report,) = json.loads(out)["kernels"]
+    assert status == 0
+    assert report["agpr"] == 64 and report["lds"] == 65536 and report["spills"] == 0 and report["occupancy"] == 2
+    assert report["groups"]["matrix"] == 128 and report["groups"]["lds_dma"] == 24 and report["groups"]["lds_read"] == 64
+    (loop,) = report["loops"]
+    assert (loop["mfma"], loop["barriers"], loop["groups"]["lds_dma"]) == (64, 2, 16)
+    assert sum(report["groups"].values()) == report["instructions"]
+    owners = [cell for row in report["register_map"]["rows"] for cell in row["cells"]]
+    assert "accumulators" in owners and "main loop" in report["register_map"]["regions"]
+    status, out, _ = call(capsys, "inspect", str(tmp_path / "gemm-bf16.co"))
+    assert "64 of them AGPRs" in out and "64 MFMA" in out and "a_fragments" in out
+
+
+@pytest.mark.needs_objdump
+def test_a_map_that_belongs_to_other_bytes_is_not_believed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    call(capsys, "build", "gemm-bf16", "-o", str(tmp_path))
+    described = json.loads((tmp_path / "gemm-bf16.json").read_text())
+    described["code_object_sha256"] = "0" * 64
+    (tmp_path / "gemm-bf16.json").write_text(json.dumps(described))
+    _, out, _ = call(capsys, "inspect", str(tmp_path / "gemm-bf16.co"), "--json")
+    assert "accumulators" not in out
+
+
+def test_list_and_doctor(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = call(capsys, "list")
+    assert status == 0 and "gemm-bf16" in out and "multiple of 64" in out and "{" not in out
+    status, out, _ = call(capsys, "list", "--json", "--arch", "gfx942")
+    assert [row["kernel"] for row in json.loads(out)] == ["gemm-bf16"]
+    assert "gfx942" in refused(capsys, "list", "--arch", "gfx1100")
+    status, out, _ = call(capsys, "list", "--isa", "--arch", "gfx942")
+    assert status == 0 and "v_mfma_f32_16x16x16_bf16" in out and "v_permlane16_swap_b32" not in out
+    status, out, _ = call(capsys, "doctor")
+    assert status == 0 and "clang" in out and "ziglang" in out

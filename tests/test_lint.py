@@ -1,0 +1,232 @@
+"""lint: each rule once fires and once does not; severities, silence, exit status, JSON; nothing false on compiler output."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from asmgen.isa.errors import AsmgenError
+from asmgen.isa.waitstates import RULES
+from asmgen.lint.facts import KernelFacts, facts_of_text
+from asmgen.lint.finding import Finding
+from asmgen.lint.rules import SEVERITIES, rule, rules
+from asmgen.lint.run import lint_file, lint_program
+from asmgen.reader.codeobject import read_kernel
+from asmgen.reader.text import read_text
+from asmgen.toolchain import assemble
+from asmgen.tools.cli import main
+from tests.clang_objects import ARCHS, LEVELS, hip_objects, needs_clang
+
+
+def lint(code: str, arch: str = "gfx942", facts: KernelFacts | None = None) -> list[Finding]:
+    (program,) = read_text(code, arch, "k", "k.s")
+    return lint_program(program, "k.s", facts or KernelFacts())
+
+
+def ids(code: str, arch: str = "gfx942", facts: KernelFacts | None = None) -> list[str]:
+    return [finding.rule for finding in lint(code, arch, facts)]
+
+
+@pytest.mark.parametrize(("expected", "fires", "silent"), [
+    ("E001", "buffer_load_dword v1, v0, s[4:7], 0 offen offset:4096", "buffer_load_dword v1, v0, s[4:7], 0 offen offset:4095"),
+    ("E002", "s_nop 16", "s_nop 15"),
+    ("E005", "v_mfma_f32_32x32x8_f16 v[0:15], v[14:15], v[20:21], 0", "v_mfma_f32_32x32x8_f16 v[0:15], v[16:17], v[20:21], 0"),
+    ("E005", "v_mfma_f32_32x32x8_f16 a[0:15], v[0:1], a[2:3], 0", "v_mfma_f32_32x32x8_f16 a[0:15], v[0:1], v[2:3], 0"),
+    ("E005", "v_mfma_f32_32x32x8_f16 v[0:15], v[14:15], v[20:21], 0", "v_mfma_f32_16x16x16_f16 v[0:3], v[2:3], v[20:21], 0"),
+    ("E006", "v_mfma_f32_16x16x32_fp8_bf8 v[0:3], v[4:5], v[6:7], 0", "v_mfma_f32_16x16x16_f16 v[0:3], v[4:5], v[6:7], 0"),
+    ("E007", "s_mov_b32 s6, 0x100\ns_movk_i32 s8, 0x101\nbuffer_store_dword v1, v0, s[4:7], s8 offen",
+     "s_mov_b32 s6, 0x100\ns_movk_i32 s8, 0x100\nbuffer_store_dword v1, v0, s[4:7], s8 offen"),
+    ("E007", "s_mov_b32 s8, 0xfffffff0\nbuffer_store_dword v1, v0, s[4:7], s8 offen offset:16",
+     "s_mov_b32 s8, 0xfffffff0\nbuffer_store_dword v1, v0, s[4:7], s8 offen offset:15"),
+    ("E007", "s_mov_b32 s6, 4\ns_mov_b32 s8, 8\nbuffer_store_dword v1, v0, s[4:7], s8 offen",
+     "s_mov_b32 s6, 4\ns_mov_b32 s8, 8\ns_load_dwordx4 s[4:7], s[0:1], 0\ns_waitcnt lgkmcnt(0)\nbuffer_store_dword v1, v0, s[4:7], s8 "
+     "offen"),
+    ("R002", "v_mov_b32 v1, 0\nv_mov_b32 v1, 1\nglobal_store_dword v0, v1, s[2:3]",
+     "v_mov_b32 v1, 0\ns_mov_b64 exec, s[4:5]\nv_mov_b32 v1, 1\nglobal_store_dword v0, v1, s[2:3]"),
+    ("R002", "s_and_b64 s[4:5], s[6:7], s[8:9]\ns_endpgm", "s_and_b64 s[4:5], s[6:7], s[8:9]\ns_cbranch_scc1 L\nL:\ns_endpgm"),
+    ("R003", "global_load_dword v1, v0, s[2:3]\ns_endpgm", "global_load_dword v1, v0, s[2:3]\ns_waitcnt vmcnt(0)\n"
+     "global_store_dword v0, v1, s[2:3]\ns_endpgm"),
+    ("W001", "ds_read_b32 v1, v0\nglobal_store_dword v0, v1, s[2:3]", "ds_read_b32 v1, v0\ns_waitcnt lgkmcnt(0)\nglobal_store_dword v0, "
+                                                                      "v1, s[2:3]"),
+    ("valu-sgpr-vmem", "v_readfirstlane_b32 s4, v0\nbuffer_store_dword v1, v0, s[4:7], 0 offen",
+     "v_readfirstlane_b32 s4, v0\ns_nop 4\nbuffer_store_dword v1, v0, s[4:7], 0 offen"),
+])
+def test_rule_fires_and_is_silent(expected: str, fires: str, silent: str) -> None:
+    assert expected in ids(fires)
+    assert expected not in ids(silent)
+
+
+def test_m0_written_right_before_a_dma() -> None:
+    dma = "buffer_load_dword v0, s[4:7], 0 offen lds"
+    found = [finding for finding in lint(f"s_mov_b32 m0, 0\n{dma}") if finding.severity == "error"]
+    assert len(found) == 1 and (found[0].have, found[0].need) == (0, 1)
+    assert not [finding for finding in lint(f"s_mov_b32 m0, 0\ns_nop 0\n{dma}") if finding.severity == "error"]
+
+
+def test_sizes_of_the_kernel() -> None:
+    assert ids("s_endpgm", "gfx942", KernelFacts(lds=65537)) == ["E003"]
+    assert ids("s_endpgm", "gfx942", KernelFacts(lds=65536)) == []
+    assert ids("s_endpgm", "gfx950", KernelFacts(lds=163840)) == []
+    assert ids("s_endpgm", "gfx950", KernelFacts(user_sgprs=17)) == ["E004"]
+    assert ids("s_endpgm", "gfx950", KernelFacts(user_sgprs=16)) == []
+
+
+@pytest.mark.parametrize(("register", "beyond"), [
+    ("v39", False), ("v40", True), ("a7", False), ("a8", True), ("v[38:39]", False), ("v[39:40]", True)])
+def test_registers_beyond_the_allocation(register: str, beyond: bool) -> None:
+    """40 registers split at 32: v32 to v39 are a0 to a7, and legal."""
+    facts = KernelFacts(40, 40, 32)
+    code = f"v_accvgpr_read_b32 v0, {register}" if register[0] == "a" else f"v_mov_b32 {register}, 0" if "[" not in register else \
+        f"v_mov_b64 {register}, 0" if register != "v[39:40]" else "v_mov_b32 v40, 0"
+    found = [finding for finding in lint(f"{code}\ns_endpgm", "gfx942", facts) if finding.rule == "R001"]
+    assert bool(found) is beyond
+    if beyond:
+        assert found[0].severity == "error" and found[0].need == 41
+
+
+def test_occupancy_step() -> None:
+    for used, expected in ((128, []), (129, ["R004"]), (136, ["R004"]), (137, []), (64, []), (72, ["R004"]), (512, [])):
+        assert ids("s_endpgm", "gfx942", KernelFacts((used + 7) // 8 * 8, used, 4)) == expected, used
+
+
+def test_severity_follows_who_asks() -> None:
+    both = lint("v_mfma_f32_16x16x16_f16 v[0:3], v[4:5], v[6:7], 0\nv_mov_b32 v8, v0")
+    isa = lint("v_mov_b32 v1, 0\nv_cmp_eq_u32 vcc, v1, v2\nv_mov_b32 v3, src_vccz\nglobal_store_dword v0, v3, s[2:3]")
+    llvm = lint("v_cmpx_eq_u32 exec, v1, v2\nglobal_store_dword v0, v3, s[2:3]")
+    assert [min(SEVERITIES.index(finding.severity) for finding in found if finding.rule in {row.id for row in RULES})
+            for found in (both, isa, llvm)] == [0, 1, 2]
+
+
+def test_silence_is_for_the_line_and_the_rule() -> None:
+    code = "ds_read_b32 v1, v0\nglobal_store_dword v0, v1, s[2:3]{}\ns_nop 16{}\n"
+    assert ids(code.format("", "")) == ["W001", "E002"]
+    assert ids(code.format(" ; lint: off W001", "")) == ["E002"]
+    assert ids(code.format(" ; data, lint: off E002 W001", "")) == ["E002"]
+    assert ids(code.format("", " ; lint: off W001")) == ["W001", "E002"]
+    assert ids(code.format("", " ; lint: off E002, W005")) == ["W001"]
+    assert ids(code.format("", " ; lint: off E2")) == ["W001", "E002", "L001"]
+
+
+def test_every_rule_is_explained() -> None:
+    for name, found in rules().items():
+        assert found.id == name and found.severity in SEVERITIES and found.title
+        assert found.text[0].isupper() and found.text.endswith(".") and len(found.text) > 60, name
+    assert {row.id for row in RULES} <= rules().keys()
+    assert rule("w001").id == "W001"
+    with pytest.raises(AsmgenError, match="nearest are .*W001"):
+        rule("W01")
+
+
+def test_facts_of_text() -> None:
+    text = """\t.amdhsa_kernel k
+        .amdhsa_next_free_vgpr 129
+        .amdhsa_accum_offset 100 ; split
+        .amdhsa_group_segment_fixed_size 0x10001
+        .amdhsa_user_sgpr_kernarg_segment_ptr 1
+        .amdhsa_user_sgpr_kernarg_preload_length 15
+    .end_amdhsa_kernel
+    .amdhsa_kernel other
+        .amdhsa_next_free_vgpr other.vgprs
+    .end_amdhsa_kernel
+"""
+    assert facts_of_text(text, "gfx942") == {"k": KernelFacts(136, 129, 100, 65537, 17), "other": KernelFacts(None, None, None, None, 0)}
+
+
+SOURCE = """\t.amdgcn_target "amdgcn-amd-amdhsa--gfx942"
+\t.text
+\t.globl k
+\t.p2align 8
+\t.type k,@function
+k:
+\tglobal_load_dword v1, v0, s[0:1]
+\tglobal_store_dword v0, v1, s[0:1]
+\ts_nop 16
+\ts_endpgm
+.Lend:
+\t.size k, .Lend-k
+\t.amdhsa_kernel k
+\t\t.amdhsa_next_free_vgpr 2
+\t\t.amdhsa_next_free_sgpr 2
+\t\t.amdhsa_accum_offset 4
+\t.end_amdhsa_kernel
+"""
+
+
+def call(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    captured = capsys.readouterr()
+    return int(ended.value.code or 0), captured.out, captured.err
+
+
+def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "k.s"
+    path.write_text(SOURCE)
+    status, out, err = call(capsys, "lint", str(path))
+    assert status == 1 and err == ""
+    assert f"{path}:8: error: global_store_dword reads v1 while" in out and "[W001]" in out and "1 error, 1 warning, 0 notes in 4 " \
+                                                                                                "instr" in out
+    status, out, _ = call(capsys, "lint", str(path), "--json")
+    (first, second) = json.loads(out)
+    assert status == 1 and second["rule"] == "E002"
+    fields = {"rule", "severity", "file", "line", "address", "message", "producer", "consumer", "have", "need"}
+    assert fields <= first.keys()
+    assert (first["rule"], first["severity"], first["file"], first["line"], first["address"]) == ("W001", "error", str(path), 8, None)
+    assert (first["producer"], first["consumer"], first["have"], first["need"]) == (
+        "global_load_dword v1, v0, s[0:1]", "global_store_dword v0, v1, s[0:1]", None, 0)
+
+
+def test_strict_counts_warnings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "k.s"
+    path.write_text(SOURCE.replace("\tglobal_store", "\ts_waitcnt vmcnt(0)\n\tglobal_store"))
+    assert call(capsys, "lint", str(path))[0] == 0
+    assert call(capsys, "lint", str(path), "--strict")[0] == 1
+    assert call(capsys, "lint", str(tmp_path / "none.s"))[0] == 2
+    path.write_text("v_mov_b32 v0, 0\n")
+    status, _, err = call(capsys, "lint", str(path))
+    assert status == 2 and "name one of" in err
+    assert call(capsys, "lint", str(path), "--arch", "gfx950")[0] == 0
+
+
+@pytest.mark.needs_objdump
+def test_code_objects_have_addresses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "k.co"
+    path.write_bytes(assemble(SOURCE, "gfx942"))
+    status, out, _ = call(capsys, "lint", str(path), "--json")
+    found = json.loads(out)
+    assert status == 1 and found[0]["line"] is None and found[0]["file"] == str(path)
+    assert found[0]["address"] - found[0]["producer_address"] == 8
+
+
+@needs_clang
+@pytest.mark.needs_objdump
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("level", LEVELS)
+def test_compiler_output_has_neither_errors_nor_warnings(arch: str, level: int) -> None:
+    kernels = 0
+    for name, code_object in hip_objects(arch, level).items():
+        for kernel in code_object.kernels.values():
+            kernels += 1
+            descriptor = kernel.descriptor
+            facts = KernelFacts(descriptor.vgprs, None, descriptor.accum_offset, descriptor.group_segment_fixed_size,
+                                descriptor.user_sgpr_count)
+            found = lint_program(read_kernel(code_object, kernel), name, facts, notes=level == 2)
+            allowed = {row.id for row in RULES if row.asked_by == "isa"}
+            assert [finding.sentence() for finding in found if finding.severity == "error"] == []
+            assert [finding.sentence() for finding in found if finding.severity == "warning" and finding.rule not in allowed] == []
+    assert kernels > 60
+
+
+@pytest.mark.needs_objdump
+def test_own_kernels_are_clean(tmp_path: Path) -> None:
+    from asmgen.kernels.registry import kernel
+    from asmgen.tools.build import build_kernel, write_built
+
+    for arch in ARCHS:
+        built = build_kernel(kernel("gemm-bf16"), arch, {"preload": True})
+        for path in write_built(built, tmp_path / arch)[:2]:
+            report = lint_file(path)
+            assert (report.count("error"), report.count("warning")) == (0, 0)
+            assert {finding.rule for finding in report.findings} <= {"W008"}, [finding.sentence() for finding in report.findings]

@@ -1,0 +1,91 @@
+"""The mutation tool: it makes every mutant, sees what it is told, and finds no survivor in the library."""
+
+from __future__ import annotations
+
+import pytest
+
+from asmgen.builder import Builder
+from asmgen.isa.operands import OFF
+from asmgen.isa.registers import s, v
+from asmgen.kernels.registry import kernel
+from asmgen.mutants import Judge, Mutant, mutants
+from asmgen.program import Program
+from asmgen.tools import mutate
+
+
+def sample() -> Program:
+    k = Builder("k", "gfx950")
+    k.global_load_dword(v[10], v[0:1], OFF)
+    k.ds_read_b32(v[11], v[0])
+    k.s_waitcnt(vmcnt=0, lgkmcnt=0)
+    k.s_barrier()
+    k.v_add_u32(v[12], v[10], v[11])
+    k.v_mov_b32(v[13], 0)
+    k.v_readfirstlane_b32(s[4], v[12])
+    k.s_nop(4)
+    k.buffer_load_dword(v[1], v[0], s[4:7], 0, offen=True)
+    k.s_endpgm()
+    return k.program()
+
+
+def test_every_mutant_is_made() -> None:
+    assert [(mutant.kind, mutant.change) for mutant in mutants(sample())] == [
+        ("wait", "s_waitcnt vmcnt(0) lgkmcnt(0) deleted"),
+        ("count", "vmcnt(0) of s_waitcnt vmcnt(0) lgkmcnt(0) deleted"), ("count", "s_waitcnt vmcnt(0) lgkmcnt(0) with vmcnt(1)"),
+        ("count", "lgkmcnt(0) of s_waitcnt vmcnt(0) lgkmcnt(0) deleted"), ("count", "s_waitcnt vmcnt(0) lgkmcnt(0) with lgkmcnt(1)"),
+        ("barrier", "s_barrier deleted"), ("nop", "s_nop 4 deleted"), ("nop", "s_nop 4 made s_nop 3")]
+    assert [len(mutant.program) - len(sample()) for mutant in mutants(sample())] == [-1, 0, 0, 0, 0, -1, -1, 0]
+
+
+def test_the_judge_counts_only_what_a_mutant_adds() -> None:
+    """The barrier serves nothing that anybody names, so deleting it goes unnoticed; every other mutant is noticed."""
+    judge = Judge(sample())
+    assert [mutant.kind for mutant in mutants(sample()) if not judge.notices(mutant)] == ["barrier"]
+
+
+def test_survivors_are_listed_and_the_emulator_is_asked_last() -> None:
+    asked: list[str] = []
+
+    def emulates(mutant: Mutant) -> bool:
+        asked.append(mutant.kind)
+        return False
+
+    found = mutate.score("sample", sample(), emulates)
+    assert asked == ["barrier"] and (found.by_lint, found.by_emulator, len(found.survivors)) == (7, 0, 1)
+    lines = found.lines()
+    assert lines[0].startswith("sample: 7 of 8 found (87.5 %)") and "s_barrier deleted at" in lines[1] and "test_mutation.py" in lines[1]
+    assert mutate.score("sample", sample(), lambda mutant: True).by_emulator == 1
+
+
+def test_launches_are_one_workgroup_with_short_and_long_loops() -> None:
+    contract = kernel("gemm-bf16").contract
+    found = mutate.launches(contract)
+    assert {launch["k"] for launch in found} >= {64, 256, 320}
+    assert all(contract.grid_of(contract.resolve_run(launch)) == (1, 1, 1) for launch in found)
+    assert [build["preload"] for build in mutate.variants(contract)] == [False, True]
+
+
+def test_the_emulator_judges_what_lint_lets_through() -> None:
+    """One wait deleted, which lint would never pass: the emulator alone finds it too, and nothing in the unchanged program."""
+    library = kernel("gemm-bf16")
+    program, emulates = mutate.on_emulator(library, "gfx942", library.contract.resolve_build({}))
+    deleted = next(mutant for mutant in mutants(program) if mutant.kind == "wait" and "lgkmcnt(6)" in mutant.change)
+    assert emulates(deleted)
+    assert not emulates(Mutant("wait", "nothing", deleted.original, program))
+
+
+def test_unknown_kernel_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        mutate.main(["gemm-bf61"])
+    assert ended.value.code == 2 and "gemm-bf16" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.needs_objdump
+@pytest.mark.parametrize("arch", ["gfx942", "gfx950"])
+def test_nothing_survives(arch: str) -> None:
+    library = kernel("gemm-bf16")
+    program, emulates = mutate.on_emulator(library, arch, library.contract.resolve_build({"preload": arch == "gfx950"}))
+    found = mutate.score(arch, program, emulates)
+    assert [str(mutant) for mutant in found.survivors] == []
+    assert found.total["wait"] > 50 and found.total["barrier"] >= 3 and found.total["nop"] > 5

@@ -1,0 +1,537 @@
+"""Verification of waits: each rule fires where it must and is silent where it must not, and random programs agree with the emulator."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from asmgen.builder import Builder
+from asmgen.isa.errors import AsmgenError
+from asmgen.isa.operands import OFF, Waitcnt
+from asmgen.isa.registers import a, exec_, m0, s, v
+from asmgen.ldsmap import LdsRange
+from asmgen.program import Instruction, Program
+from asmgen.reader.text import read_text
+from asmgen.waits.flow import WaitFlow
+from asmgen.waits.insert import insert_waits
+from asmgen.waits.modes import apply_waits
+from asmgen.waits.verify import Finding, verify
+from tests.emulator_launch import launch
+
+A, B = LdsRange("A", 0, 1024), LdsRange("B", 1024, 2048)
+ARRIVAL = {"read-before-wait", "overwrite-before-wait", "lds-race", "lds-dma-before-wait"}
+MISSING = {"W001", "W002", "W003", "W004", "W009"}
+
+
+def builder(stagger: int = 0, arch: str = "gfx950") -> Builder:
+    return Builder("k", arch, stagger=stagger)
+
+
+def found(program: Program | Builder) -> list[tuple[str, str, str, int | None, int | None]]:
+    """(rule, severity, consumer's name, have, need) of each finding."""
+    findings = verify(program.program() if isinstance(program, Builder) else program)
+    return [(row.rule, row.severity, row.consumer.name, row.have, row.need) for row in findings]
+
+
+def text(code: str, arch: str = "gfx942") -> list[tuple[str, str, str, int | None, int | None]]:
+    (program,) = read_text(code, arch, "k")
+    return found(program)
+
+
+def test_missing_wait_names_what_is_read_and_the_count() -> None:
+    k = builder()
+    k.global_load_dwordx2(v[10:11], v[0:1], OFF)
+    k.global_load_dword(v[12], v[0:1], OFF)
+    k.global_store_dword(v[2:3], v[9], OFF)
+    k.v_mov_b32(v[1], v[11])
+    (finding,) = verify(k.program())
+    assert (finding.rule, finding.severity, finding.need) == ("W001", "error", 2)
+    assert "reads v[10:11]" in finding.message and "vmcnt(2)" in finding.message and "test_waits_verify.py" in finding.message
+    assert finding.producer is not None and finding.producer.name == "global_load_dwordx2"
+
+
+def test_one_count_too_loose_is_an_error_and_the_right_one_is_silent() -> None:
+    for count, expected in ((2, []), (3, [("W001", "error", "v_mov_b32", None, 2)])):
+        k = builder()
+        for number in range(3):
+            k.ds_read_b32(v[10 + number], v[0])
+        k.s_waitcnt(lgkmcnt=count)
+        k.v_mov_b32(v[1], v[10])
+        assert [row for row in found(k) if row[1] == "error"] == expected
+
+
+def test_too_strict_says_by_how_much() -> None:
+    k = builder()
+    k.global_load_dword(v[10], v[0:1], OFF)
+    k.global_load_dword(v[11], v[0:1], OFF)
+    k.global_load_dword(v[12], v[0:1], OFF)
+    k.s_waitcnt(vmcnt=0)
+    k.v_mov_b32(v[1], v[10])
+    k.v_mov_b32(v[2], v[11])
+    assert found(k) == [("W005", "note", "s_waitcnt", 0, 1)]
+
+
+def test_a_wait_for_a_store_is_not_called_too_strict() -> None:
+    """Why somebody waits for a store no register shows."""
+    k = builder()
+    k.global_load_dword(v[10], v[0:1], OFF)
+    k.global_store_dword(v[2:3], v[9], OFF)
+    k.s_waitcnt(vmcnt=0)
+    k.v_mov_b32(v[1], v[10])
+    k.s_endpgm()
+    assert found(k) == []
+
+
+def test_idle_waits() -> None:
+    k = builder()
+    k.s_waitcnt(vmcnt=0)
+    k.global_load_dword(v[10], v[0:1], OFF)
+    k.s_waitcnt(vmcnt=1)
+    k.s_waitcnt(vmcnt=0)
+    k.v_mov_b32(v[1], v[10])
+    k.ds_read_b32(v[11], v[1])
+    k.s_waitcnt(lgkmcnt=0)
+    k.s_endpgm()
+    assert found(k) == [("W006", "note", "s_waitcnt", count, None) for count in (0, 1, 0)]
+
+
+def test_counts_that_wait_for_nothing() -> None:
+    k = builder()
+    k.s_waitcnt(vmcnt=63)
+    k.s_waitcnt(lgkmcnt=15)
+    k.s_waitcnt(vmcnt=62)
+    assert found(k) == [
+        ("W007", "warning", "s_waitcnt", 63, 62), ("W007", "warning", "s_waitcnt", 15, 14), ("W006", "note", "s_waitcnt", 62, None)]
+    assert text("s_waitcnt 0xcf7f\n") == [("W007", "warning", "s_waitcnt", None, None)]
+
+
+@pytest.mark.parametrize(("counter", "limit"), [("vm", 63), ("lgkm", 15)])
+def test_full_counters_are_counted(counter: str, limit: int) -> None:
+    for extra in (0, 1, 2):
+        k = builder()
+        for _ in range(limit + extra):
+            k.global_store_dword(v[2:3], v[9], OFF) if counter == "vm" else k.ds_write_b32(v[0], v[1])
+        notes = [finding for finding in verify(k.program()) if finding.rule == "W008"]
+        assert len(notes) == (extra > 0)
+        if extra:
+            assert ("2 operations" if extra == 2 else "this operation") in notes[0].message and notes[0].position == limit
+
+
+def test_wide_scalar_loads_count_twice() -> None:
+    k = builder()
+    for _ in range(7):
+        k.s_load_dwordx2(s[4:5], s[0:1], 0)
+        k.s_waitcnt(lgkmcnt=14)
+    assert not [row for row in found(k) if row[0] == "W008"]
+    k.s_load_dwordx2(s[4:5], s[0:1], 0)
+    assert [row for row in found(k) if row[0] == "W008"]
+
+
+def test_a_full_counter_holds_the_oldest_back() -> None:
+    """The sixteenth LDS operation is not issued before the first has completed: no wait says so, so it is a warning only."""
+    for newer, severity in ((14, "error"), (15, "warning")):
+        k = builder()
+        k.ds_read_b32(v[10], v[0])
+        for _ in range(newer):
+            k.ds_write_b32(v[0], v[1])
+        k.v_mov_b32(v[1], v[10])
+        assert [row[1] for row in found(k) if row[0] == "W001"] == [severity]
+
+
+def test_vector_loads_over_each_other_keep_their_order() -> None:
+    """LLVM 22 waits in none of these three; the destination of a d16 half counts as overwritten."""
+    k = builder()
+    k.global_load_dword(v[10], v[0:1], OFF)
+    k.global_load_dword(v[10], v[0:1], OFF, offset=4)
+    k.global_load_short_d16(v[12], v[0:1], OFF)
+    k.global_load_short_d16_hi(v[12], v[0:1], OFF)
+    k.buffer_load_dword(v[10], v[0], s[4:7], 0, offen=True)
+    assert found(k) == []
+    k.global_load_dword(v[11], v[12:13], OFF)
+    assert [row[:2] for row in found(k)] == [("W001", "error")]
+
+
+def test_other_queues_over_a_load_need_the_wait() -> None:
+    k = builder()
+    k.global_load_dword(v[10], v[0:1], OFF)
+    k.ds_read_b32(v[10], v[0])
+    k.flat_load_dword(v[11], v[0:1])
+    k.global_load_dword(v[11], v[0:1], OFF)
+    missed = ["ds_read_b32", "global_load_dword", "global_load_dword"]
+    assert [(row[0], row[2]) for row in found(k)] == [("W001", name) for name in missed]
+
+
+def test_overwriting_alone_is_a_warning_in_foreign_code() -> None:
+    """The last prefetch of a loop may long have landed; asmgen's own programs are held to the rule, and a read is an error anywhere."""
+    for mode, severity in (("", "warning"), ("verify", "error")):
+        k = builder()
+        with k.waits(mode) if mode else nullcontext():
+            k.global_load_dword(v[10], v[0:1], OFF)
+            k.v_mov_b32(v[10], 0)
+        assert [row[:2] for row in found(k)] == [("W001", severity)]
+    assert [row[:2] for row in text("global_load_dword v10, v[0:1], off\nv_add_u32 v10, v10, v1\n")] == [("W001", "error")]
+
+
+def test_lds_loads_over_each_other_are_a_note() -> None:
+    k = builder()
+    k.ds_read_b32(v[10], v[0])
+    k.ds_read_b32(v[10], v[0], offset=4)
+    assert [row[:2] for row in found(k)] == [("W009", "note")]
+
+
+def test_possible_paths_only_are_warnings() -> None:
+    """Two branches on one flag: the load runs only where the read does not."""
+    k = builder()
+    k.s_cbranch_scc1("one")
+    k.global_load_dword(v[10], v[0:1], OFF)
+    k.label("one")
+    k.s_cbranch_scc0("two")
+    k.v_mov_b32(v[1], v[10])
+    k.label("two")
+    k.s_endpgm()
+    assert [row[:2] for row in found(k)] == [("W001", "warning")]
+
+
+def test_a_branch_behind_the_load_makes_a_certain_path() -> None:
+    k = builder()
+    k.global_load_dword(v[10], v[0:1], OFF)
+    k.s_cbranch_scc1("two")
+    k.v_mov_b32(v[1], v[10])
+    k.label("two")
+    k.s_endpgm()
+    assert [row[:2] for row in found(k)] == [("W001", "error")]
+
+
+def test_back_edge_is_a_certain_path() -> None:
+    k = builder()
+    k.global_load_dword(v[10], v[0:1], OFF)
+    k.s_waitcnt(vmcnt=0)
+    k.label("loop")
+    k.v_add_u32(v[20], v[20], v[10])
+    k.global_load_dword(v[10], v[0:1], OFF)
+    k.s_cbranch_scc1("loop")
+    k.s_endpgm()
+    (row,) = [row for row in found(k) if row[1] == "error"]
+    assert row[:3] == ("W001", "error", "v_add_u32")
+
+
+@pytest.mark.parametrize(("change", "severity"), [
+    ("s_mov_b64 exec, s[4:5]", "warning"), ("s_xor_b64 exec, exec, s[4:5]", "warning"), ("s_andn2_saveexec_b64 s[4:5], s[6:7]", "warning"),
+    ("s_mov_b64 exec, -1", "error"), ("s_and_saveexec_b64 s[4:5], s[6:7]", "error"), ("s_or_b64 exec, exec, s[4:5]", "error")])
+def test_other_lanes_may_meet_nothing(change: str, severity: str) -> None:
+    rows = text(f"global_load_dword v10, v[0:1], off\n{change}\nv_mov_b32 v1, v10\ns_endpgm\n")
+    assert [row[:2] for row in rows] == [("W001", severity)]
+
+
+def test_code_that_never_runs_is_passed_over() -> None:
+    assert text("s_endpgm\nglobal_load_dword v10, v[0:1], off\nv_mov_b32 v1, v10\n") == []
+
+
+def test_functions_begin_with_anything_in_flight() -> None:
+    """A callable function's first wait is not idle, and a call leaves nothing that the caller must wait for."""
+    assert text("s_waitcnt vmcnt(0) expcnt(0) lgkmcnt(0)\nv_mov_b32 v0, 1\ns_setpc_b64 s[30:31]\n") == []
+    assert text("global_load_dword v10, v[0:1], off\ns_swappc_b64 s[30:31], s[4:5]\nv_mov_b32 v1, v10\ns_endpgm\n") == []
+    rows = text("s_load_dwordx2 s[4:5], s[0:1], 0\ns_swappc_b64 s[30:31], s[4:5]\ns_endpgm\n")
+    assert [row[:2] for row in rows] == [("W001", "error")]
+
+
+def test_foreign_barriers_are_notes() -> None:
+    assert text("ds_write_b32 v0, v1\ns_barrier\n") == [("W004", "note", "s_barrier", None, 0)]
+    assert text("ds_read_b32 v0, v1\ns_barrier\ns_waitcnt lgkmcnt(0)\nv_mov_b32 v1, v0\ns_endpgm\n") == []
+
+
+def test_upper_vgprs_are_agprs() -> None:
+    k = builder()
+    k.global_load_dword(v[70], v[0:1], OFF)
+    k.v_accvgpr_read_b32(v[1], a[6])
+    program = k.program()
+    assert found(program) == []
+    assert [row[0] for row in found(Program("k", "gfx950", program.items, accum_offset=64))] == ["W001"]
+
+
+def dma(k: Builder, token: LdsRange) -> None:
+    k.s_mov_b32(m0, token.low)
+    k.buffer_load_dwordx4(v[0], s[4:7], 0, offen=True, lds=True, fills=token)
+
+
+@pytest.mark.parametrize("stagger", [0, 1, 2])
+def test_one_barrier_too_few(stagger: int) -> None:
+    """Fill, wait, barriers, read: 1 + stagger barriers are enough, one fewer is an error."""
+    for barriers in range(3 + stagger):
+        k = builder(stagger)
+        dma(k, A)
+        k.s_waitcnt(vmcnt=0)
+        for _ in range(barriers):
+            k.s_barrier()
+        k.ds_read_b128(v[4:7], v[1], uses=A)
+        errors = [row for row in found(k) if row[1] == "error"]
+        assert errors == ([] if barriers > stagger else [("W003", "error", "ds_read_b128", barriers, 1 + stagger)])
+
+
+@pytest.mark.parametrize("stagger", [0, 1])
+def test_refill_one_barrier_too_early(stagger: int) -> None:
+    for barriers in range(3 + stagger):
+        k = builder(stagger)
+        k.ds_read_b128(v[4:7], v[1], uses=A)
+        k.s_waitcnt(lgkmcnt=0)
+        for _ in range(barriers):
+            k.s_barrier()
+        dma(k, A)
+        errors = [row[:2] for row in found(k) if row[1] == "error"]
+        assert errors == ([] if barriers > stagger else [("W003", "error")])
+
+
+def test_the_wait_stands_before_the_barrier_that_counts() -> None:
+    """With a stagger of 1 the wait behind the first of two barriers is too late."""
+    for late in (False, True):
+        k = builder(1)
+        dma(k, A)
+        if not late:
+            k.s_waitcnt(vmcnt=0)
+        k.s_barrier()
+        if late:
+            k.s_waitcnt(vmcnt=0)
+        k.s_barrier()
+        k.ds_read_b128(v[4:7], v[1], uses=A)
+        assert [row[:3] for row in found(k) if row[1] == "error"] == ([("W002", "error", "s_barrier")] if late else [])
+
+
+def test_other_bytes_and_the_other_buffer_are_free() -> None:
+    k = builder()
+    dma(k, A)
+    k.s_waitcnt(vmcnt=0)
+    k.ds_read_b128(v[4:7], v[1], uses=B)
+    assert not [row for row in found(k) if row[1] == "error"]
+
+
+def test_ping_pong_loop_with_stagger() -> None:
+    """Two buffers, two wave groups one barrier apart: three barriers a round serve, two do not."""
+    for barriers, good in ((2, True), (1, False)):
+        k = builder(1)
+        dma(k, A)
+        k.s_waitcnt(vmcnt=0)
+        for _ in range(2):
+            k.s_barrier()
+        k.label("loop")
+        for filled, free in ((A, B), (B, A)):
+            k.ds_read_b128(v[4:7], v[1], uses=filled)
+            dma(k, free)
+            k.s_waitcnt(vmcnt=0, lgkmcnt=0)
+            for _ in range(barriers):
+                k.s_barrier()
+        k.s_cbranch_scc1("loop")
+        k.s_endpgm()
+        assert (not [row for row in found(k) if row[1] == "error"]) is good
+
+
+def test_loop_state_is_stated() -> None:
+    k = builder()
+    k.global_load_dword(v[10], v[0:1], OFF)
+    k.label("loop")
+    k.global_load_dword(v[11], v[0:1], OFF)
+    k.s_waitcnt(vmcnt=1)
+    k.v_add_u32(v[20], v[20], v[10])
+    k.global_load_dword(v[10], v[0:1], OFF)
+    k.global_store_dword(v[2:3], v[9], OFF)
+    k.s_cbranch_scc1("loop")
+    k.s_endpgm()
+    (state,) = WaitFlow(k.program(), automatic=False).loops()
+    assert not state.steady and "v10" in state.sentence
+    assert [row[0] for row in found(k) if row[0] == "W010"] == ["W010"]
+
+
+def test_modes_of_blocks() -> None:
+    def emit(mode: str, wait: bool) -> Program:
+        k = builder()
+        k.global_load_dword(v[10], v[0:1], OFF)
+        k.global_load_dword(v[11], v[0:1], OFF)
+        with k.waits(mode):
+            if wait:
+                k.s_waitcnt(vmcnt=1)
+            k.v_mov_b32(v[1], v[10])
+        k.v_mov_b32(v[2], v[11])
+        return apply_waits(k.program(), "auto")
+
+    assert [item.text for item in emit("off", False).instructions][2:] == ["v_mov_b32 v1, v10", "s_waitcnt vmcnt(0)", "v_mov_b32 v2, v11"]
+    assert len(emit("verify", True)) == 6
+    with pytest.raises(AsmgenError, match=r"test_waits_verify.py:\d+: v_mov_b32 reads v10 .* vmcnt\(1\) is needed"):
+        emit("verify", False)
+    assert len(emit("auto", False)) == 6
+    with pytest.raises(AsmgenError, match="no mode"), builder().waits("sometimes"):
+        pass
+
+
+def test_mode_of_a_kernel() -> None:
+    k = builder()
+    k.ds_read_b32(v[10], v[0])
+    k.v_mov_b32(v[1], v[10])
+    assert len(apply_waits(k.program(), "off")) == 2
+    assert len(apply_waits(k.program(), "auto")) == 3
+    with pytest.raises(AsmgenError, match=r"lgkmcnt\(0\)"):
+        apply_waits(k.program(), "verify")
+
+
+# ---- random programs ----
+
+_STEP = st.one_of(
+    st.tuples(st.just("load"), st.integers(0, 7)), st.tuples(st.just("store"), st.integers(0, 7)),
+    st.tuples(st.just("lds"), st.integers(0, 7)), st.tuples(st.just("lds_write"), st.integers(0, 7)),
+    st.tuples(st.just("scalar"), st.integers(0, 3)), st.tuples(st.just("add"), st.integers(0, 7)),
+    st.tuples(st.just("scalar_add"), st.integers(0, 3)), st.tuples(st.just("barrier"), st.just(0)))
+_STEPS = st.lists(_STEP, min_size=1, max_size=14)
+
+
+def emit_step(k: Builder, what: str, number: int) -> None:
+    """Addresses: buffer in s[8:9], v1 a lane's offset in it and in LDS. Data: v16 to v23 and s20 to s23."""
+    data, scalar = v[16 + number:16 + number], s[20 + number % 4:20 + number % 4]
+    if what == "load":
+        k.global_load_dword(data, v[1], s[8:9], offset=4 * number)
+    elif what == "store":
+        k.global_store_dword(v[1], data, s[8:9], offset=4 * number)
+    elif what == "lds":
+        k.ds_read_b32(data, v[1], offset=4 * number)
+    elif what == "lds_write":
+        k.ds_write_b32(v[1], data, offset=4 * number)
+    elif what == "scalar":
+        k.s_load_dword(scalar, s[8:9], 4 * number)
+    elif what == "add":
+        k.v_add_u32(v[24 + number % 2], v[24 + number % 2], data)
+    elif what == "scalar_add":
+        k.s_add_u32(s[30], s[30], scalar)
+    else:
+        k.s_barrier()
+
+
+def start(k: Builder) -> None:
+    k.s_load_dwordx2(s[8:9], s[0:1], 0)
+    k.v_and_b32(v[1], 63, v[0])
+    k.v_lshlrev_b32(v[1], 6, v[1])
+    for number in range(8):
+        k.v_mov_b32(v[16 + number], number)
+    for number in range(2):
+        k.v_mov_b32(v[24 + number], 0)
+    k.s_mov_b32(s[30], 0)
+
+
+def straight(steps: list[tuple[str, int]]) -> Program:
+    k = builder()
+    start(k)
+    for step in steps:
+        emit_step(k, *step)
+    k.s_endpgm()
+    return k.program()
+
+
+def branching(parts: list[list[tuple[str, int]]]) -> Program:
+    """Before, a loop with a half in it that odd rounds skip, behind; the second argument is the number of rounds."""
+    k = builder()
+    k.s_load_dword(s[41], s[0:1], 8)
+    start(k)
+    before, first, second, behind = parts
+    for step in before:
+        emit_step(k, *step)
+    k.s_mov_b32(s[40], 0)
+    k.label("loop")
+    for step in first:
+        emit_step(k, *step)
+    k.s_bitcmp1_b32(s[40], 0)
+    k.s_cbranch_scc1("odd")
+    for step in second:
+        emit_step(k, *step)
+    k.label("odd")
+    k.s_add_u32(s[40], s[40], 1)
+    k.s_cmp_lt_u32(s[40], s[41])
+    k.s_cbranch_scc1("loop")
+    for step in behind:
+        emit_step(k, *step)
+    k.s_endpgm()
+    return k.program()
+
+
+def weaker(program: Program) -> list[tuple[Instruction, Program]]:
+    """Each inserted wait removed; each of two fields removed."""
+    out = []
+    for number, item in enumerate(program.items):
+        if isinstance(item, Instruction) and item.inserted:
+            out.append((item, program.with_items(program.items[:number] + program.items[number + 1:])))
+            operand = item.operands[0]
+            assert isinstance(operand, Waitcnt)
+            if operand.vmcnt is not None and operand.lgkmcnt is not None:
+                for field in ("vmcnt", "lgkmcnt"):
+                    lesser = Waitcnt(**{name: getattr(operand, name) for name in ("vmcnt", "lgkmcnt") if name != field})
+                    changed = Instruction(item.opcode, item.form, (lesser,), source=item.source, reason=item.reason)
+                    out.append((item, program.with_items((*program.items[:number], changed, *program.items[number + 1:]))))
+    return out
+
+
+def missing(program: Program) -> list[Finding]:
+    return [finding for finding in verify(program) if finding.rule in MISSING]
+
+
+@settings(max_examples=120)
+@given(_STEPS)
+def test_straight_programs_are_clean_and_every_wait_is_needed(steps: list[tuple[str, int]]) -> None:
+    program = insert_waits(straight(steps))
+    assert missing(program) == []
+    assert not [finding for finding in verify(program) if finding.rule in ("W005", "W006") and finding.consumer.inserted
+                and finding.need is not None and not _mixed(finding)]
+    for item, mutant in weaker(program):
+        assert missing(mutant), item.text
+
+
+def _mixed(finding: Finding) -> bool:
+    """Waits for LDS beside scalar loads are taken to 0 where that spares a wait."""
+    operand = finding.consumer.operands[0]
+    return isinstance(operand, Waitcnt) and operand.lgkmcnt == 0
+
+
+@settings(max_examples=80)
+@given(st.tuples(_STEPS, _STEPS, _STEPS, _STEPS))
+def test_branching_and_looping_programs_are_clean_and_every_wait_is_needed(parts: tuple[list[tuple[str, int]], ...]) -> None:
+    program = insert_waits(branching(list(parts)))
+    assert missing(program) == []
+    for item, mutant in weaker(program):
+        assert missing(mutant), item.text
+
+
+def faults(program: Program, data: np.ndarray[Any, Any]) -> list[str]:
+    """The emulator's arrival checks that found something; vector-memory loads over each other land in order and are no fault."""
+    found = []
+    for rounds in (1, 2, 3, 4) if "loop" in program.labels else (1,):
+        found += launch("gfx950", program, buffers=[data], values=[rounds], lds=8192).findings
+    return [finding.check for finding in found if finding.check in ARRIVAL and not (
+            finding.producer is not None and finding.consumer is not None and
+            finding.producer.name == finding.consumer.name == "global_load_dword")]
+
+
+@pytest.mark.parametrize("shape", ["straight", "branching"])
+def test_the_emulator_agrees(shape: str) -> None:
+    """Auto-inserted programs are clean under the independent arrival checks; without an inserted wait for a register they are not."""
+    random = np.random.default_rng(5)
+    names = ["load", "store", "lds", "lds_write", "scalar", "add", "scalar_add"]
+
+    def steps(count: int) -> list[tuple[str, int]]:
+        return [(names[int(random.integers(len(names)))], int(random.integers(8))) for _ in range(count)]
+
+    data = random.integers(0, 1 << 32, 64 * 16 + 16, np.uint64).astype(np.uint32)
+    judged = 0
+    for _ in range(8):
+        program = insert_waits(straight(steps(12)) if shape == "straight" else branching([steps(5) for _ in range(4)]))
+        assert faults(program, data) == []
+        for item, mutant in weaker(program):
+            judged += 1
+            assert {"read-before-wait", "overwrite-before-wait"} & set(faults(mutant, data)), (item.text, item.reason)
+    assert judged > 15
+
+
+def test_exec_is_named_as_the_assembler_does() -> None:
+    k = builder()
+    k.s_load_dwordx2(s[4:5], s[0:1], 0)
+    k.s_mov_b64(exec_, s[4:5])
+    (finding,) = verify(k.program())
+    assert "s[4:5]" in finding.message and finding.severity == "error"

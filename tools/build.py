@@ -1,0 +1,66 @@
+"""Building a kernel of the library: assembly text, code object and contract, written together or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from asmgen.isa.errors import AsmgenError
+from asmgen.kernel import Kernel
+from asmgen.library import LibraryKernel
+from asmgen.regalloc.report import map_rows
+from asmgen.toolchain import Toolchain, assemble
+
+
+@dataclass(frozen=True)
+class Built:
+    """A kernel, its assembly text and its code object."""
+
+    kernel: Kernel
+    text: str
+    code_object: bytes
+
+
+def build_kernel(library: LibraryKernel, arch: str, parameters: Mapping[str, Any], toolchain: Toolchain | None = None) -> Built:
+    """Build and assemble. `parameters` are resolved build parameters. Raises AsmgenError for what cannot be built."""
+    kernel = library.build(arch, parameters)
+    text = kernel.text()
+    return Built(kernel, text, assemble(text, arch, toolchain, name=f"{kernel.name}.s"))
+
+
+def description(built: Built) -> dict[str, Any]:
+    """KERNEL.json: the contract, and the register map with the owners' names, tied to the code object by its digest."""
+    kernel = built.kernel
+    rows = map_rows(kernel.plan.spans(kernel.regions[-1].last), kernel.regions)
+    return kernel.contract.describe(kernel.resources.arch, kernel.parameters) | {
+        "symbol": kernel.resources.name,
+        "code_object_sha256": hashlib.sha256(built.code_object).hexdigest(),
+        "register_map": {
+            "regions": [region.name for region in kernel.regions],
+            "rows": [{"registers": str(row.reg), "owners": [list(names) for names in row.owners]} for row in rows],
+        },
+    }
+
+
+def write_built(built: Built, folder: Path) -> list[Path]:
+    """Write KERNEL.s, KERNEL.co and KERNEL.json. Raises AsmgenError where the folder cannot be written; then none is there."""
+    contents = {".s": built.text.encode(), ".co": built.code_object,
+                ".json": (json.dumps(description(built), indent=1, sort_keys=True) + "\n").encode()}
+    targets = [folder / f"{built.kernel.name}{suffix}" for suffix in contents]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder, prefix=".asmgen-") as scratch:
+            for target, data in zip(targets, contents.values(), strict=True):
+                (Path(scratch) / target.name).write_bytes(data)
+            for target in targets:
+                os.replace(Path(scratch) / target.name, target)
+    except OSError as error:
+        raise AsmgenError(f"cannot write {built.kernel.name} to {folder}: {error.strerror or error}; "
+                          "another folder can be named with -o") from None
+    return targets

@@ -1,0 +1,206 @@
+"""The command line: `asmgen COMMAND`. Each command loads only what it needs.
+
+Exit status: 0 good; 1 the check failed; 2 the request was wrong, with one sentence on stderr.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from asmgen import __version__
+from asmgen.isa.errors import AsmgenError
+
+GOOD, FAILED, WRONG = 0, 1, 2
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="asmgen")
+def commands() -> None:
+    """AMD gfx942 and gfx950 assembly kernels: build, run, inspect."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The console script. Never returns: exits with the status."""
+    try:
+        status = commands.main(args=list(arguments) if arguments is not None else None, prog_name="asmgen", standalone_mode=False)
+        sys.exit(status if isinstance(status, int) else GOOD)
+    except AsmgenError as error:
+        _refuse(str(error))
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message())
+        sys.exit(WRONG)
+    except click.Abort:
+        _refuse("interrupted")
+    except click.ClickException as error:
+        _refuse(" ".join(error.format_message().split()))
+    except BrokenPipeError:
+        sys.stderr.close()  # whoever read our output has gone; python would complain about it at exit
+        sys.exit(FAILED)
+    except OSError as error:
+        _refuse(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+
+
+def _refuse(sentence: str) -> None:
+    click.echo(f"asmgen: {sentence}", err=True)
+    sys.exit(WRONG)
+
+
+def _say(sentence: str) -> None:
+    click.echo(f"asmgen: {sentence}", err=True)
+
+
+def _document(value: Any) -> None:
+    click.echo(json.dumps(value, indent=1))
+
+
+parameters_option = click.option("-p", "parameters", multiple=True, metavar="NAME=VALUE", help="A kernel parameter; may be repeated.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
+
+
+@commands.command("list")
+@click.option("--isa", is_flag=True, help="The instruction coverage table instead of the kernels.")
+@click.option("--arch", help="Only this architecture.")
+@json_option
+def list_command(isa: bool, arch: str | None, as_json: bool) -> int:
+    """Kernels with their parameters, architectures and legal shapes."""
+    from asmgen.tools import listing
+
+    if isa:
+        rows = listing.instruction_rows(arch)
+        _document(rows) if as_json else click.echo(listing.instruction_table(rows), nl=False)
+        return GOOD
+    kernels = listing.kernel_rows(arch)
+    _document(kernels) if as_json else click.echo(listing.kernel_text(kernels), nl=False)
+    return GOOD
+
+
+@commands.command()
+@json_option
+def doctor(as_json: bool) -> int:
+    """Tools found with versions, hip-python, GPU or none, and the command that installs what is missing."""
+    from asmgen.doctor import doctor as examine
+    from asmgen.tools.listing import doctor_table
+
+    found = examine()
+    if as_json:
+        _document([{"name": row.name, "path": row.path, "version": row.version, "install": row.install} for row in found])
+    else:
+        click.echo(doctor_table(found), nl=False)
+    return GOOD if any(row.name.startswith("clang") and row.found for row in found) else FAILED
+
+
+@commands.command()
+@click.argument("kernel")
+@click.option("--arch", help="Default: the kernel's first architecture.")
+@parameters_option
+@click.option("-o", "folder", default="build", show_default=True, type=click.Path(path_type=Path), help="Where the files go.")
+def build(kernel: str, arch: str | None, parameters: tuple[str, ...], folder: Path) -> int:
+    """Write KERNEL.s, KERNEL.co and KERNEL.json (the contract)."""
+    from asmgen.kernels.registry import kernel as find_kernel
+    from asmgen.tools.build import build_kernel, write_built
+
+    library = find_kernel(kernel)
+    chosen = library.contract.check_arch(arch or library.contract.archs[0])
+    resolved = library.contract.resolve_build(library.contract.parse(parameters))
+    for path in write_built(build_kernel(library, chosen, resolved), folder):
+        click.echo(path)
+    return GOOD
+
+
+@commands.command()
+@click.argument("kernel")
+@click.option("--arch", help="Default: the kernel's first architecture.")
+@parameters_option
+@click.option("--device", default="auto", show_default=True, help="auto, hip or emulator.")
+@click.option("--seed", default=0, show_default=True, help="Of the random data.")
+@click.option("--order", default="lockstep", show_default=True, help="Order of waves on the emulator: lockstep, serial or random:SEED.")
+@click.option("--checks/--no-checks", default=True, show_default=True, help="The emulator's arrival checks.")
+@json_option
+def run(kernel: str, arch: str | None, parameters: tuple[str, ...], device: str, seed: int, order: str, checks: bool, as_json: bool) -> int:
+    """Build a kernel, run it on real data, compare with the float64 reference."""
+    from asmgen.kernels.registry import kernel as find_kernel
+    from asmgen.tools.build import build_kernel
+
+    library = find_kernel(kernel)
+    chosen = library.contract.check_arch(arch or library.contract.archs[0])
+    contract = library.contract
+    resolved = contract.resolve_run(contract.parse(parameters))
+    built_from = {name: resolved[name] for name in resolved if contract.parameter(name).kind == "build"}
+    built = build_kernel(library, chosen, built_from)
+
+    from asmgen.emulator.run import Options
+    from asmgen.tools.listing import run_text
+    from asmgen.tools.runner import run_kernel
+
+    report = run_kernel(library, built, resolved, device, seed, Options(checks, order, count_banks=True), _say)
+    _document(report.as_json()) if as_json else click.echo(run_text(report), nl=False)
+    return GOOD if report.passed else FAILED
+
+
+@commands.command()
+@click.argument("spec", type=click.Path(path_type=Path))
+@click.option("--device", default="auto", show_default=True, help="auto, hip or emulator.")
+@json_option
+def launch(spec: Path, device: str, as_json: bool) -> int:
+    """Run any code object as a launch specification says (README: launch specification)."""
+    from asmgen.tools.launch import run_launch_spec
+
+    report = run_launch_spec(spec, device, say=_say)
+    _document(report.as_json()) if as_json else click.echo(report.text(), nl=False)
+    return GOOD if report.passed else FAILED
+
+
+@commands.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--arch", help="Where the file does not say it.")
+@json_option
+def inspect(file: Path, arch: str | None, as_json: bool) -> int:
+    """Resources, register map, instruction mix and loops of any .s or .co."""
+    from asmgen.tools.inspection import inspect_file
+    from asmgen.tools.inspection_text import inspection_text
+
+    report = inspect_file(file, arch)
+    _document(report.as_json()) if as_json else click.echo(inspection_text(report), nl=False)
+    return GOOD
+
+
+@commands.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--arch", help="Where the file does not say it.")
+@click.option("--strict", is_flag=True, help="Exit with 1 for warnings too.")
+@json_option
+def lint(file: Path, arch: str | None, strict: bool, as_json: bool) -> int:
+    """Waits, wait states, registers and encoding traps of any .s or .co."""
+    from asmgen.lint.run import lint_file
+    from asmgen.tools.lint import lint_rows, lint_status, lint_text
+
+    report = lint_file(file, arch)
+    _document(lint_rows(report)) if as_json else click.echo(lint_text(report), nl=False)
+    return lint_status(report, strict)
+
+
+@commands.command()
+@click.argument("subject", metavar="FILE:LINE|FILE:0xADDRESS|RULE")
+@click.option("--arch", help="Where the file does not say it.")
+@json_option
+def explain(subject: str, arch: str | None, as_json: bool) -> int:
+    """A rule of lint; or one instruction: its operands, what is in flight, why a wait or nop stands there, what is live."""
+    from asmgen.tools.explain import explain_place, explain_rule, explanations_json, is_place, place_text, rule_json, rule_text
+
+    if not is_place(subject):
+        found = explain_rule(subject)
+        _document(rule_json(found)) if as_json else click.echo(rule_text(found), nl=False)
+        return GOOD
+    places = explain_place(subject, arch)
+    _document(explanations_json(places)) if as_json else click.echo(place_text(places), nl=False)
+    return GOOD
+
+
+if __name__ == "__main__":
+    main()

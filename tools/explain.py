@@ -1,0 +1,142 @@
+"""What `asmgen explain` finds and prints: a rule, or the instructions of one place."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import textwrap
+from pathlib import Path
+from typing import Any
+
+from asmgen.explain import Explanation, InFlight, counts_text, explain, names_of_rows, region_at
+from asmgen.isa.errors import AsmgenError
+from asmgen.lint.rules import Rule, rule
+from asmgen.program import Program
+from asmgen.reader.file import read_file
+
+_WIDTH = 100
+_SHOWN = 24
+_PLACES = 8
+
+
+def is_place(subject: str) -> bool:
+    """Whether a subject is FILE:LINE or FILE:0xADDRESS, not a rule."""
+    file, _, number = subject.rpartition(":")
+    return bool(file) and _number(number) is not None
+
+
+def _number(text: str) -> int | None:
+    try:
+        return int(text, 16 if text.lower().startswith("0x") else 10)
+    except ValueError:
+        return None
+
+
+def explain_rule(name: str) -> Rule:
+    """The rule of an id. Raises AsmgenError for an unknown one."""
+    return rule(name)
+
+
+def rule_json(found: Rule) -> dict[str, str]:
+    """A rule as JSON."""
+    return {"id": found.id, "severity": found.severity, "title": found.title, "text": found.text}
+
+
+def rule_text(found: Rule) -> str:
+    """A rule as a paragraph."""
+    return f"{found.id}: {found.title} ({found.severity})\n\n{textwrap.fill(found.text, _WIDTH)}\n"
+
+
+def explain_place(subject: str, arch: str | None) -> list[Explanation]:
+    """The instructions of FILE:LINE or FILE:0xADDRESS. Raises AsmgenError where there is none, with the nearest that there are."""
+    name, _, number = subject.rpartition(":")
+    wanted = _number(number)
+    assert wanted is not None
+    by_address = number.lower().startswith("0x")
+    path = Path(name)
+    read = read_file(path, arch)
+    rows = _rows_beside(path)
+    places: list[tuple[Program, int]] = []
+    known: set[int] = set()
+    for program in read.programs:
+        for position, instruction in enumerate(program.instructions):
+            at = instruction.address if by_address else instruction.source.line if instruction.source is not None else None
+            if at is not None:
+                known.add(at)
+            if at == wanted and _new(places, program, position):
+                places.append((program, position))
+    if not places:
+        raise AsmgenError(_nothing(name, number, sorted(known), by_address))
+    return [explain(program, position, names_of_rows(rows, region_at(program, position))) for program, position in places[:_PLACES]]
+
+
+def _new(places: list[tuple[Program, int]], program: Program, position: int) -> bool:
+    """Whether no other kernel has shown the same instruction (functions stand behind each kernel that may call them)."""
+    instruction = program.instructions[position]
+    return not any(instruction.address is not None and other.instructions[at].address == instruction.address for other, at in places)
+
+
+def _nothing(name: str, number: str, known: list[int], by_address: bool) -> str:
+    what = "address" if by_address else "line"
+    if not known:
+        other = "FILE:LINE" if by_address else "FILE:0xADDRESS"
+        return f"the instructions of {name} have no {what}s; {other} names them"
+    wanted = _number(number) or 0
+    near = sorted(sorted(known, key=lambda value: abs(value - wanted))[:3])
+    shown = ", ".join(hex(value) if by_address else str(value) for value in near)
+    return f"no instruction of {name} stands at {what} {number}; the nearest are at {shown}"
+
+
+def _rows_beside(path: Path) -> list[dict[str, Any]]:
+    """The register map of the KERNEL.json beside a file, if it describes the code object beside it (or the file itself)."""
+    try:
+        described = json.loads(path.with_suffix(".json").read_text())
+        if described["code_object_sha256"] == hashlib.sha256(path.with_suffix(".co").read_bytes()).hexdigest():
+            return list(described["register_map"]["rows"])
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    return []
+
+
+def place_text(places: list[Explanation]) -> str:
+    """For people."""
+    return "\n".join("".join(f"{line}\n" for line in _lines(place)) for place in places)
+
+
+def _lines(place: Explanation) -> list[str]:
+    lines = [place.text, f"  instruction {place.position} of {place.kernel}" + (f", {place.where}" if place.where else "")]
+    if place.passes:
+        lines.append(f"  occupies the matrix core for {place.passes} passes")
+    lines += _section("operands", [f"{row.place:8s} {row.text:16s} {row.role:16s} {row.owner}".rstrip() for row in place.operands])
+    lines += _section("why it stands here", list(place.why))
+    lines += _section("in flight before it", [_flight(entry) for entry in place.in_flight] or ["nothing"])
+    if place.waits:
+        lines += _section(f"needs s_waitcnt {counts_text(place.waits)} in front of it", list(place.wait_reasons))
+    else:
+        lines.append("  needs no further wait")
+    if place.wait_states:
+        lines += _section(f"needs {place.wait_states} more wait state{'s' * (place.wait_states > 1)}", list(place.state_reasons))
+    else:
+        lines.append("  needs no further wait states")
+    lines += [f"  may stall: {counter} may be full" for counter in place.stalls]
+    v, a, s = place.live_count
+    lines += _section(f"live before it: {v} VGPRs, {a} AGPRs, {s} SGPRs", textwrap.wrap(", ".join(place.live), _WIDTH - 4))
+    return lines
+
+
+def _flight(entry: InFlight) -> str:
+    order = f"{entry.newer} newer" if entry.ordered else "any order"
+    where = f" ({entry.where})" if entry.where else ""
+    return f"{entry.counter:7s} {order:10s} {entry.text}{where}{f' brings {entry.brings}' if entry.brings else ''}"
+
+
+def _section(title: str, rows: list[str]) -> list[str]:
+    if not rows:
+        return []
+    more = [f"    and {len(rows) - _SHOWN} more"] if len(rows) > _SHOWN else []
+    return [f"  {title}", *(f"    {row}" for row in rows[:_SHOWN]), *more]
+
+
+def explanations_json(places: list[Explanation]) -> list[dict[str, Any]]:
+    """The document of `asmgen explain --json`."""
+    return [place.as_json() for place in places]

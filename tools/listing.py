@@ -1,0 +1,147 @@
+"""The tables that `list`, `doctor` and `run` print."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Sequence
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.table import Table
+
+from asmgen.isa.arch import ARCHITECTURES, architecture
+from asmgen.isa.errors import AsmgenError
+from asmgen.isa.table import names, opcode
+from asmgen.kernels.registry import kernel
+from asmgen.kernels.registry import names as kernel_names
+
+if TYPE_CHECKING:
+    from asmgen.doctor import ToolStatus
+    from asmgen.tools.runner import RunReport
+
+WIDTH = 120
+
+
+def _checked(arch: str | None) -> str | None:
+    if arch is not None:
+        try:
+            architecture(arch)
+        except ValueError as error:
+            raise AsmgenError(str(error)) from None
+    return arch
+
+
+def render(*parts: Any) -> str:
+    """Rich tables and strings as plain text."""
+    target = io.StringIO()
+    console = Console(file=target, width=WIDTH, highlight=False, markup=False)
+    for part in parts:
+        console.print(part)
+    return "".join(f"{line.rstrip()}\n" for line in target.getvalue().splitlines())
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[object]], numbers: Sequence[str] = ()) -> Table:
+    """A table without frames; the columns in `numbers` are right-aligned."""
+    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_edge=False)
+    for column in columns:
+        made.add_column(column, justify="right" if column in numbers else "left", no_wrap=column in numbers)
+    for row in rows:
+        made.add_row(*(str(cell) for cell in row))
+    return made
+
+
+def kernel_rows(arch: str | None) -> list[dict[str, Any]]:
+    """Each kernel's contract as data."""
+    _checked(arch)
+    contracts = [kernel(name).contract for name in kernel_names()]
+    return [contract.describe() for contract in contracts if arch is None or arch in contract.archs]
+
+
+def kernel_text(rows: Sequence[dict[str, Any]]) -> str:
+    """Kernels for people."""
+    if not rows:
+        return "no kernel for that architecture\n"
+    parts: list[Any] = []
+    for row in rows:
+        parts += [f"{row['kernel']}: {row['title']}", f"  {', '.join(row['archs'])}; {row['grid']['sentence']}"]
+        parts.append(table(("  parameter", "kind", "default", "legal", "meaning"),
+                           [(f"  {name}", entry["kind"], _default(entry), _legal(entry), entry["doc"])
+                            for name, entry in row["parameters"].items()]))
+        parts += [f"  {rule['sentence']}" for rule in row["rules"]]
+    return render(*parts)
+
+
+def _default(entry: dict[str, Any]) -> str:
+    if "default_from" in entry:
+        return str(entry["default_from"])
+    return str(entry["default"]).lower() if isinstance(entry.get("default"), bool) else str(entry.get("default", "(needed)"))
+
+
+def _legal(entry: dict[str, Any]) -> str:
+    if "choices" in entry:
+        return ", ".join(map(str, entry["choices"]))
+    if "minimum" not in entry:
+        return "true, false" if entry["type"] == "bool" else ""
+    step = f", multiple of {entry['multiple_of']}" if entry.get("multiple_of", 1) != 1 else ""
+    return f"{entry['minimum']} to {entry['maximum']}{step}"
+
+
+def instruction_rows(arch: str | None) -> list[dict[str, Any]]:
+    """One row a mnemonic: its formats and architectures, and whether asmgen reads, executes and tests it.
+
+    Read is every mnemonic of the table. Executed: the emulator has its semantics, on every architecture listed. Tested: a
+    semantics test executes it and compares with an independent reference (tools/tested.txt, written by the test suite).
+    """
+    from asmgen.emulator.coverage import executed
+
+    archs = [checked] if (checked := _checked(arch)) is not None else sorted(ARCHITECTURES)
+    runs = {name: executed(name) for name in archs}
+    tested = _tested()
+    rows = []
+    for row in (opcode(name) for name in names(arch)):
+        where = [name for name in archs if name in row.archs]
+        rows.append({"mnemonic": row.name, "formats": sorted({form.encoding for form in row.forms}), "architectures": sorted(row.archs),
+                     "read": True, "executed": all(row.name in runs[name] for name in where), "tested": row.name in tested})
+    return rows
+
+
+def _tested() -> frozenset[str]:
+    text = (files("asmgen.tools") / "tested.txt").read_text()
+    return frozenset(line for line in text.splitlines() if line and not line.startswith("#"))
+
+
+def instruction_table(rows: Sequence[dict[str, Any]]) -> str:
+    """The coverage table for people."""
+    everywhere = sorted(ARCHITECTURES)
+    cells = [(row["mnemonic"], " ".join(row["formats"]), "both" if row["architectures"] == everywhere else row["architectures"][0],
+              *("yes" if row[what] else "-" for what in ("read", "executed", "tested"))) for row in rows]
+    counted = ", ".join(f"{sum(row[what] for row in rows)} {what}" for what in ("read", "executed", "tested"))
+    return render(table(("mnemonic", "formats", "architecture", "read", "executed", "tested"), cells), f"{len(rows)} mnemonics: {counted}")
+
+
+def doctor_table(rows: Sequence[ToolStatus]) -> str:
+    """Tools for people."""
+    width = max(len(row.name) for row in rows)
+    return "".join(f"{row.name.ljust(width)}  {_status(row)}\n" for row in rows)
+
+
+def _status(row: ToolStatus) -> str:
+    if row.found:
+        return f"{row.version}, {row.path}"
+    missing = f"missing ({row.version})" if row.version else "missing"
+    return f"{missing}; to install: {row.install}" if row.install else row.version or missing
+
+
+def run_text(report: RunReport) -> str:
+    """One run for people. The figures of time are the emulator's own, never a GPU's."""
+    lines = [f"{report.kernel} on {report.device} ({report.arch}): {'passed' if report.passed else 'FAILED'}",
+             f"  largest error against float64  {report.max_abs_error:.6g} ({report.max_rel_error:.3g} of its row's largest value)",
+             f"  largest error over tolerance   {report.worst:.3f}",
+             f"  bytes outside of the result    {'untouched' if report.untouched else 'OVERWRITTEN'}"]
+    if report.wave_instructions is not None:
+        lines += [f"  wave instructions emulated     {report.wave_instructions}",
+                  f"  LDS bank conflicts             {report.bank_conflicts} extra cycles (predicted from the emulator's addresses)",
+                  f"  seconds                        {report.seconds:.2f} (of this machine's emulator)"]
+    lines += [f"  {finding.sentence()}" for finding in report.findings] or ["  findings                       none"]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,160 @@
+"""`python -m asmgen.tools.mutate [KERNEL ...]`: does verification, or else the emulator, find every weakened wait, barrier and nop?
+
+Over every kernel, architecture and build variant. Lint judges first; the emulator runs, on one workgroup, what lint lets through.
+The score and the survivors are printed; the status is 1 where anything survives, 2 for a request that cannot be met.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from asmgen.contract import KernelContract
+from asmgen.isa.errors import AsmgenError
+from asmgen.kernels.registry import kernel as find_kernel
+from asmgen.kernels.registry import names
+from asmgen.library import LibraryKernel
+from asmgen.mutants import KINDS, Judge, Mutant, mutants
+from asmgen.program import Program
+
+Emulates = Callable[[Mutant], bool]
+_STEPS = (1, 4, 5)  # of a loop: the shortest, an even and an odd number of rounds
+
+
+@dataclass(frozen=True)
+class Score:
+    """One variant: how many mutants of each kind there were, how many lint and the emulator found, and who survived."""
+
+    title: str
+    total: dict[str, int]
+    by_lint: int
+    by_emulator: int
+    survivors: tuple[Mutant, ...]
+
+    def lines(self) -> list[str]:
+        """For people."""
+        count = sum(self.total.values())
+        found = self.by_lint + self.by_emulator
+        kinds = ", ".join(f"{number} {kind}" for kind, number in self.total.items() if number)
+        percent = 100.0 * found / count if count else 100.0
+        head = f"{self.title}: {found} of {count} found ({percent:.1f} %): {self.by_lint} by lint, {self.by_emulator} by the emulator; " \
+               f"{kinds}"
+        return [head, *(f"  survives: {mutant}" for mutant in self.survivors)]
+
+
+def score(title: str, program: Program, emulates: Emulates) -> Score:
+    """Judge every mutant of a program; `emulates` says whether a run on the emulator finds a mutant."""
+    judge = Judge(program)
+    total: Counter[str] = Counter(dict.fromkeys(KINDS, 0))
+    by_lint = by_emulator = 0
+    survivors = []
+    for mutant in mutants(program):
+        total[mutant.kind] += 1
+        if judge.notices(mutant):
+            by_lint += 1
+        elif emulates(mutant):
+            by_emulator += 1
+        else:
+            survivors.append(mutant)
+    return Score(title, dict(total), by_lint, by_emulator, tuple(survivors))
+
+
+def variants(contract: KernelContract) -> Iterator[dict[str, Any]]:
+    """Build parameters: the defaults, and each single choice or switch that differs from them."""
+    defaults = contract.resolve_build({})
+    yield defaults
+    for parameter in contract.parameters:
+        if parameter.kind != "build":
+            continue
+        others = parameter.choices or ((False, True) if parameter.type is bool else ())
+        yield from (defaults | {parameter.name: other} for other in others if other != defaults[parameter.name])
+
+
+def launches(contract: KernelContract) -> list[dict[str, Any]]:
+    """Run parameters of one workgroup: the example made small, loop lengths of 1, 4 and 5 steps."""
+    own = {parameter.name: parameter for parameter in contract.parameters
+           if parameter.kind == "run" and parameter.type is int and not parameter.default_from}
+    values: dict[str, Any] = {name: contract.example[name] for name in own if name in contract.example}
+    size = _groups(contract, values)
+    for name, parameter in own.items():
+        step, least = parameter.multiple_of, parameter.minimum or parameter.multiple_of
+        while name in values and size > 1 and values[name] > least:
+            smaller = values | {name: max(least, values[name] // 2 // step * step)}
+            if (fewer := _groups(contract, smaller)) >= size:
+                break
+            values, size = smaller, fewer
+    found = [values]
+    for name, parameter in own.items():
+        if parameter.multiple_of > 1 and name in values:
+            found += [values | {name: parameter.multiple_of * steps} for steps in _STEPS]
+    return [launch for launch in found if _groups(contract, launch) == size]
+
+
+def _groups(contract: KernelContract, values: dict[str, Any]) -> int:
+    """Workgroups of a launch; very many where the contract refuses it."""
+    try:
+        x, y, z = contract.grid_of(contract.resolve_run(values))
+    except AsmgenError:
+        return 1 << 62
+    return x * y * z
+
+
+def on_emulator(library: LibraryKernel, arch: str, build: dict[str, Any]) -> tuple[Program, Emulates]:
+    """The finished program of a variant, and a function that runs mutants of it."""
+    from asmgen.emulator.run import Options
+    from asmgen.tools.build import build_kernel
+    from asmgen.tools.runner import run_kernel
+
+    built = build_kernel(library, arch, build)
+    contract = library.contract
+    program = built.kernel.program
+
+    def emulates(mutant: Mutant) -> bool:
+        for launch in launches(contract):
+            for preload in (True, False) if program.entry else (True,):
+                try:
+                    report = run_kernel(library, built, contract.resolve_run(launch), "emulator", program=mutant.program,
+                                        options=Options(preload=preload))
+                except AsmgenError:
+                    return True
+                if not report.passed or any(finding.severity == "error" for finding in report.findings):
+                    return True
+        return False
+
+    return program, emulates
+
+
+@click.command()
+@click.argument("kernels", nargs=-1)
+@click.option("--arch", help="Only this architecture.")
+def commands(kernels: tuple[str, ...], arch: str | None) -> int:
+    """Weaken every wait, barrier and nop of the library's kernels in turn; exit with 1 where nobody notices."""
+    survived = False
+    for name in kernels or names():
+        library = find_kernel(name)
+        for target in (library.contract.check_arch(arch),) if arch else library.contract.archs:
+            for build in variants(library.contract):
+                program, emulates = on_emulator(library, target, build)
+                shown = " ".join(f"{key}={value}" for key, value in build.items())
+                found = score(f"{name} {target} {shown}".rstrip(), program, emulates)
+                click.echo("\n".join(found.lines()))
+                survived = survived or bool(found.survivors)
+    return int(survived)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Never returns: exits with the status."""
+    try:
+        sys.exit(commands.main(args=list(arguments) if arguments is not None else None, standalone_mode=False))
+    except (AsmgenError, click.ClickException) as error:
+        click.echo(f"asmgen: {error.format_message() if isinstance(error, click.ClickException) else error}", err=True)
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,117 @@
+"""Running a kernel of the library on real data and comparing with its float64 reference."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from asmgen.arguments import pack
+from asmgen.codeobject.load import CodeObject
+from asmgen.emulator.findings import Finding
+from asmgen.emulator.run import LaunchResult, Options
+from asmgen.library import LibraryKernel, Output, Problem
+from asmgen.program import Program
+from asmgen.runtime.device import Buffer, Device
+from asmgen.runtime.emulated import EmulatedDevice
+from asmgen.runtime.hip import choose_device
+from asmgen.toolchain import find_tool
+from asmgen.tools.build import Built
+
+
+@dataclass(frozen=True)
+class RunReport:
+    """What `asmgen run` says. `max_rel_error` is max |error| / max(largest |reference| of the row, tiny)."""
+
+    kernel: str
+    arch: str
+    device: str
+    passed: bool
+    max_abs_error: float
+    max_rel_error: float
+    worst: float  # largest |error| / tolerance
+    untouched: bool  # what the kernel must not write is as it was
+    seconds: float
+    wave_instructions: int | None
+    bank_conflicts: int | None
+    findings: tuple[Finding, ...] = field(default=())
+
+    def as_json(self) -> dict[str, Any]:
+        """The fields of design.md section 6, and those that stand beside them."""
+        return {
+            "kernel": self.kernel, "arch": self.arch, "device": self.device, "passed": self.passed,
+            "max_abs_error": self.max_abs_error, "max_rel_error": self.max_rel_error, "error_over_tolerance": self.worst,
+            "untouched": self.untouched, "seconds": self.seconds, "wave_instructions": self.wave_instructions,
+            "lds_bank_conflicts": self.bank_conflicts, "findings": [finding.as_json() for finding in self.findings],
+        }
+
+
+def run_kernel(library: LibraryKernel, built: Built, parameters: Mapping[str, Any], device: str, seed: int = 0,
+               options: Options | None = None, say: Callable[[str], None] = lambda sentence: None,
+               program: Program | None = None) -> RunReport:
+    """Launch a built kernel on random data and compare.
+
+    The emulator runs what stands in the code object, read back with llvm-objdump; where there is none, the builder's
+    program, and `say` is told so. `program` runs instead of either (a mutant, in tests).
+    """
+    arch = built.kernel.resources.arch
+    chosen = choose_device(device, arch, lambda: emulator(built, arch, options, say, program))
+    say(chosen.sentence)
+    problem = library.make_problem(parameters, seed)
+    with chosen.device as opened:
+        began = time.perf_counter()
+        results = launch(opened, built, problem, library.contract.grid_of(parameters), library.contract.workgroup)
+        seconds = time.perf_counter() - began
+        last = opened.launches[-1] if isinstance(opened, EmulatedDevice) else None
+        return _compare(library.contract.name, arch, opened.name, problem, results, seconds, last)
+
+
+def emulator(built: Built, arch: str, options: Options | None, say: Callable[[str], None], program: Program | None) -> EmulatedDevice:
+    """An emulator that knows the kernel's code."""
+    given = program
+    if given is None and find_tool("llvm-objdump") is None:
+        say("no llvm-objdump: the emulator runs the builder's program, not what stands in the code object")
+        given = built.kernel.program
+    programs = {built.kernel.resources.name: given} if given is not None else {}
+    return EmulatedDevice(arch, options or Options(count_banks=True), programs)
+
+
+def launch(device: Device, built: Built, problem: Problem, grid: tuple[int, int, int],
+           block: tuple[int, int, int]) -> dict[str, np.ndarray[Any, Any]]:
+    """Upload, launch, read every output back."""
+    code_object = CodeObject.load(built.code_object)
+    contract = built.kernel.contract
+    buffers: dict[str, Buffer] = {name: device.upload(value) for name, value in problem.arguments.items() if isinstance(value, np.ndarray)}
+    values = {name: buffers[name].address if name in buffers else value for name, value in problem.arguments.items()}
+    kernel = device.load(code_object).kernel(built.kernel.resources.name)
+    device.launch(kernel, grid, block, pack(contract.arguments, values))
+    device.synchronize()
+    return {output.argument: device.read(buffers[output.argument], problem.arguments[output.argument].dtype,
+                                         problem.arguments[output.argument].shape) for output in problem.outputs}
+
+
+def _compare(name: str, arch: str, device: str, problem: Problem, results: Mapping[str, np.ndarray[Any, Any]], seconds: float,
+             last: LaunchResult | None) -> RunReport:
+    judged = [_judge(output, problem.arguments[output.argument], results[output.argument]) for output in problem.outputs]
+    absolute, relative, worst = (max(float(row[column]) for row in judged) for column in range(3))
+    untouched = all(row[3] for row in judged)
+    errors = last.errors if last is not None else []
+    return RunReport(name, arch, device, worst <= 1.0 and untouched and not errors, absolute, relative, worst, untouched, seconds,
+                     last.wave_instructions if last is not None else None,
+                     sum(last.bank_conflicts.values()) if last is not None else None,
+                     last.findings if last is not None else ())
+
+
+def _judge(output: Output, before: np.ndarray[Any, Any], after: np.ndarray[Any, Any]) -> tuple[float, float, float, bool]:
+    """(largest |error|, relative to its row, relative to the tolerance, nothing else written). A NaN counts as infinite error."""
+    error = np.abs(after[output.select].astype(np.float64) - output.expected)
+    error = np.where(np.isnan(error), np.inf, error)
+    rows = np.maximum(np.abs(output.expected).max(axis=-1, keepdims=True), np.finfo(np.float32).tiny)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.where(error == 0, 0.0, error / output.tolerance)
+    kept = after.copy()
+    kept[output.select] = before[output.select]
+    return float(error.max()), float((error / rows).max()), float(share.max()), kept.tobytes() == before.tobytes()
