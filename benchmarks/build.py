@@ -22,10 +22,10 @@ import asmgen.tools.cli, asmgen.kernels.gemm_bf16.dma
 imported = time.perf_counter()
 import asmgen.kernel as module
 passes = []
-for name in ("insert_waits", "insert_wait_states"):
-    def timed(program, plain=getattr(module, name)):
+for name in ("apply_waits", "insert_wait_states"):
+    def timed(*given, plain=getattr(module, name)):
         start = time.perf_counter()
-        result = plain(program)
+        result = plain(*given)
         passes.append(time.perf_counter() - start)
         return result
     setattr(module, name, timed)

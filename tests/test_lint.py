@@ -202,6 +202,7 @@ def test_code_objects_have_addresses(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 @needs_clang
 @pytest.mark.needs_objdump
+@pytest.mark.slow
 @pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize("level", LEVELS)
 def test_compiler_output_has_neither_errors_nor_warnings(arch: str, level: int) -> None:
