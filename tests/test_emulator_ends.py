@@ -128,3 +128,16 @@ def test_a_register_beyond_the_allocation_is_a_finding() -> None:
     assert launched.checks == ["register-beyond-allocation"]
     consumer = launched.findings[0].consumer
     assert consumer is not None and consumer.text == "v_mov_b32 v64, 1"
+
+
+def test_a_wave_that_spins_for_ever_is_found_long_before_the_budget_is_spent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("asmgen.emulator.schedule._PATIENCE", 50)
+
+    def emit(k: Builder) -> None:
+        k.label("spin")
+        k.s_cmp_eq_u32(s[20], s[20])
+        k.s_cbranch_scc1("spin")
+        k.s_endpgm()
+
+    launched = launch("gfx950", emit)
+    assert "runaway" in launched.checks

@@ -146,12 +146,14 @@ def run(kernel: str, arch: str | None, parameters: tuple[str, ...], device: str,
 @commands.command()
 @click.argument("spec", type=click.Path(path_type=Path))
 @click.option("--device", default="auto", show_default=True, help="auto, hip or emulator.")
+@click.option("--budget", default=1_000_000_000, show_default=True, help="Wave instructions after which the emulator calls it a runaway.")
 @json_option
-def launch(spec: Path, device: str, as_json: bool) -> int:
+def launch(spec: Path, device: str, budget: int, as_json: bool) -> int:
     """Run any code object as a launch specification says (README: launch specification)."""
+    from asmgen.emulator.run import Options
     from asmgen.tools.launch import run_launch_spec
 
-    report = run_launch_spec(spec, device, say=_say)
+    report = run_launch_spec(spec, device, Options(instruction_budget=budget), say=_say)
     _document(report.as_json()) if as_json else click.echo(report.text(), nl=False)
     return GOOD if report.passed else FAILED
 

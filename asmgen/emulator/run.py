@@ -32,6 +32,9 @@ RESIDENT_BYTES = 1 << 28
 """Vector registers of the waves that run together."""
 TOTAL_BYTES = 1 << 31
 """Vector registers of all waves that have started and not ended, where the first wait for later ones."""
+SPINS = 100
+"""How often in a row all resident waves may spin (each time many thousand backward branches without a barrier or an end) when
+no workgroup is left that could release them: what goes round for longer is a runaway, long before the budget is spent."""
 DYNAMIC_STACK = 16384
 """Bytes of private memory a lane for kernels whose stack's size the compiler does not know."""
 
@@ -119,6 +122,7 @@ class _Launch:
     def run(self, host: HostBlocks) -> None:
         """Run the whole grid."""
         following = 0
+        fruitless = 0
         spinning: list[_Resident] = []
         free: list[_Resident] = []
         while spinning or following < self.dispatch.workgroups:
@@ -128,10 +132,13 @@ class _Launch:
                 resident.start(self, following, count, host)
                 following += count
                 spinning.append(resident)
-            for resident in list(spinning):
-                if resident.scheduler.run():
-                    spinning.remove(resident)
-                    free.append(resident)
+            ended = [resident for resident in spinning if resident.scheduler.run()]
+            for resident in ended:
+                spinning.remove(resident)
+                free.append(resident)
+            fruitless = 0 if ended or following < self.dispatch.workgroups else fruitless + 1
+            if fruitless > SPINS:
+                self.budget.limit = min(self.budget.limit, self.budget.executed)  # the next backward branch is a runaway's
 
     def _resident(self) -> _Resident:
         resident = _Resident(self)

@@ -161,6 +161,9 @@ class Scheduler:
                         return self._astray(group.waves, instruction)
                     group.order += 1
                     self._backwards(group, instruction)
+                    if self.idle > _PATIENCE:  # a group that spins alone must come back too: it may be waiting for workgroups to start
+                        self.order.add(group.waves, going, group.order, group.mode, group.index)
+                        return False
                 elif going == position + 1 and not code.flows(going) or going >= end:
                     return self._past_the_end(group.waves, instruction)
                 group.position = going

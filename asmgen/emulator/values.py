@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from asmgen.emulator.state import APERTURE_LIMIT, EXEC, PRIVATE_BASE, SHARED_BASE, VCC, Array, Group, Machine, lane_mask, mask_bits
-from asmgen.isa.operands import Modified, Operand, Special, float_bits
+from asmgen.isa.operands import Operand, Special, float_bits
 from asmgen.isa.registers import Reg
 
 Fetch = Callable[[Group], Array]
@@ -56,50 +56,6 @@ def constant(value: int | float, operand_type: str) -> Array:
     element = np.dtype(numpy_type(operand_type))
     pattern = bits_of(value, operand_type) & ((1 << element.itemsize * 8) - 1)
     return np.array(pattern, dtype=f"u{element.itemsize}").view(element)
-
-
-def fetch_vector(machine: Machine, operand: Operand, operand_type: str) -> Fetch:
-    """A source of a vector instruction, with its input modifiers."""
-    if isinstance(operand, Modified):
-        plain = fetch_vector(machine, operand.value, operand_type)
-        return _modified(plain, operand, operand_type)
-    if isinstance(operand, Reg) and operand.file in "va":
-        return _fetch_lanes(machine, machine.slot(operand), operand_type)
-    scalar = fetch_scalar(machine, operand, operand_type)
-    if isinstance(operand, int | float):
-        fixed = scalar(None)  # type: ignore[arg-type]
-        return lambda group: fixed
-    return lambda group: scalar(group)[:, None]
-
-
-def _fetch_lanes(machine: Machine, slot: int, operand_type: str) -> Fetch:
-    element = np.dtype(numpy_type(operand_type))
-    if element.itemsize == 4:
-        registers = machine.vector.view(element)[slot]
-        return lambda group: registers[group.select]
-    if element.itemsize == 8:
-        vector = machine.vector
-
-        def pair(group: Group) -> Array:
-            low, high = vector[slot, group.select], vector[slot + 1, group.select]
-            return (low | high.astype(np.uint64) << np.uint64(32)).view(element)
-
-        return pair
-    narrow = np.dtype(f"u{element.itemsize}")
-    lowest = machine.vector[slot]
-    return lambda group: lowest[group.select].astype(narrow).view(element)
-
-
-def _modified(plain: Fetch, operand: Modified, operand_type: str) -> Fetch:
-    negate, absolute = operand.neg, operand.abs
-
-    def fetch(group: Group) -> Array:
-        value = plain(group)
-        if absolute:
-            value = np.abs(value)
-        return np.negative(value) if negate else value
-
-    return fetch
 
 
 def fetch_scalar(machine: Machine, operand: Operand, operand_type: str) -> Fetch:
@@ -147,26 +103,6 @@ def _fetch_special(machine: Machine, name: str, element: np.dtype[np.generic]) -
     if name in ("src_vccz", "src_execz"):
         return flag(VCC if name == "src_vccz" else EXEC)
     raise ValueError(f"the emulator has no value for {name}")
-
-
-def store_lanes(machine: Machine, reg: Reg, operand_type: str) -> Store:
-    """A vector destination: active lanes take the value. Narrow types are zero-extended into their register."""
-    slot = machine.slot(reg)
-    element = np.dtype(numpy_type(operand_type))
-    if element.itemsize == 8:
-        low, high = machine.vector[slot], machine.vector[slot + 1]
-
-        def pair(group: Group, value: Array) -> None:
-            halves = np.ascontiguousarray(np.broadcast_to(value, (group.size, 64))).view("<u4").reshape(group.size, 64, 2)
-            write_lanes(low, group, halves[:, :, 0])
-            write_lanes(high, group, halves[:, :, 1])
-
-        return pair
-    target = machine.vector.view(element)[slot] if element.itemsize == 4 else machine.vector[slot]
-    if element.itemsize == 4:
-        return lambda group, value: write_lanes(target, group, value)
-    narrow = np.dtype(f"u{element.itemsize}")
-    return lambda group, value: write_lanes(target, group, value.view(narrow).astype(np.uint32))
 
 
 def write_lanes(target: Array, group: Group, value: Array) -> None:
