@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from asmgen.cfg import Block, control_flow
+from asmgen.hazardcover import Code, Excuse, excuse
 from asmgen.isa.hazardmatch import HazardModel, Need
 from asmgen.isa.operands import HWREG_NAMES
 from asmgen.isa.registers import NAMED, mask_names
@@ -33,8 +34,8 @@ _Lack = tuple[int, int, list[Need]]
 class Finding:
     """A place where wait states are missing.
 
-    `severity` is "error" where LLVM 22 and the ISA text both ask for more than there is, "warning" where only the ISA text does,
-    "note" where only LLVM does. `have` counts the wait states between on the shortest path, `need` satisfies every row.
+    `severity` is "error" where LLVM 22 and the ISA text both ask for more than there is, "warning" where only the ISA text does, or
+    where what stands between takes long enough although it counts too little (hazardcover.py), "note" where only LLVM asks. `have` counts the wait states between on the shortest path, `need` satisfies every row.
     `position` is the consumer's among the program's instructions.
     """
 
@@ -86,7 +87,8 @@ def verify(program: Program, match_llvm: bool = False) -> list[Finding]:
     found: list[Finding] = []
 
     def report(position: int, lacking: list[_Lack]) -> int:
-        found.extend(_finding(walk.instructions, position, producer, age, needs) for producer, age, needs in sorted(lacking))
+        for producer, age, needs in sorted(lacking, key=lambda lack: lack[0]):
+            found.append(_finding(walk, position, producer, age, needs))
         return 0
 
     entries = walk.entries({})
@@ -164,6 +166,7 @@ class _Walk:
         flow = control_flow(program)
         self.blocks = flow.blocks
         self.block_of = flow.block_of
+        self.code = Code(self.model, self.instructions, self.facts, self.blocks, self.block_of)
 
     def run(self, block: Block, ages: _Ages, nops: Mapping[int, int],
             lack: Callable[[int, list[_Lack]], int] | None = None) -> _Ages:
@@ -347,14 +350,35 @@ def _reasons(instructions: Sequence[Instruction], lacking: Iterable[_Lack]) -> t
     return (f"{_subject(first, worst)} of {_behind(first)}, {worst.rule.text}: {missing} more wait state{'s' * (missing > 1)}",)
 
 
-def _finding(instructions: Sequence[Instruction], position: int, producer: int, age: int, needs: Sequence[Need]) -> Finding:
-    first, second = instructions[producer], instructions[position]
+def _finding(walk: _Walk, position: int, producer: int, age: int, needs: Sequence[Need]) -> Finding:
+    first, second = walk.instructions[producer], walk.instructions[position]
     isa = max((need.states for need in needs if need.rule.asked_by != "llvm"), default=0)
     llvm = max((need.states for need in needs if need.rule.asked_by != "isa"), default=0)
-    severity = "error" if isa and llvm else "warning" if isa else "note"
     most = max(isa, llvm)
     worst = next(need for need in needs if need.states == most)
+    severity, why = _severity(needs), worst.rule.doubt
+    if severity == "error":
+        severity, why = _excused(needs, excuse(walk.code, producer, position, most))
     who = "" if isa == llvm else f" ({isa or 'none'} by the ISA text, {llvm or 'none'} by LLVM 22)"
     message = f"{second.text} needs {most} wait states{who} behind {_behind(first)}, {age or 'none'} there: " \
-              f"{_subject(first, worst)} {worst.rule.text}"
+              f"{_subject(first, worst)} {worst.rule.text}{f' ({why})' if why else ''}"
     return Finding(worst.rule.id, severity, first, second, age, most, message, position)
+
+
+def _severity(needs: Sequence[Need]) -> str:
+    """Of a place that lacks what all these rows ask for."""
+    sure = {need.rule.asked_by for need in needs if not need.rule.doubt}
+    if "both" in sure or {"isa", "llvm"} <= sure:
+        return "error"
+    return "note" if all(need.rule.asked_by == "llvm" for need in needs) else "warning"
+
+
+def _excused(needs: Sequence[Need], found: Excuse) -> tuple[str, str]:
+    """The severity of what would be an error, with what stands between in mind, and in words why it is none."""
+    live = [need for need in needs if not found.supersedes(need)]
+    if not live:
+        return "note", "a scalar instruction between has rewritten it, which the ISA text allows and LLVM 22 does not see"
+    short = [need for need in live if not found.covers(need)]
+    if short and _severity(short) == "error":
+        return "error", ""
+    return "warning", f"matrix instructions and branches between take {found.slots} issue slots at least, though they count as fewer"

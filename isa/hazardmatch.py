@@ -160,6 +160,10 @@ class HazardModel:
         """The classes (waitstates.CLASSES) of a described instruction."""
         return self._kinds[facts.kind].classes
 
+    def passes(self, facts: HazardFacts) -> int:
+        """How many issue slots a described instruction keeps the matrix core busy; 0 for one that is no matrix instruction."""
+        return self._kinds[facts.kind].passes
+
     def candidates(self, producer: int, consumer: int) -> tuple[_Candidate, ...]:
         """The rows that two kinds of instruction allow."""
         found = self._pairs.get((producer, consumer))
@@ -265,7 +269,7 @@ def _vector(instruction: Subject) -> tuple[_Kind, dict[str, int]]:
         if high[0] if high else not name.startswith(PACKED_LOW_DEFAULT):
             classes.add("packed_default")
     write, read, scalar, carry, lane, zero, fused = _implicit(opcode.writes), 0, 0, 0, 0, 0, 0
-    first_sources = 0
+    first_sources = across = 0
     for place, operand in zip(form.operands, instruction.operands, strict=True):
         mask = _mask(operand)
         if place.writes:
@@ -279,6 +283,8 @@ def _vector(instruction: Subject) -> tuple[_Kind, dict[str, int]]:
         read |= vector
         if place.name == "src0" or place.name == "src1":
             first_sources |= vector
+            if place.name == "src0":
+                across = vector
         elif place.name == "src2" or place.writes:
             fused |= vector
         if vector == mask:
@@ -300,7 +306,7 @@ def _vector(instruction: Subject) -> tuple[_Kind, dict[str, int]]:
     masks = {"write": write, "read": read, "touch": read | vector_write, "constant": scalar | lane, "carry": carry, "lane": lane,
              "vcc": _VCC if (scalar | carry | lane) & _VCC else 0, "zero_flag": zero, "exec": _EXEC,
              "source": read if "read_lane" in classes else 0, "dpp": read if "dpp" in classes else 0,
-             "srcab": first_sources if "dot" in table else 0, "srcc": fused if "dot" in table else 0}
+             "dpp_source": across if "dpp" in classes else 0, "srcab": first_sources if "dot" in table else 0, "srcc": fused if "dot" in table else 0}
     dot = (name, form.encoding) if "dot" in table else None
     return _Kind(frozenset(classes), "", 0, dot), masks
 
@@ -378,7 +384,7 @@ def _memory(instruction: Subject) -> tuple[_Kind, dict[str, int]]:
     if dma:
         classes |= {"lds_dma", "vector_or_dma"}
     if dma or opcode.classes & {"m0_lds", "gws"} or modifiers.get("gds"):
-        classes.add("m0_reader")
+        classes.add("buffer_dma" if dma and opcode.encoding == "MUBUF" else "m0_reader")
         masks["m0"] = _M0
     masks["touch"] = masks["read"] | masks["write"]
     return _Kind(frozenset(classes), "", 0, None), masks

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 ARCHS = ("gfx942", "gfx950")
 WINDOW = 20
 """No rule asks for more wait states than this."""
+BRANCH_STATES = 6
+"""Issue slots that a branch takes at least, taken or not (facts/microarchitecture.md 2.2). To the rows it is one wait state."""
 NOP_LIMIT = 16
 """Wait states of the longest s_nop (operand 15; only bits 3:0 count, F 3)."""
 
@@ -46,7 +48,8 @@ class WaitRule:
     `producer` and `consumer` are classes (CLASSES). `overlap` is "ROLE>ROLE": which registers of the producer meet which of the
     consumer (ROLES); "any" needs no register in common. `relation` narrows it (RELATIONS). `asked_by` is "isa", "llvm" or "both";
     an `artefact` row is LLVM's own mistake and is never asked for unless LLVM is to be matched. `text` stands
-    behind the registers in messages: "v[0:3] <text>".
+    behind the registers in messages: "v[0:3] <text>". `doubt` says why a place that ignores the row may be sound although
+    the row counts as asked for: such a place is a warning, no error.
     """
 
     id: str
@@ -59,6 +62,14 @@ class WaitRule:
     text: str
     source: str
     artefact: bool = False
+    doubt: str = ""
+
+    @property
+    def severity(self) -> str:
+        """Of a place that ignores the row alone: an error where ISA text and LLVM both ask without doubt, a note where only LLVM asks."""
+        if self.asked_by == "both":
+            return "warning" if self.doubt else "error"
+        return "warning" if self.asked_by == "isa" else "note"
 
     @property
     def roles(self) -> tuple[str, str]:
@@ -110,7 +121,8 @@ CLASSES = {
     "wide_store": "a store or atomic with more than 64 bits of data (no buffer store with an SGPR soffset)",
     "wide_store_soffset": "a buffer store with more than 64 bits of data and an SGPR soffset",
     "salu": "a scalar ALU instruction that writes M0",
-    "m0_reader": "an instruction that reads M0 late (s_sendmsg, s_movrel, add-TID, LDS-DMA, GWS)",
+    "m0_reader": "an instruction that reads M0 late (s_sendmsg, s_movrel, add-TID, GWS, loads into LDS but for buffer loads)",
+    "buffer_dma": "a buffer load into LDS",
     "setreg": "s_setreg_b32 or s_setreg_imm32_b32",
     "setreg_vskip": "s_setreg of a field of MODE, not all of it, with the vskip bit in it",
     "setvskip": "s_setvskip",
@@ -133,6 +145,7 @@ ROLES = {
     "lane": "scalar register that selects the lane",
     "source": "vector register that the lane is read from",
     "dpp": "vector registers that a DPP instruction reads, and its destination (the old value)",
+    "dpp_source": "vector register that a DPP instruction reads across lanes (src0)",
     "scalar": "scalar registers of a memory instruction",
     "exec": "EXEC, read implicitly",
     "zero_flag": "VCC behind src_vccz, EXEC behind src_execz",
@@ -271,8 +284,12 @@ VECTOR_RULES = (
              "written right before a matrix instruction", "F 3.3 row 14"),
     WaitRule("valu-exec-permlane", "valu_scalar", "permlane_swap", "write>exec", "", States(None, 4), "both",
              "the lane mask of a lane swap", "F 3.3 row 15; CDNA4 4.5"),
-    WaitRule("valu-dpp", "valu", "dpp", "write>dpp", "", _fixed(2), "both",
-             "read by a DPP instruction (source or old value)", "F 3.3 row 18; CDNA3 4.5 case 12"),
+    WaitRule("valu-dpp", "valu", "dpp", "write>dpp_source", "", _fixed(2), "both",
+             "read across lanes by a DPP instruction", "F 3.3 row 18; CDNA3 4.5 case 12"),
+    WaitRule("valu-dpp-rest", "valu", "dpp", "write>dpp", "", _fixed(2), "both",
+             "read by a DPP instruction (source or old value)", "F 3.3 row 18; CDNA3 4.5 case 12",
+             doubt="the ISA text does not say which operand; only src0 passes between lanes, and shipping kernels of both chips read "
+                   "src1 and the old value sooner"),
     WaitRule("load-dpp", "load", "dpp", "write>dpp", "", _fixed(2), "llvm",
              "read by a DPP instruction (source or old value)", "F 3.3 row 18, 3.5 item 8"),
     WaitRule("valu-read-lane", "valu", "read_lane", "write>source", "", _fixed(1), "both",
@@ -325,6 +342,10 @@ OTHER_RULES = (
              "right before a vector instruction", "CDNA3 4.5 case 4"),
     WaitRule("salu-m0", "salu", "m0_reader", "write>m0", "", _fixed(1), "both",
              "read by an instruction that takes M0 late", "F 3.3 row 33; CDNA3 4.5 cases 11, 16, 17"),
+    WaitRule("salu-m0-buffer", "salu", "buffer_dma", "write>m0", "", _fixed(1), "both",
+             "read by a buffer load into LDS", "F 3.3 row 33; CDNA3 4.5 case 17",
+             doubt="the ISA text names scratch and global loads into LDS and buffer_store_LDS_dword, which these chips lack, but no buffer "
+                   "load; shipping kernels of both chips write M0 right before one"),
     WaitRule("wide-store-valu", "wide_store", "vector", "data>write", "", _fixed(2), "both",
              "still read by a wide store when a vector instruction overwrites them", "F 3.3 row 36; CDNA3 4.5 case 9"),
     WaitRule("wide-store-load", "wide_store", "load", "data>write", "", _fixed(1), "isa",

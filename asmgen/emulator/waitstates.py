@@ -2,7 +2,9 @@
 
 First a walk over the program finds the pairs that some path brings too close together; only where there are any
 do waves count their wait states and the pairs' instructions look at the count. The rules are isa's data, the walk is this
-file's own: the pass that inserts s_nops is judged here. Only rules that ISA text and LLVM both have are faults of a kernel.
+file's own: the pass that inserts s_nops is judged here. Only rules that ISA text and LLVM both have without doubt are faults of a
+kernel, and only where the issue slots that the wave has let pass are too few as well: a matrix instruction waits for the core,
+a branch takes several slots, and an SGPR that a scalar instruction has rewritten is no longer the vector instruction's.
 """
 
 from __future__ import annotations
@@ -16,8 +18,8 @@ from asmgen.cfg import ControlFlow, control_flow
 from asmgen.emulator.findings import Finding, Findings
 from asmgen.emulator.state import Group, Machine
 from asmgen.emulator.steps import Action, Step
-from asmgen.isa.hazardmatch import HazardFacts, HazardModel
-from asmgen.isa.waitstates import WINDOW
+from asmgen.isa.hazardmatch import VECTOR_FILE, HazardFacts, HazardModel
+from asmgen.isa.waitstates import BRANCH_STATES, WINDOW
 from asmgen.program import Program
 
 CHECK = "wait-state"
@@ -25,12 +27,13 @@ CHECK = "wait-state"
 
 @dataclass(frozen=True)
 class Pair:
-    """`consumer` needs `states` wait states behind `producer` (positions), and has fewer on some path."""
+    """`consumer` needs `states` wait states behind `producer` (positions) for the registers of `mask`, and has fewer on some path."""
 
     producer: int
     consumer: int
     states: int
     rule: str
+    mask: int
 
 
 def close_pairs(program: Program) -> list[Pair]:
@@ -76,61 +79,84 @@ def _walk(producer: int, facts: list[HazardFacts], flow: ControlFlow, following:
 def _note(producer: int, position: int, fact: HazardFacts, current: HazardFacts, age: int, model: HazardModel,
           found: dict[tuple[int, int], Pair]) -> None:
     """An error is what both sources ask for: the smaller of their largest demands, and the row that makes it."""
-    needs = model.needs(fact, current)
+    needs = [need for need in model.needs(fact, current) if not need.rule.doubt]
     sides = [max((need for need in needs if need.rule.asked_by != other), key=lambda need: need.states, default=None)
              for other in ("llvm", "isa")]
     if sides[0] is None or sides[1] is None:
         return
     least = min(sides[0], sides[1], key=lambda need: need.states)
     if least.states > age:
-        found[producer, position] = Pair(producer, position, least.states, least.rule.id)
+        found[producer, position] = Pair(producer, position, least.states, least.rule.id, least.mask)
 
 
 class WaitStateWatcher:
-    """Counts wait states and looks at the close pairs, where a program has any."""
+    """Counts wait states and issue slots, and looks at the close pairs, where a program has any."""
 
     def __init__(self, machine: Machine, program: Program, findings: Findings, pairs: Sequence[Pair]) -> None:
         self.machine = machine
         self.program = program
         self.findings = findings
         self.pairs = pairs
-        self._producers = {position: number for number, position in enumerate(sorted({pair.producer for pair in self.pairs}))}
-        self._consumers: dict[int, list[Pair]] = {}
-        for pair in self.pairs:
-            self._consumers.setdefault(pair.consumer, []).append(pair)
-        self._states = [fact.states for fact in map(HazardModel(program.arch).facts, program.instructions)] if self.pairs else []
+        self._produced: dict[int, list[int]] = {}
+        self._consumed: dict[int, list[int]] = {}
+        self._rewritten: dict[int, list[int]] = {}
+        for number, pair in enumerate(pairs):
+            self._produced.setdefault(pair.producer, []).append(number)
+            self._consumed.setdefault(pair.consumer, []).append(number)
+        model = HazardModel(program.arch)
+        facts = [model.facts(instruction) for instruction in program.instructions] if pairs else []
+        self._states = [fact.states for fact in facts]
+        self._passes = [model.passes(fact) for fact in facts]
+        for position, instruction in enumerate(program.instructions if pairs else ()):
+            if "salu" in instruction.opcode.classes:
+                kept = VECTOR_FILE | ~instruction.writes
+                rewritten = [number for number, pair in enumerate(pairs) if pair.mask and not pair.mask & kept]
+                if rewritten:
+                    self._rewritten[position] = rewritten
         self.reset()
 
     def reset(self) -> None:
         """Other waves take these waves' places."""
-        self._clock = np.zeros(self.machine.waves, np.int64)
-        self._born = np.full((len(self._producers), self.machine.waves), -WINDOW, np.int64)
+        waves = self.machine.waves
+        self._clock, self._slots, self._core_free = (np.zeros(waves, np.int64) for _ in range(3))
+        self._born, self._issued = (np.full((len(self.pairs), waves), -WINDOW, np.int64) for _ in range(2))
 
     def __call__(self, step: Step) -> Action | None:
         """What a step must do before it runs; nothing where the program has no close pair."""
         if not self.pairs:
             return None
-        states = self._states[step.position]
-        consumers = tuple(self._consumers.get(step.position, ()))
-        producer = self._producers.get(step.position)
+        position = step.position
+        states, passes = self._states[position], self._passes[position]
+        slots = BRANCH_STATES if self.program.instructions[position].is_branch else states
+        consumed = tuple(self._consumed.get(position, ()))
+        produced = tuple(self._produced.get(position, ()))
+        rewritten = tuple(self._rewritten.get(position, ()))
 
         def before(group: Group) -> None:
             chosen = group.select
-            for pair in consumers:
-                self._look(group, pair)
+            if passes:
+                self._slots[chosen] = np.maximum(self._slots[chosen], self._core_free[chosen])
+                self._core_free[chosen] = self._slots[chosen] + passes
+            for number in consumed:
+                self._look(group, number)
+            for number in rewritten:
+                self._born[number, chosen] = -WINDOW
             self._clock[chosen] += states
-            if producer is not None:
-                self._born[producer, chosen] = self._clock[chosen]
+            self._slots[chosen] += slots
+            for number in produced:
+                self._born[number, chosen] = self._clock[chosen]
+                self._issued[number, chosen] = self._slots[chosen]
 
         return before
 
-    def _look(self, group: Group, pair: Pair) -> None:
-        age = self._clock[group.select] - self._born[self._producers[pair.producer], group.select]
-        late = (age >= 0) & (age < pair.states)
+    def _look(self, group: Group, number: int) -> None:
+        pair, chosen = self.pairs[number], group.select
+        age = self._clock[chosen] - self._born[number, chosen]
+        late = (age >= 0) & (age < pair.states) & (self._slots[chosen] - self._issued[number, chosen] < pair.states)
         if late.any():
-            number = int(np.argmax(late))
-            wave = int(group.waves[number])
-            message = f"{int(age[number])} wait states where {pair.states} are needed (rule {pair.rule})"
+            first = int(np.argmax(late))
+            wave = int(group.waves[first])
+            message = f"{int(age[first])} wait states where {pair.states} are needed (rule {pair.rule})"
             instructions = self.program.instructions
             self.findings.add(Finding(CHECK, "error", message, instructions[pair.producer], instructions[pair.consumer],
                                       wave, int(self.machine.workgroup[wave])))

@@ -120,7 +120,6 @@ def rule(name: str) -> Rule:
 
 
 def _wait_state_rule(row: WaitRule) -> Rule:
-    severity = {"both": "error", "isa": "warning", "llvm": "note"}[row.asked_by]
     who = {"both": "the ISA text and LLVM 22 both ask for it", "isa": "the ISA text asks for it, LLVM 22 does not",
            "llvm": "LLVM 22 asks for it, the ISA text does not"}[row.asked_by]
     figures = []
@@ -136,8 +135,9 @@ def _wait_state_rule(row: WaitRule) -> Rule:
     relation = f" ({RELATIONS[row.relation]})" if row.relation else ""
     text = f"{CLASSES[row.producer]}, then {CLASSES[row.consumer]}, {what}{relation}. Wait states that must lie between: " \
            f"{'; '.join(figures)}. " \
-           f"The hardware does not check; {who}. Every instruction is one wait state, s_nop n is n + 1. Source: {_source(row.source)}."
-    return Rule(row.id, severity, f"wait states: {row.text}", text[0].upper() + text[1:])
+           f"The hardware does not check; {who}{f', but {row.doubt}' if row.doubt else ''}. " \
+           f"Every instruction is one wait state, s_nop n is n + 1. Source: {_source(row.source)}."
+    return Rule(row.id, row.severity, f"wait states: {row.text}", text[0].upper() + text[1:])
 
 
 def _source(citation: str) -> str:
