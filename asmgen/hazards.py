@@ -35,8 +35,9 @@ class Finding:
     """A place where wait states are missing.
 
     `severity` is "error" where LLVM 22 and the ISA text both ask for more than there is, "warning" where only the ISA text does, or
-    where what stands between takes long enough although it counts too little (hazardcover.py), "note" where only LLVM asks. `have` counts the wait states between on the shortest path, `need` satisfies every row.
-    `position` is the consumer's among the program's instructions.
+    where what stands between takes long enough although it counts too little (hazardcover.py), "note" where only LLVM asks.
+    `have` counts the wait states between on the shortest path, `need` satisfies every row. `position` is the consumer's among the
+    program's instructions.
     """
 
     rule: str

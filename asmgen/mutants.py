@@ -1,6 +1,7 @@
-"""Mutants of a finished program: each wait, barrier and required nop made weaker in turn, and whether verification notices.
+"""Mutants of a finished program: each wait, barrier and required nop made weaker in turn, each swizzle undone, and whether
+verification notices.
 
-Design.md section 8: every such mutant must be found by lint or by the emulator.
+Design.md section 8: every such mutant must be found by lint, by the emulator or by the count of LDS bank conflicts.
 """
 
 from __future__ import annotations
@@ -9,12 +10,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from asmgen import hazards
+from asmgen.cfg import control_flow
 from asmgen.isa.arch import architecture
+from asmgen.isa.check import resolve
 from asmgen.isa.operands import Waitcnt
+from asmgen.isa.registers import Reg
+from asmgen.isa.table import opcode
+from asmgen.mix import address_instructions
 from asmgen.program import Instruction, Item, Program
 from asmgen.waits import verify as waits
 
-KINDS = ("wait", "count", "barrier", "nop")
+KINDS = ("wait", "count", "barrier", "nop", "swizzle")
+_SWIZZLE = "v_xor_b32"
 _MISSING = frozenset({waits.MISSING, waits.TOKEN, waits.BARRIERS, waits.LDS_AT_BARRIER, waits.LDS_ORDER})
 _Key = tuple[str, int, int]
 
@@ -35,7 +42,12 @@ class Mutant:
 
 
 def mutants(program: Program) -> Iterator[Mutant]:
-    """All mutants, in program order."""
+    """All mutants: of waits, barriers and nops in program order, then those of swizzles."""
+    yield from _weakened(program)
+    yield from _unswizzled(program)
+
+
+def _weakened(program: Program) -> Iterator[Mutant]:
     arch = architecture(program.arch)
     for number, item in enumerate(program.items):
         if not isinstance(item, Instruction):
@@ -63,6 +75,30 @@ def mutants(program: Program) -> Iterator[Mutant]:
                 yield Mutant("nop", f"{item.text} made s_nop {operand - 1}", item, _changed(program, number, (fewer,)))
 
 
+def _unswizzled(program: Program) -> Iterator[Mutant]:
+    """Each exclusive or of an address undone in turn, then all of them at once."""
+    plain: dict[int, Instruction] = {}
+    addresses = {id(program.instructions[position]) for position in address_instructions(program, control_flow(program))}
+    for number, item in enumerate(program.items):
+        if isinstance(item, Instruction) and item.name == _SWIZZLE and id(item) in addresses:
+            copied = _copied(item, program.arch)
+            plain[number] = copied
+            yield Mutant("swizzle", f"{item.text} made {copied.text}", item, _changed(program, number, (copied,)))
+    if len(plain) > 1:
+        items = tuple(plain.get(number, item) for number, item in enumerate(program.items))
+        first = program.items[min(plain)]
+        assert isinstance(first, Instruction)
+        yield Mutant("swizzle", f"all {len(plain)} {_SWIZZLE} of addresses undone", first, program.with_items(items))
+
+
+def _copied(item: Instruction, arch: str) -> Instruction:
+    """The instruction as a copy of its first source that is a register."""
+    target, *sources = item.operands
+    operands = (target, next((source for source in sources if isinstance(source, Reg)), sources[0]))
+    move = opcode("v_mov_b32")
+    return replace(item, opcode=move, form=resolve(move, operands, {}, arch), operands=operands, modifiers={})
+
+
 def _wait(item: Instruction, operand: Waitcnt) -> Instruction:
     return replace(item, operands=(operand,))
 
@@ -79,7 +115,12 @@ class Judge:
         self._states = _state_findings(program)
 
     def notices(self, mutant: Mutant) -> bool:
-        """Whether verification misses a wait, a barrier or a wait state in the mutant that the program does not lack."""
+        """Whether verification misses a wait, a barrier or a wait state in the mutant that the program does not lack.
+
+        It never notices a swizzle: which banks are hit shows when addresses are computed.
+        """
+        if mutant.kind == "swizzle":
+            return False
         if _state_findings(mutant.program) - self._states:
             return True
         return mutant.kind != "nop" and bool(_wait_findings(mutant.program) - self._waits)

@@ -253,7 +253,8 @@ class _Reader(Transformer[Token, Tail]):
             (value,), most = _numbers(name, arguments, 1), _COUNTERS[counter]
             if name == counter and value > most:
                 raise SyntaxFault(f"{name} counts up to {most}, got {value}")
-            return _Counter(counter, value if value < most else None)
+            # A count at the field's limit waits for nothing; it is kept where it was written, so that lint can say so.
+            return _Counter(counter, value if name == counter or value < most else None)
         made = _CALLS.get(name)
         if made is None:
             raise SyntaxFault(f"{name}(...) is no operand; known are {', '.join([*_COUNTERS, *_CALLS])}")

@@ -74,7 +74,7 @@ class Symbol:
 
 @dataclass(frozen=True)
 class Waitcnt:
-    """The operand of s_waitcnt; None waits for nothing (the field's largest value)."""
+    """The operand of s_waitcnt; None waits for nothing, and so does a field's largest value (63, 7, 15), which it is encoded as."""
 
     vmcnt: int | None = None
     expcnt: int | None = None

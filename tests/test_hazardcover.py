@@ -60,7 +60,8 @@ def test_a_scalar_instruction_that_rewrites_the_register(between: str, expected:
 
 
 def test_half_a_descriptor_rewritten_is_not_enough() -> None:
-    lines = ["v_readlane_b32 s4, v0, 0", "v_readlane_b32 s5, v0, 1", "s_and_b32 s5, s5, 0xffff", "buffer_load_dword v1, v2, s[4:7], 0 offen"]
+    lines = ["v_readlane_b32 s4, v0, 0", "v_readlane_b32 s5, v0, 1", "s_and_b32 s5, s5, 0xffff",
+             "buffer_load_dword v1, v2, s[4:7], 0 offen"]
     assert severities("gfx950", *lines) == [("valu-sgpr-vmem", "error"), ("valu-sgpr-vmem", "note")]
 
 

@@ -50,6 +50,7 @@ def ids(code: str, arch: str = "gfx942", facts: KernelFacts | None = None) -> li
      "global_store_dword v0, v1, s[2:3]\ns_endpgm"),
     ("W001", "ds_read_b32 v1, v0\nglobal_store_dword v0, v1, s[2:3]", "ds_read_b32 v1, v0\ns_waitcnt lgkmcnt(0)\nglobal_store_dword v0, "
                                                                       "v1, s[2:3]"),
+    ("W007", "ds_read_b32 v1, v0\ns_waitcnt vmcnt(63) lgkmcnt(0)", "ds_read_b32 v1, v0\ns_waitcnt vmcnt(62) lgkmcnt(0)"),
     ("valu-sgpr-vmem", "v_readfirstlane_b32 s4, v0\nbuffer_store_dword v1, v0, s[4:7], 0 offen",
      "v_readfirstlane_b32 s4, v0\ns_nop 4\nbuffer_store_dword v1, v0, s[4:7], 0 offen"),
 ])

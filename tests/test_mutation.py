@@ -37,6 +37,27 @@ def test_every_mutant_is_made() -> None:
     assert [len(mutant.program) - len(sample()) for mutant in mutants(sample())] == [-1, 0, 0, 0, 0, -1, -1, 0]
 
 
+def swizzled() -> Program:
+    k = Builder("k", "gfx950")
+    k.v_xor_b32(v[1], v[0], v[2])
+    k.v_xor_b32(v[3], 64, v[1])
+    k.v_xor_b32(v[4], v[0], v[2])
+    k.ds_write_b32(v[1], v[4])
+    k.ds_read_b32(v[5], v[3])
+    k.s_endpgm()
+    return k.program()
+
+
+def test_swizzles_are_undone_one_by_one_and_all_at_once() -> None:
+    """What is exclusive-ored as data is none."""
+    found = [mutant for mutant in mutants(swizzled()) if mutant.kind == "swizzle"]
+    assert [mutant.change for mutant in found] == [
+        "v_xor_b32 v1, v0, v2 made v_mov_b32 v1, v0", "v_xor_b32 v3, 64, v1 made v_mov_b32 v3, v1", "all 2 v_xor_b32 of addresses undone"]
+    assert [item.name for item in found[-1].program.instructions] == [
+        "v_mov_b32", "v_mov_b32", "v_xor_b32", "ds_write_b32", "ds_read_b32", "s_endpgm"]
+    assert not any(Judge(swizzled()).notices(mutant) for mutant in found)
+
+
 def test_the_judge_counts_only_what_a_mutant_adds() -> None:
     """The barrier serves nothing that anybody names, so deleting it goes unnoticed; every other mutant is noticed."""
     judge = Judge(sample())
@@ -88,4 +109,4 @@ def test_nothing_survives(arch: str) -> None:
     program, emulates = mutate.on_emulator(library, arch, library.contract.resolve_build({"preload": arch == "gfx950"}))
     found = mutate.score(arch, program, emulates)
     assert [str(mutant) for mutant in found.survivors] == []
-    assert found.total["wait"] > 50 and found.total["barrier"] >= 3 and found.total["nop"] > 5
+    assert found.total["wait"] > 50 and found.total["barrier"] >= 3 and found.total["nop"] > 5 and found.total["swizzle"] > 3

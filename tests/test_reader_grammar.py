@@ -37,7 +37,7 @@ TAILS = [
         {},
     ),
     ("0x1f, -16, 017, 0b101, 2.5, .5, 1e3, -0x10", (31, -16, 15, 5, 2.5, 0.5, 1000.0, -16), {}),
-    ("vmcnt(3) & lgkmcnt(15), expcnt(0)", (Waitcnt(vmcnt=3, expcnt=0),), {}),
+    ("vmcnt(3) & lgkmcnt(15), expcnt(0)", (Waitcnt(vmcnt=3, expcnt=0, lgkmcnt=15),), {}),
     ("vmcnt_sat(99) lgkmcnt(4)", (Waitcnt(lgkmcnt=4),), {}),
     ("s0, hwreg(HW_REG_MODE), hwreg(51, 1, 3)", (s[0], HwReg(1), HwReg(51, 1, 3)), {}),
     ("sendmsg(MSG_INTERRUPT), sendmsg(MSG_GS, GS_OP_EMIT, 1), sendmsg(15, 1, 0)", (SendMsg(1), SendMsg(2, 2, 1), SendMsg(15, 1)), {}),

@@ -1,6 +1,8 @@
-"""`python -m asmgen.tools.mutate [KERNEL ...]`: does verification, or else the emulator, find every weakened wait, barrier and nop?
+"""`python -m asmgen.tools.mutate [KERNEL ...]`: does verification, or else the emulator, find every weakened wait, barrier and nop,
+and every swizzle that is undone?
 
-Over every kernel, architecture and build variant. Lint judges first; the emulator runs, on one workgroup, what lint lets through.
+Over every kernel, architecture and build variant. Lint judges first; the emulator runs, on one workgroup, what lint lets through:
+a wrong result, an error of its checks or more LDS bank conflicts than the kernel has find a mutant.
 The score and the survivors are printed; the status is 1 where anything survives, 2 for a request that cannot be met.
 """
 
@@ -10,6 +12,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import click
@@ -108,22 +111,31 @@ def on_emulator(library: LibraryKernel, arch: str, build: dict[str, Any]) -> tup
     """The finished program of a variant, and a function that runs mutants of it."""
     from asmgen.emulator.run import Options
     from asmgen.tools.build import build_kernel
-    from asmgen.tools.runner import run_kernel
+    from asmgen.tools.runner import RunReport, run_kernel
 
     built = build_kernel(library, arch, build)
     contract = library.contract
     program = built.kernel.program
+    preloads = (True, False) if program.entry else (True,)
+    runs = [(contract.resolve_run(launch), preload) for launch in launches(contract) for preload in preloads]
+
+    def run(changed: Program, number: int) -> RunReport:
+        parameters, preload = runs[number]
+        return run_kernel(library, built, parameters, "emulator", program=changed, options=Options(preload=preload, count_banks=True))
+
+    @cache
+    def usual_conflicts(number: int) -> int:
+        return run(program, number).bank_conflicts or 0
 
     def emulates(mutant: Mutant) -> bool:
-        for launch in launches(contract):
-            for preload in (True, False) if program.entry else (True,):
-                try:
-                    report = run_kernel(library, built, contract.resolve_run(launch), "emulator", program=mutant.program,
-                                        options=Options(preload=preload))
-                except AsmgenError:
-                    return True
-                if not report.passed or any(finding.severity == "error" for finding in report.findings):
-                    return True
+        for number in range(len(runs)):
+            try:
+                report = run(mutant.program, number)
+            except AsmgenError:
+                return True
+            if not report.passed or any(finding.severity == "error" for finding in report.findings) \
+                    or (report.bank_conflicts or 0) > usual_conflicts(number):
+                return True
         return False
 
     return program, emulates
@@ -133,7 +145,7 @@ def on_emulator(library: LibraryKernel, arch: str, build: dict[str, Any]) -> tup
 @click.argument("kernels", nargs=-1)
 @click.option("--arch", help="Only this architecture.")
 def commands(kernels: tuple[str, ...], arch: str | None) -> int:
-    """Weaken every wait, barrier and nop of the library's kernels in turn; exit with 1 where nobody notices."""
+    """Weaken every wait, barrier and nop of the library's kernels in turn and undo every swizzle; exit with 1 where nobody notices."""
     survived = False
     for name in kernels or names():
         library = find_kernel(name)
