@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from asmgen.lint.finding import Finding, apply_silence
 from asmgen.lint.registers import register_findings
 from asmgen.lint.rules import SEVERITIES
 from asmgen.program import Program
-from asmgen.reader.file import read_file
+from asmgen.reader.file import ReadResult, read_file
 from asmgen.waits.verify import Verifier
 
 _FACTS = KernelFacts()
@@ -64,12 +65,17 @@ def lint_program(program: Program, file: str = "", facts: KernelFacts = _FACTS, 
 def lint_file(path: Path, arch: str | None = None) -> LintReport:
     """Read a .s or .co and lint all of its kernels and functions. Raises AsmgenError for what cannot be read."""
     read = read_file(path, arch)
-    loaded = read.code_object
-    facts = facts_of_code_object(loaded) if loaded is not None else facts_of_text(path.read_text(encoding="utf-8"), read.arch)
+    return lint_read(read, str(path), {} if read.code_object else facts_of_text(path.read_text(encoding="utf-8"), read.arch))
+
+
+def lint_read(read: ReadResult, file: str, facts: Mapping[str, KernelFacts]) -> LintReport:
+    """Lint what was read from `file`. What is known of each kernel by name comes from the code object where there is one."""
+    if read.code_object is not None:
+        facts = facts_of_code_object(read.code_object)
     findings: list[Finding] = []
     seen: set[tuple[str, int, str]] = set()
     for program in read.programs:
-        for finding in lint_program(program, str(path), facts.get(program.name, _FACTS)):
+        for finding in lint_program(program, file, facts.get(program.name, _FACTS)):
             # A function stands behind every kernel that may call it, and is judged once.
             if finding.address is not None:
                 key = (finding.rule, finding.address, finding.message)
@@ -77,4 +83,4 @@ def lint_file(path: Path, arch: str | None = None) -> LintReport:
                     continue
                 seen.add(key)
             findings.append(finding)
-    return LintReport(str(path), read.arch, tuple(program.name for program in read.programs), sum(map(len, read.programs)), tuple(findings))
+    return LintReport(file, read.arch, tuple(program.name for program in read.programs), sum(map(len, read.programs)), tuple(findings))

@@ -52,7 +52,7 @@ def read_file(path: str | Path, arch: str | None = None) -> ReadResult:
     except (OSError, ValueError) as error:
         raise ReadError(f"{name!r} cannot be read: {getattr(error, 'strerror', None) or error}") from None
     if data.startswith(_ELF) or is_bundle(data):
-        return _code_object(CodeObject.load(Path(path), arch))
+        return read_code_object(CodeObject.load(Path(path), arch))
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
@@ -66,7 +66,11 @@ def read_file(path: str | Path, arch: str | None = None) -> ReadResult:
     return ReadResult(programs[0].arch, tuple(programs), None)
 
 
-def _code_object(code_object: CodeObject, piped: str = "") -> ReadResult:
+def read_code_object(code_object: CodeObject, piped: str = "") -> ReadResult:
+    """The Programs of a loaded code object: its kernels, or its functions where it has none. Raises AsmgenError as `read_file` does.
+
+    `piped` is the name of the source where the code object was assembled from a pipe.
+    """
     kernels = code_object.kernels.values()
     programs = [read_kernel(code_object, kernel, piped) for kernel in kernels] if kernels else read_functions(code_object, piped)
     if not programs:
@@ -88,7 +92,7 @@ def _through_clang(text: str, arch: str | None, path: Path) -> ReadResult:
         data = assemble(whole, target, limited_toolchain(), extra=[*lines, "-I", str(path.parent)], name=name)
     except AssemblyError as error:
         raise _explained(text, target, name, error) from None
-    found = _code_object(replace(CodeObject.load(data), origin=name), name)
+    found = read_code_object(replace(CodeObject.load(data), origin=name), name)
     first, *others = found.programs
     return replace(found, programs=(replace(first, name=first.name or path.stem), *others))
 
