@@ -45,9 +45,7 @@ _REGISTERS = re.compile(r"(?<![\w.$@])(?:(?:ttmp|acc|[vas])(?:\d+(?![\w.$@])|\[[
 _REGISTER = re.compile(r"([a-z]+)\[?\s*(\d+)(?:\s*:\s*(\d+))?", re.ASCII)
 _HOLE = "%"
 _COUNTERS = {"vmcnt": 63, "expcnt": 7, "lgkmcnt": 15}
-# The trap handler's registers are printed by name, too (LLVM 22).
-_HWREG_NUMBERS = {name: number for number, name in HWREG_NAMES.items()} | {
-    "HW_REG_TBA_LO": 16, "HW_REG_TBA_HI": 17, "HW_REG_TMA_LO": 18, "HW_REG_TMA_HI": 19}
+_HWREG_NUMBERS = {name: number for number, name in HWREG_NAMES.items()}
 # Messages with operations (source: LLVM 22's names for the gfx9 family).
 _MESSAGES = {name: number for number, name in MESSAGE_NAMES.items()} | {"MSG_GS": 2, "MSG_GS_DONE": 3, "MSG_SYSMSG": 15}
 _OPERATIONS = {"GS_OP_NOP": 0, "GS_OP_CUT": 1, "GS_OP_EMIT": 2, "GS_OP_EMIT_CUT": 3, "SYSMSG_OP_ECC_ERR_INTERRUPT": 1,
@@ -397,24 +395,9 @@ _CALLS: dict[str, Callable[[Sequence[Any]], Operand]] = {
 }
 
 
-# The largest numbers that the assembler takes in each mode of swizzle; the smallest are 0, and 1 where 0 lanes make no sense.
-_SWIZZLES = {"QUAD_PERM": (3, 3, 3, 3), "SWAP": (16,), "REVERSE": (32,), "BROADCAST": (32, 31), "FFT": (31,), "ROTATE": (1, 31)}
-
-
 def _swizzle(arguments: Sequence[Any]) -> int:
     """The offset of ds_swizzle_b32."""
-    mode = arguments[0].name if arguments and isinstance(arguments[0], Symbol) else ""
-    if mode in _SWIZZLES:
-        _bounded(mode, arguments[1:], _SWIZZLES[mode])
-    text = f"swizzle({','.join(map(str, arguments))})"
     try:
-        return parse_swizzle(text)
-    except ValueError:
-        raise SyntaxFault(f"{text} is no swizzle mode") from None
-
-
-def _bounded(mode: str, values: Sequence[Any], most: tuple[int, ...]) -> None:
-    numbers = _numbers(f"swizzle({mode}, ...)", values, len(most))
-    least = 1 if mode in ("SWAP", "REVERSE") else 0
-    if any(not least <= number <= limit for number, limit in zip(numbers, most, strict=True)):
-        raise SyntaxFault(f"swizzle({mode}, ...) takes numbers up to {', '.join(map(str, most))}, got {', '.join(map(str, numbers))}")
+        return parse_swizzle(f"swizzle({','.join(map(str, arguments))})")
+    except ValueError as fault:
+        raise SyntaxFault(str(fault)) from None

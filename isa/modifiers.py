@@ -18,6 +18,7 @@ bound_ctrl sets its bit whichever of 0 and 1 is written.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 DPP_CONTROLS = ("quad_perm", "row_shl", "row_shr", "row_ror", "wave_shl", "wave_rol", "wave_shr", "wave_ror", "row_mirror",
@@ -83,7 +84,7 @@ def parse_swizzle(text: str) -> int:
 
     Bits 15:14 are 2 for a permutation of each four lanes, two bits each, and 3 for a rotation (with bit 13: an FFT pattern). Where
     bit 15 is clear, bits 4:0, 9:5 and 14:10 are the masks that a lane number of five bits is and-ed, or-ed and xor-ed with (CDNA3
-    ISA, DS_SWIZZLE_B32; spelling: LLVM 22). Raises ValueError for another text.
+    ISA, DS_SWIZZLE_B32; spelling: LLVM 22). Raises ValueError, with a sentence, for what the assembler does not take.
     """
     mode, *arguments = (part.strip().strip('"') for part in text.strip().removeprefix("swizzle(").removesuffix(")").split(","))
     if mode == "BITMASK_PERM" and len(arguments) == 1 and len(arguments[0]) == 5:
@@ -94,22 +95,49 @@ def parse_swizzle(text: str) -> int:
                 raise ValueError(f"{text}: {letter} is none of 0, 1, p and i")
             and_mask, or_mask, xor_mask = and_mask << 1 | bits[0], or_mask << 1 | bits[1], xor_mask << 1 | bits[2]
         return and_mask | or_mask << 5 | xor_mask << 10
-    values = [int(argument, 0) for argument in arguments]
-    if mode == "QUAD_PERM" and len(values) == 4:
+    if mode not in _SWIZZLE_NUMBERS or len(arguments) != len(_SWIZZLE_NUMBERS[mode]):
+        raise ValueError(f"{text} is no swizzle mode")
+    values = [number.of(text, argument) for number, argument in zip(_SWIZZLE_NUMBERS[mode], arguments, strict=True)]
+    if mode == "QUAD_PERM":
         return 0x8000 | sum(value << 2 * lane for lane, value in enumerate(values))
-    if mode == "SWAP" and len(values) == 1:
+    if mode == "SWAP":
         return 0x1F | values[0] << 10
-    if mode == "REVERSE" and len(values) == 1:
+    if mode == "REVERSE":
         return 0x1F | (values[0] - 1) << 10
-    if mode == "BROADCAST" and len(values) == 2:
+    if mode == "BROADCAST":
+        if values[1] >= values[0]:
+            raise ValueError(f"{text}: the lane is {values[1]}, and a group of {values[0]} has lanes 0 to {values[0] - 1}")
         return 0x1F & -values[0] | values[1] << 5
-    if mode == "ROTATE" and len(values) == 2:
-        return 0xC000 | values[0] << 10 | values[1] << 5
-    if mode == "FFT" and len(values) == 1:
-        return 0xE000 | values[0]
-    raise ValueError(f"{text} is no swizzle mode")
+    return 0xC000 | values[0] << 10 | values[1] << 5 if mode == "ROTATE" else 0xE000 | values[0]
 
 
+@dataclass(frozen=True)
+class _Number:
+    """A number of a swizzle mode: what it is, its bounds, and whether it is a power of two."""
+
+    what: str
+    least: int
+    most: int
+    power: bool = False
+
+    def of(self, text: str, argument: str) -> int:
+        """The number that `argument` gives. Raises ValueError where it is none or out of bounds."""
+        try:
+            value = int(argument, 0)
+        except ValueError:
+            raise ValueError(f"{text}: {argument} is no number") from None
+        if not self.least <= value <= self.most or self.power and value & (value - 1):
+            allowed = "a power of two from" if self.power else "a number from"
+            raise ValueError(f"{text}: the {self.what} is {allowed} {self.least} to {self.most}, not {value}")
+        return value
+
+
+_SWIZZLE_NUMBERS = {
+    "QUAD_PERM": (_Number("lane", 0, 3),) * 4, "SWAP": (_Number("group size", 1, 16, True),),
+    "REVERSE": (_Number("group size", 2, 32, True),), "BROADCAST": (_Number("group size", 2, 32, True), _Number("lane", 0, 31)),
+    "ROTATE": (_Number("direction", 0, 1), _Number("distance", 0, 31)), "FFT": (_Number("pattern", 0, 31),),
+}
+"""The numbers of each mode (source: what LLVM 22's assembler takes)."""
 # What each letter of a BITMASK_PERM does to its bit: the bits of the and, or and xor masks.
 _SWIZZLE_LETTERS = {"0": (0, 0, 0), "1": (0, 1, 0), "p": (1, 0, 0), "i": (1, 0, 1)}
 

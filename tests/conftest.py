@@ -35,6 +35,16 @@ def objdump() -> tuple[str, ...]:
     return require_objdump()
 
 
+@pytest.fixture(params=["numpy", "compiled"])
+def both_paths(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Both ways in which lanes gather and scatter."""
+    from asmgen.emulator.compiled import Work
+
+    chosen: str = request.param
+    monkeypatch.setattr(Work, "pays", lambda self, more: chosen == "compiled")
+    return chosen
+
+
 RECORD = "ASMGEN_RECORD_TESTED"
 """Names a folder: every process writes there which mnemonics the emulator has executed (tests/record_tested.py asks for it)."""
 _executed: set[str] = set()
@@ -62,10 +72,11 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 # Files that `make quick` leaves out: each takes several seconds of one core.
 SLOW_FILES = frozenset({
-    "test_auto_against_llvm.py", "test_emulator_formats.py", "test_emulator_hip.py", "test_emulator_hip_float.py",
-    "test_emulator_hip_matrix.py", "test_emulator_lds.py", "test_emulator_matrix.py", "test_emulator_modifiers.py",
-    "test_emulator_valu_convert.py", "test_emulator_valu_float.py", "test_emulator_valu_packed.py", "test_emulator_vmem.py",
-    "test_formats.py",
+    "test_auto_against_llvm.py", "test_emulator_buffer.py", "test_emulator_formats.py", "test_emulator_hip.py",
+    "test_emulator_hip_float.py", "test_emulator_hip_matrix.py", "test_emulator_lds.py", "test_emulator_lds_atomics.py",
+    "test_emulator_lds_dma.py", "test_emulator_matrix.py", "test_emulator_modifiers.py", "test_emulator_valu_compare.py",
+    "test_emulator_valu_convert.py", "test_emulator_valu_float.py", "test_emulator_valu_math.py", "test_emulator_valu_packed.py",
+    "test_emulator_valu_small_formats.py", "test_emulator_vmem.py", "test_emulator_vmem_atomics.py", "test_formats.py",
     "test_mutation.py", "test_reader_fuzz.py", "test_reader_isa.py", "test_replace_semantics.py", "test_round_trip.py",
 })
 

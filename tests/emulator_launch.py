@@ -58,7 +58,7 @@ def descriptor(vgprs: int = 64, lds: int = 0, float_mode: int = 0xC0, dims: int 
 def launch(arch: str, emit: Callable[[Builder], object] | Program, grid: tuple[int, int, int] = (1, 1, 1),
            block: tuple[int, int, int] = (64, 1, 1),
            buffers: Sequence[Array] = (), values: Sequence[int] = (), lds: int = 0, dynamic_lds: int = 0, vgprs: int = 64,
-           options: Options | None = None, order: str = "lockstep", checks: bool = True) -> Launched:
+           scratch: int = 0, options: Options | None = None, order: str = "lockstep", checks: bool = True) -> Launched:
     """Run what `emit` emits (or a Program) on copies of the buffers."""
     if isinstance(emit, Program):
         program = emit
@@ -76,8 +76,8 @@ def launch(arch: str, emit: Callable[[Builder], object] | Program, grid: tuple[i
     place = memory.allocate(max(64, len(kernarg)))
     memory.view(place, len(kernarg))[:] = np.frombuffer(kernarg, np.uint8)
     chosen = options or Options(checks=checks, order=order)
-    result = run_launch(program, descriptor(vgprs, lds), architecture(arch), Dispatch(grid, block, place, kernarg, dynamic_lds), memory,
-                        chosen)
+    result = run_launch(program, descriptor(vgprs, lds, scratch=scratch), architecture(arch),
+                        Dispatch(grid, block, place, kernarg, dynamic_lds), memory, chosen)
     after = [np.frombuffer(memory.view(address, buffer.nbytes).tobytes(), buffer.dtype).reshape(buffer.shape)
              for address, buffer in zip(addresses, buffers, strict=True)]
     return Launched(after, result)

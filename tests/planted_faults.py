@@ -335,8 +335,15 @@ IN_LDS = (
         + v_mov_b32 v4, v1
         v_and_b32 v5, 0x7f, v4
         - v_and_b32 v5, 0x1f, v4
-        ds_write_b8 v5, v3 @p @c
+        ds_write_b8 v5, v1 @p @c
     """, waves=2),
+    Planted("the same value in the same byte", L, """
+        - v_lshrrev_b32 v4, 1, v1
+        + v_mov_b32 v4, v1
+        v_and_b32 v5, 0x7f, v4
+        - v_and_b32 v5, 0x1f, v4
+        ds_write_b8 v5, v3 @p @c
+    """, waves=2, severity="warning"),
     Planted("an atomic and a plain read", L, """
         ds_write_b32 v2, v3
         s_waitcnt lgkmcnt(0)

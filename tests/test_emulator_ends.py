@@ -130,14 +130,29 @@ def test_a_register_beyond_the_allocation_is_a_finding() -> None:
     assert consumer is not None and consumer.text == "v_mov_b32 v64, 1"
 
 
-def test_a_wave_that_spins_for_ever_is_found_long_before_the_budget_is_spent(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("asmgen.emulator.schedule._PATIENCE", 50)
-
+def test_a_wave_that_spins_for_ever_is_found_long_before_the_budget_is_spent() -> None:
     def emit(k: Builder) -> None:
         k.label("spin")
-        k.s_cmp_eq_u32(s[20], s[20])
+        k.s_cmp_eq_u32(s[2], s[2])
         k.s_cbranch_scc1("spin")
         k.s_endpgm()
 
     launched = launch("gfx950", emit)
-    assert "runaway" in launched.checks
+    assert launched.checks == ["runaway"] and launched.result.wave_instructions < 20_000
+    assert "the wave goes round the loop from `s_cmp_eq_u32" in launched.findings[0].message
+
+
+def test_a_long_loop_is_no_runaway() -> None:
+    """One wave goes round without a barrier for long, and its state differs in one SGPR alone."""
+    rounds = 60_000
+
+    def emit(k: Builder) -> None:
+        k.s_mov_b32(s[20], rounds)
+        k.label("loop")
+        k.s_sub_u32(s[20], s[20], 1)
+        k.s_cmp_lg_u32(s[20], 0)
+        k.s_cbranch_scc1("loop")
+        k.s_endpgm()
+
+    launched = launch("gfx950", emit, checks=False)
+    assert launched.checks == [] and launched.result.wave_instructions == 3 * rounds + 2

@@ -17,7 +17,7 @@ from asmgen.isa.modifiers import DATA_FORMATS, NUMBER_FORMATS
 from asmgen.isa.operands import OFF
 from asmgen.isa.registers import m0, s, v
 from tests.emulator_harness import run
-from tests.test_emulator_vmem import Bench
+from tests.vmem_bench import Bench
 
 # Typed from the ISA's table of DFMT (CDNA3 ISA, 9.1.2): bits of x, y, z, w, the first in the lowest bits.
 COMPONENTS = {"8": (8,), "16": (16,), "8_8": (8, 8), "32": (32,), "16_16": (16, 16), "10_11_11": (11, 11, 10), "11_11_10": (10, 11, 11),

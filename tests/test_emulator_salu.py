@@ -12,7 +12,7 @@ from asmgen.builder import Builder
 from asmgen.isa.arch import ARCHITECTURES
 from asmgen.isa.operands import HwReg, Special
 from asmgen.isa.registers import Reg, exec_, m0, s, v, vcc
-from asmgen.isa.table import names
+from asmgen.isa.table import names, opcode
 from tests.emulator_harness import MODE_DEFAULT, Result, new_machine, run
 
 ONES32, ONES64 = (1 << 32) - 1, (1 << 64) - 1
@@ -482,8 +482,6 @@ def test_every_scalar_alu_instruction_is_tested_here() -> None:
             *(f"s_{name}_b{bits}" for name in ("cselect", "cmov", "bitset0", "bitset1", "bitcmp0", "bitcmp1", "movrels", "movreld")
               for bits in (32, 64)), "s_movk_i32", "s_cmovk_i32", "s_addk_i32", "s_mulk_i32", "s_getreg_b32", "s_setreg_b32",
             "s_setreg_imm32_b32", "s_setvskip", "s_set_gpr_idx_on", "s_set_gpr_idx_idx"}
-    from asmgen.isa.table import opcode
-
     for arch in ARCHITECTURES:
         scalar = {name for name in names(arch) if opcode(name).encoding in ("SOP1", "SOP2", "SOPC", "SOPK")}
         assert scalar <= here | elsewhere, sorted(scalar - here - elsewhere)

@@ -46,8 +46,12 @@ def test_every_wave_runs_its_own_number_of_rounds(order: str) -> None:
     assert launched.buffers[0].tolist() == expected and launched.checks == []
 
 
-def test_waves_with_different_trip_counts_reconverge() -> None:
-    """Behind the loop all waves of a lock-step launch stand together again, so the tail is bound and counted once for all."""
+@pytest.mark.parametrize("barrier", [False, True])
+def test_waves_with_different_trip_counts_reconverge(barrier: bool) -> None:
+    """Behind the loop all waves of a lock-step launch stand together again, so the tail is bound and counted once for all.
+
+    With a barrier in the program too: who can still come to the tail before the barrier is waited for.
+    """
 
     def emit(k: Builder) -> None:
         k.v_readfirstlane_b32(s[20], v[0])
@@ -56,6 +60,8 @@ def test_waves_with_different_trip_counts_reconverge() -> None:
         k.s_cbranch_scc0("loop")
         k.label("tail")
         k.s_nop(0)
+        if barrier:
+            k.s_barrier()
         k.s_endpgm()
 
     sizes: list[int] = []
@@ -260,6 +266,45 @@ def test_half_of_the_waves_one_barrier_ahead(order: str) -> None:
 
     launched = launch("gfx950", emit, (2, 1, 1), (256, 1, 1), [zeros(512)], order=order, lds=4096)
     assert launched.buffers[0][::64].tolist() == [0x012345, 0x012345, 0x123456, 0x123456] * 2 and launched.checks == []
+
+
+def two_copies(k: Builder, early: int, late: int) -> None:
+    """Behind a barrier wave 0 clears its neighbour's LDS in one copy of the code, `early` instructions in, and wave 1 reads it in another.
+
+    Wave 1 reads `late` instructions behind the barrier.
+    """
+    load_pointers(k, 1)
+    k.v_readfirstlane_b32(s[20], v[0])
+    k.v_lshlrev_b32(v[2], 2, v[0])
+    k.v_add_u32(v[3], 7, v[0])
+    k.ds_write_b32(v[2], v[3])
+    k.s_waitcnt(lgkmcnt=0)
+    k.s_barrier()
+    k.v_mov_b32(v[1], 0)
+    k.s_cmp_eq_u32(s[20], 0)
+    k.s_cbranch_scc0("second")
+    for _ in range(early):
+        k.v_mov_b32(v[1], 0)
+    k.ds_write_b32(v[2], v[1], offset=256)
+    k.s_branch("end")
+    k.label("second")
+    for _ in range(late):
+        k.v_mov_b32(v[1], 0)
+    k.ds_read_b32(v[1], v[2])
+    k.label("end")
+    k.s_waitcnt(lgkmcnt=0)
+    k.s_barrier()
+    store_by_item(k, 1, 128)
+    k.s_endpgm()
+
+
+@pytest.mark.parametrize(("early", "late", "cleared"), [(64, 16, False), (16, 64, True)])
+def test_copies_of_the_code_run_side_by_side(early: int, late: int, cleared: bool) -> None:
+    """Neither copy gets far ahead of the other in lock-step, as on hardware; the race is found all the same."""
+    launched = launch("gfx942", lambda k: two_copies(k, early, late), block=(128, 1, 1), buffers=[zeros(128)], lds=512)
+    assert launched.buffers[0][:64].tolist() == [0] * 64
+    assert launched.buffers[0][64:].tolist() == ([0] * 64 if cleared else list(range(71, 135)))
+    assert launched.checks == ["lds-race"]
 
 
 @pytest.mark.parametrize("order", ORDERS)

@@ -14,8 +14,8 @@ from asmgen.emulator.packed import DOT, MIXED, PACKED, PACKED_SATURATING
 from asmgen.isa.operands import Modified
 from asmgen.isa.registers import s, v
 from tests.emulator_harness import MODE_DEFAULT, MODE_KEEP, run
+from tests.float_cases import Mode, choose, propagating, three
 from tests.softfloat import BF16, F16, F32, NAN, NEAREST, Kind
-from tests.test_emulator_valu_float import Mode, choose, propagating, three
 from tests.valu_cases import run_case
 
 M16, M32 = 0xFFFF, 0xFFFFFFFF

@@ -37,6 +37,7 @@ def test_compiled_and_numpy_agree(granule: int, seed: int) -> None:
         if carrying:  # the numpy version looks there anyway, and nothing may stand there otherwise
             assert mine[0].tolist() == theirs[0].tolist()
         assert mine[1].tolist() == theirs[1].tolist()
+        assert mine[2].tolist() == theirs[2].tolist()
         kinds |= set(np.flatnonzero(mine[0][:, 0] >= 0).tolist())
         if rng.random() < 0.4:
             done[:, waves] = issued[:, waves]

@@ -302,14 +302,28 @@ def test_buffer_formats_and_swizzles() -> None:
     assert parse_swizzle("swizzle(REVERSE,8)") == 0x1C1F
     assert parse_swizzle("swizzle(BROADCAST,16,3)") == 0x70
     assert parse_swizzle('swizzle(BITMASK_PERM,"01pip")') == 0b0_00010_01000_00111
+    assert parse_swizzle("swizzle(ROTATE,1,31)") == 0xC7E0 and parse_swizzle("swizzle(FFT,31)") == 0xE01F
     for text in ("swizzle(NO_SUCH,1)", "[BUF_DATA_FORMAT_NONE]", "swizzle(QUAD_PERM,1)"):
         with pytest.raises(ValueError):
             (parse_format if text[0] == "[" else parse_swizzle)(text)
 
 
+@pytest.mark.parametrize(("text", "sentence"), [
+    ("QUAD_PERM,0,1,2,4", "the lane is a number from 0 to 3, not 4"), ("QUAD_PERM,-1,1,2,3", "not -1"),
+    ("SWAP,0", "a power of two from 1 to 16, not 0"), ("SWAP,3", "not 3"), ("SWAP,32", "not 32"), ("REVERSE,1", "from 2 to 32, not 1"),
+    ("REVERSE,64", "not 64"), ("BROADCAST,6,0", "not 6"), ("BROADCAST,2,2", "the lane is 2, and a group of 2 has lanes 0 to 1"),
+    ("ROTATE,2,0", "the direction is a number from 0 to 1, not 2"), ("ROTATE,0,32", "not 32"), ("FFT,32", "not 32"),
+    ("FFT,x", "x is no number"), ("FFT,1,2", "is no swizzle mode"), ('BITMASK_PERM,"01pix"', "x is none of")])
+def test_swizzles_that_the_assembler_refuses(text: str, sentence: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        parse_swizzle(f"swizzle({text})")
+    assert sentence in str(caught.value) and text in str(caught.value)
+
+
 def test_scalar_operand_kinds() -> None:
     assert form_of("s_waitcnt", Waitcnt(vmcnt=3)) and form_of("s_waitcnt", 0x70)
     assert form_of("s_getreg_b32", s[0], HwReg(1, 4, 2)).operands[0].writes
+    assert str(HwReg(18, 0, 32)) == "hwreg(HW_REG_TMA_LO)" and str(HwReg(25, 3, 4)) == "hwreg(25, 3, 4)"
     assert form_of("s_branch", Symbol("loop")) and form_of("s_add_u32", s[0], s[1], Symbol("table@rel32@lo+4"))
     assert form_of("s_mov_b64", exec_, -1) and form_of("s_mov_b32", m0, 0x12345678)
     assert form_of("s_load_dwordx2", s[2:3], s[0:1], s[4], offset=-8).operands[2].name == "soffset"

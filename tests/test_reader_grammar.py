@@ -101,7 +101,7 @@ FAULTS = [
     ("frob(1)", "frob(...) is no operand"),
     ("v0 row_mask:FOO", "row_mask has a number, not FOO"),
     ("v0 format:[BUF_DATA_FORMAT_NONE]", "no buffer format"),
-    ("v0 offset:swizzle(SWAP,77)", "numbers up to 16, got 77"),
+    ("v0 offset:swizzle(SWAP,77)", "the group size is a power of two from 1 to 16, not 77"),
     ('v0 offset:swizzle(BITMASK_PERM,"01x")', "no swizzle mode"),
     ("1e999", "beyond all floats"),
     ("-|-v1|", "not expected"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -228,3 +229,15 @@ def _hex(values: Any) -> str:
 def emit_one(name: str, *operands: Any, **modifiers: Any) -> Callable[[Builder], object]:
     """For `run`: a program of one instruction."""
     return lambda k: k.emit(name, *operands, **modifiers)
+
+
+@dataclass
+class Cases:
+    """Runs cases, and remembers which mnemonics were tested."""
+
+    tested: set[str] = field(default_factory=set)
+
+    def check(self, name: str, reference: Callable[..., Any], arch: str = "gfx942", **options: Any) -> None:
+        """As run_case."""
+        self.tested.add(name)
+        run_case(arch, name, reference, **options)

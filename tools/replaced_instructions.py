@@ -234,28 +234,19 @@ def _returns_data(instruction: Any, machine: Any, usual: Bind) -> Function:
 def _unsigned(row: Opcode) -> Around:
     """A signed load's result zero-extended."""
     assert row.memory is not None
-    bits = 8 * row.memory.bytes
     extended = 16 if "keep" in row.flags else 32
-    low = 16 if "hi" in row.flags else 0
-    cleared = np.uint32(((1 << extended) - 1 ^ (1 << bits) - 1) << low)
-
-    def around(instruction: Any, machine: Any, usual: Bind) -> Function:
-        target, _, _ = _registers_of(instruction)
-        assert target is not None
-        step = usual()
-
-        def run(group: Any) -> None:
-            mask = group.lanes().copy()
-            step(group)
-            _put(machine, group, target, [machine.vector[machine.slot(target), group.select] & ~cleared], mask)
-
-        return run
-
-    return around
+    sign = (1 << extended) - 1 ^ (1 << 8 * row.memory.bytes) - 1
+    return _keeping(~(sign << (16 if "hi" in row.flags else 0)))
 
 
 def _clears_half(row: Opcode) -> Around:
-    half = np.uint32(0xFFFF0000 if "hi" in row.flags else 0xFFFF)
+    """A load of one half that does not keep the other."""
+    return _keeping(0xFFFF0000 if "hi" in row.flags else 0xFFFF)
+
+
+def _keeping(bits: int) -> Around:
+    """The instruction runs, and then of its destination only these bits stay."""
+    kept = np.uint32(bits & 0xFFFFFFFF)
 
     def around(instruction: Any, machine: Any, usual: Bind) -> Function:
         target, _, _ = _registers_of(instruction)
@@ -265,7 +256,7 @@ def _clears_half(row: Opcode) -> Around:
         def run(group: Any) -> None:
             mask = group.lanes().copy()
             step(group)
-            _put(machine, group, target, [machine.vector[machine.slot(target), group.select] & half], mask)
+            _put(machine, group, target, [machine.vector[machine.slot(target), group.select] & kept], mask)
 
         return run
 

@@ -21,6 +21,9 @@ from asmgen.program import Instruction, Program
 VM, LDS, SMEM, FLAT = range(4)
 QUEUES = (VM, LDS, SMEM, FLAT)
 _BITS = SGPR_BIT + 129
+MOST_OUTSTANDING = {VM: 63, LDS: 15}
+"""What vmcnt and lgkmcnt can count: one operation more stalls at its issue until the oldest of an in-order queue has finished
+(facts/semantics.md point 13). Scalar and flat operations finish in any order, so a full counter tells nothing of them."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,17 @@ class Counters:
         """Number one more operation of each wave; returns the tickets."""
         self.issued[queue, group.select] += 1
         return self.issued[queue, group.select]
+
+    def hold(self, group: Group, queue: int) -> bool:
+        """Settle what must have finished for the newest operation to be issued at all; whether that was anything."""
+        if queue not in MOST_OUTSTANDING:
+            return False
+        chosen = group.select
+        finished = self.issued[queue, chosen] - MOST_OUTSTANDING[queue]
+        if finished.max() <= 0 or (finished <= self.done[queue, chosen]).all():
+            return False
+        self.done[queue, chosen] = np.maximum(self.done[queue, chosen], finished)
+        return True
 
     def wait(self, group: Group, wait: Waitcnt) -> None:
         """Settle what a wait guarantees.
@@ -134,8 +148,9 @@ class RegisterArrival:
         name = register_name(self.machine, first + register, consumer)
         counter = ("vmcnt", "lgkmcnt", "lgkmcnt", "vmcnt and lgkmcnt")[queue]
         verb = "is read" if reading else "is overwritten"
-        # Loads return in order, so a load over a load's destination leaves the right value: only who reads between them is wrong.
-        ordered = not reading and queue == touch.queue == VM
+        # Loads of a queue return in order, so a load over a load's destination leaves the right value: only who reads between them is
+        # wrong. Scalar and flat loads keep no order.
+        ordered = not reading and queue == touch.queue and queue in (VM, LDS)
         message = f"{name} {verb} before a wait on {counter} says that it has arrived"
         self.findings.add(Finding(check, "warning" if ordered else "error", message, producer, consumer, wave,
                                   int(self.machine.workgroup[wave])))

@@ -16,6 +16,7 @@ from asmgen.emulator.globalraces import CHECK as GLOBAL_RACE
 from asmgen.emulator.globalraces import GlobalArrival, stores
 from asmgen.emulator.launch import Dispatch
 from asmgen.emulator.ldsraces import LdsArrival
+from asmgen.emulator.ldsvalues import Contents
 from asmgen.emulator.segments import Watcher
 from asmgen.emulator.state import Machine
 from asmgen.emulator.steps import queue_of, touch_of
@@ -76,8 +77,8 @@ class Watching:
             uses = Uses.of(program, descriptor.accum_offset, defined_at_start(descriptor, dispatch), entry)
         return cls(program, wanted, pairs, uses)
 
-    def checkers(self, machine: Machine, counters: Counters, findings: Findings) -> Checkers:
-        """The checkers of one resident."""
+    def checkers(self, machine: Machine, counters: Counters, findings: Findings, contents: Contents) -> Checkers:
+        """The checkers of one resident; `contents` tells what its LDS holds."""
         program, wanted = self.program, self.wanted
         registers = lds = memory = states = undefined = None
         alignment = Alignment(machine, program, findings) if MISALIGNED in wanted else None
@@ -90,7 +91,7 @@ class Watching:
         if self.uses is not None and self.uses.matter:
             undefined = UndefinedWatcher(machine, program, findings, self.uses)
         if wanted & _LDS and machine.lds_bytes:
-            lds = LdsArrival(machine, counters, program, findings, alignment, undefined.taint if undefined is not None else None)
+            lds = LdsArrival(machine, counters, program, findings, contents, alignment, undefined.taint if undefined is not None else None)
             machine.memory_watchers.append(lds.flat)
         if GLOBAL_RACE in wanted and stores(program) and machine.waves > machine.workgroups:
             memory = GlobalArrival(machine, counters, program, findings)

@@ -40,7 +40,7 @@ CHECKS = {check.name: check for check in (
     Check("barrier-deadlock", "error", "live waves wait at a barrier at which others of their workgroup cannot arrive", True),
     Check("past-the-end", "error", "execution runs past the end of the code", True),
     Check("jump-outside-code", "error", "a jump to an address that holds no instruction", True),
-    Check("runaway", "error", "the instruction budget is spent", True),
+    Check("runaway", "error", "waves go round a loop for ever, or the instruction budget is spent", True),
     Check("trap", "error", "the kernel traps", True),
     Check("halt", "error", "a wave halts for good", True),
     Check("kill", "error", "a wave kills itself", True),

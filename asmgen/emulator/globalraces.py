@@ -5,14 +5,17 @@ unseen. The rest is first compared by the bytes between each wave's lowest and h
 the lanes' own bytes compared, exactly. An access lives on into the next interval where its wave has not waited for it.
 
 Atomics do not race with each other; loads and stores with scope bits (sc0, sc1) count as such, as compilers make atomic
-loads and stores of them. What orders waves by other means than barriers (a flag that one wave spins on) is not seen. Where a workgroup
-makes more than LOG_BYTES of accesses without a barrier, those are judged among themselves.
+loads and stores of them. So does a plain load whose wave compares and swaps the same places afterwards: it is a guess, and the
+comparison finds out whether it was right. Plain stores of the same values (`globalvalues`) are a warning, once. What orders waves by
+other means than barriers (a flag that one wave spins on) is not seen. Where a workgroup makes more than LOG_BYTES of accesses without
+a barrier, those are judged among themselves.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,8 +23,11 @@ from numpy.typing import NDArray
 
 from asmgen.emulator.arrival import Counters
 from asmgen.emulator.findings import Finding, Findings
+from asmgen.emulator.globalvalues import agreed, stored
+from asmgen.emulator.ldsvalues import Bytes, bytes_of
 from asmgen.emulator.state import Group, Machine
 from asmgen.emulator.steps import queue_of
+from asmgen.isa.registers import Reg
 from asmgen.program import Instruction, Program
 
 CHECK = "global-race"
@@ -36,7 +42,10 @@ Numbers = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class _Row:
-    """One execution of an instruction by a group: addresses and counts [waves, lanes] of elements of `size` bytes."""
+    """One execution of an instruction by a group: addresses and counts [waves, lanes] of elements of `size` bytes.
+
+    `data` [waves, lanes, bytes] is what a plain store writes, where that is known.
+    """
 
     position: int
     kind: int
@@ -47,11 +56,16 @@ class _Row:
     addresses: Numbers
     counts: Numbers
     size: int
+    data: Bytes | None
 
     def part(self, chosen: NDArray[np.bool_]) -> _Row:
         """Some of the waves."""
         return _Row(self.position, self.kind, self.queue, self.buffer, self.waves[chosen], self.tickets[chosen],
-                    self.addresses[chosen], self.counts[chosen], self.size)
+                    self.addresses[chosen], self.counts[chosen], self.size, self.data[chosen] if self.data is not None else None)
+
+    def keys(self) -> Numbers:
+        """The wave << 47 and the address of each lane's first byte."""
+        return (self.waves[:, None] << _SHIFT) + self.addresses
 
     def hulls(self) -> Spans:
         """From the lowest to the highest byte of each wave."""
@@ -138,9 +152,14 @@ class GlobalArrival:
         self.findings = findings
         self._facts = {id(instruction): (position, _kind(instruction), queue_of(instruction))
                        for position, instruction in enumerate(program.instructions) if instruction.opcode.memory is not None}
+        self._compares = frozenset(position for position, instruction in enumerate(program.instructions)
+                                   if "compare" in instruction.opcode.flags)
         self._starts = [interval.start for interval in machine.memory.intervals]
         self._ends = [interval.end for interval in machine.memory.intervals]
+        self._data = {id(instruction): source for instruction in program.instructions
+                      if (source := _data_of(instruction, machine)) is not None}
         self._written: set[int] = set()
+        self._told = False
         self.reset()
 
     def reset(self) -> None:
@@ -160,8 +179,10 @@ class GlobalArrival:
         if kind != READ:
             self._written.add(buffer)
         tickets = self.counters.issued[queue, group.select].copy()
-        self._log.append(_Row(position, kind, queue, buffer, group.waves, tickets, addresses, counts, size))
-        self._bytes += addresses.nbytes + counts.nbytes
+        source = self._data.get(id(instruction))
+        data = source(group) if source is not None else None
+        self._log.append(_Row(position, kind, queue, buffer, group.waves, tickets, addresses, counts, size, data))
+        self._bytes += addresses.nbytes + counts.nbytes + (data.nbytes if data is not None else 0)
         if self._bytes > LOG_BYTES:
             self._judge(self._log)
             self.reset()
@@ -201,11 +222,55 @@ class GlobalArrival:
         close = np.zeros(self.machine.workgroups, bool)
         close[meeting >> _SHIFT] = True
         parts = [row.part(chosen) for row in rows if (chosen := close[homes[row.waves]]).any()]
-        spans = Spans.join([row.lanes() for row in parts])
-        for point in conflicts(spans, homes)[:_WITNESSES].tolist():
-            self._report(spans, homes, point)
+        spans = Spans.join([row.lanes() for row in self._without_guesses(parts)])
+        if not len(spans.low):
+            return
+        points = conflicts(spans, homes)
+        if len(points):
+            alike = self._agreed(points, spans, parts)
+            if alike.any() and not self._told:
+                self._told = True
+                self._report(spans, homes, int(points[alike][0]), True)
+            for point in points[~alike][:_WITNESSES].tolist():
+                self._report(spans, homes, point)
 
-    def _report(self, spans: Spans, homes: Numbers, point: int) -> None:
+    def _without_guesses(self, rows: list[_Row]) -> list[_Row]:
+        """The rows, with loads as atomics where their wave compares and swaps all of what it loaded later on."""
+        swapped: list[Numbers] = []
+        found = []
+        for row in reversed(rows):
+            if row.position in self._compares:
+                swapped.append(row.keys()[row.counts > 0])
+            elif row.kind == READ and swapped:
+                guessed = (np.isin(row.keys(), np.concatenate(swapped)) | (row.counts == 0)).all(axis=1)
+                found.append(replace(row.part(guessed), kind=ATOMIC))
+                row = row.part(~guessed)
+            found.append(row)
+        return found[::-1]
+
+    def _agreed(self, points: Numbers, spans: Spans, rows: list[_Row]) -> NDArray[np.bool_]:
+        """At which points waves only store, and the same values up to the next point at which anything begins or ends."""
+        homes = self.machine.workgroup
+        home = homes[spans.waves] << _SHIFT
+        low, high = home + spans.low, home + spans.high
+        bounds = np.unique(np.concatenate([low, high]))
+        ends = bounds[np.searchsorted(bounds, points, "right")]
+        others = spans.kinds != WRITE
+        storing = _covered(points, low[others], high[others]) == 0
+        starts, ends, parts = points[storing], ends[storing], []
+        for row in rows:
+            active = row.counts > 0
+            if row.kind == WRITE and active.any():
+                waves = np.broadcast_to(row.waves[:, None], active.shape)[active]
+                places = (homes[waves] << _SHIFT) + row.addresses[active]
+                data = row.data[active] if row.data is not None else None
+                parts.append(stored(places, (row.counts * row.size)[active], waves, data, starts, ends))
+        result = storing.copy()
+        if storing.any():
+            result[storing] = agreed(parts, starts)
+        return result
+
+    def _report(self, spans: Spans, homes: Numbers, point: int, harmless: bool = False) -> None:
         home, address = point >> _SHIFT, point & (1 << _SHIFT) - 1
         at = np.flatnonzero((homes[spans.waves] == home) & (spans.low <= address) & (address < spans.high))
         kinds, waves = spans.kinds[at], spans.waves[at]
@@ -216,7 +281,9 @@ class GlobalArrival:
         verbs = ("reads", "writes", "changes")
         other = int(self.machine.wave_in_group[waves[first]])
         message = f"{verbs[kinds[second]]} byte {address:#x} that wave {other} {verbs[kinds[first]]} in the same barrier interval"
-        self.findings.add(Finding(CHECK, "error", message, instructions[int(spans.positions[at[first]])],
+        if harmless:
+            message += ", both with the same value, so nothing is wrong yet; more of this kind is not reported"
+        self.findings.add(Finding(CHECK, "warning" if harmless else "error", message, instructions[int(spans.positions[at[first]])],
                                   instructions[int(spans.positions[at[second]])], int(waves[second]), home))
 
 
@@ -230,6 +297,19 @@ def _kind(instruction: Instruction) -> int:
     if row.kind == "atomic" or instruction.modifiers.get("sc0") or instruction.modifiers.get("sc1"):
         return ATOMIC
     return WRITE if row.kind == "store" else READ
+
+
+def _data_of(instruction: Instruction, machine: Machine) -> Callable[[Group], Bytes] | None:
+    """What a plain store is about to write, [waves, lanes, bytes]; None for what is none, or converts its data."""
+    row = instruction.opcode.memory
+    if row is None or row.kind != "store" or row.space not in ("buffer", "global", "flat") or "format" in instruction.opcode.flags:
+        return None
+    named = {spec.name: operand for spec, operand in zip(instruction.form.operands, instruction.operands, strict=True)}
+    data = named.get("vdata")
+    if not isinstance(data, Reg):
+        return None
+    slot, size, shift = machine.slot(data), row.bytes, np.uint32(16 if "hi" in instruction.opcode.flags else 0)
+    return lambda group: bytes_of(machine.vector[slot:slot + max(1, size // 4), group.select] >> shift, size)
 
 
 def stores(program: Program) -> bool:

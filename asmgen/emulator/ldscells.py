@@ -23,6 +23,7 @@ KINDS = 5
 TICKET_SHIFT, WAVE_SHIFT = 6, 2
 READERS = 0xFFFF  # waves of a workgroup fit in a bit mask of 16
 INTERVALS = 1 << 16
+NO_HITS = np.zeros((0, 3), np.int64)
 
 
 @dataclass
@@ -83,12 +84,14 @@ class Access:
 
 
 def touch(cells: Cells, at: Addresses, access: Access, who: Toucher, carrying: bool, settled: NDArray[np.int32],
-          done: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+          done: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.int64]]:
     """Note that waves touch bytes at each of `at` [waves, lanes] (negative: an inactive lane), wave after wave.
 
-    Returns [KINDS, 3], the first fault of each kind, and which waves read unwritten bytes. Without `carrying` no read lives on.
+    Returns [KINDS, 3], the first fault of each kind, which waves read unwritten bytes, and of a write all that it is AGAINST_WRITE:
+    rows (cell, index of the wave, number of the other write), each once. Without `carrying` no read lives on.
     """
     report = np.full((KINDS, 3), NOBODY, np.int64)
+    hits = [NO_HITS]
     unwritten = np.zeros(len(at), bool)
     effect = bool(access.atomic[access.number])
     for row in range(len(at)):
@@ -108,6 +111,10 @@ def touch(cells: Cells, at: Addresses, access: Access, who: Toucher, carrying: b
         early = (word != 0) & (other == wave) & (queue == 0) & (ticket > done[0, wave])
         faults = {AGAINST_WRITE: race, EARLY: early & (not access.write or access.queue != 0)}  # LDS-DMA delivers in order
         if access.write:
+            once = np.zeros(len(here), bool)
+            once[np.unique(here, return_index=True)[1]] = True
+            once &= race
+            hits.append(np.stack([here[once], np.full(int(once.sum()), row), numbers[once] >> 16], axis=1))
             others = READERS & ~bit
             faults[AGAINST_READ] = (readers & ~READERS == tag) & (readers & others != 0)
             late: Any = cells.carried[here].astype(np.int64)
@@ -125,7 +132,7 @@ def touch(cells: Cells, at: Addresses, access: Access, who: Toucher, carrying: b
                 found = int(np.argmax(fault))
                 which = numbers[found] & 0xFFFF if kind in (AGAINST_READ, AGAINST_CARRIED) else numbers[found] >> 16
                 report[kind] = here[found], row, which
-    return report, unwritten
+    return report, unwritten, np.concatenate(hits)
 
 
 def carry(cells: Cells, at: Addresses, size: int, who: Toucher) -> None:

@@ -15,6 +15,7 @@ from asmgen.emulator.formatted import Typed
 from asmgen.emulator.lanes import load_narrow, load_words, sign_extended
 from asmgen.emulator.ldscells import INACTIVE
 from asmgen.emulator.ldsraces import LdsArrival
+from asmgen.emulator.ldsvalues import bytes_of
 from asmgen.emulator.state import LANES, M0, Group, Machine
 from asmgen.isa.opcode import Memory as MemoryRow
 from asmgen.program import Instruction
@@ -53,6 +54,19 @@ class Deliveries:
             late = ~due
             kept.append(Delivery(delivery.places[late], delivery.values[late], delivery.waves[late], delivery.tickets[late]))
         self.waiting = kept
+
+    def contents(self, places: NDArray[np.int64]) -> NDArray[np.uint8]:
+        """What stands at byte addresses of LDS, or will when all that is on its way has arrived."""
+        if not len(places) or not self.waiting:
+            return self.machine.lds[places]
+        low, high = int(places.min()), int(places.max()) + 1
+        image = self.machine.lds[low:high].copy()
+        for delivery in self.waiting:
+            for byte in range(4):
+                at = delivery.places + (byte - low)
+                here = (at >= 0) & (at < len(image))
+                image[at[here]] = (delivery.values[here] >> np.uint32(8 * byte)).astype(np.uint8)
+        return image[places - low]
 
     def _write(self, places: NDArray[np.int64], values: NDArray[np.uint32]) -> None:
         if not (places & 3).any():
@@ -94,14 +108,15 @@ def to_lds(instruction: Instruction, position: int, row: MemoryRow, accesses: Ac
         tickets = np.broadcast_to(context.counters.issued[VM, group.select][:, None], place.shape)
         waves = np.broadcast_to(group.waves[:, None], place.shape)
         home = (machine.workgroup[group.waves] * machine.lds_stride)[:, None]
+        if context.lds_arrival is not None:
+            # Words that end outside are left out: the bound in whole lanes is exact for all but a kernel's last bytes.
+            inside = access.active & (place >= 0) & (place + 4 * words <= machine.lds_bytes)
+            context.lds_arrival.access(group, position, np.where(inside, home + place, INACTIVE), 4 * words, True, VM,
+                                       lambda: bytes_of(values, 4 * words))
         for word in range(words):
             inside = access.active & (place >= 0) & (place + 4 * word + 4 <= machine.lds_bytes)
             at = (home + place + 4 * word)[inside]
             context.deliveries.waiting.append(Delivery(at, values[word][inside], waves[inside], tickets[inside]))
-        if context.lds_arrival is not None:
-            # Words that end outside are left out: the bound in whole lanes is exact for all but a kernel's last bytes.
-            inside = access.active & (place >= 0) & (place + 4 * words <= machine.lds_bytes)
-            context.lds_arrival.access(group, position, np.where(inside, home + place, INACTIVE), 4 * words, True, VM)
 
     def step(group: Group) -> None:
         (access,) = accesses(group)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from asmgen.emulator.lanes import array_window, load_narrow, load_words, sign_ex
 from asmgen.emulator.ldscells import INACTIVE
 from asmgen.emulator.ldslanes import bind_crossing, transposed
 from asmgen.emulator.ldsraces import LdsArrival
+from asmgen.emulator.ldsvalues import Bytes, bytes_of
 from asmgen.emulator.state import LANES, M0, Group, Machine
 from asmgen.emulator.values import write_lanes
 from asmgen.isa import lds as banks
@@ -89,6 +91,7 @@ def bind_lds(instruction: Instruction, position: int, context: LdsContext) -> St
     else:
         move = _atomic(instruction, row, slots, where, context)
     address = _addresses(instruction, slots, machine)
+    data = _data_of(instruction, slots, where[0].size, machine) if row.kind == "store" else None
     short = _straight(instruction, position, row, slots, where, context)
 
     def step(group: Group) -> None:
@@ -105,7 +108,8 @@ def bind_lds(instruction: Instruction, position: int, context: LdsContext) -> St
             active = lanes & (at + place.size <= machine.lds_bytes)
             at += home
             if context.arrival is not None:
-                context.arrival.access(group, position, np.where(active, at, INACTIVE), place.size, row.kind != "load")
+                written = partial(data, group, number) if data is not None else None
+                context.arrival.access(group, position, np.where(active, at, INACTIVE), place.size, row.kind != "load", data=written)
             move(group, number, at, active)
 
     return step
@@ -118,6 +122,7 @@ def _straight(instruction: Instruction, position: int, row: MemoryRow, slots: di
     if context.bank_count is not None or not plain:
         return None
     machine, words, address = context.machine, where[0].size // 4, slots["addr"]
+    data = _data_of(instruction, slots, where[0].size, machine) if row.kind == "store" else None
     offsets = np.array([place.offset for place in where], np.int64)
     sources = np.array([slots[name] for name in ("data0", "data1") if name in slots], np.int64)
     nobody = np.zeros((1, 1), bool)
@@ -129,11 +134,12 @@ def _straight(instruction: Instruction, position: int, row: MemoryRow, slots: di
         everyone = group.mask is None
         mask = nobody if group.mask is None else group.mask
         if context.arrival is not None:
-            for offset in offsets.tolist():
+            for number, offset in enumerate(offsets.tolist()):
                 at = np.empty((group.size, LANES), np.int64)
                 lanes_kernels.place_in_lds(machine.vector, group.waves, everyone, mask, address, offset, where[0].size, homes,
                                            machine.lds_bytes, at)
-                context.arrival.access(group, position, at, where[0].size, row.kind == "store")
+                written = partial(data, group, number) if data is not None else None
+                context.arrival.access(group, position, at, where[0].size, row.kind == "store", data=written)
         if row.kind == "load":
             lanes_kernels.read_lds(machine.vector, group.waves, everyone, mask, address, offsets, words, slots["vdst"], machine.lds,
                                    machine.lds_u32, homes, machine.lds_bytes)
@@ -142,6 +148,17 @@ def _straight(instruction: Instruction, position: int, row: MemoryRow, slots: di
                                     machine.lds_u32, homes, machine.lds_bytes)
 
     return step
+
+
+def _data_of(instruction: Instruction, slots: dict[str, int], size: int, machine: Machine) -> Callable[[Group, int], Bytes]:
+    """What a store writes to each of its places, [waves, 64, size]."""
+    sources = [slots[name] for name in ("data0", "data1") if name in slots]
+    shift = np.uint32(16 if "hi" in instruction.opcode.flags else 0)
+
+    def data(group: Group, number: int) -> Bytes:
+        return bytes_of(machine.vector[sources[number]:sources[number] + max(1, size // 4), group.select] >> shift, size)
+
+    return data
 
 
 def _addresses(instruction: Instruction, slots: dict[str, int], machine: Machine) -> Callable[[Group], Addresses]:

@@ -2,7 +2,8 @@
 
 An access lives from its issue until its own wave has waited for it; two of different waves, one a write, race if their lives share a
 barrier interval. A read that lives on behind a barrier meets later writes in the order of the LDS queue: that is a warning in code
-without LDS tokens. Atomics do not race with each other: their order is free, their effect is whole.
+without LDS tokens. Atomics do not race with each other: their order is free, their effect is whole. Plain writes that leave
+the same values (`ldsvalues`) are a warning, of which a launch needs one only: compilers make them by the hundred.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from asmgen.emulator.ldscells import (
     carry,
     touch,
 )
+from asmgen.emulator.ldsvalues import Bytes, Contents, first_differing
 from asmgen.emulator.state import Group, Machine
 from asmgen.isa.opcode import is_lds_dma
 from asmgen.program import Instruction, Program
@@ -52,14 +54,18 @@ class _Read:
 
 
 class LdsArrival:
-    """Follows what waves do to LDS. `undefined` is told which waves got bytes that nobody wrote: (group, position, waves [group])."""
+    """Follows what waves do to LDS. `undefined` is told which waves got bytes that nobody wrote: (group, position, waves [group]).
 
-    def __init__(self, machine: Machine, counters: Counters, program: Program, findings: Findings, alignment: Alignment | None = None,
-                 undefined: Callable[[Group, int, NDArray[np.bool_]], None] | None = None) -> None:
+    `contents` tells what LDS holds before an access takes effect.
+    """
+
+    def __init__(self, machine: Machine, counters: Counters, program: Program, findings: Findings, contents: Contents,
+                 alignment: Alignment | None = None, undefined: Callable[[Group, int, NDArray[np.bool_]], None] | None = None) -> None:
         self.machine = machine
         self.counters = counters
         self.program = program
         self.findings = findings
+        self.contents = contents
         self.alignment = alignment
         self.undefined = undefined
         self.cells = Cells.make(machine.workgroups * machine.lds_stride, granule_of(program))
@@ -74,6 +80,7 @@ class LdsArrival:
         self._tokens = any(instruction.tokens for instruction in instructions)
         self._reads: list[_Read] = []
         self._carrying = False
+        self._told = False
 
     def reset(self) -> None:
         """Other workgroups take these workgroups' places: nobody has touched LDS."""
@@ -82,8 +89,12 @@ class LdsArrival:
         self._reads = []
         self._carrying = False
 
-    def access(self, group: Group, position: int, at: Addresses, size: int, write: bool, queue: int = LDS) -> None:
-        """An instruction touches `size` bytes at each of `at` [waves, lanes], byte addresses in the machine's LDS or INACTIVE."""
+    def access(self, group: Group, position: int, at: Addresses, size: int, write: bool, queue: int = LDS,
+               data: Callable[[], Bytes] | None = None) -> None:
+        """An instruction touches `size` bytes at each of `at` [waves, lanes], byte addresses in the machine's LDS or INACTIVE.
+
+        `data` gives what a plain write is about to write, [waves, lanes, size].
+        """
         machine, counters, waves = self.machine, self.counters, group.waves
         if self.alignment is not None:
             self.alignment.in_lds(group, position, at, size)
@@ -98,7 +109,12 @@ class LdsArrival:
 
             function = races_kernels.touch_cells
         access = Access(size, queue, write, self._number[position], self._atomic)
-        report, unwritten = function(self.cells, at, access, who, self._carrying, counters.settled, counters.done)
+        report, unwritten, hits = function(self.cells, at, access, who, self._carrying, counters.settled, counters.done)
+        if len(hits) and data is not None:
+            differing = first_differing(at, data(), hits, self.cells.granule, self.contents)
+            if differing is None:
+                self._agreed(group, position, report[AGAINST_WRITE])
+            report[AGAINST_WRITE] = NOBODY if differing is None else differing
         if not write and self._meets:
             self._reads.append(_Read(at, size, waves, tickets, queue))
         if (report[:, 0] != NOBODY).any():
@@ -138,6 +154,15 @@ class LdsArrival:
                 function(self.cells, read.at[alive], read.size, who)
                 self._carrying = True
         self.waited()
+
+    def _agreed(self, group: Group, position: int, fault: NDArray[np.int64]) -> None:
+        """Tell of the first writes that leave the same value."""
+        if not self._told and len(self._touching) <= _NUMBERS:
+            self._told = True
+            cell, row, number = fault.tolist()
+            self._report("lds-race", "warning", "overwrites LDS that another wave writes in the same barrier interval, both with the same "
+                         "value, so nothing is wrong yet; more of this kind is not reported", self._touching[number], position, cell,
+                         int(group.waves[row]))
 
     def _judge(self, group: Group, position: int, report: NDArray[np.int64], unwritten: NDArray[np.bool_], write: bool) -> None:
         for kind, (cell, row, number) in enumerate(report.tolist()):

@@ -1,7 +1,9 @@
 """The three orders of waves: which group runs next, and how long it stays.
 
 Lock-step favours the group that stands lowest in the program, so that loops and branches reconverge, but lets no group run more
-than a window of rounds (backward branches) ahead of another, so that a wave that spins cannot keep others from running.
+than a window of rounds (backward branches) ahead of another, so that a wave that spins cannot keep others from running. Groups that
+cannot come together before the next barrier, as those in two copies of a loop, take turns of a few instructions each, as
+hardware would interleave them: some production kernels are right only then (facts/semantics.md 15).
 Serial and random run single waves, to show that nothing depends on the order.
 """
 
@@ -16,9 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asmgen.emulator.errors import EmulatorError
+from asmgen.emulator.meetings import BARRIER, Meetings
 from asmgen.emulator.state import Group, Machine
+from asmgen.program import Program
 
 Waves = NDArray[np.int64]
+Place = tuple[int, int, int]
+"""Where a group stands: position, MODE, index."""
 WINDOW = 256  # backward branches that a group may be ahead of the one that made the fewest
 
 
@@ -34,15 +40,22 @@ class Order(Protocol):
     def stays(self, group: Group) -> bool:
         """Whether the running group goes on at its new position; if not, the scheduler gives it back."""
 
+    def meet(self, waves: Waves) -> None:
+        """A barrier lets these waves go at once."""
+
     def __len__(self) -> int: ...
 
 
 class Lockstep:
     """All waves that stand at the same instruction run it together."""
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: Machine, program: Program) -> None:
         self.machine = machine
-        self.groups: dict[tuple[int, int, int], Group] = {}
+        self.groups: dict[Place, Group] = {}
+        self.meetings = Meetings(program) if any(instruction.name == BARRIER for instruction in program.instructions) else None
+        self.ran = np.zeros(machine.waves, np.int64)  # cycles of the machine's clock that each wave has used, or got at a barrier
+        self._running: Waves | None = None
+        self._since = 0
 
     def __len__(self) -> int:
         return len(self.groups)
@@ -52,24 +65,54 @@ class Lockstep:
         other = self.groups.pop((position, mode, index), None)
         if other is not None:
             waves, order = np.union1d(other.waves, waves), max(order, other.order)
+            self.ran[waves] = self.ran[waves].max()
         self.groups[position, mode, index] = Group(self.machine, waves, position, order, mode, index)
 
     def take(self) -> Group:
-        """The lowest in the program among those that are not too far ahead."""
+        """The first of those that are not too far ahead."""
+        self._account()
         if len(self.groups) == 1:
-            return self.groups.popitem()[1]
-        limit = min(group.order for group in self.groups.values()) + WINDOW
-        key = min((key for key, group in self.groups.items() if group.order <= limit), key=lambda key: (key[0], self.groups[key].order))
-        return self.groups.pop(key)
+            group = self.groups.popitem()[1]
+        else:
+            limit = min(group.order for group in self.groups.values()) + WINDOW
+            group = self.groups.pop(self._first({place: group for place, group in self.groups.items() if group.order <= limit}))
+        self._running = group.waves
+        return group
 
     def stays(self, group: Group) -> bool:
-        """While nobody who may run stands at the same instruction or before it."""
+        """While it is still the first and nobody stands at the same instruction."""
         if not self.groups:
             return True
+        self._account()
+        place = group.position, group.mode, group.index
         limit = min(group.order, min(other.order for other in self.groups.values())) + WINDOW
-        if group.order > limit:
+        if group.order > limit or place in self.groups:
             return False
-        return all(other.position > group.position or other.order > limit for other in self.groups.values())
+        return self._first({place: group} | {place: other for place, other in self.groups.items() if other.order <= limit}) == place
+
+    def meet(self, waves: Waves) -> None:
+        """They are level from now on."""
+        self._account()
+        self.ran[waves] = self.machine.clock
+
+    def _account(self) -> None:
+        """Note for how long the running waves have run."""
+        if self._running is not None:
+            self.ran[self._running] += self.machine.clock - self._since
+        self._since = self.machine.clock
+
+    def _first(self, groups: dict[Place, Group]) -> Place:
+        """The place of the lowest in the program; of those that none lower can come to before a barrier, that of the one that ran least."""
+        if self.meetings is None:
+            return min(groups, key=lambda place: (place[0], groups[place].order))
+        reached = 0
+        apart: list[tuple[int, Place]] = []
+        for place in sorted(groups, key=lambda place: (place[0], groups[place].order)):
+            stretch = self.meetings.stretch(place[0])
+            if not reached >> stretch & 1:
+                apart.append((int(self.ran[groups[place].waves].max()), place))
+            reached |= self.meetings.reached(stretch)
+        return min(apart)[1]
 
 
 class Serial:
@@ -82,6 +125,9 @@ class Serial:
 
     def __len__(self) -> int:
         return len(self.waiting)
+
+    def meet(self, waves: Waves) -> None:
+        """It makes no difference."""
 
     def add(self, waves: Waves, position: int, order: int, mode: int, index: int) -> None:
         """Each wave becomes a group of its own, behind the others."""
@@ -109,6 +155,9 @@ class Random:
     def __len__(self) -> int:
         return len(self.waiting)
 
+    def meet(self, waves: Waves) -> None:
+        """It makes no difference."""
+
     def add(self, waves: Waves, position: int, order: int, mode: int, index: int) -> None:
         """Each wave becomes a group of its own."""
         self.waiting += [Group(self.machine, waves[n:n + 1], position, order, mode, index) for n in range(len(waves))]
@@ -124,12 +173,12 @@ class Random:
         return not self.waiting or self.choice.random() < 0.75
 
 
-def order_of(name: str) -> Callable[[Machine], Order]:
+def order_of(name: str) -> Callable[[Machine, Program], Order]:
     """The order of that name: lockstep, serial or random:SEED. Raises EmulatorError for another."""
     if name == "lockstep":
         return Lockstep
     if name == "serial":
-        return Serial
+        return lambda machine, _: Serial(machine)
     if name.startswith("random:") and name[7:].isdigit():
-        return lambda machine: Random(machine, int(name[7:]))
+        return lambda machine, _: Random(machine, int(name[7:]))
     raise EmulatorError(f"unknown order of waves {name!r}; known are lockstep, serial and random:SEED")

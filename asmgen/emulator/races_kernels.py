@@ -8,22 +8,23 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from asmgen.emulator.ldscells import KINDS, NOBODY, Access, Addresses, Cells, Toucher
+from asmgen.emulator.ldscells import KINDS, NO_HITS, NOBODY, Access, Addresses, Cells, Toucher
 
 
 def touch_cells(cells: Cells, at: Addresses, access: Access, who: Toucher, carrying: bool, settled: NDArray[np.int32],
-                done: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+                done: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.int64]]:
     """What ldscells.touch does."""
     report = np.full((KINDS, 3), NOBODY, np.int64)
     unwritten = np.zeros(len(at), np.bool_)
     shift = cells.granule.bit_length() - 1
+    hits = NO_HITS
     if access.write:
-        _write(cells.writes, cells.numbers, cells.readers, cells.carried, at, access.size, shift, who.waves, who.numbers, who.tickets,
-               who.intervals, access.queue, access.number, access.atomic, carrying, settled, done, report, unwritten)
+        hits = _write(cells.writes, cells.numbers, cells.readers, cells.carried, at, access.size, shift, who.waves, who.numbers,
+                      who.tickets, who.intervals, access.queue, access.number, access.atomic, carrying, settled, done, report, unwritten)
     else:
         _read(cells.writes, cells.numbers, cells.readers, at, access.size, shift, who.waves, who.numbers, who.intervals, access.number,
               settled, done, report, unwritten)
-    return report, unwritten
+    return report, unwritten, hits
 
 
 def carry_cells(cells: Cells, at: Addresses, size: int, who: Toucher) -> None:
@@ -70,7 +71,8 @@ def _read(writes: Any, numbers: Any, readers: Any, at: Any, size: int, shift: in
 @njit(cache=True)
 def _write(writes: Any, numbers: Any, readers: Any, carried: Any, at: Any, size: int, shift: int, waves: Any, own: Any, tickets: Any,
            intervals: Any, queue: int, number: int, atomic: Any, carrying: bool, settled: Any, done: Any, report: Any,
-           unwritten: Any) -> None:
+           unwritten: Any) -> Any:
+    hits, count = np.empty((16, 3), np.int64), 0
     effect = atomic[number]
     keep, put = np.uint32(0xFFFF0000), np.uint32(number << 16)
     for row in range(at.shape[0]):
@@ -94,6 +96,10 @@ def _write(writes: Any, numbers: Any, readers: Any, carried: Any, at: Any, size:
                     if other != wave:
                         if ticket > settled[its_queue, other] and not (effect and atomic[numbers[cell] >> np.uint32(16)]):
                             _note(report, 0, cell, row, numbers[cell] >> np.uint32(16))
+                            if count == len(hits):
+                                hits = np.concatenate((hits, np.empty((count, 3), np.int64)))
+                            hits[count, 0], hits[count, 1], hits[count, 2] = cell, row, numbers[cell] >> np.uint32(16)
+                            count += 1
                     elif its_queue == 0 and queue != 0 and ticket > done[0, wave]:
                         _note(report, 1, cell, row, numbers[cell] >> np.uint32(16))
                 seen = readers[cell]
@@ -105,6 +111,7 @@ def _write(writes: Any, numbers: Any, readers: Any, carried: Any, at: Any, size:
                         _note(report, 3, cell, row, numbers[cell] & np.uint32(0xFFFF))
                 writes[cell] = mine
                 numbers[cell] = numbers[cell] & np.uint32(0xFFFF) | put
+    return hits[:count]
 
 
 @njit(cache=True)

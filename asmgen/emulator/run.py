@@ -18,7 +18,8 @@ from asmgen.emulator.launch import Dispatch, HostBlocks, start_waves
 from asmgen.emulator.ldsops import BankCount, LdsContext
 from asmgen.emulator.memory import Memory
 from asmgen.emulator.orders import order_of
-from asmgen.emulator.schedule import Budget, Runaway, Scheduler
+from asmgen.emulator.progress import Spins
+from asmgen.emulator.schedule import Budget, Pause, Runaway, Scheduler
 from asmgen.emulator.segments import Arrival, Watcher
 from asmgen.emulator.state import LANES, Machine
 from asmgen.emulator.steps import touched_registers
@@ -32,9 +33,9 @@ RESIDENT_BYTES = 1 << 28
 """Vector registers of the waves that run together."""
 TOTAL_BYTES = 1 << 31
 """Vector registers of all waves that have started and not ended, where the first wait for later ones."""
-SPINS = 100
-"""How often in a row all resident waves may spin (each time many thousand backward branches without a barrier or an end) when
-no workgroup is left that could release them: what goes round for longer is a runaway, long before the budget is spent."""
+VISITS = 32
+"""Backward branches of the first look at whether waves get anywhere (progress.Window). Each later look lasts twice as long and comes after
+twice as many rounds of thousands, so that looking takes the same small part of a long launch."""
 DYNAMIC_STACK = 16384
 """Bytes of private memory a lane for kernels whose stack's size the compiler does not know."""
 
@@ -120,25 +121,42 @@ class _Launch:
         self.residents: list[_Resident] = []
 
     def run(self, host: HostBlocks) -> None:
-        """Run the whole grid."""
-        following = 0
-        fruitless = 0
+        """Run the whole grid. Raises Runaway where it never ends."""
+        following = fruitless = 0
+        waiting = True  # nobody runs who could get on without workgroups that have not started
         spinning: list[_Resident] = []
         free: list[_Resident] = []
         while spinning or following < self.dispatch.workgroups:
-            if following < self.dispatch.workgroups and len(spinning) < self.most:
+            if waiting and following < self.dispatch.workgroups and len(spinning) < self.most:
                 resident = free.pop() if free else self._resident()
                 count = min(self.together, self.dispatch.workgroups - following)
                 resident.start(self, following, count, host)
                 following += count
                 spinning.append(resident)
-            ended = [resident for resident in spinning if resident.scheduler.run()]
-            for resident in ended:
-                spinning.remove(resident)
-                free.append(resident)
-            fruitless = 0 if ended or following < self.dispatch.workgroups else fruitless + 1
-            if fruitless > SPINS:
-                self.budget.limit = min(self.budget.limit, self.budget.executed)  # the next backward branch is a runaway's
+            pauses = [(resident, resident.scheduler.run()) for resident in spinning]
+            ended = [resident for resident, pause in pauses if pause is Pause.ENDED]
+            spinning = [resident for resident, pause in pauses if pause is not Pause.ENDED]
+            free += ended
+            room = following < self.dispatch.workgroups and len(spinning) < self.most
+            waiting = all(pause is not Pause.BUSY for _, pause in pauses)
+            fruitless = 0 if ended or waiting and room else fruitless + 1
+            if fruitless and not fruitless & (fruitless - 1) and (spins := self._spins(spinning, VISITS * fruitless)):
+                if not room:
+                    for resident, loops in zip(spinning, spins, strict=True):
+                        resident.scheduler.endless(loops, self.dispatch.workgroups - following)
+                    raise Runaway
+                waiting, fruitless = True, 0
+
+    def _spins(self, spinning: list[_Resident], visits: int) -> list[Spins]:
+        """The loops that the waves of each resident never leave; empty where some wave may get on."""
+        alone = sum(resident.scheduler.running() for resident in spinning) == 1
+        found: list[Spins] = []
+        for resident in spinning:
+            loops = resident.scheduler.spins(visits, alone)
+            if not loops:
+                return []
+            found.append(loops)
+        return found
 
     def _resident(self) -> _Resident:
         resident = _Resident(self)
@@ -158,12 +176,12 @@ class _Resident:
         machine.scratch_bytes = descriptor.private_segment_fixed_size + DYNAMIC_STACK * descriptor.uses_dynamic_stack
         counters = Counters(waves)
         deliveries = Deliveries(machine, counters)
-        checkers = launch.watching.checkers(machine, counters, findings)
+        checkers = launch.watching.checkers(machine, counters, findings, deliveries.contents)
         decoder = Decoder(program, launch.code, machine, Context(machine, counters, findings, deliveries, checkers.lds),
                           LdsContext(machine, counters, checkers.lds, launch.banks if options.count_banks else None))
         arrival = Arrival(counters, deliveries, checkers.registers, checkers.lds, (*options.watchers, *checkers.watchers))
         self.machine = machine
-        self.scheduler = Scheduler(machine, decoder, counters, deliveries, findings, order_of(options.order)(machine), arrival,
+        self.scheduler = Scheduler(machine, decoder, counters, deliveries, findings, order_of(options.order)(machine, program), arrival,
                                    launch.budget, checkers.memory)
         self._emptied: list[Part] = [machine, counters, *checkers.parts()]
         self._fresh = True

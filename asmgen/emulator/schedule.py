@@ -7,17 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum
 
 import numpy as np
 from numpy.typing import NDArray
 
-from asmgen.cfg import control_flow
 from asmgen.emulator.arrival import Counters
 from asmgen.emulator.control import NOWHERE, Branch, bind_branch
 from asmgen.emulator.decode import Decoder
 from asmgen.emulator.findings import Finding, Findings
 from asmgen.emulator.globalraces import GlobalArrival
 from asmgen.emulator.orders import WINDOW, Order
+from asmgen.emulator.progress import Spins, WatchedDecoder, Window
 from asmgen.emulator.segments import Arrival, Segments, changes_state
 from asmgen.emulator.state import M0, MODE_CSP, MODE_GPR_INDEX, Group, Machine
 from asmgen.emulator.vmem import Deliveries
@@ -25,11 +26,17 @@ from asmgen.program import Instruction
 
 Waves = NDArray[np.int64]
 Leave = Callable[[Group], bool]
+Stand = tuple[Waves, int, int, int, int]
+"""Waves of one MODE and index before a position: what Order.add takes."""
 
 _PATIENCE = 4000
 """Backward branches without a barrier or an end, after which waves may be waiting for workgroups that have not started."""
+_LONG = 16 * _PATIENCE
+"""Backward branches with barriers between them but without an end, after which it is time to look whether waves get anywhere."""
 _ASLEEP = 20
 """How many of these an s_sleep counts for: who sleeps waits for somebody."""
+_SLEEP_CYCLES = 64
+"""Cycles of the clock for one unit of s_sleep's operand (CDNA3 ISA, S_SLEEP)."""
 _INDEX_BITS = 0xF0FF  # of M0: the relative index and which operands it moves
 
 
@@ -42,7 +49,15 @@ class Budget:
 
 
 class Runaway(Exception):
-    """The budget is spent: the launch is over."""
+    """Waves go round without end, or the budget is spent: the launch is over."""
+
+
+class Pause(Enum):
+    """Why waves stopped running."""
+
+    ENDED = "all have ended"
+    WAITING = "they go round without a barrier or an end, and may be waiting for others to start"
+    BUSY = "they go round for long, but pass barriers"
 
 
 class Scheduler:
@@ -61,12 +76,17 @@ class Scheduler:
         self.memory_races = memory_races
         self.halted: dict[int, Instruction] = {}  # waves that will never run again though they are live, and where
         self.budget = budget
-        checking = arrival.registers is not None or arrival.lds is not None or memory_races is not None
-        self.segments = Segments(decoder, arrival, checking, self._leaving)
+        self.checking = arrival.registers is not None or arrival.lds is not None or memory_races is not None
+        self.segments = Segments(decoder, arrival, self.checking, self._leaving)
         self.living = np.zeros(machine.workgroups, np.int64)  # live waves of each workgroup
         self.arrived = np.zeros(machine.workgroups, np.int64)  # of these, how many wait at a barrier
-        self.parked: list[tuple[Waves, int, int, int, int]] = []  # waves at a barrier: where they go on, order, MODE, index
-        self.idle = 0
+        self.parked: list[Stand] = []  # waves at a barrier: where they go on, order, MODE, index
+        self.repeating: list[Stand] = []  # under watch: waves known to repeat, which need not run any more
+        self.patience = _PATIENCE
+        self.idle = 0  # backward branches since the last barrier
+        self.rounds = 0  # those before it
+        self.window: Window | None = None  # while waves are watched
+        self._watched: tuple[WatchedDecoder, Segments] | None = None
 
     def start(self, waves: int, entry: int) -> None:
         """The first `waves` waves of the machine stand before the instruction at position `entry`; the others do not exist."""
@@ -74,16 +94,17 @@ class Scheduler:
         machine.live[:waves], machine.live[waves:] = True, False
         self.living[:] = np.bincount(machine.workgroup[:waves], minlength=machine.workgroups)
         self.arrived[:] = 0
-        self.idle = 0
+        self.idle = self.rounds = 0
         self.halted = {}
         everyone = np.arange(waves, dtype=np.int64)
+        self.order.meet(everyone)
         if entry >= len(self.program):
             self._past_the_end(everyone, None)
         else:
             self._put(everyone, entry, 0)
 
-    def run(self) -> bool:
-        """Run until all waves have ended (True), or spin without a barrier or an end for so long that they may need others (False).
+    def run(self) -> Pause:
+        """Run until all waves have ended, or long enough to ask whether they get anywhere.
 
         Raises EmulatorError for an instruction without semantics, Runaway when the budget is spent.
         """
@@ -104,19 +125,68 @@ class Scheduler:
                 if len(order) and not order.stays(group):
                     order.add(group.waves, group.position, group.order, group.mode, group.index)
                     break
-            if not len(order) and self.parked:
-                self._deadlock()
-            if self.idle > _PATIENCE:
-                self.idle = 0
-                return False
-        return True
+            if self.idle > self.patience:
+                self.idle = self.rounds = 0
+                return Pause.WAITING
+            if self.rounds > _LONG:
+                self.rounds = 0
+                return Pause.BUSY
+        if self.parked and self.window is None:
+            self._deadlock()
+        return Pause.ENDED
+
+    def running(self) -> int:
+        """How many waves can run: they have not ended or halted and do not wait at a barrier."""
+        return int(np.count_nonzero(~self._resting()))
+
+    def spins(self, visits: int, alone: bool) -> Spins:
+        """The waves that can run, by the loops that they will never leave unless others change memory.
+
+        Empty where `visits` backward branches do not prove it for all of them. `alone`: no other wave of the launch can run.
+        """
+        window = Window(self.machine, visits, self._resting(), alone)
+        if self._watched is None:
+            decoder = WatchedDecoder(self.decoder, window)
+            self._watched = decoder, Segments(decoder, self.segments.arrival, self.checking, self._leaving)
+        plain, (decoder, watched) = self.segments, self._watched
+        on_their_way = self._on_their_way()
+        decoder.open(window)
+        self.window, self.segments, self.patience = window, watched, 0  # every backward branch pauses
+        try:
+            while not window.over:
+                if self.run() is Pause.ENDED and not self._go_on():
+                    break
+        finally:
+            self.window, self.segments, self.patience = None, plain, _PATIENCE
+            decoder.close()
+            self._go_on()
+        return window.loops() if window.stuck and self._on_their_way() == on_their_way else {}
 
     def counts(self) -> NDArray[np.int64]:
         """Executions by instruction position, over all waves."""
         counts = np.zeros(len(self.program), np.int64)
-        for segment in self.segments.made.values():
-            counts[list(segment.positions)] += segment.executed
+        for segments in (self.segments,) if self._watched is None else (self.segments, self._watched[1]):
+            for segment in segments.made.values():
+                counts[list(segment.positions)] += segment.executed
         return counts
+
+    def _go_on(self) -> bool:
+        """Let waves run again that are known to repeat: others may wait for them at a barrier. Returns whether there are any."""
+        repeating, self.repeating = self.repeating, []
+        for stand in repeating:
+            self.order.add(*stand)
+        return bool(repeating)
+
+    def _resting(self) -> NDArray[np.bool_]:
+        resting = ~self.machine.live
+        resting[list(self.halted)] = True
+        for waves, *_ in self.parked:
+            resting[waves] = True
+        return resting
+
+    def _on_their_way(self) -> int:
+        """How many words of LDS-DMA have not been delivered."""
+        return sum(delivery.places.size for delivery in self.deliveries.waiting)
 
     # How a group leaves a segment: each returns whether the group goes on.
 
@@ -160,9 +230,11 @@ class Scheduler:
                     if going == NOWHERE:
                         return self._astray(group.waves, instruction)
                     group.order += 1
-                    self._backwards(group, instruction)
-                    if self.idle > _PATIENCE:  # a group that spins alone must come back too: it may be waiting for workgroups to start
-                        self.order.add(group.waves, going, group.order, group.mode, group.index)
+                    self.idle += 1
+                    if self.budget.executed > self.budget.limit:
+                        self._spent(group.waves, going, position)
+                    if self.idle > self.patience:  # a group that spins alone must come back too: it may be waiting for workgroups to start
+                        self._again((group.waves, going, group.order, group.mode, group.index), position)
                         return False
                 elif going == position + 1 and not code.flows(going) or going >= end:
                     return self._past_the_end(group.waves, instruction)
@@ -182,16 +254,21 @@ class Scheduler:
                 self._astray(some, instruction)
             elif place == position + 1 and not self.decoder.code.flows(place) or place >= len(self.program):
                 self._past_the_end(some, instruction)
-            elif mode is None:
-                self._put(some, place, order + (place <= position))
+            elif place > position:
+                self._put(some, place, order) if mode is None else self.order.add(some, place, order, mode, index)
             else:
-                self.order.add(some, place, order + (place <= position), mode, index)
-                self.idle += place <= position
+                self.idle += 1
+                if self.budget.executed > self.budget.limit:
+                    self._spent(some, place, position)
+                for stand in self._stands(some, place, order + 1) if mode is None else [(some, place, order + 1, mode, index)]:
+                    self._again(stand, position)
 
-    def _backwards(self, group: Group, instruction: Instruction) -> None:
-        self.idle += 1
-        if self.budget.executed > self.budget.limit:
-            self._runaway(group, instruction)
+    def _again(self, stand: Stand, branch: int) -> None:
+        """Waves have gone backwards and can run again. Under watch, those that are known to repeat are put aside, so that others run."""
+        if self.window is not None and self.window.visit(stand[0], stand[1], branch):
+            self.repeating.append(stand)
+        else:
+            self.order.add(*stand)
 
     def _stopping(self, instruction: Instruction, following: int) -> Leave:
         """s_sleep yields; halting, killing and trapping stop a wave for good."""
@@ -203,6 +280,7 @@ class Scheduler:
             def sleep(group: Group) -> bool:
                 group.order += WINDOW + 1
                 self.idle += _ASLEEP
+                self.machine.clock += _SLEEP_CYCLES * (value & 0x7F)
                 if not onward(group):
                     return False
                 self.order.add(group.waves, group.position, group.order, group.mode, group.index)
@@ -244,10 +322,13 @@ class Scheduler:
 
     def _put(self, waves: Waves, position: int, order: int) -> None:
         """Waves of any MODE and index stand before `position`."""
+        for stand in self._stands(waves, position, order):
+            self.order.add(*stand)
+
+    def _stands(self, waves: Waves, position: int, order: int) -> list[Stand]:
         modes, indices = self._state(waves)
         both = modes.astype(np.uint64) << np.uint64(32) | indices
-        for state in np.unique(both).tolist():
-            self.order.add(waves[both == state], position, order, state >> 32, state & 0xFFFFFFFF)
+        return [(waves[both == state], position, order, state >> 32, state & 0xFFFFFFFF) for state in np.unique(both).tolist()]
 
     # Barriers and ends.
 
@@ -255,6 +336,7 @@ class Scheduler:
         """s_barrier counts arrivals of the workgroup's live waves, wherever in the program they come from."""
         if not self.decoder.code.flows(following):
             return self._past_the_end(group.waves, self.program.instructions[following - 1])
+        self.rounds += self.idle
         self.idle = 0
         machine = self.machine
         homes = machine.workgroup[group.waves]
@@ -262,7 +344,10 @@ class Scheduler:
         if not self.parked and (counts == self.living)[homes].all():
             self._released(np.flatnonzero(counts))
             group.position = following
-            return True
+            if self.rounds <= _LONG:
+                return True
+            self.order.add(group.waves, following, group.order, group.mode, group.index)
+            return False
         self.arrived += counts
         self.parked.append((group.waves, following, group.order, group.mode, group.index))
         self._release()
@@ -293,12 +378,15 @@ class Scheduler:
         self.parked = staying
         self.arrived[full] = 0
         self._released(np.flatnonzero(full))
+        self.order.meet(np.concatenate([waves for waves, *_ in going]))
         for part in going:
             self.order.add(*part)
+            if self.window is not None:
+                self.window.released(part[0])
 
     def _end(self, waves: Waves) -> bool:
         """Waves end; those who wait for them at a barrier may go on."""
-        self.idle = 0
+        self.idle = self.rounds = 0
         self.machine.live[waves] = False
         self.living -= np.bincount(self.machine.workgroup[waves], minlength=self.machine.workgroups)
         self.counters.finish(waves)
@@ -338,14 +426,26 @@ class Scheduler:
                 self._finding("barrier-deadlock", message, self.program.instructions[position - 1], mine, where)
         self.parked = []
 
-    def _runaway(self, group: Group, instruction: Instruction) -> None:
-        """The budget is spent: name the loop, and those who wait at a barrier for its waves."""
-        last = next((position for position, other in enumerate(self.program.instructions) if other is instruction), group.position)
-        loops = [loop for loop in control_flow(self.program).loops() if loop.first <= last <= loop.last]
-        first = min(loops, key=lambda loop: loop.last - loop.first).first if loops else min(group.position, last)
-        start = self.program.instructions[first]
-        place = f" ({start.where()})" if start.where() else ""
-        message = f"after {self.budget.limit} wave instructions waves still go round the loop from `{start.text}`{place} to here"
-        self._finding("runaway", message, instruction, group.waves, start)
-        self._deadlock(instruction)
+    def endless(self, spins: Spins, unstarted: int) -> None:
+        """Findings for waves that will never leave their loops (`spins` gives them), while `unstarted` workgroups have no room."""
+        for (place, position), waves in spins.items():
+            reads = next((instruction for instruction in self.program.instructions[place:position]
+                          if instruction.opcode.memory is not None and instruction.opcode.memory.kind != "store"), None)
+            number = f"{len(waves)} waves go" if len(waves) > 1 else "the wave goes"
+            message = number + " round the loop from {} to here for ever: the registers come back to what they were"
+            message += f", and nobody changes what `{reads.text}` reads" if reads is not None else ""
+            message += f"; {unstarted} workgroups cannot start before others end" if unstarted else ""
+            self._runaway(waves, place, position, message)
+
+    def _spent(self, waves: Waves, place: int, position: int) -> None:
+        """The budget is spent where waves go back to `place` from the instruction at `position`."""
+        spent = f"after {self.budget.limit} wave instructions waves still go round the loop"
+        self._runaway(waves, place, position, spent + " from {} to here")
         raise Runaway
+
+    def _runaway(self, waves: Waves, place: int, position: int, message: str) -> None:
+        """Name a loop in `message` (it has a place for the first instruction), and those who wait at a barrier for its waves."""
+        start, branch = self.program.instructions[place], self.program.instructions[position]
+        where = f" ({start.where()})" if start.where() else ""
+        self._finding("runaway", message.format(f"`{start.text}`{where}"), branch, waves, start)
+        self._deadlock(branch)

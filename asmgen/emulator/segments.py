@@ -1,8 +1,8 @@
 """Straight-line code as lists of functions: what a group of waves runs without looking left or right.
 
-A segment ends where control may go elsewhere, where waves wait or change what later instructions mean, and before every
-label, where other waves may join. Arrival checks and other watchers are woven in when a segment is made, so that nothing asks
-for them at every step.
+A segment ends where control may go elsewhere, where waves wait or change what later instructions mean, before every
+label, where other waves may join, and where it gets long. Arrival checks and other watchers are woven in when a segment is made, so that
+nothing asks for them at every step.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from asmgen.isa.opcode import is_lds_dma
 from asmgen.isa.registers import Reg
 from asmgen.program import Instruction
 
+LONGEST = 16
+"""Instructions of a segment at most: groups that run at the same time take turns behind a segment."""
 Watcher = Callable[[Step], Action | None]
 """Looks at a step when it is bound; what it returns runs before every execution of the step."""
 
@@ -85,7 +87,7 @@ class Segments:
                 if step.queue is not None:
                     checked &= ~step.touch.writes
                 issued.append(position)
-            if self._ends(instruction, position, mode):
+            if self._ends(instruction, position, mode) or position - first >= LONGEST - 1:
                 break
             position += 1
         segment = Segment(first, position, tuple(actions), tuple(issued), self._leaving(instruction, position, mode))
@@ -132,14 +134,16 @@ def _before(registers: RegisterArrival, touch: Touch) -> Action:
 
 
 def _issue(arrival: Arrival, step: Step) -> Action:
-    counters, registers, queue, touch = arrival.counters, arrival.registers, step.queue, step.touch
+    counters, deliveries, queue, touch = arrival.counters, arrival.deliveries, step.queue, step.touch
     assert queue is not None
-    if registers is None or not touch.writes:
-        return lambda group: (counters.issue(group, queue), None)[1]
-    noted = registers
+    registers = arrival.registers if touch.writes else None
 
     def issue(group: Group) -> None:
-        noted.issue(group, touch, counters.issue(group, queue))
+        tickets = counters.issue(group, queue)
+        if registers is not None:
+            registers.issue(group, touch, tickets)
+        if counters.hold(group, queue) and queue == VM and deliveries.waiting:
+            deliveries.deliver()
 
     return issue
 

@@ -1,0 +1,51 @@
+"""Whether waves that store to the same bytes of device memory in one barrier interval store the same values: then no order matters.
+
+Kernels whose waves all hold a row's sum let all of them store it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Numbers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Stores:
+    """Bytes that waves stored, in the order in which they did: place, wave, value; -1 - wave where the value is not known."""
+
+    places: Numbers
+    waves: Numbers
+    values: Numbers
+
+
+def stored(low: Numbers, lengths: Numbers, waves: Numbers, data: NDArray[np.uint8] | None, starts: Numbers, ends: Numbers) -> Stores:
+    """What lanes [n] of an instruction store from `low` on, `lengths` bytes of `data` [n, size], within the stretches starts to ends - 1.
+
+    The stretches are sorted and do not overlap.
+    """
+    near = np.searchsorted(starts, low + lengths, "left") > np.searchsorted(ends, low, "right")
+    low, lengths, waves = low[near], lengths[near], waves[near]
+    offsets = np.arange(int(lengths.max(initial=0)))
+    places = low[:, None] + offsets
+    stretch = np.searchsorted(starts, places, "right") - 1
+    inside = (offsets < lengths[:, None]) & (stretch >= 0) & (places < ends[stretch])
+    owners = np.broadcast_to(waves[:, None], places.shape)
+    values = -1 - owners if data is None else data[near][:, :len(offsets)].astype(np.int64)
+    return Stores(places[inside], owners[inside], values[inside])
+
+
+def agreed(stores: list[Stores], starts: Numbers) -> NDArray[np.bool_]:
+    """Which of the stretches that begin at `starts` hold the same in the end, whichever wave comes last."""
+    places, waves, values = (np.concatenate([getattr(part, column) for part in stores]) for column in ("places", "waves", "values"))
+    order = np.lexsort((waves, places))  # stable: what a wave stored last stays behind what it stored before
+    places, waves, values = places[order], waves[order], values[order]
+    last = np.append((places[1:] != places[:-1]) | (waves[1:] != waves[:-1]), True)
+    places, values = places[last], values[last]
+    different = (places[1:] == places[:-1]) & (values[1:] != values[:-1])
+    result = np.ones(len(starts), bool)
+    result[np.searchsorted(starts, places[1:][different], "right") - 1] = False
+    return result
