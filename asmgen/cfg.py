@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from asmgen.program import Program
+from asmgen.program import ENDINGS, Program
 
 
 @dataclass(frozen=True)
@@ -44,19 +44,31 @@ class ControlFlow:
 
     def loops(self) -> list[Loop]:
         """Loops by back-edge, outermost first where they nest."""
+        edges = [(successor, block.number) for block in self.blocks for successor in block.successors if successor <= block.number]
+        bodies: dict[int, list[tuple[int, frozenset[int]]]] = {}  # tail -> (head, body)
         found = []
-        for block in self.blocks:
-            for successor in block.successors:
-                if self.blocks[successor].first <= block.first:
-                    found.append(Loop(self.blocks[successor].first, block.last, self._body(successor, block.number)))
+        for head, tail in sorted(edges, key=lambda edge: (-edge[0], edge[1])):  # inner loops before those around them
+            body = self._body(head, tail, bodies)
+            bodies.setdefault(tail, []).append((head, body))
+            found.append(Loop(self.blocks[head].first, self.blocks[tail].last, body))
         return sorted(found, key=lambda loop: (loop.first, -loop.last))
 
-    def _body(self, head: int, tail: int) -> frozenset[int]:
-        """The blocks from which `tail` is reached without passing `head`."""
+    def _body(self, head: int, tail: int, bodies: dict[int, list[tuple[int, frozenset[int]]]]) -> frozenset[int]:
+        """The blocks from which `tail` is reached without passing `head`.
+
+        Where the search comes to the tail of another loop without `head`, that loop's whole body belongs to this one, and
+        only its head leads further.
+        """
         body = {head, tail}
         stack = [tail] if tail != head else []
         while stack:
-            for predecessor in self.blocks[stack.pop()].predecessors:
+            number = stack.pop()
+            for inner_head, inner in bodies.get(number, ()):
+                if head not in inner:
+                    if inner_head not in body:
+                        stack.append(inner_head)
+                    body |= inner
+            for predecessor in self.blocks[number].predecessors:
                 if predecessor not in body:
                     body.add(predecessor)
                     stack.append(predecessor)
@@ -68,8 +80,9 @@ def control_flow(program: Program) -> ControlFlow:
     instructions = program.instructions
     labels = program.labels
     starts = {0} | {position for position in labels.values() if position < len(instructions)}
-    for position, instruction in enumerate(instructions):
-        if (instruction.is_branch or instruction.ends_block) and position + 1 < len(instructions):
+    for position, instruction in enumerate(instructions[:-1]):
+        row = instruction.opcode
+        if "branch" in row.classes or row.name in ENDINGS:
             starts.add(position + 1)
     firsts = sorted(starts) if instructions else []
     number_at = {first: number for number, first in enumerate(firsts)}

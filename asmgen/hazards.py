@@ -15,11 +15,11 @@ from dataclasses import dataclass, replace
 
 from asmgen.cfg import Block, control_flow
 from asmgen.hazardcover import Code, Excuse, excuse
-from asmgen.isa.hazardmatch import HazardModel, Need
+from asmgen.isa.hazardmatch import Need, hazard_model
 from asmgen.isa.operands import HWREG_NAMES
 from asmgen.isa.registers import NAMED, mask_names
 from asmgen.isa.table import opcode
-from asmgen.isa.waitstates import NOP_LIMIT
+from asmgen.isa.waitstates import NOP_LIMIT, WINDOW
 from asmgen.program import Instruction, Item, Program
 
 _FENCES = frozenset({"branch", "barrier", "wait", "end", "setreg", "setvskip"})
@@ -69,7 +69,7 @@ def wait_states(arch: str, producer: str, consumer: str, between: Sequence[str] 
     """
     from asmgen.reader.instruction import parse_instruction  # the grammar is no business of builds
 
-    model = HazardModel(arch)
+    model = hazard_model(arch)
     last = model.facts(parse_instruction(consumer, arch))
     missing = age = 0
     for text in reversed((producer, *between)):
@@ -156,50 +156,82 @@ def proposals(program: Program) -> list[Proposal]:
 class _Walk:
     """The facts of a program's instructions and the passing of producers' ages along its control flow.
 
-    An age is the number of wait states since a producer; `_Ages` maps a producer's position to its age, as long as a rule may
-    still ask for more.
+    An age is the number of wait states since a producer; `_Ages` maps a producer's position to its age, as long as an instruction
+    of the program may still ask for more. `rows` tells for each kind of consumer the kinds of producers that it meets in any row,
+    `windows` the most that any kind of consumer asks for behind a kind of producer.
     """
 
     def __init__(self, program: Program, match_llvm: bool) -> None:
-        self.model = HazardModel(program.arch, match_llvm)
+        self.model = hazard_model(program.arch, match_llvm)
         self.instructions = program.instructions
         self.facts = [self.model.facts(instruction) for instruction in self.instructions]
+        kinds = {facts.kind for facts in self.facts}
+        self.rows = {kind: {other: found for other in kinds if (found := self.model.candidates(other, kind))} for kind in kinds}
+        self.windows = dict.fromkeys(kinds, 0)
+        for rows in self.rows.values():
+            for kind, candidates in rows.items():
+                self.windows[kind] = max(self.windows[kind], *(candidate.states for candidate in candidates))
         flow = control_flow(program)
         self.blocks = flow.blocks
         self.block_of = flow.block_of
         self.code = Code(self.model, self.instructions, self.facts, self.blocks, self.block_of)
 
-    def run(self, block: Block, ages: _Ages, nops: Mapping[int, int],
-            lack: Callable[[int, list[_Lack]], int] | None = None) -> _Ages:
-        """Go through a block with `nops` wait states added before positions; the ages behind it.
+    def run(self, block: Block, ages: _Ages, nops: Mapping[int, int], lack: Callable[[int, list[_Lack]], int]) -> None:
+        """Go through a block with `nops` wait states added before positions.
 
         `lack` hears of every position with missing wait states: (producer, age, rows) of each producer. What it returns is
         added before the position at once.
         """
-        facts, needs, candidates = self.facts, self.model.needs, self.model.candidates
+        facts, instructions, all_rows, windows = self.facts, self.instructions, self.rows, self.windows
         clock = 0
-        window = [(-age, facts[position].window - age, facts[position], position) for position, age in ages.items()]
+        producers = [self._producer(origin, -age) for origin, age in ages.items()]
         for position in range(block.first, block.last + 1):
             current = facts[position]
             clock += nops.get(position, 0)
-            if window:
-                if lack is not None:
-                    lacking = []
-                    for birth, _, producer, origin in window:
-                        if candidates(producer.kind, current.kind):
-                            age = clock - birth
-                            missing = [need for need in needs(producer, current) if need.states > age]
-                            if missing:
-                                lacking.append((origin, age, missing))
-                    if lacking:
-                        clock += lack(position, lacking)
-                clock += current.states
-                window = [entry for entry in window if entry[1] > clock and entry[3] != position]
-            else:
-                clock += current.states
-            if current.window:
-                window.append((clock, clock + current.window, current, position))
-        return {origin: clock - birth for birth, _, _, origin in window}
+            rows = all_rows[current.kind]
+            if rows and producers:
+                # Few instructions meet a producer at all: rows are looked at only where registers are shared. Some rows take
+                # EXEC or M0 as read by instructions that do not name them.
+                instruction = instructions[position]
+                touched = instruction.reads | instruction.writes | _CONTROL
+                met = [entry for entry in producers if entry[0] > clock and entry[2] in rows and entry[1] & touched]
+                if met:
+                    clock += self._judge(met, position, clock, lack)
+            clock += current.states
+            if windows[current.kind]:
+                producers = [entry for entry in producers if entry[0] > clock and entry[3] != position]
+                producers.append(self._producer(position, clock))
+
+    def _producer(self, position: int, birth: int) -> tuple[int, int, int, int]:
+        """A producer by the clock of a block: when nobody asks for more wait states, the registers that it leaves, kind, position."""
+        facts = self.facts[position]
+        return birth + self.windows[facts.kind], self.model.leaves(facts, self.instructions[position].writes), facts.kind, position
+
+    def _judge(self, met: list[tuple[int, int, int, int]], position: int, clock: int, lack: Callable[[int, list[_Lack]], int]) -> int:
+        """Tell `lack` which of the producers that an instruction meets are too young; what it answers."""
+        lacking = []
+        for end, _, kind, origin in met:
+            age = clock - end + self.windows[kind]
+            missing = [need for need in self.model.needs(self.facts[origin], self.facts[position]) if need.states > age]
+            if missing:
+                lacking.append((origin, age, missing))
+        return lack(position, lacking) if lacking else 0
+
+    def leaving(self, block: Block, ages: _Ages, nops: Mapping[int, int]) -> _Ages:
+        """The ages behind a block that is entered with these. Only its last instructions matter where it is long."""
+        found: _Ages = {}
+        age = 0
+        for position in range(block.last, block.first - 1, -1):
+            facts = self.facts[position]
+            if self.windows[facts.kind] > age:
+                found[position] = age
+            age += facts.states + nops.get(position, 0)
+            if age >= WINDOW:
+                return found
+        for position, before in ages.items():
+            if self.windows[self.facts[position].kind] > before + age and not block.first <= position <= block.last:
+                found[position] = before + age
+        return found
 
     def entries(self, nops: Mapping[int, int]) -> list[_Ages]:
         """The ages at each block's entry, the youngest over all paths: a fixed point."""
@@ -210,7 +242,7 @@ class _Walk:
             number = pending.pop(0)
             queued.discard(number)
             block = self.blocks[number]
-            leaving = self.run(block, entries[number], nops)
+            leaving = self.leaving(block, entries[number], nops)
             for successor in block.successors:
                 if _join(entries[successor], leaving) and successor not in queued:
                     pending.append(successor)
@@ -222,7 +254,7 @@ class _Walk:
         if position == block.first:
             return dict(ages)
         part = Block(block.number, block.first, position - 1, (), ())
-        return self.run(part, ages, {place: states for place, (states, _) in plan.items()})
+        return self.leaving(part, ages, {place: states for place, (states, _) in plan.items()})
 
     def movable(self, block: Block, position: int, ages: _Ages, count: int, taken: set[int]) -> list[int]:
         """Up to `count` positions behind `position` whose instructions may stand before it."""
@@ -273,7 +305,9 @@ def _plan(walk: _Walk) -> dict[int, tuple[int, tuple[str, ...]]]:
             plan[position] = states + more, reasons + _reasons(walk.instructions, lacking)
             return more
 
-        after = walk.run(block, entry, {position: states for position, (states, _) in plan.items()}, add)
+        nops = {position: states for position, (states, _) in plan.items()}
+        walk.run(block, entry, nops, add)
+        after = walk.leaving(block, entry, {position: states for position, (states, _) in plan.items()})
         plans[number] = plan
         if after != leaving[number]:
             leaving[number] = after

@@ -25,10 +25,11 @@ def program_liveness(program: Program, flow: ControlFlow | None = None, lanes_ke
     for block in flow.blocks:
         accesses = []
         full = full_lanes is None or full_lanes[block.number]
-        for position in range(block.first, block.last + 1):
-            instruction = instructions[position]
+        for instruction in instructions[block.first:block.last + 1]:
             reads, writes = instruction.reads, instruction.writes
-            killed = writes if full or not writes & _VECTOR or "mfma" in instruction.opcode.classes else writes & ~_VECTOR
+            killed = writes
+            if not full and writes & _VECTOR and "mfma" not in instruction.opcode.classes:
+                killed = writes & ~_VECTOR
             accesses.append(Access(reads, writes, killed))
             if full_lanes is not None and writes & _EXEC:
                 full = _sets_all(instruction)
@@ -46,11 +47,9 @@ def _full_lanes(program: Program, flow: ControlFlow) -> list[bool]:
     """For each block, whether every lane runs at its entry, as at the kernel's start, on all paths."""
     effect: list[bool | None] = []
     for block in flow.blocks:
-        last = None
-        for position in range(block.first, block.last + 1):
-            if program.instructions[position].writes & _EXEC:
-                last = _sets_all(program.instructions[position])
-        effect.append(last)
+        last = next((instruction for instruction in reversed(program.instructions[block.first:block.last + 1])
+                     if instruction.writes & _EXEC), None)
+        effect.append(None if last is None else _sets_all(last))
     entry = [True for _ in flow.blocks]
     changed = True
     while changed:

@@ -85,7 +85,6 @@ class Deciding:
 
     def key(self, instruction: Subject) -> tuple[Hashable, ...]:
         """Equal for two instructions of the form that are the same to the rows, but for their registers."""
-        # By identity: the table makes each form once, and a form's hash goes through all of its places.
         key: tuple[Hashable, ...] = (id(self.form),)
         if self.modifiers:
             key += tuple([instruction.modifiers.get(name) for name in self.modifiers])
@@ -99,7 +98,8 @@ def deciding(opcode: Opcode, form: Form) -> Deciding:
     scalar = opcode.name.startswith("s_")
     places = _places(form, lambda place: opcode.name == "s_nop" or place.name == "soffset" or "h" in place.accepts
                      or scalar and place.writes)
-    return Deciding(form, _DECIDING_MODIFIERS.get(form.encoding, ()), places)
+    modifiers = tuple(name for name in _DECIDING_MODIFIERS.get(form.encoding, ()) if name in form.modifiers)
+    return Deciding(form, modifiers, places)
 
 
 def _decisive(operand: Operand) -> Hashable:
@@ -118,9 +118,9 @@ def describe(arch: str, instruction: Subject) -> tuple[Kind, Parts]:
         return _vector(opcode, form, modifiers)
     if not opcode.name.startswith("s_"):
         return _memory(opcode, form, modifiers, operands)
-    if opcode.encoding in ("SMEM", "SOPP") and not opcode.classes & _SCALAR_CLASSES:
-        return NOTHING, {}
-    return _scalar(opcode, form, operands)
+    if opcode.encoding not in ("SMEM", "SOPP") or opcode.classes & _SCALAR_CLASSES:
+        return _scalar(opcode, form, operands)
+    return NOTHING, {}
 
 
 def states_of(instruction: Subject) -> int:
@@ -283,7 +283,7 @@ def _scalar(opcode: Opcode, form: Form, operands: Sequence[Operand]) -> tuple[Ki
     if table & {"sendmsg", "ttracedata", "movrel"}:
         classes.add("m0_reader")
         parts["m0"] = Part((), _mask, _M0)
-    return Kind(frozenset(classes), "", 0, None), parts
+    return (Kind(frozenset(classes), "", 0, None), parts) if classes else (NOTHING, {})
 
 
 def _memory(opcode: Opcode, form: Form, modifiers: Mapping[str, Any], operands: Sequence[Operand]) -> tuple[Kind, Parts]:

@@ -11,11 +11,15 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import NamedTuple
 
-from asmgen.isa.hazardforms import VECTOR_FILE, Deciding, Kind, Parts, Subject, deciding, describe, states_of
+from asmgen.isa.hazardforms import VECTOR_FILE as VECTOR_FILE  # for those who look at the masks of needs
+from asmgen.isa.hazardforms import Deciding, Kind, Parts, Subject, deciding, describe, states_of
 from asmgen.isa.operands import Operand
+from asmgen.isa.registers import NAMED
 from asmgen.isa.waitstates import RULES, WaitRule
 
-_REGISTER_ROLES = frozenset({"write", "srcc", "data"})
+_REGISTER_ROLES = frozenset({"srcc", "data"})
+"""Producers' roles, besides what is written, that stand for registers of a file."""
+_VCC = NAMED["vcc"].mask
 
 
 class HazardFacts(NamedTuple):
@@ -36,9 +40,9 @@ class HazardFacts(NamedTuple):
         part = self.parts.get(role)
         if part is None:
             return 0
-        mask = part.always
-        for place in part.places:
-            mask |= part.count(self.operands[place])
+        places, count, mask = part
+        for place in places:
+            mask |= count(self.operands[place])
         return mask
 
 
@@ -49,16 +53,6 @@ class Need:
     rule: WaitRule
     states: int
     mask: int
-
-
-@dataclass(frozen=True)
-class _Shape:
-    """What the instructions of one form share that agree in everything else that decides."""
-
-    kind: int
-    states: int
-    window: int
-    parts: Parts
 
 
 @dataclass(frozen=True)
@@ -76,7 +70,8 @@ class _Candidate:
 class HazardModel:
     """The rows of one architecture. `match_llvm` takes LLVM 22's own rows alone, its artefacts too, and none that only the ISA text has.
 
-    An instance remembers the forms and kinds that it has met; `hazard_model` hands out one for all programs.
+    An instance remembers what it has met: a description of each kind of instruction, and the rows of each pair of kinds.
+    `hazard_model` hands out one for all programs.
     """
 
     arch: str
@@ -84,9 +79,10 @@ class HazardModel:
     _numbers: dict[Kind, int] = field(default_factory=dict)
     _kinds: list[Kind] = field(default_factory=list)
     _windows: list[int] = field(default_factory=list)
-    _producer_roles: list[frozenset[str]] = field(default_factory=list)
+    _further_roles: list[frozenset[str]] = field(default_factory=list)
     _deciding: dict[int, Deciding] = field(default_factory=dict)
-    _shapes: dict[tuple[Hashable, ...], _Shape] = field(default_factory=dict)
+    _by_form: dict[int, HazardFacts] = field(default_factory=dict)
+    _by_key: dict[tuple[Hashable, ...], HazardFacts] = field(default_factory=dict)
     _pairs: dict[tuple[int, int], tuple[_Candidate, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -97,26 +93,22 @@ class HazardModel:
 
     def facts(self, instruction: Subject) -> HazardFacts:
         """Describe one instruction."""
-        form = instruction.form
-        decides = self._deciding.get(id(form))
-        if decides is None:
-            decides = self._deciding[id(form)] = deciding(instruction.opcode, form)
-        key = decides.key(instruction)
-        shape = self._shapes.get(key)
-        if shape is None:
-            kind, parts = describe(self.arch, instruction)
-            number = self._number(kind)
-            shape = self._shapes[key] = _Shape(number, states_of(instruction), self._windows[number], parts)
-        return HazardFacts(shape.kind, shape.states, shape.window, shape.parts, instruction.operands)
+        # By identity: the table makes each form once, and a form's hash goes through all of its places.
+        found = self._by_form.get(id(instruction.form)) or self._example(instruction)
+        if not found.parts:
+            return found
+        return HazardFacts(found.kind, found.states, found.window, found.parts, instruction.operands)
 
-    def leaves(self, facts: HazardFacts) -> int:
-        """The vector registers through which an instruction can be the producer of any row; -1 where not these alone make it one."""
-        mask = 0
-        for role in self._producer_roles[facts.kind]:
+    def leaves(self, facts: HazardFacts, written: int) -> int:
+        """The registers through which an instruction that writes `written` can be the producer of a row, VCC as a whole.
+
+        It is -1 where anything else makes it one.
+        """
+        for role in self._further_roles[facts.kind]:
             if role not in _REGISTER_ROLES:
                 return -1
-            mask |= facts.mask(role)
-        return mask if mask <= VECTOR_FILE else -1
+            written |= facts.mask(role)
+        return written | _VCC if written & _VCC else written
 
     def needs(self, producer: HazardFacts, consumer: HazardFacts) -> list[Need]:
         """Every row that holds where `consumer` comes behind `producer`, whatever lies between."""
@@ -124,11 +116,14 @@ class HazardModel:
         if not candidates:
             return []
         found = []
+        role, first = "", 0
         for candidate in candidates:
             if candidate.producer == "any":
                 found.append(Need(candidate.rule, candidate.states, 0))
                 continue
-            first, second = producer.mask(candidate.producer), consumer.mask(candidate.consumer)
+            if candidate.producer != role:
+                role, first = candidate.producer, producer.mask(candidate.producer)
+            second = consumer.mask(candidate.consumer)
             common = first & second
             if common and (candidate.same is None or (first == second) is candidate.same):
                 found.append(Need(candidate.rule, candidate.states, common))
@@ -155,6 +150,22 @@ class HazardModel:
             found = self._pairs[producer, consumer] = self._select(self._kinds[producer], self._kinds[consumer])
         return found
 
+    def _example(self, instruction: Subject) -> HazardFacts:
+        """The description of the first instruction that was the same to the rows but for its registers."""
+        form = instruction.form
+        decides = self._deciding.get(id(form))
+        if decides is None:
+            decides = self._deciding[id(form)] = deciding(instruction.opcode, form)
+        key = decides.key(instruction)
+        found = self._by_key.get(key)
+        if found is None:
+            kind, parts = describe(self.arch, instruction)
+            number = self._number(kind)
+            found = self._by_key[key] = HazardFacts(number, states_of(instruction), self._windows[number], parts, instruction.operands)
+            if not decides.modifiers and not decides.places:
+                self._by_form[id(form)] = found
+        return found
+
     def _number(self, kind: Kind) -> int:
         number = self._numbers.get(kind)
         if number is None:
@@ -162,7 +173,7 @@ class HazardModel:
             self._kinds.append(kind)
             rules = [rule for rule in self._rules if rule.producer in kind.classes]
             self._windows.append(max((rule.states_on(self.arch, kind.passes) for rule in rules), default=0))
-            self._producer_roles.append(frozenset(rule.roles[0] for rule in rules))
+            self._further_roles.append(frozenset(rule.roles[0] for rule in rules) - {"write"})
         return number
 
     def _select(self, producer: Kind, consumer: Kind) -> tuple[_Candidate, ...]:

@@ -179,6 +179,24 @@ def test_without_tokens_barriers_drain_lds_writes_but_not_loads() -> None:
     assert listing(k)[3:] == ["s_waitcnt lgkmcnt(0)", "s_barrier"]
 
 
+def test_a_barrier_that_drains_lds_data_spares_the_waits_behind_it() -> None:
+    """As compilers do: two waits become one. Where the newer read is used behind another wait, the barrier lets it fly."""
+    k = builder()
+    k.ds_write_b32(v[0], v[9])
+    k.ds_read_b32(v[1], v[0])
+    k.s_barrier()
+    k.v_mov_b32(v[2], v[1])
+    assert listing(k) == ["ds_write_b32", "ds_read_b32", "s_waitcnt lgkmcnt(0)", "s_barrier", "v_mov_b32"]
+    k = builder()
+    k.ds_write_b32(v[0], v[9])
+    k.ds_read_b32(v[1], v[0])
+    k.s_barrier()
+    k.s_load_dword(s[4], s[0:1], 0)
+    k.s_add_u32(s[5], s[4], 1)
+    k.v_mov_b32(v[2], v[1])
+    assert listing(k)[2:] == ["s_waitcnt lgkmcnt(1)", "s_barrier", "s_load_dword", "s_waitcnt lgkmcnt(0)", "s_add_u32", "v_mov_b32"]
+
+
 def test_the_waves_own_dma_is_waited_for_before_its_own_read() -> None:
     lds = LdsMap("gfx950")
     token = lds.take("A", 1024)

@@ -12,6 +12,7 @@ from asmgen.isa.operands import OFF
 from asmgen.isa.registers import a, exec_, m0, s, v
 from asmgen.ldsmap import LdsRange
 from asmgen.program import Program
+from asmgen.reader.instruction import parse_instruction
 from asmgen.reader.text import read_text
 from asmgen.waits.flow import WaitFlow
 from asmgen.waits.modes import apply_waits
@@ -374,3 +375,12 @@ def test_exec_is_named_as_the_assembler_does() -> None:
     k.s_mov_b64(exec_, s[4:5])
     (finding,) = verify(k.program())
     assert "s[4:5]" in finding.message and finding.severity == "error"
+
+
+@pytest.mark.parametrize(("mate", "named"), [("v_mov_b32 v9, v10", "v[192:193]"), ("v_accvgpr_read_b32 v9, a0", "a[32:33]")])
+def test_registers_above_the_split_keep_their_names_where_no_agpr_is_named(mate: str, named: str) -> None:
+    """v192 of a file split at 160 is a32: the same register, found under either name."""
+    lines = ("ds_read_b64 v[192:193], v0", mate, "v_mov_b32 v1, v193", "s_endpgm")
+    program = Program("k", "gfx950", tuple(parse_instruction(line, "gfx950") for line in lines), accum_offset=160)
+    (finding,) = [finding for finding in verify(program) if finding.severity == "error"]
+    assert named in finding.message

@@ -77,21 +77,25 @@ def _matrix_overlap(instruction: Instruction, file: str, kernel: str) -> Iterato
 
 def _descriptor_offsets(program: Program, flow: ControlFlow, runs: frozenset[int], file: str) -> Iterator[Finding]:
     """E007, where a block itself makes the constants."""
+    instructions = program.instructions
     for block in flow.blocks:
         if block.number not in runs:
             continue
         known: dict[int, int] = {}
         for position in range(block.first, block.last + 1):
-            instruction = program.instructions[position]
-            if instruction.opcode.encoding in _BUFFER:
+            instruction = instructions[position]
+            opcode = instruction.opcode
+            if opcode.encoding in _BUFFER:
                 yield from _offsets(instruction, known, file, program.name)
-            elif instruction.name in ("s_mov_b32", "s_movk_i32"):
+            elif not instruction.writes & _SGPRS:
+                continue
+            elif opcode.name in ("s_mov_b32", "s_movk_i32"):
                 target, value = instruction.operands
                 if isinstance(target, Reg) and type(value) is int:
                     known[target.index] = value & _WORD
                 elif isinstance(target, Reg):
                     known.pop(target.index, None)
-            elif known and instruction.writes & _SGPRS:
+            elif known:
                 for reg in instruction.written_registers:
                     if reg.file == "s":
                         for index in range(reg.index, reg.last + 1):

@@ -14,7 +14,7 @@ from asmgen.cfg import Block, ControlFlow, Loop, control_flow
 from asmgen.isa.arch import architecture
 from asmgen.isa.registers import mask_names
 from asmgen.program import Program
-from asmgen.waits.ledger import COUNTERS, LGKM, PLAIN, VM, Ledger, Operation, count_to_wait, limit_of, operations_of
+from asmgen.waits.ledger import COUNTERS, LGKM, PLAIN, VM, Flight, Ledger, Operation, count_to_wait, limit_of, operations_of
 from asmgen.waits.tokens import TooEarly, due_at_barrier, shared, tokens_ahead, too_early
 
 _SETTLE_ROUNDS = 4
@@ -72,9 +72,9 @@ class WaitFlow:
     """The ledgers of a program, solved once.
 
     `automatic` says at which positions needed waits count as standing (True: everywhere, False: nowhere). `watching` also keeps
-    whose wait let what arrive, for notes on waits that are too strict. `partial` are the positions at which in-order operations are
-    counted although others (scalar loads, flat) are outstanding on the same counter (None: everywhere): elsewhere the wait is then 0,
-    which spares the next one.
+    whose wait let what arrive, for notes on waits that are too strict. `partial` are the positions that wait for no more than they need
+    (None: all) although others (scalar loads, flat) are outstanding on the same counter, or at a barrier: elsewhere the wait is
+    then 0, which spares the next one.
     """
 
     def __init__(self, program: Program, automatic: bool | Callable[[int], bool] = True, watching: bool = False,
@@ -161,7 +161,7 @@ class WaitFlow:
                 hot = ledger.hot
                 entering = False
         ledger.forget(self.limits, self.operations)
-        return ledger.copy()
+        return ledger
 
     def _step(self, ledger: Ledger, position: int, visit: Visit | None, entering: bool = False) -> None:
         operation = self.operations[position]
@@ -169,7 +169,7 @@ class WaitFlow:
         automatic = self.automatic(position)
         if automatic and entering:
             need = self._entry_need(ledger, position, need)
-        if ledger.waited:
+        if ledger.waited and (self.touches[position] & ledger.waited_mask or operation.fence or operation.barrier or operation.uses):
             self._use(ledger, operation, position)
         early = too_early(ledger, operation, self.operations, 1 + self.program.stagger) if operation.fills or operation.uses else []
         full: list[str] = []
@@ -211,23 +211,22 @@ class WaitFlow:
 
     def _use(self, ledger: Ledger, operation: Operation, position: int) -> None:
         """Waits that stood for what this instruction uses were needed."""
-        instruction = self.program.instructions[position]
-        touches = self.touches[position]
-        fence = operation.leaves or operation.barrier and not self.tokens or "cache" in instruction.opcode.classes or \
-            instruction.opcode.encoding == "SMEM" and not operation.arrives
+        touches, uses, barrier = self.touches[position], operation.uses, operation.barrier
+        fence = operation.fence or barrier and not self.tokens
         used = []
         for key, newer in ledger.waited.items():
             source = self.operations[key[0]]
-            if fence or source.arrives & touches or shared(source.fills, operation.uses) or \
-                    operation.barrier and (due_at_barrier(source, self.ahead.get(position, (set(), set()))) or _untokened(source)):
+            if fence or source.arrives & touches or uses and shared(source.fills, uses) or \
+                    barrier and (due_at_barrier(source, self.ahead.get(position, (set(), set()))) or _untokened(source)):
                 used.append(key)
                 self._justify(key[1], key[2], source, newer)
         if used:
             for key in used:
                 del ledger.waited[key]
-            ledger.waited_mask = 0
+            mask = 0
             for key in ledger.waited:
-                ledger.waited_mask |= self.operations[key[0]].arrives
+                mask |= self.operations[key[0]].arrives
+            ledger.waited_mask = mask
 
     def need(self, ledger: Ledger, position: int) -> Need | None:
         """The wait that the instruction at a position needs where this ledger holds before it, or None."""
@@ -246,12 +245,17 @@ class WaitFlow:
                 if kind:
                     newer = flight.clock - birth
                     found.add(count_to_wait(source, newer, counter, self.arch), Arrival(producer, counter, newer, what, kind))
-            if found.counts.get(counter) and self.partial is not None and \
-                    not all(self.operations[producer].ordered for producer in flight.births):
+            if found.counts.get(counter) and self.partial is not None and self._better_drained(found, counter, flight):
                 found.partial[counter] = found.counts[counter]
                 if position not in self.partial:
                     found.counts[counter] = 0
         return found if found.counts else None
+
+    def _better_drained(self, need: Need, counter: str, flight: Flight) -> bool:
+        """Whether a wait for everything often spares the next one: beside scalar loads, which come in any order, and at a barrier
+        where no token names the LDS data, as compilers drain all of it there."""
+        return any(arrival.kind == "lds" and arrival.counter == counter for arrival in need.because) or \
+            not all(self.operations[producer].ordered for producer in flight.births)
 
     def _due(self, source: Operation, operation: Operation, counter: str, touches: int) -> tuple[str, str]:
         """Why an operation in flight must have arrived before another one: (kind, what arrives), or ("", "")."""
@@ -261,7 +265,7 @@ class WaitFlow:
                 return ("", "") if operation.queue == "vm" else ("lds-order", ", ".join(mask_names(source.arrives)))
             return "register", ", ".join(mask_names(source.arrives))
         if operation.barrier:
-            due = due_at_barrier(source, self.ahead.get(operation.position, (set(), set())))
+            due = due_at_barrier(source, self.ahead.get(operation.position, (set(), set()))) if self.tokens else []
             if due:
                 return "token", ", ".join(due)
             return ("lds", "LDS data for other waves") if _untokened(source) else ("", "")

@@ -36,8 +36,9 @@ def insert_waits(program: Program) -> Program:
 def _fewest(program: Program, automatic: Callable[[int], bool]) -> dict[int, Need]:
     """The needed waits, with the loosest counts that cost no further wait.
 
-    Where operations out of order are outstanding beside in-order ones, as scalar loads beside LDS reads, a wait for all of them often
-    spares the next. So that is the rule, and a partial count is taken where the waits do not become more.
+    Where operations out of order are outstanding beside in-order ones, as scalar loads beside LDS reads, and at barriers that LDS data
+    must reach, a wait for all of them often spares the next. So that is the rule, and a partial count is taken where the waits do
+    not become more.
     """
     partial: frozenset[int] = frozenset()
     needs = WaitFlow(program, automatic, partial=partial).needs()

@@ -28,7 +28,10 @@ VM, LGKM = "vmcnt", "lgkmcnt"
 COUNTERS = (VM, LGKM)
 CALLS = frozenset({"s_swappc_b64", "s_call_b64"})
 RETURNS = frozenset({"s_setpc_b64"})
+_MARKS = frozenset({"s_waitcnt", "s_barrier"}) | CALLS | RETURNS
+"""Instructions without a counter that the ledger has to know."""
 _V_FILE = (1 << VGPR_COUNT) - 1
+_A_FILE = _V_FILE << VGPR_COUNT
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,32 +48,28 @@ class Operation:
     fills: tuple[TokenUse, ...] = ()
     uses: tuple[TokenUse, ...] = ()
     fills_lds: bool = False  # writes LDS (ds_write, LDS-DMA, LDS atomics), with or without a token
+    fence: bool = False  # it may be there for the sake of whatever has arrived: a call, a cache operation, a scalar store
     wait: Waitcnt | None = None
     barrier: bool = False
     leaves: str = ""  # "call", "return" or ""
 
     @classmethod
     def of(cls, position: int, instruction: Instruction, reads: int, writes: int) -> Operation:
-        """The ledger's view of an instruction that reads and writes those registers."""
+        """The ledger's view of an instruction that is not plain and reads and writes those registers."""
         opcode = instruction.opcode
         if not (opcode.vmcnt or opcode.lgkmcnt):
-            if opcode.encoding != "SOPP" and "branch" not in opcode.classes:
-                return PLAIN
             name = opcode.name
             operand = instruction.operands[0] if name == "s_waitcnt" else None
             wait = operand if isinstance(operand, Waitcnt) else Waitcnt.decode(operand) if isinstance(operand, int) else None
             leaves = "call" if name in CALLS else "return" if name in RETURNS else ""
-            return cls(position, wait=wait, barrier=name == "s_barrier", leaves=leaves)
+            return cls(position, fence=bool(leaves), wait=wait, barrier=name == "s_barrier", leaves=leaves)
         traits = _traits(opcode.name, is_lds_dma(opcode, instruction.form))
         # The part of a register that a d16 load keeps is read, but not before the load writes.
         sources = reads & ~writes if traits.keeps else reads
-        if not instruction.tokens:
-            return cls(position, traits.counters, traits.weight, bool(traits.queue), traits.queue, writes, sources,
-                       fills_lds=traits.fills_lds)
-        return cls(position, traits.counters, traits.weight, bool(traits.queue), traits.queue, writes, sources,
-                   tuple(use for use in instruction.tokens if use.action == "write"),
-                   tuple(use for use in instruction.tokens if use.action == "read"),
-                   traits.fills_lds)
+        fills = tuple(use for use in instruction.tokens if use.action == "write") if instruction.tokens else ()
+        uses = tuple(use for use in instruction.tokens if use.action == "read") if instruction.tokens else ()
+        return cls(position, traits.counters, traits.weight, bool(traits.queue), traits.queue, writes, sources, fills, uses,
+                   traits.fills_lds, "cache" in opcode.classes or opcode.encoding == "SMEM" and not writes)
 
     @property
     def lasting(self) -> bool:
@@ -103,6 +102,12 @@ def _traits(name: str, dma: bool) -> _Traits:
     return _Traits(tuple(weight), weight, queue, "keep" in row.flags, fills)
 
 
+def split_of(program: Program) -> int | None:
+    """From which v# on the AGPRs are named; None where that is not known, or where no a# is named that a v# could meet."""
+    named = any((instruction.reads | instruction.writes) & _A_FILE for instruction in program.instructions)
+    return program.accum_offset if named else None
+
+
 def unified(mask: int, split: int) -> int:
     """A register mask with v# at and above the split of the unified file renamed to the AGPRs that they are."""
     high = (mask & _V_FILE) >> split
@@ -111,14 +116,16 @@ def unified(mask: int, split: int) -> int:
 
 def operations_of(program: Program) -> tuple[list[Operation], list[int]]:
     """Every instruction's operation, and the registers that must have arrived before it issues, by position."""
-    split = program.accum_offset
+    split = split_of(program)
     high = _V_FILE >> split << split if split is not None else 0
     operations, touches = [], []
     for position, instruction in enumerate(program.instructions):
         reads, writes = instruction.reads, instruction.writes
         if split is not None and (reads | writes) & high:
             reads, writes = unified(reads, split), unified(writes, split)
-        operations.append(Operation.of(position, instruction, reads, writes))
+        opcode = instruction.opcode
+        counts = opcode.vmcnt or opcode.lgkmcnt or opcode.name in _MARKS
+        operations.append(Operation.of(position, instruction, reads, writes) if counts else PLAIN)
         touches.append(reads | writes)
     return operations, touches
 
@@ -143,10 +150,17 @@ class Flight:
     def copy(self) -> Flight:
         """An independent copy whose clock stands at 0."""
         other = Flight()
-        clock = self.clock
-        other.births = {position: birth - clock for position, birth in self.births.items()} if clock else dict(self.births)
+        other.births, other.clock = dict(self.births), self.clock
         other.mask, other.outstanding, other.unknown = self.mask, self.outstanding, self.unknown
+        other.rewind()
         return other
+
+    def rewind(self) -> None:
+        """Set the clock to 0, births with it."""
+        clock = self.clock
+        if clock:
+            self.births = {position: birth - clock for position, birth in self.births.items()}
+            self.clock = 0
 
     def merge(self, other: Flight) -> None:
         """Take in another path; both clocks stand at 0."""
@@ -235,9 +249,10 @@ class Ledger:
             return []
         for position, _ in gone:
             del births[position]
-        flight.mask = 0
+        mask = 0
         for position in births:
-            flight.mask |= operations[position].arrives
+            mask |= operations[position].arrives
+        flight.mask = mask
         arrived = [(position, clock - birth) for position, birth in gone]
         for position, newer in arrived:
             operation = operations[position]
@@ -291,10 +306,11 @@ class Ledger:
         return full
 
     def forget(self, limits: dict[str, int], operations: list[Operation]) -> None:
-        """Drop what can no longer matter to anybody, so that ledgers stay small over many blocks."""
+        """Drop what can no longer matter to anybody, so that ledgers stay small over many blocks, and set the clocks to 0."""
         for counter, flight in ((VM, self.vm), (LGKM, self.lgkm)):
             if len(flight.births) > limits[counter]:
                 _prune(flight.births, flight.clock - limits[counter], operations)
+            flight.rewind()
 
     def barrier(self, cap: int) -> None:
         """Pass a barrier: settled operations that have seen `cap` of them are safe and forgotten."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from asmgen.program import Instruction, Program
 from asmgen.waits.flow import Arrival, Need, WaitFlow
-from asmgen.waits.ledger import COUNTERS, LGKM, VM, Ledger, unified
+from asmgen.waits.ledger import COUNTERS, LGKM, VM, Ledger, split_of, unified
 from asmgen.waits.paths import find_route, reachable
 from asmgen.waits.tokens import TooEarly
 
@@ -69,6 +69,7 @@ class Verifier:
         self.operations = self.flow.operations
         self.own = self.flow.tokens or any(instruction.waits for instruction in self.instructions)
         self.runs = reachable(program, self.flow.flow, self.operations)
+        self._split = split_of(program)
         self._found: list[Finding] = []
         self._idle: set[tuple[int, str]] = set()
         self._unsure: set[tuple[int, str]] = set()
@@ -165,8 +166,8 @@ class Verifier:
 
     def _reads(self, arrival: Arrival, position: int) -> bool:
         """Whether the instruction reads, not only overwrites, what arrives."""
-        reads, split = self.instructions[position].reads, self.program.accum_offset
-        return bool(self.operations[arrival.producer].arrives & (reads if split is None else unified(reads, split)))
+        reads = self.instructions[position].reads
+        return bool(self.operations[arrival.producer].arrives & (reads if self._split is None else unified(reads, self._split)))
 
     def _never_settled(self, position: int, ledger: Ledger) -> list[TooEarly]:
         """Token fills and uses that are still in flight, without even a barrier behind them, where their bytes are used or refilled."""
