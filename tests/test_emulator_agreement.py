@@ -221,3 +221,19 @@ def test_differing_bytes_are_found_exactly(seed: int) -> None:
     expected = [pair for pair in wrong if pair is not None]
     found = first_differing(at, data, hits, granule, lambda places: image[places])
     assert (tuple(found[:2].tolist()) in expected) if expected else found is None
+
+
+@pytest.mark.parametrize("text, faults", [
+    ("v_pk_fma_f32 v[12:13], v[8:9], v[10:11], v[8:9] op_sel_hi:[1,0,1]", False),
+    ("v_pk_fma_f32 v[12:13], v[8:9], v[10:11], v[8:9]", True),
+    ("v_pk_mul_f32 v[12:13], v[8:9], v[10:11] op_sel:[0,1]", True),
+    ("v_pk_add_f32 v[12:13], v[10:11], v[8:9] op_sel_hi:[0,1]", False),
+    ("v_pk_mov_b32 v[12:13], v[8:9], v[10:11] op_sel:[0,0]", False),
+    ("v_pk_mov_b32 v[12:13], v[8:9], v[10:11] op_sel:[0,1]", True),
+])
+def test_packed_sources_are_read_as_op_sel_says(text: str, faults: bool) -> None:
+    """v11, which nobody writes, is the upper register of a pair of which op_sel may take the lower one for both results."""
+    body = ["v_mov_b32 v8, 1.0", "v_mov_b32 v9, 2.0", "v_mov_b32 v10, 4.0", text, "global_store_dwordx2 v2, v[12:13], s[10:11]"]
+    found = run(Planted("", "", "\n".join(body)).text(False)[0], 1)
+    assert ("uninitialised-use" in {finding.check for finding in found.findings}) is faults
+    assert faults or not found.findings

@@ -52,16 +52,30 @@ def touch_of(position: int, instruction: Instruction, machine: Machine, queue: i
     """The registers an instruction reads and writes, as bits of the split unified file."""
     offset = machine.accum_offset
     reads = writes = 0
+    source = 0
     for _, operand, reading, writing in instruction.accesses:
         for reg in registers_of(operand):
             mask = reg.mask_at(offset)
-            reads |= mask if reading else 0
+            reads |= chosen_halves(instruction, source, mask) if reading else 0
             writes |= mask if writing else 0
+        source += reading
     for name in implicit_reads(instruction.opcode, instruction.form):
         reads |= NAMED[name].mask if name in NAMED else 0
     for name in instruction.opcode.writes:
         writes |= NAMED[name].mask if name in NAMED else 0
     return Touch(position, reads, writes, queue)
+
+
+def chosen_halves(instruction: Instruction, source: int, mask: int) -> int:
+    """Of the registers `mask` of a source, by its number, those that are read: op_sel may take one of a pair for both results."""
+    name = instruction.name
+    if not name.startswith("v_pk_") or not name.endswith(("_f32", "_b32")) or mask.bit_count() != 2:
+        return mask
+    low, high = ((bits[source] if len(bits) > source else default) for bits, default in
+                 ((instruction.modifiers.get("op_sel") or (), 0), (instruction.modifiers.get("op_sel_hi") or (), 1)))
+    first = mask & -mask
+    chosen = {low} if name.endswith("_b32") else {low, high}  # v_pk_mov_b32 takes one register of each source
+    return (first if 0 in chosen else 0) | (mask ^ first if 1 in chosen else 0)
 
 
 def registers_of(operand: Operand) -> list[Reg]:

@@ -20,7 +20,7 @@ from asmgen.codeobject.descriptor import KernelDescriptor
 from asmgen.emulator.findings import Finding, Findings
 from asmgen.emulator.launch import Dispatch
 from asmgen.emulator.state import EXEC, Group, Machine
-from asmgen.emulator.steps import Action, Step
+from asmgen.emulator.steps import Action, Step, chosen_halves
 from asmgen.isa.opcode import implicit_reads
 from asmgen.isa.operands import Modified, Operand, Special
 from asmgen.isa.registers import NAMED, SGPR_BIT, Reg, mask_names, v
@@ -58,12 +58,15 @@ def use_of(instruction: Instruction, accum_offset: int) -> Use:
     row = opcode.memory
     reads = writes = 0
     sinks: list[tuple[int, str]] = []
+    source = -1
     for place, operand, reading, writing in instruction.accesses:
         mask = _mask(operand, accum_offset)
         writes |= mask if writing else 0
+        source += reading
         stored = row is not None and row.kind in ("store", "atomic") and place.name in _STORED
         if not reading or writing and not stored and not opcode.name.startswith(_ACCUMULATES):
             continue
+        mask = chosen_halves(instruction, source, mask)
         reads |= mask
         if place.name in ADDRESSES:
             sinks.append((mask, "an address"))

@@ -76,7 +76,8 @@ _TABLE = (
          "The hardware fills at most 16 user SGPRs, preloaded kernel arguments included. The assembler does not check."),
     Rule("E005", "warning", "matrix result wider than 4 registers overlaps A or B",
          "Where D has more than 4 registers, the matrix core writes parts of it while it still reads A and B. The assembler "
-         "diagnoses an overlap with C only; compilers never let D overlap A or B."),
+         "diagnoses an overlap with C only. Compilers keep D apart from A and B where C is a register; where C is a constant they have "
+         "been seen to let D overlap A."),
     Rule("E006", "note", "fp8 means another format on the other architecture",
          "Types fp8 and bf8 are FNUZ (bias 8 and 16, 0x80 is NaN, no infinity) on gfx942 and OCP e4m3fn and e5m2 on gfx950. The same "
          "data differ by a "
