@@ -24,6 +24,7 @@ from asmgen.kernels.registry import names
 from asmgen.library import LibraryKernel
 from asmgen.mutants import KINDS, Judge, Mutant, mutants
 from asmgen.program import Program
+from asmgen.tools.entry import status_of
 
 Emulates = Callable[[Mutant], bool]
 _STEPS = (1, 4, 5)  # of a loop: the shortest, an even and an odd number of rounds
@@ -161,11 +162,7 @@ def commands(kernels: tuple[str, ...], arch: str | None) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Never returns: exits with the status."""
-    try:
-        sys.exit(commands.main(args=list(arguments) if arguments is not None else None, standalone_mode=False))
-    except (AsmgenError, click.ClickException) as error:
-        click.echo(f"asmgen: {error.format_message() if isinstance(error, click.ClickException) else error}", err=True)
-        sys.exit(2)
+    sys.exit(status_of(commands, "mutate", arguments))
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import click
 
-from asmgen.isa.errors import AsmgenError
+from asmgen.tools.entry import status_of
 from asmgen.tools.replaced_functions import all_functions, witness_functions
 from asmgen.tools.replaced_instructions import all_instructions, witness_instructions
 from asmgen.tools.replacement_runs import Recording, ReplacementError, Tests, Trial, Verdict, collected, judge, record
@@ -165,14 +165,7 @@ def command(table: str | None, only: str | None, missing: bool, jobs: int, sampl
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The status."""
-    try:
-        status = command.main(args=list(arguments) if arguments is not None else None, prog_name="replace_semantics", standalone_mode=False)
-        return status if isinstance(status, int) else 0
-    except AsmgenError as error:
-        click.echo(f"replace_semantics: {error}", err=True)
-    except click.ClickException as error:
-        click.echo(f"replace_semantics: {error.format_message()}", err=True)
-    return 2
+    return status_of(command, "replace_semantics", arguments)
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ from asmgen.isa.errors import AsmgenError
 from asmgen.lint.rules import SEVERITIES, rules
 from asmgen.lint.run import lint_read
 from asmgen.reader.file import read_code_object
+from asmgen.tools.entry import status_of
 
 _ELF = b"\x7fELF"
 _AMDGPU = (224).to_bytes(2, "little")
@@ -123,11 +124,7 @@ def commands(paths: tuple[Path, ...], jobs: int) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Never returns: exits with the status."""
-    try:
-        sys.exit(commands.main(args=list(arguments) if arguments is not None else None, standalone_mode=False))
-    except (AsmgenError, click.ClickException) as error:
-        click.echo(f"asmgen: {error.format_message() if isinstance(error, click.ClickException) else error}", err=True)
-        sys.exit(2)
+    sys.exit(status_of(commands, "survey", arguments))
 
 
 if __name__ == "__main__":
