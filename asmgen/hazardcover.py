@@ -1,9 +1,9 @@
 """Whether a place with too few wait states is sound all the same: what stands between may take longer than it counts.
 
 The rows count instructions. A matrix instruction between two others counts as one wait state, yet the next one cannot begin
-before the matrix core is free; a branch counts as one and takes six issue slots. A scalar instruction that rewrites an SGPR waits
-for the vector instruction that wrote it, so who reads the SGPR behind it does not meet the hazard. Kernels that were written
-on the hardware rely on all three. Nothing here changes how many wait states are asked for or inserted; it decides how bad a lack is.
+before the matrix core is free. A scalar instruction that rewrites an SGPR waits for the vector instruction that wrote it, so who
+reads the SGPR behind it does not meet the hazard. Kernels that were written on the hardware rely on both. Nothing here changes how
+many wait states are asked for or inserted; it decides how bad a lack is. How long a branch takes is no such excuse: no document says.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 from asmgen.cfg import Block
 from asmgen.isa.hazardmatch import VECTOR_FILE, HazardFacts, HazardModel, Need
-from asmgen.isa.waitstates import BRANCH_STATES
 from asmgen.program import Instruction
 
 MOST_PATHS = 64
@@ -89,5 +88,5 @@ def _slots(code: Code, producer: int, path: Sequence[int]) -> int:
         if passes:
             now = max(now, core_free)
             core_free = now + passes
-        now += BRANCH_STATES if code.instructions[position].is_branch else facts.states
+        now += facts.states
     return now - 1

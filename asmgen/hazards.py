@@ -416,4 +416,4 @@ def _excused(needs: Sequence[Need], found: Excuse) -> tuple[str, str]:
     short = [need for need in live if not found.covers(need)]
     if short and _severity(short) == "error":
         return "error", ""
-    return "warning", f"matrix instructions and branches between take {found.slots} issue slots at least, though they count as fewer"
+    return "warning", f"matrix instructions between take {found.slots} issue slots at least, though they count as fewer"

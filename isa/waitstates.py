@@ -16,8 +16,6 @@ from dataclasses import dataclass
 ARCHS = ("gfx942", "gfx950")
 WINDOW = 20
 """No rule asks for more wait states than this."""
-BRANCH_STATES = 6
-"""Issue slots that a branch takes at least, taken or not (facts/microarchitecture.md 2.2). To the rows it is one wait state."""
 NOP_LIMIT = 16
 """Wait states of the longest s_nop (operand 15; only bits 3:0 count, F 3)."""
 

@@ -197,7 +197,7 @@ STATES = (
     """),
     Planted("a matrix result in the next round", W, "v_mov_b32 v6, 0\nv_mov_b32 v7, 0\nv_mov_b32 v12, 0\ns_nop 1\n" + LOOP + """
         v_add_u32 v5, v12, v1 @c
-        v_mfma_f32_32x32x8_f16 v[12:27], v[6:7], v[6:7], 0 @p
+        v_mfma_f32_16x16x16_f16 v[12:15], v[6:7], v[6:7], 0 @p
         + s_nop 7
         + s_nop 1
     """ + BACK),

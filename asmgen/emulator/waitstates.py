@@ -3,8 +3,8 @@
 First a walk over the program finds the pairs that some path brings too close together; only where there are any
 do waves count their wait states and the pairs' instructions look at the count. The rules are isa's data, the walk is this
 file's own: the pass that inserts s_nops is judged here. Only rules that ISA text and LLVM both have without doubt are faults of a
-kernel, and only where the issue slots that the wave has let pass are too few as well: a matrix instruction waits for the core,
-a branch takes several slots, and an SGPR that a scalar instruction has rewritten is no longer the vector instruction's.
+kernel, and only where the issue slots that the wave has let pass are too few as well: a matrix instruction waits for the core, and
+an SGPR that a scalar instruction has rewritten is no longer the vector instruction's.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from asmgen.emulator.findings import Finding, Findings
 from asmgen.emulator.state import Group, Machine
 from asmgen.emulator.steps import Action, Step
 from asmgen.isa.hazardmatch import VECTOR_FILE, HazardFacts, HazardModel
-from asmgen.isa.waitstates import BRANCH_STATES, WINDOW
+from asmgen.isa.waitstates import WINDOW
 from asmgen.program import Program
 
 CHECK = "wait-state"
@@ -127,7 +127,6 @@ class WaitStateWatcher:
             return None
         position = step.position
         states, passes = self._states[position], self._passes[position]
-        slots = BRANCH_STATES if self.program.instructions[position].is_branch else states
         consumed = tuple(self._consumed.get(position, ()))
         produced = tuple(self._produced.get(position, ()))
         rewritten = tuple(self._rewritten.get(position, ()))
@@ -142,7 +141,7 @@ class WaitStateWatcher:
             for number in rewritten:
                 self._born[number, chosen] = -WINDOW
             self._clock[chosen] += states
-            self._slots[chosen] += slots
+            self._slots[chosen] += states
             for number in produced:
                 self._born[number, chosen] = self._clock[chosen]
                 self._issued[number, chosen] = self._slots[chosen]
