@@ -395,7 +395,7 @@ def _finding(walk: _Walk, position: int, producer: int, age: int, needs: Sequenc
     if severity == "error":
         severity, why = _excused(needs, excuse(walk.code, producer, position, most))
     who = "" if isa == llvm else f" ({isa or 'none'} by the ISA text, {llvm or 'none'} by LLVM 22)"
-    message = f"{second.text} needs {most} wait states{who} behind {_behind(first)}, {age or 'none'} there: " \
+    message = f"{second.text} needs {most} wait state{'s' * (most > 1)}{who} behind {_behind(first)}, {age or 'none'} there: " \
               f"{_subject(first, worst)} {worst.rule.text}{f' ({why})' if why else ''}"
     return Finding(worst.rule.id, severity, first, second, age, most, message, position)
 

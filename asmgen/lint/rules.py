@@ -123,6 +123,8 @@ def rule(name: str) -> Rule:
 def _wait_state_rule(row: WaitRule) -> Rule:
     who = {"both": "the ISA text and LLVM 22 both ask for it", "isa": "the ISA text asks for it, LLVM 22 does not",
            "llvm": "LLVM 22 asks for it, the ISA text does not"}[row.asked_by]
+    if row.doubt:
+        who = f"LLVM 22 asks for it, and so does the ISA text when read widely, but {row.doubt}"
     figures = []
     for arch in sorted(row.archs):
         constant = row.states.gfx950 if arch == "gfx950" else row.states.gfx942
@@ -136,7 +138,7 @@ def _wait_state_rule(row: WaitRule) -> Rule:
     relation = f" ({RELATIONS[row.relation]})" if row.relation else ""
     text = f"{CLASSES[row.producer]}, then {CLASSES[row.consumer]}, {what}{relation}. Wait states that must lie between: " \
            f"{'; '.join(figures)}. " \
-           f"The hardware does not check; {who}{f', but {row.doubt}' if row.doubt else ''}. " \
+           f"The hardware does not check; {who}. " \
            f"Every instruction is one wait state, s_nop n is n + 1. Source: {_source(row.source)}."
     return Rule(row.id, row.severity, f"wait states: {row.text}", text[0].upper() + text[1:])
 
