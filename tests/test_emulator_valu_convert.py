@@ -19,6 +19,7 @@ from tests.valu_cases import Cases
 
 M16, M32 = 0xFFFF, 0xFFFFFFFF
 CASES = Cases()
+pytestmark = pytest.mark.xdist_group("conversions")  # the last test calls the roll of all the others
 check = CASES.check
 
 

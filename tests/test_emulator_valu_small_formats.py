@@ -18,6 +18,7 @@ from tests.valu_cases import Cases
 
 M16, M32 = 0xFFFF, 0xFFFFFFFF
 CASES = Cases()
+pytestmark = pytest.mark.xdist_group("small-formats")  # the last test calls the roll of all the others
 check = CASES.check
 
 
