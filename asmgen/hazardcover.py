@@ -8,15 +8,15 @@ many wait states are asked for or inserted; it decides how bad a lack is. How lo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from asmgen.cfg import Block
 from asmgen.isa.hazardmatch import VECTOR_FILE, HazardFacts, HazardModel, Need
 from asmgen.program import Instruction
 
-MOST_PATHS = 64
-"""Between a producer and its consumer; where there are more, nothing is excused."""
+MOST_STEPS = 1000
+"""Instructions looked at between a producer and its consumer, over all paths; where that is not enough, nothing is excused."""
 
 
 @dataclass(frozen=True)
@@ -51,31 +51,35 @@ class Code:
 
 def excuse(code: Code, producer: int, consumer: int, states: int) -> Excuse:
     """What holds between two positions on every path that has fewer than `states` wait states."""
-    slots, rewritten = 1 << 30, ~0
-    for number, path in enumerate(_paths(code, producer, consumer, states)):
-        if number == MOST_PATHS:
-            return Excuse(0, 0)
-        slots = min(slots, _slots(code, producer, path))
+    paths = _paths(code, producer, consumer, states)
+    if not paths:
+        return Excuse(0, 0)
+    rewritten = ~0
+    for path in paths:
         written = 0
         for position in path:
             if "salu" in code.instructions[position].opcode.classes:
                 written |= code.instructions[position].writes
         rewritten &= written
-    return Excuse(slots, rewritten)
+    return Excuse(min(_slots(code, producer, path) for path in paths), rewritten)
 
 
-def _paths(code: Code, producer: int, consumer: int, states: int) -> Iterator[tuple[int, ...]]:
-    """The positions between the two in program order, for each path that is too short."""
+def _paths(code: Code, producer: int, consumer: int, states: int) -> list[tuple[int, ...]]:
+    """The positions between the two in program order, for each path that is too short; none where a look at all takes too long."""
+    found: list[tuple[int, ...]] = []
     stack: list[tuple[int, int, tuple[int, ...]]] = [(consumer, 0, ())]
-    while stack:
+    for _ in range(MOST_STEPS):
+        if not stack:
+            return found
         position, age, path = stack.pop()
         block = code.blocks[code.block_of[position]]
         before = (position - 1,) if position > block.first else tuple(code.blocks[number].last for number in block.predecessors)
         for previous in before:
             if previous == producer:
-                yield path
+                found.append(path)
             elif age + code.facts[previous].states < states:
                 stack.append((previous, age + code.facts[previous].states, (previous, *path)))
+    return []
 
 
 def _slots(code: Code, producer: int, path: Sequence[int]) -> int:

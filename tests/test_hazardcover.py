@@ -46,6 +46,16 @@ def test_the_fastest_path_counts() -> None:
     assert severities("gfx942", *lines[:1], *lines[2:]) == [("xdl-valu-read", "warning")]
 
 
+@pytest.mark.parametrize(("forks", "severity"), [(3, "warning"), (8, "error")])
+def test_where_the_ways_are_too_many_nothing_is_excused(forks: int, severity: str) -> None:
+    """16 passes: 19 wait states. The cores are busy for 33 slots whichever of 8 or 256 ways is taken."""
+    lines = [f"v_mfma_f32_32x32x4_2b_f16 a[{32 * number}:{32 * number + 31}], v[20:21], v[22:23], 0" for number in range(3)]
+    for fork in range(forks):
+        lines += [f"s_cbranch_scc0 on{fork}", f"v_mov_b32 v{fork}, 0", f"on{fork}:"]
+    found = [finding for finding in verify(program("gfx942", *lines, "v_accvgpr_read_b32 v40, a0")) if finding.need == 19]
+    assert [(finding.rule, finding.severity, finding.have) for finding in found] == [("xdl-valu-read", severity, forks + 2)]
+
+
 @pytest.mark.parametrize(("between", "expected"), [
     ("s_and_b32 s4, s4, 15", [("valu-sgpr-constant", "note")]),
     ("s_and_b32 s5, s4, 15", [("valu-sgpr-constant", "error")]),

@@ -18,7 +18,7 @@ from asmgen.cfg import ControlFlow, control_flow
 from asmgen.emulator.findings import Finding, Findings
 from asmgen.emulator.state import Group, Machine
 from asmgen.emulator.steps import Action, Step
-from asmgen.isa.hazardmatch import VECTOR_FILE, HazardFacts, HazardModel
+from asmgen.isa.hazardmatch import VECTOR_FILE, HazardFacts, HazardModel, hazard_model
 from asmgen.isa.waitstates import WINDOW
 from asmgen.program import Program
 
@@ -41,7 +41,7 @@ def close_pairs(program: Program) -> list[Pair]:
 
     Where an indirect branch goes is not known: to any block that is a label's or stands behind a branch.
     """
-    model = HazardModel(program.arch)
+    model = hazard_model(program.arch)
     facts = [model.facts(instruction) for instruction in program.instructions]
     flow = control_flow(program)
     indirect = {flow.block_of[position] for position in flow.indirect}
@@ -103,7 +103,7 @@ class WaitStateWatcher:
         for number, pair in enumerate(pairs):
             self._produced.setdefault(pair.producer, []).append(number)
             self._consumed.setdefault(pair.consumer, []).append(number)
-        model = HazardModel(program.arch)
+        model = hazard_model(program.arch)
         facts = [model.facts(instruction) for instruction in program.instructions] if pairs else []
         self._states = [fact.states for fact in facts]
         self._passes = [model.passes(fact) for fact in facts]
