@@ -168,6 +168,12 @@ class Instruction:
         """Whether nothing flows from it to the next instruction."""
         return self.name in ENDINGS
 
+    def placed(self, source: SourceLine | None, address: int | None, size: int) -> Instruction:
+        """The same instruction at another place, with all that is known of it already: readers meet most texts many times."""
+        other = object.__new__(Instruction)
+        other.__dict__.update(self.__dict__, source=source, address=address, size=size)
+        return other
+
     def where(self) -> str:
         """Its author's line, its address, or "" when neither is known."""
         if self.source is not None:

@@ -12,9 +12,12 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO
 
 from asmgen.isa.errors import AsmgenError
 
@@ -151,8 +154,16 @@ def disassemble(code_object: bytes | Path, arch: str, *extra: str, objdump: Sequ
     """
     command = [*(objdump or require_objdump()), "-d", f"--mcpu={arch}", *extra]
     named = isinstance(code_object, Path)
-    with _start([*command, str(code_object) if isinstance(code_object, Path) else "-"]) as process:
-        text, errors = process.communicate(None if isinstance(code_object, Path) else code_object)
+    # llvm-objdump reads all of its input before it prints: written and read one after the other, with what it complains of in a file.
+    with TemporaryFile() as complaints, _start([*command, str(code_object) if named else "-"], complaints) as process:
+        assert process.stdin is not None and process.stdout is not None
+        with suppress(BrokenPipeError), process.stdin:
+            if isinstance(code_object, bytes):
+                process.stdin.write(code_object)
+        text = process.stdout.read()
+        process.wait()
+        complaints.seek(0)
+        errors = complaints.read()
     if process.returncode:
         what = str(code_object) if named else "the code object"
         raise AsmgenError(f"llvm-objdump cannot read {what} as {arch}: {_one_line(errors.decode(errors='replace'))}")
@@ -229,9 +240,9 @@ def _is_program(path: str) -> bool:
     return os.access(path, os.X_OK) and os.path.isfile(path)
 
 
-def _start(command: Sequence[str]) -> subprocess.Popen[bytes]:
+def _start(command: Sequence[str], errors: IO[bytes] | None = None) -> subprocess.Popen[bytes]:
     try:
-        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors or subprocess.PIPE)
     except OSError as error:
         raise ToolError(f"{command[0]} does not start ({error.strerror}); `{INSTALL_ASSEMBLER}` installs an assembler that does") from error
 

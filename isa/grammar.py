@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,11 @@ _REGISTERS = re.compile(r"(?<![\w.$@])(?:(?:ttmp|acc|[vas])(?:\d+(?![\w.$@])|\[[
                         r"|\[[ \t]*(?:ttmp|acc|[vas])\d+(?:[ \t]*,[ \t]*(?:ttmp|acc|[vas])\d+)*[ \t]*\])", re.ASCII)
 _REGISTER = re.compile(r"([a-z]+)\[?\s*(\d+)(?:\s*:\s*(\d+))?", re.ASCII)
 _HOLE = "%"
+# INT, KEY INT and lit(INT) of the grammar.
+_NUMBER_WORD = re.compile(r"(?:(?P<key>[a-z][a-z0-9_]*:)|(?P<literal>lit\())?(?P<number>-?(?:0[xX][0-9a-fA-F]+|0[bB][01]+|[0-9]+))(?(literal)\))",
+                          re.ASCII)
+_MOST_KEPT = 1 << 14
+"""How many words and shapes a TailReader remembers."""
 _COUNTERS = {"vmcnt": 63, "expcnt": 7, "lgkmcnt": 15}
 _HWREG_NUMBERS = {name: number for number, name in HWREG_NAMES.items()}
 # Messages with operations (source: LLVM 22's names for the gfx9 family).
@@ -92,10 +97,11 @@ class _Counter:
 
 
 class TailReader:
-    """Reads tails, remembering the shapes that it met; one is made for a reading, so that nothing outlives it."""
+    """Reads tails, remembering the last words and shapes that it met."""
 
     def __init__(self) -> None:
         self._shapes: dict[str, _Shape] = {}
+        self._words: dict[str, Tail | None] = {}
 
     def read(self, text: str) -> Tail:
         """Operands and modifiers of one instruction, without its mnemonic and comments.
@@ -107,9 +113,54 @@ class TailReader:
         """
         if len(text) > MAX_TAIL:
             raise SyntaxFault(f"an instruction of {len(text)} characters; {MAX_TAIL} are the most")
+        return self._joined(text) or self._parsed(text)
+
+    def _joined(self, text: str) -> Tail | None:
+        """The tail as its words one by one, where each of them stands for itself; None where the grammar must see the whole.
+
+        The grammar has a tail as a row of items with a comma or nothing between, so words that are items each make it up.
+        """
+        operands: tuple[Operand, ...] = ()
+        modifiers: dict[str, Any] = {}
+        words = self._words
+        for part in text.split(", "):
+            items = [word for word in part.split(" ") if word]
+            if not items:
+                return None  # nothing at all, or a comma too many
+            for word in items:
+                try:
+                    tail = words[word]
+                except KeyError:
+                    tail = self._remember(word)
+                if tail is None:
+                    return None
+                if tail.modifiers:
+                    for name in tail.modifiers:
+                        if name in modifiers:
+                            return None
+                    modifiers.update(tail.modifiers)
+                operands += tail.operands
+        return Tail(operands, modifiers)
+
+    def _remember(self, word: str) -> Tail | None:
+        """What a word is by itself; None for a part of something larger, for counters, which belong together, and for faults."""
+        try:
+            tail: Tail | None = _number_word(word) or self._parsed(word)
+        except SyntaxFault:
+            tail = None
+        if tail is not None and any(isinstance(operand, Waitcnt) for operand in tail.operands):
+            tail = None
+        if len(self._words) >= _MOST_KEPT:
+            self._words.clear()
+        self._words[word] = tail
+        return tail
+
+    def _parsed(self, text: str) -> Tail:
         key = _REGISTERS.sub(_HOLE, text)
         shape = self._shapes.get(key)
         if shape is None:
+            if len(self._shapes) >= _MOST_KEPT:
+                self._shapes.clear()
             shape = self._shapes[key] = _shape(text, key)
         if not shape.holes:
             return shape.tail
@@ -130,6 +181,17 @@ class _Shape:
     tail: Tail
     holes: tuple[int, ...]
     plain: bool
+
+
+def _number_word(word: str) -> Tail | None:
+    """A number, a modifier with a number or a literal, which come with any number: what the grammar's rules make of them."""
+    match = _NUMBER_WORD.fullmatch(word)
+    if match is None:
+        return None
+    value = _integer(match["number"])
+    if match["key"]:
+        return Tail((), {match["key"][:-1]: value})
+    return Tail((_lit((value,)) if match["literal"] else value,))
 
 
 def _shape(text: str, key: str) -> _Shape:
@@ -259,7 +321,7 @@ class _Reader(Transformer[Token, Tail]):
         return made(arguments)
 
 
-@cache
+@lru_cache(1 << 14)
 def register(text: str) -> Reg:
     """The register or range that "v[0:3]", "s4", "ttmp[2:3]" or "[v4, v5]" names. Raises SyntaxFault where there is none."""
     parts = [_range(part) for part in text.strip("[] \t").split(",")] if text.startswith("[") else [_range(text)]
@@ -281,7 +343,7 @@ def _range(text: str) -> Reg:
     return Reg(file, base + first, last - first + 1)
 
 
-@cache
+@lru_cache(1 << 12)
 def _named(text: str) -> Operand | _Setting:
     if text in FLAGS:
         return _Setting(text, True)
@@ -293,7 +355,7 @@ def _named(text: str) -> Operand | _Setting:
     return NAMED.get(_REGISTER_ALIASES.get(text, text)) or Symbol(text)
 
 
-@cache
+@lru_cache(1 << 14)
 def _integer(text: str) -> int:
     sign = -1 if text.startswith("-") else 1
     digits = text.lstrip("-").lower()

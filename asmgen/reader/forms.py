@@ -16,6 +16,7 @@ from asmgen.isa.opcode import Form, Opcode, OperandSpec
 from asmgen.isa.operands import GprIdx, HwReg, Modified, Operand, SendMsg, Special, Symbol, Waitcnt
 from asmgen.isa.registers import SGPR_COUNT, Reg, vcc
 
+_MOST_KEPT = 1 << 15
 _CONSTANTS = frozenset("ilkbnwhtg")
 _LETTERS = {Symbol: frozenset("blkn"), Waitcnt: frozenset("w"), HwReg: frozenset("h"), SendMsg: frozenset("t"), GprIdx: frozenset("g")}
 _LENGTHS = {"_e64": frozenset({"VOP3", "VOP3P", "MAI"}), "_e32": frozenset({"VOP1", "VOP2", "VOPC"})}
@@ -34,6 +35,8 @@ class FormFinder:
               (opcode.name, suffix, *map(_shape, operands))
         form = self._known.get(key)
         if form is None:
+            if len(self._known) >= _MOST_KEPT:
+                self._known.clear()
             form = self._known[key] = self._find(opcode, operands, modifiers, suffix)
         return form
 

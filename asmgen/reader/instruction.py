@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from asmgen.isa.arch import ARCHITECTURES
@@ -20,8 +21,12 @@ from asmgen.reader.statements import statements
 _ARITHMETIC = re.compile(r"[\w)\]][ \t]*[-+*/%<>~^]", re.ASCII)
 
 
+MOST_TEXTS = 1 << 15
+"""How many texts an InstructionReader remembers: a kernel of any size has fewer, and a thousand kernels share most of theirs."""
+
+
 class InstructionReader:
-    """Reads instructions for one architecture; it remembers operand shapes and forms, so one is made for a whole reading.
+    """Reads instructions for one architecture; it remembers operands, forms and the last texts, so one is made for many readings.
 
     Raises ReadError for an architecture that asmgen does not know.
     """
@@ -33,6 +38,19 @@ class InstructionReader:
         self._tails = TailReader()
         self._forms = FormFinder(arch)
         self._opcodes: dict[str, tuple[Opcode, str]] = {}
+        self._texts: dict[str, Instruction] = {}
+
+    def plain(self, text: str, where: Callable[[], str] | None = None) -> Instruction:
+        """The instruction of a text, without place and comments, remembered with its register masks. Raises as `parts` does."""
+        found = self._texts.get(text)
+        if found is None:
+            opcode, form, operands, modifiers, suffix = self.parts(text, where() if where is not None else "")
+            found = Instruction(opcode, form, operands, dict(modifiers), suffix)
+            found.reads  # computed here once, for all places where the text stands
+            if len(self._texts) >= MOST_TEXTS:
+                self._texts.clear()
+            self._texts[text] = found
+        return found
 
     def parts(self, text: str, where: str) -> tuple[Opcode, Form, tuple[Operand, ...], Mapping[str, Any], str]:
         """Opcode, form, operands, modifiers and encoding suffix of an instruction without comments.
@@ -77,6 +95,12 @@ class InstructionReader:
             raise ReadError(f"`{shorten(text)}`: no instruction {shorten(name)!r} is known; the nearest mnemonics are "
                             f"{', '.join(nearest(name))}", where)
         return opcode, suffix
+
+
+@lru_cache(maxsize=4)
+def instruction_reader(arch: str) -> InstructionReader:
+    """The reader of an architecture, one for all listings: what it remembers depends on nothing else and is bounded. Raises ReadError."""
+    return InstructionReader(arch)
 
 
 def parse_instruction(text: str, arch: str, source: SourceLine | None = None) -> Instruction:

@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
-from asmgen.isa.operands import Operand, SendMsg, Symbol, Waitcnt
+from asmgen.isa.errors import AsmgenError
+from asmgen.isa.operands import SendMsg, Symbol, Waitcnt
 from asmgen.program import Instruction, Label, SourceLine
-from asmgen.reader.errors import NeedsAssembler, ReadError
-from asmgen.reader.instruction import InstructionReader, shorten
+from asmgen.reader.errors import ReadError
+from asmgen.reader.instruction import instruction_reader, shorten
 
 _WORD_BYTES = 4
 _LONGEST_LINE = 20_000  # characters: symbols of templates are long
 _HEADING = re.compile(r"([0-9a-fA-F]{8,16}) <(.*)>:$")
 _ENCODED = re.compile(r"[ \t]*([0-9A-Fa-f]{4,16}):((?:[ \t]+[0-9A-Fa-f]{8})+)")
+# What most lines are: no comment within, one or two words, nothing behind them but a symbol.
+_COMMON = re.compile(r"\t([^/\n]+)//[ \t]*([0-9A-Fa-f]{4,16}):[ \t]+([0-9A-Fa-f]{8})(?:[ \t]+([0-9A-Fa-f]{8}))?(?:$| <)")
 _MAX_DIGITS = 9
 _SOURCE = re.compile(r"; (.+):(\d+)(?: \(discriminator \d+\))?$")
+_EXACT = frozenset({"SOPP", "SOPK"})
 _BRANCHES = ("s_branch", "s_cbranch_", "s_call_b64")
 _INNER_COMMENT = re.compile(r"/\*.*?\*/")
 
 
-@dataclass(frozen=True)
-class ListingLine:
+class ListingLine(NamedTuple):
     """One instruction as printed: its text without comments, its address and its encoding in dwords."""
 
     text: str
@@ -62,6 +66,10 @@ class Listing:
     symbols: Mapping[int, str]
 
 
+def jumps(lines: Sequence[ListingLine]) -> list[ListingLine]:
+    """The branches with a displacement."""
+    return [line for line in lines if line.text.startswith(_BRANCHES)]
+
 
 def is_listing(text: str) -> bool:
     """Whether text is a listing with addresses: its first instruction has its encoding behind it."""
@@ -77,6 +85,7 @@ def parse_listing(text: str, name: str = "the listing", piped: str = "") -> List
     Raises ReadError for an instruction without address and encoding, and where addresses do not rise.
     """
     lines: list[ListingLine] = []
+    words: tuple[int, ...]
     symbols: dict[int, str] = {}
     source: SourceLine | None = None
     sources: dict[str, SourceLine | None] = {}
@@ -84,29 +93,39 @@ def parse_listing(text: str, name: str = "the listing", piped: str = "") -> List
     for number, line in enumerate(text.split("\n"), 1):
         if len(line) > _LONGEST_LINE:
             raise ReadError(f"a line of {len(line)} characters is no line of a listing", f"{name}:{number}")
-        if line.startswith("\t"):
+        common = _COMMON.match(line)
+        if common is not None:
+            code, at, first, second = common.groups()
+            code = code.strip()
+            address = int(at, 16)
+            words = (int(first, 16),) if second is None else (int(first, 16), int(second, 16))
+        elif line.startswith("\t"):
             code, mark, comment = line.rpartition("//")
             match = _ENCODED.match(comment) if mark else None
             if match is None:
                 raise ReadError(f"`{shorten(line.strip())}` stands in a listing without an address and an encoding", f"{name}:{number}")
             if "/*" in code:
                 code = _INNER_COMMENT.sub("", code)
+            code = code.strip()
             address = int(match[1], 16)
-            if address < after:
-                raise ReadError(f"`{shorten(code.strip())}` is at {address:#x}, before {after:#x} where the instruction above ends",
-                                f"{name}:{number}")
             words = tuple([int(word, 16) for word in match[2].split()])
-            after = address + _WORD_BYTES * len(words)
-            lines.append(ListingLine(code.strip(), address, words, source))
         elif line.startswith("; "):
             if line not in sources:
                 sources[line] = _source(line, piped)
             source = sources[line] or source
+            continue
         elif line.endswith(">:"):
             heading = _HEADING.match(line)
             if heading is not None:
                 symbols[int(heading[1], 16)] = heading[2]
                 source = None
+            continue
+        else:
+            continue
+        if address < after:
+            raise ReadError(f"`{shorten(code)}` is at {address:#x}, before {after:#x} where the instruction above ends", f"{name}:{number}")
+        after = address + _WORD_BYTES * len(words)
+        lines.append(ListingLine(code, address, words, source))
     return Listing(tuple(lines), symbols)
 
 
@@ -121,7 +140,7 @@ class ListingReader:
     """Makes Instructions of listing lines; `origin` names the code object in errors, `label` the branch targets."""
 
     def __init__(self, arch: str, origin: str) -> None:
-        self._reader = InstructionReader(arch)
+        self._reader = instruction_reader(arch)
         self.origin = origin
 
     def read(self, lines: Sequence[ListingLine], labels: Mapping[int, str]) -> Iterator[Instruction | Label]:
@@ -129,36 +148,45 @@ class ListingReader:
 
         Raises ReadError for an unknown instruction and for data.
         """
+        plain = self._reader.plain
         for line in lines:
-            if line.address in labels:
-                yield Label(labels[line.address], line.source)
-            yield self._instruction(line, labels)
+            text, address, words, source = line
+            if address in labels:
+                yield Label(labels[address], source)
+            try:
+                found = plain(text)
+            except AsmgenError:
+                raise self._fault(line) from None
+            if found.opcode.encoding in _EXACT or found.opcode.name == "ds_swizzle_b32":
+                found = self._exact(line, found, labels)
+            yield found.placed(source, address, _WORD_BYTES * len(words))
 
-    def _instruction(self, line: ListingLine, labels: Mapping[int, str]) -> Instruction:
+    def _fault(self, line: ListingLine) -> ReadError:
+        """Why a line is no instruction."""
         where = f"{self.origin} at address {line.address:#x}"
         if line.source is not None:
             where = f"{line.source} ({where})"
         if line.text.startswith("."):
             encoding = " ".join(f"{word:08X}" for word in line.words)
-            raise ReadError(f"{encoding} is no instruction of {self._reader.arch}: data between instructions cannot be read", where)
+            return ReadError(f"{encoding} is no instruction of {self._reader.arch}: data between instructions cannot be read", where)
         try:
-            opcode, form, operands, modifiers, suffix = self._reader.parts(line.text, where)
-        except NeedsAssembler as error:
-            raise ReadError(error.sentence, where) from None
-        if opcode.encoding in ("SOPP", "SOPK"):
-            operands = self._exact(line, operands, form.operands[-1].accepts if form.operands else "", labels)
-        modifiers = dict(modifiers)
-        if opcode.name == "ds_swizzle_b32" and modifiers.get("offset", 0) != line.words[0] & 0xFFFF:
-            modifiers["offset"] = line.words[0] & 0xFFFF
-        return Instruction(opcode, form, operands, modifiers, suffix, line.source, address=line.address, size=line.size)
+            self._reader.parts(line.text, where)
+        except ReadError as error:
+            return ReadError(error.sentence, where)
+        raise AssertionError(f"{line.text} is read at {where}, but was not before")
 
     @staticmethod
-    def _exact(line: ListingLine, operands: tuple[Operand, ...], accepts: str, labels: Mapping[int, str]) -> tuple[Operand, ...]:
-        """Branch targets as labels; and numbers where the words that llvm-objdump prints would encode otherwise."""
-        if "b" in accepts:
-            label = labels.get(line.target) if line.target is not None else None
-            return (*operands[:-1], Symbol(label) if label is not None else line.words[0] & 0xFFFF)
+    def _exact(line: ListingLine, instruction: Instruction, labels: Mapping[int, str]) -> Instruction:
+        """With branch targets as labels; and with numbers where the words that llvm-objdump prints would encode otherwise."""
+        number, operands = line.words[0] & 0xFFFF, instruction.operands
+        if instruction.opcode.name == "ds_swizzle_b32":
+            if instruction.modifiers.get("offset", 0) == number:
+                return instruction
+            return replace(instruction, modifiers={**instruction.modifiers, "offset": number})
         last = operands[-1] if operands else None
-        if isinstance(last, Waitcnt | SendMsg) and last.simm16 != line.words[0] & 0xFFFF:
-            return (*operands[:-1], line.words[0] & 0xFFFF)
-        return operands
+        if operands and "b" in instruction.form.operands[-1].accepts:
+            label = labels.get(line.target) if line.target is not None else None
+            return replace(instruction, operands=(*operands[:-1], Symbol(label) if label is not None else number))
+        if isinstance(last, Waitcnt | SendMsg) and last.simm16 != number:
+            return replace(instruction, operands=(*operands[:-1], number))
+        return instruction

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from asmgen.program import ENDINGS, Program
-from asmgen.reader.listing import Listing, ListingLine, ListingReader, parse_listing
+from asmgen.reader.listing import Listing, ListingLine, ListingReader, jumps, parse_listing
 
 _PADDING = frozenset({"s_nop 0", "s_code_end"})
 _CODE_END = 0xBF9F0000  # s_code_end of other GPUs, which some tools pad with
@@ -18,8 +18,8 @@ def is_padding(line: ListingLine) -> bool:
 
 def trim(lines: Sequence[ListingLine]) -> Sequence[ListingLine]:
     """Without padding at the end that nothing flows or branches into."""
-    targets = {line.target for line in lines}
     end = len(lines)
+    targets = {line.target for line in lines} if is_padding(lines[-1]) else set()
     while end > 1 and is_padding(lines[end - 1]) and lines[end - 1].address not in targets:
         end -= 1
     return lines[:end] if lines[end - 1].mnemonic in ENDINGS else lines
@@ -30,7 +30,7 @@ def labels_of(chunks: Sequence[Sequence[ListingLine]], names: Mapping[int, str])
     labels = {chunk[0].address: names[chunk[0].address] for chunk in chunks if chunk[0].address in names}
     addresses = {line.address for chunk in chunks for line in chunk}
     for chunk in chunks:
-        for line in chunk:
+        for line in jumps(chunk):
             target = line.target
             if target in addresses and target is not None:
                 labels.setdefault(target, f"L_{target:x}")
