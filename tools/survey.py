@@ -2,7 +2,7 @@
 
 Every code object for gfx942 or gfx950 counts, alone, in an offload bundle or inside a shared library; other files are passed over.
 Printed are the objects that cannot be read, each with its sentence, the findings by rule with the number of objects that have
-them, and instructions a second of processor time. The status is 1 where an object cannot be read or a finding is an error, 2 for
+them, and instructions a second of processor time; on a terminal, meanwhile, how far it is. The status is 1 where an object cannot be read or a finding is an error, 2 for
 a request that cannot be met.
 """
 
@@ -12,7 +12,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -24,10 +24,12 @@ from asmgen.codeobject.load import CodeObject
 from asmgen.isa.arch import ARCHITECTURES
 from asmgen.isa.errors import AsmgenError
 from asmgen.lint.rules import SEVERITIES, rules
-from asmgen.lint.run import lint_read
-from asmgen.reader.file import read_code_object
+from asmgen.lint.facts import facts_of_code_object
+from asmgen.lint.run import Linter
+from asmgen.reader.codeobject import read_programs
 from asmgen.tools.entry import status_of
 
+_REFRESH = 0.2  # seconds
 _ELF = b"\x7fELF"
 _AMDGPU = (224).to_bytes(2, "little")
 _MACHINE = slice(18, 20)  # of an ELF header
@@ -77,15 +79,25 @@ def survey(file: Path) -> list[Surveyed]:
 
 
 def _surveyed(file: Path, code_object: CodeObject) -> Surveyed:
+    """Kernel by kernel, so that an object takes no more memory than its largest kernel."""
+    reading = linting = 0.0
+    instructions = 0
+    findings: Counter[tuple[str, str]] = Counter()
+    linter = Linter(str(file), facts_of_code_object(code_object))
+    programs = read_programs(code_object)
     began = time.process_time()
     try:
-        read = read_code_object(code_object)
+        for program in programs:
+            then = time.process_time()
+            findings.update((finding.severity, finding.rule) for finding in linter.lint(program))
+            ended = time.process_time()
+            instructions += len(program)
+            reading, linting, began = reading + then - began, linting + ended - then, ended
     except AsmgenError as error:
         return Surveyed(str(file), str(error))
-    then = time.process_time()
-    report = lint_read(read, str(file), {})
-    findings = Counter((finding.severity, finding.rule) for finding in report.findings)
-    return Surveyed(str(file), "", report.instructions, then - began, time.process_time() - then, findings)
+    if not instructions:
+        return Surveyed(str(file), f"{code_object.origin}: it holds no code")
+    return Surveyed(str(file), "", instructions, reading, linting, findings)
 
 
 def summary(found: Sequence[Surveyed]) -> list[str]:
@@ -108,16 +120,60 @@ def summary(found: Sequence[Surveyed]) -> list[str]:
     return lines
 
 
+def _surveyed_all(files: Sequence[Path], jobs: int) -> Iterator[tuple[int, Surveyed]]:
+    """(number of the file, what its objects say), as they come, with progress where somebody watches."""
+    shown = _Progress(len(files))
+    with ProcessPoolExecutor(jobs) as pool:
+        numbers = {pool.submit(survey, file): number for number, file in enumerate(files)}
+        for done in as_completed(numbers):
+            for entry in done.result():
+                shown.count(entry)
+                yield numbers[done], entry
+            shown.file()
+    shown.end()
+
+
+class _Progress:
+    """One line on a terminal's stderr, written over at most some times a second; nothing elsewhere."""
+
+    def __init__(self, files: int) -> None:
+        self._files, self._done, self._instructions, self._failures, self._errors = files, 0, 0, 0, 0
+        self._began = self._shown = time.monotonic()
+        self._on = sys.stderr.isatty()
+
+    def count(self, entry: Surveyed) -> None:
+        """Another code object."""
+        self._instructions += entry.instructions
+        self._failures += bool(entry.failure)
+        self._errors += sum(count for (severity, _), count in entry.findings.items() if severity == "error")
+
+    def file(self) -> None:
+        """Another file is done."""
+        self._done += 1
+        now = time.monotonic()
+        if self._on and (now - self._shown >= _REFRESH or self._done == self._files):
+            self._shown = now
+            rest = (now - self._began) / self._done * (self._files - self._done)
+            sys.stderr.write(f"\r{self._done} of {self._files} files, {self._instructions:,} instructions, {self._errors} errors, "
+                             f"{self._failures} not read, about {rest:.0f} s to go\x1b[K")
+            sys.stderr.flush()
+
+    def end(self) -> None:
+        """Take the line away."""
+        if self._on:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+
 @click.command()
 @click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
-@click.option("--jobs", type=click.IntRange(1), default=1, show_default=True, help="Processes at once.")
+@click.option("-j", "--jobs", type=click.IntRange(1), default=1, show_default=True, help="Processes at once.")
 def commands(paths: tuple[Path, ...], jobs: int) -> int:
     """Lint every code object for gfx942 and gfx950 in files and folders; exit with 1 for errors and for what cannot be read."""
     files = list(candidates(paths))
     if not files:
         raise AsmgenError(f"no code object, offload bundle or library with one in {', '.join(map(str, paths))}")
-    with ProcessPoolExecutor(jobs) as pool:
-        found = [entry for entries in pool.map(survey, files) for entry in entries]
+    found = [entry for _, entry in sorted(_surveyed_all(files, jobs), key=lambda numbered: numbered[0])]
     click.echo("\n".join(summary(found)))
     return int(any(entry.failure or any(severity == "error" for severity, _ in entry.findings) for entry in found))
 

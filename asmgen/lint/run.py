@@ -62,6 +62,27 @@ def lint_program(program: Program, file: str = "", facts: KernelFacts = _FACTS, 
     return found if notes else [finding for finding in found if finding.severity != "note"]
 
 
+class Linter:
+    """Lints the Programs of one file one by one. `facts` are known by kernel name."""
+
+    def __init__(self, file: str, facts: Mapping[str, KernelFacts]) -> None:
+        self._file = file
+        self._facts = facts
+        self._seen: set[tuple[str, int, str]] = set()
+
+    def lint(self, program: Program) -> list[Finding]:
+        """What `lint_program` finds, without what an earlier Program had: a function stands behind every kernel that may call it."""
+        found = []
+        for finding in lint_program(program, self._file, self._facts.get(program.name, _FACTS)):
+            if finding.address is not None:
+                key = (finding.rule, finding.address, finding.message)
+                if key in self._seen:
+                    continue
+                self._seen.add(key)
+            found.append(finding)
+        return found
+
+
 def lint_file(path: Path, arch: str | None = None) -> LintReport:
     """Read a .s or .co and lint all of its kernels and functions. Raises AsmgenError for what cannot be read."""
     read = read_file(path, arch)
@@ -72,15 +93,6 @@ def lint_read(read: ReadResult, file: str, facts: Mapping[str, KernelFacts]) -> 
     """Lint what was read from `file`. What is known of each kernel by name comes from the code object where there is one."""
     if read.code_object is not None:
         facts = facts_of_code_object(read.code_object)
-    findings: list[Finding] = []
-    seen: set[tuple[str, int, str]] = set()
-    for program in read.programs:
-        for finding in lint_program(program, file, facts.get(program.name, _FACTS)):
-            # A function stands behind every kernel that may call it, and is judged once.
-            if finding.address is not None:
-                key = (finding.rule, finding.address, finding.message)
-                if key in seen:
-                    continue
-                seen.add(key)
-            findings.append(finding)
+    linter = Linter(file, facts)
+    findings = [finding for program in read.programs for finding in linter.lint(program)]
     return LintReport(file, read.arch, tuple(program.name for program in read.programs), sum(map(len, read.programs)), tuple(findings))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 from asmgen.codeobject.descriptor import PRELOAD_SKIP
@@ -14,11 +14,11 @@ from asmgen.reader.calls import call_targets
 from asmgen.reader.errors import ReadError
 from asmgen.reader.instruction import shorten
 from asmgen.reader.limits import limited_objdump
-from asmgen.reader.listing import Listing, ListingLine, ListingReader, parse_listing
+from asmgen.reader.listing import Listing, ListingLine, ListingReader, jumps, parse_listing
 from asmgen.reader.pieces import labels_of, trim
 from asmgen.toolchain import ToolError, disassemble
 
-_WHOLE_BYTES = 1 << 20  # code objects with more code than this are disassembled piece by piece
+_WHOLE_BYTES = 1 << 20  # code objects with more code than this are disassembled in parts of about so much
 _CALLS = ("s_swappc_b64", "s_setpc_b64")
 
 
@@ -30,9 +30,26 @@ def read_kernel(code_object: CodeObject, kernel: Kernel, piped: str = "") -> Pro
     Raises ReadError for an instruction that asmgen does not know, with its text, its address and the nearest known mnemonics, and for
     data between instructions; ToolError without llvm-objdump.
     """
+    return _kernel(_Pieces(code_object, piped), kernel)
+
+
+def read_programs(code_object: CodeObject, piped: str = "") -> Iterator[Program]:
+    """Each kernel as `read_kernel` reads it, or each function where there is no kernel, one after the other.
+
+    Who drops a Program before asking for the next holds never more than one, and a listing of some megabytes. Raises as they do.
+    """
+    if not code_object.kernels:
+        yield from read_functions(code_object, piped)
+        return
     pieces = _Pieces(code_object, piped)
+    for kernel in code_object.kernels.values():
+        yield _kernel(pieces, kernel)
+
+
+def _kernel(pieces: _Pieces, kernel: Kernel) -> Program:
+    code_object = pieces.code_object
     chunks = pieces.reachable(kernel)
-    names = {start: name for start, name in pieces.functions.items() if start != kernel.entry}
+    names = {chunk[0].address: pieces.functions[chunk[0].address] for chunk in chunks[1:]}
     labels = labels_of(chunks, names)
     reader = ListingReader(code_object.arch, code_object.origin)
     items: list[Item] = []
@@ -83,6 +100,17 @@ class _Pieces:
         self._sizes |= {kernel.entry: kernel.code_size for kernel in code_object.kernels.values()}
         self._kernels = kernels
         self._starts = sorted(self.functions)
+        self._code = sum(len(part.data) for part in code_object.image if part.executable)
+        self._windows = self._cut()
+        self._broken: set[int] = set()
+
+    def _cut(self) -> list[int]:
+        """Where the windows begin that code is disassembled in: at functions, as many together as have _WHOLE_BYTES."""
+        windows: list[int] = []
+        for start in self._starts:
+            if not windows or start - windows[-1] >= _WHOLE_BYTES:
+                windows.append(start)
+        return windows
 
     def _segment_end(self, address: int) -> int:
         """Where the executable segment with an address ends, 0 where there is none."""
@@ -104,12 +132,16 @@ class _Pieces:
 
     def _listing(self, start: int, stop: int) -> Listing:
         data = self.code_object.data
-        code = sum(len(part.data) for part in self.code_object.image if part.executable)
-        if code <= _WHOLE_BYTES:
+        window = bisect_right(self._windows, start)
+        first, last = 0, 0
+        if self._code > _WHOLE_BYTES:
+            first = self._windows[window - 1]
+            last = self._windows[window] if window < len(self._windows) else max(stop, self._segment_end(start))
+        if first not in self._broken and stop <= (last or stop):
             try:
-                return _disassembled(data, self.code_object.arch, 0, 0, self._piped)
+                return _disassembled(data, self.code_object.arch, first, last, self._piped)
             except ReadError:
-                pass  # LLVM 22 crashes on some words: they may stand in other functions
+                self._broken.add(first)  # LLVM 22 crashes on some words: they may stand in other functions
         try:
             return _disassembled(data, self.code_object.arch, start, stop, self._piped)
         except ReadError as error:
@@ -136,7 +168,7 @@ class _Pieces:
 
     def _leaving(self, lines: Sequence[ListingLine]) -> set[int]:
         """Addresses outside of a chunk that it may continue at: its branches, its calls, all functions where a call's target is unknown."""
-        targets = {line.target for line in lines if line.target is not None}
+        targets = {line.target for line in jumps(lines) if line.target is not None}
         if any(line.text.startswith(_CALLS) for line in lines):
             known, unknown = call_targets(lines)
             targets |= known
@@ -152,7 +184,7 @@ def _slice(listing: Listing, start: int, stop: int) -> Sequence[ListingLine]:
     return listing.lines[first:last]
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=3)
 def _disassembled(data: bytes, arch: str, start: int, stop: int, piped: str) -> Listing:
     """The listing of a whole code object, or of a range of addresses; the last few are kept, as kernels are read one by one.
 

@@ -10,7 +10,7 @@ from asmgen.codeobject.bundle import is_bundle
 from asmgen.codeobject.load import CodeObject
 from asmgen.isa.errors import AsmgenError
 from asmgen.program import Program
-from asmgen.reader.codeobject import read_functions, read_kernel
+from asmgen.reader.codeobject import read_programs
 from asmgen.reader.errors import NeedsAssembler, ReadError
 from asmgen.reader.instruction import InstructionReader, shorten
 from asmgen.reader.limits import CLANG_SECONDS, limited_toolchain
@@ -71,11 +71,10 @@ def read_code_object(code_object: CodeObject, piped: str = "") -> ReadResult:
 
     `piped` is the name of the source where the code object was assembled from a pipe.
     """
-    kernels = code_object.kernels.values()
-    programs = [read_kernel(code_object, kernel, piped) for kernel in kernels] if kernels else read_functions(code_object, piped)
+    programs = tuple(read_programs(code_object, piped))
     if not programs:
         raise ReadError("it holds no code", code_object.origin)
-    return ReadResult(code_object.arch, tuple(programs), code_object)
+    return ReadResult(code_object.arch, programs, code_object)
 
 
 def _through_clang(text: str, arch: str | None, path: Path) -> ReadResult:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -40,13 +40,13 @@ class InstructionReader:
         self._opcodes: dict[str, tuple[Opcode, str]] = {}
         self._texts: dict[str, Instruction] = {}
 
-    def plain(self, text: str, where: Callable[[], str] | None = None) -> Instruction:
+    def plain(self, text: str) -> Instruction:
         """The instruction of a text, without place and comments, remembered with its register masks. Raises as `parts` does."""
         found = self._texts.get(text)
         if found is None:
-            opcode, form, operands, modifiers, suffix = self.parts(text, where() if where is not None else "")
+            opcode, form, operands, modifiers, suffix = self.parts(text, "")
             found = Instruction(opcode, form, operands, dict(modifiers), suffix)
-            found.reads  # computed here once, for all places where the text stands
+            _ = found.reads  # computed here once, for all places where the text stands
             if len(self._texts) >= MOST_TEXTS:
                 self._texts.clear()
             self._texts[text] = found
