@@ -40,7 +40,7 @@ class Excuse:
 
 @dataclass(frozen=True)
 class Code:
-    """A program as the paths through it are walked: instructions with their facts, and blocks."""
+    """A program as the paths through it are walked: instructions, samples of what they are (HazardModel.samples), and blocks."""
 
     model: HazardModel
     instructions: Sequence[Instruction]

@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from asmgen.cfg import Block, control_flow
+from asmgen.cfg import Block, ControlFlow, control_flow
 from asmgen.hazardcover import Code, Excuse, excuse
-from asmgen.isa.hazardmatch import Need, hazard_model
+from asmgen.isa.hazardmatch import HazardFacts, Need, hazard_model
 from asmgen.isa.operands import HWREG_NAMES
 from asmgen.isa.registers import NAMED, mask_names
 from asmgen.isa.table import opcode
@@ -25,7 +25,9 @@ from asmgen.program import Instruction, Item, Program
 _FENCES = frozenset({"branch", "barrier", "wait", "end", "setreg", "setvskip"})
 _UNMOVABLE = _FENCES | {"nop", "sendmsg", "ttracedata", "getreg", "rfe", "movrel"}
 _CONTROL = NAMED["exec"].mask | NAMED["m0"].mask
+_VCC = NAMED["vcc"].mask
 _SETTLE = 8
+_MANY = 8  # producers, from which on it pays to look for those that nobody asks about any more
 _Ages = dict[int, int]
 _Lack = tuple[int, int, list[Need]]
 
@@ -79,12 +81,12 @@ def wait_states(arch: str, producer: str, consumer: str, between: Sequence[str] 
     return missing
 
 
-def verify(program: Program, match_llvm: bool = False) -> list[Finding]:
-    """Every pair of instructions with too few wait states between, in program order.
+def verify(program: Program, match_llvm: bool = False, flow: ControlFlow | None = None) -> list[Finding]:
+    """Every pair of instructions with too few wait states between, in program order. `flow` is the program's, where it is known.
 
     With `match_llvm` only what LLVM 22 itself would insert counts, its known excess too (facts/instructions.md 3.5, item 7).
     """
-    walk = _Walk(program, match_llvm)
+    walk = _Walk(program, match_llvm, flow)
     found: list[Finding] = []
 
     def report(position: int, lacking: list[_Lack]) -> int:
@@ -144,7 +146,7 @@ def proposals(program: Program) -> list[Proposal]:
             continue
         block = walk.blocks[walk.block_of[position]]
         ages = walk.ages_before(block, entries[block.number], plan, position)
-        count = states or walk.facts[position].states
+        count = states or walk.samples[position].states
         for candidate in walk.movable(block, position, ages, count, taken):
             taken.add(candidate)
             message = f"{walk.instructions[candidate].text} is independent of what stands between and could fill a wait state " \
@@ -161,20 +163,26 @@ class _Walk:
     `windows` the most that any kind of consumer asks for behind a kind of producer.
     """
 
-    def __init__(self, program: Program, match_llvm: bool) -> None:
+    def __init__(self, program: Program, match_llvm: bool, flow: ControlFlow | None = None) -> None:
         self.model = hazard_model(program.arch, match_llvm)
         self.instructions = program.instructions
-        self.facts = [self.model.facts(instruction) for instruction in self.instructions]
-        kinds = {facts.kind for facts in self.facts}
+        self.samples = self.model.samples(self.instructions)
+        self._kinds = [facts.kind for facts in self.samples]
+        kinds = set(self._kinds)
         self.rows = {kind: {other: found for other in kinds if (found := self.model.candidates(other, kind))} for kind in kinds}
         self.windows = dict.fromkeys(kinds, 0)
         for rows in self.rows.values():
             for kind, candidates in rows.items():
                 self.windows[kind] = max(self.windows[kind], *(candidate.states for candidate in candidates))
-        flow = control_flow(program)
+        self.simple = frozenset(kind for kind in kinds if self.model.writes_alone(kind))
+        flow = flow or control_flow(program)
         self.blocks = flow.blocks
         self.block_of = flow.block_of
-        self.code = Code(self.model, self.instructions, self.facts, self.blocks, self.block_of)
+        self.code = Code(self.model, self.instructions, self.samples, self.blocks, self.block_of)
+
+    def facts(self, position: int) -> HazardFacts:
+        """The description of an instruction."""
+        return self.model.facts(self.instructions[position])
 
     def run(self, block: Block, ages: _Ages, nops: Mapping[int, int], lack: Callable[[int, list[_Lack]], int]) -> None:
         """Go through a block with `nops` wait states added before positions.
@@ -182,14 +190,13 @@ class _Walk:
         `lack` hears of every position with missing wait states: (producer, age, rows) of each producer. What it returns is
         added before the position at once.
         """
-        facts, instructions, all_rows, windows = self.facts, self.instructions, self.rows, self.windows
+        samples, kinds, instructions, all_rows, windows = self.samples, self._kinds, self.instructions, self.rows, self.windows
         clock = 0
         producers = [self._producer(origin, -age) for origin, age in ages.items()]
         for position in range(block.first, block.last + 1):
-            current = facts[position]
+            kind = kinds[position]
             clock += nops.get(position, 0)
-            rows = all_rows[current.kind]
-            if rows and producers:
+            if producers and (rows := all_rows[kind]):
                 # Few instructions meet a producer at all: rows are looked at only where registers are shared. Some rows take
                 # EXEC or M0 as read by instructions that do not name them.
                 instruction = instructions[position]
@@ -197,22 +204,28 @@ class _Walk:
                 met = [entry for entry in producers if entry[0] > clock and entry[2] in rows and entry[1] & touched]
                 if met:
                     clock += self._judge(met, position, clock, lack)
-            clock += current.states
-            if windows[current.kind]:
-                producers = [entry for entry in producers if entry[0] > clock and entry[3] != position]
+            clock += samples[position].states
+            if windows[kind]:
+                if len(producers) > _MANY or position in ages:
+                    producers = [entry for entry in producers if entry[0] > clock and entry[3] != position]
                 producers.append(self._producer(position, clock))
 
     def _producer(self, position: int, birth: int) -> tuple[int, int, int, int]:
         """A producer by the clock of a block: when nobody asks for more wait states, the registers that it leaves, kind, position."""
-        facts = self.facts[position]
-        return birth + self.windows[facts.kind], self.model.leaves(facts, self.instructions[position].writes), facts.kind, position
+        kind, written = self._kinds[position], self.instructions[position].writes
+        if kind not in self.simple:
+            written = self.model.leaves(self.facts(position), written)
+        elif written & _VCC:
+            written |= _VCC
+        return birth + self.windows[kind], written, kind, position
 
     def _judge(self, met: list[tuple[int, int, int, int]], position: int, clock: int, lack: Callable[[int, list[_Lack]], int]) -> int:
         """Tell `lack` which of the producers that an instruction meets are too young; what it answers."""
         lacking = []
+        consumer = self.facts(position)
         for end, _, kind, origin in met:
             age = clock - end + self.windows[kind]
-            missing = [need for need in self.model.needs(self.facts[origin], self.facts[position]) if need.states > age]
+            missing = self.model.needs(self.facts(origin), consumer, age)
             if missing:
                 lacking.append((origin, age, missing))
         return lack(position, lacking) if lacking else 0
@@ -222,14 +235,14 @@ class _Walk:
         found: _Ages = {}
         age = 0
         for position in range(block.last, block.first - 1, -1):
-            facts = self.facts[position]
+            facts = self.samples[position]
             if self.windows[facts.kind] > age:
                 found[position] = age
             age += facts.states + nops.get(position, 0)
             if age >= WINDOW:
                 return found
         for position, before in ages.items():
-            if self.windows[self.facts[position].kind] > before + age and not block.first <= position <= block.last:
+            if self.windows[self._kinds[position]] > before + age and not block.first <= position <= block.last:
                 found[position] = before + age
         return found
 
@@ -267,12 +280,12 @@ class _Walk:
             if candidate in taken or not self._may_move(instruction):
                 continue
             passed = range(first, candidate)
-            if any(_depend(instruction, self.instructions[other]) or self.model.states(self.facts[candidate], self.facts[other])
+            if any(_depend(instruction, self.instructions[other]) or self.model.states(self.facts(candidate), self.facts(other))
                    for other in passed):
                 continue
             late = len(found)
-            if any(self.model.states(self.facts[origin], self.facts[candidate]) > age + late for origin, age in ages.items()) \
-                    or any(self.model.states(self.facts[earlier], self.facts[candidate]) for earlier in found):
+            if any(self.model.states(self.facts(origin), self.facts(candidate)) > age + late for origin, age in ages.items()) \
+                    or any(self.model.states(self.facts(earlier), self.facts(candidate)) for earlier in found):
                 continue
             found.append(candidate)
         return found

@@ -6,7 +6,7 @@ walking of code here: the passes (asmgen.hazards) and the emulator each do their
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from functools import cache
 from typing import NamedTuple
@@ -99,6 +99,15 @@ class HazardModel:
             return found
         return HazardFacts(found.kind, found.states, found.window, found.parts, instruction.operands)
 
+    def samples(self, instructions: Iterable[Subject]) -> list[HazardFacts]:
+        """A description of each that is right in all but its operands, which may be another instruction's: `facts` has its own."""
+        known = self._by_form
+        return [known.get(id(instruction.form)) or self._example(instruction) for instruction in instructions]
+
+    def writes_alone(self, kind: int) -> bool:
+        """Whether an instruction of that kind is the producer of rows through the registers that it writes, and through nothing else."""
+        return not self._further_roles[kind]
+
     def leaves(self, facts: HazardFacts, written: int) -> int:
         """The registers through which an instruction that writes `written` can be the producer of a row, VCC as a whole.
 
@@ -110,14 +119,16 @@ class HazardModel:
             written |= facts.mask(role)
         return written | _VCC if written & _VCC else written
 
-    def needs(self, producer: HazardFacts, consumer: HazardFacts) -> list[Need]:
-        """Every row that holds where `consumer` comes behind `producer`, whatever lies between."""
+    def needs(self, producer: HazardFacts, consumer: HazardFacts, age: int = 0) -> list[Need]:
+        """Every row that holds where `consumer` comes behind `producer` and asks for more than `age` wait states between."""
         candidates = self.candidates(producer.kind, consumer.kind)
         if not candidates:
             return []
         found = []
         role, first = "", 0
         for candidate in candidates:
+            if candidate.states <= age:
+                continue
             if candidate.producer == "any":
                 found.append(Need(candidate.rule, candidate.states, 0))
                 continue

@@ -13,6 +13,7 @@ from asmgen.lint.finding import Finding, apply_silence
 from asmgen.lint.registers import register_findings
 from asmgen.lint.rules import SEVERITIES
 from asmgen.program import Program
+from asmgen.reader.collection import collection_paused
 from asmgen.reader.file import ReadResult, read_file
 from asmgen.waits.verify import Verifier
 
@@ -39,6 +40,11 @@ def lint_program(program: Program, file: str = "", facts: KernelFacts = _FACTS, 
 
     Without `notes`, errors and warnings alone, and quicker.
     """
+    with collection_paused():
+        return _lint(program, file, facts, notes)
+
+
+def _lint(program: Program, file: str, facts: KernelFacts, notes: bool) -> list[Finding]:
     verifier = Verifier(program, notes)
     flow, runs = verifier.flow.flow, verifier.runs
     name = program.name
@@ -46,16 +52,16 @@ def lint_program(program: Program, file: str = "", facts: KernelFacts = _FACTS, 
     for wait in verifier.findings():
         placed.append((wait.position, Finding(wait.rule, wait.severity, wait.message, file, name, wait.consumer, wait.producer, wait.have,
                                               wait.need)))
-    for state in verify_wait_states(program):
+    for state in verify_wait_states(program, flow=flow):
         severity = state.severity
         if flow.block_of[state.position] not in runs:
             continue
         placed.append((state.position, Finding(state.rule, severity, state.message, file, name, state.consumer, state.producer, state.have,
                                                state.need)))
-    positions = {id(instruction): position for position, instruction in enumerate(program.instructions)}
     others = list(encoding_findings(program, flow, runs, facts, file))
     if notes or facts.vgprs is not None:
         others += register_findings(program, flow, runs, facts, file)
+    positions = {id(instruction): position for position, instruction in enumerate(program.instructions)} if others else {}
     placed += [(positions[id(finding.consumer)] if finding.consumer is not None else -1, finding) for finding in others]
     placed.sort(key=lambda entry: (entry[0], SEVERITIES.index(entry[1].severity)))
     found = apply_silence((finding for _, finding in placed), program.instructions, file, name)

@@ -11,6 +11,7 @@ from asmgen.codeobject.load import CodeObject, Kernel
 from asmgen.isa.errors import AsmgenError
 from asmgen.program import Align, Item, Program
 from asmgen.reader.calls import call_targets
+from asmgen.reader.collection import collection_paused
 from asmgen.reader.errors import ReadError
 from asmgen.reader.instruction import shorten
 from asmgen.reader.limits import limited_objdump
@@ -47,6 +48,11 @@ def read_programs(code_object: CodeObject, piped: str = "") -> Iterator[Program]
 
 
 def _kernel(pieces: _Pieces, kernel: Kernel) -> Program:
+    with collection_paused():
+        return _read(pieces, kernel)
+
+
+def _read(pieces: _Pieces, kernel: Kernel) -> Program:
     code_object = pieces.code_object
     chunks = pieces.reachable(kernel)
     names = {chunk[0].address: pieces.functions[chunk[0].address] for chunk in chunks[1:]}
