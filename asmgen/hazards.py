@@ -193,6 +193,7 @@ class _Walk:
         samples, kinds, instructions, all_rows, windows = self.samples, self._kinds, self.instructions, self.rows, self.windows
         clock = 0
         producers = [self._producer(origin, -age) for origin, age in ages.items()]
+        watched, most = _union(producers), _MANY
         for position in range(block.first, block.last + 1):
             kind = kinds[position]
             clock += nops.get(position, 0)
@@ -201,14 +202,18 @@ class _Walk:
                 # EXEC or M0 as read by instructions that do not name them.
                 instruction = instructions[position]
                 touched = instruction.reads | instruction.writes | _CONTROL
-                met = [entry for entry in producers if entry[0] > clock and entry[2] in rows and entry[1] & touched]
-                if met:
-                    clock += self._judge(met, position, clock, lack)
+                if watched & touched:
+                    met = [entry for entry in producers if entry[0] > clock and entry[2] in rows and entry[1] & touched]
+                    if met:
+                        clock += self._judge(met, position, clock, lack)
             clock += samples[position].states
             if windows[kind]:
-                if len(producers) > _MANY or position in ages:
+                if len(producers) > most or position in ages:
                     producers = [entry for entry in producers if entry[0] > clock and entry[3] != position]
-                producers.append(self._producer(position, clock))
+                    watched, most = _union(producers), max(_MANY, 2 * len(producers))
+                producer = self._producer(position, clock)
+                producers.append(producer)
+                watched |= producer[1]
 
     def _producer(self, position: int, birth: int) -> tuple[int, int, int, int]:
         """A producer by the clock of a block: when nobody asks for more wait states, the registers that it leaves, kind, position."""
@@ -293,6 +298,14 @@ class _Walk:
     def _may_move(self, instruction: Instruction) -> bool:
         movable = instruction.opcode.classes & {"valu", "salu"} and not instruction.opcode.classes & _UNMOVABLE
         return bool(movable) and not instruction.writes & _CONTROL
+
+
+def _union(producers: Iterable[tuple[int, int, int, int]]) -> int:
+    """The registers that any of these producers leaves."""
+    mask = 0
+    for entry in producers:
+        mask |= entry[1]
+    return mask
 
 
 def _plan(walk: _Walk) -> dict[int, tuple[int, tuple[str, ...]]]:

@@ -22,6 +22,7 @@ def program_liveness(program: Program, flow: ControlFlow | None = None, lanes_ke
     full_lanes = _full_lanes(program, flow) if lanes_kept else None
     instructions = program.instructions
     blocks = []
+    access = tuple.__new__  # a named tuple's own constructor takes three times as long, and this is one for each instruction
     for block in flow.blocks:
         accesses = []
         full = full_lanes is None or full_lanes[block.number]
@@ -30,7 +31,7 @@ def program_liveness(program: Program, flow: ControlFlow | None = None, lanes_ke
             killed = writes
             if not full and writes & _VECTOR and "mfma" not in instruction.opcode.classes:
                 killed = writes & ~_VECTOR
-            accesses.append(Access(reads, writes, killed))
+            accesses.append(access(Access, (reads, writes, killed)))
             if full_lanes is not None and writes & _EXEC:
                 full = _sets_all(instruction)
         last = instructions[block.last]

@@ -235,7 +235,15 @@ class Program:
     @cached_property
     def instructions(self) -> tuple[Instruction, ...]:
         """The instructions alone, in order: positions everywhere are indices into this tuple."""
-        return tuple(item for item in self.items if isinstance(item, Instruction))
+        return tuple([item for item in self.items if isinstance(item, Instruction)])
+
+    @cached_property
+    def registers(self) -> int:
+        """The mask of every register that is read or written somewhere."""
+        mask = 0
+        for instruction in self.instructions:
+            mask |= instruction.reads | instruction.writes
+        return mask
 
     @cached_property
     def labels(self) -> dict[str, int]:

@@ -36,6 +36,8 @@ def _beyond(program: Program, flow: ControlFlow, runs: frozenset[int], facts: Ke
     else:
         allowed = (1 << arch_vgprs) - 1 | ((1 << acc) - 1) << VGPR_COUNT
     forbidden = _VECTOR & ~allowed
+    if not program.registers & forbidden:
+        return
     for position, instruction in enumerate(program.instructions):
         beyond = (instruction.reads | instruction.writes) & forbidden
         if beyond and flow.block_of[position] in runs:

@@ -97,7 +97,7 @@ class WaitFlow:
     def _unknown_entries(self) -> Iterator[int]:
         """Blocks at which callers begin: functions behind the kernel, and the first block of a callable function."""
         instructions = self.program.instructions
-        kernel = any(instruction.name == "s_endpgm" for instruction in instructions)
+        kernel = any(instruction.opcode.name == "s_endpgm" for instruction in reversed(instructions))
         returns = any(operation.leaves == "return" for operation in self.operations)
         indirect = bool(self.flow.indirect) or any(operation.leaves for operation in self.operations)
         labelled = set(self.program.labels.values())

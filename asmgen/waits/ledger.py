@@ -104,8 +104,7 @@ def _traits(name: str, dma: bool) -> _Traits:
 
 def split_of(program: Program) -> int | None:
     """From which v# on the AGPRs are named; None where that is not known, or where no a# is named that a v# could meet."""
-    named = any((instruction.reads | instruction.writes) & _A_FILE for instruction in program.instructions)
-    return program.accum_offset if named else None
+    return program.accum_offset if program.registers & _A_FILE else None
 
 
 def unified(mask: int, split: int) -> int:
