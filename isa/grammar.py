@@ -45,8 +45,8 @@ _REGISTERS = re.compile(r"(?<![\w.$@])(?:(?:ttmp|acc|[vas])(?:\d+(?![\w.$@])|\[[
 _REGISTER = re.compile(r"([a-z]+)\[?\s*(\d+)(?:\s*:\s*(\d+))?", re.ASCII)
 _HOLE = "%"
 # INT, KEY INT and lit(INT) of the grammar.
-_NUMBER_WORD = re.compile(r"(?:(?P<key>[a-z][a-z0-9_]*:)|(?P<literal>lit\())?(?P<number>-?(?:0[xX][0-9a-fA-F]+|0[bB][01]+|[0-9]+))(?(literal)\))",
-                          re.ASCII)
+_NUMBER_WORD = re.compile(r"(?:(?P<key>[a-z][a-z0-9_]*:)|(?P<literal>lit\())?"
+                          r"(?P<number>-?(?:0[xX][0-9a-fA-F]+|0[bB][01]+|[0-9]+))(?(literal)\))", re.ASCII)
 _MOST_KEPT = 1 << 14
 """How many words and shapes a TailReader remembers."""
 _COUNTERS = {"vmcnt": 63, "expcnt": 7, "lgkmcnt": 15}
@@ -143,12 +143,12 @@ class TailReader:
         return Tail(operands, modifiers)
 
     def _remember(self, word: str) -> Tail | None:
-        """What a word is by itself; None for a part of something larger, for counters, which belong together, and for faults."""
+        """What a word is by itself; None for a part of something larger, for counters, which belong together, for faults, for nothing."""
         try:
             tail: Tail | None = _number_word(word) or self._parsed(word)
         except SyntaxFault:
             tail = None
-        if tail is not None and any(isinstance(operand, Waitcnt) for operand in tail.operands):
+        if tail == Tail() or tail is not None and any(isinstance(operand, Waitcnt) for operand in tail.operands):
             tail = None
         if len(self._words) >= _MOST_KEPT:
             self._words.clear()

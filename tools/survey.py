@@ -2,7 +2,8 @@
 
 Every code object for gfx942 or gfx950 counts, alone, in an offload bundle or inside a shared library; other files are passed over.
 Printed are the objects that cannot be read, each with its sentence, the findings by rule with the number of objects that have
-them, and instructions a second of processor time; on a terminal, meanwhile, how far it is. The status is 1 where an object cannot be read or a finding is an error, 2 for
+them, and instructions a second of processor time; on a terminal, meanwhile, how far it is.
+The status is 1 where an object cannot be read or a finding is an error, 2 for
 a request that cannot be met.
 """
 
@@ -23,8 +24,8 @@ from asmgen.codeobject.bundle import BUNDLE_MAGIC, COMPRESSED_MAGIC
 from asmgen.codeobject.load import CodeObject
 from asmgen.isa.arch import ARCHITECTURES
 from asmgen.isa.errors import AsmgenError
-from asmgen.lint.rules import SEVERITIES, rules
 from asmgen.lint.facts import facts_of_code_object
+from asmgen.lint.rules import SEVERITIES, rules
 from asmgen.lint.run import Linter
 from asmgen.reader.codeobject import read_programs
 from asmgen.tools.entry import status_of
