@@ -23,6 +23,7 @@ class KernelFacts:
     accum_offset: int | None = None
     lds: int | None = None
     user_sgprs: int | None = None
+    workitems: int | None = None  # the most of a workgroup
 
 
 def facts_of_code_object(code_object: CodeObject) -> dict[str, KernelFacts]:
@@ -31,7 +32,8 @@ def facts_of_code_object(code_object: CodeObject) -> dict[str, KernelFacts]:
     for name, kernel in code_object.kernels.items():
         descriptor = kernel.descriptor
         found[name] = KernelFacts(descriptor.vgprs, kernel.resources.vgpr_count or descriptor.vgprs, descriptor.accum_offset,
-                                  descriptor.group_segment_fixed_size, descriptor.user_sgpr_count)
+                                  descriptor.group_segment_fixed_size, descriptor.user_sgpr_count,
+                                  kernel.resources.max_flat_workgroup_size if kernel.metadata else None)
     return found
 
 

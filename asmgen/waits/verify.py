@@ -13,7 +13,11 @@ loads in flight on purpose. It is a warning where no wait ever ends the flight. 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING
 
 from asmgen.program import Instruction, Program
 from asmgen.waits.barriers import LdsGroup, described, groups_in_flight, sections
@@ -21,6 +25,9 @@ from asmgen.waits.flow import Arrival, Need, WaitFlow
 from asmgen.waits.ledger import COUNTERS, LGKM, MOST_ROUNDS, VM, Flight, Ledger, split_of, unified
 from asmgen.waits.paths import find_route, reachable
 from asmgen.waits.tokens import TooEarly
+
+if TYPE_CHECKING:
+    from asmgen.waits.ldsplaces import Places
 
 MISSING = "W001"
 TOKEN = "W002"
@@ -32,6 +39,7 @@ NO_WAIT = "W007"
 FULL = "W008"
 LDS_ORDER = "W009"
 LOOP = "W010"
+LDS_IN_FLIGHT = "W011"
 
 _KINDS = {"register": MISSING, "own-dma": MISSING, "token": TOKEN, "lds-order": LDS_ORDER}
 _ORDER = ("error", "warning", "note")
@@ -57,15 +65,18 @@ class Finding:
     rounds: int = 0
 
 
-def verify(program: Program, notes: bool = True) -> list[Finding]:
-    """Everything wrong with a program's waits, in program order. Without `notes`, errors and warnings alone, which is quicker."""
-    return Verifier(program, notes).findings()
+def verify(program: Program, notes: bool = True, workitems: int | None = None) -> list[Finding]:
+    """Everything wrong with a program's waits, in program order. Without `notes`, errors and warnings alone, which is quicker.
+
+    `workitems` is the most that a workgroup may have, None where not known.
+    """
+    return Verifier(program, notes, workitems).findings()
 
 
 class Verifier:
     """One verification; it keeps the solved flow for who wants to know more (`flow`)."""
 
-    def __init__(self, program: Program, notes: bool = True) -> None:
+    def __init__(self, program: Program, notes: bool = True, workitems: int | None = None) -> None:
         self.program = program
         self.notes = notes
         self.flow = WaitFlow(program, automatic=False, watching=notes)
@@ -75,6 +86,8 @@ class Verifier:
         self.runs = reachable(program, self.flow.flow, self.operations)
         self._split = split_of(program)
         self._sections = sections(self.flow.flow, self.operations)
+        self._places = self._known_places(workitems)
+        self._met: set[tuple[int, int]] = set()
         self._reads_lds = any(operation.queue == "lds" and operation.arrives for operation in self.operations)
         self._found: list[Finding] = []
         self._idle: set[tuple[int, str]] = set()
@@ -91,6 +104,15 @@ class Verifier:
             self._loops()
         return sorted(self._found, key=lambda finding: (finding.position, _ORDER.index(finding.severity)))
 
+    def _known_places(self, workitems: int | None) -> Mapping[int, Places]:
+        into = {operation.position for operation in self.operations if operation.queue == "vm" and operation.fills_lds and not operation.fills}
+        if not into or not any(operation.queue == "lds" and operation.arrives for operation in self.operations):
+            return {}
+        from asmgen.waits.ldsplaces import known_places  # needs numpy
+
+        places = known_places(self.program, self.flow.flow, workitems)
+        return places if into & places.keys() else {}
+
     def _visit(self, position: int, ledger: Ledger, need: Need | None, early: list[TooEarly], full: list[str]) -> None:
         if self.flow.flow.block_of[position] not in self.runs:
             return
@@ -105,6 +127,8 @@ class Verifier:
         if (operation.fills or operation.uses) and instruction.waits != "off":
             for other in (*early, *self._never_settled(position, ledger)):
                 self._barriers(position, other)
+        if position in self._places and operation.queue == "lds" and instruction.waits != "off":
+            self._reads_in_flight(position, ledger)
         if operation.wait is not None:
             self._wait(position, ledger)
         for counter in full:
@@ -122,6 +146,23 @@ class Verifier:
             self._found.append(Finding(rule, severity, message, self.instructions[first.producer], self.instructions[position], None,
                                        self._count(counter, arrivals), position))
 
+    def _reads_in_flight(self, position: int, ledger: Ledger) -> None:
+        """An LDS read of bytes that a load without a token still fills, once for each group of loads."""
+        read = self._places[position]
+        met = [producer for producer in ledger.vm.births if producer in self._places and self._places[producer].meets(read)]
+        for group in groups_in_flight(ledger.vm, met, self._sections):
+            key = (self._sections[group.last], group.rounds)
+            if group.rounds or key in self._met:
+                continue
+            self._met.add(key)
+            shared = self._places[group.last].common(read)
+            count = min(group.newer, self.flow.limits[VM] - 1)
+            newer = f", {group.newer} newer" if group.newer else ""
+            self._found.append(Finding(
+                LDS_IN_FLIGHT, "warning", f"{self.instructions[position].name} reads LDS bytes {shared}, which "
+                f"{described(group, self.instructions)} may still be filling (in flight{newer}): s_waitcnt vmcnt({count}) and a barrier "
+                f"belong before it", self.instructions[group.last], self.instructions[position], None, count, position))
+
     def _lds_at_barrier(self, position: int, counter: str, flight: Flight, groups: list[LdsGroup]) -> None:
         # With a wait in the loop, no more are outstanding than it allows and than one round issues.
         endless = flight.outstanding >= self.flow.limits[counter] and self._reads_lds
@@ -137,6 +178,10 @@ class Verifier:
 
     def _lds_sentence(self, counter: str, group: LdsGroup, forever: bool) -> str:
         shown = described(group, self.instructions)
+        places = [self._places[position] for position in range(group.first, group.last + 1) if position in self._places
+                  and self.operations[position].fills_lds]
+        if len(places) == group.count:
+            shown += f", bytes {reduce(or_, places)}"
         newer = f", {group.newer} newer" if group.newer and self.operations[group.last].ordered else ""
         if forever:
             return f"no wait ends the flight of {shown}, round after round: other waves may read the data after this barrier, which only a " \
