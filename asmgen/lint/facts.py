@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from asmgen.codeobject.load import CodeObject
+from asmgen.codeobject.textmetadata import text_metadata
 from asmgen.isa.arch import architecture
 
 _KERNEL = re.compile(r"^\s*\.amdhsa_kernel\s+(\S+)\s*$(.*?)^\s*\.end_amdhsa_kernel", re.MULTILINE | re.DOTALL)
@@ -40,6 +41,7 @@ def facts_of_code_object(code_object: CodeObject) -> dict[str, KernelFacts]:
 def facts_of_text(text: str, arch: str) -> dict[str, KernelFacts]:
     """By kernel name, from .amdhsa_ directives with plain numbers; others stay unknown."""
     profile = architecture(arch)
+    described = text_metadata(text)
     found = {}
     for match in _KERNEL.finditer(text):
         values = {row[1]: int(row[2], 0) for row in _DIRECTIVE.finditer(match[2])}
@@ -48,6 +50,8 @@ def facts_of_text(text: str, arch: str) -> dict[str, KernelFacts]:
         if users is None:
             users = sum(size for name, size in _USER_SGPRS.items() if values.get(f"user_sgpr_{name}"))
             users += values.get("user_sgpr_kernarg_preload_length", 0)
+        workitems = described.get(match[1], {}).get(".max_flat_workgroup_size")
         found[match[1]] = KernelFacts(profile.allocated_vgprs(wanted) if wanted is not None else None, wanted,
-                                      values.get("accum_offset"), values.get("group_segment_fixed_size"), users)
+                                      values.get("accum_offset"), values.get("group_segment_fixed_size"), users,
+                                      workitems if isinstance(workitems, int) else None)
     return found
