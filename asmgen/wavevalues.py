@@ -131,26 +131,32 @@ class State:
 
 
 class WaveValues:
-    """The values of a program, solved once. `workitems` is the size of the workgroup, None where not known: then the first wave is
-    followed alone, and the work-item's number is its lane.
+    """The values of a program, solved once. `block` is the size of the workgroup in x, y and z, None where not known: then the first wave
+    is followed alone, and v0 is unknown. Lanes beyond its end are taken for there. At the start v0 holds x, y << 10 and z << 20 of the work-item (LLVM AMDGPUUsage, "Initial Kernel
+    Execution State").
 
     `wanted` are the registers that are asked for; what they and the branches do not depend on is passed over. `takes[block]` says which
     waves come to a block [waves].
     """
 
-    def __init__(self, program: Program, flow: ControlFlow, workitems: int | None = None, wanted: int = 0) -> None:
+    def __init__(self, program: Program, flow: ControlFlow, block: tuple[int, int, int] | None = None, wanted: int = 0) -> None:
         self.program = program
         self.flow = flow
         self._matters = _slice(program, wanted | _DECIDING)
-        self.waves = 1 if workitems is None else max(1, min(16, -(-workitems // LANES)))
+        self.block = block
+        self.waves = 1 if block is None else max(1, min(16, -(-block[0] * block[1] * block[2] // LANES)))
         self._entries: list[State | None] = [None for _ in flow.blocks]
         self._solve()
         none = np.zeros(self.waves, bool)
         self.takes = [none if state is None else state.waves for state in self._entries]
 
     def _first(self) -> State:
-        number = np.arange(self.waves * LANES, dtype=np.int64).reshape(self.waves, LANES)
-        return State(np.ones(self.waves, bool), {0: number, _EXEC: np.ones((self.waves, LANES), np.int64)})
+        known = {_EXEC: np.ones((self.waves, LANES), np.int64)}
+        if self.block is not None:
+            x, y, z = self.block
+            number = np.arange(self.waves * LANES, dtype=np.int64).reshape(self.waves, LANES)
+            known[0] = number % x | number // x % y << 10 | number // (x * y) << 20
+        return State(np.ones(self.waves, bool), known)
 
     def _solve(self) -> None:
         flow, program = self.flow, self.program

@@ -68,7 +68,7 @@ def test_what_is_known_is_right(seed: int) -> None:
     number = np.arange(WAVES * 64, dtype=np.uint32).reshape(WAVES, 64)
     start = {index: np.full((WAVES, 64), 77, np.uint32) for index in range(1, 6)} | {0: number}
     found = run("gfx950", lambda other: random_code(other, seed), vgprs=start, sgprs=dict.fromkeys(range(3, 12), 99), waves=WAVES)
-    values = WaveValues(program, control_flow(program), WAVES * 64, EVERYTHING)
+    values = WaveValues(program, control_flow(program), (WAVES * 64, 1, 1), EVERYTHING)
     ((_, state),) = values.at([len(program) - 1])
     step(state, program.instructions[-1])
     checked = 0
@@ -92,8 +92,8 @@ def of(code: str) -> Program:
     return program
 
 
-def known(program: Program, position: int, bit: int, workitems: int | None = 256) -> list[int] | None:
-    ((_, state),) = WaveValues(program, control_flow(program), workitems, EVERYTHING).at([position])
+def known(program: Program, position: int, bit: int, block: tuple[int, int, int] | None = (256, 1, 1)) -> list[int] | None:
+    ((_, state),) = WaveValues(program, control_flow(program), block, EVERYTHING).at([position])
     value = state.known.get(bit)
     return None if value is None else value[state.waves].tolist()
 
@@ -104,7 +104,15 @@ WAVE = "v_lshrrev_b32 v1, 6, v0\nv_readfirstlane_b32 s4, v1\n"
 def test_the_wave_and_what_follows_from_it() -> None:
     program = of(WAVE + "s_lshl_b32 s5, s4, 10\ns_add_u32 m0, s5, 0x4000\ns_endpgm")
     assert known(program, 4, SGPR_BIT + 124) == [0x4000, 0x4400, 0x4800, 0x4C00]
-    assert known(program, 4, SGPR_BIT + 124, None) == [0x4000]
+    assert known(program, 4, SGPR_BIT + 124, None) is None
+    assert known(of("s_movk_i32 m0, 64\ns_endpgm"), 1, SGPR_BIT + 124, None) == [64]
+
+
+def test_work_items_of_several_dimensions_are_packed() -> None:
+    program = of("v_and_b32 v1, 0x3ff, v0\nv_bfe_u32 v2, v0, 10, 10\nv_lshrrev_b32 v3, 20, v0\ns_endpgm")
+    x, y, z = (known(program, 3, bit, (8, 4, 3)) for bit in (1, 2, 3))
+    assert x is not None and y is not None and z is not None
+    assert (x[1][5], y[1][5], z[1][5]) == (5, 0, 2) and (x[0][63], y[0][63], z[0][63]) == (7, 3, 1)
 
 
 def test_a_buffer_that_a_loop_changes_is_unknown_and_one_that_it_keeps_is_known() -> None:
@@ -120,7 +128,7 @@ def test_waves_part_and_meet() -> None:
     program = of(code)
     assert known(program, 7, SGPR_BIT + 5) == [8, 8, 7, 7]
     flow = control_flow(program)
-    takes = WaveValues(program, flow, 256).takes
+    takes = WaveValues(program, flow, (256, 1, 1)).takes
     assert [takes[flow.block_of[position]].tolist() for position in (4, 6)] == [[False, False, True, True], [True, True, False, False]]
 
 
@@ -133,7 +141,7 @@ def test_loads_calls_and_floats_make_unknown() -> None:
 
 def test_partial_exec_keeps_the_other_lanes() -> None:
     program = of("v_mov_b32 v1, 5\nv_cmp_gt_u32 vcc, 3, v0\ns_and_saveexec_b64 s[4:5], vcc\nv_mov_b32 v1, 6\ns_endpgm")
-    ((_, state),) = WaveValues(program, control_flow(program), 64, EVERYTHING).at([4])
+    ((_, state),) = WaveValues(program, control_flow(program), (64, 1, 1), EVERYTHING).at([4])
     assert state.known[1][0].tolist() == [6] * 3 + [5] * 61
 
 

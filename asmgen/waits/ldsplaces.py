@@ -45,8 +45,8 @@ class Places:
         return f"{low:#x}:{self.mask.bit_length():#x}"
 
 
-def known_places(program: Program, flow: ControlFlow, workitems: int | None) -> dict[int, Places]:
-    """By position, what loads into LDS fill and LDS reads read; without those that are not known. `workitems` is the workgroup's size."""
+def known_places(program: Program, flow: ControlFlow, block: tuple[int, int, int] | None) -> dict[int, Places]:
+    """By position, what loads into LDS fill and LDS reads read; without those that are not known. `block` is the workgroup's size."""
     asked = []
     wanted = 0
     for position, instruction in enumerate(program.instructions):
@@ -61,7 +61,7 @@ def known_places(program: Program, flow: ControlFlow, workitems: int | None) -> 
             wanted |= address.mask
     found = {}
     arch = architecture(program.arch)
-    for position, state in WaveValues(program, flow, workitems, wanted).at(asked):
+    for position, state in WaveValues(program, flow, block, wanted).at(asked):
         instruction = program.instructions[position]
         into = is_lds_dma(instruction.opcode, instruction.form)
         places = _filled(instruction, state, arch) if into else _read(instruction, state)

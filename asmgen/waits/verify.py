@@ -65,18 +65,18 @@ class Finding:
     rounds: int = 0
 
 
-def verify(program: Program, notes: bool = True, workitems: int | None = None) -> list[Finding]:
+def verify(program: Program, notes: bool = True, block: tuple[int, int, int] | None = None) -> list[Finding]:
     """Everything wrong with a program's waits, in program order. Without `notes`, errors and warnings alone, which is quicker.
 
-    `workitems` is the most that a workgroup may have, None where not known.
+    `block` is the workgroup's size, None where not known.
     """
-    return Verifier(program, notes, workitems).findings()
+    return Verifier(program, notes, block).findings()
 
 
 class Verifier:
     """One verification; it keeps the solved flow for who wants to know more (`flow`)."""
 
-    def __init__(self, program: Program, notes: bool = True, workitems: int | None = None) -> None:
+    def __init__(self, program: Program, notes: bool = True, block: tuple[int, int, int] | None = None) -> None:
         self.program = program
         self.notes = notes
         self.flow = WaitFlow(program, automatic=False, watching=notes)
@@ -86,7 +86,7 @@ class Verifier:
         self.runs = reachable(program, self.flow.flow, self.operations)
         self._split = split_of(program)
         self._sections = sections(self.flow.flow, self.operations)
-        self._places = self._known_places(workitems)
+        self._places = self._known_places(block)
         self._met: set[tuple[int, int]] = set()
         self._reads_lds = any(operation.queue == "lds" and operation.arrives for operation in self.operations)
         self._found: list[Finding] = []
@@ -104,13 +104,13 @@ class Verifier:
             self._loops()
         return sorted(self._found, key=lambda finding: (finding.position, _ORDER.index(finding.severity)))
 
-    def _known_places(self, workitems: int | None) -> Mapping[int, Places]:
+    def _known_places(self, block: tuple[int, int, int] | None) -> Mapping[int, Places]:
         into = {operation.position for operation in self.operations if operation.queue == "vm" and operation.fills_lds and not operation.fills}
         if not into or not any(operation.queue == "lds" and operation.arrives for operation in self.operations):
             return {}
         from asmgen.waits.ldsplaces import known_places  # needs numpy
 
-        places = known_places(self.program, self.flow.flow, workitems)
+        places = known_places(self.program, self.flow.flow, block)
         return places if into & places.keys() else {}
 
     def _visit(self, position: int, ledger: Ledger, need: Need | None, early: list[TooEarly], full: list[str]) -> None:
