@@ -16,7 +16,7 @@ from asmgen.isa.table import opcode
 from asmgen.kernels.registry import kernel, names
 from asmgen.lint.facts import facts_of_text
 from asmgen.lint.run import lint_program
-from asmgen.mutants import Judge, Mutant
+from asmgen.mutants import Mutant
 from asmgen.program import Instruction, Item, Program
 from asmgen.reader.text import read_text
 from asmgen.tools.build import build_kernel

@@ -71,11 +71,12 @@ def _mapping(lines: list[_Line], at: int, depth: int) -> tuple[dict[str, Any], i
 
 
 def _scalar(text: str) -> Any:
+    if text[:1] not in "'\"":
+        text = text.split(" #")[0].rstrip()
     if text.startswith("[") and text.endswith("]"):
         return [_scalar(part.strip()) for part in text[1:-1].split(",") if part.strip()]
     if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"":
         return text[1:-1]
-    text = text.split(" #")[0].rstrip()
     if _NUMBER.match(text):
         return int(text, 0) if not text.lstrip("-").startswith("0") or text.startswith("0x") else int(text)
     return {"true": True, "false": False}.get(text, text)
