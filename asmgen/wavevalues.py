@@ -132,8 +132,8 @@ class State:
 
 class WaveValues:
     """The values of a program, solved once. `block` is the size of the workgroup in x, y and z, None where not known: then the first wave
-    is followed alone, and v0 is unknown. Lanes beyond its end are taken for there. At the start v0 holds x, y << 10 and z << 20 of the work-item (LLVM AMDGPUUsage, "Initial Kernel
-    Execution State").
+    is followed alone, and v0 is unknown. Lanes beyond its end are taken for there. At the start v0 holds x, y << 10 and z << 20 of the
+    work-item (LLVM AMDGPUUsage, "Initial Kernel Execution State").
 
     `wanted` are the registers that are asked for; what they and the branches do not depend on is passed over. `takes[block]` says which
     waves come to a block [waves].
@@ -153,7 +153,7 @@ class WaveValues:
     def _first(self) -> State:
         known = {_EXEC: np.ones((self.waves, LANES), np.int64)}
         if self.block is not None:
-            x, y, z = self.block
+            x, y, _ = self.block
             number = np.arange(self.waves * LANES, dtype=np.int64).reshape(self.waves, LANES)
             known[0] = number % x | number // x % y << 10 | number // (x * y) << 20
         return State(np.ones(self.waves, bool), known)
@@ -223,7 +223,7 @@ class WaveValues:
         return True
 
     def at(self, positions: Iterable[int]) -> Iterator[tuple[int, State]]:
-        """What holds right before instructions (ascending positions) to which some wave comes; a state is good until the next is asked for."""
+        """What holds right before instructions (ascending positions) that some wave comes to; a state is good until the next one."""
         state: State | None = None
         number, here = -1, 0
         for position in positions:

@@ -95,7 +95,8 @@ def idle_waits(program: Program) -> set[int]:
     return found
 
 
-@pytest.mark.parametrize(("name", "arch", "build"), [row for row in library() if not any(row[2].values())], ids=lambda value: str(value).replace(" ", ""))
+@pytest.mark.parametrize(("name", "arch", "build"), [row for row in library() if not any(row[2].values())],
+                         ids=lambda value: str(value).replace(" ", ""))
 def test_waits_that_lint_calls_idle_are(name: str, arch: str, build: dict[str, object]) -> None:
     """All of them deleted at once, from the kernel with some hundred superfluous ones."""
     built = build_kernel(kernel(name), arch, build)

@@ -40,7 +40,8 @@ def of(code: str) -> Program:
 
 
 def said(code: str, rules: tuple[str, ...] = ("W001", "W004", "W005", "W006", "W011")) -> list[tuple[str, str, str]]:
-    return [(row.rule, row.severity, row.message) for row in lint_program(of(code), "k.s", KernelFacts(block=(256, 1, 1))) if row.rule in rules]
+    found = lint_program(of(code), "k.s", KernelFacts(block=(256, 1, 1)))
+    return [(row.rule, row.severity, row.message) for row in found if row.rule in rules]
 
 
 def deletions(code: str) -> list[str]:

@@ -36,7 +36,8 @@ class MatrixKind:
 
     def as_json(self) -> dict[str, Any]:
         """All of it, and the cycles of all of them together."""
-        return {"name": self.name, "count": self.count, "passes": self.passes, "cycles": self.cycles, "all_cycles": self.count * self.cycles}
+        return {"name": self.name, "count": self.count, "passes": self.passes, "cycles": self.cycles,
+                "all_cycles": self.count * self.cycles}
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ Words = NDArray[np.uint32]
 NOBODY = -1
 INACTIVE = -16
 """Address of a lane that does nothing: negative, and as aligned as any."""
-# What `touch` reports, by row of its answer: the cell or NOBODY, the index of the wave within the group, the other access's number, and what
-# `Cells.writes` held there before.
+# What `touch` reports, by row of its answer: the cell or NOBODY, the index of the wave within the group, the other access's number, and
+# what `Cells.writes` held there before.
 AGAINST_WRITE, EARLY, AGAINST_READ, AGAINST_CARRIED, UNWRITTEN = range(5)
 KINDS = 5
 TICKET_SHIFT, WAVE_SHIFT = 6, 2

@@ -162,8 +162,8 @@ class LdsArrival:
         if not self._told and len(self._touching) <= _NUMBERS:
             self._told = True
             cell, row, number, word = fault.tolist()
-            self._report("lds-race", "warning", f"overwrites LDS {self._written(group, row, word)}, both with the same value, so nothing is "
-                         f"wrong yet; more of this kind is not reported", self._touching[number], position, cell, int(group.waves[row]))
+            self._report("lds-race", "warning", f"overwrites LDS {self._written(group, row, word)}, both with the same value, so nothing "
+                         f"is wrong yet; more of this kind is not reported", self._touching[number], position, cell, int(group.waves[row]))
 
     def _written(self, group: Group, row: int, word: int) -> str:
         """How another wave's write, as `Cells.writes` has it, came to race: with a barrier in between, only as its counter let it."""

@@ -16,8 +16,7 @@ from asmgen.waits.ledger import Flight, Operation
 
 @dataclass(frozen=True)
 class LdsGroup:
-    """`count` operations from position `first` to `last`, `rounds` executions before their last; `newer` than the group's last are that many.
-    """
+    """`count` operations from position `first` to `last`, `rounds` executions before their last, with `newer` ones behind them all."""
 
     first: int
     last: int

@@ -7,8 +7,8 @@ not meet, and where the counter must have been full in between, since a full cou
 In foreign code a register that is only overwritten makes a warning: the last prefetch of a loop, which nobody wants, has often landed long
 before its register is used again, and the author may know. In programs of asmgen's own (with tokens, or built with a mode) it is an error.
 With tokens, data of other waves and reuse of buffers are errors; code without tokens says nothing about who reads LDS, so
-LDS data in flight at a barrier is a note there, one for each group of loads (asmgen.waits.barriers): a kernel with several buffers has newer
-loads in flight on purpose. It is a warning where no wait ever ends the flight. Everything about speed is a note.
+LDS data in flight at a barrier is a note there, one for each group of loads (asmgen.waits.barriers): a kernel with several buffers has
+newer loads in flight on purpose. It is a warning where no wait ever ends the flight. Everything about speed is a note.
 """
 
 from __future__ import annotations
@@ -105,7 +105,8 @@ class Verifier:
         return sorted(self._found, key=lambda finding: (finding.position, _ORDER.index(finding.severity)))
 
     def _known_places(self, block: tuple[int, int, int] | None) -> Mapping[int, Places]:
-        into = {operation.position for operation in self.operations if operation.queue == "vm" and operation.fills_lds and not operation.fills}
+        into = {operation.position for operation in self.operations
+                if operation.queue == "vm" and operation.fills_lds and not operation.fills}
         if not into or not any(operation.queue == "lds" and operation.arrives for operation in self.operations):
             return {}
         from asmgen.waits.ldsplaces import known_places  # needs numpy
@@ -184,8 +185,8 @@ class Verifier:
             shown += f", bytes {reduce(or_, places)}"
         newer = f", {group.newer} newer" if group.newer and self.operations[group.last].ordered else ""
         if forever:
-            return f"no wait ends the flight of {shown}, round after round: other waves may read the data after this barrier, which only a " \
-                   f"full {counter} holds back; an s_waitcnt {counter} belongs before the barrier behind which they do"
+            return f"no wait ends the flight of {shown}, round after round: other waves may read the data after this barrier, which only "\
+                   f"a full {counter} holds back; an s_waitcnt {counter} belongs before the barrier behind which they do"
         count = min(group.newer, self.flow.limits[counter] - 1) if self.operations[group.last].ordered else 0
         return f"LDS data is in flight at this barrier ({shown}{newer}): it may be read by other waves after the barrier; " \
                f"if so, s_waitcnt {counter}({count}) belongs before it"
