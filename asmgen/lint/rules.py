@@ -47,10 +47,10 @@ _TABLE = (
          "1 + stagger barriers before another wave reads it, and the last read likewise before the buffer is refilled."),
     Rule("W004", "note", "LDS data in flight at a barrier",
          "An LDS write or a load into LDS is still in flight when the wave arrives at s_barrier. s_barrier does not wait for it, so it may "
-         "be read by other waves after the barrier before it has landed. That is right only if nobody reads those bytes so soon. Code without "
-         "tokens does not say who reads what, so this is a note there, one for each group of loads (and each round of a loop) that one "
-         "wait would cover: a kernel with several buffers has the newer groups in flight on purpose. It is a warning where no wait ever "
-         "ends the flight, round after round of a loop."),
+         "be read by other waves after the barrier before it has landed. That is right only if nobody reads those bytes so soon. Code "
+         "without tokens does not say who reads what, so this is a note there, one for each group of loads (and each round of a loop) that "
+         "one wait would cover: a kernel with several buffers has the newer groups in flight on purpose. It is a warning where no wait "
+         "ever ends the flight, round after round of a loop."),
     Rule("W005", "note", "wait stricter than needed",
          "The first instruction that needs something of what this wait let arrive would be served by a larger count: newer operations "
          "could "

@@ -8,6 +8,8 @@ all waves of the workgroup together: every wave may read what another one's load
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +23,9 @@ from asmgen.wavevalues import LANES, State, WaveValues
 
 _GLOBAL_M0 = 0x3FFFC  # the bits of M0 that a global load into LDS takes
 _MOST_BYTES = 1 << 20
+
+_Seen = dict[tuple[int, int, int, int], tuple[int, object]]
+"""Bytes of an address register's lanes at offset 0, by the identity of its value, of EXEC and of the waves, which are kept beside them."""
 
 
 @dataclass(frozen=True)
@@ -61,10 +66,11 @@ def known_places(program: Program, flow: ControlFlow, block: tuple[int, int, int
             wanted |= address.mask
     found = {}
     arch = architecture(program.arch)
+    seen: _Seen = {}
     for position, state in WaveValues(program, flow, block, wanted).at(asked):
         instruction = program.instructions[position]
         into = is_lds_dma(instruction.opcode, instruction.form)
-        places = _filled(instruction, state, arch) if into else _read(instruction, state)
+        places = _filled(instruction, state, arch) if into else _read(instruction, state, seen)
         if places is not None:
             found[position] = places
     return found
@@ -93,24 +99,29 @@ def _filled(instruction: Instruction, state: State, arch: Architecture) -> Place
     return Places(mask)
 
 
-def _read(instruction: Instruction, state: State) -> Places | None:
+def _read(instruction: Instruction, state: State, seen: _Seen) -> Places | None:
     row, address = instruction.opcode.memory, _address(instruction)
     at = state.vector(address) if address is not None else None
     if row is None or at is None:
         return None
-    lanes = state.known_exec
-    at = at[state.waves] if lanes is None else at[(lanes != 0) & state.waves[:, None]]
     size, offsets = row.bytes, [int(instruction.modifiers.get("offset", 0))]
     if "two" in instruction.opcode.flags:
         size //= 2
         step = size * (64 if "st64" in instruction.opcode.flags else 1)
         offsets = [int(instruction.modifiers.get(name, 0)) * step for name in ("offset0", "offset1")]
-    starts = (np.unique(at)[:, None] + np.array(offsets)).ravel()
-    starts = starts[starts + size <= _MOST_BYTES]
-    return Places(_mask(starts, size)) if len(starts) else None
+    lanes = state.known_exec
+    key = id(at), id(lanes), id(state.waves), size
+    if key not in seen:
+        chosen = at[state.waves] if lanes is None else at[(lanes != 0) & state.waves[:, None]]
+        starts = np.unique(chosen)
+        seen[key] = _mask(starts[starts + size <= _MOST_BYTES], size), (at, lanes, state.waves)
+    mask = seen[key][0]
+    return Places(reduce(or_, (mask << offset for offset in offsets))) if mask else None
 
 
 def _mask(starts: NDArray[np.int64], size: int) -> int:
+    if not len(starts):
+        return 0
     touched = np.zeros(int(starts.max()) + size, np.uint8)
     touched[(starts[:, None] + np.arange(size)).ravel()] = 1
     return int.from_bytes(np.packbits(touched, bitorder="little").tobytes(), "little")
