@@ -133,3 +133,11 @@ def test_explain_tells_what_is_in_flight_and_what_a_wait_lands() -> None:
     last = len(names) - 1 - names[::-1].index("s_barrier")
     found = explain(program, last)
     assert dict(found.waits) == {} and "may be read by other waves after the barrier" in found.why[0] and len(found.in_flight) == 2
+
+
+@pytest.mark.parametrize(("m0", "offset", "finds"), [(0, -64, True), (0, -256, False), (-1, 4092, False), (128, -128, True)])
+def test_offsets_below_lds_and_beyond_it(m0: int, offset: int, finds: bool) -> None:
+    """256 bytes of which some lie below LDS, or all of them beyond what the read reaches."""
+    code = f"s_mov_b32 m0, {m0}\nv_mov_b32 v3, 0\ns_nop 0\nglobal_load_lds_dword v2, s[4:5] offset:{offset}\ns_barrier\n" \
+           "ds_read_b128 v[8:11], v3\ns_endpgm\n"
+    assert bool(said(code, ("W011",))) is finds

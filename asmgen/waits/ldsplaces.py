@@ -95,8 +95,8 @@ def _filled(instruction: Instruction, state: State, arch: Architecture) -> Place
     whole = (1 << lane * (LANES - 1) + written) - 1
     mask = 0
     for start in set(starts.tolist()):
-        mask |= whole << start
-    return Places(mask)
+        mask |= whole << start if start >= 0 else whole >> -start  # what lies below LDS is not written
+    return Places(mask) if mask else None
 
 
 def _read(instruction: Instruction, state: State, seen: _Seen) -> Places | None:
