@@ -22,7 +22,7 @@ from asmgen.waits import verify as waits
 
 KINDS = ("wait", "count", "barrier", "nop", "swizzle")
 _SWIZZLE = "v_xor_b32"
-_MISSING = frozenset({waits.MISSING, waits.TOKEN, waits.BARRIERS, waits.LDS_AT_BARRIER, waits.LDS_ORDER})
+_MISSING = frozenset({waits.MISSING, waits.TOKEN, waits.BARRIERS, waits.LDS_AT_BARRIER, waits.LDS_ORDER, waits.LDS_IN_FLIGHT})
 _Key = tuple[str, int, int, int]
 
 
