@@ -45,7 +45,7 @@ def lint_program(program: Program, file: str = "", facts: KernelFacts = _FACTS, 
 
 
 def _lint(program: Program, file: str, facts: KernelFacts, notes: bool) -> list[Finding]:
-    verifier = Verifier(program, notes)
+    verifier = Verifier(program, notes, facts.block)
     flow, runs = verifier.flow.flow, verifier.runs
     name = program.name
     placed: list[tuple[int, Finding]] = []
