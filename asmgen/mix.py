@@ -56,7 +56,7 @@ def address_instructions(program: Program, flow: ControlFlow) -> frozenset[int]:
     on_the_way = [valu and bool(use[2] & address) for valu, use, address in zip(arithmetic, uses, to_address, strict=True)]
 
     def data_before(position: int, data: int) -> int:
-        as_address, as_data, writes, kills = uses[position]
+        _, as_data, writes, kills = uses[position]
         wanted = 0 if on_the_way[position] and not writes & data else as_data
         return data & ~kills | wanted
 
