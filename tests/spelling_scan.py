@@ -332,43 +332,70 @@ def judge(lines: Sequence[str], arch: str) -> Verdict:
             left.append(line)
         except ReadError as error:
             faults.append(Fault(line, f"refused: {error.sentence}"))
-    read += _disassembled(left, reader, faults)
     wrong = assembler_errors([again for _, again in read], arch)
     faults += [Fault(read[number][0], f"read as `{read[number][1]}`, which LLVM refuses: {why}") for number, why in wrong.items()]
     fine = [pair for number, pair in enumerate(read) if number not in wrong]
-    for (line, again), one, other in zip(fine, encoded([line for line, _ in fine], arch), encoded([again for _, again in fine], arch),
-                                         strict=True):
-        if one != other and encoded([line.replace(" offset:0", "")], arch) != [other]:  # s[0:1], s2 offset:0 has an encoding of its own
+    codes = encoded([line for line, _ in fine], arch)
+    for (line, again), one, other in zip(fine, codes, encoded([again for _, again in fine], arch), strict=True):
+        if one != other and not _same_offset(line, other, arch):
             faults.append(Fault(line, f"read as `{again}`: {other} instead of {one}"))
+    _disassembled(left, reader, set(codes), faults)
     return Verdict(len(taken), tuple(left), tuple(faults))
 
 
-def _disassembled(lines: Sequence[str], reader: InstructionReader, faults: list[Fault]) -> list[tuple[str, str]]:
-    """Spellings that are left to the assembler, each with what the reader makes of what the disassembler prints for it."""
-    plain = [(line, code) for line, code in zip(lines, encoded(lines, reader.arch), strict=True) if " " not in code]
-    printed = _printed([code for _, code in plain], reader.arch)
-    found = []
-    for (line, _), text in zip(plain, printed, strict=True):
-        if text is None:
-            continue
+def _same_offset(line: str, code: str, arch: str) -> bool:
+    """Whether the bytes are the line's without its offset:0: of a scalar load with an SGPR offset, LLVM encodes that 0 too."""
+    return " offset:0" in line and encoded([line.replace(" offset:0", "")], arch) == [code]
+
+
+def _disassembled(lines: Sequence[str], reader: InstructionReader, known: set[str], faults: list[Fault]) -> None:
+    """Spellings that are left to the assembler: what the disassembler prints for them must be read, and be the same bytes again.
+
+    Bytes in `known` were read already, under another spelling.
+    """
+    left = {code: line for line, code in zip(lines, encoded(lines, reader.arch), strict=True) if " " not in code and code not in known}
+    pairs: list[tuple[str, str, str]] = []  # spelling, what is printed for it, what the reader made of that
+    for code, text in printed(list(left), reader.arch).items():
+        plain = " ".join(re.sub(r"//.*", "", text).split())
         try:
-            found.append((line, reader.read(" ".join(re.sub(r"//.*", "", text).split())).text))
+            again = reader.read(plain).text
         except ReadError as error:
-            faults.append(Fault(line, f"disassembled as `{text}`: {error.sentence}"))
-    return found
+            if not _writes_constant(plain):
+                faults.append(Fault(left[code], f"disassembled as `{text}`: {error.sentence}"))
+            continue
+        if again != plain:
+            pairs.append((left[code], plain, again))
+    # Where LLVM refuses what it prints itself there is nothing to compare with.
+    refused = assembler_errors([plain for _, plain, _ in pairs], reader.arch)
+    pairs = [pair for number, pair in enumerate(pairs) if number not in refused]
+    wrong = assembler_errors([again for _, _, again in pairs], reader.arch)
+    faults += [Fault(pairs[number][0], f"disassembled and read as `{pairs[number][2]}`: {why}") for number, why in wrong.items()]
+    pairs = [pair for number, pair in enumerate(pairs) if number not in wrong]
+    for (line, _, again), one, other in zip(pairs, encoded([plain for _, plain, _ in pairs], reader.arch),
+                                            encoded([again for _, _, again in pairs], reader.arch), strict=True):
+        if one != other:
+            faults.append(Fault(line, f"disassembled and read as `{again}`: {other} instead of {one}"))
 
 
-def _printed(codes: Sequence[str], arch: str) -> list[str | None]:
-    """What the disassembler prints for each instruction; None where it crashes or knows no instruction, so that no reader could."""
+def _writes_constant(text: str) -> bool:
+    """Whether the destination is a source that nothing can write (src_scc, src_execz): LLVM takes it, and nobody can mean it."""
+    return text.partition(" ")[2].startswith("src_")
+
+
+def printed(codes: Sequence[str], arch: str) -> dict[str, str]:
+    """What the disassembler prints for each instruction, without those at which it crashes or that it does not know."""
+    if not codes:
+        return {}
     run = subprocess.run(["llvm-mc-22", "-triple", "amdgcn", f"-mcpu={arch}", "--disassemble"],
                          input="".join(f"[{code}]\n" for code in codes), capture_output=True, text=True, check=False)
-    found: list[str | None] = [line.strip() for line in run.stdout.splitlines() if line.strip() and not line.strip().startswith(".")]
-    if not run.returncode and len(found) == len(codes):
-        return found
-    if len(codes) == 1:
-        return [None]
-    half = len(codes) // 2
-    return _printed(codes[:half], arch) + _printed(codes[half:], arch)
+    if run.returncode < 0:
+        half = len(codes) // 2
+        return {**printed(codes[:half], arch), **printed(codes[half:], arch)} if half else {}
+    refused = {int(number) - 1 for number in re.findall(r"^<stdin>:(\d+):\d+: (?:warning|error)", run.stderr, re.MULTILINE)}
+    shown = [line.strip() for line in run.stdout.splitlines() if line.strip() and not line.strip().startswith(".")]
+    kept = [code for number, code in enumerate(codes) if number not in refused]
+    assert len(kept) == len(shown), (len(kept), len(shown), run.stderr[:500])
+    return dict(zip(kept, shown, strict=True))
 
 
 def form_spellings(arch: str, seed: int, share: float, names: Sequence[str] | None = None) -> list[str]:

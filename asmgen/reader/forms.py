@@ -44,9 +44,10 @@ class FormFinder:
         try:
             return self.find(opcode, operands, modifiers, suffix), operands
         except OperandError:
-            for filled in _filled(opcode, operands):
+            for form, filled in _filled(opcode, operands):
                 try:
-                    return self.find(opcode, filled, modifiers, suffix), filled
+                    if self.find(opcode, filled, modifiers, suffix) == form:
+                        return form, filled
                 except OperandError:
                     continue
             raise
@@ -75,18 +76,18 @@ class FormFinder:
         return None
 
 
-def _filled(opcode: Opcode, operands: tuple[Operand, ...]) -> Iterator[tuple[Operand, ...]]:
-    """The operands with what may be left out: vcc where a short encoding has nothing else, and a scalar access's last operand, 0."""
+def _filled(opcode: Opcode, operands: tuple[Operand, ...]) -> Iterator[tuple[Form, tuple[Operand, ...]]]:
+    """Forms and the operands with what each lets one leave out: vcc where a short encoding has nothing else, and a scalar access's last operand, 0."""
     for form in opcode.forms:
         missing = len(form.operands) - len(operands)
         if missing <= 0:
             continue
         if missing == 1 and form.encoding.startswith("SMEM") and form.operands[-1].name == "offset":
-            yield (*operands, 0)
+            yield form, (*operands, 0)
         places = [number for number, place in enumerate(form.operands) if place.accepts == "c"]
         for chosen in combinations(places, missing):
             given = iter(operands)
-            yield tuple(vcc if number in chosen else next(given) for number in range(len(form.operands)))
+            yield form, tuple(vcc if number in chosen else next(given) for number in range(len(form.operands)))
 
 
 def _shape(operand: Operand) -> Any:
