@@ -43,8 +43,8 @@ def read_file(path: str | Path, arch: str | None = None) -> ReadResult:
     """The Programs of a file, one a kernel (of text, also one a function).
 
     Text that computes (macros, .rept, .set, expressions) or spells an instruction as the reader does not know goes through clang with
-    line information, so that instructions name the lines of this file. Raises AsmgenError, one sentence, for a file that cannot be read, for an unknown
-    instruction, and for a text without .amdgcn_target where no `arch` is given.
+    line information, so that instructions name the lines of this file. Raises AsmgenError, one sentence, for a file that cannot be read,
+    for an unknown instruction, and for a text without .amdgcn_target where no `arch` is given.
     """
     name = str(path)
     try:

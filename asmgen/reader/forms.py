@@ -77,7 +77,7 @@ class FormFinder:
 
 
 def _filled(opcode: Opcode, operands: tuple[Operand, ...]) -> Iterator[tuple[Form, tuple[Operand, ...]]]:
-    """Forms and the operands with what each lets one leave out: vcc where a short encoding has nothing else, and a scalar access's last operand, 0."""
+    """Forms, each with the operands and what it lets one leave out: vcc in a short encoding, a scalar access's last 0."""
     for form in opcode.forms:
         missing = len(form.operands) - len(operands)
         if missing <= 0:
