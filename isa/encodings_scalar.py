@@ -21,10 +21,7 @@ def expand(row: Row) -> Opcode:
     group = next((_GROUPS[name] for name in classes if name in _GROUPS), "other" if row.section == "SOPP" else "salu")
     if row.section != "SOPP":
         classes |= {"salu"}
-    forms = [form(row.section, "", operands)]
-    if row.types and "?" in row.types[-1]:  # the assembler encodes 0 where the number is left out
-        forms.insert(0, form(row.section, "", operands[:-1]))
-    return Opcode(row.name, row.section, tuple(forms), row.archs,
+    return Opcode(row.name, row.section, (form(row.section, "", operands),), row.archs,
                   reads=frozenset(_IMPLICIT_READS[flag] for flag in row.flags if flag in _IMPLICIT_READS),
                   writes=frozenset(_IMPLICIT_WRITES[flag] for flag in row.flags if flag in _IMPLICIT_WRITES),
                   lgkmcnt=int("sendmsg" in classes), classes=classes, group=group)

@@ -48,7 +48,6 @@ def test_operands_with_a_language_of_their_own(arch: str) -> None:
     ("s_load_dword s0, s[2:3] glc", "s_load_dword s0, s[2:3], 0 glc"),
     ("global_load_dword v0, v[2:3], off nont sc1", "global_load_dword v0, v[2:3], off sc1"),
     ("v_smfmac_f32_32x32x32fp8bf8 a[0:15], v[0:1], v[4:7], v8", "v_smfmac_f32_32x32x32_fp8_bf8 a[0:15], v[0:1], v[4:7], v8"),
-    ("s_endpgm 1", "s_endpgm 1"),
 ])
 def test_what_may_be_left_out_is_filled_in(text: str, whole: str) -> None:
     read = parse_instruction(text, "gfx942")

@@ -83,8 +83,7 @@ s_call_b64                           b64,target   class=branch
 
 TABLES["SOPP"] = """
 s_nop                                wait:0:15    class=nop
-s_endpgm                             wait?:1:65535  class=end
-s_{endpgm_saved,endpgm_ordered_ps_done}  -  class=end
+s_{endpgm,endpgm_saved,endpgm_ordered_ps_done}  -  class=end
 s_branch                             target       class=branch
 s_{wakeup,icache_inv,set_gpr_idx_off}  -
 s_{cbranch_scc0,cbranch_scc1}        target       class=branch rscc
