@@ -16,13 +16,13 @@ demo: $(INSTALLED)
 test: $(INSTALLED)
 	$(BIN)/ruff check .
 	$(BIN)/mypy -p asmgen
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
+	$(BIN)/python -m pytest -n $(WORKERS)
 
 # For every commit: at most 90 seconds.
 quick: $(INSTALLED)
 	$(BIN)/ruff check .
 	$(BIN)/mypy -p asmgen
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not slow"
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow"
 
 bench: $(INSTALLED)
 	@set -e; for file in $(sort $(wildcard benchmarks/*.py)); do echo "== $$file"; $(BIN)/python $$file; done

@@ -49,6 +49,8 @@ class ControlFlow:
         found = []
         for head, tail in sorted(edges, key=lambda edge: (-edge[0], edge[1])):  # inner loops before those around them
             body = self._body(head, tail, bodies)
+            if head != tail and not any(head in self.blocks[number].predecessors for number in body - {head}):
+                continue  # a jump back to code that never comes here again
             bodies.setdefault(tail, []).append((head, body))
             found.append(Loop(self.blocks[head].first, self.blocks[tail].last, body))
         return sorted(found, key=lambda loop: (loop.first, -loop.last))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from operator import or_
+
 from asmgen.cfg import ControlFlow, control_flow
 from asmgen.isa.registers import NAMED, SCC_BIT, SGPR_BIT
 from asmgen.program import Instruction, Program
+from asmgen.regalloc.dataflow import solve
 from asmgen.regalloc.liveness import Access, Block, Liveness
 
 _EXEC = NAMED["exec"].mask
@@ -45,21 +48,20 @@ def _sets_all(instruction: Instruction) -> bool:
 
 
 def _full_lanes(program: Program, flow: ControlFlow) -> list[bool]:
-    """For each block, whether every lane runs at its entry, as at the kernel's start, on all paths."""
-    effect: list[bool | None] = []
+    """For each block, whether every lane runs at its entry, as at the kernel's start, on all paths.
+
+    Solved for the opposite, that some lane may be off: it grows from blocks that nobody is known to enter and from what sets EXEC.
+    """
+    behind: list[bool | None] = []  # whether some lane may be off behind a block; None: as at its entry
     for block in flow.blocks:
         last = next((instruction for instruction in reversed(program.instructions[block.first:block.last + 1])
                      if instruction.writes & _EXEC), None)
-        effect.append(None if last is None else _sets_all(last))
-    entry = [True for _ in flow.blocks]
-    changed = True
-    while changed:
-        changed = False
-        for block in flow.blocks:
-            arriving = all(entry[number] if effect[number] is None else bool(effect[number]) for number in block.predecessors)
-            if not block.predecessors and block.first != 0 and block.first != program.labels.get(program.entry, 0):
-                arriving = False
-            if arriving != entry[block.number]:
-                entry[block.number] = arriving
-                changed = True
-    return entry
+        behind.append(None if last is None else not _sets_all(last))
+    begins = (0, program.labels.get(program.entry, 0))
+    unknown = [not block.predecessors and block.first not in begins for block in flow.blocks]
+
+    def leaving(number: int, some_off: bool) -> bool:
+        set_here = behind[number]
+        return some_off if set_here is None else set_here
+
+    return [not some_off for some_off in solve([block.predecessors for block in flow.blocks], unknown, leaving, or_).entering]

@@ -7,13 +7,15 @@ operands, directly or through other such instructions: found backwards over the 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from operator import or_
 
 from asmgen.cfg import ControlFlow, control_flow
 from asmgen.isa.opcode import group_of
 from asmgen.isa.operands import Modified, Operand
 from asmgen.isa.registers import Reg
 from asmgen.program import Instruction, Program
+from asmgen.regalloc.dataflow import solve
 
 GROUPS = ("matrix", "lds_read", "lds_write", "global_load", "global_store", "lds_dma", "valu", "valu_address", "accvgpr", "salu",
           "branch", "wait", "nop", "barrier", "other")
@@ -34,31 +36,58 @@ def count_groups(found: Iterable[str]) -> dict[str, int]:
 
 
 def address_instructions(program: Program, flow: ControlFlow) -> frozenset[int]:
-    """Positions of the VALU instructions whose results are used, and only as addresses."""
+    """Positions of the VALU instructions whose results are used, and only as addresses.
+
+    Two questions, each monotone, one behind the other: which registers reach an address, through any VALU result; and which are wanted
+    otherwise, by an instruction that is no VALU instruction on the way to an address, or by one whose own result is wanted otherwise.
+    Asked as one, an instruction that turns out to make data would take back what its sources were held to be.
+    """
     uses = [_uses(instruction) for instruction in program.instructions]
     arithmetic = [group_of(instruction.opcode, instruction.form) == "valu" for instruction in program.instructions]
-    entries: list[tuple[int, int]] = [(0, 0)] * len(flow.blocks)  # live as data, live as address
-    found: set[int] = set()
-    changed = True
-    while changed:
-        changed = False
-        for block in reversed(flow.blocks):
-            data = address = 0
-            for successor in block.successors:
-                data |= entries[successor][0]
-                address |= entries[successor][1]
-            for position in range(block.last, block.first - 1, -1):
-                as_address, as_data, writes, kills = uses[position]
-                if arithmetic[position] and writes & address and not writes & data:
-                    found.add(position)
-                    as_address, as_data = as_address | as_data, 0
-                else:
-                    found.discard(position)
-                data, address = data & ~kills | as_data, address & ~kills | as_address
-            if (data, address) != entries[block.number]:
-                entries[block.number] = (data | entries[block.number][0], address | entries[block.number][1])
-                changed = True
-    return frozenset(found)
+    successors = [block.successors for block in flow.blocks]
+    nothing = [0] * len(successors)
+
+    def address_before(position: int, address: int) -> int:
+        as_address, as_data, writes, kills = uses[position]
+        passed_on = as_address | as_data if arithmetic[position] and writes & address else as_address
+        return address & ~kills | passed_on
+
+    to_address = _after_each(flow, solve(successors, nothing, _over_blocks(flow, address_before), or_).entering, address_before)
+    on_the_way = [valu and bool(use[2] & address) for valu, use, address in zip(arithmetic, uses, to_address, strict=True)]
+
+    def data_before(position: int, data: int) -> int:
+        _, as_data, writes, kills = uses[position]
+        wanted = 0 if on_the_way[position] and not writes & data else as_data
+        return data & ~kills | wanted
+
+    to_data = _after_each(flow, solve(successors, nothing, _over_blocks(flow, data_before), or_).entering, data_before)
+    return frozenset(position for position, found in enumerate(on_the_way) if found and not uses[position][2] & to_data[position])
+
+
+_Before = Callable[[int, int], int]
+"""From the position of an instruction and the registers wanted after it to those wanted before it."""
+
+
+def _over_blocks(flow: ControlFlow, before: _Before) -> _Before:
+    """The same from the number of a block."""
+    def over(number: int, mask: int) -> int:
+        block = flow.blocks[number]
+        for position in range(block.last, block.first - 1, -1):
+            mask = before(position, mask)
+        return mask
+
+    return over
+
+
+def _after_each(flow: ControlFlow, at_end: Sequence[int], before: _Before) -> list[int]:
+    """What is wanted after each instruction, from what is wanted at each block's end."""
+    found = [0] * len(flow.block_of)
+    for block in flow.blocks:
+        mask = at_end[block.number]
+        for position in range(block.last, block.first - 1, -1):
+            found[position] = mask
+            mask = before(position, mask)
+    return found
 
 
 def _uses(instruction: Instruction) -> tuple[int, int, int, int]:

@@ -78,6 +78,8 @@ class Tail:
 
     operands: tuple[Operand, ...] = ()
     modifiers: Mapping[str, Any] = field(default_factory=dict)
+    unset: tuple[str, ...] = ()
+    """Flags that the text says are not set: `nont`."""
 
 
 @dataclass(frozen=True)
@@ -166,12 +168,12 @@ class TailReader:
             return shape.tail
         registers = [register(name) for name in _REGISTERS.findall(text)]
         if shape.plain:
-            return Tail(tuple(registers), shape.tail.modifiers)
+            return Tail(tuple(registers), shape.tail.modifiers, shape.tail.unset)
         operands = list(shape.tail.operands)
         for position, found in zip(shape.holes, registers, strict=True):
             template = operands[position]
             operands[position] = replace(template, value=found) if isinstance(template, Modified) else found
-        return Tail(tuple(operands), shape.tail.modifiers)
+        return Tail(tuple(operands), shape.tail.modifiers, shape.tail.unset)
 
 
 @dataclass(frozen=True)
@@ -251,7 +253,10 @@ class _Reader(Transformer[Token, Tail]):
                 operands.append(item)
         if counters:
             operands.append(Waitcnt(**counters))
-        return Tail(tuple(operands), modifiers)
+        unset = tuple(name for name, value in modifiers.items() if value is False)
+        for name in unset:
+            del modifiers[name]
+        return Tail(tuple(operands), modifiers, unset)
 
     def register(self, items: list[Token]) -> Reg:
         return _EMPTY
@@ -276,7 +281,11 @@ class _Reader(Transformer[Token, Tail]):
 
     def negative(self, items: list[Any]) -> Operand:
         value = items[0]
-        return -value if isinstance(value, int | float) else _modified(value, neg=True)
+        if isinstance(value, int | float):
+            if str(value).startswith("-"):  # "--4.0": the assembler computes one of the signs and codes the other
+                raise SyntaxFault(f"-{value} has two signs")
+            return -value
+        return _modified(value, neg=True)
 
     def absolute(self, items: list[Any]) -> Modified:
         return _modified(items[0], abs=True)
@@ -347,6 +356,8 @@ def _range(text: str) -> Reg:
 def _named(text: str) -> Operand | _Setting:
     if text in FLAGS:
         return _Setting(text, True)
+    if text.startswith("no") and text[2:] in FLAGS:
+        return _Setting(text[2:], False)
     if text == "off":
         return OFF
     special = _SPECIAL_ALIASES.get(text, text)
@@ -407,8 +418,9 @@ def _lit(arguments: Sequence[Any]) -> Operand:
     value = _one("lit", arguments)
     if isinstance(value, Symbol):
         return value
-    if type(value) is not int or not -(1 << 31) <= value < 1 << 32:
-        raise SyntaxFault(f"lit takes a number of 32 bits, got {value}")
+    # A negative one has as many bits as the place that it stands in, which only an assembler knows here.
+    if type(value) is not int or not 0 <= value < 1 << 32:
+        raise SyntaxFault(f"lit takes a number of 32 bits without a sign, got {value}")
     # Inline constants are -16 to 64 and bit patterns above: the signed value prints as the assembler wants it either way.
     return Literal(value - (1 << 32) if value >= 1 << 31 else value)
 

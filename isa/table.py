@@ -94,6 +94,9 @@ def _aliases() -> dict[str, str]:
     from asmgen.isa.opcodes.mfma import MFMA
     aliases = {"v_mul_lo_i32": "v_mul_lo_u32", "v_accvgpr_read": "v_accvgpr_read_b32", "v_accvgpr_write": "v_accvgpr_write_b32"}
     for name, row in MFMA.items():
+        if row.sparse:
+            types = row.a_type + (row.b_type if row.a_type in ("fp8", "bf8") else "")
+            aliases[f"v_smfmac_{row.cd_type}_{row.m}x{row.n}x{row.k}{types}"] = name
         if row.sparse or row.scaled or row.a_type not in _OLD_TYPES:
             continue
         old = f"v_mfma_{row.cd_type}_{row.m}x{row.n}x{row.k}{row.a_type}"

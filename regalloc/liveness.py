@@ -14,6 +14,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from asmgen.isa.registers import AGPR_COUNT, SGPR_BIT, SGPR_COUNT, VGPR_COUNT, scc
+from asmgen.regalloc.dataflow import solve_masks
 from asmgen.regalloc.ranges import Span
 
 _V_MASK = (1 << VGPR_COUNT) - 1
@@ -220,51 +221,12 @@ class Liveness:
 
 def _solve(blocks: Sequence[Block]) -> tuple[list[int], list[int]]:
     """Live-in and live-out of each block: the least fixed point of `in = reads first | out & ~written first`."""
-    gen, kill = [0] * len(blocks), [0] * len(blocks)
-    predecessors: list[list[int]] = [[] for _ in blocks]
+    reads_first, written_first = [0] * len(blocks), [0] * len(blocks)
     for number, block in enumerate(blocks):
         needed = killed = 0
         for reads, _, full in block.instructions:
             needed |= reads & ~killed
             killed |= full
-        gen[number], kill[number] = needed, killed
-        for successor in block.successors:
-            predecessors[successor].append(number)
-    live_in, live_out = [0] * len(blocks), [block.live_out for block in blocks]
-    order = _postorder(blocks)
-    dirty = set(order)
-    while dirty:
-        for number in order:
-            if number not in dirty:
-                continue
-            dirty.discard(number)
-            out = live_out[number]
-            for successor in blocks[number].successors:
-                out |= live_in[successor]
-            live_out[number] = out
-            into = gen[number] | out & ~kill[number]
-            if into != live_in[number]:
-                live_in[number] = into
-                dirty.update(predecessors[number])
-    return live_in, live_out
-
-
-def _postorder(blocks: Sequence[Block]) -> list[int]:
-    """Every block after its successors, as far as loops let that be: the order in which liveness settles fastest."""
-    order: list[int] = []
-    seen = [False] * len(blocks)
-    for root in range(len(blocks)):
-        if seen[root]:
-            continue
-        seen[root] = True
-        stack = [(root, iter(blocks[root].successors))]
-        while stack:
-            number, successors = stack[-1]
-            following = next((s for s in successors if not seen[s]), None)
-            if following is None:
-                stack.pop()
-                order.append(number)
-            else:
-                seen[following] = True
-                stack.append((following, iter(blocks[following].successors)))
-    return order
+        reads_first[number], written_first[number] = needed, killed
+    solution = solve_masks([block.successors for block in blocks], [block.live_out for block in blocks], reads_first, written_first)
+    return solution.leaving, solution.entering

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 from collections import Counter
 from pathlib import Path
 
@@ -81,7 +82,15 @@ SLOW_FILES = frozenset({
 })
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--shuffle", metavar="SEED", default=None, help="run the tests in the random order that a seed gives")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--shuffle") is not None:
+        # Sorted before, so that every worker of pytest-xdist has the same order.
+        items.sort(key=lambda item: item.nodeid)
+        random.Random(config.getoption("--shuffle")).shuffle(items)
     for item in items:
         if item.path.name in SLOW_FILES:
             item.add_marker(pytest.mark.slow)

@@ -18,7 +18,6 @@ from tests.valu_cases import Cases
 
 M16, M32 = 0xFFFF, 0xFFFFFFFF
 CASES = Cases()
-pytestmark = pytest.mark.xdist_group("small-formats")  # the last test calls the roll of all the others
 check = CASES.check
 
 
@@ -92,6 +91,7 @@ ARCH_FP8 = [(arch, name) for arch in ("gfx942", "gfx950") for name in ("fp8", "b
 MODERATE = {"fp8": 20, "bf8": 24}
 
 
+@CASES.declares("v_cvt_f32_{name}", "v_cvt_pk_f32_{name}")
 @pytest.mark.parametrize("arch, name", ARCH_FP8)
 def test_fp8_to_f32(arch: str, name: str) -> None:
     form = FORMATS[arch, name]
@@ -132,6 +132,7 @@ _OLD = [(lane * 2654435761 + 0xCAFEF00D) & M32 for lane in range(192)]
 _OLD_REST: dict[tuple[int, int], set[int]] = {}
 
 
+@CASES.declares("v_cvt_pk_{name}_f32")
 @pytest.mark.parametrize("saturate", [False, True])
 @pytest.mark.parametrize("arch, name", ARCH_FP8)
 def test_f32_to_fp8(arch: str, name: str, saturate: bool) -> None:
@@ -177,6 +178,7 @@ def stochastic_code(name: str, pattern: int, kind: Kind, seed: int, saturate: bo
     return good
 
 
+@CASES.declares("v_cvt_sr_{name}_f32")
 @pytest.mark.parametrize("arch, name", ARCH_FP8)
 def test_stochastic_fp8(arch: str, name: str) -> None:
     form = FORMATS[arch, name]
@@ -186,6 +188,7 @@ def test_stochastic_fp8(arch: str, name: str) -> None:
               modifiers={"op_sel": (0, 0, byte & 1, byte >> 1)} if byte else {})
 
 
+@CASES.declares("v_cvt_sr_{name}_f32")
 @pytest.mark.parametrize("name, kind", [("f16", F16), ("bf16", BF16)])
 def test_stochastic_halves(name: str, kind: Kind) -> None:
     """Towards zero after adding the seed's upper bits below the last kept one."""
@@ -229,6 +232,7 @@ def halves(word: int) -> list[int]:
     return [word & M16, word >> 16]
 
 
+@CASES.declares("v_cvt_scalef32_pk_{name}_{source}")
 @pytest.mark.parametrize("source, kind", SOURCES)
 @pytest.mark.parametrize("name", ["fp8", "bf8", "fp4"])
 def test_scaled_pairs(name: str, source: str, kind: Kind) -> None:
@@ -248,6 +252,7 @@ def test_scaled_pairs(name: str, source: str, kind: Kind) -> None:
               modifiers={"op_sel": select} if any(select) else {})
 
 
+@CASES.declares("v_cvt_scalef32_sr_fp8_{source}", "v_cvt_scalef32_sr_bf8_{source}", "v_cvt_scalef32_sr_pk_fp4_{source}")
 @pytest.mark.parametrize("source, kind", SOURCES)
 def test_scaled_stochastic(source: str, kind: Kind) -> None:
     scales = [x for x in SCALES if scale_of(x)]
@@ -276,6 +281,8 @@ def test_scaled_stochastic(source: str, kind: Kind) -> None:
               modifiers={"op_sel": (0, 0, byte & 1, byte >> 1)} if byte else {})
 
 
+@CASES.declares("v_cvt_scalef32_pk_{target}_{name}",
+                also=lambda name, target, kind: [f"v_cvt_scalef32_{target}_{name}"] if name != "fp4" and target != "bf16" else [])
 @pytest.mark.parametrize("target, kind", SOURCES)
 @pytest.mark.parametrize("name", ["fp8", "bf8", "fp4"])
 def test_scaled_to_wide(name: str, target: str, kind: Kind) -> None:
@@ -326,6 +333,8 @@ def list_of(words: list[int], source: str) -> list[int]:
     return words if source == "f32" else [half for word in words for half in halves(word)]
 
 
+@CASES.declares("v_cvt_scalef32_sr_pk32_{name}_{source}", "v_cvt_scalef32_pk32_{source}_{name}",
+                also=lambda name, source, kind: [f"v_cvt_scalef32_{'2xpk16' if source == 'f32' else 'pk32'}_{name}_{source}"])
 @pytest.mark.parametrize("name", ["fp6", "bf6"])
 @pytest.mark.parametrize("source, kind", SOURCES)
 def test_scaled_six_bits(name: str, source: str, kind: Kind) -> None:
@@ -373,7 +382,6 @@ def test_scaled_six_bits(name: str, source: str, kind: Kind) -> None:
 
 
 def test_every_small_conversion_was_tested() -> None:
-    """Runs last: every mnemonic of the architectures' tables went through one of the tests above, the stochastic halves too."""
-    if len(CASES.tested) > 30:  # the whole file was run
-        halves = {name for name in CONVERT if name.startswith("v_cvt_sr_")}
-        assert halves | {name for arch in ARCHITECTURES.values() for name in small_formats(arch)} <= CASES.tested
+    """Every mnemonic of the architectures' tables is declared by one of the tests above, the stochastic halves too."""
+    halves = {name for name in CONVERT if name.startswith("v_cvt_sr_")}
+    assert halves | {name for arch in ARCHITECTURES.values() for name in small_formats(arch)} <= CASES.declared

@@ -10,7 +10,7 @@ from asmgen.isa.errors import AsmgenError
 from asmgen.isa.grammar import Literal, SyntaxFault, TailReader
 from asmgen.isa.operands import OFF, GprIdx, HwReg, Modified, SendMsg, Special, Symbol, Waitcnt
 from asmgen.isa.registers import Reg, a, exec_, m0, s, v, vcc
-from asmgen.reader.errors import NeedsAssembler, ReadError
+from asmgen.reader.errors import NeedsAssembler, ReadError, UnknownSpelling
 from asmgen.reader.instruction import InstructionReader, parse_instruction
 from asmgen.reader.listing import ListingReader, parse_listing
 from asmgen.toolchain import assemble, disassemble
@@ -143,10 +143,10 @@ def test_instructions() -> None:
 @pytest.mark.parametrize(
     ("text", "arch", "sentence", "kind"),
     [
-        ("v_add_f33 v0, v1, v2", "gfx950", "the nearest mnemonics are v_add_f32", ReadError),
-        ("v_add_f32 v0, v1", "gfx950", "takes 3 operands", ReadError),
-        ("v_bitop3_b32 v0, v1, v2, v3", "gfx942", "does not exist on gfx942", ReadError),
-        ("v_add_f32 v0, v1, v2 offset:4", "gfx950", "no modifier offset", ReadError),
+        ("v_add_f33 v0, v1, v2", "gfx950", "the nearest mnemonics are v_add_f32", UnknownSpelling),
+        ("v_add_f32 v0, v1", "gfx950", "takes 3 operands", UnknownSpelling),
+        ("v_bitop3_b32 v0, v1, v2, v3", "gfx942", "does not exist on gfx942", UnknownSpelling),
+        ("v_add_f32 v0, v1, v2 offset:4", "gfx950", "no modifier offset", UnknownSpelling),
         ("s_nop 8-4", "gfx950", "takes 1 operand", NeedsAssembler),
         ("s_mov_b32 s0, 4*8", "gfx950", "'*8' is not expected", NeedsAssembler),
         ("v_mov_b32 v[first], 0", "gfx950", "not expected", NeedsAssembler),

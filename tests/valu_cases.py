@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from functools import wraps
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from asmgen.isa.table import opcode
 from tests.emulator_harness import MODE_DEFAULT, Result, run
 from tests.softfloat import KINDS, NAN
 
+_Test = TypeVar("_Test", bound=Callable[..., None])
 EXEC_MASK = 0xF0F7_7FFF_1234_8001
 WAVES = 3
 OLD = 0xDEAD_BEEF_CAFE_F00D
@@ -231,13 +232,52 @@ def emit_one(name: str, *operands: Any, **modifiers: Any) -> Callable[[Builder],
     return lambda k: k.emit(name, *operands, **modifiers)
 
 
-@dataclass
 class Cases:
-    """Runs cases, and remembers which mnemonics were tested."""
+    """Runs cases, and knows from what the tests of a file declare which mnemonics they test, whichever of them ran.
 
-    tested: set[str] = field(default_factory=set)
+    >>> CASES = Cases()
+    >>> @CASES.declares("v_cvt_{result}_f32")
+    ... @pytest.mark.parametrize("result", ["i32", "u32"])
+    ... def test(result: str) -> None: ...
+    """
+
+    def __init__(self) -> None:
+        self.declared: set[str] = set()
+        self._ran: set[str] = set()
 
     def check(self, name: str, reference: Callable[..., Any], arch: str = "gfx942", **options: Any) -> None:
         """As run_case."""
-        self.tested.add(name)
+        self._ran.add(name)
         run_case(arch, name, reference, **options)
+
+    def declares(self, *patterns: str, also: Callable[..., Sequence[str]] | None = None) -> Callable[[_Test], _Test]:
+        """Declares for a test, above its parametrisation, the mnemonics that it tests: in braces its parameters; `also` gives
+        further ones from the parameters. A test that runs others, or not all of these, fails.
+        """
+        def names(parameters: dict[str, Any]) -> set[str]:
+            return {pattern.format(**parameters) for pattern in patterns} | set(also(**parameters) if also else ())
+
+        def decorate(test: _Test) -> _Test:
+            for parameters in _parameter_sets(test):
+                self.declared |= names(parameters)
+
+            @wraps(test)
+            def checked(**parameters: Any) -> None:
+                self._ran.clear()
+                test(**parameters)
+                assert self._ran == names(parameters), f"{test.__name__} declares {names(parameters)} and tests {self._ran}"
+
+            return checked  # type: ignore[return-value]
+
+        return decorate
+
+
+def _parameter_sets(test: Callable[..., None]) -> list[dict[str, Any]]:
+    """Every combination of a test's parameters."""
+    found: list[dict[str, Any]] = [{}]
+    for mark in getattr(test, "pytestmark", []):
+        names, values = mark.args
+        names = [name.strip() for name in names.split(",")]
+        rows = [row if len(names) > 1 else (row,) for row in values]
+        found = [{**before, **dict(zip(names, row, strict=True))} for before in found for row in rows]
+    return found

@@ -18,6 +18,7 @@ from asmgen.emulator.rounding import (
     TYPES,
     bits,
     flush,
+    fma64_exact,
     fused,
     is_signaling,
     narrow,
@@ -230,6 +231,7 @@ def div_scale(kind: str) -> Function:
 def div_fmas(kind: str) -> Function:
     """v_div_fmas: fma, and where the flag is set the scaling of v_div_scale undone: up if the quotient was large, else down.
 
+    Both together are rounded once: a quotient that ends subnormal would else be rounded at 53 bits and again at fewer.
     The direction follows from the third source, the quotient so far (inferred: the ISA's text gives one factor that undoes neither).
     """
     shift = 64 if kind == "f32" else 128
@@ -241,7 +243,12 @@ def div_fmas(kind: str) -> Function:
         if kind == "f32":
             exact = odd_sum(wide(a) * wide(b), c, mode.round32)
             return np.where(flag, narrow(np.ldexp(exact, np.where(up, shift, -shift)), kind, mode), plain)
-        return np.where(flag, scale(kind)(mode, plain, np.where(up, shift, -shift)), plain)
+        sources = np.broadcast_arrays(a, b, c, flag, np.where(up, shift, -shift), plain)
+        flag, result = sources[3].astype(bool), sources[5].copy()
+        if flag.any():  # seldom, and then in few lanes
+            first, second, third, power = (source[flag] for source in (*sources[:3], sources[4]))
+            result[flag] = fma64_exact(first, second, third, mode.round_wide, power)
+        return result
 
     return function
 

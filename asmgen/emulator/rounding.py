@@ -114,7 +114,7 @@ def _round_fraction(exact: Fraction, rounding: int) -> float:
     return result
 
 
-def _fma_one(a: float, b: float, c: float, rounding: int) -> float:
+def _fma_one(a: float, b: float, c: float, rounding: int, power: int) -> float:
     if not (math.isfinite(a) and math.isfinite(b) and math.isfinite(c)):
         # No rounding happens; a product that overflows here must not become an infinity, so only its sign counts.
         product = a * b if not (math.isfinite(a) and math.isfinite(b)) else math.copysign(1.0, a) * math.copysign(1.0, b)
@@ -125,7 +125,7 @@ def _fma_one(a: float, b: float, c: float, rounding: int) -> float:
         if negative == (math.copysign(1.0, c) < 0) and c == 0 and (a == 0 or b == 0):
             return -0.0 if negative else 0.0
         return -0.0 if rounding == DOWN else 0.0
-    result = _round_fraction(exact, rounding)
+    result = _round_fraction(exact * Fraction(2) ** power, rounding)
     return math.copysign(result, 1 if exact > 0 else -1)
 
 
@@ -135,7 +135,7 @@ def _scale_one(a: float, power: int, rounding: int) -> float:
     return math.copysign(_round_fraction(Fraction(a) * Fraction(2) ** power, rounding), a)
 
 
-_FMA_EXACT = np.frompyfunc(_fma_one, 4, 1)
+_FMA_EXACT = np.frompyfunc(_fma_one, 5, 1)
 _SCALE_EXACT = np.frompyfunc(_scale_one, 3, 1)
 
 
@@ -144,9 +144,9 @@ def scale64_exact(a: Values, power: Values, rounding: int) -> Values:
     return np.asarray(_SCALE_EXACT(wide(a), np.asarray(power).astype(object), rounding)).astype(np.float64)
 
 
-def fma64_exact(a: Values, b: Values, c: Values, rounding: int) -> Values:
-    """a*b + c of f64 with one rounding, in integers: for every rounding mode, and slow."""
-    return np.asarray(_FMA_EXACT(wide(a), wide(b), wide(c), rounding)).astype(np.float64)
+def fma64_exact(a: Values, b: Values, c: Values, rounding: int, power: Values = 0) -> Values:
+    """(a*b + c) * 2**power of f64 with one rounding, in integers: for every rounding mode, and slow."""
+    return np.asarray(_FMA_EXACT(wide(a), wide(b), wide(c), rounding, np.asarray(power).astype(object))).astype(np.float64)
 
 
 def fma64(a: Values, b: Values, c: Values, rounding: int) -> Values:

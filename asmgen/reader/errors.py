@@ -11,3 +11,10 @@ class ReadError(AsmgenError):
 
 class NeedsAssembler(ReadError):
     """The text is more than plain instructions: macros, symbols with values, arithmetic. Only an assembler reads it."""
+
+
+class UnknownSpelling(ReadError):
+    """Operands that no form takes as they are written, or a mnemonic that the table does not have.
+
+    An assembler may know the spelling: where there is one, it has the last word on a file.
+    """

@@ -11,12 +11,12 @@ from asmgen.codeobject.load import CodeObject
 from asmgen.isa.errors import AsmgenError
 from asmgen.program import Program
 from asmgen.reader.codeobject import read_programs
-from asmgen.reader.errors import NeedsAssembler, ReadError
+from asmgen.reader.errors import NeedsAssembler, ReadError, UnknownSpelling
 from asmgen.reader.instruction import InstructionReader, shorten
 from asmgen.reader.limits import CLANG_SECONDS, limited_toolchain
 from asmgen.reader.statements import statements
 from asmgen.reader.text import check_characters, choose_arch, read_text
-from asmgen.toolchain import AssemblyError, assemble
+from asmgen.toolchain import AssemblyError, ToolError, assemble
 
 MOST_REPEATED = 1_000_000
 """The most of anything that a line of text may ask an assembler to make."""
@@ -42,9 +42,9 @@ class ReadResult:
 def read_file(path: str | Path, arch: str | None = None) -> ReadResult:
     """The Programs of a file, one a kernel (of text, also one a function).
 
-    Text that computes (macros, .rept, .set, expressions) goes through clang with line information, so that
-    instructions name the lines of this file. Raises AsmgenError, one sentence, for a file that cannot be read, for an unknown
-    instruction, and for a text without .amdgcn_target where no `arch` is given.
+    Text that computes (macros, .rept, .set, expressions) or spells an instruction as the reader does not know goes through clang with
+    line information, so that instructions name the lines of this file. Raises AsmgenError, one sentence, for a file that cannot be read,
+    for an unknown instruction, and for a text without .amdgcn_target where no `arch` is given.
     """
     name = str(path)
     try:
@@ -61,6 +61,11 @@ def read_file(path: str | Path, arch: str | None = None) -> ReadResult:
         programs = read_text(text, arch, Path(path).stem, name)
     except NeedsAssembler:
         return _through_clang(text, arch, Path(path))
+    except UnknownSpelling as unknown:
+        try:
+            return _through_clang(text, arch, Path(path))
+        except ToolError:
+            raise unknown from None
     if not programs:
         raise ReadError("it holds no instruction", name)
     return ReadResult(programs[0].arch, tuple(programs), None)

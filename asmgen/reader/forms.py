@@ -7,7 +7,8 @@ the operands' kinds and sizes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import combinations
 from typing import Any
 
 from asmgen.isa.check import resolve
@@ -40,6 +41,20 @@ class FormFinder:
             form = self._known[key] = self._find(opcode, operands, modifiers, suffix)
         return form
 
+    def find_filled(self, opcode: Opcode, operands: tuple[Operand, ...], modifiers: Mapping[str, Any],
+                    suffix: str) -> tuple[Form, tuple[Operand, ...]]:
+        """As `find`, and where no form takes the operands, with those put in that the assembler does not ask for; the operands too."""
+        try:
+            return self.find(opcode, operands, modifiers, suffix), operands
+        except OperandError:
+            for form, filled in _filled(opcode, operands):
+                try:
+                    if self.find(opcode, filled, modifiers, suffix) == form:
+                        return form, filled
+                except OperandError:
+                    continue
+            raise
+
     def _find(self, opcode: Opcode, operands: tuple[Operand, ...], modifiers: Mapping[str, Any], suffix: str) -> Form:
         try:
             return resolve(opcode, operands, modifiers, self.arch, suffix)
@@ -62,6 +77,20 @@ class FormFinder:
                     (not form.archs or self.arch in form.archs):
                 return form
         return None
+
+
+def _filled(opcode: Opcode, operands: tuple[Operand, ...]) -> Iterator[tuple[Form, tuple[Operand, ...]]]:
+    """Forms, each with the operands and what it lets one leave out: vcc in a short encoding, a scalar access's last 0."""
+    for form in opcode.forms:
+        missing = len(form.operands) - len(operands)
+        if missing <= 0:
+            continue
+        if missing == 1 and form.encoding.startswith("SMEM") and form.operands[-1].name == "offset":
+            yield form, (*operands, 0)
+        places = [number for number, place in enumerate(form.operands) if place.accepts == "c"]
+        for chosen in combinations(places, missing):
+            given = iter(operands)
+            yield form, tuple(vcc if number in chosen else next(given) for number in range(len(form.operands)))
 
 
 def _shape(operand: Operand) -> Any:

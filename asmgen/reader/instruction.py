@@ -14,7 +14,7 @@ from asmgen.isa.opcode import Form, Opcode
 from asmgen.isa.operands import Operand, Waitcnt
 from asmgen.isa.table import canonical, find, nearest
 from asmgen.program import Instruction, SourceLine, TokenUse
-from asmgen.reader.errors import NeedsAssembler, ReadError
+from asmgen.reader.errors import NeedsAssembler, ReadError, UnknownSpelling
 from asmgen.reader.forms import FormFinder
 from asmgen.reader.statements import statements
 
@@ -55,7 +55,8 @@ class InstructionReader:
     def parts(self, text: str, where: str) -> tuple[Opcode, Form, tuple[Operand, ...], Mapping[str, Any], str]:
         """Opcode, form, operands, modifiers and encoding suffix of an instruction without comments.
 
-        Raises ReadError at `where` for an unknown mnemonic (with the nearest known ones) and for operands that no form takes,
+        Operands that the assembler fills in are filled in here too: vcc in a short encoding, the offset of a scalar memory access.
+        Raises UnknownSpelling at `where` for an unknown mnemonic (with the nearest known ones) and for operands that no form takes,
         NeedsAssembler where the operands are not plain.
         """
         name, _, rest = text.partition(" ")
@@ -67,18 +68,21 @@ class InstructionReader:
             tail = self._tails.read(rest)
         except SyntaxFault as fault:
             raise NeedsAssembler(f"`{shorten(text)}`: {_printable(fault.sentence)}", where) from None
-        operands = tail.operands
+        operands, modifiers = tail.operands, tail.modifiers
         if opcode.name == "s_waitcnt" and len(operands) == 1 and isinstance(operands[0], int):
             fields = Waitcnt.decode(operands[0])
             # A number with bits that no field has stays a number, so that it is written as it was read.
             operands = (fields,) if fields.simm16 == operands[0] else operands
         try:
-            form = self._forms.find(opcode, operands, tail.modifiers, suffix)
+            for name in tail.unset:
+                if not any(name in form.modifiers for form in opcode.forms):
+                    raise OperandError(f"{opcode.name} has no modifier {name}, so no{name} says nothing")
+            form, operands = self._forms.find_filled(opcode, operands, modifiers, suffix)
         except OperandError as error:
             # `8-4` reads as two operands, since commas are optional: an assembler must judge.
-            kind = NeedsAssembler if _ARITHMETIC.search(rest) else ReadError
+            kind = NeedsAssembler if _ARITHMETIC.search(rest) else UnknownSpelling
             raise kind(f"`{shorten(text)}`: {_printable(error.sentence)}", where) from None
-        return opcode, form, operands, tail.modifiers, suffix
+        return opcode, form, operands, modifiers, suffix
 
     def read(self, text: str, where: str = "", source: SourceLine | None = None, reason: str = "", comment: str = "",
              tokens: tuple[TokenUse, ...] = ()) -> Instruction:
@@ -92,8 +96,8 @@ class InstructionReader:
         if opcode is None and name != name.lower():
             return self._opcode(name.lower(), text, where)
         if opcode is None:
-            raise ReadError(f"`{shorten(text)}`: no instruction {shorten(name)!r} is known; the nearest mnemonics are "
-                            f"{', '.join(nearest(name))}", where)
+            raise UnknownSpelling(f"`{shorten(text)}`: no instruction {shorten(name)!r} is known; the nearest mnemonics are "
+                                  f"{', '.join(nearest(name))}", where)
         return opcode, suffix
 
 

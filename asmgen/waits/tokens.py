@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from asmgen.cfg import ControlFlow
 from asmgen.program import TokenUse
+from asmgen.regalloc.dataflow import solve
 from asmgen.waits.ledger import Ledger, Operation
 
 Ahead = dict[int, tuple[set[TokenUse], set[TokenUse]]]
@@ -64,34 +65,50 @@ def too_early(ledger: Ledger, operation: Operation, operations: list[Operation],
 def tokens_ahead(flow: ControlFlow, operations: list[Operation], stagger: int) -> Ahead:
     """For each barrier: the token fills and uses reached behind it over at most `stagger` more barriers.
 
-    Backward dataflow, one set a number of barriers still to cross. A fill ends the search for uses within its bytes: a
+    Backward dataflow, one pair of sets a number of barriers still to cross. A fill ends the search for uses within its bytes: a
     later use means the newer data.
     """
     if not any(operation.fills or operation.uses for operation in operations):
         return {}
-    levels = stagger + 1
-    state: list[list[tuple[set[TokenUse], set[TokenUse]]]] = [[(set(), set()) for _ in range(levels)] for _ in flow.blocks]
+    telling = [[position for position in range(block.last, block.first - 1, -1)
+                if operations[position].barrier or operations[position].fills or operations[position].uses] for block in flow.blocks]
+    none: frozenset[TokenUse] = frozenset()
+    start: list[_Levels] = [((none, none),) * (stagger + 1) for _ in flow.blocks]
+
+    def before(number: int, levels: _Levels) -> _Levels:
+        for position in telling[number]:
+            levels = _before(operations[position], levels)
+        return levels
+
+    solution = solve([block.successors for block in flow.blocks], start, before, _union)
     result: Ahead = {}
-    changed = True
-    while changed:
-        changed = False
-        for block in reversed(flow.blocks):
-            current = [(set().union(*(state[n][level][0] for n in block.successors)),
-                        set().union(*(state[n][level][1] for n in block.successors))) for level in range(levels)]
-            for position in range(block.last, block.first - 1, -1):
-                operation = operations[position]
-                if operation.barrier:
-                    result[position] = (set().union(*(fills for fills, _ in current)), set().union(*(uses for _, uses in current)))
-                    current = [(set(), set()), *current[:-1]]
-                if operation.fills:
-                    current = [(fills, {use for use in uses if not any(_covers(fill, use) for fill in operation.fills)})
-                               for fills, uses in current]
-                if operation.fills or operation.uses:
-                    current[0] = (current[0][0] | set(operation.fills), current[0][1] | set(operation.uses))
-            if current != state[block.number]:
-                state[block.number] = current
-                changed = True
+    for number, levels in enumerate(solution.entering):
+        for position in telling[number]:
+            if operations[position].barrier:
+                result[position] = (set().union(*(fills for fills, _ in levels)), set().union(*(uses for _, uses in levels)))
+            levels = _before(operations[position], levels)
     return result
+
+
+_Levels = tuple[tuple[frozenset[TokenUse], frozenset[TokenUse]], ...]
+"""By number of barriers still to cross: the fills and the uses that follow."""
+
+
+def _before(operation: Operation, levels: _Levels) -> _Levels:
+    """What follows before an operation, from what follows after it."""
+    if operation.barrier:
+        levels = ((frozenset(), frozenset()), *levels[:-1])
+    if operation.fills:
+        levels = tuple((fills, frozenset(use for use in uses if not any(_covers(fill, use) for fill in operation.fills)))
+                       for fills, uses in levels)
+    if operation.fills or operation.uses:
+        levels = ((levels[0][0].union(operation.fills), levels[0][1].union(operation.uses)), *levels[1:])
+    return levels
+
+
+def _union(one: _Levels, other: _Levels) -> _Levels:
+    return tuple((fills | more_fills, uses | more_uses)
+                 for (fills, uses), (more_fills, more_uses) in zip(one, other, strict=True))
 
 
 def _covers(fill: TokenUse, use: TokenUse) -> bool:
