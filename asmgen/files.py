@@ -38,6 +38,16 @@ def _kind(mode: int) -> str:
     return next((name for holds, name in kinds if holds(mode)), "a device")
 
 
+def first_bytes(path: Path, count: int = 64) -> bytes:
+    """The first bytes of a plain file, by which its kind is told. Raises FileError."""
+    plain_size(path)
+    try:
+        with path.open("rb") as file:
+            return file.read(count)
+    except (OSError, ValueError) as error:
+        raise FileError(f"{shown(path)}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+
+
 def read_plain(path: Path, most: int = MOST_BYTES) -> bytes:
     """The bytes of a plain file of at most `most` bytes. Raises FileError for anything else."""
     size = plain_size(path)

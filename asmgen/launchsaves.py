@@ -128,6 +128,8 @@ def _rename(staged: list[tuple[Path, Path]]) -> None:
             except FileNotFoundError:
                 old = None
             except OSError:
+                if not target.is_file():
+                    raise
                 os.rename(target, old)  # the file system knows no second names
             begun.append((target, old))
             os.replace(new, target)

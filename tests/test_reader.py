@@ -277,7 +277,7 @@ s_nop 0
 @needs_clang
 @pytest.mark.slow
 def test_clang_itself_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nested repetition asks for 810,000,000,000 instructions; the limit is shortened here from four seconds to one."""
+    """Nested repetition asks for 810,000,000,000 instructions; the limit is shortened here from three seconds to one."""
     monkeypatch.setattr("asmgen.reader.limits._SECONDS", 1)
     path = tmp_path / "k.s"
     path.write_text(ENDLESS)

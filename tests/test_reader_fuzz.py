@@ -10,7 +10,6 @@ from clang_objects import needs_clang
 
 from tests.fuzz.reader import answer, cases, main
 
-
 pytestmark = [needs_clang, pytest.mark.needs_objdump]
 INPUTS, PARTS = 2000, 8
 

@@ -139,7 +139,7 @@ def build(kernel: str, arch: str | None, parameters: tuple[str, ...], folder: Pa
 @click.option("--arch", help="Default: the kernel's first architecture.")
 @parameters_option
 @click.option("--device", default="auto", show_default=True, help="auto, hip or emulator.")
-@click.option("--seed", default=0, show_default=True, help="Of the random data.")
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Of the random data.")
 @click.option("--order", default="lockstep", show_default=True, help="Order of waves on the emulator: lockstep, serial or random:SEED.")
 @click.option("--checks/--no-checks", default=True, show_default=True, help="The emulator's arrival checks.")
 @json_option

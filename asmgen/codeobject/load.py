@@ -138,14 +138,14 @@ class CodeObject:
     metadata: Mapping[str, Any]
 
     @classmethod
-    def load(cls, source: str | Path | bytes, arch: str | None = None) -> CodeObject:
+    def load(cls, source: str | Path | bytes, arch: str | None = None, origin: str = "") -> CodeObject:
         """Reads a file (or its bytes): a code object, an offload bundle, or a host ELF with a .hip_fatbin section.
 
         `arch` ("gfx950", or a target id with features) picks a bundle's entry and must fit a plain file; without it a
         bundle must hold one architecture only. Raises CodeObjectError, one sentence that names the file, for
-        anything that cannot be read.
+        anything that cannot be read. `origin` is the file's name where its bytes are given.
         """
-        found = cls.load_all(source, arch)
+        found = cls.load_all(source, arch, origin)
         if len(found) > 1:
             raise CodeObjectError(
                 f"{found[0].origin}: {len(found)} code objects of {found[0].arch} are in it, one of each source file: "
@@ -154,9 +154,9 @@ class CodeObject:
         return found[0]
 
     @classmethod
-    def load_all(cls, source: str | Path | bytes, arch: str | None = None) -> list[CodeObject]:
+    def load_all(cls, source: str | Path | bytes, arch: str | None = None, origin: str = "") -> list[CodeObject]:
         """As `load`, for a program linked from several source files: every code object of the architecture, at least one."""
-        origin = "<bytes>" if isinstance(source, bytes) else str(source)
+        origin = origin or ("<bytes>" if isinstance(source, bytes) else str(source))
         try:
             data = source if isinstance(source, bytes) else read_plain(Path(source))
         except FileError as error:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from asmgen.codeobject.bundle import is_bundle
 from asmgen.codeobject.load import CodeObject
-from asmgen.files import MOST_TEXT, FileError, read_plain
+from asmgen.files import MOST_BYTES, MOST_TEXT, FileError, first_bytes, read_plain
 from asmgen.isa.errors import AsmgenError
 from asmgen.program import Program
 from asmgen.reader.codeobject import read_functions, read_kernel
@@ -25,7 +25,7 @@ _MADE_BYTES = 1 << 19
 _TIMES = 16
 _ELF = b"\x7fELF"
 _OWN_LINES = re.compile(r"^\s*\.loc\s", re.MULTILINE)
-_KILLED = re.compile(r"failed on .* with status (?:-|1[3-9]\d)")  # by a signal, alone or told by the shell
+_KILLED = re.compile(r"failed on .* with status (?:-|1[3-9]\d|\d+: LLVM ERROR: out of memory)")  # by a signal, or told by the shell
 
 
 @dataclass(frozen=True)
@@ -46,13 +46,13 @@ def read_file(path: str | Path, arch: str | None = None) -> ReadResult:
     """
     name = str(path)
     try:
-        data = read_plain(Path(path))
+        head = first_bytes(Path(path))
+        binary = head.startswith(_ELF) or is_bundle(head)
+        data = read_plain(Path(path), MOST_BYTES if binary else MOST_TEXT)
     except FileError as error:
         raise ReadError(error.sentence) from None
-    if data.startswith(_ELF) or is_bundle(data):
-        return read_code_object(CodeObject.load(Path(path), arch))
-    if len(data) > MOST_TEXT:
-        raise ReadError(f"neither a code object nor a text of at most {MOST_TEXT} bytes", name)
+    if binary:
+        return read_code_object(CodeObject.load(data, arch, name))
     try:
         text = data.decode()
     except UnicodeDecodeError as error:

@@ -16,7 +16,7 @@ _INCLUDE = re.compile(r'\s*\.include\s+"([^"\n]+)"', re.IGNORECASE)
 _INCBIN = re.compile(r'\.incbin\s+"([^"\n]+)"', re.IGNORECASE)
 _MANY = re.compile(r"\s*\.(?:rept|fill|space|skip|zero|org|p2align\w*|align|balign\w*)\s+(?:0x[0-9a-f]{6,}|[0-9]{7,})", re.IGNORECASE)
 _DEEPEST = 20
-_MOST_BYTES = 16 << 20
+_MOST_BYTES, _MOST_FILES = 16 << 20, 500
 
 
 class Inclusion:
@@ -28,6 +28,7 @@ class Inclusion:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._left = _MOST_BYTES
+        self._files = 0
 
     def text(self, text: str) -> str:
         """The whole text. Raises ReadError for a repetition so long, files so large or so deep in each other, that clang would not come
@@ -67,8 +68,10 @@ class Inclusion:
             return False
         try:
             self._left -= plain_size(file)
+            self._files += 1
         except FileError as error:
             raise ReadError(f"{quoted(name)} cannot be included: {error.sentence}", where) from None
-        if self._left < 0:
-            raise ReadError(f"{quoted(name)} cannot be included: with it, included files have more than {_MOST_BYTES >> 20} MB", where)
+        if self._left < 0 or self._files > _MOST_FILES:
+            raise ReadError(f"{quoted(name)} cannot be included: with it, there are more than {_MOST_FILES} included files, or they have more "
+                            f"than {_MOST_BYTES >> 20} MB", where)
         return True

@@ -17,6 +17,7 @@ def main(arguments: list[str]) -> int:
     from tests.fuzz import server
     from tests.fuzz.cases import Cases
 
+    sys.setrecursionlimit(20_000)  # of what makes the inputs, not of asmgen: the server sets it back
     if not 1 <= len(arguments) <= 3 or not all(argument.isdigit() for argument in arguments):
         print("usage: python -m tests.fuzz N [FIRST [SEED]]", file=sys.stderr)
         return 2

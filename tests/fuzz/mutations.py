@@ -1,3 +1,4 @@
+# ruff: noqa: E501  # the lists of damage are long, and one entry a line would be longer
 """Damage: to assembly text, to the parts of an ELF file, to JSON. Everything is drawn from the generator that is given."""
 
 from __future__ import annotations
@@ -132,7 +133,7 @@ def damaged_json(rng: random.Random, value: Any) -> Any:
             put(container[key] * rng.choice((-1, 2, 1000, 1 << 20)) + rng.choice((-1, 0, 1)))
         else:
             nested: Any = container[key]
-            for _ in range(rng.choice((1, 2, 50, 500))):
+            for _ in range(rng.choice((1, 2, 50, 200))):
                 nested = [nested]
             put(nested)
     return value

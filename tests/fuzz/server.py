@@ -82,6 +82,7 @@ def _child(command: Sequence[str], folder: Path, out: int, err: int) -> None:
     try:
         from asmgen.tools import cli
 
+        sys.setrecursionlimit(1000)
         os.chdir(folder)
         os.dup2(out, 1)
         os.dup2(err, 2)
