@@ -140,7 +140,8 @@ def test_a_good_one_passes(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(("text", "sentence"), [
-    ('{"grid": [1' + "0" * 5000 + "]}", "5001 digits"), ('{"code_object": "k", "grid": [], "block": [], "order": 9' + "9" * 990 + "}", "'order' is a text"),
+    ('{"grid": [1' + "0" * 5000 + "]}", "5001 digits"),
+    ('{"code_object": "k", "grid": [], "block": [], "order": 9' + "9" * 990 + "}", "'order' is a text"),
     ("[" * 100_000, "nested too deeply"),
 ])
 def test_numbers_without_end(tmp_path: Path, text: str, sentence: str) -> None:

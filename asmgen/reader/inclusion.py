@@ -72,6 +72,6 @@ class Inclusion:
         except FileError as error:
             raise ReadError(f"{quoted(name)} cannot be included: {error.sentence}", where) from None
         if self._left < 0 or self._files > _MOST_FILES:
-            raise ReadError(f"{quoted(name)} cannot be included: with it, there are more than {_MOST_FILES} included files, or they have more "
-                            f"than {_MOST_BYTES >> 20} MB", where)
+            raise ReadError(f"{quoted(name)} cannot be included: with it there are more than {_MOST_FILES} included files, or they have "
+                            f"more than {_MOST_BYTES >> 20} MB", where)
         return True

@@ -31,6 +31,7 @@ add:
 \tv_lshlrev_b32_e32 v1, 2, v0
 \ts_waitcnt lgkmcnt(0)
 \ts_min_u32 s9, s9, 64
+\ts_max_u32 s9, s9, 1
 .Lagain:
 \tglobal_load_dword v2, v1, s[4:5]
 \ts_waitcnt vmcnt(0)
