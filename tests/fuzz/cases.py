@@ -136,7 +136,7 @@ class Cases:
             yield "inspect", file
             yield "inspect", file, "--json"
         yield "explain", "k.s:8"
-        yield "explain", "k.co:0x1900"
+        yield "explain", "k.co:0x1600"
         yield "launch", "spec.json", "--device", "emulator", "--budget", str(BUDGET)
 
     def case(self, number: int, seed: int = 0) -> Case:
@@ -153,5 +153,5 @@ class Cases:
             command = rng.choice((("lint", "k.s"), ("lint", "k.s"), ("inspect", "k.s"), ("explain", place)))
             return Case(number, kind, "k.s", data, command)
         data = mutations.damaged_object(rng, self.object, self._parts)
-        place = f"k.co:{rng.choice((0x1900, 0x1908, 0, 1 << 70)):#x}"
+        place = f"k.co:{rng.choice((0x1600, 0x1608, 0, 1 << 70)):#x}"
         return Case(number, kind, "k.co", data, rng.choice((("lint", "k.co"), ("inspect", "k.co"), ("explain", place), launch, launch)))
