@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from asmgen.isa.errors import AsmgenError
+from asmgen.isa.quote import quoted
 
 if TYPE_CHECKING:
     from typing import Protocol
@@ -75,7 +76,7 @@ def scalar_type(name: str) -> ScalarType:
     try:
         return SCALAR_TYPES[name]
     except (KeyError, TypeError):
-        raise ArgumentError(f"unknown argument type {name!r}; known are {', '.join(SCALAR_TYPES)}") from None
+        raise ArgumentError(f"unknown argument type {quoted(name)}; known are {', '.join(SCALAR_TYPES)}") from None
 
 
 def encode(type_name: str, value: Any, what: str = "the argument") -> bytes:
@@ -92,27 +93,27 @@ def _encode_integer(row: ScalarType, value: Any, what: str) -> bytes:
     try:
         number = operator.index(value)
     except TypeError:
-        raise ArgumentError(f"{what} is {row.name} and needs a whole number, got {value!r}") from None
+        raise ArgumentError(f"{what} is {row.name} and needs a whole number, got {quoted(value)}") from None
     signed = row.kind == "int"
     low, high = (-(1 << (8 * row.size - 1)), (1 << (8 * row.size - 1)) - 1) if signed else (0, (1 << (8 * row.size)) - 1)
     if not low <= number <= high:
-        raise ArgumentError(f"{what} is {row.name} and holds {low} to {high}, got {number}")
+        raise ArgumentError(f"{what} is {row.name} and holds {low} to {high}, got {quoted(number)}")
     return number.to_bytes(row.size, "little", signed=signed)
 
 
 def _encode_float(row: ScalarType, value: Any, what: str) -> bytes:
     if isinstance(value, (str, bytes, bytearray)):
-        raise ArgumentError(f"{what} is {row.name} and needs a number, got {value!r}")
+        raise ArgumentError(f"{what} is {row.name} and needs a number, got {quoted(value)}")
     try:
         number = float(value)
     except (TypeError, ValueError):
-        raise ArgumentError(f"{what} is {row.name} and needs a number, got {value!r}") from None
+        raise ArgumentError(f"{what} is {row.name} and needs a number, got {quoted(value)}") from None
     except OverflowError:
         raise ArgumentError(f"{what} is {row.name}, and the whole number given is larger than any float") from None
     try:
         return _bf16_bytes(number) if row.name == "bf16" else struct.pack(_FLOAT_CODES[row.name], number)
     except OverflowError:
-        raise ArgumentError(f"{what} is {row.name}, and {value!r} is larger than its largest finite number") from None
+        raise ArgumentError(f"{what} is {row.name}, and {quoted(value)} is larger than its largest finite number") from None
 
 
 def _bf16_bytes(number: float) -> bytes:
@@ -230,7 +231,8 @@ def _table_bytes(argument: TableArgument, value: Any, what: str) -> bytes:
         described = f"{len(data)} were given"
     else:
         if isinstance(value, float):
-            raise ArgumentError(f"{what} has {argument.size} bytes but no type in the code object; {value!r} needs one, f32 for example")
+            raise ArgumentError(f"{what} has {argument.size} bytes but no type in the code object; {quoted(value)} needs one, "
+                                "f32 for example")
         return _sized_integer(argument.size, value, what)
     if len(data) != argument.size:
         raise ArgumentError(f"{what} has {argument.size} bytes in the code object, but {described}")
@@ -241,12 +243,12 @@ def _sized_integer(size: int, value: Any, what: str) -> bytes:
     try:
         number = operator.index(value)
     except TypeError:
-        raise ArgumentError(f"{what} needs a whole number, bytes or a typed value, got {value!r}") from None
+        raise ArgumentError(f"{what} needs a whole number, bytes or a typed value, got {quoted(value)}") from None
     if size not in _INTEGER_CODES:
         raise ArgumentError(f"{what} has {size} bytes and cannot hold a whole number; give its {size} bytes")
     low, high = -(1 << (8 * size - 1)), (1 << (8 * size)) - 1
     if not low <= number <= high:
-        raise ArgumentError(f"{what} has {size} bytes and holds {low} to {high}, got {number}")
+        raise ArgumentError(f"{what} has {size} bytes and holds {low} to {high}, got {quoted(number)}")
     return (number & high).to_bytes(size, "little")
 
 

@@ -15,17 +15,22 @@ from typing import Any
 
 from asmgen.arguments import SCALAR_TYPES, ArgumentError, encode, scalar_type
 from asmgen.emulator.findings import CHECKS
+from asmgen.files import MOST_TEXT, FileError, read_plain
 from asmgen.isa.arch import ARCHITECTURES
 from asmgen.isa.errors import AsmgenError
+from asmgen.isa.quote import quoted, shown
 
 Size = tuple[int, int, int]
 
 _KEYS = ("code_object", "kernel", "arch", "grid", "block", "dynamic_lds", "args", "order", "checks")
 _KINDS = {"buffer": ("save",), "zeros": ("save",), "scalar": ("value",), "bytes": (), "same_as": ("at",)}
+_SURROGATE = re.compile("[\ud800-\udfff]")  # half of a character, which no file's name has
 POINTER_BYTES = 8
 """Size and alignment of a pointer in the kernarg segment."""
-_ORDER = re.compile(r"lockstep|serial|random:\d+")
+_ORDER = re.compile(r"lockstep|serial|random:[0-9]{1,18}")
 _MAX_BYTES = 1 << 40
+_SHOWN_OWNERS = 20
+_MOST_DIGITS = 1000  # a float may be written so: the largest has 309
 
 
 class SpecError(AsmgenError):
@@ -84,16 +89,26 @@ class LaunchSpec:
 
 def read_spec(path: Path) -> LaunchSpec:
     """Read a specification; paths in it are relative to its folder. Raises SpecError with one sentence that names the file."""
+    name = shown(path)
     try:
-        value = json.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise SpecError(f"{path}: cannot be read: {error.strerror or error}") from None
+        value = json.loads(read_plain(path, MOST_TEXT).decode(), parse_int=_whole)
+    except FileError as error:
+        raise SpecError(error.sentence) from None
     except UnicodeDecodeError:
-        raise SpecError(f"{path}: is not UTF-8 text, so no launch specification") from None
+        raise SpecError(f"{name}: is not UTF-8 text, so no launch specification") from None
     except (json.JSONDecodeError, RecursionError) as error:
         reason = f"{error.msg} in line {error.lineno}" if isinstance(error, json.JSONDecodeError) else "it is nested too deeply"
-        raise SpecError(f"{path}: is not JSON: {reason}") from None
-    return parse_spec(value, path.parent, str(path))
+        raise SpecError(f"{name}: is not JSON: {reason}") from None
+    except SpecError as error:
+        raise SpecError(f"{name}: {error.sentence}") from None
+    return parse_spec(value, path.parent, name)
+
+
+def _whole(digits: str) -> int:
+    """A whole number of a JSON text; nothing in a specification is longer than 8 bytes, so that long ones are not even converted."""
+    if len(digits) > _MOST_DIGITS:
+        raise SpecError(f"a number in it has {len(digits)} digits, and {_MOST_DIGITS} are the most")
+    return int(digits)
 
 
 def parse_spec(value: Any, folder: Path, origin: str = "the specification") -> LaunchSpec:
@@ -118,10 +133,10 @@ class _Parser:
                 raise self.fail(f"{key!r} is missing")
         arch = self.text(value, "arch")
         if arch is not None and arch.partition(":")[0] not in ARCHITECTURES:
-            raise self.fail(f"'arch' is {arch!r}; {' and '.join(ARCHITECTURES)} are known")
+            raise self.fail(f"'arch' is {quoted(arch)}; {' and '.join(ARCHITECTURES)} are known")
         order = self.text(value, "order") or "lockstep"
         if not _ORDER.fullmatch(order):
-            raise self.fail(f"'order' is {order!r}; lockstep, serial and random:SEED are possible")
+            raise self.fail(f"'order' is {quoted(order)}; lockstep, serial and random:SEED (at most 18 digits) are possible")
         checks = self.checks(value.get("checks", True))
         args = value.get("args", [])
         if not isinstance(args, list):
@@ -136,45 +151,45 @@ class _Parser:
         if isinstance(value, bool):
             return value
         if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
-            raise self.fail(f"'checks' is true or false, or a list of names, not {value!r}")
+            raise self.fail(f"'checks' is true or false, or a list of names, not {quoted(value)}")
         unknown = [name for name in value if name not in CHECKS]
         if unknown:
-            raise self.fail(f"'checks' names {unknown[0]!r}; there are {', '.join(CHECKS)}")
+            raise self.fail(f"'checks' names {quoted(unknown[0])}; there are {', '.join(CHECKS)}")
         return tuple(value)
 
     def known(self, entry: Mapping[str, Any], keys: tuple[str, ...], what: str) -> None:
         unknown = [key for key in entry if key not in keys]
         if unknown:
-            raise self.fail(f"{what} has no {unknown[0]!r}; it may have {', '.join(keys)}")
+            raise self.fail(f"{what} has no {quoted(unknown[0])}; it may have {', '.join(keys)}")
 
     def text(self, value: Mapping[str, Any], key: str) -> str | None:
         found = value.get(key)
         if found is not None and not isinstance(found, str):
-            raise self.fail(f"{key!r} is a text, not {found!r}")
+            raise self.fail(f"{key!r} is a text, not {quoted(found)}")
         return found
 
     def path(self, entry: Mapping[str, Any], key: str, what: str) -> Path:
         found = entry[key]
-        if not isinstance(found, str) or not found or "\0" in found:
-            raise self.fail(f"{key!r} of {what} is a file's name, not {found!r}")
+        if not isinstance(found, str) or not found or "\0" in found or _SURROGATE.search(found):
+            raise self.fail(f"{key!r} of {what} is a file's name, not {quoted(found)}")
         return self.folder / found
 
     def number(self, value: Any, what: str, low: int, high: int) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-            raise self.fail(f"{what} is a whole number from {low} to {high}, not {value!r}")
+            raise self.fail(f"{what} is a whole number from {low} to {high}, not {quoted(value)}")
         return value
 
     def size(self, value: Mapping[str, Any], key: str) -> Size:
         found = value[key]
         if not isinstance(found, list) or len(found) != 3:
-            raise self.fail(f"{key!r} has three numbers, x, y and z, not {found!r}")
+            raise self.fail(f"{key!r} has three numbers, x, y and z, not {quoted(found)}")
         x, y, z = (self.number(number, f"each of {key!r}", 1, (1 << 32) - 1) for number in found)
         return x, y, z
 
     def argument(self, number: int, entry: Any) -> SpecArgument:
         what = f"argument {number}"
         if not isinstance(entry, dict):
-            raise self.fail(f"{what} is a JSON object, not {entry!r}")
+            raise self.fail(f"{what} is a JSON object, not {quoted(entry)}")
         kinds = [kind for kind in _KINDS if kind in entry]
         if len(kinds) != 1:
             raise self.fail(f"{what} has {' and '.join(map(repr, kinds)) or 'no kind'}; it needs exactly one of {', '.join(_KINDS)}")
@@ -197,7 +212,7 @@ class _Parser:
         name = entry["scalar"]
         types = [known for known in SCALAR_TYPES if known != "pointer"]
         if name not in types:
-            raise self.fail(f"{what} has the unknown type {name!r}; known are {', '.join(types)}")
+            raise self.fail(f"{what} has the unknown type {quoted(name)}; known are {', '.join(types)}")
         if "value" not in entry or isinstance(entry["value"], bool):
             raise self.fail(f"{what} needs a number as its 'value'")
         try:
@@ -208,16 +223,18 @@ class _Parser:
     def raw(self, text: Any, what: str) -> bytes:
         if isinstance(text, str) and re.fullmatch(r"(?:[0-9a-fA-F]{2})*", text):
             return bytes.fromhex(text)
-        raise self.fail(f"'bytes' of {what} are pairs of hexadecimal digits, not {text!r}")
+        raise self.fail(f"'bytes' of {what} are pairs of hexadecimal digits, not {quoted(text)}")
 
     def aliases(self, args: tuple[SpecArgument, ...]) -> None:
         for number, argument in enumerate(args):
             if isinstance(argument, AliasArgument) and not (
                     argument.target < len(args) and isinstance(args[argument.target], BufferArgument)):
-                owners = [str(other) for other, owner in enumerate(args) if isinstance(owner, BufferArgument)]
+                owners = [str(other) for other, owner in enumerate(args) if isinstance(owner, BufferArgument)][:_SHOWN_OWNERS]
                 raise self.fail(f"argument {number} is 'same_as' {argument.target}, which has no buffer of its own; "
                                 f"arguments that have one: {', '.join(owners) or 'none'}")
-        saved = [argument.save for argument in args if isinstance(argument, BufferArgument) and argument.save is not None]
-        twice = [path for number, path in enumerate(saved) if path in saved[:number]]
-        if twice:
-            raise self.fail(f"two arguments are saved to {twice[0].name!r}")
+        saved: set[Path] = set()
+        for argument in args:
+            if isinstance(argument, BufferArgument) and argument.save is not None:
+                if argument.save in saved:
+                    raise self.fail(f"two arguments are saved to {quoted(argument.save.name)}")
+                saved.add(argument.save)

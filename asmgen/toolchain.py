@@ -6,17 +6,17 @@ Finding a tool looks at files only and starts no process, and nothing is remembe
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shlex
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from tempfile import TemporaryFile
 from typing import IO
 
 from asmgen.isa.errors import AsmgenError
@@ -26,6 +26,7 @@ LLVM_VERSIONS = (22, 21, 20)
 INSTALL_ASSEMBLER = "python -m pip install ziglang"
 INSTALL_LLVM = "apt-get install clang-22 lld-22 llvm-22"
 _TARGET = "amdgcn-amd-amdhsa"
+_MOST_SAID = 1 << 20  # bytes of messages
 _ZIG_TOOLS = ("clang", "ld.lld")
 _DIAGNOSTIC = re.compile(r"^<stdin>:(\d+):(\d+): (?:fatal )?error: (.*)$", re.MULTILINE)
 
@@ -87,6 +88,14 @@ class _Place:
         return None
 
 
+@dataclass(frozen=True)
+class Bounds:
+    """What a tool may take that works on a stranger's input: `seconds` by the clock, `most` bytes of output. It is killed beyond."""
+
+    seconds: float
+    most: int
+
+
 def find_toolchain(search: Search | None = None) -> Toolchain:
     """The first place that has both clang and ld.lld, with its llvm-objdump or else the first one elsewhere.
 
@@ -124,7 +133,8 @@ def require_objdump(search: Search | None = None) -> tuple[str, ...]:
     return require_tool("llvm-objdump", search)
 
 
-def assemble(text: str, arch: str, toolchain: Toolchain | None = None, extra: Sequence[str] = (), name: str = "<assembly>") -> bytes:
+def assemble(text: str, arch: str, toolchain: Toolchain | None = None, extra: Sequence[str] = (), name: str = "<assembly>",
+             bounds: Bounds | None = None) -> bytes:
     """The code object (a shared ELF) that clang and ld.lld make of assembly text; `extra` goes to clang, `name` is for messages.
 
     Raises AssemblyError with the first diagnostic and its line, ToolError where the tools are missing or do not start. Both run at
@@ -135,7 +145,7 @@ def assemble(text: str, arch: str, toolchain: Toolchain | None = None, extra: Se
     with _start([*tools.lld, "-shared", "/dev/stdin", "-o", "-"]) as linker:
         try:
             with _start(command) as clang:
-                code, errors = clang.communicate(text.encode())
+                code, errors = _exchange(clang, text.encode(), bounds)
             if clang.returncode:
                 raise _assembly_error(text, arch, name, command, clang.returncode, errors.decode(errors="replace"))
             linked, errors = linker.communicate(code)
@@ -147,23 +157,16 @@ def assemble(text: str, arch: str, toolchain: Toolchain | None = None, extra: Se
     return linked
 
 
-def disassemble(code_object: bytes | Path, arch: str, *extra: str, objdump: Sequence[str] | None = None) -> str:
+def disassemble(code_object: bytes | Path, arch: str, *extra: str, objdump: Sequence[str] | None = None,
+                bounds: Bounds | None = None) -> str:
     """What `llvm-objdump -d` prints for a code object, given as bytes or as a file; `extra` are further options.
 
     Raises ToolError where there is no llvm-objdump, AsmgenError where it rejects the input.
     """
     command = [*(objdump or require_objdump()), "-d", f"--mcpu={arch}", *extra]
     named = isinstance(code_object, Path)
-    # llvm-objdump reads all of its input before it prints: written and read one after the other, with what it complains of in a file.
-    with TemporaryFile() as complaints, _start([*command, str(code_object) if named else "-"], complaints) as process:
-        assert process.stdin is not None and process.stdout is not None
-        with suppress(BrokenPipeError), process.stdin:
-            if isinstance(code_object, bytes):
-                process.stdin.write(code_object)
-        text = process.stdout.read()
-        process.wait()
-        complaints.seek(0)
-        errors = complaints.read()
+    with _start([*command, str(code_object) if named else "-"]) as process:
+        text, errors = _exchange(process, None if isinstance(code_object, Path) else code_object, bounds)
     if process.returncode:
         what = str(code_object) if named else "the code object"
         raise AsmgenError(f"llvm-objdump cannot read {what} as {arch}: {_one_line(errors.decode(errors='replace'))}")
@@ -240,11 +243,42 @@ def _is_program(path: str) -> bool:
     return os.access(path, os.X_OK) and os.path.isfile(path)
 
 
-def _start(command: Sequence[str], errors: IO[bytes] | None = None) -> subprocess.Popen[bytes]:
+def _start(command: Sequence[str]) -> subprocess.Popen[bytes]:
     try:
-        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors or subprocess.PIPE)
+        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     except OSError as error:
         raise ToolError(f"{command[0]} does not start ({error.strerror}); `{INSTALL_ASSEMBLER}` installs an assembler that does") from error
+
+
+def _exchange(process: subprocess.Popen[bytes], data: bytes | None, bounds: Bounds | None) -> tuple[bytes, bytes]:
+    """As `communicate`; a process that goes beyond its bounds is killed."""
+    if bounds is None:
+        return process.communicate(data)
+    assert process.stdin is not None and process.stdout is not None and process.stderr is not None
+    said: list[bytes] = []
+    helpers = [threading.Thread(target=_feed, args=(process.stdin, data or b"")),
+               threading.Thread(target=lambda stream: said.append(stream.read(_MOST_SAID)), args=(process.stderr,))]
+    watch = threading.Timer(bounds.seconds, process.kill)
+    for thread in (*helpers, watch):
+        thread.start()
+    try:
+        found = process.stdout.read(bounds.most + 1)
+        if len(found) > bounds.most:
+            process.kill()
+        helpers[1].join()
+        process.stderr.close()  # nobody reads the rest, so that whoever says more ends
+        process.wait()
+    finally:
+        watch.cancel()
+    helpers[0].join()
+    return found, said[0]
+
+
+def _feed(stream: IO[bytes], data: bytes) -> None:
+    with contextlib.suppress(BrokenPipeError):
+        stream.write(data)
+    with contextlib.suppress(BrokenPipeError):
+        stream.close()
 
 
 def _assembly_error(text: str, arch: str, name: str, command: Sequence[str], status: int, errors: str) -> AsmgenError:

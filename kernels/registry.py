@@ -6,6 +6,7 @@ from importlib import import_module
 
 from asmgen.contract import did_you_mean
 from asmgen.isa.errors import AsmgenError
+from asmgen.isa.quote import quoted
 from asmgen.library import LibraryKernel
 
 _MODULES = {"gemm-bf16": "asmgen.kernels.gemm_bf16.library"}
@@ -19,7 +20,7 @@ def names() -> list[str]:
 def kernel(name: str) -> LibraryKernel:
     """The kernel of that name. Raises AsmgenError, with the nearest names, for an unknown one."""
     if name not in _MODULES:
-        raise AsmgenError(f"there is no kernel {name!r}; {did_you_mean(name, names())}")
+        raise AsmgenError(f"there is no kernel {quoted(name)}; {did_you_mean(name, names())}")
     found = import_module(_MODULES[name]).KERNEL
     assert isinstance(found, LibraryKernel)
     return found

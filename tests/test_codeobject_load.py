@@ -402,7 +402,7 @@ def test_descriptor_outside_of_the_file_or_pointing_nowhere(objects: dict[str, P
 def test_files_that_cannot_be_opened(tmp_path: Path) -> None:
     with pytest.raises(CodeObjectError, match="absent.co: cannot be read: No such file"):
         CodeObject.load(tmp_path / "absent.co")
-    with pytest.raises(CodeObjectError, match="cannot be read: Is a directory"):
+    with pytest.raises(CodeObjectError, match="cannot be read: it is a folder"):
         CodeObject.load(str(tmp_path))
     with pytest.raises(CodeObjectError, match="cannot be read|damaged"):
         CodeObject.load("nul\0byte.co")

@@ -156,3 +156,19 @@ def test_a_long_loop_is_no_runaway() -> None:
 
     launched = launch("gfx950", emit, checks=False)
     assert launched.checks == [] and launched.result.wave_instructions == 3 * rounds + 2
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_the_budget_counts_straight_line_code(order: str) -> None:
+    """No backward branch anywhere: the waves of a huge grid spend the budget all the same."""
+    def emit(k: Builder) -> None:
+        for _ in range(9):
+            k.v_mov_b32(v[1], 1)
+        k.s_endpgm()
+
+    launched = launch("gfx950", emit, (1 << 20, 1 << 20, 1), (64, 1, 1), options=Options(order=order, instruction_budget=30_000))
+    assert launched.checks == ["runaway"] and "after 30000 wave instructions workgroup " in launched.findings[0].message
+    assert launched.result.wave_instructions < 45_000
+    enough = launch("gfx950", emit, (100, 1, 1), (64, 1, 1), options=Options(order=order, instruction_budget=1000))
+    assert enough.checks == [] and enough.result.wave_instructions == 1000
+    assert launch("gfx950", emit, (100, 1, 1), (64, 1, 1), options=Options(order=order, instruction_budget=999)).checks == ["runaway"]

@@ -277,8 +277,8 @@ s_nop 0
 @needs_clang
 @pytest.mark.slow
 def test_clang_itself_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nested repetition asks for 810,000,000,000 instructions; the limit is shortened here from twenty seconds to one."""
-    monkeypatch.setattr("asmgen.reader.limits.CLANG_SECONDS", 1)
+    """Nested repetition asks for 810,000,000,000 instructions; the limit is shortened here from three seconds to one."""
+    monkeypatch.setattr("asmgen.reader.limits._SECONDS", 1)
     path = tmp_path / "k.s"
     path.write_text(ENDLESS)
     with pytest.raises(ReadError, match="does not come to an end") as caught:

@@ -1,4 +1,4 @@
-"""Two thousand damaged inputs: each is read or refused with a sentence. `python -m asmgen.tools.fuzz_reader N` tries more."""
+"""Two thousand damaged inputs: each is read or refused with a sentence. `python -m tests.fuzz.reader N` tries more."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from clang_objects import needs_clang
 
-from asmgen.tools.fuzz_reader import answer, cases, main
+from tests.fuzz.reader import answer, cases, main
 
 pytestmark = [needs_clang, pytest.mark.needs_objdump]
 INPUTS, PARTS = 2000, 8

@@ -11,10 +11,10 @@ from clang_objects import ARCHS, needs_clang
 from spelling_scan import form_spellings, judge, special_cases
 
 from asmgen.isa import table
-from asmgen.reader import file as reader_file
 from asmgen.reader.errors import UnknownSpelling
 from asmgen.reader.file import read_file
 from asmgen.reader.instruction import parse_instruction
+from asmgen.reader.limits import Limited
 from asmgen.toolchain import AssemblyError, ToolError
 
 needs_llvm_mc = pytest.mark.skipif(shutil.which("llvm-mc-22") is None, reason="llvm-mc-22 is not installed")
@@ -85,10 +85,10 @@ def test_a_file_with_a_spelling_that_only_the_assembler_knows_is_read(tmp_path: 
 
 
 def test_without_an_assembler_the_reader_speaks_for_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def none() -> object:
+    def none(limits: Limited) -> object:
         raise ToolError("no clang here")
 
-    monkeypatch.setattr(reader_file, "limited_toolchain", none)
+    monkeypatch.setattr(Limited, "toolchain", none)
     path = tmp_path / "odd.s"
     path.write_text(ODD)
     with pytest.raises(UnknownSpelling, match="no modifier dfmt"):

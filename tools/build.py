@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from asmgen.isa.errors import AsmgenError
 from asmgen.kernel import Kernel
 from asmgen.library import LibraryKernel
 from asmgen.regalloc.report import map_rows
+from asmgen.scratch import scratch_folder
 from asmgen.toolchain import Toolchain, assemble
 
 
@@ -55,11 +55,11 @@ def write_built(built: Built, folder: Path) -> list[Path]:
     targets = [folder / f"{built.kernel.name}{suffix}" for suffix in contents]
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder, prefix=".asmgen-") as scratch:
+        with scratch_folder(folder) as scratch:
             for target, data in zip(targets, contents.values(), strict=True):
-                (Path(scratch) / target.name).write_bytes(data)
+                (scratch / target.name).write_bytes(data)
             for target in targets:
-                os.replace(Path(scratch) / target.name, target)
+                os.replace(scratch / target.name, target)
     except OSError as error:
         raise AsmgenError(f"cannot write {built.kernel.name} to {folder}: {error.strerror or error}; "
                           "another folder can be named with -o") from None

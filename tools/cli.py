@@ -5,8 +5,11 @@ Exit status: 0 good; 1 the check failed; 2 the request was wrong, with one sente
 
 from __future__ import annotations
 
+import io
 import json
+import os
 import sys
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,8 +18,10 @@ import click
 
 from asmgen import __version__
 from asmgen.isa.errors import AsmgenError
+from asmgen.isa.quote import printable, shorten, shown
 
 GOOD, FAILED, WRONG = 0, 1, 2
+_LONGEST = 500  # characters of a sentence about the command line
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -27,6 +32,9 @@ def commands() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The console script. Never returns: exits with the status."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # names of files and symbols need not be text in the terminal's encoding
     try:
         status = commands.main(args=list(arguments) if arguments is not None else None, prog_name="asmgen", standalone_mode=False)
         sys.exit(status if isinstance(status, int) else GOOD)
@@ -38,16 +46,29 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except click.Abort:
         _refuse("interrupted")
     except click.ClickException as error:
-        _refuse(" ".join(error.format_message().split()))
+        _refuse(shorten(" ".join(error.format_message().split()), _LONGEST))
     except BrokenPipeError:
         sys.stderr.close()  # whoever read our output has gone; python would complain about it at exit
         sys.exit(FAILED)
     except OSError as error:
-        _refuse(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        _refuse(f"{shown(error.filename)}: {error.strerror}" if error.filename else str(error))
+    except MemoryError as error:
+        _refuse(f"there is not enough memory{f': {shorten(str(error))}' if str(error) else ''}")
+    except Exception as error:
+        if os.environ.get("ASMGEN_TRACEBACK"):
+            raise
+        _refuse(_internal(error))
+
+
+def _internal(error: Exception) -> str:
+    """The sentence for a fault of asmgen itself. Tests and tools that throw bad input at asmgen know it by its first two words."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return (f"internal error, which no input should cause: {type(error).__name__} at {Path(last.filename).name}:{last.lineno} "
+            f"({shorten(str(error))}); with ASMGEN_TRACEBACK=1 asmgen shows the whole trace")
 
 
 def _refuse(sentence: str) -> None:
-    click.echo(f"asmgen: {sentence}", err=True)
+    click.echo(f"asmgen: {printable(sentence)}", err=True)
     sys.exit(WRONG)
 
 
@@ -118,7 +139,7 @@ def build(kernel: str, arch: str | None, parameters: tuple[str, ...], folder: Pa
 @click.option("--arch", help="Default: the kernel's first architecture.")
 @parameters_option
 @click.option("--device", default="auto", show_default=True, help="auto, hip or emulator.")
-@click.option("--seed", default=0, show_default=True, help="Of the random data.")
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Of the random data.")
 @click.option("--order", default="lockstep", show_default=True, help="Order of waves on the emulator: lockstep, serial or random:SEED.")
 @click.option("--checks/--no-checks", default=True, show_default=True, help="The emulator's arrival checks.")
 @json_option
@@ -146,14 +167,17 @@ def run(kernel: str, arch: str | None, parameters: tuple[str, ...], device: str,
 @commands.command()
 @click.argument("spec", type=click.Path(path_type=Path))
 @click.option("--device", default="auto", show_default=True, help="auto, hip or emulator.")
-@click.option("--budget", default=1_000_000_000, show_default=True, help="Wave instructions after which the emulator calls it a runaway.")
+@click.option("--budget", default=1_000_000_000, show_default=True, type=click.IntRange(1),
+              help="Wave instructions after which the emulator calls it a runaway.")
+@click.option("--memory-limit", default=2 << 30, show_default=True, type=click.IntRange(0), metavar="BYTES",
+              help="What the buffers of the specification may have together.")
 @json_option
-def launch(spec: Path, device: str, budget: int, as_json: bool) -> int:
+def launch(spec: Path, device: str, budget: int, memory_limit: int, as_json: bool) -> int:
     """Run any code object as a launch specification says (README: launch specification)."""
     from asmgen.emulator.run import Options
     from asmgen.tools.launch import run_launch_spec
 
-    report = run_launch_spec(spec, device, Options(instruction_budget=budget), say=_say)
+    report = run_launch_spec(spec, device, Options(instruction_budget=budget), say=_say, memory_limit=memory_limit)
     _document(report.as_json()) if as_json else click.echo(report.text(), nl=False)
     return GOOD if report.passed else FAILED
 

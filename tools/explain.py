@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from asmgen.explain import Explanation, InFlight, counts_text, explain, names_of_rows, region_at
+from asmgen.files import MOST_TEXT, FileError, read_plain
 from asmgen.isa.errors import AsmgenError
 from asmgen.lint.rules import Rule, rule
 from asmgen.program import Program
@@ -90,10 +91,10 @@ def _nothing(name: str, number: str, known: list[int], by_address: bool) -> str:
 def _rows_beside(path: Path) -> list[dict[str, Any]]:
     """The register map of the KERNEL.json beside a file, if it describes the code object beside it (or the file itself)."""
     try:
-        described = json.loads(path.with_suffix(".json").read_text())
-        if described["code_object_sha256"] == hashlib.sha256(path.with_suffix(".co").read_bytes()).hexdigest():
+        described = json.loads(read_plain(path.with_suffix(".json"), MOST_TEXT))
+        if described["code_object_sha256"] == hashlib.sha256(read_plain(path.with_suffix(".co"))).hexdigest():
             return list(described["register_map"]["rows"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (FileError, ValueError, KeyError, TypeError, RecursionError):
         pass
     return []
 

@@ -14,6 +14,7 @@ from asmgen.codeobject.descriptor import CodeObjectError
 from asmgen.codeobject.load import Kernel
 from asmgen.codeobject.metadata import Argument, argument_rows
 from asmgen.codeobject.textmetadata import text_metadata
+from asmgen.files import MOST_TEXT, FileError, read_plain
 from asmgen.isa.arch import architecture
 from asmgen.isa.registers import SGPR_BIT, mask_names
 from asmgen.lint.facts import KernelFacts, facts_of_code_object, facts_of_text
@@ -196,12 +197,12 @@ def _plan_beside(path: Path) -> dict[str, Any] | None:
     """The register map in the KERNEL.json beside a code object, if that file says that it describes these very bytes."""
     beside = path.with_suffix(".json")
     try:
-        described = json.loads(beside.read_text())
-        if described["code_object_sha256"] != hashlib.sha256(path.read_bytes()).hexdigest():
+        described = json.loads(read_plain(beside, MOST_TEXT))
+        if described["code_object_sha256"] != hashlib.sha256(read_plain(path)).hexdigest():
             return None
         found: dict[str, Any] = described["register_map"]
         return found
-    except (OSError, ValueError, KeyError, TypeError):
+    except (FileError, ValueError, KeyError, TypeError, RecursionError):
         return None
 
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -14,12 +14,13 @@ from asmgen.arguments import ArgumentError, Piece, assemble, hidden_values, is_h
 from asmgen.codeobject.load import CodeObject, Kernel
 from asmgen.emulator.findings import Finding
 from asmgen.emulator.run import LaunchResult, Options
+from asmgen.isa.quote import shown
+from asmgen.launchbuffers import MEMORY_LIMIT, BufferShape, buffer_shapes, chunks, read_buffer, write_header
+from asmgen.launchsaves import Save, check_saves, write_all
 from asmgen.launchspec import POINTER_BYTES, AliasArgument, BufferArgument, LaunchSpec, SpecError, ValueArgument, read_spec
 from asmgen.runtime.device import Buffer, Device
 from asmgen.runtime.emulated import EmulatedDevice
 from asmgen.runtime.hip import choose_device
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)
@@ -54,35 +55,34 @@ class LaunchReport:
         return "\n".join(lines) + "\n"
 
 
-@dataclass(frozen=True)
-class _Held:
-    """A buffer of the specification on the device: its bytes before, and the .npy array that they came from, if any."""
-
-    buffer: Buffer
-    array: Array
-
-
 def run_launch_spec(path: Path, device: str = "auto", options: Options | None = None,
-                    say: Callable[[str], None] = lambda sentence: None) -> LaunchReport:
-    """Launch what a specification says, on "auto", "hip" or "emulator", and save what it asks for.
+                    say: Callable[[str], None] = lambda sentence: None, memory_limit: int = MEMORY_LIMIT) -> LaunchReport:
+    """Launch what a specification says, on "auto", "hip" or "emulator", and save what it asks for: all of it or nothing.
 
-    `options` are further settings of the emulator; order and checks are the specification's. Raises AsmgenError where the request is wrong.
+    `options` are further settings of the emulator; order and checks are the specification's. `memory_limit` is the most bytes that all
+    buffers may have. Raises AsmgenError where the request is wrong.
     """
     spec = read_spec(path)
     code_object = CodeObject.load(spec.code_object, spec.arch)
     kernel = code_object.kernel(spec.kernel)
+    check_saves(spec, path)
+    shapes = buffer_shapes(spec, memory_limit)
     chosen_options = _options(spec, options or Options())
     chosen = choose_device(device, code_object.arch, lambda: EmulatedDevice(code_object.arch, chosen_options))
     say(chosen.sentence)
     with chosen.device as opened:
-        held = [_upload(opened, spec, argument) if isinstance(argument, BufferArgument) else None for argument in spec.args]
+        held = [_upload(opened, spec, argument, shape) if isinstance(argument, BufferArgument) and shape is not None else None
+                for argument, shape in zip(spec.args, shapes, strict=True)]
         kernarg = _kernarg(spec, kernel, held)
         loaded = opened.load(code_object).kernel(kernel.name)
         began = time.perf_counter()
         opened.launch(loaded, spec.grid, spec.block, kernarg, spec.dynamic_lds)
         opened.synchronize()
         seconds = time.perf_counter() - began
-        saved = _save(opened, spec, held)
+        saves = [Save(argument.save, _writer(opened, argument.save, shape, buffer))
+                 for argument, shape, buffer in zip(spec.args, shapes, held, strict=True)
+                 if isinstance(argument, BufferArgument) and argument.save is not None and shape is not None and buffer is not None]
+        saved = write_all(saves, spec.origin)
         last: LaunchResult | None = opened.launches[-1] if isinstance(opened, EmulatedDevice) else None
         return LaunchReport(kernel.name, code_object.arch, opened.name, last.wave_instructions if last is not None else None, seconds,
                             tuple(saved), last.findings if last is not None else ())
@@ -92,30 +92,19 @@ def _options(spec: LaunchSpec, options: Options) -> Options:
     return replace(options, checks=spec.checks, order=spec.order)
 
 
-def _read(spec: LaunchSpec, source: Path) -> Array:
-    """The payload of a .npy file as its array, any other file as bytes."""
+def _upload(device: Device, spec: LaunchSpec, argument: BufferArgument, shape: BufferShape) -> Buffer:
     try:
-        if source.suffix == ".npy":
-            return np.load(source, allow_pickle=False)
-        return np.fromfile(source, np.uint8)
-    except OSError as error:
-        raise SpecError(f"{spec.origin}: {source} cannot be read: {error.strerror or error}") from None
-    except (ValueError, EOFError):
-        raise SpecError(f"{spec.origin}: {source} is no .npy file that holds plain numbers") from None
-
-
-def _upload(device: Device, spec: LaunchSpec, argument: BufferArgument) -> _Held:
-    if argument.save is not None and not argument.save.parent.is_dir():
-        raise SpecError(f"{spec.origin}: {argument.save} cannot be written: there is no folder {argument.save.parent}")
-    try:
-        array = _read(spec, argument.source) if argument.source is not None else np.zeros(argument.zeros, np.uint8)
-        return _Held(device.upload(array), array)
+        if argument.source is not None:
+            return device.upload(read_buffer(spec, argument.source, shape))
+        if isinstance(device, EmulatedDevice):
+            return device.allocate(shape.nbytes)  # is zeros already
+        return device.upload(np.zeros(shape.shape, shape.dtype))
     except (MemoryError, OverflowError):
-        size = argument.source or f"{argument.zeros} bytes of zeros"
+        size = shown(argument.source or f"{argument.zeros} bytes of zeros")
         raise SpecError(f"{spec.origin}: {size} do not fit into memory") from None
 
 
-def _kernarg(spec: LaunchSpec, kernel: Kernel, held: Sequence[_Held | None]) -> bytes:
+def _kernarg(spec: LaunchSpec, kernel: Kernel, held: Sequence[Buffer | None]) -> bytes:
     """The kernarg segment: the specification's arguments, and the hidden ones that the code object's table lists."""
     pieces = []
     for number, argument in enumerate(spec.args):
@@ -126,9 +115,9 @@ def _kernarg(spec: LaunchSpec, kernel: Kernel, held: Sequence[_Held | None]) -> 
         owner = held[argument.target if isinstance(argument, AliasArgument) else number]
         assert owner is not None
         distance = argument.at if isinstance(argument, AliasArgument) else 0
-        if distance > owner.buffer.nbytes:
-            raise SpecError(f"{spec.origin}: argument {number} points {distance} bytes into a buffer of {owner.buffer.nbytes}")
-        pieces.append(Piece(what, (owner.buffer.address + distance).to_bytes(POINTER_BYTES, "little"), POINTER_BYTES, argument.offset))
+        if distance > owner.nbytes:
+            raise SpecError(f"{spec.origin}: argument {number} points {distance} bytes into a buffer of {owner.nbytes}")
+        pieces.append(Piece(what, (owner.address + distance).to_bytes(POINTER_BYTES, "little"), POINTER_BYTES, argument.offset))
     hidden = hidden_values(kernel.arguments, spec.grid, spec.block, spec.dynamic_lds)
     for row in kernel.arguments:
         if is_hidden(row):
@@ -142,20 +131,13 @@ def _kernarg(spec: LaunchSpec, kernel: Kernel, held: Sequence[_Held | None]) -> 
     return segment.ljust(kernel.resources.kernarg_size, b"\0")
 
 
-def _save(device: Device, spec: LaunchSpec, held: Sequence[_Held | None]) -> list[str]:
-    """Write back what is to be saved: a .npy with the input's shape and type, anything else as raw bytes."""
-    names = []
-    for argument, owner in zip(spec.args, held, strict=True):
-        if not isinstance(argument, BufferArgument) or argument.save is None or owner is None:
-            continue
-        after = device.read(owner.buffer, np.uint8, owner.buffer.nbytes)
-        try:
-            with argument.save.open("wb") as file:
-                if argument.save.suffix == ".npy":
-                    np.save(file, np.frombuffer(after.tobytes(), owner.array.dtype).reshape(owner.array.shape), allow_pickle=False)
-                else:
-                    file.write(after.tobytes())
-        except OSError as error:
-            raise SpecError(f"{spec.origin}: {argument.save} cannot be written: {error.strerror or error}") from None
-        names.append(str(argument.save))
-    return names
+def _writer(device: Device, target: Path, shape: BufferShape, buffer: Buffer) -> Callable[[BinaryIO], None]:
+    """Writes a buffer: to a .npy with the input's shape and type, to anything else as raw bytes."""
+
+    def write(file: BinaryIO) -> None:
+        if target.suffix == ".npy":
+            write_header(file, shape)
+        for offset, nbytes in chunks(buffer.nbytes):
+            file.write(device.read(buffer, np.uint8, nbytes, offset).data)
+
+    return write

@@ -13,11 +13,14 @@ from typing import Any, NamedTuple
 
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import Section, SymbolTableSection
+from elftools.elf.segments import Segment as ElfSegment
 
 from asmgen.codeobject import bundle, metadata
 from asmgen.codeobject.descriptor import CODE_ALIGNMENT, DESCRIPTOR_BYTES, PRELOAD_SKIP, CodeObjectError, KernelDescriptor
 from asmgen.codeobject.metadata import Argument
+from asmgen.files import FileError, read_plain
 from asmgen.isa.arch import ARCHITECTURES
+from asmgen.isa.quote import MOST_QUOTED, quoted, shorten
 
 _ELF_MAGIC = b"\x7fELF"
 _ELF_HEADER = Struct("<4sBBBBB7xHHIQQQIHHHHHH")
@@ -31,7 +34,7 @@ _ET_REL, _ET_DYN = 1, 3
 _OSABI_AMDGPU_HSA = 64
 _ABI_VERSIONS = {2: 4, 3: 5, 4: 6}  # byte 8 of the ELF: code object version (facts/instructions.md section 6)
 _FEATURE_STATES = ("unsupported", "any", "off", "on")
-_MAX_IMAGE_BYTES = 1 << 30
+_MAX_ZERO_BYTES = 1 << 28  # of the image that are not in the file
 _MAX_ADDRESS = 1 << 48
 _FAT_SECTION = ".hip_fatbin"
 
@@ -135,14 +138,14 @@ class CodeObject:
     metadata: Mapping[str, Any]
 
     @classmethod
-    def load(cls, source: str | Path | bytes, arch: str | None = None) -> CodeObject:
+    def load(cls, source: str | Path | bytes, arch: str | None = None, origin: str = "") -> CodeObject:
         """Reads a file (or its bytes): a code object, an offload bundle, or a host ELF with a .hip_fatbin section.
 
         `arch` ("gfx950", or a target id with features) picks a bundle's entry and must fit a plain file; without it a
         bundle must hold one architecture only. Raises CodeObjectError, one sentence that names the file, for
-        anything that cannot be read.
+        anything that cannot be read. `origin` is the file's name where its bytes are given.
         """
-        found = cls.load_all(source, arch)
+        found = cls.load_all(source, arch, origin)
         if len(found) > 1:
             raise CodeObjectError(
                 f"{found[0].origin}: {len(found)} code objects of {found[0].arch} are in it, one of each source file: "
@@ -151,13 +154,16 @@ class CodeObject:
         return found[0]
 
     @classmethod
-    def load_all(cls, source: str | Path | bytes, arch: str | None = None) -> list[CodeObject]:
+    def load_all(cls, source: str | Path | bytes, arch: str | None = None, origin: str = "") -> list[CodeObject]:
         """As `load`, for a program linked from several source files: every code object of the architecture, at least one."""
-        origin = "<bytes>" if isinstance(source, bytes) else str(source)
+        origin = origin or ("<bytes>" if isinstance(source, bytes) else str(source))
+        try:
+            data = source if isinstance(source, bytes) else read_plain(Path(source))
+        except FileError as error:
+            raise CodeObjectError(error.sentence) from None
         with _sentences(origin):
-            data = source if isinstance(source, bytes) else Path(source).read_bytes()
             if arch is not None and arch.partition(":")[0] not in ARCHITECTURES:
-                raise CodeObjectError(f"unknown architecture {arch!r} asked for; known are {', '.join(ARCHITECTURES)}")
+                raise CodeObjectError(f"unknown architecture {quoted(arch)} asked for; known are {', '.join(ARCHITECTURES)}")
             fat = _fat_section(data) if data.startswith(_ELF_MAGIC) else None
             if fat is not None or bundle.is_bundle(data):
                 found = bundle.choose(bundle.entries(data if fat is None else fat), arch)
@@ -168,11 +174,11 @@ class CodeObject:
         """The kernel of that name, or the only one; raises CodeObjectError that lists the names."""
         if name is not None and name in self.kernels:
             return replace(self.kernels[name], code_object=self)
-        names = ", ".join(list(self.kernels)[:20]) + (", ..." if len(self.kernels) > 20 else "")
+        names = ", ".join(shorten(name, MOST_QUOTED) for name in list(self.kernels)[:8]) + (", ..." if len(self.kernels) > 8 else "")
         if not self.kernels:
             raise CodeObjectError(f"{self.origin}: it holds no kernel")
         if name is not None:
-            raise CodeObjectError(f"{self.origin}: it has no kernel {name!r}; it has {names}")
+            raise CodeObjectError(f"{self.origin}: it has no kernel {quoted(name)}; it has {names}")
         if len(self.kernels) > 1:
             raise CodeObjectError(f"{self.origin}: it has {len(self.kernels)} kernels, name one of {names}")
         return replace(next(iter(self.kernels.values())), code_object=self)
@@ -196,15 +202,20 @@ class CodeObject:
 
 @contextmanager
 def _sentences(origin: str) -> Iterator[None]:
-    """Turns all that reading a damaged file may raise into one sentence with the file's name."""
+    """Puts the file's name before what is wrong with it."""
     try:
         yield
     except CodeObjectError as error:
         raise CodeObjectError(f"{origin}: {error.sentence}") from error
-    except OSError as error:
-        raise CodeObjectError(f"{origin}: cannot be read: {error.strerror or error}") from error
-    except Exception as error:  # pyelftools lets through whatever its parsers raise: struct, lookup, decoding, memory errors
-        raise CodeObjectError(f"{origin}: a damaged code object ({type(error).__name__} while reading its ELF structure)") from error
+
+
+@contextmanager
+def _elftools() -> Iterator[None]:
+    """Around calls of pyelftools, and of nothing of ours: it lets through whatever its parsers raise, as lookup and decoding errors."""
+    try:
+        yield
+    except Exception as error:
+        raise CodeObjectError(f"a damaged code object ({type(error).__name__} while reading its ELF structure)") from error
 
 
 def _check_header(data: bytes) -> tuple[Any, ...]:
@@ -236,7 +247,8 @@ def _fat_section(data: bytes) -> bytes | None:
     machine = header[7]
     if machine == _EM_AMDGPU:
         return None
-    section = ELFFile(io.BytesIO(data)).get_section_by_name(_FAT_SECTION)
+    with _elftools():
+        section = ELFFile(io.BytesIO(data)).get_section_by_name(_FAT_SECTION)
     if section is None:
         known = {_EM_X86_64: "x86-64", _EM_AARCH64: "AArch64"}.get(machine, f"number {machine}")
         raise CodeObjectError(f"an ELF file for the machine {known} without a {_FAT_SECTION} section, so no code object")
@@ -262,11 +274,12 @@ def _read(data: bytes, origin: str, arch: str | None) -> CodeObject:
     if kind != _ET_DYN:
         hint = ": link it with ld.lld -shared" if kind == _ET_REL else ""
         raise CodeObjectError(f"an ELF file of type {kind}, not a linked code object{hint}")
-    elf = ELFFile(io.BytesIO(data))
-    image = _segments(elf, data)
-    sections = list(elf.iter_sections())
+    with _elftools():
+        elf = ELFFile(io.BytesIO(data))
+        segments, sections = list(elf.iter_segments()), list(elf.iter_sections())
+    image = _segments(segments, data)
     symbols = _symbols(sections, data)
-    root = _metadata(elf, sections, data)
+    root = _metadata(segments, sections, data)
     return CodeObject(
         origin=origin,
         arch=target,
@@ -301,16 +314,17 @@ def _check_target(wanted: str | None, target: str, states: Mapping[str, str]) ->
             raise CodeObjectError(f"it holds code for {target} with {feature[:-1]} {state}, not for {wanted}")
 
 
-def _segments(elf: ELFFile, data: bytes) -> tuple[Segment, ...]:
+def _segments(segments: list[ElfSegment], data: bytes) -> tuple[Segment, ...]:
     found = []
-    total = 0
-    for segment in elf.iter_segments():
+    zeros = total = 0
+    for segment in segments:
         if segment["p_type"] != "PT_LOAD":
             continue
         vaddr, size = segment["p_vaddr"], segment["p_memsz"]
         content = _slice(data, segment["p_offset"], segment["p_filesz"], "a segment of it")
-        total += size
-        if len(content) > size or vaddr + size > _MAX_ADDRESS or total > _MAX_IMAGE_BYTES:
+        zeros += size - len(content)
+        total += len(content)
+        if len(content) > size or vaddr + size > _MAX_ADDRESS or zeros > _MAX_ZERO_BYTES or total > 2 * len(data):
             raise CodeObjectError("a segment of it has an impossible size or address")
         flags = segment["p_flags"]
         found.append(Segment(vaddr, content.ljust(size, b"\0"), bool(flags & 2), bool(flags & 1)))
@@ -331,9 +345,16 @@ def _rows(section: Section, layout: Struct, data: bytes, what: str) -> Iterator[
     return layout.iter_unpack(_slice(data, section["sh_offset"], section["sh_size"], what))
 
 
+def _linked(section: Section, sections: list[Section]) -> Section:
+    """The section that one says it belongs to."""
+    if section["sh_link"] >= len(sections):
+        raise CodeObjectError(f"section {section['sh_link']}, which a table of it belongs to, does not exist")
+    return sections[section["sh_link"]]
+
+
 def _symbol_rows(table: Section, sections: list[Section], data: bytes) -> list[tuple[str, int, int, int, int]]:
     """(name, info, section index, address, size) of each symbol, undefined ones included."""
-    strings = sections[table["sh_link"]]
+    strings = _linked(table, sections)
     texts = _slice(data, strings["sh_offset"], strings["sh_size"], "its string table")
     rows = []
     for name, info, _, index, address, size in _rows(table, _SYMBOL, data, "its symbol table"):
@@ -367,7 +388,7 @@ def _relocations(sections: list[Section], data: bytes) -> tuple[Relocation, ...]
     for section in sections:
         if section["sh_type"] != "SHT_RELA" or not section["sh_flags"] & 2:  # SHF_ALLOC: those for the loader
             continue
-        table = sections[section["sh_link"]]
+        table = _linked(section, sections)
         symbols = _symbol_rows(table, sections, data) if isinstance(table, SymbolTableSection) else []
         for offset, info, addend in _rows(section, _RELA, data, "its relocation table"):
             kind, index = info & 0xFFFFFFFF, info >> 32
@@ -379,8 +400,8 @@ def _relocations(sections: list[Section], data: bytes) -> tuple[Relocation, ...]
     return tuple(found)
 
 
-def _metadata(elf: ELFFile, sections: list[Section], data: bytes) -> dict[str, Any]:
-    places = [(part["p_offset"], part["p_filesz"]) for part in elf.iter_segments() if part["p_type"] == "PT_NOTE"]
+def _metadata(segments: list[ElfSegment], sections: list[Section], data: bytes) -> dict[str, Any]:
+    places = [(part["p_offset"], part["p_filesz"]) for part in segments if part["p_type"] == "PT_NOTE"]
     places += [(part["sh_offset"], part["sh_size"]) for part in sections if part["sh_type"] == "SHT_NOTE"]
     for offset, size in places:
         note = metadata.find_note(_slice(data, offset, size, "a note section of it"))
@@ -395,7 +416,7 @@ def _kernels(rows: list[dict[str, Any]], symbols: Mapping[str, Symbol], image: t
     for row in rows:
         name = row[".name"]
         if name in found:
-            raise CodeObjectError(f"it describes kernel {name!r} twice")
+            raise CodeObjectError(f"it describes kernel {quoted(name)} twice")
         found[name] = _kernel(row, symbols, image, bare=False)
     for symbol in symbols.values():
         name = symbol.name.removesuffix(".kd")
@@ -408,12 +429,12 @@ def _kernel(row: dict[str, Any], symbols: Mapping[str, Symbol], image: tuple[Seg
     """The kernel of one metadata row, its code size still 0."""
     symbol = symbols.get(row[".symbol"])
     if symbol is None:
-        raise CodeObjectError(f"it has no symbol {row['.symbol']!r}, the descriptor of kernel {row['.name']!r}")
+        raise CodeObjectError(f"it has no symbol {quoted(row['.symbol'])}, the descriptor of kernel {quoted(row['.name'])}")
     descriptor = KernelDescriptor.from_bytes(_read_image(image, symbol.address, DESCRIPTOR_BYTES))
     entry = symbol.address + descriptor.entry_offset
     _read_image(image, entry, 4, executable=True)
     if entry % CODE_ALIGNMENT:
-        raise CodeObjectError(f"the entry of kernel {row['.name']!r} is at {entry:#x}, not at a multiple of {CODE_ALIGNMENT}")
+        raise CodeObjectError(f"the entry of kernel {quoted(row['.name'])} is at {entry:#x}, not at a multiple of {CODE_ALIGNMENT}")
     agprs = max(0, descriptor.vgprs - descriptor.accum_offset)
     resources = Resources(
         vgpr_count=metadata.number(row, ".vgpr_count", descriptor.vgprs),
@@ -429,6 +450,9 @@ def _kernel(row: dict[str, Any], symbols: Mapping[str, Symbol], image: tuple[Seg
         wavefront_size=metadata.number(row, ".wavefront_size", 64),
         uses_dynamic_stack=bool(row.get(".uses_dynamic_stack", descriptor.uses_dynamic_stack)),
     )
+    if resources.kernarg_size > metadata.MOST_ARGUMENT_BYTES:
+        raise CodeObjectError(f"kernel {quoted(row['.name'])} has {resources.kernarg_size} bytes of arguments, and "
+                              f"{metadata.MOST_ARGUMENT_BYTES} are the most")
     arguments = metadata.argument_rows(row)
     raw = {} if bare else row
     return Kernel(row[".name"], row[".symbol"], descriptor, symbol.address, entry, 0, arguments, raw, resources)

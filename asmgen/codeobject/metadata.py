@@ -8,8 +8,11 @@ from typing import Any
 
 from asmgen.arguments import SCALAR_TYPES
 from asmgen.codeobject.descriptor import CodeObjectError
+from asmgen.isa.quote import quoted
 
 NOTE_OWNER = b"AMDGPU"
+MOST_ARGUMENT_BYTES = 1 << 24
+"""Of a kernel's argument segment; HIP allows a few thousand."""
 NOTE_TYPE = 32  # NT_AMDGPU_METADATA
 
 # Hidden arguments that a runtime fills in, by value_kind: bytes (seen in clang 22's output for code object v5 and v6).
@@ -51,7 +54,7 @@ def arguments(pairs: Iterable[tuple[str, str]]) -> tuple[Argument, ...]:
         size = HIDDEN_SIZES.get(kind) or (SCALAR_TYPES[kind].size if kind in SCALAR_TYPES else 0)
         if not size:
             known = ", ".join([*SCALAR_TYPES, *HIDDEN_SIZES])
-            raise CodeObjectError(f"argument {name!r} has the unknown type {kind!r}; known are {known}")
+            raise CodeObjectError(f"argument {quoted(name)} has the unknown type {quoted(kind)}; known are {known}")
         offset = -(-offset // size) * size
         if kind == "pointer":
             table.append(Argument(offset, size, "global_buffer", name, "global"))
@@ -113,7 +116,7 @@ def number(row: Mapping[str, Any], key: str, default: int) -> int:
     """The unsigned 32-bit number at `key`, `default` where it is absent; raises CodeObjectError for anything else there."""
     value = row.get(key, default)
     if type(value) is not int or not 0 <= value < 1 << 32:
-        raise CodeObjectError(f"{key} in its metadata is {_short(value)}, not a number of 32 bits")
+        raise CodeObjectError(f"{key} in its metadata is {quoted(value)}, not a number of 32 bits")
     return value
 
 
@@ -127,17 +130,14 @@ def argument_rows(row: Mapping[str, Any]) -> tuple[Argument, ...]:
         texts = {key: entry.get(key, "") for key in (".value_kind", ".name", ".address_space")}
         for key, text in texts.items():
             if not isinstance(text, str):
-                raise CodeObjectError(f"{key} of an argument in its metadata is {_short(text)}, not text")
+                raise CodeObjectError(f"{key} of an argument in its metadata is {quoted(text)}, not text")
         if ".offset" not in entry or ".size" not in entry or not texts[".value_kind"]:
             raise CodeObjectError("an argument in its metadata lacks .offset, .size or .value_kind")
         place = number(entry, ".offset", 0), number(entry, ".size", 0)
+        if sum(place) > MOST_ARGUMENT_BYTES:
+            raise CodeObjectError(f"an argument in its metadata ends at byte {sum(place)}, and {MOST_ARGUMENT_BYTES} are the most")
         table.append(Argument(*place, texts[".value_kind"], texts[".name"], texts[".address_space"]))
     return tuple(table)
-
-
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 40 else text[:37] + "..."
 
 
 def yaml(target: str, kernels: Iterable[Mapping[str, Any]]) -> str:

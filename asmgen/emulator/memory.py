@@ -49,12 +49,15 @@ class Memory:
         self.u16: NDArray[np.uint16] = np.asarray(_Everything("<u2"))
         self.u32: NDArray[np.uint32] = np.asarray(_Everything("<u4"))
         self.u64: NDArray[np.uint64] = np.asarray(_Everything("<u8"))
-        self._starts: NDArray[np.int64] = np.empty(0, np.int64)
-        self._ends: NDArray[np.int64] = np.empty(0, np.int64)
+        self._bounds: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None  # starts and ends, made when they are asked for
 
     def allocate(self, size: int, name: str = "buffer") -> int:
-        """Zeroed bytes at a 256-byte-aligned address, guarded on both sides; returns the address."""
-        block = mmap.mmap(-1, -(-max(size, 1) // PAGE) * PAGE + 2 * GUARD)
+        """Zeroed bytes at a 256-byte-aligned address, guarded on both sides; returns the address. Raises MemoryError."""
+        # Private mappings that touch are one to the system, which allows a process 65,530 of them.
+        try:
+            block = mmap.mmap(-1, -(-max(size, 1) // PAGE) * PAGE + 2 * GUARD, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        except (OSError, OverflowError):
+            raise MemoryError(f"{size} bytes of device memory for {name}") from None
         base = np.frombuffer(block, np.uint8).ctypes.data
         start = base + GUARD
         self._maps[start] = block
@@ -64,16 +67,16 @@ class Memory:
     def register(self, start: int, size: int, name: str) -> None:
         """Allow accesses to bytes that the caller owns (and keeps alive)."""
         bisect.insort(self.intervals, Interval(start, start + size, name), key=lambda interval: interval.start)
-        self._index()
+        self._bounds = None
 
     def free(self, start: int) -> None:
         """Forbid an interval again and drop its memory if it was allocated here. Raises AsmgenError for an unknown address."""
-        kept = [interval for interval in self.intervals if interval.start != start]
-        if len(kept) == len(self.intervals):
+        number = bisect.bisect_left(self.intervals, start, key=lambda interval: interval.start)
+        if number == len(self.intervals) or self.intervals[number].start != start:
             raise AsmgenError(f"free of {start:#x}: no buffer begins there")
-        self.intervals = kept
+        del self.intervals[number]
         self._maps.pop(start, None)
-        self._index()
+        self._bounds = None
 
     def view(self, start: int, size: int) -> NDArray[np.uint8]:
         """The bytes themselves. Raises AsmgenError where they do not lie in one interval."""
@@ -88,11 +91,11 @@ class Memory:
 
     def touchable(self, addresses: NDArray[np.int64], size: int) -> NDArray[np.bool_]:
         """For each address whether `size` bytes from it lie in one interval."""
-        if not len(self._starts):
+        if self._bounds is None:
+            self._bounds = (np.array([interval.start for interval in self.intervals], np.int64),
+                            np.array([interval.end for interval in self.intervals], np.int64))
+        starts, ends = self._bounds
+        if not len(starts):
             return np.zeros(addresses.shape, bool)
-        number = np.searchsorted(self._starts, addresses, side="right") - 1
-        return (number >= 0) & (addresses + size <= self._ends[number])
-
-    def _index(self) -> None:
-        self._starts = np.array([interval.start for interval in self.intervals], np.int64)
-        self._ends = np.array([interval.end for interval in self.intervals], np.int64)
+        number = np.searchsorted(starts, addresses, side="right") - 1
+        return (number >= 0) & (addresses + size <= ends[number])

@@ -20,11 +20,13 @@ from numpy.typing import NDArray
 from asmgen.emulator.errors import EmulatorError
 from asmgen.emulator.meetings import BARRIER, Meetings
 from asmgen.emulator.state import Group, Machine
+from asmgen.isa.quote import quoted
 from asmgen.program import Program
 
 Waves = NDArray[np.int64]
 Place = tuple[int, int, int]
 """Where a group stands: position, MODE, index."""
+_MOST_DIGITS = 18  # of a seed
 WINDOW = 256  # backward branches that a group may be ahead of the one that made the fewest
 
 
@@ -179,6 +181,7 @@ def order_of(name: str) -> Callable[[Machine, Program], Order]:
         return Lockstep
     if name == "serial":
         return lambda machine, _: Serial(machine)
-    if name.startswith("random:") and name[7:].isdigit():
-        return lambda machine, _: Random(machine, int(name[7:]))
-    raise EmulatorError(f"unknown order of waves {name!r}; known are lockstep, serial and random:SEED")
+    seed = name.removeprefix("random:")
+    if seed != name and len(seed) <= _MOST_DIGITS and seed.isascii() and seed.isdigit():
+        return lambda machine, _: Random(machine, int(seed))
+    raise EmulatorError(f"unknown order of waves {quoted(name)}; known are lockstep, serial and random:SEED")

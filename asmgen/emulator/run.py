@@ -13,6 +13,7 @@ from asmgen.emulator.arrival import Counters
 from asmgen.emulator.checkers import Part, Watching, with_address_makers
 from asmgen.emulator.codemap import CodeMap
 from asmgen.emulator.decode import Decoder
+from asmgen.emulator.errors import EmulatorError
 from asmgen.emulator.findings import Finding, Findings, chosen_checks
 from asmgen.emulator.launch import Dispatch, HostBlocks, start_waves
 from asmgen.emulator.ldsops import BankCount, LdsContext
@@ -30,9 +31,11 @@ from asmgen.program import Program
 RESIDENT_WAVES = 1024
 """Waves that run together. The grid's remaining workgroups start, in order, when these have ended."""
 RESIDENT_BYTES = 1 << 28
-"""Vector registers of the waves that run together."""
+"""Vector registers and private memory of the waves that run together."""
+WORKGROUP_BYTES = 1 << 30
+"""Vector registers and private memory of one workgroup."""
 TOTAL_BYTES = 1 << 31
-"""Vector registers of all waves that have started and not ended, where the first wait for later ones."""
+"""Vector registers and private memory of all waves that have started and not ended, where the first wait for later ones."""
 VISITS = 32
 """Backward branches of the first look at whether waves get anywhere (progress.Window). Each later look lasts twice as long and comes after
 twice as many rounds of thousands, so that looking takes the same small part of a long launch."""
@@ -114,7 +117,9 @@ class _Launch:
         self.watching = Watching.of(program, descriptor, dispatch, self.findings.wanted)
         self.budget = Budget(options.instruction_budget)
         self.code = CodeMap.of(program, dispatch.code_base)
-        wave_bytes = max(1, descriptor.vgprs) * LANES * 4
+        private = descriptor.private_segment_fixed_size + DYNAMIC_STACK * descriptor.uses_dynamic_stack
+        wave_bytes = (max(1, descriptor.vgprs) * 4 + private) * LANES
+        _check_room(wave_bytes * dispatch.waves_per_workgroup, descriptor, arch, dispatch)
         fitting = max(1, min(RESIDENT_WAVES, RESIDENT_BYTES // wave_bytes) // dispatch.waves_per_workgroup)
         self.together = min(fitting, dispatch.workgroups)
         self.most = max(1, TOTAL_BYTES // (wave_bytes * self.together * dispatch.waves_per_workgroup))
@@ -162,6 +167,16 @@ class _Launch:
         resident = _Resident(self)
         self.residents.append(resident)
         return resident
+
+
+def _check_room(workgroup_bytes: int, descriptor: KernelDescriptor, arch: Architecture, dispatch: Dispatch) -> None:
+    """EmulatorError for a descriptor that asks for more than there is: LDS of the architecture, or private memory of this machine."""
+    lds = descriptor.group_segment_fixed_size + dispatch.dynamic_lds
+    if lds > arch.lds_bytes:
+        raise EmulatorError(f"the kernel's descriptor asks for {lds} bytes of LDS; a workgroup of {arch.name} has {arch.lds_bytes}")
+    if workgroup_bytes > WORKGROUP_BYTES:
+        raise EmulatorError(f"the kernel's descriptor asks for {descriptor.private_segment_fixed_size} bytes of private memory a "
+                            f"work-item, with the registers {workgroup_bytes} bytes a workgroup; the emulator gives it {WORKGROUP_BYTES}")
 
 
 class _Resident:

@@ -22,7 +22,8 @@ from asmgen.emulator.progress import Spins, WatchedDecoder, Window
 from asmgen.emulator.segments import Arrival, Segments, changes_state
 from asmgen.emulator.state import M0, MODE_CSP, MODE_GPR_INDEX, Group, Machine
 from asmgen.emulator.vmem import Deliveries
-from asmgen.program import Instruction
+from asmgen.isa.operands import Symbol
+from asmgen.program import Instruction, Program
 
 Waves = NDArray[np.int64]
 Leave = Callable[[Group], bool]
@@ -50,6 +51,18 @@ class Budget:
 
 class Runaway(Exception):
     """Waves go round without end, or the budget is spent: the launch is over."""
+
+
+def loop_end(program: Program, position: int) -> tuple[int, int] | None:
+    """The first backward branch from `position` on that goes to it or before it: where it goes and where it stands."""
+    for at in range(position, len(program)):
+        instruction = program.instructions[at]
+        if instruction.is_branch:
+            for operand in instruction.operands:
+                target = program.labels.get(operand.name) if isinstance(operand, Symbol) else None
+                if target is not None and target <= position:
+                    return target, at
+    return None
 
 
 class Pause(Enum):
@@ -117,6 +130,8 @@ class Scheduler:
                 size, length = group.size, segment.length
                 segment.executed += size
                 budget.executed += size * length
+                if budget.executed > budget.limit:
+                    self._spent(group)
                 machine.clock += 4 * length
                 for action in segment.actions:
                     action(group)
@@ -231,8 +246,6 @@ class Scheduler:
                         return self._astray(group.waves, instruction)
                     group.order += 1
                     self.idle += 1
-                    if self.budget.executed > self.budget.limit:
-                        self._spent(group.waves, going, position)
                     if self.idle > self.patience:  # a group that spins alone must come back too: it may be waiting for workgroups to start
                         self._again((group.waves, going, group.order, group.mode, group.index), position)
                         return False
@@ -258,8 +271,6 @@ class Scheduler:
                 self._put(some, place, order) if mode is None else self.order.add(some, place, order, mode, index)
             else:
                 self.idle += 1
-                if self.budget.executed > self.budget.limit:
-                    self._spent(some, place, position)
                 for stand in self._stands(some, place, order + 1) if mode is None else [(some, place, order + 1, mode, index)]:
                     self._again(stand, position)
 
@@ -437,10 +448,17 @@ class Scheduler:
             message += f"; {unstarted} workgroups cannot start before others end" if unstarted else ""
             self._runaway(waves, place, position, message)
 
-    def _spent(self, waves: Waves, place: int, position: int) -> None:
-        """The budget is spent where waves go back to `place` from the instruction at `position`."""
-        spent = f"after {self.budget.limit} wave instructions waves still go round the loop"
-        self._runaway(waves, place, position, spent + " from {} to here")
+    def _spent(self, group: Group) -> None:
+        """The budget does not cover the instructions before which `group` stands: name the loop that its waves go round, if they do."""
+        spent, here = f"after {self.budget.limit} wave instructions ", group.position
+        branch = loop_end(self.program, here) if group.order else None
+        if branch is not None:
+            self._runaway(group.waves, *branch, spent + "waves still go round the loop from {} to here")
+        else:
+            started = f"workgroup {self.machine.first_workgroup + int(self.machine.workgroup[group.waves[0]])} has come only to here"
+            instruction = self.program.instructions[here]
+            self._finding("runaway", f"the budget is spent: {spent}{started}", instruction, group.waves)
+            self._deadlock(instruction)
         raise Runaway
 
     def _runaway(self, waves: Waves, place: int, position: int, message: str) -> None:

@@ -11,6 +11,7 @@ from difflib import get_close_matches
 from functools import cache
 
 from asmgen.isa.errors import AsmgenError
+from asmgen.isa.quote import quoted
 from asmgen.isa.waitstates import CLASSES, RELATIONS, ROLES, RULES, WaitRule
 
 SEVERITIES = ("error", "warning", "note")
@@ -122,8 +123,8 @@ def rule(name: str) -> Rule:
         if candidate in known:
             return known[candidate]
     near = ", ".join(get_close_matches(name, known, 3)) or "W001"
-    raise AsmgenError(f"there is no rule {name!r}; the nearest are {near}. A place is written FILE:LINE, or FILE:0xADDRESS for a code "
-                      f"object")
+    raise AsmgenError(f"there is no rule {quoted(name)}; the nearest are {near}. A place is written FILE:LINE, or FILE:0xADDRESS for a "
+                      f"code object")
 
 
 def _wait_state_rule(row: WaitRule) -> Rule:

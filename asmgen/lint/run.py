@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from asmgen.files import read_plain
 from asmgen.hazards import verify as verify_wait_states
 from asmgen.lint.encoding import encoding_findings
 from asmgen.lint.facts import KernelFacts, facts_of_code_object, facts_of_text
@@ -92,7 +93,7 @@ class Linter:
 def lint_file(path: Path, arch: str | None = None) -> LintReport:
     """Read a .s or .co and lint all of its kernels and functions. Raises AsmgenError for what cannot be read."""
     read = read_file(path, arch)
-    return lint_read(read, str(path), {} if read.code_object else facts_of_text(path.read_text(encoding="utf-8"), read.arch))
+    return lint_read(read, str(path), {} if read.code_object else facts_of_text(read_plain(path).decode(), read.arch))
 
 
 def lint_read(read: ReadResult, file: str, facts: Mapping[str, KernelFacts]) -> LintReport:

@@ -9,12 +9,13 @@ from functools import lru_cache
 from asmgen.codeobject.descriptor import PRELOAD_SKIP
 from asmgen.codeobject.load import CodeObject, Kernel
 from asmgen.isa.errors import AsmgenError
+from asmgen.isa.quote import quoted
 from asmgen.program import Align, Item, Program
 from asmgen.reader.calls import call_targets
 from asmgen.reader.collection import collection_paused
 from asmgen.reader.errors import ReadError
 from asmgen.reader.instruction import shorten
-from asmgen.reader.limits import limited_objdump
+from asmgen.reader.limits import Limited
 from asmgen.reader.listing import Listing, ListingLine, ListingReader, jumps, parse_listing
 from asmgen.reader.pieces import labels_of, trim
 from asmgen.toolchain import ToolError, disassemble
@@ -63,8 +64,8 @@ def _read(pieces: _Pieces, kernel: Kernel) -> Program:
     if kernel.start != kernel.entry:
         position = next((number for number, line in enumerate(chunks[0]) if line.address == kernel.start), None)
         if position is None:
-            raise ReadError(f"kernel {kernel.name!r} preloads arguments, but no instruction stands at {kernel.start:#x}, where its waves "
-                            "begin", code_object.origin)
+            raise ReadError(f"kernel {quoted(kernel.name)} preloads arguments, but no instruction stands at {kernel.start:#x}, where its "
+                            "waves begin", code_object.origin)
         entry = labels.setdefault(kernel.start, f"L_{kernel.start:x}")
         before = trim(chunks[0][:position])
         items += reader.read(before, labels)
@@ -132,7 +133,7 @@ class _Pieces:
             size = min(end, self._starts[following] if following < len(self._starts) else end) - start
         lines = _slice(self._listing(start, start + size), start, start + size)
         if not lines or lines[0].address != start:
-            raise ReadError(f"llvm-objdump shows no instruction at {start:#x}, where {self.functions.get(start, 'code')!r} begins",
+            raise ReadError(f"llvm-objdump shows no instruction at {start:#x}, where {quoted(self.functions.get(start, 'code'))} begins",
                             self.code_object.origin)
         return trim(lines)
 
@@ -202,7 +203,8 @@ def _disassembled(data: bytes, arch: str, start: int, stop: int, piped: str) -> 
     if stop:
         options += [f"--start-address={start:#x}", f"--stop-address={stop:#x}"]
     try:
-        text = disassemble(data, arch, *options, objdump=limited_objdump())
+        limits = Limited.for_object(len(data))
+        text = disassemble(data, arch, *options, objdump=limits.objdump(), bounds=limits.bounds)
     except ToolError:
         raise
     except AsmgenError as error:

@@ -8,26 +8,24 @@ from pathlib import Path
 
 from asmgen.codeobject.bundle import is_bundle
 from asmgen.codeobject.load import CodeObject
+from asmgen.files import MOST_BYTES, MOST_TEXT, FileError, first_bytes, read_plain
 from asmgen.isa.errors import AsmgenError
 from asmgen.program import Program
 from asmgen.reader.codeobject import read_programs
 from asmgen.reader.errors import NeedsAssembler, ReadError, UnknownSpelling
+from asmgen.reader.inclusion import Inclusion
 from asmgen.reader.instruction import InstructionReader, shorten
-from asmgen.reader.limits import CLANG_SECONDS, limited_toolchain
+from asmgen.reader.limits import Limited
 from asmgen.reader.statements import statements
 from asmgen.reader.text import check_characters, choose_arch, read_text
 from asmgen.toolchain import AssemblyError, ToolError, assemble
 
-MOST_REPEATED = 1_000_000
-"""The most of anything that a line of text may ask an assembler to make."""
-
+_MADE_BYTES = 1 << 19
+"""Of code that any text may make, and for each byte of the text:"""
+_TIMES = 16
 _ELF = b"\x7fELF"
 _OWN_LINES = re.compile(r"^\s*\.loc\s", re.MULTILINE)
-_INCLUDE = re.compile(r'\s*\.include\s+"([^"\n]+)"')
-_MANY = re.compile(r"\s*\.(?:rept|fill|space|skip|zero|org|p2align\w*|align|balign\w*)\s+(?:0x[0-9a-fA-F]{6,}|[0-9]{7,})")
-_KILLED = re.compile(r"failed on .* with status (?:-|1[3-9]\d)")  # by a signal, alone or told by the shell
-_DEEPEST = 20
-_MOST_BYTES = 16 << 20
+_KILLED = re.compile(r"failed on .* with status (?:-|1[3-9]\d|\d+: LLVM ERROR: out of memory)")  # by a signal, or told by the shell
 
 
 @dataclass(frozen=True)
@@ -48,11 +46,13 @@ def read_file(path: str | Path, arch: str | None = None) -> ReadResult:
     """
     name = str(path)
     try:
-        data = Path(path).read_bytes()
-    except (OSError, ValueError) as error:
-        raise ReadError(f"{name!r} cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    if data.startswith(_ELF) or is_bundle(data):
-        return read_code_object(CodeObject.load(Path(path), arch))
+        head = first_bytes(Path(path))
+        binary = head.startswith(_ELF) or is_bundle(head)
+        data = read_plain(Path(path), MOST_BYTES if binary else MOST_TEXT)
+    except FileError as error:
+        raise ReadError(error.sentence) from None
+    if binary:
+        return read_code_object(CodeObject.load(data, arch, name))
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
@@ -87,49 +87,30 @@ def _through_clang(text: str, arch: str | None, path: Path) -> ReadResult:
     name = str(path)
     check_characters(text, name)
     target = choose_arch(text, arch, name)
-    whole = _included(text, path, 0)
+    whole = Inclusion(path).text(text)
     if whole != text:
         whole = f'# 1 "-"\n{whole}'  # the first marker names the main file
     # clang refuses to make line information for a text that brings its own.
     lines = () if _OWN_LINES.search(whole) else ("-g",)
+    limits = Limited.for_text(len(whole))
     try:
-        data = assemble(whole, target, limited_toolchain(), extra=[*lines, "-I", str(path.parent)], name=name)
+        data = assemble(whole, target, limits.toolchain(), extra=[*lines, "-I", str(path.parent)], name=name, bounds=limits.bounds)
     except AssemblyError as error:
-        raise _explained(text, target, name, error) from None
-    found = read_code_object(replace(CodeObject.load(data), origin=name), name)
+        raise _explained(text, target, name, error, limits) from None
+    code_object = replace(CodeObject.load(data), origin=name)
+    size = sum(len(segment.data) for segment in code_object.image if segment.executable)
+    if size > _MADE_BYTES + _TIMES * len(whole):
+        raise ReadError(f"its {len(whole)} bytes of text make {size} bytes of code, too many to read one by one: repeat less", name)
+    found = read_code_object(code_object, name)
     first, *others = found.programs
     return replace(found, programs=(replace(first, name=first.name or path.stem), *others))
 
 
-def _included(text: str, path: Path, depth: int) -> str:
-    """The text with included files put in between the markers of a preprocessor: clang's own .include loses the file of a line.
-
-    Raises ReadError for a repetition so long, or files so deep in each other, that clang would not come to an end.
-    """
-    lines = text.split("\n")
-    for position, line in enumerate(lines):
-        where = f"{path}:{position + 1}"
-        many = _MANY.match(line)
-        if many is not None:
-            raise ReadError(f"`{line.strip()[:80]}` makes more than {MOST_REPEATED} of something", where)
-        match = _INCLUDE.match(line)
-        if match is None:
-            continue
-        file = path.parent / match[1]
-        if not file.exists():
-            continue  # clang says so, unless the line is in an .if that does not hold
-        if depth == _DEEPEST or not file.is_file() or file.stat().st_size > _MOST_BYTES:
-            raise ReadError(f"{match[1]!r} cannot be included: it is no plain file, is larger than {_MOST_BYTES >> 20} MB or includes "
-                            "itself", where)
-        inner = _included(file.read_text(encoding="utf-8", errors="replace"), file, depth + 1)
-        lines[position] = f'# 1 "{file}"\n{inner}\n# {position + 2} "{path if depth else "-"}"'
-    return "\n".join(lines)
-
-
-def _explained(text: str, target: str, name: str, error: AssemblyError) -> AsmgenError:
+def _explained(text: str, target: str, name: str, error: AssemblyError, limits: Limited) -> AsmgenError:
     """asmgen's own error where it refuses the instruction too, as it names the nearest mnemonics; else clang's, with the line."""
     if _KILLED.search(error.sentence):
-        return ReadError(f"clang was still busy with it after {CLANG_SECONDS} s, or took all memory: it does not come to an end", name)
+        return ReadError(f"clang was stopped: it was still busy after {limits.seconds} s, or took more than {limits.kilobytes >> 10} MB, "
+                         "as with what does not come to an end", name)
     number = error.where.rpartition(":")[2]
     lines = text.split("\n")
     if not number.isdigit() or not 0 < int(number) <= len(lines):

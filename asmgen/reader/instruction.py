@@ -12,6 +12,7 @@ from asmgen.isa.errors import OperandError
 from asmgen.isa.grammar import SyntaxFault, TailReader
 from asmgen.isa.opcode import Form, Opcode
 from asmgen.isa.operands import Operand, Waitcnt
+from asmgen.isa.quote import printable, quoted, shorten
 from asmgen.isa.table import canonical, find, nearest
 from asmgen.program import Instruction, SourceLine, TokenUse
 from asmgen.reader.errors import NeedsAssembler, ReadError, UnknownSpelling
@@ -33,7 +34,7 @@ class InstructionReader:
 
     def __init__(self, arch: str) -> None:
         if arch not in ARCHITECTURES:
-            raise ReadError(f"unknown architecture {arch!r}; known are {', '.join(ARCHITECTURES)}")
+            raise ReadError(f"unknown architecture {quoted(arch)}; known are {', '.join(ARCHITECTURES)}")
         self.arch = arch
         self._tails = TailReader()
         self._forms = FormFinder(arch)
@@ -67,7 +68,7 @@ class InstructionReader:
         try:
             tail = self._tails.read(rest)
         except SyntaxFault as fault:
-            raise NeedsAssembler(f"`{shorten(text)}`: {_printable(fault.sentence)}", where) from None
+            raise NeedsAssembler(f"`{shorten(text)}`: {printable(fault.sentence)}", where) from None
         operands, modifiers = tail.operands, tail.modifiers
         if opcode.name == "s_waitcnt" and len(operands) == 1 and isinstance(operands[0], int):
             fields = Waitcnt.decode(operands[0])
@@ -81,7 +82,7 @@ class InstructionReader:
         except OperandError as error:
             # `8-4` reads as two operands, since commas are optional: an assembler must judge.
             kind = NeedsAssembler if _ARITHMETIC.search(rest) else UnknownSpelling
-            raise kind(f"`{shorten(text)}`: {_printable(error.sentence)}", where) from None
+            raise kind(f"`{shorten(text)}`: {printable(error.sentence)}", where) from None
         return opcode, form, operands, modifiers, suffix
 
     def read(self, text: str, where: str = "", source: SourceLine | None = None, reason: str = "", comment: str = "",
@@ -113,12 +114,3 @@ def parse_instruction(text: str, arch: str, source: SourceLine | None = None) ->
     if len(found) != 1 or found[0].labels:
         raise ReadError(f"`{shorten(text)}` is not one instruction", str(source or ""))
     return InstructionReader(arch).read(found[0].code, str(source or ""), source)
-
-
-def shorten(text: str) -> str:
-    """The text as a message shows it: at most 100 characters, all of them printable."""
-    return _printable(text if len(text) <= 100 else text[:97] + "...")
-
-
-def _printable(text: str) -> str:
-    return text if text.isprintable() else "".join(character if character.isprintable() else "?" for character in text)

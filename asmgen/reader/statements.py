@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from asmgen.isa.grammar import MAX_TAIL
+from asmgen.isa.quote import quoted
 from asmgen.reader.errors import ReadError
 
 _LABEL = re.compile(r'([A-Za-z_.$][\w.$@]*|"[^"\n]*"|\d+)[ \t]*:(?!:)[ \t]*', re.ASCII)
@@ -42,7 +43,7 @@ def statements(text: str, file: str) -> Iterator[Statement]:
             opened = number
         long = len(code) > MAX_TAIL
         if long and _DIRECTIVE.match(code) is None:
-            raise ReadError(f"a line of {len(code)} characters that begins with {code.strip()[:_SHOWN]!r} is no instruction",
+            raise ReadError(f"a line of {len(code)} characters that begins with {quoted(code.strip()[:_SHOWN])} is no instruction",
                             f"{file}:{number}")
         code = code.strip()
         labels: list[str] = []

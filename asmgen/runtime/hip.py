@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy
 
+from asmgen.isa.quote import quoted
 from asmgen.runtime.device import Buffer, Device, DeviceError, KernelFacts, Loadable, check_launch, check_span
 
 # hip_runtime_api.h: the `extra` array of hipModuleLaunchKernel is {POINTER, kernarg, SIZE, &size, END}.
@@ -316,7 +317,7 @@ def choose_device(kind: str, arch: str, make_emulator: Callable[[], Device], bin
     it can be opened, else the emulator, and the sentence says why.
     """
     if kind not in ("auto", "hip", "emulator"):
-        raise DeviceError(f"unknown device {kind!r}; auto, hip and emulator would work")
+        raise DeviceError(f"unknown device {quoted(kind)}; auto, hip and emulator would work")
     if kind == "emulator":
         return Choice(make_emulator(), f"running on the emulator of {arch}, as asked")
     try:

@@ -1,4 +1,4 @@
-"""Throws damaged assembly text, listings and code objects at the reader: `python -m asmgen.tools.fuzz_reader N [SEED]`.
+"""Throws damaged assembly text, listings and code objects at the reader: `python -m tests.fuzz.reader N [SEED]`.
 
 Whatever the input, the reader must answer with Programs or with an AsmgenError, and soon. Inputs are made from a seed, so that a number
 names an input for ever.
@@ -85,7 +85,7 @@ amdhsa.kernels:
 \t.end_amdgpu_metadata
 """  # noqa: E501  # a flow mapping stands on one line
 
-_PIECES = (
+PIECES = (
     "\0", "\x1b[31m", "\x0b", "\u2028", "\ufeff", "%", "@", "|", "(", "[", "]", "{", '"', "/*", "*/", ";", "//", ":", "::", "-", "\\", "#",
     "v", "s[", "v[0:99999999999999999999]", "0x", "1e999", "99999999999999999999999", "1:", "L_0:", ".rept 1000000000\n", ".macro m\n",
     ".set v0, 1\n", ".fill 99999999999\n", ".p2align 99\n", ".section x\n", ".include \"/dev/zero\"\n", "= 1\n", "s_nop 77777777\n",
@@ -118,7 +118,7 @@ def cases(count: int, seed: int = 0) -> Iterator[Case]:
             yield Case(number, kind, _damaged_bytes(rng, code_object))
         else:
             text = listing if kind == _LISTING else SAMPLE
-            yield Case(number, kind, _damaged_text(rng, text).encode("utf-8", "surrogatepass"))
+            yield Case(number, kind, damaged_text(rng, text).encode("utf-8", "surrogatepass"))
 
 
 def answer(case: Case, folder: Path) -> str:
@@ -137,14 +137,14 @@ def answer(case: Case, folder: Path) -> str:
     return "read"
 
 
-def _damaged_text(rng: random.Random, text: str) -> str:
+def damaged_text(rng: random.Random, text: str) -> str:
     for _ in range(rng.choice((1, 1, 1, 2, 5, 20))):
         at = rng.randrange(len(text) + 1)
         action = rng.randrange(8)
         if action == 0:
             text = text[:at] + text[at + rng.choice((1, 1, 2, 30)):]
         elif action == 1:
-            text = text[:at] + rng.choice(_PIECES) + text[at:]
+            text = text[:at] + rng.choice(PIECES) + text[at:]
         elif action == 2:
             text = text[:at] + chr(rng.choice((rng.randrange(32, 127), rng.randrange(128), rng.randrange(0x800)))) + text[at + 1:]
         elif action == 3:
@@ -192,7 +192,7 @@ def _damaged_bytes(rng: random.Random, data: bytes) -> bytes:
 def main(arguments: list[str]) -> int:
     """Runs N inputs; prints every fault with its number and the counts of the answers. 1 where there was a fault."""
     if not 1 <= len(arguments) <= 2 or not all(argument.isdigit() for argument in arguments):
-        print("usage: python -m asmgen.tools.fuzz_reader N [SEED]", file=sys.stderr)
+        print("usage: python -m tests.fuzz.reader N [SEED]", file=sys.stderr)
         return 2
     count, seed = int(arguments[0]), int(arguments[1]) if len(arguments) > 1 else 0
     counts: Counter[str] = Counter()
