@@ -121,6 +121,7 @@ class EmulatedDevice:
         check_span("write", buffer, offset, array.nbytes)
         if array.nbytes:
             self.memory.view(buffer.address + offset, array.nbytes)[:] = np.frombuffer(np.ascontiguousarray(array).tobytes(), np.uint8)
+            self.memory.written(buffer.address + offset, array.nbytes)
 
     def read(self, buffer: Buffer, dtype: Any, shape: int | Sequence[int], offset: int = 0) -> np.ndarray[Any, Any]:
         """A copy of the buffer's contents."""
