@@ -76,6 +76,9 @@ def run_launch_spec(path: Path, device: str = "auto", options: Options | None = 
     say(chosen.sentence)
     with chosen.device as opened:
         held = [_upload(opened, spec, argument) if isinstance(argument, BufferArgument) else None for argument in spec.args]
+        if isinstance(opened, EmulatedDevice):
+            opened.unread(owner.buffer for argument, owner in zip(spec.args, held, strict=True)
+                          if owner is not None and isinstance(argument, BufferArgument) and argument.save is None)
         kernarg = _kernarg(spec, kernel, held)
         loaded = opened.load(code_object).kernel(kernel.name)
         began = time.perf_counter()

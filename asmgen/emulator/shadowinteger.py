@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from asmgen.emulator.bitshadow import Bits, Values, bitwise, compare, extremes, number, possible, select, table_of
+from asmgen.emulator.bitshadow import Bits, Values, bitwise, compare, extremes, number, select, table_of
 from asmgen.emulator.integers import INTEGER, permute_bytes, reverse
 from asmgen.emulator.salu import SCALAR
 
@@ -77,12 +77,14 @@ def extract(signed: bool) -> Function:
     return function
 
 
-def _align(unit: int) -> Function:
+def _align(scale: int) -> Function:
+    """The count is in units of 2**scale bits."""
+
     def function(a: Bits, b: Bits, count: Bits) -> Bits:
         lift = number(32, a.resized(64))
         both = a.resized(64).shl(lift) | b.resized(64)
-        steps = count.resized(64) & (31 // unit)
-        return both.shr(steps * number(unit, steps)).resized(32)
+        steps = count.resized(64) & (31 >> scale)
+        return both.shr(steps.shl(number(scale, steps))).resized(32)
 
     return function
 
@@ -105,9 +107,20 @@ def permute(a: Bits, b: Bits, selectors: Bits) -> Bits:
         byte = Bits(selectors.value >> np.uint32(8 * n) & np.uint32(255), selectors.undefined >> np.uint32(8 * n) & np.uint32(255))
         if np.any(byte.undefined):
             lane = np.uint32(255 << 8 * n)
-            may = possible(byte, range(256), lambda m: chosen(np.uint32(m * 0x01010101)))
+            may = _permuted(byte, chosen)
             undefined = np.where(byte.any(), undefined & ~lane | may & lane, undefined)
     return Bits(plain.value, undefined)
+
+
+def _permuted(selector: Bits, chosen: Callable[[Values], Bits]) -> Values:
+    """The undefined bits of all bytes for a selector that is not known, 0 to 255; from 13 on all mean the same."""
+    ones: Values = np.uint32(0)
+    zeros: Values = np.uint32(0)
+    for n in range(14):
+        fits = selector.high >= 13 if n == 13 else ((selector.value ^ np.uint32(n)) & ~selector.undefined) == 0
+        bits = chosen(np.uint32(n * 0x01010101))
+        ones, zeros = ones | np.where(fits, bits.high, np.uint32(0)), zeros | np.where(fits, ~bits.low, np.uint32(0))
+    return ones & zeros
 
 
 def _count(a: Bits) -> Bits:
@@ -162,7 +175,7 @@ VECTOR: dict[str, Function] = {
     "v_lshl_add_u64": lambda a, b, c: a.shl(b & 7) + c, "v_add3_u32": lambda a, b, c: a + b + c, "v_xad_u32": lambda a, b, c: (a ^ b) + c,
     "v_lshl_or_b32": lambda a, b, c: a.shl(b) | c,
     "v_bfe_u32": extract(False), "v_bfe_i32": extract(True),
-    "v_perm_b32": permute, "v_alignbit_b32": _align(1), "v_alignbyte_b32": _align(8),
+    "v_perm_b32": permute, "v_alignbit_b32": _align(0), "v_alignbyte_b32": _align(3),
     "v_bcnt_u32_b32": lambda a, b: _count(a) + b, "v_mbcnt_lo_u32_b32": _prefix(False), "v_mbcnt_hi_u32_b32": _prefix(True),
 }
 

@@ -104,7 +104,7 @@ def _bind_plain(instruction: Instruction, plain: Instruction, machine: Machine, 
     rest = list(zip(instruction.form.operands, instruction.operands, strict=True))[1:]
     carry = next((store_lane_mask(shadow, operand) for spec, operand in rest if spec.writes and isinstance(operand, Reg)), None)
     exact = None if instruction.modifiers.get("clamp") else _exact(instruction)
-    element = np.dtype(np.uint32 if is_words(place.type) else NUMPY_TYPES[place.type])
+    element = np.dtype(np.uint32 if is_words(place.type) or name in MIXED else NUMPY_TYPES[place.type])
     many = place.width if is_words(place.type) and place.width > 1 else 0
     reals = _fetches(instruction, machine, control) if exact is not None else []
     in_halves = name.startswith(_HALVES) and len(shadows) == 2 and place.width == 1
