@@ -243,6 +243,7 @@ class _Follower:
         if branch and use.writes:
             self.act = self._return_address
         self.reads = list(bits_of(use.reads & watcher.uses.mask))
+        self.writes = list(bits_of(use.writes & watcher.uses.mask))
 
     def before(self, group: Group) -> None:
         """Judge what the step reads, then pass undefined bits on."""
@@ -256,23 +257,36 @@ class _Follower:
             if where.any():
                 made = True
                 self._judge(bit, where.any(axis=1) if where.ndim == 2 else where, group)
-        if self.act is None:
+        carrier = watcher._parts()[1]
+        loads = self.consumer.opcode.memory is not None
+        if self.act is None or not made and not (loads and carrier.live) and self._steady(group):
             return
         self.act(group)
         if self.use.to_exec:
             self._exec(group, reading)
-        carrier = watcher._parts()[1]
-        loads = self.consumer.opcode.memory is not None
         if made or carrier.live or self.use.writes & watcher.live:
             watcher.settle(group, self.position, self.use, made or loads)
+
+    def _steady(self, group: Group) -> bool:
+        """Whether all that is written is defined already in the lanes that are."""
+        for bit in self.writes:
+            if self.watcher.live >> bit & 1:
+                where = self.watcher.undefined(bit, group)
+                if where.ndim == 2 and group.mask is not None and self.use.by_lane:
+                    where = where & group.mask
+                if where.any():
+                    return False
+        return True
 
     def _judge(self, bit: int, rows: NDArray[np.bool_], group: Group) -> None:
         """One register that is read with undefined bits in some waves."""
         watcher = self.watcher
         if self.use.by_lane and group.mask is not None:
             rows = rows & group.mask.any(axis=1)
+        row = self.consumer.opcode.memory
+        saves = row is not None and row.space == "scratch" and not self.use.addresses >> bit & 1  # functions save what their callers may use
         never = watcher.never(bit, group) & rows
-        if never.any():
+        if never.any() and not saves:
             watcher.add(READ, "warning", f"{watcher.name(bit)} is read and was never written", None, self.consumer,
                         int(group.waves[int(np.argmax(never))]))
         if self.use.addresses >> bit & 1:
