@@ -25,7 +25,7 @@ def run(body: str, items: int = 64, scratch: int = 0, arch: str = "gfx950") -> t
 
 
 LEGAL = {
-    "low half of a mad whose addend's high half is undefined": 
+    "low half of a mad whose addend's high half is undefined":
         "v_mov_b32 v32, v1\nv_mad_u64_u32 v[4:5], s[4:5], s20, v1, v[32:33]\n" + STORE.format("v4"),
     "low half of a 64-bit add": "v_mov_b32 v32, v1\nv_lshl_add_u64 v[4:5], v[32:33], 0, v[32:33]\n" + STORE.format("v4"),
     "carry chain whose high word is dropped": "v_add_co_u32 v4, vcc, v1, v1\nv_addc_co_u32 v5, vcc, v33, v1, vcc\n" + STORE.format("v4"),

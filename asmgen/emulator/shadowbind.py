@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from asmgen.emulator.arrival import Counters
 from asmgen.emulator.decode import UNBINDABLE
 from asmgen.emulator.lanes import array_window, load_words, store_words
 from asmgen.emulator.ldsops import LdsContext, bind_lds, places
-from asmgen.emulator.arrival import Counters
 from asmgen.emulator.shadowmemory import Action, Carrier, bind_memory_shadow, bind_scalar_memory_shadow
 from asmgen.emulator.shadowvector import bind_scalar_shadow, bind_vector_shadow
 from asmgen.emulator.state import LANES, Group

@@ -144,9 +144,14 @@ def _median(signed: bool) -> Function:
     return function
 
 
+def _by_table(function: Function, sources: int) -> Function:
+    table = table_of(function, sources)
+    return lambda *bits: bitwise(table, *bits)
+
+
 VECTOR: dict[str, Function] = {
     **dict.fromkeys(("v_mov_b32", "v_mov_b64", "v_accvgpr_read_b32", "v_accvgpr_write_b32", "v_accvgpr_mov_b32"), _first),
-    **{name: (lambda *sources, table=table_of(INTEGER[name], count): bitwise(table, *sources)) for name, count in (
+    **{name: _by_table(INTEGER[name], count) for name, count in (
         ("v_not_b32", 1), ("v_and_b32", 2), ("v_or_b32", 2), ("v_xor_b32", 2), ("v_xnor_b32", 2), ("v_bfi_b32", 3), ("v_and_or_b32", 3),
         ("v_or3_b32", 3))},
     "v_bfrev_b32": lambda a: Bits(reverse(a.value), reverse(a.undefined)),

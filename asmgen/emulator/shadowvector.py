@@ -22,8 +22,8 @@ from asmgen.emulator.packedbind import bind_packed, halves_of, is_packed, pair_s
 from asmgen.emulator.salu import scalar_sources
 from asmgen.emulator.scalarstate import SAVE_EXEC
 from asmgen.emulator.state import EXEC, VCC, Group, Machine
-from asmgen.emulator.values import NUMPY_TYPES, Fetch, fetch_lane_mask, fetch_scalar, store_lane_mask, store_scalar
 from asmgen.emulator.valu import ACCUMULATING, vector_destination, vector_source
+from asmgen.emulator.values import NUMPY_TYPES, Fetch, fetch_lane_mask, fetch_scalar, store_lane_mask, store_scalar
 from asmgen.emulator.vectorio import dpp_mask, is_words, source, write_row
 from asmgen.isa.operands import Modified, Operand, Special
 from asmgen.isa.registers import Reg
@@ -166,7 +166,8 @@ def _exact(instruction: Instruction) -> Callable[..., Any] | None:
 def _bind_lane(instruction: Instruction, machine: Machine, shadow: Machine) -> Action:
     """v_readlane and v_writelane: the lane is a value, what moves is not."""
     *moved, lane = instruction.operands
-    read, undefined = fetch_scalar(machine, lane, "b32"), fetch_scalar(shadow, _blank(lane), "b32")
+    read = fetch_scalar(machine, lane, "b32")
+    undefined: Callable[[Group], Values] = fetch_scalar(shadow, _blank(lane), "b32")
     act = CROSS_LANE[instruction.name](replace(blank(instruction), operands=(moved[0], _blank(moved[1]), _SPARE)), shadow)
     destination = moved[0]
     assert isinstance(destination, Reg)

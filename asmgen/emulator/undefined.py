@@ -114,8 +114,8 @@ class UndefinedWatcher:
         if self._shadow is None or self._carrier is None:
             machine = self.machine
             # One register more: the address of an LDS instruction, which is a value.
-            shadow = Machine(machine.arch, machine.waves, machine.workgroups, machine.registers + 1, machine.accum_offset, machine.lds_bytes,
-                             machine.memory)
+            shadow = Machine(machine.arch, machine.waves, machine.workgroups, machine.registers + 1, machine.accum_offset,
+                             machine.lds_bytes, machine.memory)
             shadow.workgroup, shadow.wave_in_group = machine.workgroup, machine.wave_in_group
             shadow.scratch_bytes, shadow.work = machine.scratch_bytes, machine.work
             self._shadow = shadow
@@ -196,7 +196,8 @@ class UndefinedWatcher:
         shadow, _ = self._parts()
         fresh = self._origin[bit, group.select] == 0
         if bit >= SGPR_BIT:
-            return np.asarray(fresh & (self.undefined(bit, group) if bit == SCC_BIT else shadow.scalar[bit - SGPR_BIT, group.select] == _ONES))
+            blank = self.undefined(bit, group) if bit == SCC_BIT else shadow.scalar[bit - SGPR_BIT, group.select] == _ONES
+            return np.asarray(fresh & blank)
         blank = shadow.vector[min(bit, shadow.registers - 1), group.select] == _ONES
         if group.mask is None:
             return np.asarray(fresh & blank.all(axis=1))
@@ -205,7 +206,7 @@ class UndefinedWatcher:
     def _marks(self, group: Group, instruction: Instruction) -> NDArray[np.int32]:
         """Numbers of marks for the waves of a group that stores undefined bytes."""
         use = use_of(instruction, self.uses.accum_offset)
-        bits = [bit for bit in bits_of(use.reads & ~use.addresses & self.uses.mask)]
+        bits = list(bits_of(use.reads & ~use.addresses & self.uses.mask))
         numbers = np.zeros(group.size, np.int32)
         for row in range(group.size):
             wave = int(group.waves[row])
@@ -256,7 +257,7 @@ class _Follower:
                 where = where & group.mask
             if where.any():
                 made = True
-                self._judge(bit, where.any(axis=1) if where.ndim == 2 else where, group)
+                self._judge(bit, np.asarray(where.any(axis=1) if where.ndim == 2 else where), group)
         carrier = watcher._parts()[1]
         loads = self.consumer.opcode.memory is not None
         if self.act is None or not made and not (loads and carrier.live) and self._steady(group):
@@ -284,7 +285,8 @@ class _Follower:
         if self.use.by_lane and group.mask is not None:
             rows = rows & group.mask.any(axis=1)
         row = self.consumer.opcode.memory
-        saves = row is not None and row.space == "scratch" and not self.use.addresses >> bit & 1  # functions save what their callers may use
+        # Functions save what their callers may use.
+        saves = row is not None and row.space == "scratch" and not self.use.addresses >> bit & 1
         never = watcher.never(bit, group) & rows
         if never.any() and not saves:
             watcher.add(READ, "warning", f"{watcher.name(bit)} is read and was never written", None, self.consumer,

@@ -106,9 +106,7 @@ def _masks(lanes: Lanes, instruction: Instruction) -> Lanes:
     here = lanes.same | lanes.within
     made: int | None = None  # of the destination's lanes
     inside: frozenset[int] = frozenset({ALL})
-    if name.startswith("v_cmp"):
-        made, inside = held, here
-    elif name.endswith("saveexec_b64"):
+    if name.startswith("v_cmp") or name.endswith("saveexec_b64"):
         made, inside = held, here
     elif name == "s_mov_b64" and isinstance(operands[1], Reg | int):
         made = lanes.of(operands[1])
@@ -117,9 +115,7 @@ def _masks(lanes: Lanes, instruction: Instruction) -> Lanes:
     elif name in ("s_and_b64", "s_or_b64", "s_xor_b64", "s_andn2_b64"):
         first, second = lanes.of(operands[1]), lanes.of(operands[2])
         made = {"and": first & second, "andn2": first}.get(name[2:-4], first | second)
-        if name in ("s_and_b64", "s_andn2_b64") and isinstance(operands[1], Reg) and operands[1].index == _EXEC:
-            inside = here
-        elif name == "s_and_b64" and isinstance(operands[2], Reg) and operands[2].index == _EXEC:
+        if name in ("s_and_b64", "s_andn2_b64") and isinstance(operands[1], Reg) and operands[1].index == _EXEC or name == "s_and_b64" and isinstance(operands[2], Reg) and operands[2].index == _EXEC:
             inside = here
     written = instruction.writes >> SGPR_BIT
     saved = {key: value for key, value in lanes.saved.items() if key == ALL or not written >> key & 3}

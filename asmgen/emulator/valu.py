@@ -182,7 +182,8 @@ def _then_flush(function: Function) -> Function:
     return flushed
 
 
-def vector_source(instruction: Instruction, machine: Machine, place: OperandSpec, operand: Operand, number: int, control: Dpp | None) -> Fetch:
+def vector_source(instruction: Instruction, machine: Machine, place: OperandSpec, operand: Operand, number: int,
+                  control: Dpp | None) -> Fetch:
     """A source operand by its encoding: a lane mask, a part of a register (SDWA, op_sel), another lane's (DPP), or as it is."""
     modifiers = instruction.modifiers
     if place.type == "b64" and place.name in ("vcc", "src2") and isinstance(operand, Reg) and operand.file == "s":
