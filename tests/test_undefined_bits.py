@@ -6,9 +6,12 @@ import numpy as np
 import pytest
 
 from asmgen.emulator.findings import Finding
-from asmgen.emulator.run import Options
+from asmgen.emulator.launch import Dispatch
+from asmgen.emulator.run import Options, run_launch
 from asmgen.reader.text import read_text
-from tests.emulator_launch import launch
+from asmgen.runtime.device import Buffer
+from asmgen.runtime.emulated import EmulatedDevice
+from tests.emulator_launch import descriptor, launch
 from tests.planted_faults import Planted
 
 USED, READ = "uninitialised-use", "uninitialised-read"
@@ -143,3 +146,26 @@ def test_what_matters_is_found_with_both_lines(body: str) -> None:
     lines = {tuple(instruction.source.line if instruction is not None and instruction.source is not None else None
                    for instruction in (finding.producer, finding.consumer)) for finding in found}
     assert lines == {(producer, consumer)}, [finding.sentence() for finding in found]
+
+
+def test_what_the_host_does_not_read_may_stay_undefined() -> None:
+    """And what one launch leaves there another finds: its copy in a buffer that is read is an error of the copy."""
+    device = EmulatedDevice("gfx950")
+    padded, out = device.allocate(256), device.allocate(256)
+    device.unread([padded])
+    stored = launched(device, "global_store_dword v2, v33, s[8:9]", padded, out)
+    assert [finding.check for finding in stored] == [READ]
+    copied = launched(device, "global_load_dword v4, v2, s[8:9]\ns_waitcnt vmcnt(0)\nglobal_store_dword v2, v4, s[10:11]", padded, out)
+    assert [(finding.check, finding.consumer.name, finding.producer.name) for finding in copied  # type: ignore[union-attr]
+            ] == [(USED, "global_store_dword", "global_load_dword")]
+    device.write(padded, np.zeros(64, np.uint32))
+    assert not launched(device, "global_load_dword v4, v2, s[8:9]\ns_waitcnt vmcnt(0)\nglobal_store_dword v2, v4, s[10:11]", padded, out)
+
+
+def launched(device: EmulatedDevice, body: str, *buffers: Buffer) -> list[Finding]:
+    """The findings of a launch of one wave on buffers of a device."""
+    (program,) = read_text(Planted("", "", body).text(False)[0], "gfx950")
+    kernarg = b"".join(buffer.address.to_bytes(8, "little") for buffer in buffers)
+    place = device.upload(np.frombuffer(kernarg.ljust(64, b"\0"), np.uint8))
+    dispatch = Dispatch((1, 1, 1), (64, 1, 1), place.address, kernarg)
+    return list(run_launch(program, descriptor(), device.profile, dispatch, device.memory, Options(checks=(USED, READ))).findings)

@@ -27,7 +27,7 @@ from asmgen.reader.text import read_text
 from tests.emulator_harness import new_machine
 
 WAVES, BITS = 8, 5
-# v0 to v5, s[20:25], VCC and SCC are sources with undefined bits; v8 and up and s[30:31] the results; v12 is a register that is kept in part.
+# v0 to v5, s[20:25], VCC and SCC have undefined bits; v8 and up and s[30:31] are the results; v12 is kept in part.
 EXACT = """
 v_mov_b32 v8, v0
 v_mov_b64 v[8:9], v[0:1]
@@ -195,7 +195,8 @@ s_bitset0_b64 s[30:31], s20
 s_bfm_b32 s30, s20, s21
 s_quadmask_b32 s30, s20
 """.strip().split("\n")
-SPECIAL = np.array([0, 1, 2, 3, 5, 31, 32, 33, 63, 255, 0x0C0D0704, 0x03020100, 0xFFFFFFFF, 0x80000000, 0x7FFFFFFF, 0x3F800000, 0xFF], np.uint32)
+SPECIAL = np.array([0, 1, 2, 3, 5, 31, 32, 33, 63, 255, 0x0C0D0704, 0x03020100, 0xFFFFFFFF,
+                    0x80000000, 0x7FFFFFFF, 0x3F800000, 0xFF], np.uint32)
 
 
 def instruction_of(text: str) -> Instruction:
@@ -265,14 +266,14 @@ class Case:
             after = machine.vector[:16].copy(), machine.scalar.copy(), machine.scc.copy()
             for number, part in enumerate(after):
                 ones[number], zeros[number] = ones[number] | part, zeros[number] | ~part
-            # accumulation registers of the harness lie behind the vector registers
         machine.vector[:16], machine.scalar[:], machine.scc[:] = kept
         return ones[0] & zeros[0], ones[1] & zeros[1], ones[2] & zeros[2]
 
     def followed(self) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any]]:
         """The same as the shadow has it."""
         machine = self.machine
-        shadow = Machine(machine.arch, WAVES, machine.workgroups, machine.registers + 1, machine.accum_offset, machine.lds_bytes, machine.memory)
+        shadow = Machine(machine.arch, WAVES, machine.workgroups, machine.registers + 1, machine.accum_offset, machine.lds_bytes,
+                         machine.memory)
         shadow.workgroup = machine.workgroup
         shadow.vector[:6] = np.bitwise_or.reduce(self.vector, axis=0)
         scalar = np.bitwise_or.reduce(self.scalar, axis=0)

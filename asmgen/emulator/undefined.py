@@ -159,7 +159,7 @@ class UndefinedWatcher:
 
     def settle(self, group: Group, position: int, use: Use, made: bool) -> None:
         """Note which written registers have undefined bits now, and whom to name for them."""
-        shadow, carrier = self._parts()
+        carrier = self._parts()[1]
         for bit in bits_of(use.writes & self.uses.mask):
             rows = self.undefined(bit, group)
             if rows.any():

@@ -115,7 +115,8 @@ def _masks(lanes: Lanes, instruction: Instruction) -> Lanes:
     elif name in ("s_and_b64", "s_or_b64", "s_xor_b64", "s_andn2_b64"):
         first, second = lanes.of(operands[1]), lanes.of(operands[2])
         made = {"and": first & second, "andn2": first}.get(name[2:-4], first | second)
-        if name in ("s_and_b64", "s_andn2_b64") and isinstance(operands[1], Reg) and operands[1].index == _EXEC or name == "s_and_b64" and isinstance(operands[2], Reg) and operands[2].index == _EXEC:
+        first_exec, second_exec = (isinstance(operand, Reg) and operand.index == _EXEC for operand in operands[1:3])
+        if first_exec and name in ("s_and_b64", "s_andn2_b64") or second_exec and name == "s_and_b64":
             inside = here
     written = instruction.writes >> SGPR_BIT
     saved = {key: value for key, value in lanes.saved.items() if key == ALL or not written >> key & 3}
