@@ -18,9 +18,10 @@ from asmgen.emulator.launch import Dispatch
 from asmgen.emulator.ldsraces import LdsArrival
 from asmgen.emulator.ldsvalues import Contents
 from asmgen.emulator.segments import Watcher
-from asmgen.emulator.state import Machine
+from asmgen.emulator.state import LANES, Machine
 from asmgen.emulator.steps import queue_of, touch_of
-from asmgen.emulator.undefined import ADDRESSES, READ, USED, UndefinedWatcher, Uses, defined_at_start
+from asmgen.emulator.undefined import READ, USED, UndefinedWatcher, Uses
+from asmgen.emulator.undefineduses import ADDRESSES, defined_at_start
 from asmgen.emulator.waitstates import CHECK as WAIT_STATE
 from asmgen.emulator.waitstates import Pair, WaitStateWatcher, close_pairs
 from asmgen.isa.registers import Reg
@@ -68,13 +69,14 @@ class Watching:
     uses: Uses | None
 
     @classmethod
-    def of(cls, program: Program, descriptor: KernelDescriptor, dispatch: Dispatch, wanted: frozenset[str]) -> Watching:
-        """Walk the program for the checks in `wanted`."""
+    def of(cls, program: Program, descriptor: KernelDescriptor, dispatch: Dispatch, wanted: frozenset[str], in_memory: bool) -> Watching:
+        """Walk the program for the checks in `wanted`. `in_memory`: device memory holds undefined bytes already."""
         pairs = tuple(close_pairs(program)) if WAIT_STATE in wanted else ()
         uses = None
         if wanted & _UNDEFINED:
             entry = program.labels[program.entry] if program.entry and dispatch.preload else 0
-            uses = Uses.of(program, descriptor.accum_offset, defined_at_start(descriptor, dispatch), entry)
+            full = dispatch.work_items % LANES == 0
+            uses = Uses.of(program, descriptor.accum_offset, defined_at_start(descriptor, dispatch), entry, full, in_memory)
         return cls(program, wanted, pairs, uses)
 
     def checkers(self, machine: Machine, counters: Counters, findings: Findings, contents: Contents) -> Checkers:

@@ -33,6 +33,11 @@ class Dpp:
         return bool(self.valid.all() and self.written.all())
 
 
+def dpp_of(encoding: str, modifiers: Mapping[str, Any]) -> Dpp | None:
+    """The control of an instruction of this encoding; None where it is no DPP form."""
+    return parse_dpp(modifiers) if encoding == "DPP" else None
+
+
 def parse_dpp(modifiers: Mapping[str, Any]) -> Dpp:
     """The control that an instruction's modifiers spell. Raises ValueError where there is none."""
     name = next((name for name in DPP_CONTROLS if is_set(modifiers.get(name))), None)

@@ -33,7 +33,7 @@ CHECKS = {check.name: check for check in (
     Check("global-race", "error", "two waves of a workgroup touch the same bytes of device memory in one barrier interval, one writes"),
     Check("uninitialised-read", "warning", "a register is read that nobody wrote"),
     Check("uninitialised-lds-read", "warning", "LDS bytes are read that nobody wrote"),
-    Check("uninitialised-use", "error", "what nobody wrote reaches an address, a branch, EXEC or a store"),
+    Check("uninitialised-use", "error", "what nobody wrote reaches an address, a branch, EXEC or memory that the host reads"),
     Check("misaligned-access", "error", "an address is not as aligned as the access asks (a warning where it is only slow)"),
     Check("access-outside-registry", "error", "an access lies outside of every buffer, of LDS or of private memory", True),
     Check("soffset-out-of-range", "warning", "a buffer access whose soffset is beyond the descriptor's range", True),

@@ -87,6 +87,21 @@ class Context:
     lds_arrival: LdsArrival | None
 
 
+def dma_places(instruction: Instruction, machine: Machine) -> Callable[[Group], tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Where lanes of an LDS-DMA write: offsets [waves, 64] in the workgroup's LDS, and where each wave's LDS begins in the machine's."""
+    row = instruction.opcode.memory
+    assert row is not None
+    stride = 16 if row.bytes > 4 else 4
+    field_mask = np.uint32((1 << machine.arch.m0_dma_bits) - 1 if row.space == "buffer" else 0x3FFFC)
+    lane_offset = np.arange(LANES, dtype=np.int64) * stride + int(instruction.modifiers.get("offset", 0))
+
+    def places(group: Group) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        base = (machine.scalar[M0, group.select] & field_mask).astype(np.int64)[:, None]
+        return base + lane_offset, (machine.workgroup[group.waves] * machine.lds_stride)[:, None]
+
+    return places
+
+
 def to_lds(instruction: Instruction, position: int, row: MemoryRow, accesses: Accesses, context: Context,
            typed: Typed | None) -> Step:
     """LDS-DMA: lane l writes at M0 + offset + l * 4 (dword and narrower) or l * 16; out-of-range lanes write 0 (semantics.md 7).
@@ -95,19 +110,14 @@ def to_lds(instruction: Instruction, position: int, row: MemoryRow, accesses: Ac
     bits of M0 (facts/instructions.md section 4, LDS-DMA addressing).
     """
     machine = context.machine
-    immediate = int(instruction.modifiers.get("offset", 0))
     words = max(1, row.bytes // 4)
-    stride = 16 if words > 1 else 4
-    field_mask = np.uint32((1 << machine.arch.m0_dma_bits) - 1 if row.space == "buffer" else 0x3FFFC)
-    lane_offset = np.arange(LANES, dtype=np.int64) * stride + immediate
+    destination = dma_places(instruction, machine)
     signed = row.type in ("sbyte", "sshort")
 
     def deliver(group: Group, access: Access, values: NDArray[np.uint32]) -> None:
-        base = (machine.scalar[M0, group.select] & field_mask).astype(np.int64)[:, None]
-        place = base + lane_offset
+        place, home = destination(group)
         tickets = np.broadcast_to(context.counters.issued[VM, group.select][:, None], place.shape)
         waves = np.broadcast_to(group.waves[:, None], place.shape)
-        home = (machine.workgroup[group.waves] * machine.lds_stride)[:, None]
         if context.lds_arrival is not None:
             # Words that end outside are left out: the bound in whole lanes is exact for all but a kernel's last bytes.
             inside = access.active & (place >= 0) & (place + 4 * words <= machine.lds_bytes)

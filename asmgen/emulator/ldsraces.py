@@ -56,13 +56,13 @@ class _Read:
 
 
 class LdsArrival:
-    """Follows what waves do to LDS. `undefined` is told which waves got bytes that nobody wrote: (group, position, waves [group]).
+    """Follows what waves do to LDS. `undefined` is told of bytes that are read and nobody wrote: (group, position, addresses).
 
     `contents` tells what LDS holds before an access takes effect.
     """
 
     def __init__(self, machine: Machine, counters: Counters, program: Program, findings: Findings, contents: Contents,
-                 alignment: Alignment | None = None, undefined: Callable[[Group, int, NDArray[np.bool_]], None] | None = None) -> None:
+                 alignment: Alignment | None = None, undefined: Callable[[Group, int, Addresses], None] | None = None) -> None:
         self.machine = machine
         self.counters = counters
         self.program = program
@@ -110,6 +110,8 @@ class LdsArrival:
             from asmgen.emulator import races_kernels
 
             function = races_kernels.touch_cells
+        # An atomic writes what it reads, so one must look before.
+        fresh = self._unwritten(at, size) if write and self.undefined is not None and self._atomic[self._number[position]] else None
         access = Access(size, queue, write, self._number[position], self._atomic)
         report, unwritten, hits = function(self.cells, at, access, who, self._carrying, counters.settled, counters.done)
         if len(hits) and data is not None:
@@ -120,7 +122,9 @@ class LdsArrival:
         if not write and self._meets:
             self._reads.append(_Read(at, size, waves, tickets, queue))
         if (report[:, 0] != NOBODY).any():
-            self._judge(group, position, report, unwritten, write)
+            self._judge(group, position, report, write)
+            if self.undefined is not None and unwritten.any():
+                self.undefined(group, position, self._unwritten(at[unwritten], size) if fresh is None else fresh)
 
     def flat(self, group: Group, instruction: Instruction, place: str, addresses: Addresses, counts: Addresses, size: int, low: int,
              high: int) -> None:
@@ -180,7 +184,7 @@ class LdsArrival:
         return f"that another wave's write may not have reached, in flight over the barrier: that wave did not wait for it before " \
                f"(s_waitcnt {missing} would have)"
 
-    def _judge(self, group: Group, position: int, report: NDArray[np.int64], unwritten: NDArray[np.bool_], write: bool) -> None:
+    def _judge(self, group: Group, position: int, report: NDArray[np.int64], write: bool) -> None:
         for kind, (cell, row, number, word) in enumerate(report.tolist()):
             if cell == NOBODY:
                 continue
@@ -197,8 +201,11 @@ class LdsArrival:
             else:
                 severity, check, what, other = "warning", "uninitialised-lds-read", "reads LDS that nobody wrote", NOBODY
             self._report(check, severity, what, other, position, cell, int(group.waves[row]))
-        if self.undefined is not None and unwritten.any():
-            self.undefined(group, position, unwritten)
+
+    def _unwritten(self, at: Addresses, size: int) -> Addresses:
+        """Of what lanes read, the bytes that nobody wrote."""
+        places = (at[at >= 0][:, None] + np.arange(size)).ravel()
+        return places[self.cells.writes[places // self.cells.granule] == 0]
 
     def _report(self, check: str, severity: str, message: str, producer: int, consumer: int, cell: int, wave: int) -> None:
         instructions = self.program.instructions

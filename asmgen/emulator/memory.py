@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import bisect
 import mmap
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +36,15 @@ class Interval:
     name: str
 
 
+class Shadow(Protocol):
+    """What is known of undefined bytes (shadowmemory.DeviceShadow): `bits` by the intervals' starts, only where there are any."""
+
+    bits: dict[int, NDArray[np.uint8]]
+    marks: list[Any]
+
+    def findings(self, since: int) -> Iterator[Any]: ...
+
+
 @dataclass
 class Memory:
     """The registry, the allocations, and views of all memory by element size.
@@ -42,6 +53,9 @@ class Memory:
     """
 
     intervals: list[Interval] = field(default_factory=list)
+    unread: set[int] = field(default_factory=set)
+    """Starts of the intervals that the host will not read after a launch: what kernels leave in them may be undefined."""
+    shadow: Shadow | None = None
     _maps: dict[int, mmap.mmap] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -75,6 +89,9 @@ class Memory:
         if number == len(self.intervals) or self.intervals[number].start != start:
             raise AsmgenError(f"free of {start:#x}: no buffer begins there")
         del self.intervals[number]
+        self.unread.discard(start)
+        if self.shadow is not None:
+            self.shadow.bits.pop(start, None)
         self._maps.pop(start, None)
         self._bounds = None
 
@@ -83,6 +100,11 @@ class Memory:
         if not self.covers(start, size):
             raise AsmgenError(f"{size} bytes at {start:#x} do not lie in one registered buffer")
         return self.u8[start - PAGE:start - PAGE + size]
+
+    def written(self, start: int, size: int) -> None:
+        """The host has written bytes of an interval: they are defined."""
+        for first, bits in self.shadow.bits.items() if self.shadow is not None else ():
+            bits[max(0, start - first):max(0, start + size - first)] = 0
 
     def covers(self, start: int, size: int) -> bool:
         """Whether all the bytes lie in one interval."""

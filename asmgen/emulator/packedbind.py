@@ -93,18 +93,26 @@ def _halves(machine: Machine, operand: Operand, kind: str, low: int, high: int, 
     return halves
 
 
+def halves_of(instruction: Instruction, machine: Machine) -> list[Fetch]:
+    """The sources of an instruction on packed halves, each [waves, 64, 2]; of one that accumulates its destination last."""
+    modifiers, form = instruction.modifiers, instruction.form
+    control = parse_dpp(modifiers) if form.encoding == "DPP" else None
+    low, high = _bits(modifiers, "op_sel", 0), _bits(modifiers, "op_sel_hi", 1)
+    found = [_halves(machine, operand, kind, low[n], high[n], _signs(modifiers, n), control if n == 0 else None) for n,
+             (kind, operand) in enumerate(_sources(instruction))]
+    if instruction.name == "v_pk_fmac_f16":
+        found.append(_halves(machine, instruction.operands[0], form.operands[0].type, 0, 1, (0, 0)))
+    return found
+
+
 def _bind_halves(instruction: Instruction, machine: Machine, mode: FloatMode) -> Step:
     name, modifiers, form = instruction.name, instruction.modifiers, instruction.form
     if form.encoding == "SDWA" or modifiers.get("mul") or modifiers.get("div"):
         raise ValueError(f"parts of packed halves, or omod of them, in {name}")
     control = parse_dpp(modifiers) if form.encoding == "DPP" else None
-    low, high = _bits(modifiers, "op_sel", 0), _bits(modifiers, "op_sel_hi", 1)
-    sources = [_halves(machine, operand, kind, low[n], high[n], _signs(modifiers, n), control if n == 0 else None) for n,
-               (kind, operand) in enumerate(_sources(instruction))]
+    sources = halves_of(instruction, machine)
     kind, destination = form.operands[0].type, instruction.operands[0]
     assert isinstance(destination, Reg)
-    if name == "v_pk_fmac_f16":
-        sources.append(_halves(machine, destination, kind, 0, 1, (0, 0)))
     clamps = bool(modifiers.get("clamp"))
     function = PACKED[name]
     if clamps and name in PACKED_SATURATING:
@@ -141,13 +149,19 @@ def _negated(fetch: Fetch, sign: int) -> Fetch:
     return modified(fetch, Modified(0, neg=True), "f32") if sign else fetch
 
 
+def pair_sides(instruction: Instruction, machine: Machine) -> list[list[Fetch]]:
+    """The sources of the first and of the second result of a v_pk_*_f32."""
+    modifiers = instruction.modifiers
+    low, high = _bits(modifiers, "op_sel", 0), _bits(modifiers, "op_sel_hi", 1)
+    operands = [operand for _, operand in _sources(instruction)]
+    return [[_negated(_element_of(machine, operand, "f32", (low, high)[side][n]), _signs(modifiers, n)[side])
+             for n, operand in enumerate(operands)] for side in (0, 1)]
+
+
 def _bind_pairs(instruction: Instruction, machine: Machine, mode: FloatMode) -> Step:
     """v_pk_*_f32: two independent results; all sources are read before the first is written."""
     name, modifiers = instruction.name, instruction.modifiers
-    low, high = _bits(modifiers, "op_sel", 0), _bits(modifiers, "op_sel_hi", 1)
-    operands = [operand for _, operand in _sources(instruction)]
-    sides = [[_negated(_element_of(machine, operand, "f32", (low, high)[side][n]), _signs(modifiers, n)[side])
-              for n, operand in enumerate(operands)] for side in (0, 1)]
+    sides = pair_sides(instruction, machine)
     destination = instruction.operands[0]
     assert isinstance(destination, Reg)
     targets = [machine.vector[machine.slot(destination) + side].view(np.float32) for side in (0, 1)]

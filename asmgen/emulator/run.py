@@ -83,6 +83,7 @@ def run_launch(program: Program, descriptor: KernelDescriptor, arch: Architectur
     began = time.perf_counter()
     launch = _Launch(program, descriptor, arch, dispatch, memory, options)
     host = HostBlocks.make(memory, descriptor, dispatch)
+    marked = len(memory.shadow.marks) if memory.shadow is not None else 0
     try:
         with np.errstate(all="ignore"):  # the arithmetic wraps and overflows on purpose
             launch.run(host)
@@ -90,6 +91,9 @@ def run_launch(program: Program, descriptor: KernelDescriptor, arch: Architectur
         pass  # it is among the findings
     finally:
         host.free(memory)
+    if memory.shadow is not None:
+        for finding in memory.shadow.findings(marked):
+            launch.findings.add(finding)
     counts = np.zeros(len(program), np.int64)
     for resident in launch.residents:
         counts += resident.scheduler.counts()
@@ -114,7 +118,8 @@ class _Launch:
         self.memory = memory
         self.options = options
         self.findings, self.banks = Findings(chosen_checks(options.checks)), BankCount()
-        self.watching = Watching.of(program, descriptor, dispatch, self.findings.wanted)
+        self.watching = Watching.of(program, descriptor, dispatch, self.findings.wanted,
+                                    memory.shadow is not None and bool(memory.shadow.bits))
         self.budget = Budget(options.instruction_budget)
         self.code = CodeMap.of(program, dispatch.code_base)
         private = descriptor.private_segment_fixed_size + DYNAMIC_STACK * descriptor.uses_dynamic_stack

@@ -290,7 +290,7 @@ def bind_scalar(instruction: Instruction, machine: Machine) -> Step:
     destination = instruction.operands[0]
     assert isinstance(destination, Reg)
     places = instruction.form.operands
-    sources = _sources(instruction, machine)
+    sources = scalar_sources(instruction, machine)
     if places[0].reads:
         sources.insert(0, fetch_scalar(machine, destination, places[0].type))
     store = store_scalar(machine, destination, places[0].type)
@@ -322,7 +322,7 @@ def _binary(function: Callable[..., Any], first: Callable[[Group], Any], second:
     return with_scc if sets_scc else plain
 
 
-def _sources(instruction: Instruction, machine: Machine) -> list[Callable[[Group], Any]]:
+def scalar_sources(instruction: Instruction, machine: Machine) -> list[Callable[[Group], Any]]:
     """The fetches of all operands but the first; SOPK immediates are sign-extended."""
     found = []
     for place, operand in zip(instruction.form.operands[1:], instruction.operands[1:], strict=True):
@@ -347,7 +347,7 @@ def _bind_compare(instruction: Instruction, machine: Machine) -> Step:
     if name.startswith("s_cmpk_") and name.endswith("_u32"):
         right: Callable[[Group], Any] = _constant(np.array(int(instruction.operands[1]) & 0xFFFF, np.uint32))  # type: ignore[arg-type]
     else:
-        right = _sources(instruction, machine)[0]
+        right = scalar_sources(instruction, machine)[0]
 
     def step(group: Group) -> None:
         scc[group.select] = function(left(group), right(group))

@@ -54,7 +54,7 @@ def bind_scalar_memory(instruction: Instruction, context: Context) -> Step:
     if row is None or row.space != "scalar":
         raise KeyError(name)
     named = {spec.name: operand for spec, operand in zip(instruction.form.operands, instruction.operands, strict=True)}
-    place = _place(instruction, named, context.machine)
+    place = scalar_place(instruction, named, context.machine)
     data = named["sdata"]
     assert isinstance(data, Reg)
     if row.kind == "load":
@@ -64,7 +64,8 @@ def bind_scalar_memory(instruction: Instruction, context: Context) -> Step:
     return _atomic(instruction, data.index, row.bytes // 4, place, context)
 
 
-def _place(instruction: Instruction, named: dict[str, Operand], machine: Machine) -> Callable[[Group], Place]:
+def scalar_place(instruction: Instruction, named: dict[str, Operand], machine: Machine) -> Callable[[Group], Place]:
+    """Where a scalar memory instruction points, as a function of the group."""
     base = named["sbase"]
     assert isinstance(base, Reg)
     given = named.get("offset", named.get("soffset", 0))

@@ -81,7 +81,7 @@ def _bind_plain(instruction: Instruction, machine: Machine, mode: FloatMode) -> 
         raise ValueError(f"neg of the integers of {name}")
     places = list(zip(instruction.form.operands, instruction.operands, strict=True))
     control = parse_dpp(modifiers) if instruction.form.encoding == "DPP" else None
-    sources = [_source(instruction, machine, place, operand, number, control)
+    sources = [vector_source(instruction, machine, place, operand, number, control)
                for number, (place, operand) in enumerate((p, o) for p, o in places if not p.writes)]
     kinds = [place.type for place, _ in places if not place.writes]
     place, destination = places[0]
@@ -94,7 +94,7 @@ def _bind_plain(instruction: Instruction, machine: Machine, mode: FloatMode) -> 
         kinds.append("b64")
     carry = next((store_lane_mask(machine, operand) for spec, operand in places[1:] if spec.writes and isinstance(operand, Reg)), None)
     finish = output_of(name, place.type, mode, modifiers) if name not in INTEGER else None
-    store = _destination(instruction, machine, place, destination)
+    store = vector_destination(instruction, machine, place, destination)
     if name in FAST and mode.round32 == NEAREST_EVEN and finish is None and carry is None and instruction.form.encoding != "SDWA":
         return _fast_step(FAST[name](mode), sources, machine, destination, place, store, control)
     function = _function(name, machine, mode, modifiers, place.type)
@@ -182,7 +182,8 @@ def _then_flush(function: Function) -> Function:
     return flushed
 
 
-def _source(instruction: Instruction, machine: Machine, place: OperandSpec, operand: Operand, number: int, control: Dpp | None) -> Fetch:
+def vector_source(instruction: Instruction, machine: Machine, place: OperandSpec, operand: Operand, number: int,
+                  control: Dpp | None) -> Fetch:
     """A source operand by its encoding: a lane mask, a part of a register (SDWA, op_sel), another lane's (DPP), or as it is."""
     modifiers = instruction.modifiers
     if place.type == "b64" and place.name in ("vcc", "src2") and isinstance(operand, Reg) and operand.file == "s":
@@ -228,7 +229,7 @@ def _element(operand_type: str) -> str:
     return {"bf16": "u2", "b16": "u2", "u16": "u2", "i16": "i2", "f16": "f2"}.get(operand_type, "u4")
 
 
-def _destination(instruction: Instruction, machine: Machine, place: OperandSpec, reg: Reg) -> Store:
+def vector_destination(instruction: Instruction, machine: Machine, place: OperandSpec, reg: Reg) -> Store:
     """The vector destination: a whole register, or the part that SDWA, op_sel or the instruction names.
 
     16-bit results clear the upper half, but those of instructions that gfx9 brought with op_sel keep it ("keep" in the table; LLVM's
@@ -261,7 +262,7 @@ def _bind_compare(instruction: Instruction, machine: Machine, mode: FloatMode) -
     relation, kind = parts[2], parts[3]
     function = COMPARE[relation]
     places = list(zip(instruction.form.operands, instruction.operands, strict=True))
-    sources = [_source(instruction, machine, place, operand, number, None) for number, (place, operand) in enumerate(places[1:])]
+    sources = [vector_source(instruction, machine, place, operand, number, None) for number, (place, operand) in enumerate(places[1:])]
     if relation not in ("class", "o", "u", "f", "tru"):
         sources = [_flushed(fetch, kind, mode) for fetch in sources]
     destination = instruction.operands[0]

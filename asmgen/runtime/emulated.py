@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import TracebackType
@@ -121,6 +121,11 @@ class EmulatedDevice:
         check_span("write", buffer, offset, array.nbytes)
         if array.nbytes:
             self.memory.view(buffer.address + offset, array.nbytes)[:] = np.frombuffer(np.ascontiguousarray(array).tobytes(), np.uint8)
+            self.memory.written(buffer.address + offset, array.nbytes)
+
+    def unread(self, buffers: Iterable[Buffer]) -> None:
+        """Nobody will read these buffers: what kernels leave in them may be undefined."""
+        self.memory.unread.update(buffer.address for buffer in buffers)
 
     def read(self, buffer: Buffer, dtype: Any, shape: int | Sequence[int], offset: int = 0) -> np.ndarray[Any, Any]:
         """A copy of the buffer's contents."""
