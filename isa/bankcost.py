@@ -1,7 +1,7 @@
 """What one LDS access of a wave costs: cycles, ways and the lanes that collide, without numpy.
 
 A phase takes as many cycles as the fullest bank holds distinct dwords (`asmgen.isa.lds`). `cost` enumerates the phase table for any
-addresses; `ways_by_rank` gives the same number for an XOR layout from ranks over GF(2), without looking at a single address:
+addresses; `ways_by_rank` gives the same ways for an XOR layout from ranks over GF(2), without looking at a single address:
 the phases of the table are cosets of subspaces of the lane numbers, on which a linear map has fibres of one size.
 """
 
@@ -75,7 +75,7 @@ def _pair(banks: dict[int, dict[int, int]], load: int) -> tuple[int, int]:
 
 
 def ways_by_rank(arch: str, op: str, layout: Layout, width_bits: int, lane: str = "lane", output: str = "offset") -> int:
-    """The largest load of a bank in any phase, for an XOR layout from lanes to byte offsets.
+    """The `ways` of `cost` for an XOR layout from lanes to byte offsets.
 
     Raises LayoutError for a layout that adds, an access that is not a power of two of dwords or that the layout does not align, an
     instruction with two addresses, or phases that are no cosets: enumerate with `cost` then.
@@ -96,7 +96,9 @@ def ways_by_rank(arch: str, op: str, layout: Layout, width_bits: int, lane: str 
         if 1 << gf2.rank(directions) != len(phase):
             raise LayoutError(f"the phases of {op} on {arch} are no cosets: its conflicts are counted by enumeration")
         touched = [_image(images, direction) // DWORD for direction in directions] + inside
-        worst = max(worst, 1 << gf2.rank(touched) - gf2.rank(vector % row.banks for vector in touched))
+        distinct = gf2.rank(touched)
+        load, least = 1 << distinct - gf2.rank(vector % row.banks for vector in touched), -(-(1 << distinct) // row.banks)
+        worst = max(worst, -(-load // least))
     return worst
 
 

@@ -4,9 +4,9 @@ Every layout maps (item, lane) to an element: of A and of packed sparse A (block
 of scales (i or j, kb). An item is an element's number in the lane's registers, of `packing(...)`: a product reads from the inside
 out, so `identity("item", "k", 4) * identity("lane", "i", 16)` says that a lane holds four consecutive k of row `lane % 16`.
 
-Sources: CDNA4 ISA 7.1.5, 7.1.6, 7.2.1 and 7.5.1, CDNA3 ISA 7.1, AMD's matrix calculator. The layouts are the same on every architecture
-that has the instruction. On the ISA's text alone rest the sparse A side, the index sets, and the k order of 8-bit and 6-bit f8f6f4 data; on the calculator alone D of
-v_mfma_f64_4x4x4_4b_f64, where the ISA's formula disagrees.
+Sources: CDNA4 ISA 7.1.5, 7.1.6, 7.2.1 and 7.5.1, CDNA3 ISA 7.1, AMD's matrix calculator. The layouts are the same on every
+architecture that has the instruction. On the ISA's text alone rest the sparse A side, the index sets, and the k order of 8-bit and
+6-bit f8f6f4 data; on the calculator alone D of v_mfma_f64_4x4x4_4b_f64, where the ISA's formula disagrees.
 """
 
 from __future__ import annotations

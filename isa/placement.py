@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from asmgen.isa.layout import Layout, LayoutError, from_bits, identity, strided
+from asmgen.isa.layout import Layout, LayoutError, from_bits, identity
 
 REGISTER_BITS = 32
 
@@ -186,33 +186,14 @@ class Placement:
         return self.dense.inverse()
 
 
-def row_major(columns: int, rows: int, element_bits: int, pitch: int | None = None) -> Layout:
-    """Dense rows: (row, column) -> offset in bytes, a row every `pitch` bytes (absent: no gap).
+def row_major(columns: int, rows: int, element_bits: int) -> Layout:
+    """Dense rows: (byte of the element, column, row) -> offset in bytes. A gap between rows is a pad.
 
     Of elements that are no whole bytes (packed fp4, fp6) `column` counts the bytes of a row. Raises LayoutError where a row is no whole
-    bytes, or for a pitch below a row.
+    bytes.
     """
     size, rest = divmod(columns * element_bits, 8)
     if rest:
         raise LayoutError(f"{columns} columns of {element_bits} bits are no whole bytes")
-    if pitch is not None and pitch < size:
-        raise LayoutError(f"a pitch of {pitch} bytes is less than a row of {size}")
-    across = identity("column", "offset", size) if element_bits % 8 else strided("column", columns, "offset", element_bits // 8)
-    if pitch is not None:
-        across = Layout(across.inputs, (("offset", pitch),))
-    return across * identity("row", "offset", rows)
-
-
-PUBLISHED: Mapping[str, Swizzle] = {
-    # HipKittens (arXiv 2511.08083): figure 4 and appendix D.1; the subtile of 16x32 bf16 has rows of 64 bytes.
-    "st_16x32": Swizzle(((4, 0x20),)),
-    "st_32x32": Swizzle(((4, 0x20), (6, 0x10))),
-    "st_16x16": Swizzle(((4, 0x18),)),
-    # FP8 GEMM, 4-wave interleave (AMD's blog, the article with 128-byte rows): half the row on the chunk.
-    "fp8_128": Swizzle(((4, 0x70),)),
-    # MXFP4 matmul article: 256-byte rows of bf16.
-    "bf16_256": Swizzle(((4, 0x30), (3, 0x80))),
-    # Eight chunks of a 128-byte row by the row, as gemm-bf16 has it.
-    "rows_128": Swizzle(((3, 0x70),)),
-}
-"""Swizzles of published kernels by name, on byte offsets in a tile."""
+    element = 1 if element_bits % 8 else element_bits // 8
+    return identity("byte", "offset", element) * identity("column", "offset", size // element) * identity("row", "offset", rows)
