@@ -1,0 +1,347 @@
+"""The shortest instruction sequence that computes a lane's address: planned from the address as a function of lane, wave and the like.
+
+`plan` searches: all values that two operations make of the inputs (with the shifts, masks, fields and strides that the address itself
+suggests), pairs of them joined by one more operation, and sums of parts planned the same way. Three-operand instructions
+(lshl_add, and_or, mad, xad, add3, add_lshl) come from fusing pairs. What comes out is evaluated at every point before it is returned.
+Constants stand where the encoding takes them: literals in two-operand instructions only, at most one scalar register each.
+
+Nothing is emitted here: an `Op` names its opcode and operands, and the builder assigns registers.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from asmgen.isa.addressvalues import Space, Value, fused, ops_of
+from asmgen.isa.layout import LayoutError
+
+Address = Callable[..., int]
+SAMPLES = 24
+"""Random points on which the search compares; the result is compared at all points."""
+
+
+@dataclass(frozen=True)
+class Input:
+    """A register that the address depends on: its values are 0 to size - 1. `scalar` ones are in an SGPR."""
+
+    name: str
+    size: int
+    scalar: bool = False
+
+
+@dataclass(frozen=True)
+class Op:
+    """One instruction: `result` = `opcode`(operands in assembly order); an operand is a name (an input or an earlier result) or a number."""
+
+    opcode: str
+    result: str
+    operands: tuple[str | int, ...]
+
+    def __str__(self) -> str:
+        return f"{self.opcode} {self.result}, {', '.join(map(str, self.operands))}"
+
+
+@dataclass(frozen=True)
+class Code:
+    """A planned address: after `ops`, it is `result` (an input, an op's result, or None where it is constant) + `constant`."""
+
+    ops: tuple[Op, ...]
+    result: str | None
+    constant: int
+
+    def evaluate(self, **values: int) -> int:
+        """The address at given inputs, instruction by instruction."""
+        known = dict(values)
+        for op in self.ops:
+            known[op.result] = SEMANTICS[op.opcode](*(known[part] if isinstance(part, str) else part for part in op.operands)) & 0xFFFFFFFF
+        return self.constant + (known[self.result] if self.result is not None else 0)
+
+    @property
+    def vector_ops(self) -> int:
+        """How many of the instructions are VALU."""
+        return sum(op.opcode.startswith("v_") for op in self.ops)
+
+
+def _bfe(value: int, offset: int, width: int) -> int:
+    return value >> offset & (1 << width) - 1
+
+
+SEMANTICS: Mapping[str, Callable[..., int]] = {
+    "v_lshlrev_b32": lambda shift, value: value << shift,
+    "v_lshrrev_b32": lambda shift, value: value >> shift,
+    "v_and_b32": lambda a, b: a & b,
+    "v_xor_b32": lambda a, b: a ^ b,
+    "v_add_u32": lambda a, b: a + b,
+    "v_mul_u32_u24": lambda a, b: (a & 0xFFFFFF) * (b & 0xFFFFFF),
+    "v_bfe_u32": _bfe,
+    "v_lshl_add_u32": lambda a, shift, b: (a << shift) + b,
+    "v_lshl_or_b32": lambda a, shift, b: a << shift | b,
+    "v_and_or_b32": lambda a, b, c: a & b | c,
+    "v_add_lshl_u32": lambda a, b, shift: a + b << shift,
+    "v_add3_u32": lambda a, b, c: a + b + c,
+    "v_xad_u32": lambda a, b, c: (a ^ b) + c,
+    "v_mad_u32_u24": lambda a, b, c: (a & 0xFFFFFF) * (b & 0xFFFFFF) + c,
+    "s_lshl_b32": lambda value, shift: value << shift,
+    "s_lshr_b32": lambda value, shift: value >> shift,
+    "s_and_b32": lambda a, b: a & b,
+    "s_xor_b32": lambda a, b: a ^ b,
+    "s_add_u32": lambda a, b: a + b,
+    "s_mul_i32": lambda a, b: a * b,
+    "s_bfe_u32": lambda value, field: _bfe(value, field & 31, field >> 16 & 127),
+}
+"""What each opcode of a plan computes, operands in assembly order, before truncation to 32 bits."""
+
+
+def plan(address: Address, inputs: Sequence[Input], effort: int = 2) -> Code:
+    """The code of an address, given as a function of the inputs' values by name.
+
+    `effort` is how many times an address may be cut into parts that are planned alone. The result is right at all points: that is
+    checked. Raises LayoutError for a negative address, one beyond 31 bits, or one of which no sum of shifted and masked inputs was found.
+    """
+    names = [one.name for one in inputs]
+    points = [dict(zip(names, values, strict=True)) for values in itertools.product(*(range(one.size) for one in inputs))]
+    wanted = [address(**point) for point in points]
+    if min(wanted) < 0 or max(wanted) >= 1 << 31:
+        raise LayoutError(f"addresses from {min(wanted)} to {max(wanted)} are not 31-bit numbers")
+    base = min(wanted)
+    for chosen in (_sampled(inputs), points) if len(points) > 2 * SAMPLES else (points,):
+        code = _plan([address(**point) - base for point in chosen], chosen, inputs, effort, base)
+        if code is not None and all(code.evaluate(**point) == value for point, value in zip(points, wanted, strict=True)):
+            return code
+    raise LayoutError(f"no short code was found for the address: it is no sum of shifted, masked and multiplied {', '.join(names)}")
+
+
+def _sampled(inputs: Sequence[Input]) -> list[dict[str, int]]:
+    """The origin, each single bit, each largest value, and pseudo-random points, always the same."""
+    origin = {one.name: 0 for one in inputs}
+    units = [origin | {one.name: 1 << bit} for one in inputs for bit in range((one.size - 1).bit_length())]
+    state, random = 12345, [{one.name: one.size - 1 for one in inputs}]
+    for _ in range(SAMPLES):
+        point = {}
+        for one in inputs:
+            state = (state * 1103515245 + 12345) % (1 << 31)
+            point[one.name] = (state >> 8) % one.size
+        random.append(point)
+    return [origin, *units, *random]
+
+
+def _plan(wanted: Sequence[int], points: Sequence[Mapping[str, int]], inputs: Sequence[Input], effort: int, base: int) -> Code | None:
+    if not any(wanted):
+        return Code((), None, base)
+    space = Space([(one.name, one.scalar, [point[one.name] for point in points]) for one in inputs])
+    target = space.pack(wanted)
+    search = _Search(space, target, points, wanted)
+    found = search.best(target, effort)
+    if found is None:
+        return None
+    names: dict[int, str] = {}
+    ops = []
+    for value in ops_of(found):
+        names[id(value)] = f"t{len(ops)}" if value.opcode else value.name
+        if value.opcode:
+            operands = tuple(part if isinstance(part, int) else names[id(part)] for part in value.operands)
+            ops.append(Op(value.opcode, names[id(value)], operands))
+    return Code(tuple(ops), names[id(found)], base)
+
+
+class _Search:
+    """All that two operations make, and how targets are joined from it."""
+
+    def __init__(self, space: Space, target: int, points: Sequence[Mapping[str, int]], wanted: Sequence[int]) -> None:
+        self.space = space
+        self.hints = Hints.of(points, wanted)
+        self.known: dict[int, Value] = {value.bits: value for value in space.inputs}
+        self.levels: list[list[Value]] = [list(space.inputs)]
+        self.parts: list[tuple[int, int]] = self._parts(target, points, wanted)
+        self.planned: dict[tuple[int, int], Value | None] = {}
+
+    def _parts(self, target: int, points: Sequence[Mapping[str, int]], wanted: Sequence[int]) -> list[tuple[int, int]]:
+        """Ways to cut the target in two: by bits of the result, and by bits of the inputs where the target is a sum over them."""
+        space, cuts = self.space, []
+        for mask in self.hints.unions(self.hints.result_fields):
+            one = space.masked(target, mask)
+            cuts.append((one, target - one))
+        table = {tuple(point.items()): value for point, value in zip(points, wanted, strict=True)}
+        for name, masks in self.hints.input_fields.items():
+            full = max(point[name] for point in points)
+            for mask in [*self.hints.unions(masks), *([full] if len(self.space.inputs) > 1 else [])]:
+                one = [table.get(tuple({other: at & mask if other == name else 0 for other, at in point.items()}.items())) for point in points]
+                if None not in one:
+                    packed = space.pack([value or 0 for value in one])
+                    rest = space.minus(target, packed)
+                    if rest is not None:
+                        cuts.append((packed, rest))
+        return [(one, rest) for one, rest in dict.fromkeys(cuts) if one and rest]
+
+    def _grow(self) -> None:
+        """One level more: one operation on the last level, with an input as the second operand where it has two."""
+        made: list[Value] = []
+        for value in self.levels[-1]:
+            for new in self.space.made_from(value, self.levels[0], self.hints.shifts, self.hints.masks, self.hints.fields, self.hints.strides):
+                if new.bits not in self.known:
+                    self.known[new.bits] = new
+                    made.append(new)
+        self.levels.append(made)
+
+    def best(self, target: int, effort: int) -> Value | None:
+        """The cheapest value found for a target, None where none was."""
+        key = target, effort
+        if key not in self.planned:
+            self.planned[key] = None  # a part that needs itself
+            self.planned[key] = self._best(target, effort)
+        return self.planned[key]
+
+    def _best(self, target: int, effort: int) -> Value | None:
+        best: Value | None = None
+        for level in range(3):
+            if level == len(self.levels):
+                self._grow()
+            if target in self.known:
+                return self.known[target]
+            for found in self._joined(target, level):
+                if best is None or found.cost < best.cost:
+                    best = found
+            if best is not None and best.cost <= level + 2:
+                return best  # all that costs less has been seen
+        return self._cut(target, effort, best) if effort else best
+
+    def _joined(self, target: int, level: int) -> list[Value]:
+        """The target as one operation on two known values of which one is of this level."""
+        space, known, found = self.space, self.known, []
+        factor = space.factor(target)
+        if factor:
+            whole = known.get(target >> factor)
+            if whole is not None:
+                found.append(space.shifted(whole, factor))
+        for value in self.levels[level]:
+            for shift in (0, *self.hints.shifts):
+                moved = space.shifted(value, shift) if shift > 0 else value if shift == 0 else None
+                if moved is None:
+                    continue
+                rest = space.minus(target, moved.bits)
+                other = known.get(rest) if rest else None
+                if other is not None:
+                    found.append(fused(space, space.sum(moved, other)))
+            other = known.get(target ^ value.bits)
+            if other is not None:
+                found.append(space.both("xor", value, other))
+            if factor:
+                rest = space.minus(target >> factor, value.bits)
+                other = known.get(rest) if rest else None
+                if other is not None:
+                    found.append(fused(space, space.shifted(space.sum(value, other), factor)))
+            for mask in self.hints.masks:
+                if space.masked(value.bits, mask) == target:
+                    found.append(space.cut(value, mask))
+        return found
+
+    def _cut(self, target: int, effort: int, best: Value | None) -> Value | None:
+        """The target as a sum of two parts, each planned alone; the first may be shifted by the instruction that adds."""
+        space = self.space
+        for one, rest in self._cuts(target):
+            for shifted, plain in ((one, rest), (rest, one)):
+                factor = space.factor(shifted)
+                second = self.best(plain, effort - 1)
+                if second is None:
+                    continue
+                for shift in {0, factor}:
+                    first = self.best(shifted >> shift, effort - 1)
+                    if first is None:
+                        continue
+                    found = fused(space, space.sum(space.shifted(first, shift) if shift else first, second))
+                    if best is None or found.cost < best.cost:
+                        best = found
+        return best
+
+    def _cuts(self, target: int) -> list[tuple[int, int]]:
+        """The cuts of the whole address, applied to a target that may be one of its parts."""
+        cuts = []
+        for one, other in self.parts:
+            for part in (one, other):
+                if part != target:
+                    rest = self.space.minus(target, part)
+                    if rest:
+                        cuts.append((part, rest))
+        return cuts
+
+
+@dataclass(frozen=True)
+class Hints:
+    """Constants that the address suggests: shifts (left positive), masks, fields (offset, width) of inputs, strides."""
+
+    shifts: tuple[int, ...]
+    masks: tuple[int, ...]
+    fields: tuple[tuple[int, int], ...]
+    strides: tuple[int, ...]
+    result_fields: tuple[int, ...]
+    input_fields: Mapping[str, tuple[int, ...]]
+
+    @staticmethod
+    def of(points: Sequence[Mapping[str, int]], wanted: Sequence[int]) -> Hints:
+        """From the address at single bits of the inputs."""
+        table = {tuple(point.items()): value for point, value in zip(points, wanted, strict=True)}
+        classes: dict[tuple[str, int], int] = {}
+        strides: set[int] = set()
+        runs: dict[str, list[int]] = {}
+        origin = dict.fromkeys(points[0], 0)
+        for name in origin:
+            top = max(point[name] for point in points).bit_length()
+            images = [table.get(tuple((origin | {name: 1 << bit}).items()), 0) for bit in range(top)]
+            runs[name] = _runs(images)
+            for bit, image in enumerate(images):
+                if image & (image - 1):
+                    strides |= {image, image // (image & -image)}
+                for place in range(image.bit_length()):
+                    if image >> place & 1:
+                        classes[name, place - bit] = classes.get((name, place - bit), 0) | 1 << bit
+        moved = [(mask << shift if shift >= 0 else mask >> -shift) for (_, shift), mask in classes.items()]
+        shifts = {shift for _, shift in classes} | {a - b for _, a in classes for _, b in classes}
+        fields = {(run & -run, run) for masks in runs.values() for run in masks} | {(mask & -mask, mask) for mask in classes.values()}
+        widths = {(low.bit_length() - 1, (mask // low).bit_length()) for low, mask in fields}
+        results = _merged(moved)
+        masks = {*moved, *classes.values(), *results, *(run for found in runs.values() for run in found)}
+        masks |= {mask >> (mask & -mask).bit_length() - 1 for mask in masks} | {a | b for a in moved for b in moved}
+        inputs = {name: tuple(dict.fromkeys([*runs[name], *(mask for (own, _), mask in classes.items() if own == name)])) for name in origin}
+        down = {-offset for offset, _ in widths if offset}
+        return Hints(tuple(sorted(s for s in shifts | down if s)), tuple(sorted(m for m in masks if m)), tuple(sorted(widths)),
+                     tuple(sorted(strides)), tuple(results), inputs)
+
+    @staticmethod
+    def unions(masks: Sequence[int]) -> list[int]:
+        """Masks of all proper subsets, at most those of six masks."""
+        chosen = masks[:6]
+        return sorted({sum_ for count in range(1, len(chosen)) for some in itertools.combinations(chosen, count)
+                       if (sum_ := _or(some))})
+
+
+def _or(masks: Sequence[int]) -> int:
+    result = 0
+    for mask in masks:
+        result |= mask
+    return result
+
+
+def _runs(images: Sequence[int]) -> list[int]:
+    """Masks of neighbouring bits whose images double: a field that one shift or multiplication places."""
+    runs: list[int] = []
+    for bit, image in enumerate(images):
+        if not image:
+            continue
+        if runs and runs[-1] >> bit - 1 & 1 and image == 2 * images[bit - 1]:
+            runs[-1] |= 1 << bit
+        else:
+            runs.append(1 << bit)
+    return runs
+
+
+def _merged(masks: Sequence[int]) -> list[int]:
+    """Masks that overlap become one."""
+    merged: list[int] = []
+    for mask in masks:
+        for other in [other for other in merged if other & mask]:
+            merged.remove(other)
+            mask |= other
+        merged.append(mask)
+    return merged
