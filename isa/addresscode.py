@@ -18,6 +18,8 @@ from asmgen.isa.addressvalues import Space, Value, fused, ops_of
 from asmgen.isa.layout import LayoutError
 
 Address = Callable[..., int]
+_Point = Mapping[str, int]
+_At = Callable[[_Point], int]
 SAMPLES = 24
 """Random points on which the search compares; the result is compared at all points."""
 
@@ -94,7 +96,7 @@ SEMANTICS: Mapping[str, Callable[..., int]] = {
 """What each opcode of a plan computes, operands in assembly order, before truncation to 32 bits."""
 
 
-def plan(address: Address, inputs: Sequence[Input], effort: int = 2) -> Code:
+def plan(address: Address, inputs: Sequence[Input], effort: int = 1) -> Code:
     """The code of an address, given as a function of the inputs' values by name.
 
     `effort` is how many times an address may be cut into parts that are planned alone. The result is right at all points: that is
@@ -107,7 +109,7 @@ def plan(address: Address, inputs: Sequence[Input], effort: int = 2) -> Code:
         raise LayoutError(f"addresses from {min(wanted)} to {max(wanted)} are not 31-bit numbers")
     base = min(wanted)
     for chosen in (_sampled(inputs), points) if len(points) > 2 * SAMPLES else (points,):
-        code = _plan([address(**point) - base for point in chosen], chosen, inputs, effort, base)
+        code = _plan(lambda point: address(**point) - base, chosen, inputs, effort, base)
         if code is not None and all(code.evaluate(**point) == value for point, value in zip(points, wanted, strict=True)):
             return code
     raise LayoutError(f"no short code was found for the address: it is no sum of shifted, masked and multiplied {', '.join(names)}")
@@ -127,13 +129,11 @@ def _sampled(inputs: Sequence[Input]) -> list[dict[str, int]]:
     return [origin, *units, *random]
 
 
-def _plan(wanted: Sequence[int], points: Sequence[Mapping[str, int]], inputs: Sequence[Input], effort: int, base: int) -> Code | None:
-    if not any(wanted):
+def _plan(address: _At, points: Sequence[_Point], inputs: Sequence[Input], effort: int, base: int) -> Code | None:
+    if not any(map(address, points)):
         return Code((), None, base)
     space = Space([(one.name, one.scalar, [point[one.name] for point in points]) for one in inputs])
-    target = space.pack(wanted)
-    search = _Search(space, target, points, wanted)
-    found = search.best(target, effort)
+    found = _found(space, points, address, effort)
     if found is None:
         return None
     names: dict[int, str] = {}
@@ -146,33 +146,48 @@ def _plan(wanted: Sequence[int], points: Sequence[Mapping[str, int]], inputs: Se
     return Code(tuple(ops), names[id(found)], base)
 
 
-class _Search:
-    """All that two operations make, and how targets are joined from it."""
+def _found(space: Space, points: Sequence[_Point], address: _At, effort: int) -> Value | None:
+    """The cheapest value found; inputs whose contributions only add up are planned one by one."""
+    def only(name: str) -> _At:
+        return lambda point: address({other: at if other == name else 0 for other, at in point.items()})
 
-    def __init__(self, space: Space, target: int, points: Sequence[Mapping[str, int]], wanted: Sequence[int]) -> None:
+    alone = {value.name: only(value.name) for value in space.inputs}
+    if any(sum(part(point) for part in alone.values()) != address(point) for point in points):
+        return _Search(space, space.inputs, points, address).best(space.pack(list(map(address, points))), effort)
+    total: Value | None = None
+    for value in space.inputs:
+        wanted = list(map(alone[value.name], points))
+        if any(wanted):
+            part = _Search(space, [value], points, alone[value.name]).best(space.pack(wanted), effort)
+            if part is None:
+                return None
+            total = part if total is None else fused(space, space.sum(total, part))
+    return total
+
+
+class _Search:
+    """All that two operations make of some inputs, and how targets are joined from it."""
+
+    def __init__(self, space: Space, inputs: Sequence[Value], points: Sequence[_Point], address: _At) -> None:
         self.space = space
-        self.hints = Hints.of(points, wanted)
-        self.known: dict[int, Value] = {value.bits: value for value in space.inputs}
-        self.levels: list[list[Value]] = [list(space.inputs)]
-        self.parts: list[tuple[int, int]] = self._parts(target, points, wanted)
+        self.hints = Hints.of(points, address)
+        self.known: dict[int, Value] = {value.bits: value for value in inputs}
+        self.levels: list[list[Value]] = [list(inputs)]
+        self.parts: list[tuple[int, int]] = self._parts(points, address)
         self.planned: dict[tuple[int, int], Value | None] = {}
 
-    def _parts(self, target: int, points: Sequence[Mapping[str, int]], wanted: Sequence[int]) -> list[tuple[int, int]]:
-        """Ways to cut the target in two: by bits of the result, and by bits of the inputs where the target is a sum over them."""
+    def _parts(self, points: Sequence[_Point], address: _At) -> list[tuple[int, int]]:
+        """Ways to cut the address in two, whose sum or XOR it is: by bits of the result, and by bits of an input."""
         space, cuts = self.space, []
+        target = space.pack(list(map(address, points)))
         for mask in self.hints.unions(self.hints.result_fields):
             one = space.masked(target, mask)
             cuts.append((one, target - one))
-        table = {tuple(point.items()): value for point, value in zip(points, wanted, strict=True)}
         for name, masks in self.hints.input_fields.items():
-            full = max(point[name] for point in points)
-            for mask in [*self.hints.unions(masks), *([full] if len(self.space.inputs) > 1 else [])]:
-                one = [table.get(tuple({other: at & mask if other == name else 0 for other, at in point.items()}.items())) for point in points]
-                if None not in one:
-                    packed = space.pack([value or 0 for value in one])
-                    rest = space.minus(target, packed)
-                    if rest is not None:
-                        cuts.append((packed, rest))
+            for mask in self.hints.unions(masks):
+                one, other = (space.pack([address({**point, name: point[name] & kept}) for point in points]) for kept in (mask, ~mask))
+                if target in (one + other, one ^ other):
+                    cuts.append((one, other))
         return [(one, rest) for one, rest in dict.fromkeys(cuts) if one and rest]
 
     def _grow(self) -> None:
@@ -210,61 +225,58 @@ class _Search:
     def _joined(self, target: int, level: int) -> list[Value]:
         """The target as one operation on two known values of which one is of this level."""
         space, known, found = self.space, self.known, []
+        minus, masked = space.minus, space.masked
+        lefts = [shift for shift in self.hints.shifts if shift > 0]
         factor = space.factor(target)
-        if factor:
-            whole = known.get(target >> factor)
-            if whole is not None:
-                found.append(space.shifted(whole, factor))
+        low = target >> factor
+        if factor and low in known:
+            found.append(space.shifted(known[low], factor))
         for value in self.levels[level]:
-            for shift in (0, *self.hints.shifts):
-                moved = space.shifted(value, shift) if shift > 0 else value if shift == 0 else None
-                if moved is None:
-                    continue
-                rest = space.minus(target, moved.bits)
-                other = known.get(rest) if rest else None
-                if other is not None:
-                    found.append(fused(space, space.sum(moved, other)))
-            other = known.get(target ^ value.bits)
+            bits = value.bits
+            other = known.get(target ^ bits)
             if other is not None:
                 found.append(space.both("xor", value, other))
+            rest = minus(target, bits)
+            if rest in known:
+                found.append(fused(space, space.sum(value, known[rest])))
+            for shift in lefts:
+                rest = minus(target, bits << shift)
+                if rest is None:
+                    break
+                if rest in known:
+                    found.append(fused(space, space.sum(space.shifted(value, shift), known[rest])))
             if factor:
-                rest = space.minus(target >> factor, value.bits)
-                other = known.get(rest) if rest else None
-                if other is not None:
-                    found.append(fused(space, space.shifted(space.sum(value, other), factor)))
-            for mask in self.hints.masks:
-                if space.masked(value.bits, mask) == target:
-                    found.append(space.cut(value, mask))
+                rest = minus(low, bits)
+                if rest in known:
+                    found.append(fused(space, space.shifted(space.sum(value, known[rest]), factor)))
+            if not target & ~bits:
+                found += [space.cut(value, mask) for mask in self.hints.masks if masked(bits, mask) == target]
         return found
 
     def _cut(self, target: int, effort: int, best: Value | None) -> Value | None:
-        """The target as a sum of two parts, each planned alone; the first may be shifted by the instruction that adds."""
+        """The target as sum or XOR of two parts, each planned alone; the first may be shifted by the instruction that adds."""
         space = self.space
         for one, rest in self._cuts(target):
-            for shifted, plain in ((one, rest), (rest, one)):
-                factor = space.factor(shifted)
-                second = self.best(plain, effort - 1)
-                if second is None:
+            second = self.best(rest, effort - 1)
+            if second is None or best is not None and second.cost + 1 > best.cost:
+                continue
+            for shift in {0, space.factor(one)}:
+                first = self.best(one >> shift, effort - 1)
+                if first is None:
                     continue
-                for shift in {0, factor}:
-                    first = self.best(shifted >> shift, effort - 1)
-                    if first is None:
-                        continue
-                    found = fused(space, space.sum(space.shifted(first, shift) if shift else first, second))
-                    if best is None or found.cost < best.cost:
-                        best = found
+                moved = space.shifted(first, shift) if shift else first
+                found = fused(space, space.sum(moved, second)) if one + rest == target else space.both("xor", moved, second)
+                if best is None or found.cost < best.cost:
+                    best = found
         return best
 
     def _cuts(self, target: int) -> list[tuple[int, int]]:
         """The cuts of the whole address, applied to a target that may be one of its parts."""
         cuts = []
-        for one, other in self.parts:
-            for part in (one, other):
-                if part != target:
-                    rest = self.space.minus(target, part)
-                    if rest:
-                        cuts.append((part, rest))
-        return cuts
+        for part in {part for pair in self.parts for part in pair} - {target}:
+            rest = self.space.minus(target, part)
+            cuts += [(part, other) for other in (rest, target ^ part) if other]
+        return [way for cut in dict.fromkeys(cuts) for way in (cut, cut[::-1])]
 
 
 @dataclass(frozen=True)
@@ -279,23 +291,23 @@ class Hints:
     input_fields: Mapping[str, tuple[int, ...]]
 
     @staticmethod
-    def of(points: Sequence[Mapping[str, int]], wanted: Sequence[int]) -> Hints:
+    def of(points: Sequence[_Point], address: _At) -> Hints:
         """From the address at single bits of the inputs."""
-        table = {tuple(point.items()): value for point, value in zip(points, wanted, strict=True)}
         classes: dict[tuple[str, int], int] = {}
         strides: set[int] = set()
         runs: dict[str, list[int]] = {}
         origin = dict.fromkeys(points[0], 0)
         for name in origin:
             top = max(point[name] for point in points).bit_length()
-            images = [table.get(tuple((origin | {name: 1 << bit}).items()), 0) for bit in range(top)]
+            images = [address(origin | {name: 1 << bit}) for bit in range(top)]
             runs[name] = _runs(images)
             for bit, image in enumerate(images):
                 if image & (image - 1):
-                    strides |= {image, image // (image & -image)}
+                    strides |= {image, image >> bit, image // (image & -image)}
                 for place in range(image.bit_length()):
                     if image >> place & 1:
                         classes[name, place - bit] = classes.get((name, place - bit), 0) | 1 << bit
+        strides |= _differences(runs, address, origin)
         moved = [(mask << shift if shift >= 0 else mask >> -shift) for (_, shift), mask in classes.items()]
         shifts = {shift for _, shift in classes} | {a - b for _, a in classes for _, b in classes}
         fields = {(run & -run, run) for masks in runs.values() for run in masks} | {(mask & -mask, mask) for mask in classes.values()}
@@ -314,6 +326,18 @@ class Hints:
         chosen = masks[:6]
         return sorted({sum_ for count in range(1, len(chosen)) for some in itertools.combinations(chosen, count)
                        if (sum_ := _or(some))})
+
+
+def _differences(runs: Mapping[str, Sequence[int]], address: _At, origin: _Point) -> set[int]:
+    """What is left of one field's step when the step of the field below goes on through it: lane * 2 + (lane >> 4) * (2048 - 32)."""
+    found = set()
+    for name, masks in runs.items():
+        for below, above in itertools.pairwise(masks):
+            low, high = below & -below, above & -above
+            step = address({**origin, name: high}) - address({**origin, name: low}) // low * high
+            if step > 0:
+                found.add(step)
+    return found
 
 
 def _or(masks: Sequence[int]) -> int:
