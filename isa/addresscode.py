@@ -35,7 +35,10 @@ class Input:
 
 @dataclass(frozen=True)
 class Op:
-    """One instruction: `result` = `opcode`(operands in assembly order); an operand is a name (an input or an earlier result) or a number."""
+    """One instruction: `result` = `opcode`(operands in assembly order). An operand is a number or a name, of an input or earlier result.
+
+    Scalar instructions but s_mul_i32 overwrite SCC.
+    """
 
     opcode: str
     result: str
@@ -136,14 +139,14 @@ def _plan(address: _At, points: Sequence[_Point], inputs: Sequence[Input], effor
     found = _found(space, points, address, effort)
     if found is None:
         return None
-    names: dict[int, str] = {}
-    ops = []
+    names: dict[tuple[int, bool], str] = {}
+    ops: list[Op] = []
     for value in ops_of(found):
-        names[id(value)] = f"t{len(ops)}" if value.opcode else value.name
+        names[value.key] = f"t{len(ops)}" if value.opcode else value.name
         if value.opcode:
-            operands = tuple(part if isinstance(part, int) else names[id(part)] for part in value.operands)
-            ops.append(Op(value.opcode, names[id(value)], operands))
-    return Code(tuple(ops), names[id(found)], base)
+            operands = tuple(part if isinstance(part, int) else names[part.key] for part in value.operands)
+            ops.append(Op(value.opcode, names[value.key], operands))
+    return Code(tuple(ops), names[found.key], base)
 
 
 def _found(space: Space, points: Sequence[_Point], address: _At, effort: int) -> Value | None:
@@ -194,7 +197,8 @@ class _Search:
         """One level more: one operation on the last level, with an input as the second operand where it has two."""
         made: list[Value] = []
         for value in self.levels[-1]:
-            for new in self.space.made_from(value, self.levels[0], self.hints.shifts, self.hints.masks, self.hints.fields, self.hints.strides):
+            hints = self.hints
+            for new in self.space.made_from(value, self.levels[0], hints.shifts, hints.masks, hints.fields, hints.strides):
                 if new.bits not in self.known:
                     self.known[new.bits] = new
                     made.append(new)
@@ -315,7 +319,8 @@ class Hints:
         results = _merged(moved)
         masks = {*moved, *classes.values(), *results, *(run for found in runs.values() for run in found)}
         masks |= {mask >> (mask & -mask).bit_length() - 1 for mask in masks} | {a | b for a in moved for b in moved}
-        inputs = {name: tuple(dict.fromkeys([*runs[name], *(mask for (own, _), mask in classes.items() if own == name)])) for name in origin}
+        inputs = {name: tuple(dict.fromkeys([*runs[name], *(mask for (own, _), mask in classes.items() if own == name)]))
+                  for name in origin}
         down = {-offset for offset, _ in widths if offset}
         return Hints(tuple(sorted(s for s in shifts | down if s)), tuple(sorted(m for m in masks if m)), tuple(sorted(widths)),
                      tuple(sorted(strides)), tuple(results), inputs)

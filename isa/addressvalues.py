@@ -26,17 +26,22 @@ class Value:
     name: str = ""
     cost: int = 0
 
+    @property
+    def key(self) -> tuple[int, bool]:
+        """What a second computation of the same value has in common with it."""
+        return self.bits, self.scalar
+
 
 def ops_of(value: Value) -> list[Value]:
     """The value and all that it is made of, operands first, each once."""
-    order: dict[int, Value] = {}
+    order: dict[tuple[int, bool], Value] = {}
 
     def visit(one: Value) -> None:
-        if one.bits not in order:
+        if one.key not in order:
             for part in one.operands:
                 if isinstance(part, Value):
                     visit(part)
-            order.setdefault(one.bits, one)
+            order[one.key] = one
 
     visit(value)
     return list(order.values())
@@ -151,7 +156,7 @@ def _counted(bits: int, scalar: bool, opcode: str, operands: tuple[Value | int, 
     parts = [part for part in operands if isinstance(part, Value)]
     if len(parts) == 1:
         return Value(bits, scalar, opcode, operands, cost=parts[0].cost + 1)
-    made = {one.bits for part in parts for one in ops_of(part) if one.opcode}
+    made = {one.key for part in parts for one in ops_of(part) if one.opcode}
     return Value(bits, scalar, opcode, operands, cost=len(made) + 1)
 
 
