@@ -200,7 +200,7 @@ def quotient(whole: Layout, part: Layout) -> Layout:
             raise refuse(f"a step of {name} between copies is no multiple of the other's size")
         inputs.append((name, [Digit(d.size, tuple(x // s for x, s in zip(d.xor, scale, strict=True)),
                                     tuple(a // s for a, s in zip(d.add, scale, strict=True))) for d in rest_digits]))
-    found = _canonical([(name, digits) for name, digits in inputs if digits], sizes)
+    found = _canonical([(name, digits) for name, digits in inputs if digits or name not in part.input_sizes], sizes)
     if not (part * found).same_map(whole):
         raise refuse("within a copy it differs")
     return found
