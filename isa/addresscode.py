@@ -176,13 +176,16 @@ class _Search:
         self.hints = Hints.of(points, address)
         self.known: dict[int, Value] = {value.bits: value for value in inputs}
         self.levels: list[list[Value]] = [list(inputs)]
+        self.target = space.pack(list(map(address, points)))
+        self.fields = [space.pack([address({**dict.fromkeys(point, 0), name: point[name] & mask}) for point in points])
+                       for name, masks in self.hints.runs.items() for mask in masks]
+        self.summed = sum(self.fields) == self.target
         self.parts: list[tuple[int, int]] = self._parts(points, address)
         self.planned: dict[tuple[int, int], Value | None] = {}
 
     def _parts(self, points: Sequence[_Point], address: _At) -> list[tuple[int, int]]:
         """Ways to cut the address in two, whose sum or XOR it is: by bits of the result, and by bits of an input."""
-        space, cuts = self.space, []
-        target = space.pack(list(map(address, points)))
+        space, cuts, target = self.space, [], self.target
         for mask in self.hints.unions(self.hints.result_fields):
             one = space.masked(target, mask)
             cuts.append((one, target - one))
@@ -213,13 +216,13 @@ class _Search:
         return self.planned[key]
 
     def _best(self, target: int, effort: int) -> Value | None:
-        best: Value | None = None
+        best = self._field_by_field() if effort and target == self.target else None
         for level in range(3):
             if level == len(self.levels):
                 self._grow()
             if target in self.known:
                 return self.known[target]
-            for found in self._joined(target, level):
+            for found in self._masked(target, level) + (self._joined(target, level) if effort or level < 2 else []):
                 if best is None or found.cost < best.cost:
                     best = found
             if best is not None and best.cost <= level + 2:
@@ -227,9 +230,8 @@ class _Search:
         return self._cut(target, effort, best) if effort else best
 
     def _joined(self, target: int, level: int) -> list[Value]:
-        """The target as one operation on two known values of which one is of this level."""
-        space, known, found = self.space, self.known, []
-        minus, masked = space.minus, space.masked
+        """The target as one operation on two known values of which one is of this level, or the fusion of two."""
+        space, known, found, minus = self.space, self.known, [], self.space.minus
         lefts = [shift for shift in self.hints.shifts if shift > 0]
         factor = space.factor(target)
         low = target >> factor
@@ -253,9 +255,28 @@ class _Search:
                 rest = minus(low, bits)
                 if rest in known:
                     found.append(fused(space, space.shifted(space.sum(value, known[rest]), factor)))
-            if not target & ~bits:
-                found += [space.cut(value, mask) for mask in self.hints.masks if masked(bits, mask) == target]
         return found
+
+    def _masked(self, target: int, level: int) -> list[Value]:
+        """The target as a known value of this level with bits cleared."""
+        return [self.space.cut(value, mask) for value in self.levels[level] if not target & ~value.bits
+                for mask in self.hints.masks if self.space.masked(value.bits, mask) == target]
+
+    def _field_by_field(self) -> Value | None:
+        """The whole address as sum or XOR of what each field of each input gives: long, but always found for a layout."""
+        space = self.space
+        total: Value | None = None
+        for part in self.fields:
+            value = self.best(part, 0)
+            if value is None:
+                return None
+            if total is None:
+                total = value
+            elif self.summed:
+                total = fused(space, space.sum(total, value))
+            else:
+                total = space.both("xor", total, value)
+        return total if total is not None and total.bits == self.target else None
 
     def _cut(self, target: int, effort: int, best: Value | None) -> Value | None:
         """The target as sum or XOR of two parts, each planned alone; the first may be shifted by the instruction that adds."""
@@ -293,6 +314,7 @@ class Hints:
     strides: tuple[int, ...]
     result_fields: tuple[int, ...]
     input_fields: Mapping[str, tuple[int, ...]]
+    runs: Mapping[str, Sequence[int]]
 
     @staticmethod
     def of(points: Sequence[_Point], address: _At) -> Hints:
@@ -318,12 +340,19 @@ class Hints:
         widths = {(low.bit_length() - 1, (mask // low).bit_length()) for low, mask in fields}
         results = _merged(moved)
         masks = {*moved, *classes.values(), *results, *(run for found in runs.values() for run in found)}
+        # One multiplication makes several shifted copies, of which one mask keeps the right bits: (lane * 129) & 0x7b0.
+        for name in origin:
+            copies = [shift for own, shift in classes if own == name and shift >= 0][:4]
+            for count in range(2, len(copies) + 1):
+                for some in itertools.combinations(copies, count):
+                    strides.add(sum(1 << shift for shift in some))
+                    masks.add(_or([classes[name, shift] << shift for shift in some]))
         masks |= {mask >> (mask & -mask).bit_length() - 1 for mask in masks} | {a | b for a in moved for b in moved}
         inputs = {name: tuple(dict.fromkeys([*runs[name], *(mask for (own, _), mask in classes.items() if own == name)]))
                   for name in origin}
         down = {-offset for offset, _ in widths if offset}
         return Hints(tuple(sorted(s for s in shifts | down if s)), tuple(sorted(m for m in masks if m)), tuple(sorted(widths)),
-                     tuple(sorted(strides)), tuple(results), inputs)
+                     tuple(sorted(strides)), tuple(results), inputs, runs)
 
     @staticmethod
     def unions(masks: Sequence[int]) -> list[int]:

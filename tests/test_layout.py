@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from asmgen.isa.layout import Layout, LayoutError, from_bits, identity, product, quotient, reach, renaming, strided, zeros
 
 A_16X16X32 = product(identity("item", "k", 8), identity("lane", "i", 16), identity("lane", "k", 4))
-FACTORS = st.lists(st.tuples(st.sampled_from(["item", "lane", "wave"]), st.sampled_from(["row", "column"]), st.sampled_from([1, 2, 3, 4, 6])),
-                   min_size=1, max_size=4)
+FACTORS = st.lists(st.tuples(st.sampled_from(["item", "lane", "wave"]), st.sampled_from(["row", "column"]),
+                             st.sampled_from([1, 2, 3, 4, 6])), min_size=1, max_size=4)
 
 
 def made(factors: list[tuple[str, str, int]]) -> Layout:
