@@ -85,10 +85,15 @@ class Layout:
 
     def points(self) -> Iterator[tuple[dict[str, int], dict[str, int]]]:
         """Every input with its output, the first input fastest."""
-        names = list(self.input_sizes)
-        for values in itertools.product(*(range(self.input_sizes[name]) for name in reversed(names))):
-            point = dict(zip(reversed(names), values, strict=True))
-            yield point, self(**point)
+        names, outputs = list(self.input_sizes)[::-1], list(self.output_sizes)
+        tables = [list(enumerate(_contributions(digits, len(outputs)))) for _, digits in reversed(self.inputs)]
+        for chosen in itertools.product(*tables):
+            point = {name: value for name, (value, _) in zip(names, chosen, strict=True)}
+            low, high = [0] * len(outputs), [0] * len(outputs)
+            for _, (xor, add) in chosen:
+                low = [a ^ b for a, b in zip(low, xor, strict=True)]
+                high = [a + b for a, b in zip(high, add, strict=True)]
+            yield point, {name: a + b for name, a, b in zip(outputs, low, high, strict=True)}
 
     def __mul__(self, other: Layout) -> Layout:
         """The product: `other` counts copies of this one; sizes of inputs and outputs that both have multiply."""
@@ -249,6 +254,16 @@ def reach(a: Layout, b: Layout, order: Sequence[str] = ("item", "lane", "wave"))
             if not straight:
                 return name
     return order[0]
+
+
+def _contributions(digits: Sequence[Digit], outputs: int) -> list[tuple[Image, Image]]:
+    """What each value of an input XORs and what it adds."""
+    made: list[tuple[Image, Image]] = [((0,) * outputs, (0,) * outputs)]
+    for digit in digits:
+        made = [(tuple(a ^ b for a, b in zip(xor, digit.xor, strict=True)) if value == 1 else xor,
+                 tuple(a + value * b for a, b in zip(add, digit.add, strict=True)))
+                for value in range(digit.size) for xor, add in made]
+    return made
 
 
 def _size(digits: Sequence[Digit]) -> int:
