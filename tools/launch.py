@@ -74,7 +74,7 @@ def run_launch_spec(path: Path, device: str = "auto", options: Options | None = 
         held = [_upload(opened, spec, argument, shape) if isinstance(argument, BufferArgument) and shape is not None else None
                 for argument, shape in zip(spec.args, shapes, strict=True)]
         if isinstance(opened, EmulatedDevice):
-            opened.unread(owner.buffer for argument, owner in zip(spec.args, held, strict=True)
+            opened.unread(owner for argument, owner in zip(spec.args, held, strict=True)
                           if owner is not None and isinstance(argument, BufferArgument) and argument.save is None)
         kernarg = _kernarg(spec, kernel, held)
         loaded = opened.load(code_object).kernel(kernel.name)
