@@ -139,10 +139,10 @@ def _floats_step(plan: Plan) -> Step:
 
         a, b = (_decoded(source, machine, group, flush) for source in (plan.a, plan.b))
         if plan.in_tiles and not flush.any():
-            matrix_kernels.multiply_in_tiles(machine.vector, group.waves, a, b, scales[0], scales[1], row.blocks, plan.c_slot,
+            matrix_kernels.multiply_in_tiles(machine.vector_file, group.waves, a, b, scales[0], scales[1], row.blocks, plan.c_slot,
                                              float(plan.c_value), plan.d_slot, plan.d_registers, plan.d_lanes)
             return
-        matrix_kernels.multiply_floats(machine.vector, group.waves, a, b, scales[0], scales[1], places, row.blocks, plan.c_slot,
+        matrix_kernels.multiply_floats(machine.vector_file, group.waves, a, b, scales[0], scales[1], places, row.blocks, plan.c_slot,
                                        float(plan.c_value), plan.d_slot, plan.d_registers, plan.d_lanes, flush)
 
     return step
@@ -152,7 +152,7 @@ def _halves(plan: Plan, group: Group) -> None:
     from asmgen.emulator import matrix_kernels
 
     a, b, row = plan.a, plan.b, plan.row
-    matrix_kernels.multiply_halves(plan.machine.vector, group.waves, a.slot, a.lanes, a.registers, a.shifts, b.slot, b.lanes, b.registers,
+    matrix_kernels.multiply_halves(plan.machine.vector_file, group.waves, a.slot, a.lanes, a.registers, a.shifts, b.slot, b.lanes, b.registers,
                                    b.shifts, row.a_type == "f16", row.m, row.n, plan.c_slot, float(plan.c_value), plan.d_slot,
                                    plan.d_registers, plan.d_lanes)
 
@@ -170,7 +170,7 @@ def _integers_step(plan: Plan) -> Step:
         from asmgen.emulator import matrix_kernels
 
         a, b = (_decoded(source, machine, group, flush) for source in (plan.a, plan.b))
-        matrix_kernels.multiply_integers(machine.vector, group.waves, a, b, places, row.blocks, plan.c_slot, int(plan.c_value),
+        matrix_kernels.multiply_integers(machine.vector_file, group.waves, a, b, places, row.blocks, plan.c_slot, int(plan.c_value),
                                          plan.d_slot, plan.d_registers, plan.d_lanes)
 
     return step
@@ -238,7 +238,7 @@ def _decoded(source: Source, machine: Machine, group: Group, flush: Array) -> Ar
     """A source's values [waves, rows, edge], float32 or int32."""
     from asmgen.emulator import matrix_kernels
 
-    vector, waves, slot = machine.vector, group.waves, source.slot
+    vector, waves, slot = machine.vector_file, group.waves, source.slot
     key = source.key if not flush.any() else (*source.key, flush.tobytes())
     rows = machine.matrix.find(key, source.slot, vector, waves, matrix_kernels.same_words)
     if rows is not None:
