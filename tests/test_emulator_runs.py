@@ -14,9 +14,11 @@ from asmgen.emulator.codemap import CodeMap
 from asmgen.emulator.decode import Decoder
 from asmgen.emulator.findings import Findings
 from asmgen.emulator.ldsops import LdsContext
+from asmgen.emulator.memory import Memory
 from asmgen.emulator.runs import Run
 from asmgen.emulator.state import EXEC, Group, Machine
 from asmgen.emulator.vmem import Context, Deliveries
+from asmgen.isa.arch import architecture
 from asmgen.program import Program
 from asmgen.reader.text import read_text
 from tests.emulator_harness import MODE_DEFAULT, MODE_KEEP, new_machine
@@ -183,3 +185,12 @@ def test_other_rounding_is_left_to_numpy() -> None:
     machine = machine_of("gfx950", 1, MODE_DEFAULT | 1, 1, True)
     step = decoder_of(program, machine).step(0, MODE_DEFAULT | 1, 0)
     assert step is not None and not Run(machine, MODE_DEFAULT | 1).add(step)
+
+
+@pytest.mark.parametrize("line", ["v_mov_b32 v200, v1", "v_add_u32 v1, v2, v200", "v_pk_mul_f32 v[0:1], v[2:3], v[180:181]",
+                                  "v_readfirstlane_b32 s1, v200", "v_cmp_eq_u32 vcc, v200, v1"])
+def test_registers_beyond_the_allocation(line: str) -> None:
+    (program,) = read_text(f"{line}\ns_endpgm\n", "gfx950", "run", "run.s")
+    machine = Machine(architecture("gfx950"), 1, 1, 180, 180, 0, Memory())
+    step = decoder_of(program, machine).step(0, MODE_DEFAULT, 0)
+    assert step is not None and not Run(machine, MODE_DEFAULT).add(step)

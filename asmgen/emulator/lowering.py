@@ -149,7 +149,7 @@ class Lowering:
         mask = _pair_of(masks[0]) if masks else -1
         mask_out = _pair_of(flags[0]) if flags else -1
         kind = CARRY if name in _CARRIES else VECTOR
-        found.append(_row(kind, OPERATIONS[operation], self.machine.slot(destination), sources, mask, mask_out, extra))
+        found.append(_row(kind, OPERATIONS[operation], self._slot(destination), sources, mask, mask_out, extra))
         return found
 
     def _float(self, name: str) -> tuple[str, Orders] | None:
@@ -166,14 +166,14 @@ class Lowering:
         chosen = tuple(instruction.modifiers.get("op_sel_hi") or ())
         if self.mode.round32 != NEAREST_EVEN or any(not bit for bit in chosen) or not isinstance(destination, Reg):
             raise _Unknown
-        low = self.machine.slot(destination)
+        low = self._slot(destination)
         found: list[Row] = []
         for half in (0, 1):
             taken: list[Source] = []
             for operand in sources:
                 if not isinstance(operand, Reg) or operand.count != 2 or operand.file not in "va":
                     raise _Unknown
-                slot = self.machine.slot(operand) + half
+                slot = self._slot(operand) + half
                 if half and slot == low:
                     raise _Unknown
                 taken.append((REGISTER, slot))
@@ -184,7 +184,7 @@ class Lowering:
         destination, source = instruction.operands
         if not isinstance(source, Reg) or source.file not in "va" or not isinstance(destination, Reg) or destination.file != "s":
             raise _Unknown
-        return _row(FIRST_LANE, 0, destination.index, [(REGISTER, self.machine.slot(source))])
+        return _row(FIRST_LANE, 0, destination.index, [(REGISTER, self._slot(source))])
 
     def _compare(self, instruction: Instruction) -> list[Row]:
         parts = instruction.name.split("_")
@@ -214,7 +214,7 @@ class Lowering:
         if kind not in ("f32", "u32", "i32", "b32"):
             raise _Unknown
         if isinstance(operand, Reg) and operand.file in "va":
-            return REGISTER, self.machine.slot(operand)
+            return REGISTER, self._slot(operand)
         if isinstance(operand, Reg) and operand.file == "s":
             return SCALAR, operand.index
         if not isinstance(operand, int | float):
@@ -223,6 +223,13 @@ class Lowering:
         if pattern not in self.constants:
             self.constants.append(pattern)
         return CONSTANT, self.constants.index(pattern)
+
+    def _slot(self, reg: Reg) -> int:
+        """Where a vector register lies. What is beyond the allocation is reported by the instruction's own step."""
+        slot = self.machine.slot(reg)
+        if slot + reg.count > self.machine.registers:
+            raise _Unknown
+        return slot
 
     # Scalar instructions.
 

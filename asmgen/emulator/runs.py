@@ -5,12 +5,20 @@ What an instruction does in a run and by itself is the same bit for bit: numpy's
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
+from numpy.typing import NDArray
 
 from asmgen.emulator.lowering import Lowering, Row, writes_exec
 from asmgen.emulator.microops import COLUMNS
-from asmgen.emulator.state import LANES, Group, Machine
+from asmgen.emulator.state import EXEC, LANES, VCC, Group, Machine
 from asmgen.emulator.steps import Action, Step
+from asmgen.program import Instruction
+
+Spin = Callable[[Group, int], int]
+_CONDITIONS = {"scc0": (-1, False), "scc1": (-1, True), "vccz": (VCC, False), "vccnz": (VCC, True), "execz": (EXEC, False),
+               "execnz": (EXEC, True)}
 
 
 class Run:
@@ -42,10 +50,9 @@ class Run:
 
     def _action(self, compiled: bool) -> Action:
         machine, plain = self.machine, tuple(self._plain)
-        code = np.array(self._rows, np.int64).reshape(-1, COLUMNS)
-        constants, renews = self._lowering.table(), any(writes_exec(row) for row in self._rows)
+        given = self._code()
+        renews = self._renews()
         work = 8 * LANES * len(plain)
-        temporary = machine.run_rows
 
         def run(group: Group) -> None:
             if not compiled and not machine.work.pays(work * len(group.waves)):
@@ -54,9 +61,36 @@ class Run:
                 return
             from asmgen.emulator.runs_kernel import execute
 
-            execute(code, constants, machine.vector_file, machine.scalar, machine.scc, group.waves, temporary)
+            execute(*given, machine.vector_file, machine.scalar, machine.scc, group.waves, machine.run_rows)
             if renews:
                 group.refresh_mask()
 
         return run
 
+    def spin(self, branch: Instruction) -> Spin | None:
+        """How a loop of this run and a branch back to its start goes round without anybody looking; None where the branch is another kind.
+
+        It returns how often all waves went round, at most so many times; none of them need have taken the branch when it is called.
+        """
+        condition = branch.name.removeprefix("s_cbranch_")
+        if condition not in _CONDITIONS or not self._plain or self._renews():
+            return None
+        machine, given = self.machine, self._code()
+        register, taken = _CONDITIONS[condition]
+        work = 8 * LANES * len(self._plain)
+
+        def spin(group: Group, limit: int) -> int:
+            if limit <= 0 or not machine.work.pays(work * len(group.waves)):
+                return 0
+            from asmgen.emulator import runs_kernel
+
+            return int(runs_kernel.spin(*given, machine.vector_file, machine.scalar, machine.scc, group.waves, machine.run_rows, register,
+                                        taken, limit))
+
+        return spin
+
+    def _code(self) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
+        return np.array(self._rows, np.int64).reshape(-1, COLUMNS), self._lowering.table()
+
+    def _renews(self) -> bool:
+        return any(writes_exec(row) for row in self._rows)

@@ -277,4 +277,20 @@ def execute(code: Any, constants: Any, vector: Any, scalar: Any, scc: Any, waves
                 scc[wave] = value != np.uint64(0)
 
 
+@njit(cache=True)
+def spin(code: Any, constants: Any, vector: Any, scalar: Any, scc: Any, waves: Any, temporary: Any, register: int, taken: bool,
+         limit: int) -> int:
+    """Run the rows again while a branch back to the first one is taken by all waves; returns how often, at most `limit` times.
+
+    The branch is taken where a pair of scalar registers is not 0, or SCC is set (`register` negative), if that is `taken`.
+    """
+    for rounds in range(limit):
+        for wave in waves:
+            given = scc[wave] if register < 0 else _pair(scalar, register, wave) != np.uint64(0)
+            if given != taken:
+                return rounds
+        execute(code, constants, vector, scalar, scc, waves, temporary)
+    return limit
+
+
 assert (VECTOR, TEMPORARY, COMPARE, CARRY) == (0, 1, 2, 3) and SCALAR == 2

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from asmgen.emulator.arrival import VM, Counters, RegisterArrival, Touch
 from asmgen.emulator.decode import Decoder
 from asmgen.emulator.ldsraces import LdsArrival
-from asmgen.emulator.runs import Run
+from asmgen.emulator.runs import Run, Spin
 from asmgen.emulator.scalarstate import CHANGES_STATE, hardware_register
 from asmgen.emulator.state import M0, MODE_GPR_INDEX, Group
 from asmgen.emulator.steps import Action, Step
@@ -40,6 +40,7 @@ class Segment:
     actions: tuple[Action, ...]
     positions: tuple[int, ...]  # of the instructions that are really issued
     leave: Callable[[Group], bool]
+    spin: Spin | None = None  # goes round a loop that this segment is, while all waves do
     executed: int = 0
     length: int = field(init=False)
 
@@ -92,8 +93,10 @@ class Segments:
             if self._ends(instruction, position, mode) or position - first >= LONGEST - 1:
                 break
             position += 1
+        spins = not actions and instruction.is_branch and self.decoder.program.labels.get(instruction.target or "") == first
+        spin = run.spin(instruction) if spins else None
         actions += run.actions()
-        segment = Segment(first, position, tuple(actions), tuple(issued), self._leaving(instruction, position, mode))
+        segment = Segment(first, position, tuple(actions), tuple(issued), self._leaving(instruction, position, mode), spin)
         self.made[first, mode, index] = segment
         return segment
 
