@@ -44,8 +44,9 @@ def vector_line(rng: random.Random, arch: str) -> str:
     kind = rng.randrange(10)
     if kind == 0:
         name = rng.choice(("add", "sub", "subrev"))
+        carrying = f"v_{name[:3]}{'b' if name != 'add' else 'c'}{name[3:]}_co_u32"
         return rng.choice((f"v_{name}_co_u32 {register()}, vcc, {first(False)}, {register()}",
-                           f"v_{name[:3]}{'b' if name != 'add' else 'c'}{name[3:]}_co_u32 {register()}, vcc, {register()}, {register()}, vcc"))
+                           f"{carrying} {register()}, vcc, {register()}, {register()}, vcc"))
     if kind == 1:
         kinds = rng.choice(("f32", "u32", "i32"))
         relation = rng.choice(RELATIONS if kinds == "f32" else ("eq", "ne", "lt", "le", "gt", "ge"))
@@ -53,7 +54,8 @@ def vector_line(rng: random.Random, arch: str) -> str:
         return f"v_cmp_{relation}_{kinds} {target}, {first(kinds == 'f32')}, {register()}"
     if kind == 2:
         return rng.choice((f"v_cndmask_b32 {register()}, {register()}, {register()}, {rng.choice(('vcc', 's[4:5]'))}",
-                           f"v_accvgpr_write_b32 a{rng.randrange(4)}, {register()}", f"v_accvgpr_read_b32 {register()}, a{rng.randrange(4)}",
+                           f"v_accvgpr_write_b32 a{rng.randrange(4)}, {register()}",
+                           f"v_accvgpr_read_b32 {register()}, a{rng.randrange(4)}",
                            f"v_readfirstlane_b32 s{rng.randrange(12)}, {register()}"))
     if kind == 3:
         low = [2 * rng.randrange(6) for _ in range(4)]
@@ -140,7 +142,7 @@ def same(lines: Iterable[str], arch: str, waves: int, mode: int, seed: int, full
             assert step is not None and step.run is not None and other is not None
             step.run(groups[0])
             if not run.add(other):
-                assert "v_pk_" in other.instruction.text, f"a run does not know {other.instruction.text}"
+                assert other.instruction.name.startswith(("v_pk_", "v_mfma_f32_4x4x4")), f"a run does not know {other.instruction.text}"
                 for action in (*run.actions(compiled=True), other.run):
                     assert action is not None
                     action(groups[1])
@@ -167,6 +169,30 @@ def test_random_programs(arch: str, mode: int) -> None:
         length = 1 if seed < 60 else 12
         lines = [vector_line(rng, arch) if rng.random() < 0.7 else scalar_line(rng) for _ in range(length)]
         same(lines, arch, rng.choice((1, 3)), mode, seed, full=bool(seed % 2))
+
+
+def product_line(rng: random.Random, arch: str) -> str:
+    """A product of halves from v0 to v11, into v16 and up or a0 and up."""
+    names = [("v_mfma_f32_16x16x16_f16", 2, 4), ("v_mfma_f32_16x16x16_bf16", 2, 4), ("v_mfma_f32_32x32x8_bf16", 2, 16),
+             ("v_mfma_f32_32x32x4_2b_f16", 2, 32), ("v_mfma_f32_4x4x4_16b_f16", 2, 4)]
+    if arch == "gfx950":
+        names += [("v_mfma_f32_16x16x32_bf16", 4, 4), ("v_mfma_f32_32x32x16_f16", 4, 16)]
+    name, halves, size = rng.choice(names)
+    first, second = (rng.randrange(0, 12 - halves, 2) for _ in range(2))
+    file = rng.choice("va")
+    low = rng.choice((16, 16 + size, 80)) if file == "v" else rng.choice((0, size))
+    target = f"{file}[{low}:{low + size - 1}]"
+    c = rng.choice((target, target, "0", "1.0", f"{file}[{low + 128}:{low + 128 + size - 1}]"))
+    return f"{name} {target}, v[{first}:{first + halves - 1}], v[{second}:{second + halves - 1}], {c}"
+
+
+@pytest.mark.parametrize("arch", ["gfx942", "gfx950"])
+def test_products_among_arithmetic(arch: str) -> None:
+    for seed in range(40):
+        rng = random.Random(seed)
+        lines = [product_line(rng, arch) if rng.random() < 0.7 else f"v_add_u32 v{rng.randrange(12)}, v3, v{rng.randrange(32)}"
+                 for _ in range(1 + seed // 2)]
+        same(lines, arch, rng.choice((1, 3)), MODE_DEFAULT, seed, full=bool(seed % 2))
 
 
 @pytest.mark.parametrize("line", ["v_add_f32_sdwa v1, v2, v3 dst_sel:DWORD dst_unused:UNUSED_PAD src0_sel:WORD_1 src1_sel:DWORD",

@@ -113,7 +113,7 @@ class Lowering:
     def rows(self, instruction: Instruction) -> list[Row] | None:
         """The rows of an instruction, None where it is left to numpy."""
         try:
-            return self._vector(instruction) if "valu" in instruction.opcode.classes else self._scalar(instruction)
+            return self._vector(instruction) if instruction.opcode.classes & {"valu"} else self._scalar(instruction)
         except _Unknown:
             return None
 
@@ -161,7 +161,7 @@ class Lowering:
         return FLUSH_IN * self.mode.flush32_in | FLUSH_OUT * self.mode.flush32_out | IEEE * self.mode.ieee
 
     def _pairs(self, instruction: Instruction) -> list[Row]:
-        """v_pk_*_f32 without op_sel: the two registers of each operand, one after the other where no source is overwritten before it is read."""
+        """v_pk_*_f32 without op_sel: one register of each pair, then the other; the first result is no source of the second."""
         destination, *sources = instruction.operands
         chosen = tuple(instruction.modifiers.get("op_sel_hi") or ())
         if self.mode.round32 != NEAREST_EVEN or any(not bit for bit in chosen) or not isinstance(destination, Reg):
@@ -219,10 +219,13 @@ class Lowering:
             return SCALAR, operand.index
         if not isinstance(operand, int | float):
             raise _Unknown
-        pattern = bits_of(operand, kind) & 0xFFFFFFFF
+        return CONSTANT, self.constant(bits_of(operand, kind) & 0xFFFFFFFF)
+
+    def constant(self, pattern: int) -> int:
+        """The row that holds a constant."""
         if pattern not in self.constants:
             self.constants.append(pattern)
-        return CONSTANT, self.constants.index(pattern)
+        return self.constants.index(pattern)
 
     def _slot(self, reg: Reg) -> int:
         """Where a vector register lies. What is beyond the allocation is reported by the instruction's own step."""

@@ -10,8 +10,9 @@ from __future__ import annotations
 CLASS, OPERATION, TARGET, SOURCES, MASK, MASK_OUT, EXTRA = 0, 1, 2, 3, 9, 10, 11
 COLUMNS = 12
 # Classes of rows.
-VECTOR, TEMPORARY, COMPARE, CARRY, SCALAR32, SCALAR64, SCALAR_TEST, FIRST_LANE, SAVE_EXEC = range(9)
-"""VECTOR writes a register under EXEC, TEMPORARY a temporary row; COMPARE a lane mask, CARRY both; SCALAR_TEST writes SCC alone."""
+VECTOR, TEMPORARY, COMPARE, CARRY, SCALAR32, SCALAR64, SCALAR_TEST, FIRST_LANE, SAVE_EXEC, DECODE, MULTIPLY = range(11)
+"""VECTOR writes a register under EXEC, TEMPORARY a temporary row; COMPARE a lane mask, CARRY both; SCALAR_TEST writes SCC alone.
+DECODE and MULTIPLY are those of `runs_matrix`, which has their columns."""
 # Kinds of sources.
 REGISTER, CONSTANT, SCALAR, TEMP = range(4)
 TEMPS = 6  # three for modified sources, three for broadcast scalars

@@ -6,12 +6,15 @@ What an instruction does in a run and by itself is the same bit for bit: numpy's
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from asmgen.emulator.lowering import Lowering, Row, writes_exec
+from asmgen.emulator.matrix import Product
 from asmgen.emulator.microops import COLUMNS
+from asmgen.emulator.runs_matrix import BUFFER, BUFFERS, Products
 from asmgen.emulator.state import EXEC, LANES, VCC, Group, Machine
 from asmgen.emulator.steps import Action, Step
 from asmgen.program import Instruction
@@ -28,18 +31,33 @@ class Run:
         self.machine = machine
         self.mode = mode
         self._lowering = Lowering.of(machine, mode)
+        self._products = Products(machine.waves + 1)
+        self.reads = self.writes = 0  # registers, as bits of the unified file, SGPRs and what has a name
         self._rows: list[Row] = []
         self._plain: list[Action] = []
 
     def takes(self, step: Step) -> bool:
         """Whether `add` would take it."""
-        return self._lowering.rows(step.instruction) is not None
+        if isinstance(step.run, Product):
+            return self._products.takes(step.run.plan)
+        return step.run is not None and self._lowering.rows(step.instruction) is not None
+
+    def before(self, step: Step) -> bool:
+        """Whether a step may run before what the run has gathered: neither writes what the other touches."""
+        return not (step.touch.reads & self.writes or step.touch.writes & (self.reads | self.writes))
 
     def add(self, step: Step) -> bool:
         """Take one more instruction; False where a run does not know it."""
-        rows = self._lowering.rows(step.instruction)
-        if rows is None or step.run is None:
+        if not self.takes(step) or step.run is None:
             return False
+        if isinstance(step.run, Product):
+            plan = step.run.plan
+            rows = self._products.rows(plan, 0 if plan.c_slot >= 0 else self._lowering.constant(_pattern(plan.c_value)))
+        else:
+            rows = self._lowering.rows(step.instruction) or []
+            self._products.written(step.touch.writes)
+        self.reads |= step.touch.reads
+        self.writes |= step.touch.writes
         self._rows += rows
         self._plain.append(step.run)
         return True
@@ -61,7 +79,7 @@ class Run:
                 return
             from asmgen.emulator.runs_kernel import execute
 
-            execute(*given, machine.vector_file, machine.scalar, machine.scc, group.waves, machine.run_rows)
+            execute(*given, *_buffers(machine), machine.vector_file, machine.scalar, machine.scc, group.waves, machine.run_rows)
             if renews:
                 group.refresh_mask()
 
@@ -84,13 +102,23 @@ class Run:
                 return 0
             from asmgen.emulator import runs_kernel
 
-            return int(runs_kernel.spin(*given, machine.vector_file, machine.scalar, machine.scc, group.waves, machine.run_rows, register,
-                                        taken, limit))
+            return int(runs_kernel.spin(*given, *_buffers(machine), machine.vector_file, machine.scalar, machine.scc, group.waves,
+                                        machine.run_rows, register, taken, limit))
 
         return spin
 
-    def _code(self) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
-        return np.array(self._rows, np.int64).reshape(-1, COLUMNS), self._lowering.table()
+    def _code(self) -> tuple[NDArray[Any], ...]:
+        return np.array(self._rows, np.int64).reshape(-1, COLUMNS), self._lowering.table(), *self._products.tables()
 
     def _renews(self) -> bool:
         return any(writes_exec(row) for row in self._rows)
+
+
+def _buffers(machine: Machine) -> tuple[NDArray[Any]]:
+    if not machine.run_buffers.size:
+        machine.run_buffers = np.zeros((BUFFERS, BUFFER))
+    return (machine.run_buffers,)
+
+
+def _pattern(value: float) -> int:
+    return int(np.float32(value).view(np.uint32))

@@ -10,11 +10,14 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from asmgen.emulator.matrix_kernels import fill_rows, multiply_tiles
+from asmgen.emulator.matrix_tile import widen_bf16, widen_f16
 from asmgen.emulator.microops import (
     CARRY,
     CLASS,
     COMPARE,
     CONSTANT,
+    DECODE,
     EXTRA,
     FIRST_LANE,
     MASK,
@@ -200,10 +203,38 @@ def _number(row: Any, source: int, wide: bool, scalar: Any, wave: int) -> Any:
 
 
 @njit(cache=True)
-def execute(code: Any, constants: Any, vector: Any, scalar: Any, scc: Any, waves: Any, temporary: Any) -> None:
+def _matrix_row(row: Any, layouts: Any, places: Any, buffers: Any, constants: Any, vector: Any, wave: int) -> None:
+    """A row of `runs_matrix`."""
+    wide, size = vector.shape[1] * 64, buffers.shape[1]
+    if row[0] == DECODE:
+        layout, edge, to, start = row[3], row[6], row[2] * size, row[4] * wide + wave * 64
+        if row[1] == 1:
+            for number in range(row[5]):
+                widen_f16(vector, start + layouts[layout, 1, number] * wide + layouts[layout, 0, number], layouts[layout, 2, number],
+                          buffers, to + number * edge, edge)
+        else:
+            for number in range(row[5]):
+                widen_bf16(vector, start + layouts[layout, 1, number] * wide + layouts[layout, 0, number], layouts[layout, 2, number],
+                           buffers, to + number * edge, edge)
+        return
+    depth, m, n = row[7], row[8], row[9]
+    to = row[2] * wide + wave * 64
+    floats = vector.view(np.float32)
+    for block in range(row[1]):
+        start = row[10] * places.shape[1] + block * m
+        if row[5] < 0:
+            fill_rows(floats.reshape(-1), to, places.reshape(-1), start, m, n, constants.view(np.float32)[row[6], 0])
+        multiply_tiles(buffers, row[3] * size + block * depth * m, buffers, row[4] * size + block * depth * n, depth, m, n, floats,
+                       row[5] * wide + wave * 64 if row[5] >= 0 else to, vector, to, places, start)
+
+
+@njit(cache=True)
+def execute(code: Any, constants: Any, layouts: Any, places: Any, buffers: Any, vector: Any, scalar: Any, scc: Any, waves: Any,
+            temporary: Any) -> None:
     """Run the rows of `code` for each of `waves`.
 
-    vector [registers, waves, 64], scalar [128, waves], scc [waves], constants and temporary [.., 64], all contiguous.
+    vector [registers, waves, 64], scalar [128, waves], scc [waves], constants and temporary [.., 64], buffers [.., doubles],
+    all contiguous; layouts and places are those of `runs_matrix.Products`.
     """
     registers, fixed, scratch = np.int64(vector.ctypes.data), np.int64(constants.ctypes.data), np.int64(temporary.ctypes.data)
     stride = np.int64(vector.shape[1] * _ROW)
@@ -275,11 +306,13 @@ def execute(code: Any, constants: Any, vector: Any, scalar: Any, scc: Any, waves
                 _put_pair(scalar, EXEC, wave, value)
                 _put_pair(scalar, target, wave, before)
                 scc[wave] = value != np.uint64(0)
+            else:
+                _matrix_row(row, layouts, places, buffers, constants, vector, wave)
 
 
 @njit(cache=True)
-def spin(code: Any, constants: Any, vector: Any, scalar: Any, scc: Any, waves: Any, temporary: Any, register: int, taken: bool,
-         limit: int) -> int:
+def spin(code: Any, constants: Any, layouts: Any, places: Any, buffers: Any, vector: Any, scalar: Any, scc: Any, waves: Any, temporary: Any,
+         register: int, taken: bool, limit: int) -> int:
     """Run the rows again while a branch back to the first one is taken by all waves; returns how often, at most `limit` times.
 
     The branch is taken where a pair of scalar registers is not 0, or SCC is set (`register` negative), if that is `taken`.
@@ -289,7 +322,7 @@ def spin(code: Any, constants: Any, vector: Any, scalar: Any, scc: Any, waves: A
             given = scc[wave] if register < 0 else _pair(scalar, register, wave) != np.uint64(0)
             if given != taken:
                 return rounds
-        execute(code, constants, vector, scalar, scc, waves, temporary)
+        execute(code, constants, layouts, places, buffers, vector, scalar, scc, waves, temporary)
     return limit
 
 

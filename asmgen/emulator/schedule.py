@@ -199,7 +199,7 @@ class Scheduler:
 
     def _on_their_way(self) -> int:
         """How many words of LDS-DMA have not been delivered."""
-        return sum(delivery.places.size for delivery in self.deliveries.waiting)
+        return sum(int(delivery.counts.sum()) for delivery in self.deliveries.waiting)
 
     # How a group leaves a segment: each returns whether the group goes on.
 

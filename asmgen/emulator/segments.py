@@ -108,14 +108,15 @@ class Segments:
     def _weave(self, step: Step, checked: int, actions: list[Action], run: Run) -> Run:
         """Put a step behind `actions` and the `run` that is being gathered, with what the arrival model and the watchers want.
 
-        Returns the run that goes on. What only keeps the arrival model's books may come before arithmetic that stands before it.
+        Returns the run that goes on. What is no arithmetic comes before the arithmetic that has been gathered, where they share no
+        registers: memory is accessed in the program's order, and the arrival model's books know no arithmetic.
         """
         arrival, registers = self.arrival, self.arrival.registers
         watching = [action for watcher in arrival.watchers if (action := watcher(step)) is not None]
-        if watching or step.run is not None and not run.takes(step):
+        if (watching or step.run is not None and not run.takes(step)) and not run.before(step):
             actions += run.actions()
             run = Run(run.machine, run.mode)
-            actions += watching
+        actions += watching
         if registers is not None:
             wanted = registers.loaded & ~checked
             touch = replace(step.touch, reads=step.touch.reads & wanted, writes=step.touch.writes & wanted)

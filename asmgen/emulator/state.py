@@ -78,6 +78,7 @@ class Machine:
         self.live = np.ones(waves, bool)
         self.matrix = MatrixUnit()
         self.work = Work()
+        self.run_buffers: Array = np.zeros((0, 0))  # decoded matrix operands of compiled runs, made when the first one needs them
         self.run_rows = np.zeros((RUN_ROWS, LANES), np.uint32)
         self.memory_watchers: list[MemoryWatcher] = []
         self._private: NDArray[np.uint8] | None = None
