@@ -248,7 +248,9 @@ class Lowering:
             raise _Unknown
         if name in _SAVING:
             return [_row(SAVE_EXEC, SCALARS[_SAVING[name]], destination.index, [_scalar_source(operands[1], "b64")])]
-        operation = _SALU.get(name) or _unknown()
+        operation = _SALU.get(name)
+        if operation is None:
+            raise _Unknown
         kinds = [place.type for place in places]
         sources = [_scalar_source(operand, place.type, "n" in place.accepts)
                    for place, operand in zip(places[1:], operands[1:], strict=True)]

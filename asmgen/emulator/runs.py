@@ -77,8 +77,9 @@ class Run:
                 for action in plain:
                     action(group)
                 return
-            from asmgen.emulator.runs_kernel import execute
+            from asmgen.emulator import runs_kernel
 
+            execute: Any = runs_kernel.execute
             execute(*given, *_buffers(machine), machine.vector_file, machine.scalar, machine.scc, group.waves, machine.run_rows)
             if renews:
                 group.refresh_mask()
@@ -102,7 +103,8 @@ class Run:
                 return 0
             from asmgen.emulator import runs_kernel
 
-            return int(runs_kernel.spin(*given, *_buffers(machine), machine.vector_file, machine.scalar, machine.scc, group.waves,
+            go_round: Any = runs_kernel.spin
+            return int(go_round(*given, *_buffers(machine), machine.vector_file, machine.scalar, machine.scc, group.waves,
                                         machine.run_rows, register, taken, limit))
 
         return spin

@@ -290,11 +290,14 @@ RESULTS: dict[str, Body] = {
 }
 """Operations that make words, masked by EXEC where they are stored."""
 
+def _relating(signed: bool, relation: str) -> Body:
+    return lambda l, x, y, z: (l.b.icmp_signed if signed else l.b.icmp_unsigned)(relation, x, y)
+
+
 FLAGS: dict[str, Callable[[Lanes, Any, Any, Any], Any]] = {}
 """Operations that make a lane mask."""
 for _name, _relation in (("eq", "=="), ("ne", "!="), ("lt", "<"), ("le", "<="), ("gt", ">"), ("ge", ">=")):
-    FLAGS[f"cmp_{_name}_u"] = lambda l, x, y, z, relation=_relation: l.b.icmp_unsigned(relation, x, y)
-    FLAGS[f"cmp_{_name}_i"] = lambda l, x, y, z, relation=_relation: l.b.icmp_signed(relation, x, y)
+    FLAGS[f"cmp_{_name}_u"], FLAGS[f"cmp_{_name}_i"] = _relating(False, _relation), _relating(True, _relation)
 for _name, _relation, _ordering in (
         ("eq", "==", 1), ("lt", "<", 1), ("le", "<=", 1), ("gt", ">", 1), ("ge", ">=", 1), ("lg", "!=", 1), ("o", "ord", 1),
         ("neq", "!=", 0), ("nlt", ">=", 0), ("nle", ">", 0), ("ngt", "<=", 0), ("nge", "<", 0), ("nlg", "==", 0), ("u", "uno", 0)):
