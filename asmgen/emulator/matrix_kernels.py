@@ -10,9 +10,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 
+from asmgen.emulator.jit import njit
 from asmgen.emulator.matrix_tile import COLUMNS, ROWS, add_tile, register_tile, widen_bf16, widen_f16
 
 QUIET_NAN = np.uint32(0x7FC00000)

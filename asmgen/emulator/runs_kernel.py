@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from asmgen.emulator.jit import njit
 from asmgen.emulator.matrix_kernels import fill_rows, multiply_tiles
 from asmgen.emulator.matrix_tile import widen_bf16, widen_f16
 from asmgen.emulator.microops import (
