@@ -25,7 +25,7 @@ quick: $(INSTALLED)
 	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow"
 
 bench: $(INSTALLED)
-	@set -e; for file in $(sort $(wildcard benchmarks/*.py)); do echo "== $$file"; $(BIN)/python $$file; done
+	$(BIN)/python -m benchmarks
 
 # Leaves $(VENV) alone: it takes a download to make again.
 clean:

@@ -47,15 +47,15 @@ def environment(zig: bool) -> dict[str, str]:
     return {**os.environ, "ASMGEN_CLANG": os.path.join(os.path.dirname(ziglang.__file__), "zig")}
 
 
-def main() -> None:
-    """Print the figures."""
+def main(runs: int = RUNS) -> None:
+    """Print the figures, medians of `runs`."""
     for name, zig in (("clang", False), ("ziglang", True)):
         given = environment(zig)
         whole, parts = [], []
         with tempfile.TemporaryDirectory() as folder:
             command = [sys.executable, "-m", "asmgen.tools.cli", "build", "gemm-bf16", "--arch", "gfx950", "-o", folder]
             subprocess.run(command, check=True, env=given, stdout=subprocess.DEVNULL)
-            for _ in range(RUNS):
+            for _ in range(runs):
                 began = time.perf_counter()
                 subprocess.run(command, check=True, env=given, stdout=subprocess.DEVNULL)
                 whole.append(time.perf_counter() - began)
@@ -63,7 +63,7 @@ def main() -> None:
                 parts.append([float(part) for part in output.split()])
         split = ", ".join(f"{part} {statistics.median(column):.3f}"
                           for part, column in zip(("import", "build", "passes", "assemble"), zip(*parts, strict=True), strict=True))
-        print(f"cold build with {name}: {statistics.median(whole):.3f} s, median of {RUNS} ({min(whole):.3f} to {max(whole):.3f}); {split}")
+        print(f"cold build with {name}: {statistics.median(whole):.3f} s, median of {runs} ({min(whole):.3f} to {max(whole):.3f}); {split}")
 
 
 if __name__ == "__main__":

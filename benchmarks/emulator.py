@@ -1,4 +1,4 @@
-"""Issue E's figures in one table: every benchmark with checks off and on, and the growth with the grid: `python -m benchmarks.emulator`.
+"""Every emulator benchmark with checks off and on in one table, and the growth with the grid: `python -m benchmarks.emulator`.
 
 Rates are per second of this process's CPU time, which is what counts on a shared machine; wall time stands beside it.
 """
@@ -20,7 +20,6 @@ from benchmarks.loops import Loop, loop
 from benchmarks.memory_loops import buffer_loop, lds_loop
 
 TIMES = 5
-GEMM = {"m": 1024, "n": 1024, "k": 256}
 MFMA_LOOPS = ("bf16 16x16x32", "fp8 16x16x128", "scaled fp4 16x16x128")
 
 
@@ -33,7 +32,7 @@ class Timing:
     work: float
 
 
-def timed(run: Callable[[], float], times: int = TIMES) -> Timing:
+def timed(run: Callable[[], float], times: int) -> Timing:
     """The fastest of several runs, by CPU time, after one that compiles; `run` returns the work it did."""
     run()
     found = []
@@ -44,7 +43,7 @@ def timed(run: Callable[[], float], times: int = TIMES) -> Timing:
     return min(found, key=lambda timing: timing.cpu)
 
 
-def of_loop(program: Loop, workgroups: int, checks: bool, memory: Memory | None = None, flop: float = 0) -> Timing:
+def of_loop(program: Loop, workgroups: int, checks: bool, memory: Memory | None = None, flop: float = 0, times: int = TIMES) -> Timing:
     """A loop; `flop` is a wave's, 0 where wave instructions count."""
     def run() -> float:
         result = program.launch(workgroups, checks=checks, memory=memory)
@@ -52,22 +51,22 @@ def of_loop(program: Loop, workgroups: int, checks: bool, memory: Memory | None 
             raise SystemExit(result.findings[0].sentence())
         return flop * workgroups * program.waves if flop else result.wave_instructions
 
-    return timed(run)
+    return timed(run, times)
 
 
-def of_gemm(arch: str, checks: bool, scale: int = 1) -> Timing:
-    """gemm-bf16 whole, `scale` times as wide."""
+def of_gemm(arch: str, checks: bool, sizes: dict[str, int], times: int) -> Timing:
+    """gemm-bf16 whole."""
     library = kernel("gemm-bf16")
-    parameters = library.contract.resolve_run({**GEMM, "n": GEMM["n"] * scale})
+    parameters = library.contract.resolve_run(sizes)
     built = build_kernel(library, arch, library.contract.resolve_build({}))
 
     def run() -> float:
         done = run_kernel(library, built, parameters, "emulator", program=built.kernel.program, options=Options(checks=checks))
         if not done.passed or done.findings:
             raise SystemExit(f"gemm-bf16 on {arch} went wrong")
-        return float(2 * GEMM["m"] * GEMM["n"] * scale * GEMM["k"])
+        return float(2 * sizes["m"] * sizes["n"] * sizes["k"])
 
-    return timed(run, 3)
+    return timed(run, times)
 
 
 def row(title: str, unit: float, off: Timing, on: Timing) -> None:
@@ -76,32 +75,35 @@ def row(title: str, unit: float, off: Timing, on: Timing) -> None:
     print(f"{title:<34s}{rates}{off.work / off.wall / unit:12.2f}{on.cpu / off.cpu:8.2f}", flush=True)
 
 
-def main(rounds: int) -> None:
-    """The table, then the growth."""
+def main(rounds: int = 24, times: int = TIMES, edge: int = 1024) -> None:
+    """The table, then the growth: loops of `rounds` rounds, matrices of `edge` x `edge`, the best of `times` runs."""
+    sizes = {"m": edge, "n": edge, "k": edge // 2}
     print("benchmark".ljust(34) + "off/CPU s".rjust(10) + "on/CPU s".rjust(10) + "off/wall s".rjust(12) + "on/off".rjust(8))
     vector = loop("gfx950", rounds, vector_loop.before, vector_loop.body)
     for waves in (1024, 8):
         many = vector if waves > 8 else loop("gfx950", 8 * rounds, vector_loop.before, vector_loop.body)
-        row(f"vector, {waves} waves, M/s", 1e6, *(of_loop(many, waves // 8, checks) for checks in (False, True)))
+        row(f"vector, {waves} waves, M/s", 1e6, *(of_loop(many, waves // 8, checks, times=times) for checks in (False, True)))
     memory = Memory()
     size = 1024 * 1024
     for title, program in (("LDS", lds_loop(rounds)), ("buffer", buffer_loop(rounds, memory.allocate(size), size))):
-        row(f"{title}, 1024 waves, M/s", 1e6, *(of_loop(program, 128, checks, memory) for checks in (False, True)))
+        row(f"{title}, 1024 waves, M/s", 1e6, *(of_loop(program, 128, checks, memory, times=times) for checks in (False, True)))
     for title in MFMA_LOOPS:
         name, emit = mfma_loop.LOOPS[title]
         shape = MFMA[name]
         flop = 2.0 * shape.m * shape.n * shape.k * shape.blocks * mfma_loop.PER_ROUND * rounds
         program = loop("gfx950", rounds, mfma_loop.before, emit)
-        row(f"MFMA {title}, 128 waves, GF/s", 1e9, *(of_loop(program, 16, checks, flop=flop) for checks in (False, True)))
+        row(f"MFMA {title}, 128 waves, GF/s", 1e9, *(of_loop(program, 16, checks, flop=flop, times=times) for checks in (False, True)))
     for arch in ("gfx942", "gfx950"):
-        row(f"gemm-bf16 {arch}, GF/s", 1e9, *(of_gemm(arch, checks) for checks in (False, True)))
+        row(f"gemm-bf16 {arch}, GF/s", 1e9, *(of_gemm(arch, checks, sizes, times) for checks in (False, True)))
     print("\n4x the grid takes, CPU time".ljust(34) + "off".rjust(10) + "on".rjust(10))
     for title, base in (("vector, from 1024 waves", 128), ("vector, from 8 waves", 1)):
-        times = [of_loop(vector, 4 * base, checks).cpu / of_loop(vector, base, checks).cpu for checks in (False, True)]
-        print(f"{title:<33s}{times[0]:10.2f}{times[1]:10.2f}", flush=True)
-    times = [of_gemm("gfx950", checks, 4).cpu / of_gemm("gfx950", checks).cpu for checks in (False, True)]
-    print(f"{'gemm-bf16 gfx950':<33s}{times[0]:10.2f}{times[1]:10.2f}")
+        grown = [of_loop(vector, 4 * base, checks, times=times).cpu / of_loop(vector, base, checks, times=times).cpu
+                 for checks in (False, True)]
+        print(f"{title:<33s}{grown[0]:10.2f}{grown[1]:10.2f}", flush=True)
+    wide = {**sizes, "n": 4 * edge}
+    grown = [of_gemm("gfx950", checks, wide, times).cpu / of_gemm("gfx950", checks, sizes, times).cpu for checks in (False, True)]
+    print(f"{'gemm-bf16 gfx950':<33s}{grown[0]:10.2f}{grown[1]:10.2f}")
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 24)
+    main(*map(int, sys.argv[1:]))

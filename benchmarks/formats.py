@@ -1,4 +1,4 @@
-"""Throughput of the number formats, in MB/s of input bytes on one core: `python benchmarks/formats.py [megabytes]`."""
+"""Throughput of the number formats, in MB/s of input bytes on one core: `python -m benchmarks.formats [megabytes]`."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ def rates(fmt: Format, values: Array, seeds: Array) -> dict[str, float]:
     return found
 
 
-def main(megabytes: int) -> None:
-    """Print one line per format; sizes are those of the arrays handed to the functions."""
+def main(megabytes: int = 64, formats: int | None = None) -> None:
+    """Print one line per format (the first `formats` of them); sizes are those of the arrays handed to the functions."""
     rng = np.random.default_rng(1)
     values = rng.standard_normal((max(1, megabytes * 250_000 // 32), 32)).astype(np.float32)
     seeds = rng.integers(0, 1 << 32, values.shape, dtype=np.uint32)
     titles: list[str] = []
-    for fmt in FORMATS.values():
+    for fmt in list(FORMATS.values())[:formats]:
         if fmt.is_scale:
             continue
         found = rates(fmt, values, seeds)
@@ -66,4 +66,4 @@ def main(megabytes: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 64)
+    main(*map(int, sys.argv[1:]))

@@ -1,4 +1,4 @@
-"""The library's gemm-bf16 on the emulator, whole: `python benchmarks/gemm.py [m n k]`, by default 1024 x 1024 x 256."""
+"""The library's gemm-bf16 on the emulator, whole: `python -m benchmarks.gemm [m n k]`, by default 1024 x 1024 x 512."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from asmgen.tools.build import build_kernel
 from asmgen.tools.runner import Options, run_kernel
 
 
-def main(m: int, n: int, k: int) -> None:
+def main(m: int = 1024, n: int = 1024, k: int = 512) -> None:
     """Seconds, wave-instructions and GFLOP/s on both architectures, checks off and on."""
     library = kernel("gemm-bf16")
     parameters = library.contract.resolve_run({"m": m, "n": n, "k": k})
@@ -26,4 +26,4 @@ def main(m: int, n: int, k: int) -> None:
 
 
 if __name__ == "__main__":
-    main(*(int(text) for text in sys.argv[1:4]) if len(sys.argv) > 3 else (1024, 1024, 256))
+    main(*map(int, sys.argv[1:]))

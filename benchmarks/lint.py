@@ -46,16 +46,16 @@ def body(number: int) -> str:
                        d=112 + number % 8, offset=16 * (number % 16), counter=10 + number % 40)
 
 
-def nested() -> str:
+def nested(loops: int) -> str:
     """Loops inside each other, each with instructions before and behind the inner one."""
-    heads = [f"L{number}:{body(number)}" for number in range(LOOPS)]
-    tails = [f"{body(number + 1)}    s_cbranch_scc1 L{number}\n" for number in reversed(range(LOOPS))]
+    heads = [f"L{number}:{body(number)}" for number in range(loops)]
+    tails = [f"{body(number + 1)}    s_cbranch_scc1 L{number}\n" for number in reversed(range(loops))]
     return "".join(heads + tails) + "    s_endpgm\n"
 
 
-def in_a_row() -> str:
+def in_a_row(loops: int) -> str:
     """Loops one behind the other."""
-    return "".join(f"L{number}:{body(number)}    s_cbranch_scc1 L{number}\n" for number in range(LOOPS)) + "    s_endpgm\n"
+    return "".join(f"L{number}:{body(number)}    s_cbranch_scc1 L{number}\n" for number in range(loops)) + "    s_endpgm\n"
 
 
 def fresh(programs: list[Program]) -> list[Program]:
@@ -64,10 +64,10 @@ def fresh(programs: list[Program]) -> list[Program]:
             for program in programs]
 
 
-def rate(programs: list[Program], work: Callable[[Program], object]) -> float:
-    """Instructions a second, best of ROUNDS."""
+def rate(programs: list[Program], work: Callable[[Program], object], rounds: int) -> float:
+    """Instructions a second, best of `rounds`."""
     best = float("inf")
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         copies = fresh(programs)
         began = time.process_time()
         for program in copies:
@@ -76,7 +76,7 @@ def rate(programs: list[Program], work: Callable[[Program], object]) -> float:
     return sum(map(len, programs)) / best
 
 
-def main() -> None:
+def main(rounds: int = ROUNDS, loops: int = LOOPS) -> None:
     """Print a line a part of each subject."""
     library = kernel("gemm-bf16")
     gemm = [library.build(arch, {"preload": preload}).program for arch in library.contract.archs for preload in (False, True)]
@@ -85,11 +85,11 @@ def main() -> None:
         ("lint, errors and warnings", lambda program: lint_program(program, "", FACTS, notes=False)),
         ("waits", verify_waits), ("wait states", verify_wait_states), ("liveness", program_liveness),
     ]
-    for subject, programs in (("gemm-bf16", gemm), (f"{LOOPS} nested loops", read_text(nested(), "gfx942", "nested", "nested.s")),
-                              (f"{LOOPS} loops in a row", read_text(in_a_row(), "gfx942", "row", "row.s"))):
+    for subject, programs in (("gemm-bf16", gemm), (f"{loops} nested loops", read_text(nested(loops), "gfx942", "nested", "nested.s")),
+                              (f"{loops} loops in a row", read_text(in_a_row(loops), "gfx942", "row", "row.s"))):
         print(f"{subject}: {sum(map(len, programs))} instructions")
         for name, work in parts:
-            print(f"  {name:26s} {rate(list(programs), work):9.0f} instructions/s")
+            print(f"  {name:26s} {rate(list(programs), work, rounds):9.0f} instructions/s")
     print(f"asked for: {WANTED} instructions/s")
 
 

@@ -1,4 +1,4 @@
-"""Rates of LDS and buffer loops on the emulator, one core: `python benchmarks/memory_loops.py [waves] [rounds]`."""
+"""Rates of LDS and buffer loops on the emulator, one core: `python -m benchmarks.memory_loops [waves] [rounds]`."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def buffer_loop(rounds: int, address: int, size: int) -> Loop:
     return loop("gfx950", rounds, before, body)
 
 
-def main(waves: int, rounds: int) -> None:
+def main(waves: int = 1024, rounds: int = 32) -> None:
     """One line per loop, checks off and on."""
     print(f"{waves} waves".ljust(24) + "M wave-instructions/s".rjust(22) + "checks on".rjust(12) + "GB/s".rjust(8))
     memory = Memory()
@@ -71,4 +71,4 @@ def main(waves: int, rounds: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 1024, int(sys.argv[2]) if len(sys.argv) > 2 else 32)
+    main(*map(int, sys.argv[1:]))

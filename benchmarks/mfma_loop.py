@@ -1,4 +1,4 @@
-"""GFLOP/s of matrix loops on the emulator, one core: `python benchmarks/mfma_loop.py [waves] [rounds]`."""
+"""GFLOP/s of matrix loops on the emulator, one core: `python -m benchmarks.mfma_loop [waves] [rounds]`."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def rates(program: Loop, workgroups: int, flop: int, checks: bool) -> tuple[floa
     return flop / best_cpu / 1e9, flop / best_wall / 1e9
 
 
-def main(waves: int, rounds: int) -> None:
+def main(waves: int = 128, rounds: int = 64) -> None:
     """One line per loop, checks off and on."""
     print(f"{waves} waves, GFLOP/s".ljust(24) + "cpu".rjust(10) + "wall".rjust(10) + "checks: cpu".rjust(14) + "wall".rjust(10))
     for title, (name, emit) in LOOPS.items():
@@ -79,4 +79,4 @@ def main(waves: int, rounds: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 128, int(sys.argv[2]) if len(sys.argv) > 2 else 64)
+    main(*map(int, sys.argv[1:]))

@@ -48,14 +48,14 @@ class Sampler:
             frame = frame.f_back
         self.files["elsewhere"] += 1
 
-    def watch(self, run: Callable[[], float]) -> float:
-        """Call `run`, which returns the seconds it took, until SECONDS have passed; returns how often."""
+    def watch(self, run: Callable[[], float], seconds: float) -> float:
+        """Call `run`, which returns the seconds it took, until `seconds` have passed; returns how often."""
         run()
         signal.signal(signal.SIGPROF, self.note)
         signal.setitimer(signal.ITIMER_PROF, INTERVAL, INTERVAL)
         spent, times = 0.0, 0
         try:
-            while spent < SECONDS:
+            while spent < seconds:
                 spent += run()
                 times += 1
         finally:
@@ -70,20 +70,20 @@ class Sampler:
                 print(f"  {100 * count / self.samples:5.1f}  {name}")
 
 
-def library_kernel(name: str, arch: str, checks: bool) -> Callable[[], float]:
-    """A kernel of the library on its middle size."""
+def library_kernel(name: str, arch: str, checks: bool, edge: int) -> Callable[[], float]:
+    """A matrix kernel of the library, on `edge` x `edge` x `edge` / 2."""
     library = kernel(name)
-    parameters = library.contract.resolve_run({"m": 1024, "n": 1024, "k": 256})
+    parameters = library.contract.resolve_run({"m": edge, "n": edge, "k": edge // 2})
     built = build_kernel(library, arch, library.contract.resolve_build({}))
     return lambda: run_kernel(library, built, parameters, "emulator", program=built.kernel.program, options=Options(checks=checks)).seconds
 
 
-def hip_kernel(name: str, arch: str, checks: bool) -> Callable[[], float]:
+def hip_kernel(name: str, arch: str, checks: bool, edge: int) -> Callable[[], float]:
     """The tiled matrix product of tests/hip_sources/masked_gemm.hip: LDS, barriers, partial EXEC."""
     from tests.clang_objects import hip_object
 
     rng = np.random.default_rng(1)
-    m, n, k = 250, 260, 128
+    m, n, k = edge // 4 - 6, edge // 4 + 4, edge // 8
     a, b = rng.standard_normal((m, k)).astype(np.float32), rng.standard_normal((k, n)).astype(np.float32)
     code = hip_object(name, arch)
     device = EmulatedDevice(arch, Options(checks=checks))
@@ -98,15 +98,15 @@ def hip_kernel(name: str, arch: str, checks: bool) -> Callable[[], float]:
     return run
 
 
-def main(arguments: list[str]) -> None:
-    """Profile one kernel and print where the time went."""
+def main(arguments: list[str], seconds: float = SECONDS, edge: int = 1024) -> None:
+    """Profile one kernel for `seconds` and print where the time went."""
     names = [argument for argument in arguments if not argument.startswith("-")]
     if len(names) != 1 or ":" not in names[0]:
         raise SystemExit(__doc__)
     name, _, arch = names[0].partition(":")
     checks = "--no-checks" not in arguments
     sampler = Sampler()
-    times = sampler.watch((library_kernel if name == "gemm-bf16" else hip_kernel)(name, arch, checks))
+    times = sampler.watch((library_kernel if name == "gemm-bf16" else hip_kernel)(name, arch, checks, edge), seconds)
     print(f"{names[0]}, checks {'on' if checks else 'off'}: {sampler.samples} samples in {times:.0f} launches")
     sampler.show()
 

@@ -30,12 +30,12 @@ def shifted(line: str, by: int) -> str:
     return _VECTOR.sub(move, line)
 
 
-def code(arch: str) -> str:
+def code(arch: str, wanted: int) -> str:
     program = kernel("gemm-bf16").build(arch, {"preload": False}).program
     lines = [line for line in program_text(program).split("\n") if "s_endpgm" not in line]
     labels = [line[:-1] for line in lines if line.endswith(":")]
     text = ["\t.text"]
-    for copy in range(-(-WANTED // len(lines)) + 1):
+    for copy in range(-(-wanted // len(lines)) + 1):
         for line in lines:
             for label in labels:
                 line = line.replace(label, f"{label}_{copy}")
@@ -48,10 +48,10 @@ def read(listing: str, arch: str) -> Program:
     return program
 
 
-def main() -> int:
+def main(wanted: int = WANTED) -> int:
     slow = False
     for arch in ("gfx942", "gfx950"):
-        listing = disassemble(assemble(code(arch), arch), arch)
+        listing = disassemble(assemble(code(arch, wanted), arch), arch)
         lines = parse_listing(listing).lines
         start = time.perf_counter()
         program = read(listing, arch)

@@ -1,4 +1,4 @@
-"""Million wave instructions a second of a vector loop on the emulator, one core: `python benchmarks/vector_loop.py [rounds]`.
+"""Million wave instructions a second of a vector loop on the emulator, one core: `python -m benchmarks.vector_loop [rounds]`.
 
 Equal shares of six instructions, FLOAT_MODE 0xc0 (f32 denormals flushed), half of them under a branch with partial EXEC. Issue E wants
 10 with 1,024 waves, 0.3 with one workgroup of 8, and checks to cost at most three times.
@@ -50,7 +50,7 @@ def body(k: Builder) -> None:
     k.s_mov_b64(exec_, s[14:15])
 
 
-def main(rounds: int) -> None:
+def main(rounds: int = 40) -> None:
     """One line per size."""
     program = loop("gfx950", rounds, before, body)
     print("waves".ljust(8) + "M/s".rjust(8) + "checks on".rjust(12) + "costs".rjust(8))
@@ -63,4 +63,4 @@ def main(rounds: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 40)
+    main(*map(int, sys.argv[1:]))

@@ -86,8 +86,8 @@ def _buffer(instruction: Instruction, named: dict[str, Operand], machine: Machin
             return None
         addresses, counts = np.empty((group.size, LANES), np.int64), np.empty((group.size, LANES), np.int64)
         mask = nobody if group.mask is None else group.mask
-        low, high = lanes_kernels.place_in_buffer(machine.vector, group.waves, group.mask is None, mask, words, start, slots[0], slots[1],
-                                                  immediate, size, count, addresses, counts)
+        low, high = lanes_kernels.place_in_buffer(machine.vector_file, group.waves, group.mask is None, mask, words, start,
+                                                  slots[0], slots[1], immediate, size, count, addresses, counts)
         return Access(window, addresses, group.lanes(), None, "buffer", (counts, low, high))
 
     def accesses(group: Group) -> tuple[Access, ...]:

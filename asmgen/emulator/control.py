@@ -72,6 +72,8 @@ def _conditional(name: str, target: int, following: int, machine: Machine) -> Br
         wanted, scc = condition == "scc1", machine.scc
 
         def by_scc(group: Group) -> Going:
+            if len(group.waves) == 1:
+                return target if bool(scc[group.waves[0]]) is wanted else following
             bits = scc[group.select]
             set_ones = int(np.count_nonzero(bits))
             if set_ones == 0 or set_ones == group.size:

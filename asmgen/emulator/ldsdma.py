@@ -12,7 +12,7 @@ from asmgen.emulator.addresses import Access, Accesses, counts_in_range
 from asmgen.emulator.arrival import VM, Counters
 from asmgen.emulator.findings import Findings
 from asmgen.emulator.formatted import Typed
-from asmgen.emulator.lanes import load_narrow, load_words, sign_extended
+from asmgen.emulator.lanes import array_window, load_narrow, load_words, sign_extended, store_words
 from asmgen.emulator.ldscells import INACTIVE
 from asmgen.emulator.ldsraces import LdsArrival
 from asmgen.emulator.ldsvalues import bytes_of
@@ -25,12 +25,17 @@ Step = Callable[[Group], None]
 
 @dataclass
 class Delivery:
-    """An LDS-DMA on its way: what it will write, and the ticket of the wave that must wait for it. One entry a lane and word."""
+    """An LDS-DMA on its way: the words [words, waves, 64] that it will write, and the tickets of the waves that must wait for it."""
 
-    places: NDArray[np.int64]  # byte addresses in the machine's LDS array
+    places: NDArray[np.int64]  # byte addresses [waves, 64] in the machine's LDS array of the lanes' first words
+    counts: NDArray[np.int64]  # [waves, 64]: how many words of each lane arrive
     values: NDArray[np.uint32]
     waves: NDArray[np.int64]
     tickets: NDArray[np.int32]
+
+    def of(self, waves: NDArray[np.bool_]) -> Delivery:
+        """What some of the waves wait for."""
+        return Delivery(self.places[waves], self.counts[waves], self.values[:, waves], self.waves[waves], self.tickets[waves])
 
 
 @dataclass
@@ -47,12 +52,11 @@ class Deliveries:
         for delivery in self.waiting:
             due = delivery.tickets <= self.counters.done[VM, delivery.waves]
             if due.all():
-                self._write(delivery.places, delivery.values)
+                self._write(delivery)
                 continue
             if due.any():
-                self._write(delivery.places[due], delivery.values[due])
-            late = ~due
-            kept.append(Delivery(delivery.places[late], delivery.values[late], delivery.waves[late], delivery.tickets[late]))
+                self._write(delivery.of(due))
+            kept.append(delivery.of(~due))
         self.waiting = kept
 
     def contents(self, places: NDArray[np.int64]) -> NDArray[np.uint8]:
@@ -62,18 +66,14 @@ class Deliveries:
         low, high = int(places.min()), int(places.max()) + 1
         image = self.machine.lds[low:high].copy()
         for delivery in self.waiting:
-            for byte in range(4):
+            for byte in range(4 * len(delivery.values)):
                 at = delivery.places + (byte - low)
-                here = (at >= 0) & (at < len(image))
-                image[at[here]] = (delivery.values[here] >> np.uint32(8 * byte)).astype(np.uint8)
+                here = (at >= 0) & (at < len(image)) & (delivery.counts > byte // 4)
+                image[at[here]] = (delivery.values[byte // 4][here] >> np.uint32(8 * (byte % 4))).astype(np.uint8)
         return image[places - low]
 
-    def _write(self, places: NDArray[np.int64], values: NDArray[np.uint32]) -> None:
-        if not (places & 3).any():
-            self.machine.lds_u32[places >> 2] = values
-            return
-        for byte in range(4):
-            self.machine.lds[places + byte] = (values >> np.uint32(8 * byte)).astype(np.uint8)
+    def _write(self, delivery: Delivery) -> None:
+        store_words(array_window(self.machine.lds, self.machine.work), delivery.places, delivery.counts, delivery.values)
 
 
 @dataclass(frozen=True)
@@ -116,17 +116,14 @@ def to_lds(instruction: Instruction, position: int, row: MemoryRow, accesses: Ac
 
     def deliver(group: Group, access: Access, values: NDArray[np.uint32]) -> None:
         place, home = destination(group)
-        tickets = np.broadcast_to(context.counters.issued[VM, group.select][:, None], place.shape)
-        waves = np.broadcast_to(group.waves[:, None], place.shape)
         if context.lds_arrival is not None:
             # Words that end outside are left out: the bound in whole lanes is exact for all but a kernel's last bytes.
             inside = access.active & (place >= 0) & (place + 4 * words <= machine.lds_bytes)
             context.lds_arrival.access(group, position, np.where(inside, home + place, INACTIVE), 4 * words, True, VM,
                                        lambda: bytes_of(values, 4 * words))
-        for word in range(words):
-            inside = access.active & (place >= 0) & (place + 4 * word + 4 <= machine.lds_bytes)
-            at = (home + place + 4 * word)[inside]
-            context.deliveries.waiting.append(Delivery(at, values[word][inside], waves[inside], tickets[inside]))
+        counts = np.clip((machine.lds_bytes - place) // 4, 0, words) * (access.active & (place >= 0))
+        tickets = context.counters.issued[VM, group.select].copy()
+        context.deliveries.waiting.append(Delivery(home + place, counts, values, group.waves, tickets))
 
     def step(group: Group) -> None:
         (access,) = accesses(group)

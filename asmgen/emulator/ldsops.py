@@ -136,15 +136,15 @@ def _straight(instruction: Instruction, position: int, row: MemoryRow, slots: di
         if context.arrival is not None:
             for number, offset in enumerate(offsets.tolist()):
                 at = np.empty((group.size, LANES), np.int64)
-                lanes_kernels.place_in_lds(machine.vector, group.waves, everyone, mask, address, offset, where[0].size, homes,
+                lanes_kernels.place_in_lds(machine.vector_file, group.waves, everyone, mask, address, offset, where[0].size, homes,
                                            machine.lds_bytes, at)
                 written = partial(data, group, number) if data is not None else None
                 context.arrival.access(group, position, at, where[0].size, row.kind == "store", data=written)
         if row.kind == "load":
-            lanes_kernels.read_lds(machine.vector, group.waves, everyone, mask, address, offsets, words, slots["vdst"], machine.lds,
+            lanes_kernels.read_lds(machine.vector_file, group.waves, everyone, mask, address, offsets, words, slots["vdst"], machine.lds,
                                    machine.lds_u32, homes, machine.lds_bytes)
         else:
-            lanes_kernels.write_lds(machine.vector, group.waves, everyone, mask, address, offsets, words, sources, machine.lds,
+            lanes_kernels.write_lds(machine.vector_file, group.waves, everyone, mask, address, offsets, words, sources, machine.lds,
                                     machine.lds_u32, homes, machine.lds_bytes)
 
     return step

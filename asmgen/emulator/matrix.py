@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -115,18 +116,28 @@ def _scale_bytes(instruction: Instruction, named: dict[str, Operand], machine: M
     return tuple((machine.slot(reg), int(low[n]) + 2 * int(high[n])) for n, reg in enumerate(registers) if isinstance(reg, Reg))
 
 
+@dataclass(frozen=True)
+class Product:
+    """The step of an instruction whose plan is `straight`: compiled runs read the plan; `plain` is what does without compiled loops."""
+
+    plan: Plan
+    plain: Step
+
+    def __call__(self, group: Group) -> None:
+        if _compiled(self.plan, group):
+            _halves(self.plan, group)
+        else:
+            self.plain(group)
+
+
 def _floats_step(plan: Plan) -> Step:
     machine, row = plan.machine, plan.row
     honours_mode = row.a_type in ("f32", "xf32")
-    straight = plan.in_tiles and row.a_type in ("f16", "bf16") and plan.a.moved is None and plan.b.moved is None
     no_scales = np.empty((machine.waves, 0, 0))
     edges = (row.m, row.n)
 
     def step(group: Group) -> None:
         compiled = _compiled(plan, group)
-        if compiled and straight:
-            _halves(plan, group)
-            return
         flush = flushes(machine, group, 4) if honours_mode else np.zeros(group.size, np.uint8)
         scales = [no_scales[:group.size]] * 2
         if plan.scales:
@@ -140,21 +151,22 @@ def _floats_step(plan: Plan) -> Step:
 
         a, b = (_decoded(source, machine, group, flush) for source in (plan.a, plan.b))
         if plan.in_tiles and not flush.any():
-            matrix_kernels.multiply_in_tiles(machine.vector, group.waves, a, b, scales[0], scales[1], row.blocks, plan.c_slot,
+            matrix_kernels.multiply_in_tiles(machine.vector_file, group.waves, a, b, scales[0], scales[1], row.blocks, plan.c_slot,
                                              float(plan.c_value), plan.d_slot, plan.d_registers, plan.d_lanes)
             return
-        matrix_kernels.multiply_floats(machine.vector, group.waves, a, b, scales[0], scales[1], places, row.blocks, plan.c_slot,
+        matrix_kernels.multiply_floats(machine.vector_file, group.waves, a, b, scales[0], scales[1], places, row.blocks, plan.c_slot,
                                        float(plan.c_value), plan.d_slot, plan.d_registers, plan.d_lanes, flush)
 
-    return step
+    return Product(plan, step) if plan.straight else step
 
 
 def _halves(plan: Plan, group: Group) -> None:
     from asmgen.emulator import matrix_kernels
 
     a, b, row = plan.a, plan.b, plan.row
-    matrix_kernels.multiply_halves(plan.machine.vector, group.waves, a.slot, a.lanes, a.registers, a.shifts, b.slot, b.lanes, b.registers,
-                                   b.shifts, row.a_type == "f16", row.m, row.n, plan.c_slot, float(plan.c_value), plan.d_slot,
+    matrix_kernels.multiply_halves(plan.machine.vector_file, group.waves, a.slot, a.lanes, a.registers, a.shifts,
+                                   b.slot, b.lanes, b.registers, b.shifts,
+                                   row.a_type == "f16", row.m, row.n, plan.c_slot, float(plan.c_value), plan.d_slot,
                                    plan.d_registers, plan.d_lanes)
 
 
@@ -171,7 +183,7 @@ def _integers_step(plan: Plan) -> Step:
         from asmgen.emulator import matrix_kernels
 
         a, b = (_decoded(source, machine, group, flush) for source in (plan.a, plan.b))
-        matrix_kernels.multiply_integers(machine.vector, group.waves, a, b, places, row.blocks, plan.c_slot, int(plan.c_value),
+        matrix_kernels.multiply_integers(machine.vector_file, group.waves, a, b, places, row.blocks, plan.c_slot, int(plan.c_value),
                                          plan.d_slot, plan.d_registers, plan.d_lanes)
 
     return step
@@ -239,7 +251,7 @@ def _decoded(source: Source, machine: Machine, group: Group, flush: Array) -> Ar
     """A source's values [waves, rows, edge], float32 or int32."""
     from asmgen.emulator import matrix_kernels
 
-    vector, waves, slot = machine.vector, group.waves, source.slot
+    vector, waves, slot = machine.vector_file, group.waves, source.slot
     key = source.key if not flush.any() else (*source.key, flush.tobytes())
     rows = machine.matrix.find(key, source.slot, vector, waves, matrix_kernels.same_words)
     if rows is not None:

@@ -10,10 +10,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 
-from asmgen.emulator.matrix_tile import add_tile, register_tile, widen_bf16, widen_f16
+from asmgen.emulator.jit import njit
+from asmgen.emulator.matrix_tile import COLUMNS, ROWS, add_tile, register_tile, widen_bf16, widen_f16
 
 QUIET_NAN = np.uint32(0x7FC00000)
 SMALLEST_NORMAL = 2.0**-126
@@ -97,11 +98,11 @@ def _accumulate(a: Any, b: Any, sums: Any) -> None:
 def _accumulate_doubles(a: Any, b: Any, sums: Any) -> None:
     """`_accumulate` of contiguous doubles."""
     m, n = sums.shape
-    if m % 4 or n % 8:
+    if m % ROWS or n % COLUMNS:
         _accumulate(a, b, sums)
         return
-    for i in range(0, m, 4):
-        for j in range(0, n, 8):
+    for i in range(0, m, ROWS):
+        for j in range(0, n, COLUMNS):
             add_tile(a, b, sums, i, j)
 
 
@@ -171,17 +172,30 @@ def _store_sums(vector: Any, result: Any, wave: int, slot: int, registers: Any, 
 
 
 @njit(cache=True)
-def _multiply_tiles(a: Any, b: Any, c: Any, c_at: Any, c_from: int, d: Any, d_at: Any, d_from: int) -> None:
-    """D = A * B + C of one block; a [k, m], b [k, n] doubles; row i of C and D begins at c[c_from + c_at[i]] and d[d_from + d_at[i]]."""
-    for i in range(0, a.shape[1], 4):
-        for j in range(0, b.shape[1], 8):
-            register_tile(a, b, i, j, c, c_at, c_from, d, d_at, d_from)
+def multiply_tiles(a: Any, a_from: int, b: Any, b_from: int, depth: int, m: int, n: int, c: Any, c_from: int, d: Any, d_from: int, at: Any,
+                   at_from: int) -> None:
+    """D = A * B + C of one block; A [depth, m] and B [depth, n] are doubles of `a` and `b` from `a_from` and `b_from` on.
+
+    Row i of C and D begins at c[c_from + at[at_from + i]] and d[d_from + at[at_from + i]]. All arrays are contiguous, of any shape.
+    """
+    for i in range(0, m, ROWS):
+        for j in range(0, n, COLUMNS):
+            register_tile(a, a_from, b, b_from, (depth, m, n), i, j, c, c_from, d, d_from, at, at_from)
 
 
 @njit(cache=True)
-def _row_starts(vector: Any, slot: int, registers: Any, lanes: Any) -> Any:
-    """Where the rows of C or D begin in the register file, for wave 0, [blocks, m]; a wave's are 64 behind the one's before."""
-    return (slot + registers) * (vector.shape[1] * 64) + lanes
+def fill_rows(floats: Any, start: int, at: Any, at_from: int, m: int, n: int, value: float) -> None:
+    """A constant C into the rows of D; `floats` is the register file, flat."""
+    for i in range(m):
+        first = start + at[at_from + i]
+        for j in range(n):
+            floats[first + j] = np.float32(value)
+
+
+@njit(cache=True)
+def _row_starts(vector: Any, registers: Any, lanes: Any) -> Any:
+    """Where the rows of C or D begin behind their first register, [blocks, m]."""
+    return registers * (vector.shape[1] * 64) + lanes
 
 
 @njit(cache=True)
@@ -215,24 +229,24 @@ def multiply_in_tiles(vector: Any, waves: Any, a: Any, b: Any, a_scales: Any, b_
     """`multiply_floats` without sparse operands and flushed denormals, where `Plan.in_tiles` holds."""
     depth, m, n = a.shape[1] // blocks, a.shape[2], b.shape[2]
     wide_a, wide_b = np.empty((depth, m)), np.empty((depth, n))
-    result, constants = vector.view(np.float32), np.full((1, 1, n), np.float32(c_value))
-    d_at = _row_starts(vector, d_slot, d_registers, d_lanes)
-    c_at = _row_starts(vector, c_slot, d_registers, d_lanes) if c_slot >= 0 else np.zeros_like(d_at)
+    result = vector.view(np.float32).reshape(-1)
+    at, size = _row_starts(vector, d_registers, d_lanes).reshape(-1), vector.shape[1] * 64
     for number in range(len(waves)):
         start = waves[number] * 64
         for block in range(blocks):
             _widen(a[number, block * depth:(block + 1) * depth], a_scales[number], wide_a)
             _widen(b[number, block * depth:(block + 1) * depth], b_scales[number], wide_b)
-            if c_slot >= 0:
-                _multiply_tiles(wide_a, wide_b, result, c_at[block], start, vector, d_at[block], start)
-            else:
-                _multiply_tiles(wide_a, wide_b, constants, c_at[block], 0, vector, d_at[block], start)
+            to = d_slot * size + start
+            if c_slot < 0:
+                fill_rows(result, to, at, block * m, m, n, c_value)
+            multiply_tiles(wide_a, 0, wide_b, 0, depth, m, n, result, c_slot * size + start if c_slot >= 0 else to, vector, to, at,
+                           block * m)
 
 
 @njit(cache=True)
-def _decode_halves(vector: Any, wave: int, slot: int, lanes: Any, registers: Any, shifts: Any, f16: bool, out: Any) -> None:
+def _decode_halves(vector: Any, wave: int, slot: int, lanes: Any, registers: Any, shifts: Any, f16: bool, out: Any, edge: int) -> None:
     """bf16 or f16 rows of a wave as doubles, out [rows, edge]; edges are multiples of 8."""
-    edge, waves = out.shape[1], vector.shape[1]
+    waves = vector.shape[1]
     if f16:
         for row in range(len(lanes)):
             widen_f16(vector, ((slot + registers[row]) * waves + wave) * 64 + lanes[row], shifts[row], out, row * edge, edge)
@@ -247,24 +261,23 @@ def multiply_halves(vector: Any, waves: Any, a_slot: int, a_lanes: Any, a_regist
                     d_registers: Any, d_lanes: Any) -> None:
     """D = A * B + C of several waves, dense, both sources bf16 or both f16, straight from their registers: cheaper than remembering.
 
-    m is a multiple of 4, n of 8, and D is either C or apart from it.
+    m and n are multiples of a tile's, and D is either C or apart from it.
     """
     blocks = d_registers.shape[0]
     depth = len(a_lanes) // blocks
     wide_a, wide_b = np.empty((blocks * depth, m)), np.empty((blocks * depth, n))
-    result, constants = vector.view(np.float32), np.full((1, 1, n), np.float32(c_value))
-    d_at = _row_starts(vector, d_slot, d_registers, d_lanes)
-    c_at = _row_starts(vector, c_slot, d_registers, d_lanes) if c_slot >= 0 else np.zeros_like(d_at)
+    result = vector.view(np.float32).reshape(-1)
+    at, size = _row_starts(vector, d_registers, d_lanes).reshape(-1), vector.shape[1] * 64
     for number in range(len(waves)):
         wave = waves[number]
-        _decode_halves(vector, wave, a_slot, a_lanes, a_registers, a_shifts, f16, wide_a)
-        _decode_halves(vector, wave, b_slot, b_lanes, b_registers, b_shifts, f16, wide_b)
+        _decode_halves(vector, wave, a_slot, a_lanes, a_registers, a_shifts, f16, wide_a, m)
+        _decode_halves(vector, wave, b_slot, b_lanes, b_registers, b_shifts, f16, wide_b, n)
         for block in range(blocks):
-            part_a, part_b = wide_a[block * depth:(block + 1) * depth], wide_b[block * depth:(block + 1) * depth]
-            if c_slot >= 0:
-                _multiply_tiles(part_a, part_b, result, c_at[block], wave * 64, vector, d_at[block], wave * 64)
-            else:
-                _multiply_tiles(part_a, part_b, constants, c_at[block], 0, vector, d_at[block], wave * 64)
+            to = d_slot * size + wave * 64
+            if c_slot < 0:
+                fill_rows(result, to, at, block * m, m, n, c_value)
+            multiply_tiles(wide_a, block * depth * m, wide_b, block * depth * n, depth, m, n, result,
+                           c_slot * size + wave * 64 if c_slot >= 0 else to, vector, to, at, block * m)
 
 
 @njit(cache=True)

@@ -64,7 +64,12 @@ class Plan:
     def in_tiles(self) -> bool:
         """Whether compiled loops may take C from registers and put D into them tile by tile: D is C, or apart from it."""
         apart = self.c_slot < 0 or self.c_slot == self.d_slot or abs(self.c_slot - self.d_slot) >= self.row.cd_regs
-        return apart and not self.row.sparse and self.row.m % 4 == 0 and self.row.n % 8 == 0
+        return apart and not self.row.sparse and self.row.m % 16 == 0 and self.row.n % 16 == 0
+
+    @cached_property
+    def straight(self) -> bool:
+        """Whether the products are of f16 or bf16 values that each lane has in its own registers, `in_tiles`."""
+        return self.in_tiles and self.row.a_type in ("f16", "bf16") and self.a.moved is None and self.b.moved is None
 
     @property
     def work(self) -> int:

@@ -1,4 +1,4 @@
-"""The inner loops of matrix products in vector instructions: 4 rows by 8 columns of sums stay in registers over all k.
+"""The inner loops of matrix products in vector instructions: a tile of sums stays in registers over all k.
 
 Written as LLVM code because numba's own loops keep sums in memory and walk short rows one number at a time. Each sum takes its
 products by ascending k, as numpy's loop in `matrix_numpy` does. A product of two f32 (or narrower, or scaled) values is exact in
@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from llvmlite import ir
+from llvmlite import binding, ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-ROWS, COLUMNS, LANES = 4, 8, 4
-"""Of a tile; LANES doubles are one vector."""
+_WIDE_HOST = bool(binding.get_host_cpu_features().get("avx512f"))
+ROWS, COLUMNS, LANES = (8, 16, 8) if _WIDE_HOST else (4, 8, 4)
+"""Of a tile; LANES doubles are one vector. Its sums take half of the host's vector registers. The size changes no sum's order."""
 WIDE = 8
 """Values that are decoded together."""
 _DOUBLES, _FLOATS = ir.VectorType(ir.DoubleType(), LANES), ir.VectorType(ir.FloatType(), LANES)
@@ -88,36 +89,37 @@ def _add_tile(typing_context: Any, a: Any, b: Any, sums: Any, row: Any, column: 
 
 
 @intrinsic
-def _register_tile(typing_context: Any, a: Any, b: Any, row: Any, column: Any, c: Any, c_at: Any, c_from: Any, d: Any, d_at: Any,
-                   d_from: Any) -> Any:
-    """The same with C from floats and D into patterns: row r begins at c[c_from + c_at[row + r]] and at d[d_from + d_at[row + r]].
+def _register_tile(typing_context: Any, a: Any, a_from: Any, b: Any, b_from: Any, shape: Any, row: Any, column: Any, c: Any, c_from: Any,
+                   d: Any, d_from: Any, at: Any, at_from: Any) -> Any:
+    """The same with C from floats and D into patterns: row r begins at c[c_from + at[at_from + row + r]] and at d[d_from + ...].
 
-    `c` (float32) and `d` (uint32) are contiguous, whatever their shapes. NaNs become quiet ones.
+    `shape` is (depth, rows, columns); A and B begin at their arrays' elements `a_from` and `b_from`. `c` (float32), `d` (uint32) and
+    the others are contiguous, whatever their shapes. NaNs become quiet ones.
     """
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        kinds, first_row, first_column = signature.args, arguments[2], arguments[3]
-        left, right, source, c_rows, target, d_rows = _arrays(
-            context, builder, [kinds[n] for n in (0, 1, 4, 5, 7, 8)], [arguments[n] for n in (0, 1, 4, 5, 7, 8)])
-        depth, height = cgutils.unpack_tuple(builder, left.shape)
-        width = cgutils.unpack_tuple(builder, right.shape)[1]
+        kinds, first_row, first_column = signature.args, arguments[5], arguments[6]
+        left, right, source, target, starts = _arrays(context, builder, [kinds[n] for n in (0, 2, 7, 9, 11)],
+                                                      [arguments[n] for n in (0, 2, 7, 9, 11)])
+        shape = tuple(cgutils.unpack_tuple(builder, arguments[4]))
 
-        def places(base: Any, rows: Any, start: Any, vector: Any) -> list[Any]:
+        def places(base: Any, start: Any, vector: Any) -> list[Any]:
             found = []
             for r in range(ROWS):
-                row_at = builder.load(builder.gep(rows, [builder.add(first_row, _INDEX(r))]))
+                number = builder.add(builder.add(first_row, arguments[12]), _INDEX(r))
+                row_at = builder.load(builder.gep(starts.data, [number]))
                 begin = builder.add(builder.add(row_at, start), first_column)
                 found += [_at(builder, base, builder.add(begin, _INDEX(c)), vector) for c in range(0, COLUMNS, LANES)]
             return found
 
-        begun = [builder.fpext(builder.load(place, align=4), _DOUBLES)
-                 for place in places(source.data, c_rows.data, arguments[6], _FLOATS)]
-        sums = _sum_up(builder, left.data, right.data, (depth, height, width), (first_row, first_column), begun)
-        for place, result in zip(places(target.data, d_rows.data, arguments[9], _WORDS), sums, strict=True):
+        begun = [builder.fpext(builder.load(place, align=4), _DOUBLES) for place in places(source.data, arguments[8], _FLOATS)]
+        sums = _sum_up(builder, builder.gep(left.data, [arguments[1]]), builder.gep(right.data, [arguments[3]]), shape,
+                       (first_row, first_column), begun)
+        for place, result in zip(places(target.data, arguments[10], _WORDS), sums, strict=True):
             pattern = builder.bitcast(builder.fptrunc(result, _FLOATS), _WORDS)
             builder.store(builder.select(builder.fcmp_unordered("uno", result, result), _QUIET_NAN, pattern), place, align=4)
         return context.get_dummy_value()
 
-    return types.void(a, b, row, column, c, c_at, c_from, d, d_at, d_from), generate
+    return types.void(a, a_from, b, b_from, shape, row, column, c, c_from, d, d_from, at, at_from), generate
 
 
 def _splat(value: int) -> Any:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from asmgen.emulator.jit import njit
 from asmgen.emulator.ldscells import KINDS, NO_HITS, NOBODY, Access, Addresses, Cells, Toucher
 
 

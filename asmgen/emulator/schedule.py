@@ -19,7 +19,8 @@ from asmgen.emulator.findings import Finding, Findings
 from asmgen.emulator.globalraces import GlobalArrival
 from asmgen.emulator.orders import WINDOW, Order
 from asmgen.emulator.progress import Spins, WatchedDecoder, Window
-from asmgen.emulator.segments import Arrival, Segments, changes_state
+from asmgen.emulator.runs import Spin
+from asmgen.emulator.segments import Arrival, Segment, Segments, changes_state
 from asmgen.emulator.state import M0, MODE_CSP, MODE_GPR_INDEX, Group, Machine
 from asmgen.emulator.vmem import Deliveries
 from asmgen.isa.operands import Symbol
@@ -135,6 +136,8 @@ class Scheduler:
                 machine.clock += 4 * length
                 for action in segment.actions:
                     action(group)
+                if segment.spin is not None and self.window is None and not len(order):
+                    self._go_round(segment, segment.spin, group)
                 if not segment.leave(group):
                     break
                 if len(order) and not order.stays(group):
@@ -149,6 +152,16 @@ class Scheduler:
         if self.parked and self.window is None:
             self._deadlock()
         return Pause.ENDED
+
+    def _go_round(self, segment: Segment, spin: Spin, group: Group) -> None:
+        """A group that is alone goes round a loop of one segment as often as all of its waves do, within budget and patience."""
+        each, budget = group.size * segment.length, self.budget
+        rounds = spin(group, min(self.patience - self.idle, (budget.limit - budget.executed) // each))
+        segment.executed += rounds * group.size
+        budget.executed += rounds * each
+        self.machine.clock += 4 * segment.length * rounds
+        self.idle += rounds
+        group.order += rounds
 
     def running(self) -> int:
         """How many waves can run: they have not ended or halted and do not wait at a barrier."""
@@ -201,7 +214,7 @@ class Scheduler:
 
     def _on_their_way(self) -> int:
         """How many words of LDS-DMA have not been delivered."""
-        return sum(delivery.places.size for delivery in self.deliveries.waiting)
+        return sum(int(delivery.counts.sum()) for delivery in self.deliveries.waiting)
 
     # How a group leaves a segment: each returns whether the group goes on.
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from asmgen.emulator.arrival import VM, Counters, RegisterArrival, Touch
 from asmgen.emulator.decode import Decoder
 from asmgen.emulator.ldsraces import LdsArrival
+from asmgen.emulator.runs import Run, Spin
 from asmgen.emulator.scalarstate import CHANGES_STATE, hardware_register
 from asmgen.emulator.state import M0, MODE_GPR_INDEX, Group
 from asmgen.emulator.steps import Action, Step
@@ -39,6 +40,7 @@ class Segment:
     actions: tuple[Action, ...]
     positions: tuple[int, ...]  # of the instructions that are really issued
     leave: Callable[[Group], bool]
+    spin: Spin | None = None  # goes round a loop that this segment is, while all waves do
     executed: int = 0
     length: int = field(init=False)
 
@@ -77,12 +79,13 @@ class Segments:
         actions: list[Action] = []
         issued: list[int] = []
         first = position
+        run = Run(self.decoder.machine, mode)
         checked = 0  # registers that a step of this segment has looked at already: they have arrived
         while True:
             instruction = instructions[position]
             step = self.decoder.step(position, mode, index)
             if step is not None:
-                actions += self._woven(step, checked)
+                run = self._weave(step, checked, actions, run)
                 checked = checked | step.touch.reads | step.touch.writes
                 if step.queue is not None:
                     checked &= ~step.touch.writes
@@ -90,7 +93,10 @@ class Segments:
             if self._ends(instruction, position, mode) or position - first >= LONGEST - 1:
                 break
             position += 1
-        segment = Segment(first, position, tuple(actions), tuple(issued), self._leaving(instruction, position, mode))
+        spins = not actions and instruction.is_branch and self.decoder.program.labels.get(instruction.target or "") == first
+        spin = run.spin(instruction) if spins else None
+        actions += run.actions()
+        segment = Segment(first, position, tuple(actions), tuple(issued), self._leaving(instruction, position, mode), spin)
         self.made[first, mode, index] = segment
         return segment
 
@@ -99,10 +105,18 @@ class Segments:
             return True
         return position + 1 in self._labels or not self.decoder.code.flows(position + 1)
 
-    def _woven(self, step: Step, checked: int) -> list[Action]:
-        """A step with what the arrival model and the watchers want before and after it."""
+    def _weave(self, step: Step, checked: int, actions: list[Action], run: Run) -> Run:
+        """Put a step behind `actions` and the `run` that is being gathered, with what the arrival model and the watchers want.
+
+        Returns the run that goes on. What is no arithmetic comes before the arithmetic that has been gathered, where they share no
+        registers: memory is accessed in the program's order, and the arrival model's books know no arithmetic.
+        """
         arrival, registers = self.arrival, self.arrival.registers
-        actions = [action for watcher in arrival.watchers if (action := watcher(step)) is not None]
+        watching = [action for watcher in arrival.watchers if (action := watcher(step)) is not None]
+        if (watching or step.run is not None and not run.takes(step)) and not run.before(step):
+            actions += run.actions()
+            run = Run(run.machine, run.mode)
+        actions += watching
         if registers is not None:
             wanted = registers.loaded & ~checked
             touch = replace(step.touch, reads=step.touch.reads & wanted, writes=step.touch.writes & wanted)
@@ -113,9 +127,9 @@ class Segments:
         if step.wait is not None:
             if self._checking or self._dma and step.wait.vmcnt is not None:
                 actions.append(_wait(arrival, step))
-        elif step.run is not None:
+        elif step.run is not None and not run.add(step):
             actions.append(step.run)
-        return actions
+        return run
 
 
 def changes_state(instruction: Instruction, mode: int) -> bool:

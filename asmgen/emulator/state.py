@@ -21,6 +21,8 @@ from asmgen.isa.registers import Reg
 from asmgen.program import Instruction
 
 LANES = 64
+RUN_ROWS = 8
+"""Rows of lanes that compiled runs have for what stands in no register."""
 EXEC, VCC, M0 = 126, 106, 124
 DTYPES: dict[str, type[np.generic]] = {"f32": np.float32, "i32": np.int32, "u32": np.uint32, "b32": np.uint32}
 Array = NDArray[np.generic]
@@ -50,7 +52,9 @@ class Machine:
         self.accum_offset = accum_offset
         self.lds_bytes = lds_bytes
         self.lds_stride = -(-lds_bytes // 16) * 16 + 16  # a wide access that ends outside is masked, but must stay in the array
-        self.vector = np.zeros((registers, waves, LANES), np.uint32)
+        # One wave more than there are: a wave's registers would else lie a power of two apart and take turns in a few lines of the caches.
+        self.vector_file = np.zeros((registers, waves + 1, LANES), np.uint32)
+        self.vector = self.vector_file[:, :waves]
         self.vector_as: dict[str, Array] = {"u32": self.vector, "b32": self.vector, "i32": self.vector.view(np.int32),
                                             "f32": self.vector.view(np.float32)}
         # First and last of the registers that the program names: the others stay 0, and most of them never get memory of the host's.
@@ -74,6 +78,8 @@ class Machine:
         self.live = np.ones(waves, bool)
         self.matrix = MatrixUnit()
         self.work = Work()
+        self.run_buffers: Array = np.zeros((0, 0))  # decoded matrix operands of compiled runs, made when the first one needs them
+        self.run_rows = np.zeros((RUN_ROWS, LANES), np.uint32)
         self.memory_watchers: list[MemoryWatcher] = []
         self._private: NDArray[np.uint8] | None = None
 
