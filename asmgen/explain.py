@@ -8,7 +8,7 @@ from typing import Any
 
 from asmgen import hazards
 from asmgen.cfg import ControlFlow
-from asmgen.isa.mfma import MFMA
+from asmgen.isa.opcodes.mfma import MFMA
 from asmgen.isa.operands import Modified, Operand, format_operand
 from asmgen.isa.registers import Reg, mask_names
 from asmgen.live import program_liveness

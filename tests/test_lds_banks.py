@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from asmgen.isa import lds
+from asmgen.isa import lds, lds_arrays
 from asmgen.isa.errors import AsmgenError
 
 LANE = np.arange(64)
@@ -17,7 +17,7 @@ ROW, GROUP = LANE % 16, LANE // 16
 def extra(arch: str, op: str, addresses: np.ndarray, width: int, active: np.ndarray | None = None) -> int:
     """Conflict cycles of one wave."""
     mask = None if active is None else active[np.newaxis]
-    return int(lds.conflicts(arch, op, addresses[np.newaxis], width, mask)[0])
+    return int(lds_arrays.conflicts(arch, op, addresses[np.newaxis], width, mask)[0])
 
 
 def test_phases_are_those_of_the_paper() -> None:
@@ -181,14 +181,14 @@ def test_an_unaligned_access_touches_one_dword_more() -> None:
 
 def test_waves_are_counted_apart() -> None:
     patterns = np.stack([LANE * 4, LANE * 128, LANE * 8, LANE * 0])
-    assert lds.conflicts("gfx942", "ds_read_b32", patterns, 32).tolist() == [0, 62, 2, 0]
+    assert lds_arrays.conflicts("gfx942", "ds_read_b32", patterns, 32).tolist() == [0, 62, 2, 0]
     mask = np.stack([LANE >= 0, LANE < 2, LANE < 0, LANE >= 0])
-    assert lds.conflicts("gfx942", "ds_read_b32", patterns, 32, mask).tolist() == [0, 1, 0, 0]
-    assert lds.conflicts("gfx942", "ds_read_b32", patterns[:0], 32).shape == (0,)
+    assert lds_arrays.conflicts("gfx942", "ds_read_b32", patterns, 32, mask).tolist() == [0, 1, 0, 0]
+    assert lds_arrays.conflicts("gfx942", "ds_read_b32", patterns[:0], 32).shape == (0,)
 
 
 def test_loads_say_which_bank() -> None:
-    loads = lds.bank_loads("gfx942", "ds_read_b64", (LANE * 32)[np.newaxis], 64)
+    loads = lds_arrays.bank_loads("gfx942", "ds_read_b64", (LANE * 32)[np.newaxis], 64)
     assert loads.shape == (1, 4, 32)
     # 16 lanes, 8 dwords apart: 4 in each of banks 0, 1, 8, 9, 16, 17, 24, 25.
     assert loads[0, 2].tolist() == [4, 4, 0, 0, 0, 0, 0, 0] * 4
@@ -223,12 +223,12 @@ def test_errors() -> None:
     with pytest.raises(ValueError, match="unknown architecture"):
         lds.rule("gfx90a", "ds_read_b32")
     with pytest.raises(ValueError, match=r"shape \[waves, 64, 2\]"):
-        lds.conflicts("gfx942", "ds_read2_b64", LANE[np.newaxis], 64)
+        lds_arrays.conflicts("gfx942", "ds_read2_b64", LANE[np.newaxis], 64)
     with pytest.raises(ValueError, match=r"shape \[waves, 64\]"):
-        lds.conflicts("gfx942", "ds_read_b64", LANE, 64)
+        lds_arrays.conflicts("gfx942", "ds_read_b64", LANE, 64)
     with pytest.raises(ValueError, match="whole bytes"):
-        lds.conflicts("gfx942", "ds_read_b64", LANE[np.newaxis], 12)
+        lds_arrays.conflicts("gfx942", "ds_read_b64", LANE[np.newaxis], 12)
     with pytest.raises(ValueError, match="negative"):
-        lds.conflicts("gfx942", "ds_read_b64", LANE[np.newaxis] - 1, 64)
+        lds_arrays.conflicts("gfx942", "ds_read_b64", LANE[np.newaxis] - 1, 64)
     with pytest.raises(ValueError, match="mask"):
-        lds.conflicts("gfx942", "ds_read_b64", LANE[np.newaxis], 64, LANE > 0)
+        lds_arrays.conflicts("gfx942", "ds_read_b64", LANE[np.newaxis], 64, LANE > 0)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from asmgen.isa import mfma
+from asmgen.isa import mfma, mfma_arrays
 from asmgen.isa.errors import OperandError
 from asmgen.isa.opcodes.mfma import F8F6F4_WIDTHS, MFMA, MfmaRow
 
@@ -86,7 +86,7 @@ def points(edge: int, bits: int, lines: list[str]) -> dict[tuple[int, int], tupl
     return found
 
 
-def got(places: mfma.Places, index: tuple[int, int, int]) -> tuple[int, int, int]:
+def got(places: mfma_arrays.Places, index: tuple[int, int, int]) -> tuple[int, int, int]:
     return int(places.lane[index]), int(places.register[index]), int(places.bit[index])
 
 
@@ -103,8 +103,8 @@ def test_dense_a_and_b(name: str) -> None:
     table = points(row.m, bits_of(name), FIRST_K[name])
     assert len(table) == row.m * row.k
     for (x, k), place in table.items():
-        assert got(mfma.a_map(row), (0, x, k)) == place
-        assert got(mfma.b_map(row), (0, k, x)) == place
+        assert got(mfma_arrays.a_map(row), (0, x, k)) == place
+        assert got(mfma_arrays.b_map(row), (0, k, x)) == place
 
 
 @pytest.mark.parametrize(("name", "code"), FIRST_K_F8F6F4)
@@ -113,8 +113,8 @@ def test_f8f6f4_a_and_b(name: str, code: int) -> None:
     table = points(row.m, 4 if code == 4 else 8, FIRST_K_F8F6F4[name, code])
     assert len(table) == row.m * row.k
     for (x, k), place in table.items():
-        assert got(mfma.a_map(row, code), (0, x, k)) == place
-        assert got(mfma.b_map(row, code), (0, k, x)) == place
+        assert got(mfma_arrays.a_map(row, code), (0, x, k)) == place
+        assert got(mfma_arrays.b_map(row, code), (0, k, x)) == place
 
 
 # The sixteen 6-bit items of three registers; the sixth and the eleventh go on in the next register.
@@ -131,15 +131,15 @@ def test_six_bit_items_cross_registers(name: str, first: str, code: int) -> None
         for item in range(32):
             register, bit = SIX_BIT[item % 16]
             place = 16 * group + 7, register + 3 * (item // 16), bit
-            assert got(mfma.a_map(row, code), (0, x, start + item)) == place
-            assert got(mfma.b_map(row, code), (0, start + item, x)) == place
+            assert got(mfma_arrays.a_map(row, code), (0, x, start + item)) == place
+            assert got(mfma_arrays.b_map(row, code), (0, start + item, x)) == place
 
 
 def test_mixed_formats_put_one_k_into_different_lanes() -> None:
     """fp8 x fp4: k = 20 is in lane group 1 of A, but in lane group 0 of B."""
     row = MFMA["v_mfma_f32_16x16x128_f8f6f4"]
-    assert got(mfma.a_map(row, 0), (0, 3, 20)) == (19, 1, 0)
-    assert got(mfma.b_map(row, 4), (0, 20, 3)) == (3, 2, 16)
+    assert got(mfma_arrays.a_map(row, 0), (0, 3, 20)) == (19, 1, 0)
+    assert got(mfma_arrays.b_map(row, 4), (0, 20, 3)) == (3, 2, 16)
 
 
 @pytest.mark.parametrize("name", FIRST_K_SPARSE_B)
@@ -149,11 +149,11 @@ def test_sparse_a_and_b(name: str) -> None:
     a_table = points(row.m, bits_of(name), FIRST_P_SPARSE_A[name])
     assert len(b_table) == row.n * row.k and len(a_table) == row.m * row.k // 2
     for (x, k), place in b_table.items():
-        assert got(mfma.b_map(row), (0, k, x)) == place
+        assert got(mfma_arrays.b_map(row), (0, k, x)) == place
     for (x, p), place in a_table.items():
-        assert got(mfma.a_map(row), (0, x, p)) == place
+        assert got(mfma_arrays.a_map(row), (0, x, p)) == place
         # The packed value meets its four k of B in its own lane.
-        assert got(mfma.b_map(row), (0, 4 * (p // 2), x))[0] == place[0]
+        assert got(mfma_arrays.b_map(row), (0, 4 * (p // 2), x))[0] == place[0]
 
 
 # (block, i, k) or (block, k, j) -> lane, register, bit: lane i + 32b, i + 16b, 4b + i.
@@ -180,8 +180,8 @@ MULTI_BLOCK_A = {
 def test_blocks_and_f64_inputs(name: str) -> None:
     row = MFMA[name]
     for (block, x, k), place in MULTI_BLOCK_A[name]:
-        assert got(mfma.a_map(row), (block, x, k)) == place
-        assert got(mfma.b_map(row), (block, k, x)) == place
+        assert got(mfma_arrays.a_map(row), (block, x, k)) == place
+        assert got(mfma_arrays.b_map(row), (block, k, x)) == place
 
 
 # Row of D in each register, for lanes 0-31 and 32-63 (32x32), or for the four groups of 16 lanes (16x16).
@@ -194,7 +194,7 @@ D_F64 = ["0 1 2 3", "4 5 6 7", "8 9 10 11", "12 13 14 15"]
 @pytest.mark.parametrize("name", [name for name in MFMA if "f64" not in name])
 def test_d_of_every_32_bit_instruction(name: str) -> None:
     row = MFMA[name]
-    places = mfma.d_map(row)
+    places = mfma_arrays.d_map(row)
     assert not places.bit.any()
     for block in range(row.blocks):
         if row.m == 4:
@@ -210,12 +210,12 @@ def test_d_of_every_32_bit_instruction(name: str) -> None:
 
 
 def test_d_of_f64() -> None:
-    places = mfma.d_map(MFMA["v_mfma_f64_16x16x4_f64"])
+    places = mfma_arrays.d_map(MFMA["v_mfma_f64_16x16x4_f64"])
     for pair, line in enumerate(D_F64):
         for group, i in enumerate(map(int, line.split())):
             for j in range(16):
                 assert got(places, (0, i, j)) == (16 * group + j, 2 * pair, 0)
-    places = mfma.d_map(MFMA["v_mfma_f64_4x4x4_4b_f64"])
+    places = mfma_arrays.d_map(MFMA["v_mfma_f64_4x4x4_4b_f64"])
     # [block, i, j] -> lane: 16 i + 4 b + j, from the calculator; the ISA's formula would give j + 4 i + 16 b.
     for index, lane in {(0, 0, 0): 0, (0, 0, 3): 3, (1, 0, 0): 4, (3, 0, 2): 14, (0, 1, 0): 16, (2, 1, 1): 25, (1, 2, 3): 39,
                         (0, 3, 0): 48, (3, 3, 3): 63}.items():
@@ -227,7 +227,7 @@ def test_d_of_f64() -> None:
     ("v_mfma_scale_f32_32x32x64_f8f6f4", {(0, 0): 0, (15, 0): 15, (16, 0): 16, (31, 0): 31, (0, 1): 32, (31, 1): 63}),
 ])
 def test_scale_lanes(name: str, lane_of: dict[tuple[int, int], int]) -> None:
-    lanes = mfma.scale_map(MFMA[name])
+    lanes = mfma_arrays.scale_map(MFMA[name])
     for index, lane in lane_of.items():
         assert lanes[index] == lane
     for operand, spot in (("scale_a", (0, 3, 1)), ("scale_b", (0, 1, 3))):
@@ -239,7 +239,7 @@ def test_scale_lanes(name: str, lane_of: dict[tuple[int, int], int]) -> None:
 def test_an_8_bit_scale_block_lies_in_two_lane_groups() -> None:
     """16x16x128: scale groups 0 and 1 are in registers 0-3, 2 and 3 in 4-7, group s in lane groups 2s and 2s+1 of the half."""
     row = MFMA["v_mfma_scale_f32_16x16x128_f8f6f4"]
-    places = mfma.a_map(row, 0)
+    places = mfma_arrays.a_map(row, 0)
     low, high = {0, 1, 2, 3}, {4, 5, 6, 7}
     for block, groups, registers in ((0, {0, 1}, low), (1, {2, 3}, low), (2, {0, 1}, high), (3, {2, 3}, high)):
         part = np.s_[0, 5, 32 * block: 32 * block + 32]
@@ -266,7 +266,7 @@ INDEX_BITS = {
 
 @pytest.mark.parametrize(("name", "cbsz", "abid"), INDEX_BITS)
 def test_index_sets(name: str, cbsz: int, abid: int) -> None:
-    places = mfma.index_map(MFMA[name], cbsz, abid)
+    places = mfma_arrays.index_map(MFMA[name], cbsz, abid)
     for p, bit in enumerate(INDEX_BITS[name, cbsz, abid]):
         assert got(places, (0, 0, p)) == (0, 0, bit)
     assert not places.register.any()
@@ -274,9 +274,9 @@ def test_index_sets(name: str, cbsz: int, abid: int) -> None:
 
 def test_index_of_the_second_run() -> None:
     """The doubled shapes: registers 2 and 3 of A hold p from K/4 on; their indices follow those of registers 0 and 1 in one set."""
-    places = mfma.index_map(MFMA["v_smfmac_f32_16x16x64_bf16"], 0, 1)
+    places = mfma_arrays.index_map(MFMA["v_smfmac_f32_16x16x64_bf16"], 0, 1)
     assert [got(places, (0, 2, p)) for p in (20, 21, 22, 23)] == [(18, 0, 24), (18, 0, 26), (18, 0, 28), (18, 0, 30)]
-    places = mfma.index_map(MFMA["v_smfmac_i32_32x32x64_i8"])
+    places = mfma_arrays.index_map(MFMA["v_smfmac_i32_32x32x64_i8"])
     assert [got(places, (0, 2, p)) for p in (8, 15, 16, 24, 31)] == [(34, 0, 0), (34, 0, 14), (2, 0, 16), (34, 0, 16), (34, 0, 30)]
 
 
@@ -333,7 +333,7 @@ def test_layout_elements_of_b_are_k_by_j() -> None:
     (4, 15, {0: 60, 3: 63, 4: 60, 62: 62}),
 ])
 def test_broadcast(cbsz: int, abid: int, first_lanes: dict[int, int]) -> None:
-    lanes = mfma.broadcast_lanes(cbsz, abid)
+    lanes = mfma_arrays.broadcast_lanes(cbsz, abid)
     assert {lane: lanes[lane] for lane in first_lanes} == first_lanes
 
 
@@ -342,15 +342,16 @@ def test_broadcast(cbsz: int, abid: int, first_lanes: dict[int, int]) -> None:
     (4, {3: 3, 19: 3, 63: 15}), (5, {3: 19, 19: 19, 51: 19}), (6, {0: 32, 20: 36, 63: 47}), (7, {0: 48, 20: 52, 63: 63}),
 ])
 def test_permute(blgp: int, lane_of: dict[int, int]) -> None:
-    lanes = mfma.permute_lanes(blgp)
+    lanes = mfma_arrays.permute_lanes(blgp)
     assert {lane: lanes[lane] for lane in lane_of} == lane_of
 
 
 def test_arrays_are_shared_and_read_only() -> None:
     row = MFMA["v_smfmac_f32_16x16x32_f16"]
-    arrays = [*mfma.a_map(row), *mfma.b_map(row), *mfma.d_map(row), *mfma.index_map(row), mfma.broadcast_lanes(1, 0),
-              mfma.permute_lanes(3), mfma.scale_map(MFMA["v_mfma_scale_f32_32x32x64_f8f6f4"])]
-    assert mfma.a_map(row) is mfma.a_map(row)
+    arrays = [*mfma_arrays.a_map(row), *mfma_arrays.b_map(row), *mfma_arrays.d_map(row), *mfma_arrays.index_map(row),
+              mfma_arrays.broadcast_lanes(1, 0), mfma_arrays.permute_lanes(3),
+              mfma_arrays.scale_map(MFMA["v_mfma_scale_f32_32x32x64_f8f6f4"])]
+    assert mfma_arrays.a_map(row) is mfma_arrays.a_map(row)
     for array in arrays:
         with pytest.raises(ValueError, match="read-only"):
             array[...] = 0
@@ -364,11 +365,11 @@ def test_arrays_are_shared_and_read_only() -> None:
     (lambda: mfma.layout("v_mfma_f32_16x16x16_f16", "index", "gfx942"), "not sparse"),
     (lambda: mfma.layout("v_mfma_f32_16x16x128_f8f6f4", "a", "gfx950", cbsz=5), "no format 5"),
     (lambda: mfma.layout("v_mfma_scale_f32_16x16x128_f8f6f4", "scale_b", "gfx950", op_sel=4), "scale byte 4"),
-    (lambda: mfma.broadcast_lanes(2, 0, blocks=2), "instruction has 2"),
-    (lambda: mfma.broadcast_lanes(5, 0), "instruction has 16"),
-    (lambda: mfma.broadcast_lanes(1, 2), "there are 2"),
-    (lambda: mfma.broadcast_lanes(0, 1), "there are 1"),
-    (lambda: mfma.permute_lanes(8), "blgp:8"),
+    (lambda: mfma_arrays.broadcast_lanes(2, 0, blocks=2), "instruction has 2"),
+    (lambda: mfma_arrays.broadcast_lanes(5, 0), "instruction has 16"),
+    (lambda: mfma_arrays.broadcast_lanes(1, 2), "there are 2"),
+    (lambda: mfma_arrays.broadcast_lanes(0, 1), "there are 1"),
+    (lambda: mfma_arrays.permute_lanes(8), "blgp:8"),
 ])
 def test_errors_are_sentences(call: Callable[[], object], words: str) -> None:
     with pytest.raises(OperandError, match=words):

@@ -17,7 +17,7 @@ from asmgen.emulator.decode import PLAIN
 from asmgen.emulator.state import EXEC, mask_bits
 from asmgen.emulator.values import bits_of, constant
 from asmgen.isa.arch import ARCHITECTURES
-from asmgen.isa.mfma import index_map
+from asmgen.isa.mfma_arrays import index_map
 from asmgen.isa.opcode import Opcode, is_lds_dma
 from asmgen.isa.opcodes.mfma import MFMA
 from asmgen.isa.operands import Modified

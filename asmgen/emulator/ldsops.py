@@ -23,7 +23,7 @@ from asmgen.emulator.ldsraces import LdsArrival
 from asmgen.emulator.ldsvalues import Bytes, bytes_of
 from asmgen.emulator.state import LANES, M0, Group, Machine
 from asmgen.emulator.values import write_lanes
-from asmgen.isa import lds as banks
+from asmgen.isa import lds_arrays as banks
 from asmgen.isa.opcode import Memory as MemoryRow
 from asmgen.isa.registers import Reg
 from asmgen.program import Instruction

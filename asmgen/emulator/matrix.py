@@ -27,7 +27,8 @@ from asmgen.isa.arch import Architecture
 from asmgen.isa.errors import OperandError
 from asmgen.isa.formats import decode as decode_codes
 from asmgen.isa.formats import hardware_format, scale_decode
-from asmgen.isa.mfma import Places, a_map, a_type, b_map, b_type, broadcast_lanes, d_map, element_bits, index_map, permute_lanes
+from asmgen.isa.layouts_mfma import element_bits, element_type
+from asmgen.isa.mfma_arrays import Places, a_map, b_map, broadcast_lanes, d_map, index_map, permute_lanes
 from asmgen.isa.opcodes.mfma import MFMA, MfmaRow
 from asmgen.isa.operands import Operand
 from asmgen.isa.registers import Reg
@@ -85,7 +86,7 @@ def _lane_rows(row: MfmaRow, operand: str, code: int) -> tuple[Array, Array, Arr
 def _source(machine: Machine, reg: Reg, row: MfmaRow, operand: str, code: int, moved: Array | None) -> Source:
     """A or B of an instruction; `code` is its format where it has one."""
     lanes, registers, shifts = _lane_rows(row, operand, code if row.f8f6f4 else 0)
-    kind, edge = (a_type(row, code), row.m) if operand == "a" else (b_type(row, code), row.n)
+    kind, edge = element_type(row, operand, code), row.m if operand == "a" else row.n
     bits = element_bits(kind)
     table = decode_table(kind, machine.arch) if bits <= 16 and kind != "bf16" else None
     return Source(machine.slot(reg), reg.count, kind, bits, edge, lanes, registers, shifts, moved, table)
@@ -260,7 +261,7 @@ def _decoded(source: Source, machine: Machine, group: Group, flush: Array) -> Ar
 
 
 def _scales(machine: Machine, group: Group, slot: int, byte: int, edge: int) -> Array:
-    """Scales [waves, k / 32, edge]: lane x + edge * kb holds the one of row or column x and k block kb (as isa.mfma.scale_map has it)."""
+    """Scales [waves, k / 32, edge]: lane x + edge * kb holds the one of row or column x and k block kb (mfma_arrays.scale_map)."""
     codes = machine.vector[slot, group.select] >> np.uint32(8 * byte) & np.uint32(255)
     return _scale_table()[codes].reshape(group.size, 64 // edge, edge)
 

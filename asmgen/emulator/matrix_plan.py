@@ -9,7 +9,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from asmgen.emulator.state import Machine
-from asmgen.isa.mfma import Places
+from asmgen.isa.mfma_arrays import Places
 from asmgen.isa.opcodes.mfma import MfmaRow
 
 Array = NDArray[Any]
