@@ -23,10 +23,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from asmgen.author.effects import Unit, units_of
+from asmgen.author.effects import Tag, Unit, units_of
 from asmgen.author.merge import merge, order_of_streams
+from asmgen.author.steps import Copy, PipelineError, StepIndex, operation
 from asmgen.isa.arch import architecture
 from asmgen.isa.check import resolve
 from asmgen.isa.errors import AsmgenError, OperandError
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from asmgen.explain import Explanation
 
 WAIT_MODES = ("auto", "verify", "off")
+Made = TypeVar("Made")
 
 
 class Builder:
@@ -65,8 +67,15 @@ class Builder:
         self._block = ""
         self._blocks = 0
         self._operations: tuple[str, ...] = ()
-        self._placed: list[tuple[str, str]] = []  # stream and block of each item
+        self._tags: list[Tag] = []  # of each item
         self._section: Section | None = None
+        self.muted = False
+        self.copy: Copy | None = None
+        self.stage_number = 0
+        self.ordinal = 0
+        self._fresh = 0
+        self.trial = False
+        self.trial_start = 0
         self._temporaries: dict[tuple[str, str], Temporaries] = {}
 
     def __getattr__(self, name: str) -> Callable[..., Instruction]:
@@ -87,12 +96,15 @@ class Builder:
         """
         instruction = self._instruction(name, operands, modifiers, fills, uses, comment)
         self._append(instruction)
-        self.position += 1
         return instruction
 
     def _append(self, item: Item) -> None:
-        self.items.append(item)
-        self._placed.append((self._stream, self._block))
+        """Items of an operation that this copy of a step leaves out (`muted`) are numbered and dropped."""
+        if not self.muted:
+            self.items.append(item)
+            self._tags.append(Tag(self._stream, self._block, self.stage_number, self.ordinal))
+            self.position += isinstance(item, Instruction)
+        self.ordinal += 1
 
     def peek(self, name: str, *operands: Operand | str, fills: LdsRange | None = None, uses: LdsRange | None = None,
              **modifiers: Any) -> Explanation:
@@ -165,6 +177,70 @@ class Builder:
         _check_block(name, self.items[start:])
 
     @contextmanager
+    def stage(self) -> Iterator[None]:
+        """One stage of a pipelined step: what is emitted within belongs to it. Raises PipelineError outside of a step."""
+        if self.copy is None:
+            raise PipelineError("a stage stands outside of a pipeline's step", self.place())
+        self.stage_number += 1
+        yield
+
+    @contextmanager
+    def at(self, index: StepIndex) -> Iterator[None]:
+        """Instructions emitted within belong to that iteration of a pipelined step."""
+        with operation(self, "instructions", at=index):
+            yield
+
+    def hoist(self, emit: Callable[[], Made]) -> Made:
+        """What `emit` emits and returns, placed in front of the pipeline whose step asks for it: addresses that no iteration changes."""
+        copy, muted, section, tag = self.copy, self.muted, self._section, (self._stream, self._block)
+        if section is not None and section.start != len(self.items) and not self.trial:
+            raise AsmgenError("a step asks for something to be hoisted only after its trial run", self.place())
+        self.copy, self.muted, self._section = None, False, None
+        self._stream = self._block = ""
+        held, tags = self.items, self._tags
+        ordinal = self.ordinal
+        self.items, self._tags = held[:self.trial_start], tags[:self.trial_start]
+        try:
+            return emit()
+        finally:
+            grown = len(self.items) - self.trial_start
+            self.items, self._tags = self.items + held[self.trial_start:], self._tags + tags[self.trial_start:]
+            self.trial_start += grown
+            if section is not None:
+                section.start += grown
+            self.copy, self.muted, self._section, self.ordinal = copy, muted, section, ordinal
+            self._stream, self._block = tag
+
+    def append_unit(self, unit: Unit) -> None:
+        """Place a unit that was taken out of the builder before."""
+        self.items += unit.items
+        self._tags += [unit.tag] * len(unit.items)
+        self._labels.update({item.name: item.source for item in unit.items if isinstance(item, Label)})
+        self.position += len(unit.instructions)
+
+    def cut(self, start: int) -> None:
+        """Take back all items from number `start` on, labels too."""
+        for item in self.items[start:]:
+            if isinstance(item, Label):
+                del self._labels[item.name]
+        self.position -= sum(isinstance(item, Instruction) for item in self.items[start:])
+        del self.items[start:], self._tags[start:]
+
+    def wait_point(self) -> None:
+        """A place for one s_waitcnt with the loosest counts for all that is due before the next wait point; the passes fill it in."""
+        with self.waits("point"):
+            self.emit("s_waitcnt")
+
+    def fresh(self, name: str) -> str:
+        """A label of that name that nothing else has."""
+        self._fresh += 1
+        return f"{name}_{self._fresh}"
+
+    def place(self) -> str:
+        """The author's place, as errors have it."""
+        return where(*self._places())
+
+    @contextmanager
     def operation(self, name: str) -> Iterator[None]:
         """Instructions emitted within carry that name in their chain of operations."""
         outer = self._operations
@@ -179,7 +255,8 @@ class Builder:
         source = author_line()
         if name in self._labels:
             raise AsmgenError(f"label {name!r} is placed twice, first at {self._labels[name]}", str(source))
-        self._labels[name] = source
+        if not self.muted:
+            self._labels[name] = source
         self._append(Label(name, source))
 
     def region(self, name: str) -> None:
@@ -195,7 +272,7 @@ class Builder:
     def waits(self, mode: str) -> Iterator[None]:
         """Another mode of wait counters for the instructions of a `with` block: "auto" inserts what they need, "verify" checks that the
         author's own waits serve them, "off" leaves them alone. What they issue is in the ledger of all that follows in any case."""
-        if mode not in WAIT_MODES:
+        if mode not in (*WAIT_MODES, "point"):
             raise AsmgenError(f"waits({mode!r}) is no mode; there are {', '.join(WAIT_MODES)}", str(author_line()))
         before, self._waits = self._waits, mode
         try:
@@ -315,9 +392,8 @@ class Section:
     @property
     def units(self) -> list[Unit]:
         """The units in emission order."""
-        placed = self.builder._placed[self.start:self.end]
         try:
-            return units_of(self.builder.items[self.start:self.end], [stream for stream, _ in placed], [block for _, block in placed])
+            return units_of(self.builder.items[self.start:self.end], self.builder._tags[self.start:self.end])
         except ValueError as error:
             raise AsmgenError(f"{error}: `with k.block(name)` holds code with labels", str(author_line())) from None
 
@@ -329,8 +405,7 @@ class Section:
         units = self.units
         items = merge(units, order)
         self.builder.items[self.start:self.end] = items
-        streams = [(unit.stream, unit.name) for number in order for unit in [units[number]] for _ in unit.items]
-        self.builder._placed[self.start:self.end] = streams
+        self.builder._tags[self.start:self.end] = [units[number].tag for number in order for _ in units[number].items]
 
     def merge_turns(self, turns: Sequence[str]) -> None:
         """Place the units by turns: each names the stream whose next unit is placed. Raises MergeError as `merge` does."""

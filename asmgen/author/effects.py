@@ -6,7 +6,7 @@ bits of `Reg.mask`. A block may skip what it does, so whatever it writes it also
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -41,13 +41,28 @@ class MemoryAccess:
 
 
 @dataclass(frozen=True)
+class Tag:
+    """Where an author emitted an item: stream, block ("" outside of blocks), stage of the step, and its number among all that the step
+    emits, dropped items too."""
+
+    stream: str
+    block: str = ""
+    stage: int = 0
+    ordinal: int = 0
+
+
+@dataclass(frozen=True)
 class Unit:
-    """One thing that merge places whole, of the stream of that name; `number` counts in emission order."""
+    """One thing that merge places whole; `number` counts in emission order, `tag` is its first item's."""
 
     number: int
-    stream: str
     items: tuple[Item, ...]
-    name: str = ""
+    tag: Tag
+
+    @property
+    def stream(self) -> str:
+        """The name of its stream."""
+        return self.tag.stream
 
     @cached_property
     def instructions(self) -> tuple[Instruction, ...]:
@@ -77,7 +92,7 @@ class Unit:
         return Effects(reads | writes, writes, masked=writes & _VECTOR, keeps=True, memory=memory)
 
     def __str__(self) -> str:
-        return f"block {self.name!r}" if self.is_block else self.first.text
+        return f"block {self.tag.block!r}" if self.is_block else self.first.text
 
 
 @dataclass(frozen=True)
@@ -123,25 +138,21 @@ def _memory(instruction: Instruction) -> Iterable[MemoryAccess]:
         yield MemoryAccess("global", memory.kind != "load")
 
 
-def units_of(items: Iterable[Item], streams: Iterable[str], blocks: Iterable[str]) -> list[Unit]:
-    """Units from items in emission order, the stream of each, and the block of each ("" for none); neighbours of one block are one unit."""
+def units_of(items: Sequence[Item], tags: Sequence[Tag]) -> list[Unit]:
+    """Units of items in emission order; neighbours of one block are one unit. Raises ValueError for a label outside of a block."""
     found: list[Unit] = []
-    gathered: list[Item] = []
-    last = ("", "")
-
-    def close() -> None:
-        if gathered:
-            found.append(Unit(len(found), last[0], tuple(gathered), last[1]))
-            gathered.clear()
-
-    for item, stream, block in zip(items, streams, blocks, strict=True):
-        if not block or (stream, block) != last:
-            close()
-        last = (stream, block)
-        gathered.append(item)
-        if not block and isinstance(item, Instruction):
-            close()
-        elif not block and isinstance(item, Label):
-            raise ValueError(f"label {item.name!r} stands in a section outside of a block")
-    close()
+    first = 0
+    while first < len(items):
+        tag, end = tags[first], first + 1
+        while tag.block and end < len(items) and (tags[end].stream, tags[end].block) == (tag.stream, tag.block):
+            end += 1
+        item = items[first]
+        if not tag.block and not isinstance(item, Instruction):
+            raise ValueError(f"{_item_name(item)} stands in a section outside of a block")
+        found.append(Unit(len(found), tuple(items[first:end]), tag))
+        first = end
     return found
+
+
+def _item_name(item: Item) -> str:
+    return f"label {item.name!r}" if isinstance(item, Label) else type(item).__name__.lower()
