@@ -200,7 +200,7 @@ def quotient(whole: Layout, part: Layout) -> Layout:
             raise refuse(f"a step of {name} between copies is no multiple of the other's size")
         inputs.append((name, [Digit(d.size, tuple(x // s for x, s in zip(d.xor, scale, strict=True)),
                                     tuple(a // s for a, s in zip(d.add, scale, strict=True))) for d in rest_digits]))
-    found = _canonical([(name, digits) for name, digits in inputs if digits], sizes)
+    found = _canonical([(name, digits) for name, digits in inputs if digits or name not in part.input_sizes], sizes)
     if not (part * found).same_map(whole):
         raise refuse("within a copy it differs")
     return found
@@ -310,18 +310,19 @@ def _settled(digits: Sequence[tuple[int, int, int]], output: str) -> list[tuple[
     shared = once = 0
     for _, xor, _ in digits:
         shared, once = shared | once & xor, once | xor
-    xors = [xor & shared for _, xor, _ in digits]
-    adds = [add + (xor & ~shared) for _, xor, add in digits]
-    bit = 1
-    while any(adds) or bit <= shared:
-        odd = [place for place, add in enumerate(adds) if add & (2 * bit - 1)]
-        if len(odd) == 1 and not shared & bit and digits[odd[0]][0] == 2 and adds[odd[0]] == bit:
-            xors[odd[0]], adds[odd[0]] = xors[odd[0]] | bit, 0
+    # An XOR at or above the lowest bit that is added to is an addition, where no other digit XORs that bit.
+    low = min((add & -add for _, _, add in digits if add), default=1 << once.bit_length())
+    xors = [xor & (low - 1) for _, xor, _ in digits]
+    adds = [add + xor - (xor & (low - 1)) for _, xor, add in digits]
+    if shared >= low:
+        raise LayoutError(f"additions carry into bits of {output} that are XORed (from {low} on)")
+    while any(adds):
+        odd = [place for place, add in enumerate(adds) if add & (2 * low - 1)]
+        if len(odd) == 1 and digits[odd[0]][0] == 2 and adds[odd[0]] == low:
+            xors[odd[0]], adds[odd[0]] = xors[odd[0]] | low, 0
         elif odd:
             break
-        bit *= 2
-    if shared >= bit:
-        raise LayoutError(f"additions carry into bits of {output} that are XORed (from {bit} on)")
+        low *= 2
     return list(zip(xors, adds, strict=True))
 
 
