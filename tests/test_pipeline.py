@@ -197,7 +197,7 @@ def test_what_is_hoisted_stands_once_before_the_pipeline() -> None:
 
     def step(t: StepIndex) -> None:
         with k.at(t):
-            k.v_mov_b32(v[9], address())
+            k.v_mov_b32(address(), 0)
 
     k.s_nop(0)
     pipeline(k, step, 1, InOrder())

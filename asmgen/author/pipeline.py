@@ -75,7 +75,8 @@ class _Pipeline:
         copy, units = self._trial()
         offsets = copy.offsets
         if min(offsets.values(), default=0) < 0:
-            raise PipelineError("an operation of the step names an iteration before t; the earliest one is t, so shift the others", self.k.place())
+            raise PipelineError("an operation of the step names an iteration before t; the earliest one is t, so shift the others",
+                                self.k.place())
         unroll = math.lcm(1, *copy.stages)
         arrangement = self.schedule.arrange(units, offsets)
         placed = sorted(number for number in arrangement.order if isinstance(number, int))
@@ -92,8 +93,8 @@ class _Pipeline:
         copy, units = self._trial(first=True)
         arrangement = self.schedule.arrange(units, copy.offsets)
         if len(arrangement.lead) != len(steady.lead):
-            raise PipelineError(f"of the first step {len(arrangement.lead)} units would run a copy early, of the others {len(steady.lead)}: "
-                                "what t.first changes must stand behind them", self.k.place())
+            raise PipelineError(f"of the first step {len(arrangement.lead)} units would run a copy early, of the others "
+                                f"{len(steady.lead)}: what t.first changes must stand behind them", self.k.place())
         return arrangement
 
     def _trial(self, first: bool = False) -> tuple[Copy, list[Unit]]:
@@ -146,7 +147,7 @@ class _Pipeline:
     def emit(self, count: Reg | int) -> Shape:
         """All paths."""
         k, shape = self.k, self.shape
-        ahead, unroll = shape.ahead, shape.unroll
+        ahead = shape.ahead
         done = k.fresh("pipeline_done")
         self._open()
         if isinstance(count, int):

@@ -112,6 +112,6 @@ def _offset(k: Builder, name: str, indices: list[StepIndex], reads: int, at: Ste
         return offsets.pop()
     found = k.copy.defined(reads)
     if found is None:
-        raise PipelineError(f"{name} has no iteration: none of its operands has stages, and nothing in this step has defined what it reads; "
-                            "write at=t (or t + 1)", k.place())
+        raise PipelineError(f"{name} has no iteration: none of its operands has stages, and nothing in this step has defined what it "
+                            "reads; write at=t (or t + 1)", k.place())
     return found
