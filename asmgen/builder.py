@@ -226,6 +226,12 @@ class Builder:
         self.position -= sum(isinstance(item, Instruction) for item in self.items[start:])
         del self.items[start:], self._tags[start:]
 
+    def loop_begins(self, ahead: int) -> None:
+        """A pipeline whose step looks so many iterations ahead begins here: a builder with sources moves them to iteration -ahead."""
+
+    def step_ends(self) -> None:
+        """A copy of a pipeline's step ends here: a builder with sources moves them one iteration on. May change SCC."""
+
     def wait_point(self) -> None:
         """A place for one s_waitcnt with the loosest counts for all that is due before the next wait point; the passes fill it in."""
         with self.waits("point"):

@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 
-from asmgen.isa.layout import Layout
+from asmgen.isa.layout import Layout, LayoutError
 from asmgen.isa.layouts_mfma import element_bits, element_type, operand_layout, packing
 from asmgen.isa.mfma import matrix_row
 from asmgen.isa.opcodes.mfma import MfmaRow
@@ -49,6 +49,16 @@ class Fragment:
         """The same registers with rows and columns exchanged."""
         turned = self.layout.renamed(row="column", column="row").only(None, ["row", "column"])
         return Fragment(self.row, self.operand, self.dtype, self.columns, self.rows, turned, self.registers, not self.transposed)
+
+    @functools.cached_property
+    def table(self) -> tuple[tuple[tuple[int, int], ...], ...]:
+        """(row, column) of each item in each lane: table[item][lane]."""
+        lanes = [self.layout(lane=lane) for lane in range(self.layout.input_sizes["lane"])]
+        items = [self.layout(item=item) for item in range(self.items)] if self.items > 1 else [{"row": 0, "column": 0}]
+        if any(self.layout(lane=lane, **({"item": item} if self.items > 1 else {}))[name] != place[name] + items[item][name]
+               for lane, place in ((0, lanes[0]), (len(lanes) - 1, lanes[-1])) for item in (self.items - 1,) for name in ("row", "column")):
+            raise LayoutError(f"items and lanes of {self} do not add up")
+        return tuple(tuple((place["row"] + one["row"], place["column"] + one["column"]) for place in lanes) for one in items)
 
     def same_places(self, other: Fragment) -> bool:
         """Whether both hold equal elements in equal lanes and bits."""

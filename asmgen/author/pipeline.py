@@ -150,6 +150,7 @@ class _Pipeline:
         ahead = shape.ahead
         done = k.fresh("pipeline_done")
         self._open()
+        k.loop_begins(ahead)
         if isinstance(count, int):
             self._known(count)
         else:
@@ -245,6 +246,7 @@ class _Pipeline:
             for unit in units:
                 if unit.tag.ordinal not in shape.arrangement.lead:
                     k.append_unit(unit)
+            k.step_ends()
         if shape.arrangement.lead:
             _, early = self._run(Copy(0, 0, count))
             early = [unit for unit in early if unit.tag.ordinal in shape.arrangement.lead]
@@ -279,14 +281,20 @@ class _Pipeline:
         # The last unit hides the subtraction, unless it changes SCC or stands in a later block.
         before = last < len(order) and not (chosen[order[last]].effects.writes & scc.mask or chosen[order[last]].is_block)  # type: ignore[index]
         for place, entry in enumerate(order):
-            if place == last and before and count_down is not None:
-                k.s_sub_u32(count_down[0], count_down[0], count_down[1])
+            if place == last and before:
+                self._end_copy(count_down)
             if isinstance(entry, Sync):
                 self._sync(entry)
             elif entry in chosen:
                 k.append_unit(chosen[entry])
-        if count_down is not None and not before:
-            k.s_sub_u32(count_down[0], count_down[0], count_down[1])
+        if not before:
+            self._end_copy(count_down)
+
+    def _end_copy(self, count_down: tuple[Reg, int] | None) -> None:
+        """The scalar code of a copy's end; what the branch tests comes last."""
+        self.k.step_ends()
+        if count_down is not None:
+            self.k.s_sub_u32(count_down[0], count_down[0], count_down[1])
 
     def _sync(self, what: Sync) -> None:
         k = self.k
