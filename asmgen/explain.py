@@ -14,8 +14,9 @@ from asmgen.isa.registers import Reg, mask_names
 from asmgen.live import program_liveness
 from asmgen.program import Instruction, Program, Region
 from asmgen.regalloc.liveness import Pressure, pressure
+from asmgen.waits.barriers import described, groups_in_flight, sections
 from asmgen.waits.flow import Need, WaitFlow
-from asmgen.waits.ledger import COUNTERS, LGKM, VM, Ledger
+from asmgen.waits.ledger import COUNTERS, LGKM, VM, Ledger, count_to_wait
 
 Names = Callable[[Reg], str]
 """Who owns a register, "" where nobody knows."""
@@ -107,12 +108,24 @@ def _explanation(program: Program, position: int, flow: WaitFlow, names: Names, 
     instruction = program.instructions[position]
     operation = flow.operations[position]
     ledger = flow.before(position)
-    need = flow.need(ledger, position)
+    need = _certain(flow.need(ledger, position), flow)
     stalls = tuple(counter for counter, weight in operation.weight.items() if ledger[counter].outstanding + weight > flow.limits[counter])
     return Explanation(
         instruction.text, instruction.where(), program.name, position, _operands(instruction, names), _in_flight(ledger, flow),
         need.counts if need is not None else {}, _need_sentences(need, flow), states, state_reasons,
         _why(program, position, flow, ledger), stalls, _passes(instruction, program.arch), tuple(mask_names(live)), pressure(live))
+
+
+def _certain(need: Need | None, flow: WaitFlow) -> Need | None:
+    """A need without LDS data that no token names, where no wait will be inserted: who reads it behind a barrier its author knows alone,
+    and `why` tells of it."""
+    if need is None or flow.automatic(need.position):
+        return need
+    certain = Need(need.position)
+    for arrival in need.because:
+        if arrival.kind != "lds":
+            certain.add(count_to_wait(flow.operations[arrival.producer], arrival.newer, arrival.counter, flow.arch), arrival)
+    return certain if certain.counts else None
 
 
 def _operands(instruction: Instruction, names: Names) -> tuple[OperandLine, ...]:
@@ -139,6 +152,8 @@ def _in_flight(ledger: Ledger, flow: WaitFlow) -> tuple[InFlight, ...]:
     for position, counter, newer in ledger.in_flight():
         instruction, operation = flow.program.instructions[position], flow.operations[position]
         brings = [*mask_names(operation.arrives), *(str(use) for use in operation.fills)]
+        if operation.fills_lds and not operation.fills:
+            brings.append("LDS data")
         found.append(InFlight(instruction.text, instruction.where(), counter, newer, operation.ordered, ", ".join(brings)))
     return tuple(found)
 
@@ -164,11 +179,26 @@ def _why(program: Program, position: int, flow: WaitFlow, ledger: Ledger) -> tup
                 found += _arrivals(program, position, flow, ledger, counter, given)
     elif instruction.name == "s_nop":
         found += _nop_reasons(program, position)
-    elif operation.barrier and position in flow.ahead:
-        fills, uses = flow.ahead[position]
-        found += [f"behind it {what} {', '.join(sorted({use.name for use in set_}))}" for what, set_ in
-                  (("waves read", uses), ("waves refill", fills)) if set_]
+    elif operation.barrier:
+        if position in flow.ahead:
+            fills, uses = flow.ahead[position]
+            found += [f"behind it {what} {', '.join(sorted({use.name for use in set_}))}" for what, set_ in
+                      (("waves read", uses), ("waves refill", fills)) if set_]
+        found += _lds_over_barrier(program, flow, ledger)
     return tuple(found)
+
+
+def _lds_over_barrier(program: Program, flow: WaitFlow, ledger: Ledger) -> list[str]:
+    """What fills LDS and stays in flight over a barrier, by groups that one wait would let arrive."""
+    found = []
+    section = sections(flow.flow, flow.operations)
+    for counter in COUNTERS:
+        flight = ledger[counter]
+        unnamed = [producer for producer in flight.births if flow.operations[producer].fills_lds and not flow.operations[producer].fills]
+        for group in groups_in_flight(flight, unnamed, section):
+            found.append(f"{described(group, program.instructions)} stay in flight on {counter} over it"
+                         f"{f', {group.newer} newer' if group.newer else ''}: their LDS data may be read by other waves after the barrier")
+    return found
 
 
 def _arrivals(program: Program, position: int, flow: WaitFlow, ledger: Ledger, counter: str, count: int) -> list[str]:
@@ -176,12 +206,14 @@ def _arrivals(program: Program, position: int, flow: WaitFlow, ledger: Ledger, c
     if not arrived:
         return [f"{counter}({count}): nothing that it could wait for is in flight"]
     sentences = []
-    for producer, _ in arrived:
+    for producer, newer in arrived:
         operation = flow.operations[producer]
-        what = ", ".join(mask_names(operation.arrives)) or ", ".join(str(use) for use in operation.fills) or "its completion"
+        what = ", ".join(mask_names(operation.arrives)) or ", ".join(str(use) for use in operation.fills) or \
+            ("LDS data" if operation.fills_lds else "completion")
         user = _first_use(flow.flow, flow.touches, position, operation.arrives) if operation.arrives else None
         used = f", first needed by {_named(program.instructions[user])}" if user is not None else ""
-        sentences.append(f"{counter}({count}): {what} of {_named(program.instructions[producer])}{used}")
+        behind = f", {newer} newer" if newer and operation.ordered else ""
+        sentences.append(f"{counter}({count}): {what} of {_named(program.instructions[producer])}{behind}{used}")
     return sentences
 
 

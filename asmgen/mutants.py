@@ -23,7 +23,7 @@ from asmgen.waits import verify as waits
 KINDS = ("wait", "count", "barrier", "nop", "swizzle")
 _SWIZZLE = "v_xor_b32"
 _MISSING = frozenset({waits.MISSING, waits.TOKEN, waits.BARRIERS, waits.LDS_AT_BARRIER, waits.LDS_ORDER})
-_Key = tuple[str, int, int]
+_Key = tuple[str, int, int, int]
 
 
 @dataclass(frozen=True)
@@ -127,8 +127,9 @@ class Judge:
 
 
 def _wait_findings(program: Program) -> set[_Key]:
-    return {(finding.rule, id(finding.producer), id(finding.consumer)) for finding in waits.verify(program) if finding.rule in _MISSING}
+    return {(finding.rule, id(finding.producer), id(finding.consumer), finding.rounds) for finding in waits.verify(program)
+            if finding.rule in _MISSING}
 
 
 def _state_findings(program: Program) -> set[_Key]:
-    return {(finding.rule, id(finding.producer), id(finding.consumer)) for finding in hazards.verify(program)}
+    return {(finding.rule, id(finding.producer), id(finding.consumer), 0) for finding in hazards.verify(program)}

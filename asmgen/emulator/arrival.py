@@ -37,17 +37,18 @@ class Touch:
 
 
 class Counters:
-    """Tickets per wave: `issued` and `done` [queue, wave], and at the last barrier release `settled`."""
+    """Tickets per wave: `issued` and `done` [queue, wave]; what they were at the last barrier release: `crossed` and `settled`."""
 
     def __init__(self, waves: int) -> None:
         self.issued = np.zeros((len(QUEUES), waves), np.int32)
         self.done = np.zeros((len(QUEUES), waves), np.int32)
         self.settled = np.zeros((len(QUEUES), waves), np.int32)
+        self.crossed = np.zeros((len(QUEUES), waves), np.int32)
         self._flat = np.zeros((2, waves), np.int32)  # flat tickets behind which vmcnt, lgkmcnt have been waited down to 0
 
     def reset(self) -> None:
         """Other waves take these waves' places."""
-        for tickets in (self.issued, self.done, self.settled, self._flat):
+        for tickets in (self.issued, self.done, self.settled, self.crossed, self._flat):
             tickets.fill(0)
 
     def issue(self, group: Group, queue: int) -> NDArray[np.int32]:
@@ -91,6 +92,7 @@ class Counters:
     def release(self, waves: NDArray[np.int64]) -> None:
         """A barrier has let these waves go: what they had waited for is settled for the interval that begins."""
         self.settled[:, waves] = self.done[:, waves]
+        self.crossed[:, waves] = self.issued[:, waves]
 
 
 class RegisterArrival:

@@ -28,7 +28,8 @@ CHECKS = {check.name: check for check in (
     Check("overwrite-before-wait", "error", "a register is written while a load that has not been waited for will still write it"),
     Check("lds-dma-before-wait", "error", "a wave touches LDS bytes that its own LDS-DMA has not delivered"),
     Check("wait-state", "error", "fewer wait states stand between two instructions than ISA text and LLVM both ask for"),
-    Check("lds-race", "error", "two waves touch the same LDS bytes in one barrier interval, and one of them writes"),
+    Check("lds-race", "error", "two waves touch the same LDS bytes in one barrier interval, or while a write is in flight over a barrier, "
+                               "and one of them writes"),
     Check("global-race", "error", "two waves of a workgroup touch the same bytes of device memory in one barrier interval, one writes"),
     Check("uninitialised-read", "warning", "a register is read that nobody wrote"),
     Check("uninitialised-lds-read", "warning", "LDS bytes are read that nobody wrote"),

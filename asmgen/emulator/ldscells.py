@@ -17,13 +17,14 @@ Words = NDArray[np.uint32]
 NOBODY = -1
 INACTIVE = -16
 """Address of a lane that does nothing: negative, and as aligned as any."""
-# What `touch` reports, by row of its answer: the cell or NOBODY, the index of the wave within the group, and the other access's number.
+# What `touch` reports, by row of its answer: the cell or NOBODY, the index of the wave within the group, the other access's number, and
+# what `Cells.writes` held there before.
 AGAINST_WRITE, EARLY, AGAINST_READ, AGAINST_CARRIED, UNWRITTEN = range(5)
 KINDS = 5
 TICKET_SHIFT, WAVE_SHIFT = 6, 2
 READERS = 0xFFFF  # waves of a workgroup fit in a bit mask of 16
 INTERVALS = 1 << 16
-NO_HITS = np.zeros((0, 3), np.int64)
+NO_HITS = np.zeros((0, 4), np.int64)
 
 
 @dataclass
@@ -87,10 +88,10 @@ def touch(cells: Cells, at: Addresses, access: Access, who: Toucher, carrying: b
           done: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.int64]]:
     """Note that waves touch bytes at each of `at` [waves, lanes] (negative: an inactive lane), wave after wave.
 
-    Returns [KINDS, 3], the first fault of each kind, which waves read unwritten bytes, and of a write all that it is AGAINST_WRITE:
-    rows (cell, index of the wave, number of the other write), each once. Without `carrying` no read lives on.
+    Returns [KINDS, 4], the first fault of each kind, which waves read unwritten bytes, and of a write all that it is AGAINST_WRITE:
+    rows (cell, index of the wave, number of the other write, its word), each once. Without `carrying` no read lives on.
     """
-    report = np.full((KINDS, 3), NOBODY, np.int64)
+    report = np.full((KINDS, 4), NOBODY, np.int64)
     hits = [NO_HITS]
     unwritten = np.zeros(len(at), bool)
     effect = bool(access.atomic[access.number])
@@ -114,7 +115,7 @@ def touch(cells: Cells, at: Addresses, access: Access, who: Toucher, carrying: b
             once = np.zeros(len(here), bool)
             once[np.unique(here, return_index=True)[1]] = True
             once &= race
-            hits.append(np.stack([here[once], np.full(int(once.sum()), row), numbers[once] >> 16], axis=1))
+            hits.append(np.stack([here[once], np.full(int(once.sum()), row), numbers[once] >> 16, word[once]], axis=1))
             others = READERS & ~bit
             faults[AGAINST_READ] = (readers & ~READERS == tag) & (readers & others != 0)
             late: Any = cells.carried[here].astype(np.int64)
@@ -131,7 +132,7 @@ def touch(cells: Cells, at: Addresses, access: Access, who: Toucher, carrying: b
             if report[kind, 0] == NOBODY and fault.any():
                 found = int(np.argmax(fault))
                 which = numbers[found] & 0xFFFF if kind in (AGAINST_READ, AGAINST_CARRIED) else numbers[found] >> 16
-                report[kind] = here[found], row, which
+                report[kind] = here[found], row, which, word[found]
     return report, unwritten, np.concatenate(hits)
 
 

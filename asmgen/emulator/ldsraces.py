@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asmgen.emulator.alignment import Alignment
-from asmgen.emulator.arrival import FLAT, LDS, Counters
+from asmgen.emulator.arrival import FLAT, LDS, MOST_OUTSTANDING, VM, Counters
 from asmgen.emulator.findings import Finding, Findings
 from asmgen.emulator.ldscells import (
     AGAINST_CARRIED,
@@ -26,6 +26,8 @@ from asmgen.emulator.ldscells import (
     INACTIVE,
     INTERVALS,
     NOBODY,
+    TICKET_SHIFT,
+    WAVE_SHIFT,
     Access,
     Addresses,
     Cells,
@@ -159,18 +161,32 @@ class LdsArrival:
         """Tell of the first writes that leave the same value."""
         if not self._told and len(self._touching) <= _NUMBERS:
             self._told = True
-            cell, row, number = fault.tolist()
-            self._report("lds-race", "warning", "overwrites LDS that another wave writes in the same barrier interval, both with the same "
-                         "value, so nothing is wrong yet; more of this kind is not reported", self._touching[number], position, cell,
-                         int(group.waves[row]))
+            cell, row, number, word = fault.tolist()
+            self._report("lds-race", "warning", f"overwrites LDS {self._written(group, row, word)}, both with the same value, so nothing "
+                         f"is wrong yet; more of this kind is not reported", self._touching[number], position, cell, int(group.waves[row]))
+
+    def _written(self, group: Group, row: int, word: int) -> str:
+        """How another wave's write, as `Cells.writes` has it, came to race: with a barrier in between, only as its counter let it."""
+        wave = int(group.waves[row])
+        writer = wave - int(self.machine.wave_in_group[wave]) + (word >> WAVE_SHIFT & 15)
+        queue, ticket = word & 3, word >> TICKET_SHIFT
+        newer = int(self.counters.crossed[queue, writer]) - ticket
+        if newer < 0:
+            return "that another wave writes in the same barrier interval"
+        if queue == FLAT:
+            missing = "vmcnt(0) and lgkmcnt(0)"
+        else:
+            missing = f"{'vmcnt' if queue == VM else 'lgkmcnt'}({min(newer, MOST_OUTSTANDING[queue] - 1)})"
+        return f"that another wave's write may not have reached, in flight over the barrier: that wave did not wait for it before " \
+               f"(s_waitcnt {missing} would have)"
 
     def _judge(self, group: Group, position: int, report: NDArray[np.int64], unwritten: NDArray[np.bool_], write: bool) -> None:
-        for kind, (cell, row, number) in enumerate(report.tolist()):
+        for kind, (cell, row, number, word) in enumerate(report.tolist()):
             if cell == NOBODY:
                 continue
             severity, check, other = "error", "lds-race", self._touching[number] if len(self._touching) <= _NUMBERS else NOBODY
             if kind == AGAINST_WRITE:
-                what = f"{'overwrites' if write else 'reads'} LDS that another wave writes in the same barrier interval"
+                what = f"{'overwrites' if write else 'reads'} LDS {self._written(group, row, word)}"
             elif kind == EARLY:
                 check, what = "lds-dma-before-wait", "touches LDS that the wave's own LDS-DMA has not delivered"
             elif kind == AGAINST_READ:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from asmgen.codeobject.load import CodeObject
+from asmgen.codeobject.textmetadata import text_metadata
 from asmgen.isa.arch import architecture
 
 _KERNEL = re.compile(r"^\s*\.amdhsa_kernel\s+(\S+)\s*$(.*?)^\s*\.end_amdhsa_kernel", re.MULTILINE | re.DOTALL)
 _DIRECTIVE = re.compile(r"^\s*\.amdhsa_(\w+)\s+(0x[0-9a-fA-F]+|\d+)\s*(?:;.*|//.*)?$", re.MULTILINE)
 _USER_SGPRS = {"private_segment_buffer": 4, "dispatch_ptr": 2, "queue_ptr": 2, "kernarg_segment_ptr": 2, "dispatch_id": 2,
                "flat_scratch_init": 2, "private_segment_size": 1}
+
+_MOST_WORKITEMS = 1024
 
 
 @dataclass(frozen=True)
@@ -23,6 +28,7 @@ class KernelFacts:
     accum_offset: int | None = None
     lds: int | None = None
     user_sgprs: int | None = None
+    block: tuple[int, int, int] | None = None  # as many work-items as a workgroup may have
 
 
 def facts_of_code_object(code_object: CodeObject) -> dict[str, KernelFacts]:
@@ -31,13 +37,15 @@ def facts_of_code_object(code_object: CodeObject) -> dict[str, KernelFacts]:
     for name, kernel in code_object.kernels.items():
         descriptor = kernel.descriptor
         found[name] = KernelFacts(descriptor.vgprs, kernel.resources.vgpr_count or descriptor.vgprs, descriptor.accum_offset,
-                                  descriptor.group_segment_fixed_size, descriptor.user_sgpr_count)
+                                  descriptor.group_segment_fixed_size, descriptor.user_sgpr_count,
+                                  block_of(kernel.metadata, descriptor.workitem_id_dims))
     return found
 
 
 def facts_of_text(text: str, arch: str) -> dict[str, KernelFacts]:
     """By kernel name, from .amdhsa_ directives with plain numbers; others stay unknown."""
     profile = architecture(arch)
+    described = text_metadata(text)
     found = {}
     for match in _KERNEL.finditer(text):
         values = {row[1]: int(row[2], 0) for row in _DIRECTIVE.finditer(match[2])}
@@ -47,5 +55,15 @@ def facts_of_text(text: str, arch: str) -> dict[str, KernelFacts]:
             users = sum(size for name, size in _USER_SGPRS.items() if values.get(f"user_sgpr_{name}"))
             users += values.get("user_sgpr_kernarg_preload_length", 0)
         found[match[1]] = KernelFacts(profile.allocated_vgprs(wanted) if wanted is not None else None, wanted,
-                                      values.get("accum_offset"), values.get("group_segment_fixed_size"), users)
+                                      values.get("accum_offset"), values.get("group_segment_fixed_size"), users,
+                                      block_of(described.get(match[1], {}), values.get("system_vgpr_workitem_id", 0)))
     return found
+
+
+def block_of(metadata: Mapping[str, Any], dims: int) -> tuple[int, int, int] | None:
+    """The workgroup of a kernel: as its metadata requires it, else the largest in one dimension where v0 holds no other (`dims` 0)."""
+    required, most = metadata.get(".reqd_workgroup_size"), metadata.get(".max_flat_workgroup_size")
+    if isinstance(required, list) and len(required) == 3 and all(type(size) is int and 0 < size <= _MOST_WORKITEMS for size in required):
+        x, y, z = required
+        return (x, y, z) if x * y * z <= _MOST_WORKITEMS else None
+    return (most, 1, 1) if type(most) is int and 0 < most <= _MOST_WORKITEMS and not dims else None

@@ -46,9 +46,11 @@ _TABLE = (
          "least "
          "1 + stagger barriers before another wave reads it, and the last read likewise before the buffer is refilled."),
     Rule("W004", "note", "LDS data in flight at a barrier",
-         "An LDS write or a load into LDS is still in flight when the wave arrives at s_barrier. s_barrier does not wait for it. That is "
-         "right only if nobody reads those bytes behind the barrier. Code without tokens does not say who reads what, so this is a note "
-         "there."),
+         "An LDS write or a load into LDS is still in flight when the wave arrives at s_barrier. s_barrier does not wait for it, so it may "
+         "be read by other waves after the barrier before it has landed. That is right only if nobody reads those bytes so soon. Code "
+         "without tokens does not say who reads what, so this is a note there, one for each group of loads (and each round of a loop) that "
+         "one wait would cover: a kernel with several buffers has the newer groups in flight on purpose. It is a warning where no wait "
+         "ever ends the flight, round after round of a loop."),
     Rule("W005", "note", "wait stricter than needed",
          "The first instruction that needs something of what this wait let arrive would be served by a larger count: newer operations "
          "could "
@@ -66,6 +68,10 @@ _TABLE = (
     Rule("W010", "note", "loop that is not steady from its first round on",
          "What is in flight where the loop is entered differs from what its back-edge brings. The waits inside have to serve both, so the "
          "stricter of the two counts holds in every round."),
+    Rule("W011", "warning", "LDS bytes read while a load into them is in flight",
+         "M0, the offset and the read's address follow from constants and the work-item's number, and a load into LDS that has not been "
+         "waited for fills bytes that the instruction reads, for its own wave or for another one, which runs the same code. A wait for the "
+         "load and a barrier must stand between. It is a warning, as the path may be impossible and the workgroup smaller than its limit."),
     Rule("E001", "error", "buffer offset beyond 4095",
          "The offset of MUBUF and MTBUF has 12 bits. LLVM 22's assembler takes 4096 and encodes 0: another address than was written."),
     Rule("E002", "warning", "s_nop above 15",

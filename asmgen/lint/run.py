@@ -39,7 +39,7 @@ def lint_program(program: Program, file: str = "", facts: KernelFacts = _FACTS, 
 
     Without `notes`, errors and warnings alone, and quicker.
     """
-    verifier = Verifier(program, notes)
+    verifier = Verifier(program, notes, facts.block)
     flow, runs = verifier.flow.flow, verifier.runs
     name = program.name
     placed: list[tuple[int, Finding]] = []

@@ -1,7 +1,8 @@
 """Dataflow of the ledger over a program: at every instruction, what is in flight and which wait it needs.
 
 One walk serves insertion, verification and explanation. Inserting, every needed wait is taken as standing where it is needed.
-Verifying, an operation that somebody touches too early is reported there and then forgotten, so each mistake shows once.
+Verifying, an operation that somebody touches too early is reported there and then forgotten, so each mistake shows once; LDS data without
+a token is not touched by a barrier, and stays in flight over it until a wait.
 """
 
 from __future__ import annotations
@@ -182,7 +183,9 @@ class WaitFlow:
                 for counter, count in need.counts.items():
                     ledger.settle(counter, count, self.operations)
             else:
-                ledger.drop({arrival.producer for arrival in need.because if arrival.producer >= 0}, self.operations)
+                # A barrier takes LDS data that is in flight nowhere: nobody knows yet whether it was too early.
+                ledger.drop({arrival.producer for arrival in need.because if arrival.producer >= 0 and arrival.kind != "lds"},
+                            self.operations)
         for other in early:
             ledger.settled.pop(other.other, None)
         if operation.wait is not None:

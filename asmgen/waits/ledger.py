@@ -26,6 +26,8 @@ from asmgen.program import Instruction, Program, TokenUse
 
 VM, LGKM = "vmcnt", "lgkmcnt"
 COUNTERS = (VM, LGKM)
+MOST_ROUNDS = 3
+"""How many earlier executions of one load into LDS are told apart: deeper than any buffering that LDS has room for."""
 CALLS = frozenset({"s_swappc_b64", "s_call_b64"})
 RETURNS = frozenset({"s_setpc_b64"})
 _MARKS = frozenset({"s_waitcnt", "s_barrier"}) | CALLS | RETURNS
@@ -135,10 +137,11 @@ class Flight:
 
     `clock` counts in-order issues, so an operation has clock - birth newer ones; merged paths keep the fewest. `mask` holds the
     registers on their way (exact whenever something has settled). `outstanding` is the most that the counter may show,
-    `unknown` whether a caller may have left anything in flight.
+    `unknown` whether a caller may have left anything in flight. `rounds` holds, for instructions that fill LDS without a token, the
+    births of their earlier executions that are outstanding too, newest first: who deletes a wait of a loop lets one more round be there.
     """
 
-    __slots__ = ("births", "clock", "mask", "outstanding", "unknown")
+    __slots__ = ("births", "clock", "mask", "outstanding", "rounds", "unknown")
 
     def __init__(self) -> None:
         self.births: dict[int, int] = {}
@@ -146,12 +149,14 @@ class Flight:
         self.mask = 0
         self.outstanding = 0
         self.unknown = False
+        self.rounds: dict[int, tuple[int, ...]] = {}
 
     def copy(self) -> Flight:
         """An independent copy whose clock stands at 0."""
         other = Flight()
         other.births, other.clock = dict(self.births), self.clock
         other.mask, other.outstanding, other.unknown = self.mask, self.outstanding, self.unknown
+        other.rounds = dict(self.rounds)
         other.rewind()
         return other
 
@@ -160,6 +165,8 @@ class Flight:
         clock = self.clock
         if clock:
             self.births = {position: birth - clock for position, birth in self.births.items()}
+            if self.rounds:
+                self.rounds = {position: tuple(birth - clock for birth in rounds) for position, rounds in self.rounds.items()}
             self.clock = 0
 
     def merge(self, other: Flight) -> None:
@@ -168,13 +175,29 @@ class Flight:
         for position, birth in other.births.items():
             if births.get(position, birth - 1) < birth:
                 births[position] = birth
+        for position, rounds in other.rounds.items():
+            mine = self.rounds.get(position, ())
+            self.rounds[position] = (*map(max, mine, rounds), *mine[len(rounds):], *rounds[len(mine):])
         self.mask |= other.mask
         self.outstanding = max(self.outstanding, other.outstanding)
         self.unknown |= other.unknown
 
     def same(self, other: Flight) -> bool:
         """Whether the two, both with clocks at 0, say the same."""
-        return self.births == other.births and self.outstanding == other.outstanding and self.unknown == other.unknown
+        return self.births == other.births and self.outstanding == other.outstanding and self.unknown == other.unknown and \
+            self.rounds == other.rounds
+
+    def land_rounds(self, last: int) -> list[tuple[int, int]]:
+        """Earlier executions born at `last` or before arrive: (operation, newer) of each."""
+        landed = []
+        for position, rounds in list(self.rounds.items()):
+            left = tuple(birth for birth in rounds if birth > last)
+            landed += [(position, self.clock - birth) for birth in rounds[len(left):]]
+            if left:
+                self.rounds[position] = left
+            else:
+                del self.rounds[position]
+        return landed
 
     def newer(self, position: int) -> int:
         """How many in-order operations were issued behind one that is outstanding."""
@@ -229,15 +252,19 @@ class Ledger:
         return self.vm.same(other.vm) and self.lgkm.same(other.lgkm) and self.settled == other.settled and self.waited == other.waited
 
     def in_flight(self) -> list[tuple[int, str, int]]:
-        """(position, counter, newer) of everything outstanding, oldest first."""
+        """(position, counter, newer) of everything outstanding, oldest first; an operation once for each of its executions known."""
         found = [(position, counter, flight.clock - birth) for counter, flight in ((VM, self.vm), (LGKM, self.lgkm))
-                 for position, birth in flight.births.items()]
+                 for position, newest in flight.births.items() for birth in (newest, *flight.rounds.get(position, ()))]
         return sorted(found, key=lambda entry: (entry[1] != VM, -entry[2], entry[0]))
 
     def settle(self, counter: str, count: int, operations: list[Operation], wait: int = -1) -> list[tuple[int, int]]:
-        """Pass a wait (at position `wait`) for at most `count` outstanding operations; (operation, newer) of each that arrives."""
+        """Pass a wait (at position `wait`) for at most `count` outstanding operations; (operation, newer) of each that arrives.
+
+        An operation of which several executions are outstanding is named for each that arrives.
+        """
         flight = self[counter]
         births, clock = flight.births, flight.clock
+        earlier = flight.land_rounds(clock - count) if flight.rounds else []
         if count == 0:
             flight.unknown = False
             gone = list(births.items())
@@ -246,7 +273,7 @@ class Ledger:
             gone = [(position, birth) for position, birth in births.items() if birth <= last and operations[position].ordered]
         flight.outstanding = min(flight.outstanding, count)
         if not gone:
-            return []
+            return earlier
         for position, _ in gone:
             del births[position]
         mask = 0
@@ -261,13 +288,14 @@ class Ledger:
             if self.watching and wait >= 0 and operation.lasting:
                 self.waited[position, wait, counter] = newer
                 self.waited_mask |= operation.arrives
-        return arrived
+        return arrived + earlier
 
     def drop(self, positions: Iterable[int], operations: list[Operation]) -> None:
         """Forget operations on both counters, as if their own waits stood here."""
         for flight in (self.vm, self.lgkm):
             for position in positions:
                 flight.births.pop(position, None)
+                flight.rounds.pop(position, None)
             flight.mask = 0
             for position in flight.births:
                 flight.mask |= operations[position].arrives
@@ -279,6 +307,7 @@ class Ledger:
         """Pass a call: what was in flight the callee has waited for, what it leaves is not known."""
         for flight in (self.vm, self.lgkm):
             flight.births.clear()
+            flight.rounds.clear()
             flight.mask, flight.unknown = 0, True
         self.settled.clear()
         self.waited.clear()
@@ -293,6 +322,8 @@ class Ledger:
             births = flight.births
             if operation.ordered:
                 flight.clock += 1
+                if operation.fills_lds and not operation.fills and position in births:
+                    flight.rounds[position] = (births[position], *flight.rounds.get(position, ()))[:MOST_ROUNDS]
             births[position] = flight.clock
             flight.mask |= operation.arrives
             limit = limits[counter]
@@ -300,7 +331,7 @@ class Ledger:
                 full.append(counter)
             flight.outstanding = min(flight.outstanding + weight, limit)
             if len(births) > 2 * limit and flight.clock % limit == 0:
-                _prune(births, flight.clock - limit, operations)
+                _prune(flight, flight.clock - limit, operations)
         if self.settled:
             self.settled.pop(position, None)
         return full
@@ -309,7 +340,7 @@ class Ledger:
         """Drop what can no longer matter to anybody, so that ledgers stay small over many blocks, and set the clocks to 0."""
         for counter, flight in ((VM, self.vm), (LGKM, self.lgkm)):
             if len(flight.births) > limits[counter]:
-                _prune(flight.births, flight.clock - limits[counter], operations)
+                _prune(flight, flight.clock - limits[counter], operations)
             flight.rewind()
 
     def barrier(self, cap: int) -> None:
@@ -318,15 +349,17 @@ class Ledger:
             self.settled = {position: barriers + 1 for position, barriers in self.settled.items() if barriers + 1 < cap}
 
 
-def _prune(births: dict[int, int], oldest: int, operations: list[Operation]) -> None:
+def _prune(flight: Flight, oldest: int, operations: list[Operation]) -> None:
     """Forget, of what was born at `oldest` or before, what nobody can still wait for: stores, and LDS data without a token where newer
     such data is outstanding, whose wait covers the older."""
     newer_fill = False
+    births = flight.births
     for position, birth in sorted(births.items(), key=lambda entry: -entry[1]):
         operation = operations[position]
         waitable = operation.arrives or operation.fills or operation.uses
         if birth <= oldest and not waitable and (newer_fill or not operation.fills_lds):
             del births[position]
+            flight.rounds.pop(position, None)
         newer_fill = newer_fill or operation.fills_lds and not operation.fills
 
 

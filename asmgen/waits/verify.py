@@ -7,18 +7,27 @@ not meet, and where the counter must have been full in between, since a full cou
 In foreign code a register that is only overwritten makes a warning: the last prefetch of a loop, which nobody wants, has often landed long
 before its register is used again, and the author may know. In programs of asmgen's own (with tokens, or built with a mode) it is an error.
 With tokens, data of other waves and reuse of buffers are errors; code without tokens says nothing about who reads LDS, so
-LDS data in flight at a barrier is a note there. Everything about speed is a note.
+LDS data in flight at a barrier is a note there, one for each group of loads (asmgen.waits.barriers): a kernel with several buffers has
+newer loads in flight on purpose. It is a warning where no wait ever ends the flight. Everything about speed is a note.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING
 
 from asmgen.program import Instruction, Program
+from asmgen.waits.barriers import LdsGroup, described, groups_in_flight, sections
 from asmgen.waits.flow import Arrival, Need, WaitFlow
-from asmgen.waits.ledger import COUNTERS, LGKM, VM, Ledger, split_of, unified
+from asmgen.waits.ledger import COUNTERS, LGKM, MOST_ROUNDS, VM, Flight, Ledger, split_of, unified
 from asmgen.waits.paths import find_route, reachable
 from asmgen.waits.tokens import TooEarly
+
+if TYPE_CHECKING:
+    from asmgen.waits.ldsplaces import Places
 
 MISSING = "W001"
 TOKEN = "W002"
@@ -30,8 +39,9 @@ NO_WAIT = "W007"
 FULL = "W008"
 LDS_ORDER = "W009"
 LOOP = "W010"
+LDS_IN_FLIGHT = "W011"
 
-_KINDS = {"register": MISSING, "own-dma": MISSING, "token": TOKEN, "lds": LDS_AT_BARRIER, "lds-order": LDS_ORDER}
+_KINDS = {"register": MISSING, "own-dma": MISSING, "token": TOKEN, "lds-order": LDS_ORDER}
 _ORDER = ("error", "warning", "note")
 
 
@@ -40,7 +50,8 @@ class Finding:
     """A wait that is missing, too strict or idle.
 
     `have` and `need` are counts: the count that stands (None: none does) and the one that would be right; barriers for W003.
-    `producer` is what is in flight, `consumer` what touches it or the wait itself; `position` is the consumer's.
+    `producer` is what is in flight, `consumer` what touches it or the wait itself; `position` is the consumer's. `rounds` says how
+    many executions of the producer before its last the finding is about.
     """
 
     rule: str
@@ -51,17 +62,21 @@ class Finding:
     have: int | None
     need: int | None
     position: int
+    rounds: int = 0
 
 
-def verify(program: Program, notes: bool = True) -> list[Finding]:
-    """Everything wrong with a program's waits, in program order. Without `notes`, errors and warnings alone, which is quicker."""
-    return Verifier(program, notes).findings()
+def verify(program: Program, notes: bool = True, block: tuple[int, int, int] | None = None) -> list[Finding]:
+    """Everything wrong with a program's waits, in program order. Without `notes`, errors and warnings alone, which is quicker.
+
+    `block` is the workgroup's size, None where not known.
+    """
+    return Verifier(program, notes, block).findings()
 
 
 class Verifier:
     """One verification; it keeps the solved flow for who wants to know more (`flow`)."""
 
-    def __init__(self, program: Program, notes: bool = True) -> None:
+    def __init__(self, program: Program, notes: bool = True, block: tuple[int, int, int] | None = None) -> None:
         self.program = program
         self.notes = notes
         self.flow = WaitFlow(program, automatic=False, watching=notes)
@@ -70,6 +85,10 @@ class Verifier:
         self.own = self.flow.tokens or any(instruction.waits for instruction in self.instructions)
         self.runs = reachable(program, self.flow.flow, self.operations)
         self._split = split_of(program)
+        self._sections = sections(self.flow.flow, self.operations)
+        self._places = self._known_places(block)
+        self._met: set[tuple[int, int]] = set()
+        self._reads_lds = any(operation.queue == "lds" and operation.arrives for operation in self.operations)
         self._found: list[Finding] = []
         self._idle: set[tuple[int, str]] = set()
         self._unsure: set[tuple[int, str]] = set()
@@ -85,16 +104,32 @@ class Verifier:
             self._loops()
         return sorted(self._found, key=lambda finding: (finding.position, _ORDER.index(finding.severity)))
 
+    def _known_places(self, block: tuple[int, int, int] | None) -> Mapping[int, Places]:
+        into = {operation.position for operation in self.operations
+                if operation.queue == "vm" and operation.fills_lds and not operation.fills}
+        if not into or not any(operation.queue == "lds" and operation.arrives for operation in self.operations):
+            return {}
+        from asmgen.waits.ldsplaces import known_places  # needs numpy
+
+        places = known_places(self.program, self.flow.flow, block)
+        return places if into & places.keys() else {}
+
     def _visit(self, position: int, ledger: Ledger, need: Need | None, early: list[TooEarly], full: list[str]) -> None:
         if self.flow.flow.block_of[position] not in self.runs:
             return
         instruction = self.instructions[position]
         if need is not None and instruction.waits != "off":
             self._missing(position, need)
+            for counter in COUNTERS:
+                due = [arrival.producer for arrival in need.because if arrival.kind == "lds" and arrival.counter == counter]
+                if due:
+                    self._lds_at_barrier(position, counter, ledger[counter], groups_in_flight(ledger[counter], due, self._sections))
         operation = self.operations[position]
         if (operation.fills or operation.uses) and instruction.waits != "off":
             for other in (*early, *self._never_settled(position, ledger)):
                 self._barriers(position, other)
+        if position in self._places and operation.queue == "lds" and instruction.waits != "off":
+            self._reads_in_flight(position, ledger)
         if operation.wait is not None:
             self._wait(position, ledger)
         for counter in full:
@@ -112,6 +147,50 @@ class Verifier:
             self._found.append(Finding(rule, severity, message, self.instructions[first.producer], self.instructions[position], None,
                                        self._count(counter, arrivals), position))
 
+    def _reads_in_flight(self, position: int, ledger: Ledger) -> None:
+        """An LDS read of bytes that a load without a token still fills, once for each group of loads."""
+        read = self._places[position]
+        met = [producer for producer in ledger.vm.births if producer in self._places and self._places[producer].meets(read)]
+        for group in groups_in_flight(ledger.vm, met, self._sections):
+            key = (self._sections[group.last], group.rounds)
+            if group.rounds or key in self._met:
+                continue
+            self._met.add(key)
+            shared = self._places[group.last].common(read)
+            count = min(group.newer, self.flow.limits[VM] - 1)
+            newer = f", {group.newer} newer" if group.newer else ""
+            self._found.append(Finding(
+                LDS_IN_FLIGHT, "warning", f"{self.instructions[position].name} reads LDS bytes {shared}, which "
+                f"{described(group, self.instructions)} may still be filling (in flight{newer}): s_waitcnt vmcnt({count}) and a barrier "
+                f"belong before it", self.instructions[group.last], self.instructions[position], None, count, position))
+
+    def _lds_at_barrier(self, position: int, counter: str, flight: Flight, groups: list[LdsGroup]) -> None:
+        # With a wait in the loop, no more are outstanding than it allows and than one round issues.
+        endless = flight.outstanding >= self.flow.limits[counter] and self._reads_lds
+        for group in groups:
+            forever = endless and group.rounds == MOST_ROUNDS
+            severity = "warning" if self.flow.tokens or forever else "note"
+            if severity == "note" and not self.notes:
+                continue
+            self._found.append(Finding(LDS_AT_BARRIER, severity, self._lds_sentence(counter, group, forever),
+                                       self.instructions[group.last], self.instructions[position], None,
+                                       min(group.newer, self.flow.limits[counter] - 1) if self.operations[group.last].ordered else 0,
+                                       position, group.rounds))
+
+    def _lds_sentence(self, counter: str, group: LdsGroup, forever: bool) -> str:
+        shown = described(group, self.instructions)
+        places = [self._places[position] for position in range(group.first, group.last + 1) if position in self._places
+                  and self.operations[position].fills_lds]
+        if len(places) == group.count:
+            shown += f", bytes {reduce(or_, places)}"
+        newer = f", {group.newer} newer" if group.newer and self.operations[group.last].ordered else ""
+        if forever:
+            return f"no wait ends the flight of {shown}, round after round: other waves may read the data after this barrier, which only "\
+                   f"a full {counter} holds back; an s_waitcnt {counter} belongs before the barrier behind which they do"
+        count = min(group.newer, self.flow.limits[counter] - 1) if self.operations[group.last].ordered else 0
+        return f"LDS data is in flight at this barrier ({shown}{newer}): it may be read by other waves after the barrier; " \
+               f"if so, s_waitcnt {counter}({count}) belongs before it"
+
     def _count(self, counter: str, arrivals: list[Arrival]) -> int:
         return min(min(arrival.newer, self.flow.limits[counter] - 1) if self.operations[arrival.producer].ordered else 0
                    for arrival in arrivals)
@@ -127,10 +206,6 @@ class Verifier:
             barriers = 1 + self.program.stagger
             return "error", f"{names} is not waited for before this barrier, though another wave relies on it within {barriers} " \
                             f"barrier{'s' * (barriers > 1)}: {self._flight(worst)} needs s_waitcnt {wait}", worst
-        if rule == LDS_AT_BARRIER:
-            severity = "warning" if self.flow.tokens else "note"
-            return severity, f"LDS data is in flight at this barrier ({self._flight(worst)}): if other waves read it behind the barrier, " \
-                             f"s_waitcnt {wait} belongs before it", worst
         if rule == LDS_ORDER:
             return "note", f"{worst.what} is loaded again while {self._flight(worst)}; LDS keeps the order, LLVM waits with {wait}", worst
         severity, doubt, worst = self._certainty(position, counter, arrivals)

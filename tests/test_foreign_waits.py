@@ -1,0 +1,107 @@
+"""The library's kernels as a stranger's files, without tokens: every wait that is deleted is missed, and none that lint calls idle."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from asmgen.codeobject.textmetadata import text_metadata
+from asmgen.isa.check import resolve
+from asmgen.isa.operands import Waitcnt
+from asmgen.isa.table import opcode
+from asmgen.kernels.registry import kernel, names
+from asmgen.lint.facts import facts_of_text
+from asmgen.lint.run import lint_program
+from asmgen.mutants import Mutant
+from asmgen.program import Instruction, Item, Program
+from asmgen.reader.text import read_text
+from asmgen.tools.build import build_kernel
+from asmgen.tools.mutate import on_emulator, variants
+
+pytestmark = pytest.mark.slow
+_FOUND = {"W001", "W002", "W003", "W004", "W009", "W011"}
+
+
+def library() -> Iterator[tuple[str, str, dict[str, object]]]:
+    for name in names():
+        contract = kernel(name).contract
+        for arch in contract.archs:
+            for build in variants(contract):
+                yield name, arch, build
+
+
+def foreign(text: str, arch: str) -> Program:
+    """The kernel of a text whose comments, and so its tokens, are gone."""
+    (program,) = read_text(re.sub(r"\s*(;|//).*$", "", text, flags=re.MULTILINE), arch, "foreign")
+    assert not any(instruction.tokens for instruction in program.instructions)
+    return program
+
+
+def without(program: Program, gone: set[int]) -> Program:
+    return program.with_items([item for item in program.items if id(item) not in gone])
+
+
+def findings(program: Program, text: str) -> set[tuple[str, int, int, str]]:
+    facts = facts_of_text(text, program.arch)[program.name]
+    return {(row.rule, id(row.producer), id(row.consumer), re.sub(r"vmcnt\(\d+\)|, \d+ newer", "", row.message))
+            for row in lint_program(program, facts=facts) if row.rule in _FOUND}
+
+
+def waits_of(program: Program) -> list[Instruction]:
+    return [instruction for instruction in program.instructions if instruction.name == "s_waitcnt"]
+
+
+@pytest.mark.parametrize(("name", "arch", "build"), list(library()), ids=lambda value: str(value).replace(" ", ""))
+def test_every_deleted_wait_is_missed(name: str, arch: str, build: dict[str, object]) -> None:
+    built = build_kernel(kernel(name), arch, build)
+    program = foreign(built.text, arch)
+    assert text_metadata(built.text)[program.name][".max_flat_workgroup_size"] == 256
+    _, emulates = on_emulator(kernel(name), arch, build)
+    usual = findings(program, built.text)
+    survivors = []
+    for wait in waits_of(program):
+        mutant = without(program, {id(wait)})
+        if not findings(mutant, built.text) - usual and not emulates(Mutant("wait", "deleted", wait, mutant)):
+            survivors.append(wait)
+    assert waits_of(program) and not survivors
+
+
+def padded(program: Program, seed: int) -> Program:
+    """The same with waits of any count in any place, which change nothing but time."""
+    chance = random.Random(seed)
+    row = opcode("s_waitcnt")
+    items: list[Item] = []
+    for item in program.items:
+        if isinstance(item, Instruction) and chance.random() < 0.15:
+            operand = Waitcnt(vmcnt=chance.choice((None, 0, 1, 2, 5, 9, 20)), lgkmcnt=chance.choice((None, 0, 1, 3, 6)))
+            items.append(Instruction(row, resolve(row, (operand,), {}, program.arch), (operand,)))
+        items.append(item)
+    return program.with_items(items)
+
+
+def idle_waits(program: Program) -> set[int]:
+    """Waits of which lint says of every counter that it is not needed."""
+    said = Counter(id(row.consumer) for row in lint_program(program) if row.rule == "W006")
+    found = set()
+    for wait in waits_of(program):
+        (operand,) = wait.operands
+        assert isinstance(operand, Waitcnt)
+        if said[id(wait)] == (operand.vmcnt is not None) + (operand.lgkmcnt is not None) > 0:
+            found.add(id(wait))
+    return found
+
+
+@pytest.mark.parametrize(("name", "arch", "build"), [row for row in library() if not any(row[2].values())],
+                         ids=lambda value: str(value).replace(" ", ""))
+def test_waits_that_lint_calls_idle_are(name: str, arch: str, build: dict[str, object]) -> None:
+    """All of them deleted at once, from the kernel with some hundred superfluous ones."""
+    built = build_kernel(kernel(name), arch, build)
+    program = padded(foreign(built.text, arch), len(str(build)))
+    idle = idle_waits(program)
+    _, emulates = on_emulator(kernel(name), arch, build)
+    assert len(idle) > 20
+    assert not emulates(Mutant("wait", "all that are idle", program.instructions[0], without(program, idle)))
