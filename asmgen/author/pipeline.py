@@ -1,6 +1,6 @@
 """Pipelines: one step of a loop, written once, becomes prologue, unrolled loop, tails and a path for every count.
 
-`pipeline(k, step, count, schedule)` calls `step(t)` for each copy that it needs. With d the farthest iteration ahead that the step
+`pipeline(k, step, count, schedule)` calls `step(t)` once for each phase of the unroll and makes every copy from that. With d the farthest iteration ahead that the step
 names (`t + d`) and u the least common multiple of the stages it uses, the code is
 
     count below d: a prologue and that many copies, straight through, for each such count
@@ -16,15 +16,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from asmgen.author.effects import Unit
 from asmgen.author.merge import MergeError, merge
 from asmgen.author.schedules import Arrangement, Placed, Schedule, Sync
 from asmgen.author.steps import Copy, PipelineError, StepIndex
+from asmgen.isa.operands import Symbol
 from asmgen.isa.registers import Reg, scc
-from asmgen.program import Instruction
+from asmgen.program import Instruction, Item, Label
 
 if TYPE_CHECKING:
     from asmgen.author.builder import Builder
@@ -67,12 +68,13 @@ class _Pipeline:
 
     def __init__(self, k: Builder, step: Step, schedule: Schedule, groups: Reg | None, peel: int) -> None:
         self.k, self.step, self.schedule, self.groups, self.peel = k, step, schedule, groups, peel
+        self._steps: dict[tuple[int, bool], tuple[Copy, list[Unit]]] = {}
         self.shape = self._survey()
 
     def _survey(self) -> Shape:
         """Run the step once to see how far it looks ahead, which stages it uses, and how the schedule arranges it."""
         self._trial()  # the first run makes what operations hoist out of the loop
-        copy, units = self._trial()
+        copy, units = self._step(0)
         offsets = copy.offsets
         if min(offsets.values(), default=0) < 0:
             raise PipelineError("an operation of the step names an iteration before t; the earliest one is t, so shift the others",
@@ -90,7 +92,8 @@ class _Pipeline:
         """The arrangement of a peeled first step. Raises PipelineError where other units of it would run a copy early."""
         if not self.peel:
             return steady
-        copy, units = self._trial(first=True)
+        self._trial(first=True)
+        copy, units = self._step(0, first=True)
         arrangement = self.schedule.arrange(units, copy.offsets)
         if len(arrangement.lead) != len(steady.lead):
             raise PipelineError(f"of the first step {len(arrangement.lead)} units would run a copy early, of the others "
@@ -103,6 +106,18 @@ class _Pipeline:
             return self._run(Copy(0, first=first))
         finally:
             self.k.trial = False
+
+    def _step(self, phase: int, first: bool = False) -> tuple[Copy, list[Unit]]:
+        """All units of a step, by its phase."""
+        key = phase, first
+        if key not in self._steps:
+            self._steps[key] = self._run(Copy(phase, first=first))
+        return self._steps[key]
+
+    def _kept(self, copy: Copy) -> list[Unit]:
+        """The units of a step whose iterations a copy keeps, labels renamed."""
+        whole, units = self._step(copy.phase, copy.first)
+        return [_relabelled(self.k, unit) for unit in units if copy.keeps(whole.offsets[unit.tag.ordinal])]
 
     def _run(self, copy: Copy) -> tuple[Copy, list[Unit]]:
         """One call of the step as a section; its units, taken out of the builder again."""
@@ -124,7 +139,7 @@ class _Pipeline:
     def _check(self, units: Sequence[Unit], arrangement: Arrangement, unroll: int) -> None:
         """Merge as many steps in a row as make every seam, each pair of phases included, in placed order against emission order."""
         steps = unroll + 2
-        found = [self._run(Copy(number % unroll))[1] for number in range(steps)]
+        found = [self._step(number % unroll)[1] for number in range(steps)]
         numbered: dict[tuple[int, int], int] = {}
         emitted: list[Unit] = []
         for number, step_units in enumerate(found):
@@ -242,14 +257,12 @@ class _Pipeline:
         early: list[Unit] = []
         begin = len(k.items)
         for number in range(-shape.ahead, 0):
-            _, units = self._run(Copy(number % shape.unroll, -number, None if count is None else count - number))
-            for unit in units:
+            for unit in self._kept(Copy(number % shape.unroll, -number, None if count is None else count - number)):
                 if unit.tag.ordinal not in shape.arrangement.lead:
                     k.append_unit(unit)
             k.step_ends()
         if shape.arrangement.lead:
-            _, early = self._run(Copy(0, 0, count))
-            early = [unit for unit in early if unit.tag.ordinal in shape.arrangement.lead]
+            early = [unit for unit in self._kept(Copy(0, 0, count)) if unit.tag.ordinal in shape.arrangement.lead]
         placed = [item for item in k.items[begin:] if isinstance(item, Instruction)]
         if any(use.action == "write" for item in placed for use in item.tokens):
             self._sync(Sync("wait"))
@@ -265,14 +278,12 @@ class _Pipeline:
         """One copy in the schedule's order, with its synchronisation."""
         steady = self.shape.arrangement
         arrangement = self.shape.first if copy.first else steady
-        _, units = self._run(copy)
-        chosen = {unit.tag.ordinal: unit for unit in units if unit.tag.ordinal not in arrangement.lead}
+        chosen = {unit.tag.ordinal: unit for unit in self._kept(copy) if unit.tag.ordinal not in arrangement.lead}
         if arrangement.lead:
             of = dict(zip(sorted(steady.lead), sorted(arrangement.lead), strict=True))
             following = Copy((copy.phase + 1) % self.shape.unroll, None if copy.low is None else copy.low - 1,
                              None if copy.high is None else copy.high - 1)
-            _, units = self._run(following)
-            chosen |= {of[unit.tag.ordinal]: unit for unit in units if unit.tag.ordinal in of}
+            chosen |= {of[unit.tag.ordinal]: unit for unit in self._kept(following) if unit.tag.ordinal in of}
         self._place(arrangement.order, chosen, count_down)
 
     def _place(self, order: Sequence[Placed], chosen: dict[int, Unit], count_down: tuple[Reg, int] | None) -> None:
@@ -326,6 +337,22 @@ class _Pipeline:
 
     def _close(self) -> None:
         self._shift(opening=False)
+
+
+def _relabelled(k: Builder, unit: Unit) -> Unit:
+    """A copy of a block with labels of its own; any other unit as it is."""
+    names = {item.name: k.fresh(item.name.rstrip("0123456789").rstrip("_")) for item in unit.items if isinstance(item, Label)}
+    if not names:
+        return unit
+    items: list[Item] = []
+    for item in unit.items:
+        if isinstance(item, Label):
+            item = Label(names[item.name], item.source)
+        elif isinstance(item, Instruction) and item.target in names:
+            item = replace(item, operands=tuple(Symbol(names[operand.name]) if isinstance(operand, Symbol) else operand
+                                                for operand in item.operands))
+        items.append(item)
+    return Unit(unit.number, tuple(items), unit.tag)
 
 
 def _ordinals(arrangement: Arrangement) -> list[int]:
