@@ -64,8 +64,8 @@ class Builder:
         self.home = home_file()
         self._waits = ""
         self._stream = ""
-        self._block = ""
-        self._blocks = 0
+        self._open_block = ""
+        self._block_count = 0
         self._operations: tuple[str, ...] = ()
         self._tags: list[Tag] = []  # of each item
         self._section: Section | None = None
@@ -102,7 +102,7 @@ class Builder:
         """Items of an operation that this copy of a step leaves out (`muted`) are numbered and dropped."""
         if not self.muted:
             self.items.append(item)
-            self._tags.append(Tag(self._stream, self._block, self.stage_number, self.ordinal))
+            self._tags.append(Tag(self._stream, self._open_block, self.stage_number, self.ordinal))
             self.position += isinstance(item, Instruction)
         self.ordinal += 1
 
@@ -165,15 +165,15 @@ class Builder:
     @contextmanager
     def block(self, name: str) -> Iterator[None]:
         """What is emitted within is placed whole: one entry, one exit, branches and labels of its own, no barrier."""
-        if self._block:
-            raise AsmgenError(f"block {name!r} stands inside of block {self._block!r}; blocks do not nest", str(author_line()))
-        self._blocks += 1
-        self._block = f"{name}#{self._blocks}"
+        if self._open_block:
+            raise AsmgenError(f"block {name!r} stands inside of block {self._open_block!r}; blocks do not nest", str(author_line()))
+        self._block_count += 1
+        self._open_block = f"{name}#{self._block_count}"
         start = len(self.items)
         try:
             yield
         finally:
-            self._block = ""
+            self._open_block = ""
         _check_block(name, self.items[start:])
 
     @contextmanager
@@ -192,11 +192,13 @@ class Builder:
 
     def hoist(self, emit: Callable[[], Made]) -> Made:
         """What `emit` emits and returns, placed in front of the pipeline whose step asks for it: addresses that no iteration changes."""
-        copy, muted, section, tag = self.copy, self.muted, self._section, (self._stream, self._block)
+        if self.copy is None:
+            return emit()
+        copy, muted, section, tag = self.copy, self.muted, self._section, (self._stream, self._open_block)
         if section is not None and section.start != len(self.items) and not self.trial:
             raise AsmgenError("a step asks for something to be hoisted only after its trial run", self.place())
         self.copy, self.muted, self._section = None, False, None
-        self._stream = self._block = ""
+        self._stream = self._open_block = ""
         held, tags = self.items, self._tags
         ordinal = self.ordinal
         self.items, self._tags = held[:self.trial_start], tags[:self.trial_start]
@@ -209,7 +211,7 @@ class Builder:
             if section is not None:
                 section.start += grown
             self.copy, self.muted, self._section, self.ordinal = copy, muted, section, ordinal
-            self._stream, self._block = tag
+            self._stream, self._open_block = tag
 
     def append_unit(self, unit: Unit) -> None:
         """Place a unit that was taken out of the builder before."""

@@ -36,7 +36,6 @@ class Rows:
     offset: int
     count: int
     descriptor: Reg | None = None
-    lag: int | None = None  # iterations by which its base was moved back, see `pipeline`
 
     def halves(self) -> tuple[Rows, Rows]:
         """The upper and the lower half of the rows."""
@@ -54,13 +53,17 @@ class Rows:
         """The columns of an iteration: as many as what they are moved to has."""
         return Slice(self, index if isinstance(index, StepIndex) else None)
 
-    def resource(self, k: Builder) -> Reg:
-        """The descriptor. A tile of rows that begins behind the matrix's last row shows that row instead: nothing of it is used."""
+    def resource(self, k: Builder, slack: int = 0) -> Reg:
+        """The descriptor. A tile of rows that begins behind the matrix's last row shows that row instead: nothing of it is used.
+
+        Its base lies `slack` bytes before the rows, so that offsets from which an immediate was taken off are not negative. The first
+        call decides.
+        """
         if self.descriptor is None:
-            self.descriptor = k.hoist(lambda: self._describe(k))
+            self.descriptor = k.hoist(lambda: self._describe(k, slack))
         return self.descriptor
 
-    def _describe(self, k: Builder) -> Reg:
+    def _describe(self, k: Builder, slack: int) -> Reg:
         assert k.plan is not None
         m = self.matrix
         descriptor = k.plan.sgprs(4, f"{m.name}_buffer{self.offset or ''}")
@@ -80,6 +83,10 @@ class Rows:
             k.s_mul_i32(records, records, stride)
             k.s_mul_i32(high, m.columns_register, m.bits // 8)
             k.s_add_u32(records, records, high)
+        if slack:
+            k.s_sub_u32(base[0], base[0], slack)
+            k.s_subb_u32(base[1], base[1], 0)
+            k.s_add_u32(records, records, slack)
         k.s_mov_b32(descriptor[3], RAW_BUFFER)
         return descriptor
 

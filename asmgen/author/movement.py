@@ -115,13 +115,15 @@ def _address(k: TileBuilder, name: str, at: tuple[int, ...], wave: WaveIndex | N
 @dataclass(frozen=True)
 class FillPlan:
     """How a workgroup's waves fill one cell: `lines` DMA instructions a wave, `pitch` LDS bytes from one to the next, offsets in memory
-    (a VGPR each), and the SGPR of where in the cell a wave begins."""
+    (a VGPR each), and the SGPR of where in the cell a wave begins. `slack` is added to all offsets: an immediate moves both addresses, so
+    what it adds in memory is taken off them."""
 
     bytes_: int
     lines: int
     pitch: int
     offsets: tuple[Reg, ...]
     base: Reg
+    slack: int
 
 
 def fill(k: TileBuilder, target: SharedPart, source: Slice) -> None:
@@ -132,7 +134,7 @@ def fill(k: TileBuilder, target: SharedPart, source: Slice) -> None:
     """
     with operation(k, f"fill {target} from {source}", [target.index, source.index]):
         plan = fill_plan(k, target.tile, source)
-        resource = source.rows.resource(k)
+        resource = source.rows.resource(k, plan.slack)
         advance = k.advance(source, target.tile.columns)
         op = _LOAD[8 * plan.bytes_]
         for line in range(plan.lines):
@@ -167,6 +169,7 @@ def _fill_plan(k: TileBuilder, tile: SharedTile, rows: Rows) -> FillPlan:
     if any((every % line) for every, _ in tile.placement.pads.pads):
         raise TileError(f"fill: {tile} has pads inside of a line of {line} bytes, which a DMA fills without a gap")
     group = BUFFER_IMMEDIATES[1] // pitch + 1
+    slack = (min(group, lines) - 1) * pitch
     element = tile.bits // 8
     offsets = []
     wave = k.wave
@@ -184,8 +187,7 @@ def _fill_plan(k: TileBuilder, tile: SharedTile, rows: Rows) -> FillPlan:
 
     for number in range(lines):
         row_of, column_of = places(number)
-        # One immediate moves both addresses, so what it adds in memory is taken off here.
-        less = number % group * pitch
+        more = slack - number % group * pitch
         name = f"{tile.name}_offset{number or ''}"
         row = emit_address(k, f"{name}_row", lambda lane, wave, of=row_of: of[wave * LANES + lane], k.lane, (wave,))
         column = emit_address(k, f"{name}_column", lambda lane, wave, of=column_of: of[wave * LANES + lane], k.lane, (wave,))
@@ -193,9 +195,9 @@ def _fill_plan(k: TileBuilder, tile: SharedTile, rows: Rows) -> FillPlan:
         offset = k.plan.vgprs(1, name)
         k.v_mul_lo_u32(offset, row, rows.matrix.stride_bytes(k))
         k.v_add_u32(offset, offset, column)
-        if less:
-            k.v_subrev_u32(offset, less, offset)
+        if more:
+            k.v_add_u32(offset, more, offset)
         k.plan.release(row, column)
         offsets.append(offset)
     base = emit_address(k, f"{tile.name}_line", lambda wave: wave * lines * pitch, None, (wave,))
-    return FillPlan(width, lines, pitch, tuple(offsets), base)
+    return FillPlan(width, lines, pitch, tuple(offsets), base, slack)

@@ -1,7 +1,7 @@
 """Pipelines: one step of a loop, written once, becomes prologue, unrolled loop, tails and a path for every count.
 
-`pipeline(k, step, count, schedule)` calls `step(t)` once for each phase of the unroll and makes every copy from that. With d the farthest iteration ahead that the step
-names (`t + d`) and u the least common multiple of the stages it uses, the code is
+`pipeline(k, step, count, schedule)` calls `step(t)` once for each phase of the unroll and makes every copy from that. With d the
+farthest iteration ahead that the step names (`t + d`) and u the least common multiple of the stages it uses, the code is
 
     count below d: a prologue and that many copies, straight through, for each such count
     prologue      the parts of steps -d to -1 whose iterations exist, then, where

@@ -85,7 +85,8 @@ class Places:
         self.rows, self.columns = rows, columns
         self._row = [dense(row=row)["offset"] for row in range(rows)]
         self._column = [dense(column=column)["offset"] for column in range(columns)]
-        if any(dense(row=rows - 1, column=column)["offset"] != self._row[-1] + self._column[column] for column in (1 % columns, columns - 1)):
+        if any(dense(row=rows - 1, column=column)["offset"] != self._row[-1] + self._column[column]
+               for column in (1 % columns, columns - 1)):
             raise LayoutError("offsets of rows and columns do not add up in this dense layout")
         self._swizzle, self._pads = placement.swizzle, placement.pads
 
