@@ -78,7 +78,7 @@ class _MaskProperty:
         reads, writes = _named(implicit_reads(instruction.opcode, instruction.form)), _named(instruction.opcode.writes)
         keeps = reads_destination(instruction.form, instruction.modifiers)
         for place, operand in zip(instruction.form.operands, instruction.operands, strict=True):
-            mask = operand.mask if type(operand) is Reg else _mask(operand)
+            mask = operand.mask if isinstance(operand, Reg) else _mask(operand)
             if place.writes:
                 writes |= mask
                 if keeps or place.reads:
@@ -94,8 +94,10 @@ class _MaskProperty:
 class Instruction:
     """One placed instruction.
 
-    `operands` stand in the order of `form.operands`. `reason` says why a pass inserted it ("" where the author wrote
-    it), `comment` is the author's. `address` is its byte offset in the text section, where it was read from a code object.
+    `operands` stand in the order of `form.operands`; registers carry the lease under which the author holds them. Its origin: `source`
+    is the author's line, `helper` the line of another file that the author called and that wrote it, `operations` the chain of tile
+    operations that emitted it, `reason` why a pass inserted it ("" where the author wrote it); `comment` is the author's. `address` is
+    its byte offset in the text section, where it was read from a code object.
     `waits` is the mode of the block that it was written in: auto, verify, off, or "" for the kernel's.
     """
 
@@ -111,6 +113,8 @@ class Instruction:
     address: int | None = None
     size: int = 0
     waits: str = ""
+    helper: SourceLine | None = None
+    operations: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -175,9 +179,9 @@ class Instruction:
         return other
 
     def where(self) -> str:
-        """Its author's line, its address, or "" when neither is known."""
+        """Its author's line (and the helper's, where another file wrote it), its address, or "" when neither is known."""
         if self.source is not None:
-            return str(self.source)
+            return f"{self.source} (by {self.helper})" if self.helper is not None else str(self.source)
         return f"address {self.address:#x}" if self.address is not None else ""
 
 

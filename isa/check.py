@@ -148,9 +148,9 @@ def _condition(name: str, values: tuple[Any, ...], modifiers: Mapping[str, Any])
 
 def _operand_fault(place: OperandSpec, operand: Operand) -> str:
     """What keeps an operand from its place, as a word for `_describe`; "" where it fits."""
+    if isinstance(operand, Reg):
+        return _register_fault(place, operand)
     kind = type(operand)
-    if kind is Reg:
-        return _register_fault(place, operand)  # type: ignore[arg-type]
     accepts = place.accepts
     if kind is int or kind is Literal:
         return _integer_fault(place, operand)  # type: ignore[arg-type]

@@ -4,6 +4,7 @@
     acc = plan.pin("acc", a[0:63])
     k = plan.vgprs(16, "k")
     p = plan.view("p", k[0:7], "scores, converted in place once k is spent")
+    q = plan.share("q", k[8:15], "takes turns with k")
     plan.release(k)
 
 What is returned are registers to write into instructions. There are no spills: a plan that does not fit is an error.
@@ -11,14 +12,16 @@ What is returned are registers to write into instructions. There are no spills: 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import TracebackType
+from types import MappingProxyType, TracebackType
+from typing import overload
 
 from asmgen.isa.arch import ARCHITECTURES
 from asmgen.isa.registers import NAMED, SGPR_COUNT, Reg
 from asmgen.regalloc.pool import FILE_NAMES, FILE_SIZES, PlanResources, Pool, default_align
 from asmgen.regalloc.ranges import OwnedReg, PlanError, Range, Span, author_line, short_place
+from asmgen.regalloc.sets import RegisterSet, join
 from asmgen.regalloc.shortage import Request, out_of_registers
 
 _SCALAR_FILE_SIZE = 128  # hardware numbers, with vcc, m0, exec and their like from s102's number on
@@ -54,22 +57,35 @@ class RegisterPlan:
         self.position: Callable[[], int] = position if position is not None else lambda: 0
         self._pool = Pool(profile, waves)
         self._ranges: list[Range] = []  # by lease number
-        self._live: dict[str, int] = {}  # lease by name
+        self._live: dict[str, tuple[int, ...]] = {}  # leases by name: a register set has one a range
         self._held = 0  # mask of everything that a live range holds
 
     # ---- taking ----
 
-    def pin(self, name: str, reg: Reg, note: str = "", align: int | None = None) -> OwnedReg:
-        """Holds exactly these registers, of any file, under a name.
+    @overload
+    def pin(self, name: str, reg: Reg, note: str = "", align: int | None = None) -> OwnedReg: ...
+
+    @overload
+    def pin(self, name: str, reg: Sequence[Reg], note: str = "", align: int | None = None) -> RegisterSet: ...
+
+    def pin(self, name: str, reg: Reg | Sequence[Reg], note: str = "", align: int | None = None) -> OwnedReg | RegisterSet:
+        """Holds exactly these registers, of any file, under a name: one range, or several as a register set.
 
         Raises PlanError where a live range holds one of them, the name is taken, or `align` is given and not met;
         OutOfRegisters where the wanted number of waves leaves no such register.
         """
         where = author_line()
+        self._check_name(name, where)
+        if isinstance(reg, Reg):
+            self._check_pin(name, reg, align, where)
+            return self._hold(name, reg, "pin", note, where)
+        return self._hold_set(name, reg, "pin", note, where, lambda part: self._check_pin(name, part, align, where))
+
+    def _check_pin(self, name: str, reg: Reg, align: int | None, where: str) -> None:
         self._check_pinnable(name, reg, align, where)
-        clash = next((r for r in self.live() if r.kind != "view" and r.reg.overlaps(reg)), None)
+        clash = next((r for r in self.live() if r.owns and r.reg.overlaps(reg)), None)
         if clash is not None:
-            remedy = f"release {clash.name!r} first, or declare plan.view({name!r}, ...) if they are to share"
+            remedy = f"release {clash.name!r} first, or declare plan.view({name!r}, ...) or plan.share({name!r}, ...) if they are to share"
             if clash.kind == "pool":
                 remedy += "; ranges pinned before the pool is used are avoided by it"
             raise PlanError(f"{name!r} at {reg} overlaps {clash.name!r} {clash.reg} ({short_place(clash.taken, where)}): {remedy}", where)
@@ -77,7 +93,25 @@ class RegisterPlan:
             request = Request(name, reg.file, reg.count, align or 1, reg)
             if not request.fits(self._pool):
                 raise out_of_registers(request, self._pool, self._holders(), where)
-        return self._hold(name, reg, "pin", note, where)
+
+    def pooled(self, name: str, count: int, file: str = "v", granule: int = 1, note: str = "") -> RegisterSet:
+        """A register set from the pool: `count` registers in runs of `granule`, the lowest that are free, wherever they lie.
+
+        Raises OutOfRegisters where a run has no place, PlanError for a name that is taken or a count that is no multiple of `granule`.
+        """
+        where = author_line()
+        if file not in FILE_NAMES or granule < 1 or count < 1 or count % granule:
+            raise PlanError(f"{name!r} asks for {count} registers of file {file!r} in runs of {granule}; files are v, a and s, and the "
+                            "count is a multiple of the run", where)
+        self._check_name(name, where)
+        pool, runs = self._pool, []
+        for _ in range(count // granule):
+            index = pool.find(file, granule, default_align(file, granule))
+            if index is None:
+                raise out_of_registers(Request(name, file, granule, default_align(file, granule)), pool, self._holders(), where)
+            runs.append(Reg(file, index, granule))
+            pool = pool.take(runs[-1])
+        return self._hold_set(name, join(runs), "pool", note, where, lambda part: None)
 
     def vgprs(self, count: int, name: str, align: int | None = None, note: str = "") -> OwnedReg:
         """The lowest `count` free VGPRs from a multiple of `align` on (default: 1 for one register, else 2).
@@ -94,32 +128,58 @@ class RegisterPlan:
         """The same of s0 to s101 (default alignment: 1 for one register, 2 for two, else 4)."""
         return self._take("s", count, name, align, note)
 
-    def view(self, name: str, reg: Reg, note: str = "") -> OwnedReg:
-        """A second name for registers that live ranges hold; it ends with the first of those ranges, if it is not released before.
+    @overload
+    def view(self, name: str, reg: Reg, note: str = "") -> OwnedReg: ...
+
+    @overload
+    def view(self, name: str, reg: RegisterSet, note: str = "") -> RegisterSet: ...
+
+    def view(self, name: str, reg: Reg | RegisterSet, note: str = "") -> OwnedReg | RegisterSet:
+        """A second name for registers that live ranges hold, in another order too (`K.reordered(...)`): the same bits, so reads see each
+        other's writes. It ends with the first of those ranges, if it is not released before.
 
         Raises PlanError where nobody holds one of the registers or the name is taken.
         """
+        return self._second_name(name, reg, "view", note)
+
+    @overload
+    def share(self, name: str, reg: Reg, note: str = "") -> OwnedReg: ...
+
+    @overload
+    def share(self, name: str, reg: RegisterSet, note: str = "") -> RegisterSet: ...
+
+    def share(self, name: str, reg: Reg | RegisterSet, note: str = "") -> OwnedReg | RegisterSet:
+        """Another owner of registers that live ranges hold, who takes turns with them: neither ever reads what the other wrote, which
+        is checked on the placed code (`regalloc.turns`). Ends and raises as a view does.
+        """
+        return self._second_name(name, reg, "share", note)
+
+    def _second_name(self, name: str, reg: Reg | RegisterSet, kind: str, note: str) -> OwnedReg | RegisterSet:
         where = author_line()
-        self.check(reg, where)
         self._check_name(name, where)
-        if isinstance(reg, OwnedReg):
-            parents: tuple[int, ...] = (reg.lease,)
-        else:
-            parents = tuple(r.lease for r in self._holders() if r.reg.overlaps(reg))
+        if isinstance(reg, Reg):
+            return self._hold(name, reg, kind, note, where, self._parents(name, reg, where))
+        parents = {part: self._parents(name, part, where) for part in reg.parts}
+        return self._hold_set(name, reg.parts, kind, note, where, lambda part: None, parents)
+
+    def _parents(self, name: str, reg: Reg, where: str) -> tuple[int, ...]:
+        self.check(reg, where)
         if reg.mask & ~self._held:
-            raise PlanError(f"{name!r} is to view {reg}, which no range holds: plan.pin it", where)
-        return self._hold(name, reg, "view", note, where, parents)
+            raise PlanError(f"{name!r} is to share {reg}, which no range holds: plan.pin it", where)
+        return (reg.lease,) if isinstance(reg, OwnedReg) else tuple(r.lease for r in self._holders() if r.reg.overlaps(reg))
 
     # ---- giving back ----
 
-    def release(self, held: Reg | str, *more: Reg | str) -> None:
+    def release(self, held: Reg | RegisterSet | str, *more: Reg | RegisterSet | str) -> None:
         """Ends ranges, given by name or by their registers, and the views into them.
 
         Raises PlanError for a name or registers that no live range has, and for a part of a range.
         """
         where = author_line()
         for item in (held, *more):
-            self._end(self._find_live(item, where), where)
+            for reg in item.parts if isinstance(item, RegisterSet) else (item,):
+                for found in self._find_live(reg, where):
+                    self._end(found, where)
 
     def scope(self, name: str) -> Scope:
         """`with plan.scope("epilogue"):` releases on exit whatever was taken, pinned or viewed within and still lives."""
@@ -177,7 +237,7 @@ class RegisterPlan:
 
     def live(self) -> list[Range]:
         """The ranges that are held now, in the order of their taking."""
-        return [self._ranges[lease] for lease in sorted(self._live.values())]
+        return [self._ranges[lease] for lease in sorted(lease for leases in self._live.values() for lease in leases)]
 
     def resources(self) -> PlanResources:
         """The high-water marks for the kernel descriptor."""
@@ -211,12 +271,28 @@ class RegisterPlan:
         lease = len(self._ranges)
         owned = OwnedReg(reg.file, reg.index, reg.count, lease)
         self._ranges.append(Range(lease, name, owned, kind, note, where, self.position(), parents))
-        self._live[name] = lease
-        if kind != "view":
+        self._live[name] = (*self._live.get(name, ()), lease)
+        if self._ranges[-1].owns:
             self._held |= owned.mask
             if reg.file in FILE_SIZES and reg.last < FILE_SIZES[reg.file]:
                 self._pool = self._pool.take(reg)
         return owned
+
+    def _hold_set(self, name: str, parts: Sequence[Reg], kind: str, note: str, where: str, check: Callable[[Reg], None],
+                  parents: Mapping[Reg, tuple[int, ...]] = MappingProxyType({})) -> RegisterSet:
+        """Hold every part under the one name, or none."""
+        if not parts:
+            raise PlanError(f"{name!r} is a register set without a register", where)
+        held: list[OwnedReg] = []
+        try:
+            for part in parts:
+                check(part)
+                held.append(self._hold(name, part, kind, note, where, parents.get(part, ())))
+        except PlanError:
+            for reg in held:
+                self._end(self._ranges[reg.lease], where)
+            raise
+        return RegisterSet(tuple(held))
 
     def _end(self, ending: Range, where: str, ended_by: str = "") -> None:
         for view in [r for r in self.live() if ending.lease in r.parents]:
@@ -224,8 +300,12 @@ class RegisterPlan:
             if self._ranges[view.lease].live:
                 self._end(view, where, f"end of {ending.name!r}, which it was a view of")
         self._ranges[ending.lease] = replace(ending, released=where, last=self.position() - 1, ended_by=ended_by)
-        del self._live[ending.name]
-        if ending.kind != "view":
+        left = tuple(lease for lease in self._live[ending.name] if lease != ending.lease)
+        if left:
+            self._live[ending.name] = left
+        else:
+            del self._live[ending.name]
+        if ending.owns:
             self._held &= ~ending.reg.mask
             if ending.reg.file in FILE_SIZES and ending.reg.last < FILE_SIZES[ending.reg.file]:
                 self._pool = self._pool.give(ending.reg)
@@ -236,13 +316,13 @@ class RegisterPlan:
                 self._end(taken, where, ended_by)
 
     def _holders(self) -> list[Range]:
-        return [r for r in self.live() if r.kind != "view"]
+        return [r for r in self.live() if r.owns]
 
     def _check_name(self, name: str, where: str) -> None:
         if not name:
             raise PlanError("a range needs a name: the plan, the register map and the errors speak of it", where)
         if name in self._live:
-            holder = self._ranges[self._live[name]]
+            holder = self._ranges[self._live[name][0]]
             raise PlanError(f"a live range is named {name!r} already: {holder.reg}, {short_place(holder.taken, where)}; "
                             f"release it first, or choose another name", where)
 
@@ -251,7 +331,6 @@ class RegisterPlan:
             raise PlanError(f"{name!r} asks for an alignment of {align}; alignments are 1, 2, 4, 8, ...", where)
 
     def _check_pinnable(self, name: str, reg: Reg, align: int | None, where: str) -> None:
-        self._check_name(name, where)
         if isinstance(reg, OwnedReg):
             self.check(reg, where)
         special = reg.file == "scc" or reg.file == "s" and reg.index >= SGPR_COUNT
@@ -264,10 +343,10 @@ class RegisterPlan:
             if reg.index % align:
                 raise PlanError(f"{name!r} is pinned to {reg}, which does not begin at a multiple of {align}", where)
 
-    def _find_live(self, held: Reg | str, where: str) -> Range:
+    def _find_live(self, held: Reg | str, where: str) -> list[Range]:
         if isinstance(held, str):
             if held in self._live:
-                return self._ranges[self._live[held]]
+                return [self._ranges[lease] for lease in self._live[held]]
             former = next((r for r in reversed(self._ranges) if r.name == held), None)
             if former is None:
                 raise PlanError(f"no range is named {held!r}; live are {', '.join(self._live) or 'none'}", where)
@@ -284,7 +363,7 @@ class RegisterPlan:
         if holder.reg != held:
             raise PlanError(f"{held} is not the range {holder.name!r} {holder.reg} ({short_place(holder.taken, where)}): a range is "
                             f"released whole; take its parts as ranges of their own where they end apart", where)
-        return holder
+        return [holder]
 
     def _stale(self, reg: OwnedReg, where: str) -> PlanError:
         former = self._ranges[reg.lease] if 0 <= reg.lease < len(self._ranges) else None
@@ -310,12 +389,12 @@ class RegisterPlan:
     def _why(self, r: Range) -> str:
         parts = []
         if r.parents:
-            parts.append("view of " + " and ".join(repr(self._ranges[lease].name) for lease in r.parents))
+            parts.append(f"{r.kind} of " + " and ".join(repr(self._ranges[lease].name) for lease in r.parents))
         else:
             bits, names = r.reg.mask, []
             for former in reversed(self._ranges[: r.lease]):
                 # Only the last holder of each register is of interest.
-                if former.kind != "view" and former.reg.mask & bits:
+                if former.owns and former.reg.mask & bits and former.name != r.name:
                     bits &= ~former.reg.mask
                     names.append(repr(former.name))
             if names:

@@ -7,9 +7,12 @@ in the hands of its next owner.
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import PurePath
+from types import FrameType
 
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.registers import Reg
@@ -46,9 +49,10 @@ class OwnedReg(Reg):
 class Range:
     """One lease of a plan.
 
-    `kind` is "pin", "pool" or "view". `taken` and `released` are "file:line" of the author's kernel (`released` is None
-    while the range lives). `first` is the position in the program of the first instruction emitted while it was held,
-    `last` that of the last one (`first - 1` where there was none, None while it lives). `parents` are the leases that a view looks into.
+    `kind` is "pin", "pool", "view" (the same bits under a second name) or "share" (another owner who takes turns). `taken` and
+    `released` are "file:line" of the author's kernel (`released` is None while the range lives). `first` is the position in the program
+    of the first instruction emitted while it was held, `last` that of the last one (`first - 1` where there was none, None while it
+    lives). `parents` are the leases that a view or a share looks into.
     `ended_by` says what released the range where the author did not name it: the end of a scope, or of the range it was a view of.
     """
 
@@ -69,6 +73,11 @@ class Range:
         """Whether the range is still held."""
         return self.released is None
 
+    @property
+    def owns(self) -> bool:
+        """Whether it holds registers by itself, and not in another range's name."""
+        return self.kind in ("pin", "pool")
+
     def covers(self, reg: Reg) -> bool:
         """Whether every register of `reg` is one of the range's."""
         return reg.file == self.reg.file and self.reg.index <= reg.index and reg.last <= self.reg.last
@@ -84,30 +93,59 @@ class Span:
     last: int
 
 
-def author_frame() -> tuple[str, int] | None:
-    """File and line of the nearest caller outside of asmgen's own machinery: the author's kernel, of the library or not.
+def author_frames(home: str = "") -> tuple[tuple[str, int] | None, tuple[str, int] | None]:
+    """(author's place, helper's place): file and line, as `place_name` names files, of whoever calls asmgen's machinery now.
 
-    Where asmgen's machinery is all there is, the nearest caller outside of regalloc.
+    The helper is the nearest caller outside of the machinery. Where that is another file than `home`, the file that holds the author's
+    kernel, and `home` called it, the author's place is the line in `home`; else both are one, and the second is None. Where asmgen's
+    machinery is all there is, the nearest caller outside of regalloc counts.
     """
-    frame = sys._getframe(1)
-    nearest = None
+    frame: FrameType | None = sys._getframe(1)
+    nearest = found = None
     while frame is not None:
         module = str(frame.f_globals.get("__name__", ""))
-        here = frame.f_code.co_filename, frame.f_lineno
         # A `with` statement calls its context manager through contextlib, which is nobody's kernel.
         if module != "contextlib":
             if not _inside(module, "asmgen") or _inside(module, "asmgen.kernels"):
-                return here
-            if nearest is None and not _inside(module, "asmgen.regalloc"):
-                nearest = here
-        frame = frame.f_back  # type: ignore[assignment]
-    return nearest
+                if not home or frame.f_code.co_filename == home:
+                    return _place(frame), found
+                found = found or _place(frame)
+            elif nearest is None and not _inside(module, "asmgen.regalloc"):
+                nearest = _place(frame)
+        frame = frame.f_back
+    return found or nearest, None
+
+
+def home_file() -> str:
+    """The file of the nearest caller outside of asmgen's machinery, as Python names it; "" where there is none."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        module = str(frame.f_globals.get("__name__", ""))
+        if module != "contextlib" and (not _inside(module, "asmgen") or _inside(module, "asmgen.kernels")):
+            return frame.f_code.co_filename
+        frame = frame.f_back
+    return ""
 
 
 def author_line() -> str:
-    """`author_frame` as "file:line"."""
-    place = author_frame()
+    """The author's place as "file:line"."""
+    place, _ = author_frames()
     return f"{place[0]}:{place[1]}" if place else ""
+
+
+def _place(frame: FrameType) -> tuple[str, int]:
+    return place_name(frame.f_code.co_filename, str(frame.f_globals.get("__name__", "")), os.getcwd()), frame.f_lineno
+
+
+@lru_cache(maxsize=256)
+def place_name(path: str, module: str, folder: str) -> str:
+    """How a source file is named everywhere: by its module inside of asmgen, else relative to `folder` (the working folder) if it lies
+    there, else by its name alone. So the same kernel built anywhere says the same."""
+    if _inside(module, "asmgen"):
+        is_package = path.endswith("__init__.py")
+        return module.replace(".", "/") + ("/__init__.py" if is_package else ".py")
+    inside = os.path.relpath(path, folder) if path.startswith(folder.rstrip("/") + "/") else os.path.basename(path)
+    return inside.replace(os.sep, "/")
 
 
 def _inside(module: str, package: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 
 import pytest
 
@@ -13,7 +14,11 @@ from asmgen.isa.registers import a, s, v
 from asmgen.kernel import KernelBuilder
 from asmgen.kernels.gemm_bf16.contract import CONTRACT
 from asmgen.regalloc.plan import RegisterPlan
+from asmgen.regalloc.ranges import place_name
 from asmgen.text import program_text
+
+HERE = place_name(__file__, "", os.getcwd())
+"""How places name this file."""
 
 
 def here() -> int:
@@ -28,7 +33,7 @@ def test_an_operand_error_names_the_line_the_place_and_what_it_expects() -> None
     line = here() + 2
     with pytest.raises(OperandError, match=r"vdst expects 4 registers, got a\[0:1\] \(2\)") as caught:
         k.v_mfma_f32_16x16x32_bf16(a[0:1], v[0:3], v[4:7], 0)
-    assert caught.value.where == f"{__file__}:{line}"
+    assert caught.value.where == f"{HERE}:{line}"
 
 
 @pytest.mark.parametrize(("arch", "name", "operands", "modifiers", "what"), [
@@ -45,7 +50,7 @@ def test_refusals(arch: str, name: str, operands: tuple[object, ...], modifiers:
     with pytest.raises(OperandError) as caught:
         Builder("k", arch).emit(name, *operands, **modifiers)  # type: ignore[arg-type]
     assert what in caught.value.sentence
-    assert caught.value.where.startswith(__file__)
+    assert caught.value.where.startswith(HERE)
 
 
 def test_text_of_operands_modifiers_and_labels() -> None:
@@ -77,7 +82,7 @@ def test_a_released_register_is_refused_at_its_use() -> None:
     plan.release(x)
     with pytest.raises(AsmgenError, match="'x'") as caught:
         k.v_mov_b32(x[1], 0)
-    assert caught.value.where.startswith(__file__)
+    assert caught.value.where.startswith(HERE)
     taken = plan.vgprs(2, "y")
     assert taken == x
     with pytest.raises(AsmgenError, match="'x'"):

@@ -16,6 +16,7 @@ from asmgen.isa.arch import architecture
 from asmgen.isa.registers import mask_names
 from asmgen.program import Program
 from asmgen.waits.ledger import COUNTERS, LGKM, PLAIN, VM, Flight, Ledger, Operation, count_to_wait, limit_of, operations_of
+from asmgen.waits.points import wait_regions
 from asmgen.waits.tokens import TooEarly, due_at_barrier, shared, tokens_ahead, too_early
 
 _SETTLE_ROUNDS = 4
@@ -91,6 +92,7 @@ class WaitFlow:
         self.ahead = tokens_ahead(self.flow, self.operations, program.stagger)
         self.tokens = any(operation.fills or operation.uses for operation in self.operations)
         self.unknown_entries = frozenset(self._unknown_entries())
+        self.regions = wait_regions(program, self.flow, self.operations, self.touches)
         self._special = [operation is not PLAIN for operation in self.operations]
         self.needed_by: dict[tuple[int, str], int] = {}
         self.entries = self._solve()
@@ -157,7 +159,7 @@ class WaitFlow:
         hot = ledger.hot
         entering = block.number in self.unknown_entries
         for position in range(block.first, block.last + 1):
-            if special[position] or touches[position] & hot or entering:
+            if special[position] or touches[position] & hot or entering or position in self.regions:
                 self._step(ledger, position, visit, entering)
                 hot = ledger.hot
                 entering = False
@@ -233,6 +235,8 @@ class WaitFlow:
 
     def need(self, ledger: Ledger, position: int) -> Need | None:
         """The wait that the instruction at a position needs where this ledger holds before it, or None."""
+        if position in self.regions:
+            return self._need_at_point(ledger, position)
         operation = self.operations[position]
         touches = self.touches[position]
         vm, lgkm = touches & ledger.vm.mask, touches & ledger.lgkm.mask
@@ -252,6 +256,22 @@ class WaitFlow:
                 found.partial[counter] = found.counts[counter]
                 if position not in self.partial:
                     found.counts[counter] = 0
+        return found if found.counts else None
+
+    def _need_at_point(self, ledger: Ledger, position: int) -> Need | None:
+        """What must have arrived at a wait point: all that anything before the next points would wait for."""
+        region = self.regions[position]
+        found = Need(position)
+        for counter in COUNTERS:
+            flight = ledger[counter]
+            for producer, birth in flight.births.items():
+                source = self.operations[producer]
+                due = ("register", ", ".join(mask_names(source.arrives))) if source.arrives & region.touches else \
+                    next((due for due in (self._due(source, self.operations[other], counter, 0) for other in region.meeting) if due[0]),
+                         ("", ""))
+                if due[0]:
+                    newer = flight.clock - birth
+                    found.add(count_to_wait(source, newer, counter, self.arch), Arrival(producer, counter, newer, due[1], due[0]))
         return found if found.counts else None
 
     def _better_drained(self, need: Need, counter: str, flight: Flight) -> bool:

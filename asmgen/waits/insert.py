@@ -10,6 +10,7 @@ from asmgen.isa.table import opcode
 from asmgen.program import Instruction, Item, Program
 from asmgen.waits.flow import Need, WaitFlow
 from asmgen.waits.ledger import LGKM, VM
+from asmgen.waits.points import POINT
 
 _TRIALS = 24
 _PLURAL = {VM: ("vector-memory operation", "vector-memory operations"), LGKM: ("LDS operation", "LDS operations")}
@@ -18,9 +19,9 @@ _PLURAL = {VM: ("vector-memory operation", "vector-memory operations"), LGKM: ("
 def insert_waits(program: Program) -> Program:
     """A program with the waits that registers, tokens and barriers need, and the author's own kept as they are.
 
-    Instructions of blocks in mode "verify" or "off" get none.
+    Instructions of blocks in mode "verify" or "off" get none. Wait points become waits, or go where nothing is due.
     """
-    automatic = [instruction.waits in ("", "auto") for instruction in program.instructions].__getitem__
+    automatic = [instruction.waits in ("", "auto", POINT) for instruction in program.instructions].__getitem__
     needs = _fewest(program, automatic)
     items: list[Item] = []
     position = 0
@@ -29,6 +30,8 @@ def insert_waits(program: Program) -> Program:
             if position in needs and automatic(position):
                 items.append(_wait_instruction(needs[position], item, program))
             position += 1
+            if item.waits == POINT:
+                continue  # its wait stands there now, or nothing is due
         items.append(item)
     return program.with_items(items)
 

@@ -9,6 +9,7 @@ from typing import Protocol
 from asmgen.isa.errors import AsmgenError
 from asmgen.program import Instruction, Program
 from asmgen.waits.insert import insert_waits
+from asmgen.waits.points import POINT
 from asmgen.waits.verify import verify
 
 
@@ -29,7 +30,7 @@ def apply_waits(program: Program, mode: str) -> Program:
     items = [replace(item, waits=mode) if isinstance(item, Instruction) and not item.waits else item for item in program.items]
     program = program.with_items(items)
     modes = {instruction.waits for instruction in program.instructions}
-    if "auto" in modes:
+    if modes & {"auto", POINT}:
         program = insert_waits(program)
     if "verify" in modes:
         refuse_errors([finding for finding in verify(program, notes=False) if finding.consumer.waits == "verify"])

@@ -1,0 +1,1 @@
+"""What the author of a kernel writes with: streams, builder, tiles, schedules, LDS maps, contracts, families (docs/ARCHITECTURE.md)."""

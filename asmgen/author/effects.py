@@ -1,0 +1,158 @@
+"""What a placed unit of code does to registers, LDS and memory: the one answer that merge and the schedulers go by.
+
+A *unit* is what merge places whole: an instruction, or a block (one entry, one exit, its own branches, no barrier). Registers are
+bits of `Reg.mask`. A block may skip what it does, so whatever it writes it also keeps: its writes end no earlier definition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from asmgen.isa.opcode import is_lds_dma
+from asmgen.isa.registers import SGPR_BIT, exec_
+from asmgen.program import Instruction, Item, Label
+
+_VECTOR = (1 << SGPR_BIT) - 1
+_FENCES = frozenset({"branch", "barrier", "end", "setreg", "setvskip", "cache", "rfe"})
+_IN_PLACE = frozenset({"wait", "nop", "other"})  # instruction-mix groups
+_WHOLE = (0, 1 << 32)
+
+
+@dataclass(frozen=True)
+class MemoryAccess:
+    """One access of a space ("lds" or "global"): bytes `low` to `high` - 1 where a token names them, else everything.
+
+    `part` is the token's name: two writes that are parts of one fill may change places.
+    """
+
+    space: str
+    write: bool
+    low: int = _WHOLE[0]
+    high: int = _WHOLE[1]
+    part: str = ""
+
+    def conflicts(self, other: MemoryAccess) -> bool:
+        """Whether the two may not change places."""
+        if self.space != other.space or not (self.write or other.write) or self.low >= other.high or other.low >= self.high:
+            return False
+        return not (self.write and other.write and self.part and self.part == other.part and self.low == other.low)
+
+
+@dataclass(frozen=True)
+class Tag:
+    """Where an author emitted an item: stream, block ("" outside of blocks), stage of the step, and its number among all that the step
+    emits, dropped items too."""
+
+    stream: str
+    block: str = ""
+    stage: int = 0
+    ordinal: int = 0
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One thing that merge places whole; `number` counts in emission order, `tag` is its first item's."""
+
+    number: int
+    items: tuple[Item, ...]
+    tag: Tag
+
+    @property
+    def stream(self) -> str:
+        """The name of its stream."""
+        return self.tag.stream
+
+    @cached_property
+    def instructions(self) -> tuple[Instruction, ...]:
+        """Its instructions, labels left out."""
+        return tuple(item for item in self.items if isinstance(item, Instruction))
+
+    @property
+    def first(self) -> Instruction:
+        """The instruction that errors name."""
+        return self.instructions[0]
+
+    @property
+    def is_block(self) -> bool:
+        """Whether it is more than one instruction."""
+        return len(self.items) > 1
+
+    @cached_property
+    def effects(self) -> Effects:
+        """What it does, as one."""
+        if not self.is_block:
+            return effects_of(self.first)
+        parts = [effects_of(instruction) for instruction in self.instructions]
+        reads = writes = 0
+        for part in parts:
+            reads, writes = reads | part.reads, writes | part.writes
+        memory = tuple(access for part in parts for access in part.memory)
+        return Effects(reads | writes, writes, masked=writes & _VECTOR, keeps=True, memory=memory)
+
+    def __str__(self) -> str:
+        return f"block {self.tag.block!r}" if self.is_block else self.first.text
+
+
+@dataclass(frozen=True)
+class Effects:
+    """Registers read and written, as bits; `masked` are the written ones of which EXEC decides the lanes, `keeps` whether something of
+    what is written stays. A `fence` keeps its place among all units, `in_place` among its stream's."""
+
+    reads: int
+    writes: int
+    masked: int = 0
+    keeps: bool = False
+    memory: tuple[MemoryAccess, ...] = field(default=())
+    fence: bool = False
+    in_place: bool = False
+
+
+def effects_of(instruction: Instruction) -> Effects:
+    """The effects of one instruction."""
+    opcode = instruction.opcode
+    classes = opcode.classes
+    if classes & _FENCES:
+        return Effects(instruction.reads, instruction.writes, fence=True)
+    writes = instruction.writes
+    masked = writes & _VECTOR if instruction.reads & exec_.mask else 0
+    place = opcode.group in _IN_PLACE or "getreg" in classes
+    return Effects(instruction.reads, writes, masked, bool(masked & instruction.reads), tuple(_memory(instruction)), in_place=place)
+
+
+def _memory(instruction: Instruction) -> Iterable[MemoryAccess]:
+    memory = instruction.opcode.memory
+    dma = is_lds_dma(instruction.opcode, instruction.form)
+    if memory is None and not dma:
+        return
+    lds = dma or memory is not None and memory.space in ("lds", "flat")
+    if lds:
+        writes = dma or memory is not None and memory.kind != "load"
+        named = [use for use in instruction.tokens if writes or use.action == "read"]
+        for use in named:
+            yield MemoryAccess("lds", use.action == "write", use.low, use.high, use.name)
+        if not named:
+            yield MemoryAccess("lds", writes)
+    if memory is not None and memory.space not in ("lds", "scalar"):
+        yield MemoryAccess("global", memory.kind != "load")
+
+
+def units_of(items: Sequence[Item], tags: Sequence[Tag]) -> list[Unit]:
+    """Units of items in emission order; neighbours of one block are one unit. Raises ValueError for a label outside of a block."""
+    found: list[Unit] = []
+    first = 0
+    while first < len(items):
+        tag, end = tags[first], first + 1
+        while tag.block and end < len(items) and (tags[end].stream, tags[end].block) == (tag.stream, tag.block):
+            end += 1
+        item = items[first]
+        if not tag.block and not isinstance(item, Instruction):
+            raise ValueError(f"{_item_name(item)} stands in a section outside of a block")
+        found.append(Unit(len(found), tuple(items[first:end]), tag))
+        first = end
+    return found
+
+
+def _item_name(item: Item) -> str:
+    return f"label {item.name!r}" if isinstance(item, Label) else type(item).__name__.lower()

@@ -1,0 +1,136 @@
+"""Global views: matrices in memory with rows and strides, tiles of them behind a buffer descriptor each, and steps along K.
+
+    a = matrix(k, "a", "bf16", rows=k.argument("m"), columns=k.argument("k"), stride=k.argument("lda"))
+    upper, lower = a.rows(y, 256).halves()     # 128 rows each, bounds to the byte
+    upper.k(t + 2)                             # its columns of iteration t + 2, for fill and load
+
+A view's base is a 64-bit address, so tensors may exceed 4 GiB; offsets inside of a tile of rows are 32 bits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from asmgen.author.steps import StepIndex
+from asmgen.author.tiles import TileError
+from asmgen.isa.layouts_mfma import element_bits
+from asmgen.isa.registers import Reg
+
+if TYPE_CHECKING:
+    from asmgen.author.builder import Builder
+
+RAW_BUFFER = 0x00020000
+"""Word 3 of a buffer descriptor: raw, 32-bit data, no swizzle (CDNA3 ISA table of the buffer resource descriptor)."""
+
+
+@dataclass(eq=False)
+class Rows:
+    """`count` rows of a matrix from a row of its own on, behind a descriptor that is made when it is first used.
+
+    Rows beyond the matrix read as 0 and are not written: the descriptor ends behind the last byte of the last row. `first` is an SGPR.
+    """
+
+    matrix: Matrix
+    first: Reg
+    offset: int
+    count: int
+    descriptor: Reg | None = None
+
+    def halves(self) -> tuple[Rows, Rows]:
+        """The upper and the lower half of the rows."""
+        upper, lower = self.parts(2)
+        return upper, lower
+
+    def parts(self, count: int) -> tuple[Rows, ...]:
+        """Equal parts, a descriptor each. Raises TileError where the rows are no whole parts."""
+        if self.count % count:
+            raise TileError(f"{self.count} rows of {self.matrix.name} are no {count} equal parts")
+        size = self.count // count
+        return tuple(Rows(self.matrix, self.first, self.offset + number * size, size) for number in range(count))
+
+    def k(self, index: StepIndex | int = 0) -> Slice:
+        """The columns of an iteration: as many as what they are moved to has."""
+        return Slice(self, index if isinstance(index, StepIndex) else None)
+
+    def resource(self, k: Builder, slack: int = 0) -> Reg:
+        """The descriptor. A tile of rows that begins behind the matrix's last row shows that row instead: nothing of it is used.
+
+        Its base lies `slack` bytes before the rows, so that offsets from which an immediate was taken off are not negative. The first
+        call decides.
+        """
+        if self.descriptor is None:
+            self.descriptor = k.hoist(lambda: self._describe(k, slack))
+        return self.descriptor
+
+    def _describe(self, k: Builder, slack: int) -> Reg:
+        assert k.plan is not None
+        m = self.matrix
+        descriptor = k.plan.sgprs(4, f"{m.name}_buffer{self.offset or ''}")
+        base, records = descriptor[0:1], descriptor[2]
+        stride = m.stride_bytes(k)
+        with k.scratch("first", file="s") as first, k.scratch("high", file="s") as high:
+            k.s_add_u32(first, self.first, self.offset)
+            k.s_sub_u32(high, m.rows_register, 1)
+            k.s_min_u32(first, first, high)
+            k.s_mul_i32(base[0], first, stride)
+            k.s_mul_hi_u32(high, first, stride)
+            k.s_add_u32(base[0], m.pointer[0], base[0])
+            k.s_addc_u32(base[1], m.pointer[1], high)
+            k.s_sub_u32(records, m.rows_register, first)
+            k.s_min_u32(records, records, self.count)
+            k.s_sub_u32(records, records, 1)
+            k.s_mul_i32(records, records, stride)
+            k.s_mul_i32(high, m.columns_register, m.bits // 8)
+            k.s_add_u32(records, records, high)
+        if slack:
+            k.s_sub_u32(base[0], base[0], slack)
+            k.s_subb_u32(base[1], base[1], 0)
+            k.s_add_u32(records, records, slack)
+        k.s_mov_b32(descriptor[3], RAW_BUFFER)
+        return descriptor
+
+
+@dataclass(frozen=True)
+class Slice:
+    """Columns of rows: those of one iteration."""
+
+    rows: Rows
+    index: StepIndex | None
+
+    def __str__(self) -> str:
+        return f"{self.rows.matrix.name}.k({self.index})" if self.index is not None else self.rows.matrix.name
+
+
+@dataclass(eq=False)
+class Matrix:
+    """rows x columns elements in memory, rows `stride` elements apart; all sizes are SGPRs."""
+
+    name: str
+    dtype: str
+    pointer: Reg
+    rows_register: Reg
+    columns_register: Reg
+    stride: Reg
+    _stride_bytes: Reg | None = field(default=None)
+
+    @property
+    def bits(self) -> int:
+        """Bits of an element."""
+        return element_bits(self.dtype)
+
+    def stride_bytes(self, k: Builder) -> Reg:
+        """The bytes from a row to the next, in an SGPR."""
+        if self._stride_bytes is None:
+            def make() -> Reg:
+                assert k.plan is not None
+                reg = k.plan.sgprs(1, f"{self.name}_stride")
+                k.s_mul_i32(reg, self.stride, self.bits // 8)
+                return reg
+
+            self._stride_bytes = k.hoist(make)
+        return self._stride_bytes
+
+    def rows(self, first: Reg, count: int) -> Rows:
+        """`count` rows from the one whose number is in SGPR `first` on."""
+        return Rows(self, first, 0, count)

@@ -1,0 +1,195 @@
+"""Merging streams: units in a given order become placed code, if every read still gets what emission order gives it.
+
+*Emission order over all streams together is the meaning.* A read of a register (SCC, VCC, EXEC, M0 too) must meet the definitions
+that reach it in emission order; accesses of the same memory, one of them a write, keep their order; overwriting after a read is an
+edge, not an error. An order that breaks this is refused with the lines of reader, definition and intruder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from asmgen.author.effects import Unit
+from asmgen.isa.errors import AsmgenError
+from asmgen.isa.registers import SGPR_BIT, exec_, mask_names
+from asmgen.program import Item
+
+_ENTRY = -1
+_EXEC_BITS = tuple(SGPR_BIT + exec_.index + half for half in range(2))
+Definitions = tuple[int, ...]
+"""The units whose writes a register may hold, oldest first; -1 is what it held before."""
+
+
+class MergeError(AsmgenError):
+    """An order of units in which some read would get another definition, or memory accesses would change places."""
+
+
+def merge(units: Sequence[Unit], order: Sequence[int], live_out: int = -1) -> tuple[Item, ...]:
+    """The items of the units, placed in that order (numbers of units; each exactly once).
+
+    `live_out` are the registers, as bits, whose last values matter behind the units (default: all). Raises MergeError for an order
+    that changes a reaching definition, naming reader, definition and intruder, and for one that is no permutation.
+    """
+    if sorted(order) != list(range(len(units))):
+        missing = sorted(set(range(len(units))) - set(order))
+        raise MergeError(f"the order names {len(order)} of {len(units)} units; each must stand in it once"
+                         + (f" (unit {missing[0]}, {units[missing[0]]}, does not)" if missing else ""))
+    meant = _Reaching(units)
+    placed = _Reaching(units)
+    for number in range(len(units)):
+        meant.pass_unit(number)
+    _check_fences(units, order)
+    _check_memory(units, order)
+    for number in order:
+        placed.pass_unit(number)
+        _compare(units, number, meant, placed)
+    _compare_end(units, meant, placed, live_out)
+    return tuple(item for number in order for item in units[number].items)
+
+
+class _Reaching:
+    """Reaching definitions, unit after unit: `at[n]` are those of the registers that unit n reads, `now` those behind the last unit.
+
+    A vector write ends the definitions that were made under the same definition of EXEC (or by anything, where EXEC is known to be
+    full): the others may still hold some lanes.
+    """
+
+    def __init__(self, units: Sequence[Unit]) -> None:
+        self.units = units
+        self.now: dict[int, Definitions] = {}
+        self.at: dict[int, dict[int, Definitions]] = {}
+        self.exec_of: dict[int, tuple[Definitions, ...]] = {}
+
+    def pass_unit(self, number: int) -> None:
+        effects = self.units[number].effects
+        now = self.now
+        self.at[number] = {bit: now.get(bit, (_ENTRY,)) for bit in bits(effects.reads)}
+        under = tuple(now.get(bit, (_ENTRY,)) for bit in _EXEC_BITS)
+        self.exec_of[number] = under
+        full = self._full(under)
+        for bit in bits(effects.writes):
+            before = now.get(bit, (_ENTRY,))
+            if effects.keeps:
+                now[bit] = (*before, number)
+            elif effects.masked >> bit & 1 and not full:
+                now[bit] = (*(other for other in before if other == _ENTRY or self.exec_of[other] != under), number)
+            else:
+                now[bit] = (number,)
+
+    def _full(self, under: tuple[Definitions, ...]) -> bool:
+        low, high = under
+        if low != high or len(low) != 1 or low[0] == _ENTRY:
+            return False
+        unit = self.units[low[0]]
+        return not unit.is_block and unit.first.name == "s_mov_b64" and unit.first.operands[1] == -1
+
+
+def bits(mask: int) -> Iterator[int]:
+    """The numbers of a mask's bits, lowest first."""
+    while mask:
+        low = mask & -mask
+        yield low.bit_length() - 1
+        mask ^= low
+
+
+def _compare(units: Sequence[Unit], number: int, meant: _Reaching, placed: _Reaching) -> None:
+    wanted, given = meant.at[number], placed.at[number]
+    if wanted == given:
+        return
+    bit = next(bit for bit in wanted if wanted[bit] != given[bit])
+    raise MergeError(_sentence(units, units[number], bit, wanted[bit], given[bit]), units[number].first.where())
+
+
+def _compare_end(units: Sequence[Unit], meant: _Reaching, placed: _Reaching, live_out: int) -> None:
+    for bit, wanted in meant.now.items():
+        given = placed.now[bit]
+        if given != wanted and live_out >> bit & 1:
+            name = mask_names(1 << bit)[0]
+            raise MergeError(f"behind the merged streams {name} should hold what {_who(units, wanted[-1])} writes, and "
+                             f"{_who(units, given[-1])} is placed behind it", units[wanted[-1]].first.where() if wanted[-1] >= 0 else "")
+
+
+def _sentence(units: Sequence[Unit], reader: Unit, bit: int, wanted: Definitions, given: Definitions) -> str:
+    name = mask_names(1 << bit)[0]
+    missing = [number for number in wanted if number not in given]
+    strange = [number for number in given if number not in wanted]
+    if strange and strange[-1] != _ENTRY:
+        intruder = f"{_who(units, strange[-1])} is placed between"
+    elif missing:
+        intruder = f"{_who(units, missing[-1])} is placed behind it"
+    else:
+        intruder = f"{_who(units, given[-1])} is placed last"
+    return f"{reader} reads {name} from {_who(units, wanted[-1])}, but {intruder}"
+
+
+def _who(units: Sequence[Unit], number: int) -> str:
+    if number == _ENTRY:
+        return "what it held before"
+    unit = units[number]
+    where = unit.first.where()
+    return f"{unit} ({where})" if where else str(unit)
+
+
+def _check_fences(units: Sequence[Unit], order: Sequence[int]) -> None:
+    """Fences keep their place among all units, waits and priorities that of their stream."""
+    highest, last_fence = -1, -1
+    streams: dict[str, list[int]] = {}
+    for number in order:
+        unit = units[number]
+        if number < last_fence or unit.effects.fence and number < highest:
+            other = last_fence if number < last_fence else highest
+            first, second = sorted((number, other))
+            raise MergeError(f"{_who(units, second)} is placed before {_who(units, first)}: nothing crosses a barrier or a branch",
+                             units[second].first.where())
+        highest = max(highest, number)
+        if unit.effects.fence:
+            last_fence = number
+        streams.setdefault(unit.stream, []).append(number)
+    for numbers in streams.values():
+        behind = -1
+        for number in numbers:
+            if units[number].effects.in_place and number < behind:
+                raise MergeError(f"{_who(units, behind)} is placed before {_who(units, number)}, which keeps its place in its stream",
+                                 units[number].first.where())
+            behind = max(behind, number)
+        ahead = len(units)
+        for number in reversed(numbers):
+            if units[number].effects.in_place and number > ahead:
+                raise MergeError(f"{_who(units, ahead)} is placed behind {_who(units, number)}, which keeps its place in its stream",
+                                 units[number].first.where())
+            ahead = min(ahead, number)
+
+
+def _check_memory(units: Sequence[Unit], order: Sequence[int]) -> None:
+    place = {number: index for index, number in enumerate(order)}
+    touching = [unit for unit in units if unit.effects.memory]
+    for index, first in enumerate(touching):
+        for second in touching[index + 1:]:
+            if place[first.number] < place[second.number]:
+                continue
+            for access in first.effects.memory:
+                other = next((other for other in second.effects.memory if access.conflicts(other)), None)
+                if other is not None:
+                    what = f"LDS {access.part or other.part or 'data'}" if access.space == "lds" else "global memory"
+                    raise MergeError(f"{_who(units, second.number)} is placed before {_who(units, first.number)}, and both touch "
+                                     f"{what}, one of them writing", second.first.where())
+
+
+def order_of_streams(units: Sequence[Unit], turns: Sequence[str]) -> list[int]:
+    """The order in which each turn takes the next unit of the stream that it names.
+
+    Raises MergeError for a turn whose stream has no unit left, and where units are left over."""
+    waiting: dict[str, list[int]] = {}
+    for unit in reversed(units):
+        waiting.setdefault(unit.stream, []).append(unit.number)
+    order = []
+    for turn in turns:
+        if not waiting.get(turn):
+            raise MergeError(f"the order asks for one more unit of stream {turn!r}, which has no more; streams are "
+                             f"{', '.join(sorted({unit.stream for unit in units}))}")
+        order.append(waiting[turn].pop())
+    left = {name: len(numbers) for name, numbers in waiting.items() if numbers}
+    if left:
+        raise MergeError("the order leaves units over: " + ", ".join(f"{count} of {name!r}" for name, count in left.items()))
+    return order
+

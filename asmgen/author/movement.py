@@ -1,0 +1,203 @@
+"""Movement of tiles: LDS to registers and back, memory to LDS or registers.
+
+Addresses stand in registers that are computed once, in front of the loop; everything that differs by a constant is an immediate.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from asmgen.author.addressing import LANES, WaveIndex, emit_address
+from asmgen.author.globals import Rows, Slice
+from asmgen.author.shared import SharedPart, SharedTile
+from asmgen.author.steps import operation
+from asmgen.author.swizzles import Places, chunks
+from asmgen.author.tiles import Tile, TileError
+from asmgen.isa.immediates import BUFFER_IMMEDIATES, DS_IMMEDIATES, split_immediates
+from asmgen.isa.layouts_lds import DMA_BYTES
+from asmgen.isa.layouts_mfma import element_bits
+from asmgen.isa.registers import Reg, m0
+
+if TYPE_CHECKING:
+    from asmgen.author.tilebuilder import TileBuilder
+
+_READ = {32: "ds_read_b32", 64: "ds_read_b64", 128: "ds_read_b128"}
+_WRITE = {32: "ds_write_b32", 64: "ds_write_b64", 128: "ds_write_b128"}
+_LOAD = {32: "buffer_load_dword", 64: "buffer_load_dwordx2", 128: "buffer_load_dwordx4"}
+
+
+@dataclass(frozen=True)
+class FragmentAddresses:
+    """Where the fragments of a tile lie in a shared tile: for each cell of it and each piece of each fragment, the address register
+    and the immediate; `pieces` are (first item, bits) in a fragment."""
+
+    registers: tuple[Reg, ...]
+    places: dict[tuple[int, int, int, int], tuple[int, int]]  # (cell, fragment row, fragment column, piece)
+    pieces: tuple[tuple[int, int], ...]
+
+
+def read(k: TileBuilder, tile: Tile, source: SharedPart) -> None:
+    """LDS to registers: each fragment in as few reads as its neighbours in LDS allow.
+
+    Raises TileError where shapes or types differ, LayoutError where an access would be torn.
+    """
+    _check_shapes("read", tile, source)
+    found = fragment_addresses(k, tile, source)
+    with operation(k, f"read {tile.name} from {source}", [source.index, tile.index], writes=tile.registers.mask):
+        for row, column in tile.places():
+            base = tile.base(row, column)
+            for number, (item, bits) in enumerate(found.pieces):
+                register, offset = found.places[source.number, row, column, number]
+                k.emit(_READ[bits], _piece(base, tile, item, bits), found.registers[register], offset=offset, uses=source.range)
+
+
+def write(k: TileBuilder, target: SharedPart, tile: Tile) -> None:
+    """Registers to LDS, as `read` the other way round."""
+    _check_shapes("write", tile, target)
+    found = fragment_addresses(k, tile, target)
+    with operation(k, f"write {tile.name} to {target}", [target.index, tile.index], reads=tile.registers.mask):
+        for row, column in tile.places():
+            base = tile.base(row, column)
+            for number, (item, bits) in enumerate(found.pieces):
+                register, offset = found.places[target.number, row, column, number]
+                k.emit(_WRITE[bits], found.registers[register], _piece(base, tile, item, bits), offset=offset, fills=target.range)
+
+
+def _piece(base: Reg, tile: Tile, item: int, bits: int) -> Reg:
+    first = item * tile.fragment.bits // 32
+    return base[first:first + bits // 32 - 1]
+
+
+def _check_shapes(what: str, tile: Tile, part: SharedPart) -> None:
+    if (tile.rows, tile.columns) != (part.rows, part.tile.columns) or tile.dtype != part.tile.dtype:
+        raise TileError(f"{what}: {tile} and {part} ({part.rows} x {part.tile.columns} {part.tile.dtype}) are not of one shape and type")
+
+
+def fragment_addresses(k: TileBuilder, tile: Tile, part: SharedPart) -> FragmentAddresses:
+    """The address registers of all accesses of such a tile to a shared tile, made once."""
+    key = ("fragments", part.tile, part.wave, tile.fragment, tile.rows, tile.columns)
+    made = k.made.get(key)
+    if made is None:
+        made = k.made[key] = k.hoist(lambda: _fragment_addresses(k, tile, part))
+    assert isinstance(made, FragmentAddresses)
+    return made
+
+
+def _fragment_addresses(k: TileBuilder, tile: Tile, part: SharedPart) -> FragmentAddresses:
+    whole, f, wave = part.tile, tile.fragment, part.wave
+    places = Places(whole.placement, whole.rows, whole.columns)
+    pieces = tuple(chunks(f, places))
+    waves = range(wave.count if wave is not None else 1)
+    keys, vectors = [], []
+    for row, column in tile.places():
+        for number, (item, _) in enumerate(pieces):
+            lanes = f.table[item]
+            vector = [places(row * f.rows + w * part.rows + r, column * f.columns + c) for w in waves for r, c in lanes]
+            for cell, low in enumerate(whole.lows):
+                keys.append((cell, row, column, number))
+                vectors.append([address + low for address in vector])
+    split = split_immediates(vectors, DS_IMMEDIATES)
+    registers = tuple(_address(k, f"{whole.name}_{tile.name.partition('[')[0]}_address{number or ''}", base, wave)
+                      for number, base in enumerate(split.bases))
+    return FragmentAddresses(registers, dict(zip(keys, split.places, strict=True)), pieces)
+
+
+def _address(k: TileBuilder, name: str, at: tuple[int, ...], wave: WaveIndex | None) -> Reg:
+    if wave is None:
+        return emit_address(k, name, lambda lane: at[lane], k.lane)
+    return emit_address(k, name, lambda **values: at[values[wave.name] * LANES + values["lane"]], k.lane, (wave,))
+
+
+# ---- memory to LDS ----
+
+
+@dataclass(frozen=True)
+class FillPlan:
+    """How a workgroup's waves fill one cell: `lines` DMA instructions a wave, `pitch` LDS bytes from one to the next, offsets in memory
+    (a VGPR each), and the SGPR of where in the cell a wave begins. `slack` is added to all offsets: an immediate moves both addresses, so
+    what it adds in memory is taken off them."""
+
+    bytes_: int
+    lines: int
+    pitch: int
+    offsets: tuple[Reg, ...]
+    base: Reg
+    slack: int
+
+
+def fill(k: TileBuilder, target: SharedPart, source: Slice) -> None:
+    """Memory to LDS without a register: all waves of the workgroup together fill the cell.
+
+    Up to four neighbouring lines share one M0 and differ in immediates, which move both addresses. Raises TileError where the waves
+    cannot share the tile's lines equally, or its pattern is none that lines can follow.
+    """
+    with operation(k, f"fill {target} from {source}", [target.index, source.index]):
+        plan = fill_plan(k, target.tile, source)
+        resource = source.rows.resource(k, plan.slack)
+        advance = k.advance(source, target.tile.columns)
+        op = _LOAD[8 * plan.bytes_]
+        for line in range(plan.lines):
+            group = BUFFER_IMMEDIATES[1] // plan.pitch + 1
+            if line % group == 0:
+                k.s_add_u32(m0, plan.base, target.range.low + line * plan.pitch)
+            k.emit(op, plan.offsets[line], resource, advance, offen=True, offset=line % group * plan.pitch, lds=True, fills=target.range)
+
+
+def fill_plan(k: TileBuilder, tile: SharedTile, source: Slice) -> FillPlan:
+    """The registers of a fill, made once for all cells and all parts of the rows of one matrix."""
+    key = ("fill", tile.name, source.rows.matrix)
+    made = k.made.get(key)
+    if made is None:
+        made = k.made[key] = k.hoist(lambda: _fill_plan(k, tile, source.rows))
+    assert isinstance(made, FillPlan)
+    return made
+
+
+def _fill_plan(k: TileBuilder, tile: SharedTile, rows: Rows) -> FillPlan:
+    width = max(width for width in DMA_BYTES[k.arch] if width != 12)
+    line = LANES * width
+    dense = tile.rows * tile.columns * tile.bits // 8
+    waves = k.wave.count
+    if rows.count != tile.rows or element_bits(rows.matrix.dtype) != tile.bits:
+        raise TileError(f"fill: {rows.count} rows of {rows.matrix.name} ({rows.matrix.dtype}) do not fill {tile}")
+    if dense % (line * waves):
+        raise TileError(f"fill: {tile} has {dense} bytes, of which {waves} waves with lines of {line} bytes cannot take equal shares; a "
+                        f"multiple of {line * waves} bytes would do")
+    lines = dense // (line * waves)
+    pitch = tile.placement.pads(line)
+    if any((every % line) for every, _ in tile.placement.pads.pads):
+        raise TileError(f"fill: {tile} has pads inside of a line of {line} bytes, which a DMA fills without a gap")
+    group = BUFFER_IMMEDIATES[1] // pitch + 1
+    slack = (min(group, lines) - 1) * pitch
+    element = tile.bits // 8
+    offsets = []
+    wave = k.wave
+
+    def places(number: int) -> tuple[list[int], list[int]]:
+        found_rows, found_columns = [], []
+        for w in range(waves):
+            for lane in range(LANES):
+                at = tile.placement.coordinates((w * lines + number) * pitch + lane * width)
+                if at is None:
+                    raise TileError(f"fill: lane {lane} of a line of {tile} falls into a pad")
+                found_rows.append(at["row"])
+                found_columns.append(at["column"] * element)
+        return found_rows, found_columns
+
+    for number in range(lines):
+        row_of, column_of = places(number)
+        more = slack - number % group * pitch
+        name = f"{tile.name}_offset{number or ''}"
+        row = emit_address(k, f"{name}_row", lambda lane, wave, of=row_of: of[wave * LANES + lane], k.lane, (wave,))
+        column = emit_address(k, f"{name}_column", lambda lane, wave, of=column_of: of[wave * LANES + lane], k.lane, (wave,))
+        assert k.plan is not None
+        offset = k.plan.vgprs(1, name)
+        k.v_mul_lo_u32(offset, row, rows.matrix.stride_bytes(k))
+        k.v_add_u32(offset, offset, column)
+        if more:
+            k.v_add_u32(offset, more, offset)
+        k.plan.release(row, column)
+        offsets.append(offset)
+    base = emit_address(k, f"{tile.name}_line", lambda wave: wave * lines * pitch, None, (wave,))
+    return FillPlan(width, lines, pitch, tuple(offsets), base, slack)

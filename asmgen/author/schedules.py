@@ -1,0 +1,98 @@
+"""Schedules: where the operations of a step stand, and where barriers, waits and priorities go. The step itself names none of them.
+
+A schedule is asked twice. `arrange` sees the units of one steady copy, with the iteration of each, and says in which order they stand
+and which of them run one copy early (`lead`); `place` puts the units that a copy keeps into that order, with the synchronisation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Protocol
+
+from asmgen.author.effects import Unit
+
+
+@dataclass(frozen=True)
+class Sync:
+    """Something that only schedules place: "barrier", "wait" (a wait point: one s_waitcnt with the loosest counts for all that is due
+    before the next one) or "priority" (to `level`)."""
+
+    kind: str
+    level: int = 0
+
+
+Placed = int | Sync
+"""A unit, by its ordinal, or a synchronisation."""
+
+
+@dataclass(frozen=True)
+class Arrangement:
+    """The order of a steady copy, and the ordinals whose units belong to the next iteration's step."""
+
+    order: tuple[Placed, ...]
+    lead: frozenset[int] = field(default_factory=frozenset)
+
+
+class Schedule(Protocol):
+    """What `pipeline` asks of a schedule. `stagger` is the number of barriers by which half of the waves run behind."""
+
+    name: str
+    stagger: int
+
+    def arrange(self, units: Sequence[Unit], offsets: Mapping[int, int]) -> Arrangement:
+        """The order of a steady copy; `offsets` are iterations by ordinal."""
+        ...
+
+
+def is_matrix(unit: Unit) -> bool:
+    """Whether a unit is the matrix core's work."""
+    return any(instruction.opcode.group == "matrix" for instruction in unit.instructions)
+
+
+def is_memory(unit: Unit) -> bool:
+    """Whether a unit touches LDS or memory."""
+    return any(instruction.opcode.memory is not None for instruction in unit.instructions)
+
+
+@dataclass(frozen=True)
+class PingPong:
+    """8 waves, two a SIMD: one computes while the other moves data. Each stage ends with a barrier, and one group of four waves runs a
+    stage behind the other. `early` MFMAs of a matrix stage stand behind its barrier, which hides the release; `priority` is the level of
+    memory stages (matrix stages have 0), None for no priorities.
+    """
+
+    early: int = 0
+    priority: int | None = 1
+    name: str = "ping-pong"
+    stagger: int = 1
+
+    def arrange(self, units: Sequence[Unit], offsets: Mapping[int, int]) -> Arrangement:
+        """Stage after stage in emission order; a memory stage ends with a wait point, every stage with a barrier."""
+        order: list[Placed] = []
+        for _, group in groupby(units, key=lambda unit: unit.tag.stage):
+            stage = list(group)
+            matrix = any(is_matrix(unit) for unit in stage)
+            if self.priority is not None:
+                order.append(Sync("priority", 0 if matrix else self.priority))
+            numbers: list[Placed] = [unit.tag.ordinal for unit in stage]
+            if not matrix:
+                order += [*numbers, Sync("wait"), Sync("barrier")]
+            else:
+                split = len(numbers) - self.early
+                order += [*numbers[:split], Sync("barrier"), *numbers[split:]]
+        return Arrangement(tuple(order))
+
+
+@dataclass(frozen=True)
+class InOrder:
+    """Emission order, loads `ahead` steps early in register stages: for row kernels, which have no matrix stream. No barriers of its
+    own: waits are those that registers ask for."""
+
+    name: str = "in-order"
+    stagger: int = 0
+
+    def arrange(self, units: Sequence[Unit], offsets: Mapping[int, int]) -> Arrangement:
+        """As emitted."""
+        return Arrangement(tuple(unit.tag.ordinal for unit in units))

@@ -1,0 +1,117 @@
+"""Steps: the iteration that an operation of a pipelined loop belongs to, and what one copy of the step keeps.
+
+The author's step function gets `t`; `t + 1` names the next iteration. Every operation has one index: that of its staged operands, else
+of the definition it reads, else the one written as `at=`. A copy of the step (in the prologue, the loop or a tail) emits the
+operations whose iteration lies inside of the loop's count, and drops the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from asmgen.isa.errors import AsmgenError
+
+if TYPE_CHECKING:
+    from asmgen.author.builder import Builder
+
+
+class PipelineError(AsmgenError):
+    """A step that cannot be pipelined: an operation without an iteration, sources of two iterations, copies that differ."""
+
+
+@dataclass
+class Copy:
+    """One copy of a step while it is emitted.
+
+    `phase` is t modulo the unroll. Kept are operations of iterations t + low to t + high - 1 (None: no bound). `first` is true in the
+    copy of iteration 0 that `peel` sets apart. `stages` and `offsets` collect what the step uses.
+    """
+
+    phase: int
+    low: int | None = None
+    high: int | None = None
+    first: bool = False
+    stages: set[int] = field(default_factory=set)
+    offsets: dict[int, int] = field(default_factory=dict)  # by ordinal of an instruction
+    definitions: list[tuple[int, int]] = field(default_factory=list)  # (registers as bits, offset), newest last
+
+    def keeps(self, offset: int) -> bool:
+        """Whether an operation of iteration t + offset is emitted."""
+        return (self.low is None or offset >= self.low) and (self.high is None or offset < self.high)
+
+    def defined(self, mask: int) -> int | None:
+        """The iteration of the newest definition of any of the registers in this copy."""
+        return next((offset for registers, offset in reversed(self.definitions) if registers & mask), None)
+
+
+@dataclass(frozen=True)
+class StepIndex:
+    """Iteration t + offset of a copy."""
+
+    copy: Copy
+    offset: int = 0
+
+    def __add__(self, more: int) -> StepIndex:
+        return StepIndex(self.copy, self.offset + more)
+
+    def __sub__(self, less: int) -> StepIndex:
+        return StepIndex(self.copy, self.offset - less)
+
+    def stage(self, stages: int) -> int:
+        """Which of so many stages this iteration uses."""
+        self.copy.stages.add(stages)
+        return (self.copy.phase + self.offset) % stages
+
+    @property
+    def first(self) -> bool:
+        """Whether this is iteration 0, in a copy of its own (`peel=1`)."""
+        return self.copy.first and self.offset == 0
+
+    def __str__(self) -> str:
+        return f"t{self.offset:+d}" if self.offset else "t"
+
+
+@contextmanager
+def operation(k: Builder, name: str, indices: Iterable[StepIndex | None] = (), reads: int = 0, writes: int = 0,
+              at: StepIndex | None = None) -> Iterator[None]:
+    """A tile operation: its instructions carry `name`; inside of a step it is emitted only where the copy keeps its iteration.
+
+    `indices` are those of its staged operands, `reads` and `writes` the registers (as bits) that say which definition it reads.
+    Raises PipelineError where there is no iteration, or two.
+    """
+    copy = k.copy
+    if copy is None:
+        with k.operation(name):
+            yield
+        return
+    offset = _offset(k, name, [index for index in indices if index is not None], reads, at)
+    if writes:
+        copy.definitions.append((writes, offset))
+    before, muted = k.ordinal, k.muted
+    k.muted = muted or not copy.keeps(offset)
+    try:
+        with k.operation(f"{name} of {StepIndex(copy, offset)}"):
+            yield
+    finally:
+        k.muted = muted
+        copy.offsets.update(dict.fromkeys(range(before, k.ordinal), offset))
+
+
+def _offset(k: Builder, name: str, indices: list[StepIndex], reads: int, at: StepIndex | None) -> int:
+    assert k.copy is not None
+    offsets = {index.offset for index in indices}
+    if at is not None:
+        offsets.add(at.offset)
+    if len(offsets) > 1:
+        named = " and ".join(str(StepIndex(k.copy, offset)) for offset in sorted(offsets))
+        raise PipelineError(f"{name} names two iterations, {named}; an operation belongs to one", k.place())
+    if offsets:
+        return offsets.pop()
+    found = k.copy.defined(reads)
+    if found is None:
+        raise PipelineError(f"{name} has no iteration: none of its operands has stages, and nothing in this step has defined what it "
+                            "reads; write at=t (or t + 1)", k.place())
+    return found

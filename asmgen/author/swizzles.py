@@ -1,0 +1,217 @@
+"""The solver for shared tiles: which XOR pattern or padding serves every declared access without bank conflicts.
+
+Candidates are tried in the order of what they cost the loop: plain rows, then padding (one base register for all reads), then XOR
+patterns (one register for each distinct pattern). With a DMA fill, pads can stand between its lines only (64 lanes side by side),
+so a padded tile spreads the rows of a fragment over lines: row r lies in line r mod lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from asmgen.author.fragments import Fragment
+from asmgen.author.tiles import TileError
+from asmgen.isa.bankcost import Cost, cost
+from asmgen.isa.immediates import DS_IMMEDIATES, split_immediates
+from asmgen.isa.layout import Layout, LayoutError, identity
+from asmgen.isa.placement import Pads, Placement, Swizzle
+
+LANES = 64
+_READ = {32: "ds_read_b32", 64: "ds_read_b64", 96: "ds_read_b96", 128: "ds_read_b128"}
+_WRITE = {32: "ds_write_b32", 64: "ds_write_b64", 96: "ds_write_b96", 128: "ds_write_b128"}
+
+
+@dataclass(frozen=True)
+class LaneAccess:
+    """One LDS instruction of a wave: its name, each lane's byte address, bits a lane moves."""
+
+    op: str
+    addresses: tuple[int, ...]
+    bits: int
+
+
+class Access(Protocol):
+    """A kind of access that a shared tile serves. `line` is the bytes that a DMA instruction fills side by side, 0 for none."""
+
+    line: int
+
+    def instructions(self, places: Places) -> list[LaneAccess]:
+        """The instructions of one wave for the whole tile; raises LayoutError where an access would be torn."""
+        ...
+
+
+@dataclass(frozen=True)
+class FragmentRead:
+    """Reads of matrix fragments, as wide as a lane's elements are neighbours; of `write`, the stores of the same."""
+
+    fragment: Fragment
+    write: bool = False
+    line: int = 0
+
+    def instructions(self, places: Places) -> list[LaneAccess]:
+        """Every fragment of the tile, chunk by chunk."""
+        f = self.fragment
+        ops = _WRITE if self.write else _READ
+        pieces = [(f.table[item], bits) for item, bits in chunks(f, places)]
+        return [LaneAccess(ops[bits], tuple([places(row + r, column + c) for r, c in lanes]), bits)
+                for row in range(0, places.rows - f.rows + 1, f.rows) for column in range(0, places.columns - f.columns + 1, f.columns)
+                for lanes, bits in pieces]
+
+
+@dataclass(frozen=True)
+class DmaFill:
+    """Fills straight from memory, `bytes_` a lane: the lines lie as the hardware writes them, without conflicts."""
+
+    bytes_: int = 16
+
+    @property
+    def line(self) -> int:
+        """Bytes of one instruction."""
+        return LANES * self.bytes_
+
+    def instructions(self, places: Places) -> list[LaneAccess]:
+        """None: a lane's place follows from its number."""
+        return []
+
+
+class Places:
+    """The byte of each element of a tile in a placement, quickly: dense offsets of rows and of columns add up where rows are laid out
+    as `plain` and `spread_rows` do."""
+
+    def __init__(self, placement: Placement, rows: int, columns: int) -> None:
+        dense = placement.dense
+        self.rows, self.columns = rows, columns
+        self._row = [dense(row=row)["offset"] for row in range(rows)]
+        self._column = [dense(column=column)["offset"] for column in range(columns)]
+        if any(dense(row=rows - 1, column=column)["offset"] != self._row[-1] + self._column[column]
+               for column in (1 % columns, columns - 1)):
+            raise LayoutError("offsets of rows and columns do not add up in this dense layout")
+        self._swizzle, self._pads = placement.swizzle, placement.pads
+
+    def __call__(self, row: int, column: int) -> int:
+        return self._pads(self._swizzle(self._row[row] + self._column[column]))
+
+
+def chunks(fragment: Fragment, places: Places) -> list[tuple[int, int]]:
+    """(first item, bits) of each run of a lane's items that are neighbours in LDS, in pieces that one instruction moves.
+
+    Raises LayoutError where an item is no whole bytes or a run has no whole dword.
+    """
+    bits = fragment.bits
+    if bits % 8:
+        raise LayoutError(f"{fragment} has items of {bits} bits, which are no whole bytes in LDS")
+    step = bits // 8
+    at = [places(*lanes[0]) for lanes in fragment.table]
+    found = []
+    item = 0
+    while item < len(at):
+        run = 1
+        while item + run < len(at) and at[item + run] == at[item] + run * step:
+            run += 1
+        size = next((width for width in (128, 64, 32) if width <= run * bits and at[item] % (width // 8) == 0), 0)
+        if not size:
+            raise LayoutError(f"item {item} of {fragment} has no whole dword of neighbours in LDS")
+        found.append((item, size))
+        item += size // bits
+    return found
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A placement, what its worst instruction costs, and how many base registers its accesses need."""
+
+    placement: Placement
+    extra: int
+    bases: int
+    worst: tuple[LaneAccess, Cost] | None
+
+
+def choose(arch: str, name: str, rows: int, columns: int, bits: int, serves: Sequence[Access]) -> Placement:
+    """The first placement without conflicts, in the order of its cost to the loop.
+
+    Raises TileError where there is none: it gives the best one, its instruction and the pair of lanes that collide.
+    """
+    best: Judged | None = None
+    free: Judged | None = None
+    for placement in candidates(rows, columns, bits, max((access.line for access in serves), default=0)):
+        judged = judge(arch, placement, rows, columns, serves)
+        if judged is None:
+            continue
+        if not judged.extra:
+            if judged.bases <= 1:
+                return placement
+            if free is None or judged.bases < free.bases:
+                free = judged
+        if best is None or judged.extra < best.extra:
+            best = judged
+    if free is not None:
+        return free.placement
+    if best is None or best.worst is None:
+        raise TileError(f"shared tile {name} ({rows} x {columns} of {bits} bits) has no placement in which every access stays whole")
+    access, found = best.worst
+    raise TileError(f"shared tile {name} ({rows} x {columns} of {bits} bits) has no placement without bank conflicts among those that are "
+                    f"searched; the best one costs {best.extra} cycles more: {access.op} is {found.ways}-way, lanes {found.lanes} collide")
+
+
+def judge(arch: str, placement: Placement, rows: int, columns: int, serves: Sequence[Access]) -> Judged | None:
+    """What a placement costs; None where it tears an access."""
+    extra, bases = 0, 0
+    worst: tuple[LaneAccess, Cost] | None = None
+    places = Places(placement, rows, columns)
+    for access in serves:
+        try:
+            instructions = access.instructions(places)
+        except LayoutError:
+            return None
+        patterns: dict[tuple[int, ...], Cost] = {}
+        for one in instructions:
+            low = min(one.addresses)
+            pattern = tuple(address - low for address in one.addresses)
+            if pattern not in patterns:
+                found = patterns[pattern] = cost(arch, one.op, one.addresses, one.bits)
+                extra += found.extra
+                if found.extra and (worst is None or found.extra > worst[1].extra):
+                    worst = one, found
+        if instructions:
+            bases = max(bases, len(split_immediates([one.addresses for one in instructions], DS_IMMEDIATES).bases))
+    return Judged(placement, extra, bases, worst)
+
+
+def candidates(rows: int, columns: int, bits: int, line: int) -> Iterator[Placement]:
+    """Placements in the order of what they cost: plain, padded, XORed."""
+    row_bytes = columns * bits // 8
+    dense = plain(rows, columns, bits)
+    yield Placement(dense)
+    size = row_bytes * rows
+    lines = size // line if line else 0
+    if line and size % line == 0 and line % row_bytes == 0 and rows % lines == 0:
+        spread = spread_rows(rows, columns, bits, lines)
+        for add in (16, 32, 48, 64, 80, 96, 112, 128):
+            yield Placement(spread, pads=Pads(((line, add),)))
+    elif not line:
+        for add in (8, 16, 32, 48, 64):
+            yield Placement(dense, pads=Pads(((row_bytes, add),)))
+    for mask in (0x70, 0x30, 0x10, 0x60, 0x20, 0xF0, 0xE0, 0x1F0):
+        for shift in range(1, 9):
+            if mask < row_bytes:
+                try:
+                    yield Placement(dense, Swizzle(((shift, mask),)))
+                except LayoutError:
+                    continue
+
+
+def plain(rows: int, columns: int, bits: int) -> Layout:
+    """Row after row without a gap: (column, row) -> offset in bytes. Raises TileError where an element is no whole bytes."""
+    if bits % 8:
+        raise TileError(f"elements of {bits} bits are no whole bytes: a shared tile of them counts bytes as columns")
+    return identity("byte", "offset", bits // 8) * identity("column", "offset", columns) * identity("row", "offset", rows)
+
+
+def spread_rows(rows: int, columns: int, bits: int, lines: int) -> Layout:
+    """Row r in line r mod `lines`, so that the rows of a fragment lie in different lines; `lines` divides the rows."""
+    order = identity("row", "low", lines) * identity("row", "high", rows // lines)
+    place = (identity("byte", "offset", bits // 8) * identity("column", "offset", columns)
+             * identity("high", "offset", rows // lines) * identity("low", "offset", lines))
+    return (order * identity("byte", "byte", bits // 8) * identity("column", "column", columns)).then(place)

@@ -1,0 +1,126 @@
+"""The builder with tiles: what a kernel of the library is written with."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+from asmgen.author.addressing import WaveIndex
+from asmgen.author.fragments import Fragment, MatrixShape, mfma
+from asmgen.author.globals import Matrix, Rows, Slice
+from asmgen.author.pipeline import Shape, Step, pipeline
+from asmgen.author.schedules import Schedule
+from asmgen.author.shared import SharedTile, shared
+from asmgen.author.swizzles import Access
+from asmgen.author.tiles import Tile, TileError, TileGrid, tile_registers
+from asmgen.isa.placement import Placement
+from asmgen.isa.registers import Reg
+from asmgen.kernel import KernelBuilder
+from asmgen.regalloc.sets import RegisterSet
+
+
+class TileBuilder(KernelBuilder):
+    """Adds tiles, shared tiles, matrices and pipelines to the builder of a kernel.
+
+    `place()` must have been called before anything that depends on lanes or waves.
+    """
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.made: dict[object, object] = {}
+        self.lane: Reg = self.work_item
+        self.wave = WaveIndex("wave", self.kernarg[0], 1)
+        self.sources: dict[Rows, int] = {}  # by how many iterations each is read ahead
+        self.koffset: Reg | None = None
+        self.kbytes = 0
+
+    def matrix_shape(self, shape: str, **formats: int) -> MatrixShape:
+        """The matrix instruction v_mfma_SHAPE on this architecture."""
+        return mfma(shape, self.arch, **formats)
+
+    def tile(self, name: str, rows: int, columns: int, fragment: Fragment, at: Reg | Sequence[Reg] | RegisterSet | None = None,
+             grid: Sequence[int] = (), stages: int = 1, file: str = "v", note: str = "") -> Any:
+        """A register tile, or a grid of them, pinned `at` registers or from the pool. Raises TileError or PlanError."""
+        size = tile_registers(rows, columns, fragment, name)
+        cells = list(itertools.product(range(stages), *map(range, grid)))
+        total = size * len(cells)
+        if at is None:
+            held = self.registers.pooled(name, total, file, fragment.registers, note)
+        else:
+            pinned = self.registers.pin(name, at if isinstance(at, Reg) else tuple(at), note)
+            held = pinned if isinstance(pinned, RegisterSet) else RegisterSet((pinned,))
+        tiles = []
+        for number, cell in enumerate(cells):
+            part = held[number * size:number * size + size - 1]
+            label = "".join(f"[{place}]" for place in (cell if stages > 1 else cell[1:]))
+            tiles.append(Tile(f"{name}{label}", rows, columns, fragment, part if isinstance(part, RegisterSet) else RegisterSet((part,))))
+        return tiles[0] if stages == 1 and not grid else TileGrid(name, tuple(grid), stages, tuple(tiles))
+
+    def shared(self, name: str, dtype: str, rows: int, columns: int, stages: int = 1, grid: Sequence[int] = (),
+               serves: Sequence[Access] = (), placement: Placement | None = None) -> SharedTile:
+        """A shared tile; see `asmgen.author.shared`."""
+        return shared(self, self.lds, name, dtype, rows, columns, stages, grid, serves, placement)
+
+    def matrix(self, name: str, dtype: str, rows: str, columns: str, stride: str) -> Matrix:
+        """The matrix behind pointer argument `name`; the others name arguments too."""
+        return Matrix(name, dtype, self.argument(name), self.argument(rows), self.argument(columns), self.argument(stride))
+
+    def pipeline(self, step: Step, count: Reg | int, schedule: Schedule, groups: Reg | None = None, peel: int = 0) -> Shape:
+        """Emit the loop; see `asmgen.author.pipeline`."""
+        return pipeline(self, step, count, schedule, groups, peel)
+
+    def locate(self, waves: int) -> None:
+        """Lane and wave from the work-item's number, for a workgroup of `waves` waves in one dimension."""
+        lane = self.registers.vgprs(1, "lane")
+        wave = self.registers.sgprs(1, "wave")
+        with self.scratch("number") as number:
+            self.v_lshrrev_b32(number, 6, self.work_item)
+            self.v_readfirstlane_b32(wave, number)
+        self.v_and_b32(lane, 63, self.work_item)
+        self.lane, self.wave = lane, WaveIndex("wave", wave, waves)
+
+    def wave_grid(self, rows: int, columns: int) -> tuple[WaveIndex, WaveIndex]:
+        """(row, column) of the wave in a grid of waves, columns innermost."""
+        wm, wn = self.registers.sgprs(1, "wave_row"), self.registers.sgprs(1, "wave_column")
+        if columns & (columns - 1) or rows * columns != self.wave.count:
+            raise TileError(f"{self.wave.count} waves are no grid of {rows} x {columns} with a power of two in a row", self.place())
+        self.s_lshr_b32(wm, self.wave.register, (columns - 1).bit_length())
+        self.s_and_b32(wn, self.wave.register, columns - 1)
+        return WaveIndex("wave_row", wm, rows), WaveIndex("wave_column", wn, columns)
+
+    def advance(self, source: Slice, columns: int) -> Reg | int:
+        """The SGPR of how far a source has gone along K, in bytes, `columns` a step; 0 where the source does not belong to a step.
+
+        Raises TileError where sources of one loop go at different paces, or one is read for two iterations.
+        """
+        if source.index is None:
+            return 0
+        if self.koffset is None:
+            self.koffset = self.hoist(lambda: self.registers.sgprs(1, "k_offset", note="bytes that all sources have gone along K"))
+        pace = columns * source.rows.matrix.bits // 8
+        if self.kbytes not in (0, pace):
+            raise TileError(f"{source} goes {pace} bytes a step along K, but other sources of this loop go {self.kbytes}", self.place())
+        self.kbytes = pace
+        known = self.sources.setdefault(source.rows, source.index.offset)
+        if known != source.index.offset:
+            raise TileError(f"{source} was read for t+{known} before: a view serves one iteration ahead", self.place())
+        return self.koffset
+
+    def loop_begins(self, ahead: int) -> None:
+        """Each source's base goes back by the iterations that it lags behind the farthest, so that one offset serves all."""
+        if self.koffset is None:
+            return
+        self.s_mov_b32(self.koffset, 0)
+        for rows, offset in self.sources.items():
+            back = (ahead - offset) * self.kbytes
+            if back:
+                base = rows.resource(self)
+                self.s_sub_u32(base[0], base[0], back)
+                self.s_subb_u32(base[1], base[1], 0)
+                self.s_add_u32(base[2], base[2], back)
+
+    def step_ends(self) -> None:
+        """All sources one step on."""
+        if self.koffset is not None:
+            self.s_add_u32(self.koffset, self.koffset, self.kbytes)
