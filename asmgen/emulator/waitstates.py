@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from asmgen.cfg import ControlFlow, control_flow
 from asmgen.emulator.findings import Finding, Findings
@@ -113,7 +114,15 @@ class WaitStateWatcher:
                 rewritten = [number for number, pair in enumerate(pairs) if pair.mask and not pair.mask & kept]
                 if rewritten:
                     self._rewritten[position] = rewritten
+        self._overwriting = [self._overwriters(pair) for pair in pairs]
         self.reset()
+
+    def _overwriters(self, pair: Pair) -> tuple[int, ...]:
+        """The pairs of the same consumer whose producer, a matrix instruction too, overwrites all that this one is about."""
+        if not self._passes[pair.producer] or not pair.mask:
+            return ()
+        return tuple(number for number in self._consumed[pair.consumer] if (other := self.pairs[number]) is not pair
+                     and self._passes[other.producer] and not pair.mask & ~self.program.instructions[other.producer].writes)
 
     def reset(self) -> None:
         """Other waves take these waves' places."""
@@ -133,11 +142,12 @@ class WaitStateWatcher:
 
         def before(group: Group) -> None:
             chosen = group.select
+            # Before the slots: no document says that a consumer which waits for the core has not read its sources yet.
+            if consumed:
+                self._look(group, consumed)
             if passes:
                 self._slots[chosen] = np.maximum(self._slots[chosen], self._core_free[chosen])
                 self._core_free[chosen] = self._slots[chosen] + passes
-            for number in consumed:
-                self._look(group, number)
             for number in rewritten:
                 self._born[number, chosen] = -WINDOW
             self._clock[chosen] += states
@@ -148,14 +158,27 @@ class WaitStateWatcher:
 
         return before
 
-    def _look(self, group: Group, number: int) -> None:
-        pair, chosen = self.pairs[number], group.select
+    def _look(self, group: Group, numbers: Sequence[int]) -> None:
+        """Findings for the pairs of one consumer. A later matrix instruction that overwrites all that a pair is about, and is too close
+        itself, is the one cause: the core works in order."""
+        chosen = group.select
+        late = {number: found for number in numbers if (found := self._late(group, number)).any()}
+        for number, waves in late.items():
+            for other in self._overwriting[number]:
+                if other in late:
+                    waves = waves & ~(late[other] & (self._born[other, chosen] > self._born[number, chosen]))
+            if waves.any():
+                self._report(group, number, int(np.argmax(waves)))
+
+    def _late(self, group: Group, number: int) -> NDArray[np.bool_]:
+        states, chosen = self.pairs[number].states, group.select
         age = self._clock[chosen] - self._born[number, chosen]
-        late = (age >= 0) & (age < pair.states) & (self._slots[chosen] - self._issued[number, chosen] < pair.states)
-        if late.any():
-            first = int(np.argmax(late))
-            wave = int(group.waves[first])
-            message = f"{int(age[first])} wait states where {pair.states} are needed (rule {pair.rule})"
-            instructions = self.program.instructions
-            self.findings.add(Finding(CHECK, "error", message, instructions[pair.producer], instructions[pair.consumer],
-                                      wave, int(self.machine.workgroup[wave])))
+        return np.asarray((age >= 0) & (age < states) & (self._slots[chosen] - self._issued[number, chosen] < states))
+
+    def _report(self, group: Group, number: int, row: int) -> None:
+        pair, wave = self.pairs[number], int(group.waves[row])
+        age = int(self._clock[wave] - self._born[number, wave])
+        message = f"{age} wait states where {pair.states} are needed (rule {pair.rule})"
+        instructions = self.program.instructions
+        self.findings.add(Finding(CHECK, "error", message, instructions[pair.producer], instructions[pair.consumer],
+                                  wave, int(self.machine.workgroup[wave])))
