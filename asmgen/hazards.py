@@ -395,7 +395,7 @@ def _finding(walk: _Walk, position: int, producer: int, age: int, needs: Sequenc
     llvm = max((need.states for need in needs if need.rule.asked_by != "isa"), default=0)
     most = max(isa, llvm)
     worst = next(need for need in needs if need.states == most)
-    severity, why = _severity(needs), worst.rule.doubt
+    severity, why = _severity(needs), f"LLVM 22 puts an s_nop there, but {worst.rule.doubt}" if worst.rule.doubt else ""
     if severity == "error":
         severity, why = _excused(needs, excuse(walk.code, producer, position, most))
     who = "" if isa == llvm else f" ({isa or 'none'} by the ISA text, {llvm or 'none'} by LLVM 22)"

@@ -179,6 +179,43 @@ UNDEFINED = (
 )
 
 STATES = (
+    Planted("M0 right before a buffer load into LDS", W, """
+        s_mov_b32 s10, 4096
+        s_mov_b32 s11, 0x20000
+        s_mov_b32 m0, 64 @p
+        + s_nop 0
+        buffer_load_dword v2, s[8:11], 0 offen lds @c
+    """, severity="warning"),
+    Planted("M0 moved on one way to a buffer load into LDS", W, """
+        s_mov_b32 s10, 4096
+        s_mov_b32 s11, 0x20000
+        s_mov_b32 m0, 64
+        s_cmp_lg_u32 s20, 0
+        s_cbranch_scc1 on
+        s_add_u32 m0, m0, 256 @p
+        + s_nop 0
+        on:
+        buffer_load_dword v2, s[8:11], 0 offen lds @c
+    """, severity="warning"),
+    Planted("a matrix source behind another matrix instruction", W, """
+        v_mov_b32 v6, 0
+        v_mov_b32 v7, 0
+        s_nop 1
+        v_mfma_f32_16x16x16_f16 v[12:15], v[6:7], v[6:7], 0 @p
+        v_mfma_f32_32x32x8_f16 v[16:31], v[6:7], v[6:7], 0
+        + s_nop 5
+        v_mfma_f32_16x16x16_f16 v[32:35], v[12:13], v[6:7], 0 @c
+    """, arch="gfx942"),
+    Planted("a matrix result that the next one overwrites", W, """
+        v_mov_b32 v6, 0
+        v_mov_b32 v7, 0
+        s_nop 1
+        v_mfma_f32_16x16x16_f16 v[12:15], v[6:7], v[6:7], 0
+        v_mfma_f32_16x16x16_f16 v[12:15], v[6:7], v[6:7], 0 @p
+        - s_nop 5
+        + s_nop 6
+        v_add_u32 v5, v12, v1 @c
+    """, arch="gfx942"),
     Planted("a matrix result", W, """
         v_mov_b32 v6, 0
         v_mov_b32 v7, 0

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from asmgen.emulator import ldsbounds
 from asmgen.emulator.addresses import Access, Accesses, counts_in_range
 from asmgen.emulator.arrival import VM, Counters
 from asmgen.emulator.findings import Findings
@@ -108,9 +109,11 @@ def to_lds(instruction: Instruction, position: int, row: MemoryRow, accesses: Ac
         tickets = np.broadcast_to(context.counters.issued[VM, group.select][:, None], place.shape)
         waves = np.broadcast_to(group.waves[:, None], place.shape)
         home = (machine.workgroup[group.waves] * machine.lds_stride)[:, None]
+        if (access.active & ((place < 0) | (place + 4 * words > machine.lds_declared))).any():
+            ldsbounds.judge(group, instruction, place, 4 * words, access.active, context.findings)
         if context.lds_arrival is not None:
             # Words that end outside are left out: the bound in whole lanes is exact for all but a kernel's last bytes.
-            inside = access.active & (place >= 0) & (place + 4 * words <= machine.lds_bytes)
+            inside = access.active & (place >= 0) & (place + 4 * words <= machine.lds_declared)
             context.lds_arrival.access(group, position, np.where(inside, home + place, INACTIVE), 4 * words, True, VM,
                                        lambda: bytes_of(values, 4 * words))
         for word in range(words):

@@ -178,7 +178,7 @@ class _Resident:
         deliveries = Deliveries(machine, counters)
         checkers = launch.watching.checkers(machine, counters, findings, deliveries.contents)
         decoder = Decoder(program, launch.code, machine, Context(machine, counters, findings, deliveries, checkers.lds),
-                          LdsContext(machine, counters, checkers.lds, launch.banks if options.count_banks else None))
+                          LdsContext(machine, counters, checkers.lds, launch.banks if options.count_banks else None, findings))
         arrival = Arrival(counters, deliveries, checkers.registers, checkers.lds, (*options.watchers, *checkers.watchers))
         self.machine = machine
         self.scheduler = Scheduler(machine, decoder, counters, deliveries, findings, order_of(options.order)(machine, program), arrival,

@@ -48,8 +48,9 @@ class Machine:
         self.workgroups = workgroups
         self.registers = registers
         self.accum_offset = accum_offset
-        self.lds_bytes = lds_bytes
-        self.lds_stride = -(-lds_bytes // 16) * 16 + 16  # a wide access that ends outside is masked, but must stay in the array
+        self.lds_declared = lds_bytes
+        self.lds_bytes = -(-lds_bytes // arch.lds_granule) * arch.lds_granule  # what the hardware allocates
+        self.lds_stride = self.lds_bytes + 16  # a wide access that ends outside is masked, but must stay in the array
         self.vector = np.zeros((registers, waves, LANES), np.uint32)
         self.vector_as: dict[str, Array] = {"u32": self.vector, "b32": self.vector, "i32": self.vector.view(np.int32),
                                             "f32": self.vector.view(np.float32)}
