@@ -23,6 +23,8 @@ from asmgen.emulator.steps import queue_of, touch_of
 from asmgen.emulator.undefined import ADDRESSES, READ, USED, UndefinedWatcher, Uses, defined_at_start
 from asmgen.emulator.waitstates import CHECK as WAIT_STATE
 from asmgen.emulator.waitstates import Pair, WaitStateWatcher, close_pairs
+from asmgen.emulator.workgroupraces import CHECK as WORKGROUP_RACE
+from asmgen.emulator.workgroupraces import Traces, WorkgroupRaces
 from asmgen.isa.registers import Reg
 from asmgen.program import Instruction, Program
 
@@ -47,11 +49,12 @@ class Checkers:
     states: WaitStateWatcher | None
     undefined: UndefinedWatcher | None
     alignment: Alignment | None
+    workgroups: WorkgroupRaces | None
 
     @property
     def watchers(self) -> tuple[Watcher, ...]:
         """Those that look at every step."""
-        return tuple(part for part in (self.states, self.undefined, self.alignment) if part is not None)
+        return tuple(part for part in (self.states, self.undefined, self.alignment, self.workgroups) if part is not None)
 
     def parts(self) -> list[Part]:
         """Those that remember something."""
@@ -66,6 +69,7 @@ class Watching:
     wanted: frozenset[str]
     pairs: tuple[Pair, ...]
     uses: Uses | None
+    traces: Traces | None
 
     @classmethod
     def of(cls, program: Program, descriptor: KernelDescriptor, dispatch: Dispatch, wanted: frozenset[str]) -> Watching:
@@ -75,7 +79,8 @@ class Watching:
         if wanted & _UNDEFINED:
             entry = program.labels[program.entry] if program.entry and dispatch.preload else 0
             uses = Uses.of(program, descriptor.accum_offset, defined_at_start(descriptor, dispatch), entry)
-        return cls(program, wanted, pairs, uses)
+        traces = Traces(program, dispatch.workgroups) if WORKGROUP_RACE in wanted and dispatch.workgroups > 1 and stores(program) else None
+        return cls(program, wanted, pairs, uses, traces)
 
     def checkers(self, machine: Machine, counters: Counters, findings: Findings, contents: Contents) -> Checkers:
         """The checkers of one resident; `contents` tells what its LDS holds."""
@@ -96,11 +101,21 @@ class Watching:
         if GLOBAL_RACE in wanted and stores(program) and machine.waves > machine.workgroups:
             memory = GlobalArrival(machine, counters, program, findings)
             machine.memory_watchers.append(memory.note)
+        workgroups = WorkgroupRaces(machine, program, findings, self.traces) if self.traces is not None and self.traces.on else None
+        if workgroups is not None:
+            machine.memory_watchers.append(workgroups.note)
         if alignment is not None:
             machine.memory_watchers.append(alignment.in_memory)
         if self.pairs:
             states = WaitStateWatcher(machine, program, findings, self.pairs)
-        return Checkers(registers, lds, memory, states, undefined, alignment)
+        return Checkers(registers, lds, memory, states, undefined, alignment, workgroups)
+
+
+def without_repeats(findings: Sequence[Finding]) -> list[Finding]:
+    """Two instructions that race within a workgroup are not told of again because workgroups race in them too."""
+    racing = {frozenset((id(finding.producer), id(finding.consumer))) for finding in findings if finding.check == GLOBAL_RACE}
+    return [finding for finding in findings
+            if finding.check != WORKGROUP_RACE or frozenset((id(finding.producer), id(finding.consumer))) not in racing]
 
 
 def with_address_makers(program: Program, findings: Sequence[Finding]) -> list[Finding]:

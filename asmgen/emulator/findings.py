@@ -32,6 +32,7 @@ CHECKS = {check.name: check for check in (
     Check("wait-state", "error", "fewer wait states stand between two instructions than ISA text and LLVM both ask for"),
     Check("lds-race", "error", "two waves touch the same LDS bytes in one barrier interval, and one of them writes"),
     Check("global-race", "error", "two waves of a workgroup touch the same bytes of device memory in one barrier interval, one writes"),
+    Check("workgroup-race", "warning", "two workgroups touch the same bytes of device memory in no order, and one changes them"),
     Check("uninitialised-read", "warning", "a register is read that nobody wrote"),
     Check("uninitialised-lds-read", "warning", "LDS bytes are read that nobody wrote"),
     Check("uninitialised-use", "error", "what nobody wrote reaches an address, a branch, EXEC or a store"),

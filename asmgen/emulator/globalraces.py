@@ -157,7 +157,7 @@ class GlobalArrival:
         self._starts = [interval.start for interval in machine.memory.intervals]
         self._ends = [interval.end for interval in machine.memory.intervals]
         self._data = {id(instruction): source for instruction in program.instructions
-                      if (source := _data_of(instruction, machine)) is not None}
+                      if (source := data_of(instruction, machine)) is not None}
         self._written: set[int] = set()
         self._told = False
         self.reset()
@@ -299,7 +299,7 @@ def _kind(instruction: Instruction) -> int:
     return WRITE if row.kind == "store" else READ
 
 
-def _data_of(instruction: Instruction, machine: Machine) -> Callable[[Group], Bytes] | None:
+def data_of(instruction: Instruction, machine: Machine) -> Callable[[Group], Bytes] | None:
     """What a plain store is about to write, [waves, lanes, bytes]; None for what is none, or converts its data."""
     row = instruction.opcode.memory
     if row is None or row.kind != "store" or row.space not in ("buffer", "global", "flat") or "format" in instruction.opcode.flags:

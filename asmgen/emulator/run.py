@@ -10,7 +10,7 @@ import numpy as np
 
 from asmgen.codeobject.descriptor import KernelDescriptor
 from asmgen.emulator.arrival import Counters
-from asmgen.emulator.checkers import Part, Watching, with_address_makers
+from asmgen.emulator.checkers import Part, Watching, with_address_makers, without_repeats
 from asmgen.emulator.codemap import CodeMap
 from asmgen.emulator.decode import Decoder
 from asmgen.emulator.findings import Finding, Findings, chosen_checks
@@ -90,7 +90,7 @@ def run_launch(program: Program, descriptor: KernelDescriptor, arch: Architectur
     counts = np.zeros(len(program), np.int64)
     for resident in launch.residents:
         counts += resident.scheduler.counts()
-    findings = tuple(with_address_makers(program, launch.findings.all()))
+    findings = tuple(with_address_makers(program, without_repeats(launch.findings.all())))
     return LaunchResult(findings, launch.budget.executed, time.perf_counter() - began, tuple(counts.tolist()),
                         launch.banks.conflicts)
 

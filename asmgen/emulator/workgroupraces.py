@@ -1,0 +1,196 @@
+"""Races in device memory between workgroups: plain accesses to the same bytes, one of them a write that changes them, and no order.
+
+Workgroups of a grid run in any order. Two are ordered where the first released after its access (an atomic, a store with scope bits,
+buffer_wbl2, s_dcache_wb) and the second acquired later, before its own (an atomic that returns, a load with scope bits, buffer_inv,
+s_dcache_inv): any of them will do, so that tickets, semaphores and grid barriers of all sorts are believed, and some races behind them
+are not seen. Atomics and accesses with scope bits are no part of a race. A store that leaves the bytes as they are is none either:
+workgroups that overlap at an edge write the same there. It is a warning, once per pair of instructions, as the order that went wrong
+may be one that the launch relies on (workgroups in order of dispatch).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asmgen.emulator.findings import Finding, Findings
+from asmgen.emulator.globalraces import data_of
+from asmgen.emulator.state import Group, Machine
+from asmgen.emulator.steps import Action, Step
+from asmgen.emulator.workgrouptraces import NEVER, NUMBERS, SEVERAL, TAG_SHIFT, Known, Numbers, Touch, Words, trace
+from asmgen.isa.opcode import Memory as MemoryRow
+from asmgen.program import Instruction, Program
+
+CHECK = "workgroup-race"
+_RELEASES = frozenset({"buffer_wbl2", "s_dcache_wb", "s_dcache_wb_vol"})
+_ACQUIRES = frozenset({"buffer_inv", "buffer_invl2", "s_dcache_inv", "s_dcache_inv_vol"})
+_MOST_BYTES = 1 << 30
+"""Of the two words a cell for one buffer; larger buffers are not watched."""
+
+
+class Traces:
+    """What a launch of `workgroups` has done to device memory; its residents share it."""
+
+    def __init__(self, program: Program, workgroups: int) -> None:
+        self.program = program
+        plain = [position for position, instruction in enumerate(program.instructions) if _plain(instruction)]
+        self.positions = plain
+        self.numbers = {id(program.instructions[position]): number for number, position in enumerate(plain)}
+        self.shift = min((min(row.bytes, 4).bit_length() - 1 for position in plain
+                          if (row := program.instructions[position].opcode.memory) is not None and row.bytes), default=2)
+        self.on = len(plain) < NUMBERS
+        self.time = 0
+        self.tags = np.zeros(workgroups, np.int64)  # of each workgroup, 0 where it needs a new one
+        self.acquired = np.full(workgroups, -1, np.int64)
+        self.known = Known(np.full(1024, -1, np.int64), np.full(1024, NEVER), np.zeros((len(plain) + 1,) * 2, bool))
+        self._made = 1  # tags; 0 is nobody's
+        self._cells: dict[int, tuple[Words, Words]] = {}
+
+    def cells(self, start: int, end: int) -> tuple[Words, Words] | None:
+        """Writers and readers of the bytes start to end - 1, None where they are too many."""
+        count = (end - start >> self.shift) + 1
+        if start not in self._cells:
+            if 8 * count > _MOST_BYTES:
+                return None
+            self._cells[start] = np.zeros(count, np.uint32), np.zeros(count, np.uint32)
+        return self._cells[start]
+
+    def refine(self, shift: int) -> None:
+        """Cells of 1 << shift bytes from now on."""
+        times = 1 << self.shift - shift
+        self._cells = {start: (np.repeat(writers, times), np.repeat(readers, times)) for start, (writers, readers) in self._cells.items()}
+        self.shift = shift
+
+    def tags_of(self, homes: Numbers) -> Numbers:
+        """The tag of each wave's workgroup."""
+        found = self.tags[homes]
+        if found.all():
+            return found
+        fresh = np.unique(homes[found == 0])
+        if self._made + len(fresh) >= SEVERAL:
+            self.on = False
+            return found
+        while self._made + len(fresh) > len(self.known.homes):
+            known = self.known
+            self.known = Known(np.concatenate([known.homes, np.full_like(known.homes, -1)]),
+                               np.concatenate([known.released, np.full_like(known.released, NEVER)]), known.told)
+        self.tags[fresh] = np.arange(self._made, self._made + len(fresh))
+        self.known.homes[self.tags[fresh]] = fresh
+        self._made += len(fresh)
+        return self.tags[homes]
+
+    def synchronise(self, homes: Numbers, releases: bool, acquires: bool) -> None:
+        """Workgroups make what they did known to all, or come to know what others have made known."""
+        self.time += 1
+        if releases:
+            tags = self.tags[homes]
+            self.known.released[tags[tags > 0]] = self.time
+            self.tags[homes] = 0
+        if acquires:
+            self.acquired[homes] = self.time
+
+
+class WorkgroupRaces:
+    """Tells the launch's traces what the waves of one resident do."""
+
+    def __init__(self, machine: Machine, program: Program, findings: Findings, traces: Traces) -> None:
+        self.machine = machine
+        self.program = program
+        self.findings = findings
+        self.traces = traces
+        self._orders = {id(instruction): _orders(instruction) for instruction in program.instructions}
+        self._data = {id(instruction): source for instruction in program.instructions
+                      if id(instruction) in traces.numbers and (source := data_of(instruction, machine)) is not None}
+
+    def __call__(self, step: Step) -> Action | None:
+        """What an instruction that orders workgroups without touching memory must do before it runs."""
+        releases, acquires = self._orders[id(self.program.instructions[step.position])]
+        if step.instruction.opcode.memory is not None and step.instruction.name not in _RELEASES | _ACQUIRES or not releases | acquires:
+            return None
+        return lambda group: self.traces.synchronise(self._homes(group), releases, acquires)
+
+    def note(self, group: Group, instruction: Instruction, place: str, addresses: Numbers, counts: Numbers, size: int, low: int,
+             high: int) -> None:
+        """A state.MemoryWatcher."""
+        traces = self.traces
+        if high <= low or not traces.on:
+            return
+        homes = self._homes(group)
+        number = traces.numbers.get(id(instruction))
+        if number is None:
+            releases, acquires = self._orders[id(instruction)]
+            if releases or acquires:
+                traces.synchronise(homes, releases, acquires)
+            return
+        row = instruction.opcode.memory
+        assert row is not None
+        source = self._data.get(id(instruction))
+        if row.kind == "store" and source is None:
+            return  # converted on its way: what it leaves in memory is not known here
+        self._fit(addresses, counts, size)
+        tags, data = traces.tags_of(homes), source(group) if source is not None else None
+        for interval in self.machine.memory.intervals:
+            if interval.end <= low or interval.start >= high:
+                continue
+            cells = traces.cells(interval.start, interval.end)
+            if cells is None or not traces.on:
+                continue
+            here = counts
+            if low < interval.start or high > interval.end:
+                here = counts * ((addresses >= interval.start) & (addresses < interval.end))
+            touch = Touch(addresses, here, size, interval.start, traces.shift, tags, homes, traces.acquired[homes], number, data)
+            function: Any = trace
+            if self.machine.work.pays(32 * addresses.size):
+                from asmgen.emulator import workgrouptraces_kernels
+
+                function = workgrouptraces_kernels.trace
+            for hit in function(*cells, self.machine.memory.u8, touch, traces.known).tolist():
+                self._report(group, instruction, interval.name, row, *hit)
+
+    def _homes(self, group: Group) -> Numbers:
+        return np.asarray(self.machine.workgroup[group.waves] + self.machine.first_workgroup, np.int64)
+
+    def _fit(self, addresses: Numbers, counts: Numbers, size: int) -> None:
+        """Smaller cells where an access does not fill whole ones."""
+        traces = self.traces
+        if (int(np.bitwise_or.reduce(addresses, axis=None)) | size) & (1 << traces.shift) - 1:
+            low: NDArray[np.int64] | int = np.bitwise_or.reduce(np.where(counts > 0, addresses, 0), axis=None)
+            bits = int(low) | size
+            shift = (bits & -bits).bit_length() - 1
+            if shift < traces.shift:
+                traces.refine(shift)
+
+    def _report(self, group: Group, instruction: Instruction, buffer: str, row: MemoryRow, address: int, index: int, word: int,
+                written: int) -> None:
+        tag, other = word >> TAG_SHIFT, self.program.instructions[self.traces.positions[word % NUMBERS]]
+        who = "others" if tag == SEVERAL else f"workgroup {int(self.traces.known.homes[tag])}"
+        verb = "reads" if row.kind == "load" else "writes another value to"
+        done = "wrote" if written else "read"
+        message = f"{verb} byte {address:#x} ({buffer}), which {who} {done}; workgroups run in any order, and no atomic, flag or cache " \
+                  "write-back between says which comes first"
+        wave = int(group.waves[index])
+        self.findings.add(Finding(CHECK, "warning", message, other, instruction, wave, int(self._homes(group)[index])))
+
+
+def _plain(instruction: Instruction) -> bool:
+    """Whether an instruction may be part of a race: no atomic, no scope bits, not private memory."""
+    row = instruction.opcode.memory
+    return row is not None and row.space in ("buffer", "global", "flat") and row.kind in ("load", "store") and not _scoped(instruction)
+
+
+def _scoped(instruction: Instruction) -> bool:
+    return bool(instruction.modifiers.get("sc0") or instruction.modifiers.get("sc1"))
+
+
+def _orders(instruction: Instruction) -> tuple[bool, bool]:
+    """Whether an instruction releases, and whether it acquires."""
+    if instruction.name in _RELEASES | _ACQUIRES:
+        return instruction.name in _RELEASES, instruction.name in _ACQUIRES
+    row = instruction.opcode.memory
+    if row is None or row.space not in ("buffer", "global", "flat"):
+        return False, False
+    if row.kind == "atomic":
+        return True, bool(instruction.modifiers.get("sc0"))
+    return _scoped(instruction) and row.kind == "store", _scoped(instruction) and row.kind == "load"
