@@ -62,8 +62,9 @@ WRONG = {
     "different values": ("v_mov_b32 v4, s2\nv_add_u32 v4, 1, v4\nglobal_store_dword v2, v4, s[8:9]", {"global_store_dword"}),
     "a shift in place": (OWN + "global_load_dword v5, v10, s[8:9] offset:4\ns_waitcnt vmcnt(0)\nv_add_u32 v5, 3, v5\n"
                          "global_store_dword v10, v5, s[8:9]", {"global_load_dword", "global_store_dword"}),
-    "one byte": (OWN + "v_mov_b32 v4, s2\nv_add_u32 v4, 1, v4\nv_min_u32 v5, 30, v4\nv_add_u32 v5, 30, v5\nglobal_store_byte v5, v4, s[8:9]\n"
-                 "global_load_ubyte v6, v3, s[8:9] offset:31\ns_waitcnt vmcnt(0)", {"global_load_ubyte", "global_store_byte"}),
+    "one byte": (OWN + "v_mov_b32 v4, s2\nv_add_u32 v4, 1, v4\nv_min_u32 v5, 30, v4\nv_add_u32 v5, 30, v5\n"
+                 "global_store_byte v5, v4, s[8:9]\nglobal_load_ubyte v6, v3, s[8:9] offset:31\n"
+                 "s_waitcnt vmcnt(0)", {"global_load_ubyte", "global_store_byte"}),
     "an atomic elsewhere that nobody waits on": (
         "v_mov_b32 v4, s2\nv_add_u32 v4, 1, v4\nglobal_store_dword v2, v4, s[8:9]\nglobal_atomic_add v3, v4, s[10:11]",
         {"global_store_dword"}),
@@ -149,6 +150,20 @@ def test_a_flag_orders_workgroups(order: str) -> None:
     launched = run(flag, order=order)
     assert races(launched) == [] and launched.buffers[1][256:320].tolist() == [7] * 64
     assert len(races(run(FLAG.format(release="", set="s_nop 0", wait="s_nop 0"), order=order))) == 1
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_flag_without_scope_bits_is_believed(order: str) -> None:
+    """Others cannot know how it is cached; but the loop that waits for it says what it is."""
+    flag = FLAG.format(release="", set="global_store_dword v3, v5, s[10:11]", wait=SPIN.replace(" sc1", "").replace("buffer_inv", ""))
+    launched = run(flag, order=order)
+    assert races(launched) == [] and launched.buffers[1][256:320].tolist() == [7] * 64
+
+
+def test_a_loop_that_moves_on_is_no_poll() -> None:
+    walk = SPIN.replace(" sc1", "").replace("buffer_inv", "").replace("s_cmp_eq_u32 s24, 0", "v_add_u32 v3, 4, v3\ns_cmp_eq_u32 s24, 0")
+    flag = FLAG.format(release="", set="global_store_dword v3, v5, s[10:11]", wait=walk)
+    assert ("global_store_dword", "global_load_dword") in races(run(flag, order="serial"))
 
 
 def test_an_acquisition_before_the_release_orders_nothing() -> None:

@@ -3,7 +3,8 @@
 Workgroups of a grid run in any order. Two are ordered where the first released after its access (an atomic, a store with scope bits,
 buffer_wbl2, s_dcache_wb) and the second acquired later, before its own (an atomic that returns, a load with scope bits, buffer_inv,
 s_dcache_inv): any of them will do, so that tickets, semaphores and grid barriers of all sorts are believed, and some races behind them
-are not seen. Atomics and accesses with scope bits are no part of a race. A store that leaves the bytes as they are is none either:
+are not seen. A load that a short loop repeats at one address waits for somebody: it acquires too, and whose store it finds has released.
+Atomics and accesses with scope bits are no part of a race. A store that leaves the bytes as they are is none either:
 workgroups that overlap at an edge write the same there. It is a warning, once per pair of instructions, as the order that went wrong
 may be one that the launch relies on (workgroups in order of dispatch).
 """
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from asmgen.cfg import control_flow
 from asmgen.emulator.findings import Finding, Findings
 from asmgen.emulator.globalraces import data_of
 from asmgen.emulator.state import Group, Machine
@@ -30,12 +32,18 @@ _MOST_BYTES = 1 << 30
 """Of the two words a cell for one buffer; larger buffers are not watched."""
 
 
+_LONGEST_POLL = 64
+"""Instructions of a loop that waits for a flag."""
+
+
 class Traces:
     """What a launch of `workgroups` has done to device memory; its residents share it."""
 
     def __init__(self, program: Program, workgroups: int) -> None:
         self.program = program
-        plain = [position for position, instruction in enumerate(program.instructions) if _plain(instruction)]
+        self.polls = polling(program)
+        plain = [position for position, instruction in enumerate(program.instructions)
+                 if _plain(instruction) and id(instruction) not in self.polls]
         self.positions = plain
         self.numbers = {id(program.instructions[position]): number for number, position in enumerate(plain)}
         self.shift = min((min(row.bytes, 4).bit_length() - 1 for position in plain
@@ -81,6 +89,16 @@ class Traces:
         self._made += len(fresh)
         return self.tags[homes]
 
+    def release(self, tags: Numbers) -> None:
+        """What was done under these tags is known to all from now on."""
+        known = self.known
+        tags = tags[known.released[tags] == NEVER]
+        if len(tags):
+            self.time += 1
+            known.released[tags] = self.time
+            homes = known.homes[tags]
+            self.tags[homes[self.tags[homes] == tags]] = 0
+
     def synchronise(self, homes: Numbers, releases: bool, acquires: bool) -> None:
         """Workgroups make what they did known to all, or come to know what others have made known."""
         self.time += 1
@@ -100,7 +118,8 @@ class WorkgroupRaces:
         self.program = program
         self.findings = findings
         self.traces = traces
-        self._orders = {id(instruction): _orders(instruction) for instruction in program.instructions}
+        self._orders = {id(instruction): (False, True) if id(instruction) in traces.polls else _orders(instruction)
+                        for instruction in program.instructions}
         self._data = {id(instruction): source for instruction in program.instructions
                       if id(instruction) in traces.numbers and (source := data_of(instruction, machine)) is not None}
 
@@ -121,6 +140,8 @@ class WorkgroupRaces:
         number = traces.numbers.get(id(instruction))
         if number is None:
             releases, acquires = self._orders[id(instruction)]
+            if acquires:
+                self._find(addresses[counts > 0])
             if releases or acquires:
                 traces.synchronise(homes, releases, acquires)
             return
@@ -149,6 +170,16 @@ class WorkgroupRaces:
             for hit in function(*cells, self.machine.memory.u8, touch, traces.known).tolist():
                 self._report(group, instruction, interval.name, row, *hit)
 
+    def _find(self, addresses: Numbers) -> None:
+        """An acquiring access finds what stands at `addresses`: who wrote that has released it, be it with a plain store."""
+        traces = self.traces
+        for interval in self.machine.memory.intervals:
+            here = addresses[(addresses >= interval.start) & (addresses < interval.end)]
+            cells = traces.cells(interval.start, interval.end) if len(here) else None
+            if cells is not None:
+                tags = np.unique(cells[0][here - interval.start >> traces.shift] >> np.uint32(TAG_SHIFT)).astype(np.int64)
+                traces.release(tags[(tags > 0) & (tags != SEVERAL)])
+
     def _homes(self, group: Group) -> Numbers:
         return np.asarray(self.machine.workgroup[group.waves] + self.machine.first_workgroup, np.int64)
 
@@ -172,6 +203,30 @@ class WorkgroupRaces:
                   "write-back between says which comes first"
         wave = int(group.waves[index])
         self.findings.add(Finding(CHECK, "warning", message, other, instruction, wave, int(self._homes(group)[index])))
+
+
+def polling(program: Program) -> frozenset[int]:
+    """The loads (by id) that a short loop without stores repeats at one address: they wait for what others store there."""
+    found: set[int] = set()
+    if any(_plain(instruction) for instruction in program.instructions):
+        for loop in control_flow(program).loops():
+            body = program.instructions[loop.first:loop.last + 1]
+            stores = any((row := instruction.opcode.memory) is not None and row.kind == "store" for instruction in body)
+            if len(body) > _LONGEST_POLL or stores:
+                continue
+            written = 0
+            for instruction in body:
+                written |= instruction.writes
+            found |= {id(instruction) for instruction in body if _plain(instruction) and not written & _sources(instruction)}
+    return frozenset(found)
+
+
+def _sources(instruction: Instruction) -> int:
+    """The registers that an instruction names as sources."""
+    mask = 0
+    for register in instruction.read_registers:
+        mask |= register.mask
+    return mask
 
 
 def _plain(instruction: Instruction) -> bool:

@@ -24,7 +24,7 @@ def trace(writers: Words, readers: Words, u8: NDArray[np.uint8], touch: Touch, k
 
 
 @njit(cache=True)
-def _hit(hits: Any, count: int, told: Any, number: int, address: int, row: int, word: int, written: int) -> int:
+def _hit(hits: Any, count: int, told: Any, number: int, address: int, row: int, word: Any, written: int) -> int:
     other = word % NUMBERS
     if count == len(hits) or told[number, other]:
         return count
