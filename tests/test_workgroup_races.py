@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -195,14 +196,14 @@ def test_the_compiled_detector_is_the_plain_one(seed: int) -> None:
     random = np.random.default_rng(seed)
     shift, groups, numbers = int(random.integers(3)), 5, 6
     count = 200
-    states = []
+    states: list[tuple[Any, Any, Any, Known]] = []
     for module in (workgrouptraces, workgrouptraces_kernels):
         cells = np.zeros((2, count + 1), np.uint32)
         memory = np.zeros(count << shift, np.uint8)
         known = Known(np.arange(-1, 2 * groups), np.full(2 * groups + 1, NEVER), np.zeros((numbers, numbers), bool))
         known.homes[1:] = np.arange(2 * groups) % groups
         known.released[1:1 + groups] = [int(NEVER), 3, 5, int(NEVER), 8]
-        states.append((module, cells, memory, known, set()))
+        states.append((module, cells, memory, known))
     acquired = np.array([-1, 4, 6, 9, -1])
     for _ in range(40):
         homes = np.sort(random.choice(groups, int(random.integers(1, groups + 1)), replace=False))
@@ -213,8 +214,8 @@ def test_the_compiled_detector_is_the_plain_one(seed: int) -> None:
         data = random.integers(0, 2, size=(len(homes), 64, 2 * size)).astype(np.uint8) if random.random() < 0.5 else None
         number = int(random.integers(numbers))
         touch = Touch(addresses, counts, size, PAGE, shift, tags, homes, acquired[homes], number, data)
-        for module, cells, memory, known, _ in states:
+        for module, cells, memory, known in states:
             module.trace(cells[0], cells[1], memory, touch, known)
-    (_, plain, memory, known, _), (_, compiled, other_memory, other_known, _) = states
+    (_, plain, memory, known), (_, compiled, other_memory, other_known) = states
     assert (plain == compiled).all() and (memory == other_memory).all() and (known.told == other_known.told).all()
     assert known.told.any() and (plain >> TAG_SHIFT == SEVERAL).any() and "numba" in sys.modules

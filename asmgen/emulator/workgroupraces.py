@@ -37,7 +37,10 @@ _LONGEST_POLL = 64
 
 
 class Traces:
-    """What a launch of `workgroups` has done to device memory; its residents share it."""
+    """What a launch of `workgroups` has done to device memory; its residents share it.
+
+    Programs with more than 4,095 plain accesses are not watched, nor is a launch any more whose workgroups have used up the tags.
+    """
 
     def __init__(self, program: Program, workgroups: int) -> None:
         self.program = program
