@@ -112,10 +112,10 @@ class Watching:
 
 
 def without_repeats(findings: Sequence[Finding]) -> list[Finding]:
-    """Two instructions that race within a workgroup are not told of again because workgroups race in them too."""
-    racing = {frozenset((id(finding.producer), id(finding.consumer))) for finding in findings if finding.check == GLOBAL_RACE}
+    """An instruction that races within a workgroup already is not told of again because workgroups race there too: one cause."""
+    racing = {id(place) for finding in findings if finding.check == GLOBAL_RACE for place in (finding.producer, finding.consumer)}
     return [finding for finding in findings
-            if finding.check != WORKGROUP_RACE or frozenset((id(finding.producer), id(finding.consumer))) not in racing]
+            if finding.check != WORKGROUP_RACE or not racing & {id(finding.producer), id(finding.consumer)}]
 
 
 def with_address_makers(program: Program, findings: Sequence[Finding]) -> list[Finding]:
