@@ -112,10 +112,9 @@ class Watching:
 
 
 def without_repeats(findings: Sequence[Finding]) -> list[Finding]:
-    """An instruction that races within a workgroup already is not told of again because workgroups race there too: one cause."""
-    racing = {id(place) for finding in findings if finding.check == GLOBAL_RACE for place in (finding.producer, finding.consumer)}
-    return [finding for finding in findings
-            if finding.check != WORKGROUP_RACE or not racing & {id(finding.producer), id(finding.consumer)}]
+    """Races between workgroups are told only where waves within them do not race: whether values differ means nothing otherwise."""
+    racing = any(finding.check == GLOBAL_RACE and finding.severity == "error" for finding in findings)
+    return [finding for finding in findings if finding.check != WORKGROUP_RACE or not racing]
 
 
 def with_address_makers(program: Program, findings: Sequence[Finding]) -> list[Finding]:
