@@ -46,6 +46,13 @@ RIGHT = {
     "dwords of one cache line": "v_mov_b32 v5, s2\nv_lshl_add_u32 v4, v1, 5, 0\nv_lshl_add_u32 v4, v5, 2, v4\n"
                                     "global_store_dword v4, v5, s[8:9]",
     "scope bits": "v_mov_b32 v5, s2\nglobal_store_dword v2, v5, s[8:9] sc0 sc1\nglobal_load_dword v5, v2, s[8:9] sc1\ns_waitcnt vmcnt(0)",
+    "the last store decides": "v_mov_b32 v4, s2\nv_mov_b32 v5, 7\nglobal_store_dword v2, v4, s[8:9]\nglobal_store_dword v2, v5, s[8:9]",
+    "the last of three stores decides, and pairs agree before": "s_lshr_b32 s22, s2, 1\nv_mov_b32 v4, s22\nv_mov_b32 v5, 7\n"
+        "global_store_dword v2, v4, s[8:9]\nglobal_store_byte v2, v5, s[8:9]\nglobal_store_dword v2, v5, s[8:9]",
+    "lanes overlap": "v_mov_b32 v4, 7\nv_mov_b32 v5, s2\ns_mov_b32 exec_hi, 0\nglobal_store_dwordx2 v2, v[4:5], s[8:9]\n"
+                     "v_mov_b32 v2, 0x80\nglobal_store_dword v2, v4, s[8:9]",
+    "halves that agree": "s_lshl_b32 s22, s2, 16\nv_mov_b32 v4, 5\nv_or_b32 v5, s22, v4\nv_mov_b32 v6, 9\n"
+                         "global_store_dword v2, v5, s[8:9]\nglobal_store_short v2, v6, s[8:9] offset:2",
     "lanes that do nothing": "v_mov_b32 v5, s2\ns_mov_b64 exec, 0\nglobal_store_dword v2, v5, s[8:9]",
     "out of the descriptor's range": "s_mov_b32 s10, 0\ns_mov_b32 s11, 0x20000\nv_mov_b32 v5, s2\n"
                                      "buffer_store_dword v5, v2, s[8:11], 0 offen",
@@ -66,6 +73,10 @@ WRONG = {
     "one byte": (OWN + "v_mov_b32 v4, s2\nv_add_u32 v4, 1, v4\nv_min_u32 v5, 30, v4\nv_add_u32 v5, 30, v5\n"
                  "global_store_byte v5, v4, s[8:9]\nglobal_load_ubyte v6, v3, s[8:9] offset:31\n"
                  "s_waitcnt vmcnt(0)", {"global_load_ubyte", "global_store_byte"}),
+    "the last store differs": ("v_mov_b32 v4, s2\nv_add_u32 v5, 3, v4\nglobal_store_dword v2, v4, s[8:9]\n"
+                               "global_store_dword v2, v5, s[8:9]", {"global_store_dword"}),
+    "one byte of a dword": ("v_mov_b32 v5, s2\nv_lshlrev_b32 v5, 16, v5\nv_add_u32 v5, 0x10000, v5\n"
+                            "global_store_dword v2, v5, s[8:9]\nglobal_store_short v2, v3, s[8:9]", {"global_store_dword"}),
     "an atomic elsewhere that nobody waits on": (
         "v_mov_b32 v4, s2\nv_add_u32 v4, 1, v4\nglobal_store_dword v2, v4, s[8:9]\nglobal_atomic_add v3, v4, s[10:11]",
         {"global_store_dword"}),
@@ -81,6 +92,15 @@ def test_what_is_a_race(name: str, order: str) -> None:
         assert len(found) >= 1 and {one for pair in found for one in pair} == names
         assert len({frozenset(pair) for pair in found}) == len(found)  # once per pair
     assert run(body, checks=False).findings == []
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_load_between_stores_of_which_the_last_agree_is_a_race(order: str) -> None:
+    body = "v_mov_b32 v4, s2\nv_add_u32 v4, 1, v4\nv_mov_b32 v5, 9\nglobal_store_dword v2, v4, s[8:9]\ns_waitcnt vmcnt(0)\n" \
+           "global_load_dword v6, v2, s[8:9]\ns_waitcnt vmcnt(0)\nglobal_store_dword v2, v5, s[8:9]"
+    for groups in (2, 3):
+        found = races(run(body, groups, order=order))
+        assert found and {frozenset(pair) for pair in found} == {frozenset({"global_load_dword", "global_store_dword"})}
 
 
 # Every workgroup leaves a part in s[8:9], takes a ticket at s[10:11], and the last one adds the parts up.
@@ -186,6 +206,16 @@ def test_a_race_within_a_workgroup_is_told_once() -> None:
     assert [finding.check for finding in run(body, waves=2).findings] == ["global-race"]
 
 
+def test_a_race_within_a_workgroup_hides_none_elsewhere() -> None:
+    """Waves store different values to 64 dwords, and workgroups to 64 others."""
+    body = "v_and_b32 v2, 0xff, v2\nv_and_b32 v4, 64, v1\nglobal_store_dword v2, v4, s[8:9]\nv_mov_b32 v5, s2\nv_add_u32 v5, 1, v5\n" \
+           "global_store_dword v2, v5, s[8:9] offset:1024"
+    found = [finding for finding in run(body, waves=2, order="serial").findings if finding.severity == "error" or
+             finding.check == "workgroup-race"]
+    assert [finding.check for finding in found] == ["global-race", "workgroup-race"]
+    assert [finding.consumer.text.endswith("1024") for finding in found if finding.consumer is not None] == [False, True]
+
+
 def test_a_launch_of_one_workgroup_is_not_watched() -> None:
     (body, _) = WRONG["different values"]
     assert run(body, 1).findings == []
@@ -200,7 +230,8 @@ def test_the_compiled_detector_is_the_plain_one(seed: int) -> None:
     for module in (workgrouptraces, workgrouptraces_kernels):
         cells = np.zeros((2, count + 1), np.uint32)
         memory = np.zeros(count << shift, np.uint8)
-        known = Known(np.arange(-1, 2 * groups), np.full(2 * groups + 1, NEVER), np.zeros((numbers, numbers), bool))
+        known = Known(np.arange(-1, 2 * groups), np.full(2 * groups + 1, NEVER), np.zeros((numbers, numbers), bool),
+                      np.zeros((numbers, numbers), np.int32))
         known.homes[1:] = np.arange(2 * groups) % groups
         known.released[1:1 + groups] = [int(NEVER), 3, 5, int(NEVER), 8]
         states.append((module, cells, memory, known))

@@ -17,6 +17,7 @@ from asmgen.emulator.globalraces import GlobalArrival, stores
 from asmgen.emulator.launch import Dispatch
 from asmgen.emulator.ldsraces import LdsArrival
 from asmgen.emulator.ldsvalues import Contents
+from asmgen.emulator.memory import Memory
 from asmgen.emulator.segments import Watcher
 from asmgen.emulator.state import Machine
 from asmgen.emulator.steps import queue_of, touch_of
@@ -99,9 +100,9 @@ class Watching:
             lds = LdsArrival(machine, counters, program, findings, contents, alignment, undefined.taint if undefined is not None else None)
             machine.memory_watchers.append(lds.flat)
         if GLOBAL_RACE in wanted and stores(program) and machine.waves > machine.workgroups:
-            memory = GlobalArrival(machine, counters, program, findings)
+            memory = GlobalArrival(machine, counters, program, findings, self.traces.raced if self.traces is not None else None)
             machine.memory_watchers.append(memory.note)
-        workgroups = WorkgroupRaces(machine, program, findings, self.traces) if self.traces is not None and self.traces.on else None
+        workgroups = WorkgroupRaces(machine, program, self.traces) if self.traces is not None and self.traces.on else None
         if workgroups is not None:
             machine.memory_watchers.append(workgroups.note)
         if alignment is not None:
@@ -110,11 +111,15 @@ class Watching:
             states = WaitStateWatcher(machine, program, findings, self.pairs)
         return Checkers(registers, lds, memory, states, undefined, alignment, workgroups)
 
-
-def without_repeats(findings: Sequence[Finding]) -> list[Finding]:
-    """Races between workgroups are told only where waves within them do not race: whether values differ means nothing otherwise."""
-    racing = any(finding.check == GLOBAL_RACE and finding.severity == "error" for finding in findings)
-    return [finding for finding in findings if finding.check != WORKGROUP_RACE or not racing]
+    def conclude(self, memory: Memory, findings: Findings, ended: bool) -> None:
+        """Add what can be said only now that the launch is over; `ended`: all of its workgroups have."""
+        if self.traces is None:
+            return
+        racing = {frozenset((id(finding.producer), id(finding.consumer))) for finding in findings.all()
+                  if finding.check == GLOBAL_RACE and finding.severity == "error"}
+        for finding in self.traces.findings(memory, ended):
+            if frozenset((id(finding.producer), id(finding.consumer))) not in racing:
+                findings.add(finding)
 
 
 def with_address_makers(program: Program, findings: Sequence[Finding]) -> list[Finding]:

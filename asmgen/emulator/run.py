@@ -10,7 +10,7 @@ import numpy as np
 
 from asmgen.codeobject.descriptor import KernelDescriptor
 from asmgen.emulator.arrival import Counters
-from asmgen.emulator.checkers import Part, Watching, with_address_makers, without_repeats
+from asmgen.emulator.checkers import Part, Watching, with_address_makers
 from asmgen.emulator.codemap import CodeMap
 from asmgen.emulator.decode import Decoder
 from asmgen.emulator.findings import Finding, Findings, chosen_checks
@@ -80,17 +80,19 @@ def run_launch(program: Program, descriptor: KernelDescriptor, arch: Architectur
     began = time.perf_counter()
     launch = _Launch(program, descriptor, arch, dispatch, memory, options)
     host = HostBlocks.make(memory, descriptor, dispatch)
+    ended = True
     try:
         with np.errstate(all="ignore"):  # the arithmetic wraps and overflows on purpose
             launch.run(host)
     except Runaway:
-        pass  # it is among the findings
+        ended = False  # it is among the findings
     finally:
         host.free(memory)
+    launch.watching.conclude(memory, launch.findings, ended)
     counts = np.zeros(len(program), np.int64)
     for resident in launch.residents:
         counts += resident.scheduler.counts()
-    findings = tuple(with_address_makers(program, without_repeats(launch.findings.all())))
+    findings = tuple(with_address_makers(program, launch.findings.all()))
     return LaunchResult(findings, launch.budget.executed, time.perf_counter() - began, tuple(counts.tolist()),
                         launch.banks.conflicts)
 

@@ -4,9 +4,10 @@ Workgroups of a grid run in any order. Two are ordered where the first released 
 buffer_wbl2, s_dcache_wb) and the second acquired later, before its own (an atomic that returns, a load with scope bits, buffer_inv,
 s_dcache_inv): any of them will do, so that tickets, semaphores and grid barriers of all sorts are believed, and some races behind them
 are not seen. A load that a short loop repeats at one address waits for somebody: it acquires too, and whose store it finds has released.
-Atomics and accesses with scope bits are no part of a race. A store that leaves the bytes as they are is none either:
-workgroups that overlap at an edge write the same there. It is a warning, once per pair of instructions, as the order that went wrong
-may be one that the launch relies on (workgroups in order of dispatch).
+Atomics and accesses with scope bits are no part of a race. Stores of workgroups that all leave the same in the end are none either
+(workgroupdisputes): workgroups that overlap at an edge write the same there. Where the waves of one workgroup race already, what the
+workgroup leaves means nothing: these bytes and pairs of instructions are left to that finding. It is a warning, once per pair of
+instructions, as the order that went wrong may be one that the launch relies on (workgroups in order of dispatch).
 """
 
 from __future__ import annotations
@@ -17,12 +18,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asmgen.cfg import control_flow
-from asmgen.emulator.findings import Finding, Findings
+from asmgen.emulator.findings import Finding
 from asmgen.emulator.globalraces import data_of
+from asmgen.emulator.memory import Interval, Memory
+from asmgen.emulator.racedbytes import RacedBytes
 from asmgen.emulator.state import Group, Machine
 from asmgen.emulator.steps import Action, Step
-from asmgen.emulator.workgrouptraces import NEVER, NUMBERS, SEVERAL, TAG_SHIFT, Known, Numbers, Touch, Words, trace
-from asmgen.isa.opcode import Memory as MemoryRow
+from asmgen.emulator.workgroupdisputes import Disputes, Left
+from asmgen.emulator.workgrouptraces import (
+    DISPUTED,
+    DISPUTED_READ,
+    NEVER,
+    NUMBERS,
+    STORED,
+    TAG_SHIFT,
+    WRITTEN,
+    Known,
+    Numbers,
+    Touch,
+    Words,
+    trace,
+)
 from asmgen.program import Instruction, Program
 
 CHECK = "workgroup-race"
@@ -55,22 +71,29 @@ class Traces:
         self.time = 0
         self.tags = np.zeros(workgroups, np.int64)  # of each workgroup, 0 where it needs a new one
         self.acquired = np.full(workgroups, -1, np.int64)
-        self.known = Known(np.full(1024, -1, np.int64), np.full(1024, NEVER), np.zeros((len(plain) + 1,) * 2, bool))
+        self.known = Known(np.full(1024, -1, np.int64), np.full(1024, NEVER), np.zeros((len(plain) + 1,) * 2, bool),
+                           np.zeros((len(plain) + 1,) * 2, np.int32))
+        self.raced, self.disputes = RacedBytes(), Disputes()
         self._made = 1  # tags; 0 is nobody's
         self._cells: dict[int, tuple[Words, Words]] = {}
+        self._names: dict[int, str] = {}
+        self._found: list[tuple[int, Finding]] = []  # by byte address
 
-    def cells(self, start: int, end: int) -> tuple[Words, Words] | None:
-        """Writers and readers of the bytes start to end - 1, None where they are too many."""
-        count = (end - start >> self.shift) + 1
+    def cells(self, interval: Interval) -> tuple[Words, Words] | None:
+        """Writers and readers of a buffer's bytes, None where they are too many."""
+        start = interval.start
+        count = (interval.end - start >> self.shift) + 1
         if start not in self._cells:
             if 8 * count > _MOST_BYTES:
                 return None
+            self._names[start] = interval.name
             self._cells[start] = np.zeros(count, np.uint32), np.zeros(count, np.uint32)
         return self._cells[start]
 
     def refine(self, shift: int) -> None:
         """Cells of 1 << shift bytes from now on."""
         times = 1 << self.shift - shift
+        self.disputes.refine(self.shift, shift)
         self._cells = {start: (np.repeat(writers, times), np.repeat(readers, times)) for start, (writers, readers) in self._cells.items()}
         self.shift = shift
 
@@ -80,13 +103,13 @@ class Traces:
         if found.all():
             return found
         fresh = np.unique(homes[found == 0])
-        if self._made + len(fresh) >= SEVERAL:
+        if self._made + len(fresh) >= DISPUTED:
             self.on = False
             return found
         while self._made + len(fresh) > len(self.known.homes):
             known = self.known
             self.known = Known(np.concatenate([known.homes, np.full_like(known.homes, -1)]),
-                               np.concatenate([known.released, np.full_like(known.released, NEVER)]), known.told)
+                               np.concatenate([known.released, np.full_like(known.released, NEVER)]), known.told, known.disputes)
         self.tags[fresh] = np.arange(self._made, self._made + len(fresh))
         self.known.homes[self.tags[fresh]] = fresh
         self._made += len(fresh)
@@ -112,14 +135,39 @@ class Traces:
         if acquires:
             self.acquired[homes] = self.time
 
+    def note(self, address: int, tag: int, number: int, now: Left, written: bool) -> None:
+        """The access `now` races with that of this tag and number, which wrote, or read."""
+        first, second = (self.program.instructions[self.positions[at]] for at in (number, now.number))
+        row = second.opcode.memory
+        verb = "reads" if row is not None and row.kind == "load" else "writes another value to"
+        who = "others" if tag >= DISPUTED else f"workgroup {int(self.known.homes[tag])}"
+        buffer = self._names[max(start for start in self._names if start <= address)]
+        message = f"{verb} byte {address:#x} ({buffer}), which {who} {'wrote' if written else 'read'}; workgroups run in " \
+                  "any order, and no atomic, flag or cache write-back between says which comes first"
+        self._found.append((address, Finding(CHECK, "warning", message, first, second, now.wave, now.home)))
+
+    def note_once(self, address: int, other: Left, now: Left, written: bool) -> None:
+        """`note` for a pair that has not been told yet."""
+        told = self.known.told
+        if not told[other.number, now.number]:
+            told[other.number, now.number] = told[now.number, other.number] = True
+            self.note(address, other.tag, other.number, now, written)
+
+    def findings(self, memory: Memory, ended: bool) -> list[Finding]:
+        """All races of the launch; those that show in what workgroups leave behind only where it has `ended`."""
+        if ended:
+            for address, other, last in self.disputes.open(self._cells, memory.u8, self.shift):
+                if not self.raced.meets(address, address + (1 << self.shift)):
+                    self.note_once(address, other, last, True)
+        return [finding for address, finding in self._found if not self.raced.meets(address, address + (1 << self.shift))]
+
 
 class WorkgroupRaces:
     """Tells the launch's traces what the waves of one resident do."""
 
-    def __init__(self, machine: Machine, program: Program, findings: Findings, traces: Traces) -> None:
+    def __init__(self, machine: Machine, program: Program, traces: Traces) -> None:
         self.machine = machine
         self.program = program
-        self.findings = findings
         self.traces = traces
         self._orders = {id(instruction): (False, True) if id(instruction) in traces.polls else _orders(instruction)
                         for instruction in program.instructions}
@@ -158,7 +206,7 @@ class WorkgroupRaces:
         for interval in self.machine.memory.intervals:
             if interval.end <= low or interval.start >= high:
                 continue
-            cells = traces.cells(interval.start, interval.end)
+            cells = traces.cells(interval)
             if cells is None or not traces.on:
                 continue
             here = counts
@@ -170,18 +218,28 @@ class WorkgroupRaces:
                 from asmgen.emulator import workgrouptraces_kernels
 
                 function = workgrouptraces_kernels.trace
-            for hit in function(*cells, self.machine.memory.u8, touch, traces.known).tolist():
-                self._report(group, instruction, interval.name, row, *hit)
+            for address, index, word, kind, old, new in function(*cells, self.machine.memory.u8, touch, traces.known).tolist():
+                place, home = (interval.start, address - interval.start >> traces.shift), int(homes[index])
+                now = Left(home, int(tags[index]), number, new, int(group.waves[index]))
+                since = int(touch.acquired[index])
+                if kind == STORED:
+                    traces.disputes.store(cells[0], place, address, word, old, now, since, traces.known)
+                elif kind != DISPUTED_READ:
+                    traces.note(address, word >> TAG_SHIFT, word % NUMBERS, now, kind == WRITTEN)
+                elif (other := traces.disputes.load(place, home, since, traces.known)) is not None:
+                    traces.note_once(address, other, now, True)
 
     def _find(self, addresses: Numbers) -> None:
         """An acquiring access finds what stands at `addresses`: who wrote that has released it, be it with a plain store."""
         traces = self.traces
         for interval in self.machine.memory.intervals:
             here = addresses[(addresses >= interval.start) & (addresses < interval.end)]
-            cells = traces.cells(interval.start, interval.end) if len(here) else None
+            cells = traces.cells(interval) if len(here) else None
             if cells is not None:
-                tags = np.unique(cells[0][here - interval.start >> traces.shift] >> np.uint32(TAG_SHIFT)).astype(np.int64)
-                traces.release(tags[(tags > 0) & (tags != SEVERAL)])
+                at = here - interval.start >> traces.shift
+                tags = (cells[0][at] >> np.uint32(TAG_SHIFT)).astype(np.int64)
+                disputed = [tag for cell in at[tags == DISPUTED].tolist() for tag in traces.disputes.tags((interval.start, cell))]
+                traces.release(np.unique(np.append(tags[(tags > 0) & (tags < DISPUTED)], np.array(disputed, np.int64))))
 
     def _homes(self, group: Group) -> Numbers:
         return np.asarray(self.machine.workgroup[group.waves] + self.machine.first_workgroup, np.int64)
@@ -195,17 +253,6 @@ class WorkgroupRaces:
             shift = (bits & -bits).bit_length() - 1
             if shift < traces.shift:
                 traces.refine(shift)
-
-    def _report(self, group: Group, instruction: Instruction, buffer: str, row: MemoryRow, address: int, index: int, word: int,
-                written: int) -> None:
-        tag, other = word >> TAG_SHIFT, self.program.instructions[self.traces.positions[word % NUMBERS]]
-        who = "others" if tag == SEVERAL else f"workgroup {int(self.traces.known.homes[tag])}"
-        verb = "reads" if row.kind == "load" else "writes another value to"
-        done = "wrote" if written else "read"
-        message = f"{verb} byte {address:#x} ({buffer}), which {who} {done}; workgroups run in any order, and no atomic, flag or cache " \
-                  "write-back between says which comes first"
-        wave = int(group.waves[index])
-        self.findings.add(Finding(CHECK, "warning", message, other, instruction, wave, int(self._homes(group)[index])))
 
 
 def polling(program: Program) -> frozenset[int]:
