@@ -103,6 +103,34 @@ def test_a_load_between_stores_of_which_the_last_agree_is_a_race(order: str) -> 
         assert found and {frozenset(pair) for pair in found} == {frozenset({"global_load_dword", "global_store_dword"})}
 
 
+STORES = ("byte", "short", "dword", "dwordx2", "dwordx3")
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_stores_race_where_workgroups_leave_different_bytes(seed: int) -> None:
+    """Every lane of every workgroup stores to the same places, several times, values of which some depend on the workgroup.
+
+    The oracle runs each workgroup alone.
+    """
+    random = np.random.default_rng(seed)
+    groups = int(random.choice([2, 3, 6]))
+    lines, stores = ["v_mov_b32 v20, s2", f"v_lshlrev_b32 v21, {random.choice([2, 3, 4])}, v1"], []
+    for _ in range(int(random.integers(1, 6))):
+        name, offset = str(random.choice(STORES)), int(random.integers(4)) * 4
+        stores.append(f"global_store_{name} v21, v[{{}}], s[8:9] offset:{offset}")
+        for register in range(22, 25):
+            shift, bits = int(random.integers(3)), int(random.choice([0, 0, 1, 3]))
+            lines += [f"v_lshrrev_b32 v{register}, {shift}, v20", f"v_and_b32 v{register}, {bits}, v{register}",
+                      f"v_lshl_or_b32 v{register}, v{register}, {int(random.choice([0, 8, 16]))}, {int(random.integers(1, 3))}"]
+        last = 22 + {"dwordx2": 1, "dwordx3": 2}.get(name, 0)
+        lines += [stores[-1].format(f"22:{last}").replace("v[22:22]", "v22"), "s_waitcnt vmcnt(0)", "s_nop 1"]
+    alone = [run("\n".join(lines).replace("v20, s2", f"v20, {home}"), 1, checks=False).buffers[0] for home in range(groups)]
+    racing = any((other != alone[0]).any() for other in alone)
+    for order in ORDERS:
+        found = races(run("\n".join(lines), groups, order=order))
+        assert racing or not found, (order, lines)
+
+
 # Every workgroup leaves a part in s[8:9], takes a ticket at s[10:11], and the last one adds the parts up.
 SPLIT = OWN + """v_add_u32 v11, 3, v11
 global_store_dword v10, v11, s[8:9]

@@ -218,16 +218,23 @@ class WorkgroupRaces:
                 from asmgen.emulator import workgrouptraces_kernels
 
                 function = workgrouptraces_kernels.trace
-            for address, index, word, kind, old, new in function(*cells, self.machine.memory.u8, touch, traces.known).tolist():
-                place, home = (interval.start, address - interval.start >> traces.shift), int(homes[index])
-                now = Left(home, int(tags[index]), number, new, int(group.waves[index]))
-                since = int(touch.acquired[index])
-                if kind == STORED:
-                    traces.disputes.store(cells[0], place, address, word, old, now, since, traces.known)
-                elif kind != DISPUTED_READ:
-                    traces.note(address, word >> TAG_SHIFT, word % NUMBERS, now, kind == WRITTEN)
-                elif (other := traces.disputes.load(place, home, since, traces.known)) is not None:
-                    traces.note_once(address, other, now, True)
+            hits = function(*cells, self.machine.memory.u8, touch, traces.known)
+            if len(hits):
+                self._hear(group, touch, cells[0], hits)
+
+    def _hear(self, group: Group, touch: Touch, writers: Words, hits: Numbers) -> None:
+        """What an access met."""
+        traces = self.traces
+        for address, index, word, kind, old, new in hits.tolist():
+            home, since = int(touch.homes[index]), int(touch.acquired[index])
+            cell = touch.start, address - touch.start >> touch.shift
+            now = Left(home, int(touch.tags[index]), touch.number, new, int(group.waves[index]))
+            if kind == STORED:
+                traces.disputes.store(writers, cell, address, word, old, now, since, traces.known)
+            elif kind != DISPUTED_READ:
+                traces.note(address, word >> TAG_SHIFT, word % NUMBERS, now, kind == WRITTEN)
+            elif (other := traces.disputes.load(cell, home, since, traces.known)) is not None:
+                traces.note_once(address, other, now, True)
 
     def _find(self, addresses: Numbers) -> None:
         """An acquiring access finds what stands at `addresses`: who wrote that has released it, be it with a plain store."""

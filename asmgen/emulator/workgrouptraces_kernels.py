@@ -52,7 +52,7 @@ def _hit(hits: Any, count: int, told: Any, number: int, address: int, row: int, 
 
 
 @njit(cache=True)
-def _note(hits: Any, count: int, address: int, row: int, word: Any, kind: int, old: int, new: int) -> int:
+def _note(hits: Any, count: int, address: int, row: int, word: Any, kind: int, old: Any, new: Any) -> int:
     if count == len(hits):
         return count
     hits[count, 0], hits[count, 1], hits[count, 2], hits[count, 3], hits[count, 4], hits[count, 5] = address, row, word, kind, old, new
