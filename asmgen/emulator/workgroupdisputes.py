@@ -13,14 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asmgen.emulator.memory import PAGE
-from asmgen.emulator.workgrouptraces import DISPUTED, NUMBERS, SEVERAL, TAG_SHIFT, Known, Words
+from asmgen.emulator.workgrouptraces import AGREED, DISPUTED, NUMBERS, TAG_SHIFT, Known, Words
 
-_SEVERAL_HOMES = -1
+_OTHERS = -1
 
 
 @dataclass(frozen=True)
 class Left:
-    """What a workgroup left in a cell: the tag and number of its last store there, the value, the wave; several stand under home -1."""
+    """What a workgroup left in a cell: the tag and number of its last store there, the value, the wave.
+
+    Home -1 stands for workgroups that are not known by name.
+    """
 
     home: int
     tag: int
@@ -46,20 +49,21 @@ class Disputes:
         """A workgroup that acquired at `since` stored `now` where `word` and the value `old` were."""
         tag, dispute = word >> TAG_SHIFT, self.found.get(place)
         if tag != DISPUTED:
-            home = _SEVERAL_HOMES if tag == SEVERAL else int(known.homes[tag])
+            home = int(known.homes[tag])
+            home = _OTHERS if home == now.home else home  # who agreed with it
             pair = now.number, word % NUMBERS
             known.disputes[pair] += 1
             dispute = self.found[place] = _Dispute(address, pair, {home: Left(home, tag, word % NUMBERS, old, -1)})
         elif dispute is None:
             return
         elif now.home not in dispute.left:
-            dispute.left.pop(_SEVERAL_HOMES, None)  # it may be one of the several, which then left this value instead
+            dispute.left.pop(_OTHERS, None)  # it may be one of them, which then left this value instead
         left = {home: other for home, other in dispute.left.items() if home != now.home and not _before(other, since, known)}
         dispute.left = {**left, now.home: now}
         if not left or all(other.value == now.value for other in left.values()):
             known.disputes[dispute.pair] -= 1
             del self.found[place]
-            writers[place[1]] = (SEVERAL if left else now.tag) << TAG_SHIFT | now.number
+            writers[place[1]] = now.tag << TAG_SHIFT | (AGREED if left else 0) | now.number
 
     def load(self, place: tuple[int, int], home: int, since: int, known: Known) -> Left | None:
         """Another workgroup's store that may come right before the load by `home`, and changes what it finds."""
@@ -69,13 +73,13 @@ class Disputes:
         mine = dispute.left.get(home)
         for other in dispute.left.values():
             differs = mine is None or mine.value != other.value
-            if differs and other.home not in (home, _SEVERAL_HOMES) and not _before(other, since, known):
+            if differs and other.home not in (home, _OTHERS) and not _before(other, since, known):
                 return other
         return None
 
     def tags(self, place: tuple[int, int]) -> list[int]:
         """Of those who stored there."""
-        return [left.tag for left in self.found[place].left.values() if left.tag != SEVERAL] if place in self.found else []
+        return [left.tag for left in self.found[place].left.values() if left.home != _OTHERS] if place in self.found else []
 
     def refine(self, shift: int, finer: int) -> None:
         """Cells of 1 << shift bytes become cells of 1 << finer bytes."""
@@ -98,4 +102,4 @@ class Disputes:
 
 def _before(left: Left, since: int, known: Known) -> bool:
     """Whether a store is known to a workgroup that acquired at `since`."""
-    return since >= 0 if left.home == _SEVERAL_HOMES else bool(known.released[left.tag] <= since)
+    return since >= 0 if left.home == _OTHERS else bool(known.released[left.tag] <= since)

@@ -1,8 +1,9 @@
 """What the detector of races between workgroups keeps of device memory, and what an access does to it.
 
-A cell is 4 bytes, or less where the program's accesses are narrower. A word of a cell names one access: 19 bits of the workgroup's tag,
-one that says that the write left memory as it was, 12 of the instruction's number. A workgroup gets a new tag when it touches memory
-after it has released (an atomic, a store with scope bits, a write-back), so that a tag says when its accesses were released, if ever.
+A cell is 4 bytes, or less where the program's accesses are narrower. A word of a cell names one access: 18 bits of the workgroup's
+tag, one that says that other workgroups wrote the same later, one that says that the write left memory as it was, 12 of the
+instruction's number. A workgroup gets a new tag when it touches memory after it has released (an atomic, a store with scope bits, a
+write-back), so that a tag says when its accesses were released, if ever.
 `workgrouptraces_kernels` is `trace`, compiled.
 """
 
@@ -16,9 +17,9 @@ from numpy.typing import NDArray
 
 from asmgen.emulator.memory import PAGE
 
-TAG_SHIFT, SILENT, NUMBERS = 13, 1 << 12, 1 << 12
-SEVERAL = (1 << 19) - 1
-"""The tag of cells that several workgroups read, or wrote with one value."""
+TAG_SHIFT, AGREED, SILENT, NUMBERS = 14, 1 << 13, 1 << 12, 1 << 12
+SEVERAL = (1 << 18) - 1
+"""The tag of cells that several workgroups read."""
 DISPUTED = SEVERAL - 1
 """The tag of cells in which workgroups stored different values (workgroupdisputes)."""
 NEVER = np.int64(1) << 62
@@ -123,21 +124,21 @@ def _read(writers: Words, readers: Words, cells: Numbers, row: int, touch: Touch
     several, _, foreign = _foreign(read, row, touch, known)
     mine = int(touch.tags[row]) << TAG_SHIFT | touch.number
     readers[cells] = np.where(several, read, np.where(foreign, SEVERAL << TAG_SHIFT | read % NUMBERS, mine))
-    return [(unordered & (written & SILENT == 0), written, WRITTEN), (written >> TAG_SHIFT == DISPUTED, written, DISPUTED_READ)]
+    return [(unordered & (written & (SILENT | AGREED) == 0), written, WRITTEN), (written >> TAG_SHIFT == DISPUTED, written, DISPUTED_READ)]
 
 
 def _write(writers: Words, readers: Words, cells: Numbers, same: NDArray[np.bool_], row: int, touch: Touch,
            known: Known) -> list[tuple[Any, Any, int]]:
     written: Any = writers[cells].astype(np.int64)
-    several, other, unordered = _foreign(written, row, touch, known)
-    unordered = unordered | several & (touch.acquired[row] < 0)
+    _, other, unordered = _foreign(written, row, touch, known)
+    agreed = (written & AGREED != 0) & ~other & (touch.acquired[row] < 0)  # with others, who left what this workgroup replaces
     disputed = written >> TAG_SHIFT == DISPUTED
-    stored = disputed | unordered & ~same & (known.disputes[touch.number, written % NUMBERS] < MOST_DISPUTES)
+    stored = disputed | (unordered | agreed) & ~same & (known.disputes[touch.number, written % NUMBERS] < MOST_DISPUTES)
     mine = int(touch.tags[row]) << TAG_SHIFT | touch.number
-    silent = same & ((written == 0) | other | (written & SILENT != 0)) & ~several
+    silent = same & ((written == 0) | other | (written & SILENT != 0))
     writers[cells] = np.where(stored, DISPUTED << TAG_SHIFT | touch.number,
-                              np.where(unordered & same, SEVERAL << TAG_SHIFT | written % NUMBERS,
-                                       mine | np.where(silent, SILENT, 0)))
+                              np.where(unordered & same, written | AGREED,
+                                       np.where(agreed & same, written, mine | np.where(silent, SILENT, 0))))
     read: Any = readers[cells].astype(np.int64)
     several, _, foreign = _foreign(read, row, touch, known)
     return [(stored, written, STORED), ((foreign | several & (touch.acquired[row] < 0)) & ~same, read, OLD_READ)]

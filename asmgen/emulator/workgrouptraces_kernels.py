@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from asmgen.emulator.memory import PAGE
 from asmgen.emulator.workgrouptraces import (
+    AGREED,
     DISPUTED,
     DISPUTED_READ,
     MOST_DISPUTES,
@@ -92,7 +93,7 @@ def _trace(writers: Any, readers: Any, u8: Any, addresses: Any, counts: Any, siz
                 cell = (at - start) >> shift
                 word = np.int64(writers[cell])
                 tag = word >> TAG_SHIFT
-                several, disputed = tag == SEVERAL, tag == DISPUTED
+                disputed = tag == DISPUTED
                 other = tag < DISPUTED and tag > 0 and tag_homes[tag] != home
                 unordered = other and released[tag] > since
                 read = np.int64(readers[cell])
@@ -102,27 +103,28 @@ def _trace(writers: Any, readers: Any, u8: Any, addresses: Any, counts: Any, siz
                 if not write:
                     if disputed:
                         count = _note(hits, count, at, row, word, DISPUTED_READ, 0, 0)
-                    elif unordered and not word & SILENT:
+                    elif unordered and not word & (SILENT | AGREED):
                         count = _hit(hits, count, told, number, at, row, word, WRITTEN)
                     if foreign:
                         readers[cell] = SEVERAL << TAG_SHIFT | read % NUMBERS
                     elif not many:
                         readers[cell] = mine
                     continue
-                if several and since < 0:
-                    unordered = True
+                agreed = word & AGREED and not other and since < 0
                 old = new = np.int64(0)
                 for byte in range(1 << shift):
                     old |= np.int64(before[row, lane, (part << shift) + byte]) << 8 * byte
                     new |= np.int64(u8[at - PAGE + byte]) << 8 * byte
                 same = old == new
-                if disputed or unordered and not same and disputes[number, word % NUMBERS] < MOST_DISPUTES:
+                if disputed or (unordered or agreed) and not same and disputes[number, word % NUMBERS] < MOST_DISPUTES:
                     known = count
                     count = _note(hits, count, at, row, word, STORED, old, new)
                     writers[cell] = DISPUTED << TAG_SHIFT | number if count > known else mine
                 elif same and unordered:
-                    writers[cell] = SEVERAL << TAG_SHIFT | word % NUMBERS
-                elif same and not several and (word == 0 or other or word & SILENT):
+                    writers[cell] = word | AGREED
+                elif same and agreed:
+                    pass
+                elif same and (word == 0 or other or word & SILENT):
                     writers[cell] = mine | SILENT
                 else:
                     writers[cell] = mine
