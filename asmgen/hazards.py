@@ -28,6 +28,7 @@ _CONTROL = NAMED["exec"].mask | NAMED["m0"].mask
 _VCC = NAMED["vcc"].mask
 _SETTLE = 8
 _MANY = 8  # producers, from which on it pays to look for those that nobody asks about any more
+SEVERITIES = ("error", "warning", "note")
 _Ages = dict[int, int]
 _Lack = tuple[int, int, list[Need]]
 
@@ -84,14 +85,17 @@ def wait_states(arch: str, producer: str, consumer: str, between: Sequence[str] 
 def verify(program: Program, match_llvm: bool = False, flow: ControlFlow | None = None) -> list[Finding]:
     """Every pair of instructions with too few wait states between, in program order. `flow` is the program's, where it is known.
 
+    A matrix instruction whose registers in question a later one overwrites, which is too close too, is not named: one cause, one finding.
     With `match_llvm` only what LLVM 22 itself would insert counts, its known excess too (facts/instructions.md 3.5, item 7).
     """
     walk = _Walk(program, match_llvm, flow)
     found: list[Finding] = []
 
     def report(position: int, lacking: list[_Lack]) -> int:
-        for producer, age, needs in sorted(lacking, key=lambda lack: lack[0]):
-            found.append(_finding(walk, position, producer, age, needs))
+        judged = [(producer, needs, _finding(walk, position, producer, age, needs))
+                  for producer, age, needs in sorted(lacking, key=lambda lack: lack[0])]
+        found.extend(one for producer, needs, one in judged
+                     if not any(_superseded(walk, producer, needs, one, later, other) for later, _, other in judged))
         return 0
 
     entries = walk.entries({})
@@ -417,13 +421,24 @@ def _finding(walk: _Walk, position: int, producer: int, age: int, needs: Sequenc
     llvm = max((need.states for need in needs if need.rule.asked_by != "isa"), default=0)
     most = max(isa, llvm)
     worst = next(need for need in needs if need.states == most)
-    severity, why = _severity(needs), worst.rule.doubt
+    severity, why = _severity(needs), f"LLVM 22 puts an s_nop there, but {worst.rule.doubt}" if worst.rule.doubt else ""
     if severity == "error":
         severity, why = _excused(needs, excuse(walk.code, producer, position, most))
     who = "" if isa == llvm else f" ({isa or 'none'} by the ISA text, {llvm or 'none'} by LLVM 22)"
     message = f"{second.text} needs {most} wait state{'s' * (most > 1)}{who} behind {_behind(first)}, {age or 'none'} there: " \
               f"{_subject(first, worst)} {worst.rule.text}{f' ({why})' if why else ''}"
     return Finding(worst.rule.id, severity, first, second, age, most, message, position)
+
+
+def _superseded(walk: _Walk, producer: int, needs: Sequence[Need], found: Finding, later: int, other: Finding) -> bool:
+    """Whether a finding has the cause of another one of its consumer: a `later` matrix instruction overwrites all that it is about.
+
+    The core works in order: who waits for the later result has waited for the earlier one.
+    """
+    straight = walk.block_of[producer] == walk.block_of[later] and producer < later and not producer < found.position < later
+    return straight and bool(walk.model.passes(walk.facts[later])) and bool(walk.model.passes(walk.facts[producer])) \
+        and all(need.mask and not need.mask & ~walk.instructions[later].writes for need in needs) \
+        and SEVERITIES.index(other.severity) <= SEVERITIES.index(found.severity)
 
 
 def _severity(needs: Sequence[Need]) -> str:

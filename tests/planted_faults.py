@@ -57,6 +57,7 @@ class Planted:
 
 R, O, D = "read-before-wait", "overwrite-before-wait", "lds-dma-before-wait"
 L, G, W, M = "lds-race", "global-race", "wait-state", "misaligned-access"
+B = "workgroup-race"
 UR, UL, UU, X = "uninitialised-read", "uninitialised-lds-read", "uninitialised-use", "access-outside-registry"
 
 LOOP = """s_mov_b32 s21, 3

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.planted_faults import BACK, IN_LDS, LOOP, REGISTERS, UL, UR, UU, G, M, Planted, W, X
+from tests.planted_faults import BACK, IN_LDS, LOOP, REGISTERS, UL, UR, UU, B, G, M, Planted, W, X
 
 DEVICE = (
     Planted("two waves store to the same bytes", G, """
@@ -76,6 +76,46 @@ DEVICE = (
         all:
         global_store_dword v2, v1, s[8:9] @p @c
     """, waves=4),
+)
+
+BETWEEN_WORKGROUPS = (
+    Planted("two workgroups store", B, """
+        v_mov_b32 v4, s2
+        + s_lshl_b32 s22, s2, 8
+        + v_add_u32 v2, s22, v2
+        global_store_dword v2, v4, s[8:9] @p @c
+    """, severity="warning"),
+    Planted("a workgroup loads what another one stores", B, """
+        s_cmp_eq_u32 s2, 0
+        s_cbranch_scc0 second
+        v_mov_b32 v4, 7
+        global_store_dword v2, v4, s[8:9] @p
+        s_endpgm
+        second:
+        - v_mov_b32 v5, v2
+        + v_add_u32 v5, 0x100, v2
+        global_load_dword v6, v5, s[8:9] @c
+    """, severity="warning"),
+    Planted("one byte of a dword", B, """
+        s_cmp_eq_u32 s2, 0
+        s_cbranch_scc0 second
+        v_mov_b32 v4, 7
+        global_store_byte v2, v4, s[8:9] offset:2 @p
+        s_endpgm
+        second:
+        - global_load_ushort v6, v2, s[8:9] offset:2 @c
+        + global_load_ushort v6, v2, s[8:9]
+    """, severity="warning"),
+    Planted("buffer instructions of two workgroups", B, """
+        s_mov_b32 s10, 4096
+        s_mov_b32 s11, 0x20000
+        v_mov_b32 v4, s2
+        v_mov_b32 v5, s2
+        v_lshlrev_b32 v6, 3, v1
+        s_lshl_b32 s22, s2, 9
+        - s_lshl_b32 s22, s2, 8
+        buffer_store_dwordx2 v[4:5], v6, s[8:11], s22 offen @p @c
+    """, severity="warning", also=()),
 )
 
 UNDEFINED = (
@@ -179,6 +219,43 @@ UNDEFINED = (
 )
 
 STATES = (
+    Planted("M0 right before a buffer load into LDS", W, """
+        s_mov_b32 s10, 4096
+        s_mov_b32 s11, 0x20000
+        s_mov_b32 m0, 64 @p
+        + s_nop 0
+        buffer_load_dword v2, s[8:11], 0 offen lds @c
+    """, severity="warning"),
+    Planted("M0 moved on one way to a buffer load into LDS", W, """
+        s_mov_b32 s10, 4096
+        s_mov_b32 s11, 0x20000
+        s_mov_b32 m0, 64
+        s_cmp_lg_u32 s20, 0
+        s_cbranch_scc1 on
+        s_add_u32 m0, m0, 256 @p
+        + s_nop 0
+        on:
+        buffer_load_dword v2, s[8:11], 0 offen lds @c
+    """, severity="warning"),
+    Planted("a matrix source behind another matrix instruction", W, """
+        v_mov_b32 v6, 0
+        v_mov_b32 v7, 0
+        s_nop 1
+        v_mfma_f32_16x16x16_f16 v[12:15], v[6:7], v[6:7], 0 @p
+        v_mfma_f32_32x32x8_f16 v[16:31], v[6:7], v[6:7], 0
+        + s_nop 5
+        v_mfma_f32_16x16x16_f16 v[32:35], v[12:13], v[6:7], 0 @c
+    """, arch="gfx942"),
+    Planted("a matrix result that the next one overwrites", W, """
+        v_mov_b32 v6, 0
+        v_mov_b32 v7, 0
+        s_nop 1
+        v_mfma_f32_16x16x16_f16 v[12:15], v[6:7], v[6:7], 0
+        v_mfma_f32_16x16x16_f16 v[12:15], v[6:7], v[6:7], 0 @p
+        - s_nop 5
+        + s_nop 6
+        v_add_u32 v5, v12, v1 @c
+    """, arch="gfx942"),
     Planted("a matrix result", W, """
         v_mov_b32 v6, 0
         v_mov_b32 v7, 0
@@ -370,4 +447,4 @@ ENDS = (
     """),
 )
 
-FAULTS = (*REGISTERS, *IN_LDS, *DEVICE, *UNDEFINED, *STATES, *ALIGNED, *OUTSIDE, *ENDS)
+FAULTS = (*REGISTERS, *IN_LDS, *DEVICE, *BETWEEN_WORKGROUPS, *UNDEFINED, *STATES, *ALIGNED, *OUTSIDE, *ENDS)

@@ -29,8 +29,23 @@ def test_matrix_instructions_between_keep_the_core_busy(arch: str, others: int, 
 
 
 def test_a_busy_core_does_not_hide_the_last_matrix_instruction() -> None:
+    lines = [f"{MFMA} v[{first}:{first + 3}], v[20:21], v[22:23], 0" for first in (0, 4, 8)]
+    assert [severities("gfx942", *lines, f"v_mov_b32 v40, v{read}") for read in (3, 7, 8)] == \
+        [[("xdl-valu-read", severity)] for severity in ("warning", "error", "error")]
+
+
+def test_of_matrix_instructions_that_overwrite_each_other_the_last_is_named() -> None:
     lines = [f"{MFMA} v[0:3], v[20:21], v[22:23], 0"] * 3 + ["v_mov_b32 v40, v3"]
-    assert [severity for _, severity in severities("gfx942", *lines)] == ["warning", "error", "error"]
+    found = verify(program("gfx942", *lines))
+    assert [(finding.severity, finding.have) for finding in found] == [("error", 0)]
+    assert wait_states("gfx942", lines[0], lines[-1], lines[1:-1]) == 7  # the figure is that of the last one
+
+
+def test_on_another_way_the_first_one_counts() -> None:
+    """On the way round the second one nothing overwrites the first one's result."""
+    first = f"{MFMA} v[0:3], v[20:21], v[22:23], 0"
+    lines = [first, "s_cbranch_scc0 join", first, "join:", "v_mov_b32 v40, v3"]
+    assert severities("gfx942", *lines) == [("xdl-valu-read", "error")] * 2
 
 
 def test_a_branch_covers_nothing() -> None:

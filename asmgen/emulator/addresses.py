@@ -185,7 +185,7 @@ def _flat(instruction: Instruction, named: dict[str, Operand], machine: Machine)
         found = []
         if shared.any():
             home = (machine.workgroup[group.waves] * machine.lds_stride)[:, None]
-            found.append(Access(array_window(machine.lds, machine.work), home + low, shared, machine.lds_bytes - low, "LDS"))
+            found.append(Access(array_window(machine.lds, machine.work), home + low, shared, machine.lds_declared - low, "LDS"))
         if private.any():
             found.append(_private(machine, group, low, private))
         rest = lanes & ~shared & ~private

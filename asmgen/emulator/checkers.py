@@ -17,6 +17,7 @@ from asmgen.emulator.globalraces import GlobalArrival, stores
 from asmgen.emulator.launch import Dispatch
 from asmgen.emulator.ldsraces import LdsArrival
 from asmgen.emulator.ldsvalues import Contents
+from asmgen.emulator.memory import Memory
 from asmgen.emulator.segments import Watcher
 from asmgen.emulator.state import LANES, Machine
 from asmgen.emulator.steps import queue_of, touch_of
@@ -24,6 +25,8 @@ from asmgen.emulator.undefined import READ, USED, UndefinedWatcher, Uses
 from asmgen.emulator.undefineduses import ADDRESSES, defined_at_start
 from asmgen.emulator.waitstates import CHECK as WAIT_STATE
 from asmgen.emulator.waitstates import Pair, WaitStateWatcher, close_pairs
+from asmgen.emulator.workgroupraces import CHECK as WORKGROUP_RACE
+from asmgen.emulator.workgroupraces import Traces, WorkgroupRaces
 from asmgen.isa.registers import Reg
 from asmgen.program import Instruction, Program
 
@@ -48,11 +51,12 @@ class Checkers:
     states: WaitStateWatcher | None
     undefined: UndefinedWatcher | None
     alignment: Alignment | None
+    workgroups: WorkgroupRaces | None
 
     @property
     def watchers(self) -> tuple[Watcher, ...]:
         """Those that look at every step."""
-        return tuple(part for part in (self.states, self.undefined, self.alignment) if part is not None)
+        return tuple(part for part in (self.states, self.undefined, self.alignment, self.workgroups) if part is not None)
 
     def parts(self) -> list[Part]:
         """Those that remember something."""
@@ -67,6 +71,7 @@ class Watching:
     wanted: frozenset[str]
     pairs: tuple[Pair, ...]
     uses: Uses | None
+    traces: Traces | None
 
     @classmethod
     def of(cls, program: Program, descriptor: KernelDescriptor, dispatch: Dispatch, wanted: frozenset[str], in_memory: bool) -> Watching:
@@ -77,7 +82,8 @@ class Watching:
             entry = program.labels[program.entry] if program.entry and dispatch.preload else 0
             full = dispatch.work_items % LANES == 0
             uses = Uses.of(program, descriptor.accum_offset, defined_at_start(descriptor, dispatch), entry, full, in_memory)
-        return cls(program, wanted, pairs, uses)
+        traces = Traces(program, dispatch.workgroups) if WORKGROUP_RACE in wanted and dispatch.workgroups > 1 and stores(program) else None
+        return cls(program, wanted, pairs, uses, traces)
 
     def checkers(self, machine: Machine, counters: Counters, findings: Findings, contents: Contents) -> Checkers:
         """The checkers of one resident; `contents` tells what its LDS holds."""
@@ -96,13 +102,26 @@ class Watching:
             lds = LdsArrival(machine, counters, program, findings, contents, alignment, undefined.taint if undefined is not None else None)
             machine.memory_watchers.append(lds.flat)
         if GLOBAL_RACE in wanted and stores(program) and machine.waves > machine.workgroups:
-            memory = GlobalArrival(machine, counters, program, findings)
+            memory = GlobalArrival(machine, counters, program, findings, self.traces.raced if self.traces is not None else None)
             machine.memory_watchers.append(memory.note)
+        workgroups = WorkgroupRaces(machine, program, self.traces) if self.traces is not None and self.traces.on else None
+        if workgroups is not None:
+            machine.memory_watchers.append(workgroups.note)
         if alignment is not None:
             machine.memory_watchers.append(alignment.in_memory)
         if self.pairs:
             states = WaitStateWatcher(machine, program, findings, self.pairs)
-        return Checkers(registers, lds, memory, states, undefined, alignment)
+        return Checkers(registers, lds, memory, states, undefined, alignment, workgroups)
+
+    def conclude(self, memory: Memory, findings: Findings, ended: bool) -> None:
+        """Add what can be said only now that the launch is over; `ended`: all of its workgroups have."""
+        if self.traces is None:
+            return
+        racing = {frozenset((id(finding.producer), id(finding.consumer))) for finding in findings.all()
+                  if finding.check == GLOBAL_RACE and finding.severity == "error"}
+        for finding in self.traces.findings(memory, ended):
+            if frozenset((id(finding.producer), id(finding.consumer))) not in racing:
+                findings.add(finding)
 
 
 def with_address_makers(program: Program, findings: Sequence[Finding]) -> list[Finding]:

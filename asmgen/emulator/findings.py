@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from asmgen.isa.errors import AsmgenError
 from asmgen.program import Instruction
 
+SEVERITIES = ("error", "warning", "note")
+
 
 @dataclass(frozen=True)
 class Check:
@@ -31,11 +33,13 @@ CHECKS = {check.name: check for check in (
     Check("lds-race", "error", "two waves touch the same LDS bytes in one barrier interval, or while a write is in flight over a barrier, "
                                "and one of them writes"),
     Check("global-race", "error", "two waves of a workgroup touch the same bytes of device memory in one barrier interval, one writes"),
+    Check("workgroup-race", "warning", "two workgroups touch the same bytes of device memory in no order, and one changes them"),
     Check("uninitialised-read", "warning", "a register is read that nobody wrote"),
     Check("uninitialised-lds-read", "warning", "LDS bytes are read that nobody wrote"),
     Check("uninitialised-use", "error", "what nobody wrote reaches an address, a branch, EXEC or memory that the host reads"),
     Check("misaligned-access", "error", "an address is not as aligned as the access asks (a warning where it is only slow)"),
-    Check("access-outside-registry", "error", "an access lies outside of every buffer, of LDS or of private memory", True),
+    Check("access-outside-registry", "error", "an access lies outside of every buffer, of LDS or of private memory (a warning where it "
+          "ends within the granule of LDS that the hardware allocates)", True),
     Check("soffset-out-of-range", "warning", "a buffer access whose soffset is beyond the descriptor's range", True),
     Check("register-beyond-allocation", "error", "a vector register that the descriptor does not allocate", True),
     Check("barrier-deadlock", "error", "live waves wait at a barrier at which others of their workgroup cannot arrive", True),
@@ -112,7 +116,7 @@ def _describe(instruction: Instruction | None) -> dict[str, object] | None:
 
 @dataclass
 class Findings:
-    """The distinct findings of a launch: the first of each (check, producer, consumer) is kept, the others counted.
+    """The distinct findings of a launch: the first of the worst of each (check, producer, consumer) is kept, the others counted.
 
     Those of checks that are not `wanted` are dropped.
     """
@@ -126,7 +130,9 @@ class Findings:
         if finding.check not in self.wanted:
             return
         key = (finding.check, id(finding.producer), id(finding.consumer))
-        self.found.setdefault(key, finding)
+        known = self.found.setdefault(key, finding)
+        if SEVERITIES.index(finding.severity) < SEVERITIES.index(known.severity):
+            self.found[key] = finding
         self.times[key] = self.times.get(key, 0) + 1
 
     def has(self, check: str, producer: Instruction | None, consumer: Instruction | None) -> bool:

@@ -25,6 +25,7 @@ from asmgen.emulator.arrival import Counters
 from asmgen.emulator.findings import Finding, Findings
 from asmgen.emulator.globalvalues import agreed, stored
 from asmgen.emulator.ldsvalues import Bytes, bytes_of
+from asmgen.emulator.racedbytes import RacedBytes
 from asmgen.emulator.state import Group, Machine
 from asmgen.emulator.steps import queue_of
 from asmgen.isa.registers import Reg
@@ -116,14 +117,21 @@ def conflicts(spans: Spans, homes: Numbers) -> Numbers:
     Every stretch of bytes that is in conflict has one of the results in it.
     """
     home = homes[spans.waves] << _SHIFT
+    waves, first, _ = _merged(spans)
+    by_kind = [(home + spans.low)[spans.kinds == kind] for kind in (READ, WRITE, ATOMIC)]
+    points = np.unique(np.concatenate([first + (homes[waves] << _SHIFT), *by_kind]))
+    return points[_in_conflict(points, spans, homes)]
+
+
+def _in_conflict(points: Numbers, spans: Spans, homes: Numbers) -> NDArray[np.bool_]:
+    home = homes[spans.waves] << _SHIFT
     low, high = home + spans.low, home + spans.high
     waves, first, last = _merged(spans)
     first, last = first + (homes[waves] << _SHIFT), last + (homes[waves] << _SHIFT)
     by_kind = [spans.kinds == kind for kind in (READ, WRITE, ATOMIC)]
-    points = np.unique(np.concatenate([first, *(low[chosen] for chosen in by_kind)]))
     meeting = _covered(points, first, last)
     reads, writes, atomics = (_covered(points, low[chosen], high[chosen]) for chosen in by_kind)
-    return points[(meeting > 1) & ((writes > 0) | (reads > 0) & (atomics > 0))]
+    return np.asarray((meeting > 1) & ((writes > 0) | (reads > 0) & (atomics > 0)), bool)
 
 
 def _merged(spans: Spans) -> tuple[Numbers, Numbers, Numbers]:
@@ -145,9 +153,10 @@ def _covered(points: Numbers, low: Numbers, high: Numbers) -> Numbers:
 class GlobalArrival:
     """Logs accesses to device memory and judges them."""
 
-    def __init__(self, machine: Machine, counters: Counters, program: Program, findings: Findings) -> None:
+    def __init__(self, machine: Machine, counters: Counters, program: Program, findings: Findings, raced: RacedBytes | None = None) -> None:
         self.machine = machine
         self.counters = counters
+        self.raced = raced
         self.program = program
         self.findings = findings
         self._facts = {id(instruction): (position, _kind(instruction), queue_of(instruction))
@@ -157,7 +166,7 @@ class GlobalArrival:
         self._starts = [interval.start for interval in machine.memory.intervals]
         self._ends = [interval.end for interval in machine.memory.intervals]
         self._data = {id(instruction): source for instruction in program.instructions
-                      if (source := _data_of(instruction, machine)) is not None}
+                      if (source := data_of(instruction, machine)) is not None}
         self._written: set[int] = set()
         self._told = False
         self.reset()
@@ -233,6 +242,15 @@ class GlobalArrival:
                 self._report(spans, homes, int(points[alike][0]), True)
             for point in points[~alike][:_WITNESSES].tolist():
                 self._report(spans, homes, point)
+            if self.raced is not None and not alike.all():
+                self._note_raced(self.raced, spans, parts)
+
+    def _note_raced(self, raced: RacedBytes, spans: Spans, rows: list[_Row]) -> None:
+        home = self.machine.workgroup[spans.waves] << _SHIFT
+        bounds = np.unique(np.concatenate([home + spans.low, home + spans.high]))
+        at = np.flatnonzero(_in_conflict(bounds, spans, self.machine.workgroup))  # never the last: there everything has ended
+        at = at[~self._agreed(bounds[at], spans, rows)]
+        raced.add(bounds[at] & (1 << _SHIFT) - 1, bounds[at + 1] & (1 << _SHIFT) - 1)
 
     def _without_guesses(self, rows: list[_Row]) -> list[_Row]:
         """The rows, with loads as atomics where their wave compares and swaps all of what it loaded later on."""
@@ -299,7 +317,7 @@ def _kind(instruction: Instruction) -> int:
     return WRITE if row.kind == "store" else READ
 
 
-def _data_of(instruction: Instruction, machine: Machine) -> Callable[[Group], Bytes] | None:
+def data_of(instruction: Instruction, machine: Machine) -> Callable[[Group], Bytes] | None:
     """What a plain store is about to write, [waves, lanes, bytes]; None for what is none, or converts its data."""
     row = instruction.opcode.memory
     if row is None or row.kind != "store" or row.space not in ("buffer", "global", "flat") or "format" in instruction.opcode.flags:

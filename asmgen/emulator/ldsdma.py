@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from asmgen.emulator import ldsbounds
 from asmgen.emulator.addresses import Access, Accesses, counts_in_range
 from asmgen.emulator.arrival import VM, Counters
 from asmgen.emulator.findings import Findings
@@ -116,9 +117,11 @@ def to_lds(instruction: Instruction, position: int, row: MemoryRow, accesses: Ac
 
     def deliver(group: Group, access: Access, values: NDArray[np.uint32]) -> None:
         place, home = destination(group)
+        if (access.active & ((place < 0) | (place + 4 * words > machine.lds_declared))).any():
+            ldsbounds.judge(group, instruction, place, 4 * words, access.active, context.findings)
         if context.lds_arrival is not None:
             # Words that end outside are left out: the bound in whole lanes is exact for all but a kernel's last bytes.
-            inside = access.active & (place >= 0) & (place + 4 * words <= machine.lds_bytes)
+            inside = access.active & (place >= 0) & (place + 4 * words <= machine.lds_declared)
             context.lds_arrival.access(group, position, np.where(inside, home + place, INACTIVE), 4 * words, True, VM,
                                        lambda: bytes_of(values, 4 * words))
         counts = np.clip((machine.lds_bytes - place) // 4, 0, words) * (access.active & (place >= 0))

@@ -14,8 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from asmgen.emulator import ldsbounds
 from asmgen.emulator.arrival import Counters
 from asmgen.emulator.atomics import atomic_of, joined, perform, write_joined
+from asmgen.emulator.findings import Findings
 from asmgen.emulator.lanes import array_window, load_narrow, load_words, sign_extended, store_narrow, store_words
 from asmgen.emulator.ldscells import INACTIVE
 from asmgen.emulator.ldslanes import bind_crossing, transposed
@@ -50,12 +52,13 @@ class BankCount:
 
 @dataclass(frozen=True)
 class LdsContext:
-    """What LDS instructions need besides the machine; `arrival` and `bank_count` are None where not asked for."""
+    """What LDS instructions need besides the machine; all but the counters are None where not asked for."""
 
     machine: Machine
     counters: Counters
     arrival: LdsArrival | None
     bank_count: BankCount | None
+    findings: Findings | None = None
 
 
 @dataclass(frozen=True)
@@ -105,11 +108,14 @@ def bind_lds(instruction: Instruction, position: int, context: LdsContext) -> St
         home = (machine.workgroup[group.waves] * machine.lds_stride)[:, None]
         for number, place in enumerate(where):
             at = base + place.offset
-            active = lanes & (at + place.size <= machine.lds_bytes)
+            declared = active = lanes & (at + place.size <= machine.lds_declared)
+            if (lanes & ~declared).any():
+                ldsbounds.judge(group, instruction, at, place.size, lanes, context.findings)
+                active = lanes & (at + place.size <= machine.lds_bytes)
             at += home
             if context.arrival is not None:
                 written = partial(data, group, number) if data is not None else None
-                context.arrival.access(group, position, np.where(active, at, INACTIVE), place.size, row.kind != "load", data=written)
+                context.arrival.access(group, position, np.where(declared, at, INACTIVE), place.size, row.kind != "load", data=written)
             move(group, number, at, active)
 
     return step
@@ -126,9 +132,14 @@ def _straight(instruction: Instruction, position: int, row: MemoryRow, slots: di
     offsets = np.array([place.offset for place in where], np.int64)
     sources = np.array([slots[name] for name in ("data0", "data1") if name in slots], np.int64)
     nobody = np.zeros((1, 1), bool)
+    reach = int(offsets.max()) + where[0].size
 
     def step(group: Group) -> None:
         from asmgen.emulator import lanes_kernels
+
+        if int(machine.vector[address, group.select].max()) + reach > machine.lds_declared:
+            base = machine.vector[address, group.select].astype(np.int64)
+            ldsbounds.judge(group, instruction, base + int(offsets.max()), where[0].size, group.lanes(), context.findings)
 
         homes = machine.workgroup[group.waves] * machine.lds_stride
         everyone = group.mask is None
@@ -137,7 +148,7 @@ def _straight(instruction: Instruction, position: int, row: MemoryRow, slots: di
             for number, offset in enumerate(offsets.tolist()):
                 at = np.empty((group.size, LANES), np.int64)
                 lanes_kernels.place_in_lds(machine.vector_file, group.waves, everyone, mask, address, offset, where[0].size, homes,
-                                           machine.lds_bytes, at)
+                                           machine.lds_declared, at)
                 written = partial(data, group, number) if data is not None else None
                 context.arrival.access(group, position, at, where[0].size, row.kind == "store", data=written)
         if row.kind == "load":
@@ -276,7 +287,9 @@ def _counter(instruction: Instruction, position: int, slot: int, context: LdsCon
     def step(group: Group) -> None:
         at = (machine.scalar[M0, group.select] & np.uint32(0xFFFF)).astype(np.int64)[:, None] + offset
         counts = group.lanes().sum(axis=1, keepdims=True).astype(np.uint32)
-        active = (at + 4 <= machine.lds_bytes) & (counts > 0)
+        some = counts > 0
+        ldsbounds.judge(group, instruction, at, 4, some, context.findings)
+        active = (at + 4 <= machine.lds_bytes) & some
         at += (machine.workgroup[group.waves] * machine.lds_stride)[:, None]
         if context.arrival is not None:
             context.arrival.access(group, position, np.where(active, at, INACTIVE), 4, True)

@@ -84,16 +84,18 @@ def run_launch(program: Program, descriptor: KernelDescriptor, arch: Architectur
     launch = _Launch(program, descriptor, arch, dispatch, memory, options)
     host = HostBlocks.make(memory, descriptor, dispatch)
     marked = len(memory.shadow.marks) if memory.shadow is not None else 0
+    ended = True
     try:
         with np.errstate(all="ignore"):  # the arithmetic wraps and overflows on purpose
             launch.run(host)
     except Runaway:
-        pass  # it is among the findings
+        ended = False  # it is among the findings
     finally:
         host.free(memory)
     if memory.shadow is not None:
         for finding in memory.shadow.findings(marked):
             launch.findings.add(finding)
+    launch.watching.conclude(memory, launch.findings, ended)
     counts = np.zeros(len(program), np.int64)
     for resident in launch.residents:
         counts += resident.scheduler.counts()
@@ -198,7 +200,7 @@ class _Resident:
         deliveries = Deliveries(machine, counters)
         checkers = launch.watching.checkers(machine, counters, findings, deliveries.contents)
         decoder = Decoder(program, launch.code, machine, Context(machine, counters, findings, deliveries, checkers.lds),
-                          LdsContext(machine, counters, checkers.lds, launch.banks if options.count_banks else None))
+                          LdsContext(machine, counters, checkers.lds, launch.banks if options.count_banks else None, findings))
         arrival = Arrival(counters, deliveries, checkers.registers, checkers.lds, (*options.watchers, *checkers.watchers))
         self.machine = machine
         self.scheduler = Scheduler(machine, decoder, counters, deliveries, findings, order_of(options.order)(machine, program), arrival,

@@ -50,8 +50,9 @@ class Machine:
         self.workgroups = workgroups
         self.registers = registers
         self.accum_offset = accum_offset
-        self.lds_bytes = lds_bytes
-        self.lds_stride = -(-lds_bytes // 16) * 16 + 16  # a wide access that ends outside is masked, but must stay in the array
+        self.lds_declared = lds_bytes
+        self.lds_bytes = -(-lds_bytes // arch.lds_granule) * arch.lds_granule  # what the hardware allocates
+        self.lds_stride = self.lds_bytes + 16  # a wide access that ends outside is masked, but must stay in the array
         # One wave more than there are: a wave's registers would else lie a power of two apart and take turns in a few lines of the caches.
         self.vector_file = np.zeros((registers, waves + 1, LANES), np.uint32)
         self.vector = self.vector_file[:, :waves]
