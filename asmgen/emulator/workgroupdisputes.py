@@ -1,7 +1,8 @@
 """Bytes of device memory in which workgroups that nothing orders stored different values: what each of them leaves there in the end.
 
 Only that counts: a workgroup may store twice to one place, and workgroups that all end with the same value there do not race. So a
-disputed cell is kept with the last value of each workgroup until they agree, or until the launch ends.
+disputed cell is kept with the last value of each workgroup until they agree, or until the launch ends. Doubt is for the kernel: of
+workgroups that stored one value only the first is known, so that where it changes its mind a race with the others may be missed.
 """
 
 from __future__ import annotations

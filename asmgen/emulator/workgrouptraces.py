@@ -23,7 +23,7 @@ SEVERAL = (1 << 18) - 1
 DISPUTED = SEVERAL - 1
 """The tag of cells in which workgroups stored different values (workgroupdisputes)."""
 NEVER = np.int64(1) << 62
-MOST_HITS = 4096
+MOST_HITS = 2048
 """Of one access; of the stores to disputed cells beyond them the cells are not followed further."""
 MOST_DISPUTES = 256
 """Cells at a time for one pair of instructions."""
