@@ -436,7 +436,7 @@ def _superseded(walk: _Walk, producer: int, needs: Sequence[Need], found: Findin
     The core works in order: who waits for the later result has waited for the earlier one.
     """
     straight = walk.block_of[producer] == walk.block_of[later] and producer < later and not producer < found.position < later
-    return straight and bool(walk.model.passes(walk.facts[later])) and bool(walk.model.passes(walk.facts[producer])) \
+    return straight and bool(walk.model.passes(walk.facts(later))) and bool(walk.model.passes(walk.facts(producer))) \
         and all(need.mask and not need.mask & ~walk.instructions[later].writes for need in needs) \
         and SEVERITIES.index(other.severity) <= SEVERITIES.index(found.severity)
 

@@ -60,26 +60,18 @@ def emit_code(k: Builder, name: str, code: Code, inputs: Mapping[str, Reg], file
         k.emit(op.opcode, target, *(held[part] if isinstance(part, str) else part for part in op.operands))
         held[op.result] = target
     source: Reg | int = held[code.result] if code.result is not None else 0
-    if source is not result:
+    if source is not result or code.constant:
         _finish(k, result, source, code.constant)
-    elif code.constant:
-        _add(k, result, code.constant)
     for reg in taken:
         k.plan.release(reg)
     return result
 
 
 def _finish(k: Builder, result: Reg, source: Reg | int, constant: int) -> None:
+    """result = source + constant."""
     if source == 0 or not constant:
         k.emit("s_mov_b32" if result.file == "s" else "v_mov_b32", result, constant if source == 0 else source)
     elif result.file == "s":
         k.s_add_u32(result, source, constant)
     else:
         k.v_add_u32(result, constant, source)
-
-
-def _add(k: Builder, result: Reg, constant: int) -> None:
-    if result.file == "s":
-        k.s_add_u32(result, result, constant)
-    else:
-        k.v_add_u32(result, constant, result)
