@@ -20,7 +20,7 @@ from asmgen.kernels.registry import kernel
 from asmgen.tools.build import build_kernel, write_built
 import asmgen.tools.cli, asmgen.kernels.gemm_bf16.dma
 imported = time.perf_counter()
-import asmgen.kernel as module
+import asmgen.author.kernel as module
 passes = []
 for name in ("apply_waits", "insert_wait_states"):
     def timed(*given, plain=getattr(module, name)):

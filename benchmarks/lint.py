@@ -10,14 +10,14 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from asmgen.hazards import verify as verify_wait_states
+from asmgen.checks.counters.verify import verify as verify_waits
+from asmgen.checks.lint.facts import KernelFacts
+from asmgen.checks.lint.run import lint_program
+from asmgen.checks.waitstates.waitstates import verify as verify_wait_states
 from asmgen.kernels.registry import kernel
-from asmgen.lint.facts import KernelFacts
-from asmgen.lint.run import lint_program
-from asmgen.live import program_liveness
-from asmgen.program import Instruction, Program
+from asmgen.program.live import program_liveness
+from asmgen.program.program import Instruction, Program
 from asmgen.reader.text import read_text
-from asmgen.waits.verify import verify as verify_waits
 
 ROUNDS = 5
 WANTED = 20_000

@@ -6,14 +6,14 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from asmgen.builder import Builder
+from asmgen.author.builder import Builder
 from asmgen.codeobject.descriptor import KernelDescriptor
-from asmgen.emulator.launch import Dispatch
-from asmgen.emulator.memory import Memory
-from asmgen.emulator.run import LaunchResult, Options, run_launch
+from asmgen.emulator.machine.launch import Dispatch
+from asmgen.emulator.machine.memory import Memory
+from asmgen.emulator.scheduling.run import LaunchResult, Options, run_launch
 from asmgen.isa.arch import architecture
 from asmgen.isa.registers import s
-from asmgen.program import Program
+from asmgen.program.program import Program
 
 FLOAT_MODE = 0xC0
 IEEE_AND_CLAMP = 1 << 21 | 1 << 23

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from asmgen.builder import Builder
-from asmgen.emulator.memory import Memory
+from asmgen.author.builder import Builder
+from asmgen.emulator.machine.memory import Memory
 from asmgen.isa.registers import s, v
 from benchmarks.loops import Loop, loop
 

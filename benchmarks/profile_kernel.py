@@ -15,9 +15,9 @@ from types import FrameType
 
 import numpy as np
 
-from asmgen.emulator.run import Options
+from asmgen.emulator.scheduling.run import Options
 from asmgen.kernels.registry import kernel
-from asmgen.runtime.emulated import EmulatedDevice
+from asmgen.launch.emulated import EmulatedDevice
 from asmgen.tools.build import build_kernel
 from asmgen.tools.runner import run_kernel
 

@@ -10,10 +10,10 @@ import sys
 import time
 
 from asmgen.kernels.registry import kernel
-from asmgen.program import Program
+from asmgen.program.program import Program
+from asmgen.program.text import program_text
 from asmgen.reader.listing import parse_listing
 from asmgen.reader.pieces import listing_programs
-from asmgen.text import program_text
 from asmgen.toolchain import assemble, disassemble
 
 WANTED = 10_000

@@ -39,7 +39,7 @@ _DECIDING_MODIFIERS = {"VOP3": ("op_sel",), "SDWA": ("dst_sel",), "VOP3P": ("op_
 
 
 class Subject(Protocol):
-    """What the model looks at; asmgen.program.Instruction is one."""
+    """What the model looks at; asmgen.program.program.Instruction is one."""
 
     @property
     def opcode(self) -> Opcode: ...

@@ -1,7 +1,7 @@
 """Evaluating the rows of waitstates.py: which of them hold for a pair of instructions, and how many wait states the pair needs.
 
 `HazardModel.facts` describes one instruction, `HazardModel.needs` says which rows hold between two descriptions. There is no
-walking of code here: the passes (asmgen.hazards) and the emulator each do their own.
+walking of code here: the passes (asmgen.checks.waitstates.waitstates) and the emulator each do their own.
 """
 
 from __future__ import annotations

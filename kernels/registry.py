@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from asmgen.contract import did_you_mean
+from asmgen.author.contract import did_you_mean
+from asmgen.author.library import LibraryKernel
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.quote import quoted
-from asmgen.library import LibraryKernel
 
 _MODULES = {"gemm-bf16": "asmgen.kernels.gemm_bf16.library"}
 

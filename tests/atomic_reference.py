@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from asmgen.emulator.state import Machine
+from asmgen.emulator.machine.state import Machine
 from tests.lds_model import WAVES
 
 

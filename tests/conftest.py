@@ -39,7 +39,7 @@ def objdump() -> tuple[str, ...]:
 @pytest.fixture(params=["numpy", "compiled"])
 def both_paths(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Both ways in which lanes gather and scatter."""
-    from asmgen.emulator.compiled import Work
+    from asmgen.emulator.scheduling.compiled import Work
 
     chosen: str = request.param
     monkeypatch.setattr(Work, "pays", lambda self, more: chosen == "compiled")
@@ -54,7 +54,7 @@ _executed: set[str] = set()
 def pytest_configure(config: pytest.Config) -> None:
     if not os.environ.get(RECORD):
         return
-    from asmgen.emulator.decode import Decoder
+    from asmgen.emulator.scheduling.decode import Decoder
 
     plain = Decoder.step
 

@@ -15,17 +15,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from asmgen.builder import Builder
-from asmgen.emulator.arrival import Counters
-from asmgen.emulator.codemap import CodeMap
-from asmgen.emulator.decode import Decoder
-from asmgen.emulator.findings import Findings
-from asmgen.emulator.ldsops import LdsContext
-from asmgen.emulator.memory import Memory
-from asmgen.emulator.state import EXEC, LANES, M0, VCC, Group, Machine
-from asmgen.emulator.vmem import Context, Deliveries
+from asmgen.author.builder import Builder
+from asmgen.emulator.arrival.arrival import Counters
+from asmgen.emulator.arrival.findings import Findings
+from asmgen.emulator.machine.codemap import CodeMap
+from asmgen.emulator.machine.memory import Memory
+from asmgen.emulator.machine.state import EXEC, LANES, M0, VCC, Group, Machine
+from asmgen.emulator.memory.ldsops import LdsContext
+from asmgen.emulator.memory.vmem import Context, Deliveries
+from asmgen.emulator.scheduling.decode import Decoder
 from asmgen.isa.arch import architecture
-from asmgen.program import Program
+from asmgen.program.program import Program
 
 MODE_DEFAULT = 0x3C0  # f32 denormals flushed, f16 and f64 kept, nearest even, DX10_CLAMP and IEEE on: as production kernels start
 MODE_KEEP = 0x3F0  # all denormals kept

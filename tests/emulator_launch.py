@@ -15,15 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from asmgen.builder import Builder
+from asmgen.author.builder import Builder
 from asmgen.codeobject.descriptor import KernelDescriptor
-from asmgen.emulator.findings import Finding
-from asmgen.emulator.launch import Dispatch
-from asmgen.emulator.memory import Memory
-from asmgen.emulator.run import LaunchResult, Options, run_launch
+from asmgen.emulator.arrival.findings import Finding
+from asmgen.emulator.machine.launch import Dispatch
+from asmgen.emulator.machine.memory import Memory
+from asmgen.emulator.scheduling.run import LaunchResult, Options, run_launch
 from asmgen.isa.arch import architecture
 from asmgen.isa.registers import s, v
-from asmgen.program import Program
+from asmgen.program.program import Program
 
 ORDERS = ("lockstep", "serial", "random:1", "random:2")
 Array = np.ndarray[Any, Any]

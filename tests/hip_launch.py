@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from asmgen.emulator.run import Options
-from asmgen.runtime.emulated import EmulatedDevice
+from asmgen.emulator.scheduling.run import Options
+from asmgen.launch.emulated import EmulatedDevice
 from tests.clang_objects import hip_object
 
 ORDERS = ("lockstep", "serial", "random:5")

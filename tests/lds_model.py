@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from asmgen.builder import Builder
-from asmgen.emulator.state import Machine
+from asmgen.author.builder import Builder
+from asmgen.emulator.machine.state import Machine
 from tests.emulator_harness import Result, new_machine, run
 
 LDS_BYTES = 4096

@@ -11,7 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from asmgen.emulator.coverage import executed
+from asmgen.emulator.scheduling.coverage import executed
 
 ROOT = Path(__file__).parent.parent
 TARGET = ROOT / "tools" / "tested.txt"

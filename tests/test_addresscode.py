@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from asmgen.builder import Builder
-from asmgen.isa.addresscode import SEMANTICS, Code, Input, plan
-from asmgen.isa.immediates import BUFFER_IMMEDIATES, GLOBAL_IMMEDIATES, address_of, addresses, split_immediates
+from asmgen.author.addresscode import SEMANTICS, Code, Input, plan
+from asmgen.author.builder import Builder
+from asmgen.author.immediates import BUFFER_IMMEDIATES, GLOBAL_IMMEDIATES, address_of, addresses, split_immediates
 from asmgen.isa.layout import LayoutError, from_bits, identity
 from asmgen.isa.layouts_lds import PUBLISHED
 from asmgen.isa.layouts_mfma import operand_layout

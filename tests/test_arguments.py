@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from asmgen.arguments import (
+from asmgen.author.contract import ContractArgument
+from asmgen.codeobject.arguments import (
     SCALAR_TYPES,
     ArgumentError,
     Piece,
@@ -25,7 +26,6 @@ from asmgen.arguments import (
     pack,
     pack_table,
 )
-from asmgen.contract import ContractArgument
 
 
 @dataclass(frozen=True)

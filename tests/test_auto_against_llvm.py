@@ -13,16 +13,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asmgen import hazards
-from asmgen.emulator.run import Options
+from asmgen.checks.counters.insert import insert_waits
+from asmgen.checks.counters.verify import verify
+from asmgen.checks.waitstates import waitstates as hazards
+from asmgen.emulator.scheduling.run import Options
 from asmgen.isa.opcode import is_lds_dma
 from asmgen.isa.operands import Waitcnt
 from asmgen.isa.waitstates import RULES
-from asmgen.program import Instruction, Program
+from asmgen.launch.emulated import EmulatedDevice
+from asmgen.program.program import Instruction, Program
 from asmgen.reader.codeobject import read_kernel
-from asmgen.runtime.emulated import EmulatedDevice
-from asmgen.waits.insert import insert_waits
-from asmgen.waits.verify import verify
 from tests.clang_objects import ARCHS, LEVELS, hip_object, hip_objects, needs_clang
 from tests.hip_launch import floats, ints
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from asmgen.author.immediates import address_of, addresses
 from asmgen.isa import lds, lds_arrays
 from asmgen.isa.bankcost import cost, ways_by_rank
 from asmgen.isa.errors import AsmgenError
-from asmgen.isa.immediates import address_of, addresses
 from asmgen.isa.layout import Layout, LayoutError, from_bits, identity
 from asmgen.isa.layouts_lds import PUBLISHED, transposing_read
 from asmgen.isa.layouts_mfma import operand_layout

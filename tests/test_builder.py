@@ -7,15 +7,15 @@ import os
 
 import pytest
 
-from asmgen.builder import Builder
+from asmgen.author.builder import Builder
+from asmgen.author.kernel import KernelBuilder
 from asmgen.isa.errors import AsmgenError, OperandError
 from asmgen.isa.operands import OFF, Modified
 from asmgen.isa.registers import a, s, v
-from asmgen.kernel import KernelBuilder
 from asmgen.kernels.gemm_bf16.contract import CONTRACT
+from asmgen.program.text import program_text
 from asmgen.regalloc.plan import RegisterPlan
 from asmgen.regalloc.ranges import place_name
-from asmgen.text import program_text
 
 HERE = place_name(__file__, "", os.getcwd())
 """How places name this file."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from asmgen.builder import Builder
-from asmgen.cfg import control_flow
+from asmgen.author.builder import Builder
 from asmgen.isa.registers import s
+from asmgen.program.controlflow import control_flow
 
 
 def shape(k: Builder) -> list[tuple[int, int, tuple[int, ...]]]:

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from asmgen.arguments import ArgumentError
-from asmgen.contract import ContractArgument, ContractError, Formula, KernelContract, Parameter, Rule, did_you_mean
+from asmgen.author.contract import ContractArgument, ContractError, Formula, KernelContract, Parameter, Rule, did_you_mean
+from asmgen.codeobject.arguments import ArgumentError
 
 
 def tiles(p: Any) -> tuple[int, int, int]:
@@ -259,5 +259,5 @@ def test_contracts_that_contradict_themselves() -> None:
 
 
 def test_import_is_cheap() -> None:
-    program = "import sys, asmgen.contract; print(sorted({'numpy', 'ml_dtypes', 'difflib', 'hip'} & set(sys.modules)))"
+    program = "import sys, asmgen.author.contract; print(sorted({'numpy', 'ml_dtypes', 'difflib', 'hip'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.strip() == "[]"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from asmgen.emulator.coverage import executed, plain_instance
+from asmgen.emulator.scheduling.coverage import executed, plain_instance
 from asmgen.isa.check import resolve
 from asmgen.isa.table import names, opcode
 from asmgen.tools.listing import instruction_rows, instruction_table

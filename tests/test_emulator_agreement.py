@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from asmgen.emulator.ldsvalues import bytes_of, first_differing
-from asmgen.emulator.run import Options
+from asmgen.emulator.arrival.ldsvalues import bytes_of, first_differing
+from asmgen.emulator.scheduling.run import Options
 from asmgen.reader.text import read_text
 from tests.emulator_launch import Launched, launch
 from tests.planted_faults import Planted

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from asmgen.builder import Builder
-from asmgen.emulator.errors import EmulatorError
-from asmgen.emulator.run import Options
+from asmgen.author.builder import Builder
+from asmgen.emulator.machine.errors import EmulatorError
+from asmgen.emulator.scheduling.run import Options
 from asmgen.isa.registers import s, v
 from tests.emulator_launch import ORDERS, launch, load_pointers, store_by_item
 

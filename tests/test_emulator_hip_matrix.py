@@ -12,7 +12,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from asmgen.program import Instruction
+from asmgen.program.program import Instruction
 from asmgen.reader.codeobject import read_kernel
 from tests.clang_objects import ARCHS, hip_object, needs_clang
 from tests.hip_launch import Array, run_hip

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 _USE = "import doubled; assert doubled.doubled(21) == 42"
-_MODULE = "from asmgen.emulator.jit import njit\n\n@njit(cache=True)\ndef doubled(x):\n    return 2 * x\n"
+_MODULE = "from asmgen.emulator.scheduling.jit import njit\n\n@njit(cache=True)\ndef doubled(x):\n    return 2 * x\n"
 
 
 def test_no_folder_for_the_cache(tmp_path: Path) -> None:

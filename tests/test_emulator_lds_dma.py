@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from asmgen.builder import Builder
-from asmgen.emulator.memory import Memory
+from asmgen.author.builder import Builder
+from asmgen.emulator.machine.memory import Memory
 from asmgen.isa.registers import s, v
 from tests.atomic_reference import signed
 from tests.emulator_harness import ARCHS, new_machine

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asmgen.builder import Builder
-from asmgen.emulator import matrix
+from asmgen.author.builder import Builder
+from asmgen.emulator.semantics import matrix
 from asmgen.isa.opcodes.mfma import MFMA
 from asmgen.isa.registers import Reg, a, v
 from tests.emulator_harness import MODE_DEFAULT, MODE_KEEP, new_machine, run

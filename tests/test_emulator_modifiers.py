@@ -16,22 +16,22 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from asmgen.emulator.arrival import Counters
-from asmgen.emulator.compiled import Work
-from asmgen.emulator.decode import UNBINDABLE, bind
-from asmgen.emulator.errors import EmulatorError
-from asmgen.emulator.findings import Findings
-from asmgen.emulator.ldsops import LdsContext
-from asmgen.emulator.memory import Memory
-from asmgen.emulator.state import EXEC, VCC, Group, Machine
-from asmgen.emulator.vmem import Context, Deliveries
+from asmgen.emulator.arrival.arrival import Counters
+from asmgen.emulator.arrival.findings import Findings
+from asmgen.emulator.machine.errors import EmulatorError
+from asmgen.emulator.machine.memory import Memory
+from asmgen.emulator.machine.state import EXEC, VCC, Group, Machine
+from asmgen.emulator.memory.ldsops import LdsContext
+from asmgen.emulator.memory.vmem import Context, Deliveries
+from asmgen.emulator.scheduling.compiled import Work
+from asmgen.emulator.scheduling.decode import UNBINDABLE, bind
 from asmgen.isa.arch import architecture
 from asmgen.isa.modifiers import DPP_CONTROLS, FLAGS, MASKS
 from asmgen.isa.opcode import Form, Opcode, OperandSpec
 from asmgen.isa.operands import Modified, Operand
 from asmgen.isa.registers import Reg, v
 from asmgen.isa.table import names, opcode
-from asmgen.program import Instruction
+from asmgen.program.program import Instruction
 from tests.emulator_harness import ARCHS, run
 from tests.instruction_samples import operand as other_operand
 

@@ -8,18 +8,18 @@ from collections.abc import Iterable
 import numpy as np
 import pytest
 
-from asmgen.emulator import lowering
-from asmgen.emulator.arrival import Counters
-from asmgen.emulator.codemap import CodeMap
-from asmgen.emulator.decode import Decoder
-from asmgen.emulator.findings import Findings
-from asmgen.emulator.ldsops import LdsContext
-from asmgen.emulator.memory import Memory
-from asmgen.emulator.runs import Run
-from asmgen.emulator.state import EXEC, Group, Machine
-from asmgen.emulator.vmem import Context, Deliveries
+from asmgen.emulator.arrival.arrival import Counters
+from asmgen.emulator.arrival.findings import Findings
+from asmgen.emulator.machine.codemap import CodeMap
+from asmgen.emulator.machine.memory import Memory
+from asmgen.emulator.machine.state import EXEC, Group, Machine
+from asmgen.emulator.memory.ldsops import LdsContext
+from asmgen.emulator.memory.vmem import Context, Deliveries
+from asmgen.emulator.scheduling import lowering
+from asmgen.emulator.scheduling.decode import Decoder
+from asmgen.emulator.scheduling.runs import Run
 from asmgen.isa.arch import architecture
-from asmgen.program import Program
+from asmgen.program.program import Program
 from asmgen.reader.text import read_text
 from tests.emulator_harness import MODE_DEFAULT, MODE_KEEP, new_machine
 

@@ -7,9 +7,9 @@ import itertools
 import numpy as np
 import pytest
 
-from asmgen.builder import Builder
-from asmgen.emulator import run as running
-from asmgen.emulator.run import Options
+from asmgen.author.builder import Builder
+from asmgen.emulator.scheduling import run as running
+from asmgen.emulator.scheduling.run import Options
 from asmgen.isa.operands import HwReg
 from asmgen.isa.registers import Reg, exec_, m0, s, v, vcc
 from tests.emulator_launch import ORDERS, launch, load_pointers, store_by_item

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asmgen.builder import Builder
-from asmgen.emulator.decode import EmulatorError
+from asmgen.author.builder import Builder
+from asmgen.emulator.scheduling.decode import EmulatorError
 from asmgen.isa.operands import HwReg, Special
 from asmgen.isa.registers import exec_, s, v
 from asmgen.isa.table import names

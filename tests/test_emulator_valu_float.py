@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asmgen.emulator.floats import FLOAT
+from asmgen.emulator.semantics.floats import FLOAT
 from asmgen.isa.registers import s, v
 from tests.emulator_harness import MODE_DEFAULT, MODE_KEEP, run
 from tests.float_cases import CASES, GFX950, MODES, Mode, Reference, choose, exponent, ldexp, same_number, wrapped

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from asmgen.emulator.integers import INTEGER, SATURATING
+from asmgen.emulator.semantics.integers import INTEGER, SATURATING
 from tests.valu_cases import run_case
 
 M16, M32, M64 = 0xFFFF, 0xFFFFFFFF, (1 << 64) - 1

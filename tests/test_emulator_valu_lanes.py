@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asmgen.emulator.crosslane import CROSS_LANE
-from asmgen.emulator.errors import EmulatorError
-from asmgen.emulator.fastpath import FAST
-from asmgen.emulator.floats import FLOAT
-from asmgen.emulator.integers import INTEGER
-from asmgen.emulator.modes import float_mode
-from asmgen.emulator.rounding import flush, fma64_exact
-from asmgen.emulator.valu import semantic_tables
+from asmgen.emulator.machine.errors import EmulatorError
+from asmgen.emulator.machine.modes import float_mode
+from asmgen.emulator.semantics.crosslane import CROSS_LANE
+from asmgen.emulator.semantics.fastpath import FAST
+from asmgen.emulator.semantics.floats import FLOAT
+from asmgen.emulator.semantics.integers import INTEGER
+from asmgen.emulator.semantics.rounding import flush, fma64_exact
+from asmgen.emulator.semantics.valu import semantic_tables
 from asmgen.isa.operands import Modified
 from asmgen.isa.registers import a, exec_, s, v, vcc
 from tests.emulator_harness import LANES, MODE_DEFAULT, MODE_KEEP, lanes_of, run
@@ -279,7 +279,7 @@ def test_compiled_selection_agrees_with_numpy() -> None:
 
 def test_compiled_fma_of_f64_agrees_with_integers() -> None:
     generator = np.random.default_rng(8)
-    from asmgen.emulator.kernels import fma_f64
+    from asmgen.emulator.semantics.kernels import fma_f64
 
     first, second, third = (patterns("f64", generator, (2000,)).view(np.float64) for _ in range(3))
     out = np.empty(2000)

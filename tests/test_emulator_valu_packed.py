@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asmgen.emulator.packed import DOT, MIXED, PACKED, PACKED_SATURATING
+from asmgen.emulator.semantics.packed import DOT, MIXED, PACKED, PACKED_SATURATING
 from asmgen.isa.operands import Modified
 from asmgen.isa.registers import s, v
 from tests.emulator_harness import MODE_DEFAULT, MODE_KEEP, run

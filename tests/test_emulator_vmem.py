@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asmgen.builder import Builder
-from asmgen.emulator.state import PRIVATE_BASE, SHARED_BASE
+from asmgen.author.builder import Builder
+from asmgen.emulator.machine.state import PRIVATE_BASE, SHARED_BASE
 from asmgen.isa.operands import OFF
 from asmgen.isa.registers import a, s, v
 from tests.vmem_bench import LOADS, SIZE, STORES, WAVES, Bench, loaded

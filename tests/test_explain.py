@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from asmgen.builder import Builder
-from asmgen.explain import explain
-from asmgen.hazards import insert
+from asmgen.author.builder import Builder
+from asmgen.checks.counters.insert import insert_waits
+from asmgen.checks.explain import explain
+from asmgen.checks.waitstates.waitstates import insert
 from asmgen.isa.errors import OperandError
 from asmgen.isa.operands import OFF
 from asmgen.isa.registers import a, m0, s, v
 from asmgen.regalloc.plan import RegisterPlan
 from asmgen.tools.cli import main
-from asmgen.waits.insert import insert_waits
 from tests.clang_objects import needs_clang
 
 

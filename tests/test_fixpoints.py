@@ -14,21 +14,21 @@ from operator import or_
 
 import pytest
 
-from asmgen.cfg import control_flow
-from asmgen.emulator.meetings import Meetings
-from asmgen.emulator.waitstates import close_pairs
-from asmgen.hazards import insert, verify
+from asmgen.checks.counters.flow import WaitFlow
+from asmgen.checks.counters.ledger import operations_of
+from asmgen.checks.counters.tokens import tokens_ahead
+from asmgen.checks.waitstates.waitstates import insert, verify
+from asmgen.emulator.arrival.waitstates import close_pairs
+from asmgen.emulator.scheduling.meetings import Meetings
 from asmgen.isa.opcode import group_of
 from asmgen.isa.operands import Modified
 from asmgen.isa.registers import Reg
-from asmgen.live import program_liveness
-from asmgen.mix import address_instructions, groups
-from asmgen.program import Instruction, Item, Label, Program, TokenUse
+from asmgen.program.controlflow import control_flow
+from asmgen.program.live import program_liveness
+from asmgen.program.mix import address_instructions, groups
+from asmgen.program.program import Instruction, Item, Label, Program, TokenUse
 from asmgen.reader.instruction import InstructionReader
 from asmgen.regalloc.dataflow import reached, solve, solve_masks
-from asmgen.waits.flow import WaitFlow
-from asmgen.waits.ledger import operations_of
-from asmgen.waits.tokens import tokens_ahead
 
 SEEDS = range(60)
 _READER = InstructionReader("gfx942")

@@ -9,15 +9,15 @@ from collections.abc import Iterator
 
 import pytest
 
+from asmgen.checks.lint.facts import facts_of_text
+from asmgen.checks.lint.run import lint_program
+from asmgen.checks.mutants import Mutant
 from asmgen.codeobject.textmetadata import text_metadata
 from asmgen.isa.check import resolve
 from asmgen.isa.operands import Waitcnt
 from asmgen.isa.table import opcode
 from asmgen.kernels.registry import kernel, names
-from asmgen.lint.facts import facts_of_text
-from asmgen.lint.run import lint_program
-from asmgen.mutants import Mutant
-from asmgen.program import Instruction, Item, Program
+from asmgen.program.program import Instruction, Item, Program
 from asmgen.reader.text import read_text
 from asmgen.tools.build import build_kernel
 from asmgen.tools.mutate import on_emulator, variants

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asmgen.emulator.run import Options
+from asmgen.emulator.scheduling.run import Options
 from asmgen.isa.registers import Reg
 from asmgen.kernels.registry import kernel
-from asmgen.program import Instruction, Program
-from asmgen.runtime.emulated import EmulatedDevice
+from asmgen.launch.emulated import EmulatedDevice
+from asmgen.program.program import Instruction, Program
 from asmgen.tools.build import Built, build_kernel
 from asmgen.tools.runner import RunReport, launch, run_kernel
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from asmgen.hazards import insert, verify, wait_states
-from asmgen.program import Item, Label, Program
+from asmgen.checks.waitstates.waitstates import insert, verify, wait_states
+from asmgen.program.program import Item, Label, Program
 from asmgen.reader.instruction import parse_instruction
 
 MFMA = "v_mfma_f32_16x16x16_f16"  # 4 passes: 7 wait states on gfx942, 8 on gfx950

@@ -13,9 +13,9 @@ import ml_dtypes
 import numpy
 import pytest
 
-from asmgen.runtime import hip as runtime_hip
-from asmgen.runtime.device import Buffer, Device, DeviceError
-from asmgen.runtime.hip import HipDevice, choose_device, hip_available
+from asmgen.launch import hip as runtime_hip
+from asmgen.launch.device import Buffer, Device, DeviceError
+from asmgen.launch.hip import HipDevice, choose_device, hip_available
 
 
 class Error(enum.IntEnum):

@@ -15,15 +15,15 @@ import numpy as np
 import pytest
 from clang_objects import needs_clang
 
-from asmgen.emulator.errors import EmulatorError
-from asmgen.emulator.memory import Memory
-from asmgen.emulator.orders import order_of
+from asmgen.emulator.machine.errors import EmulatorError
+from asmgen.emulator.machine.memory import Memory
+from asmgen.emulator.scheduling.orders import order_of
 from asmgen.files import FileError, read_plain
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.quote import MOST_QUOTED, quoted, shorten, shown
-from asmgen.launchbuffers import buffer_shapes
-from asmgen.launchsaves import Save, write_all
-from asmgen.launchspec import SpecError, parse_spec, read_spec
+from asmgen.launch.buffers import buffer_shapes
+from asmgen.launch.saves import Save, write_all
+from asmgen.launch.spec import SpecError, parse_spec, read_spec
 from asmgen.reader.errors import ReadError
 from asmgen.reader.file import read_file
 from asmgen.scratch import scratch_folder

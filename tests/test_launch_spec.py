@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asmgen.arguments import ArgumentError, Typed
-from asmgen.builder import Builder
+from asmgen.author.builder import Builder
+from asmgen.codeobject.arguments import ArgumentError, Typed
 from asmgen.codeobject.emit import KernelResources, header, trailer
 from asmgen.codeobject.load import CodeObject, CodeObjectError
 from asmgen.codeobject.metadata import arguments
 from asmgen.isa.registers import s, v
-from asmgen.launchspec import AliasArgument, BufferArgument, SpecError, ValueArgument, parse_spec, read_spec
-from asmgen.runtime.device import DeviceError
-from asmgen.runtime.emulated import EmulatedDevice
-from asmgen.text import program_text
+from asmgen.launch.device import DeviceError
+from asmgen.launch.emulated import EmulatedDevice
+from asmgen.launch.spec import AliasArgument, BufferArgument, SpecError, ValueArgument, parse_spec, read_spec
+from asmgen.program.text import program_text
 from asmgen.toolchain import assemble
 from asmgen.tools.launch import LaunchReport, run_launch_spec
 

@@ -16,7 +16,24 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-LAYERS = {"isa": 0, "regalloc": 1, "asmgen": 2, "kernels": 3, "tools": 4}
+FOLDERS = ("isa", "regalloc", "asmgen", "kernels", "tools")
+"""The folders that hold modules of asmgen."""
+HOST = frozenset({"toolchain", "files", "scratch"})
+"""Files beside the rooms, about the machine that asmgen runs on."""
+ALLOWED: dict[str, frozenset[str]] = {
+    "isa": frozenset(),
+    "regalloc": frozenset({"isa"}),
+    "host": frozenset({"isa"}),
+    "program": frozenset({"isa", "regalloc"}),
+    "codeobject": frozenset({"isa", "regalloc", "program", "host"}),
+    "reader": frozenset({"isa", "regalloc", "program", "codeobject", "host"}),
+    "checks": frozenset({"isa", "regalloc", "program", "codeobject", "reader", "host"}),
+    "author": frozenset({"isa", "regalloc", "program", "codeobject", "checks"}),
+    "emulator": frozenset({"isa", "program", "codeobject", "reader"}),
+    "model": frozenset({"isa", "program", "emulator"}),
+    "launch": frozenset({"isa", "program", "codeobject", "reader", "emulator", "host"}),
+}
+"""What each room may import (docs/ARCHITECTURE.md); kernels may import all of these, tools kernels too."""
 LOADED, CALLED, TYPING = "on import", "in a function", "for type checkers"
 HEAVY = ("lark", "hip", "numba", "numpy")
 
@@ -54,9 +71,12 @@ class Tree:
         return result
 
 
-def layer(module: str) -> str:
+def room(module: str) -> str:
+    """The room of a module: isa, regalloc, a folder of asmgen/, kernels, tools, "host"; "asmgen" for the package itself."""
     parts = module.split(".")
-    return parts[1] if len(parts) > 1 and parts[1] in LAYERS else "asmgen"
+    if len(parts) < 2:
+        return "asmgen"
+    return "host" if parts[1] in HOST else parts[1]
 
 
 def module_name(root: Path, path: Path) -> str:
@@ -70,7 +90,7 @@ def module_name(root: Path, path: Path) -> str:
 
 def read_tree(root: Path) -> Tree:
     """Every file once: the links inside asmgen/ are passed over."""
-    paths = [path for folder in LAYERS for path in sorted(root.joinpath(folder).rglob("*.py"))]
+    paths = [path for folder in FOLDERS for path in sorted(root.joinpath(folder).rglob("*.py"))]
     paths = [path for path in paths if not any(parent.is_symlink() for parent in path.parents if parent.is_relative_to(root))]
     modules = frozenset(module_name(root, path) for path in paths)
     return Tree(modules, tuple(item for path in paths for item in read_imports(root, path, modules)))
@@ -107,7 +127,7 @@ def walk(node: ast.AST, when: str) -> Iterator[tuple[ast.AST, str]]:
 
 def relative_imports(tree: Tree) -> list[str]:
     """Imports that are relative, or that name a folder of ours as a package of its own."""
-    own = set(LAYERS) - {"asmgen"} | {"tests"}
+    own = set(FOLDERS) - {"asmgen"} | {"tests"}
     return [str(item) for item in tree.imports if item.level or item.target.split(".")[0] in own]
 
 
@@ -117,11 +137,17 @@ def unknown_modules(tree: Tree) -> list[str]:
 
 
 def upward_imports(tree: Tree) -> list[str]:
-    """Imports from a higher layer, wherever they stand in the file."""
+    """Imports of a room that the importing one may not know, wherever they stand in the file, and files in no room."""
     ours = [item for item in tree.imports if item.target.split(".")[0] == "asmgen"]
-    return [str(item) for item in ours if LAYERS[layer(item.target)] > LAYERS[layer(item.source)] and item.source != "asmgen"] + [
-        str(item) for item in ours if item.source == "asmgen" and layer(item.target) in ("kernels", "tools")
-    ]
+    return [str(item) for item in ours if not _allowed(room(item.source), room(item.target))]
+
+
+def _allowed(source: str, target: str) -> bool:
+    if source == target or target == "asmgen" or source == "tools":
+        return True
+    if source in ("kernels", "asmgen"):
+        return target in ALLOWED
+    return target in ALLOWED.get(source, frozenset())
 
 
 def package_loads(tree: Tree) -> list[str]:
@@ -151,14 +177,13 @@ def reachable(edges: dict[str, set[str]], start: str) -> set[str]:
 
 
 def is_judge(module: str) -> bool:
-    """The emulator and the cycle model, by name: any part below asmgen that begins so."""
-    return layer(module) == "asmgen" and any(part.startswith(("emulat", "cycle")) for part in module.split(".")[1:])
+    """The emulator and the cycle model."""
+    return room(module) in ("emulator", "model")
 
 
 def is_judged(module: str) -> bool:
-    """The passes that insert waits and wait states. The rules as data are isa's and everyone's."""
-    passes = any(part.startswith(("wait", "hazard")) for part in module.split(".")[1:])
-    return layer(module) == "asmgen" and passes and not is_judge(module)
+    """What they judge: the passes and analyses of placed code. The rules as data are isa's and everyone's."""
+    return room(module) == "checks"
 
 
 def biased_judges(tree: Tree) -> list[str]:
@@ -210,14 +235,15 @@ def test_project(rule: Rule, project: Tree) -> None:
 
 
 def test_every_layer_and_judge_is_read(project: Tree) -> None:
-    assert {layer(module) for module in project.modules} == set(LAYERS)
+    rooms = {room(module) for module in project.modules}
+    assert rooms >= {"isa", "regalloc", "program", "checks", "author", "emulator", "kernels", "tools"}
     assert any(is_judge(module) for module in project.modules)
     assert any(is_judged(module) for module in project.modules)
     assert not any("asmgen.asmgen" in module for module in project.modules)
 
 
 def test_folders_stand_inside_the_package_as_links() -> None:
-    for folder in set(LAYERS) - {"asmgen"}:
+    for folder in set(FOLDERS) - {"asmgen"}:
         link = ROOT / "asmgen" / folder
         assert link.is_symlink() and link.readlink() == Path("..", folder)
 
@@ -234,7 +260,7 @@ def test_loaded_by_sees_what_is_loaded(tmp_path: Path) -> None:
     assert {"asmgen", "asmgen.deep", "lark"} <= loaded
 
 
-@pytest.mark.parametrize("module", ["asmgen.builder", "asmgen.toolchain", "asmgen.isa.registers"])
+@pytest.mark.parametrize("module", ["asmgen.author.builder", "asmgen.toolchain", "asmgen.isa.registers"])
 def test_light_modules_load_nothing_heavy(module: str) -> None:
     """What every kernel file needs leaves the grammar, the GPU, the compiler and the arrays alone."""
     loaded = {name.split(".")[0] for name in loaded_by(f"import {module}", ROOT)}
@@ -283,19 +309,26 @@ def test_missing_module_is_found(tmp_path: Path) -> None:
     "from importlib import import_module\ny = import_module('asmgen.regalloc.y')\n",
 ])  # fmt: skip
 def test_upward_import_is_found(tmp_path: Path, text: str) -> None:
-    tree = plant(tmp_path, isa__x=text, regalloc__y="z = 1\n", asmgen__p="")
+    tree = plant(tmp_path, isa__x=text, regalloc__y="z = 1\n", asmgen__program__p="")
     assert len(only(tree, upward_imports)) == 1
 
 
-@pytest.mark.parametrize("pair", [("regalloc", "asmgen"), ("asmgen", "kernels"), ("kernels", "tools"), ("isa", "tools")])
-def test_each_layer_is_closed_upwards_and_open_downwards(tmp_path: Path, pair: tuple[str, str]) -> None:
+@pytest.mark.parametrize("pair", [("regalloc", "program"), ("program", "checks"), ("checks", "author"), ("launch", "kernels"),
+                                  ("author", "kernels"), ("kernels", "tools"), ("isa", "tools"), ("program", "host")])
+def test_each_room_is_closed_upwards_and_open_downwards(tmp_path: Path, pair: tuple[str, str]) -> None:
     low, high = pair
-    name = {"asmgen": "asmgen.y"}.get(high, f"asmgen.{high}.y")
-    tree = plant(tmp_path, **{f"{low}__x": f"import {name}\n", f"{high}__y": "", "asmgen__p": ""})
+    files = {"host": "asmgen__toolchain", **{name: f"{name}__x" for name in ("isa", "regalloc", "kernels", "tools")}}
+    one, other = (files.get(name, f"asmgen__{name}__x") for name in (low, high))
+    name = {key: key.replace("__", ".") if key.startswith("asmgen") else "asmgen." + key.replace("__", ".") for key in (one, other)}
+    tree = plant(tmp_path, **{one: f"import {name[other]}\n", other: ""})
     assert len(only(tree, upward_imports)) == 1
-    name = {"asmgen": "asmgen.x"}.get(low, f"asmgen.{low}.x")
-    tree = plant(tmp_path, **{f"{low}__x": "", f"{high}__y": f"import {name}\n"})
+    tree = plant(tmp_path, **{one: "", other: f"import {name[one]}\n" if low != "program" or high != "host" else ""})
     assert not any(rule(tree) for rule in RULES)
+
+
+def test_every_file_has_a_room() -> None:
+    rooms = {room(module) for module in read_tree(ROOT).modules}
+    assert rooms <= {"asmgen", "kernels", "tools", *ALLOWED}
 
 
 def test_loading_package_is_found(tmp_path: Path) -> None:
@@ -320,13 +353,13 @@ def test_cycle_through_a_package_is_found(tmp_path: Path) -> None:
     assert only(read_tree(tmp_path), import_cycles) == ["import each other: asmgen.isa.p, asmgen.isa.p.x"]
 
 
-@pytest.mark.parametrize("judge", ["asmgen__emulator__run", "asmgen__cycles"])
+@pytest.mark.parametrize("judge", ["asmgen__emulator__run", "asmgen__model__cycles"])
 def test_biased_judge_is_found(tmp_path: Path, judge: str) -> None:
-    direct = plant(tmp_path, **{judge: "from asmgen.waits import flow\n", "asmgen__waits__flow": ""})
+    direct = plant(tmp_path, **{judge: "from asmgen.checks import flow\n", "asmgen__checks__flow": ""})
     assert biased_judges(direct)
-    through = plant(tmp_path, **{judge: "import asmgen.shared\n", "asmgen__shared": "def f() -> None:\n    from asmgen.hazards import g\n",
-                                 "asmgen__hazards": "g = 1\n"})  # fmt: skip
-    assert [line.split()[2] for line in only(through, biased_judges)] == ["asmgen.hazards"]
+    through = plant(tmp_path, **{judge: "import asmgen.program.shared\n", "asmgen__checks__waits": "g = 1\n",
+                                 "asmgen__program__shared": "def f() -> None:\n    from asmgen.checks.waits import g\n"})
+    assert "asmgen.checks.waits" in {line.split()[2] for line in biased_judges(through)}
     data = plant(tmp_path, **{judge: "import asmgen.isa.hazards\n", "isa__hazards": ""})
     assert not biased_judges(data)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from asmgen.emulator.run import Options
+from asmgen.emulator.scheduling.run import Options
 from asmgen.reader.text import read_text
 from tests.emulator_launch import Launched, launch
 from tests.planted_faults import PROLOGUE

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from asmgen.emulator.globalraces import ATOMIC, READ, WRITE, Spans, conflicts
-from asmgen.emulator.ldscells import INACTIVE, Access, Cells, Toucher, carry, touch
-from asmgen.emulator.races_kernels import carry_cells, touch_cells
+from asmgen.emulator.arrival.globalraces import ATOMIC, READ, WRITE, Spans, conflicts
+from asmgen.emulator.arrival.ldscells import INACTIVE, Access, Cells, Toucher, carry, touch
+from asmgen.emulator.arrival.races_kernels import carry_cells, touch_cells
 
 WAVES, WORKGROUPS, LDS = 6, 2, 512
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from asmgen.explain import explain
-from asmgen.lint.facts import KernelFacts
-from asmgen.lint.run import lint_program
-from asmgen.program import Program
+from asmgen.checks.explain import explain
+from asmgen.checks.lint.facts import KernelFacts
+from asmgen.checks.lint.run import lint_program
+from asmgen.program.program import Program
 from asmgen.reader.text import read_text
 
 LOAD = "buffer_load_dwordx4 v1, s[4:7], 0 offen lds\n"

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from asmgen.checks.lint.facts import KernelFacts, facts_of_text
+from asmgen.checks.lint.finding import Finding
+from asmgen.checks.lint.rules import SEVERITIES, rule, rules
+from asmgen.checks.lint.run import lint_file, lint_program
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.waitstates import RULES
-from asmgen.lint.facts import KernelFacts, facts_of_text
-from asmgen.lint.finding import Finding
-from asmgen.lint.rules import SEVERITIES, rule, rules
-from asmgen.lint.run import lint_file, lint_program
 from asmgen.reader.codeobject import read_kernel
 from asmgen.reader.text import read_text
 from asmgen.toolchain import assemble

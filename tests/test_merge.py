@@ -8,13 +8,13 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from asmgen.author.builder import Builder, Section
+from asmgen.author.ldsmap import LdsRange
 from asmgen.author.merge import MergeError
-from asmgen.builder import Builder, Section
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.operands import OFF
 from asmgen.isa.registers import Reg, exec_, m0, s, v, vcc
-from asmgen.ldsmap import LdsRange
-from asmgen.program import Instruction, Program
+from asmgen.program.program import Instruction, Program
 from asmgen.regalloc.plan import RegisterPlan
 from tests.emulator_harness import run
 

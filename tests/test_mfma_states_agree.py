@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from asmgen.emulator.run import Options
-from asmgen.hazards import verify
-from asmgen.program import Instruction, Program
+from asmgen.checks.waitstates.waitstates import verify
+from asmgen.emulator.scheduling.run import Options
+from asmgen.program.program import Instruction, Program
 from asmgen.reader.instruction import parse_instruction
 from tests.emulator_launch import launch
 

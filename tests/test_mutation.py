@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from asmgen.builder import Builder
+from asmgen.author.builder import Builder
+from asmgen.checks.mutants import Judge, Mutant, mutants
 from asmgen.isa.operands import OFF
 from asmgen.isa.registers import s, v
 from asmgen.kernels.registry import kernel
-from asmgen.mutants import Judge, Mutant, mutants
-from asmgen.program import Program
+from asmgen.program.program import Program
 from asmgen.tools import mutate
 
 

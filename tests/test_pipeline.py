@@ -7,14 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import pytest
 
+from asmgen.author.builder import Builder
 from asmgen.author.effects import Unit
 from asmgen.author.merge import MergeError
 from asmgen.author.pipeline import Shape, pipeline
 from asmgen.author.schedules import Arrangement, InOrder, PingPong, Schedule
 from asmgen.author.steps import PipelineError, StepIndex, operation
-from asmgen.builder import Builder
 from asmgen.isa.registers import Reg, s, v
-from asmgen.program import Instruction, Program
+from asmgen.program.program import Instruction, Program
 from asmgen.regalloc.plan import RegisterPlan
 from tests.emulator_launch import launch, load_pointers, store_by_item
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from asmgen.emulator.ldslanes import transposed
+from asmgen.emulator.memory.ldslanes import transposed
 from asmgen.isa.layout import LayoutError, identity, product
 from asmgen.isa.layouts_lds import PUBLISHED, TRANSPOSING, dma_order, transposing_items, transposing_packing, transposing_read
 from asmgen.isa.placement import Packing, Pads, Placement, Swizzle, row_major

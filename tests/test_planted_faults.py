@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from asmgen.emulator.findings import CHECKS, Finding, chosen_checks
-from asmgen.emulator.run import Options
+from asmgen.emulator.arrival.findings import CHECKS, Finding, chosen_checks
+from asmgen.emulator.scheduling.run import Options
 from asmgen.isa.errors import AsmgenError
 from asmgen.kernels.registry import kernel
-from asmgen.program import Instruction
+from asmgen.program.program import Instruction
 from asmgen.reader.text import read_text
 from asmgen.tools.build import build_kernel
 from asmgen.tools.runner import run_kernel

@@ -11,7 +11,7 @@ import pytest
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.operands import GprIdx, HwReg, Modified, SendMsg, Special, Symbol, Waitcnt
 from asmgen.isa.registers import a, m0, s, v, vcc
-from asmgen.program import SourceLine
+from asmgen.program.program import SourceLine
 from asmgen.reader.instruction import parse_instruction
 from tests.test_hazards import PAIRS
 

@@ -12,9 +12,9 @@ from asmgen.codeobject.load import CodeObject
 from asmgen.isa import table
 from asmgen.isa.check import resolve
 from asmgen.isa.operands import Symbol
+from asmgen.program.text import program_text
 from asmgen.reader.codeobject import read_functions
 from asmgen.reader.instruction import InstructionReader
-from asmgen.text import program_text
 from asmgen.toolchain import assemble
 
 SHARES = (0.0, 0.5, 1.0)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from asmgen.builder import Builder
+from asmgen.author.builder import Builder
+from asmgen.program.text import program_text
 from asmgen.reader.text import read_text
-from asmgen.text import program_text
 
 
 def test_stagger_is_written_and_read_back() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from asmgen.isa.arch import ARCHITECTURES
 from asmgen.isa.grammar import SyntaxFault, Tail, TailReader
-from asmgen.program import SourceLine
+from asmgen.program.program import SourceLine
 from asmgen.reader import instruction as reading
 from asmgen.reader.instruction import InstructionReader
 

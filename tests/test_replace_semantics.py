@@ -9,16 +9,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from asmgen.tools.replace_semantics import NOTICED, all_replacements, read_noticed, summary
-from asmgen.tools.replacement_runs import Verdict
-from asmgen.tools.replacements import EQUIVALENT, copied, copying, unflagged
+from tests.replacements.replace_semantics import NOTICED, all_replacements, read_noticed, summary
+from tests.replacements.replacement_runs import Verdict
+from tests.replacements.replacements import EQUIVALENT, copied, copying, unflagged
 
 TESTS = Path(__file__).parent
 
 
 def run_tool(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "asmgen.tools.replace_semantics", *arguments], capture_output=True, text=True, check=False,
-                          cwd=TESTS.parent)
+    command = [sys.executable, "-m", "tests.replacements.replace_semantics", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=TESTS.parent)
 
 
 def test_a_copy_has_the_bits_of_the_source_and_the_shape_of_the_result() -> None:

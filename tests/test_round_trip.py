@@ -10,10 +10,10 @@ from clang_objects import ARCHS, LEVELS, NAMES, hip_assembly, hip_object, hip_ob
 from asmgen.codeobject.load import CodeObject
 from asmgen.isa.operands import Symbol
 from asmgen.kernels.registry import kernel
-from asmgen.program import Align, Instruction, Program
+from asmgen.program.program import Align, Instruction, Program
+from asmgen.program.text import program_text
 from asmgen.reader.codeobject import read_functions, read_kernel
 from asmgen.reader.text import read_text
-from asmgen.text import program_text
 from asmgen.toolchain import assemble
 
 pytestmark = [needs_clang, pytest.mark.needs_objdump]

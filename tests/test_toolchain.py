@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from asmgen.doctor import doctor
 from asmgen.isa.errors import AsmgenError
 from asmgen.toolchain import (
     AssemblyError,
@@ -25,6 +24,7 @@ from asmgen.toolchain import (
     require_objdump,
     zig_program,
 )
+from asmgen.tools.doctor import doctor
 
 ROOT = Path(__file__).resolve().parent.parent
 KERNEL = """.amdgcn_target "amdgcn-amd-amdhsa--ARCH"

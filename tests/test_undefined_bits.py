@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from asmgen.emulator.findings import Finding
-from asmgen.emulator.launch import Dispatch
-from asmgen.emulator.run import Options, run_launch
+from asmgen.emulator.arrival.findings import Finding
+from asmgen.emulator.machine.launch import Dispatch
+from asmgen.emulator.scheduling.run import Options, run_launch
+from asmgen.launch.device import Buffer
+from asmgen.launch.emulated import EmulatedDevice
 from asmgen.reader.text import read_text
-from asmgen.runtime.device import Buffer
-from asmgen.runtime.emulated import EmulatedDevice
 from tests.emulator_launch import descriptor, launch
 from tests.planted_faults import Planted
 

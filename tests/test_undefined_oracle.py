@@ -13,16 +13,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asmgen.emulator.arrival import Counters
-from asmgen.emulator.decode import bind
-from asmgen.emulator.findings import Findings
-from asmgen.emulator.ldsops import LdsContext
-from asmgen.emulator.shadowbind import bind_shadow
-from asmgen.emulator.shadowmemory import Carrier, device_shadow
-from asmgen.emulator.state import EXEC, VCC, Group, Machine
-from asmgen.emulator.undefineduses import use_of
-from asmgen.emulator.vmem import Context, Deliveries
-from asmgen.program import Instruction
+from asmgen.emulator.arrival.arrival import Counters
+from asmgen.emulator.arrival.findings import Findings
+from asmgen.emulator.arrival.shadowbind import bind_shadow
+from asmgen.emulator.arrival.shadowmemory import Carrier, device_shadow
+from asmgen.emulator.arrival.undefineduses import use_of
+from asmgen.emulator.machine.state import EXEC, VCC, Group, Machine
+from asmgen.emulator.memory.ldsops import LdsContext
+from asmgen.emulator.memory.vmem import Context, Deliveries
+from asmgen.emulator.scheduling.decode import bind
+from asmgen.program.program import Instruction
 from asmgen.reader.text import read_text
 from tests.emulator_harness import new_machine
 

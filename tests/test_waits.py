@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from asmgen.builder import Builder
+from asmgen.author.builder import Builder
+from asmgen.author.ldsmap import LdsMap
+from asmgen.checks.counters.insert import insert_waits
 from asmgen.isa.operands import OFF
 from asmgen.isa.registers import a, m0, s, v
-from asmgen.ldsmap import LdsMap
-from asmgen.program import Instruction, Label
-from asmgen.waits.insert import insert_waits
+from asmgen.program.program import Instruction, Label
 
 
 def listing(k: Builder) -> list[str]:

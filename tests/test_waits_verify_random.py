@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from asmgen.builder import Builder
+from asmgen.author.builder import Builder
+from asmgen.checks.counters.insert import insert_waits
+from asmgen.checks.counters.verify import Finding, verify
 from asmgen.isa.operands import Waitcnt
 from asmgen.isa.registers import s, v
-from asmgen.program import Instruction, Program
-from asmgen.waits.insert import insert_waits
-from asmgen.waits.verify import Finding, verify
+from asmgen.program.program import Instruction, Program
 from tests.emulator_launch import launch
 
 ARRIVAL = {"read-before-wait", "overwrite-before-wait", "lds-race", "lds-dma-before-wait"}

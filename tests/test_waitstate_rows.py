@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from asmgen.hazards import insert, verify
+from asmgen.checks.waitstates.waitstates import insert, verify
 from asmgen.isa.opcodes.mfma import MFMA
 from asmgen.isa.waitstates import ARCHS, CLASSES, RELATIONS, ROLES, RULES, WINDOW, WaitRule
-from asmgen.program import Program
+from asmgen.program.program import Program
 from asmgen.reader.instruction import parse_instruction
 
 # (producer, consumer) in which the row is the one that asks for most. Rows of several passes have several examples.

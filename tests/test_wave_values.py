@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asmgen.builder import Builder
-from asmgen.cfg import control_flow
+from asmgen.author.builder import Builder
 from asmgen.isa.operands import OFF
 from asmgen.isa.registers import SCC_BIT, SGPR_BIT, exec_, m0, s, v, vcc
-from asmgen.program import Program
+from asmgen.program.controlflow import control_flow
+from asmgen.program.program import Program
+from asmgen.program.wavevalues import _SCALAR, _VECTOR, WaveValues, step
 from asmgen.reader.text import read_text
-from asmgen.wavevalues import _SCALAR, _VECTOR, WaveValues, step
 from tests.emulator_harness import run
 
 EVERYTHING = (1 << 800) - 1

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asmgen.emulator import workgrouptraces, workgrouptraces_kernels
-from asmgen.emulator.memory import PAGE
-from asmgen.emulator.run import Options
-from asmgen.emulator.workgrouptraces import NEVER, SEVERAL, TAG_SHIFT, Known, Touch
+from asmgen.emulator.arrival import workgrouptraces, workgrouptraces_kernels
+from asmgen.emulator.arrival.workgrouptraces import NEVER, SEVERAL, TAG_SHIFT, Known, Touch
+from asmgen.emulator.machine.memory import PAGE
+from asmgen.emulator.scheduling.run import Options
 from asmgen.reader.text import read_text
 from tests.emulator_launch import Launched, launch
 from tests.planted_faults import PROLOGUE

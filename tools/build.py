@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from asmgen.author.kernel import Kernel
+from asmgen.author.library import LibraryKernel
 from asmgen.isa.errors import AsmgenError
-from asmgen.kernel import Kernel
-from asmgen.library import LibraryKernel
 from asmgen.regalloc.report import map_rows
 from asmgen.scratch import scratch_folder
 from asmgen.toolchain import Toolchain, assemble

@@ -105,7 +105,7 @@ def list_command(isa: bool, arch: str | None, as_json: bool) -> int:
 @json_option
 def doctor(as_json: bool) -> int:
     """Tools found with versions, hip-python, GPU or none, and the command that installs what is missing."""
-    from asmgen.doctor import doctor as examine
+    from asmgen.tools.doctor import doctor as examine
     from asmgen.tools.listing import doctor_table
 
     found = examine()
@@ -155,7 +155,7 @@ def run(kernel: str, arch: str | None, parameters: tuple[str, ...], device: str,
     built_from = {name: resolved[name] for name in resolved if contract.parameter(name).kind == "build"}
     built = build_kernel(library, chosen, built_from)
 
-    from asmgen.emulator.run import Options
+    from asmgen.emulator.scheduling.run import Options
     from asmgen.tools.listing import run_text
     from asmgen.tools.runner import run_kernel
 
@@ -174,7 +174,7 @@ def run(kernel: str, arch: str | None, parameters: tuple[str, ...], device: str,
 @json_option
 def launch(spec: Path, device: str, budget: int, memory_limit: int, as_json: bool) -> int:
     """Run any code object as a launch specification says (README: launch specification)."""
-    from asmgen.emulator.run import Options
+    from asmgen.emulator.scheduling.run import Options
     from asmgen.tools.launch import run_launch_spec
 
     report = run_launch_spec(spec, device, Options(instruction_budget=budget), say=_say, memory_limit=memory_limit)
@@ -203,7 +203,7 @@ def inspect(file: Path, arch: str | None, as_json: bool) -> int:
 @json_option
 def lint(file: Path, arch: str | None, strict: bool, as_json: bool) -> int:
     """Waits, wait states, registers and encoding traps of any .s or .co."""
-    from asmgen.lint.run import lint_file
+    from asmgen.checks.lint.run import lint_file
     from asmgen.tools.lint import lint_rows, lint_status, lint_text
 
     report = lint_file(file, arch)

@@ -8,11 +8,11 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-from asmgen.explain import Explanation, InFlight, counts_text, explain, names_of_rows, region_at
+from asmgen.checks.explain import Explanation, InFlight, counts_text, explain, names_of_rows, region_at
+from asmgen.checks.lint.rules import Rule, rule
 from asmgen.files import MOST_TEXT, FileError, read_plain
 from asmgen.isa.errors import AsmgenError
-from asmgen.lint.rules import Rule, rule
-from asmgen.program import Program
+from asmgen.program.program import Program
 from asmgen.reader.file import read_file
 
 _WIDTH = 100

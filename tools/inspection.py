@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from asmgen.cfg import control_flow
+from asmgen.checks.lint.facts import KernelFacts, facts_of_code_object, facts_of_text
 from asmgen.codeobject.descriptor import CodeObjectError
 from asmgen.codeobject.load import Kernel
 from asmgen.codeobject.metadata import Argument, argument_rows
@@ -17,9 +17,9 @@ from asmgen.codeobject.textmetadata import text_metadata
 from asmgen.files import MOST_TEXT, FileError, read_plain
 from asmgen.isa.arch import architecture
 from asmgen.isa.registers import SGPR_BIT, mask_names
-from asmgen.lint.facts import KernelFacts, facts_of_code_object, facts_of_text
-from asmgen.mix import count_groups, groups
-from asmgen.program import Program
+from asmgen.program.controlflow import control_flow
+from asmgen.program.mix import count_groups, groups
+from asmgen.program.program import Program
 from asmgen.tools.inspection_code import MatrixKind, WaitReport, matrix_kinds, takers, traffic, wait_reports
 
 

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from asmgen.cfg import ControlFlow, Loop
+from asmgen.checks.counters.flow import Need, WaitFlow
+from asmgen.checks.counters.ledger import LGKM, VM, Ledger
+from asmgen.checks.counters.tokens import TooEarly
 from asmgen.isa.mfma import MFMA
 from asmgen.isa.opcode import is_lds_dma
-from asmgen.program import Instruction, Program
-from asmgen.waits.flow import Need, WaitFlow
-from asmgen.waits.ledger import LGKM, VM, Ledger
-from asmgen.waits.tokens import TooEarly
+from asmgen.program.controlflow import ControlFlow, Loop
+from asmgen.program.program import Instruction, Program
 
 CYCLES_PER_PASS = 4  # facts/instructions.md section 1
 _LANES = 64
@@ -134,7 +134,7 @@ def takers(program: Program, flow: ControlFlow, block: tuple[int, int, int] | No
     """For each loop the waves of the workgroup that may come to it, None where the workgroup's size is not known."""
     if block is None or not loops:
         return [None for _ in loops]
-    from asmgen.wavevalues import WaveValues
+    from asmgen.program.wavevalues import WaveValues
 
     values = WaveValues(program, flow, block)
     return [tuple(wave for wave, comes in enumerate(values.takes[flow.block_of[loop.first]].tolist()) if comes) for loop in loops]

@@ -10,17 +10,17 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from asmgen.arguments import ArgumentError, Piece, assemble, hidden_values, is_hidden
+from asmgen.codeobject.arguments import ArgumentError, Piece, assemble, hidden_values, is_hidden
 from asmgen.codeobject.load import CodeObject, Kernel
-from asmgen.emulator.findings import Finding
-from asmgen.emulator.run import LaunchResult, Options
+from asmgen.emulator.arrival.findings import Finding
+from asmgen.emulator.scheduling.run import LaunchResult, Options
 from asmgen.isa.quote import shown
-from asmgen.launchbuffers import MEMORY_LIMIT, BufferShape, buffer_shapes, chunks, read_buffer, write_header
-from asmgen.launchsaves import Save, check_saves, write_all
-from asmgen.launchspec import POINTER_BYTES, AliasArgument, BufferArgument, LaunchSpec, SpecError, ValueArgument, read_spec
-from asmgen.runtime.device import Buffer, Device
-from asmgen.runtime.emulated import EmulatedDevice
-from asmgen.runtime.hip import choose_device
+from asmgen.launch.buffers import MEMORY_LIMIT, BufferShape, buffer_shapes, chunks, read_buffer, write_header
+from asmgen.launch.device import Buffer, Device
+from asmgen.launch.emulated import EmulatedDevice
+from asmgen.launch.hip import choose_device
+from asmgen.launch.saves import Save, check_saves, write_all
+from asmgen.launch.spec import POINTER_BYTES, AliasArgument, BufferArgument, LaunchSpec, SpecError, ValueArgument, read_spec
 
 
 @dataclass(frozen=True)

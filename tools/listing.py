@@ -17,7 +17,7 @@ from asmgen.kernels.registry import kernel
 from asmgen.kernels.registry import names as kernel_names
 
 if TYPE_CHECKING:
-    from asmgen.doctor import ToolStatus
+    from asmgen.tools.doctor import ToolStatus
     from asmgen.tools.runner import RunReport
 
 WIDTH = 120
@@ -93,7 +93,7 @@ def instruction_rows(arch: str | None) -> list[dict[str, Any]]:
     Read is every mnemonic of the table. Executed: the emulator has its semantics, on every architecture listed. Tested: a
     semantics test executes it and compares with an independent reference (tools/tested.txt, written by the test suite).
     """
-    from asmgen.emulator.coverage import executed
+    from asmgen.emulator.scheduling.coverage import executed
 
     archs = [checked] if (checked := _checked(arch)) is not None else sorted(ARCHITECTURES)
     runs = {name: executed(name) for name in archs}

@@ -17,13 +17,13 @@ from typing import Any
 
 import click
 
-from asmgen.contract import KernelContract
+from asmgen.author.contract import KernelContract
+from asmgen.author.library import LibraryKernel
+from asmgen.checks.mutants import KINDS, Judge, Mutant, mutants
 from asmgen.isa.errors import AsmgenError
 from asmgen.kernels.registry import kernel as find_kernel
 from asmgen.kernels.registry import names
-from asmgen.library import LibraryKernel
-from asmgen.mutants import KINDS, Judge, Mutant, mutants
-from asmgen.program import Program
+from asmgen.program.program import Program
 from asmgen.tools.entry import status_of
 
 Emulates = Callable[[Mutant], bool]
@@ -110,7 +110,7 @@ def _groups(contract: KernelContract, values: dict[str, Any]) -> int:
 
 def on_emulator(library: LibraryKernel, arch: str, build: dict[str, Any]) -> tuple[Program, Emulates]:
     """The finished program of a variant, and a function that runs mutants of it."""
-    from asmgen.emulator.run import Options
+    from asmgen.emulator.scheduling.run import Options
     from asmgen.tools.build import build_kernel
     from asmgen.tools.runner import RunReport, run_kernel
 

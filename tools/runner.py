@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from asmgen.arguments import pack
+from asmgen.author.library import LibraryKernel, Output, Problem
+from asmgen.codeobject.arguments import pack
 from asmgen.codeobject.load import CodeObject
-from asmgen.emulator.findings import Finding
-from asmgen.emulator.run import LaunchResult, Options
-from asmgen.library import LibraryKernel, Output, Problem
-from asmgen.program import Program
-from asmgen.runtime.device import Buffer, Device
-from asmgen.runtime.emulated import EmulatedDevice
-from asmgen.runtime.hip import choose_device
+from asmgen.emulator.arrival.findings import Finding
+from asmgen.emulator.scheduling.run import LaunchResult, Options
+from asmgen.launch.device import Buffer, Device
+from asmgen.launch.emulated import EmulatedDevice
+from asmgen.launch.hip import choose_device
+from asmgen.program.program import Program
 from asmgen.toolchain import find_tool
 from asmgen.tools.build import Built
 

@@ -20,13 +20,13 @@ from pathlib import Path
 
 import click
 
+from asmgen.checks.lint.facts import facts_of_code_object
+from asmgen.checks.lint.rules import SEVERITIES, rules
+from asmgen.checks.lint.run import Linter
 from asmgen.codeobject.bundle import BUNDLE_MAGIC, COMPRESSED_MAGIC
 from asmgen.codeobject.load import CodeObject
 from asmgen.isa.arch import ARCHITECTURES
 from asmgen.isa.errors import AsmgenError
-from asmgen.lint.facts import facts_of_code_object
-from asmgen.lint.rules import SEVERITIES, rules
-from asmgen.lint.run import Linter
 from asmgen.reader.codeobject import read_programs
 from asmgen.tools.entry import status_of
 

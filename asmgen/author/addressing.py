@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from asmgen.isa.addresscode import Code, Input, plan
+from asmgen.author.addresscode import Code, Input, plan
 from asmgen.isa.registers import Reg
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from functools import cached_property
 
 from asmgen.isa.opcode import is_lds_dma
 from asmgen.isa.registers import SGPR_BIT, exec_
-from asmgen.program import Instruction, Item, Label
+from asmgen.program.program import Instruction, Item, Label
 
 _VECTOR = (1 << SGPR_BIT) - 1
 _FENCES = frozenset({"branch", "barrier", "end", "setreg", "setvskip", "cache", "rfe"})

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from asmgen.author.effects import Unit
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.registers import SGPR_BIT, exec_, mask_names
-from asmgen.program import Item
+from asmgen.program.program import Item
 
 _ENTRY = -1
 _EXEC_BITS = tuple(SGPR_BIT + exec_.index + half for half in range(2))

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from asmgen.author.addressing import LANES, WaveIndex, emit_address
 from asmgen.author.globals import Rows, Slice
+from asmgen.author.immediates import BUFFER_IMMEDIATES, DS_IMMEDIATES, split_immediates
 from asmgen.author.shared import SharedPart, SharedTile
 from asmgen.author.steps import operation
 from asmgen.author.swizzles import Places, chunks
 from asmgen.author.tiles import Tile, TileError
-from asmgen.isa.immediates import BUFFER_IMMEDIATES, DS_IMMEDIATES, split_immediates
 from asmgen.isa.layouts_lds import DMA_BYTES
 from asmgen.isa.layouts_mfma import element_bits
 from asmgen.isa.registers import Reg, m0

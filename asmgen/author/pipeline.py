@@ -25,7 +25,7 @@ from asmgen.author.schedules import Arrangement, Placed, Schedule, Sync
 from asmgen.author.steps import Copy, PipelineError, StepIndex
 from asmgen.isa.operands import Symbol
 from asmgen.isa.registers import Reg, scc
-from asmgen.program import Instruction, Item, Label
+from asmgen.program.program import Instruction, Item, Label
 
 if TYPE_CHECKING:
     from asmgen.author.builder import Builder

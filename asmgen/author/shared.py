@@ -15,16 +15,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from asmgen.author.addressing import WaveIndex
+from asmgen.author.ldsmap import LdsRange
 from asmgen.author.steps import StepIndex
 from asmgen.author.swizzles import Access, choose
 from asmgen.author.tiles import TileError, split_index
 from asmgen.isa.layouts_mfma import element_bits
 from asmgen.isa.placement import Placement
-from asmgen.ldsmap import LdsRange
 
 if TYPE_CHECKING:
     from asmgen.author.builder import Builder
-    from asmgen.ldsmap import LdsMap
+    from asmgen.author.ldsmap import LdsMap
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from asmgen.author.fragments import Fragment
+from asmgen.author.immediates import DS_IMMEDIATES, split_immediates
 from asmgen.author.tiles import TileError
 from asmgen.isa.bankcost import Cost, cost
-from asmgen.isa.immediates import DS_IMMEDIATES, split_immediates
 from asmgen.isa.layout import Layout, LayoutError, identity
 from asmgen.isa.placement import Pads, Placement, Swizzle
 

@@ -9,6 +9,7 @@ from typing import Any
 from asmgen.author.addressing import WaveIndex
 from asmgen.author.fragments import Fragment, MatrixShape, mfma
 from asmgen.author.globals import Matrix, Rows, Slice
+from asmgen.author.kernel import KernelBuilder
 from asmgen.author.pipeline import Shape, Step, pipeline
 from asmgen.author.schedules import Schedule
 from asmgen.author.shared import SharedTile, shared
@@ -16,7 +17,6 @@ from asmgen.author.swizzles import Access
 from asmgen.author.tiles import Tile, TileError, TileGrid, tile_registers
 from asmgen.isa.placement import Placement
 from asmgen.isa.registers import Reg
-from asmgen.kernel import KernelBuilder
 from asmgen.regalloc.sets import RegisterSet
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from asmgen.arguments import SCALAR_TYPES
+from asmgen.codeobject.arguments import SCALAR_TYPES
 from asmgen.codeobject.descriptor import CodeObjectError
 from asmgen.isa.quote import quoted
 
@@ -45,7 +45,7 @@ class Argument:
 def arguments(pairs: Iterable[tuple[str, str]]) -> tuple[Argument, ...]:
     """The argument table of (name, type) pairs in order, each at its natural alignment.
 
-    A type is one of `asmgen.arguments.SCALAR_TYPES` ("pointer", "i32", "bf16", ...) or a hidden kind ("hidden_block_count_x", whose
+    A type is one of `arguments.SCALAR_TYPES` ("pointer", "i32", "bf16", ...) or a hidden kind ("hidden_block_count_x", whose
     name may be ""). Raises CodeObjectError for an unknown type.
     """
     table = []

@@ -10,7 +10,7 @@ from asmgen.codeobject.descriptor import PRELOAD_SKIP
 from asmgen.codeobject.load import CodeObject, Kernel
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.quote import quoted
-from asmgen.program import Align, Item, Program
+from asmgen.program.program import Align, Item, Program
 from asmgen.reader.calls import call_targets
 from asmgen.reader.collection import collection_paused
 from asmgen.reader.errors import ReadError

@@ -10,7 +10,7 @@ from asmgen.codeobject.bundle import is_bundle
 from asmgen.codeobject.load import CodeObject
 from asmgen.files import MOST_BYTES, MOST_TEXT, FileError, first_bytes, read_plain
 from asmgen.isa.errors import AsmgenError
-from asmgen.program import Program
+from asmgen.program.program import Program
 from asmgen.reader.codeobject import read_programs
 from asmgen.reader.errors import NeedsAssembler, ReadError, UnknownSpelling
 from asmgen.reader.inclusion import Inclusion

@@ -14,7 +14,7 @@ from asmgen.isa.opcode import Form, Opcode
 from asmgen.isa.operands import Operand, Waitcnt
 from asmgen.isa.quote import printable, quoted, shorten
 from asmgen.isa.table import canonical, find, nearest
-from asmgen.program import Instruction, SourceLine, TokenUse
+from asmgen.program.program import Instruction, SourceLine, TokenUse
 from asmgen.reader.errors import NeedsAssembler, ReadError, UnknownSpelling
 from asmgen.reader.forms import FormFinder
 from asmgen.reader.statements import statements

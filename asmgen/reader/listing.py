@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.operands import SendMsg, Symbol, Waitcnt
-from asmgen.program import Instruction, Label, SourceLine
+from asmgen.program.program import Instruction, Label, SourceLine
 from asmgen.reader.errors import ReadError
 from asmgen.reader.instruction import instruction_reader, shorten
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from asmgen.program import ENDINGS, Program
+from asmgen.program.program import ENDINGS, Program
 from asmgen.reader.listing import Listing, ListingLine, ListingReader, jumps, parse_listing
 
 _PADDING = frozenset({"s_nop 0", "s_code_end"})

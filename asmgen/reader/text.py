@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from asmgen.isa.arch import ARCHITECTURES
 from asmgen.isa.operands import Symbol
 from asmgen.isa.registers import VGPR_COUNT
-from asmgen.program import Align, Instruction, Item, Label, Program, Region, SourceLine, TokenUse
+from asmgen.program.program import Align, Instruction, Item, Label, Program, Region, SourceLine, TokenUse
 from asmgen.reader.errors import NeedsAssembler, ReadError
 from asmgen.reader.instruction import InstructionReader, shorten
 from asmgen.reader.listing import is_listing

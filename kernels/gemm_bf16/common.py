@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from asmgen.author.kernel import KernelBuilder
 from asmgen.isa.registers import Reg, exec_
-from asmgen.kernel import KernelBuilder
 from asmgen.kernels.gemm_bf16.contract import TILE_K, TILE_M, TILE_N, WAVES_M, WAVES_N
 
 ELEMENT = 2  # bytes of bf16

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from asmgen.contract import ContractArgument, Formula, KernelContract, Parameter, Rule
+from asmgen.author.contract import ContractArgument, Formula, KernelContract, Parameter, Rule
 
 TILE_M, TILE_N, TILE_K = 128, 128, 64  # of D and of one step, in elements
 WAVES_M, WAVES_N = 2, 2  # a workgroup's waves over its tile of D

@@ -11,8 +11,9 @@ tiles of v_mfma_f32_16x16x32_bf16. Steady state of one step, buffer p filled, bu
 
 from __future__ import annotations
 
+from asmgen.author.kernel import Kernel, KernelBuilder
+from asmgen.author.ldsmap import LdsRange
 from asmgen.isa.registers import Reg, m0
-from asmgen.kernel import Kernel, KernelBuilder
 from asmgen.kernels.gemm_bf16.common import (
     CHUNK_BYTES,
     LOADS,
@@ -30,7 +31,6 @@ from asmgen.kernels.gemm_bf16.common import (
     wave_corner,
 )
 from asmgen.kernels.gemm_bf16.contract import CONTRACT, TILE_K, TILE_M, TILE_N
-from asmgen.ldsmap import LdsRange
 
 HALVES = 2  # of a step along K: one v_mfma_f32_16x16x32_bf16 deep each
 FRAGMENT = 4  # VGPRs of one MFMA operand

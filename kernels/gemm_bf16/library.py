@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from asmgen.kernel import Kernel
+from asmgen.author.kernel import Kernel
+from asmgen.author.library import LibraryKernel, Parameters
 from asmgen.kernels.gemm_bf16.contract import CONTRACT
-from asmgen.library import LibraryKernel, Parameters
 
 if TYPE_CHECKING:
-    from asmgen.library import Problem
+    from asmgen.author.library import Problem
 
 
 def build(arch: str, parameters: Parameters) -> Kernel:

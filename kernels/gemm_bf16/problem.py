@@ -5,7 +5,7 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 
-from asmgen.library import Output, Parameters, Problem
+from asmgen.author.library import Output, Parameters, Problem
 
 CANARY = -123.0  # what the columns of D behind n hold, and must go on holding
 

@@ -12,8 +12,8 @@ Steady state of one step, buffer p filled, buffer 1-p free:
 
 from __future__ import annotations
 
+from asmgen.author.kernel import Kernel, KernelBuilder
 from asmgen.isa.registers import Reg
-from asmgen.kernel import Kernel, KernelBuilder
 from asmgen.kernels.gemm_bf16.common import (
     CHUNK_BYTES,
     LOADS,

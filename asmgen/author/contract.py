@@ -1,0 +1,369 @@
+"""What a kernel declares as data: parameters, arguments, rules, grid, LDS, workspace. Commands, tests and documentation read it.
+
+A *build* parameter changes the code and has a default; a *run* parameter is a property of one launch (a shape, a stride). `build`
+refuses run parameters. A launch outside the declared limits is refused with a sentence that says what would work.
+
+This file is on the path of every build: it imports neither numpy nor anything that does.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from asmgen.codeobject.arguments import natural_offsets, scalar_type
+from asmgen.isa.errors import AsmgenError
+
+SCHEMA = "asmgen-contract"
+SCHEMA_VERSION = 1
+
+Value = int | str | bool
+# Rules and formulas compare and multiply values whose types the parameters guarantee, hence Any and not Value.
+Values = Mapping[str, Any]
+
+_TYPE_NAMES = {int: "a whole number", str: "a name", bool: "true or false"}
+_BOOLEANS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
+
+
+class ContractError(AsmgenError):
+    """A request outside of a kernel's contract, or a contract that contradicts itself."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter. `minimum`, `maximum` (inclusive) and `multiple_of` bind whole numbers, `choices` any type.
+
+    `kind` is "build" or "run", `type` is int, str or bool. A run parameter without a default must be given; `default_from` names an
+    earlier parameter whose value it takes instead (a row stride that defaults to the row length).
+    """
+
+    name: str
+    kind: str
+    type: type[int] | type[str] | type[bool]
+    doc: str
+    default: Value | None = None
+    minimum: int | None = None
+    maximum: int | None = None
+    multiple_of: int = 1
+    choices: tuple[Value, ...] = ()
+    default_from: str = ""
+
+    def __post_init__(self) -> None:
+        if self.kind not in ("build", "run"):
+            raise ContractError(f"parameter {self.name} is of kind {self.kind!r}; a parameter is of kind build or run")
+        if self.type not in _TYPE_NAMES:
+            raise ContractError(f"parameter {self.name} has type {self.type!r}; a parameter is int, str or bool")
+        if self.type is not int and (self.minimum is not None or self.maximum is not None or self.multiple_of != 1):
+            raise ContractError(f"parameter {self.name} is not a whole number, so it can have choices but no range")
+        if self.multiple_of < 1:
+            raise ContractError(f"parameter {self.name} is to be a multiple of {self.multiple_of}; that must be 1 or more")
+        if self.kind == "build" and self.default is None:
+            raise ContractError(f"build parameter {self.name} has no default; every build parameter has one")
+        if self.default_from and (self.kind == "build" or self.default is not None):
+            wrong = "is a build parameter" if self.kind == "build" else f"has the default {self.default}"
+            raise ContractError(f"parameter {self.name} {wrong}, so it cannot take its default from {self.default_from}")
+        for value in (*self.choices, *(() if self.default is None else (self.default,))):
+            self.check(value)
+
+    def parse(self, text: str) -> Value:
+        """The value that `text` writes, checked. Whole numbers may be decimal or 0x..., booleans true/false, yes/no, on/off, 1/0."""
+        stripped = text.strip()
+        if self.type is str:
+            return self.check(stripped)
+        value: Value | None
+        if self.type is bool:
+            value = _BOOLEANS.get(stripped.lower())
+        else:
+            try:
+                value = int(stripped, 16 if stripped.lower().startswith(("0x", "-0x")) else 10)
+            except ValueError:
+                value = None
+        if value is None:
+            raise ContractError(f"{self.name} must be {_TYPE_NAMES[self.type]}, got {_short(text)}")
+        return self.check(value)
+
+    def check(self, value: Any) -> Value:
+        """`value` as the parameter's Python type; ContractError where its type, range or choice is wrong."""
+        checked = self._typed(value)
+        if self.choices and checked not in self.choices:
+            raise ContractError(f"{self.name} must be {_one_of(self.choices)}, got {_short(value)}")
+        if self.type is int:
+            self._check_range(int(checked))
+        return checked
+
+    def _typed(self, value: Any) -> Value:
+        if self.type is int and not isinstance(value, bool):
+            try:
+                return operator.index(value)
+            except TypeError:
+                pass
+        elif self.type is not int and isinstance(value, self.type):
+            typed: Value = value
+            return typed
+        raise ContractError(f"{self.name} must be {_TYPE_NAMES[self.type]}, got {_short(value)}")
+
+    def _check_range(self, value: int) -> None:
+        wrong = []
+        if self.minimum is not None and value < self.minimum:
+            wrong.append(f"at least {self.minimum}")
+        if self.maximum is not None and value > self.maximum:
+            wrong.append(f"at most {self.maximum}")
+        if value % self.multiple_of:
+            wrong.append(f"a multiple of {self.multiple_of}")
+        if wrong:
+            near = self._near(value)
+            works = f"; {' and '.join(map(str, near))} would work" if near else ""
+            raise ContractError(f"{self.name} must be {' and '.join(wrong)}, got {value}{works}")
+
+    def _near(self, value: int) -> list[int]:
+        """The legal values next to an illegal one, at most one on either side."""
+        step = self.multiple_of
+        lowest = None if self.minimum is None else -(-self.minimum // step) * step
+        highest = None if self.maximum is None else self.maximum // step * step
+        if lowest is not None and highest is not None and lowest > highest:
+            return []
+        near = {value // step * step, -(-value // step) * step}
+        near = {number if lowest is None else max(number, lowest) for number in near}
+        return sorted({number if highest is None else min(number, highest) for number in near})
+
+    def describe(self) -> dict[str, Any]:
+        """What KERNEL.json says of the parameter."""
+        row: dict[str, Any] = {"kind": self.kind, "type": self.type.__name__, "doc": self.doc}
+        for key in ("default", "minimum", "maximum"):
+            if getattr(self, key) is not None:
+                row[key] = getattr(self, key)
+        if self.multiple_of != 1:
+            row["multiple_of"] = self.multiple_of
+        if self.choices:
+            row["choices"] = list(self.choices)
+        if self.default_from:
+            row["default_from"] = self.default_from
+        return row
+
+
+@dataclass(frozen=True)
+class ContractArgument:
+    """One explicit argument of the kernel, in order: `type` is "pointer" or a scalar of `asmgen.codeobject.arguments.SCALAR_TYPES`."""
+
+    name: str
+    type: str
+    doc: str
+
+    def __post_init__(self) -> None:
+        scalar_type(self.type)
+
+    def describe(self, offset: int) -> dict[str, Any]:
+        """What KERNEL.json says of the argument, `offset` and size in bytes."""
+        return {"name": self.name, "type": self.type, "offset": offset, "size": scalar_type(self.type).size, "doc": self.doc}
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A condition between parameters. `reads` names them: a rule that reads build parameters only is checked by build already.
+
+    `sentence` completes the error, in the form "lda must be at least k".
+    """
+
+    sentence: str
+    reads: tuple[str, ...]
+    holds: Callable[[Values], bool]
+
+
+@dataclass(frozen=True)
+class Formula:
+    """A quantity that depends on parameters, and the sentence that tells a reader how."""
+
+    sentence: str
+    compute: Callable[[Values], Any]
+
+
+@dataclass(frozen=True)
+class KernelContract:
+    """All that a kernel promises and asks for.
+
+    `workgroup` is the block in work-items. `grid` computes (x, y, z) in workgroups. `lds_bytes` and `workspace_bytes` are constants or
+    formulas. `example` gives the run parameters without default for the evaluated examples of KERNEL.json; it must be a legal launch.
+    """
+
+    name: str
+    title: str
+    archs: tuple[str, ...]
+    parameters: tuple[Parameter, ...]
+    arguments: tuple[ContractArgument, ...]
+    workgroup: tuple[int, int, int]
+    grid: Formula
+    lds_bytes: int | Formula = 0
+    workspace_bytes: int | Formula = 0
+    rules: tuple[Rule, ...] = ()
+    example: Values = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        seen: set[str] = set()
+        for parameter in self.parameters:
+            if parameter.name in seen:
+                raise ContractError(f"{self.name} declares parameter {parameter.name} twice")
+            if parameter.default_from and parameter.default_from not in seen:
+                source = f"{parameter.default_from}, which is no parameter declared before it"
+                raise ContractError(f"{self.name}: {parameter.name} takes its default from {source}")
+            seen.add(parameter.name)
+        for rule in self.rules:
+            for name in rule.reads:
+                if name not in seen:
+                    raise ContractError(f"{self.name}: the rule {rule.sentence!r} reads {name}, which is no parameter")
+        names = [argument.name for argument in self.arguments]
+        if len(set(names)) != len(names):
+            raise ContractError(f"{self.name} declares an argument twice: {', '.join(names)}")
+
+    def parameter(self, name: str) -> Parameter:
+        """The parameter of that name; ContractError with the nearest known name for any other."""
+        for parameter in self.parameters:
+            if parameter.name == name:
+                return parameter
+        known = [parameter.name for parameter in self.parameters]
+        raise ContractError(f"{self.name} has no parameter {_short(name)}; {did_you_mean(name, known)}")
+
+    def check_arch(self, arch: str) -> str:
+        """`arch` if the kernel has code for it; ContractError with those that would work otherwise."""
+        if arch not in self.archs:
+            raise ContractError(f"{self.name} has no code for {arch!r}; {' and '.join(self.archs)} would work")
+        return arch
+
+    def parse(self, texts: Iterable[str]) -> dict[str, Value]:
+        """The values of "NAME=VALUE" texts, each checked alone; rules and missing ones are left to `resolve_build` and `resolve_run`."""
+        values: dict[str, Value] = {}
+        for text in texts:
+            name, equals, value = text.partition("=")
+            name = name.strip()
+            if not equals or not name:
+                raise ContractError(f"a parameter is written NAME=VALUE, got {_short(text)}")
+            parameter = self.parameter(name)
+            if name in values:
+                raise ContractError(f"{name} is given twice, as {values[name]} and as {_short(value)}; give it once")
+            values[name] = parameter.parse(value)
+        return values
+
+    def resolve_build(self, values: Values) -> dict[str, Value]:
+        """All build parameters, defaults filled in. A run parameter, an unknown one or a broken rule is a ContractError."""
+        for name in values:
+            if self.parameter(name).kind == "run":
+                raise ContractError(
+                    f"{name} is a run parameter of {self.name}: one code object serves every legal {name}, so build does not take it; "
+                    f"give it to asmgen run instead"
+                )
+        resolved = self._resolve(values, ("build",))
+        self._check_rules(resolved)
+        return resolved
+
+    def resolve_run(self, values: Values) -> dict[str, Value]:
+        """All parameters of a launch, build and run, defaults filled in.
+
+        A missing, unknown or illegal one and a broken rule are ContractErrors.
+        """
+        for name in values:
+            self.parameter(name)
+        resolved = self._resolve(values, ("build", "run"))
+        self._check_rules(resolved)
+        return resolved
+
+    def _resolve(self, values: Values, kinds: tuple[str, ...]) -> dict[str, Value]:
+        resolved: dict[str, Value] = {}
+        missing = []
+        for parameter in self.parameters:
+            if parameter.kind not in kinds:
+                continue
+            if parameter.name in values:
+                resolved[parameter.name] = parameter.check(values[parameter.name])
+            elif parameter.default is not None:
+                resolved[parameter.name] = parameter.default
+            elif not parameter.default_from:
+                missing.append(parameter)
+            elif parameter.default_from in resolved:
+                resolved[parameter.name] = parameter.check(resolved[parameter.default_from])
+        if missing:
+            needs = ", ".join(f"{parameter.name} ({parameter.doc})" for parameter in missing)
+            raise ContractError(f"{self.name} needs {needs}; give {' '.join(f'-p {parameter.name}=VALUE' for parameter in missing)}")
+        return resolved
+
+    def _check_rules(self, resolved: Values) -> None:
+        for rule in self.rules:
+            if all(name in resolved for name in rule.reads) and not rule.holds(resolved):
+                raise ContractError(f"{rule.sentence}, got {', '.join(f'{name}={resolved[name]}' for name in rule.reads)}")
+
+    def grid_of(self, resolved: Values) -> tuple[int, int, int]:
+        """The grid in workgroups for resolved parameters; ContractError where a dimension is below 1."""
+        x, y, z = self.grid.compute(resolved)
+        if min(x, y, z) < 1:
+            raise ContractError(f"{self.name} has nothing to do: its grid is {x} x {y} x {z} workgroups ({self.grid.sentence})")
+        return (x, y, z)
+
+    def lds_bytes_of(self, resolved: Values) -> int:
+        """Static LDS of one workgroup, in bytes."""
+        return int(_evaluate(self.lds_bytes, resolved))
+
+    def workspace_bytes_of(self, resolved: Values) -> int:
+        """Device memory that the launch needs beside its buffers, in bytes."""
+        return int(_evaluate(self.workspace_bytes, resolved))
+
+    def describe(self, arch: str = "", build: Values | None = None) -> dict[str, Any]:
+        """The contract as JSON values; with `arch` and `build` those of one build. Formulas stand as sentence and evaluated example."""
+        chosen = self.resolve_build(build or {})
+        example = self.resolve_run({**chosen, **self.example})
+        offsets = natural_offsets(argument.type for argument in self.arguments)
+        document: dict[str, Any] = {
+            "schema": SCHEMA,
+            "version": SCHEMA_VERSION,
+            "kernel": self.name,
+            "title": self.title,
+            "archs": sorted(self.archs),
+            "build": chosen,
+            "parameters": {parameter.name: parameter.describe() for parameter in self.parameters},
+            "arguments": [argument.describe(offset) for argument, offset in zip(self.arguments, offsets, strict=True)],
+            "rules": [{"sentence": rule.sentence, "reads": list(rule.reads)} for rule in self.rules],
+            "workgroup": list(self.workgroup),
+            "grid": _described(Formula(self.grid.sentence, lambda resolved: list(self.grid_of(resolved))), example),
+            "lds_bytes": _described(self.lds_bytes, example),
+            "workspace_bytes": _described(self.workspace_bytes, example),
+            "example": example,
+        }
+        if arch:
+            document["arch"] = self.check_arch(arch)
+        return document
+
+    def to_json(self, arch: str = "", build: Values | None = None) -> str:
+        """The text of KERNEL.json: keys sorted, the same bytes for the same contract, one newline at the end."""
+        import json
+
+        return json.dumps(self.describe(arch, build), sort_keys=True, indent=1) + "\n"
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The half sentence "did you mean 'k'? (known are m, n, k)", without the question where no known name is near."""
+    import difflib
+
+    names = list(known)
+    listing = f"known are {', '.join(names)}" if names else "it has none"
+    by_folded = {candidate.lower(): candidate for candidate in names}
+    near = difflib.get_close_matches(name.lower(), list(by_folded), n=1, cutoff=0.5)
+    return f"did you mean {by_folded[near[0]]!r}? ({listing})" if near else listing
+
+
+def _evaluate(quantity: int | Formula, resolved: Values) -> Any:
+    return quantity.compute(resolved) if isinstance(quantity, Formula) else quantity
+
+
+def _described(quantity: int | Formula, example: Values) -> Any:
+    if not isinstance(quantity, Formula):
+        return quantity
+    return {"sentence": quantity.sentence, "example": quantity.compute(example)}
+
+
+def _one_of(choices: tuple[Value, ...]) -> str:
+    texts = [str(choice) for choice in choices]
+    return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} or {texts[-1]}"
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else text[:37] + "..."

@@ -1,0 +1,141 @@
+"""A kernel in the making and a finished one: builder, register plan, LDS map, arguments and contract together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+
+from asmgen.author.builder import WAIT_MODES, Builder, author_line
+from asmgen.author.contract import KernelContract
+from asmgen.author.ldsmap import LdsMap
+from asmgen.checks.counters.modes import apply_waits, refuse_errors
+from asmgen.checks.waitstates.waitstates import insert as insert_wait_states
+from asmgen.checks.waitstates.waitstates import verify as verify_wait_states
+from asmgen.codeobject.emit import KernelResources, argument_loads, header, trailer
+from asmgen.codeobject.metadata import arguments as argument_table
+from asmgen.codeobject.metadata import arguments_end
+from asmgen.isa.errors import AsmgenError
+from asmgen.isa.registers import Reg, s, v
+from asmgen.program.program import Program
+from asmgen.program.text import program_text
+from asmgen.regalloc.plan import RegisterPlan
+from asmgen.regalloc.report import Region, format_map, format_plan
+
+_LOAD = {1: "s_load_dword", 2: "s_load_dwordx2", 4: "s_load_dwordx4", 8: "s_load_dwordx8", 16: "s_load_dwordx16"}
+_KERNARG_POINTER = 2  # SGPRs
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A finished kernel: its code with all waits in place, what it needs, and the plan and map it was written with."""
+
+    program: Program
+    resources: KernelResources
+    contract: KernelContract
+    parameters: Mapping[str, int | str | bool]
+    plan: RegisterPlan
+    lds: LdsMap
+    regions: tuple[Region, ...]
+
+    @property
+    def name(self) -> str:
+        """The contract's name, as files and commands spell it."""
+        return self.contract.name
+
+    def register_map(self) -> str:
+        """One row a register range, one column a region, the owners' names in the cells."""
+        return format_map(self.plan.spans(self.regions[-1].last if self.regions else 0), self.regions)
+
+    def text(self) -> str:
+        """The whole assembly file: what clang gets, byte for byte."""
+        heading = [f"{self.contract.title} ({self.resources.arch})", "",
+                   *format_plan(self.plan).splitlines(), "", "LDS map", *self.lds.table()]
+        comments = "".join(f"; {line}".rstrip() + "\n" for line in heading)
+        return comments + header(self.resources) + program_text(self.program) + trailer(self.resources)
+
+
+class KernelBuilder(Builder):
+    """The builder of a whole kernel: it pins what the hardware fills, loads the arguments and finishes the code object.
+
+    `waves` is the occupancy the author wants, in waves per SIMD. With `preload` the hardware fills the arguments before the
+    first instruction, and a compatibility entry loads them for firmware that does not (facts/instructions.md section 4).
+    """
+
+    def __init__(self, contract: KernelContract, arch: str, parameters: Mapping[str, int | str | bool], waves: int | None = None,
+                 preload: bool = False, workgroup_ids: str = "x", stagger: int = 0, code_object_version: int = 6) -> None:
+        plan = RegisterPlan(arch, waves, position=lambda: self.position)
+        super().__init__(contract.name, arch, plan, stagger)
+        self.contract = contract
+        self.parameters = dict(parameters)
+        self.registers = plan
+        self.lds = LdsMap(arch)
+        self.table = argument_table([(argument.name, argument.type) for argument in contract.arguments])
+        self._axes = workgroup_ids
+        self._version = code_object_version
+        self._dwords = -(-arguments_end(self.table) // 4)
+        self._preload = self._dwords if preload else 0
+        first_id = _KERNARG_POINTER + self._preload
+        self.kernarg = plan.pin("kernarg", s[0:1], "where the arguments lie, filled by the hardware")
+        self.ids = {axis: plan.pin(f"workgroup_{axis}", s[first_id + number:first_id + number], "filled by the hardware")
+                    for number, axis in enumerate(workgroup_ids)}
+        # Without preload the arguments go behind the ids, at an SGPR that takes the widest loads.
+        first = _KERNARG_POINTER if preload else -(-(first_id + len(workgroup_ids)) // 4) * 4
+        self._block = plan.pin("arguments", s[first:first + self._dwords - 1], "the kernel arguments, in order")
+        self.work_item = plan.pin("work_item", v[0:0], "x | y << 10 | z << 20, filled by the hardware")
+
+    def argument(self, name: str) -> Reg:
+        """The SGPRs of an argument. Raises AsmgenError for one that the contract does not have."""
+        for row in self.table:
+            if row.name == name:
+                first = row.offset // 4
+                return self._block[first:first + max(1, row.size // 4) - 1]
+        raise AsmgenError(f"the kernel has no argument {name!r}; it has {', '.join(row.name for row in self.table)}", str(author_line()))
+
+    def begin(self) -> None:
+        """Load the arguments; they are there after the wait that their first use asks for."""
+        for chunk in argument_loads(self._block.index, self._dwords):
+            first = chunk.sgpr - self._block.index
+            self.emit(_LOAD[chunk.dwords], self._block[first:first + chunk.dwords - 1], self.kernarg, chunk.offset)
+        if self._preload:
+            self.emit("s_waitcnt", lgkmcnt=0, comment="the compatibility entry does what preloading firmware did")
+            self.emit("s_branch", f"{self.symbol}_body")
+            self.align(256)
+            self.label(f"{self.symbol}_body")
+            self.entry = f"{self.symbol}_body"
+
+    @property
+    def symbol(self) -> str:
+        """The kernel's name as an ELF symbol."""
+        return self.contract.name.replace("-", "_")
+
+    def finish(self, waits: str = "auto", wait_states: str = "auto") -> Kernel:
+        """Run the passes that were asked for and put the kernel together.
+
+        "auto" inserts, "verify" checks what the author wrote, "off" does neither; blocks in another mode keep theirs (`Builder.waits`).
+        Raises AsmgenError at the author's line for the first error that verification finds.
+        """
+        program = self.program()
+        for mode, what in ((waits, "waits"), (wait_states, "wait_states")):
+            if mode not in WAIT_MODES:
+                raise AsmgenError(f"{what} is {mode!r}; {', '.join(WAIT_MODES)} are possible", str(author_line()))
+        program = apply_waits(program, waits)
+        if wait_states == "auto":
+            program = insert_wait_states(program)
+        elif wait_states == "verify":
+            refuse_errors(verify_wait_states(program))
+        return Kernel(program, self._resources(), self.contract, self.parameters, self.registers, self.lds, self._regions())
+
+    def _regions(self) -> tuple[Region, ...]:
+        starts = [*self.regions, ("", self.position)]
+        return tuple(Region(name, first, max(first, following - 1))
+                     for (name, first), (_, following) in pairwise(starts))
+
+    def _resources(self) -> KernelResources:
+        used = self.registers.resources()
+        x, y, z = self.contract.workgroup
+        return KernelResources(
+            name=self.symbol, arch=self.arch, vgprs=used.vgprs, agprs=used.agprs, sgprs=used.sgprs, lds_bytes=self.lds.size,
+            arguments=self.table, max_flat_workgroup_size=x * y * z, reqd_workgroup_size=(x, y, z),
+            workgroup_ids=("x" in self._axes, "y" in self._axes, "z" in self._axes), kernarg_preload=self._preload,
+            code_object_version=self._version)

@@ -1,0 +1,59 @@
+"""LDS maps: which bytes of a workgroup's LDS hold what, and the tokens that name their arrival."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from asmgen.isa.arch import architecture
+from asmgen.isa.errors import AsmgenError
+from asmgen.program.program import TokenUse
+
+
+@dataclass(frozen=True)
+class LdsRange:
+    """Bytes `low` to `high` - 1 under a name, and a token of that name."""
+
+    name: str
+    low: int
+    high: int
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return self.high - self.low
+
+    def written(self) -> TokenUse:
+        """The token of an operation that fills it."""
+        return TokenUse("write", self.name, self.low, self.high)
+
+    def read(self) -> TokenUse:
+        """The token of an operation that reads it."""
+        return TokenUse("read", self.name, self.low, self.high)
+
+
+@dataclass
+class LdsMap:
+    """Ranges handed out from address 0 up, checked against the architecture's LDS size."""
+
+    arch: str
+    ranges: list[LdsRange] = field(default_factory=list)
+
+    @property
+    def size(self) -> int:
+        """Bytes of LDS that the kernel needs."""
+        return max((item.high for item in self.ranges), default=0)
+
+    def take(self, name: str, size: int, align: int = 16) -> LdsRange:
+        """`size` bytes behind the last range. Raises AsmgenError where the architecture has no such room left."""
+        low = -(-self.size // align) * align
+        limit = architecture(self.arch).lds_bytes
+        if low + size > limit:
+            held = ", ".join(f"{item.name} {item.size}" for item in self.ranges) or "nothing"
+            raise AsmgenError(f"LDS range {name} needs {size} bytes from {low} on, but {self.arch} has {limit} bytes a workgroup; "
+                              f"taken so far: {held}")
+        self.ranges.append(LdsRange(name, low, low + size))
+        return self.ranges[-1]
+
+    def table(self) -> list[str]:
+        """One line a range."""
+        return [f"{item.low:#07x}:{item.high:#07x}  {item.size:6d} bytes  {item.name}" for item in self.ranges]

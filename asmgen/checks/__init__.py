@@ -1,0 +1,1 @@
+"""What judges and completes placed code: wait counters, wait states, lint, explain, mutants."""

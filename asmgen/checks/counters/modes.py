@@ -1,0 +1,45 @@
+"""The modes of a kernel and of its blocks: auto inserts, verify checks, off does neither."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from asmgen.checks.counters.insert import insert_waits
+from asmgen.checks.counters.points import POINT
+from asmgen.checks.counters.verify import verify
+from asmgen.isa.errors import AsmgenError
+from asmgen.program.program import Instruction, Program
+
+
+class _Found(Protocol):
+    @property
+    def severity(self) -> str: ...
+    @property
+    def message(self) -> str: ...
+    @property
+    def consumer(self) -> Instruction: ...
+
+
+def apply_waits(program: Program, mode: str) -> Program:
+    """The program with its waits in order, `mode` being that of all instructions that have none of their own.
+
+    Raises AsmgenError at the author's line for the first error in a part that is to be verified.
+    """
+    items = [replace(item, waits=mode) if isinstance(item, Instruction) and not item.waits else item for item in program.items]
+    program = program.with_items(items)
+    modes = {instruction.waits for instruction in program.instructions}
+    if modes & {"auto", POINT}:
+        program = insert_waits(program)
+    if "verify" in modes:
+        refuse_errors([finding for finding in verify(program, notes=False) if finding.consumer.waits == "verify"])
+    return program
+
+
+def refuse_errors(findings: Sequence[_Found]) -> None:
+    """Raises AsmgenError for the first error of a verification, with how many more there are."""
+    errors = [finding for finding in findings if finding.severity == "error"]
+    if errors:
+        more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+        raise AsmgenError(f"{errors[0].message}{more}", errors[0].consumer.where())

@@ -1,0 +1,100 @@
+"""Whether a mistake that the dataflow sees on some path is certain to happen.
+
+The dataflow joins all paths, also those that no run takes (two branches on one condition). A path counts as certain here if every
+execution of its first instruction may go on along it: a branch may go either way, as long as nothing joins the path before it.
+Behind a join the code may know from where it came, so a later branch may always leave the path.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from asmgen.checks.counters.ledger import VM, Operation
+from asmgen.isa.registers import NAMED
+from asmgen.program.controlflow import ControlFlow
+from asmgen.program.program import Instruction, Program
+
+_EXEC = NAMED["exec"].mask
+# After these, the lanes that a load was issued for are still among those that run, or fewer of them run.
+_NARROWING = frozenset({"s_and_b64", "s_and_saveexec_b64", "s_or_b64", "s_or_saveexec_b64", "s_wqm_b64"})
+_LONGEST = 400
+
+
+@dataclass(frozen=True)
+class Route:
+    """How a producer reaches a consumer while still in flight.
+
+    `certain` as the module says. `newer` is the fewest in-order operations issued between. `lanes` is whether other lanes than the
+    producer's may run at the consumer on every such path.
+    """
+
+    certain: bool
+    newer: int
+    lanes: bool
+
+
+def find_route(program: Program, flow: ControlFlow, operations: list[Operation], touches: list[int], producer: int, consumer: int,
+               counter: str) -> Route:
+    """The best evidence for a producer being in flight at a consumer; not certain where no certain path leads there."""
+    source = operations[producer]
+    found: list[Route] = []
+    entries = {0, program.labels.get(program.entry, 0)}
+    stack = [(producer + 1, flow.block_of[producer], 0, False, False)]
+    seen: set[tuple[int, bool, bool]] = set()
+    while stack and len(seen) < _LONGEST:
+        position, number, newer, joined, lanes = stack.pop()
+        block = flow.blocks[number]
+        alive = True
+        while position <= block.last:
+            operation = operations[position]
+            if position == consumer:
+                found.append(Route(True, newer, lanes))
+            if position in (consumer, producer) or operation.leaves or source.arrives & touches[position]:
+                alive = False
+                break
+            if operation.wait is not None:
+                count = operation.wait.vmcnt if counter == VM else operation.wait.lgkmcnt
+                if count is not None and (count == 0 or source.ordered and newer >= count):
+                    alive = False
+                    break
+            if counter in operation.weight and operation.ordered:
+                newer += 1
+            lanes = _other_lanes(program.instructions[position], lanes)
+            position += 1
+        if not alive or joined and len(block.successors) > 1:
+            continue
+        for successor in block.successors:
+            following = flow.blocks[successor]
+            key = (successor, joined or len(following.predecessors) > 1 or following.first in entries, lanes)
+            if key not in seen:
+                seen.add(key)
+                stack.append((following.first, successor, newer, key[1], lanes))
+    if not found:
+        return Route(False, 0, False)
+    return min(found, key=lambda route: (route.lanes, route.newer))
+
+
+def _other_lanes(instruction: Instruction, lanes: bool) -> bool:
+    """Whether lanes may run that did not run before, of which the producer's need not be part."""
+    if not instruction.writes & _EXEC or instruction.name.startswith("v_cmpx"):
+        return lanes
+    if instruction.name == "s_mov_b64" and instruction.operands[-1] == -1:
+        return False
+    return lanes or instruction.name not in _NARROWING
+
+
+def reachable(program: Program, flow: ControlFlow, operations: list[Operation]) -> frozenset[int]:
+    """Blocks that can run: from the beginning and the entry, and, where code calls or jumps to computed addresses, from labels."""
+    starts = {0} if flow.blocks else set()
+    if program.entry:
+        starts.add(flow.block_of[program.labels[program.entry]])
+    if flow.indirect or any(operation.leaves for operation in operations):
+        starts |= {flow.block_of[position] for position in program.labels.values() if position < len(flow.block_of)}
+    seen = set(starts)
+    stack = list(starts)
+    while stack:
+        for successor in flow.blocks[stack.pop()].successors:
+            if successor not in seen:
+                seen.add(successor)
+                stack.append(successor)
+    return frozenset(seen)

@@ -1,0 +1,52 @@
+"""Wait points: places that a schedule names, where one s_waitcnt serves all that is due before the next one.
+
+What is due at a point is whatever its *region* asks for: the instructions behind it on any path, up to the next points. Counts are
+then the loosest that let it all arrive; verification judges a point's wait by the same rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from asmgen.checks.counters.ledger import Operation
+from asmgen.program.controlflow import ControlFlow
+from asmgen.program.program import Program
+
+POINT = "point"
+"""The mode (`Instruction.waits`) of a wait point."""
+
+
+@dataclass(frozen=True)
+class Region:
+    """What lies between a wait point and the next ones: registers touched, as bits, and positions of barriers and token uses."""
+
+    touches: int
+    meeting: tuple[int, ...]
+
+
+def wait_regions(program: Program, flow: ControlFlow, operations: Sequence[Operation], touches: Sequence[int]) -> dict[int, Region]:
+    """The region of every wait point of a program."""
+    points = frozenset(position for position, instruction in enumerate(program.instructions) if instruction.waits == POINT)
+    return {point: _region(point, points, flow, operations, touches) for point in points}
+
+
+def _region(point: int, points: frozenset[int], flow: ControlFlow, operations: Sequence[Operation], touches: Sequence[int]) -> Region:
+    mask, meeting = 0, []
+    waiting = [(point + 1, flow.block_of[point])]
+    seen: set[int] = set()
+    while waiting:
+        start, number = waiting.pop()
+        block = flow.blocks[number]
+        for position in range(start, block.last + 1):
+            if position in points:
+                break
+            mask |= touches[position]
+            if operations[position].barrier or operations[position].uses:
+                meeting.append(position)
+        else:
+            for successor in block.successors:
+                if successor not in seen:
+                    seen.add(successor)
+                    waiting.append((flow.blocks[successor].first, successor))
+    return Region(mask, tuple(sorted(meeting)))

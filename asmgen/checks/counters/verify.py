@@ -1,0 +1,331 @@
+"""Verification of the waits that stand in a program, anyone's.
+
+What is an error and what is not. A register that is touched while a load of it is in flight is a mistake on the path that leads there.
+Joined paths may be impossible ones, so it is an error only where a certain path (`paths`) has it, a warning elsewhere. It is
+a warning too where EXEC was replaced in between, since a load and a write of one register under disjoint lane masks do
+not meet, and where the counter must have been full in between, since a full counter lets nothing more issue before the oldest has arrived.
+In foreign code a register that is only overwritten makes a warning: the last prefetch of a loop, which nobody wants, has often landed long
+before its register is used again, and the author may know. In programs of asmgen's own (with tokens, or built with a mode) it is an error.
+With tokens, data of other waves and reuse of buffers are errors; code without tokens says nothing about who reads LDS, so
+LDS data in flight at a barrier is a note there, one for each group of loads (`barriers`): a kernel with several buffers has
+newer loads in flight on purpose. It is a warning where no wait ever ends the flight. Everything about speed is a note.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING
+
+from asmgen.checks.counters.barriers import LdsGroup, described, groups_in_flight, sections
+from asmgen.checks.counters.flow import Arrival, Need, WaitFlow
+from asmgen.checks.counters.ledger import COUNTERS, LGKM, MOST_ROUNDS, VM, Flight, Ledger, split_of, unified
+from asmgen.checks.counters.paths import find_route, reachable
+from asmgen.checks.counters.tokens import TooEarly
+from asmgen.program.program import Instruction, Program
+
+if TYPE_CHECKING:
+    from asmgen.checks.counters.ldsplaces import Places
+
+MISSING = "W001"
+TOKEN = "W002"
+BARRIERS = "W003"
+LDS_AT_BARRIER = "W004"
+TOO_STRICT = "W005"
+IDLE = "W006"
+NO_WAIT = "W007"
+FULL = "W008"
+LDS_ORDER = "W009"
+LOOP = "W010"
+LDS_IN_FLIGHT = "W011"
+
+_KINDS = {"register": MISSING, "own-dma": MISSING, "token": TOKEN, "lds-order": LDS_ORDER}
+_ORDER = ("error", "warning", "note")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A wait that is missing, too strict or idle.
+
+    `have` and `need` are counts: the count that stands (None: none does) and the one that would be right; barriers for W003.
+    `producer` is what is in flight, `consumer` what touches it or the wait itself; `position` is the consumer's. `rounds` says how
+    many executions of the producer before its last the finding is about.
+    """
+
+    rule: str
+    severity: str
+    message: str
+    producer: Instruction | None
+    consumer: Instruction
+    have: int | None
+    need: int | None
+    position: int
+    rounds: int = 0
+
+
+def verify(program: Program, notes: bool = True, block: tuple[int, int, int] | None = None) -> list[Finding]:
+    """Everything wrong with a program's waits, in program order. Without `notes`, errors and warnings alone, which is quicker.
+
+    `block` is the workgroup's size, None where not known.
+    """
+    return Verifier(program, notes, block).findings()
+
+
+class Verifier:
+    """One verification; it keeps the solved flow for who wants to know more (`flow`)."""
+
+    def __init__(self, program: Program, notes: bool = True, block: tuple[int, int, int] | None = None) -> None:
+        self.program = program
+        self.notes = notes
+        self.flow = WaitFlow(program, automatic=False, watching=notes)
+        self.instructions = program.instructions
+        self.operations = self.flow.operations
+        self.own = self.flow.tokens or any(instruction.waits for instruction in self.instructions)
+        self.runs = reachable(program, self.flow.flow, self.operations)
+        self._split = split_of(program)
+        self._sections = sections(self.flow.flow, self.operations)
+        self._places = self._known_places(block)
+        self._met: set[tuple[int, int]] = set()
+        self._reads_lds = any(operation.queue == "lds" and operation.arrives for operation in self.operations)
+        self._found: list[Finding] = []
+        self._idle: set[tuple[int, str]] = set()
+        self._unsure: set[tuple[int, str]] = set()
+        self._full: dict[tuple[int, str], list[int]] = {}
+
+    def findings(self) -> list[Finding]:
+        """All of them, in program order, worse ones first."""
+        self._found = []
+        self.flow.visit(self._visit)
+        if self.notes:
+            self._strict_waits()
+            self._full_counters()
+            self._loops()
+        return sorted(self._found, key=lambda finding: (finding.position, _ORDER.index(finding.severity)))
+
+    def _known_places(self, block: tuple[int, int, int] | None) -> Mapping[int, Places]:
+        into = {operation.position for operation in self.operations
+                if operation.queue == "vm" and operation.fills_lds and not operation.fills}
+        if not into or not any(operation.queue == "lds" and operation.arrives for operation in self.operations):
+            return {}
+        from asmgen.checks.counters.ldsplaces import known_places  # needs numpy
+
+        places = known_places(self.program, self.flow.flow, block)
+        return places if into & places.keys() else {}
+
+    def _visit(self, position: int, ledger: Ledger, need: Need | None, early: list[TooEarly], full: list[str]) -> None:
+        if self.flow.flow.block_of[position] not in self.runs:
+            return
+        instruction = self.instructions[position]
+        if need is not None and instruction.waits != "off":
+            self._missing(position, need)
+            for counter in COUNTERS:
+                due = [arrival.producer for arrival in need.because if arrival.kind == "lds" and arrival.counter == counter]
+                if due:
+                    self._lds_at_barrier(position, counter, ledger[counter], groups_in_flight(ledger[counter], due, self._sections))
+        operation = self.operations[position]
+        if (operation.fills or operation.uses) and instruction.waits != "off":
+            for other in (*early, *self._never_settled(position, ledger)):
+                self._barriers(position, other)
+        if position in self._places and operation.queue == "lds" and instruction.waits != "off":
+            self._reads_in_flight(position, ledger)
+        if operation.wait is not None:
+            self._wait(position, ledger)
+        for counter in full:
+            self._full.setdefault((self.flow.flow.block_of[position], counter), []).append(position)
+
+    def _missing(self, position: int, need: Need) -> None:
+        groups: dict[tuple[str, str], list[Arrival]] = {}
+        for arrival in need.because:
+            if arrival.kind in _KINDS:
+                groups.setdefault((_KINDS[arrival.kind], arrival.counter), []).append(arrival)
+        for (rule, counter), arrivals in groups.items():
+            severity, message, first = self._judge(rule, position, counter, arrivals)
+            if severity == "note" and not self.notes:
+                continue
+            self._found.append(Finding(rule, severity, message, self.instructions[first.producer], self.instructions[position], None,
+                                       self._count(counter, arrivals), position))
+
+    def _reads_in_flight(self, position: int, ledger: Ledger) -> None:
+        """An LDS read of bytes that a load without a token still fills, once for each group of loads."""
+        read = self._places[position]
+        met = [producer for producer in ledger.vm.births if producer in self._places and self._places[producer].meets(read)]
+        for group in groups_in_flight(ledger.vm, met, self._sections):
+            key = (self._sections[group.last], group.rounds)
+            if group.rounds or key in self._met:
+                continue
+            self._met.add(key)
+            shared = self._places[group.last].common(read)
+            count = min(group.newer, self.flow.limits[VM] - 1)
+            newer = f", {group.newer} newer" if group.newer else ""
+            self._found.append(Finding(
+                LDS_IN_FLIGHT, "warning", f"{self.instructions[position].name} reads LDS bytes {shared}, which "
+                f"{described(group, self.instructions)} may still be filling (in flight{newer}): s_waitcnt vmcnt({count}) and a barrier "
+                f"belong before it", self.instructions[group.last], self.instructions[position], None, count, position))
+
+    def _lds_at_barrier(self, position: int, counter: str, flight: Flight, groups: list[LdsGroup]) -> None:
+        # With a wait in the loop, no more are outstanding than it allows and than one round issues.
+        endless = flight.outstanding >= self.flow.limits[counter] and self._reads_lds
+        for group in groups:
+            forever = endless and group.rounds == MOST_ROUNDS
+            severity = "warning" if self.flow.tokens or forever else "note"
+            if severity == "note" and not self.notes:
+                continue
+            self._found.append(Finding(LDS_AT_BARRIER, severity, self._lds_sentence(counter, group, forever),
+                                       self.instructions[group.last], self.instructions[position], None,
+                                       min(group.newer, self.flow.limits[counter] - 1) if self.operations[group.last].ordered else 0,
+                                       position, group.rounds))
+
+    def _lds_sentence(self, counter: str, group: LdsGroup, forever: bool) -> str:
+        shown = described(group, self.instructions)
+        places = [self._places[position] for position in range(group.first, group.last + 1) if position in self._places
+                  and self.operations[position].fills_lds]
+        if len(places) == group.count:
+            shown += f", bytes {reduce(or_, places)}"
+        newer = f", {group.newer} newer" if group.newer and self.operations[group.last].ordered else ""
+        if forever:
+            return f"no wait ends the flight of {shown}, round after round: other waves may read the data after this barrier, which only "\
+                   f"a full {counter} holds back; an s_waitcnt {counter} belongs before the barrier behind which they do"
+        count = min(group.newer, self.flow.limits[counter] - 1) if self.operations[group.last].ordered else 0
+        return f"LDS data is in flight at this barrier ({shown}{newer}): it may be read by other waves after the barrier; " \
+               f"if so, s_waitcnt {counter}({count}) belongs before it"
+
+    def _count(self, counter: str, arrivals: list[Arrival]) -> int:
+        return min(min(arrival.newer, self.flow.limits[counter] - 1) if self.operations[arrival.producer].ordered else 0
+                   for arrival in arrivals)
+
+    def _judge(self, rule: str, position: int, counter: str, arrivals: list[Arrival]) -> tuple[str, str, Arrival]:
+        """(severity, message, the arrival that is worst)."""
+        count = self._count(counter, arrivals)
+        worst = max(arrivals, key=lambda arrival: -arrival.newer)
+        consumer = self.instructions[position]
+        wait = f"{counter}({count})"
+        if rule == TOKEN:
+            names = ", ".join(dict.fromkeys(arrival.what for arrival in arrivals))
+            barriers = 1 + self.program.stagger
+            return "error", f"{names} is not waited for before this barrier, though another wave relies on it within {barriers} " \
+                            f"barrier{'s' * (barriers > 1)}: {self._flight(worst)} needs s_waitcnt {wait}", worst
+        if rule == LDS_ORDER:
+            return "note", f"{worst.what} is loaded again while {self._flight(worst)}; LDS keeps the order, LLVM waits with {wait}", worst
+        severity, doubt, worst = self._certainty(position, counter, arrivals)
+        verb = "reads" if self._reads(worst, position) else "overwrites"
+        if worst.kind == "own-dma":
+            verb = "reads LDS data of"
+        return severity, f"{consumer.name} {verb} {worst.what} while {self._flight(worst)}{doubt}: s_waitcnt {wait} is needed before " \
+                         f"it", worst
+
+    def _flight(self, arrival: Arrival) -> str:
+        producer = self.instructions[arrival.producer]
+        where = producer.where()
+        newer = f", {arrival.newer} newer" if arrival.newer and self.operations[arrival.producer].ordered else ""
+        return f"{producer.text}{f' ({where})' if where else ''} is in flight{newer}"
+
+    def _certainty(self, position: int, counter: str, arrivals: list[Arrival]) -> tuple[str, str, Arrival]:
+        """The worst arrival's severity, and why it is not an error."""
+        judged = []
+        for arrival in arrivals:
+            route = find_route(self.program, self.flow.flow, self.operations, self.flow.touches, arrival.producer, position, counter)
+            if not route.certain:
+                judged.append(("warning", " on some path, if that path is ever taken", arrival))
+            elif self.operations[arrival.producer].ordered and route.newer >= self.flow.limits[counter]:
+                judged.append(("warning", " as far as waits go (so many newer operations that the full counter must have held them back)",
+                               arrival))
+            elif not (self.own or arrival.kind == "own-dma" or self._reads(arrival, position)):
+                judged.append(("warning", " (right only if it has landed all the same)", arrival))
+            elif route.lanes:
+                judged.append(("warning", " (EXEC was replaced in between: right only if the lanes differ)", arrival))
+            else:
+                judged.append(("error", "", arrival))
+        return min(judged, key=lambda entry: (_ORDER.index(entry[0]), entry[2].newer))
+
+    def _reads(self, arrival: Arrival, position: int) -> bool:
+        """Whether the instruction reads, not only overwrites, what arrives."""
+        reads = self.instructions[position].reads
+        return bool(self.operations[arrival.producer].arrives & (reads if self._split is None else unified(reads, self._split)))
+
+    def _never_settled(self, position: int, ledger: Ledger) -> list[TooEarly]:
+        """Token fills and uses that are still in flight, without even a barrier behind them, where their bytes are used or refilled."""
+        operation = self.operations[position]
+        need = 1 + self.program.stagger
+        found = []
+        for flight in (ledger.vm, ledger.lgkm):
+            for producer in flight.births:
+                other = self.operations[producer]
+                if not (other.fills or other.uses):
+                    continue
+                for mine, theirs, refill in ((operation.uses, other.fills, False), (operation.fills, other.uses, True)):
+                    names = [use.name for use in mine if any(use.low < one.high and one.low < use.high for one in theirs)]
+                    if names:
+                        found.append(TooEarly(producer, -1, need, names[0], refill))
+        return found
+
+    def _barriers(self, position: int, other: TooEarly) -> None:
+        producer = self.instructions[other.other]
+        where = f" ({producer.where()})" if producer.where() else ""
+        have = "is not waited for" if other.have < 0 else f"is waited for {other.have or 'no'} barrier{'s' * (other.have != 1)} before"
+        verb = "refills" if other.refill else "reads"
+        what = "its last read" if other.refill else "its fill"
+        message = f"{self.instructions[position].name} {verb} {other.name}, but {what}, {producer.text}{where}, {have}; with a stagger " \
+                  f"of " \
+                  f"{self.program.stagger} it takes {other.need}"
+        self._found.append(Finding(BARRIERS, "error", message, producer, self.instructions[position], max(other.have, 0), other.need,
+                                   position))
+
+    def _wait(self, position: int, ledger: Ledger) -> None:
+        wait = self.operations[position].wait
+        assert wait is not None
+        instruction = self.instructions[position]
+        for counter, given in ((VM, wait.vmcnt), (LGKM, wait.lgkmcnt)):
+            if given is not None and given >= self.flow.limits[counter]:
+                self._found.append(Finding(NO_WAIT, "warning", f"{counter}({given}) waits for nothing: {given} is the largest value of the "
+                                           f"field, {given - 1} the loosest wait with an "
+                                           f"effect", None, instruction, given, given - 1, position))
+            elif given is not None and ledger[counter].unknown:
+                self._unsure.add((position, counter))
+            elif given is not None and ledger[counter].outstanding <= given:
+                self._idle.add((position, counter))
+        if wait.vmcnt is None and wait.lgkmcnt is None and wait.expcnt is None:
+            self._found.append(Finding(NO_WAIT, "warning", "this s_waitcnt waits for nothing: every field has its largest value", None,
+                                       instruction, None, None, position))
+
+    def _strict_waits(self) -> None:
+        for position, operation in enumerate(self.operations):
+            if operation.wait is None or self.flow.flow.block_of[position] not in self.runs:
+                continue
+            for counter, given in ((VM, operation.wait.vmcnt), (LGKM, operation.wait.lgkmcnt)):
+                if given is None or given >= self.flow.limits[counter] or (position, counter) in self._unsure:
+                    continue
+                need = self.flow.needed_by.get((position, counter))
+                instruction = self.instructions[position]
+                if (position, counter) in self._idle:
+                    self._found.append(Finding(IDLE, "note", f"{counter}({given}) does nothing: no more than {given} can be outstanding "
+                                                             f"here",
+                                               None, instruction, given, None, position))
+                elif need is None:
+                    self._found.append(Finding(IDLE, "note", f"{counter}({given}) is not needed for any register or LDS data that follows",
+                                               None, instruction, given, None, position))
+                elif need > given:
+                    self._found.append(Finding(TOO_STRICT, "note", f"{counter}({given}) could be {counter}({need}): {need - given} newer "
+                                               f"operation{'s' * (need - given > 1)} could stay in flight", None, instruction, given, need,
+                                               position))
+
+    def _full_counters(self) -> None:
+        for (_, counter), positions in self._full.items():
+            limit = self.flow.limits[counter]
+            times = f"{len(positions)} operations from here on" if len(positions) > 1 else "this operation"
+            self._found.append(Finding(FULL, "note", f"{times} may be issued while {limit} are outstanding on {counter}, and would "
+                                                     f"stall until "
+                                       "one has completed", None, self.instructions[positions[0]], limit, limit - 1, positions[0]))
+
+    def _loops(self) -> None:
+        for state in self.flow.loops():
+            head = state.loop.first
+            if not state.steady and self.flow.flow.block_of[head] in self.runs:
+                self._found.append(Finding(LOOP, "note", f"the loop up to {self.instructions[state.loop.last].text} is not steady from its "
+                                           f"first round on: {state.sentence}", None, self.instructions[head], None, None, head))
+
+
+def counts(need: Need) -> str:
+    """A need as the assembler writes it."""
+    return " ".join(f"{counter}({need.counts[counter]})" for counter in COUNTERS if counter in need.counts)

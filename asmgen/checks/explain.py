@@ -1,0 +1,302 @@
+"""Why an instruction stands as it does: operands by name, what is in flight before it, what it waits for, what is live, what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from asmgen.checks.counters.barriers import described, groups_in_flight, sections
+from asmgen.checks.counters.flow import Need, WaitFlow
+from asmgen.checks.counters.ledger import COUNTERS, LGKM, VM, Ledger, count_to_wait
+from asmgen.checks.waitstates import waitstates as hazards
+from asmgen.isa.opcodes.mfma import MFMA
+from asmgen.isa.operands import Modified, Operand, format_operand
+from asmgen.isa.registers import Reg, mask_names
+from asmgen.program.controlflow import ControlFlow
+from asmgen.program.live import program_liveness
+from asmgen.program.program import Instruction, Program, Region
+from asmgen.regalloc.liveness import Pressure, pressure
+
+Names = Callable[[Reg], str]
+"""Who owns a register, "" where nobody knows."""
+
+
+@dataclass(frozen=True)
+class OperandLine:
+    """One operand: its place in the instruction, its text, whether it is read and written, its owner's name or ""."""
+
+    place: str
+    text: str
+    role: str
+    owner: str
+
+
+@dataclass(frozen=True)
+class InFlight:
+    """One outstanding operation: `newer` in-order ones were issued behind it, `brings` is what arrives with it."""
+
+    text: str
+    where: str
+    counter: str
+    newer: int
+    ordered: bool
+    brings: str
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """One instruction where it stands (or would stand, for `Builder.peek`).
+
+    `waits` are the counts it needs in front of it beyond what stands there (empty: none), with a sentence each in `wait_reasons`;
+    `wait_states` likewise. `why` says what a wait, a nop or a barrier is there for. `stalls` are counters that may be full. `passes`
+    is the matrix core's occupation, 0 for other instructions. `live` are the registers wanted before it, `live_count` how many of each
+    file.
+    """
+
+    text: str
+    where: str
+    kernel: str
+    position: int
+    operands: tuple[OperandLine, ...]
+    in_flight: tuple[InFlight, ...]
+    waits: Mapping[str, int]
+    wait_reasons: tuple[str, ...]
+    wait_states: int
+    state_reasons: tuple[str, ...]
+    why: tuple[str, ...]
+    stalls: tuple[str, ...]
+    passes: int
+    live: tuple[str, ...]
+    live_count: Pressure
+
+    def as_json(self) -> dict[str, Any]:
+        """Every field as JSON has it."""
+        return {"text": self.text, "where": self.where, "kernel": self.kernel, "position": self.position,
+                "operands": [vars(line) for line in self.operands], "in_flight": [vars(entry) for entry in self.in_flight],
+                "waits": dict(self.waits), "wait_reasons": list(self.wait_reasons), "wait_states": self.wait_states,
+                "state_reasons": list(self.state_reasons), "why": list(self.why), "stalls": list(self.stalls), "passes": self.passes,
+                "live": list(self.live), "live_count": self.live_count._asdict()}
+
+
+def explain(program: Program, position: int, names: Names = lambda reg: "") -> Explanation:
+    """Explain the instruction at a position. Raises IndexError outside of the program."""
+    flow = WaitFlow(program, automatic=False)
+    live = program_liveness(program, flow.flow).live_before(position)
+    states = 0
+    reasons = []
+    for finding in hazards.verify(program):
+        if finding.position == position:
+            states = max(states, finding.need - finding.have)
+            reasons.append(finding.message)
+    return _explanation(program, position, flow, names, live, states, tuple(reasons))
+
+
+def peek(program: Program, names: Names = lambda reg: "") -> Explanation:
+    """Explain the last instruction of a program that is still being written, its waits and wait states to be inserted.
+
+    What is live cannot be known yet, so nothing is said of that.
+    """
+    position = len(program) - 1
+    flow = WaitFlow(program, automatic=lambda at: program.instructions[at].waits in ("", "auto"))
+    states, reasons = hazards.needed(program).get(position, (0, ()))
+    return _explanation(program, position, flow, names, 0, states, reasons)
+
+
+def _explanation(program: Program, position: int, flow: WaitFlow, names: Names, live: int, states: int,
+                 state_reasons: tuple[str, ...]) -> Explanation:
+    instruction = program.instructions[position]
+    operation = flow.operations[position]
+    ledger = flow.before(position)
+    need = _certain(flow.need(ledger, position), flow)
+    stalls = tuple(counter for counter, weight in operation.weight.items() if ledger[counter].outstanding + weight > flow.limits[counter])
+    return Explanation(
+        instruction.text, instruction.where(), program.name, position, _operands(instruction, names), _in_flight(ledger, flow),
+        need.counts if need is not None else {}, _need_sentences(need, flow), states, state_reasons,
+        _why(program, position, flow, ledger), stalls, _passes(instruction, program.arch), tuple(mask_names(live)), pressure(live))
+
+
+def _certain(need: Need | None, flow: WaitFlow) -> Need | None:
+    """A need without LDS data that no token names, where no wait will be inserted: who reads it behind a barrier its author knows alone,
+    and `why` tells of it."""
+    if need is None or flow.automatic(need.position):
+        return need
+    certain = Need(need.position)
+    for arrival in need.because:
+        if arrival.kind != "lds":
+            certain.add(count_to_wait(flow.operations[arrival.producer], arrival.newer, arrival.counter, flow.arch), arrival)
+    return certain if certain.counts else None
+
+
+def _operands(instruction: Instruction, names: Names) -> tuple[OperandLine, ...]:
+    lines = []
+    for place, operand, reads, writes in instruction.accesses:
+        role = {(True, True): "read and written", (True, False): "read", (False, True): "written"}.get((reads, writes), "")
+        reg = _register(operand)
+        lines.append(OperandLine(place.name, format_operand(operand), role, names(reg) if reg is not None else ""))
+    implicit = instruction.reads | instruction.writes
+    for reg in (*instruction.read_registers, *instruction.written_registers):
+        implicit &= ~reg.mask
+    for name in mask_names(implicit):
+        lines.append(OperandLine("implicit", name, "", ""))
+    return tuple(lines)
+
+
+def _register(operand: Operand) -> Reg | None:
+    value = operand.value if isinstance(operand, Modified) else operand
+    return value if isinstance(value, Reg) else None
+
+
+def _in_flight(ledger: Ledger, flow: WaitFlow) -> tuple[InFlight, ...]:
+    found = []
+    for position, counter, newer in ledger.in_flight():
+        instruction, operation = flow.program.instructions[position], flow.operations[position]
+        brings = [*mask_names(operation.arrives), *(str(use) for use in operation.fills)]
+        if operation.fills_lds and not operation.fills:
+            brings.append("LDS data")
+        found.append(InFlight(instruction.text, instruction.where(), counter, newer, operation.ordered, ", ".join(brings)))
+    return tuple(found)
+
+
+def _need_sentences(need: Need | None, flow: WaitFlow) -> tuple[str, ...]:
+    if need is None:
+        return ()
+    sentences = []
+    for arrival in need.because:
+        producer = flow.program.instructions[arrival.producer].text if arrival.producer >= 0 else "the caller"
+        newer = f", {arrival.newer} newer" if arrival.newer and flow.operations[arrival.producer].ordered else ""
+        sentences.append(f"{arrival.what} of {producer} is in flight on {arrival.counter}{newer}")
+    return tuple(sentences)
+
+
+def _why(program: Program, position: int, flow: WaitFlow, ledger: Ledger) -> tuple[str, ...]:
+    """What a wait, a nop or a barrier is there for."""
+    instruction, operation = program.instructions[position], flow.operations[position]
+    found = [f"inserted: {instruction.reason}"] if instruction.reason else []
+    if operation.wait is not None:
+        for counter, given in ((VM, operation.wait.vmcnt), (LGKM, operation.wait.lgkmcnt)):
+            if given is not None:
+                found += _arrivals(program, position, flow, ledger, counter, given)
+    elif instruction.name == "s_nop":
+        found += _nop_reasons(program, position)
+    elif operation.barrier:
+        if position in flow.ahead:
+            fills, uses = flow.ahead[position]
+            found += [f"behind it {what} {', '.join(sorted({use.name for use in set_}))}" for what, set_ in
+                      (("waves read", uses), ("waves refill", fills)) if set_]
+        found += _lds_over_barrier(program, flow, ledger)
+    return tuple(found)
+
+
+def _lds_over_barrier(program: Program, flow: WaitFlow, ledger: Ledger) -> list[str]:
+    """What fills LDS and stays in flight over a barrier, by groups that one wait would let arrive."""
+    found = []
+    section = sections(flow.flow, flow.operations)
+    for counter in COUNTERS:
+        flight = ledger[counter]
+        unnamed = [producer for producer in flight.births if flow.operations[producer].fills_lds and not flow.operations[producer].fills]
+        for group in groups_in_flight(flight, unnamed, section):
+            found.append(f"{described(group, program.instructions)} stay in flight on {counter} over it"
+                         f"{f', {group.newer} newer' if group.newer else ''}: their LDS data may be read by other waves after the barrier")
+    return found
+
+
+def _arrivals(program: Program, position: int, flow: WaitFlow, ledger: Ledger, counter: str, count: int) -> list[str]:
+    arrived = ledger.copy().settle(counter, count, flow.operations)
+    if not arrived:
+        return [f"{counter}({count}): nothing that it could wait for is in flight"]
+    sentences = []
+    for producer, newer in arrived:
+        operation = flow.operations[producer]
+        what = ", ".join(mask_names(operation.arrives)) or ", ".join(str(use) for use in operation.fills) or \
+            ("LDS data" if operation.fills_lds else "completion")
+        user = _first_use(flow.flow, flow.touches, position, operation.arrives) if operation.arrives else None
+        used = f", first needed by {_named(program.instructions[user])}" if user is not None else ""
+        behind = f", {newer} newer" if newer and operation.ordered else ""
+        sentences.append(f"{counter}({count}): {what} of {_named(program.instructions[producer])}{behind}{used}")
+    return sentences
+
+
+def _named(instruction: Instruction) -> str:
+    return f"{instruction.text} ({instruction.where()})" if instruction.where() else instruction.text
+
+
+def _first_use(flow: ControlFlow, touches: list[int], position: int, mask: int) -> int | None:
+    """The nearest instruction behind a position that touches registers, over all paths."""
+    waiting = [(position + 1, flow.block_of[position])]
+    seen: set[int] = set()
+    while waiting:
+        start, number = waiting.pop(0)
+        block = flow.blocks[number]
+        for candidate in range(start, block.last + 1):
+            if touches[candidate] & mask:
+                return candidate
+        for successor in block.successors:
+            if successor not in seen:
+                seen.add(successor)
+                waiting.append((flow.blocks[successor].first, successor))
+    return None
+
+
+def _nop_reasons(program: Program, position: int) -> list[str]:
+    """What would be missing without this nop."""
+    nop = program.instructions[position]
+    items = [item for item in program.items if item is not nop]
+    known = {(finding.rule, finding.message) for finding in hazards.verify(program)}
+    found = [finding.message for finding in hazards.verify(program.with_items(items)) if (finding.rule, finding.message) not in known]
+    return [f"without it: {message}" for message in found] or ["no rule needs it"]
+
+
+def _passes(instruction: Instruction, arch: str) -> int:
+    row = MFMA.get(instruction.name)
+    if row is None:
+        return 0
+    modifiers = instruction.modifiers
+    return row.passes_on(arch, int(modifiers.get("cbsz") or 0), int(modifiers.get("blgp") or 0))
+
+
+def counts_text(counts: Mapping[str, int]) -> str:
+    """Counts as the assembler writes them."""
+    return " ".join(f"{counter}({counts[counter]})" for counter in COUNTERS if counter in counts)
+
+
+def names_of_rows(rows: list[dict[str, Any]], region: int | None = None) -> Names:
+    """Owners' names from the register map of a KERNEL.json: rows of registers with a list of names a region.
+
+    Those of one region, or of all where it is not known which.
+    """
+    owners: list[tuple[int, str]] = []
+    for row in rows:
+        mask = 0
+        for text in str(row["registers"]).split(", "):
+            mask |= _range_mask(text)
+        cells = row["owners"] if region is None or region >= len(row["owners"]) else [row["owners"][region]]
+        names = dict.fromkeys(name for cell in cells for name in cell)
+        owners.append((mask, " / ".join(names)))
+
+    def name(reg: Reg) -> str:
+        return ", ".join(dict.fromkeys(owner for mask, owner in owners if mask & reg.mask and owner))
+
+    return name
+
+
+def _range_mask(text: str) -> int:
+    file, numbers = text[:1], text[1:].strip("[]").split(":")
+    if file not in "vas" or not numbers[0].isdigit():
+        return 0
+    first, last = int(numbers[0]), int(numbers[-1])
+    return Reg(file, first, last - first + 1).mask
+
+
+def region_at(program: Program, position: int) -> int | None:
+    """The number of the region that a position is in, None where the program has no regions."""
+    number = -1
+    at = 0
+    for item in program.items:
+        if isinstance(item, Region):
+            number += 1
+        elif isinstance(item, Instruction):
+            if at == position:
+                break
+            at += 1
+    return number if number >= 0 else None

@@ -1,0 +1,1 @@
+"""Lint: every rule that a file of anyone's is judged by."""

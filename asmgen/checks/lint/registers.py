@@ -1,0 +1,83 @@
+"""Register rules: beyond the allocation, dead writes, loads never read, near an occupancy step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from asmgen.checks.lint.facts import KernelFacts
+from asmgen.checks.lint.finding import Finding
+from asmgen.isa.arch import architecture
+from asmgen.isa.registers import NAMED, SCC_BIT, SGPR_BIT, VGPR_COUNT, mask_names
+from asmgen.program.controlflow import ControlFlow
+from asmgen.program.live import program_liveness
+from asmgen.program.program import Program
+
+_NEAR = 8
+# SCC and the halves of EXEC, M0 and the like are by-products or act without being read.
+_ACTING = NAMED["exec"].mask | NAMED["m0"].mask | NAMED["flat_scratch"].mask | NAMED["xnack_mask"].mask
+_IGNORED = _ACTING | 1 << SCC_BIT
+_VECTOR = (1 << SGPR_BIT) - 1
+
+
+def register_findings(program: Program, flow: ControlFlow, runs: frozenset[int], facts: KernelFacts, file: str) -> Iterator[Finding]:
+    """R001 to R004. `runs` are the blocks that can run."""
+    yield from _beyond(program, flow, runs, facts, file)
+    yield from _dead(program, flow, runs, file)
+    yield from _occupancy(program, facts, file)
+
+
+def _beyond(program: Program, flow: ControlFlow, runs: frozenset[int], facts: KernelFacts, file: str) -> Iterator[Finding]:
+    if facts.vgprs is None:
+        return
+    arch_vgprs = min(facts.vgprs, VGPR_COUNT)
+    acc = max(0, facts.vgprs - (facts.accum_offset if facts.accum_offset is not None else facts.vgprs))
+    if facts.accum_offset is None:
+        allowed = (1 << arch_vgprs) - 1 | _VECTOR >> VGPR_COUNT << VGPR_COUNT
+    else:
+        allowed = (1 << arch_vgprs) - 1 | ((1 << acc) - 1) << VGPR_COUNT
+    forbidden = _VECTOR & ~allowed
+    if not program.registers & forbidden:
+        return
+    for position, instruction in enumerate(program.instructions):
+        beyond = (instruction.reads | instruction.writes) & forbidden
+        if beyond and flow.block_of[position] in runs:
+            split = f" split at {facts.accum_offset}" if facts.accum_offset is not None else ""
+            yield Finding("R001", "error", f"{instruction.name} uses {', '.join(mask_names(beyond))}, but the kernel has {facts.vgprs} "
+                                           f"vector "
+                          f"registers{split}", file, program.name, instruction, None, facts.vgprs, _total(beyond, facts.accum_offset or 0))
+
+
+def _total(mask: int, split: int) -> int:
+    """How many registers an allocation that has them all would need."""
+    high = mask >> VGPR_COUNT & (1 << VGPR_COUNT) - 1
+    return max((mask & (1 << VGPR_COUNT) - 1).bit_length(), split + high.bit_length() if high else 0)
+
+
+def _dead(program: Program, flow: ControlFlow, runs: frozenset[int], file: str) -> Iterator[Finding]:
+    instructions = program.instructions
+    for dead in program_liveness(program, flow, lanes_kept=True).dead_writes(_ACTING):
+        instruction = instructions[dead.position]
+        if flow.block_of[dead.position] not in runs or instruction.writes != dead.mask or not dead.mask & ~_IGNORED:
+            continue
+        memory = instruction.opcode.memory
+        if memory is not None and memory.kind == "atomic" or "branch" in instruction.opcode.classes:
+            continue
+        what = ", ".join(mask_names(dead.mask & ~_IGNORED))
+        if memory is not None:
+            yield Finding("R003", "note", f"{what} of {instruction.name} {'are' if (dead.mask & ~_IGNORED).bit_count() > 1 else 'is'} "
+                                          f"never read", file,
+                          program.name, instruction)
+        else:
+            yield Finding("R002", "note", f"{instruction.name} writes {what}, which nobody reads", file, program.name, instruction)
+
+
+def _occupancy(program: Program, facts: KernelFacts, file: str) -> Iterator[Finding]:
+    if facts.wanted is None:
+        return
+    profile = architecture(program.arch)
+    waves = profile.waves_for_vgprs(facts.wanted)
+    if waves < profile.waves_per_simd:
+        step = profile.vgprs_for_waves(waves + 1)
+        if 0 < facts.wanted - step <= _NEAR:
+            yield Finding("R004", "note", f"{facts.wanted} vector registers give {waves} wave{'s' * (waves > 1)} per SIMD; with "
+                          f"{facts.wanted - step} fewer there would be {waves + 1}", file, program.name, None, None, facts.wanted, step)

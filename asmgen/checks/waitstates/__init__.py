@@ -1,0 +1,1 @@
+"""Wait states: the rows of isa.waitstates matched, lacks found and filled."""

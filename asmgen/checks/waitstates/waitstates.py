@@ -1,0 +1,460 @@
+"""Wait states: how many a pair needs, where a Program lacks them, and the s_nops that mend it.
+
+    wait_states("gfx942", "v_mfma_f32_16x16x16_f16 v[0:3], v[4:5], v[6:7], 0", "v_mov_b32 v8, v0")   # 7
+    findings = verify(program)
+    program = insert(program)
+
+The rules are data (isa/waitstates.py, evaluated by isa/hazardmatch.py); here is the walk: every producer that is less than 20 wait
+states away on any path counts, back-edges too, not the nearest alone. Insertion takes the larger of what LLVM 22 and the ISA text ask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from asmgen.checks.waitstates.cover import Code, Excuse, excuse
+from asmgen.isa.hazardmatch import HazardFacts, Need, hazard_model
+from asmgen.isa.operands import HWREG_NAMES
+from asmgen.isa.registers import NAMED, mask_names
+from asmgen.isa.table import opcode
+from asmgen.isa.waitstates import NOP_LIMIT, WINDOW
+from asmgen.program.controlflow import Block, ControlFlow, control_flow
+from asmgen.program.program import Instruction, Item, Program
+
+_FENCES = frozenset({"branch", "barrier", "wait", "end", "setreg", "setvskip"})
+_UNMOVABLE = _FENCES | {"nop", "sendmsg", "ttracedata", "getreg", "rfe", "movrel"}
+_CONTROL = NAMED["exec"].mask | NAMED["m0"].mask
+_VCC = NAMED["vcc"].mask
+_SETTLE = 8
+_MANY = 8  # producers, from which on it pays to look for those that nobody asks about any more
+SEVERITIES = ("error", "warning", "note")
+_Ages = dict[int, int]
+_Lack = tuple[int, int, list[Need]]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A place where wait states are missing.
+
+    `severity` is "error" where LLVM 22 and the ISA text both ask for more than there is, "warning" where only the ISA text does, or
+    where what stands between takes long enough although it counts too little (hazardcover.py), "note" where only LLVM asks.
+    `have` counts the wait states between on the shortest path, `need` satisfies every row. `position` is the consumer's among the
+    program's instructions.
+    """
+
+    rule: str
+    severity: str
+    producer: Instruction
+    consumer: Instruction
+    have: int
+    need: int
+    message: str
+    position: int
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """`candidate` (a position) could stand before `position`, where `states` wait states are missing, in place of one of them."""
+
+    position: int
+    states: int
+    candidate: int
+    message: str
+
+
+def wait_states(arch: str, producer: str, consumer: str, between: Sequence[str] = ()) -> int:
+    """How many further wait states are needed right before `consumer`, behind `producer` and the instructions between.
+
+    All are assembly text. The instructions between are producers too: what one of them does to the consumer counts. What they
+    themselves would need is not asked, they stand where they stand. The figure is the larger of LLVM 22 and the ISA text
+    (facts/instructions.md 3.5). Raises OperandError for text that the assembler would refuse.
+    """
+    from asmgen.reader.instruction import parse_instruction  # the grammar is no business of builds
+
+    model = hazard_model(arch)
+    last = model.facts(parse_instruction(consumer, arch))
+    missing = age = 0
+    for text in reversed((producer, *between)):
+        facts = model.facts(parse_instruction(text, arch))
+        missing = max(missing, model.states(facts, last) - age)
+        age += facts.states
+    return missing
+
+
+def verify(program: Program, match_llvm: bool = False, flow: ControlFlow | None = None) -> list[Finding]:
+    """Every pair of instructions with too few wait states between, in program order. `flow` is the program's, where it is known.
+
+    A matrix instruction whose registers in question a later one overwrites, which is too close too, is not named: one cause, one finding.
+    With `match_llvm` only what LLVM 22 itself would insert counts, its known excess too (facts/instructions.md 3.5, item 7).
+    """
+    walk = _Walk(program, match_llvm, flow)
+    found: list[Finding] = []
+
+    def report(position: int, lacking: list[_Lack]) -> int:
+        judged = [(producer, needs, _finding(walk, position, producer, age, needs))
+                  for producer, age, needs in sorted(lacking, key=lambda lack: lack[0])]
+        found.extend(one for producer, needs, one in judged
+                     if not any(_superseded(walk, producer, needs, one, later, other) for later, _, other in judged))
+        return 0
+
+    entries = walk.entries({})
+    for block in walk.blocks:
+        walk.run(block, entries[block.number], {}, report)
+    return found
+
+
+def needed(program: Program) -> dict[int, tuple[int, tuple[str, ...]]]:
+    """Where wait states have to be added: {position: (how many, why)}, the earlier places taken as mended already."""
+    return _plan(_Walk(program, False))
+
+
+def insert(program: Program, fill: Iterable[Proposal] = ()) -> Program:
+    """The program with the fewest s_nops that satisfy every rule on every path, each with its reason.
+
+    `fill` are proposals to accept: those instructions are moved first. Nothing else moves.
+    """
+    program = _moved(program, fill)
+    plan = needed(program)
+    if not plan:
+        return program
+    nop = opcode("s_nop")
+    items: list[Item] = []
+    position = 0
+    for item in program.items:
+        if isinstance(item, Instruction):
+            states, reasons = plan.get(position, (0, ()))
+            while states:
+                count = min(states, NOP_LIMIT)
+                items.append(Instruction(nop, nop.forms[0], (count - 1,), source=item.source, reason="; ".join(reasons)))
+                states -= count
+            position += 1
+        items.append(item)
+    return program.with_items(items)
+
+
+def proposals(program: Program) -> list[Proposal]:
+    """Independent instructions of the same block that could stand where wait states are missing or an s_nop waits now.
+
+    Memory instructions are never proposed: moving them would change what the wait counters mean. Each instruction is
+    proposed once, for the first place that it fits.
+    """
+    walk = _Walk(program, False)
+    plan = _plan(walk)
+    entries = walk.entries({position: states for position, (states, _) in plan.items()})
+    taken: set[int] = set()
+    found = []
+    for position, instruction in enumerate(walk.instructions):
+        states = plan.get(position, (0, ()))[0]
+        if not states and instruction.name != "s_nop":
+            continue
+        block = walk.blocks[walk.block_of[position]]
+        ages = walk.ages_before(block, entries[block.number], plan, position)
+        count = states or walk.samples[position].states
+        for candidate in walk.movable(block, position, ages, count, taken):
+            taken.add(candidate)
+            message = f"{walk.instructions[candidate].text} is independent of what stands between and could fill a wait state " \
+                      f"before {instruction.text}"
+            found.append(Proposal(position, count, candidate, message))
+    return found
+
+
+class _Walk:
+    """The facts of a program's instructions and the passing of producers' ages along its control flow.
+
+    An age is the number of wait states since a producer; `_Ages` maps a producer's position to its age, as long as an instruction
+    of the program may still ask for more. `rows` tells for each kind of consumer the kinds of producers that it meets in any row,
+    `windows` the most that any kind of consumer asks for behind a kind of producer.
+    """
+
+    def __init__(self, program: Program, match_llvm: bool, flow: ControlFlow | None = None) -> None:
+        self.model = hazard_model(program.arch, match_llvm)
+        self.instructions = program.instructions
+        self.samples = self.model.samples(self.instructions)
+        self._kinds = [facts.kind for facts in self.samples]
+        kinds = set(self._kinds)
+        self.rows = {kind: {other: found for other in kinds if (found := self.model.candidates(other, kind))} for kind in kinds}
+        self.windows = dict.fromkeys(kinds, 0)
+        for rows in self.rows.values():
+            for kind, candidates in rows.items():
+                self.windows[kind] = max(self.windows[kind], *(candidate.states for candidate in candidates))
+        self.simple = frozenset(kind for kind in kinds if self.model.writes_alone(kind))
+        flow = flow or control_flow(program)
+        self.blocks = flow.blocks
+        self.block_of = flow.block_of
+        self.code = Code(self.model, self.instructions, self.samples, self.blocks, self.block_of)
+
+    def facts(self, position: int) -> HazardFacts:
+        """The description of an instruction."""
+        return self.model.facts(self.instructions[position])
+
+    def run(self, block: Block, ages: _Ages, nops: Mapping[int, int], lack: Callable[[int, list[_Lack]], int]) -> None:
+        """Go through a block with `nops` wait states added before positions.
+
+        `lack` hears of every position with missing wait states: (producer, age, rows) of each producer. What it returns is
+        added before the position at once.
+        """
+        samples, kinds, instructions, all_rows, windows = self.samples, self._kinds, self.instructions, self.rows, self.windows
+        clock = 0
+        producers = [self._producer(origin, -age) for origin, age in ages.items()]
+        watched, most = _union(producers), _MANY
+        for position in range(block.first, block.last + 1):
+            kind = kinds[position]
+            clock += nops.get(position, 0)
+            if producers and (rows := all_rows[kind]):
+                # Few instructions meet a producer at all: rows are looked at only where registers are shared. Some rows take
+                # EXEC or M0 as read by instructions that do not name them.
+                instruction = instructions[position]
+                touched = instruction.reads | instruction.writes | _CONTROL
+                if watched & touched:
+                    met = [entry for entry in producers if entry[0] > clock and entry[2] in rows and entry[1] & touched]
+                    if met:
+                        clock += self._judge(met, position, clock, lack)
+            clock += samples[position].states
+            if windows[kind]:
+                if len(producers) > most or position in ages:
+                    producers = [entry for entry in producers if entry[0] > clock and entry[3] != position]
+                    watched, most = _union(producers), max(_MANY, 2 * len(producers))
+                producer = self._producer(position, clock)
+                producers.append(producer)
+                watched |= producer[1]
+
+    def _producer(self, position: int, birth: int) -> tuple[int, int, int, int]:
+        """A producer by the clock of a block: when nobody asks for more wait states, the registers that it leaves, kind, position."""
+        kind, written = self._kinds[position], self.instructions[position].writes
+        if kind not in self.simple:
+            written = self.model.leaves(self.facts(position), written)
+        elif written & _VCC:
+            written |= _VCC
+        return birth + self.windows[kind], written, kind, position
+
+    def _judge(self, met: list[tuple[int, int, int, int]], position: int, clock: int, lack: Callable[[int, list[_Lack]], int]) -> int:
+        """Tell `lack` which of the producers that an instruction meets are too young; what it answers."""
+        lacking = []
+        consumer = self.facts(position)
+        for end, _, kind, origin in met:
+            age = clock - end + self.windows[kind]
+            missing = self.model.needs(self.facts(origin), consumer, age)
+            if missing:
+                lacking.append((origin, age, missing))
+        return lack(position, lacking) if lacking else 0
+
+    def leaving(self, block: Block, ages: _Ages, nops: Mapping[int, int]) -> _Ages:
+        """The ages behind a block that is entered with these. Only its last instructions matter where it is long."""
+        found: _Ages = {}
+        age = 0
+        for position in range(block.last, block.first - 1, -1):
+            facts = self.samples[position]
+            if self.windows[facts.kind] > age:
+                found[position] = age
+            age += facts.states + nops.get(position, 0)
+            if age >= WINDOW:
+                return found
+        for position, before in ages.items():
+            if self.windows[self._kinds[position]] > before + age and not block.first <= position <= block.last:
+                found[position] = before + age
+        return found
+
+    def entries(self, nops: Mapping[int, int]) -> list[_Ages]:
+        """The ages at each block's entry, the youngest over all paths: a fixed point."""
+        entries: list[_Ages] = [{} for _ in self.blocks]
+        pending = list(range(len(self.blocks)))
+        queued = set(pending)
+        while pending:
+            number = pending.pop(0)
+            queued.discard(number)
+            block = self.blocks[number]
+            leaving = self.leaving(block, entries[number], nops)
+            for successor in block.successors:
+                if _join(entries[successor], leaving) and successor not in queued:
+                    pending.append(successor)
+                    queued.add(successor)
+        return entries
+
+    def ages_before(self, block: Block, ages: _Ages, plan: Mapping[int, tuple[int, tuple[str, ...]]], position: int) -> _Ages:
+        """The ages in front of a position of a block, the nops of earlier positions counted."""
+        if position == block.first:
+            return dict(ages)
+        part = Block(block.number, block.first, position - 1, (), ())
+        return self.leaving(part, ages, {place: states for place, (states, _) in plan.items()})
+
+    def movable(self, block: Block, position: int, ages: _Ages, count: int, taken: set[int]) -> list[int]:
+        """Up to `count` positions behind `position` whose instructions may stand before it."""
+        found: list[int] = []
+        first = position + 1 if self.instructions[position].name == "s_nop" else position
+        for candidate in range(first + 1, block.last + 1):
+            instruction = self.instructions[candidate]
+            if instruction.opcode.classes & _FENCES or len(found) == count:
+                break
+            if candidate in taken or not self._may_move(instruction):
+                continue
+            passed = range(first, candidate)
+            if any(_depend(instruction, self.instructions[other]) or self.model.states(self.facts(candidate), self.facts(other))
+                   for other in passed):
+                continue
+            late = len(found)
+            if any(self.model.states(self.facts(origin), self.facts(candidate)) > age + late for origin, age in ages.items()) \
+                    or any(self.model.states(self.facts(earlier), self.facts(candidate)) for earlier in found):
+                continue
+            found.append(candidate)
+        return found
+
+    def _may_move(self, instruction: Instruction) -> bool:
+        movable = instruction.opcode.classes & {"valu", "salu"} and not instruction.opcode.classes & _UNMOVABLE
+        return bool(movable) and not instruction.writes & _CONTROL
+
+
+def _union(producers: Iterable[tuple[int, int, int, int]]) -> int:
+    """The registers that any of these producers leaves."""
+    mask = 0
+    for entry in producers:
+        mask |= entry[1]
+    return mask
+
+
+def _plan(walk: _Walk) -> dict[int, tuple[int, tuple[str, ...]]]:
+    """Wait states to add by position, each block from what flows into it, until no back-edge changes anything."""
+    plans: list[dict[int, tuple[int, tuple[str, ...]]]] = [{} for _ in walk.blocks]
+    leaving: list[_Ages | None] = [None for _ in walk.blocks]
+    visits = [0 for _ in walk.blocks]
+    pending = set(range(len(walk.blocks)))
+    while pending:
+        number = min(pending)
+        pending.remove(number)
+        block = walk.blocks[number]
+        entry: _Ages = {}
+        for predecessor in block.predecessors:
+            _join(entry, leaving[predecessor] or {})
+        visits[number] += 1
+        # Nops of two blocks on one loop may replace each other in turn; from some visit on what stands, stands.
+        plan = plans[number] if visits[number] > _SETTLE else {}
+
+        def add(position: int, lacking: list[_Lack], plan: dict[int, tuple[int, tuple[str, ...]]] = plan) -> int:
+            more = max(need.states - age for _, age, needs in lacking for need in needs)
+            states, reasons = plan.get(position, (0, ()))
+            plan[position] = states + more, reasons + _reasons(walk.instructions, lacking)
+            return more
+
+        nops = {position: states for position, (states, _) in plan.items()}
+        walk.run(block, entry, nops, add)
+        after = walk.leaving(block, entry, {position: states for position, (states, _) in plan.items()})
+        plans[number] = plan
+        if after != leaving[number]:
+            leaving[number] = after
+            pending.update(block.successors)
+    return {position: what for plan in plans for position, what in sorted(plan.items())}
+
+
+def _join(ages: _Ages, others: _Ages) -> bool:
+    """Take the younger of each producer's ages; whether that changed anything."""
+    changed = False
+    for position, age in others.items():
+        if age < ages.get(position, 1 << 30):
+            ages[position] = age
+            changed = True
+    return changed
+
+
+def _depend(first: Instruction, second: Instruction) -> bool:
+    """Whether two instructions may not change places."""
+    return bool(first.writes & (second.reads | second.writes) or first.reads & second.writes)
+
+
+def _moved(program: Program, fill: Iterable[Proposal]) -> Program:
+    """The program with each accepted candidate in front of its position."""
+    moves = {proposal.candidate: proposal.position for proposal in fill}
+    if not moves:
+        return program
+    instructions = program.instructions
+    arriving: dict[int, list[Instruction]] = {}
+    for candidate in sorted(moves):
+        arriving.setdefault(moves[candidate], []).append(instructions[candidate])
+    items: list[Item] = []
+    position = 0
+    for item in program.items:
+        if not isinstance(item, Instruction):
+            items.append(item)
+            continue
+        placed = arriving.get(position, [])
+        items += placed
+        if item.name == "s_nop" and placed:
+            left = _nop_states(item) - len(placed)
+            if left > 0:
+                items.append(replace(item, operands=(left - 1,)))
+        elif position not in moves:
+            items.append(item)
+        position += 1
+    return program.with_items(items)
+
+
+def _nop_states(nop: Instruction) -> int:
+    count = nop.operands[0]
+    return count + 1 if isinstance(count, int) else 1
+
+
+def _subject(producer: Instruction, need: Need) -> str:
+    """What of the producer the row is about."""
+    role = need.rule.roles[0]
+    if role in ("hwreg", "mode"):
+        number = need.mask.bit_length() - 1
+        return HWREG_NAMES.get(number, f"hardware register {number}")
+    return ", ".join(mask_names(need.mask)) or producer.name
+
+
+def _behind(producer: Instruction) -> str:
+    place = producer.where()
+    return f"{producer.text} ({place})" if place else producer.text
+
+
+def _reasons(instructions: Sequence[Instruction], lacking: Iterable[_Lack]) -> tuple[str, ...]:
+    """One sentence for the producer that asks for most."""
+    producer, age, needs = max(lacking, key=lambda lack: max(need.states for need in lack[2]) - lack[1])
+    worst = max(needs, key=lambda need: need.states)
+    missing = worst.states - age
+    first = instructions[producer]
+    return (f"{_subject(first, worst)} of {_behind(first)}, {worst.rule.text}: {missing} more wait state{'s' * (missing > 1)}",)
+
+
+def _finding(walk: _Walk, position: int, producer: int, age: int, needs: Sequence[Need]) -> Finding:
+    first, second = walk.instructions[producer], walk.instructions[position]
+    isa = max((need.states for need in needs if need.rule.asked_by != "llvm"), default=0)
+    llvm = max((need.states for need in needs if need.rule.asked_by != "isa"), default=0)
+    most = max(isa, llvm)
+    worst = next(need for need in needs if need.states == most)
+    severity, why = _severity(needs), f"LLVM 22 puts an s_nop there, but {worst.rule.doubt}" if worst.rule.doubt else ""
+    if severity == "error":
+        severity, why = _excused(needs, excuse(walk.code, producer, position, most))
+    who = "" if isa == llvm else f" ({isa or 'none'} by the ISA text, {llvm or 'none'} by LLVM 22)"
+    message = f"{second.text} needs {most} wait state{'s' * (most > 1)}{who} behind {_behind(first)}, {age or 'none'} there: " \
+              f"{_subject(first, worst)} {worst.rule.text}{f' ({why})' if why else ''}"
+    return Finding(worst.rule.id, severity, first, second, age, most, message, position)
+
+
+def _superseded(walk: _Walk, producer: int, needs: Sequence[Need], found: Finding, later: int, other: Finding) -> bool:
+    """Whether a finding has the cause of another one of its consumer: a `later` matrix instruction overwrites all that it is about.
+
+    The core works in order: who waits for the later result has waited for the earlier one.
+    """
+    straight = walk.block_of[producer] == walk.block_of[later] and producer < later and not producer < found.position < later
+    return straight and bool(walk.model.passes(walk.facts(later))) and bool(walk.model.passes(walk.facts(producer))) \
+        and all(need.mask and not need.mask & ~walk.instructions[later].writes for need in needs) \
+        and SEVERITIES.index(other.severity) <= SEVERITIES.index(found.severity)
+
+
+def _severity(needs: Sequence[Need]) -> str:
+    """Of a place that lacks what all these rows ask for."""
+    sure = {need.rule.asked_by for need in needs if not need.rule.doubt}
+    if "both" in sure or {"isa", "llvm"} <= sure:
+        return "error"
+    return "note" if all(need.rule.asked_by == "llvm" for need in needs) else "warning"
+
+
+def _excused(needs: Sequence[Need], found: Excuse) -> tuple[str, str]:
+    """The severity of what would be an error, with what stands between in mind, and in words why it is none."""
+    live = [need for need in needs if not found.supersedes(need)]
+    if not live:
+        return "note", "a scalar instruction between has rewritten it, which the ISA text allows and LLVM 22 does not see"
+    short = [need for need in live if not found.covers(need)]
+    if short and _severity(short) == "error":
+        return "error", ""
+    return "warning", f"matrix instructions between take {found.slots} issue slots at least, though they count as fewer"

@@ -1,0 +1,1 @@
+"""The checks: what has arrived, races, what nobody wrote, wait states."""

@@ -1,0 +1,233 @@
+"""Races in LDS between waves, reads of bytes that an LDS-DMA has not delivered, and reads of bytes that nobody wrote.
+
+An access lives from its issue until its own wave has waited for it; two of different waves, one a write, race if their lives share a
+barrier interval. A read that lives on behind a barrier meets later writes in the order of the LDS queue: that is a warning in code
+without LDS tokens. Atomics do not race with each other: their order is free, their effect is whole. Plain writes that leave
+the same values (`ldsvalues`) are a warning, of which a launch needs one only: compilers make them by the hundred.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asmgen.emulator.arrival.alignment import Alignment
+from asmgen.emulator.arrival.arrival import FLAT, LDS, MOST_OUTSTANDING, VM, Counters
+from asmgen.emulator.arrival.findings import Finding, Findings
+from asmgen.emulator.arrival.ldscells import (
+    AGAINST_CARRIED,
+    AGAINST_READ,
+    AGAINST_WRITE,
+    EARLY,
+    INACTIVE,
+    INTERVALS,
+    NOBODY,
+    TICKET_SHIFT,
+    WAVE_SHIFT,
+    Access,
+    Addresses,
+    Cells,
+    Toucher,
+    carry,
+    touch,
+)
+from asmgen.emulator.arrival.ldsvalues import Bytes, Contents, first_differing
+from asmgen.emulator.machine.state import Group, Machine
+from asmgen.isa.opcode import is_lds_dma
+from asmgen.program.program import Instruction, Program
+
+_WIDEST = 16
+_NUMBERS = 1 << 16
+
+
+@dataclass(frozen=True)
+class _Read:
+    """A read that its waves may not have waited for."""
+
+    at: Addresses
+    size: int
+    waves: NDArray[np.int64]
+    tickets: NDArray[np.int32]
+    queue: int
+
+
+class LdsArrival:
+    """Follows what waves do to LDS. `undefined` is told of bytes that are read and nobody wrote: (group, position, addresses).
+
+    `contents` tells what LDS holds before an access takes effect.
+    """
+
+    def __init__(self, machine: Machine, counters: Counters, program: Program, findings: Findings, contents: Contents,
+                 alignment: Alignment | None = None, undefined: Callable[[Group, int, Addresses], None] | None = None) -> None:
+        self.machine = machine
+        self.counters = counters
+        self.program = program
+        self.findings = findings
+        self.contents = contents
+        self.alignment = alignment
+        self.undefined = undefined
+        self.cells = Cells.make(machine.workgroups * machine.lds_stride, granule_of(program))
+        self.interval = np.zeros(machine.workgroups, np.int64)
+        instructions = program.instructions
+        self._touching = [position for position, instruction in enumerate(instructions) if reaches_lds(instruction)]
+        self._number = {position: number % _NUMBERS for number, position in enumerate(self._touching)}
+        self._position = {id(instructions[position]): position for position in self._touching}
+        kinds = [row.kind for position in self._touching if (row := instructions[position].opcode.memory) is not None]
+        self._atomic = np.array([kind == "atomic" for kind in kinds], bool)
+        self._meets = any(instruction.name == "s_barrier" for instruction in instructions)
+        self._tokens = any(instruction.tokens for instruction in instructions)
+        self._reads: list[_Read] = []
+        self._carrying = False
+        self._told = False
+
+    def reset(self) -> None:
+        """Other workgroups take these workgroups' places: nobody has touched LDS."""
+        self.cells.clear()
+        self.interval.fill(0)
+        self._reads = []
+        self._carrying = False
+
+    def access(self, group: Group, position: int, at: Addresses, size: int, write: bool, queue: int = LDS,
+               data: Callable[[], Bytes] | None = None) -> None:
+        """An instruction touches `size` bytes at each of `at` [waves, lanes], byte addresses in the machine's LDS or INACTIVE.
+
+        `data` gives what a plain write is about to write, [waves, lanes, size].
+        """
+        machine, counters, waves = self.machine, self.counters, group.waves
+        if self.alignment is not None:
+            self.alignment.in_lds(group, position, at, size)
+        low_bits = int(np.bitwise_or.reduce(at, axis=None)) & self.cells.granule - 1
+        if low_bits:  # it begins within a cell, whose other bytes it does not touch
+            self.cells = self.cells.refined(low_bits & -low_bits)
+        tickets = counters.issued[queue, group.select].copy()
+        who = Toucher(waves, machine.wave_in_group[waves], tickets, self.interval[machine.workgroup[waves]])
+        function: Any = touch
+        if machine.work.pays(32 * at.size):
+            from asmgen.emulator.arrival import races_kernels
+
+            function = races_kernels.touch_cells
+        # An atomic writes what it reads, so one must look before.
+        fresh = self._unwritten(at, size) if write and self.undefined is not None and self._atomic[self._number[position]] else None
+        access = Access(size, queue, write, self._number[position], self._atomic)
+        report, unwritten, hits = function(self.cells, at, access, who, self._carrying, counters.settled, counters.done)
+        if len(hits) and data is not None:
+            differing = first_differing(at, data(), hits, self.cells.granule, self.contents)
+            if differing is None:
+                self._agreed(group, position, report[AGAINST_WRITE])
+            report[AGAINST_WRITE] = NOBODY if differing is None else differing
+        if not write and self._meets:
+            self._reads.append(_Read(at, size, waves, tickets, queue))
+        if (report[:, 0] != NOBODY).any():
+            self._judge(group, position, report, write)
+            if self.undefined is not None and unwritten.any():
+                self.undefined(group, position, self._unwritten(at[unwritten], size) if fresh is None else fresh)
+
+    def flat(self, group: Group, instruction: Instruction, place: str, addresses: Addresses, counts: Addresses, size: int, low: int,
+             high: int) -> None:
+        """A state.MemoryWatcher: flat instructions that reach LDS."""
+        row = instruction.opcode.memory
+        if place == "LDS" and row is not None:
+            most = max(1, int(counts.max(initial=0)))
+            at = np.where(counts == most, addresses, INACTIVE)
+            self.access(group, self._position[id(instruction)], at, size * most, row.kind != "load", FLAT)
+
+    def waited(self) -> None:
+        """Waves have waited: forget reads that have all arrived."""
+        if self._reads:
+            self._reads = [read for read in self._reads if (read.tickets > self.counters.done[read.queue, read.waves]).any()]
+
+    def release(self, workgroups: NDArray[np.int64]) -> None:
+        """A new barrier interval begins for these workgroups: reads that their waves have not waited for live on."""
+        self.interval[workgroups] += 1
+        if (self.interval[workgroups] % INTERVALS == 0).any():
+            self.cells.forget_readers()
+        machine = self.machine
+        for read in self._reads:
+            homes = machine.workgroup[read.waves]
+            alive = (read.tickets > self.counters.done[read.queue, read.waves]) & np.isin(homes, workgroups)
+            if alive.any():
+                waves = read.waves[alive]
+                who = Toucher(waves, machine.wave_in_group[waves], read.tickets[alive], self.interval[homes[alive]])
+                function: Any = carry
+                if machine.work.pays(32 * read.at.size):
+                    from asmgen.emulator.arrival import races_kernels
+
+                    function = races_kernels.carry_cells
+                function(self.cells, read.at[alive], read.size, who)
+                self._carrying = True
+        self.waited()
+
+    def _agreed(self, group: Group, position: int, fault: NDArray[np.int64]) -> None:
+        """Tell of the first writes that leave the same value."""
+        if not self._told and len(self._touching) <= _NUMBERS:
+            self._told = True
+            cell, row, number, word = fault.tolist()
+            self._report("lds-race", "warning", f"overwrites LDS {self._written(group, row, word)}, both with the same value, so nothing "
+                         f"is wrong yet; more of this kind is not reported", self._touching[number], position, cell, int(group.waves[row]))
+
+    def _written(self, group: Group, row: int, word: int) -> str:
+        """How another wave's write, as `Cells.writes` has it, came to race: with a barrier in between, only as its counter let it."""
+        wave = int(group.waves[row])
+        writer = wave - int(self.machine.wave_in_group[wave]) + (word >> WAVE_SHIFT & 15)
+        queue, ticket = word & 3, word >> TICKET_SHIFT
+        newer = int(self.counters.crossed[queue, writer]) - ticket
+        if newer < 0:
+            return "that another wave writes in the same barrier interval"
+        if queue == FLAT:
+            missing = "vmcnt(0) and lgkmcnt(0)"
+        else:
+            missing = f"{'vmcnt' if queue == VM else 'lgkmcnt'}({min(newer, MOST_OUTSTANDING[queue] - 1)})"
+        return f"that another wave's write may not have reached, in flight over the barrier: that wave did not wait for it before " \
+               f"(s_waitcnt {missing} would have)"
+
+    def _judge(self, group: Group, position: int, report: NDArray[np.int64], write: bool) -> None:
+        for kind, (cell, row, number, word) in enumerate(report.tolist()):
+            if cell == NOBODY:
+                continue
+            severity, check, other = "error", "lds-race", self._touching[number] if len(self._touching) <= _NUMBERS else NOBODY
+            if kind == AGAINST_WRITE:
+                what = f"{'overwrites' if write else 'reads'} LDS {self._written(group, row, word)}"
+            elif kind == EARLY:
+                check, what = "lds-dma-before-wait", "touches LDS that the wave's own LDS-DMA has not delivered"
+            elif kind == AGAINST_READ:
+                what = "overwrites LDS that another wave reads in the same barrier interval"
+            elif kind == AGAINST_CARRIED:
+                severity = "error" if self._tokens else "warning"
+                what = "overwrites LDS that another wave reads, which did not wait for it before the barrier"
+            else:
+                severity, check, what, other = "warning", "uninitialised-lds-read", "reads LDS that nobody wrote", NOBODY
+            self._report(check, severity, what, other, position, cell, int(group.waves[row]))
+
+    def _unwritten(self, at: Addresses, size: int) -> Addresses:
+        """Of what lanes read, the bytes that nobody wrote."""
+        places = (at[at >= 0][:, None] + np.arange(size)).ravel()
+        return places[self.cells.writes[places // self.cells.granule] == 0]
+
+    def _report(self, check: str, severity: str, message: str, producer: int, consumer: int, cell: int, wave: int) -> None:
+        instructions = self.program.instructions
+        byte = cell * self.cells.granule % self.machine.lds_stride
+        first = instructions[producer] if producer != NOBODY else None
+        self.findings.add(Finding(check, severity, f"{message} (byte {byte:#x})", first, instructions[consumer], wave,
+                                  int(self.machine.workgroup[wave])))
+
+
+def reaches_lds(instruction: Instruction) -> bool:
+    """Whether an instruction may touch LDS: flat ones may, and loads into LDS do."""
+    row = instruction.opcode.memory
+    return row is not None and (row.space in ("lds", "flat") or is_lds_dma(instruction.opcode, instruction.form))
+
+
+def granule_of(program: Program) -> int:
+    """Bytes of a cell: a power of two that divides the size of every access to LDS that the program makes."""
+    granule = _WIDEST
+    for instruction in program.instructions:
+        row = instruction.opcode.memory
+        if row is not None and reaches_lds(instruction):
+            size = max(4, row.bytes) if is_lds_dma(instruction.opcode, instruction.form) else row.bytes
+            size //= 2 if "two" in instruction.opcode.flags else 1
+            granule = min(granule, size & -size)
+    return granule

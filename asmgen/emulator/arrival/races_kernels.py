@@ -1,0 +1,129 @@
+"""`ldscells.touch` and `carry`, compiled; those are their test. Only `ldsraces` loads this file: it needs numba."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asmgen.emulator.arrival.ldscells import KINDS, NO_HITS, NOBODY, Access, Addresses, Cells, Toucher
+from asmgen.emulator.scheduling.jit import njit
+
+
+def touch_cells(cells: Cells, at: Addresses, access: Access, who: Toucher, carrying: bool, settled: NDArray[np.int32],
+                done: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.int64]]:
+    """What ldscells.touch does."""
+    report = np.full((KINDS, 4), NOBODY, np.int64)
+    unwritten = np.zeros(len(at), np.bool_)
+    shift = cells.granule.bit_length() - 1
+    hits = NO_HITS
+    if access.write:
+        hits = _write(cells.writes, cells.numbers, cells.readers, cells.carried, at, access.size, shift, who.waves, who.numbers,
+                      who.tickets, who.intervals, access.queue, access.number, access.atomic, carrying, settled, done, report, unwritten)
+    else:
+        _read(cells.writes, cells.numbers, cells.readers, at, access.size, shift, who.waves, who.numbers, who.intervals, access.number,
+              settled, done, report, unwritten)
+    return report, unwritten, hits
+
+
+def carry_cells(cells: Cells, at: Addresses, size: int, who: Toucher) -> None:
+    """What ldscells.carry does."""
+    _carry(cells.carried, at, size, cells.granule.bit_length() - 1, who.numbers, who.intervals)
+
+
+@njit(cache=True)
+def _note(report: Any, kind: int, cell: int, row: int, number: Any, word: Any) -> None:
+    if report[kind, 0] == -1:
+        report[kind, 0], report[kind, 1], report[kind, 2], report[kind, 3] = cell, row, number, word
+
+
+@njit(cache=True)
+def _read(writes: Any, numbers: Any, readers: Any, at: Any, size: int, shift: int, waves: Any, own: Any, intervals: Any, number: int,
+          settled: Any, done: Any, report: Any, unwritten: Any) -> None:
+    keep, put = np.uint32(0xFFFF0000), np.uint32(number)
+    for row in range(at.shape[0]):
+        wave, first = waves[row], waves[row] - own[row]
+        tag = np.uint32((intervals[row] & 0xFFFF) << 16)
+        bit = np.uint32(1 << own[row])
+        for lane in range(at.shape[1]):
+            address = at[row, lane]
+            if address < 0:
+                continue
+            for cell in range(address >> shift, ((address + size - 1) >> shift) + 1):
+                word = writes[cell]
+                if word == 0:
+                    unwritten[row] = True
+                    _note(report, 4, cell, row, numbers[cell] >> np.uint32(16), word)
+                else:
+                    other, queue = first + (word >> np.uint32(2) & np.uint32(15)), np.int64(word & np.uint32(3))
+                    ticket = np.int64(word >> np.uint32(6))
+                    if other != wave:
+                        if ticket > settled[queue, other]:
+                            _note(report, 0, cell, row, numbers[cell] >> np.uint32(16), word)
+                    elif queue == 0 and ticket > done[0, wave]:
+                        _note(report, 1, cell, row, numbers[cell] >> np.uint32(16), word)
+                seen = readers[cell]
+                readers[cell] = (seen if seen & keep == tag else tag) | bit
+                numbers[cell] = numbers[cell] & keep | put
+
+
+@njit(cache=True)
+def _write(writes: Any, numbers: Any, readers: Any, carried: Any, at: Any, size: int, shift: int, waves: Any, own: Any, tickets: Any,
+           intervals: Any, queue: int, number: int, atomic: Any, carrying: bool, settled: Any, done: Any, report: Any,
+           unwritten: Any) -> Any:
+    hits, count = np.empty((16, 4), np.int64), 0
+    effect = atomic[number]
+    keep, put = np.uint32(0xFFFF0000), np.uint32(number << 16)
+    for row in range(at.shape[0]):
+        wave, first = waves[row], waves[row] - own[row]
+        tag = np.uint32((intervals[row] & 0xFFFF) << 16)
+        others = np.uint32(0xFFFF) & ~np.uint32(1 << own[row])
+        mine = np.uint32(tickets[row] << 6 | own[row] << 2 | queue)
+        for lane in range(at.shape[1]):
+            address = at[row, lane]
+            if address < 0:
+                continue
+            for cell in range(address >> shift, ((address + size - 1) >> shift) + 1):
+                word = writes[cell]
+                if word == 0:
+                    if effect:
+                        unwritten[row] = True
+                        _note(report, 4, cell, row, numbers[cell] >> np.uint32(16), word)
+                else:
+                    other, its_queue = first + (word >> np.uint32(2) & np.uint32(15)), np.int64(word & np.uint32(3))
+                    ticket = np.int64(word >> np.uint32(6))
+                    if other != wave:
+                        if ticket > settled[its_queue, other] and not (effect and atomic[numbers[cell] >> np.uint32(16)]):
+                            _note(report, 0, cell, row, numbers[cell] >> np.uint32(16), word)
+                            if count == len(hits):
+                                hits = np.concatenate((hits, np.empty((count, 4), np.int64)))
+                            hits[count, 0], hits[count, 1] = cell, row
+                            hits[count, 2], hits[count, 3] = numbers[cell] >> np.uint32(16), word
+                            count += 1
+                    elif its_queue == 0 and queue != 0 and ticket > done[0, wave]:
+                        _note(report, 1, cell, row, numbers[cell] >> np.uint32(16), word)
+                seen = readers[cell]
+                if seen & others != 0 and seen & keep == tag:
+                    _note(report, 2, cell, row, numbers[cell] & np.uint32(0xFFFF), word)
+                if carrying:
+                    late = carried[cell]
+                    if late & others != 0 and late & keep == tag:
+                        _note(report, 3, cell, row, numbers[cell] & np.uint32(0xFFFF), word)
+                writes[cell] = mine
+                numbers[cell] = numbers[cell] & np.uint32(0xFFFF) | put
+    return hits[:count]
+
+
+@njit(cache=True)
+def _carry(carried: Any, at: Any, size: int, shift: int, own: Any, intervals: Any) -> None:
+    for row in range(at.shape[0]):
+        tag = np.uint32((intervals[row] & 0xFFFF) << 16)
+        bit = np.uint32(1 << own[row])
+        for lane in range(at.shape[1]):
+            address = at[row, lane]
+            if address < 0:
+                continue
+            for cell in range(address >> shift, ((address + size - 1) >> shift) + 1):
+                old = carried[cell]
+                carried[cell] = (old if old & np.uint32(0xFFFF0000) == tag else tag) | bit

@@ -1,0 +1,227 @@
+"""The wait-state check: an instruction that is issued too soon behind another one.
+
+First a walk over the program finds the pairs that some path brings too close together; only where there are any
+do waves count their wait states and the pairs' instructions look at the count. The rules are isa's data, the walk is this
+file's own: the pass that inserts s_nops is judged here. Only rules that ISA text and LLVM both have without doubt are errors of a
+kernel (a doubtful one that is `told` is a warning), and only where the issue slots that the wave has let pass are too few as well:
+a matrix instruction waits for the core, and an SGPR that a scalar instruction has rewritten is no longer the vector instruction's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asmgen.emulator.arrival.findings import Finding, Findings
+from asmgen.emulator.machine.state import Group, Machine
+from asmgen.emulator.scheduling.steps import Action, Step
+from asmgen.isa.hazardmatch import VECTOR_FILE, HazardFacts, HazardModel, hazard_model
+from asmgen.isa.waitstates import WINDOW
+from asmgen.program.controlflow import ControlFlow, control_flow
+from asmgen.program.program import Program
+
+CHECK = "wait-state"
+
+
+@dataclass(frozen=True)
+class Pair:
+    """`consumer` needs `states` wait states behind `producer` (positions) for the registers of `mask`, and has fewer on some path.
+
+    `doubt` says why it is no more than a warning, where it is not. `always`: every wave that executes the consumer comes straight from
+    the producer, `have` wait states before.
+    """
+
+    producer: int
+    consumer: int
+    states: int
+    rule: str
+    mask: int
+    doubt: str = ""
+    have: int = 0
+    always: bool = False
+
+
+def close_pairs(program: Program) -> list[Pair]:
+    """The pairs that some path of the program brings too close together: nearer than both ISA text and LLVM want them.
+
+    Where an indirect branch goes is not known: to any block that is a label's or stands behind a branch.
+    """
+    model = hazard_model(program.arch)
+    facts = [model.facts(instruction) for instruction in program.instructions]
+    flow = control_flow(program)
+    indirect = {flow.block_of[position] for position in flow.indirect}
+    landings = tuple(block.number for block in flow.blocks) if indirect else ()
+    following = [landings if block.number in indirect else block.successors for block in flow.blocks]
+    found: dict[tuple[int, int], Pair] = {}
+    for producer, fact in enumerate(facts):
+        if fact.window:
+            _walk(producer, facts, flow, following, model, found)
+    rewriters = _rewriters(program) if found else {}
+    return [_straight(pair, facts, flow, model, rewriters) for pair in found.values()]
+
+
+def _rewriters(program: Program) -> dict[int, int]:
+    """The scalar registers that each scalar instruction writes."""
+    return {position: instruction.writes & ~VECTOR_FILE for position, instruction in enumerate(program.instructions)
+            if "salu" in instruction.opcode.classes}
+
+
+def _straight(pair: Pair, facts: Sequence[HazardFacts], flow: ControlFlow, model: HazardModel, rewriters: Mapping[int, int]) -> Pair:
+    """The pair, marked where nothing about it depends on the way that a wave takes, nor on what stands between."""
+    first, last = pair.producer, pair.consumer
+    between = range(first + 1, last)
+    if flow.block_of[first] != flow.block_of[last] or first >= last or any(model.passes(facts[place]) for place in range(first, last + 1)) \
+            or any(pair.mask & rewriters.get(place, 0) for place in between):
+        return pair
+    have = sum(facts[place].states for place in between)
+    return replace(pair, have=have, always=have < pair.states)
+
+
+def _walk(producer: int, facts: list[HazardFacts], flow: ControlFlow, following: Sequence[tuple[int, ...]], model: HazardModel,
+          found: dict[tuple[int, int], Pair]) -> None:
+    """Follow every path from a producer for as many wait states as any rule may ask."""
+    fact = facts[producer]
+    entered: dict[int, int] = {}  # block -> fewest wait states at which it was entered
+    stack = [(flow.block_of[producer], producer + 1, 0)]
+    while stack:
+        number, position, age = stack.pop()
+        block = flow.blocks[number]
+        while position <= block.last and age < fact.window:
+            current = facts[position]
+            if model.candidates(fact.kind, current.kind):
+                _note(producer, position, fact, current, age, model, found)
+            age += current.states
+            position += 1
+        if age < fact.window:
+            for successor in following[number]:
+                if age < entered.get(successor, fact.window):
+                    entered[successor] = age
+                    stack.append((successor, flow.blocks[successor].first, age))
+
+
+def _note(producer: int, position: int, fact: HazardFacts, current: HazardFacts, age: int, model: HazardModel,
+          found: dict[tuple[int, int], Pair]) -> None:
+    """An error is what both sources ask for: the smaller of their largest demands, and the row that makes it."""
+    rows = model.needs(fact, current)
+    for need in rows:
+        if need.rule.told and need.states > age:
+            found[producer, position] = Pair(producer, position, need.states, need.rule.id, need.mask, need.rule.doubt)
+    needs = [need for need in rows if not need.rule.doubt]
+    sides = [max((need for need in needs if need.rule.asked_by != other), key=lambda need: need.states, default=None)
+             for other in ("llvm", "isa")]
+    if sides[0] is None or sides[1] is None:
+        return
+    least = min(sides[0], sides[1], key=lambda need: need.states)
+    if least.states > age:
+        found[producer, position] = Pair(producer, position, least.states, least.rule.id, least.mask)
+
+
+class WaitStateWatcher:
+    """Counts wait states and issue slots, and looks at the close pairs, where a program has any."""
+
+    def __init__(self, machine: Machine, program: Program, findings: Findings, pairs: Sequence[Pair]) -> None:
+        self.machine = machine
+        self.program = program
+        self.findings = findings
+        self._always: dict[int, list[Pair]] = {}
+        for pair in pairs:
+            if pair.always:
+                self._always.setdefault(pair.consumer, []).append(pair)
+        pairs = [pair for pair in pairs if not pair.always]
+        self.pairs = pairs
+        self._produced: dict[int, list[int]] = {}
+        self._consumed: dict[int, list[int]] = {}
+        self._rewritten: dict[int, list[int]] = {}
+        for number, pair in enumerate(pairs):
+            self._produced.setdefault(pair.producer, []).append(number)
+            self._consumed.setdefault(pair.consumer, []).append(number)
+        model = hazard_model(program.arch)
+        facts = [model.facts(instruction) for instruction in program.instructions] if pairs else []
+        self._states = [fact.states for fact in facts]
+        self._passes = [model.passes(fact) for fact in facts]
+        for position, written in _rewriters(program).items() if pairs else ():
+            rewritten = [number for number, pair in enumerate(pairs) if pair.mask and not pair.mask & ~written]
+            if rewritten:
+                self._rewritten[position] = rewritten
+        self._overwriting = [self._overwriters(pair) for pair in pairs]
+        self.reset()
+
+    def _overwriters(self, pair: Pair) -> tuple[int, ...]:
+        """The pairs of the same consumer whose producer, a matrix instruction too, overwrites all that this one is about."""
+        if not self._passes[pair.producer] or not pair.mask:
+            return ()
+        return tuple(number for number in self._consumed[pair.consumer] if (other := self.pairs[number]) is not pair
+                     and self._passes[other.producer] and not pair.mask & ~self.program.instructions[other.producer].writes)
+
+    def reset(self) -> None:
+        """Other waves take these waves' places."""
+        waves = self.machine.waves
+        self._clock, self._slots, self._core_free = (np.zeros(waves, np.int64) for _ in range(3))
+        self._born, self._issued = (np.full((len(self.pairs), waves), -WINDOW, np.int64) for _ in range(2))
+
+    def __call__(self, step: Step) -> Action | None:
+        """What a step must do before it runs; nothing where the program has no close pair."""
+        position = step.position
+        always = self._always.get(position, [])
+
+        def tell(group: Group) -> None:
+            for pair in always:
+                self._report(pair, pair.have, int(group.waves[0]))
+
+        if not self.pairs:
+            return tell if always else None
+        states, passes = self._states[position], self._passes[position]
+        consumed = tuple(self._consumed.get(position, ()))
+        produced = tuple(self._produced.get(position, ()))
+        rewritten = tuple(self._rewritten.get(position, ()))
+
+        def before(group: Group) -> None:
+            chosen = group.select
+            tell(group)
+            # Before the slots: no document says that a consumer which waits for the core has not read its sources yet.
+            if consumed:
+                self._look(group, consumed)
+            if passes:
+                self._slots[chosen] = np.maximum(self._slots[chosen], self._core_free[chosen])
+                self._core_free[chosen] = self._slots[chosen] + passes
+            for number in rewritten:
+                self._born[number, chosen] = -WINDOW
+            self._clock[chosen] += states
+            self._slots[chosen] += states
+            for number in produced:
+                self._born[number, chosen] = self._clock[chosen]
+                self._issued[number, chosen] = self._slots[chosen]
+
+        return before
+
+    def _look(self, group: Group, numbers: Sequence[int]) -> None:
+        """Findings for the pairs of one consumer. A later matrix instruction that overwrites all that a pair is about, and is too close
+        itself, is the one cause: the core works in order."""
+        chosen = group.select
+        late = {number: found for number in numbers if (found := self._late(group, number)).any()}
+        for number, waves in late.items():
+            for other in self._overwriting[number]:
+                if other in late:
+                    waves = waves & ~(late[other] & (self._born[other, chosen] > self._born[number, chosen]))
+            if waves.any():
+                wave = int(group.waves[int(np.argmax(waves))])
+                self._report(self.pairs[number], int(self._clock[wave] - self._born[number, wave]), wave)
+
+    def _late(self, group: Group, number: int) -> NDArray[np.bool_]:
+        states, chosen = self.pairs[number].states, group.select
+        age = self._clock[chosen] - self._born[number, chosen]
+        return np.asarray((age >= 0) & (age < states) & (self._slots[chosen] - self._issued[number, chosen] < states))
+
+    def _report(self, pair: Pair, have: int, wave: int) -> None:
+        instructions = self.program.instructions
+        producer, consumer = instructions[pair.producer], instructions[pair.consumer]
+        if self.findings.has(CHECK, producer, consumer):
+            return
+        message = f"{have} wait states where {pair.states} are needed (rule {pair.rule})"
+        if pair.doubt:
+            message += f": LLVM 22 puts an s_nop there, but {pair.doubt}"
+        self.findings.add(Finding(CHECK, "warning" if pair.doubt else "error", message, producer, consumer, wave,
+                                  int(self.machine.workgroup[wave])))

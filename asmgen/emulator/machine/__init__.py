@@ -1,0 +1,1 @@
+"""The machine's state: registers, memory, modes, what a dispatch fills in."""

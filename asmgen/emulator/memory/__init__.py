@@ -1,0 +1,1 @@
+"""Where memory instructions go, and what they move."""

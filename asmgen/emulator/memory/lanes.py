@@ -1,0 +1,116 @@
+"""Gathers and scatters: what lanes load from and store to byte addresses, in device memory, LDS or private memory.
+
+Where lanes of a store collide, the last one stays: the arrays are in lane order, waves in ascending order before that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asmgen.emulator.machine.memory import PAGE, Memory
+from asmgen.emulator.scheduling.compiled import Work
+
+Addresses = NDArray[np.int64]
+Lanes = NDArray[np.bool_]
+Words = NDArray[np.uint32]
+
+
+@dataclass(frozen=True, repr=False)
+class Window:
+    """Bytes that lanes may touch, in three widths; byte address `origin` is element 0. `work` decides when loops are compiled.
+
+    It is never printed: an array over all of the host's memory cannot be.
+    """
+
+    u8: NDArray[np.uint8]
+    u32: NDArray[np.uint32]
+    u64: NDArray[np.uint64]
+    origin: int
+    work: Work
+
+
+def device_window(memory: Memory, work: Work) -> Window:
+    """All of the host's memory by its real addresses."""
+    return Window(memory.u8, memory.u32, memory.u64, PAGE, work)
+
+
+def array_window(data: NDArray[np.uint8], work: Work) -> Window:
+    """An array of bytes, a multiple of eight of them."""
+    return Window(data, data.view(np.uint32), data.view(np.uint64), 0, work)
+
+
+def load_words(window: Window, addresses: Addresses, counts: NDArray[np.int64], words: int) -> Words:
+    """[words, *shape] from `addresses` of any shape; a lane loads its first counts[lane] words, the others are 0 and touch nothing."""
+    if window.work.pays(8 * addresses.size * words):
+        from asmgen.emulator.memory import lanes_kernels
+
+        result = np.empty((words, addresses.size), np.uint32)
+        lanes_kernels.load_words(window.u8, window.u32, addresses.ravel(), window.origin, counts.ravel(), result)
+        return result.reshape(words, *addresses.shape)
+    result = np.zeros((words, *addresses.shape), np.uint32)
+    for word in range(words):
+        valid = counts > word
+        result[word][valid] = _gather(window, addresses[valid] + 4 * word, 4)
+    return result
+
+
+def store_words(window: Window, addresses: Addresses, counts: NDArray[np.int64], values: Words) -> None:
+    """The first counts[lane] words of each lane's `values` [words, *shape] to consecutive words from its address."""
+    if window.work.pays(8 * values.size):
+        from asmgen.emulator.memory import lanes_kernels
+
+        flat = np.ascontiguousarray(values).reshape(len(values), addresses.size)
+        lanes_kernels.store_words(window.u8, window.u32, addresses.ravel(), window.origin, counts.ravel(), flat)
+        return
+    offsets = 4 * np.arange(len(values))
+    valid = counts[..., None] > np.arange(len(values))  # lane by lane, so that later lanes overwrite earlier ones
+    _scatter(window, (addresses[..., None] + offsets)[valid], np.moveaxis(values, 0, -1)[valid], 4)
+
+
+def load_narrow(window: Window, addresses: Addresses, valid: Lanes, size: int) -> Words:
+    """One or two bytes from each valid lane's address, zero-extended; 0 in other lanes."""
+    result = np.zeros(addresses.shape, np.uint32)
+    result[valid] = _gather(window, addresses[valid], size)
+    return result
+
+
+def store_narrow(window: Window, addresses: Addresses, valid: Lanes, values: Words, size: int) -> None:
+    """The low one or two bytes of each valid lane's value to its address."""
+    if window.work.pays(16 * addresses.size):
+        from asmgen.emulator.memory import lanes_kernels
+
+        lanes_kernels.store_narrow(window.u8, addresses.ravel(), window.origin, valid.ravel(), values.ravel(), size)
+        return
+    _scatter(window, addresses[valid], values[valid], size)
+
+
+def _gather(window: Window, addresses: Addresses, size: int) -> Words:
+    """`size` (1, 2 or 4) bytes from each address [n] as a number; any alignment."""
+    at = addresses - window.origin
+    if size == 4 and not (at & 3).any():
+        return window.u32[at >> 2]
+    value = window.u8[at].astype(np.uint32)
+    for byte in range(1, size):
+        value |= window.u8[at + byte].astype(np.uint32) << np.uint32(8 * byte)
+    return value
+
+
+def _scatter(window: Window, addresses: Addresses, values: Words, size: int) -> None:
+    """The low `size` bytes of each value [n] to its address, in this order."""
+    at = addresses - window.origin
+    if size == 4 and not (at & 3).any():
+        window.u32[at >> 2] = values
+        return
+    shifts = np.arange(size)
+    window.u8[at[:, None] + shifts] = (values[:, None] >> (8 * shifts).astype(np.uint32)).astype(np.uint8)
+
+
+def sign_extended(values: Words, size: int) -> Words:
+    """Numbers of `size` bytes as 32-bit ones."""
+    shift = 32 - 8 * size
+    extended: Any = values.astype(np.int32) << shift >> shift
+    return np.asarray(extended, np.int32).view(np.uint32)

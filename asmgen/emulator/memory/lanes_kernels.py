@@ -1,0 +1,147 @@
+"""The gathers and scatters of `lanes`, compiled. numpy's versions there are their test. Only `lanes` loads this file: it needs numba."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from asmgen.emulator.scheduling.jit import njit
+
+
+@njit(cache=True)
+def load_words(u8: Any, u32: Any, addresses: Any, origin: int, counts: Any, result: Any) -> None:
+    """result [words, lanes] from addresses [lanes]; a lane's first counts[lane] words, then 0."""
+    words = result.shape[0]
+    for lane in range(len(addresses)):
+        at, count = addresses[lane] - origin, counts[lane]
+        if at & 3 == 0:
+            at >>= 2
+            for word in range(words):
+                result[word, lane] = u32[at + word] if word < count else 0
+        else:
+            for word in range(words):
+                value = np.uint32(0)
+                if word < count:
+                    for byte in range(4):
+                        value |= np.uint32(u8[at + 4 * word + byte]) << np.uint32(8 * byte)
+                result[word, lane] = value
+
+
+@njit(cache=True)
+def store_words(u8: Any, u32: Any, addresses: Any, origin: int, counts: Any, values: Any) -> None:
+    """The first counts[lane] of values [words, lanes] to addresses [lanes], in lane order."""
+    for lane in range(len(addresses)):
+        at = addresses[lane] - origin
+        if at & 3 == 0:
+            at >>= 2
+            for word in range(counts[lane]):
+                u32[at + word] = values[word, lane]
+        else:
+            for word in range(counts[lane]):
+                for byte in range(4):
+                    u8[at + 4 * word + byte] = values[word, lane] >> np.uint32(8 * byte)
+
+
+@njit(cache=True)
+def store_narrow(u8: Any, addresses: Any, origin: int, valid: Any, values: Any, size: int) -> None:
+    """The low `size` bytes of valid lanes' values to their addresses, all [lanes]."""
+    for lane in range(len(addresses)):
+        if valid[lane]:
+            for byte in range(size):
+                u8[addresses[lane] - origin + byte] = values[lane] >> np.uint32(8 * byte)
+
+
+@njit(cache=True)
+def read_lds(vector: Any, waves: Any, everyone: bool, mask: Any, address: int, offsets: Any, words: int, target: int, u8: Any, u32: Any,
+             homes: Any, size: int) -> None:
+    """ds_read and ds_read2 of whole dwords, from the address register to the target registers; homes [waves] are LDS bases."""
+    for number in range(len(waves)):
+        wave = waves[number]
+        for lane in range(64):
+            if not everyone and not mask[number, lane]:
+                continue
+            base = np.int64(vector[address, wave, lane])
+            for place in range(len(offsets)):
+                first, at = target + place * words, base + offsets[place]
+                inside = at + 4 * words <= size
+                at += homes[number]
+                for word in range(words):
+                    value = np.uint32(0)
+                    if inside and at & 3 == 0:
+                        value = u32[(at >> 2) + word]
+                    elif inside:
+                        for byte in range(4):
+                            value |= np.uint32(u8[at + 4 * word + byte]) << np.uint32(8 * byte)
+                    vector[first + word, wave, lane] = value
+
+
+@njit(cache=True)
+def write_lds(vector: Any, waves: Any, everyone: bool, mask: Any, address: int, offsets: Any, words: int, sources: Any, u8: Any, u32: Any,
+              homes: Any, size: int) -> None:
+    """ds_write and ds_write2 of whole dwords, one place after the other, in lane order."""
+    for place in range(len(offsets)):
+        source = sources[place]
+        for number in range(len(waves)):
+            wave = waves[number]
+            for lane in range(64):
+                at = np.int64(vector[address, wave, lane]) + offsets[place]
+                if (not everyone and not mask[number, lane]) or at + 4 * words > size:
+                    continue
+                at += homes[number]
+                for word in range(words):
+                    value = vector[source + word, wave, lane]
+                    if at & 3 == 0:
+                        u32[(at >> 2) + word] = value
+                    else:
+                        for byte in range(4):
+                            u8[at + 4 * word + byte] = value >> np.uint32(8 * byte)
+
+
+@njit(cache=True)
+def place_in_lds(vector: Any, waves: Any, everyone: bool, mask: Any, address: int, offset: int, size: int, homes: Any, limit: int,
+                 at: Any) -> None:
+    """Byte addresses [waves, 64] of LDS accesses of `size` bytes; -16 where a lane is inactive or ends outside."""
+    for number in range(len(waves)):
+        wave = waves[number]
+        for lane in range(64):
+            place = np.int64(vector[address, wave, lane]) + offset
+            inside = (everyone or mask[number, lane]) and place + size <= limit
+            at[number, lane] = place + homes[number] if inside else -16
+
+
+@njit(cache=True)
+def place_in_buffer(vector: Any, waves: Any, everyone: bool, mask: Any, descriptors: Any, starts: Any, index: int, offset: int,
+                    immediate: int, size: int, words: int, addresses: Any, counts: Any) -> Any:
+    """Addresses and element counts [waves, 64] of a plain buffer access; returns the bytes (first, end) that it spans.
+
+    descriptors [4, waves], starts [waves] (soffset); index and offset are registers' slots, negative where there is none.
+    """
+    lowest, highest = np.int64(1) << 62, np.int64(0)
+    for number in range(len(waves)):
+        wave = waves[number]
+        base = np.int64(descriptors[0, number]) | np.int64(descriptors[1, number] & np.uint32(0xFFFF)) << 32
+        base = (base ^ np.int64(1) << 47) - (np.int64(1) << 47)
+        stride = np.int64(descriptors[1, number] >> np.uint32(16) & np.uint32(0x3FFF))
+        records, start = np.int64(descriptors[2, number]), starts[number]
+        for lane in range(64):
+            within, record = np.int64(immediate), np.int64(0)
+            if offset >= 0:
+                within += np.int64(vector[offset, wave, lane])
+            if index >= 0:
+                record = np.int64(vector[index, wave, lane])
+                within += record * stride
+            count = words
+            if index >= 0 and stride > 0:
+                if record >= records or start > records:
+                    count = 0
+            else:
+                count = min(max((records - start - within) // size, 0), words)
+            if not everyone and not mask[number, lane]:
+                count = 0
+            at = base + start + within
+            addresses[number, lane] = at
+            counts[number, lane] = count
+            if count > 0:
+                lowest, highest = min(lowest, at), max(highest, at + size * count)
+    return lowest, highest

@@ -1,0 +1,148 @@
+"""Loads straight into LDS (LDS-DMA), whose data arrives at the issuing wave's wait; and what memory instructions share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asmgen.emulator.arrival import ldsbounds
+from asmgen.emulator.arrival.arrival import VM, Counters
+from asmgen.emulator.arrival.findings import Findings
+from asmgen.emulator.arrival.ldscells import INACTIVE
+from asmgen.emulator.arrival.ldsraces import LdsArrival
+from asmgen.emulator.arrival.ldsvalues import bytes_of
+from asmgen.emulator.machine.state import LANES, M0, Group, Machine
+from asmgen.emulator.memory.addresses import Access, Accesses, counts_in_range
+from asmgen.emulator.memory.formatted import Typed
+from asmgen.emulator.memory.lanes import array_window, load_narrow, load_words, sign_extended, store_words
+from asmgen.isa.opcode import Memory as MemoryRow
+from asmgen.program.program import Instruction
+
+Step = Callable[[Group], None]
+
+
+@dataclass
+class Delivery:
+    """An LDS-DMA on its way: the words [words, waves, 64] that it will write, and the tickets of the waves that must wait for it."""
+
+    places: NDArray[np.int64]  # byte addresses [waves, 64] in the machine's LDS array of the lanes' first words
+    counts: NDArray[np.int64]  # [waves, 64]: how many words of each lane arrive
+    values: NDArray[np.uint32]
+    waves: NDArray[np.int64]
+    tickets: NDArray[np.int32]
+
+    def of(self, waves: NDArray[np.bool_]) -> Delivery:
+        """What some of the waves wait for."""
+        return Delivery(self.places[waves], self.counts[waves], self.values[:, waves], self.waves[waves], self.tickets[waves])
+
+
+@dataclass
+class Deliveries:
+    """LDS-DMA data gets its value in LDS at the issuing wave's wait, in order of issue."""
+
+    machine: Machine
+    counters: Counters
+    waiting: list[Delivery] = field(default_factory=list)
+
+    def deliver(self) -> None:
+        """Put into LDS what waits have settled."""
+        kept = []
+        for delivery in self.waiting:
+            due = delivery.tickets <= self.counters.done[VM, delivery.waves]
+            if due.all():
+                self._write(delivery)
+                continue
+            if due.any():
+                self._write(delivery.of(due))
+            kept.append(delivery.of(~due))
+        self.waiting = kept
+
+    def contents(self, places: NDArray[np.int64]) -> NDArray[np.uint8]:
+        """What stands at byte addresses of LDS, or will when all that is on its way has arrived."""
+        if not len(places) or not self.waiting:
+            return self.machine.lds[places]
+        low, high = int(places.min()), int(places.max()) + 1
+        image = self.machine.lds[low:high].copy()
+        for delivery in self.waiting:
+            for byte in range(4 * len(delivery.values)):
+                at = delivery.places + (byte - low)
+                here = (at >= 0) & (at < len(image)) & (delivery.counts > byte // 4)
+                image[at[here]] = (delivery.values[byte // 4][here] >> np.uint32(8 * (byte % 4))).astype(np.uint8)
+        return image[places - low]
+
+    def _write(self, delivery: Delivery) -> None:
+        store_words(array_window(self.machine.lds, self.machine.work), delivery.places, delivery.counts, delivery.values)
+
+
+@dataclass(frozen=True)
+class Context:
+    """What memory instructions need besides the machine."""
+
+    machine: Machine
+    counters: Counters
+    findings: Findings
+    deliveries: Deliveries
+    lds_arrival: LdsArrival | None
+
+
+def dma_places(instruction: Instruction, machine: Machine) -> Callable[[Group], tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Where lanes of an LDS-DMA write: offsets [waves, 64] in the workgroup's LDS, and where each wave's LDS begins in the machine's."""
+    row = instruction.opcode.memory
+    assert row is not None
+    stride = 16 if row.bytes > 4 else 4
+    field_mask = np.uint32((1 << machine.arch.m0_dma_bits) - 1 if row.space == "buffer" else 0x3FFFC)
+    lane_offset = np.arange(LANES, dtype=np.int64) * stride + int(instruction.modifiers.get("offset", 0))
+
+    def places(group: Group) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        base = (machine.scalar[M0, group.select] & field_mask).astype(np.int64)[:, None]
+        return base + lane_offset, (machine.workgroup[group.waves] * machine.lds_stride)[:, None]
+
+    return places
+
+
+def to_lds(instruction: Instruction, position: int, row: MemoryRow, accesses: Accesses, context: Context,
+           typed: Typed | None) -> Step:
+    """LDS-DMA: lane l writes at M0 + offset + l * 4 (dword and narrower) or l * 16; out-of-range lanes write 0 (semantics.md 7).
+
+    Bytes and shorts are extended to a dword, with their sign where the mnemonic says so. A global or scratch form drops the two lowest
+    bits of M0 (facts/instructions.md section 4, LDS-DMA addressing).
+    """
+    machine = context.machine
+    words = max(1, row.bytes // 4)
+    destination = dma_places(instruction, machine)
+    signed = row.type in ("sbyte", "sshort")
+
+    def deliver(group: Group, access: Access, values: NDArray[np.uint32]) -> None:
+        place, home = destination(group)
+        if (access.active & ((place < 0) | (place + 4 * words > machine.lds_declared))).any():
+            ldsbounds.judge(group, instruction, place, 4 * words, access.active, context.findings)
+        if context.lds_arrival is not None:
+            # Words that end outside are left out: the bound in whole lanes is exact for all but a kernel's last bytes.
+            inside = access.active & (place >= 0) & (place + 4 * words <= machine.lds_declared)
+            context.lds_arrival.access(group, position, np.where(inside, home + place, INACTIVE), 4 * words, True, VM,
+                                       lambda: bytes_of(values, 4 * words))
+        counts = np.clip((machine.lds_bytes - place) // 4, 0, words) * (access.active & (place >= 0))
+        tickets = context.counters.issued[VM, group.select].copy()
+        context.deliveries.waiting.append(Delivery(home + place, counts, values, group.waves, tickets))
+
+    def step(group: Group) -> None:
+        (access,) = accesses(group)
+        if row.bytes < 4:
+            valid = counts_in_range(access, row.bytes, 1, group, instruction, context.findings) > 0
+            values = load_narrow(access.window, access.addresses, valid, row.bytes)[None]
+            values = sign_extended(values, row.bytes) if signed else values
+        else:
+            counts = counts_in_range(access, 4, words, group, instruction, context.findings)
+            values = load_words(access.window, access.addresses, counts, words)
+        deliver(group, access, values)
+
+    def step_typed(group: Group) -> None:
+        assert typed is not None
+        for part, fmt in typed.parts(group):
+            access, components = typed.load(part, fmt)
+            deliver(part, access, np.stack(components))
+
+    return step if typed is None else step_typed

@@ -1,0 +1,56 @@
+"""Where waves that stand at different places can still come together before the next barrier, derived from a program's control flow."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from functools import cache
+
+from asmgen.program.controlflow import control_flow
+from asmgen.program.program import Program
+
+BARRIER = "s_barrier"
+
+
+class Meetings:
+    """The stretches of a program (blocks, cut behind every barrier) and which of them lead to which without a barrier between."""
+
+    def __init__(self, program: Program) -> None:
+        flow = control_flow(program)
+        indirect = {flow.block_of[position] for position in flow.indirect}
+        self._firsts: list[int] = []
+        self._successors: list[tuple[int, ...] | None] = []  # None: unknown, so any
+        begins: list[int] = []
+        ends: list[tuple[int, int]] = []  # the stretch with which a block ends, and the block
+        for block in flow.blocks:
+            begins.append(len(self._firsts))
+            first = block.first
+            for position in range(block.first, block.last + 1):
+                if program.instructions[position].name == BARRIER:
+                    self._firsts.append(first)
+                    self._successors.append(())
+                    first = position + 1
+            if first <= block.last:
+                ends.append((len(self._firsts), block.number))
+                self._firsts.append(first)
+                self._successors.append(())
+        for stretch, number in ends:
+            self._successors[stretch] = None if number in indirect else tuple(begins[other] for other in flow.blocks[number].successors)
+        self.reached = cache(self._reached)
+
+    def stretch(self, position: int) -> int:
+        """The number of the stretch in which an instruction stands."""
+        return bisect_right(self._firsts, position) - 1
+
+    def _reached(self, stretch: int) -> int:
+        """The stretches that waves in `stretch` may come to before a barrier, it itself among them: one bit for each."""
+        found = 1 << stretch
+        pending = [stretch]
+        while pending:
+            following = self._successors[pending.pop()]
+            if following is None:
+                return -1
+            for other in following:
+                if not found >> other & 1:
+                    found |= 1 << other
+                    pending.append(other)
+        return found

@@ -1,0 +1,220 @@
+"""One emulated launch, from a kernel's code and descriptor to its findings."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import numpy as np
+
+from asmgen.codeobject.descriptor import KernelDescriptor
+from asmgen.emulator.arrival.arrival import Counters
+from asmgen.emulator.arrival.checkers import Part, Watching, with_address_makers
+from asmgen.emulator.arrival.findings import Finding, Findings, chosen_checks
+from asmgen.emulator.machine.codemap import CodeMap
+from asmgen.emulator.machine.errors import EmulatorError
+from asmgen.emulator.machine.launch import Dispatch, HostBlocks, start_waves
+from asmgen.emulator.machine.memory import Memory
+from asmgen.emulator.machine.state import LANES, Machine
+from asmgen.emulator.memory.ldsops import BankCount, LdsContext
+from asmgen.emulator.memory.vmem import Context, Deliveries
+from asmgen.emulator.scheduling.decode import Decoder
+from asmgen.emulator.scheduling.orders import order_of
+from asmgen.emulator.scheduling.progress import Spins
+from asmgen.emulator.scheduling.schedule import Budget, Pause, Runaway, Scheduler
+from asmgen.emulator.scheduling.segments import Arrival, Watcher
+from asmgen.emulator.scheduling.steps import touched_registers
+from asmgen.isa.arch import Architecture
+from asmgen.program.program import Program
+
+RESIDENT_WAVES = 1024
+"""Waves that run together. The grid's remaining workgroups start, in order, when these have ended."""
+RESIDENT_BYTES = 1 << 28
+"""Vector registers and private memory of the waves that run together."""
+WORKGROUP_BYTES = 1 << 30
+"""Vector registers and private memory of one workgroup."""
+TOTAL_BYTES = 1 << 31
+"""Vector registers and private memory of all waves that have started and not ended, where the first wait for later ones."""
+VISITS = 32
+"""Backward branches of the first look at whether waves get anywhere (progress.Window). Each later look lasts twice as long and comes after
+twice as many rounds of thousands, so that looking takes the same small part of a long launch."""
+DYNAMIC_STACK = 16384
+"""Bytes of private memory a lane for kernels whose stack's size the compiler does not know."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a launch models besides the results: `checks`, the `order` of waves, counting LDS bank conflicts.
+
+    `checks` are all (True), those that cost nothing (False), or the names of some (findings.CHECKS).
+
+    `watchers` see every instruction when it is bound (segments.Watcher).
+    `preload` False is firmware that does not preload kernel arguments: it starts waves at the compatibility entry.
+    """
+
+    checks: bool | Collection[str] = True
+    order: str = "lockstep"
+    count_banks: bool = False
+    preload: bool = True
+    instruction_budget: int = 2_000_000_000
+    watchers: tuple[Watcher, ...] = ()
+
+
+@dataclass(frozen=True)
+class LaunchResult:
+    """What came of a launch. `counts` are executions by instruction position, over all waves; `seconds` the emulator's own."""
+
+    findings: tuple[Finding, ...]
+    wave_instructions: int
+    seconds: float
+    counts: tuple[int, ...]
+    bank_conflicts: dict[int, int]
+
+    @property
+    def errors(self) -> list[Finding]:
+        """The findings that make the result worthless."""
+        return [finding for finding in self.findings if finding.severity == "error"]
+
+
+def run_launch(program: Program, descriptor: KernelDescriptor, arch: Architecture, dispatch: Dispatch, memory: Memory,
+               options: Options) -> LaunchResult:
+    """Run every workgroup of a dispatch. Raises EmulatorError where the emulator cannot go on."""
+    began = time.perf_counter()
+    launch = _Launch(program, descriptor, arch, dispatch, memory, options)
+    host = HostBlocks.make(memory, descriptor, dispatch)
+    marked = len(memory.shadow.marks) if memory.shadow is not None else 0
+    ended = True
+    try:
+        with np.errstate(all="ignore"):  # the arithmetic wraps and overflows on purpose
+            launch.run(host)
+    except Runaway:
+        ended = False  # it is among the findings
+    finally:
+        host.free(memory)
+    if memory.shadow is not None:
+        for finding in memory.shadow.findings(marked):
+            launch.findings.add(finding)
+    launch.watching.conclude(memory, launch.findings, ended)
+    counts = np.zeros(len(program), np.int64)
+    for resident in launch.residents:
+        counts += resident.scheduler.counts()
+    findings = tuple(with_address_makers(program, launch.findings.all()))
+    return LaunchResult(findings, launch.budget.executed, time.perf_counter() - began, tuple(counts.tolist()),
+                        launch.banks.conflicts)
+
+
+class _Launch:
+    """A dispatch under way: residents that run parts of the grid, one after the other.
+
+    A second resident starts only while the first spins without progress: its waves may wait for workgroups that
+    have not started, as semaphores between workgroups do (semantics.md 15).
+    """
+
+    def __init__(self, program: Program, descriptor: KernelDescriptor, arch: Architecture, dispatch: Dispatch, memory: Memory,
+                 options: Options) -> None:
+        self.program = program
+        self.descriptor = descriptor
+        self.arch = arch
+        self.dispatch = dispatch
+        self.memory = memory
+        self.options = options
+        self.findings, self.banks = Findings(chosen_checks(options.checks)), BankCount()
+        self.watching = Watching.of(program, descriptor, dispatch, self.findings.wanted,
+                                    memory.shadow is not None and bool(memory.shadow.bits))
+        self.budget = Budget(options.instruction_budget)
+        self.code = CodeMap.of(program, dispatch.code_base)
+        private = descriptor.private_segment_fixed_size + DYNAMIC_STACK * descriptor.uses_dynamic_stack
+        wave_bytes = (max(1, descriptor.vgprs) * 4 + private) * LANES
+        _check_room(wave_bytes * dispatch.waves_per_workgroup, descriptor, arch, dispatch)
+        fitting = max(1, min(RESIDENT_WAVES, RESIDENT_BYTES // wave_bytes) // dispatch.waves_per_workgroup)
+        self.together = min(fitting, dispatch.workgroups)
+        self.most = max(1, TOTAL_BYTES // (wave_bytes * self.together * dispatch.waves_per_workgroup))
+        self.residents: list[_Resident] = []
+
+    def run(self, host: HostBlocks) -> None:
+        """Run the whole grid. Raises Runaway where it never ends."""
+        following = fruitless = 0
+        waiting = True  # nobody runs who could get on without workgroups that have not started
+        spinning: list[_Resident] = []
+        free: list[_Resident] = []
+        while spinning or following < self.dispatch.workgroups:
+            if waiting and following < self.dispatch.workgroups and len(spinning) < self.most:
+                resident = free.pop() if free else self._resident()
+                count = min(self.together, self.dispatch.workgroups - following)
+                resident.start(self, following, count, host)
+                following += count
+                spinning.append(resident)
+            pauses = [(resident, resident.scheduler.run()) for resident in spinning]
+            ended = [resident for resident, pause in pauses if pause is Pause.ENDED]
+            spinning = [resident for resident, pause in pauses if pause is not Pause.ENDED]
+            free += ended
+            room = following < self.dispatch.workgroups and len(spinning) < self.most
+            waiting = all(pause is not Pause.BUSY for _, pause in pauses)
+            fruitless = 0 if ended or waiting and room else fruitless + 1
+            if fruitless and not fruitless & (fruitless - 1) and (spins := self._spins(spinning, VISITS * fruitless)):
+                if not room:
+                    for resident, loops in zip(spinning, spins, strict=True):
+                        resident.scheduler.endless(loops, self.dispatch.workgroups - following)
+                    raise Runaway
+                waiting, fruitless = True, 0
+
+    def _spins(self, spinning: list[_Resident], visits: int) -> list[Spins]:
+        """The loops that the waves of each resident never leave; empty where some wave may get on."""
+        alone = sum(resident.scheduler.running() for resident in spinning) == 1
+        found: list[Spins] = []
+        for resident in spinning:
+            loops = resident.scheduler.spins(visits, alone)
+            if not loops:
+                return []
+            found.append(loops)
+        return found
+
+    def _resident(self) -> _Resident:
+        resident = _Resident(self)
+        self.residents.append(resident)
+        return resident
+
+
+def _check_room(workgroup_bytes: int, descriptor: KernelDescriptor, arch: Architecture, dispatch: Dispatch) -> None:
+    """EmulatorError for a descriptor that asks for more than there is: LDS of the architecture, or private memory of this machine."""
+    lds = descriptor.group_segment_fixed_size + dispatch.dynamic_lds
+    if lds > arch.lds_bytes:
+        raise EmulatorError(f"the kernel's descriptor asks for {lds} bytes of LDS; a workgroup of {arch.name} has {arch.lds_bytes}")
+    if workgroup_bytes > WORKGROUP_BYTES:
+        raise EmulatorError(f"the kernel's descriptor asks for {descriptor.private_segment_fixed_size} bytes of private memory a "
+                            f"work-item, with the registers {workgroup_bytes} bytes a workgroup; the emulator gives it {WORKGROUP_BYTES}")
+
+
+class _Resident:
+    """Room for some workgroups at once: their registers and LDS, what has arrived, and the code bound to them."""
+
+    def __init__(self, launch: _Launch) -> None:
+        waves = launch.together * launch.dispatch.waves_per_workgroup
+        descriptor, options, program, findings = launch.descriptor, launch.options, launch.program, launch.findings
+        lds_bytes = descriptor.group_segment_fixed_size + launch.dispatch.dynamic_lds
+        machine = Machine(launch.arch, waves, launch.together, descriptor.vgprs, descriptor.accum_offset, lds_bytes, launch.memory)
+        machine.touched = touched_registers(program, machine)
+        machine.scratch_bytes = descriptor.private_segment_fixed_size + DYNAMIC_STACK * descriptor.uses_dynamic_stack
+        counters = Counters(waves)
+        deliveries = Deliveries(machine, counters)
+        checkers = launch.watching.checkers(machine, counters, findings, deliveries.contents)
+        decoder = Decoder(program, launch.code, machine, Context(machine, counters, findings, deliveries, checkers.lds),
+                          LdsContext(machine, counters, checkers.lds, launch.banks if options.count_banks else None, findings))
+        arrival = Arrival(counters, deliveries, checkers.registers, checkers.lds, (*options.watchers, *checkers.watchers))
+        self.machine = machine
+        self.scheduler = Scheduler(machine, decoder, counters, deliveries, findings, order_of(options.order)(machine, program), arrival,
+                                   launch.budget, checkers.memory)
+        self._emptied: list[Part] = [machine, counters, *checkers.parts()]
+        self._fresh = True
+
+    def start(self, launch: _Launch, first: int, workgroups: int, host: HostBlocks) -> None:
+        """Workgroups `first` and up start here; nobody else may be running."""
+        if not self._fresh:
+            for part in self._emptied:
+                part.reset()
+        self._fresh = False
+        start_waves(self.machine, launch.descriptor, launch.dispatch, first, host)
+        program = launch.program
+        entry = program.labels[program.entry] if program.entry and launch.dispatch.preload else 0
+        self.scheduler.start(workgroups * launch.dispatch.waves_per_workgroup, entry)

@@ -1,0 +1,126 @@
+"""Straight-line runs of vector and scalar arithmetic as one compiled call each (`runs_kernel`), where that pays and a launch has earned it.
+
+What an instruction does in a run and by itself is the same bit for bit: numpy's steps are the reference, and what a run falls back on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asmgen.emulator.machine.state import EXEC, LANES, VCC, Group, Machine
+from asmgen.emulator.scheduling.lowering import Lowering, Row, writes_exec
+from asmgen.emulator.scheduling.microops import COLUMNS
+from asmgen.emulator.scheduling.runs_matrix import BUFFER, BUFFERS, Products
+from asmgen.emulator.scheduling.steps import Action, Step
+from asmgen.emulator.semantics.matrix import Product
+from asmgen.program.program import Instruction
+
+Spin = Callable[[Group, int], int]
+_CONDITIONS = {"scc0": (-1, False), "scc1": (-1, True), "vccz": (VCC, False), "vccnz": (VCC, True), "execz": (EXEC, False),
+               "execnz": (EXEC, True)}
+
+
+class Run:
+    """Instructions that follow each other and see no other wave. `add` until it returns False, then `action`."""
+
+    def __init__(self, machine: Machine, mode: int) -> None:
+        self.machine = machine
+        self.mode = mode
+        self._lowering = Lowering.of(machine, mode)
+        self._products = Products(machine.waves + 1)
+        self.reads = self.writes = 0  # registers, as bits of the unified file, SGPRs and what has a name
+        self._rows: list[Row] = []
+        self._plain: list[Action] = []
+
+    def takes(self, step: Step) -> bool:
+        """Whether `add` would take it."""
+        if isinstance(step.run, Product):
+            return self._products.takes(step.run.plan)
+        return step.run is not None and self._lowering.rows(step.instruction) is not None
+
+    def before(self, step: Step) -> bool:
+        """Whether a step may run before what the run has gathered: neither writes what the other touches."""
+        return not (step.touch.reads & self.writes or step.touch.writes & (self.reads | self.writes))
+
+    def add(self, step: Step) -> bool:
+        """Take one more instruction; False where a run does not know it."""
+        if not self.takes(step) or step.run is None:
+            return False
+        if isinstance(step.run, Product):
+            plan = step.run.plan
+            rows = self._products.rows(plan, 0 if plan.c_slot >= 0 else self._lowering.constant(_pattern(plan.c_value)))
+        else:
+            rows = self._lowering.rows(step.instruction) or []
+            self._products.written(step.touch.writes)
+        self.reads |= step.touch.reads
+        self.writes |= step.touch.writes
+        self._rows += rows
+        self._plain.append(step.run)
+        return True
+
+    def actions(self, compiled: bool = False) -> list[Action]:
+        """What runs them; with `compiled` never numpy's steps."""
+        return [self._action(compiled)] if self._plain else []
+
+    def _action(self, compiled: bool) -> Action:
+        machine, plain = self.machine, tuple(self._plain)
+        given = self._code()
+        renews = self._renews()
+        work = 8 * LANES * len(plain)
+
+        def run(group: Group) -> None:
+            if not compiled and not machine.work.pays(work * len(group.waves)):
+                for action in plain:
+                    action(group)
+                return
+            from asmgen.emulator.scheduling import runs_kernel
+
+            execute: Any = runs_kernel.execute
+            execute(*given, *_buffers(machine), machine.vector_file, machine.scalar, machine.scc, group.waves, machine.run_rows)
+            if renews:
+                group.refresh_mask()
+
+        return run
+
+    def spin(self, branch: Instruction) -> Spin | None:
+        """How a loop of this run and a branch back to its start goes round without anybody looking; None where the branch is another kind.
+
+        It returns how often all waves went round, at most so many times; none of them need have taken the branch when it is called.
+        """
+        condition = branch.name.removeprefix("s_cbranch_")
+        if condition not in _CONDITIONS or not self._plain or self._renews():
+            return None
+        machine, given = self.machine, self._code()
+        register, taken = _CONDITIONS[condition]
+        work = 8 * LANES * len(self._plain)
+
+        def spin(group: Group, limit: int) -> int:
+            if limit <= 0 or not machine.work.pays(work * len(group.waves)):
+                return 0
+            from asmgen.emulator.scheduling import runs_kernel
+
+            go_round: Any = runs_kernel.spin
+            return int(go_round(*given, *_buffers(machine), machine.vector_file, machine.scalar, machine.scc, group.waves,
+                                        machine.run_rows, register, taken, limit))
+
+        return spin
+
+    def _code(self) -> tuple[NDArray[Any], ...]:
+        return np.array(self._rows, np.int64).reshape(-1, COLUMNS), self._lowering.table(), *self._products.tables()
+
+    def _renews(self) -> bool:
+        return any(writes_exec(row) for row in self._rows)
+
+
+def _buffers(machine: Machine) -> tuple[NDArray[Any]]:
+    if not machine.run_buffers.size:
+        machine.run_buffers = np.zeros((BUFFERS, BUFFER))
+    return (machine.run_buffers,)
+
+
+def _pattern(value: float) -> int:
+    return int(np.float32(value).view(np.uint32))

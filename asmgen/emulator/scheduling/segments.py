@@ -1,0 +1,177 @@
+"""Straight-line code as lists of functions: what a group of waves runs without looking left or right.
+
+A segment ends where control may go elsewhere, where waves wait or change what later instructions mean, before every
+label, where other waves may join, and where it gets long. Arrival checks and other watchers are woven in when a segment is made, so that
+nothing asks for them at every step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from asmgen.emulator.arrival.arrival import VM, Counters, RegisterArrival, Touch
+from asmgen.emulator.arrival.ldsraces import LdsArrival
+from asmgen.emulator.machine.state import M0, MODE_GPR_INDEX, Group
+from asmgen.emulator.memory.vmem import Deliveries
+from asmgen.emulator.scheduling.decode import Decoder
+from asmgen.emulator.scheduling.runs import Run, Spin
+from asmgen.emulator.scheduling.steps import Action, Step
+from asmgen.emulator.semantics.scalarstate import CHANGES_STATE, hardware_register
+from asmgen.isa.opcode import is_lds_dma
+from asmgen.isa.registers import Reg
+from asmgen.program.program import Instruction
+
+LONGEST = 16
+"""Instructions of a segment at most: groups that run at the same time take turns behind a segment."""
+Watcher = Callable[[Step], Action | None]
+"""Looks at a step when it is bound; what it returns runs before every execution of the step."""
+
+_STOPS = frozenset({"s_barrier", "s_sleep", "s_sethalt", "s_trap", "s_setkill", "s_sendmsghalt", "s_endpgm", "s_endpgm_saved",
+                    "s_endpgm_ordered_ps_done"})
+
+
+@dataclass
+class Segment:
+    """Positions `first` to `last`, and how the group leaves: `leave` returns whether it goes on as one group."""
+
+    first: int
+    last: int
+    actions: tuple[Action, ...]
+    positions: tuple[int, ...]  # of the instructions that are really issued
+    leave: Callable[[Group], bool]
+    spin: Spin | None = None  # goes round a loop that this segment is, while all waves do
+    executed: int = 0
+    length: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.length = len(self.positions)
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """The arrival model as the segments need it. `registers` is None where checks are off."""
+
+    counters: Counters
+    deliveries: Deliveries
+    registers: RegisterArrival | None
+    lds: LdsArrival | None = None
+    watchers: Sequence[Watcher] = ()
+
+
+class Segments:
+    """Makes segments when they are first entered, for each MODE and relative index that waves enter them with."""
+
+    def __init__(self, decoder: Decoder, arrival: Arrival, checking: bool,
+                 leaving: Callable[[Instruction, int, int], Callable[[Group], bool]]) -> None:
+        self.decoder = decoder
+        self.arrival = arrival
+        self.made: dict[tuple[int, int, int], Segment] = {}
+        self._leaving = leaving
+        self._labels = frozenset(decoder.program.labels.values())
+        self._checking = checking
+        # Without checks only LDS-DMA asks when its data is due.
+        self._dma = any(is_lds_dma(instruction.opcode, instruction.form) for instruction in decoder.program.instructions)
+
+    def make(self, position: int, mode: int, index: int) -> Segment:
+        """The segment from `position` on. Raises EmulatorError for a position that is no instruction."""
+        instructions = self.decoder.program.instructions
+        actions: list[Action] = []
+        issued: list[int] = []
+        first = position
+        run = Run(self.decoder.machine, mode)
+        checked = 0  # registers that a step of this segment has looked at already: they have arrived
+        while True:
+            instruction = instructions[position]
+            step = self.decoder.step(position, mode, index)
+            if step is not None:
+                run = self._weave(step, checked, actions, run)
+                checked = checked | step.touch.reads | step.touch.writes
+                if step.queue is not None:
+                    checked &= ~step.touch.writes
+                issued.append(position)
+            if self._ends(instruction, position, mode) or position - first >= LONGEST - 1:
+                break
+            position += 1
+        spins = not actions and instruction.is_branch and self.decoder.program.labels.get(instruction.target or "") == first
+        spin = run.spin(instruction) if spins else None
+        actions += run.actions()
+        segment = Segment(first, position, tuple(actions), tuple(issued), self._leaving(instruction, position, mode), spin)
+        self.made[first, mode, index] = segment
+        return segment
+
+    def _ends(self, instruction: Instruction, position: int, mode: int) -> bool:
+        if instruction.is_branch or instruction.name in _STOPS or changes_state(instruction, mode):
+            return True
+        return position + 1 in self._labels or not self.decoder.code.flows(position + 1)
+
+    def _weave(self, step: Step, checked: int, actions: list[Action], run: Run) -> Run:
+        """Put a step behind `actions` and the `run` that is being gathered, with what the arrival model and the watchers want.
+
+        Returns the run that goes on. What is no arithmetic comes before the arithmetic that has been gathered, where they share no
+        registers: memory is accessed in the program's order, and the arrival model's books know no arithmetic.
+        """
+        arrival, registers = self.arrival, self.arrival.registers
+        watching = [action for watcher in arrival.watchers if (action := watcher(step)) is not None]
+        if (watching or step.run is not None and not run.takes(step)) and not run.before(step):
+            actions += run.actions()
+            run = Run(run.machine, run.mode)
+        actions += watching
+        if registers is not None:
+            wanted = registers.loaded & ~checked
+            touch = replace(step.touch, reads=step.touch.reads & wanted, writes=step.touch.writes & wanted)
+            if touch.reads | touch.writes:
+                actions.append(_before(registers, touch))
+        if step.queue is not None and (self._checking or self._dma and step.queue == VM):
+            actions.append(_issue(arrival, step))
+        if step.wait is not None:
+            if self._checking or self._dma and step.wait.vmcnt is not None:
+                actions.append(_wait(arrival, step))
+        elif step.run is not None and not run.add(step):
+            actions.append(step.run)
+        return run
+
+
+def changes_state(instruction: Instruction, mode: int) -> bool:
+    """Whether instructions behind this one may mean something else: MODE changes, or M0 while registers are relative to it."""
+    name = instruction.name
+    if name in CHANGES_STATE:
+        return not name.startswith("s_setreg") or hardware_register(instruction.operands[0]).number == 1
+    if not mode & MODE_GPR_INDEX:
+        return False
+    return any(writes and isinstance(operand, Reg) and operand.file == "s" and operand.index <= M0 <= operand.last
+               for _, operand, _, writes in instruction.accesses)
+
+
+def _before(registers: RegisterArrival, touch: Touch) -> Action:
+    return lambda group: registers.before(group, touch)
+
+
+def _issue(arrival: Arrival, step: Step) -> Action:
+    counters, deliveries, queue, touch = arrival.counters, arrival.deliveries, step.queue, step.touch
+    assert queue is not None
+    registers = arrival.registers if touch.writes else None
+
+    def issue(group: Group) -> None:
+        tickets = counters.issue(group, queue)
+        if registers is not None:
+            registers.issue(group, touch, tickets)
+        if counters.hold(group, queue) and queue == VM and deliveries.waiting:
+            deliveries.deliver()
+
+    return issue
+
+
+def _wait(arrival: Arrival, step: Step) -> Action:
+    counters, deliveries, wait, lds = arrival.counters, arrival.deliveries, step.wait, arrival.lds
+    assert wait is not None
+    delivers = wait.vmcnt is not None
+
+    def settle(group: Group) -> None:
+        counters.wait(group, wait)
+        if delivers and deliveries.waiting:
+            deliveries.deliver()
+        if lds is not None:
+            lds.waited()
+
+    return settle

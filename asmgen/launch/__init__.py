@@ -1,0 +1,1 @@
+"""Launching: specifications, arguments, devices."""

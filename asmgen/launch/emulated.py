@@ -1,0 +1,217 @@
+"""The emulator as a device: what HipDevice does on a GPU, on this machine's memory, with findings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+from asmgen.codeobject.load import CodeObject, Kernel
+from asmgen.emulator.machine.codemap import load_image
+from asmgen.emulator.machine.launch import Dispatch
+from asmgen.emulator.machine.memory import Memory
+from asmgen.emulator.scheduling.run import LaunchResult, Options, run_launch
+from asmgen.isa.arch import architecture
+from asmgen.launch.device import Buffer, DeviceError, Loadable, check_launch, check_span
+from asmgen.launch.packing import upload_arguments
+from asmgen.program.program import Program
+
+ProgramOf = Callable[[CodeObject, Kernel], Program]
+
+
+@dataclass(frozen=True)
+class EmulatedKernel:
+    """A kernel and its code; the code is read only when it is first launched."""
+
+    kernel: Kernel
+    module: EmulatedModule
+
+    @property
+    def name(self) -> str:
+        """As in the code object."""
+        return self.kernel.name
+
+    @property
+    def base(self) -> int:
+        """What is added to the code object's addresses where it lies in the device's memory."""
+        return self.module.base
+
+    @cached_property
+    def program(self) -> Program:
+        """The instructions, from the entry point on."""
+        return self.module.read(self.module.code_object, self.kernel)
+
+
+@dataclass
+class EmulatedModule:
+    """A code object on the emulator. Its image is put into memory when it is first launched, and stays until `unload`."""
+
+    code_object: CodeObject
+    read: ProgramOf
+    memory: Memory
+    _kernels: dict[str, EmulatedKernel] = field(default_factory=dict)
+    _image: tuple[int, int] | None = None  # base and the address to free
+
+    @property
+    def base(self) -> int:
+        """What is added to the code object's addresses. Raises AsmgenError where the image needs a symbol that nobody defines."""
+        if self._image is None:
+            code_object = self.code_object
+            self._image = load_image(self.memory, code_object.segments(), code_object.relocations(), code_object.origin)
+        return self._image[0]
+
+    def kernel(self, name: str | None = None) -> EmulatedKernel:
+        """The kernel of that name, or the only one; CodeObjectError where there is none."""
+        found = self.code_object.kernel(name)
+        return self._kernels.setdefault(found.name, EmulatedKernel(found, self))
+
+    def unload(self) -> None:
+        """Give its memory back."""
+        if self._image is not None:
+            self.memory.free(self._image[1])
+            self._image = None
+
+
+class EmulatedDevice:
+    """Device memory is host memory; a launch runs at once. `launches` keeps what came of each.
+
+    `programs` gives the code of kernels by name where it need not be read back from the code object (no llvm-objdump).
+    """
+
+    def __init__(self, arch: str, options: Options | None = None, programs: Mapping[str, Program] | None = None) -> None:
+        self.profile = architecture(arch)
+        self.options = options or Options()
+        self.programs = dict(programs or {})
+        self.memory = Memory()
+        self.launches: list[LaunchResult] = []
+        self._held: set[int] = set()
+        self._modules: dict[int, EmulatedModule] = {}  # by the code object's identity; the module keeps the object alive
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        return "emulator"
+
+    @property
+    def arch(self) -> str:
+        """The architecture that is emulated."""
+        return self.profile.name
+
+    def allocate(self, nbytes: int) -> Buffer:
+        """Zeroed memory, 256-byte aligned, with guard space around it."""
+        if nbytes < 0:
+            raise DeviceError(f"a buffer of {nbytes} bytes was asked for; 0 and more would work")
+        address = self.memory.allocate(nbytes)
+        self._held.add(address)
+        return Buffer(address, nbytes)
+
+    def upload(self, array: np.ndarray[Any, Any]) -> Buffer:
+        """A new buffer with the array's bytes in C order."""
+        buffer = self.allocate(array.nbytes)
+        self.write(buffer, array)
+        return buffer
+
+    def write(self, buffer: Buffer, array: np.ndarray[Any, Any], offset: int = 0) -> None:
+        """Copy the array's bytes in C order into the buffer."""
+        self._check_held(buffer, "write to")
+        check_span("write", buffer, offset, array.nbytes)
+        if array.nbytes:
+            self.memory.view(buffer.address + offset, array.nbytes)[:] = np.frombuffer(np.ascontiguousarray(array).tobytes(), np.uint8)
+            self.memory.written(buffer.address + offset, array.nbytes)
+
+    def unread(self, buffers: Iterable[Buffer]) -> None:
+        """Nobody will read these buffers: what kernels leave in them may be undefined."""
+        self.memory.unread.update(buffer.address for buffer in buffers)
+
+    def read(self, buffer: Buffer, dtype: Any, shape: int | Sequence[int], offset: int = 0) -> np.ndarray[Any, Any]:
+        """A copy of the buffer's contents."""
+        self._check_held(buffer, "read of")
+        nbytes = int(np.prod(shape)) * np.dtype(dtype).itemsize
+        check_span("read", buffer, offset, nbytes)
+        data = self.memory.view(buffer.address + offset, nbytes).tobytes() if nbytes else b""
+        return np.frombuffer(data, dtype).reshape(shape).copy()
+
+    def free(self, buffer: Buffer) -> None:
+        """Give the memory back. Raises DeviceError for a buffer that is not held."""
+        self._check_held(buffer, "free of")
+        self.memory.free(buffer.address)
+        self._held.discard(buffer.address)
+
+    def load(self, code_object: Loadable) -> EmulatedModule:
+        """Raises DeviceError where the code object is for another architecture."""
+        if code_object.arch != self.arch:
+            raise DeviceError(f"the code object is for {code_object.arch}, this emulator is {self.arch}: "
+                              f"an EmulatedDevice({code_object.arch!r}) would run it")
+        if not isinstance(code_object, CodeObject):
+            raise DeviceError(f"the emulator runs what CodeObject.load gives, not a {type(code_object).__name__}")
+        module = self._modules.get(id(code_object))
+        if module is None:
+            module = self._modules[id(code_object)] = EmulatedModule(code_object, self._program, self.memory)
+        return module
+
+    def launch(self, kernel: EmulatedKernel | Kernel, grid: tuple[int, int, int], block: tuple[int, int, int],
+               kernarg: bytes | Sequence[Any] | Mapping[str, Any], dynamic_lds: int = 0) -> LaunchResult:
+        """Run a kernel to its end and return what came of it (`launches[-1]` too); EmulatorError where the emulator cannot go on.
+
+        `kernel` is a loaded one or `code_object.kernel(name)`. `kernarg` is the segment's bytes, or the arguments in order or by name:
+        arrays are uploaded and copied back in place, numbers take the size of the kernel's argument table (asmgen.launch.packing).
+        """
+        if isinstance(kernel, Kernel):
+            if kernel.code_object is None:
+                raise DeviceError(f"launch {kernel.name} as code_object.kernel({kernel.name!r}) gives it")
+            kernel = self.load(kernel.code_object).kernel(kernel.name)
+        if not isinstance(kernarg, bytes | bytearray | memoryview):
+            facts = kernel.kernel
+            uploaded = upload_arguments(self, facts.arguments, facts.resources.kernarg_size, kernarg, grid, block, dynamic_lds)
+            try:
+                result = self.launch(kernel, grid, block, uploaded.kernarg, dynamic_lds)
+                uploaded.copy_back(self)
+            finally:
+                uploaded.free(self)
+            return result
+        kernarg = bytes(kernarg)
+        check_launch(kernel.kernel, self.arch, grid, block, kernarg, dynamic_lds)
+        address = self.memory.allocate(max(len(kernarg), 64), "kernel arguments")
+        self.memory.view(address, len(kernarg))[:] = np.frombuffer(kernarg, np.uint8)
+        try:
+            dispatch = Dispatch(grid, block, address, kernarg, dynamic_lds, self.options.preload,
+                                kernel.base + kernel.kernel.descriptor_address, kernel.base)
+            result = run_launch(kernel.program, kernel.kernel.descriptor, self.profile, dispatch, self.memory, self.options)
+        finally:
+            self.memory.free(address)
+        self.launches.append(result)
+        return result
+
+    def synchronize(self) -> None:
+        """Launches have finished when they return."""
+
+    def close(self) -> None:
+        """Give back what is still held."""
+        for module in self._modules.values():
+            module.unload()
+        self._modules.clear()
+        for address in list(self._held):
+            self.memory.free(address)
+        self._held.clear()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def _check_held(self, buffer: Buffer, what: str) -> None:
+        if buffer.address not in self._held:
+            raise DeviceError(f"{what} a buffer at {buffer.address:#x} that this device does not hold")
+
+    def _program(self, code_object: CodeObject, kernel: Kernel) -> Program:
+        known = self.programs.get(kernel.name)
+        if known is not None:
+            return known
+        from asmgen.reader.codeobject import read_kernel  # lark is needed only for code that was not built here
+
+        return read_kernel(code_object, kernel)

@@ -1,0 +1,330 @@
+"""A real GPU through hip-python: memory, code objects and launches, each HIP call checked and named when it fails.
+
+hip-python is imported when a device is asked for, never before; it imports without ROCm and fails at the first call (RuntimeError:
+libamdhip64.so cannot be opened). Each of its functions returns a tuple whose first entry is a hipError_t. No AMD GPU was present
+where this was written: the tests replay the calls against a recording stand-in of the binding.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+import numpy
+
+from asmgen.isa.quote import quoted
+from asmgen.launch.device import Buffer, Device, DeviceError, KernelFacts, Loadable, check_launch, check_span
+
+# hip_runtime_api.h: the `extra` array of hipModuleLaunchKernel is {POINTER, kernarg, SIZE, &size, END}.
+LAUNCH_PARAM_BUFFER_POINTER = 1
+LAUNCH_PARAM_BUFFER_SIZE = 2
+LAUNCH_PARAM_END = 3
+
+INSTALL = "pip install hip-python brings it"
+_EMULATOR = "the emulator runs the same code object: --device emulator"
+_TARGET = "its target, with xnack and sramecc settings, is not the GPU's; build it for the GPU's architecture"
+_NO_CODE = "the bytes are no AMD GPU code object; asmgen inspect FILE reads them"
+_ASKS = "more than the GPU allows; asmgen inspect FILE shows what the kernel asks for"
+_RERUN = "run the same launch with --device emulator, whose findings name the instruction"
+
+# What would help, by HIP error name.
+_HELP = {
+    "hipErrorOutOfMemory": "free buffers or ask for a smaller shape; rocm-smi shows who holds the memory",
+    "hipErrorNoDevice": f"rocminfo shows what the driver sees, and HIP_VISIBLE_DEVICES may hide it; {_EMULATOR}",
+    "hipErrorInvalidDevice": "HIP_VISIBLE_DEVICES may hide it",
+    "hipErrorInsufficientDriver": "the kernel driver is older than the HIP runtime; update amdgpu-dkms",
+    "hipErrorNotInitialized": "the driver did not start: is /dev/kfd there, and is the user in the groups render and video?",
+    "hipErrorNoBinaryForGpu": _TARGET,
+    "hipErrorSharedObjectInitFailed": _TARGET,
+    "hipErrorInvalidImage": _NO_CODE,
+    "hipErrorInvalidKernelFile": _NO_CODE,
+    "hipErrorNotFound": "asmgen inspect FILE lists the kernels of a code object",
+    "hipErrorInvalidConfiguration": f"grid, block or LDS is {_ASKS}",
+    "hipErrorLaunchOutOfResources": f"registers, block or LDS is {_ASKS}",
+    "hipErrorInvalidDevicePointer": "the address belongs to no live buffer of this device",
+    "hipErrorIllegalAddress": f"the kernel touched memory outside of its buffers; {_RERUN}",
+    "hipErrorLaunchFailure": f"the kernel faulted; {_RERUN}",
+    "hipErrorLaunchTimeOut": f"the kernel did not end; {_RERUN}",
+    "hipErrorUnknown": _RERUN,
+}
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """One GPU that HIP sees: its index, its name, its architecture without the feature suffix."""
+
+    index: int
+    name: str
+    arch: str
+
+
+class Choice(NamedTuple):
+    """The device that `choose_device` took and one sentence that says which and why, for stderr."""
+
+    device: Device
+    sentence: str
+
+
+def _import_binding() -> Any:
+    try:
+        from hip import hip
+    except ImportError as error:
+        raise DeviceError(f"hip-python is not installed ({error}); {INSTALL}; {_EMULATOR}") from error
+    except Exception as error:  # a binding that does not find its libraries fails with whatever its loader raises
+        raise DeviceError(f"hip-python cannot be imported ({error}); {INSTALL}; {_EMULATOR}") from error
+    return hip
+
+
+def _call(binding: Any, function: str, *arguments: Any, shown: str = "", context: str = "") -> Any:
+    """The results of one HIP call without its error code: None, or the only one. `shown` are the arguments as the error prints them."""
+    call = f"{function}({shown})"
+    try:
+        code, *results = getattr(binding, function)(*arguments)
+    except Exception as error:  # no library is a RuntimeError, no such function an AttributeError, an unknown error code a ValueError
+        if "dlopen" in str(error):
+            missing = "ROCm's libamdhip64.so is not here, an installed ROCm brings it"
+            raise DeviceError(f"{call} cannot be called: {missing}; {_EMULATOR}") from error
+        raise DeviceError(f"{call} failed{context}: {type(error).__name__}: {error}") from error
+    if int(code) != 0:
+        name = getattr(code, "name", "an unnamed error")
+        help_text = f"; {_HELP[name]}" if name in _HELP else ""
+        raise DeviceError(f"{call} failed with {name} ({int(code)}){context}{help_text}")
+    return results[0] if results else None
+
+
+def _text(value: Any) -> str:
+    # hip-python before 7.14 returns the property's bytes
+    return value.split(b"\0")[0].decode() if isinstance(value, bytes) else str(value)
+
+
+def visible_gpus(binding: Any | None = None) -> tuple[Gpu, ...]:
+    """Every GPU that HIP sees. Raises DeviceError where hip-python, ROCm or all GPUs are missing."""
+    binding = binding if binding is not None else _import_binding()
+    gpus = []
+    for index in range(int(_call(binding, "hipGetDeviceCount"))):
+        properties = _call(binding, "hipGetDeviceProperties", index, shown=str(index))
+        gpus.append(Gpu(index, _text(properties.name), _text(properties.gcnArchName).split(":")[0]))
+    if not gpus:
+        raise DeviceError(f"hipGetDeviceCount() found no GPU; {_HELP['hipErrorNoDevice']}")
+    return tuple(gpus)
+
+
+def hip_available(binding: Any | None = None) -> tuple[bool, str]:
+    """Whether a GPU can be used, and the reason in words: its name, or what is missing."""
+    try:
+        gpus = visible_gpus(binding)
+    except DeviceError as error:
+        return False, error.sentence
+    return True, _listing(gpus)
+
+
+def _listing(gpus: Sequence[Gpu]) -> str:
+    return ", ".join(f"GPU {gpu.index}: {gpu.name} ({gpu.arch})" for gpu in gpus)
+
+
+class HipKernel:
+    """A kernel on a GPU: the function handle and what its code object says of it."""
+
+    def __init__(self, facts: KernelFacts, function: Any, module: HipModule) -> None:
+        self.facts = facts
+        self.function = function
+        self.module = module
+
+    @property
+    def name(self) -> str:
+        return self.facts.name
+
+
+class HipModule:
+    """A code object on a GPU."""
+
+    def __init__(self, device: HipDevice, code_object: Loadable, image: Any, handle: Any) -> None:
+        self._device = device
+        self._code_object = code_object
+        self._image = image  # HIP may read it as long as the module lives
+        self._handle = handle
+        self.loaded = True
+
+    def kernel(self, name: str | None = None) -> HipKernel:
+        """The kernel of that name, or the only one. Raises what the code object raises for a name it does not know, else DeviceError."""
+        facts = self._code_object.kernel(name)
+        if not self.loaded:
+            raise DeviceError(f"the code object of {facts.name} has been unloaded; load it again before asking for kernels")
+        function = _call(self._device.binding, "hipModuleGetFunction", self._handle, facts.name.encode(), shown=f"module, {facts.name!r}")
+        return HipKernel(facts, function, self)
+
+    def unload(self) -> None:
+        """Releases the code object; its kernels must not be launched again. Unloading twice is legal."""
+        if self.loaded:
+            self.loaded = False
+            self._device.forget(self)
+            _call(self._device.binding, "hipModuleUnload", self._handle, shown="module")
+            self._image = None
+
+
+class HipDevice:
+    """One GPU as an `asmgen.launch.device.Device`: the first whose architecture is `arch`, or the first of all without `arch`.
+
+    `binding` is the module hip.hip of hip-python, imported where absent. Raises DeviceError where there is no such GPU.
+    """
+
+    def __init__(self, arch: str | None = None, binding: Any | None = None) -> None:
+        self.binding: Any = binding if binding is not None else _import_binding()
+        gpus = visible_gpus(self.binding)
+        matching = [gpu for gpu in gpus if arch is None or gpu.arch == arch]
+        if not matching:
+            raise DeviceError(f"no GPU here is {arch}: there is {_listing(gpus)}; build for that architecture, or use --device emulator")
+        self.gpu = matching[0]
+        self._buffers: dict[int, Buffer] = {}
+        self._modules: list[HipModule] = []
+        self._launched = ""
+        _call(self.binding, "hipSetDevice", self.gpu.index, shown=str(self.gpu.index))
+
+    @property
+    def name(self) -> str:
+        return self.gpu.name
+
+    @property
+    def arch(self) -> str:
+        return self.gpu.arch
+
+    def allocate(self, nbytes: int) -> Buffer:
+        """`nbytes` bytes with undefined contents. HIP gives no address for 0 bytes, so that one byte is asked for."""
+        if nbytes < 0:
+            raise DeviceError(f"a buffer cannot have {nbytes} bytes")
+        size = max(nbytes, 1)
+        buffer = Buffer(int(_call(self.binding, "hipMalloc", size, shown=f"{size} bytes")), nbytes)
+        self._buffers[buffer.address] = buffer
+        return buffer
+
+    def upload(self, array: numpy.ndarray[Any, Any]) -> Buffer:
+        buffer = self.allocate(array.nbytes)
+        try:
+            self.write(buffer, array)
+        except BaseException:
+            self._release(buffer)
+            raise
+        return buffer
+
+    def write(self, buffer: Buffer, array: numpy.ndarray[Any, Any], offset: int = 0) -> None:
+        self._check_live(buffer, "write")
+        check_span("write", buffer, offset, array.nbytes)
+        source = numpy.ascontiguousarray(array)
+        self._copy(buffer.address + offset, source.ctypes.data, source.nbytes, "hipMemcpyHostToDevice")
+
+    def read(self, buffer: Buffer, dtype: Any, shape: int | Sequence[int], offset: int = 0) -> numpy.ndarray[Any, Any]:
+        self._check_live(buffer, "read")
+        target: numpy.ndarray[Any, Any] = numpy.empty(shape, dtype)
+        check_span("read", buffer, offset, target.nbytes)
+        self._copy(target.ctypes.data, buffer.address + offset, target.nbytes, "hipMemcpyDeviceToHost")
+        return target
+
+    def _copy(self, target: int, source: int, nbytes: int, kind: str) -> None:
+        # Addresses and not arrays: the buffer protocol of the binding does not have to know bf16 and fp8.
+        if nbytes:
+            direction = getattr(self.binding.hipMemcpyKind, kind)
+            shown = f"{target:#x}, {source:#x}, {nbytes} bytes, {kind}"
+            _call(self.binding, "hipMemcpy", target, source, nbytes, direction, shown=shown, context=self._after())
+
+    def free(self, buffer: Buffer) -> None:
+        self._check_live(buffer, "free")
+        del self._buffers[buffer.address]
+        _call(self.binding, "hipFree", buffer.address, shown=f"{buffer.address:#x}", context=self._after())
+
+    def _release(self, buffer: Buffer) -> None:
+        # On the way out of another error, which must not be hidden by one of hipFree.
+        with contextlib.suppress(DeviceError):
+            self.free(buffer)
+
+    def _check_live(self, buffer: Buffer, what: str) -> None:
+        if self._buffers.get(buffer.address) is not buffer:
+            span = f"the buffer at {buffer.address:#x} ({buffer.nbytes} bytes)"
+            raise DeviceError(f"a {what} of {span}, which {self.name} does not hold: it was freed, or is another device's")
+
+    def load(self, code_object: Loadable) -> HipModule:
+        if code_object.arch != self.arch:
+            wanted = f"build it with --arch {self.arch}"
+            raise DeviceError(f"the code object is for {code_object.arch}, but {self.name} is {self.arch}; {wanted}")
+        image = ctypes.create_string_buffer(code_object.data, len(code_object.data))
+        handle = _call(self.binding, "hipModuleLoadData", ctypes.addressof(image), shown=f"code object of {len(code_object.data)} bytes")
+        module = HipModule(self, code_object, image, handle)
+        self._modules.append(module)
+        return module
+
+    def forget(self, module: HipModule) -> None:
+        """Called by a module that unloads itself, so that `close` does not do so again."""
+        self._modules = [held for held in self._modules if held is not module]
+
+    def launch(
+        self, kernel: HipKernel, grid: tuple[int, int, int], block: tuple[int, int, int], kernarg: bytes, dynamic_lds: int = 0
+    ) -> None:
+        """Starts the kernel on the default stream. HIP copies `kernarg` before it returns, and fills the hidden arguments itself."""
+        if not kernel.module.loaded:
+            raise DeviceError(f"{kernel.name} belongs to a code object that has been unloaded")
+        check_launch(kernel.facts, self.arch, grid, block, kernarg, dynamic_lds)
+        segment = ctypes.create_string_buffer(kernarg, max(len(kernarg), 1))
+        size = ctypes.c_size_t(len(kernarg))
+        extra = (ctypes.c_void_p * 5)(
+            LAUNCH_PARAM_BUFFER_POINTER, ctypes.addressof(segment), LAUNCH_PARAM_BUFFER_SIZE, ctypes.addressof(size), LAUNCH_PARAM_END
+        )
+        shown = f"{kernel.name}, grid {grid}, block {block}, {dynamic_lds} bytes of dynamic LDS, {len(kernarg)} bytes of arguments"
+        arguments = (kernel.function, *grid, *block, dynamic_lds, None, None, ctypes.addressof(extra))
+        _call(self.binding, "hipModuleLaunchKernel", *arguments, shown=shown, context=self._after())
+        self._launched = kernel.name
+
+    def _after(self) -> str:
+        # A fault of a kernel surfaces in some later call; the error names the kernel that may have caused it.
+        return f" after {self._launched} was launched" if self._launched else ""
+
+    def synchronize(self) -> None:
+        _call(self.binding, "hipDeviceSynchronize", context=self._after())
+        self._launched = ""
+
+    def close(self) -> None:
+        """Unloads modules, frees buffers. All of them are tried, then the first failure is raised."""
+        failures: list[DeviceError] = []
+        releases: list[Callable[[], None]] = [module.unload for module in self._modules]
+        releases += [partial(self.free, buffer) for buffer in self._buffers.values()]
+        for release in releases:
+            try:
+                release()
+            except DeviceError as error:
+                failures.append(error)
+        if failures:
+            raise failures[0]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        try:
+            self.close()
+        except DeviceError as failure:
+            if error is None:
+                raise
+            error.add_note(f"and closing the device failed: {failure}")
+
+
+def choose_device(kind: str, arch: str, make_emulator: Callable[[], Device], binding: Any | None = None) -> Choice:
+    """The device that `kind` asks for, and a sentence that says which.
+
+    "hip": the first GPU of that architecture, else DeviceError. "emulator": `make_emulator()`. "auto": such a GPU where there is one and
+    it can be opened, else the emulator, and the sentence says why.
+    """
+    if kind not in ("auto", "hip", "emulator"):
+        raise DeviceError(f"unknown device {quoted(kind)}; auto, hip and emulator would work")
+    if kind == "emulator":
+        return Choice(make_emulator(), f"running on the emulator of {arch}, as asked")
+    try:
+        device = HipDevice(arch, binding)
+    except DeviceError as error:
+        if kind == "hip":
+            raise
+        reason = error.sentence.removesuffix(f"; {_EMULATOR}")
+        return Choice(make_emulator(), f"running on the emulator of {arch}: {reason}")
+    return Choice(device, f"running on GPU {device.gpu.index}, {device.name} ({device.arch})")

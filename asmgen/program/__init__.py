@@ -1,0 +1,1 @@
+"""The one intermediate form of placed code: Program, control flow, dataflow, text."""

@@ -1,0 +1,116 @@
+"""The control-flow graph of a Program: basic blocks, edges, loops. It is derived, never stored."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from asmgen.program.program import ENDINGS, Program
+
+
+@dataclass(frozen=True)
+class Block:
+    """Instructions `first` to `last` (positions, inclusive) that run in order; `successors` and `predecessors` are block numbers."""
+
+    number: int
+    first: int
+    last: int
+    successors: tuple[int, ...]
+    predecessors: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A loop: its back-edge leaves the block that ends at `last` for the one that begins at `first` (positions).
+
+    Where code enters a loop in its middle, `blocks` holds the way in from the program's start too.
+    """
+
+    first: int
+    last: int
+    blocks: frozenset[int]
+
+
+@dataclass(frozen=True)
+class ControlFlow:
+    """Blocks in program order; `block_of[position]` is the number of an instruction's block.
+
+    `indirect` are positions whose successors are unknown (s_setpc_b64, s_swappc_b64 without a known target): the
+    analyses treat them as leaving the program.
+    """
+
+    blocks: tuple[Block, ...]
+    block_of: tuple[int, ...]
+    indirect: tuple[int, ...]
+
+    def loops(self) -> list[Loop]:
+        """Loops by back-edge, outermost first where they nest."""
+        edges = [(successor, block.number) for block in self.blocks for successor in block.successors if successor <= block.number]
+        bodies: dict[int, list[tuple[int, frozenset[int]]]] = {}  # tail -> (head, body)
+        found = []
+        for head, tail in sorted(edges, key=lambda edge: (-edge[0], edge[1])):  # inner loops before those around them
+            body = self._body(head, tail, bodies)
+            if head != tail and not any(head in self.blocks[number].predecessors for number in body - {head}):
+                continue  # a jump back to code that never comes here again
+            bodies.setdefault(tail, []).append((head, body))
+            found.append(Loop(self.blocks[head].first, self.blocks[tail].last, body))
+        return sorted(found, key=lambda loop: (loop.first, -loop.last))
+
+    def _body(self, head: int, tail: int, bodies: dict[int, list[tuple[int, frozenset[int]]]]) -> frozenset[int]:
+        """The blocks from which `tail` is reached without passing `head`.
+
+        Where the search comes to the tail of another loop without `head`, that loop's whole body belongs to this one, and
+        only its head leads further.
+        """
+        body = {head, tail}
+        stack = [tail] if tail != head else []
+        while stack:
+            number = stack.pop()
+            for inner_head, inner in bodies.get(number, ()):
+                if head not in inner:
+                    if inner_head not in body:
+                        stack.append(inner_head)
+                    body |= inner
+            for predecessor in self.blocks[number].predecessors:
+                if predecessor not in body:
+                    body.add(predecessor)
+                    stack.append(predecessor)
+        return frozenset(body)
+
+
+def control_flow(program: Program) -> ControlFlow:
+    """Derive the blocks and edges of a program. A branch to a label that the program does not have leaves it."""
+    instructions = program.instructions
+    labels = program.labels
+    starts = {0} | {position for position in labels.values() if position < len(instructions)}
+    for position, instruction in enumerate(instructions[:-1]):
+        row = instruction.opcode
+        if "branch" in row.classes or row.name in ENDINGS:
+            starts.add(position + 1)
+    firsts = sorted(starts) if instructions else []
+    number_at = {first: number for number, first in enumerate(firsts)}
+    ends = [*(first - 1 for first in firsts[1:]), len(instructions) - 1] if firsts else []
+    successors: list[tuple[int, ...]] = []
+    indirect = []
+    for end in ends:
+        instruction = instructions[end]
+        following: list[int] = []
+        if not instruction.ends_block and end + 1 < len(instructions):
+            following.append(number_at[end + 1])
+        target = instruction.target
+        if target is not None and labels.get(target, len(instructions)) < len(instructions):
+            number = number_at[labels[target]]
+            if number not in following:
+                following.append(number)
+        elif instruction.is_branch and target is None:
+            indirect.append(end)
+        successors.append(tuple(following))
+    predecessors: list[list[int]] = [[] for _ in firsts]
+    for number, targets in enumerate(successors):
+        for target_number in targets:
+            predecessors[target_number].append(number)
+    blocks = tuple(Block(number, first, ends[number], successors[number], tuple(predecessors[number]))
+                   for number, first in enumerate(firsts))
+    block_of = [0] * len(instructions)
+    for block in blocks:
+        block_of[block.first:block.last + 1] = [block.number] * (block.last - block.first + 1)
+    return ControlFlow(blocks, tuple(block_of), tuple(indirect))

@@ -1,0 +1,67 @@
+"""Liveness of a Program, anyone's: which registers hold a value that is still wanted."""
+
+from __future__ import annotations
+
+from operator import or_
+
+from asmgen.isa.registers import NAMED, SCC_BIT, SGPR_BIT
+from asmgen.program.controlflow import ControlFlow, control_flow
+from asmgen.program.program import Instruction, Program
+from asmgen.regalloc.dataflow import solve
+from asmgen.regalloc.liveness import Access, Block, Liveness
+
+_EXEC = NAMED["exec"].mask
+_VECTOR = (1 << SGPR_BIT) - 1
+EVERYTHING = (1 << SCC_BIT + 1) - 1
+
+
+def program_liveness(program: Program, flow: ControlFlow | None = None, lanes_kept: bool = False) -> Liveness:
+    """The solution for a program. Behind returns and unknown jumps every register counts as wanted.
+
+    A vector write ends the older value, except where the destination is partly kept; with `lanes_kept` it does so only where EXEC
+    is known to be full (as at the kernel's start), which never calls a register dead that some lane still wants.
+    """
+    flow = flow or control_flow(program)
+    full_lanes = _full_lanes(program, flow) if lanes_kept else None
+    instructions = program.instructions
+    blocks = []
+    access = tuple.__new__  # a named tuple's own constructor takes three times as long, and this is one for each instruction
+    for block in flow.blocks:
+        accesses = []
+        full = full_lanes is None or full_lanes[block.number]
+        for instruction in instructions[block.first:block.last + 1]:
+            reads, writes = instruction.reads, instruction.writes
+            killed = writes
+            if not full and writes & _VECTOR and "mfma" not in instruction.opcode.classes:
+                killed = writes & ~_VECTOR
+            accesses.append(access(Access, (reads, writes, killed)))
+            if full_lanes is not None and writes & _EXEC:
+                full = _sets_all(instruction)
+        last = instructions[block.last]
+        leaves = not block.successors and not last.name.startswith("s_endpgm") or block.last in flow.indirect
+        blocks.append(Block(accesses, block.successors, EVERYTHING if leaves else 0))
+    return Liveness(blocks)
+
+
+def _sets_all(instruction: Instruction) -> bool:
+    return instruction.name == "s_mov_b64" and instruction.operands[-1] == -1
+
+
+def _full_lanes(program: Program, flow: ControlFlow) -> list[bool]:
+    """For each block, whether every lane runs at its entry, as at the kernel's start, on all paths.
+
+    Solved for the opposite, that some lane may be off: it grows from blocks that nobody is known to enter and from what sets EXEC.
+    """
+    behind: list[bool | None] = []  # whether some lane may be off behind a block; None: as at its entry
+    for block in flow.blocks:
+        last = next((instruction for instruction in reversed(program.instructions[block.first:block.last + 1])
+                     if instruction.writes & _EXEC), None)
+        behind.append(None if last is None else not _sets_all(last))
+    begins = (0, program.labels.get(program.entry, 0))
+    unknown = [not block.predecessors and block.first not in begins for block in flow.blocks]
+
+    def leaving(number: int, some_off: bool) -> bool:
+        set_here = behind[number]
+        return some_off if set_here is None else set_here
+
+    return [not some_off for some_off in solve([block.predecessors for block in flow.blocks], unknown, leaving, or_).entering]

@@ -1,1 +1,0 @@
-"""Devices that run code objects: the protocol (`device`), a GPU through hip-python (`hip`), the emulator (`emulated`)."""

@@ -1,1 +1,0 @@
-"""Wait counters: one model (`ledger`, `flow`) that inserts (`insert`), verifies and explains."""
