@@ -46,10 +46,6 @@ def both_paths(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
     return chosen
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--rewrite-golden", action="store_true", help="write tests/golden anew, to be reviewed as a text diff")
-
-
 RECORD = "ASMGEN_RECORD_TESTED"
 """Names a folder: every process writes there which mnemonics the emulator has executed (tests/record_tested.py asks for it)."""
 _executed: set[str] = set()
@@ -87,6 +83,7 @@ SLOW_FILES = frozenset({
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--rewrite-golden", action="store_true", help="write tests/golden anew, to be reviewed as a text diff")
     parser.addoption("--shuffle", metavar="SEED", default=None, help="run the tests in the random order that a seed gives")
 
 
