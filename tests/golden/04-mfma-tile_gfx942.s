@@ -26,10 +26,10 @@
 k04_mfma_tile_gfx942:
 	s_load_dwordx4 s[4:7], s[0:1], 0
 	s_load_dwordx2 s[8:9], s[0:1], 16
-	v_and_b32 v2, 15, v0
-	v_and_b32 v3, 48, v0
-	v_lshrrev_b32 v4, 1, v3
-	v_lshl_or_b32 v1, v2, 5, v4
+	v_lshrrev_b32 v2, 4, v0
+	v_lshlrev_b32 v3, 5, v0
+	v_and_b32 v4, 0x1e0, v3
+	v_lshl_or_b32 v1, v2, 3, v4
 	v_lshrrev_b32 v3, 4, v0
 	v_mul_u32_u24 v4, 0xc0, v3
 	v_lshl_add_u32 v2, v0, 2, v4
