@@ -10,8 +10,8 @@ from typing import Any
 from asmgen.checks.counters.flow import Need, WaitFlow
 from asmgen.checks.counters.ledger import LGKM, VM, Ledger
 from asmgen.checks.counters.tokens import TooEarly
-from asmgen.isa.mfma import MFMA
 from asmgen.isa.opcode import is_lds_dma
+from asmgen.isa.opcodes.mfma import MFMA
 from asmgen.program.controlflow import ControlFlow, Loop
 from asmgen.program.program import Instruction, Program
 

@@ -349,7 +349,8 @@ def _linked(section: Section, sections: list[Section]) -> Section:
     """The section that one says it belongs to."""
     if section["sh_link"] >= len(sections):
         raise CodeObjectError(f"section {section['sh_link']}, which a table of it belongs to, does not exist")
-    return sections[section["sh_link"]]
+    linked: Section = sections[section["sh_link"]]
+    return linked
 
 
 def _symbol_rows(table: Section, sections: list[Section], data: bytes) -> list[tuple[str, int, int, int, int]]:

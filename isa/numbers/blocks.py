@@ -24,7 +24,8 @@ def pack(codes: ArrayLike, fmt: Format | str) -> Array:
     if fmt.bits >= 8:
         return array.astype(array.dtype.newbyteorder("<"), copy=False).view(np.uint8).copy()
     if fmt.bits == 4:
-        return array[..., 0::2] | (array[..., 1::2] << 4)
+        values: Array = array[..., 0::2] | (array[..., 1::2] << 4)
+        return values
     out = np.empty((*array.shape[:-1], array.shape[-1] // 4 * 3), np.uint8)
     a, b, c, d = (array[..., i::4] for i in range(4))
     out[..., 0::3] = a | (b << 6)

@@ -283,7 +283,7 @@ class GlobalArrival:
                 places = (homes[waves] << _SHIFT) + row.addresses[active]
                 data = row.data[active] if row.data is not None else None
                 parts.append(stored(places, (row.counts * row.size)[active], waves, data, starts, ends))
-        result = storing.copy()
+        result: NDArray[np.bool_] = storing.copy()
         if storing.any():
             result[storing] = agreed(parts, starts)
         return result

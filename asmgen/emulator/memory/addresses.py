@@ -145,7 +145,8 @@ def _swizzled(index: Addresses, offset: Addresses, stride: Addresses, flags: Add
     records = 8 << (flags >> 21 & 3)
     index_high, index_low = index // records, index % records
     offset_high, offset_low = offset // SWIZZLE_ELEMENT, offset % SWIZZLE_ELEMENT
-    return (index_high * stride + offset_high * SWIZZLE_ELEMENT) * records + index_low * SWIZZLE_ELEMENT + offset_low
+    places: Addresses = (index_high * stride + offset_high * SWIZZLE_ELEMENT) * records + index_low * SWIZZLE_ELEMENT + offset_low
+    return places
 
 
 def _pair(machine: Machine, slot: int, group: Group) -> Addresses:

@@ -275,7 +275,8 @@ def _decoded(source: Source, machine: Machine, group: Group, flush: Array) -> Ar
 def _scales(machine: Machine, group: Group, slot: int, byte: int, edge: int) -> Array:
     """Scales [waves, k / 32, edge]: lane x + edge * kb holds the one of row or column x and k block kb (mfma_arrays.scale_map)."""
     codes = machine.vector[slot, group.select] >> np.uint32(8 * byte) & np.uint32(255)
-    return _scale_table()[codes].reshape(group.size, 64 // edge, edge)
+    values: Array = _scale_table()[codes].reshape(group.size, 64 // edge, edge)
+    return values
 
 
 @functools.cache
@@ -291,4 +292,5 @@ def _sparse_places(plan: Plan, group: Group) -> Array:
     slot, places = plan.index
     lane, shift = places.lane[0].T, places.bit[0].T.astype(np.uint32)
     index = plan.machine.vector[slot, group.select][:, lane] >> shift & np.uint32(3)
-    return 4 * (np.arange(len(lane))[:, None] // 2) + index.astype(np.int64)
+    values: Array = 4 * (np.arange(len(lane))[:, None] // 2) + index.astype(np.int64)
+    return values
