@@ -11,11 +11,10 @@ Cover rule (docs/facts/measured_gfx950.md 5): a load from memory wants ceil(64 /
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from asmgen.author.effects import Unit
+from asmgen.author.effects import MemoryAccess, Unit
 from asmgen.author.schedules import Arrangement, Placed, Sync, is_matrix
 from asmgen.author.steps import PipelineError
 from asmgen.isa.registers import m0
@@ -108,8 +107,8 @@ class _Modulo:
             after = min((slot for at, slot in uses if place < at < following), default=2 * self.length)
             window = Window(unit, before + 1, after - 1)
             if window.first > window.last:
-                raise PipelineError(f"{unit} has no slot: matrix unit {before % self.length} still wants what it overwrites, and matrix unit "
-                                    f"{after % self.length} wants what it reads", unit.first.where())
+                raise PipelineError(f"{unit} has no slot: matrix unit {before % self.length} still wants what it overwrites, and matrix "
+                                    f"unit {after % self.length} wants what it reads", unit.first.where())
             found.append(window)
         return found
 
@@ -139,7 +138,8 @@ class _Modulo:
     def _fill_edges(self, places: Mapping[int, int]) -> list[tuple[Unit, int, int]]:
         """(fill, slot of the last read of what it overwrites, slot of the first read of what it brings), relative to the fill's step."""
         steps = 2 * len(self.phases) + 4
-        reads, fills = [], []
+        reads: list[tuple[int, int, Unit, MemoryAccess]] = []
+        fills: list[tuple[int, int, Unit, MemoryAccess]] = []
         for step in range(steps):
             for unit in self.phases[step % len(self.phases)]:
                 index = step + self.offsets[unit.tag.ordinal]
