@@ -3,5 +3,6 @@
 from asmgen.kernels.gemm_bf16.dma import dma
 from asmgen.kernels.gemm_bf16.family import GEMM
 from asmgen.kernels.gemm_bf16.staged import staged
+from asmgen.kernels.gemm_bf16.tiled import tiled
 
-__all__ = ["GEMM", "dma", "staged"]
+__all__ = ["GEMM", "dma", "staged", "tiled"]
