@@ -122,18 +122,17 @@ class Builder:
         if self._lookahead is None:
             self._lookahead = Lookahead(self.arch, self.stagger)
         frontier = self._lookahead.behind(self.items, self._section.start if self._section is not None else 0)
-        return foresee(frontier, instruction, self.name, self._owner)
+        return foresee(frontier, instruction, self.name, self._owners())
 
     def _moved(self, start: int) -> None:
         """Items from number `start` on are about to change places, or to go."""
         if self._lookahead is not None:
             self._lookahead.forget(start)
 
-    def _owner(self, reg: Reg) -> str:
-        """The names under which the plan holds a register here."""
-        if self.plan is None:
-            return ""
-        return " / ".join(dict.fromkeys(held.name for held in self.plan.live() if held.reg.overlaps(reg)))
+    def _owners(self) -> Callable[[Reg], str]:
+        """A function that tells the names under which the plan holds a register now."""
+        held = [(owner.reg, owner.name) for owner in self.plan.live()] if self.plan is not None else []
+        return lambda reg: " / ".join(dict.fromkeys([name for owned, name in held if owned.overlaps(reg)]))
 
     def _instruction(self, name: str, operands: tuple[Operand | str, ...], modifiers: dict[str, Any], fills: LdsRange | None,
                      uses: LdsRange | None, comment: str) -> Instruction:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from asmgen.checks.counters.barriers import described, groups_in_flight, sections
 from asmgen.checks.counters.flow import WaitFlow
@@ -18,7 +18,7 @@ from asmgen.isa.operands import Modified, Operand, format_operand
 from asmgen.isa.registers import Reg, mask_names
 from asmgen.program.controlflow import ControlFlow
 from asmgen.program.live import program_liveness
-from asmgen.program.program import Instruction, Program, Region
+from asmgen.program.program import Instruction, Program, Region, operand_mask
 from asmgen.regalloc.liveness import Pressure, pressure
 
 Instructions = Sequence[Instruction] | Mapping[int, Instruction]
@@ -26,8 +26,7 @@ Names = Callable[[Reg], str]
 """Who owns a register, "" where nobody knows."""
 
 
-@dataclass(frozen=True)
-class OperandLine:
+class OperandLine(NamedTuple):
     """One operand: its place in the instruction, its text, whether it is read and written, its owner's name or ""."""
 
     place: str
@@ -36,8 +35,7 @@ class OperandLine:
     owner: str
 
 
-@dataclass(frozen=True)
-class InFlight:
+class InFlight(NamedTuple):
     """One outstanding operation: `newer` in-order ones were issued behind it, `brings` is what arrives with it."""
 
     text: str
@@ -78,7 +76,7 @@ class Explanation:
     def as_json(self) -> dict[str, Any]:
         """Every field as JSON has it."""
         return {"text": self.text, "where": self.where, "kernel": self.kernel, "position": self.position,
-                "operands": [vars(line) for line in self.operands], "in_flight": [vars(entry) for entry in self.in_flight],
+                "operands": [line._asdict() for line in self.operands], "in_flight": [entry._asdict() for entry in self.in_flight],
                 "waits": dict(self.waits), "wait_reasons": list(self.wait_reasons), "wait_states": self.wait_states,
                 "state_reasons": list(self.state_reasons), "why": list(self.why), "stalls": list(self.stalls), "passes": self.passes,
                 "live": list(self.live), "live_count": self.live_count._asdict(), "path": self.path}
@@ -141,15 +139,14 @@ def _certain(need: Need | None, flow: WaitFlow) -> Need | None:
 
 def _operands(instruction: Instruction, names: Names) -> tuple[OperandLine, ...]:
     lines = []
+    implicit = instruction.reads | instruction.writes
     for place, operand, reads, writes in instruction.accesses:
-        role = {(True, True): "read and written", (True, False): "read", (False, True): "written"}.get((reads, writes), "")
+        role = "read and written" if reads and writes else "read" if reads else "written" if writes else ""
         reg = _register(operand)
         lines.append(OperandLine(place.name, format_operand(operand), role, names(reg) if reg is not None else ""))
-    implicit = instruction.reads | instruction.writes
-    for reg in (*instruction.read_registers, *instruction.written_registers):
-        implicit &= ~reg.mask
-    for name in mask_names(implicit):
-        lines.append(OperandLine("implicit", name, "", ""))
+        if reads or writes:
+            implicit &= ~operand_mask(operand)
+    lines += [OperandLine("implicit", name, "", "") for name in _names(implicit)]
     return tuple(lines)
 
 
@@ -159,11 +156,12 @@ def _register(operand: Operand) -> Reg | None:
 
 
 def _in_flight(outstanding: Iterable[tuple[int, str, int]], instructions: Instructions, operations: Operations) -> tuple[InFlight, ...]:
-    found = []
-    for position, counter, newer in outstanding:
-        instruction, operation = instructions[position], operations[position]
-        found.append(InFlight(instruction.text, instruction.where(), counter, newer, operation.ordered, _brings(operation)))
-    return tuple(found)
+    return tuple([InFlight(*_shown(instructions[position]), counter, newer, operations[position].ordered, _brings(operations[position]))
+                  for position, counter, newer in outstanding])
+
+
+def _shown(instruction: Instruction) -> tuple[str, str]:
+    return instruction.text, instruction.where()
 
 
 @lru_cache(maxsize=4096)
@@ -173,10 +171,9 @@ def _names(mask: int) -> tuple[str, ...]:
 
 
 def _brings(operation: Operation) -> str:
-    brings = [*_names(operation.arrives), *(str(use) for use in operation.fills)]
-    if operation.fills_lds and not operation.fills:
-        brings.append("LDS data")
-    return ", ".join(brings)
+    if not operation.fills_lds:
+        return ", ".join(_names(operation.arrives))
+    return ", ".join([*_names(operation.arrives), *(str(use) for use in operation.fills), *(() if operation.fills else ("LDS data",))])
 
 
 def _need_sentences(because: Iterable[Arrival], instructions: Instructions, operations: Operations) -> tuple[str, ...]:
