@@ -120,7 +120,7 @@ def test_every_deleted_wait_or_barrier_is_found(arch: str, preload: bool) -> Non
 
 @pytest.mark.parametrize("arch", ARCHS)
 def test_arguments_beyond_the_matrix_are_never_offered_to_the_descriptor(arch: str) -> None:
-    """No scalar offset beyond num_records (facts/semantics.md 8): every buffer instruction of the kernel has soffset 0."""
+    """No scalar offset beyond num_records (docs/facts/semantics.md section 8): every buffer instruction of the kernel has soffset 0."""
     accesses = [item for item in built(arch).kernel.program.instructions if item.name.startswith("buffer_")]
     assert len(accesses) > 70
     for item in accesses:

@@ -1,4 +1,4 @@
-"""Wait states: figures typed from facts/instructions.md section 3, control flow, insertion, proposals, and LLVM 22 as second opinion."""
+"""Wait states: figures typed from docs/facts/instructions.md section 3, control flow, insertion, proposals, and LLVM 22's opinion."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class LaunchReport:
         return all(finding.severity != "error" for finding in self.findings)
 
     def as_json(self) -> dict[str, Any]:
-        """The fields of design.md section 6, and those that stand beside them."""
+        """The fields of docs/FORMATS.md section 1, and those that stand beside them."""
         return {"kernel": self.kernel, "arch": self.arch, "device": self.device, "passed": self.passed,
                 "wave_instructions": self.wave_instructions, "seconds": self.seconds, "saved": list(self.saved),
                 "findings": [finding.as_json() for finding in self.findings]}

@@ -41,7 +41,7 @@ class RunReport:
     findings: tuple[Finding, ...] = field(default=())
 
     def as_json(self) -> dict[str, Any]:
-        """The fields of design.md section 6, and those that stand beside them."""
+        """The fields of docs/FORMATS.md section 1, and those that stand beside them."""
         return {
             "kernel": self.kernel, "arch": self.arch, "device": self.device, "passed": self.passed,
             "max_abs_error": self.max_abs_error, "max_rel_error": self.max_rel_error, "error_over_tolerance": self.worst,

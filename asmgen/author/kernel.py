@@ -71,7 +71,7 @@ class KernelBuilder(Builder):
     """The builder of a whole kernel: it pins what the hardware fills, loads the arguments and finishes the code object.
 
     `waves` is the occupancy the author wants, in waves per SIMD. With `preload` the hardware fills the arguments before the
-    first instruction, and a compatibility entry loads them for firmware that does not (facts/instructions.md section 4).
+    first instruction, and a compatibility entry loads them for firmware that does not (docs/facts/instructions.md section 4).
     `k.p` has the build parameters as attributes.
     """
 

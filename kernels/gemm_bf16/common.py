@@ -131,7 +131,7 @@ def clear(k: KernelBuilder, accumulators: Reg) -> None:
 def store_tile(k: KernelBuilder, position: Position, corner: tuple[Reg, Reg], accumulators: Reg) -> None:
     """Round the accumulators to bf16 (nearest even) and store them, rows bounded by the descriptor, columns by EXEC.
 
-    Register r of lane l of an MFMA tile is row 4 * (l / 16) + r, column l % 16 (facts/semantics.md point 1).
+    Register r of lane l of an MFMA tile is row 4 * (l / 16) + r, column l % 16 (docs/facts/semantics.md section 1).
     """
     plan = k.registers
     stride, row_bytes, columns_left = plan.sgprs(1, "d_stride"), plan.sgprs(1, "d_row_bytes"), plan.sgprs(1, "columns_left")

@@ -1,6 +1,6 @@
 """What is in flight: the ledger of outstanding memory operations at one point of a program.
 
-Rules (facts/instructions.md section 4): vector memory completes in order, loads and stores in one queue; LDS operations
+Rules (docs/facts/instructions.md section 4): vector memory completes in order, loads and stores in one queue; LDS operations
 complete in order among themselves; scalar loads and messages complete in any order; a flat operation counts on both
 counters and keeps the order of neither. So an in-order operation has arrived once at most `newer` operations are
 outstanding, `newer` being how many in-order operations of its counter were issued since; all others arrive at 0. That holds for an

@@ -34,7 +34,7 @@ class Finding:
     """A place where wait states are missing.
 
     `severity` is "error" where LLVM 22 and the ISA text both ask for more than there is, "warning" where only the ISA text does, or
-    where what stands between takes long enough although it counts too little (hazardcover.py), "note" where only LLVM asks.
+    where what stands between takes long enough although it counts too little (cover.py), "note" where only LLVM asks.
     `have` counts the wait states between on the shortest path, `need` satisfies every row. `position` is the consumer's among the
     program's instructions.
     """
@@ -64,7 +64,7 @@ def wait_states(arch: str, producer: str, consumer: str, between: Sequence[str] 
 
     All are assembly text. The instructions between are producers too: what one of them does to the consumer counts. What they
     themselves would need is not asked, they stand where they stand. The figure is the larger of LLVM 22 and the ISA text
-    (facts/instructions.md 3.5). Raises OperandError for text that the assembler would refuse.
+    (docs/facts/instructions.md section 3.5). Raises OperandError for text that the assembler would refuse.
     """
     from asmgen.reader.instruction import parse_instruction  # the grammar is no business of builds
 
@@ -82,7 +82,7 @@ def verify(program: Program, match_llvm: bool = False, flow: ControlFlow | None 
     """Every pair of instructions with too few wait states between, in program order. `flow` is the program's, where it is known.
 
     A matrix instruction whose registers in question a later one overwrites, which is too close too, is not named: one cause, one finding.
-    With `match_llvm` only what LLVM 22 itself would insert counts, its known excess too (facts/instructions.md 3.5, item 7).
+    With `match_llvm` only what LLVM 22 itself would insert counts, its known excess too (docs/facts/instructions.md section 3.5, item 7).
     """
     walk = _Walk(program, match_llvm, flow)
     found: list[Finding] = []

@@ -59,7 +59,7 @@ def accesses_of(instruction: Instruction, machine: Machine, findings: Findings) 
 
 
 def _buffer(instruction: Instruction, named: dict[str, Operand], machine: Machine, findings: Findings) -> Accesses:
-    """MUBUF and MTBUF addresses (facts/semantics.md point 8; CDNA3 ISA, buffer addressing)."""
+    """MUBUF and MTBUF addresses (docs/facts/semantics.md section 8; CDNA3 ISA, buffer addressing)."""
     window = device_window(machine.memory, machine.work)
     resource, vaddr = named["srsrc"], named.get("vaddr")
     assert isinstance(resource, Reg)

@@ -105,10 +105,12 @@ def dma_places(instruction: Instruction, machine: Machine) -> Callable[[Group], 
 
 def to_lds(instruction: Instruction, position: int, row: MemoryRow, accesses: Accesses, context: Context,
            typed: Typed | None) -> Step:
-    """LDS-DMA: lane l writes at M0 + offset + l * 4 (dword and narrower) or l * 16; out-of-range lanes write 0 (semantics.md 7).
+    """LDS-DMA: lane l writes at M0 + offset + l * 4 (dword and narrower) or l * 16; out-of-range lanes write 0.
+
+    docs/facts/semantics.md section 7.
 
     Bytes and shorts are extended to a dword, with their sign where the mnemonic says so. A global or scratch form drops the two lowest
-    bits of M0 (facts/instructions.md section 4, LDS-DMA addressing).
+    bits of M0 (docs/facts/instructions.md section 4, LDS-DMA addressing).
     """
     machine = context.machine
     words = max(1, row.bytes // 4)

@@ -126,7 +126,8 @@ def _without_semantics(instruction: Instruction, problem: Exception) -> Action:
 def moved(instruction: Instruction, index: int) -> Instruction:
     """The instruction as relative addressing makes it: bits 15:12 of `index` say which operands move by bits 7:0.
 
-    Only VGPRs and AGPRs of vector ALU instructions move, scalars and constants stay (semantics.md 9); memory instructions do not take part.
+    Only VGPRs and AGPRs of vector ALU instructions move, scalars and constants stay; memory instructions do not take
+    part (docs/facts/semantics.md section 9).
     """
     if not instruction.opcode.classes & {"valu", "mfma"}:
         return instruction

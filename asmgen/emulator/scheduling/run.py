@@ -108,7 +108,7 @@ class _Launch:
     """A dispatch under way: residents that run parts of the grid, one after the other.
 
     A second resident starts only while the first spins without progress: its waves may wait for workgroups that
-    have not started, as semaphores between workgroups do (semantics.md 15).
+    have not started, as semaphores between workgroups do (docs/facts/semantics.md section 15).
     """
 
     def __init__(self, program: Program, descriptor: KernelDescriptor, arch: Architecture, dispatch: Dispatch, memory: Memory,

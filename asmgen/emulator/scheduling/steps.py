@@ -37,7 +37,7 @@ def wait_of(instruction: Instruction) -> Waitcnt | None:
 
 
 def queue_of(instruction: Instruction) -> int | None:
-    """Which arrival queue an instruction joins, None for none (facts/instructions.md section 4)."""
+    """Which arrival queue an instruction joins, None for none (docs/facts/instructions.md section 4)."""
     opcode = instruction.opcode
     if opcode.vmcnt and opcode.lgkmcnt:
         return FLAT

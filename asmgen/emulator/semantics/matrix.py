@@ -1,6 +1,6 @@
 """Matrix instructions: what each does to its operands, and the choice between numpy and compiled loops.
 
-All lanes take part, whatever EXEC says, and MODE's rounding does not matter (facts/instructions.md section 1). How the hardware
+All lanes take part, whatever EXEC says, and MODE's rounding does not matter (docs/facts/instructions.md section 1). How the hardware
 orders and rounds its sums is not published; here C and then the products by ascending k are summed in float64, in which the
 products are exact, and the sum is rounded once to f32, to nearest even. v_mfma_f64_* are fused multiply-adds by ascending k. i32 sums wrap.
 
@@ -110,7 +110,7 @@ def _addend(machine: Machine, operand: Operand, kind: str) -> tuple[int, Any]:
 
 
 def _scale_bytes(instruction: Instruction, named: dict[str, Operand], machine: Machine) -> tuple[tuple[int, int], ...]:
-    """(slot, byte of the register) of A's and B's scales: op_sel is the byte's low bit, op_sel_hi its high one (semantics.md 3)."""
+    """(slot, byte of the register) of A's and B's scales: op_sel + 2 * op_sel_hi (docs/facts/semantics.md section 3)."""
     low, high = (tuple(instruction.modifiers.get(name) or ()) + (0, 0) for name in ("op_sel", "op_sel_hi"))
     registers = [named[name] for name in ("scale_src0", "scale_src1")]
     return tuple((machine.slot(reg), int(low[n]) + 2 * int(high[n])) for n, reg in enumerate(registers) if isinstance(reg, Reg))
