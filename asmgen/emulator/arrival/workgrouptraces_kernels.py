@@ -76,23 +76,50 @@ def _store(u8: Any, addresses: Any, counts: Any, size: int, data: Any, before: A
 
 
 @njit(cache=True)
+def _read_alone(writers: Any, readers: Any, first: int, cells: int, tag: int, mine: int) -> bool:
+    """A read of cells that nobody else has written: done where several have read all of them, or nobody else any; else False."""
+    several = alone = True
+    for cell in range(first, first + cells):
+        word, read = np.int64(writers[cell]) >> TAG_SHIFT, np.int64(readers[cell]) >> TAG_SHIFT
+        if word != 0 and word != tag:
+            return False
+        several &= read == SEVERAL
+        alone &= read == 0 or read == tag
+    if alone:
+        for cell in range(first, first + cells):
+            readers[cell] = mine
+    return several or alone
+
+
+@njit(cache=True)
 def _trace(writers: Any, readers: Any, u8: Any, addresses: Any, counts: Any, size: int, start: int, shift: int, tags: Any, homes: Any,
            acquired: Any, number: int, write: bool, data: Any, before: Any, tag_homes: Any, released: Any, told: Any, disputes: Any,
            hits: Any) -> int:
     count = stored = 0
     for row in range(addresses.shape[0]):
         home, since = homes[row], acquired[row]
-        mine = tags[row] << TAG_SHIFT | number
+        own = tags[row]
+        mine = own << TAG_SHIFT | number
         if write and row == stored:
             while stored < len(homes) and homes[stored] == home:
                 stored += 1
             _store(u8, addresses, counts, size, data, before, row, stored)
         for lane in range(addresses.shape[1]):
-            for part in range(counts[row, lane] * (size >> shift)):
+            parts = counts[row, lane] * (size >> shift)
+            if not write and _read_alone(writers, readers, (addresses[row, lane] - start) >> shift, parts, own, mine):
+                continue
+            for part in range(parts):
                 at = addresses[row, lane] + (part << shift)
                 cell = (at - start) >> shift
                 word = np.int64(writers[cell])
                 tag = word >> TAG_SHIFT
+                before_me = np.int64(readers[cell]) >> TAG_SHIFT
+                if write and (before_me == 0 or before_me == own) and (word == 0 or tag == own and word & AGREED == 0):
+                    same = True  # nobody else has been here
+                    for byte in range(part << shift, (part + 1) << shift):
+                        same &= before[row, lane, byte] == u8[at - PAGE + byte - (part << shift)]
+                    writers[cell] = mine | SILENT if same and (word == 0 or word & SILENT) else mine
+                    continue
                 disputed = tag == DISPUTED
                 other = tag < DISPUTED and tag > 0 and tag_homes[tag] != home
                 unordered = other and released[tag] > since

@@ -13,7 +13,7 @@ from asmgen.emulator.machine.state import MODE_GPR_INDEX, MODE_VSKIP, Group, Mac
 from asmgen.emulator.memory.ldsops import LdsContext, bind_lds
 from asmgen.emulator.memory.smem import bind_scalar_memory
 from asmgen.emulator.memory.vmem import Context, bind_vector_memory
-from asmgen.emulator.scheduling.steps import Action, Step, queue_of, registers_of, touch_of, wait_of
+from asmgen.emulator.scheduling.steps import Action, Late, Step, queue_of, registers_of, touch_of, wait_of
 from asmgen.emulator.semantics.matrix import bind_matrix
 from asmgen.emulator.semantics.refused import REFUSED
 from asmgen.emulator.semantics.salu import bind_scalar
@@ -69,6 +69,12 @@ class Decoder:
         beyond = _beyond(instruction, self.machine)
         if beyond is not None:
             return self._refuse_register(instruction, beyond)
+        classes, self.machine.binding_mode = instruction.opcode.classes, mode
+        if "mfma" not in classes and ("valu" in classes or "salu" in classes):
+            return Late(lambda: self._bound(position, instruction, mode))
+        return self._bound(position, instruction, mode)
+
+    def _bound(self, position: int, instruction: Instruction, mode: int) -> Action:
         self.machine.binding_mode = mode
         try:
             return bind(position, instruction, self.machine, self.memory, self.lds)

@@ -100,6 +100,8 @@ class Lowering:
     machine: Machine
     mode: FloatMode
     constants: list[int] = field(default_factory=lambda: [0])
+    _made: dict[int, list[Row] | None] = field(default_factory=dict)  # by id
+    _asked: list[Instruction] = field(default_factory=list)  # keeps them alive, and so their ids
 
     @classmethod
     def of(cls, machine: Machine, mode: int) -> Lowering:
@@ -112,10 +114,13 @@ class Lowering:
 
     def rows(self, instruction: Instruction) -> list[Row] | None:
         """The rows of an instruction, None where it is left to numpy."""
-        try:
-            return self._vector(instruction) if instruction.opcode.classes & {"valu"} else self._scalar(instruction)
-        except _Unknown:
-            return None
+        if id(instruction) not in self._made:
+            self._asked.append(instruction)
+            try:
+                self._made[id(instruction)] = self._vector(instruction) if "valu" in instruction.opcode.classes else self._scalar(instruction)
+            except _Unknown:
+                self._made[id(instruction)] = None
+        return self._made[id(instruction)]
 
     # Vector instructions.
 
