@@ -183,6 +183,29 @@ def launch(spec: Path, device: str, budget: int, memory_limit: int, as_json: boo
     return GOOD if report.passed else FAILED
 
 
+@commands.command("hip-emulator", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.option("--arch", "archs", multiple=True, help="gfx950 (the default) or gfx942; given n times there are n GPUs.")
+@click.option("--checks/--no-checks", default=True, show_default=True, help="The emulator's arrival checks.")
+@click.option("--order", default="lockstep", show_default=True, help="Order of waves: lockstep, serial or random:SEED.")
+@click.option("--calls", is_flag=True, help="List the HIP calls that there are.")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+def hip_emulator(archs: tuple[str, ...], checks: bool, order: str, calls: bool, command: tuple[str, ...]) -> int:
+    """Run a program that uses hip-python on the emulator: what it computes, not how fast."""
+    from asmgen.launch.hipemulator.calls import listing
+
+    if calls:
+        click.echo(listing(), nl=False)
+        return GOOD
+    if not command:
+        raise AsmgenError("hip-emulator needs a command, such as `asmgen hip-emulator python script.py`; --calls lists the HIP calls")
+    from asmgen.launch.hipemulator.command import become, environment, warning
+
+    if warning():
+        _say(warning())
+    become(command, environment(archs or ("gfx950",), checks, order))
+    return FAILED
+
+
 @commands.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--arch", help="Where the file does not say it.")

@@ -33,9 +33,12 @@ class LaneAccess:
 
 
 class Access(Protocol):
-    """A kind of access that a shared tile serves. `line` is the bytes that a DMA instruction fills side by side, 0 for none."""
+    """A kind of access that a shared tile serves."""
 
-    line: int
+    @property
+    def line(self) -> int:
+        """Bytes that a DMA instruction fills side by side, 0 for none."""
+        ...
 
     def instructions(self, places: Places) -> list[LaneAccess]:
         """The instructions of one wave for the whole tile; raises LayoutError where an access would be torn."""

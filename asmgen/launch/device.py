@@ -16,6 +16,9 @@ from asmgen.isa.errors import AsmgenError
 if TYPE_CHECKING:
     import numpy
 
+EMULATED_NAME = "asmgen emulator"
+"""How the name of every GPU begins that `asmgen hip-emulator` shows to hip-python: no time that it takes says anything of a GPU."""
+
 
 class DeviceError(AsmgenError):
     """A device cannot be had, or refused a call: which call with which arguments, why, and what would help."""

@@ -71,7 +71,7 @@ def _plain(vector: Any, wave: int, everyone: bool, mask: Any, number: int, addre
     reach = np.int64(0)
     for offset in offsets:
         reach, bits = max(reach, offset), bits | offset
-    return given and bits & 3 == 0 and highest + reach + width <= size
+    return bool(given and bits & 3 == 0 and highest + reach + width <= size)
 
 
 @njit(cache=True)

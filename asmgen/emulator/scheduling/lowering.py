@@ -117,7 +117,8 @@ class Lowering:
         if id(instruction) not in self._made:
             self._asked.append(instruction)
             try:
-                self._made[id(instruction)] = self._vector(instruction) if "valu" in instruction.opcode.classes else self._scalar(instruction)
+                lower = self._vector if "valu" in instruction.opcode.classes else self._scalar
+                self._made[id(instruction)] = lower(instruction)
             except _Unknown:
                 self._made[id(instruction)] = None
         return self._made[id(instruction)]

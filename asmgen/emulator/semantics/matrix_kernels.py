@@ -251,8 +251,8 @@ def multiply_in_tiles(vector: Any, waves: Any, a: Any, b: Any, a_scales: Any, b_
             _widen(b[number, block * depth:(block + 1) * depth], b_scales[number], wide_b)
             if c_slot < 0:
                 fill_rows(result, to, at[block], m, n, c_value)
-            accumulate_tiles(wide_a.ctypes.data, wide_b.ctypes.data, depth, m, n, vector.ctypes.data + 4 * start, vector.ctypes.data + 4 * to,
-                           at.ctypes.data + 8 * block * m)
+            accumulate_tiles(wide_a.ctypes.data, wide_b.ctypes.data, depth, m, n, vector.ctypes.data + 4 * start,
+                             vector.ctypes.data + 4 * to, at.ctypes.data + 8 * block * m)
 
 
 @njit(cache=True)
@@ -293,7 +293,8 @@ def multiply_halves(vector: Any, waves: Any, a_slot: int, a_lanes: Any, a_regist
             if c_slot < 0:
                 fill_rows(result, to, at[block], m, n, c_value)
             accumulate_tiles(wide_a.ctypes.data + 8 * block * depth * m, wide_b.ctypes.data + 8 * block * depth * n, depth, m, n,
-                           start + 4 * (c_slot if c_slot >= 0 else d_slot) * size, start + 4 * d_slot * size, at.ctypes.data + 8 * block * m)
+                             start + 4 * (c_slot if c_slot >= 0 else d_slot) * size, start + 4 * d_slot * size,
+                             at.ctypes.data + 8 * block * m)
 
 
 @njit(cache=True)
