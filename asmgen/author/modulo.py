@@ -165,7 +165,9 @@ class _Modulo:
             return (), []
         settle, trip = self.latencies.slots(self.latencies.lds) // 2, self.latencies.slots(self.latencies.memory)
         # A short step cannot cover a round trip: then waves wait for memory, and the schedule asks for half of it, and so on.
-        for round_trip, count in itertools.product((trip, trip // 2, trip // 4, 0), range(1, self.schedule.barriers + 1)):
+        counts = range(1, self.schedule.barriers + 1)
+        tries = [(trip, count) for count in counts] + [(less, count) for count in counts for less in (trip // 2, trip // 4, 0)]
+        for round_trip, count in tries:
             best: tuple[int, tuple[int, ...], list[Window]] | None = None
             step = max(1, self.length // 32)
             for chosen in itertools.combinations(range(0, self.length, step), count):
