@@ -66,7 +66,7 @@ class Decoder:
             return None
         if instruction.name == "s_getpc_b64":
             return self._program_counter(position, instruction)
-        beyond = _beyond(instruction, self.machine)
+        beyond = beyond_allocation(instruction, self.machine)
         if beyond is not None:
             return self._refuse_register(instruction, beyond)
         classes, self.machine.binding_mode = instruction.opcode.classes, mode
@@ -150,7 +150,7 @@ def _moved(place: OperandSpec, operand: Operand, index: int) -> Operand:
     return Reg(operand.file, operand.index + (index & 255), operand.count)
 
 
-def _beyond(instruction: Instruction, machine: Machine) -> Reg | None:
+def beyond_allocation(instruction: Instruction, machine: Machine) -> Reg | None:
     """A vector register that the wave was not given."""
     for operand in instruction.operands:
         for reg in registers_of(operand):
