@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from asmgen.checks.counters.flow import WaitFlow
-from asmgen.checks.counters.ledger import COUNTERS, VM, Ledger, Operation, operation_of
+from asmgen.checks.counters.ledger import COUNTERS, Ledger, Operation, operation_of
 from asmgen.checks.counters.points import POINT
 from asmgen.checks.counters.steps import Arrival, Need, WaitSteps
 from asmgen.checks.counters.tokens import due_at_barrier
@@ -274,7 +274,7 @@ class Frontier:
     def _settled_at_barriers(self, operation: Operation) -> Ledger:
         ledger = self.ledger
         for counter in COUNTERS:
-            for source, birth in sorted(ledger[counter].births.items(), key=lambda entry: -entry[1]):
+            for source in sorted(ledger[counter].births, key=ledger[counter].newer):
                 tokens = self.operations[source]
                 if not (tokens.fills or tokens.uses):
                     continue
