@@ -13,8 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from asmgen.isa.operands import Modified, Operand
+from asmgen.isa.operands import Modified
 from asmgen.isa.registers import mask_names
 from asmgen.program.controlflow import ControlFlow, control_flow
 from asmgen.program.program import Program
@@ -35,8 +36,7 @@ class StaleRead:
     written_as: Range
 
 
-@dataclass(frozen=True)
-class _Access:
+class _Access(NamedTuple):
     """Registers of one operand, the family that holds them (or _ANYONE) and the lease itself."""
 
     mask: int
@@ -44,8 +44,7 @@ class _Access:
     lease: int
 
 
-@dataclass(frozen=True)
-class _Step:
+class _Step(NamedTuple):
     """What an instruction reads, then writes, of the registers that matter."""
 
     position: int
@@ -127,28 +126,26 @@ def _families(ranges: Sequence[Range]) -> list[int]:
 
 
 def _steps(program: Program, families: Sequence[int]) -> list[_Step]:
+    """Every instruction that reads or writes registers."""
     found = []
     for position, instruction in enumerate(program.instructions):
         reads, writes = [], []
-        keeps = "keep" in instruction.opcode.flags  # the other half of a register that it fills: nothing that it computes with
+        others = instruction.writes
         for place, operand in zip(instruction.form.operands, instruction.operands, strict=True):
-            owned = _owned(operand)
-            if owned is not None and 0 <= owned.lease < len(families):
+            owned = operand.value if isinstance(operand, Modified) else operand
+            if isinstance(owned, OwnedReg) and 0 <= owned.lease < len(families):
                 access = _Access(owned.mask, families[owned.lease], owned.lease)
-                if place.reads and not (keeps and place.writes):
+                # A load that fills half of a register "reads" the other half: nothing that it computes with.
+                if place.reads and not (place.writes and "keep" in instruction.opcode.flags):
                     reads.append(access)
                 if place.writes:
                     writes.append(access)
-        others = instruction.writes & ~_union(writes)
+                    others &= ~access.mask
         if others:
             writes.append(_Access(others, _ANYONE, _ANYONE))
-        found.append(_Step(position, tuple(reads), tuple(writes)))
+        if reads or writes:
+            found.append(_Step(position, tuple(reads), tuple(writes)))
     return found
-
-
-def _owned(operand: Operand) -> OwnedReg | None:
-    value = operand.value if isinstance(operand, Modified) else operand
-    return value if isinstance(value, OwnedReg) else None
 
 
 def _contested(steps: Sequence[_Step]) -> list[_Step]:
@@ -176,14 +173,19 @@ def _contested(steps: Sequence[_Step]) -> list[_Step]:
 
 
 def _within(accesses: Iterable[_Access], mask: int) -> tuple[_Access, ...]:
-    return tuple(_Access(access.mask & mask, access.family, access.lease) for access in accesses if access.mask & mask)
+    return tuple([_Access(access.mask & mask, access.family, access.lease) for access in accesses if access.mask & mask])
 
 
 def _pass(step: _Step, held: dict[int, int]) -> None:
     """What each family's writes have left, behind an instruction."""
     for access in step.writes:
-        for family in list(held):
-            held[family] &= ~access.mask
+        for family, mask in list(held.items()):
+            if mask & access.mask:
+                left = mask & ~access.mask
+                if left:
+                    held[family] = left
+                else:
+                    del held[family]
         if access.family != _ANYONE:
             held[access.family] = held.get(access.family, 0) | access.mask
 

@@ -6,10 +6,10 @@ masks of all its roles and the rows that it begins, and a consumer is held again
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Sequence
+from typing import NamedTuple
 
-from asmgen.isa.hazardforms import Kind, Subject, describe, states_of
+from asmgen.isa.hazardforms import Deciding, Kind, Parts, Subject, deciding, describe, states_of
 from asmgen.isa.registers import NAMED
 from asmgen.isa.waitstates import RULES, WaitRule
 
@@ -17,8 +17,7 @@ _ANY = "any"
 _ALWAYS = NAMED["exec"].mask | NAMED["m0"].mask
 
 
-@dataclass(frozen=True)
-class Ask:
+class Ask(NamedTuple):
     """A row that an instruction begins: `states` wait states for whom it concerns, because of the producer's `registers`."""
 
     row: WaitRule
@@ -31,8 +30,7 @@ class Ask:
         return self.row.overlap == _ANY
 
 
-@dataclass(frozen=True)
-class Demand:
+class Demand(NamedTuple):
     """A row that holds between two instructions, and the registers that they share (0 where the row names none)."""
 
     row: WaitRule
@@ -40,8 +38,7 @@ class Demand:
     shared: int
 
 
-@dataclass(frozen=True)
-class Described:
+class Described(NamedTuple):
     """An instruction as the rows see it: its kind, wait states of its own, registers by role, and the rows that it begins.
 
     `touches` has every register of any role, `leaves` those of the rows it begins (-1: they need none): where the two do not meet, no row
@@ -64,32 +61,48 @@ class Described:
 
 def described(arch: str, instructions: Sequence[Subject]) -> list[Described]:
     """Every instruction of a program."""
-    rows = [row for row in RULES if not row.artefact and arch in row.archs]
-    begun: dict[frozenset[str], list[WaitRule]] = {}
-    return [_one(arch, instruction, rows, begun) for instruction in instructions]
+    reading = _Reading(arch)
+    return [reading.of(instruction) for instruction in instructions]
 
 
-def _one(arch: str, instruction: Subject, rows: Sequence[WaitRule], begun: dict[frozenset[str], list[WaitRule]]) -> Described:
-    kind, parts = describe(arch, instruction)
-    roles, touches = {}, 0
-    for role, part in parts.items():
-        registers = part.always
-        for place in part.places:
-            registers |= part.count(instruction.operands[place])
-        roles[role] = registers
-        touches |= registers
-    if kind.classes not in begun:
-        begun[kind.classes] = [row for row in rows if row.producer in kind.classes]
-    asks = []
-    leaves = longest = 0
-    for row in begun[kind.classes]:
-        states = row.states_on(arch, kind.passes)
-        registers = roles.get(row.roles[0], 0)
-        if states > 0 and (registers or row.overlap == _ANY):
-            asks.append(Ask(row, states, registers))
-            leaves |= -1 if row.overlap == _ANY else registers
-            longest = max(longest, states)
-    return Described(kind, states_of(instruction), roles, tuple(asks), touches | _ALWAYS, leaves, longest)
+class _Reading:
+    """The rows of an architecture, and what those instructions have in common that differ in registers alone."""
+
+    def __init__(self, arch: str) -> None:
+        self.arch = arch
+        self.rows = [row for row in RULES if not row.artefact and arch in row.archs]
+        self.deciding: dict[int, Deciding] = {}  # by the identity of a form
+        self.sorts: dict[Hashable, tuple[Kind, Parts, tuple[tuple[WaitRule, int], ...]]] = {}
+
+    def of(self, instruction: Subject) -> Described:
+        """One instruction."""
+        form = instruction.form
+        decides = self.deciding.get(id(form))
+        if decides is None:
+            decides = self.deciding[id(form)] = deciding(instruction.opcode, form)
+        key = decides.key(instruction)
+        sort = self.sorts.get(key)
+        if sort is None:
+            kind, parts = describe(self.arch, instruction)
+            begun = [(row, row.states_on(self.arch, kind.passes)) for row in self.rows if row.producer in kind.classes]
+            sort = self.sorts[key] = kind, parts, tuple((row, states) for row, states in begun if states > 0)
+        kind, parts, rows = sort
+        roles, touches = {}, _ALWAYS
+        for role, (places, count, registers) in parts.items():
+            for place in places:
+                registers |= count(instruction.operands[place])
+            roles[role] = registers
+            touches |= registers
+        asks = []
+        leaves = longest = 0
+        for row, states in rows:
+            anyone = row.overlap == _ANY
+            registers = 0 if anyone else roles.get(row.roles[0], 0)
+            if registers or anyone:
+                asks.append(Ask(row, states, registers))
+                leaves |= -1 if anyone else registers
+                longest = max(longest, states)
+        return Described(kind, states_of(instruction), roles, tuple(asks), touches, leaves, longest)
 
 
 def demands(producer: Described, consumer: Described) -> list[Demand]:
