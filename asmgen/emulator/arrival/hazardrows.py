@@ -72,7 +72,7 @@ class _Reading:
         self.arch = arch
         self.rows = [row for row in RULES if not row.artefact and arch in row.archs]
         self.deciding: dict[int, Deciding] = {}  # by the identity of a form
-        self.sorts: dict[Hashable, tuple[Kind, Parts, tuple[tuple[WaitRule, int], ...]]] = {}
+        self.sorts: dict[Hashable, tuple[Kind, Parts, tuple[tuple[WaitRule, int, str], ...]]] = {}
 
     def of(self, instruction: Subject) -> Described:
         """One instruction."""
@@ -85,7 +85,7 @@ class _Reading:
         if sort is None:
             kind, parts = describe(self.arch, instruction)
             begun = [(row, row.states_on(self.arch, kind.passes)) for row in self.rows if row.producer in kind.classes]
-            sort = self.sorts[key] = kind, parts, tuple((row, states) for row, states in begun if states > 0)
+            sort = self.sorts[key] = kind, parts, tuple((row, states, row.roles[0]) for row, states in begun if states > 0)
         kind, parts, rows = sort
         roles, touches = {}, _ALWAYS
         for role, (places, count, registers) in parts.items():
@@ -95,9 +95,9 @@ class _Reading:
             touches |= registers
         asks = []
         leaves = longest = 0
-        for row, states in rows:
-            anyone = row.overlap == _ANY
-            registers = 0 if anyone else roles.get(row.roles[0], 0)
+        for row, states, role in rows:
+            anyone = role == _ANY
+            registers = 0 if anyone else roles.get(role, 0)
             if registers or anyone:
                 asks.append(Ask(row, states, registers))
                 leaves |= -1 if anyone else registers
