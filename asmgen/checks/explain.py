@@ -125,10 +125,11 @@ def _explanation(program: Program, position: int, flow: WaitFlow, names: Names, 
     ledger = flow.before(position)
     need = _certain(flow.need(ledger, position), flow)
     stalls = tuple(counter for counter, weight in operation.weight.items() if ledger[counter].outstanding + weight > flow.limits[counter])
+    outstanding = _in_flight(ledger.in_flight(), program.instructions, flow.operations)
+    counts, because = (need.counts, need.because) if need is not None else ({}, [])
     return Explanation(
-        instruction.text, instruction.where(), program.name, position, _operands(instruction, names),
-        _in_flight(ledger.in_flight(), program.instructions, flow.operations), need.counts if need is not None else {},
-        _need_sentences(need.because if need is not None else (), program.instructions, flow.operations), states, state_reasons,
+        instruction.text, instruction.where(), program.name, position, _operands(instruction, names), outstanding, counts,
+        _need_sentences(because, program.instructions, flow.operations), states, state_reasons,
         _why(program, position, flow, ledger), stalls, _passes(instruction, program.arch), tuple(mask_names(live)), pressure(live))
 
 

@@ -21,10 +21,10 @@ from asmgen.checks.counters.ledger import COUNTERS, Ledger, Operation, operation
 from asmgen.checks.counters.points import POINT
 from asmgen.checks.counters.steps import Arrival, Need, WaitSteps
 from asmgen.checks.counters.tokens import due_at_barrier
+from asmgen.checks.waitstates.match import HazardFacts, hazard_model
 from asmgen.checks.waitstates.steps import Ages, HazardSteps, HazardTable, Lack, Producers, join
 from asmgen.checks.waitstates.waitstates import ages_behind, reasons
 from asmgen.isa.arch import architecture
-from asmgen.isa.hazardmatch import HazardFacts, hazard_model
 from asmgen.program.program import Instruction, Item, Label, Program, TokenUse
 
 _TIDY = 256  # instructions after which those that nobody asks about any more are forgotten
@@ -274,7 +274,7 @@ class Frontier:
     def _settled_at_barriers(self, operation: Operation) -> Ledger:
         ledger = self.ledger
         for counter in COUNTERS:
-            for source, _ in sorted(ledger[counter].births.items(), key=lambda entry: -entry[1]):
+            for source in sorted(ledger[counter].births, key=ledger[counter].newer):
                 tokens = self.operations[source]
                 if not (tokens.fills or tokens.uses):
                     continue

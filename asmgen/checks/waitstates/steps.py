@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from asmgen.isa.hazardmatch import HazardFacts, HazardModel, Need
+from asmgen.checks.waitstates.match import HazardFacts, HazardModel, Need
 from asmgen.isa.registers import NAMED
 from asmgen.program.program import Instruction
 

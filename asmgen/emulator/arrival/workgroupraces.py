@@ -37,8 +37,8 @@ from asmgen.emulator.arrival.workgrouptraces import (
 )
 from asmgen.emulator.machine.memory import Interval, Memory
 from asmgen.emulator.machine.state import Group, Machine
+from asmgen.emulator.machine.ways import Ways
 from asmgen.emulator.scheduling.steps import Action, Step
-from asmgen.program.controlflow import control_flow
 from asmgen.program.program import Instruction, Program
 
 CHECK = "workgroup-race"
@@ -266,8 +266,8 @@ def polling(program: Program) -> frozenset[int]:
     """The loads (by id) that a short loop without stores repeats at one address: they wait for what others store there."""
     found: set[int] = set()
     if any(_plain(instruction) for instruction in program.instructions):
-        for loop in control_flow(program).loops():
-            body = program.instructions[loop.first:loop.last + 1]
+        for first, last in Ways(program).loops():
+            body = program.instructions[first:last + 1]
             stores = any((row := instruction.opcode.memory) is not None and row.kind == "store" for instruction in body)
             if len(body) > _LONGEST_POLL or stores:
                 continue
