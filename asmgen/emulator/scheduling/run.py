@@ -135,6 +135,8 @@ class _Launch:
         self.together = min(fitting, self.workgroups)
         self.most = max(1, TOTAL_BYTES // (wave_bytes * self.together * dispatch.waves_per_workgroup))
         self.residents: list[_Resident] = []
+        if options.trace is not None:
+            options.trace.program = program
 
     def run(self, host: HostBlocks) -> None:
         """Run the whole grid. Raises Runaway where it never ends."""

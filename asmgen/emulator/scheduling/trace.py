@@ -19,7 +19,7 @@ from asmgen.emulator.scheduling.steps import Action, Step
 from asmgen.isa.lds import addresses_per_lane
 from asmgen.isa.lds_arrays import bank_loads
 from asmgen.isa.registers import Reg
-from asmgen.program.program import Instruction
+from asmgen.program.program import Instruction, Program
 
 LINE = 128
 """Bytes of a line of the vector cache (facts/microarchitecture.md 2.5)."""
@@ -38,9 +38,11 @@ class WaveTrace:
 
 @dataclass
 class Trace:
-    """Filled by a launch that has it among its options. `workgroups` is how many of the grid's run, from the first on; 0: all."""
+    """Filled by a launch that has it among its options. `workgroups` is how many of the grid's run, from the first on; 0: all.
+    `program` is the launch's."""
 
     workgroups: int = 1
+    program: Program | None = None
     _segments: dict[int, list[tuple[int, ...]]] = field(default_factory=dict)
     _costs: dict[int, list[list[int]]] = field(default_factory=dict)
     _per: int = 1
