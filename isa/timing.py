@@ -83,7 +83,7 @@ PARAMETERS: tuple[Parameter, ...] = (
     _all("lds_bus", 128, "B/clk/pair", "[m]", "measured 2; gfx942: b128 8 clk alone, 32 a SIMD at 4 busy (measured 8; disputed)", 64, 128),
     _all("lds_read_interval", 8, "clk", "[m]", "measured 2: reads of one SIMD back to back, b64 too (583 clk for 64 of them)", 4, 8),
     _all("lds_fifo", 8, "entries/pair", "[m]", "measured 0.9; reads and writes share it"),
-    _all("lds_fifo_hold", 32, "clk", "[D]", "8 reads issued every 4 clk fill the FIFO: one sees 8, then the steady rate (measured 2)", 0, 64),
+    _all("lds_fifo_hold", 28, "clk", "[D]", "8 reads issued every 4 clk fill the FIFO: one sees 8, then the steady rate (measured 2)", 0, 32),
     _all("lds_issue_bus", 4, "clk/pair", "[m]", "measured 1: SIMD pairs (0,2),(1,3) share one ds issue bus"),
     _all("lds_write_issue", 4, "clk", "[V]", "micro 2.4: 4 + 4 a dword: b32 8, b64 12, b128 20; gfx942's b128 measured 20 to 30"),
     _all("lds_write_issue_dword", 4, "clk/dword", "[V]", "micro 2.4", 4, 7),

@@ -81,7 +81,7 @@ class _Wave:
         self.vm: deque[Access] = deque()
         self.lgkm: list[Access] = []
         self.scalar_base = 0  # when its first scalar load is back
-        self.drained = 0  # when its stores and matrix instructions are done
+        self.drained = 0  # when its stores and vector instructions are done
 
     def stalled(self, cause: str, retry: int) -> bool:
         self.cause, self.retry = cause, retry
@@ -98,6 +98,8 @@ class _Simd:
     branch_free: int = 0
     core_free: int = 0
     last_matrix_end: int = -NEVER
+    last_memory: int = -1  # when it last had the way to LDS or vector memory
+    number: int = 0
 
 
 @dataclass
@@ -131,7 +133,7 @@ class _Simulation:
         self.fetched, self.fetched_at = self.fetch_room, 0
         self.waves = [_Wave(number, trace, WaveTimes(trace.workgroup, trace.wave, trace.wave % SIMDS, trace.positions))
                       for number, trace in enumerate(traces)]
-        self.simds = [_Simd([wave for wave in self.waves if wave.times.simd == simd]) for simd in range(SIMDS)]
+        self.simds = [_Simd([wave for wave in self.waves if wave.times.simd == simd], number=simd) for simd in range(SIMDS)]
         self.workgroups = {number: _Workgroup([wave for wave in self.waves if wave.times.workgroup == number])
                            for number in dict.fromkeys(trace.workgroup for trace in traces)}
         for workgroup in self.workgroups.values():
@@ -147,8 +149,8 @@ class _Simulation:
         waves, simds, slot = self.waves, self.simds, self.slot
         while True:
             self.lds.advance(now)
-            for simd in self._order():
-                self._serve(simds[simd], simd, now)
+            for simd in sorted(simds, key=lambda one: one.last_memory):  # they take turns on what they share
+                self._serve(simd, simd.number, now)
             following = min([wave.retry for wave in waves])
             if following >= NEVER:
                 break
@@ -159,12 +161,6 @@ class _Simulation:
         spans = tuple((unit, position, access.started, access.done) for unit, position, access in self.spans or ())
         return Timeline(max(wave.times.end for wave in waves), tuple(wave.times for wave in waves), self.costs, self.lds.busy,
                         self.vmem.busy, spans)
-
-    def _order(self) -> tuple[int, ...]:
-        """Of each pair the SIMD that had LDS last comes second: they take turns on the issue bus."""
-        first = (2, 0) if self.lds.last_simd(0) == 0 else (0, 2)
-        second = (3, 1) if self.lds.last_simd(1) == 1 else (1, 3)
-        return first + second
 
     def _serve(self, simd: _Simd, number: int, now: int) -> None:
         """One slot of a SIMD: first the vector category, as a matrix instruction has the slot for itself; then everything else."""
@@ -195,7 +191,8 @@ class _Simulation:
     def _vector(self, simd: _Simd, wave: _Wave, cost: Cost, now: int) -> bool:
         need = self._dependence(wave, cost, now)
         if need > now:
-            return wave.stalled("dependency", need)
+            busy = cost.kind is Kind.MATRIX and simd.core_free - cost.lead >= need
+            return wave.stalled("matrix core" if busy else "dependency", need)
         if simd.valu_free > now:
             return wave.stalled("arbitration", simd.valu_free)
         if cost.kind is Kind.MATRIX:
@@ -205,6 +202,7 @@ class _Simulation:
         if not self._fetch(wave, cost, now):
             return False
         simd.valu_free = now + cost.issue
+        wave.drained = max(wave.drained, simd.valu_free)
         self._results(wave, cost, now)
         return self._issued(wave, now, cost.hold)
 
@@ -312,7 +310,7 @@ class _Simulation:
                 return wave.stalled("lds bus", free)
         if not self._fetch(wave, cost, now):
             return False
-        simd.memory_free = now + cost.issue
+        simd.memory_free, simd.last_memory = now + cost.issue, now
         amount = 0
         if cost.traced:
             if wave.accesses >= len(wave.access_costs):
@@ -388,9 +386,9 @@ class _Simulation:
             self._end(wave, now)
 
     def _end(self, wave: _Wave, now: int) -> None:
-        """A wave ends when its stores and the matrix core are done; who waits for it at a barrier may go on."""
+        """A wave ends with its s_endpgm, when its stores and vector instructions are done; who waits for it at a barrier may go on."""
         wave.retry = NEVER
-        wave.times.end = max(now + self.slot, wave.drained)
+        wave.times.end = max(now, wave.drained)
         workgroup = self.workgroups[wave.times.workgroup]
         workgroup.alive -= 1
         self._release(workgroup, now)

@@ -47,7 +47,6 @@ class _Pair:
     bus_in: int = 0
     bus_out: int = 0
     issue_bus: int = 0
-    last_simd: int = -1
     last_done: int = 0
 
 
@@ -66,10 +65,6 @@ class Lds:
         self._port_starts: list[int] = []
         self.busy = 0  # clk of the banks
 
-    def last_simd(self, simd: int) -> int:
-        """Which SIMD of the pair issued last."""
-        return self._pairs[simd & 1].last_simd
-
     def free_at(self, simd: int, now: int) -> int:
         """The first clk at which a SIMD may issue to its pair, `now` or later; what is not known yet counts as `now` + 4."""
         pair = self._pairs[simd & 1]
@@ -87,7 +82,7 @@ class Lds:
         """Put an access into its pair's FIFO; `cycles` is what its addresses take from the banks."""
         pair = self._pairs[simd & 1]
         access = Access(cause="wait lgkm", issued=now)
-        pair.issue_bus, pair.last_simd = now + self._issue_bus, simd
+        pair.issue_bus = now + self._issue_bus
         pair.waiting.append(_Entry(access, now, simd, cost, cycles))
         self.advance(now)
         return access
@@ -95,7 +90,7 @@ class Lds:
     def cross(self, simd: int, now: int) -> Access:
         """A permute: it passes through the unit and touches no bank."""
         pair = self._pairs[simd & 1]
-        pair.issue_bus, pair.last_simd = now + self._issue_bus, simd
+        pair.issue_bus = now + self._issue_bus
         pair.last_done = max(pair.last_done, now + self._crossing)
         return Access(pair.last_done, "wait lgkm", now, now)
 
