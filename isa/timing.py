@@ -5,7 +5,7 @@ makes of it is a prediction. Tags: [M] measured on silicon by the source; [m] a 
 [V] an AMD vendor model or document; [L] LLVM; [D] arithmetic on such figures; [A] assumed. Matrix occupancies stand in
 `asmgen.isa.opcodes.mfma`, what reading a matrix result takes in `asmgen.isa.waitstates`, LDS banks in `asmgen.isa.lds`.
 
-Sources: "measured N" is docs/facts' measured_gfx950 section N (AMD's Gluon tutorials for gfx950), "micro N" microarchitecture section N.
+Sources: "measured N" is section N of facts/measured_gfx950.md (AMD's Gluon tutorials), "micro N" of facts/microarchitecture.md.
 clk is one clock of a compute unit.
 """
 
@@ -70,7 +70,7 @@ PARAMETERS: tuple[Parameter, ...] = (
     _all("branch_taken", 24, "clk", "[V]", "micro 2.2: rocisa cycle.cpp, a branch is 6 quads", 16, 32),
     _all("branch_not_taken", 8, "clk", "[A]", "the decision, without a new fetch", 4, 24),
     _all("fetch_rate", 32, "B/clk/CU", "[V]", "micro 2.1"),
-    _all("fetch_buffer", 256, "B/CU", "[A]", "what stands fetched when issue runs ahead of fetch: a line for each of 8 waves", 128, 1024),
+    _all("fetch_buffer", 256, "B/CU", "[A]", "what stands fetched ahead of issue: 32 B for each of 8 waves", 128, 1024),
     _all("barrier_release", 8, "clk", "[A]", "micro 2.7: from the last arrival to the first issue", 4, 40),
     _all("sleep_unit", 64, "clk", "[V]", "CDNA3 ISA, S_SLEEP"),
     # Matrix core.
@@ -81,9 +81,19 @@ PARAMETERS: tuple[Parameter, ...] = (
     # LDS.
     _all("lds_latency", 64, "clk", "[m]", "measured 0.9: first data of b128 too; a dependent gather with its wait is ~69 [M]", 50, 70),
     _all("lds_bus", 128, "B/clk/pair", "[m]", "measured 2; gfx942: b128 8 clk alone, 32 a SIMD at 4 busy (measured 8; disputed)", 64, 128),
-    _all("lds_read_interval", 8, "clk", "[m]", "measured 2: reads of one SIMD back to back, b64 too (583 clk for 64 of them)", 4, 8),
+    Parameter("lds_read_interval", {"gfx950": 8, "gfx942": 4}, "clk", "[m]",
+              "measured 2: reads of one SIMD back to back, b64 too (583 clk for 64 [M]); gfx942 see lds_read_interval_byte", 4, 8),
+    Parameter("lds_read_interval_byte", {"gfx950": 0, "gfx942": 1 / 64}, "clk/B", "[D]",
+              "micro 2.4: 64 reads by one wave of MI300X: 501, 852, 1385 clk for b32, b64, b128 [M]; disputed: measured 8 says 8 clk"),
+    Parameter("lds_conflict_wide", {"gfx950": 1, "gfx942": 1.66}, "clk/conflict", "[D]",
+              "b128 and b96. gfx950: measured 2, 4 clk x degree to 16-way; gfx942: micro 2.4, 1.6 to 1.75 [M]", 1, 1.75),
+    Parameter("lds_conflict", {"gfx950": 2.4, "gfx942": 1.66}, "clk/conflict", "[M]",
+              "micro 2.4: fully conflicted b64 reads of MI350X", 1, 2.4),
+    Parameter("lds_conflict_overlap", {"gfx950": 4, "gfx942": 0}, "clk", "[D]",
+              "conflict time behind lds_read_interval: gfx950 b128 max(8, 4 x degree); gfx942 adds: 1.6 to 1.75 each on top [M]", 0, 8),
     _all("lds_fifo", 8, "entries/pair", "[m]", "measured 0.9; reads and writes share it"),
-    _all("lds_fifo_hold", 28, "clk", "[D]", "8 reads issued every 4 clk fill the FIFO: one sees 8, then the steady rate (measured 2)", 0, 32),
+    _all("lds_fifo_hold", 28, "clk", "[D]",
+         "8 reads issued every 4 clk fill the FIFO: one sees 8, then the steady rate (measured 2)", 0, 32),
     _all("lds_issue_bus", 4, "clk/pair", "[m]", "measured 1: SIMD pairs (0,2),(1,3) share one ds issue bus"),
     _all("lds_write_issue", 4, "clk", "[V]", "micro 2.4: 4 + 4 a dword: b32 8, b64 12, b128 20; gfx942's b128 measured 20 to 30"),
     _all("lds_write_issue_dword", 4, "clk/dword", "[V]", "micro 2.4", 4, 7),
@@ -97,7 +107,8 @@ PARAMETERS: tuple[Parameter, ...] = (
     _all("tcp_wide", 16, "clk", "[m]", "measured 3: dwordx4 and dwordx2, coalesced"),
     _all("tcp_dword", 4, "clk", "[m]", "measured 3: a dword and less, coalesced"),
     Parameter("latency_l2", {"gfx950": 312, "gfx942": 273}, "clk", "[A]", "micro 2.5: ~130 ns at peak clock; hits without load", 280, 500),
-    Parameter("latency_hbm", {"gfx950": 864, "gfx942": 798}, "clk", "[M]", "micro 2.5: 360 ns pointer chase at peak clock; gfx942 380 ns [A]"),
+    Parameter("latency_hbm", {"gfx950": 864, "gfx942": 798}, "clk", "[M]",
+              "micro 2.5: 360 ns pointer chase at peak clock; gfx942 380 ns [A]"),
     _all("latency_grid", 1000, "clk", "[m]", "measured 3: round trip of an L2-friendly GEMM under load", 800, 1500),
     _all("rate_l2", 64, "B/clk/CU", "[M]", "measured 0.2"),
     _all("rate_hbm", 25, "B/clk/CU", "[M]", "measured 3: 60 GB/s"),

@@ -43,7 +43,7 @@ class ProfileReport:
 
     def as_json(self) -> dict[str, Any]:
         """The fields of design.md section 6, and those that stand beside them. `cycles_per_iteration` is one trip through a loop's code."""
-        found, whole = self.profile, self.estimate
+        found, whole, code = self.profile, self.estimate, self.profile.program.instructions
         return {
             "kernel": self.name, "arch": found.timing.arch, "gpu": found.timing.gpu, "data": found.level, "predicted": True,
             "cycles": found.cycles, "prologue": found.prologue, "epilogue": found.epilogue, "matrix_busy": found.matrix_busy,
@@ -51,9 +51,8 @@ class ProfileReport:
             "workgroups": whole.workgroups, "workgroups_per_cu": whole.resident, "rounds": whole.rounds,
             "overridden": sorted(found.timing.overridden),
             "loops": [self._loop(loop) for loop in found.loops],
-            "instructions": [{"address": instructions.address, "position": row.position, "text": instructions.text, "executed": row.executed,
-                              "issue": row.issue, "stalls": row.stalls}
-                             for row in found.instructions for instructions in (found.program.instructions[row.position],)],
+            "instructions": [{"address": code[row.position].address, "position": row.position, "text": code[row.position].text,
+                              "executed": row.executed, "issue": row.issue, "stalls": row.stalls} for row in found.instructions],
         }
 
     def _loop(self, loop: LoopProfile) -> dict[str, Any]:

@@ -30,9 +30,8 @@ def chrome_trace(profile: Profile) -> dict[str, Any]:
                 events.append(_span(_WAVES, number, cause, until - clocks, clocks, {"stall": True, "execution": at}))
     for name, position, begin, end in timeline.accesses:
         unit = units.setdefault(name, len(units))
-        events.append({"name": instructions[position].name, "ph": "b", "cat": name, "id": len(events), "pid": _UNITS, "tid": unit, "ts": begin})
-        events.append({"name": instructions[position].name, "ph": "e", "cat": name, "id": len(events) - 1, "pid": _UNITS, "tid": unit,
-                       "ts": end})
+        common = {"name": instructions[position].name, "cat": name, "id": len(events), "pid": _UNITS, "tid": unit}
+        events += [common | {"ph": "b", "ts": begin}, common | {"ph": "e", "ts": end}]  # they overlap: asynchronous spans
     events += [_name(_UNITS, unit, name) for name, unit in units.items()]
     return {"traceEvents": events, "displayTimeUnit": "ns",
             "otherData": {"predicted": True, "gpu": profile.timing.gpu, "one_microsecond_is": "one clk"}}

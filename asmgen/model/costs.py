@@ -11,6 +11,7 @@ from enum import Enum
 
 from asmgen.emulator.scheduling.steps import registers_of, wait_of
 from asmgen.emulator.scheduling.trace import VECTOR_SPACES
+from asmgen.isa.lds import addresses_per_lane, rule
 from asmgen.isa.mfma import MFMA
 from asmgen.isa.opcode import is_lds_dma
 from asmgen.isa.opcodes.mfma import MfmaRow
@@ -21,6 +22,7 @@ from asmgen.program.program import Instruction, Program
 
 LANES = 64
 DWORD_BYTES = 4
+_WIDE_BYTES = 12
 
 
 class Kind(Enum):
@@ -53,8 +55,10 @@ class Cost:
 
     `issue` is how long it holds its port, `hold` the wave; `ready` when its register results may be read, from its issue on. A matrix
     instruction holds the core for `occupancy` from `lead` clk behind its issue on; `same` tells instructions between which the
-    accumulator is forwarded. `accumulator` is the mask of SrcC. `lds_bus` is how long its data takes on the pair's bus; `line_floor` the
-    least that a vector memory access takes in the cache; `bytes` what all lanes move.
+    accumulator is forwarded. `accumulator` is the mask of SrcC. `lds_bus` is how long its data takes on the pair's bus, `lds_interval` how
+    long its SIMD waits for the next read, `lds_ideal` its bank cycles without conflicts, `lds_conflict` the clk of each more, of which the
+    first `lds_overlap` are hidden in the interval. `line_floor` is the least that a vector memory access takes in the cache; `bytes` what
+    all lanes move.
     """
 
     kind: Kind
@@ -73,6 +77,10 @@ class Cost:
     dma: bool = False
     returns: bool = False
     lds_bus: int = 0
+    lds_interval: int = 0
+    lds_ideal: int = 0
+    lds_conflict: float = 1.0
+    lds_overlap: int = 0
     line_floor: int = 0
     bytes: int = 0
     wait: Waitcnt | None = None
@@ -98,7 +106,7 @@ def costs_of(program: Program, timing: Timing) -> tuple[Cost, ...]:
 
 def cost_of(instruction: Instruction, timing: Timing) -> Cost:
     """The cost of one instruction."""
-    opcode, name = instruction.opcode, instruction.name
+    opcode = instruction.opcode
     classes, size = opcode.classes, instruction.size or 8
     if "mfma" in classes:
         return _matrix(instruction, timing, size)
@@ -184,8 +192,31 @@ def _lds(instruction: Instruction, timing: Timing, size: int) -> Cost:
     dwords = max(1, row.bytes // DWORD_BYTES)
     bus = timing["lds_bus"]
     issue = timing.clocks("lds_write_issue") + dwords * timing.clocks("lds_write_issue_dword") if store else timing.clocks("slot")
+    interval = round(timing["lds_read_interval"] + bytes_ * timing["lds_read_interval_byte"])
+    wide = row.bytes // addresses_per_lane(instruction.name) >= _WIDE_BYTES
     return Cost(Kind.LDS, issue=issue, hold=issue, reads=instruction.reads, store=store, returns=row.kind == "load" or row.returns,
-                lds_bus=round((bytes_ + LANES * DWORD_BYTES * store) / bus), bytes=bytes_, size=size, lgkm=lgkm, traced=True)
+                lds_bus=round((bytes_ + LANES * DWORD_BYTES * store) / bus), lds_interval=interval,
+                lds_ideal=_ideal(timing.arch, instruction.name, dwords), lds_overlap=timing.clocks("lds_conflict_overlap"),
+                lds_conflict=timing["lds_conflict_wide" if wide else "lds_conflict"], bytes=bytes_, size=size, lgkm=lgkm,
+                traced=True)
+
+
+def _ideal(arch: str, name: str, dwords: int) -> int:
+    """The bank cycles of an access of all lanes without conflicts; 1 for one without lane addresses."""
+    if "addtid" in name or name in ("ds_append", "ds_consume"):
+        return 1
+    served = rule(arch, name)
+    return sum(-(-len(phase) * dwords // served.banks) for phase in served.phases)
+
+
+def read_interval(cost: Cost, bank: int) -> int:
+    """How long the SIMD of a read that keeps the banks busy for `bank` clk waits for its next one."""
+    return cost.lds_interval + max(0, bank - cost.lds_ideal - cost.lds_overlap)
+
+
+def bank_clocks(cost: Cost, cycles: int) -> int:
+    """How long the banks are busy with an access that takes so many cycles by its addresses."""
+    return min(cycles, cost.lds_ideal) + round(cost.lds_conflict * max(0, cycles - cost.lds_ideal))
 
 
 def _vmem(instruction: Instruction, timing: Timing, size: int) -> Cost:

@@ -14,7 +14,8 @@ from asmgen.model.profile import Profile
 _FAR = 0.15
 """A loop that is so much above its binding bound is limited by what its waves wait for, not by that unit."""
 _LATENCY = frozenset({"wait vm", "wait lgkm", "barrier", "dependency"})
-_UNIT_OF = {"return": "l1", "lds bus": "lds", "memory port": "memory_port", "matrix core": "matrix", "fetch": "issue", "arbitration": "issue"}
+_UNIT_OF = {"return": "l1", "lds bus": "lds", "memory port": "memory_port", "matrix core": "matrix", "fetch": "issue",
+            "arbitration": "issue"}
 
 
 @dataclass(frozen=True)

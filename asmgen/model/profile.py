@@ -19,6 +19,10 @@ DROPPED = 2
 """Rounds at either end of a visit to a loop that are not its steady state."""
 
 
+_CONCURRENT = 0.75
+"""A wave that goes round a loop for so much of the time in which any of its SIMD does goes round it beside the others."""
+
+
 @dataclass(frozen=True)
 class Visit:
     """Rounds of a loop by one wave, one behind the other: the executions at which they begin, and where the last one ends."""
@@ -134,9 +138,14 @@ class _Analysis:
         load, busy, flops = UnitLoad(), [0.0] * SIMDS, 0.0
         window = (min(self._time(visit.wave, visit.heads[0]) for visit in steady),
                   max(self._time(visit.wave, visit.heads[-1]) for visit in steady))
+        together = [_union([self._span(visit) for visit in steady if self.waves[visit.wave].simd == simd]) for simd in range(SIMDS)]
         for number, wave in enumerate(self.waves):
             mine = [visit for visit in steady if visit.wave == number]
-            trip = self._trip(number, mine) if mine else self._beside(number, window, cycles)
+            if mine:
+                share = sum(self._clocks(visit) for visit in mine) / together[wave.simd]
+                trip = self._trip(number, mine, 1.0 if share >= _CONCURRENT else share)
+            else:
+                trip = self._beside(number, window, cycles)
             load.by_simd[wave.simd].append(trip)
             busy[wave.simd] += trip.matrix / cycles
             flops += trip.flops
@@ -214,17 +223,22 @@ class _Analysis:
         wave = self.waves[number]
         return wave.issued[at] if at < len(wave.issued) else wave.end
 
+    def _span(self, visit: Visit) -> tuple[int, int]:
+        return self._time(visit.wave, visit.heads[0]), self._time(visit.wave, visit.heads[-1])
+
     def _clocks(self, visit: Visit) -> int:
-        return self._time(visit.wave, visit.heads[-1]) - self._time(visit.wave, visit.heads[0])
+        begin, end = self._span(visit)
+        return end - begin
 
     def _usage(self, number: int, first: int, last: int) -> Usage:
         return usage(self.timeline.costs, self.traces[number], self.accesses[number], first, last, self.timing)
 
-    def _trip(self, number: int, visits: Sequence[Visit]) -> Usage:
-        """What one round asks for, the mean of the steady ones."""
+    def _trip(self, number: int, visits: Sequence[Visit], share: float) -> Usage:
+        """What one round asks for, the mean of the steady ones; of a wave that goes round only so much of its SIMD's time in the loop,
+        that share."""
         trip, rounds = Usage(), sum(visit.rounds for visit in visits)
         for visit in visits:
-            trip.add(self._usage(number, visit.heads[0], visit.heads[-1]), 1 / rounds)
+            trip.add(self._usage(number, visit.heads[0], visit.heads[-1]), share / rounds)
         return trip
 
     def _beside(self, number: int, window: tuple[int, int], cycles: float) -> Usage:
@@ -248,6 +262,15 @@ class _Analysis:
             return 1
         return next(times for times in (4, 3, 2, 1)
                     if len(names) % times == 0 and names == names[:len(names) // times] * times)
+
+
+def _union(spans: Sequence[tuple[int, int]]) -> int:
+    """How many clk lie in any of the spans."""
+    total, reached = 0, -1
+    for begin, end in sorted(spans):
+        total += max(0, end - max(begin, reached))
+        reached = max(reached, end)
+    return total
 
 
 def wave_label(wave: WaveTimes) -> str:

@@ -14,7 +14,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from asmgen.isa.timing import Timing
-from asmgen.model.costs import Cost
+from asmgen.model.costs import Cost, bank_clocks, read_interval
 
 NEVER = 1 << 60
 
@@ -54,7 +54,7 @@ class Lds:
     """LDS of one compute unit; SIMDs s and s + 2 are a pair."""
 
     def __init__(self, timing: Timing) -> None:
-        self._latency, self._interval = timing.clocks("lds_latency"), timing.clocks("lds_read_interval")
+        self._latency = timing.clocks("lds_latency")
         self._depth, self._hold = timing.clocks("lds_fifo"), timing.clocks("lds_fifo_hold")
         self._issue_bus, self._crossing = timing.clocks("lds_issue_bus"), timing.clocks("lds_crossing")
         self._pairs = (_Pair(), _Pair())
@@ -83,7 +83,7 @@ class Lds:
         pair = self._pairs[simd & 1]
         access = Access(cause="wait lgkm", issued=now)
         pair.issue_bus = now + self._issue_bus
-        pair.waiting.append(_Entry(access, now, simd, cost, cycles))
+        pair.waiting.append(_Entry(access, now, simd, cost, bank_clocks(cost, cycles)))
         self.advance(now)
         return access
 
@@ -137,9 +137,9 @@ class Lds:
         self._banks = start + entry.cycles
         self.busy += entry.cycles
         if not entry.cost.store:
-            self._simd_free[entry.simd] = start + self._interval
+            self._simd_free[entry.simd] = start + read_interval(entry.cost, entry.cycles)
         pair.released.append(start + self._hold)
-        done = start + self._latency + max(0, max(entry.cycles, bus) - self._interval)
+        done = start + self._latency + max(0, max(entry.cycles, bus) - entry.cost.lds_interval)
         pair.last_done = entry.access.done = max(done, pair.last_done)
         entry.access.started = start
 

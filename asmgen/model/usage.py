@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from asmgen.emulator.scheduling.trace import WaveTrace
 from asmgen.isa.timing import Timing
-from asmgen.model.costs import Cost, Kind
+from asmgen.model.costs import Cost, Kind, bank_clocks, read_interval
 from asmgen.model.cycles import SIMDS
 
 BOUNDS = ("matrix", "lds", "memory_port", "l1", "issue", "valu")
@@ -27,6 +27,7 @@ class Usage:
     port: float = 0
     lds_banks: float = 0
     lds_bus: float = 0
+    lds_reads: float = 0  # of the SIMD's way to its pair's bus
     l1: float = 0
     load_bytes: float = 0
     flops: float = 0
@@ -41,7 +42,7 @@ def usage(costs: Sequence[Cost], trace: WaveTrace, access_costs: Sequence[int], 
     """Of the executions `first` to `last` - 1 of a wave; `access_costs` has an entry for each execution (0 where it is no access)."""
     total = Usage()
     slot, line, positions = timing["slot"], timing["tcp_line"], trace.positions
-    read, interval = timing["mfma_operand_read"], timing["lds_read_interval"]
+    read = timing["mfma_operand_read"]
     for at in range(first, last):
         cost = costs[positions[at]]
         kind = cost.kind
@@ -64,8 +65,10 @@ def usage(costs: Sequence[Cost], trace: WaveTrace, access_costs: Sequence[int], 
         elif kind.category == "memory":
             total.port += cost.issue
             if kind is Kind.LDS:
-                total.lds_banks += access_costs[at]
-                total.lds_bus += max(cost.lds_bus, 0 if cost.store else min(interval, cost.lds_bus))
+                bank = bank_clocks(cost, access_costs[at])
+                total.lds_banks += bank
+                total.lds_bus += cost.lds_bus
+                total.lds_reads += 0 if cost.store else read_interval(cost, bank)
             elif kind is Kind.VMEM:
                 total.l1 += max(cost.line_floor, access_costs[at] * line) if access_costs[at] else 1
                 total.load_bytes += 0 if cost.store else cost.bytes
@@ -105,7 +108,7 @@ class UnitLoad:
         pairs = [_sum(together[number::2]) for number in range(2)]
         clocks = {
             "matrix": max(one.matrix for one in together),
-            "lds": max([everything.lds_banks, *(pair.lds_bus for pair in pairs)]),
+            "lds": max([everything.lds_banks, *(pair.lds_bus for pair in pairs), *(one.lds_reads for one in together)]),
             "memory_port": max(one.port for one in together),
             "l1": everything.l1,
             "issue": max((own.own + simd.blocked - own.blocked for simd, waves in zip(together, self.by_simd, strict=True)
