@@ -207,6 +207,40 @@ def hip_emulator(archs: tuple[str, ...], checks: bool, order: str, calls: bool, 
 
 
 @commands.command()
+@click.argument("subject", metavar="KERNEL|SPEC.json")
+@click.option("--arch", help="Default: the kernel's first architecture; of a specification the file's.")
+@parameters_option
+@click.option("--gpu", help="MI300X, MI325X, MI350X or MI355X; default MI300X for gfx942, MI355X for gfx950.")
+@click.option("--data", default="grid", show_default=True, type=click.Choice(["l2", "hbm", "grid"]), help="Where loads find their data.")
+@click.option("--workgroups", default=1, show_default=True, type=click.IntRange(1, 32), help="Together on the compute unit.")
+@click.option("--parameters", "overrides", type=click.Path(path_type=Path), metavar="FILE", help="JSON {parameter: value} over the table.")
+@click.option("--trace", type=click.Path(path_type=Path), metavar="OUT", help="Write a Chrome trace; Perfetto opens it.")
+@json_option
+def profile(subject: str, arch: str | None, parameters: tuple[str, ...], gpu: str | None, data: str, workgroups: int,
+            overrides: Path | None, trace: Path | None, as_json: bool) -> int:
+    """Predict the cycles of a kernel: loops, bounds, stalls of each instruction, time of the whole launch."""
+    from asmgen.tools.profile import choose_timing, report_kernel, report_spec, write_trace
+
+    if subject.endswith(".json"):
+        report = report_spec(Path(subject), gpu, overrides, data, workgroups, trace is not None)
+    else:
+        from asmgen.kernels.registry import kernel as find_kernel
+        from asmgen.tools.build import build_kernel
+
+        library = find_kernel(subject)
+        contract = library.contract
+        chosen = contract.check_arch(arch or contract.archs[0])
+        timing = choose_timing(chosen, gpu, overrides)
+        resolved = contract.resolve_run(contract.parse(parameters))
+        built_from = {name: resolved[name] for name in resolved if contract.parameter(name).kind == "build"}
+        report = report_kernel(library, build_kernel(library, chosen, built_from), resolved, timing, data, workgroups, trace is not None)
+    if trace is not None:
+        write_trace(report, trace)
+    _document(report.as_json()) if as_json else click.echo(report.text(), nl=False)
+    return GOOD
+
+
+@commands.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--arch", help="Where the file does not say it.")
 @json_option
