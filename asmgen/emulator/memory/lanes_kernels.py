@@ -23,6 +23,10 @@ def load_words(u8: Any, u32: Any, addresses: Any, origin: int, counts: Any, resu
         at, count = addresses[lane] - origin, counts[lane]
         if at & 3 == 0 and count == words:
             at >>= 2
+            if words == 4:
+                flat[lane], flat[lanes + lane] = u32[at], u32[at + 1]
+                flat[2 * lanes + lane], flat[3 * lanes + lane] = u32[at + 2], u32[at + 3]
+                continue
             for word in range(words):
                 flat[word * lanes + lane] = u32[at + word]
         elif at & 3 == 0:
@@ -48,6 +52,10 @@ def store_words(u8: Any, u32: Any, addresses: Any, origin: int, counts: Any, val
         at = addresses[lane] - origin
         if at & 3 == 0:
             at >>= 2
+            if words == 4 and counts[lane] == 4:
+                u32[at], u32[at + 1] = flat[lane], flat[lanes + lane]
+                u32[at + 2], u32[at + 3] = flat[2 * lanes + lane], flat[3 * lanes + lane]
+                continue
             for word in range(min(counts[lane], words)):
                 u32[at + word] = flat[word * lanes + lane]
         else:
