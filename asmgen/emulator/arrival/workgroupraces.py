@@ -75,6 +75,7 @@ class Traces:
                            np.zeros((len(plain) + 1,) * 2, np.int32))
         self.raced, self.disputes = RacedBytes(), Disputes()
         self._made = 1  # tags; 0 is nobody's
+        self.written: set[int] = set()  # starts of the buffers that somebody has written to
         self._cells: dict[int, tuple[Words, Words]] = {}
         self._names: dict[int, str] = {}
         self._found: list[tuple[int, Finding]] = []  # by byte address
@@ -212,7 +213,10 @@ class WorkgroupRaces:
             here = counts
             if low < interval.start or high > interval.end:
                 here = counts * ((addresses >= interval.start) & (addresses < interval.end))
-            touch = Touch(addresses, here, size, interval.start, traces.shift, tags, homes, traces.acquired[homes], number, data)
+            if data is not None:
+                traces.written.add(interval.start)
+            touch = Touch(addresses, here, size, interval.start, traces.shift, tags, homes, traces.acquired[homes], number, data,
+                          interval.start in traces.written)
             function: Any = trace
             if self.machine.work.pays(32 * addresses.size):
                 from asmgen.emulator.arrival import workgrouptraces_kernels

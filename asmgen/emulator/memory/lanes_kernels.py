@@ -6,7 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from asmgen.emulator.scheduling.jit import njit
+from asmgen.emulator.scheduling.jit import njit, prefetch
+
+
+_AHEAD = 16
+"""Lanes by which the caches are asked before the data is needed."""
 
 
 @njit(cache=True)
@@ -14,9 +18,15 @@ def load_words(u8: Any, u32: Any, addresses: Any, origin: int, counts: Any, resu
     """result [words, lanes] from addresses [lanes]; a lane's first counts[lane] words, then 0."""
     words, flat, lanes = result.shape[0], result.reshape(-1), result.shape[1]
     for lane in range(len(addresses)):
+        if lane + _AHEAD < len(addresses):
+            prefetch(np.int64(u8.ctypes.data) + addresses[lane + _AHEAD] - origin)
         at, count = addresses[lane] - origin, counts[lane]
         if at & 3 == 0 and count == words:
             at >>= 2
+            if words == 4:
+                flat[lane], flat[lanes + lane] = u32[at], u32[at + 1]
+                flat[2 * lanes + lane], flat[3 * lanes + lane] = u32[at + 2], u32[at + 3]
+                continue
             for word in range(words):
                 flat[word * lanes + lane] = u32[at + word]
         elif at & 3 == 0:
@@ -35,12 +45,19 @@ def load_words(u8: Any, u32: Any, addresses: Any, origin: int, counts: Any, resu
 @njit(cache=True)
 def store_words(u8: Any, u32: Any, addresses: Any, origin: int, counts: Any, values: Any) -> None:
     """The first counts[lane] of values [words, lanes] to addresses [lanes], in lane order."""
+    words, flat, lanes = values.shape[0], values.reshape(-1), values.shape[1]
     for lane in range(len(addresses)):
+        if lane + _AHEAD < lanes:
+            prefetch(np.int64(u8.ctypes.data) + addresses[lane + _AHEAD] - origin)
         at = addresses[lane] - origin
         if at & 3 == 0:
             at >>= 2
-            for word in range(counts[lane]):
-                u32[at + word] = values[word, lane]
+            if words == 4 and counts[lane] == 4:
+                u32[at], u32[at + 1] = flat[lane], flat[lanes + lane]
+                u32[at + 2], u32[at + 3] = flat[2 * lanes + lane], flat[3 * lanes + lane]
+                continue
+            for word in range(min(counts[lane], words)):
+                u32[at + word] = flat[word * lanes + lane]
         else:
             for word in range(counts[lane]):
                 for byte in range(4):
@@ -51,6 +68,8 @@ def store_words(u8: Any, u32: Any, addresses: Any, origin: int, counts: Any, val
 def store_narrow(u8: Any, addresses: Any, origin: int, valid: Any, values: Any, size: int) -> None:
     """The low `size` bytes of valid lanes' values to their addresses, all [lanes]."""
     for lane in range(len(addresses)):
+        if lane + _AHEAD < len(addresses):
+            prefetch(np.int64(u8.ctypes.data) + addresses[lane + _AHEAD] - origin)
         if valid[lane]:
             for byte in range(size):
                 u8[addresses[lane] - origin + byte] = values[lane] >> np.uint32(8 * byte)

@@ -152,6 +152,16 @@ def _moved(place: OperandSpec, operand: Operand, index: int) -> Operand:
 
 def beyond_allocation(instruction: Instruction, machine: Machine) -> Reg | None:
     """A vector register that the wave was not given."""
+    kept: dict[str, tuple[tuple[int, int], Reg | None]] = instruction.__dict__  # launches ask again
+    for_whom = machine.accum_offset, machine.registers
+    known, reg = kept.get("_beyond", (None, None))
+    if known != for_whom:
+        reg = _first_beyond(instruction, machine)
+        kept["_beyond"] = for_whom, reg
+    return reg
+
+
+def _first_beyond(instruction: Instruction, machine: Machine) -> Reg | None:
     for operand in instruction.operands:
         for reg in registers_of(operand):
             if reg.file in "va" and machine.slot(reg) + reg.count > machine.registers:
