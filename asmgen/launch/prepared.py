@@ -1,0 +1,131 @@
+"""A kernel's arguments made ready once: each launch patches only what has changed since the last one.
+
+A launch of the same kernel costs a few microseconds on the host then (benchmarks: `python -m benchmarks launch`).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from struct import Struct
+from typing import Any
+
+from asmgen.codeobject.arguments import ArgumentError, hidden_values, is_hidden, pack_table
+from asmgen.codeobject.load import Kernel
+from asmgen.codeobject.metadata import Argument
+from asmgen.isa.quote import quoted
+from asmgen.launch.device import Buffer
+from asmgen.launch.external import is_external
+from asmgen.launch.packing import Size, plain
+
+_POINTER = Struct("<Q")
+_NOTHING = object()
+_BUFFER_KINDS = ("global_buffer", "dynamic_shared_pointer", "image", "sampler", "pipe", "queue")
+Located = tuple[int, bool]
+"""An address, and whether the array belongs to PyTorch, whose current stream its launch then takes."""
+
+
+@dataclass
+class Slot:
+    """One explicit argument. `last` is the object that the segment holds, where that object cannot change; `tensor` one that can."""
+
+    row: Argument
+    what: str
+    pointer: bool
+    last: object = _NOTHING
+    tensor: object = _NOTHING
+    address: int = 0
+    is_torch: bool = False
+
+
+class Arguments:
+    """The kernarg segment of one kernel. `locate(what, value)` gives a device's address for an array or a buffer, or raises."""
+
+    def __init__(self, kernel: Kernel, locate: Callable[[str, Any], Located]) -> None:
+        self.name = kernel.name
+        self.segment = bytearray(kernel.resources.kernarg_size)
+        self.lock = threading.Lock()
+        self._table = kernel.arguments
+        self._locate = locate
+        explicit = [row for row in kernel.arguments if not is_hidden(row)]
+        self.names = [row.name or str(position) for position, row in enumerate(explicit)]
+        self.slots = [Slot(row, f"argument {name} of {kernel.name}", row.value_kind in _BUFFER_KINDS)
+                      for name, row in zip(self.names, explicit, strict=True)]
+
+    @property
+    def is_torch(self) -> bool:
+        """Whether a pointer of the last launch was PyTorch's."""
+        return any(slot.is_torch for slot in self.slots)
+
+    def forget(self) -> None:
+        """Look at every value again: a buffer may have been freed."""
+        for slot in self.slots:
+            slot.last = slot.tensor = _NOTHING
+
+    def fill_hidden(self, grid: Size, block: Size, dynamic_lds: int) -> None:
+        """The hidden arguments of a launch of that size; a runtime that fills them itself writes over them."""
+        hidden = hidden_values(self._table, grid, block, dynamic_lds)
+        for row in self._table:
+            if is_hidden(row):
+                value = hidden[row.value_kind] & (1 << 8 * row.size) - 1
+                self.segment[row.offset : row.offset + row.size] = value.to_bytes(row.size, "little")
+
+    def pack(self, values: Sequence[Any] | Mapping[str, Any]) -> None:
+        """Patch the segment. Raises ArgumentError, which names the argument, for what the kernel does not take."""
+        if isinstance(values, Mapping):
+            values = self._in_order(values)
+        slots = self.slots
+        if len(values) != len(slots):
+            raise ArgumentError(f"{self.name} takes {len(slots)} arguments ({', '.join(self.names) or 'none'}), got {len(values)}")
+        for slot, value in zip(slots, values, strict=True):
+            if value is slot.last:
+                continue
+            if value is slot.tensor and value.data_ptr() == slot.address:
+                continue
+            self._store(slot, value)
+
+    def _in_order(self, values: Mapping[str, Any]) -> list[Any]:
+        missing = [name for name in self.names if name not in values]
+        unknown = [str(name) for name in values if name not in self.names]
+        if missing or unknown:
+            wrong = f"needs a value for {', '.join(missing)}" if missing else f"has no argument {', '.join(map(quoted, unknown))}"
+            raise ArgumentError(f"{self.name} {wrong}; it takes {', '.join(self.names) or 'none'}")
+        return [values[name] for name in self.names]
+
+    def _store(self, slot: Slot, value: Any) -> None:
+        slot.last = slot.tensor = _NOTHING
+        row = slot.row
+        if slot.pointer:
+            slot.address, slot.is_torch = self._address(slot, value)
+            _POINTER.pack_into(self.segment, row.offset, slot.address)
+        else:
+            if isinstance(value, Buffer) or is_array(value):
+                raise ArgumentError(f"{slot.what} is a value of {row.size} bytes, got {_kind(value)}")
+            name = slot.what.removeprefix("argument ")
+            data = pack_table((replace(row, offset=0, name=name),), {name: plain(value, row.size)}, row.size)
+            self.segment[row.offset : row.offset + row.size] = data
+        if type(value) in (int, float, Buffer):
+            slot.last = value
+        elif hasattr(value, "data_ptr"):
+            slot.tensor = value
+
+    def _address(self, slot: Slot, value: Any) -> Located:
+        if isinstance(value, bool) or not (isinstance(value, int | Buffer) or is_array(value)):
+            raise ArgumentError(f"{slot.what} is a pointer and needs a device buffer, a tensor or an address, got {_kind(value)}")
+        if isinstance(value, int):
+            if not 0 <= value < 1 << 64:
+                raise ArgumentError(f"{slot.what} is a pointer, and {quoted(value)} is no address")
+            return value, False
+        return self._locate(slot.what, value)
+
+
+def is_array(value: Any) -> bool:
+    """Whether it is an array, ours or another library's; numpy's numbers speak DLPack as well and are none."""
+    import numpy as np
+
+    return not isinstance(value, np.generic) and is_external(value)
+
+
+def _kind(value: Any) -> str:
+    return "a device buffer" if isinstance(value, Buffer) else f"a {type(value).__name__}"
