@@ -133,6 +133,9 @@ class Device(Protocol):
         Raises DeviceError, which begins with `what`, where the array lies elsewhere.
         """
 
+    def check_held(self, what: str, buffer: Buffer) -> None:
+        """Raises DeviceError, which begins with `what`, for a buffer that this device does not hold."""
+
     def give_back(self, address: int) -> None:
         """Ends what `borrow` began."""
 

@@ -208,13 +208,12 @@ class EmulatedDevice:
                 raise DeviceError(f"launch {kernel.name} as code_object.kernel({kernel.name!r}) gives it")
             kernel = self.load(kernel.code_object).kernel(kernel.name)
         if not isinstance(kernarg, bytes | bytearray | memoryview):
-            facts = kernel.kernel
-            uploaded = upload_arguments(self, facts.arguments, facts.resources.kernarg_size, kernarg, grid, block, dynamic_lds)
+            uploaded = upload_arguments(self, kernel.kernel, kernarg, grid, block, dynamic_lds)
             try:
                 result = self.launch(kernel, grid, block, uploaded.kernarg, dynamic_lds)
-                uploaded.copy_back(self)
+                uploaded.copy_back()
             finally:
-                uploaded.free(self)
+                uploaded.free()
             return result
         kernarg = bytes(kernarg)
         check_launch(kernel.kernel, self.arch, grid, block, kernarg, dynamic_lds)
@@ -241,6 +240,10 @@ class EmulatedDevice:
     def give_back(self, address: int) -> None:
         """Forbids the array's bytes again."""
         self.memory.free(address)
+
+    def check_held(self, what: str, buffer: Buffer) -> None:
+        """Raises DeviceError for a buffer that was freed, or is another device's."""
+        self._check_held(buffer, f"{what} is")
 
     def stream(self) -> EmulatedStream:
         """A stream: a name for the order of the calls."""

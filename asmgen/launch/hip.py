@@ -385,15 +385,19 @@ class HipDevice:
     def locate(self, what: str, value: Any) -> tuple[int, bool]:
         """The address of a buffer or of another library's array on this GPU, and whether it is PyTorch's. Raises DeviceError."""
         if isinstance(value, Buffer):
-            if self._buffers.get(value.address) is not value:
-                raise DeviceError(f"{what}: the buffer at {value.address:#x} ({value.nbytes} bytes) is not one that {self.name} holds: it "
-                                  "was freed, or is another device's")
+            self.check_held(what, value)
             return value.address, False
         from asmgen.launch.external import external_of
 
         array = external_of(value, what)
         self.borrow(what, array)
         return array.address, array.is_torch
+
+    def check_held(self, what: str, buffer: Buffer) -> None:
+        """Raises DeviceError for a buffer that was freed, or is another device's."""
+        if self._buffers.get(buffer.address) is not buffer:
+            raise DeviceError(f"{what} is a buffer at {buffer.address:#x} ({buffer.nbytes} bytes) that {self.name} does not hold: it was "
+                              "freed, or is another device's")
 
     def borrow(self, what: str, array: External) -> bool:
         """Raises DeviceError for an array that is not on this GPU; there is nothing to give back."""

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from asmgen.codeobject.load import Kernel
+from asmgen.codeobject.load import Kernel, Size
 from asmgen.launch.device import DeviceError, check_launch
 from asmgen.launch.external import torch_stream
 from asmgen.launch.hip import launch_extra
 from asmgen.launch.hipstreams import stream_handle
-from asmgen.launch.packing import Size, upload_arguments
+from asmgen.launch.packing import upload_arguments
 from asmgen.launch.prepared import Arguments
 
 if TYPE_CHECKING:
@@ -76,11 +76,11 @@ class HipLauncher:
 
     def _with_arrays(self, grid: Size, block: Size, values: Any, dynamic_lds: int, stream: Any) -> None:
         """numpy arrays go to the GPU before the launch and come back after it."""
-        device, facts = self._device, self._facts
-        uploaded = upload_arguments(device, facts.arguments, facts.resources.kernarg_size, values, grid, block, dynamic_lds)
+        device = self._device
+        uploaded = upload_arguments(device, self._facts, values, grid, block, dynamic_lds)
         try:
             device.launch(self.kernel, grid, block, uploaded.kernarg, dynamic_lds, stream)
             device.synchronize()
-            uploaded.copy_back(device)
+            uploaded.copy_back()
         finally:
-            uploaded.free(device)
+            uploaded.free()

@@ -11,15 +11,17 @@ from dataclasses import dataclass, replace
 from struct import Struct
 from typing import Any
 
-from asmgen.codeobject.arguments import ArgumentError, hidden_values, is_hidden, pack_table
-from asmgen.codeobject.load import Kernel
+import numpy as np
+
+from asmgen.codeobject.arguments import ArgumentError, Typed, hidden_values, is_hidden, pack_table
+from asmgen.codeobject.load import Kernel, Size
 from asmgen.codeobject.metadata import Argument
 from asmgen.isa.quote import quoted
 from asmgen.launch.device import Buffer
 from asmgen.launch.external import is_external
-from asmgen.launch.packing import Size, plain
 
 _POINTER = Struct("<Q")
+_FLOATS = {2: "f16", 4: "f32", 8: "f64"}
 _NOTHING = object()
 _BUFFER_KINDS = ("global_buffer", "dynamic_shared_pointer", "image", "sampler", "pipe", "queue")
 Located = tuple[int, bool]
@@ -96,7 +98,7 @@ class Arguments:
     def _store(self, slot: Slot, value: Any) -> None:
         slot.last = slot.tensor = _NOTHING
         row = slot.row
-        if slot.pointer:
+        if slot.pointer or (row.size == _POINTER.size and (isinstance(value, Buffer) or is_array(value))):
             slot.address, slot.is_torch = self._address(slot, value)
             _POINTER.pack_into(self.segment, row.offset, slot.address)
         else:
@@ -120,10 +122,17 @@ class Arguments:
         return self._locate(slot.what, value)
 
 
+def plain(value: Any, size: int) -> Any:
+    """What `pack_table` takes for a value that stands in `size` bytes: a float becomes one of that size, numpy's numbers keep their type."""
+    if isinstance(value, np.generic):
+        return value.tobytes()
+    if isinstance(value, float) and size in _FLOATS:
+        return Typed(_FLOATS[size], value)
+    return value
+
+
 def is_array(value: Any) -> bool:
     """Whether it is an array, ours or another library's; numpy's numbers speak DLPack as well and are none."""
-    import numpy as np
-
     return not isinstance(value, np.generic) and is_external(value)
 
 
