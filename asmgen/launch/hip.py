@@ -137,6 +137,10 @@ def _listing(gpus: Sequence[Gpu]) -> str:
     return ", ".join(f"GPU {gpu.index}: {gpu.name} ({gpu.arch})" for gpu in gpus)
 
 
+class HostArray(Exception):
+    """A numpy array stands where an address is asked for: it has to be uploaded first."""
+
+
 class HipKernel:
     """A kernel on a GPU: the function handle and what its code object says of it."""
 
@@ -193,6 +197,7 @@ class HipDevice:
             raise DeviceError(f"no GPU here {wanted}: there is {_listing(self.gpus)}; "
                               "build for that architecture, or use --device emulator")
         self.gpu = matching[0]
+        self.several = len(self.gpus) > 1
         self._buffers: dict[int, Buffer] = {}
         self._modules: list[HipModule] = []
         self._held: list[HipStream | HipEvent] = []
@@ -225,7 +230,7 @@ class HipDevice:
 
     def choose(self) -> None:
         """Make it the calling thread's GPU."""
-        if len(self.gpus) > 1:
+        if self.several:
             _call(self.binding, "hipSetDevice", self.gpu.index, shown=str(self.gpu.index))
 
     def stream(self) -> HipStream:
@@ -356,7 +361,11 @@ class HipDevice:
         of PyTorch is among them and no stream is given. Nothing in here breaks the capture of a stream into a graph, but such arrays.
         """
         if not isinstance(kernel, HipKernel):
-            self._launch_values(kernel, grid, block, kernarg, dynamic_lds, stream)
+            launcher = self._prepared.get((id(kernel.code_object), kernel.name))
+            if launcher is None or not launcher.kernel.module.loaded:
+                launcher = self._prepare(kernel)
+            launcher(grid, block, kernarg, dynamic_lds, stream)
+            self._launched = launcher.name
             return
         if not kernel.module.loaded:
             raise DeviceError(f"{kernel.name} belongs to a code object that has been unloaded")
@@ -369,24 +378,21 @@ class HipDevice:
         del size
         self._launched = kernel.name
 
-    def _launch_values(self, kernel: Any, grid: tuple[int, int, int], block: tuple[int, int, int], values: Any, dynamic_lds: int,
-                       stream: Any) -> None:
-        key = id(kernel.code_object), kernel.name
-        launcher = self._prepared.get(key)
-        if launcher is None or not launcher.kernel.module.loaded:
-            from asmgen.launch.hiplauncher import HipLauncher
+    def _prepare(self, kernel: Any) -> HipLauncher:
+        from asmgen.launch.hiplauncher import HipLauncher
 
-            if kernel.code_object is None:
-                raise DeviceError(f"launch {kernel.name} as code_object.kernel({kernel.name!r}) gives it")
-            launcher = self._prepared[key] = HipLauncher(self, kernel)
-        launcher(grid, block, values, dynamic_lds, stream)
-        self._launched = launcher.name
+        if kernel.code_object is None:
+            raise DeviceError(f"launch {kernel.name} as code_object.kernel({kernel.name!r}) gives it")
+        launcher = self._prepared[id(kernel.code_object), kernel.name] = HipLauncher(self, kernel)
+        return launcher
 
     def locate(self, what: str, value: Any) -> tuple[int, bool]:
         """The address of a buffer or of another library's array on this GPU, and whether it is PyTorch's. Raises DeviceError."""
         if isinstance(value, Buffer):
             self.check_held(what, value)
             return value.address, False
+        if isinstance(value, numpy.ndarray):
+            raise HostArray
         from asmgen.launch.external import external_of
 
         array = external_of(value, what)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
+from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from asmgen.codeobject.load import Kernel, Size
 from asmgen.launch.device import DeviceError, check_launch
 from asmgen.launch.external import torch_stream
-from asmgen.launch.hip import launch_extra
+from asmgen.launch.hip import HostArray, launch_extra
 from asmgen.launch.hipstreams import stream_handle
 from asmgen.launch.packing import upload_arguments
 from asmgen.launch.prepared import Arguments
@@ -34,9 +35,9 @@ class HipLauncher:
         # Without arguments there is no address to be had of the segment, and none is needed.
         self._address = ctypes.addressof((ctypes.c_char * len(segment)).from_buffer(segment)) if segment else 0
         self._extra, self._size = launch_extra(self._address, len(segment))
-        self._extra_address = ctypes.addressof(self._extra) if segment else None
+        self._given = _ready(device.binding, ctypes.addressof(self._extra) if segment else None)
         self._shape: tuple[Size, Size, int] | None = None
-        self._launch = device.binding.hipModuleLaunchKernel
+        self._launch: Callable[..., Any] = device.binding.hipModuleLaunchKernel
 
     def forget(self) -> None:
         """A buffer was freed: look at every argument again."""
@@ -44,35 +45,36 @@ class HipLauncher:
 
     def __call__(self, grid: Size, block: Size, values: Any, dynamic_lds: int, stream: Any) -> None:
         """Start it. The segment is one for all threads, so that it is filled and handed over under a lock."""
-        given = values.values() if hasattr(values, "values") else values
-        for value in given:
-            if value.__class__ is np.ndarray:
-                self._with_arrays(grid, block, values, dynamic_lds, stream)
-                return
-        arguments = self._arguments
-        with arguments.lock:
-            shape = (grid, block, dynamic_lds)
-            if shape != self._shape:
-                check_launch(self._facts, self._device.arch, grid, block, bytes(arguments.segment), dynamic_lds)
-                arguments.fill_hidden(grid, block, dynamic_lds)
-                self._shape = shape
-            arguments.pack(values)
-            if stream is None and arguments.is_torch:
-                stream = torch_stream(self._device.gpu.index)
-            device = self._device
-            if len(device.gpus) > 1:
-                device.choose()
-            if stream is not None:
-                stream = stream_handle(stream)
-            try:
-                code = self._launch(self.kernel.function, *grid, *block, dynamic_lds, stream, None, self._extra_address)[0]
-            except Exception as error:
-                raise DeviceError(f"hipModuleLaunchKernel({self._shown(shape)}) failed: {type(error).__name__}: {error}") from error
-        if code != 0:
-            device.fail("hipModuleLaunchKernel", self._shown(shape), code)
+        arguments, device = self._arguments, self._device
+        try:
+            with arguments.lock:
+                if self._shape != (grid, block, dynamic_lds):
+                    self._resize(grid, block, dynamic_lds)
+                arguments.pack(values)
+                if stream is None and arguments.is_torch:
+                    stream = torch_stream(device.gpu.index)
+                if device.several:
+                    device.choose()
+                default, parameters, extra = self._given
+                code = self._launch(default if stream is None else stream_handle(stream), parameters, extra)[0]
+        except HostArray:
+            self._with_arrays(grid, block, values, dynamic_lds, stream)
+            return
+        except (RuntimeError, TypeError, ValueError) as error:  # what hip-python raises where it cannot make the call
+            raise DeviceError(f"hipModuleLaunchKernel({self._shown()}) failed: {type(error).__name__}: {error}") from error
+        if code:
+            device.fail("hipModuleLaunchKernel", self._shown(), code)
 
-    def _shown(self, shape: tuple[Size, Size, int]) -> str:
-        return f"{self.name}, grid {shape[0]}, block {shape[1]}, {shape[2]} bytes of dynamic LDS"
+    def _resize(self, grid: Size, block: Size, dynamic_lds: int) -> None:
+        """Check and remember the sizes of a launch."""
+        check_launch(self._facts, self._device.arch, grid, block, bytes(self._arguments.segment), dynamic_lds)
+        self._arguments.fill_hidden(grid, block, dynamic_lds)
+        self._launch = partial(self._device.binding.hipModuleLaunchKernel, self.kernel.function, *grid, *block, dynamic_lds)
+        self._shape = grid, block, dynamic_lds
+
+    def _shown(self) -> str:
+        grid, block, dynamic_lds = self._shape or ((), (), 0)
+        return f"{self.name}, grid {grid}, block {block}, {dynamic_lds} bytes of dynamic LDS"
 
     def _with_arrays(self, grid: Size, block: Size, values: Any, dynamic_lds: int, stream: Any) -> None:
         """numpy arrays go to the GPU before the launch and come back after it."""
@@ -84,3 +86,13 @@ class HipLauncher:
             uploaded.copy_back()
         finally:
             uploaded.free()
+
+
+def _ready(binding: Any, extra: int | None) -> tuple[Any, Any, Any]:
+    """The default stream, no kernelParams, and `extra` as hip-python's own objects: it makes these of anything else at each call (5 us)."""
+    try:
+        package = binding.__name__.rpartition(".")[0]
+        helpers, types = import_module(f"{package}._hip_helpers"), import_module(f"{package}.util.types")
+        return binding.ihipStream_t.fromObj(None), types.ListOfPointer(None), helpers.HipModuleLaunchKernel_extra(extra)
+    except (ImportError, AttributeError):
+        return None, None, extra

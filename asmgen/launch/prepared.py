@@ -21,6 +21,7 @@ from asmgen.launch.device import Buffer
 from asmgen.launch.external import is_external
 
 _POINTER = Struct("<Q")
+_INTEGERS = {1: Struct("<B"), 2: Struct("<H"), 4: Struct("<I"), 8: Struct("<Q")}
 _FLOATS = {2: "f16", 4: "f32", 8: "f64"}
 _NOTHING = object()
 _BUFFER_KINDS = ("global_buffer", "dynamic_shared_pointer", "image", "sampler", "pipe", "queue")
@@ -28,7 +29,7 @@ Located = tuple[int, bool]
 """An address, and whether the array belongs to PyTorch, whose current stream its launch then takes."""
 
 
-@dataclass
+@dataclass(slots=True)
 class Slot:
     """One explicit argument. `last` is the object that the segment holds, where that object cannot change; `tensor` one that can."""
 
@@ -39,10 +40,24 @@ class Slot:
     tensor: object = _NOTHING
     address: int = 0
     is_torch: bool = False
+    packed: Struct = _POINTER  # how an int is stored, where the argument has a size that an int can have
+    low: int = 0
+    high: int = -1
+
+
+def _slot(row: Argument, what: str) -> Slot:
+    code = _INTEGERS.get(row.size)
+    pointer = row.value_kind in _BUFFER_KINDS
+    if code is None or pointer:
+        return Slot(row, what, pointer)
+    return Slot(row, what, pointer, packed=code, low=-(1 << 8 * row.size - 1), high=(1 << 8 * row.size) - 1)
 
 
 class Arguments:
-    """The kernarg segment of one kernel. `locate(what, value)` gives a device's address for an array or a buffer, or raises."""
+    """The kernarg segment of one kernel. `locate(what, value)` gives a device's address for an array or a buffer, or raises.
+
+    `is_torch` says whether a pointer of the last launch was PyTorch's.
+    """
 
     def __init__(self, kernel: Kernel, locate: Callable[[str, Any], Located]) -> None:
         self.name = kernel.name
@@ -52,13 +67,8 @@ class Arguments:
         self._locate = locate
         explicit = [row for row in kernel.arguments if not is_hidden(row)]
         self.names = [row.name or str(position) for position, row in enumerate(explicit)]
-        self.slots = [Slot(row, f"argument {name} of {kernel.name}", row.value_kind in _BUFFER_KINDS)
-                      for name, row in zip(self.names, explicit, strict=True)]
-
-    @property
-    def is_torch(self) -> bool:
-        """Whether a pointer of the last launch was PyTorch's."""
-        return any(slot.is_torch for slot in self.slots)
+        self.slots = [_slot(row, f"argument {name} of {kernel.name}") for name, row in zip(self.names, explicit, strict=True)]
+        self.is_torch = False
 
     def forget(self) -> None:
         """Look at every value again: a buffer may have been freed."""
@@ -80,12 +90,22 @@ class Arguments:
         slots = self.slots
         if len(values) != len(slots):
             raise ArgumentError(f"{self.name} takes {len(slots)} arguments ({', '.join(self.names) or 'none'}), got {len(values)}")
-        for slot, value in zip(slots, values, strict=True):
+        for slot, value in zip(slots, values, strict=False):
             if value is slot.last:
                 continue
             if value is slot.tensor and value.data_ptr() == slot.address:
                 continue
-            self._store(slot, value)
+            if value.__class__ is int and slot.low <= value <= slot.high:
+                slot.packed.pack_into(self.segment, slot.row.offset, value & slot.high)
+                slot.last, slot.tensor = value, _NOTHING
+            elif value.__class__ is Buffer and slot.pointer and not slot.is_torch:
+                slot.last = slot.tensor = _NOTHING
+                slot.address = self._locate(slot.what, value)[0]
+                _POINTER.pack_into(self.segment, slot.row.offset, slot.address)
+                slot.last = value
+            else:
+                self._store(slot, value)
+                self.is_torch = any(slot.is_torch for slot in slots)
 
     def _in_order(self, values: Mapping[str, Any]) -> list[Any]:
         missing = [name for name in self.names if name not in values]
@@ -97,6 +117,7 @@ class Arguments:
 
     def _store(self, slot: Slot, value: Any) -> None:
         slot.last = slot.tensor = _NOTHING
+        slot.is_torch = False
         row = slot.row
         if slot.pointer or (row.size == _POINTER.size and (isinstance(value, Buffer) or is_array(value))):
             slot.address, slot.is_torch = self._address(slot, value)
@@ -113,6 +134,8 @@ class Arguments:
             slot.tensor = value
 
     def _address(self, slot: Slot, value: Any) -> Located:
+        if value.__class__ is Buffer:
+            return self._locate(slot.what, value)
         if isinstance(value, bool) or not (isinstance(value, int | Buffer) or is_array(value)):
             raise ArgumentError(f"{slot.what} is a pointer and needs a device buffer, a tensor or an address, got {_kind(value)}")
         if isinstance(value, int):
