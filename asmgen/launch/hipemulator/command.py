@@ -17,14 +17,15 @@ MARK = "ASMGEN_HIP_EMULATOR"
 
 
 def environment(archs: Sequence[str], checks: bool = True, order: str = "lockstep",
-                variables: Mapping[str, str] | None = None) -> dict[str, str]:
+                variables: Mapping[str, str] | None = None, idle: frozenset[str] = frozenset()) -> dict[str, str]:
     """The environment in which hip-python finds the emulator: one GPU for each of `archs`. Raises AsmgenError.
 
+    The calls in `idle` do nothing, for measuring what their callers take.
     hip-python looks into $ROCM_PATH/lib before LD_LIBRARY_PATH, so both name the emulator's folder.
     """
     for arch in archs:
         architecture(arch)
-    folders = library_folders()
+    folders = library_folders(idle)
     changed = {"LD_LIBRARY_PATH": search_path(folders), "ROCM_PATH": str(folders[0].parent), MARK: ",".join(archs),
                f"{MARK}_CHECKS": str(int(checks)), f"{MARK}_ORDER": order, f"{MARK}_HOME": str(Path(__file__).resolve().parents[3])}
     return {**(os.environ if variables is None else variables), **changed}
