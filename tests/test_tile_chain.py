@@ -29,7 +29,8 @@ def softmax(x: Array) -> Array:
 
 
 @pytest.mark.parametrize("turn", [False, True])
-@pytest.mark.parametrize(("arch", "shape"), [("gfx942", "f32_16x16x16_bf16"), ("gfx950", "f32_16x16x32_bf16"), ("gfx950", "f32_32x32x16_bf16")])
+@pytest.mark.parametrize(("arch", "shape"), [("gfx942", "f32_16x16x16_bf16"), ("gfx950", "f32_16x16x32_bf16"),
+                                             ("gfx950", "f32_32x32x16_bf16")])
 def test_softmax_of_64x256_after_a_product(arch: str, shape: str, turn: bool) -> None:
     depth = 32
     a_values, b_values = normal(64, depth, 1) * 0.5, normal(256, depth, 2) * 0.5
@@ -71,8 +72,9 @@ def k_scalar(run: TileRun):  # type: ignore[no-untyped-def]
     return k.made[key]
 
 
-@pytest.mark.parametrize(("arch", "shape"), [("gfx942", "f32_32x32x8_bf16"), ("gfx950", "f32_32x32x16_bf16"), ("gfx942", "f32_16x16x16_bf16"),
-                                             ("gfx950", "f32_16x16x32_bf16"), ("gfx942", "f32_32x32x8_f16")])
+@pytest.mark.parametrize(("arch", "shape"), [("gfx942", "f32_32x32x8_bf16"), ("gfx950", "f32_32x32x16_bf16"),
+                                             ("gfx942", "f32_16x16x16_bf16"), ("gfx950", "f32_16x16x32_bf16"),
+                                             ("gfx942", "f32_32x32x8_f16")])
 def test_attention_without_a_shuffle(arch: str, shape: str) -> None:
     """S^T = K Q^T, statistics by column, P the next operand as it lies, O^T = V^T P^T with V in P's order of k."""
     M = mfma(shape, arch)

@@ -40,7 +40,8 @@ def test_narrowing_is_nearest_even_and_comes_back(dtype: str, arch: str) -> None
     convert(k, back, out)
     run.give(out)
     run.give(back)
-    expected = np.clip(np.rint(values), *((-128, 127) if dtype == "i8" else (-2**31, 2**31))) if dtype[0] == "i" else rounded(values, dtype, arch)
+    limits = (-128, 127) if dtype == "i8" else (-2**31, 2**31)
+    expected = np.clip(np.rint(values), *limits) if dtype[0] == "i" else rounded(values, dtype, arch)
     for found in run.finish():
         np.testing.assert_array_equal(found, expected)
 

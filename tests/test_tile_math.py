@@ -104,7 +104,8 @@ def test_reductions(arch: str, shape: str, turned: bool) -> None:
     k = run.k
     x = run.tile("x", size, f, values)
     expected = []
-    for axis, make, ops in (("row", row_vector, (row_max, row_min, row_sum)), ("column", column_vector, (column_max, column_min, column_sum))):
+    for axis, make, ops in (("row", row_vector, (row_max, row_min, row_sum)),
+                            ("column", column_vector, (column_max, column_min, column_sum))):
         number = 1 if axis == "row" else 0
         for op, reference in zip(ops, (np.max, np.min, np.sum), strict=True):
             out = make(k, f"{axis}_{op.__name__}", x)
@@ -139,7 +140,8 @@ def test_masks(arch: str, turned: bool) -> None:
     source = run.tile("x", (32, 48), f, values)
     row, column = np.indices((32, 48))
     cases: list[tuple[Callable[..., None], tuple[Any, ...], dict[str, Any], Array]] = [
-        (mask_columns, (k.argument("v0"),), {}, column < 37), (mask_columns, (0,), {}, column < 0), (mask_rows, (21,), {"value": 0}, row < 21),
+        (mask_columns, (k.argument("v0"),), {}, column < 37), (mask_columns, (0,), {}, column < 0),
+        (mask_rows, (21,), {"value": 0}, row < 21),
         (mask_causal, (k.argument("v1"),), {}, column <= row + 5), (mask_causal, (k.argument("v2"),), {}, column <= row - 3),
         (mask_causal, (-7,), {"turned": True}, row <= column - 7),
         (mask_window, (k.argument("v1"), 9), {}, (column <= row + 5) & (column >= row - 4))]
@@ -165,7 +167,8 @@ def test_fills_copies_and_accumulators(arch: str) -> None:
     copy(k, other, acc)
     copy(k, back, other)
     run.give(back)
-    for number, (dtype, value) in enumerate([("f32", 0), ("f32", float("-inf")), ("f32", 0.375), ("f16", -2.5), ("bf16", 3.0), ("i32", -7)]):
+    for number, (dtype, value) in enumerate([("f32", 0), ("f32", float("-inf")), ("f32", 0.375), ("f16", -2.5), ("bf16", 3.0),
+                                             ("i32", -7)]):
         tile = run.tile(f"filled{number}", (16, 16), with_dtype(f, dtype))
         fill(k, tile, value)
         run.give(tile)
@@ -213,7 +216,8 @@ def test_what_does_not_fit_is_refused_at_its_line() -> None:
     k = run.k
     f = d_fragment("gfx942", SMALL)
     x, wide = run.tile("x", (32, 16), f), run.tile("wide", (32, 32), f)
-    turned, acc, half = run.tile("turned", (32, 16), f.T), run.tile("acc", (32, 16), f, file="a"), run.tile("half", (32, 16), with_dtype(f, "f16"))
+    turned, acc = run.tile("turned", (32, 16), f.T), run.tile("acc", (32, 16), f, file="a")
+    half = run.tile("half", (32, 16), with_dtype(f, "f16"))
     bf = run.tile("bf", (32, 16), with_dtype(f, "bf16"))
     rows, columns = row_vector(k, "rows", x), column_vector(k, "columns", x)
     here = r"test_tile_math\.py:\d+: "

@@ -3,8 +3,8 @@
     P16 = k.tile("P16", S.rows, S.columns, with_dtype(S.fragment, "bf16"))
     convert(k, P16, S)                          # nearest even; rounding="truncate" drops the low bits
 
-Everything goes over f32 (fp6 and bf6 over bf16 or f16, which their instructions take whole); a pair that no instruction joins is refused with
-the way round. fp8 and bf8 are the architecture's own formats (gfx942 FNUZ, gfx950 OCP). The small formats round to nearest even, and
+Everything goes over f32 (fp6 and bf6 over bf16 or f16, which their instructions take whole); a pair that no instruction joins is refused
+with the way round. fp8 and bf8 are the architecture's own formats (gfx942 FNUZ, gfx950 OCP). The small formats round to nearest even, and
 whether they saturate is MODE's (fp8) or fixed (fp4, fp6 do).
 """
 
@@ -39,7 +39,7 @@ def convert(k: TileBuilder, out: Tile, tile: Tile, rounding: str = "nearest", na
     """
     if (out.rows, out.columns) != (tile.rows, tile.columns) or not out.fragment.layout.same_map(tile.fragment.layout):
         raise TileError(f"convert: {out} does not have the places of {tile} in lanes and items; make it with fragment "
-                        f"with_dtype({tile.name}.fragment, {out.dtype!r}), and change_layout(k, ...) afterwards where it must differ", k.place())
+                        f"with_dtype({tile.name}.fragment, {out.dtype!r})", k.place())
     if rounding not in ROUNDINGS:
         raise TileError(f"convert: rounding is {' or '.join(ROUNDINGS)}, not {rounding!r}", k.place())
     for held in (out, tile):
@@ -79,11 +79,15 @@ def _narrowing(k: TileBuilder, dtype: str, rounding: str, nan: bool, scale: Reg 
     if dtype == "bf16":
         if rounding == "truncate":
             return lambda out, values: _truncated(k, out, values)
-        return (lambda out, values: _pairs(k, "v_cvt_pk_bf16_f32", out, values)) if new else (lambda out, values: _rounded(k, out, values, nan))
+        if new:
+            return lambda out, values: _pairs(k, "v_cvt_pk_bf16_f32", out, values)
+        return lambda out, values: _rounded(k, out, values, nan)
     if dtype == "f16":
         if rounding == "truncate":
             return lambda out, values: _pairs(k, "v_cvt_pkrtz_f16_f32", out, values)
-        return (lambda out, values: _pairs(k, "v_cvt_pk_f16_f32", out, values)) if new else (lambda out, values: _f16(k, out, values))
+        if new:
+            return lambda out, values: _pairs(k, "v_cvt_pk_f16_f32", out, values)
+        return lambda out, values: _f16(k, out, values)
     if dtype == "i32":
         return lambda out, values: _integers(k, out, values, rounding)
     if rounding == "truncate":

@@ -325,7 +325,8 @@ def _operation(k: TileBuilder, name: str, out: Target, sources: Sequence[Value],
     reads = 0
     for source in held:
         reads |= source.registers.mask
-    return operation(k, f"{name} {out.name}", [out.index, *(source.index for source in held)], reads=reads, writes=out.registers.mask, at=at)
+    indices = [out.index, *(source.index for source in held)]
+    return operation(k, f"{name} {out.name}", indices, reads=reads, writes=out.registers.mask, at=at)
 
 
 def _targets(k: TileBuilder, name: str, out: Target) -> Sequence[Reg]:
@@ -363,7 +364,7 @@ def _of_vector(k: TileBuilder, name: str, out: Target, source: Vector) -> list[R
         return list(source.registers.items)
     size = out.rows if source.axis == "row" else out.columns
     if not source.fits(out.fragment, size):
-        raise TileError(f"{name}: {source} does not fit {out}: its lanes hold other {source.axis}s, or another number of them; make it with "
+        raise TileError(f"{name}: {source} does not fit {out}: its lanes hold other {source.axis}s, or more or fewer; make it with "
                         f"{source.axis}_vector(k, ..., {out.name})", k.place())
     if out.fragment.bits != 32:
         raise TileError(f"{name}: {source} is f32 and {out} is {out.dtype}; compute in f32 and convert(k, ...) the result", k.place())

@@ -7,6 +7,7 @@ and the swap), LDS's permutation network on gfx942 (ds_swizzle_b32 for 16 lanes 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -175,8 +176,7 @@ def _lanes(k: TileBuilder, op: str, vector: Vector) -> None:
         elif 1 << bit == _ROW:
             _exchanged(k, op, registers, lambda held, reg: k.ds_swizzle_b32(held, reg, offset=0x1F | _ROW << 10))
         else:
-            address = other_half(k)
-            _exchanged(k, op, registers, lambda held, reg: k.ds_bpermute_b32(held, address, reg))
+            _exchanged(k, op, registers, functools.partial(_from_other_half, k, other_half(k)))
 
 
 def _exchanged(k: TileBuilder, op: str, registers: Sequence[Reg], exchange: Callable[[Reg, Reg], object]) -> None:
@@ -187,6 +187,10 @@ def _exchanged(k: TileBuilder, op: str, registers: Sequence[Reg], exchange: Call
                 exchange(held[number], reg)
             for number, reg in enumerate(part):
                 k.emit(op, reg, reg, held[number])
+
+
+def _from_other_half(k: TileBuilder, address: Reg, held: Reg, reg: Reg) -> None:
+    k.ds_bpermute_b32(held, address, reg)
 
 
 def _dpp(bit: int, bits: Sequence[int]) -> dict[str, Any] | None:

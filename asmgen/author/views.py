@@ -10,7 +10,7 @@ import functools
 
 from asmgen.author.fragments import Fragment, MatrixShape
 from asmgen.author.tiles import Tile, TileError
-from asmgen.isa.layout import Layout, LayoutError, from_bits
+from asmgen.isa.layout import Layout, LayoutError, from_bits, identity
 from asmgen.isa.layouts_mfma import element_bits
 from asmgen.isa.placement import Packing
 from asmgen.regalloc.sets import RegisterSet
@@ -113,3 +113,24 @@ def as_operand(tile: Tile, shape: MatrixShape, operand: str) -> Tile:
     if k_order(view, standard) is None:
         raise TileError(f"{tile}: its lanes hold other rows than operand {operand} of {shape.row.name} wants; transpose or turn it")
     return Tile(tile.name, tile.rows, tile.columns, view, tile.registers, tile.index)
+
+
+def bytes_of(fragment: Fragment) -> Fragment:
+    """An operand's fragment of 4- or 6-bit elements as the bytes that it lies in: for movement to and from tiles of i8, whose columns count
+    bytes. Raises TileError for a fragment whose lanes do not hold neighbouring k.
+    """
+    string, rest = divmod(fragment.items * fragment.bits, 8)
+    lanes = LANES // fragment.rows
+    if fragment.transposed or rest or fragment.bits * fragment.columns != 8 * string * lanes \
+            or any(at != (lane % fragment.rows, lane // fragment.rows * fragment.items + item)
+                   for item, line in enumerate(fragment.table) for lane, at in enumerate(line)):
+        raise TileError(f"{fragment} has no lanes of neighbouring k that are whole bytes")
+    layout = identity("item", "column", string) * identity("lane", "row", fragment.rows) * identity("lane", "column", lanes)
+    return Fragment(fragment.row, fragment.operand, "i8", fragment.rows, string * lanes, layout.only(None, ["row", "column"]),
+                    fragment.registers)
+
+
+def as_bytes(tile: Tile) -> Tile:
+    """The registers of a tile of 4- or 6-bit elements as bytes: `read(k, as_bytes(A), As[t])` from a shared tile of i8."""
+    fragment = bytes_of(tile.fragment)
+    return Tile(tile.name, tile.rows, tile.across * fragment.columns, fragment, tile.registers, tile.index)
