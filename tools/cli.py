@@ -286,5 +286,45 @@ def explain(subject: str, arch: str | None, as_json: bool) -> int:
     return GOOD
 
 
+@commands.command()
+@click.argument("instruction")
+@click.option("--arch", help="Default: the newest that has the instruction.")
+@click.option("--operand", help="a, b, c, d, scale_a, scale_b or index; default: all that there are.")
+@click.option("--formats", metavar="A,B", help="Formats of f8f6f4: fp8, bf8, fp6, bf6, fp4. Default: fp8,fp8.")
+@click.option("--lane", type=click.IntRange(0, 63), help="Only what this lane holds.")
+@click.option("--register", type=click.IntRange(0), help="Only what this register of the operand holds.")
+@click.option("--svg", type=click.Path(path_type=Path), metavar="OUT", help="Write a picture.")
+@json_option
+def layout(instruction: str, arch: str | None, operand: str | None, formats: str | None, lane: int | None, register: int | None,
+           svg: Path | None, as_json: bool) -> int:
+    """Which lane and register holds which element of a matrix instruction's operands."""
+    from asmgen.tools.layout import operand_tables, tables_svg, tables_text
+
+    tables = operand_tables(instruction, arch, operand, formats, lane, register)
+    if svg is not None:
+        svg.write_text(tables_svg(tables))
+    if as_json:
+        _document(tables[0].as_json() if operand else {"instruction": tables[0].instruction, "arch": tables[0].arch,
+                                                       "operands": [table.as_json() for table in tables]})
+    elif svg is None:
+        click.echo(tables_text(tables, lane is not None or register is not None), nl=False)
+    return GOOD
+
+
+@commands.command()
+@click.option("--tile", required=True, metavar="ROWSxCOLS", help="Its size in elements.")
+@click.option("--dtype", required=True, help="f32, bf16, f16, fp8, bf8, i8, fp6, bf6 or fp4.")
+@click.option("--arch", required=True, help="gfx942 or gfx950.")
+@click.option("--swizzle", metavar="S", help="A published one by name, SHIFT:MASK[,...], pad:EVERY+ADD, or auto. Default: plain rows.")
+@json_option
+def banks(tile: str, dtype: str, arch: str, swizzle: str | None, as_json: bool) -> int:
+    """LDS bank conflicts of what matrix instructions read from and write to a tile."""
+    from asmgen.tools.banks import bank_report, banks_text
+
+    report = bank_report(tile, dtype, arch, swizzle)
+    _document(report.as_json()) if as_json else click.echo(banks_text(report), nl=False)
+    return GOOD
+
+
 if __name__ == "__main__":
     main()
