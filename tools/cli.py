@@ -224,14 +224,15 @@ def profile(subject: str, arch: str | None, parameters: tuple[str, ...], gpu: st
     if subject.endswith(".json"):
         report = report_spec(Path(subject), gpu, overrides, data, workgroups, trace is not None)
     else:
-        from asmgen.kernels.registry import kernel as find_kernel
+        from asmgen.kernels.registry import family as find_family
         from asmgen.tools.build import build_kernel
 
-        library = find_kernel(subject)
-        contract = library.contract
-        chosen = contract.check_arch(arch or contract.archs[0])
+        library = find_family(subject)
+        chosen = library.check_arch(arch or "")
         timing = choose_timing(chosen, gpu, overrides)
-        resolved = contract.resolve_run(contract.parse(parameters))
+        values = library.parse(chosen, parameters)
+        contract = library.contract(chosen, values)
+        resolved = contract.resolve_run(values)
         built_from = {name: resolved[name] for name in resolved if contract.parameter(name).kind == "build"}
         report = report_kernel(library, build_kernel(library, chosen, built_from), resolved, timing, data, workgroups, trace is not None)
     if trace is not None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from asmgen.author.library import LibraryKernel
+from asmgen.author.family import Family
 from asmgen.emulator.scheduling.run import Options
 from asmgen.emulator.scheduling.trace import Trace
 from asmgen.isa.timing import Timing, gpu_of, read_overrides, timing
@@ -91,25 +91,26 @@ def _loop_lines(loop: LoopProfile, found: Profile) -> list[str]:
             f"    stalls of a wave in a round: {stalls}"]
 
 
-def trace_kernel(library: LibraryKernel, built: Built, parameters: Mapping[str, Any], workgroups: int) -> Traced:
+def trace_kernel(library: Family, built: Built, parameters: Mapping[str, Any], workgroups: int) -> Traced:
     """Run the first workgroups of a library kernel on the emulator. The problem is made smaller where that leaves them as they are."""
     trace = Trace(workgroups)
     options = Options(checks=False, trace=trace)
     arch = built.kernel.resources.arch
     small = _smaller(library, parameters)
     with emulator(built, arch, options, lambda sentence: None, None) as device:
-        launch(device, built, library.make_problem(small, 0), library.contract.grid_of(small), library.contract.workgroup)
-    x, y, z = library.contract.grid_of(parameters)
+        contract = built.kernel.contract
+        launch(device, built, library.problem(small, 0), contract.grid_of(small), contract.workgroup)
+    x, y, z = contract.grid_of(parameters)
     return Traced(built.kernel.resources.name, trace, x * y * z)
 
 
-def _smaller(library: LibraryKernel, parameters: Mapping[str, Any]) -> Mapping[str, Any]:
+def _smaller(library: Family, parameters: Mapping[str, Any]) -> Mapping[str, Any]:
     """Fewer workgroups of the same kind: no more than those of TRACED_EDGE where it has them."""
     return {name: min(value, TRACED_EDGE[name]) if name in TRACED_EDGE and isinstance(value, int) else value
             for name, value in parameters.items()}
 
 
-def report_kernel(library: LibraryKernel, built: Built, parameters: Mapping[str, Any], chosen: Timing, level: str, workgroups: int,
+def report_kernel(library: Family, built: Built, parameters: Mapping[str, Any], chosen: Timing, level: str, workgroups: int,
                   spans: bool = False) -> ProfileReport:
     """Profile a kernel of the library on the problem that the parameters say."""
     return _report(trace_kernel(library, built, parameters, workgroups), chosen, level, workgroups, spans)

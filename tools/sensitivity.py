@@ -14,7 +14,7 @@ import click
 
 from asmgen.emulator.scheduling.trace import WaveTrace
 from asmgen.isa.timing import PARAMETERS, Timing
-from asmgen.kernels.registry import kernel as find_kernel
+from asmgen.kernels.registry import family as find_family
 from asmgen.model.estimate import estimate
 from asmgen.model.profile import profile
 from asmgen.program.program import Program
@@ -81,10 +81,11 @@ def table(rows: Sequence[Row]) -> str:
 @click.option("--all", "everything", is_flag=True, help="Measured parameters too.")
 def main(kernel: str, arch: str | None, gpu: str | None, parameters: tuple[str, ...], data: str, everything: bool) -> None:
     """The sensitivity of a library kernel's prediction."""
-    library = find_kernel(kernel)
-    contract = library.contract
-    chosen = contract.check_arch(arch or contract.archs[0])
-    resolved = contract.resolve_run(contract.parse(parameters))
+    library = find_family(kernel)
+    chosen = library.check_arch(arch or "")
+    values = library.parse(chosen, parameters)
+    contract = library.contract(chosen, values)
+    resolved = contract.resolve_run(values)
     built_from = {name: resolved[name] for name in resolved if contract.parameter(name).kind == "build"}
     traced = trace_kernel(library, build_kernel(library, chosen, built_from), resolved, 1)
     assert traced.trace.program is not None

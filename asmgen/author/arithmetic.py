@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from asmgen.author.fragments import MatrixShape
 from asmgen.author.steps import operation
@@ -42,7 +42,7 @@ def mma(k: TileBuilder, c: Tile, a: Tile, b: Tile, first: bool = False) -> None:
                 k.emit(row.name, accumulator, one, other, 0 if first and depth == 0 else accumulator, **formats)
 
 
-def _formats(row: MfmaRow, left: Tile, right: Tile) -> dict[str, int]:
+def _formats(row: MfmaRow, left: Tile, right: Tile) -> dict[str, Any]:
     if not row.f8f6f4:
         return {}
     return {"cbsz": F8F6F4_FORMATS.index(left.dtype), "blgp": F8F6F4_FORMATS.index(right.dtype)}

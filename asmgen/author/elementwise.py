@@ -14,7 +14,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from asmgen.author.steps import StepIndex, operation
 from asmgen.author.tiles import Tile, TileError
@@ -193,7 +193,7 @@ def _binary(k: TileBuilder, name: str, out: Target, a: Value, b: Value, packed: 
         lists = [_operands(k, name, out, source) for source in (a, b)]
         targets = _targets(k, name, out)
         if dtype == "f16":
-            signs = {"neg_lo": (0, 1), "neg_hi": (0, 1)} if name == "sub" else {}
+            signs: dict[str, Any] = {"neg_lo": (0, 1), "neg_hi": (0, 1)} if name == "sub" else {}
             for target, one, other in zip(targets, *lists, strict=True):
                 k.emit(table.get(name, "v_pk_add_f16"), target, one, other, **signs)
             return
@@ -249,7 +249,7 @@ def _pair(k: TileBuilder, op: str, targets: Sequence[Reg], lists: Sequence[Seque
         sources.append(both)
         low.append(0)
         high.append(1)
-    modifiers: dict[str, tuple[int, ...]] = {}
+    modifiers: dict[str, Any] = {}
     if any(low):
         modifiers["op_sel"] = tuple(low)
     if not all(high):
@@ -305,12 +305,12 @@ def _word(k: TileBuilder, dtype: str, value: int | float) -> int | float:
         if dtype == "i32":
             return int(value)
         if dtype == "f32":
-            return struct.unpack("<I", struct.pack("<f", value))[0] if float(value) not in _INLINE else float(value)
+            return int(struct.unpack("<I", struct.pack("<f", value))[0]) if float(value) not in _INLINE else float(value)
         if dtype == "f16":
-            half = struct.unpack("<H", struct.pack("<e", value))[0]
+            half = int(struct.unpack("<H", struct.pack("<e", value))[0])
             return half * 0x10001
         if dtype == "bf16" and struct.pack("<f", value)[:2] == b"\0\0":
-            return struct.unpack("<H", struct.pack("<f", value)[2:])[0] * 0x10001
+            return int(struct.unpack("<H", struct.pack("<f", value)[2:])[0]) * 0x10001
     except (OverflowError, struct.error):
         pass
     raise TileError(f"fill: {value} is no value that a register of {dtype} can be filled with exactly; 0 is, and f32 has it", k.place())

@@ -10,6 +10,7 @@ One register is computed for the tile, what is left of the bound at the lane's f
 from __future__ import annotations
 
 import struct
+from functools import partial
 from typing import TYPE_CHECKING
 
 from asmgen.author.addressing import emit_address
@@ -91,7 +92,7 @@ def lane_places(k: TileBuilder, fragment: Fragment) -> tuple[Reg, Reg]:
         made = k.made.get(key)
         if made is None:
             title = f"lane_{name}_{sum(isinstance(one, tuple) and one[0] == 'lane places' for one in k.made)}"
-            made = k.made[key] = k.hoist(lambda of=values, title=title: emit_address(k, title, lambda lane: of[lane], k.lane))
+            made = k.made[key] = k.hoist(partial(emit_address, k, title, values.__getitem__, k.lane))
         assert isinstance(made, Reg)
         found.append(made)
     return found[0], found[1]

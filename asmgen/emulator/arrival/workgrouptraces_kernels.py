@@ -55,7 +55,7 @@ def _hit(hits: Any, count: int, told: Any, number: int, address: int, row: int, 
         return count
     told[number, other] = True
     told[other, number] = True
-    return _note(hits, count, address, row, word, kind, 0, 0)
+    return int(_note(hits, count, address, row, word, kind, 0, 0))
 
 
 @njit(cache=True)

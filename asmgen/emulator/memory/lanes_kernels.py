@@ -8,7 +8,6 @@ import numpy as np
 
 from asmgen.emulator.scheduling.jit import njit, prefetch
 
-
 _AHEAD = 16
 """Lanes by which the caches are asked before the data is needed."""
 
