@@ -5,7 +5,8 @@ makes of it is a prediction. Tags: [M] measured on silicon by the source; [m] a 
 [V] an AMD vendor model or document; [L] LLVM; [D] arithmetic on such figures; [A] assumed. Matrix occupancies stand in
 `asmgen.isa.opcodes.mfma`, what reading a matrix result takes in `asmgen.isa.waitstates`, LDS banks in `asmgen.isa.lds`.
 
-Sources: "measured N" is section N of facts/measured_gfx950.md (AMD's Gluon tutorials), "micro N" of facts/microarchitecture.md.
+Sources: "measured N" is section N of what docs/facts/measured_gfx950.md section 1 begins (AMD's Gluon tutorials), "micro N" that of
+docs/facts/microarchitecture.md section 2.
 clk is one clock of a compute unit.
 """
 

@@ -5,7 +5,7 @@ else gets a slot of its own, which may lie in the step before (the unit then *le
 that wants its old content has gone, memory is asked for evenly over the step, barriers are as few as the shared tiles need. What is
 free to choose is found by search over barrier places; nothing is placed by hand.
 
-Cover rule (docs/facts/measured_gfx950.md 5): a load from memory wants ceil(64 / c) matrix units of c clk to itself, an LDS read one.
+Cover rule (docs/facts/measured_gfx950.md section 5): a load from memory wants ceil(64 / c) matrix units of c clk to itself, an LDS read one.
 """
 
 from __future__ import annotations
@@ -22,9 +22,11 @@ from asmgen.isa.registers import m0
 
 @dataclass(frozen=True)
 class Latencies:
-    """In clk: what a schedule leaves between an operation and who needs it. `lds` until a read's data are there, `memory` a round trip
-    (measured_gfx950.md 2 and 3); `cycles` of one matrix unit; `load` that a memory instruction of 16 bytes a lane wants to itself where
-    four waves ask alike: at most 44 KB in any 1000 clk (3, burst rule)."""
+    """In clk: what a schedule leaves between an operation and who needs it (docs/facts/measured_gfx950.md sections 2 and 3).
+
+    `lds` until a read's data are there, `memory` a round trip; `cycles` of one matrix unit; `load` that a memory instruction of 16 bytes a
+    lane wants to itself where four waves ask alike: at most 44 KB in any 1000 clk (burst rule).
+    """
 
     cycles: int = 16
     lds: int = 128

@@ -138,7 +138,7 @@ def windows_optimum(matrix_clocks: int, occupancy: int, units: int, packable: bo
     """The least clk for M matrix instructions (`matrix_clocks` together) and so many 4-clk VALU units: T = 32M + g(N - 6M).
 
     Where the excess is `packable`, the units that fill the 12 clk behind the last matrix instruction stay plain and the rest go in pairs
-    (facts/measured_gfx950.md section 1). Otherwise each takes 4 clk more.
+    (docs/facts/measured_gfx950.md section 1). Otherwise each takes 4 clk more.
     """
     slot = timing.clocks("slot")
     count = matrix_clocks // occupancy

@@ -220,7 +220,7 @@ class WaitSteps:
         return "", ""
 
     def _entry_need(self, ledger: Ledger, position: int, need: Need | None) -> Need | None:
-        """A callable function waits for whatever its caller left in flight (facts/instructions.md section 4)."""
+        """A callable function waits for whatever its caller left in flight (docs/facts/instructions.md section 4)."""
         found = need or Need(position)
         for counter in COUNTERS:
             if ledger[counter].unknown:

@@ -22,7 +22,7 @@ from asmgen.isa.registers import Reg
 from asmgen.program.program import Instruction, Program
 
 LINE = 128
-"""Bytes of a line of the vector cache (facts/microarchitecture.md 2.5)."""
+"""Bytes of a line of the vector cache (docs/facts/microarchitecture.md section 2.5)."""
 VECTOR_SPACES = frozenset({"buffer", "global", "flat", "scratch"})
 
 
