@@ -5,7 +5,7 @@ else gets a slot of its own, which may lie in the step before (the unit then *le
 that wants its old content has gone, memory is asked for evenly over the step, barriers are as few as the shared tiles need. What is
 free to choose is found by search over barrier places; nothing is placed by hand.
 
-Cover rule (docs/facts/measured_gfx950.md section 5): a load from memory wants ceil(64 / c) matrix units of c clk to itself, an LDS read one.
+Cover rule (docs/facts/measured_gfx950.md section 5): a load from memory wants ceil(64 / c) matrix units of c clk, an LDS read one.
 """
 
 from __future__ import annotations

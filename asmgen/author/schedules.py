@@ -83,13 +83,16 @@ class PingPong:
         for _, group in groupby(phases[0], key=lambda unit: unit.tag.stage):
             stage = list(group)
             matrix = any(is_matrix(unit) for unit in stage)
-            priority = [] if self.priority is None else [Sync("priority", 0 if matrix else self.priority)]
+            level = 0 if matrix else self.priority
+            priority = [] if level is None or self.priority is None or self.early and not matrix else [Sync("priority", level)]
             numbers: list[Placed] = [*priority, *(unit.tag.ordinal for unit in stage)]
             if not matrix:
                 order += [*_m0_ahead(numbers, {unit.tag.ordinal: unit for unit in stage}), Sync("wait"), Sync("barrier")]
             else:
                 split = len(numbers) - self.early
-                order += [*numbers[:split], Sync("barrier"), *numbers[split:]]
+                # What stands behind the barrier must not wait for the other group's matrix stage, which begins there.
+                raised = [Sync("priority", self.priority)] if self.early and self.priority is not None else []
+                order += [*numbers[:split], *raised, Sync("barrier"), *numbers[split:]]
         return Arrangement(tuple(order))
 
 
