@@ -106,6 +106,7 @@ def test_the_emulator_computes_the_same(name: str) -> None:
         assert (result.v(register)[0] + code.constant).tolist() == wanted
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None, derandomize=True)
 @given(st.permutations([2, 3, 4, 5, 6, 7, 8, 9, 10]), st.lists(st.integers(0, 5), min_size=1, max_size=3))
 def test_random_xor_layouts(places: list[int], swizzle: list[int]) -> None:

@@ -62,6 +62,7 @@ def test_preloaded_arguments(arch: str, firmware_preloads: bool) -> None:
     assert report.passed and report.findings == ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arch", ARCHS)
 def test_wave_orders_agree_bit_for_bit(arch: str) -> None:
     parameters = LIBRARY.contract(arch).resolve_run({"m": 150, "n": 140, "k": 192})

@@ -381,6 +381,7 @@ VOCABULARY = [
 BLOCKS = st.lists(st.tuples(st.lists(st.sampled_from(VOCABULARY), max_size=6), st.integers(0, 4), st.booleans()), min_size=1, max_size=4)
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(BLOCKS, st.sampled_from(["gfx942", "gfx950"]))
 def test_random_programs_are_clean_after_insertion_and_no_nop_is_spare(blocks: list[tuple[list[str], int, bool]], arch: str) -> None:
@@ -405,6 +406,7 @@ MORE_THAN_LLVM = {"dgemm16-valu-write-isa", "dot-mfma-read", "xdl-srcc-passes", 
                   "wide-store-load", "wide-store-soffset", "part-part", "mixhi-read", "valu-vccz"}
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(llvm_mir.LLC is None, reason="there is no llc")
 @pytest.mark.parametrize("arch", ["gfx942", "gfx950"])
 def test_llvm_agrees_on_every_pair(arch: str) -> None:

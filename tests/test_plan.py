@@ -393,6 +393,7 @@ def check_fixes(plan_again: Callable[[int | None], RegisterPlan], waves: int | N
             take(plan, file, want.count, want.name, want.align)
 
 
+@pytest.mark.slow
 @settings(max_examples=250, deadline=None, derandomize=True)
 @given(waves=st.sampled_from([None, 1, 2, 3, 5, 8]), steps=operations)
 def test_random_plans_against_the_model(waves: int | None, steps: list[tuple]) -> None:  # type: ignore[type-arg]

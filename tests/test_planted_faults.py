@@ -83,6 +83,7 @@ def test_an_unknown_check_is_refused() -> None:
         chosen_checks({"lds-races"})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("arch", ["gfx942", "gfx950"])
 def test_the_library_kernel_has_no_finding(arch: str, order: str) -> None:
