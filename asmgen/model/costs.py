@@ -12,9 +12,8 @@ from enum import Enum
 from asmgen.emulator.scheduling.steps import registers_of, wait_of
 from asmgen.emulator.scheduling.trace import VECTOR_SPACES
 from asmgen.isa.lds import addresses_per_lane, rule
-from asmgen.isa.mfma import MFMA
 from asmgen.isa.opcode import is_lds_dma
-from asmgen.isa.opcodes.mfma import MfmaRow
+from asmgen.isa.opcodes.mfma import MFMA, MfmaRow
 from asmgen.isa.operands import Waitcnt
 from asmgen.isa.timing import Timing
 from asmgen.isa.waitstates import RULES
