@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from emulator_launch import launch
 
 from asmgen.emulator.scheduling.run import Options
 from asmgen.emulator.scheduling.trace import Trace, WaveTrace, has_cost
@@ -25,6 +24,7 @@ from asmgen.program.program import Program
 from asmgen.reader.text import read_text
 from asmgen.tools.cli import commands
 from asmgen.tools.sensitivity import sensitivity, table
+from tests.emulator_launch import launch
 
 MFMA = "v_mfma_f32_32x32x16_bf16 a[{0}:{1}], v[0:3], v[4:7], a[{0}:{1}]\n"
 
