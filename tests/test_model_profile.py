@@ -224,6 +224,14 @@ def test_command_on_a_library_kernel(objdump: tuple[str, ...], tmp_path: Path) -
     assert faster["cycles"] < found["cycles"] and faster["overridden"] == ["latency_grid"]
 
 
+def test_workgroups_that_do_not_fit_together_are_refused(objdump: tuple[str, ...]) -> None:
+    shape = ("gemm-bf16", "-p", "m=256", "-p", "n=256", "-p", "k=64")
+    two = json.loads(run(*shape, "--json", "--workgroups", "2").output)
+    assert two["workgroups_per_cu"] == two["workgroups_fitting"] == 2  # 64 KB of 160 each
+    problem = run(*shape, "--workgroups", "3").exception
+    assert isinstance(problem, AsmgenError) and "room for 2" in str(problem)
+
+
 def test_command_on_a_specification(objdump: tuple[str, ...], tmp_path: Path) -> None:
     from asmgen.toolchain import assemble
 
