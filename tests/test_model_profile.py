@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from asmgen.model.usage import BOUNDS
 from asmgen.program.program import Program
 from asmgen.reader.text import read_text
 from asmgen.tools.cli import commands
+from asmgen.tools.measured import MEASUREMENTS, report
 from asmgen.tools.sensitivity import sensitivity, table
 from tests.emulator_launch import launch
 
@@ -222,6 +224,14 @@ def test_command_on_a_library_kernel(objdump: tuple[str, ...], tmp_path: Path) -
     assert json.loads((tmp_path / "t.json").read_text())["traceEvents"]
     faster = json.loads(run(*shape, "--json", "--parameters", str(overrides)).output)
     assert faster["cycles"] < found["cycles"] and faster["overridden"] == ["latency_grid"]
+
+
+def test_report_of_measurements(objdump: tuple[str, ...]) -> None:
+    lines = report().splitlines()
+    assert len(lines) == len(MEASUREMENTS) + 3 and all("measured" in line for line in lines if line.startswith(" "))
+    row = replace(MEASUREMENTS[3], kernel="gemm-bf16", parameters={"m": "8192", "n": "8192", "k": "128"})
+    assert "no kernel yet" in report([MEASUREMENTS[3]])
+    assert "predicted" in report([row]) and "no kernel" not in report([row])
 
 
 def test_workgroups_that_do_not_fit_together_are_refused(objdump: tuple[str, ...]) -> None:
