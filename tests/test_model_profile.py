@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from emulator_launch import launch
 
 from asmgen.emulator.scheduling.run import Options
 from asmgen.emulator.scheduling.trace import Trace, WaveTrace, has_cost
@@ -24,7 +24,9 @@ from asmgen.model.usage import BOUNDS
 from asmgen.program.program import Program
 from asmgen.reader.text import read_text
 from asmgen.tools.cli import commands
+from asmgen.tools.measured import MEASUREMENTS, report
 from asmgen.tools.sensitivity import sensitivity, table
+from tests.emulator_launch import launch
 
 MFMA = "v_mfma_f32_32x32x16_bf16 a[{0}:{1}], v[0:3], v[4:7], a[{0}:{1}]\n"
 
@@ -222,6 +224,22 @@ def test_command_on_a_library_kernel(objdump: tuple[str, ...], tmp_path: Path) -
     assert json.loads((tmp_path / "t.json").read_text())["traceEvents"]
     faster = json.loads(run(*shape, "--json", "--parameters", str(overrides)).output)
     assert faster["cycles"] < found["cycles"] and faster["overridden"] == ["latency_grid"]
+
+
+def test_report_of_measurements(objdump: tuple[str, ...]) -> None:
+    lines = report().splitlines()
+    assert len(lines) == len(MEASUREMENTS) + 3 and all("measured" in line for line in lines if line.startswith(" "))
+    row = replace(MEASUREMENTS[3], kernel="gemm-bf16", parameters={"m": "8192", "n": "8192", "k": "128"})
+    assert "no kernel yet" in report([MEASUREMENTS[3]])
+    assert "predicted" in report([row]) and "no kernel" not in report([row])
+
+
+def test_workgroups_that_do_not_fit_together_are_refused(objdump: tuple[str, ...]) -> None:
+    shape = ("gemm-bf16", "-p", "m=256", "-p", "n=256", "-p", "k=64")
+    two = json.loads(run(*shape, "--json", "--workgroups", "2").output)
+    assert two["workgroups_per_cu"] == two["workgroups_fitting"] == 2  # 64 KB of 160 each
+    problem = run(*shape, "--workgroups", "3").exception
+    assert isinstance(problem, AsmgenError) and "room for 2" in str(problem)
 
 
 def test_command_on_a_specification(objdump: tuple[str, ...], tmp_path: Path) -> None:

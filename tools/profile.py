@@ -11,6 +11,7 @@ from typing import Any
 from asmgen.author.family import Family
 from asmgen.emulator.scheduling.run import Options
 from asmgen.emulator.scheduling.trace import Trace
+from asmgen.isa.errors import AsmgenError
 from asmgen.isa.timing import Timing, gpu_of, read_overrides, timing
 from asmgen.model.chrometrace import chrome_trace
 from asmgen.model.estimate import Estimate, estimate
@@ -40,6 +41,7 @@ class ProfileReport:
     name: str
     profile: Profile
     estimate: Estimate
+    fitting: int
 
     def as_json(self) -> dict[str, Any]:
         """The fields of docs/ARCHITECTURE.md, and those that stand beside them. `cycles_per_iteration` is one trip through a loop's code."""
@@ -48,7 +50,8 @@ class ProfileReport:
             "kernel": self.name, "arch": found.timing.arch, "gpu": found.timing.gpu, "data": found.level, "predicted": True,
             "cycles": found.cycles, "prologue": found.prologue, "epilogue": found.epilogue, "matrix_busy": found.matrix_busy,
             "seconds_predicted": whole.seconds, "tflops_predicted": whole.tflops, "limit": whole.limit, "clock_mhz": whole.clock,
-            "workgroups": whole.workgroups, "workgroups_per_cu": whole.resident, "rounds": whole.rounds,
+            "workgroups": whole.workgroups, "workgroups_per_cu": whole.resident, "workgroups_fitting": self.fitting,
+            "rounds": whole.rounds,
             "overridden": sorted(found.timing.overridden),
             "loops": [self._loop(loop) for loop in found.loops],
             "instructions": [{"address": code[row.position].address, "position": row.position, "text": code[row.position].text,
@@ -64,8 +67,9 @@ class ProfileReport:
     def text(self) -> str:
         """The report for people."""
         found, whole = self.profile, self.estimate
+        more = f" ({self.fitting} would fit)" if self.fitting > whole.resident else ""
         lines = [f"{self.name} on {found.timing.gpu} ({found.timing.arch}), data in {found.level}: predicted, not measured",
-                 f"  {whole.resident} workgroup{'s' * (whole.resident > 1)} on a compute unit: {found.cycles} clk predicted, "
+                 f"  {whole.resident} workgroup{'s' * (whole.resident > 1)} on a compute unit{more}: {found.cycles} clk predicted, "
                  f"{found.prologue:.0f} before and {found.epilogue:.0f} behind the main loop, matrix cores busy {found.matrix_busy:.1%}",
                  f"  whole launch: {whole.workgroups} workgroups in {whole.rounds} rounds at {whole.clock:.0f} MHz: predicted "
                  f"{whole.seconds * 1e6:.1f} us, {whole.tflops:.1f} TFLOPS, limit {whole.limit}"]
@@ -130,12 +134,15 @@ def choose_timing(arch: str, gpu: str | None, parameters: Path | None) -> Timing
 
 
 def _report(traced: Traced, chosen: Timing, level: str, workgroups: int, spans: bool) -> ProfileReport:
+    if workgroups > traced.trace.fitting:
+        raise AsmgenError(f"{workgroups} workgroups of {traced.name} do not fit on a compute unit: registers, wave slots and LDS have room "
+                          f"for {traced.trace.fitting}")
     waves = list(traced.trace.waves())
     program = traced.trace.program
     assert program is not None
     found = profile(program, waves, chosen, level, spans)
     resident = len({wave.workgroup for wave in waves})
-    return ProfileReport(traced.name, found, estimate(found, traced.workgroups, min(workgroups, resident)))
+    return ProfileReport(traced.name, found, estimate(found, traced.workgroups, min(workgroups, resident)), traced.trace.fitting)
 
 
 def write_trace(report: ProfileReport, path: Path) -> None:

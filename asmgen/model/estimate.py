@@ -54,6 +54,8 @@ def _limit(found: Profile, running: float, timing: Timing) -> str:
     loop = found.main_loop
     if loop is None or loop.total < found.cycles / 2:
         return "latency"
+    if loop.bounds.verdict != "compute" and loop.bounds.memory > max(loop.bounds.clocks.values()):
+        return found.level if loop.bounds.verdict == "bandwidth" else "latency"
     if loop.distance <= _FAR or not loop.stalls:
         return loop.bounds.binding
     cause = max(loop.stalls, key=lambda name: loop.stalls[name])

@@ -136,7 +136,7 @@ class _Launch:
         self.most = max(1, TOTAL_BYTES // (wave_bytes * self.together * dispatch.waves_per_workgroup))
         self.residents: list[_Resident] = []
         if options.trace is not None:
-            options.trace.program = program
+            options.trace.program, options.trace.fitting = program, _fitting(descriptor, arch, dispatch)
 
     def run(self, host: HostBlocks) -> None:
         """Run the whole grid. Raises Runaway where it never ends."""
@@ -190,6 +190,13 @@ def _check_room(workgroup_bytes: int, descriptor: KernelDescriptor, arch: Archit
     if workgroup_bytes > WORKGROUP_BYTES:
         raise EmulatorError(f"the kernel's descriptor asks for {descriptor.private_segment_fixed_size} bytes of private memory a "
                             f"work-item, with the registers {workgroup_bytes} bytes a workgroup; the emulator gives it {WORKGROUP_BYTES}")
+
+
+def _fitting(descriptor: KernelDescriptor, arch: Architecture, dispatch: Dispatch) -> int:
+    """How many workgroups a compute unit has room for by registers, wave slots and LDS; at least the one that runs."""
+    waves = arch.waves_for_vgprs(descriptor.vgprs) * arch.simds_per_cu // dispatch.waves_per_workgroup
+    lds = -(-(descriptor.group_segment_fixed_size + dispatch.dynamic_lds) // arch.lds_granule) * arch.lds_granule
+    return max(1, min(waves, arch.lds_bytes // lds if lds else waves))
 
 
 class _Resident:

@@ -39,10 +39,11 @@ class WaveTrace:
 @dataclass
 class Trace:
     """Filled by a launch that has it among its options. `workgroups` is how many of the grid's run, from the first on; 0: all.
-    `program` is the launch's."""
+    `program` is the launch's, `fitting` how many of its workgroups fit on a compute unit together."""
 
     workgroups: int = 1
     program: Program | None = None
+    fitting: int = 1
     _segments: dict[int, list[tuple[int, ...]]] = field(default_factory=dict)
     _costs: dict[int, list[list[int]]] = field(default_factory=dict)
     _per: int = 1
