@@ -88,7 +88,7 @@ def _plan(arch: str, a: tuple[Any, ...], b: tuple[Any, ...], out: tuple[Any, ...
     values = contract.resolve_run({"m": m, "n": n, "k": k, **rows})
     arch = contract.check_arch(arch)
     build = {name: values[name] for name in values if contract.parameter(name).kind == "build"}
-    numbers = tuple(values[argument.name] for argument in contract.arguments if argument.type != "pointer")
+    numbers = tuple(int(values[argument.name]) for argument in contract.arguments if argument.type != "pointer")
     return _Plan(code_object(library, arch, build).kernel(), contract.grid_of(values), contract.workgroup, numbers)
 
 
@@ -114,7 +114,7 @@ def _gpu(a: Any) -> HipDevice:
     """The GPU of a tensor. Raises TensorError for one in host memory."""
     found: External | None = external_of(a, "a of gemm.bf16") if hasattr(a, "data_ptr") or _is_on_gpu(a) else None
     if found is None or found.where != GPU:
-        raise TensorError("a of gemm.bf16 is in host memory; move it to a GPU, or pass device=EmulatedDevice('gfx950') to run on the emulator")
+        raise TensorError("a of gemm.bf16 is in host memory; move it to a GPU, or pass device=EmulatedDevice('gfx950') for the emulator")
     return _opened(found.index)
 
 

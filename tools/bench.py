@@ -56,9 +56,9 @@ class BenchReport:
         """For people."""
         row = self.as_json()
         rate = f"{row['tflops']:.1f} TFLOPS, " if row["tflops"] else ""
-        return (f"{self.kernel} ({self.arch}) on {self.device}: measured {self.median:.4f} ms (10 to 90 %: {row['milliseconds_p10']:.4f} to "
-                f"{row['milliseconds_p90']:.4f}), {rate}{row['gbytes_per_second']:.0f} GB/s; {row['runs']} launches after "
-                f"{self.warm_ups}, {self.buffer_sets} sets of buffers\n")
+        spread = f"10 to 90 %: {row['milliseconds_p10']:.4f} to {row['milliseconds_p90']:.4f}"
+        return (f"{self.kernel} ({self.arch}) on {self.device}: measured {self.median:.4f} ms ({spread}), {rate}"
+                f"{row['gbytes_per_second']:.0f} GB/s; {row['runs']} launches after {self.warm_ups}, {self.buffer_sets} sets of buffers\n")
 
 
 def bench_device(kind: str, arch: str) -> HipDevice:
@@ -83,7 +83,7 @@ def bench_kernel(library: LibraryKernel, built: Built, parameters: Mapping[str, 
     kernel = CodeObject.load(built.code_object).kernel(built.kernel.resources.name)
     names = [argument.name for argument in library.contract.arguments]
     uploaded = [{name: device.upload(array) for name, array in arrays.items()} for _ in range(sets)]
-    values = [[(problem.arguments | one)[name] for name in names] for one in uploaded]
+    values = [[one.get(name, problem.arguments[name]) for name in names] for one in uploaded]
     times = time_launches(device, kernel, library.contract.grid_of(parameters), library.contract.workgroup, values, warm_ups, runs)
     return BenchReport(library.contract.name, device.arch, device.name, parameters, times, warm_ups, sets, floating_operations(parameters),
                        nbytes, environment(device))

@@ -7,6 +7,7 @@ processes may make the same file at once: each puts its own, whole, in the same 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import tempfile
@@ -61,10 +62,8 @@ def cached(path: Path, make: Callable[[], bytes]) -> bytes:
     payload = read_checked(path)
     if payload is None:
         payload = make()
-        try:
+        with contextlib.suppress(OSError):  # read-only or full: it is made again next time
             write_checked(path, payload)
-        except OSError:
-            pass  # read-only or full: it is made again next time
     return payload
 
 

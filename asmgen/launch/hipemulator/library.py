@@ -1,4 +1,4 @@
-"""libamdhip64.so and libhiprtc.so of the emulator: C text from the table of calls, compiled once by the toolchain, found again by content."""
+"""libamdhip64.so and libhiprtc.so of the emulator: C text from the table of calls, compiled once, found again by content."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import platform
 import subprocess
 import tempfile
+from functools import partial
 from pathlib import Path
 
 from asmgen.isa.errors import AsmgenError
@@ -43,7 +44,7 @@ def library_folders(idle: frozenset[str] = frozenset()) -> list[Path]:
         raise AsmgenError(f"asmgen hip-emulator runs on {' and '.join(_MACHINES)} hosts, not on {platform.machine()}")
     folder = cache_folder() / f"hip-emulator-{key_of(*sources.values(), target, *_OPTIONS)}"
     try:
-        where = [cached_file(folder / "lib" / name, lambda name=name, text=text: _compile(name, text, target)) for name, text in sources.items()]
+        where = [cached_file(folder / "lib" / name, partial(_compile, name, text, target)) for name, text in sources.items()]
     except OSError as error:
         raise AsmgenError(f"the library of asmgen hip-emulator cannot be written to {folder}, nor to {tempfile.gettempdir()}: "
                           f"{error.strerror or error}; XDG_CACHE_HOME names another folder") from None
@@ -73,4 +74,4 @@ def _run(command: list[str]) -> None:
         raise ToolError(f"{command[0]} does not run ({error}); `{INSTALL_ASSEMBLER}` installs a compiler that does") from None
     if done.returncode:
         said = " ".join(done.stderr.split())[:400]
-        raise ToolError(f"{command[0]} cannot compile the library of asmgen hip-emulator ({said}); `{INSTALL_ASSEMBLER}` installs one that can")
+        raise ToolError(f"{command[0]} cannot make the library of asmgen hip-emulator ({said}); `{INSTALL_ASSEMBLER}` brings one that can")

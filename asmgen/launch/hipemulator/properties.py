@@ -106,8 +106,8 @@ def attribute(gpu: GpuState, number: int) -> int:
         raise HipError("hipErrorInvalidValue")
     name = names[number].removeprefix("hipDeviceAttribute")
     limits = {"MaxBlockDimX": MOST_WORK_ITEMS, "MaxBlockDimY": MOST_WORK_ITEMS, "MaxBlockDimZ": MOST_WORK_ITEMS,
-              "MaxGridDimX": _MOST_GRID, "MaxGridDimY": 65536, "MaxGridDimZ": 65536, "PhysicalMultiProcessorCount": CHIPS[gpu.profile.name][0],
-              "WavefrontSize": 64, "AmdSpecificBegin": 0}
+              "MaxGridDimX": _MOST_GRID, "MaxGridDimY": 65536, "MaxGridDimZ": 65536,
+              "PhysicalMultiProcessorCount": CHIPS[gpu.profile.name][0], "WavefrontSize": 64, "AmdSpecificBegin": 0}
     if name in limits:
         return limits[name]
     found = numbers(gpu)
