@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -165,6 +166,7 @@ def test_no_place_for_the_library(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     monkeypatch.setenv("XDG_CACHE_HOME", str(blocked / "cache"))
     folder = Path(environment(["gfx950"])["LD_LIBRARY_PATH"].split(os.pathsep)[0])
     assert Path(folder, "libamdhip64.so").exists()  # in the folder for temporary files
-    monkeypatch.setattr("tempfile.mkdtemp", lambda **_: str(blocked / "too"))
+    real = tempfile.mkdtemp  # the compiler's own folder is asked for with positional arguments, by TemporaryDirectory
+    monkeypatch.setattr(tempfile, "mkdtemp", lambda *given, **named: real(*given) if given else str(blocked / "too"))
     with pytest.raises(AsmgenError, match="XDG_CACHE_HOME names another folder"):
         environment(["gfx950"])

@@ -51,9 +51,9 @@ def library_folders(idle: frozenset[str] = frozenset()) -> list[Path]:
     return list(dict.fromkeys(path.parent for path in where))
 
 
-def search_path(folders: list[Path]) -> str:
-    """LD_LIBRARY_PATH with these folders before what stands there."""
-    return os.pathsep.join(part for part in (*map(str, folders), os.environ.get("LD_LIBRARY_PATH", "")) if part)
+def search_path(folders: list[Path], now: str = "") -> str:
+    """LD_LIBRARY_PATH with these folders before what stands there `now`."""
+    return os.pathsep.join(part for part in (*map(str, folders), now) if part)
 
 
 def _compile(name: str, text: str, target: str) -> bytes:
