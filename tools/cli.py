@@ -183,6 +183,31 @@ def launch(spec: Path, device: str, budget: int, memory_limit: int, as_json: boo
     return GOOD if report.passed else FAILED
 
 
+@commands.command()
+@click.argument("kernel")
+@click.option("--arch", help="Default: the kernel's first architecture.")
+@parameters_option
+@click.option("--device", default="hip", show_default=True, help="hip: there is no timing on the emulator.")
+@click.option("--warm-ups", default=500, show_default=True, type=click.IntRange(0), help="Launches before the timed ones.")
+@click.option("--runs", default=100, show_default=True, type=click.IntRange(1), help="Timed launches.")
+@json_option
+def bench(kernel: str, arch: str | None, parameters: tuple[str, ...], device: str, warm_ups: int, runs: int, as_json: bool) -> int:
+    """Time a kernel on a GPU, by events and on buffers that take turns."""
+    from asmgen.kernels.registry import kernel as find_kernel
+    from asmgen.tools.bench import bench_device, bench_kernel
+    from asmgen.tools.build import build_kernel
+
+    library = find_kernel(kernel)
+    contract = library.contract
+    chosen = contract.check_arch(arch or contract.archs[0])
+    resolved = contract.resolve_run(contract.parse(parameters))
+    with bench_device(device, chosen) as opened:
+        built = build_kernel(library, chosen, {name: resolved[name] for name in resolved if contract.parameter(name).kind == "build"})
+        report = bench_kernel(library, built, resolved, opened, warm_ups, runs)
+    _document(report.as_json()) if as_json else click.echo(report.text(), nl=False)
+    return GOOD
+
+
 @commands.command("hip-emulator", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @click.option("--arch", "archs", multiple=True, help="gfx950 (the default) or gfx942; given n times there are n GPUs.")
 @click.option("--checks/--no-checks", default=True, show_default=True, help="The emulator's arrival checks.")

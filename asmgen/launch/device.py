@@ -136,7 +136,7 @@ class Device(Protocol):
     def check_held(self, what: str, buffer: Buffer) -> None:
         """Raises DeviceError, which begins with `what`, for a buffer that this device does not hold."""
 
-    def give_back(self, address: int) -> None:
+    def give_back(self, array: External) -> None:
         """Ends what `borrow` began."""
 
     def launch(

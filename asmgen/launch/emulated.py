@@ -130,6 +130,8 @@ class EmulatedDevice:
         self.memory = Memory()
         self.launches: list[LaunchResult] = []
         self._held: set[int] = set()
+        self._borrowed: list[External] = []
+        self._lent: list[int] = []  # where the registered intervals of borrowed arrays start
         self._modules: dict[int, EmulatedModule] = {}  # by the code object's identity; the module keeps the object alive
 
     @property
@@ -232,14 +234,29 @@ class EmulatedDevice:
         """Registers the array's own bytes. Raises DeviceError for one that is not in host memory."""
         if array.where != HOST:
             raise DeviceError(f"{what} is on {array.place}; the emulator uses arrays in host memory")
-        if not array.nbytes or self.memory.covers(array.address, array.nbytes):
+        if not array.nbytes or (self.memory.covers(array.address, array.nbytes) and not self._borrowed):
             return False
-        self.memory.register(array.address, array.nbytes, what)
+        self._set_borrowed([*self._borrowed, array])
         return True
 
-    def give_back(self, address: int) -> None:
+    def give_back(self, array: External) -> None:
         """Forbids the array's bytes again."""
-        self.memory.free(address)
+        self._set_borrowed([other for other in self._borrowed if other is not array])
+
+    def _set_borrowed(self, arrays: list[External]) -> None:
+        """Register the bytes of these arrays and of no others. Views of one storage overlap, intervals of the registry may not."""
+        for start in self._lent:
+            self.memory.free(start)
+        self._borrowed, self._lent = arrays, []
+        spans: list[tuple[int, int]] = []
+        for start, end in sorted((array.address, array.address + array.nbytes) for array in arrays):
+            if spans and start < spans[-1][1]:
+                start, end = spans[-1][0], max(end, spans.pop()[1])
+            spans.append((start, end))
+        for start, end in spans:
+            if not self.memory.covers(start, end - start):
+                self.memory.register(start, end - start, "an array of the host")
+                self._lent.append(start)
 
     def check_held(self, what: str, buffer: Buffer) -> None:
         """Raises DeviceError for a buffer that was freed, or is another device's."""

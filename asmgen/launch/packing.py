@@ -11,7 +11,7 @@ import numpy as np
 from asmgen.codeobject.load import Kernel, Size
 from asmgen.isa.errors import AsmgenError
 from asmgen.launch.device import Buffer, Device
-from asmgen.launch.external import external_of
+from asmgen.launch.external import External, external_of
 from asmgen.launch.prepared import Arguments, Located
 
 
@@ -22,7 +22,7 @@ class Uploaded:
     device: Device
     kernarg: bytes = b""
     buffers: dict[int, tuple[np.ndarray[Any, Any], Buffer]] = field(default_factory=dict)  # by the array's identity
-    borrowed: list[int] = field(default_factory=list)
+    borrowed: list[External] = field(default_factory=list)
 
     def copy_back(self) -> None:
         """Put what the device has into the arrays that can be written."""
@@ -34,8 +34,8 @@ class Uploaded:
         """Give the memory back."""
         for _, buffer in self.buffers.values():
             self.device.free(buffer)
-        for address in self.borrowed:
-            self.device.give_back(address)
+        for array in self.borrowed:
+            self.device.give_back(array)
 
     def locate(self, what: str, value: Any) -> Located:
         """The address of a numpy array's copy (the same array twice is one buffer), of another library's array, or of a buffer."""
@@ -48,7 +48,7 @@ class Uploaded:
             return value.address, False
         found = external_of(value, what)
         if self.device.borrow(what, found):
-            self.borrowed.append(found.address)
+            self.borrowed.append(found)
         return found.address, found.is_torch
 
 

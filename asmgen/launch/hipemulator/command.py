@@ -26,9 +26,11 @@ def environment(archs: Sequence[str], checks: bool = True, order: str = "lockste
     for arch in archs:
         architecture(arch)
     folders = library_folders(idle)
-    changed = {"LD_LIBRARY_PATH": search_path(folders), "ROCM_PATH": str(folders[0].parent), MARK: ",".join(archs),
+    given = os.environ if variables is None else variables
+    changed = {"LD_LIBRARY_PATH": search_path(folders, given.get("LD_LIBRARY_PATH", "")),
+               "ROCM_PATH": str(folders[0].parent), MARK: ",".join(archs),
                f"{MARK}_CHECKS": str(int(checks)), f"{MARK}_ORDER": order, f"{MARK}_HOME": str(Path(__file__).resolve().parents[3])}
-    return {**(os.environ if variables is None else variables), **changed}
+    return {**given, **changed}
 
 
 def warning() -> str:

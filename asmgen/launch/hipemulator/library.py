@@ -1,4 +1,4 @@
-"""libamdhip64.so and libhiprtc.so of the emulator: C text from the table of calls, compiled once by the toolchain, kept by content."""
+"""libamdhip64.so and libhiprtc.so of the emulator: C text from the table of calls, compiled once, found again by content."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ def library_folders(idle: frozenset[str] = frozenset()) -> list[Path]:
     return list(dict.fromkeys(path.parent for path in where))
 
 
-def search_path(folders: list[Path]) -> str:
-    """LD_LIBRARY_PATH with these folders before what stands there."""
-    return os.pathsep.join(part for part in (*map(str, folders), os.environ.get("LD_LIBRARY_PATH", "")) if part)
+def search_path(folders: list[Path], now: str = "") -> str:
+    """LD_LIBRARY_PATH with these folders before what stands there `now`."""
+    return os.pathsep.join(part for part in (*map(str, folders), now) if part)
 
 
 def _compile(name: str, text: str, target: str) -> bytes:
@@ -74,5 +74,4 @@ def _run(command: list[str]) -> None:
         raise ToolError(f"{command[0]} does not run ({error}); `{INSTALL_ASSEMBLER}` installs a compiler that does") from None
     if done.returncode:
         said = " ".join(done.stderr.split())[:400]
-        raise ToolError(f"{command[0]} cannot compile the library of asmgen hip-emulator ({said}); `{INSTALL_ASSEMBLER}` installs one that "
-                        "can")
+        raise ToolError(f"{command[0]} cannot make the library of asmgen hip-emulator ({said}); `{INSTALL_ASSEMBLER}` brings one that can")

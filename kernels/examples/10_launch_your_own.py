@@ -1,0 +1,41 @@
+"""Launch assembly of your own from Python, on a GPU or on the emulator: the same lines for both.
+
+    python kernels/examples/10_launch_your_own.py [emulator|hip] [gfx950|gfx942]
+    asmgen hip-emulator python kernels/examples/10_launch_your_own.py hip     # hip-python without a GPU
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from asmgen.codeobject.load import CodeObject
+from asmgen.launch.emulated import EmulatedDevice
+from asmgen.launch.hip import choose_device
+from asmgen.toolchain import assemble
+
+
+def main(kind: str = "emulator", arch: str = "gfx950") -> None:
+    """Scales 1000 numbers, first through numpy arrays, then in device buffers on a stream."""
+    code = CodeObject.load(assemble(Path(__file__).with_name("10_scale.s").read_text(), arch))
+    scale = code.kernel("scale")
+    x = np.arange(1000, dtype=np.float32)
+    y = np.zeros_like(x)
+    grid, block = (-(-x.size // 64), 1, 1), (64, 1, 1)
+    with choose_device(kind, arch, lambda: EmulatedDevice(arch)).device as device:
+        scale.launch(device, grid, block, {"x": x, "y": y, "f": 0.5, "n": x.size})  # arrays go there and come back
+        assert (y == 0.5 * x).all()
+
+        source, target = device.upload(x), device.upload(y)
+        with device.stream() as stream:
+            for factor in (2.0, 3.0):  # only what changes is packed again
+                scale.launch(device, grid, block, (source, target, factor, x.size), stream=stream)
+            device.read_async(y, target, stream)
+        assert (y == 3 * x).all()
+        print(f"scale ran on {kind} ({device.arch}): y = 3 x")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
