@@ -205,7 +205,8 @@ def _number(row: Any, source: int, wide: bool, scalar: Any, wave: int) -> Any:
 def _decode(row: Any, layouts: Any, buffers: Any, mine: int, stride: int, size: int) -> None:
     """A DECODE of `runs_matrix`; layouts and buffers (of `size` bytes each) are an array and an address."""
     layout = layouts[row[3]]
-    decode_halves(mine + row[4] * stride, layout[0].ctypes.data, layout[1].ctypes.data, row[5], row[1] == 1, buffers + row[2] * size, row[6])
+    decode_halves(mine + row[4] * stride, layout[0].ctypes.data, layout[1].ctypes.data, row[5], row[1] == 1, buffers + row[2] * size,
+                  row[6])
 
 
 @njit(cache=True)

@@ -293,7 +293,8 @@ def multiply_halves(vector: Any, waves: Any, a_slot: int, a_lanes: Any, a_regist
             if c_slot < 0:
                 fill_rows(result, to, at[block], m, n, c_value)
             multiply_tiles(wide_a.ctypes.data + 8 * block * depth * m, wide_b.ctypes.data + 8 * block * depth * n, depth, m, n,
-                           start + 4 * (c_slot if c_slot >= 0 else d_slot) * size, start + 4 * d_slot * size, at.ctypes.data + 8 * block * m)
+                           start + 4 * (c_slot if c_slot >= 0 else d_slot) * size, start + 4 * d_slot * size,
+                           at.ctypes.data + 8 * block * m)
 
 
 @njit(cache=True)
