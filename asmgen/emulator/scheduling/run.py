@@ -102,6 +102,7 @@ def run_launch(program: Program, descriptor: KernelDescriptor, arch: Architectur
     counts = np.zeros(len(program), np.int64)
     for resident in launch.residents:
         counts += resident.scheduler.counts()
+        resident.scheduler.forget()
     findings = tuple(with_address_makers(program, launch.findings.all()))
     return LaunchResult(findings, launch.budget.executed, time.perf_counter() - began, tuple(counts.tolist()),
                         launch.banks.conflicts)

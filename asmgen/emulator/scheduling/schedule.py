@@ -202,6 +202,13 @@ class Scheduler:
                 counts[list(segment.positions)] += segment.executed
         return counts
 
+    def forget(self) -> None:
+        """Drop the code that was bound, when the launch is over: it stands in circles, which Python would find late and at some cost."""
+        for segments in (self.segments,) if self._watched is None else (self.segments, self._watched[1]):
+            segments.made.clear()
+        self._watched = None
+        self.machine.memory_watchers.clear()
+
     def _go_on(self) -> bool:
         """Let waves run again that are known to repeat: others may wait for them at a barrier. Returns whether there are any."""
         repeating, self.repeating = self.repeating, []
