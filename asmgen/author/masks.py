@@ -61,8 +61,8 @@ def _mask(k: TileBuilder, what: str, tile: Tile, signs: tuple[int, int], bound: 
     word = struct.unpack("<i", struct.pack("<f", value))[0]
     mask = tile.registers.mask
     compare = "v_cmp_ge_i32_e32" if lower else "v_cmp_le_i32_e32"
-    with operation(k, f"{what} {tile.name}", [tile.index], reads=mask, writes=mask, at=at), k.scratch("left") as left, \
-            k.scratch("masked") as masked:
+    with operation(k, f"{what} {tile.name}", [tile.index], reads=mask, writes=mask, at=at), k.scratch("mask_bound") as left, \
+            k.scratch("mask_value") as masked:
         k.v_mov_b32(masked, word)  # v_cndmask reads VCC, so it takes no literal
         # left = bound + more - signs . (row, column) of the lane's first element
         k.v_mov_b32(left, bound)

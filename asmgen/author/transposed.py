@@ -55,8 +55,8 @@ def transposed_pieces(fragment: Fragment) -> tuple[tuple[tuple[int, int], ...], 
         for (lane, item), (k, row) in named.items():
             start = named[lane, 0]
             if (k, row) != (start[0], start[1] + item):
-                raise LayoutError(f"{op} cannot bring items {first} to {first + count - 1} of {fragment}: what lane {lane} would name is no "
-                                  "run of a stored row")
+                raise LayoutError(f"{op} cannot bring items {first} to {first + count - 1} of {fragment}: what lane {lane} would name is "
+                                  "no run of a stored row")
         reads.append(tuple(named[lane, 0] for lane in range(LANES)))
     return tuple(reads)
 
