@@ -84,17 +84,17 @@ def test_from_memory_and_back(arch: str, dtype: str, nontemporal: bool) -> None:
 @pytest.mark.parametrize("dtype", ["f32", "bf16"])
 @pytest.mark.parametrize("arch", ["gfx942", "gfx950"])
 def test_columns_are_bounded_to_the_element(arch: str, dtype: str) -> None:
-    """41 of 64 columns exist; four waves in a grid of 2 x 2 share 64 x 64."""
+    """42 of 64 columns exist, 41 are to be written; four waves in a grid of 2 x 2 share 64 x 64."""
     array = some(70, 80, dtype, 3)
     f = mfma("f32_16x16x16_bf16", arch).a if dtype == "bf16" else mfma("f32_16x16x16_bf16", arch).d.T
     run = TileRun(arch, waves=4)
     k = run.k
     wm, wn = k.wave_grid(2, 2)
     source, target = matrix(run, array, dtype, 70, 80), matrix(run, np.zeros((70, 80)), dtype, 60, 80)
-    first, limit = number(run, 6, "first_row_number"), number(run, 41, "limit_number")
+    first, limit = number(run, 6, "first_row_number"), number(run, 42, "limit_number")
     x = run.tile("x", (32, 32), f)
     load(k, x, source.rows(first, 64), wm, wn, limit=limit)  # type: ignore[arg-type]
-    store_tile(k, target.rows(first, 64), x, wm, wn, limit=limit)  # type: ignore[arg-type]
+    store_tile(k, target.rows(first, 64), x, wm, wn, limit=41)  # type: ignore[arg-type]
     run.launch()
     expected = np.zeros((70, 80), WIDTH[element_bits(dtype)])
     expected[6:60, :41] = codes_of(array, dtype, arch)[6:60, :41]
@@ -102,23 +102,27 @@ def test_columns_are_bounded_to_the_element(arch: str, dtype: str) -> None:
 
 
 def test_lanes_with_single_columns() -> None:
-    """D as it is: a lane has one column of a row, of bf16 half a register."""
+    """D as it is: a lane has one column of a row, of bf16 half a register, which a store takes and a load does not."""
     array = some(32, 32, "bf16", 5)
     run = TileRun("gfx950")
     k = run.k
     f = mfma("f32_16x16x16_bf16", "gfx950").d
-    source = matrix(run, array, "bf16", 32, 32)
+    target = matrix(run, np.zeros((32, 32)), "bf16", 32, 32)
     first = number(run, 0, "first_row_number")
-    x = run.tile("x", (32, 32), with_dtype(f, "bf16"))
-    load(k, x, source.rows(first, 32))  # type: ignore[arg-type]
-    run.give(x)
-    np.testing.assert_array_equal(run.finish()[0], rounded(array, "bf16", "gfx950"))
+    x = run.tile("x", (32, 32), with_dtype(f, "bf16"), array)
+    store_tile(k, target.rows(first, 32), x)  # type: ignore[arg-type]
+    run.launch()
+    np.testing.assert_array_equal(run.done.buffers[2], codes_of(array, "bf16", "gfx950"))
     run = TileRun("gfx950")
-    eight = run.tile("x", (32, 32), with_dtype(f, "fp8"))
-    with pytest.raises(TileError, match=r"test_tile_memory.py:\d+: load: a lane of x .* 8 bits, and the least that moves is 16"):
-        load(run.k, eight, matrix(run, array, "fp8", 32, 32).rows(s[30], 32))
-    with pytest.raises(TileError, match=r"test_tile_memory.py:\d+: store: x .* are not of one type"):
-        store_tile(run.k, matrix(run, array, "bf16", 32, 32).rows(s[30], 32), eight)
+    k = run.k
+    half, eight = run.tile("half", (32, 32), with_dtype(f, "bf16")), run.tile("eight", (32, 32), with_dtype(f, "fp8"))
+    with pytest.raises(TileError, match=r"test_tile_memory.py:\d+: load: a lane of half .* 16 bits, and the least that moves is 32"):
+        load(k, half, matrix(run, array, "bf16", 32, 32).rows(s[30], 32))
+    target = matrix(run, array, "fp8", 32, 32)
+    with pytest.raises(TileError, match=r"test_tile_memory.py:\d+: store: a lane of eight .* 8 bits, and the least that moves is 16"):
+        store_tile(k, target.rows(s[30], 32), eight)
+    with pytest.raises(TileError, match=r"test_tile_memory.py:\d+: store: half .* are not of one type"):
+        store_tile(k, target.rows(s[30], 32), half)
 
 
 TRANSPOSING: list[tuple[str, Callable[[], Fragment]]] = [
@@ -157,6 +161,7 @@ def into_lds(run: TileRun, part: object, data: Array) -> None:
             at = places(row, column)
             image[at:at + size] = data[row, column * size:(column + 1) * size]
     words = image.view(np.uint32).reshape(-1, 64)
+    k.lds.take("rest", 256)  # the last dwords of the image lie behind the tile
     with k.scratch("filled") as held, k.scratch("at") as at_reg:
         for number_, _ in enumerate(words):
             run.registers_in([held], words[number_:number_ + 1])
@@ -169,23 +174,25 @@ def test_transposing_reads(case: int) -> None:
     """Each width, free of conflicts in the emulator where the placement says so."""
     dtype, make = TRANSPOSING[case]
     f = make()
-    rows, depth = 2 * f.rows, f.columns
+    rows, depth = 2 * f.rows if f.bits > 6 else 128, f.columns
     values = some(depth, rows, dtype, case)
     run = TileRun("gfx950")
     k = run.k
     width, kind = (rows, dtype) if f.bits % 8 == 0 else (rows * f.bits // 8, "i8")
     serves = (TransposedRead(f),)
-    stored = k.shared("V", kind, depth, width, serves=serves, stages=1)
+    try:
+        stored = k.shared("V", kind, depth, width, serves=serves)
+    except TileError:  # rows of 64 bytes of 4 bits meet in banks whatever is tried
+        stored = k.shared("V", kind, depth, width)
     into_lds(run, stored[()], packed_bytes(values, dtype, "gfx950"))
     x = run.tile("x", (rows, depth), f)
     read_transposed(k, x, stored[()])
     run.give(x)
     np.testing.assert_array_equal(run.finish()[0], rounded(values, dtype, "gfx950").T)
-    program = k.program()
-    conflicts = {program.instructions[position].name: extra for position, extra in run.done.result.bank_conflicts.items() if extra}
-    claims = [cost("gfx950", one.op, one.addresses, one.bits).extra
-              for one in serves[0].instructions(Places(stored.placement, depth, width))]
-    assert sum(claims) == 0 and not any("_tr_" in name for name in conflicts)
+    counted = sum(extra for position, extra in run.done.result.bank_conflicts.items() if "_tr_" in run.program.instructions[position].name)
+    assert counted == sum(cost("gfx950", one.op, one.addresses, one.bits).extra
+                          for one in serves[0].instructions(Places(stored.placement, depth, width)))
+    assert counted == 0 or dtype == "fp4"
 
 
 def test_transposing_reads_are_refused_where_there_are_none() -> None:

@@ -101,7 +101,7 @@ def mma_scaled(k: TileBuilder, c: Tile, a: Tile, b: Tile, scale_a: Scales, scale
                        op_sel=(low_byte & 1, high_byte & 1, 0), op_sel_hi=(low_byte >> 1, high_byte >> 1, 0), **formats)
 
 
-def _formats(row: MfmaRow, left: Tile, right: Tile) -> dict[str, int]:
+def _formats(row: MfmaRow, left: Tile, right: Tile) -> dict[str, Any]:
     if not row.f8f6f4:
         return {}
     return {"cbsz": F8F6F4_FORMATS.index(left.dtype), "blgp": F8F6F4_FORMATS.index(right.dtype)}

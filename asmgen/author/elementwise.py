@@ -14,14 +14,14 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from asmgen.author.steps import StepIndex, operation
 from asmgen.author.tiles import Tile, TileError
 from asmgen.author.vectors import Vector
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.layouts_mfma import element_bits
-from asmgen.isa.registers import Reg
+from asmgen.isa.registers import Reg, vcc
 from asmgen.regalloc.ranges import OwnedReg
 from asmgen.regalloc.sets import RegisterSet, join
 
@@ -173,6 +173,18 @@ def fill(k: TileBuilder, out: Target, value: int | float, at: StepIndex | None =
             k.emit("v_accvgpr_write_b32" if target.file == "a" else "v_mov_b32", target, word)
 
 
+def any_greater(k: TileBuilder, a: Vector, b: Vector | Reg | float, at: StepIndex | None = None) -> None:
+    """VCC: the lanes where some value of `a` is greater than that of `b`. A branch on vccz then skips what no lane needs (lazy rescale)."""
+    with _operation(k, "compare", a, (a, b), at):
+        for number, (one, other) in enumerate(zip(_targets(k, "compare", a), _operands(k, "compare", a, b), strict=True)):
+            if number == 0:
+                k.v_cmp_lt_f32(vcc, other, one)
+                continue
+            with k.scratch("greater", 2, "s") as greater:
+                k.v_cmp_lt_f32(greater, other, one)
+                k.s_or_b64(vcc, vcc, greater)
+
+
 # ---- how they expand ----
 
 
@@ -193,7 +205,7 @@ def _binary(k: TileBuilder, name: str, out: Target, a: Value, b: Value, packed: 
         lists = [_operands(k, name, out, source) for source in (a, b)]
         targets = _targets(k, name, out)
         if dtype == "f16":
-            signs = {"neg_lo": (0, 1), "neg_hi": (0, 1)} if name == "sub" else {}
+            signs: dict[str, Any] = {"neg_lo": (0, 1), "neg_hi": (0, 1)} if name == "sub" else {}
             for target, one, other in zip(targets, *lists, strict=True):
                 k.emit(table.get(name, "v_pk_add_f16"), target, one, other, **signs)
             return
@@ -249,7 +261,7 @@ def _pair(k: TileBuilder, op: str, targets: Sequence[Reg], lists: Sequence[Seque
         sources.append(both)
         low.append(0)
         high.append(1)
-    modifiers: dict[str, tuple[int, ...]] = {}
+    modifiers: dict[str, Any] = {}
     if any(low):
         modifiers["op_sel"] = tuple(low)
     if not all(high):

@@ -9,6 +9,7 @@ One register is computed for the tile, what is left of the bound at the lane's f
 
 from __future__ import annotations
 
+import functools
 import struct
 from typing import TYPE_CHECKING
 
@@ -81,6 +82,10 @@ def _mask(k: TileBuilder, what: str, tile: Tile, signs: tuple[int, int], bound: 
                 k.v_cndmask_b32_e32(base[item], masked, base[item], vcc)
 
 
+def _lane_place(k: TileBuilder, title: str, values: tuple[int, ...]) -> Reg:
+    return emit_address(k, title, lambda lane: values[lane], k.lane)
+
+
 def lane_places(k: TileBuilder, fragment: Fragment) -> tuple[Reg, Reg]:
     """(row, column) of each lane's first element in a fragment, in two VGPRs that are made once for all fragments with those places."""
     places = fragment.table[0]
@@ -91,7 +96,7 @@ def lane_places(k: TileBuilder, fragment: Fragment) -> tuple[Reg, Reg]:
         made = k.made.get(key)
         if made is None:
             title = f"lane_{name}_{sum(isinstance(one, tuple) and one[0] == 'lane places' for one in k.made)}"
-            made = k.made[key] = k.hoist(lambda of=values, title=title: emit_address(k, title, lambda lane: of[lane], k.lane))
+            made = k.made[key] = k.hoist(functools.partial(_lane_place, k, title, values))
         assert isinstance(made, Reg)
         found.append(made)
     return found[0], found[1]

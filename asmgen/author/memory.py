@@ -4,8 +4,8 @@
     store_tile(k, target, P, column=column0, rows=wm, columns=wn, nontemporal=True)
 
 A lane's neighbours in a row move by one instruction of up to 128 bits. Rows beyond the matrix read as 0 and are not written: the descriptor
-ends behind them. Columns have no such end; `limit` bounds them, element by element for 16 and 32 bits, by dwords for 8 bits (then
-it is a multiple of 4). Addresses want dwords aligned: pointer, stride and first column are multiples of 4 bytes, for `limit` of elements.
+ends behind them. Columns have no such end; `limit` bounds them: loads by dwords (it is a whole number of them), stores of 16 and 32 bits
+by elements. Loads want pointer, stride and first column to be multiples of 4 bytes, stores too except for those with a `limit`.
 Tiles of 4 and 6 bits move as bytes: `views.as_bytes(tile)`.
 """
 
@@ -26,10 +26,10 @@ from asmgen.isa.registers import Reg, vcc
 if TYPE_CHECKING:
     from asmgen.author.tilebuilder import TileBuilder
 
-_LOADS = {16: ("buffer_load_short_d16", "buffer_load_short_d16_hi"), 32: ("buffer_load_dword",), 64: ("buffer_load_dwordx2",),
-          96: ("buffer_load_dwordx3",), 128: ("buffer_load_dwordx4",)}
+# No load of a half: where SRAM ECC is on, as on these chips, buffer_load_short_d16 does not keep the register's other half (LLVM 22).
+_LOADS = {32: "buffer_load_dword", 64: "buffer_load_dwordx2", 128: "buffer_load_dwordx4"}
 _STORES = {16: ("buffer_store_short", "buffer_store_short_d16_hi"), 32: ("buffer_store_dword",), 64: ("buffer_store_dwordx2",),
-           96: ("buffer_store_dwordx3",), 128: ("buffer_store_dwordx4",)}
+           128: ("buffer_store_dwordx4",)}
 _OUTSIDE = 0x80000000  # an offset beyond any descriptor of less than 2 GiB, with room for an immediate
 _PAGE = BUFFER_IMMEDIATES[1] + 1
 
@@ -63,7 +63,7 @@ def load(k: TileBuilder, tile: Tile, source: Slice | Rows, rows: WaveIndex | Non
         for piece in pieces:
             base = first[piece.row, piece.column * tile.fragment.bits // 8 // _PAGE]
             offset = piece.column * tile.fragment.bits // 8 % _PAGE
-            op = _LOADS[piece.bits][piece.half]
+            op = _LOADS[piece.bits]
             if limit is None:
                 k.emit(op, piece.registers, base, descriptor, advance, offen=True, offset=offset, nt=nontemporal)
                 continue
@@ -108,27 +108,28 @@ def _pieces(k: TileBuilder, what: str, tile: Tile, rows: Rows, bounded: bool) ->
                         "matrix of i8", k.place())
     return [_Piece(_part(tile.base(row, column), item * f.bits // 32, size), item * f.bits % 32 // 16, size,
                    row * f.rows + f.table[item][0][0] - f.table[0][0][0], column * f.columns + f.table[item][0][1] - f.table[0][0][1])
-            for row, column in tile.places() for item, size in _runs(k, what, tile, bounded)]
+            for row, column in tile.places() for item, size in _runs(k, what, tile, bounded, 32 if what == "load" else 16)]
 
 
 def _part(base: Reg, first: int, bits: int) -> Reg:
     return base[first:first + max(1, bits // 32) - 1]
 
 
-def _runs(k: TileBuilder, what: str, tile: Tile, bounded: bool) -> Iterator[tuple[int, int]]:
+def _runs(k: TileBuilder, what: str, tile: Tile, bounded: bool, least: int) -> Iterator[tuple[int, int]]:
     """(first item, bits) of what one instruction moves in each fragment."""
     f = tile.fragment
-    widest = max(f.bits, 16) if bounded and f.bits >= 16 else 32 if bounded else 128
+    widest = max(f.bits if f.bits >= 16 else 32, least) if bounded else 128
     places = [line[0] for line in f.table]
     item = 0
     while item < len(places):
         run = 1
         while item + run < len(places) and places[item + run] == (places[item][0], places[item][1] + run):
             run += 1
-        size = next((size for size in (128, 64, 32, 16) if size <= min(run * f.bits, widest) and item * f.bits % min(size, 32) == 0), 0)
+        most = min(run * f.bits, widest)
+        size = next((size for size in (128, 64, 32, 16) if least <= size <= most and item * f.bits % min(size, 32) == 0), 0)
         if not size:
             raise TileError(f"{what}: a lane of {tile} holds {run} neighbour of a row at a time, {run * f.bits} bits, and the least that "
-                            "moves is 16; take a fragment with more of them (M.d.T), or go through LDS", k.place())
+                            f"moves is {least}; take a fragment with more of them (M.d.T), or go through LDS", k.place())
         yield item, size
         item += size // f.bits
 

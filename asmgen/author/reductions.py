@@ -158,7 +158,7 @@ def _lanes(k: TileBuilder, op: str, vector: Vector) -> None:
         if 1 << bit < _ROW:
             control = _dpp(bit, bits)
             if control is None:
-                _exchanged(k, op, registers, lambda held, reg, b=bit: k.ds_swizzle_b32(held, reg, offset=0x1F | 1 << b + 10))
+                _exchanged(k, op, registers, functools.partial(_swizzled, k, 1 << bit))
                 continue
             for reg in registers:
                 k.emit(op, reg, reg, reg, **control, row_mask=15, bank_mask=15)
@@ -174,7 +174,7 @@ def _lanes(k: TileBuilder, op: str, vector: Vector) -> None:
                     for number, reg in enumerate(part):
                         k.emit(op, reg, reg, held[number])
         elif 1 << bit == _ROW:
-            _exchanged(k, op, registers, lambda held, reg: k.ds_swizzle_b32(held, reg, offset=0x1F | _ROW << 10))
+            _exchanged(k, op, registers, functools.partial(_swizzled, k, _ROW))
         else:
             _exchanged(k, op, registers, functools.partial(_from_other_half, k, other_half(k)))
 
@@ -189,6 +189,10 @@ def _exchanged(k: TileBuilder, op: str, registers: Sequence[Reg], exchange: Call
                 k.emit(op, reg, reg, held[number])
 
 
+def _swizzled(k: TileBuilder, flip: int, held: Reg, reg: Reg) -> None:
+    k.ds_swizzle_b32(held, reg, offset=0x1F | flip << 10)
+
+
 def _from_other_half(k: TileBuilder, address: Reg, held: Reg, reg: Reg) -> None:
     k.ds_bpermute_b32(held, address, reg)
 
@@ -198,7 +202,8 @@ def _dpp(bit: int, bits: Sequence[int]) -> dict[str, Any] | None:
     are reduced before."""
     if bit == 2:
         return {"row_half_mirror": True} if 0 in bits and 1 in bits else None
-    return {0: {"quad_perm": (1, 0, 3, 2)}, 1: {"quad_perm": (2, 3, 0, 1)}, 3: {"row_ror": 8}}[bit]
+    controls: dict[int, dict[str, Any]] = {0: {"quad_perm": (1, 0, 3, 2)}, 1: {"quad_perm": (2, 3, 0, 1)}, 3: {"row_ror": 8}}
+    return controls[bit]
 
 
 def other_half(k: TileBuilder) -> Reg:
