@@ -56,7 +56,7 @@ def load(k: TileBuilder, tile: Tile, source: Slice | Rows, rows: WaveIndex | Non
     """
     part = source if isinstance(source, Slice) else Slice(source, None)
     pieces = _pieces(k, "load", tile, part.rows, limit is not None)
-    first = k.hoist(lambda: _offsets(k, tile, part.rows, rows, columns, column, pieces))
+    first = _offsets(k, tile, part.rows, rows, columns, column, pieces)
     with operation(k, f"load {tile.name} from {part}", [tile.index, part.index], writes=tile.registers.mask, at=at):
         descriptor = part.rows.resource(k)
         advance = k.advance(part, tile.columns)
@@ -141,23 +141,28 @@ def _offsets(k: TileBuilder, tile: Tile, source: Rows, rows: WaveIndex | None, c
     made = k.made.get(key)
     if made is None:
         wanted = sorted({(piece.row, piece.column * tile.fragment.bits // 8 // _PAGE) for piece in pieces})
-        held: dict[tuple[int, int], Reg] = {}
-        names = f"{source.matrix.name}_{tile.name.partition('[')[0]}_offset"
-        number = sum(isinstance(one, tuple) and one[0] == "load" for one in k.made)
-        stride = source.matrix.stride_bytes(k)
-        for index, place in enumerate(wanted):
-            held[place] = k.registers.vgprs(1, f"{names}{number or ''}_{index}")
-            if index == 0:
-                _base(k, held[place], tile, source, rows, columns, column)
-                continue
-            with k.scratch("row_jump", file="s") as jump:
-                k.s_mul_i32(jump, stride, place[0])
-                if place[1]:
-                    k.s_add_u32(jump, jump, place[1] * _PAGE)
-                k.v_add_u32(held[place], jump, held[wanted[0]])
-        made = k.made[key] = held
+        made = k.made[key] = k.hoist(lambda: _new_offsets(k, tile, source, rows, columns, column, wanted))
     assert isinstance(made, dict)
     return made
+
+
+def _new_offsets(k: TileBuilder, tile: Tile, source: Rows, rows: WaveIndex | None, columns: WaveIndex | None, column: Reg | int,
+                 wanted: list[tuple[int, int]]) -> dict[tuple[int, int], Reg]:
+    held: dict[tuple[int, int], Reg] = {}
+    number = sum(isinstance(one, tuple) and one[0] == "load" for one in k.made)
+    name = f"{source.matrix.name}_{tile.name.partition('[')[0]}_offset{number or ''}"
+    stride = source.matrix.stride_bytes(k)
+    for index, place in enumerate(wanted):
+        held[place] = k.registers.vgprs(1, f"{name}_{index}")
+        if index == 0:
+            _base(k, held[place], tile, source, rows, columns, column)
+            continue
+        with k.scratch("row_jump", file="s") as jump:
+            k.s_mul_i32(jump, stride, place[0])
+            if place[1]:
+                k.s_add_u32(jump, jump, place[1] * _PAGE)
+            k.v_add_u32(held[place], jump, held[wanted[0]])
+    return held
 
 
 def _base(k: TileBuilder, out: Reg, tile: Tile, rows_of: Rows, rows: WaveIndex | None, columns: WaveIndex | None,
