@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from asmgen.author.conversions import convert
 from asmgen.author.fragments import Fragment, mfma
 from asmgen.author.globals import Matrix
 from asmgen.author.layoutchange import change_layout
@@ -15,7 +16,7 @@ from asmgen.author.movement import read, write
 from asmgen.author.swizzles import FragmentRead, Places
 from asmgen.author.tiles import TileError
 from asmgen.author.transposed import TransposedRead, read_transposed
-from asmgen.author.views import as_bytes, as_operand, bytes_of, in_order_of, turned, with_dtype
+from asmgen.author.views import as_bytes, as_operand, block_fragment, bytes_of, in_order_of, turned, with_dtype
 from asmgen.isa.bankcost import cost
 from asmgen.isa.layouts_mfma import element_bits
 from asmgen.isa.registers import s
@@ -269,6 +270,50 @@ def test_changes_of_layout(case: int) -> None:
     assert found == way
     run.give(moved)
     np.testing.assert_array_equal(run.finish()[0], rounded(values, before.dtype, arch))
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "i8"])
+@pytest.mark.parametrize("arch", ["gfx942", "gfx950"])
+def test_a_tile_is_turned_on_its_way_to_lds_without_transposing_reads(arch: str, dtype: str) -> None:
+    """V for gfx942: blocks of 4 x 4 from memory, reordered within lanes, written turned, read as an operand."""
+    operand = mfma("f32_32x32x8_bf16" if dtype == "bf16" else "i32_32x32x16_i8", arch).a
+    values = some(64, 64, dtype, 21)
+    run = TileRun(arch)
+    k = run.k
+    source = matrix(run, values, dtype, 64, 64)
+    first = number(run, 0, "first_row_number")
+    block, columns = block_fragment(operand, 4, 4, 16), block_fragment(operand, 4, 4, 16, by_columns=True)
+    x, y = run.tile("x", (64, 64), block), run.tile("y", (64, 64), columns)
+    load(k, x, source.rows(first, 64))  # type: ignore[arg-type]
+    _, way = change_layout(k, x, columns, y)
+    assert way == "items"
+    stored = k.shared("Vt", dtype, 64, 64)
+    write(k, stored[()], turned(y))
+    V = run.tile("V", (64, 64), operand)
+    read(k, V, stored[()])
+    run.give(V)
+    np.testing.assert_array_equal(run.finish()[0], rounded(values, dtype, arch).T)
+    names = [item.name for item in k.program().instructions]
+    assert names.count("v_perm_b32") == x.registers.count * (1 if dtype == "bf16" else 2)
+    assert {name for name in names if name.startswith("ds_write")} == {"ds_write_b64" if dtype == "bf16" else "ds_write_b32"}
+
+
+def test_accumulators_are_stored_in_whole_lines_by_way_of_lds() -> None:
+    """D to bf16, through LDS into blocks of 1 x 8, so that a store is 16 bytes a lane and eight lanes a row."""
+    values = some(32, 64, "f32", 23)
+    run = TileRun("gfx950")
+    k = run.k
+    d = mfma("f32_32x32x16_bf16", "gfx950").d.T
+    S, P = run.tile("S", (32, 64), d, values), run.tile("P", (32, 64), with_dtype(d, "bf16"))
+    convert(k, P, S)
+    block = block_fragment(P.fragment, 1, 8, 8)
+    out = run.tile("out", (32, 64), block)
+    _, way = change_layout(k, P, block, out, k.shared("D", "bf16", 32, 64)[()])
+    target = matrix(run, np.zeros((32, 64)), "bf16", 32, 64)
+    store_tile(k, target.rows(number(run, 0, "first_row_number"), 32), out)  # type: ignore[arg-type]
+    np.testing.assert_array_equal(run.launch().buffers[2], codes_of(values, "bf16", "gfx950"))
+    assert way == "lds"
+    assert {item.name for item in k.program().instructions if item.name.startswith("buffer_store")} == {"buffer_store_dwordx4"}
 
 
 def test_a_renaming_takes_no_instruction_and_a_scattered_one_is_refused() -> None:

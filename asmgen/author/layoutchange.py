@@ -1,13 +1,15 @@
 """Changes of layout: the same elements in other lanes and registers, by the cheapest way that there is.
 
-    moved, way = change_layout(k, P, M.a)         # "renaming", "permlane" or "lds"
+    moved, way = change_layout(k, P, M.a)         # "renaming", "permlane", "items" or "lds"
 
-*renaming* costs nothing: registers get other names. *permlane* (gfx950) exchanges a bit of the register's number with bit 4 or 5 of
+*renaming* costs nothing: registers get other names. *items* is another order within a lane: one v_perm_b32 for two halves, three
+instructions for four bytes. *permlane* (gfx950) exchanges a bit of the register's number with bit 4 or 5 of
 the lane's, one v_permlane16/32_swap_b32 for two registers, in place. *lds* writes a shared tile and reads it back.
 """
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -89,10 +91,11 @@ def _positions(rows: int, columns: int, fragment: Fragment) -> dict[tuple[int, i
 
 def change_layout(k: TileBuilder, tile: Tile, fragment: Fragment, out: Tile | None = None, through: SharedPart | None = None,
                   at: StepIndex | None = None) -> tuple[Tile, str]:
-    """The tile with another fragment's places, and the way: "renaming", "permlane" or "lds".
+    """The tile with another fragment's places, and the way: "renaming", "permlane", "items" or "lds".
 
     Without `out` the result has the tile's own registers, and where the way was "permlane", the tile is spent. With `out` it is copied
-    there. "lds" needs `out` and a shared tile of the same shape and type to go `through`, which this wave alone uses now.
+    there, and "items" needs it. "lds" needs `out` and a shared tile of the same shape and type to go `through`, which this wave alone
+    uses now.
     Raises TileError where shapes or types do not fit, or LDS is needed and not given.
     """
     if tile.dtype != fragment.dtype:
@@ -102,6 +105,10 @@ def change_layout(k: TileBuilder, tile: Tile, fragment: Fragment, out: Tile | No
         raise TileError(f"change_layout: {out} is not {tile} in fragments {fragment}", k.place())
     plan = plan_change(k.arch, tile, fragment)
     if plan is None:
+        sources = _in_lane(tile, fragment)
+        if sources is not None and out is not None and fragment.bits in (8, 16):
+            _permute(k, out, tile, sources, at)
+            return out, "items"
         if through is None or out is None:
             raise TileError(f"change_layout: {tile} to fragments {fragment} moves elements between lanes in ways that "
                             f"{_reason(k.arch)}; give a shared tile to go through and a tile for the result", k.place())
@@ -127,6 +134,45 @@ def change_layout(k: TileBuilder, tile: Tile, fragment: Fragment, out: Tile | No
         raise TileError(f"change_layout: the registers of {tile} become those of {fragment} by {plan.way}, but fragments would not be "
                         "neighbours; give a tile for the result, or pin the registers in that order", k.place())
     return moved, plan.way
+
+
+def _in_lane(tile: Tile, fragment: Fragment) -> list[int] | None:
+    """For each item of the result, over the whole tile, the item of the tile that it is in every lane; None where lanes differ."""
+    held = {places: number for number, places in enumerate(_places(tile.rows, tile.columns, tile.fragment))}
+    found = [held.get(places) for places in _places(tile.rows, tile.columns, fragment)]
+    return None if None in found else [number for number in found if number is not None]
+
+
+def _places(rows: int, columns: int, fragment: Fragment) -> list[tuple[tuple[int, int], ...]]:
+    return [tuple((row + r, column + c) for r, c in line) for row in range(0, rows, fragment.rows)
+            for column in range(0, columns, fragment.columns) for line in fragment.table]
+
+
+def _permute(k: TileBuilder, out: Tile, tile: Tile, sources: list[int], at: StepIndex | None) -> None:
+    """v_perm_b32 takes bytes 0 to 3 from its second source, 4 to 7 from its first; 12 is a zero."""
+    if out.registers.mask & tile.registers.mask or any(reg.file != "v" for reg in (*out.registers, *tile.registers)):
+        raise TileError(f"change_layout: {tile} to {out} goes from VGPRs to other VGPRs", k.place())
+    together, size = 32 // tile.fragment.bits, tile.fragment.bits // 8
+    registers = tile.registers.items
+    selectors: dict[int, Reg] = {}
+    with operation(k, f"reorder {tile.name} to {out.name}", [out.index, tile.index], reads=tile.registers.mask, writes=out.registers.mask,
+                   at=at), k.scratch("half_of_register") as half, ExitStack() as stack:
+        def emit(target: Reg, first: int, second: int, selector: int) -> None:
+            if selector not in selectors:
+                selectors[selector] = stack.enter_context(k.scratch(f"byte_selector_{selector:08x}", file="s"))
+                k.s_mov_b32(selectors[selector], selector)
+            k.v_perm_b32(target, registers[second], registers[first], selectors[selector])
+
+        for number, target in enumerate(out.registers.items):
+            parts = [divmod(source, together) for source in sources[number * together:(number + 1) * together]]
+            if size == 2:
+                (low, a), (high, b) = parts
+                emit(target, low, high, (2 * a) | (2 * a + 1) << 8 | (4 + 2 * b) << 16 | (5 + 2 * b) << 24)
+                continue
+            for side, aim in ((0, target), (1, half)):
+                (low, a), (high, b) = parts[2 * side:2 * side + 2]
+                emit(aim, low, high, (a | (4 + b) << 8 | 0x0C0C0000) if side == 0 else (a << 16 | (4 + b) << 24 | 0x0C0C))
+            k.v_or_b32(target, half, target)
 
 
 def _reason(arch: str) -> str:

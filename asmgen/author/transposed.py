@@ -105,8 +105,8 @@ def read_transposed(k: TileBuilder, tile: Tile, source: SharedPart) -> None:
     """
     f, stored = tile.fragment, source.tile
     if k.arch != "gfx950":
-        raise TileError(f"read_transposed: {k.arch} has no transposing reads; store {stored.name} turned, as {tile.rows} x {tile.columns}, "
-                        "and use read(k, ...)", k.place())
+        raise TileError(f"read_transposed: {k.arch} has no transposing reads; store {stored.name} turned, as {tile.rows} x {tile.columns} "
+                        "(change_layout of blocks, by columns), and use read(k, ...)", k.place())
     width, rest = divmod(tile.rows * f.bits, 8) if f.bits % 8 else (tile.rows, 0)
     kind = "i8" if f.bits % 8 else tile.dtype
     if (source.rows, stored.columns, stored.dtype) != (tile.columns, width, kind) or rest:
