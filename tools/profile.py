@@ -44,7 +44,7 @@ class ProfileReport:
     fitting: int
 
     def as_json(self) -> dict[str, Any]:
-        """The fields of docs/ARCHITECTURE.md, and those that stand beside them. `cycles_per_iteration` is one trip through a loop's code."""
+        """The fields of docs/ARCHITECTURE.md, and those that stand beside them. `cycles_per_iteration` is one trip through its code."""
         found, whole, code = self.profile, self.estimate, self.profile.program.instructions
         return {
             "kernel": self.name, "arch": found.timing.arch, "gpu": found.timing.gpu, "data": found.level, "predicted": True,

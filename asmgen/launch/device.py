@@ -127,6 +127,12 @@ class Device(Protocol):
     def load(self, code_object: Loadable) -> LoadedModule:
         """Puts the code object on the device; DeviceError where it is for another architecture."""
 
+    def stream(self) -> Any:
+        """A new stream, a context manager that waits for what was put on it."""
+
+    def read_async(self, array: numpy.ndarray[Any, Any], buffer: Buffer, stream: Any = None, offset: int = 0) -> None:
+        """Fills the array from byte `offset` of the buffer on, in the stream's order; it holds the data when the stream has finished."""
+
     def borrow(self, what: str, array: External) -> bool:
         """Lets kernels use an array that somebody else owns, until it is given back. Whether there is anything to give back.
 
