@@ -84,7 +84,8 @@ def bench_kernel(library: Family, built: Built, parameters: Mapping[str, Any], d
     names = [argument.name for argument in built.kernel.contract.arguments]
     uploaded = [{name: device.upload(array) for name, array in arrays.items()} for _ in range(sets)]
     values = [[one.get(name, problem.arguments[name]) for name in names] for one in uploaded]
-    times = time_launches(device, kernel, built.kernel.contract.grid_of(parameters), built.kernel.contract.workgroup, values, warm_ups, runs)
+    contract = built.kernel.contract
+    times = time_launches(device, kernel, contract.grid_of(parameters), contract.workgroup, values, warm_ups, runs)
     return BenchReport(library.name, device.arch, device.name, parameters, times, warm_ups, sets, floating_operations(parameters),
                        nbytes, environment(device))
 
