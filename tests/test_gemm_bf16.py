@@ -11,14 +11,14 @@ import pytest
 
 from asmgen.emulator.scheduling.run import Options
 from asmgen.isa.registers import Reg
-from asmgen.kernels.registry import kernel
+from asmgen.kernels.registry import family
 from asmgen.launch.emulated import EmulatedDevice
 from asmgen.program.program import Instruction, Program
 from asmgen.tools.build import Built, build_kernel
 from asmgen.tools.runner import RunReport, launch, run_kernel
 
 ARCHS = ("gfx950", "gfx942")
-LIBRARY = kernel("gemm-bf16")
+LIBRARY = family("gemm-bf16")
 SHAPES: list[dict[str, int]] = [
     {"m": 1, "n": 1, "k": 64},
     {"m": 128, "n": 128, "k": 64},
@@ -36,7 +36,7 @@ def built(arch: str, preload: bool = False) -> Built:
 
 
 def run(arch: str, shape: dict[str, int], compiled_preload: bool = False, program: Program | None = None, **options: Any) -> RunReport:
-    parameters = LIBRARY.contract.resolve_run(shape)
+    parameters = LIBRARY.contract(arch).resolve_run(shape)
     return run_kernel(LIBRARY, built(arch, compiled_preload), parameters, "emulator", program=program, options=Options(**options))
 
 
@@ -62,12 +62,13 @@ def test_preloaded_arguments(arch: str, firmware_preloads: bool) -> None:
 
 @pytest.mark.parametrize("arch", ARCHS)
 def test_wave_orders_agree_bit_for_bit(arch: str) -> None:
-    parameters = LIBRARY.contract.resolve_run({"m": 150, "n": 140, "k": 192})
-    problem = LIBRARY.make_problem(parameters, 7)
+    parameters = LIBRARY.contract(arch).resolve_run({"m": 150, "n": 140, "k": 192})
+    problem = LIBRARY.problem(parameters, 7)
     results = []
     for order in ("lockstep", "serial", "random:3"):
-        with EmulatedDevice(arch, Options(order=order), {"gemm_bf16": built(arch).kernel.program}) as device:
-            results.append(launch(device, built(arch), problem, LIBRARY.contract.grid_of(parameters), (256, 1, 1))["d"].view(np.uint16))
+        with EmulatedDevice(arch, Options(order=order), {built(arch).kernel.resources.name: built(arch).kernel.program}) as device:
+            grid = LIBRARY.contract(arch).grid_of(parameters)
+            results.append(launch(device, built(arch), problem, grid, (256, 1, 1))["d"].view(np.uint16))
             assert device.launches[-1].findings == ()
     assert (results[0] == results[1]).all() and (results[0] == results[2]).all()
 
@@ -86,12 +87,12 @@ def test_truncation_fails() -> None:
 def test_nan_and_infinity_come_through() -> None:
     """The integer rounding of gfx942 must not carry a NaN into an infinity or a number."""
     for arch in ARCHS:
-        parameters = LIBRARY.contract.resolve_run({"m": 16, "n": 16, "k": 64})
-        problem = LIBRARY.make_problem(parameters, 1)
+        parameters = LIBRARY.contract(arch).resolve_run({"m": 16, "n": 16, "k": 64})
+        problem = LIBRARY.problem(parameters, 1)
         problem.arguments["a"][3, 5] = np.nan
         problem.arguments["a"][4, 5] = np.inf
         problem.arguments["b"][:, 5] = 1.0
-        with EmulatedDevice(arch, None, {"gemm_bf16": built(arch).kernel.program}) as device:
+        with EmulatedDevice(arch, None, {built(arch).kernel.resources.name: built(arch).kernel.program}) as device:
             d = launch(device, built(arch), problem, (1, 1, 1), (256, 1, 1))["d"].astype(np.float32)
         assert np.isnan(d[3]).all() and np.isposinf(d[4]).all() and np.isfinite(d[5]).all()
 

@@ -121,16 +121,16 @@ def doctor(as_json: bool) -> int:
 @click.option("--arch", help="Default: the kernel's first architecture.")
 @parameters_option
 @click.option("-o", "folder", default="build", show_default=True, type=click.Path(path_type=Path), help="Where the files go.")
-def build(kernel: str, arch: str | None, parameters: tuple[str, ...], folder: Path) -> int:
-    """Write KERNEL.s, KERNEL.co and KERNEL.json (the contract)."""
-    from asmgen.kernels.registry import kernel as find_kernel
+@json_option
+def build(kernel: str, arch: str | None, parameters: tuple[str, ...], folder: Path, as_json: bool) -> int:
+    """Write FAMILY_ARCH_TILE_SCHEDULE.s, .co and .json (the contract). KERNEL is a family of the library or FILE.py:NAME."""
+    from asmgen.kernels.registry import family as find_family
     from asmgen.tools.build import build_kernel, write_built
 
-    library = find_kernel(kernel)
-    chosen = library.contract.check_arch(arch or library.contract.archs[0])
-    resolved = library.contract.resolve_build(library.contract.parse(parameters))
-    for path in write_built(build_kernel(library, chosen, resolved), folder):
-        click.echo(path)
+    family = find_family(kernel)
+    chosen = family.check_arch(arch or "")
+    paths = [str(path) for path in write_built(build_kernel(family, chosen, family.parse(chosen, parameters)), folder)]
+    _document(paths) if as_json else click.echo("\n".join(paths))
     return GOOD
 
 
@@ -144,22 +144,23 @@ def build(kernel: str, arch: str | None, parameters: tuple[str, ...], folder: Pa
 @click.option("--checks/--no-checks", default=True, show_default=True, help="The emulator's arrival checks.")
 @json_option
 def run(kernel: str, arch: str | None, parameters: tuple[str, ...], device: str, seed: int, order: str, checks: bool, as_json: bool) -> int:
-    """Build a kernel, run it on real data, compare with the float64 reference."""
-    from asmgen.kernels.registry import kernel as find_kernel
+    """Build a kernel, run it on real data, compare with the float64 reference. KERNEL is a family of the library or FILE.py:NAME."""
+    from asmgen.kernels.registry import family as find_family
     from asmgen.tools.build import build_kernel
 
-    library = find_kernel(kernel)
-    chosen = library.contract.check_arch(arch or library.contract.archs[0])
-    contract = library.contract
-    resolved = contract.resolve_run(contract.parse(parameters))
+    family = find_family(kernel)
+    chosen = family.check_arch(arch or "")
+    values = family.parse(chosen, parameters)
+    contract = family.contract(chosen, values)
+    resolved = contract.resolve_run(values)
     built_from = {name: resolved[name] for name in resolved if contract.parameter(name).kind == "build"}
-    built = build_kernel(library, chosen, built_from)
+    built = build_kernel(family, chosen, built_from)
 
     from asmgen.emulator.scheduling.run import Options
     from asmgen.tools.listing import run_text
     from asmgen.tools.runner import run_kernel
 
-    report = run_kernel(library, built, resolved, device, seed, Options(checks, order, count_banks=True), _say)
+    report = run_kernel(family, built, resolved, device, seed, Options(checks, order, count_banks=True), _say)
     _document(report.as_json()) if as_json else click.echo(run_text(report), nl=False)
     return GOOD if report.passed else FAILED
 

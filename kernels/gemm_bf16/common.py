@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from asmgen.author.kernel import KernelBuilder
 from asmgen.isa.registers import Reg, exec_
-from asmgen.kernels.gemm_bf16.contract import TILE_K, TILE_M, TILE_N, WAVES_M, WAVES_N
+from asmgen.kernels.gemm_bf16.family import TILE_K, TILE_M, TILE_N, WAVES_M, WAVES_N
 
 ELEMENT = 2  # bytes of bf16
 ROW_BYTES = TILE_K * ELEMENT

@@ -11,8 +11,8 @@ tiles of v_mfma_f32_16x16x32_bf16. Steady state of one step, buffer p filled, bu
 
 from __future__ import annotations
 
-from asmgen.author.kernel import Kernel, KernelBuilder
 from asmgen.author.ldsmap import LdsRange
+from asmgen.author.tilebuilder import TileBuilder
 from asmgen.isa.registers import Reg, m0
 from asmgen.kernels.gemm_bf16.common import (
     CHUNK_BYTES,
@@ -30,7 +30,7 @@ from asmgen.kernels.gemm_bf16.common import (
     store_tile,
     wave_corner,
 )
-from asmgen.kernels.gemm_bf16.contract import CONTRACT, TILE_K, TILE_M, TILE_N
+from asmgen.kernels.gemm_bf16.family import GEMM, TILE_K, TILE_M, TILE_N, WAVES_M, WAVES_N
 
 HALVES = 2  # of a step along K: one v_mfma_f32_16x16x32_bf16 deep each
 FRAGMENT = 4  # VGPRs of one MFMA operand
@@ -40,7 +40,7 @@ LOAD_BYTES = 64 * CHUNK_BYTES
 class _Registers:
     """The register plan."""
 
-    def __init__(self, k: KernelBuilder) -> None:
+    def __init__(self, k: TileBuilder) -> None:
         plan = k.registers
         self.a = plan.vgprs(HALVES * TILES_M * FRAGMENT, "a_fragments", note="[half of K][row tile]")
         self.b = plan.vgprs(HALVES * TILES_N * FRAGMENT, "b_fragments", note="[half of K][column tile]")
@@ -54,13 +54,13 @@ class _Registers:
 class _Gemm:
     """The kernel while it is written: one method a part of the code."""
 
-    def __init__(self, arch: str, preload: bool) -> None:
-        self.k = k = KernelBuilder(CONTRACT, arch, {"preload": preload}, waves=3, preload=preload, workgroup_ids="xy")
+    def __init__(self, k: TileBuilder) -> None:
+        self.k = k
         self.r = _Registers(k)
         tile = TILE_M * ROW_BYTES
         self.lds = [[k.lds.take(f"{matrix}[{parity}]", tile) for matrix in "AB"] for parity in range(2)]
 
-    def build(self) -> Kernel:
+    def build(self) -> None:
         """The schedule: the same labels as the code."""
         k = self.k
         k.region("prologue")
@@ -87,7 +87,6 @@ class _Gemm:
         k.registers.release(self.r.a, self.r.b)
         store_tile(k, self.position, self.corner, self.r.d)
         k.s_endpgm()
-        return k.finish()
 
     def prologue(self) -> None:
         """Addresses, descriptors, cleared accumulators."""
@@ -174,7 +173,10 @@ class _Gemm:
         self.k.v_mfma_f32_16x16x32_bf16(accumulator, self.fragment("a", half, i), self.fragment("b", half, j), accumulator)
 
 
-def build(arch: str, preload: bool) -> Kernel:
+assert TILE_M == TILE_N, "the tiles of A and B share their LDS map"
+
+
+@GEMM.variant("gfx950", tile=(TILE_M, TILE_N, TILE_K), waves=(WAVES_M, WAVES_N), schedule="dma", occupancy=3)
+def dma(k: TileBuilder) -> None:
     """The gfx950 kernel."""
-    assert TILE_M == TILE_N, "the tiles of A and B share their LDS map"
-    return _Gemm(arch, preload).build()
+    _Gemm(k).build()

@@ -36,7 +36,7 @@ from asmgen.emulator.scheduling.microops import (
     VECTOR,
 )
 from asmgen.emulator.scheduling.runs_lanes import lanes, spread
-from asmgen.emulator.semantics.matrix_kernels import fill_rows, multiply_tiles
+from asmgen.emulator.semantics.matrix_kernels import accumulate_tiles, fill_rows
 from asmgen.emulator.semantics.matrix_tile import widen_bf16, widen_f16
 
 _ROW = 256  # bytes of 64 words
@@ -224,8 +224,8 @@ def _matrix_row(row: Any, layouts: Any, places: Any, buffers: Any, constants: An
         start = row[10] * places.shape[1] + block * m
         if row[5] < 0:
             fill_rows(floats.reshape(-1), to, places.reshape(-1), start, m, n, constants.view(np.float32)[row[6], 0])
-        multiply_tiles(buffers, row[3] * size + block * depth * m, buffers, row[4] * size + block * depth * n, depth, m, n, floats,
-                       row[5] * wide + wave * 64 if row[5] >= 0 else to, vector, to, places, start)
+        accumulate_tiles(buffers, row[3] * size + block * depth * m, buffers, row[4] * size + block * depth * n, depth, m, n, floats,
+                         row[5] * wide + wave * 64 if row[5] >= 0 else to, vector, to, places, start)
 
 
 @njit(cache=True)

@@ -172,8 +172,8 @@ def _store_sums(vector: Any, result: Any, wave: int, slot: int, registers: Any, 
 
 
 @njit(cache=True)
-def multiply_tiles(a: Any, a_from: int, b: Any, b_from: int, depth: int, m: int, n: int, c: Any, c_from: int, d: Any, d_from: int, at: Any,
-                   at_from: int) -> None:
+def accumulate_tiles(a: Any, a_from: int, b: Any, b_from: int, depth: int, m: int, n: int, c: Any, c_from: int, d: Any, d_from: int,
+                     at: Any, at_from: int) -> None:
     """D = A * B + C of one block; A [depth, m] and B [depth, n] are doubles of `a` and `b` from `a_from` and `b_from` on.
 
     Row i of C and D begins at c[c_from + at[at_from + i]] and d[d_from + at[at_from + i]]. All arrays are contiguous, of any shape.
@@ -239,8 +239,8 @@ def multiply_in_tiles(vector: Any, waves: Any, a: Any, b: Any, a_scales: Any, b_
             to = d_slot * size + start
             if c_slot < 0:
                 fill_rows(result, to, at, block * m, m, n, c_value)
-            multiply_tiles(wide_a, 0, wide_b, 0, depth, m, n, result, c_slot * size + start if c_slot >= 0 else to, vector, to, at,
-                           block * m)
+            accumulate_tiles(wide_a, 0, wide_b, 0, depth, m, n, result, c_slot * size + start if c_slot >= 0 else to, vector, to, at,
+                             block * m)
 
 
 @njit(cache=True)
@@ -276,8 +276,8 @@ def multiply_halves(vector: Any, waves: Any, a_slot: int, a_lanes: Any, a_regist
             to = d_slot * size + wave * 64
             if c_slot < 0:
                 fill_rows(result, to, at, block * m, m, n, c_value)
-            multiply_tiles(wide_a, block * depth * m, wide_b, block * depth * n, depth, m, n, result,
-                           c_slot * size + wave * 64 if c_slot >= 0 else to, vector, to, at, block * m)
+            accumulate_tiles(wide_a, block * depth * m, wide_b, block * depth * n, depth, m, n, result,
+                             c_slot * size + wave * 64 if c_slot >= 0 else to, vector, to, at, block * m)
 
 
 @njit(cache=True)
