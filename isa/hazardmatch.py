@@ -47,7 +47,7 @@ class HazardFacts(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Need:
+class PairNeed:
     """One row that holds for a pair: `states` wait states, because of the registers in `mask` (0 where the row names none)."""
 
     rule: WaitRule
@@ -119,7 +119,7 @@ class HazardModel:
             written |= facts.mask(role)
         return written | _VCC if written & _VCC else written
 
-    def needs(self, producer: HazardFacts, consumer: HazardFacts, age: int = 0) -> list[Need]:
+    def needs(self, producer: HazardFacts, consumer: HazardFacts, age: int = 0) -> list[PairNeed]:
         """Every row that holds where `consumer` comes behind `producer` and asks for more than `age` wait states between."""
         candidates = self.candidates(producer.kind, consumer.kind)
         if not candidates:
@@ -130,14 +130,14 @@ class HazardModel:
             if candidate.states <= age:
                 continue
             if candidate.producer == "any":
-                found.append(Need(candidate.rule, candidate.states, 0))
+                found.append(PairNeed(candidate.rule, candidate.states, 0))
                 continue
             if candidate.producer != role:
                 role, first = candidate.producer, producer.mask(candidate.producer)
             second = consumer.mask(candidate.consumer)
             common = first & second
             if common and (candidate.same is None or (first == second) is candidate.same):
-                found.append(Need(candidate.rule, candidate.states, common))
+                found.append(PairNeed(candidate.rule, candidate.states, common))
         return found
 
     def states(self, producer: HazardFacts, consumer: HazardFacts) -> int:

@@ -67,7 +67,7 @@ class Form:
 
 
 @dataclass(frozen=True)
-class Memory:
+class MemoryUse:
     """What a memory instruction touches: `space` lds, buffer, global, flat, scratch or scalar; `kind` load, store or atomic.
 
     `bytes` is what one lane (for scalar: the wave) moves; `type` the element as it lies in memory.
@@ -101,7 +101,7 @@ class Opcode:
     lgkmcnt: int = 0
     classes: frozenset[str] = frozenset()
     group: str = "other"
-    memory: Memory | None = None
+    memory: MemoryUse | None = None
     flags: frozenset[str] = field(default_factory=frozenset)
 
     def __str__(self) -> str:

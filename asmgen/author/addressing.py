@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from asmgen.author.addresscode import Code, Input, plan
+from asmgen.author.addresscode import AddressCode, Input, plan
 from asmgen.isa.registers import Reg
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def emit_address(k: Builder, name: str, address: Address, lane: Reg | None, wave
     return emit_code(k, name, code, registers, "s" if lane is None else "v")
 
 
-def emit_code(k: Builder, name: str, code: Code, inputs: Mapping[str, Reg], file: str) -> Reg:
+def emit_code(k: Builder, name: str, code: AddressCode, inputs: Mapping[str, Reg], file: str) -> Reg:
     """Emit planned address code; the result, its constant added, is held under `name`, everything between in temporaries."""
     assert k.plan is not None
     result = k.plan.vgprs(1, name) if file == "v" else k.plan.sgprs(1, name)

@@ -23,7 +23,7 @@ from asmgen.isa.registers import Reg, s, v
 from asmgen.program.program import Program
 from asmgen.program.text import program_text
 from asmgen.regalloc.plan import RegisterPlan
-from asmgen.regalloc.report import Region, format_map, format_plan
+from asmgen.regalloc.report import MapColumn, format_map, format_plan
 
 if TYPE_CHECKING:
     from asmgen.author.family import Variant
@@ -42,7 +42,7 @@ class Kernel:
     parameters: Mapping[str, Value]
     plan: RegisterPlan
     lds: LdsMap
-    regions: tuple[Region, ...]
+    regions: tuple[MapColumn, ...]
 
     @property
     def name(self) -> str:
@@ -152,9 +152,9 @@ class KernelBuilder(Builder):
         contract = replace(self.contract, lds_bytes=self.lds.size)
         return Kernel(program, self._resources(), contract, self.parameters, self.registers, self.lds, self._regions())
 
-    def _regions(self) -> tuple[Region, ...]:
+    def _regions(self) -> tuple[MapColumn, ...]:
         starts = [*(self.regions or [("kernel", 0)]), ("", self.position)]
-        return tuple(Region(name, first, max(first, following - 1))
+        return tuple(MapColumn(name, first, max(first, following - 1))
                      for (name, first), (_, following) in pairwise(starts))
 
     def _resources(self) -> KernelResources:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from asmgen.checks.counters.barriers import described, groups_in_flight, sections
-from asmgen.checks.counters.flow import Need, WaitFlow
+from asmgen.checks.counters.flow import WaitFlow, WaitNeed
 from asmgen.checks.counters.ledger import COUNTERS, LGKM, VM, Ledger, count_to_wait
 from asmgen.checks.waitstates import waitstates as hazards
 from asmgen.isa.opcodes.mfma import MFMA
@@ -116,12 +116,12 @@ def _explanation(program: Program, position: int, flow: WaitFlow, names: Names, 
         _why(program, position, flow, ledger), stalls, _passes(instruction, program.arch), tuple(mask_names(live)), pressure(live))
 
 
-def _certain(need: Need | None, flow: WaitFlow) -> Need | None:
+def _certain(need: WaitNeed | None, flow: WaitFlow) -> WaitNeed | None:
     """A need without LDS data that no token names, where no wait will be inserted: who reads it behind a barrier its author knows alone,
     and `why` tells of it."""
     if need is None or flow.automatic(need.position):
         return need
-    certain = Need(need.position)
+    certain = WaitNeed(need.position)
     for arrival in need.because:
         if arrival.kind != "lds":
             certain.add(count_to_wait(flow.operations[arrival.producer], arrival.newer, arrival.counter, flow.arch), arrival)
@@ -158,7 +158,7 @@ def _in_flight(ledger: Ledger, flow: WaitFlow) -> tuple[InFlight, ...]:
     return tuple(found)
 
 
-def _need_sentences(need: Need | None, flow: WaitFlow) -> tuple[str, ...]:
+def _need_sentences(need: WaitNeed | None, flow: WaitFlow) -> tuple[str, ...]:
     if need is None:
         return ()
     sentences = []

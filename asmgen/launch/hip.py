@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Self
 import numpy
 
 from asmgen.isa.quote import quoted
-from asmgen.launch.device import Buffer, Device, DeviceError, KernelFacts, Loadable, check_launch, check_span
+from asmgen.launch.device import Buffer, Device, DeviceError, DeviceKernel, Loadable, check_launch, check_span
 
 # hip_runtime_api.h: the `extra` array of hipModuleLaunchKernel is {POINTER, kernarg, SIZE, &size, END}.
 LAUNCH_PARAM_BUFFER_POINTER = 1
@@ -130,7 +130,7 @@ def _listing(gpus: Sequence[Gpu]) -> str:
 class HipKernel:
     """A kernel on a GPU: the function handle and what its code object says of it."""
 
-    def __init__(self, facts: KernelFacts, function: Any, module: HipModule) -> None:
+    def __init__(self, facts: DeviceKernel, function: Any, module: HipModule) -> None:
         self.facts = facts
         self.function = function
         self.module = module

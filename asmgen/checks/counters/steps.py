@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from asmgen.checks.counters.ledger import COUNTERS, LGKM, VM, Flight, Ledger, Operation, Operations, count_to_wait, limit_of
-from asmgen.checks.counters.points import Region
+from asmgen.checks.counters.points import WaitSpan
 from asmgen.checks.counters.tokens import Ahead, TooEarly, due_at_barrier, shared, too_early
 from asmgen.isa.arch import Architecture
 from asmgen.isa.registers import mask_names
@@ -51,7 +51,7 @@ class Need:
         self.because.append(arrival)
 
 
-Visit = Callable[[int, Ledger, "Need | None", list[TooEarly], list[str]], None]
+Visit = Callable[[int, Ledger, "WaitNeed | None", list[TooEarly], list[str]], None]
 """What a walk hears at each instruction that is not plain: position, ledger before it, its need, tokens too early, full counters."""
 
 
@@ -73,7 +73,7 @@ class WaitSteps:
         self.partial = partial
         self.limits = {counter: limit_of(arch, counter) for counter in COUNTERS}
         self.ahead: Ahead = {}
-        self.regions: Mapping[int, Region] = {}
+        self.regions: Mapping[int, WaitSpan] = {}
         self.tokens = False
         self.needed_by: dict[tuple[int, str], int] = {}
 

@@ -35,7 +35,7 @@ _UNDEFINED = frozenset({READ, USED})
 _LDS = frozenset({"lds-race", "lds-dma-before-wait", "uninitialised-lds-read", USED, MISALIGNED})
 
 
-class Part(Protocol):
+class Resettable(Protocol):
     """What is emptied when other waves take the residents' places."""
 
     def reset(self) -> None: ...
@@ -58,7 +58,7 @@ class Checkers:
         """Those that look at every step."""
         return tuple(part for part in (self.states, self.undefined, self.alignment, self.workgroups) if part is not None)
 
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[Resettable]:
         """Those that remember something."""
         return [part for part in (self.registers, self.lds, self.memory, self.states, self.undefined) if part is not None]
 

@@ -30,8 +30,8 @@ from asmgen.emulator.arrival.workgrouptraces import (
     TAG_SHIFT,
     WRITTEN,
     Known,
+    MemoryTouch,
     Numbers,
-    Touch,
     Words,
     trace,
 )
@@ -212,7 +212,7 @@ class WorkgroupRaces:
             here = counts
             if low < interval.start or high > interval.end:
                 here = counts * ((addresses >= interval.start) & (addresses < interval.end))
-            touch = Touch(addresses, here, size, interval.start, traces.shift, tags, homes, traces.acquired[homes], number, data)
+            touch = MemoryTouch(addresses, here, size, interval.start, traces.shift, tags, homes, traces.acquired[homes], number, data)
             function: Any = trace
             if self.machine.work.pays(32 * addresses.size):
                 from asmgen.emulator.arrival import workgrouptraces_kernels
@@ -222,7 +222,7 @@ class WorkgroupRaces:
             if len(hits):
                 self._hear(group, touch, cells[0], hits)
 
-    def _hear(self, group: Group, touch: Touch, writers: Words, hits: Numbers) -> None:
+    def _hear(self, group: Group, touch: MemoryTouch, writers: Words, hits: Numbers) -> None:
         """What an access met."""
         traces = self.traces
         for address, index, word, kind, old, new in hits.tolist():

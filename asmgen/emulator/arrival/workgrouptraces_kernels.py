@@ -22,8 +22,8 @@ from asmgen.emulator.arrival.workgrouptraces import (
     TAG_SHIFT,
     WRITTEN,
     Known,
+    MemoryTouch,
     Numbers,
-    Touch,
     Words,
 )
 from asmgen.emulator.machine.memory import PAGE
@@ -31,7 +31,7 @@ from asmgen.emulator.machine.memory import PAGE
 _NOTHING = np.zeros((1, 1, 1), np.uint8)
 
 
-def trace(writers: Words, readers: Words, u8: NDArray[np.uint8], touch: Touch, known: Known) -> Numbers:
+def trace(writers: Words, readers: Words, u8: NDArray[np.uint8], touch: MemoryTouch, known: Known) -> Numbers:
     """What workgrouptraces.trace does, but for what it meets beyond MOST_HITS: cells disputed there are not followed any more."""
     hits = np.empty((MOST_HITS, 6), np.int64)
     data = _NOTHING if touch.data is None else touch.data

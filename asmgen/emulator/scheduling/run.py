@@ -10,7 +10,7 @@ import numpy as np
 
 from asmgen.codeobject.descriptor import KernelDescriptor
 from asmgen.emulator.arrival.arrival import Counters
-from asmgen.emulator.arrival.checkers import Part, Watching, with_address_makers
+from asmgen.emulator.arrival.checkers import Resettable, Watching, with_address_makers
 from asmgen.emulator.arrival.findings import Finding, Findings, chosen_checks
 from asmgen.emulator.machine.codemap import CodeMap
 from asmgen.emulator.machine.errors import EmulatorError
@@ -23,7 +23,7 @@ from asmgen.emulator.scheduling.decode import Decoder
 from asmgen.emulator.scheduling.orders import order_of
 from asmgen.emulator.scheduling.progress import Spins
 from asmgen.emulator.scheduling.schedule import Budget, Pause, Runaway, Scheduler
-from asmgen.emulator.scheduling.segments import Arrival, Watcher
+from asmgen.emulator.scheduling.segments import ArrivalModel, Watcher
 from asmgen.emulator.scheduling.steps import touched_registers
 from asmgen.isa.arch import Architecture
 from asmgen.program.program import Program
@@ -201,11 +201,11 @@ class _Resident:
         checkers = launch.watching.checkers(machine, counters, findings, deliveries.contents)
         decoder = Decoder(program, launch.code, machine, Context(machine, counters, findings, deliveries, checkers.lds),
                           LdsContext(machine, counters, checkers.lds, launch.banks if options.count_banks else None, findings))
-        arrival = Arrival(counters, deliveries, checkers.registers, checkers.lds, (*options.watchers, *checkers.watchers))
+        arrival = ArrivalModel(counters, deliveries, checkers.registers, checkers.lds, (*options.watchers, *checkers.watchers))
         self.machine = machine
         self.scheduler = Scheduler(machine, decoder, counters, deliveries, findings, order_of(options.order)(machine, program), arrival,
                                    launch.budget, checkers.memory)
-        self._emptied: list[Part] = [machine, counters, *checkers.parts()]
+        self._emptied: list[Resettable] = [machine, counters, *checkers.parts()]
         self._fresh = True
 
     def start(self, launch: _Launch, first: int, workgroups: int, host: HostBlocks) -> None:

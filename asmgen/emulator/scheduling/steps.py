@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from asmgen.emulator.arrival.arrival import FLAT, LDS, SMEM, VM, Touch, ranges_of
+from asmgen.emulator.arrival.arrival import FLAT, LDS, SMEM, VM, RegisterTouch, ranges_of
 from asmgen.emulator.machine.state import Group, Machine
 from asmgen.isa.opcode import implicit_reads
 from asmgen.isa.operands import SPECIAL_SOURCES, Modified, Operand, Special, Waitcnt
@@ -25,7 +25,7 @@ class Step:
     position: int
     instruction: Instruction
     run: Action | None
-    touch: Touch
+    touch: RegisterTouch
     queue: int | None
     wait: Waitcnt | None
 
@@ -48,7 +48,7 @@ def queue_of(instruction: Instruction) -> int | None:
     return None
 
 
-def touch_of(position: int, instruction: Instruction, machine: Machine, queue: int | None) -> Touch:
+def touch_of(position: int, instruction: Instruction, machine: Machine, queue: int | None) -> RegisterTouch:
     """The registers an instruction reads and writes, as bits of the split unified file."""
     offset = machine.accum_offset
     reads = writes = 0
@@ -63,7 +63,7 @@ def touch_of(position: int, instruction: Instruction, machine: Machine, queue: i
         reads |= NAMED[name].mask if name in NAMED else 0
     for name in instruction.opcode.writes:
         writes |= NAMED[name].mask if name in NAMED else 0
-    return Touch(position, reads, writes, queue)
+    return RegisterTouch(position, reads, writes, queue)
 
 
 def chosen_halves(instruction: Instruction, source: int, mask: int) -> int:
