@@ -1,4 +1,4 @@
-"""What an instruction is to the rows of waitstates.py: its kind, and where its registers of each role stand.
+"""What an instruction is to the rows of waitrules.py: its kind, and where its registers of each role stand.
 
 Both follow from its opcode and form, and from a few modifiers and operands (`deciding`): what is found for one instruction holds for all
 that agree in these.
@@ -14,7 +14,7 @@ from asmgen.isa.opcode import Form, Opcode, OperandSpec, is_lds_dma
 from asmgen.isa.opcodes.mfma import MFMA
 from asmgen.isa.operands import HwReg, Modified, Operand, Special
 from asmgen.isa.registers import NAMED, SGPR_BIT, Reg
-from asmgen.isa.waitstates import (
+from asmgen.isa.waitrules import (
     BYTE_DESTINATION,
     CARRY_IN,
     MODE_REGISTER,

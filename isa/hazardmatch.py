@@ -1,7 +1,7 @@
-"""Evaluating the rows of waitstates.py: which of them hold for a pair of instructions, and how many wait states the pair needs.
+"""Evaluating the rows of waitrules.py: which of them hold for a pair of instructions, and how many wait states the pair needs.
 
 `HazardModel.facts` describes one instruction, `HazardModel.needs` says which rows hold between two descriptions. There is no
-walking of code here: the passes (asmgen.checks.waitstates.waitstates) and the emulator each do their own.
+walking of code here: the passes (asmgen.checks.waitstates.passes) and the emulator each do their own.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from asmgen.isa.hazardforms import VECTOR_FILE as VECTOR_FILE  # for those who l
 from asmgen.isa.hazardforms import Deciding, Kind, Parts, Subject, deciding, describe, states_of
 from asmgen.isa.operands import Operand
 from asmgen.isa.registers import NAMED
-from asmgen.isa.waitstates import RULES, WaitRule
+from asmgen.isa.waitrules import RULES, WaitRule
 
 _REGISTER_ROLES = frozenset({"srcc", "data"})
 """Producers' roles, besides what is written, that stand for registers of a file."""

@@ -84,7 +84,7 @@ class MemoryUse:
 class Opcode:
     """One row: everything that asmgen knows of a mnemonic.
 
-    `classes` are the hazard classes (isa/waitstates.py), `reads`/`writes` implicit registers by name (vcc, exec, scc, m0),
+    `classes` are the hazard classes (isa/waitrules.py), `reads`/`writes` implicit registers by name (vcc, exec, scc, m0),
     `vmcnt`/`lgkmcnt` what issuing it adds to the wait counters, `group` the instruction-mix group of `asmgen inspect`.
     `flags`: keep (the unwritten half of the destination stays), hi (the upper half is meant), two (two elements at offset0 and
     offset1), st64 (those count 64 elements), tr (transposes), format (converts by the descriptor), compare (half of the data is compared

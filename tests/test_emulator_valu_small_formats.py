@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from asmgen.emulator.semantics.convert import CONVERT
+from asmgen.emulator.semantics.conversions import CONVERT
 from asmgen.emulator.semantics.scaled import small_formats
 from asmgen.isa.arch import ARCHITECTURES
 from tests.emulator_harness import MODE_DEFAULT, MODE_KEEP

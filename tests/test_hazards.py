@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from asmgen.checks.waitstates.waitstates import insert, needed, proposals, verify, wait_states
+from asmgen.checks.waitstates.passes import insert, needed, proposals, verify, wait_states
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.hazardmatch import HazardModel
 from asmgen.program.program import Instruction, Label, Program, SourceLine

@@ -10,9 +10,9 @@ import pytest
 
 from asmgen.emulator.arrival import workgrouptraces, workgrouptraces_kernels
 from asmgen.emulator.arrival.workgrouptraces import NEVER, SEVERAL, TAG_SHIFT, Known, MemoryTouch
-from asmgen.emulator.machine.memory import PAGE
+from asmgen.emulator.machine.devicememory import PAGE
 from asmgen.emulator.scheduling.run import Options
-from asmgen.reader.text import read_text
+from asmgen.reader.assembly import read_text
 from tests.emulator_launch import Launched, launch
 from tests.planted_faults import PROLOGUE
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from asmgen.author.builder import WAIT_MODES, Builder, author_line
 from asmgen.author.contract import KernelContract, Value
 from asmgen.author.ldsmap import LdsMap
-from asmgen.checks.counters.modes import apply_waits, refuse_errors
-from asmgen.checks.waitstates.waitstates import insert as insert_wait_states
-from asmgen.checks.waitstates.waitstates import verify as verify_wait_states
+from asmgen.checks.counters.waitmodes import apply_waits, refuse_errors
+from asmgen.checks.waitstates.passes import insert as insert_wait_states
+from asmgen.checks.waitstates.passes import verify as verify_wait_states
 from asmgen.codeobject.emit import KernelResources, argument_loads, header, trailer
 from asmgen.codeobject.metadata import arguments as argument_table
 from asmgen.codeobject.metadata import arguments_end

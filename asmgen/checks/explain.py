@@ -9,7 +9,7 @@ from typing import Any
 from asmgen.checks.counters.barriers import described, groups_in_flight, sections
 from asmgen.checks.counters.flow import WaitFlow, WaitNeed
 from asmgen.checks.counters.ledger import COUNTERS, LGKM, VM, Ledger, count_to_wait
-from asmgen.checks.waitstates import waitstates as hazards
+from asmgen.checks.waitstates import passes as hazards
 from asmgen.isa.opcodes.mfma import MFMA
 from asmgen.isa.operands import Modified, Operand, format_operand
 from asmgen.isa.registers import Reg, mask_names

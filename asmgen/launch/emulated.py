@@ -12,8 +12,8 @@ import numpy as np
 
 from asmgen.codeobject.load import CodeObject, KernelRecord
 from asmgen.emulator.machine.codemap import load_image
-from asmgen.emulator.machine.launch import Dispatch
-from asmgen.emulator.machine.memory import Memory
+from asmgen.emulator.machine.devicememory import Memory
+from asmgen.emulator.machine.dispatch import Dispatch
 from asmgen.emulator.scheduling.run import LaunchResult, Options, run_launch
 from asmgen.isa.arch import architecture
 from asmgen.launch.device import Buffer, DeviceError, Loadable, check_launch, check_span
@@ -212,6 +212,6 @@ class EmulatedDevice:
         known = self.programs.get(kernel.name)
         if known is not None:
             return known
-        from asmgen.reader.codeobject import read_kernel  # lark is needed only for code that was not built here
+        from asmgen.reader.disassembly import read_kernel  # lark is needed only for code that was not built here
 
         return read_kernel(code_object, kernel)

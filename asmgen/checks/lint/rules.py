@@ -1,7 +1,7 @@
 """Every rule of lint: id, severity, title and explanation. `asmgen explain ID` prints them.
 
 W: wait counters (asmgen.checks.counters.verify). E: encoding traps. R: registers. L: lint's own. Wait states have the ids of their rows
-(isa/waitstates.py), from which their text is made.
+(isa/waitrules.py), from which their text is made.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from functools import cache
 
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.quote import quoted
-from asmgen.isa.waitstates import CLASSES, RELATIONS, ROLES, RULES, WaitRule
+from asmgen.isa.waitrules import CLASSES, RELATIONS, ROLES, RULES, WaitRule
 
 SEVERITIES = ("error", "warning", "note")
 

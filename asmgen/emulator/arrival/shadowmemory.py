@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asmgen.emulator.arrival.findings import Finding, Findings
-from asmgen.emulator.machine.memory import Memory
+from asmgen.emulator.machine.devicememory import Memory
 from asmgen.emulator.machine.state import Group, Machine
 from asmgen.emulator.memory.addresses import Accesses, AddressedLanes, accesses_of
 from asmgen.emulator.memory.formatted import TypedAccess

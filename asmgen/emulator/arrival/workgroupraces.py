@@ -35,9 +35,9 @@ from asmgen.emulator.arrival.workgrouptraces import (
     Words,
     trace,
 )
-from asmgen.emulator.machine.memory import Interval, Memory
+from asmgen.emulator.machine.devicememory import Interval, Memory
 from asmgen.emulator.machine.state import Group, Machine
-from asmgen.emulator.scheduling.steps import Action, Step
+from asmgen.emulator.scheduling.boundstep import Action, Step
 from asmgen.program.controlflow import control_flow
 from asmgen.program.program import Instruction, Program
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from asmgen.emulator.machine.memory import PAGE
+from asmgen.emulator.machine.devicememory import PAGE
 
 TAG_SHIFT, AGREED, SILENT, NUMBERS = 14, 1 << 13, 1 << 12, 1 << 12
 SEVERAL = (1 << 18) - 1

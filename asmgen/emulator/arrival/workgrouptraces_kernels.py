@@ -26,7 +26,7 @@ from asmgen.emulator.arrival.workgrouptraces import (
     Numbers,
     Words,
 )
-from asmgen.emulator.machine.memory import PAGE
+from asmgen.emulator.machine.devicememory import PAGE
 
 _NOTHING = np.zeros((1, 1, 1), np.uint8)
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from asmgen.emulator.machine.memory import PAGE, Memory
+from asmgen.emulator.machine.devicememory import PAGE, Memory
 from asmgen.emulator.scheduling.compiled import Work
 
 Addresses = NDArray[np.int64]

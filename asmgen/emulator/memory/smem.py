@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asmgen.emulator.arrival.findings import Finding
-from asmgen.emulator.machine.memory import PAGE
+from asmgen.emulator.machine.devicememory import PAGE
 from asmgen.emulator.machine.state import Group, Machine
 from asmgen.emulator.memory.vmem import Context
 from asmgen.emulator.semantics.values import fetch_scalar, store_scalar

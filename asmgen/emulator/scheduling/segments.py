@@ -14,9 +14,9 @@ from asmgen.emulator.arrival.arrival import VM, Counters, RegisterArrival, Regis
 from asmgen.emulator.arrival.ldsraces import LdsArrival
 from asmgen.emulator.machine.state import M0, MODE_GPR_INDEX, Group
 from asmgen.emulator.memory.vmem import Deliveries
+from asmgen.emulator.scheduling.boundstep import Action, Step
 from asmgen.emulator.scheduling.decode import Decoder
 from asmgen.emulator.scheduling.runs import Run, Spin
-from asmgen.emulator.scheduling.steps import Action, Step
 from asmgen.emulator.semantics.scalarstate import CHANGES_STATE, hardware_register
 from asmgen.isa.opcode import is_lds_dma
 from asmgen.isa.registers import Reg

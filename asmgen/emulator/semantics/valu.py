@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from asmgen.emulator.machine.modes import NEAREST_EVEN, FloatMode, float_mode
+from asmgen.emulator.machine.floatmode import NEAREST_EVEN, FloatMode, float_mode
 from asmgen.emulator.machine.state import EXEC, VCC, Group, Machine
-from asmgen.emulator.semantics.convert import CONVERT
+from asmgen.emulator.semantics.conversions import CONVERT
 from asmgen.emulator.semantics.crosslane import CROSS_LANE
 from asmgen.emulator.semantics.dpp import Dpp, parse_dpp
 from asmgen.emulator.semantics.fastpath import FAST, fast_flush

@@ -4,7 +4,7 @@
     findings = verify(program)
     program = insert(program)
 
-The rules are data (isa/waitstates.py, evaluated by isa/hazardmatch.py); here is the walk: every producer that is less than 20 wait
+The rules are data (isa/waitrules.py, evaluated by isa/hazardmatch.py); here is the walk: every producer that is less than 20 wait
 states away on any path counts, back-edges too, not the nearest alone. Insertion takes the larger of what LLVM 22 and the ISA text ask.
 """
 
@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from asmgen.checks.waitstates.cover import Excuse, WalkedCode, excuse
-from asmgen.checks.waitstates.steps import CONTROL, Ages, HazardSteps, HazardTable, Lack, join
+from asmgen.checks.waitstates.statesteps import CONTROL, Ages, HazardSteps, HazardTable, Lack, join
 from asmgen.isa.hazardmatch import HazardFacts, PairNeed, hazard_model
 from asmgen.isa.operands import HWREG_NAMES
 from asmgen.isa.registers import mask_names
 from asmgen.isa.table import opcode
-from asmgen.isa.waitstates import NOP_LIMIT, WINDOW
+from asmgen.isa.waitrules import NOP_LIMIT, WINDOW
 from asmgen.program.controlflow import Block, ControlFlow, control_flow
 from asmgen.program.program import Instruction, Item, Program
 

@@ -10,9 +10,9 @@ from asmgen.checks.counters.verify import Verifier
 from asmgen.checks.lint.encoding import encoding_findings
 from asmgen.checks.lint.facts import KernelFacts, facts_of_code_object, facts_of_text
 from asmgen.checks.lint.finding import LintFinding, apply_silence
-from asmgen.checks.lint.registers import register_findings
+from asmgen.checks.lint.registerrules import register_findings
 from asmgen.checks.lint.rules import SEVERITIES
-from asmgen.checks.waitstates.waitstates import verify as verify_wait_states
+from asmgen.checks.waitstates.passes import verify as verify_wait_states
 from asmgen.files import read_plain
 from asmgen.program.program import Program
 from asmgen.reader.collection import collection_paused

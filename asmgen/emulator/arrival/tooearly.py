@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from asmgen.emulator.arrival.findings import Finding, Findings
 from asmgen.emulator.machine.state import Group, Machine
-from asmgen.emulator.scheduling.steps import Action, Step
+from asmgen.emulator.scheduling.boundstep import Action, Step
 from asmgen.isa.hazardmatch import VECTOR_FILE, HazardFacts, HazardModel, hazard_model
-from asmgen.isa.waitstates import WINDOW
+from asmgen.isa.waitrules import WINDOW
 from asmgen.program.controlflow import ControlFlow, control_flow
 from asmgen.program.program import Program
 
