@@ -34,7 +34,7 @@ def twice_named_classes(root: Path) -> list[str]:
 
 
 def twice_named_modules(root: Path) -> list[str]:
-    """The same of modules and packages; X/X.py is the head of package X. A family's folder may have files called after what the author's room calls it."""
+    """The same of modules and packages; X/X.py is the head of package X. Files of a family may bear the name of the author's room."""
     places: dict[str, list[str]] = defaultdict(list)
     for path in sources(root):
         name = path.stem if path.stem != "__init__" else path.parent.name
@@ -75,6 +75,7 @@ def test_planted_classes_are_found(tmp_path: Path) -> None:
 
 
 def test_planted_modules_are_found(tmp_path: Path) -> None:
-    plant(tmp_path, isa__x="", asmgen__y__x="", asmgen__y__INIT="", tools__y="", tools__z__z="", tools__z__INIT="", isa__errors="", asmgen__w__errors="", kernels__f__x="")
+    plant(tmp_path, isa__x="", asmgen__y__x="", asmgen__y__INIT="", tools__y="", tools__z__z="", tools__z__INIT="", isa__errors="",
+          asmgen__w__errors="", kernels__f__x="")
     assert twice_named_modules(tmp_path) == ["x stands for 2 modules: isa/x.py, asmgen/y/x.py",
                                              "y stands for 2 modules: asmgen/y/__init__.py, tools/y.py"]

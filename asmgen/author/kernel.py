@@ -75,6 +75,8 @@ class KernelBuilder(Builder):
     `k.p` has the build parameters as attributes.
     """
 
+    registers: RegisterPlan
+
     def __init__(self, contract: KernelContract, arch: str, parameters: Mapping[str, Value], waves: int | None = None,
                  preload: bool = False, workgroup_ids: str = "x", stagger: int = 0, code_object_version: int = 6,
                  variant: Variant | None = None) -> None:
@@ -84,7 +86,6 @@ class KernelBuilder(Builder):
         self.parameters = dict(parameters)
         self.p = SimpleNamespace(**self.parameters)
         self._variant = variant
-        self.registers = plan
         self.lds = LdsMap(arch)
         self.table = argument_table([(argument.name, argument.type) for argument in contract.arguments])
         self._axes = workgroup_ids
