@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from asmgen.emulator.arrival.findings import Finding, Findings
 from asmgen.emulator.machine.state import Group, Machine
+from asmgen.isa.arch import COUNTER_MAX
 from asmgen.isa.operands import Waitcnt
 from asmgen.isa.registers import SGPR_BIT, mask_names
 from asmgen.program.program import Instruction, Program
@@ -21,7 +22,7 @@ from asmgen.program.program import Instruction, Program
 VM, LDS, SMEM, FLAT = range(4)
 QUEUES = (VM, LDS, SMEM, FLAT)
 _BITS = SGPR_BIT + 129
-MOST_OUTSTANDING = {VM: 63, LDS: 15}
+MOST_OUTSTANDING = {VM: COUNTER_MAX["vmcnt"], LDS: COUNTER_MAX["lgkmcnt"]}
 """What vmcnt and lgkmcnt can count: one operation more stalls at its issue until the oldest of an in-order queue has finished
 (docs/facts/semantics.md section 13). Scalar and flat operations finish in any order, so a full counter tells nothing of them."""
 
