@@ -14,6 +14,7 @@ QUICK: dict[str, tuple[Any, ...]] = {
     "emulator": (1, 1, 128),
     "formats": (1, 1),
     "gemm": (128, 128, 64),
+    "launch": (200,),
     "lint": (1, 4),
     "lone_wave": (2,),
     "memory_loops": (8, 1),

@@ -64,7 +64,9 @@ def wrong_documents(name: str, text: str) -> list[str]:
             continue
         found += [f"{name}: {match[1]} has no section {number}" for number in wanted if number not in sections(path)]
         written = text[match.start() - 4:match.end() + 10]
-        if not wanted and "facts/" in match[1] and name.endswith(".py") and not written.startswith("F = ") and "section {" not in written:
+        # A file of many rows says once what its marks mean; an f-string puts its sections in.
+        marked = text[:match.start()].endswith(" section N of ") or written.startswith("F = ") or "section {" in written
+        if not wanted and not marked and "facts/" in match[1] and name.endswith(".py"):
             found.append(f"{name}: {match[1]} is cited without a section")
     return found + [f"{name}: {match[0]} is no place in this repository" for match in OLD.finditer(text)]
 
@@ -146,7 +148,7 @@ def test_planted_documents(text: str, wrong: int) -> None:
 
 
 @pytest.mark.parametrize(("text", "wrong"), [
-    ("see hazardmatch.py", 0), ("isa/arch.py", 0), ("isa/archive.py", 1), ("nowhere.py and arch.py", 1), ("a.b.py", 0),
+    ("see hazardforms.py", 0), ("isa/arch.py", 0), ("isa/archive.py", 1), ("nowhere.py and arch.py", 1), ("a.b.py", 0),
     ("*_kernels.py", 0)])  # fmt: skip
 def test_planted_scripts(text: str, wrong: int) -> None:
     assert len(wrong_scripts("isa/x.py", text)) == wrong

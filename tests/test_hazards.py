@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from asmgen.checks.waitstates.match import HazardModel
 from asmgen.checks.waitstates.passes import insert, needed, proposals, verify, wait_states
 from asmgen.isa.errors import AsmgenError
-from asmgen.isa.hazardmatch import HazardModel
 from asmgen.program.program import Instruction, Label, Program, SourceLine
 from asmgen.reader.instruction import parse_instruction
 from tests import llvm_mir

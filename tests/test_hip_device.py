@@ -257,7 +257,7 @@ def test_launch_refuses_what_no_device_can_do(fake: FakeHip) -> None:
 def test_a_code_object_of_another_architecture_is_refused(fake: FakeHip) -> None:
     with HipDevice("gfx942", fake) as device:
         text = refused(device.load, Code())
-        assert text == "the code object is for gfx950, but Card 0 is gfx942; build it with --arch gfx942"
+        assert text == "the code object is for gfx950, but Card 0 is gfx942; build it with --arch gfx942; GPU 1 is gfx950"
     assert fake.named("hipModuleLoadData") == []
 
 

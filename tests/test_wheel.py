@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -18,7 +19,8 @@ DATA = (".py", ".pyi", ".lark", ".json", ".typed", ".html")
 
 
 def run(*command: str | Path, cwd: Path) -> str:
-    done = subprocess.run([str(part) for part in command], cwd=cwd, capture_output=True, text=True)
+    outside = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}  # which may name these sources
+    done = subprocess.run([str(part) for part in command], cwd=cwd, capture_output=True, text=True, env=outside)
     assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
     return done.stdout
 

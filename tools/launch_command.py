@@ -91,6 +91,31 @@ def run_launch_spec(path: Path, device: str = "auto", options: Options | None = 
                             tuple(saved), last.findings if last is not None else ())
 
 
+@dataclass(frozen=True)
+class TracedLaunch:
+    """A launch that was only traced: the kernel, its architecture, how many workgroups its grid has."""
+
+    kernel: str
+    arch: str
+    workgroups: int
+
+
+def trace_launch_spec(path: Path, options: Options, memory_limit: int = MEMORY_LIMIT) -> TracedLaunch:
+    """Run what a specification says on the emulator for the trace in `options`, and save nothing. Raises AsmgenError as a launch does."""
+    spec = read_spec(path)
+    spec = replace(spec, args=tuple(replace(argument, save=None) if isinstance(argument, BufferArgument) else argument
+                                    for argument in spec.args))
+    code_object = CodeObject.load(spec.code_object, spec.arch)
+    kernel = code_object.kernel(spec.kernel)
+    shapes = buffer_shapes(spec, memory_limit)
+    with EmulatedDevice(code_object.arch, options) as device:
+        held = [_upload(device, spec, argument, shape) if isinstance(argument, BufferArgument) and shape is not None else None
+                for argument, shape in zip(spec.args, shapes, strict=True)]
+        device.launch(device.load(code_object).kernel(kernel.name), spec.grid, spec.block, _kernarg(spec, kernel, held), spec.dynamic_lds)
+    x, y, z = spec.grid
+    return TracedLaunch(kernel.name, code_object.arch, x * y * z)
+
+
 def _options(spec: LaunchSpec, options: Options) -> Options:
     return replace(options, checks=spec.checks, order=spec.order)
 

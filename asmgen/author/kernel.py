@@ -13,6 +13,7 @@ from asmgen.author.builder import WAIT_MODES, Builder, author_line
 from asmgen.author.contract import KernelContract, Value
 from asmgen.author.ldsmap import LdsMap
 from asmgen.checks.counters.waitmodes import apply_waits, refuse_errors
+from asmgen.checks.leases import check_leases
 from asmgen.checks.waitstates.passes import insert as insert_wait_states
 from asmgen.checks.waitstates.passes import verify as verify_wait_states
 from asmgen.codeobject.emit import KernelResources, argument_loads, header, trailer
@@ -139,12 +140,14 @@ class KernelBuilder(Builder):
         """Run the passes that were asked for and put the kernel together.
 
         "auto" inserts, "verify" checks what the author wrote, "off" does neither; blocks in another mode keep theirs (`Builder.waits`).
-        Raises AsmgenError at the author's line for the first error that verification finds.
+        Raises AsmgenError at the author's line for the first error that verification finds, PlanError for the first read of a register
+        that may find what another owner left there.
         """
         program = self.program()
         for mode, what in ((waits, "waits"), (wait_states, "wait_states")):
             if mode not in WAIT_MODES:
                 raise AsmgenError(f"{what} is {mode!r}; {', '.join(WAIT_MODES)} are possible", str(author_line()))
+        check_leases(program, self.registers.ranges)
         program = apply_waits(program, waits)
         if wait_states == "auto":
             program = insert_wait_states(program)

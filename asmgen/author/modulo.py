@@ -165,11 +165,14 @@ class _Modulo:
         if not edges:
             return (), []
         settle, trip = self.latencies.slots(self.latencies.lds) // 2, self.latencies.slots(self.latencies.memory)
-        for count in range(1, self.schedule.barriers + 1):
+        # A short step cannot cover a round trip: then waves wait for memory, and the schedule asks for half of it, and so on.
+        counts = range(1, self.schedule.barriers + 1)
+        tries = [(trip, count) for count in counts] + [(less, count) for count in counts for less in (trip // 2, trip // 4, 0)]
+        for round_trip, count in tries:
             best: tuple[int, tuple[int, ...], list[Window]] | None = None
             step = max(1, self.length // 32)
             for chosen in itertools.combinations(range(0, self.length, step), count):
-                windows = [self._fill_window(edge, chosen, settle, trip) for edge in edges]
+                windows = [self._fill_window(edge, chosen, settle, round_trip) for edge in edges]
                 if not self._fits(windows):
                     continue
                 slack = min(window.last - window.first for window in windows)

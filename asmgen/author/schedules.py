@@ -40,8 +40,15 @@ class Arrangement:
 class Schedule(Protocol):
     """What `pipeline` asks of a schedule. `stagger` is the number of barriers by which half of the waves run behind."""
 
-    name: str
-    stagger: int
+    @property
+    def name(self) -> str:
+        """What errors call it."""
+        ...
+
+    @property
+    def stagger(self) -> int:
+        """Barriers by which the second group of waves runs behind."""
+        ...
 
     def arrange(self, phases: Sequence[Sequence[Unit]], offsets: Mapping[int, int]) -> Arrangement:
         """The order of a steady copy, of the units of a step in each phase; `offsets` are iterations by ordinal, the same in all phases."""

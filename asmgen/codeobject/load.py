@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from struct import Struct
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import Section, SymbolTableSection
@@ -43,6 +43,16 @@ _RELOCATIONS = {
     0: "NONE", 1: "ABS32_LO", 2: "ABS32_HI", 3: "ABS64", 4: "REL32", 5: "REL64", 6: "ABS32", 7: "GOTPCREL", 8: "GOTPCREL32_LO",
     9: "GOTPCREL32_HI", 10: "REL32_LO", 11: "REL32_HI", 13: "RELATIVE64", 14: "REL16",
 }  # fmt: skip
+
+
+Size = tuple[int, int, int]
+
+
+class Launcher(Protocol):
+    """What a kernel needs of a device: asmgen.launch has some."""
+
+    def launch(self, kernel: Any, grid: Size, block: Size, kernarg: Any, dynamic_lds: int = 0, stream: Any = None) -> Any:
+        """Start the kernel."""
 
 
 class LoadSegment(NamedTuple):
@@ -119,6 +129,15 @@ class KernelRecord:
     def start(self) -> int:
         """Where a wave begins when the firmware preloads arguments: behind the compatibility entry, if the kernel has one."""
         return self.entry + PRELOAD_SKIP if self.descriptor.preload_length else self.entry
+
+    def launch(self, device: Launcher, grid: Size, block: Size, args: Any, dynamic_lds: int = 0, stream: Any = None) -> Any:
+        """Start `grid` workgroups of `block` work-items on a device of `asmgen.launch`; `args` in order or by name from the metadata.
+
+        An argument is a number (Python's or numpy's), a device buffer, an array of another library (a PyTorch tensor, anything with
+        `__dlpack__`; used where it is), or a numpy array, which is uploaded and read back into itself. Raises AsmgenError, which names
+        the argument, before anything is launched.
+        """
+        return device.launch(self, grid, block, args, dynamic_lds, stream)
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,11 @@ from asmgen.isa.errors import AsmgenError
 if TYPE_CHECKING:
     import numpy
 
+    from asmgen.launch.external import External
+
+EMULATED_NAME = "asmgen emulator"
+"""How the name of every GPU begins that `asmgen hip-emulator` shows to hip-python: no time that it takes says anything of a GPU."""
+
 
 class DeviceError(AsmgenError):
     """A device cannot be had, or refused a call: which call with which arguments, why, and what would help."""
@@ -82,6 +87,17 @@ class LoadedModule(Protocol):
         """Release it now; `Device.close` does so anyway."""
 
 
+class StreamLike(Protocol):
+    """What a launch takes as a stream of its device."""
+
+    @property
+    def handle(self) -> Any:
+        """What the device's own runtime calls it."""
+
+    def synchronize(self) -> None:
+        """Waits until all that was put on it has finished."""
+
+
 class Device(Protocol):
     """A device; a context manager that closes itself. Every method raises DeviceError where it cannot do what was asked."""
 
@@ -111,10 +127,26 @@ class Device(Protocol):
     def load(self, code_object: Loadable) -> LoadedModule:
         """Puts the code object on the device; DeviceError where it is for another architecture."""
 
+    def borrow(self, what: str, array: External) -> bool:
+        """Lets kernels use an array that somebody else owns, until it is given back. Whether there is anything to give back.
+
+        Raises DeviceError, which begins with `what`, where the array lies elsewhere.
+        """
+
+    def check_held(self, what: str, buffer: Buffer) -> None:
+        """Raises DeviceError, which begins with `what`, for a buffer that this device does not hold."""
+
+    def give_back(self, address: int) -> None:
+        """Ends what `borrow` began."""
+
     def launch(
-        self, kernel: Any, grid: tuple[int, int, int], block: tuple[int, int, int], kernarg: bytes, dynamic_lds: int = 0
+        self, kernel: Any, grid: tuple[int, int, int], block: tuple[int, int, int], kernarg: Any, dynamic_lds: int = 0,
+        stream: Any = None,
     ) -> object:
-        """Starts `grid` workgroups of `block` work-items with that kernarg segment and `dynamic_lds` bytes behind the static LDS."""
+        """Starts `grid` workgroups of `block` work-items, with `dynamic_lds` bytes behind the static LDS.
+
+        `kernarg` is the kernarg segment's bytes, or the arguments in order or by name where `kernel` is `code_object.kernel(name)`.
+        """
 
     def synchronize(self) -> None:
         """Waits until every launch has finished; a fault of one of them is raised here."""

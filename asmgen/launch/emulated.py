@@ -17,6 +17,7 @@ from asmgen.emulator.machine.dispatch import Dispatch
 from asmgen.emulator.scheduling.run import LaunchResult, Options, run_launch
 from asmgen.isa.arch import architecture
 from asmgen.launch.device import Buffer, DeviceError, Loadable, check_launch, check_span
+from asmgen.launch.external import HOST, External
 from asmgen.launch.packing import upload_arguments
 from asmgen.program.program import Program
 
@@ -74,6 +75,46 @@ class EmulatedModule:
         if self._image is not None:
             self.memory.free(self._image[1])
             self._image = None
+
+
+@dataclass(frozen=True)
+class EmulatedStream:
+    """A stream on which everything has run when the call returns."""
+
+    handle: int = 0
+
+    def synchronize(self) -> None:
+        """Nothing is under way."""
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+
+@dataclass
+class EmulatedEvent:
+    """A moment between calls. It knows no times: the emulator's own say nothing of a GPU."""
+
+    recorded: bool = False
+
+    def record(self, stream: object = None) -> None:
+        """It is now."""
+        self.recorded = True
+
+    def synchronize(self) -> None:
+        """It has happened."""
+
+    def milliseconds_since(self, start: EmulatedEvent) -> float:
+        """Raises DeviceError: there is nothing to measure."""
+        raise DeviceError("the emulator has no times between events: it says what a kernel computes, not how fast; time it on a GPU")
+
+    def close(self) -> None:
+        """Nothing is held."""
 
 
 class EmulatedDevice:
@@ -154,8 +195,10 @@ class EmulatedDevice:
         return module
 
     def launch(self, kernel: EmulatedKernel | KernelRecord, grid: tuple[int, int, int], block: tuple[int, int, int],
-               kernarg: bytes | Sequence[Any] | Mapping[str, Any], dynamic_lds: int = 0) -> LaunchResult:
+               kernarg: bytes | Sequence[Any] | Mapping[str, Any], dynamic_lds: int = 0, stream: object = None) -> LaunchResult:
         """Run a kernel to its end and return what came of it (`launches[-1]` too); EmulatorError where the emulator cannot go on.
+
+        A `stream` changes nothing: all of them are in the order of the calls.
 
         `kernel` is a loaded one or `code_object.kernel(name)`. `kernarg` is the segment's bytes, or the arguments in order or by name:
         arrays are uploaded and copied back in place, numbers take the size of the kernel's argument table (asmgen.launch.packing).
@@ -165,13 +208,12 @@ class EmulatedDevice:
                 raise DeviceError(f"launch {kernel.name} as code_object.kernel({kernel.name!r}) gives it")
             kernel = self.load(kernel.code_object).kernel(kernel.name)
         if not isinstance(kernarg, bytes | bytearray | memoryview):
-            facts = kernel.kernel
-            uploaded = upload_arguments(self, facts.arguments, facts.resources.kernarg_size, kernarg, grid, block, dynamic_lds)
+            uploaded = upload_arguments(self, kernel.kernel, kernarg, grid, block, dynamic_lds)
             try:
                 result = self.launch(kernel, grid, block, uploaded.kernarg, dynamic_lds)
-                uploaded.copy_back(self)
+                uploaded.copy_back()
             finally:
-                uploaded.free(self)
+                uploaded.free()
             return result
         kernarg = bytes(kernarg)
         check_launch(kernel.kernel, self.arch, grid, block, kernarg, dynamic_lds)
@@ -185,6 +227,39 @@ class EmulatedDevice:
             self.memory.free(address)
         self.launches.append(result)
         return result
+
+    def borrow(self, what: str, array: External) -> bool:
+        """Registers the array's own bytes. Raises DeviceError for one that is not in host memory."""
+        if array.where != HOST:
+            raise DeviceError(f"{what} is on {array.place}; the emulator uses arrays in host memory")
+        if not array.nbytes or self.memory.covers(array.address, array.nbytes):
+            return False
+        self.memory.register(array.address, array.nbytes, what)
+        return True
+
+    def give_back(self, address: int) -> None:
+        """Forbids the array's bytes again."""
+        self.memory.free(address)
+
+    def check_held(self, what: str, buffer: Buffer) -> None:
+        """Raises DeviceError for a buffer that was freed, or is another device's."""
+        self._check_held(buffer, f"{what} is")
+
+    def stream(self) -> EmulatedStream:
+        """A stream: a name for the order of the calls."""
+        return EmulatedStream()
+
+    def event(self) -> EmulatedEvent:
+        """An event, which has happened when it is recorded."""
+        return EmulatedEvent()
+
+    def write_async(self, buffer: Buffer, array: np.ndarray[Any, Any], stream: object = None, offset: int = 0) -> None:
+        """As `write`: it has happened when the call returns."""
+        self.write(buffer, array, offset)
+
+    def read_async(self, array: np.ndarray[Any, Any], buffer: Buffer, stream: object = None, offset: int = 0) -> None:
+        """Fill the array, which must be in C order, from the buffer: it has happened when the call returns."""
+        array[...] = self.read(buffer, array.dtype, array.shape, offset)
 
     def synchronize(self) -> None:
         """Launches have finished when they return."""

@@ -2,7 +2,8 @@
 
 hip-python is imported when a device is asked for, never before; it imports without ROCm and fails at the first call (RuntimeError:
 libamdhip64.so cannot be opened). Each of its functions returns a tuple whose first entry is a hipError_t. No AMD GPU was present
-where this was written: the tests replay the calls against a recording stand-in of the binding.
+where this was written: the tests run it through the real hip-python on the emulated runtime (asmgen.launch.hipemulator), and replay
+single calls against a recording stand-in of the binding.
 """
 
 from __future__ import annotations
@@ -13,12 +14,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy
 
 from asmgen.isa.quote import quoted
-from asmgen.launch.device import Buffer, Device, DeviceError, DeviceKernel, Loadable, check_launch, check_span
+from asmgen.launch.device import EMULATED_NAME, Buffer, Device, DeviceError, DeviceKernel, Loadable, check_launch, check_span
+from asmgen.launch.hipstreams import HipEvent, HipStream, stream_handle
+
+if TYPE_CHECKING:
+    from asmgen.launch.external import External
+    from asmgen.launch.hiplauncher import HipLauncher
 
 # hip_runtime_api.h: the `extra` array of hipModuleLaunchKernel is {POINTER, kernarg, SIZE, &size, END}.
 LAUNCH_PARAM_BUFFER_POINTER = 1
@@ -91,10 +97,14 @@ def _call(binding: Any, function: str, *arguments: Any, shown: str = "", context
             raise DeviceError(f"{call} cannot be called: {missing}; {_EMULATOR}") from error
         raise DeviceError(f"{call} failed{context}: {type(error).__name__}: {error}") from error
     if int(code) != 0:
-        name = getattr(code, "name", "an unnamed error")
-        help_text = f"; {_HELP[name]}" if name in _HELP else ""
-        raise DeviceError(f"{call} failed with {name} ({int(code)}){context}{help_text}")
+        raise _failure(call, code, context)
     return results[0] if results else None
+
+
+def _failure(call: str, code: Any, context: str) -> DeviceError:
+    name = getattr(code, "name", "an unnamed error")
+    help_text = f"; {_HELP[name]}" if name in _HELP else ""
+    return DeviceError(f"{call} failed with {name} ({int(code)}){context}{help_text}")
 
 
 def _text(value: Any) -> str:
@@ -125,6 +135,10 @@ def hip_available(binding: Any | None = None) -> tuple[bool, str]:
 
 def _listing(gpus: Sequence[Gpu]) -> str:
     return ", ".join(f"GPU {gpu.index}: {gpu.name} ({gpu.arch})" for gpu in gpus)
+
+
+class HostArray(Exception):
+    """A numpy array stands where an address is asked for: it has to be uploaded first."""
 
 
 class HipKernel:
@@ -170,18 +184,25 @@ class HipModule:
 class HipDevice:
     """One GPU as an `asmgen.launch.device.Device`: the first whose architecture is `arch`, or the first of all without `arch`.
 
-    `binding` is the module hip.hip of hip-python, imported where absent. Raises DeviceError where there is no such GPU.
+    `index` picks one of several. HIP's calls go to the GPU that the calling thread chose last, so where there are several each call
+    chooses its own first. `binding` is the module hip.hip of hip-python, imported where absent. Raises DeviceError where there is no such GPU.
     """
 
-    def __init__(self, arch: str | None = None, binding: Any | None = None) -> None:
+    def __init__(self, arch: str | None = None, binding: Any | None = None, index: int | None = None) -> None:
         self.binding: Any = binding if binding is not None else _import_binding()
-        gpus = visible_gpus(self.binding)
-        matching = [gpu for gpu in gpus if arch is None or gpu.arch == arch]
+        self.gpus = visible_gpus(self.binding)
+        matching = [gpu for gpu in self.gpus if (arch is None or gpu.arch == arch) and (index is None or gpu.index == index)]
         if not matching:
-            raise DeviceError(f"no GPU here is {arch}: there is {_listing(gpus)}; build for that architecture, or use --device emulator")
+            wanted = " and ".join([f"is {arch}"] * (arch is not None) + [f"has the number {index}"] * (index is not None))
+            raise DeviceError(f"no GPU here {wanted}: there is {_listing(self.gpus)}; "
+                              "build for that architecture, or use --device emulator")
         self.gpu = matching[0]
+        self.several = len(self.gpus) > 1
         self._buffers: dict[int, Buffer] = {}
         self._modules: list[HipModule] = []
+        self._held: list[HipStream | HipEvent] = []
+        self._prepared: dict[tuple[int, str], HipLauncher] = {}
+        self._kept: list[Any] = []  # host arrays of copies under way on streams that are not ours
         self._launched = ""
         _call(self.binding, "hipSetDevice", self.gpu.index, shown=str(self.gpu.index))
 
@@ -193,11 +214,46 @@ class HipDevice:
     def arch(self) -> str:
         return self.gpu.arch
 
+    @property
+    def is_emulated(self) -> bool:
+        """Whether the GPU is `asmgen hip-emulator`'s: then no time that it takes says anything."""
+        return self.gpu.name.startswith(EMULATED_NAME)
+
+    def call(self, function: str, *arguments: Any, shown: str = "") -> Any:
+        """The result of one HIP call on this GPU. Raises DeviceError with HIP's name of the error."""
+        self.choose()
+        return _call(self.binding, function, *arguments, shown=shown, context=self._after())
+
+    def fail(self, function: str, shown: str, code: Any) -> None:
+        """Raise the DeviceError of a call that was made without `call`."""
+        raise _failure(f"{function}({shown})", code, self._after())
+
+    def choose(self) -> None:
+        """Make it the calling thread's GPU."""
+        if self.several:
+            _call(self.binding, "hipSetDevice", self.gpu.index, shown=str(self.gpu.index))
+
+    def stream(self) -> HipStream:
+        """A new stream; it is closed with the device at the latest."""
+        stream = HipStream(self.call, self._let_go)
+        self._held.append(stream)
+        return stream
+
+    def event(self) -> HipEvent:
+        """A new event; it is closed with the device at the latest."""
+        event = HipEvent(self.call, self._let_go)
+        self._held.append(event)
+        return event
+
+    def _let_go(self, thing: object) -> None:
+        self._held = [held for held in self._held if held is not thing]
+
     def allocate(self, nbytes: int) -> Buffer:
         """`nbytes` bytes with undefined contents. HIP gives no address for 0 bytes, so that one byte is asked for."""
         if nbytes < 0:
             raise DeviceError(f"a buffer cannot have {nbytes} bytes")
         size = max(nbytes, 1)
+        self.choose()
         buffer = Buffer(int(_call(self.binding, "hipMalloc", size, shown=f"{size} bytes")), nbytes)
         self._buffers[buffer.address] = buffer
         return buffer
@@ -224,17 +280,45 @@ class HipDevice:
         self._copy(target.ctypes.data, buffer.address + offset, target.nbytes, "hipMemcpyDeviceToHost")
         return target
 
+    def write_async(self, buffer: Buffer, array: numpy.ndarray[Any, Any], stream: Any = None, offset: int = 0) -> None:
+        """As `write`, in the order of a stream. The array must not change before the stream has been waited for."""
+        self._check_live(buffer, "write")
+        check_span("write", buffer, offset, array.nbytes)
+        source = numpy.ascontiguousarray(array)
+        self._copy_async(buffer.address + offset, source.ctypes.data, source, stream, "hipMemcpyHostToDevice")
+
+    def read_async(self, array: numpy.ndarray[Any, Any], buffer: Buffer, stream: Any = None, offset: int = 0) -> None:
+        """Fills an array, which must be in C order, in the order of a stream: it has its values once the stream has been waited for."""
+        self._check_live(buffer, "read")
+        check_span("read", buffer, offset, array.nbytes)
+        if not array.flags.c_contiguous or not array.flags.writeable:
+            raise DeviceError("an asynchronous read needs an array in C order that can be written")
+        self._copy_async(array.ctypes.data, buffer.address + offset, array, stream, "hipMemcpyDeviceToHost")
+
+    def _copy_async(self, target: int, source: int, array: numpy.ndarray[Any, Any], stream: Any, kind: str) -> None:
+        if array.nbytes:
+            direction = getattr(self.binding.hipMemcpyKind, kind)
+            shown = f"{target:#x}, {source:#x}, {array.nbytes} bytes, {kind}, stream"
+            self.call("hipMemcpyAsync", target, source, array.nbytes, direction, stream_handle(stream), shown=shown)
+            if isinstance(stream, HipStream):
+                stream.keep(array)
+            else:
+                self._kept.append(array)
+
     def _copy(self, target: int, source: int, nbytes: int, kind: str) -> None:
         # Addresses and not arrays: the buffer protocol of the binding does not have to know bf16 and fp8.
         if nbytes:
             direction = getattr(self.binding.hipMemcpyKind, kind)
             shown = f"{target:#x}, {source:#x}, {nbytes} bytes, {kind}"
+            self.choose()
             _call(self.binding, "hipMemcpy", target, source, nbytes, direction, shown=shown, context=self._after())
 
     def free(self, buffer: Buffer) -> None:
         self._check_live(buffer, "free")
         del self._buffers[buffer.address]
-        _call(self.binding, "hipFree", buffer.address, shown=f"{buffer.address:#x}", context=self._after())
+        for launcher in self._prepared.values():
+            launcher.forget()
+        self.call("hipFree", buffer.address, shown=f"{buffer.address:#x}")
 
     def _release(self, buffer: Buffer) -> None:
         # On the way out of another error, which must not be hidden by one of hipFree.
@@ -246,10 +330,16 @@ class HipDevice:
             span = f"the buffer at {buffer.address:#x} ({buffer.nbytes} bytes)"
             raise DeviceError(f"a {what} of {span}, which {self.name} does not hold: it was freed, or is another device's")
 
-    def load(self, code_object: Loadable) -> HipModule:
-        if code_object.arch != self.arch:
-            wanted = f"build it with --arch {self.arch}"
-            raise DeviceError(f"the code object is for {code_object.arch}, but {self.name} is {self.arch}; {wanted}")
+    def load(self, *code_objects: Loadable) -> HipModule:
+        """The first of the code objects (of one kernel, for several architectures) that is for this GPU."""
+        code_object = next((given for given in code_objects if given.arch == self.arch), None)
+        if code_object is None:
+            archs = sorted({given.arch for given in code_objects})
+            what = f"the code object is for {archs[0]}" if len(archs) == 1 else f"the code objects are for {', '.join(archs)}"
+            others = [f"GPU {gpu.index} is {gpu.arch}" for gpu in self.gpus if gpu.arch in archs]
+            wanted = "; ".join([f"build it with --arch {self.arch}", *others])
+            raise DeviceError(f"{what}, but {self.name} is {self.arch}; {wanted}")
+        self.choose()
         image = ctypes.create_string_buffer(code_object.data, len(code_object.data))
         handle = _call(self.binding, "hipModuleLoadData", ctypes.addressof(image), shown=f"code object of {len(code_object.data)} bytes")
         module = HipModule(self, code_object, image, handle)
@@ -261,34 +351,84 @@ class HipDevice:
         self._modules = [held for held in self._modules if held is not module]
 
     def launch(
-        self, kernel: HipKernel, grid: tuple[int, int, int], block: tuple[int, int, int], kernarg: bytes, dynamic_lds: int = 0
+        self, kernel: HipKernel | Any, grid: tuple[int, int, int], block: tuple[int, int, int], kernarg: Any, dynamic_lds: int = 0,
+        stream: Any = None,
     ) -> None:
-        """Starts the kernel on the default stream. HIP copies `kernarg` before it returns, and fills the hidden arguments itself."""
+        """Starts the kernel on a stream, the default one where none is given. HIP copies `kernarg` before it returns.
+
+        `kernel` is a loaded one and `kernarg` its segment's bytes; or `code_object.kernel(name)` and its arguments in order or by name
+        (numpy arrays are uploaded, and read back once the kernel has finished). Then it takes PyTorch's current stream where a tensor
+        of PyTorch is among them and no stream is given. Nothing in here breaks the capture of a stream into a graph, but such arrays.
+        """
+        if not isinstance(kernel, HipKernel):
+            launcher = self._prepared.get((id(kernel.code_object), kernel.name))
+            if launcher is None or not launcher.kernel.module.loaded:
+                launcher = self._prepare(kernel)
+            launcher(grid, block, kernarg, dynamic_lds, stream)
+            self._launched = launcher.name
+            return
         if not kernel.module.loaded:
             raise DeviceError(f"{kernel.name} belongs to a code object that has been unloaded")
         check_launch(kernel.facts, self.arch, grid, block, kernarg, dynamic_lds)
         segment = ctypes.create_string_buffer(kernarg, max(len(kernarg), 1))
-        size = ctypes.c_size_t(len(kernarg))
-        extra = (ctypes.c_void_p * 5)(
-            LAUNCH_PARAM_BUFFER_POINTER, ctypes.addressof(segment), LAUNCH_PARAM_BUFFER_SIZE, ctypes.addressof(size), LAUNCH_PARAM_END
-        )
+        extra, size = launch_extra(ctypes.addressof(segment), len(kernarg))
         shown = f"{kernel.name}, grid {grid}, block {block}, {dynamic_lds} bytes of dynamic LDS, {len(kernarg)} bytes of arguments"
-        arguments = (kernel.function, *grid, *block, dynamic_lds, None, None, ctypes.addressof(extra))
-        _call(self.binding, "hipModuleLaunchKernel", *arguments, shown=shown, context=self._after())
+        arguments = (kernel.function, *grid, *block, dynamic_lds, stream_handle(stream), None, ctypes.addressof(extra))
+        self.call("hipModuleLaunchKernel", *arguments, shown=shown)
+        del size
         self._launched = kernel.name
+
+    def _prepare(self, kernel: Any) -> HipLauncher:
+        from asmgen.launch.hiplauncher import HipLauncher
+
+        if kernel.code_object is None:
+            raise DeviceError(f"launch {kernel.name} as code_object.kernel({kernel.name!r}) gives it")
+        launcher = self._prepared[id(kernel.code_object), kernel.name] = HipLauncher(self, kernel)
+        return launcher
+
+    def locate(self, what: str, value: Any) -> tuple[int, bool]:
+        """The address of a buffer or of another library's array on this GPU, and whether it is PyTorch's. Raises DeviceError."""
+        if isinstance(value, Buffer):
+            self.check_held(what, value)
+            return value.address, False
+        if isinstance(value, numpy.ndarray):
+            raise HostArray
+        from asmgen.launch.external import external_of
+
+        array = external_of(value, what)
+        self.borrow(what, array)
+        return array.address, array.is_torch
+
+    def check_held(self, what: str, buffer: Buffer) -> None:
+        """Raises DeviceError for a buffer that was freed, or is another device's."""
+        if self._buffers.get(buffer.address) is not buffer:
+            raise DeviceError(f"{what} is a buffer at {buffer.address:#x} ({buffer.nbytes} bytes) that {self.name} does not hold: it was "
+                              "freed, or is another device's")
+
+    def borrow(self, what: str, array: External) -> bool:
+        """Raises DeviceError for an array that is not on this GPU; there is nothing to give back."""
+        if array.where != "gpu" or array.index != self.gpu.index:
+            raise DeviceError(f"{what} is in {array.place}, and the kernel runs on GPU {self.gpu.index}; copy it there first"
+                              if array.where != "gpu" else f"{what} is on {array.place}, and the kernel runs on GPU {self.gpu.index}")
+        return False
+
+    def give_back(self, address: int) -> None:
+        """Nothing was taken."""
 
     def _after(self) -> str:
         # A fault of a kernel surfaces in some later call; the error names the kernel that may have caused it.
         return f" after {self._launched} was launched" if self._launched else ""
 
     def synchronize(self) -> None:
-        _call(self.binding, "hipDeviceSynchronize", context=self._after())
+        self.call("hipDeviceSynchronize")
+        self._kept.clear()
         self._launched = ""
 
     def close(self) -> None:
         """Unloads modules, frees buffers. All of them are tried, then the first failure is raised."""
         failures: list[DeviceError] = []
-        releases: list[Callable[[], None]] = [module.unload for module in self._modules]
+        releases: list[Callable[[], None]] = [held.close for held in self._held]
+        releases += [module.unload for module in self._modules]
         releases += [partial(self.free, buffer) for buffer in self._buffers.values()]
         for release in releases:
             try:
@@ -308,6 +448,14 @@ class HipDevice:
             if error is None:
                 raise
             error.add_note(f"and closing the device failed: {failure}")
+
+
+def launch_extra(address: int, nbytes: int) -> tuple[Any, Any]:
+    """The `extra` array of hipModuleLaunchKernel for arguments at an address, and their size, which must live as long as the array."""
+    size = ctypes.c_size_t(nbytes)
+    return (ctypes.c_void_p * 5)(
+        LAUNCH_PARAM_BUFFER_POINTER, address, LAUNCH_PARAM_BUFFER_SIZE, ctypes.addressof(size), LAUNCH_PARAM_END
+    ), size
 
 
 def choose_device(kind: str, arch: str, make_emulator: Callable[[], Device], binding: Any | None = None) -> Choice:

@@ -78,7 +78,7 @@ class _MaskProperty:
         reads, writes = _named(implicit_reads(instruction.opcode, instruction.form)), _named(instruction.opcode.writes)
         keeps = reads_destination(instruction.form, instruction.modifiers)
         for place, operand in zip(instruction.form.operands, instruction.operands, strict=True):
-            mask = operand.mask if isinstance(operand, Reg) else _mask(operand)
+            mask = operand.mask if isinstance(operand, Reg) else operand_mask(operand)
             if place.writes:
                 writes |= mask
                 if keeps or place.reads:
@@ -200,8 +200,8 @@ def _registers(operand: Operand) -> tuple[Reg, ...]:
     return ()
 
 
-def _mask(operand: Operand) -> int:
-    """The registers of an operand that is more than a register: one with modifiers, a special source."""
+def operand_mask(operand: Operand) -> int:
+    """The registers of an operand, be it one with modifiers or a special source."""
     mask = 0
     for reg in _registers(operand):
         mask |= reg.mask

@@ -153,6 +153,10 @@ class WaitFlow(WaitSteps):
             self.step(ledger, earlier, None, earlier == block.first and block.number in self.unknown_entries)
         return ledger
 
+    def behind(self, block: Block) -> Ledger:
+        """The ledger behind a block."""
+        return self._run(block, self.entries[block.number].copy(), None)
+
     def loops(self) -> list[LoopState]:
         """Each loop's steady state, back-edge against entry."""
         exits = {}
@@ -163,7 +167,7 @@ class WaitFlow(WaitSteps):
             outer = Ledger(self.watching)
             for number in (*head.predecessors, tail):
                 if number not in exits:
-                    exits[number] = self._run(self.flow.blocks[number], self.entries[number].copy(), None)
+                    exits[number] = self.behind(self.flow.blocks[number])
                 if number != tail and number not in loop.blocks:
                     outer.merge(exits[number])
             found.append(_compare(loop, outer, exits[tail], self.program))

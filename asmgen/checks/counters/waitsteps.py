@@ -50,6 +50,14 @@ class WaitNeed:
         self.counts[counter] = min(self.counts.get(counter, count), count)
         self.because.append(arrival)
 
+    def without(self, kind: str, steps: WaitSteps) -> WaitNeed | None:
+        """The need without arrivals of a kind, None where nothing is left."""
+        left = WaitNeed(self.position)
+        for arrival in self.because:
+            if arrival.kind != kind:
+                left.add(count_to_wait(steps.operations[arrival.producer], arrival.newer, arrival.counter, steps.arch), arrival)
+        return left if left.counts else None
+
 
 Visit = Callable[[int, Ledger, "WaitNeed | None", list[TooEarly], list[str]], None]
 """What a walk hears at each instruction that is not plain: position, ledger before it, its need, tokens too early, full counters."""

@@ -4,7 +4,7 @@
     findings = verify(program)
     program = insert(program)
 
-The rules are data (isa/waitrules.py, evaluated by isa/hazardmatch.py); here is the walk: every producer that is less than 20 wait
+The rules are data (isa/waitrules.py, evaluated by match.py); here is the walk: every producer that is less than 20 wait
 states away on any path counts, back-edges too, not the nearest alone. Insertion takes the larger of what LLVM 22 and the ISA text ask.
 """
 
@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from asmgen.checks.waitstates.cover import Excuse, WalkedCode, excuse
+from asmgen.checks.waitstates.match import HazardFacts, PairNeed, hazard_model
 from asmgen.checks.waitstates.statesteps import CONTROL, Ages, HazardSteps, HazardTable, Lack, join
-from asmgen.isa.hazardmatch import HazardFacts, PairNeed, hazard_model
 from asmgen.isa.operands import HWREG_NAMES
 from asmgen.isa.registers import mask_names
 from asmgen.isa.table import opcode
@@ -105,6 +105,13 @@ def needed(program: Program) -> dict[int, tuple[int, tuple[str, ...]]]:
     return _plan(_Walk(program, False))
 
 
+def ages_behind(program: Program, table: HazardTable) -> list[Ages]:
+    """The ages of what may still be too near behind each block, needed wait states taken as standing."""
+    walk = _Walk(program, False, table=table)
+    nops = {position: states for position, (states, _) in _plan(walk).items()}
+    return [walk.leaving(block, ages, nops) for block, ages in zip(walk.blocks, walk.entries(nops), strict=True)]
+
+
 def insert(program: Program, fill: Iterable[Proposal] = ()) -> Program:
     """The program with the fewest s_nops that satisfy every rule on every path, each with its reason.
 
@@ -158,10 +165,11 @@ def proposals(program: Program) -> list[Proposal]:
 class _Walk(HazardSteps):
     """The facts of a program's instructions and the passing of producers' ages along its control flow."""
 
-    def __init__(self, program: Program, match_llvm: bool, flow: ControlFlow | None = None) -> None:
-        model = hazard_model(program.arch, match_llvm)
-        samples = model.samples(program.instructions)
-        super().__init__(HazardTable(model, {facts.kind for facts in samples}), program.instructions, samples)
+    def __init__(self, program: Program, match_llvm: bool, flow: ControlFlow | None = None, table: HazardTable | None = None) -> None:
+        table = table or HazardTable(hazard_model(program.arch, match_llvm))
+        samples = table.model.samples(program.instructions)
+        table.add({facts.kind for facts in samples})
+        super().__init__(table, program.instructions, samples)
         self.samples: list[HazardFacts] = samples
         self.instructions: tuple[Instruction, ...] = program.instructions
         flow = flow or control_flow(program)

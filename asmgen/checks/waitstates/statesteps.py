@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from asmgen.isa.hazardmatch import HazardFacts, HazardModel, PairNeed
+from asmgen.checks.waitstates.match import HazardFacts, HazardModel, PairNeed
 from asmgen.isa.registers import NAMED
 from asmgen.program.program import Instruction
 
@@ -41,7 +41,7 @@ class HazardTable:
     def add(self, kinds: Iterable[int]) -> None:
         """Take in kinds that come to be known."""
         new = [kind for kind in kinds if kind not in self.windows]
-        self.windows.update(dict.fromkeys(new, 0))
+        self.windows.update({kind: self.model.window(kind) if self.open_ended else 0 for kind in new})
         candidates = self.model.candidates
         for kind in new:
             if self.model.writes_alone(kind):
@@ -58,7 +58,6 @@ class HazardTable:
         """Take in the kind of an instruction, if it is new."""
         if facts.kind not in self.windows:
             self.add((facts.kind,))
-            self.windows[facts.kind] = max(facts.window, self.windows[facts.kind]) if self.open_ended else self.windows[facts.kind]
 
 
 class Producers:

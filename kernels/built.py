@@ -1,0 +1,62 @@
+"""Code objects of the library's kernels, built once: in the user's cache folder they are found by all that they were made from."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import asmgen
+from asmgen.author.library import LibraryKernel
+from asmgen.codeobject.load import CodeObject
+from asmgen.isa.errors import AsmgenError
+from asmgen.launch.cache import cache_folder, cached, key_of
+from asmgen.toolchain import ToolError, assemble, find_toolchain
+
+_MAKERS = ("author", "checks", "codeobject", "isa", "kernels", "program", "regalloc")
+"""The rooms whose code has a say in what a kernel becomes."""
+
+
+@cache
+def _source_digest() -> str:
+    """A digest of the source that builds kernels: a changed asmgen finds nothing of the old one's."""
+    root = Path(asmgen.__file__).parent
+    digest = hashlib.sha256()
+    for room in _MAKERS:
+        for path in sorted((root / room).rglob("*.py")):
+            digest.update(f"{path.relative_to(root)}\0".encode() + path.read_bytes() + b"\0")
+    digest.update((root / "toolchain.py").read_bytes())
+    return digest.hexdigest()
+
+
+@cache
+def _assembler() -> str:
+    """Which assembler would build: the program with its size and time. Without one what was built before is used all the same."""
+    try:
+        program = Path(find_toolchain().clang[0]).resolve()
+        found = program.stat()
+    except (ToolError, OSError):
+        return ""
+    return f"{program} {found.st_size} {found.st_mtime_ns}"
+
+
+def code_object(library: LibraryKernel, arch: str, parameters: Mapping[str, Any]) -> CodeObject:
+    """The code object of a kernel for an architecture and resolved build parameters, from the cache folder or built now.
+
+    Raises AsmgenError for what cannot be built. A cache folder that cannot be written costs time, nothing else.
+    """
+    name = f"{library.contract.name}-{arch}"
+    key = key_of(name, json.dumps(dict(parameters), sort_keys=True), _source_digest(), _assembler())
+    path = cache_folder() / "kernels" / f"{name}-{key}.co"
+
+    def build() -> bytes:
+        return assemble(library.build(arch, parameters).text(), arch, name=f"{name}.s")
+
+    data = cached(path, build)
+    try:
+        return CodeObject.load(data, arch, str(path))
+    except AsmgenError:  # whole, but not a code object of this name: somebody else wrote it
+        return CodeObject.load(build(), arch, name)
