@@ -16,7 +16,7 @@ from asmgen.launch.hipemulator.hipcalls import CALLS, Call
 from asmgen.launch.hipemulator.hipstate import Runtime
 from asmgen.launch.hipemulator.library import RUNTIME
 
-_GROUPS: dict[str, ModuleType] = {"devices": devices, "errors": errorcalls, "hipmemory": memory, "copies": copies, "modules": modules,
+_GROUPS: dict[str, ModuleType] = {"devices": devices, "errors": errorcalls, "memory": hipmemory, "copies": copies, "modules": modules,
                                   "streams": streams, "graphs": graphs}
 _SILENT = frozenset(call.name for call in CALLS if call.group == "errors")  # they neither set nor clear the last error by failing
 DISPATCH = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int, ctypes.POINTER(ctypes.c_int64))
