@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from asmgen.isa.mfma import layout
+from asmgen.isa.mfmaoperands import layout
 from tests.test_cli import call, refused
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from asmgen.author.family import Family
-from asmgen.codeobject.load import CodeObject, Kernel
+from asmgen.codeobject.load import CodeObject, KernelRecord
 from asmgen.isa.errors import AsmgenError
 from asmgen.launch.hip import HipDevice
 from asmgen.tools.build import Built
@@ -90,8 +90,8 @@ def bench_kernel(library: Family, built: Built, parameters: Mapping[str, Any], d
                        nbytes, environment(device))
 
 
-def time_launches(device: Any, kernel: Kernel, grid: tuple[int, int, int], block: tuple[int, int, int], values: Sequence[Sequence[Any]],
-                  warm_ups: int, runs: int) -> list[float]:
+def time_launches(device: Any, kernel: KernelRecord, grid: tuple[int, int, int], block: tuple[int, int, int],
+                  values: Sequence[Sequence[Any]], warm_ups: int, runs: int) -> list[float]:
     """Milliseconds of each of `runs` launches, one by one behind `warm_ups` others; launch n uses set n of `values`, round and round."""
     with device.stream() as stream:
         events = [(device.event(), device.event()) for _ in range(runs)]

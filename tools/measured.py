@@ -15,7 +15,7 @@ from asmgen.isa.arch import ARCHITECTURES
 from asmgen.isa.timing import GPUS
 from asmgen.kernels.registry import family as find_family
 from asmgen.tools.build import build_kernel
-from asmgen.tools.profile import ProfileReport, choose_timing, report_kernel
+from asmgen.tools.profile_command import ProfileReport, choose_timing, report_kernel
 
 _TABLE_2 = "HipKittens paper, table 2: BF16 GEMM, M = N = K = 8192"
 _TABLE_3 = "HipKittens paper, table 3"

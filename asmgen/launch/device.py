@@ -47,7 +47,7 @@ class ResourceFacts(Protocol):
     def lds(self) -> int: ...
 
 
-class KernelFacts(Protocol):
+class DeviceKernel(Protocol):
     """What a device reads of one kernel of a code object."""
 
     @property
@@ -66,7 +66,7 @@ class Loadable(Protocol):
     @property
     def data(self) -> bytes: ...
 
-    def kernel(self, name: str | None = None) -> KernelFacts:
+    def kernel(self, name: str | None = None) -> DeviceKernel:
         """The kernel of that name, or of the only kernel; an AsmgenError where there is none."""
 
 
@@ -172,7 +172,7 @@ def check_span(what: str, buffer: Buffer, offset: int, nbytes: int) -> None:
 
 
 def check_launch(
-    kernel: KernelFacts, arch: str, grid: tuple[int, int, int], block: tuple[int, int, int], kernarg: bytes, dynamic_lds: int = 0
+    kernel: DeviceKernel, arch: str, grid: tuple[int, int, int], block: tuple[int, int, int], kernarg: bytes, dynamic_lds: int = 0
 ) -> None:
     """DeviceError for a launch that no device of `arch` accepts: sizes below 1, too many work-items, too much LDS, too few argument bytes.
 

@@ -17,7 +17,7 @@ from asmgen.model.chrometrace import chrome_trace
 from asmgen.model.estimate import Estimate, estimate
 from asmgen.model.profile import LoopProfile, Profile, profile
 from asmgen.tools.build import Built
-from asmgen.tools.launch import trace_launch_spec
+from asmgen.tools.launch_command import trace_launch_spec
 from asmgen.tools.runner import emulator, launch
 
 TRACED_EDGE = {"m": 512, "n": 512, "b": 1}
