@@ -251,28 +251,31 @@ class _Pipeline:
     def _prologue(self, ahead: int, count: int | None = None) -> None:
         """What steps before the first one do for iterations from 0 on: in emission order, then a wait point and barriers.
 
-        Operations that run a copy early and read LDS come behind the barriers, as what they read must have landed.
+        Operations that read LDS, or run a copy early, come behind the barriers, as what they read must have landed.
         """
         k, shape = self.k, self.shape
         early: list[Unit] = []
         begin = len(k.items)
         for number in range(-shape.ahead, 0):
             for unit in self._kept(Copy(number % shape.unroll, -number, None if count is None else count - number)):
-                if unit.tag.ordinal not in shape.arrangement.lead:
+                if unit.tag.ordinal in shape.arrangement.lead:
+                    continue
+                if any(use.action == "read" for instruction in unit.instructions for use in instruction.tokens):
+                    early.append(unit)
+                else:
                     k.append_unit(unit)
             k.step_ends()
         if shape.arrangement.lead:
-            early = [unit for unit in self._kept(Copy(0, 0, count)) if unit.tag.ordinal in shape.arrangement.lead]
+            of_first = {unit.tag.ordinal: unit for unit in self._kept(Copy(0, 0, count)) if unit.tag.ordinal in shape.arrangement.lead}
+            early += [of_first[ordinal] for ordinal in _ordinals(shape.arrangement) if ordinal in of_first]
         placed = [item for item in k.items[begin:] if isinstance(item, Instruction)]
         if any(use.action == "write" for item in placed for use in item.tokens):
             self._sync(Sync("wait"))
             for _ in range(1 + self.schedule.stagger):
                 self._sync(Sync("barrier"))
         self._shift(opening=True)
-        by_ordinal = {unit.tag.ordinal: unit for unit in early}
-        for ordinal in _ordinals(shape.arrangement):
-            if ordinal in by_ordinal:
-                k.append_unit(by_ordinal[ordinal])
+        for unit in early:
+            k.append_unit(unit)
 
     def _copy(self, copy: Copy, count_down: tuple[Reg, int] | None = None) -> None:
         """One copy in the schedule's order, with its synchronisation."""

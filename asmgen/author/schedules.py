@@ -68,11 +68,9 @@ def is_memory(unit: Unit) -> bool:
 @dataclass(frozen=True)
 class PingPong:
     """8 waves, two a SIMD: one computes while the other moves data. Each stage ends with a barrier, and one group of four waves runs a
-    stage behind the other. `early` MFMAs of a matrix stage stand behind its barrier, which hides the release; `priority` is the level of
-    memory stages (matrix stages have 0), None for no priorities.
+    stage behind the other. `priority` is the level of memory stages (matrix stages have 0), None for no priorities.
     """
 
-    early: int = 0
     priority: int | None = 1
     name: str = "ping-pong"
     stagger: int = 1
@@ -83,16 +81,14 @@ class PingPong:
         for _, group in groupby(phases[0], key=lambda unit: unit.tag.stage):
             stage = list(group)
             matrix = any(is_matrix(unit) for unit in stage)
-            level = 0 if matrix else self.priority
-            priority = [] if level is None or self.priority is None or self.early and not matrix else [Sync("priority", level)]
-            numbers: list[Placed] = [*priority, *(unit.tag.ordinal for unit in stage)]
-            if not matrix:
-                order += [*_m0_ahead(numbers, {unit.tag.ordinal: unit for unit in stage}), Sync("wait"), Sync("barrier")]
+            numbers: list[Placed] = [unit.tag.ordinal for unit in stage]
+            if matrix:
+                # The first matrix instruction goes before the priority: nothing may stand between the barrier's release and it.
+                numbers[1:1] = [] if self.priority is None else [Sync("priority", 0)]
+                order += [*numbers, Sync("barrier")]
             else:
-                split = len(numbers) - self.early
-                # What stands behind the barrier must not wait for the other group's matrix stage, which begins there.
-                raised = [Sync("priority", self.priority)] if self.early and self.priority is not None else []
-                order += [*numbers[:split], *raised, Sync("barrier"), *numbers[split:]]
+                numbers[0:0] = [] if self.priority is None else [Sync("priority", self.priority)]
+                order += [*_m0_ahead(numbers, {unit.tag.ordinal: unit for unit in stage}), Sync("wait"), Sync("barrier")]
         return Arrangement(tuple(order))
 
 

@@ -2,7 +2,8 @@
 
 Facts: a workgroup makes a tm x tn tile of D in steps of tk = 64 along K. The tile is 2 x 2 quadrants; each wave has a part of every
 quadrant, so that a step is four products A[half] B[half]^T, and while one is computed the halves that the next ones need are read.
-Both matrices come by LDS-DMA into two stages; a half is asked for as soon as its last reader has passed.
+Both matrices come by LDS-DMA into two stages; a half is asked for as soon as its last reader has passed. The first half of B is read a
+step ahead, so that no memory stage has more than eight reads.
 """
 
 from __future__ import annotations
@@ -61,7 +62,6 @@ def tiled(k: TileBuilder) -> None:
 
     def step(t: StepIndex) -> None:
         with k.stage(), memory:
-            read(k, B[0], Bs[t, 0].part(wn))
             read(k, A, As[t, 0].part(wm))
             fill(k, As[t + 1, 1], a[1].k(t + 1))
         with k.stage(), matrix:
@@ -77,6 +77,7 @@ def tiled(k: TileBuilder) -> None:
         with k.stage(), matrix:
             mma(k, C[1, 0], A, B[0])
         with k.stage(), memory:
+            read(k, B[0], Bs[t + 1, 0].part(wn))
             fill(k, Bs[t + 2, 1], b[1].k(t + 2))
         with k.stage(), matrix:
             mma(k, C[1, 1], A, B[1])
