@@ -79,6 +79,7 @@ SLOW_FILES = frozenset({
     "test_emulator_valu_convert.py", "test_emulator_valu_float.py", "test_emulator_valu_math.py", "test_emulator_valu_packed.py",
     "test_emulator_valu_small_formats.py", "test_emulator_vmem.py", "test_emulator_vmem_atomics.py", "test_formats.py",
     "test_mutation.py", "test_reader_fuzz.py", "test_reader_isa.py", "test_replace_semantics.py", "test_round_trip.py",
+    "test_waits_verify_random.py",
 })
 
 

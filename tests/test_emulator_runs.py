@@ -161,6 +161,7 @@ def same(lines: Iterable[str], arch: str, waves: int, mode: int, seed: int, full
     assert (groups[0].lanes() == groups[1].lanes()).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", [MODE_DEFAULT, MODE_KEEP, MODE_DEFAULT & ~0x200])
 @pytest.mark.parametrize("arch", ["gfx942", "gfx950"])
 def test_random_programs(arch: str, mode: int) -> None:

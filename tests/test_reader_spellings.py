@@ -20,6 +20,7 @@ from asmgen.toolchain import AssemblyError, ToolError
 needs_llvm_mc = pytest.mark.skipif(shutil.which("llvm-mc-22") is None, reason="llvm-mc-22 is not installed")
 
 
+@pytest.mark.slow
 @needs_llvm_mc
 @pytest.mark.parametrize("arch", ARCHS)
 def test_spellings_of_a_sample_of_forms(arch: str) -> None:

@@ -262,6 +262,7 @@ def run_pytest(folder: Path, *options: str, **variables: str) -> subprocess.Comp
     return subprocess.run([sys.executable, "-m", "pytest", *options], cwd=folder, env=environment, capture_output=True, text=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("workers", "variable"), [("0", ""), ("2", "1")])
 def test_skips_are_one_line_each_reason_and_fail_on_demand(tmp_path: Path, workers: str, variable: str) -> None:
     shutil.copy(ROOT / "tests" / "conftest.py", tmp_path)
@@ -277,6 +278,7 @@ def test_skips_are_one_line_each_reason_and_fail_on_demand(tmp_path: Path, worke
     assert "1 passed, 5 skipped" in done.stdout
 
 
+@pytest.mark.slow
 def test_skip_check_leaves_a_run_without_skips_alone(tmp_path: Path) -> None:
     shutil.copy(ROOT / "tests" / "conftest.py", tmp_path)
     (tmp_path / "test_one.py").write_text("def test_good(): pass\n")

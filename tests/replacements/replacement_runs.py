@@ -124,11 +124,36 @@ def in_child(work: Callable[[], Any], file: Path) -> int:
         os._exit(status)
 
 
+def step_by_step() -> None:
+    """From now on compiled runs, which know no replacement, go step by step; test_emulator_runs compares what they do with the steps.
+
+    Where a test asks for a compiled run it gets one.
+    """
+    from asmgen.emulator.scheduling.runs import Run
+
+    whole = Run._action
+
+    def action(self: Run, compiled: bool) -> Callable[[Any], None]:
+        if compiled:
+            return whole(self, compiled)
+        steps = tuple(self._plain)
+
+        def run(group: Any) -> None:
+            for step in steps:
+                step(group)
+
+        return run
+
+    Run._action = action  # type: ignore[method-assign]
+    Run.spin = lambda self, branch: None  # type: ignore[method-assign]
+
+
 def record(tests: Tests, witness: Callable[[Callable[[str], None]], None], jobs: int) -> Recording:
     """Run all tests once, in `jobs` children, with everything that can be replaced watched. Raises ReplacementError where a child dies."""
 
     def part(names: list[str]) -> dict[str, Any]:
         using: set[str] = set()
+        step_by_step()
         witness(using.add)
         seconds, uses, failed = {}, {}, {}
         for name in names:
@@ -174,6 +199,7 @@ def judge(tests: Tests, trials: Sequence[Trial], jobs: int, tell: Callable[[Verd
     def one(trial: Trial) -> dict[str, Any]:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.alarm(_TIME_LIMIT)
+        step_by_step()
         trial.install()
         for number, name in enumerate(trial.tests, 1):
             good, how, message = tests.passes(name)
