@@ -11,7 +11,7 @@ WORKERS ?= 2
 demo: $(INSTALLED)
 	$(BIN)/asmgen build gemm-bf16 --arch gfx950 -o build
 	$(BIN)/asmgen run gemm-bf16 --arch gfx950 --device emulator -p m=512 -p n=384 -p k=256
-	$(BIN)/asmgen inspect build/gemm-bf16.co
+	$(BIN)/asmgen inspect build/gemm-bf16_gfx950_128x128x64_interleave.co
 
 test: $(INSTALLED)
 	$(BIN)/ruff check .

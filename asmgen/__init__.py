@@ -1,30 +1,50 @@
-"""asmgen: AMD gfx942 and gfx950 assembly kernels from Python.
+"""asmgen: AMD gfx942 and gfx950 assembly kernels from Python. `import asmgen as ag` gives all that an author needs.
 
 Importing the package loads nothing else: every module below it imports this one first, and a command that needs neither the
-emulator nor the grammar should not pay for them. The public names are loaded when they are first asked for (PEP 562).
+emulator nor the grammar should not pay for them. The public names are loaded when they are first asked for (PEP 562). The stub
+__init__.pyi tells type checkers and editors of the same names; a test compares the two.
 """
 
 from __future__ import annotations
 
-# Type checkers take any name of this spelling as true; typing itself is not worth its import time here.
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from asmgen.isa.arch import architecture
-    from asmgen.isa.errors import AsmgenError, OperandError
-    from asmgen.isa.registers import a, s, v
-
 __version__ = "0.1.0"
-__all__ = ["AsmgenError", "OperandError", "__version__", "a", "architecture", "s", "v"]
 
-# Public name -> the module that defines it.
-_HOME = {
-    "AsmgenError": "asmgen.isa.errors",
-    "OperandError": "asmgen.isa.errors",
-    "a": "asmgen.isa.registers",
-    "architecture": "asmgen.isa.arch",
-    "s": "asmgen.isa.registers",
-    "v": "asmgen.isa.registers",
+# The public names by the module that defines them.
+_PUBLIC = {
+    "asmgen.author.arithmetic": "mma zero",
+    "asmgen.author.addressing": "emit_address WaveIndex",
+    "asmgen.author.family": "Family GridRule Variant",
+    "asmgen.author.fragments": "Fragment MatrixShape mfma",
+    "asmgen.author.merge": "MergeError",
+    "asmgen.author.movement": "fill read write",
+    "asmgen.author.problem": "Output Problem",
+    "asmgen.author.schedules": "InOrder PingPong Schedule",
+    "asmgen.author.steps": "PipelineError StepIndex",
+    "asmgen.author.tilebuilder": "TileBuilder",
+    "asmgen.author.tiles": "Tile TileError TileGrid",
+    "asmgen.author.builder": "Builder",
+    "asmgen.codeobject.load": "CodeObject",
+    "asmgen.author.contract": "ContractArgument ContractError Formula KernelContract Parameter Rule Values",
+    "asmgen.isa.arch": "architecture",
+    "asmgen.isa.errors": "AsmgenError OperandError",
+    "asmgen.isa.layout": "Layout LayoutError",
+    "asmgen.isa.operands": "OFF",
+    "asmgen.isa.placement": "Packing Pads Placement Swizzle row_major",
+    "asmgen.isa.registers": "Reg a exec_ m0 s scc v vcc",
+    "asmgen.author.kernel": "Kernel KernelBuilder",
+    "asmgen.checks.lint.run": "lint_file lint_program",
+    "asmgen.program.program": "Program",
+    "asmgen.reader.text": "read_text",
+    "asmgen.regalloc.plan": "RegisterPlan",
+    "asmgen.regalloc.ranges": "PlanError",
+    "asmgen.regalloc.sets": "RegisterSet",
+    "asmgen.regalloc.shortage": "OutOfRegisters",
+    "asmgen.program.text": "program_text",
+    "asmgen.toolchain": "assemble disassemble",
+    "asmgen.checks.counters.insert": "insert_waits",
 }
+_HOME = {name: module for module, names in _PUBLIC.items() for name in names.split()}
+__all__ = ["__version__", *_HOME]
 
 
 def __getattr__(name: str) -> object:

@@ -16,9 +16,9 @@ RUNS = 10
 _PARTS = """
 import time
 began = time.perf_counter()
-from asmgen.kernels.registry import kernel
+from asmgen.kernels.registry import family
 from asmgen.tools.build import build_kernel, write_built
-import asmgen.tools.cli, asmgen.kernels.gemm_bf16.dma
+import asmgen.tools.cli, asmgen.kernels.gemm_bf16.library
 imported = time.perf_counter()
 import asmgen.author.kernel as module
 passes = []
@@ -29,7 +29,7 @@ for name in ("apply_waits", "insert_wait_states"):
         passes.append(time.perf_counter() - start)
         return result
     setattr(module, name, timed)
-text = kernel("gemm-bf16").build("gfx950", {"preload": False}).text()
+text = family("gemm-bf16").build("gfx950", {"preload": False}).text()
 built = time.perf_counter()
 from asmgen.toolchain import assemble
 assemble(text, "gfx950")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from asmgen.emulator.machine.memory import Memory
 from asmgen.isa.opcodes.mfma import MFMA
-from asmgen.kernels.registry import kernel
+from asmgen.kernels.registry import family
 from asmgen.tools.build import build_kernel
 from asmgen.tools.runner import Options, run_kernel
 from benchmarks import mfma_loop, vector_loop
@@ -56,9 +56,9 @@ def of_loop(program: Loop, workgroups: int, checks: bool, memory: Memory | None 
 
 def of_gemm(arch: str, checks: bool, sizes: dict[str, int], times: int) -> Timing:
     """gemm-bf16 whole."""
-    library = kernel("gemm-bf16")
-    parameters = library.contract.resolve_run(sizes)
-    built = build_kernel(library, arch, library.contract.resolve_build({}))
+    library = family("gemm-bf16")
+    parameters = library.contract(arch).resolve_run(sizes)
+    built = build_kernel(library, arch, {})
 
     def run() -> float:
         done = run_kernel(library, built, parameters, "emulator", program=built.kernel.program, options=Options(checks=checks))

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import sys
 
-from asmgen.kernels.registry import kernel
+from asmgen.kernels.registry import family
 from asmgen.tools.build import build_kernel
 from asmgen.tools.runner import Options, run_kernel
 
 
 def main(m: int = 1024, n: int = 1024, k: int = 512) -> None:
     """Seconds, wave-instructions and GFLOP/s on both architectures, checks off and on."""
-    library = kernel("gemm-bf16")
-    parameters = library.contract.resolve_run({"m": m, "n": n, "k": k})
+    library = family("gemm-bf16")
     print(f"gemm-bf16 {m} x {n} x {k}".ljust(30) + "checks".rjust(8) + "seconds".rjust(10) + "M instr/s".rjust(11) + "GFLOP/s".rjust(9))
     for arch in ("gfx942", "gfx950"):
-        built = build_kernel(library, arch, library.contract.resolve_build({}))
+        parameters = library.contract(arch).resolve_run({"m": m, "n": n, "k": k})
+        built = build_kernel(library, arch, {})
         for checks in (False, True, False, True):
             done = run_kernel(library, built, parameters, "emulator", program=built.kernel.program, say=lambda text: None,
                               options=Options(checks=checks))

@@ -14,7 +14,7 @@ from asmgen.checks.counters.verify import verify as verify_waits
 from asmgen.checks.lint.facts import KernelFacts
 from asmgen.checks.lint.run import lint_program
 from asmgen.checks.waitstates.waitstates import verify as verify_wait_states
-from asmgen.kernels.registry import kernel
+from asmgen.kernels.registry import family
 from asmgen.program.live import program_liveness
 from asmgen.program.program import Instruction, Program
 from asmgen.reader.text import read_text
@@ -78,8 +78,8 @@ def rate(programs: list[Program], work: Callable[[Program], object], rounds: int
 
 def main(rounds: int = ROUNDS, loops: int = LOOPS) -> None:
     """Print a line a part of each subject."""
-    library = kernel("gemm-bf16")
-    gemm = [library.build(arch, {"preload": preload}).program for arch in library.contract.archs for preload in (False, True)]
+    library = family("gemm-bf16")
+    gemm = [library.build(arch, {"preload": preload}).program for arch in library.archs for preload in (False, True)]
     parts: list[tuple[str, Callable[[Program], object]]] = [
         ("lint, everything", lambda program: lint_program(program, "", FACTS)),
         ("lint, errors and warnings", lambda program: lint_program(program, "", FACTS, notes=False)),

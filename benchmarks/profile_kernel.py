@@ -16,7 +16,7 @@ from types import FrameType
 import numpy as np
 
 from asmgen.emulator.scheduling.run import Options
-from asmgen.kernels.registry import kernel
+from asmgen.kernels.registry import family
 from asmgen.launch.emulated import EmulatedDevice
 from asmgen.tools.build import build_kernel
 from asmgen.tools.runner import run_kernel
@@ -72,9 +72,9 @@ class Sampler:
 
 def library_kernel(name: str, arch: str, checks: bool, edge: int) -> Callable[[], float]:
     """A matrix kernel of the library, on `edge` x `edge` x `edge` / 2."""
-    library = kernel(name)
-    parameters = library.contract.resolve_run({"m": edge, "n": edge, "k": edge // 2})
-    built = build_kernel(library, arch, library.contract.resolve_build({}))
+    library = family(name)
+    parameters = library.contract(arch).resolve_run({"m": edge, "n": edge, "k": edge // 2})
+    built = build_kernel(library, arch, {})
     return lambda: run_kernel(library, built, parameters, "emulator", program=built.kernel.program, options=Options(checks=checks)).seconds
 
 

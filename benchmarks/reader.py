@@ -9,7 +9,7 @@ import re
 import sys
 import time
 
-from asmgen.kernels.registry import kernel
+from asmgen.kernels.registry import family
 from asmgen.program.program import Program
 from asmgen.program.text import program_text
 from asmgen.reader.listing import parse_listing
@@ -31,7 +31,7 @@ def shifted(line: str, by: int) -> str:
 
 
 def code(arch: str, wanted: int) -> str:
-    program = kernel("gemm-bf16").build(arch, {"preload": False}).program
+    program = family("gemm-bf16").build(arch, {"preload": False}).program
     lines = [line for line in program_text(program).split("\n") if "s_endpgm" not in line]
     labels = [line[:-1] for line in lines if line.endswith(":")]
     text = ["\t.text"]

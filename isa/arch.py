@@ -9,7 +9,7 @@ from dataclasses import dataclass
 class Architecture:
     """What differs between chips, with units in the names' comments.
 
-    Sources: facts/instructions.md sections 4 to 6 (LLVM 22: registers, LDS, descriptor, ELF flags).
+    Sources: docs/facts/instructions.md sections 4 to 6 (LLVM 22: registers, LDS, descriptor, ELF flags).
     """
 
     name: str
@@ -34,7 +34,7 @@ class Architecture:
         return max(self.vgpr_granule, -(-total // self.vgpr_granule) * self.vgpr_granule)
 
     def waves_for_vgprs(self, total: int) -> int:
-        """Occupancy by registers: waves per SIMD (facts/instructions.md section 5)."""
+        """Occupancy by registers: waves per SIMD (docs/facts/instructions.md section 5)."""
         return min(self.waves_per_simd, self.vgpr_total // self.allocated_vgprs(total))
 
     def vgprs_for_waves(self, waves: int) -> int:

@@ -2,7 +2,8 @@
 
 Sources. [OCP8] OCP 8-bit Floating Point Specification (OFP8) 1.0, tables 1 to 3. [MX] OCP Microscaling Formats (MX) 1.0,
 sections 5 and 6.3. [I4] CDNA4 ISA 7.3 (conversion rules, FP16_OVFL table) and 12.11 (pseudo-code). [HIP] AMD's host versions
-of the gfx950 conversions (ROCm's amd_hip_ocp headers), read for facts only. facts/semantics.md 4 and 12, facts/instructions.md 2.
+of the gfx950 conversions (ROCm's amd_hip_ocp headers), read for facts only.
+docs/facts/semantics.md sections 4 and 12, docs/facts/instructions.md section 2.
 A docstring says "inferred" where no source settles a point; nothing here was run on hardware. The two OCP documents were not at
 hand: their rules are cited from general knowledge, and checked against [I4], [HIP] and ml_dtypes where those say the same.
 

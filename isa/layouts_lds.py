@@ -72,9 +72,9 @@ PUBLISHED: Mapping[str, Swizzle] = {
     "st_16x32": Swizzle(((4, 0x20),)),
     "st_32x32": Swizzle(((4, 0x20), (6, 0x10))),
     "st_16x16": Swizzle(((4, 0x18),)),
-    # FP8 GEMM, 4-wave interleave (AMD's blog, the article with 128-byte rows): half the row on the chunk.
+    # The FP8 article, 128-byte rows: half the row on the chunk.
     "fp8_128": Swizzle(((4, 0x70),)),
-    # MXFP4 matmul article: 256-byte rows of bf16.
+    # The MXFP4 article: 256-byte rows of bf16.
     "bf16_256": Swizzle(((4, 0x30), (3, 0x80))),
     # Eight chunks of a 128-byte row by the row, as gemm-bf16 has it.
     "rows_128": Swizzle(((3, 0x70),)),

@@ -1,6 +1,6 @@
 """LDS banks and phases: which lanes of a wave are served together. `bankcost` counts with it, `lds_arrays` for the emulator.
 
-Source: facts/microarchitecture.md section 2.4 (rocRoller's LDS model, HipKittens table 5). A row is marked assumed where nobody
+Source: docs/facts/microarchitecture.md section 2.4 (rocRoller's LDS model, HipKittens table 5). A row is marked assumed where nobody
 measured or documented it; whoever prints a count says so. Nothing here was measured by this project.
 
 A bank is four bytes wide: dword d is in bank d % banks. A phase takes as many cycles as the fullest bank holds *distinct* dwords.

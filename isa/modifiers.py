@@ -40,7 +40,7 @@ OFFSETS: dict[str, tuple[int, int]] = {
     "MUBUF": (0, 4095), "MTBUF": (0, 4095), "DS": (0, 65535), "FLAT": (0, 4095), "GLOBAL": (-4096, 4095), "SCRATCH": (-4096, 4095),
     "SMEM": (-(1 << 20), (1 << 20) - 1), "SMEM_BUFFER": (0, (1 << 20) - 1),
 }
-"""First and last `offset` in bytes (facts/instructions.md section 5; LLVM 22 takes 4096 for MUBUF and encodes 0)."""
+"""First and last `offset` in bytes (docs/facts/instructions.md section 5; LLVM 22 takes 4096 for MUBUF and encodes 0)."""
 
 MASKS = frozenset({"op_sel", "op_sel_hi", "neg_lo", "neg_hi", "neg"})
 

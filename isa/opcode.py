@@ -114,7 +114,7 @@ def is_lds_dma(opcode: Opcode, form: Form) -> bool:
 
 
 def group_of(opcode: Opcode, form: Form) -> str:
-    """The instruction-mix group (design.md section 6) of an opcode in this form."""
+    """The instruction-mix group (docs/FORMATS.md section 2) of an opcode in this form."""
     return "lds_dma" if is_lds_dma(opcode, form) else opcode.group
 
 

@@ -82,7 +82,7 @@ class Waitcnt:
 
     @property
     def simm16(self) -> int:
-        """The encoding (facts/instructions.md section 4: vmcnt in bits 3:0 and 15:14, expcnt 6:4, lgkmcnt 11:8)."""
+        """The encoding (docs/facts/instructions.md section 4: vmcnt in bits 3:0 and 15:14, expcnt 6:4, lgkmcnt 11:8)."""
         vm = 63 if self.vmcnt is None else self.vmcnt
         exp = 7 if self.expcnt is None else self.expcnt
         lgkm = 15 if self.lgkmcnt is None else self.lgkmcnt

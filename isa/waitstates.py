@@ -2,9 +2,9 @@
 
 One row a rule. A wait state is one issued instruction; `s_nop n` is n + 1. A row fires where an instruction of its `producer`
 class stands before one of its `consumer` class, the registers of the two roles meet (`overlap`), the `relation` holds, and
-fewer than `states` wait states lie between. Several rows may fire for one pair: the largest counts. hazardmatch.py evaluates.
+fewer than `states` wait states lie between. Several rows may fire for one pair: the largest counts. checks and emulator each evaluate them.
 
-Sources, cited by each row: F = facts/instructions.md with its section (LLVM 22.1.8 measured by `post-RA-hazard-rec`, CDNA3 and CDNA4
+Sources, cited by each row: F = docs/facts/instructions.md with its section (LLVM 22.1.8 measured by `post-RA-hazard-rec`, CDNA3 and CDNA4
 ISA texts); the ISA sections are CDNA3 ISA 4.5 and 7.5, CDNA4 ISA 4.5 and 7.6. Where LLVM and the ISA text differ the two stand as
 two rows, each marked with who asks, and whoever inserts takes the larger (F 3.5).
 """

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import asmgen
-from asmgen.author.library import LibraryKernel
+from asmgen.author.family import Family
 from asmgen.codeobject.load import CodeObject
 from asmgen.isa.errors import AsmgenError
 from asmgen.launch.cache import cache_folder, cached, key_of
@@ -43,17 +43,17 @@ def _assembler() -> str:
     return f"{program} {found.st_size} {found.st_mtime_ns}"
 
 
-def code_object(library: LibraryKernel, arch: str, parameters: Mapping[str, Any]) -> CodeObject:
+def code_object(family: Family, arch: str, parameters: Mapping[str, Any]) -> CodeObject:
     """The code object of a kernel for an architecture and resolved build parameters, from the cache folder or built now.
 
     Raises AsmgenError for what cannot be built. A cache folder that cannot be written costs time, nothing else.
     """
-    name = f"{library.contract.name}-{arch}"
+    name = family.contract(arch, parameters).stem or f"{family.name}-{arch}"
     key = key_of(name, json.dumps(dict(parameters), sort_keys=True), _source_digest(), _assembler())
     path = cache_folder() / "kernels" / f"{name}-{key}.co"
 
     def build() -> bytes:
-        return assemble(library.build(arch, parameters).text(), arch, name=f"{name}.s")
+        return assemble(family.build(arch, parameters).text(), arch, name=f"{name}.s")
 
     data = cached(path, build)
     try:

@@ -13,7 +13,7 @@ from typing import Any
 from asmgen.codeobject.load import Kernel
 from asmgen.isa.errors import AsmgenError
 from asmgen.kernels.built import code_object
-from asmgen.kernels.registry import kernel as find_kernel
+from asmgen.kernels.registry import family as find_family
 from asmgen.launch.external import GPU, External, external_of, is_external
 from asmgen.launch.hip import HipDevice
 
@@ -82,14 +82,21 @@ def _plan(arch: str, a: tuple[Any, ...], b: tuple[Any, ...], out: tuple[Any, ...
         raise TensorError(f"b of gemm.bf16 must be [N, K] with K = {k}, as a has it, got {list(b[0])}")
     if made != (m, n):
         raise TensorError(f"out of gemm.bf16 must be [M, N] = {[m, n]}, got {list(made)}")
-    library = find_kernel("gemm-bf16")
-    contract = library.contract
+    family = find_family("gemm-bf16")
+    arch = family.check_arch(arch)
+    contract = family.contract(arch, _variant(arch, m, n))
     rows = {name: strides[0] if shape[0] > 1 else shape[1] for name, (shape, strides, _) in (("lda", a), ("ldb", b), ("ldd", out))}
     values = contract.resolve_run({"m": m, "n": n, "k": k, **rows})
-    arch = contract.check_arch(arch)
     build = {name: values[name] for name in values if contract.parameter(name).kind == "build"}
     numbers = tuple(int(values[argument.name]) for argument in contract.arguments if argument.type != "pointer")
-    return _Plan(code_object(library, arch, build).kernel(), contract.grid_of(values), contract.workgroup, numbers)
+    return _Plan(code_object(family, arch, build).kernel(), contract.grid_of(values), contract.workgroup, numbers)
+
+
+def _variant(arch: str, m: int, n: int) -> dict[str, str]:
+    """The tile and schedule for a size: the largest tile that still gives every compute unit (256 of them) some work."""
+    if arch == "gfx950" and -(-m // 256) * -(-n // 256) >= 256:
+        return {"tile": "256x256x64", "schedule": "ping-pong"}
+    return {}
 
 
 def _check_address(name: str, tensor: Any) -> None:
@@ -114,7 +121,8 @@ def _gpu(a: Any) -> HipDevice:
     """The GPU of a tensor. Raises TensorError for one in host memory."""
     found: External | None = external_of(a, "a of gemm.bf16") if hasattr(a, "data_ptr") or _is_on_gpu(a) else None
     if found is None or found.where != GPU:
-        raise TensorError("a of gemm.bf16 is in host memory; move it to a GPU, or pass device=EmulatedDevice('gfx950') for the emulator")
+        raise TensorError("a of gemm.bf16 is in host memory; move it to a GPU, or pass device=EmulatedDevice('gfx950') to run on the "
+                          "emulator")
     return _opened(found.index)
 
 

@@ -1,26 +1,33 @@
-"""The kernels of the library by name. A kernel's file is loaded only when it is asked for."""
+"""The families of the library by name, and those of users' own files. A family's file is loaded only when it is asked for."""
 
 from __future__ import annotations
 
 from importlib import import_module
 
 from asmgen.author.contract import did_you_mean
-from asmgen.author.library import LibraryKernel
+from asmgen.author.family import Family
+from asmgen.author.userfile import families_of, family_of_file, names_a_file
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.quote import quoted
 
-_MODULES = {"gemm-bf16": "asmgen.kernels.gemm_bf16.library"}
+_MODULES = {
+    "01-vector-add": "asmgen.kernels.examples.01_vector_add",
+    "02-row-sum": "asmgen.kernels.examples.02_row_sum",
+    "03-transpose": "asmgen.kernels.examples.03_transpose",
+    "04-mfma-tile": "asmgen.kernels.examples.04_mfma_tile",
+    "gemm-bf16": "asmgen.kernels.gemm_bf16.library",
+}
 
 
 def names() -> list[str]:
-    """Every kernel's name."""
+    """Every family's name."""
     return sorted(_MODULES)
 
 
-def kernel(name: str) -> LibraryKernel:
-    """The kernel of that name. Raises AsmgenError, with the nearest names, for an unknown one."""
+def family(name: str) -> Family:
+    """The family of that name, or of FILE.py:NAME. Raises AsmgenError, with the nearest names, for an unknown one."""
+    if names_a_file(name):
+        return family_of_file(name)
     if name not in _MODULES:
-        raise AsmgenError(f"there is no kernel {quoted(name)}; {did_you_mean(name, names())}")
-    found = import_module(_MODULES[name]).KERNEL
-    assert isinstance(found, LibraryKernel)
-    return found
+        raise AsmgenError(f"there is no kernel {quoted(name)}; {did_you_mean(name, names())}; a file of your own is named FILE.py:NAME")
+    return next(found for found in families_of(vars(import_module(_MODULES[name]))).values() if found.name == name)

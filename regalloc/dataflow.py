@@ -1,4 +1,4 @@
-"""The one dataflow solver: least fixed points over a graph of numbered nodes (design.md section 2).
+"""The one dataflow solver: least fixed points over a graph of numbered nodes (docs/ARCHITECTURE.md section 2).
 
 It stands in regalloc because liveness is the lowest of its users: a pass above (program.mix, checks.counters) may import it from
 here, regalloc may not import it from there, and isa holds no algorithms of passes. The emulator and the model do not use it: who judges

@@ -1,7 +1,8 @@
 """The registers that are free, as an immutable value: what fits where, and how many registers the kernel needs in all.
 
 Vector and accumulation registers share one file of 512 per lane and SIMD, split at accum_offset, and the number of waves that
-are to run on a SIMD divides it (facts/instructions.md section 5). Being a value, a pool answers "would it fit if" by making the change.
+are to run on a SIMD divides it (docs/facts/instructions.md section 5). Being a value, a pool answers "would it fit if" by making the
+change.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from asmgen.isa.registers import AGPR_COUNT, SGPR_COUNT, VGPR_COUNT, Reg
 
 FILE_SIZES: Mapping[str, int] = MappingProxyType({"v": VGPR_COUNT, "a": AGPR_COUNT, "s": SGPR_COUNT})
 FILE_NAMES: Mapping[str, str] = MappingProxyType({"v": "VGPRs", "a": "AGPRs", "s": "SGPRs"})
-ACCUM_GRANULE = 4  # accum_offset is a multiple of it, 4 to 256 (facts/instructions.md section 5)
+ACCUM_GRANULE = 4  # accum_offset is a multiple of it, 4 to 256 (docs/facts/instructions.md section 5)
 
 
 def default_align(file: str, count: int) -> int:
-    """The alignment every operand of that many registers is content with (facts/instructions.md section 5)."""
+    """The alignment every operand of that many registers is content with (docs/facts/instructions.md section 5)."""
     if count == 1:
         return 1
     return 4 if file == "s" and count > 2 else 2

@@ -17,6 +17,9 @@ from types import FrameType
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.registers import Reg
 
+_CALLS_THE_AUTHOR = "asmgen.author.writing"
+"""The module whose function calls an author's function, its variable `writer`; who called that wrote nothing of the kernel."""
+
 
 class PlanError(AsmgenError):
     """A register is used against the plan: overlap, use after release, misalignment, an unknown or doubled name."""
@@ -98,7 +101,8 @@ def author_frames(home: str = "") -> tuple[tuple[str, int] | None, tuple[str, in
 
     The helper is the nearest caller outside of the machinery. Where that is another file than `home`, the file that holds the author's
     kernel, and `home` called it, the author's place is the line in `home`; else both are one, and the second is None. Where asmgen's
-    machinery is all there is, the nearest caller outside of regalloc counts.
+    machinery is all there is, the nearest caller outside of regalloc counts. What asmgen does for an author's function before and after
+    it runs belongs to the line where that is declared.
     """
     frame: FrameType | None = sys._getframe(1)
     nearest = found = None
@@ -110,6 +114,8 @@ def author_frames(home: str = "") -> tuple[tuple[str, int] | None, tuple[str, in
                 if not home or frame.f_code.co_filename == home:
                     return _place(frame), found
                 found = found or _place(frame)
+            elif module == _CALLS_THE_AUTHOR:
+                return found or _declared(frame), None
             elif nearest is None and not _inside(module, "asmgen.regalloc"):
                 nearest = _place(frame)
         frame = frame.f_back
@@ -123,6 +129,8 @@ def home_file() -> str:
         module = str(frame.f_globals.get("__name__", ""))
         if module != "contextlib" and (not _inside(module, "asmgen") or _inside(module, "asmgen.kernels")):
             return frame.f_code.co_filename
+        if module == _CALLS_THE_AUTHOR:
+            return str(frame.f_locals["writer"].__code__.co_filename)
         frame = frame.f_back
     return ""
 
@@ -131,6 +139,12 @@ def author_line() -> str:
     """The author's place as "file:line"."""
     place, _ = author_frames()
     return f"{place[0]}:{place[1]}" if place else ""
+
+
+def _declared(frame: FrameType) -> tuple[str, int]:
+    """Where the author's function is declared that a frame of `_CALLS_THE_AUTHOR` calls."""
+    writer = frame.f_locals["writer"]
+    return place_name(writer.__code__.co_filename, str(writer.__globals__.get("__name__", "")), os.getcwd()), writer.__code__.co_firstlineno
 
 
 def _place(frame: FrameType) -> tuple[str, int]:

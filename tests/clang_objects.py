@@ -53,7 +53,7 @@ def _compile(name: str, arch: str, level: int, *extra: str) -> bytes:
 
 @cache
 def hip_object(name: str, arch: str, level: int = 2) -> CodeObject:
-    """tests/hip_sources/NAME.hip compiled for an architecture with -O1 to -O3; kernels have the names in the source."""
+    """tests/hip_sources/NAME.hip compiled for an architecture with -O0 to -O3; kernels have the names in the source."""
     return CodeObject.load(_compile(name, arch, level))
 
 

@@ -83,6 +83,7 @@ SLOW_FILES = frozenset({
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--rewrite-golden", action="store_true", help="write tests/golden anew, to be reviewed as a text diff")
     parser.addoption("--shuffle", metavar="SEED", default=None, help="run the tests in the random order that a seed gives")
 
 

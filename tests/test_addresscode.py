@@ -39,7 +39,7 @@ CASES: dict[str, tuple[Callable[..., int], list[Input], int, int]] = {
     "the same, of a wave": (lambda lane, wave: 128 * (64 * wave + lane % 16) + 16 * (lane // 16 ^ lane % 8), [LANE, WAVE], 6, 6),
     "DMA, swizzled": (lambda lane: 128 * (lane // 8) + 16 * (lane % 8 ^ lane // 8), [LANE], 3, 3),
     "the paper's": (lambda lane: swizzled("st_16x32", 64 * (lane % 16) + 16 * (lane // 16)), [LANE], 5, 5),
-    "seed 001": (lambda lane: swizzled("bf16_256", 256 * (lane % 16) + 64 * (lane // 16)), [LANE], 8, 8),
+    "MXFP4 article": (lambda lane: swizzled("bf16_256", 256 * (lane % 16) + 64 * (lane // 16)), [LANE], 8, 8),
     "rows of 384 bytes": (lambda lane: 384 * (lane % 16) + 16 * (lane // 16), [LANE], 3, 3),
     "rows of 192 bytes, waves of 96 rows": (lambda lane, wave: 192 * (96 * wave + lane % 32) + 16 * (lane // 32), [LANE, WAVE], 6, 5),
     "rows of 384 bytes, swizzled": (lambda lane: 384 * (lane % 16) + 16 * (lane // 16 ^ lane % 8), [LANE], 6, 6),
@@ -106,6 +106,7 @@ def test_the_emulator_computes_the_same(name: str) -> None:
         assert (result.v(register)[0] + code.constant).tolist() == wanted
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None, derandomize=True)
 @given(st.permutations([2, 3, 4, 5, 6, 7, 8, 9, 10]), st.lists(st.integers(0, 5), min_size=1, max_size=3))
 def test_random_xor_layouts(places: list[int], swizzle: list[int]) -> None:

@@ -31,9 +31,9 @@ PUBLISHED_CASES = {
     "paper": (rows_of("v_mfma_f32_16x16x32_bf16"), 32, 16, "ds_read_b128", 128, (0,), "st_16x32", 2),
     # HipKittens D.1: ds_write_b64 of a row-layout 16x16 tile.
     "paper, writes": (rows_of("v_mfma_f32_16x16x16_bf16"), 16, 16, "ds_write_b64", 64, (0,), "st_16x16", 4),
-    # Seed 002: rows of 128 fp8; the article says 8-way, the phase table says 4.
+    # The FP8 article: rows of 128 fp8; it says 8-way, the phase table says 4.
     "002": (rows_of("v_mfma_f32_16x16x128_f8f6f4", 0), 128, 8, "ds_read_b128", 128, (0, 64), "fp8_128", 4),
-    # Seed 001: a lane quantises 32 consecutive bf16 of a row of 128 for an fp4 operand, 8 of them a read.
+    # The MXFP4 article: a lane quantises 32 consecutive bf16 of a row of 128 for an fp4 operand, 8 of them a read.
     "001": (rows_of("v_mfma_scale_f32_16x16x128_f8f6f4", 4), 128, 16, "ds_read_b128", 128, (0, 8, 16, 24), "bf16_256", 8),
     "gemm-bf16": (rows_of("v_mfma_f32_16x16x32_bf16"), 64, 16, "ds_read_b128", 128, (0, 32), "rows_128", 4),
 }
@@ -54,7 +54,7 @@ def test_published_swizzles(case: str) -> None:
 
 
 def test_half_of_a_swizzle_leaves_two_ways() -> None:
-    """Seed 001 on its way: XOR of bits 4 and 5 only."""
+    """The MXFP4 article on its way: XOR of bits 4 and 5 only."""
     lanes = PUBLISHED_CASES["001"][0]
     whole = lanes.then(row_major(128, 16, 16)).then(Swizzle(((4, 0x30),)).layout(4096))
     assert ways_by_rank("gfx950", "ds_read_b128", whole, 128) == 2

@@ -12,7 +12,7 @@ from asmgen.author.kernel import KernelBuilder
 from asmgen.isa.errors import AsmgenError, OperandError
 from asmgen.isa.operands import OFF, Modified
 from asmgen.isa.registers import a, s, v
-from asmgen.kernels.gemm_bf16.contract import CONTRACT
+from asmgen.kernels.gemm_bf16.library import GEMM
 from asmgen.program.text import program_text
 from asmgen.regalloc.plan import RegisterPlan
 from asmgen.regalloc.ranges import place_name
@@ -95,13 +95,13 @@ def test_an_attribute_that_is_no_instruction() -> None:
 
 
 def test_lds_beyond_the_architecture() -> None:
-    k = KernelBuilder(CONTRACT, "gfx942", {})
+    k = KernelBuilder(GEMM.contract(), "gfx942", {})
     k.lds.take("A", 65536)
     with pytest.raises(AsmgenError, match="65536 bytes a workgroup"):
         k.lds.take("B", 16)
-    KernelBuilder(CONTRACT, "gfx950", {}).lds.take("A", 163840)
+    KernelBuilder(GEMM.contract(), "gfx950", {}).lds.take("A", 163840)
 
 
 def test_an_unknown_argument() -> None:
     with pytest.raises(AsmgenError, match="lda"):
-        KernelBuilder(CONTRACT, "gfx950", {}).argument("nothing")
+        KernelBuilder(GEMM.contract(), "gfx950", {}).argument("nothing")

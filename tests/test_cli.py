@@ -12,6 +12,8 @@ import pytest
 
 from asmgen.tools.cli import main
 
+BUILT = "gemm-bf16_gfx950_128x128x64_dma"  # the files of a build without parameters
+
 
 def call(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
     """Exit status, stdout, stderr."""
@@ -34,21 +36,26 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 def test_build_writes_three_files_and_names_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     status, out, err = call(capsys, "build", "gemm-bf16", "--arch", "gfx942", "-o", str(tmp_path / "new"))
     assert (status, err) == (0, "")
-    assert sorted(path.name for path in (tmp_path / "new").iterdir()) == ["gemm-bf16.co", "gemm-bf16.json", "gemm-bf16.s"]
-    assert out.split() == [str(tmp_path / "new" / f"gemm-bf16.{suffix}") for suffix in ("s", "co", "json")]
-    described = json.loads((tmp_path / "new" / "gemm-bf16.json").read_text())
-    assert described["kernel"] == "gemm-bf16" and described["arch"] == "gfx942" and described["build"] == {"preload": False}
-    assert (tmp_path / "new" / "gemm-bf16.co").read_bytes()[:4] == b"\x7fELF"
+    name = "gemm-bf16_gfx942_128x128x64_staged"
+    assert sorted(path.name for path in (tmp_path / "new").iterdir()) == [f"{name}.co", f"{name}.json", f"{name}.s"]
+    assert out.split() == [str(tmp_path / "new" / f"{name}.{suffix}") for suffix in ("s", "co", "json")]
+    described = json.loads((tmp_path / "new" / f"{name}.json").read_text())
+    assert described["kernel"] == "gemm-bf16" and described["arch"] == "gfx942"
+    assert described["symbol"] == "gemm_bf16_gfx942_128x128x64_staged"
+    assert described["build"] == {"tile": "128x128x64", "schedule": "staged", "preload": False}
+    assert described["workgroup"] == [256, 1, 1] and described["lds_bytes"] == 65536
+    assert (tmp_path / "new" / f"{name}.co").read_bytes()[:4] == b"\x7fELF"
 
 
 def test_the_text_is_what_clang_gets(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The .s assembles outside of asmgen to the same code object."""
-    call(capsys, "build", "gemm-bf16", "-p", "preload=true", "-o", str(tmp_path))
+    _, out, _ = call(capsys, "build", "gemm-bf16", "-p", "preload=true", "-o", str(tmp_path), "--json")
     from asmgen.codeobject.load import CodeObject
     from asmgen.toolchain import assemble
 
-    ours = CodeObject.load(tmp_path / "gemm-bf16.co")
-    again = CodeObject.load(assemble((tmp_path / "gemm-bf16.s").read_text(), "gfx950"))
+    text, code_object, _ = map(Path, json.loads(out))
+    ours = CodeObject.load(code_object)
+    again = CodeObject.load(assemble(text.read_text(), "gfx950"))
     assert ours.data == again.data
 
 
@@ -57,7 +64,7 @@ def test_two_builds_are_the_same_bytes(tmp_path: Path) -> None:
         environment = {**os.environ, "PYTHONHASHSEED": folder.replace("one", "1").replace("two", "2")}
         subprocess.run([sys.executable, "-m", "asmgen.tools.cli", "build", "gemm-bf16", "-o", str(tmp_path / folder)], check=True,
                        env=environment, stdout=subprocess.DEVNULL)
-    for name in ("gemm-bf16.s", "gemm-bf16.co", "gemm-bf16.json"):
+    for name in (f"{BUILT}.s", f"{BUILT}.co", f"{BUILT}.json"):
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
 
 
@@ -122,7 +129,7 @@ def test_a_corrupt_or_missing_code_object(tmp_path: Path, capsys: pytest.Capture
 @pytest.mark.needs_objdump
 def test_inspect_a_code_object_of_ours(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     call(capsys, "build", "gemm-bf16", "-o", str(tmp_path))
-    status, out, _ = call(capsys, "inspect", str(tmp_path / "gemm-bf16.co"), "--json")
+    status, out, _ = call(capsys, "inspect", str(tmp_path / f"{BUILT}.co"), "--json")
     (report,) = json.loads(out)["kernels"]
     assert status == 0
     assert report["agpr"] == 64 and report["lds"] == 65536 and report["spills"] == 0 and report["occupancy"] == 2
@@ -132,17 +139,17 @@ def test_inspect_a_code_object_of_ours(tmp_path: Path, capsys: pytest.CaptureFix
     assert sum(report["groups"].values()) == report["instructions"]
     owners = [cell for row in report["register_map"]["rows"] for cell in row["cells"]]
     assert "accumulators" in owners and "main loop" in report["register_map"]["regions"]
-    status, out, _ = call(capsys, "inspect", str(tmp_path / "gemm-bf16.co"))
+    status, out, _ = call(capsys, "inspect", str(tmp_path / f"{BUILT}.co"))
     assert "64 of them AGPRs" in out and "64 MFMA" in out and "a_fragments" in out
 
 
 @pytest.mark.needs_objdump
 def test_a_map_that_belongs_to_other_bytes_is_not_believed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     call(capsys, "build", "gemm-bf16", "-o", str(tmp_path))
-    described = json.loads((tmp_path / "gemm-bf16.json").read_text())
+    described = json.loads((tmp_path / f"{BUILT}.json").read_text())
     described["code_object_sha256"] = "0" * 64
-    (tmp_path / "gemm-bf16.json").write_text(json.dumps(described))
-    _, out, _ = call(capsys, "inspect", str(tmp_path / "gemm-bf16.co"), "--json")
+    (tmp_path / f"{BUILT}.json").write_text(json.dumps(described))
+    _, out, _ = call(capsys, "inspect", str(tmp_path / f"{BUILT}.co"), "--json")
     assert "accumulators" not in out
 
 
@@ -150,7 +157,9 @@ def test_list_and_doctor(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = call(capsys, "list")
     assert status == 0 and "gemm-bf16" in out and "multiple of 64" in out and "{" not in out
     status, out, _ = call(capsys, "list", "--json", "--arch", "gfx942")
-    assert [row["kernel"] for row in json.loads(out)] == ["gemm-bf16"]
+    rows = json.loads(out)
+    assert [row["kernel"] for row in rows] == ["01-vector-add", "02-row-sum", "03-transpose", "04-mfma-tile", "gemm-bf16"]
+    assert rows[-1]["lds_bytes"] == 65536 and [variant["arch"] for variant in rows[-1]["variants"]] == ["gfx950", "gfx942"]
     assert "gfx942" in refused(capsys, "list", "--arch", "gfx1100")
     status, out, _ = call(capsys, "list", "--isa", "--arch", "gfx942")
     assert status == 0 and "v_mfma_f32_16x16x16_bf16" in out and "v_permlane16_swap_b32" not in out

@@ -1,4 +1,4 @@
-"""Emitted directives and metadata, assembled, read back by LLVM and by ourselves; literals from facts/instructions.md 4 to 6."""
+"""Emitted directives and metadata, assembled, read back by LLVM and by us; literals from docs/facts/instructions.md sections 4 to 6."""
 
 from __future__ import annotations
 

@@ -446,6 +446,7 @@ def _survives(data: bytes, arch: str | None = None) -> bool:
     return True
 
 
+@pytest.mark.slow
 def test_fuzzed_code_objects(objects: dict[str, Path]) -> None:
     rng = random.Random(20)
     data = objects["gfx950"].read_bytes()
@@ -475,6 +476,7 @@ def test_fuzzed_bundles(objects: dict[str, Path], kind: str) -> None:
     assert not any(_survives(data[:length], "gfx950") for length in (30, 60, 100, hits + 90, hits + 140))
 
 
+@pytest.mark.slow
 def test_fuzzed_metadata(objects: dict[str, Path]) -> None:
     rng = random.Random(23)
     loaded = CodeObject.load(objects["gfx950"])

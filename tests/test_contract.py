@@ -172,6 +172,32 @@ def test_every_value_that_the_sentence_offers_works(value: int, low: int, span: 
     assert set(offered) <= set(legal) and min(abs(number - value) for number in offered) == nearest
 
 
+def test_floats() -> None:
+    """alpha and softmax_scale: any finite number, from text or from Python, and sentences that offer the nearest bound."""
+    alpha = Parameter("alpha", "run", float, "factor of the product", default=1, minimum=-2.5, maximum=2.5)
+    assert [alpha.parse(text) for text in ("0.125", " 2 ", "-1e-3")] == [0.125, 2.0, -0.001]
+    assert all(type(alpha.check(value)) is float for value in (1, 0.5, numpy.float32(0.5), numpy.int64(2)))
+    assert sentence(alpha.parse, "3") == "alpha must be at most 2.5, got 3.0; 2.5 would work"
+    assert sentence(alpha.check, -3) == "alpha must be at least -2.5, got -3.0; -2.5 would work"
+    for wrong in ("nan", "inf", "0x10", "one", ""):
+        assert sentence(alpha.parse, wrong) == f"alpha must be a finite number, got {wrong!r}"
+    for value in (True, "1", float("nan"), 1j, None):
+        assert "must be a finite number" in sentence(alpha.check, value)
+    assert sentence(Parameter("m", "run", int, "rows").check, 1.0) == "m must be a whole number, got 1.0"
+    scale = Parameter("scale", "run", float, "chosen", choices=(0.5, 0.25))
+    assert scale.parse(".25") == 0.25 and "must be 0.5 or 0.25" in sentence(scale.check, 0.3)
+    described = contract_with(parameters=(alpha,)).describe()
+    assert described["parameters"]["alpha"] == {
+        "kind": "run", "type": "float", "doc": "factor of the product", "default": 1, "minimum": -2.5, "maximum": 2.5}
+    assert described["example"] == {"alpha": 1.0}
+
+
+def test_lds_bytes_before_the_build() -> None:
+    contract = contract_with(lds_bytes=None, parameters=())
+    assert "lds_bytes" not in contract.describe()
+    assert "once it is built" in sentence(contract.lds_bytes_of, {})
+
+
 def test_architecture() -> None:
     assert CONTRACT.check_arch("gfx942") == "gfx942"
     assert sentence(CONTRACT.check_arch, "gfx90a") == "toy-gemm has no code for 'gfx90a'; gfx950 and gfx942 would work"
@@ -219,8 +245,10 @@ def test_json_without_architecture_names_none() -> None:
     [
         lambda: Parameter("x", "build", int, "no default"),
         lambda: Parameter("x", "sometimes", int, "no such kind"),
-        lambda: Parameter("x", "run", float, "no such type"),  # type: ignore[arg-type]
+        lambda: Parameter("x", "run", complex, "no such type"),  # type: ignore[arg-type]
         lambda: Parameter("x", "run", str, "a range of names", minimum=1),
+        lambda: Parameter("x", "run", float, "a multiple of a fraction", multiple_of=2),
+        lambda: Parameter("x", "run", float, "a whole default beyond the range", default=5, maximum=4.5),
         lambda: Parameter("x", "run", int, "no such multiple", multiple_of=0),
         lambda: Parameter("x", "build", int, "illegal default", default=5, multiple_of=2),
         lambda: Parameter("x", "run", int, "two defaults", default=5, default_from="y"),

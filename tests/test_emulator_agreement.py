@@ -166,7 +166,7 @@ def test_only_what_depends_on_the_order_is_a_fault(case: Planted, order: str) ->
 
 @pytest.mark.parametrize("newer, faults", [(62, True), (63, False), (70, False)])
 def test_a_full_vmcnt_holds_back_issue(newer: int, faults: bool) -> None:
-    """The counter counts to 63: before one more load is issued the oldest has arrived (facts/semantics.md point 13)."""
+    """The counter counts to 63: before one more load is issued the oldest has arrived (docs/facts/semantics.md section 13)."""
     loads = [f"global_load_dword v{40 + number}, v2, s[8:9]" for number in range(newer)]
     body = ["global_load_dword v4, v2, s[8:9] offset:4", *loads, "v_add_u32 v5, 1, v4", "global_store_dword v2, v5, s[10:11]",
             "s_waitcnt vmcnt(0)"]

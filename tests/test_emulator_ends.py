@@ -130,6 +130,21 @@ def test_a_register_beyond_the_allocation_is_a_finding() -> None:
     assert consumer is not None and consumer.text == "v_mov_b32 v64, 1"
 
 
+@pytest.mark.parametrize("undefined_too", [False, True])
+def test_undefined_registers_beside_one_beyond_the_allocation(undefined_too: bool) -> None:
+    def emit(k: Builder) -> None:
+        k.v_add_u32(v[2], v[64], v[40] if undefined_too else 1)
+        k.v_add_u32(v[70], v[40], v[41])
+        k.v_pk_mul_f32(v[70:71], v[40:41], v[64:65])
+        k.v_mov_b32(v[1], v[40])
+        k.s_endpgm()
+
+    launched = launch("gfx950", emit)
+    found = [(finding.check, finding.consumer.text) for finding in launched.findings if finding.consumer is not None]
+    assert [text for check, text in found if check == "register-beyond-allocation"] == [
+        f"v_add_u32 v2, v64, {'v40' if undefined_too else '1'}", "v_add_u32 v70, v40, v41", "v_pk_mul_f32 v[70:71], v[40:41], v[64:65]"]
+
+
 def test_a_wave_that_spins_for_ever_is_found_long_before_the_budget_is_spent() -> None:
     def emit(k: Builder) -> None:
         k.label("spin")

@@ -181,7 +181,7 @@ def test_transpose_in_lds(arch: str) -> None:
 
 
 def test_transposing_reads(arch: str) -> None:
-    """b16 as semantics.md 5 says; the narrower ones by the same rule, each group of 16 lanes by itself (unconfirmed)."""
+    """b16 as docs/facts/semantics.md section 5 says; the narrower ones by the same rule, each group of 16 lanes by itself (unconfirmed)."""
     if arch == "gfx942":
         return  # it has none
     a = ints(256, 22)
@@ -220,7 +220,7 @@ def test_scan_by_lane_shifts(arch: str) -> None:
 
 
 def test_lane_swaps(arch: str) -> None:
-    """semantics.md 6: odd rows of 16 of the first with even ones of the second; upper half of the first with lower half of the second."""
+    """Odd rows of 16 of the first with even ones of the second; upper half with lower half (docs/facts/semantics.md section 6)."""
     if arch == "gfx942":
         return  # it has none
     a, b = ints(64, 25), ints(64, 26)

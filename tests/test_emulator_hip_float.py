@@ -158,7 +158,7 @@ def test_transcendental(arch: str) -> None:
 
 
 def small(arch: str, name: str) -> Any:
-    """The byte format of that name as the architecture has it (semantics.md 4)."""
+    """The byte format of that name as the architecture has it (docs/facts/semantics.md section 4)."""
     fnuz = arch == "gfx942"
     return {"fp8": ml_dtypes.float8_e4m3fnuz if fnuz else ml_dtypes.float8_e4m3fn,
             "bf8": ml_dtypes.float8_e5m2fnuz if fnuz else ml_dtypes.float8_e5m2}[name]

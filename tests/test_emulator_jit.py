@@ -7,10 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 _USE = "import doubled; assert doubled.doubled(21) == 42"
 _MODULE = "from asmgen.emulator.scheduling.jit import njit\n\n@njit(cache=True)\ndef doubled(x):\n    return 2 * x\n"
 
 
+@pytest.mark.slow
 def test_no_folder_for_the_cache(tmp_path: Path) -> None:
     """__pycache__ and the user's cache folder are files: nothing can be written into them, whoever asks."""
     (tmp_path / "doubled.py").write_text(_MODULE)

@@ -182,7 +182,7 @@ def test_swap_honours_exec() -> None:
 
 @pytest.mark.parametrize("rows", [16, 32])
 def test_permlane_swap(rows: int) -> None:
-    """semantics.md 6: odd rows (halves) of the first trade places with even ones of the second."""
+    """docs/facts/semantics.md section 6: odd rows (halves) of the first trade places with even ones of the second."""
     result = run("gfx950", lambda k: k.emit(f"v_permlane{rows}_swap_b32", v[0], v[1]), vgprs={0: np.arange(64, dtype=np.uint32),
                  1: np.arange(64, dtype=np.uint32) + 100})
     for lane in range(LANES):

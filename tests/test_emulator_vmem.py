@@ -107,7 +107,7 @@ def test_scratch_is_private_to_each_lane(suffix: str, form: str) -> None:
 
 @pytest.mark.parametrize("suffix", ["ubyte", "sbyte", "ushort", "sshort", "dword"])
 def test_scratch_loads_into_lds(suffix: str) -> None:
-    """A lane's private bytes, extended, to M0 + offset + 4 * lane; the immediate offset moves both addresses (semantics.md 7)."""
+    """A lane's private bytes, extended, to M0 + offset + 4 * lane; the immediate moves both (docs/facts/semantics.md section 7)."""
     bench, (size, _, _) = Bench(scratch=SCRATCH), LOADS[suffix]
     bench.machine.vector[2] = bench.rng.integers(0, 12, (WAVES, 64))
     bench.model()

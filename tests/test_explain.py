@@ -145,12 +145,13 @@ def test_places_by_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str
 def test_owners_of_a_built_kernel(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The register map beside the file names owners, of the line's own region where the text has regions."""
     call(capsys, "build", "gemm-bf16", "--arch", "gfx942", "-o", str(tmp_path))
-    lines = (tmp_path / "gemm-bf16.s").read_text().splitlines()
+    built = "gemm-bf16_gfx942_128x128x64_staged"
+    lines = (tmp_path / f"{built}.s").read_text().splitlines()
     number = next(number for number, line in enumerate(lines, 1) if "v_mfma" in line)
-    (place,) = json.loads(call(capsys, "explain", f"{tmp_path}/gemm-bf16.s:{number}", "--json")[1])
+    (place,) = json.loads(call(capsys, "explain", f"{tmp_path}/{built}.s:{number}", "--json")[1])
     assert [row["owner"] for row in place["operands"]][:4] == ["accumulators", "a_fragments", "b_fragments", "accumulators"]
-    (tmp_path / "gemm-bf16.co").write_bytes(b"other")
-    (place,) = json.loads(call(capsys, "explain", f"{tmp_path}/gemm-bf16.s:{number}", "--json")[1])
+    (tmp_path / f"{built}.co").write_bytes(b"other")
+    (place,) = json.loads(call(capsys, "explain", f"{tmp_path}/{built}.s:{number}", "--json")[1])
     assert place["operands"][0]["owner"] == ""
 
 

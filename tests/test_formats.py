@@ -73,7 +73,7 @@ def test_hardware_names_per_architecture() -> None:
     assert hardware_format("bf8", GFX942).bias == 16 and hardware_format("bf6", GFX950).name == "e3m2"
     with pytest.raises(FormatError, match="gfx942 has no number format 'fp4'"):
         hardware_format("fp4", GFX942)
-    # facts/semantics.md 4: the same byte differs by a factor of 2
+    # docs/facts/semantics.md section 4: the same byte differs by a factor of 2
     assert decode([0x38], "e4m3")[0] == 2 * decode([0x38], "e4m3fnuz")[0] == 1.0
 
 

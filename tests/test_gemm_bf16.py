@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -11,14 +12,15 @@ import pytest
 
 from asmgen.emulator.scheduling.run import Options
 from asmgen.isa.registers import Reg
-from asmgen.kernels.registry import kernel
+from asmgen.kernels.registry import family
 from asmgen.launch.emulated import EmulatedDevice
 from asmgen.program.program import Instruction, Program
 from asmgen.tools.build import Built, build_kernel
 from asmgen.tools.runner import RunReport, launch, run_kernel
 
 ARCHS = ("gfx950", "gfx942")
-LIBRARY = kernel("gemm-bf16")
+LIBRARY = family("gemm-bf16")
+PARTS = 3  # of what would take a minute in one test
 SHAPES: list[dict[str, int]] = [
     {"m": 1, "n": 1, "k": 64},
     {"m": 128, "n": 128, "k": 64},
@@ -36,7 +38,7 @@ def built(arch: str, preload: bool = False) -> Built:
 
 
 def run(arch: str, shape: dict[str, int], compiled_preload: bool = False, program: Program | None = None, **options: Any) -> RunReport:
-    parameters = LIBRARY.contract.resolve_run(shape)
+    parameters = LIBRARY.contract(arch).resolve_run(shape)
     return run_kernel(LIBRARY, built(arch, compiled_preload), parameters, "emulator", program=program, options=Options(**options))
 
 
@@ -60,14 +62,16 @@ def test_preloaded_arguments(arch: str, firmware_preloads: bool) -> None:
     assert report.passed and report.findings == ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arch", ARCHS)
 def test_wave_orders_agree_bit_for_bit(arch: str) -> None:
-    parameters = LIBRARY.contract.resolve_run({"m": 150, "n": 140, "k": 192})
-    problem = LIBRARY.make_problem(parameters, 7)
+    parameters = LIBRARY.contract(arch).resolve_run({"m": 150, "n": 140, "k": 192})
+    problem = LIBRARY.problem(parameters, 7)
     results = []
     for order in ("lockstep", "serial", "random:3"):
-        with EmulatedDevice(arch, Options(order=order), {"gemm_bf16": built(arch).kernel.program}) as device:
-            results.append(launch(device, built(arch), problem, LIBRARY.contract.grid_of(parameters), (256, 1, 1))["d"].view(np.uint16))
+        with EmulatedDevice(arch, Options(order=order), {built(arch).kernel.resources.name: built(arch).kernel.program}) as device:
+            grid = LIBRARY.contract(arch).grid_of(parameters)
+            results.append(launch(device, built(arch), problem, grid, (256, 1, 1))["d"].view(np.uint16))
             assert device.launches[-1].findings == ()
     assert (results[0] == results[1]).all() and (results[0] == results[2]).all()
 
@@ -86,12 +90,12 @@ def test_truncation_fails() -> None:
 def test_nan_and_infinity_come_through() -> None:
     """The integer rounding of gfx942 must not carry a NaN into an infinity or a number."""
     for arch in ARCHS:
-        parameters = LIBRARY.contract.resolve_run({"m": 16, "n": 16, "k": 64})
-        problem = LIBRARY.make_problem(parameters, 1)
+        parameters = LIBRARY.contract(arch).resolve_run({"m": 16, "n": 16, "k": 64})
+        problem = LIBRARY.problem(parameters, 1)
         problem.arguments["a"][3, 5] = np.nan
         problem.arguments["a"][4, 5] = np.inf
         problem.arguments["b"][:, 5] = 1.0
-        with EmulatedDevice(arch, None, {"gemm_bf16": built(arch).kernel.program}) as device:
+        with EmulatedDevice(arch, None, {built(arch).kernel.resources.name: built(arch).kernel.program}) as device:
             d = launch(device, built(arch), problem, (1, 1, 1), (256, 1, 1))["d"].astype(np.float32)
         assert np.isnan(d[3]).all() and np.isposinf(d[4]).all() and np.isfinite(d[5]).all()
 
@@ -104,11 +108,12 @@ def deletions(program: Program, names: tuple[str, ...]) -> Iterator[tuple[Instru
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize(("arch", "preload"), [("gfx950", True), ("gfx942", False), ("gfx942", True)])
-def test_every_deleted_wait_or_barrier_is_found(arch: str, preload: bool) -> None:
+def test_every_deleted_wait_or_barrier_is_found(arch: str, preload: bool, part: int) -> None:
     """An odd and an even number of steps and a single one reach every path; old firmware reaches the compatibility entry."""
     survivors = []
-    for item, mutant in deletions(built(arch, preload).kernel.program, ("s_waitcnt", "s_barrier")):
+    for item, mutant in islice(deletions(built(arch, preload).kernel.program, ("s_waitcnt", "s_barrier")), part, None, PARTS):
         runs = (run(arch, {"m": 130, "n": 100, "k": k}, preload, mutant, preload=firmware)
                 for k, firmware in ((256, True), (320, True), (64, True), (64, not preload)))
         if not any(finding.severity == "error" and finding.producer is not None and finding.consumer is not None
@@ -119,7 +124,7 @@ def test_every_deleted_wait_or_barrier_is_found(arch: str, preload: bool) -> Non
 
 @pytest.mark.parametrize("arch", ARCHS)
 def test_arguments_beyond_the_matrix_are_never_offered_to_the_descriptor(arch: str) -> None:
-    """No scalar offset beyond num_records (facts/semantics.md 8): every buffer instruction of the kernel has soffset 0."""
+    """No scalar offset beyond num_records (docs/facts/semantics.md section 8): every buffer instruction of the kernel has soffset 0."""
     accesses = [item for item in built(arch).kernel.program.instructions if item.name.startswith("buffer_")]
     assert len(accesses) > 70
     for item in accesses:

@@ -1,4 +1,4 @@
-"""Wait states: figures typed from facts/instructions.md section 3, control flow, insertion, proposals, and LLVM 22 as second opinion."""
+"""Wait states: figures typed from docs/facts/instructions.md section 3, control flow, insertion, proposals, and LLVM 22's opinion."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from asmgen.checks.waitstates.match import HazardModel
 from asmgen.checks.waitstates.waitstates import insert, needed, proposals, verify, wait_states
 from asmgen.isa.errors import AsmgenError
-from asmgen.isa.hazardmatch import HazardModel
 from asmgen.program.program import Instruction, Label, Program, SourceLine
 from asmgen.reader.instruction import parse_instruction
 from tests import llvm_mir
@@ -381,6 +381,7 @@ VOCABULARY = [
 BLOCKS = st.lists(st.tuples(st.lists(st.sampled_from(VOCABULARY), max_size=6), st.integers(0, 4), st.booleans()), min_size=1, max_size=4)
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(BLOCKS, st.sampled_from(["gfx942", "gfx950"]))
 def test_random_programs_are_clean_after_insertion_and_no_nop_is_spare(blocks: list[tuple[list[str], int, bool]], arch: str) -> None:
@@ -405,6 +406,7 @@ MORE_THAN_LLVM = {"dgemm16-valu-write-isa", "dot-mfma-read", "xdl-srcc-passes", 
                   "wide-store-load", "wide-store-soffset", "part-part", "mixhi-read", "valu-vccz"}
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(llvm_mir.LLC is None, reason="there is no llc")
 @pytest.mark.parametrize("arch", ["gfx942", "gfx950"])
 def test_llvm_agrees_on_every_pair(arch: str) -> None:

@@ -26,6 +26,7 @@ from asmgen.launch.saves import Save, write_all
 from asmgen.launch.spec import SpecError, parse_spec, read_spec
 from asmgen.reader.errors import ReadError
 from asmgen.reader.file import read_file
+from asmgen.reader.limits import Limited
 from asmgen.scratch import scratch_folder
 from asmgen.toolchain import assemble
 from asmgen.tools import cli
@@ -94,6 +95,19 @@ def test_what_clang_would_fetch_or_repeat_is_bounded(tmp_path: Path, monkeypatch
     with pytest.raises(AsmgenError, match=r"no plain file|clang was stopped|too many to read") as caught:
         read_file("k.s")
     assert time.process_time() - began < 3 and len(str(caught.value)) < 400
+
+
+def test_a_tool_on_a_busy_machine_waits_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A right file must not be refused because others take the processors: only the time by the clock grows, not the processor's."""
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+
+    def at_load(load: float) -> tuple[int, float]:
+        monkeypatch.setattr(os, "getloadavg", lambda: (load, 0.0, 0.0))
+        limits = Limited.for_text(1000)
+        return limits.seconds, limits.bounds.seconds
+
+    (processor, quiet), busy = at_load(0.5), at_load(9.0)
+    assert processor <= quiet <= 5 and busy == (processor, 5 * quiet)
 
 
 @needs_clang

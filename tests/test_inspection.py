@@ -192,3 +192,10 @@ amdhsa.version:
 """)
     assert found == {"a": {".name": "a", ".args": [{".offset": 0, ".size": 4}], ".reqd_workgroup_size": [64, 2, 1]},
                      "b": {".reqd_workgroup_size": [8, 8, 2], ".name": "b"}}
+
+
+def test_tagged_names_in_metadata_text() -> None:
+    """What looks like a number to YAML is written with a tag, by us as well."""
+    for name in ("!str '_04_tile'", "!!str \"_04_tile\"", "'_04_tile'"):
+        text = f"\t.amdgpu_metadata\n---\namdhsa.kernels:\n  - .name: {name}\n    .sgpr_count: 5\n...\n\t.end_amdgpu_metadata\n"
+        assert text_metadata(text) == {"_04_tile": {".name": "_04_tile", ".sgpr_count": 5}}

@@ -1,4 +1,4 @@
-"""LDS phases and bank conflicts: figures derived by hand from facts/microarchitecture.md 2.4, the seeds and AMD's measurements."""
+"""LDS phases and bank conflicts: figures derived by hand from docs/facts/microarchitecture.md section 2.4."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_xor_swizzle_of_128_byte_rows(arch: str, plain_cycles: int, kstep: int) 
 
 @pytest.mark.parametrize("step", [0, 1, 2, 3])
 def test_swizzle_of_256_byte_rows(step: int) -> None:
-    """The MXFP4 article (seed 001): an 8-way conflict, and the XOR that its author measured to be free of conflicts on MI355X.
+    """The MXFP4 article: an 8-way conflict, and the XOR that its author measured to be free of conflicts on MI355X.
 
     A lane needs 32 consecutive bf16 of its row (the K of one fp4 lane), a fourth of them with each read.
     """
@@ -136,7 +136,7 @@ def test_swizzle_of_256_byte_rows(step: int) -> None:
 
 @pytest.mark.parametrize("half", [0, 1])
 def test_swizzle_of_the_fp8_article(half: int) -> None:
-    """Seed 002: 128-byte rows of fp8, XOR with row / 2."""
+    """The FP8 article: 128-byte rows of fp8, XOR with row / 2."""
     plain = ROW * 128 + 64 * half + 16 * GROUP
     assert extra("gfx950", "ds_read_b128", plain ^ ((ROW >> 1) << 4), 128) == 0
     assert extra("gfx950", "ds_read_b128", plain, 128) == 12

@@ -225,11 +225,11 @@ def test_compiler_output_has_neither_errors_nor_warnings(arch: str, level: int) 
 
 @pytest.mark.needs_objdump
 def test_own_kernels_are_clean(tmp_path: Path) -> None:
-    from asmgen.kernels.registry import kernel
+    from asmgen.kernels.registry import family
     from asmgen.tools.build import build_kernel, write_built
 
     for arch in ARCHS:
-        built = build_kernel(kernel("gemm-bf16"), arch, {"preload": True})
+        built = build_kernel(family("gemm-bf16"), arch, {"preload": True})
         for path in write_built(built, tmp_path / arch)[:2]:
             report = lint_file(path)
             assert (report.count("error"), report.count("warning")) == (0, 0)

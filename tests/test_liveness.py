@@ -62,6 +62,7 @@ def graphs(draw: st.DrawFn) -> list[Block]:
     return blocks
 
 
+@pytest.mark.slow
 @settings(max_examples=400, deadline=None, derandomize=True)
 @given(graphs())
 def test_random_graphs_against_paths(blocks: list[Block]) -> None:

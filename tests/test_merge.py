@@ -77,6 +77,7 @@ def same(first: tuple[np.ndarray, ...], second: tuple[np.ndarray, ...]) -> bool:
     return all(np.array_equal(left, right) for left, right in zip(first, second, strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("group", range(4))
 def test_accepted_orders_give_what_emission_order_gives(group: int) -> None:
     counts = [try_orders(seed) for seed in range(15 * group, 15 * group + 15)]

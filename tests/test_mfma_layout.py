@@ -1,4 +1,4 @@
-"""Layouts of the matrix instructions against tables typed from facts/instructions.md section 2 and the CDNA4 ISA's figures.
+"""Layouts of the matrix instructions against tables typed from docs/facts/instructions.md section 2 and the CDNA4 ISA's figures.
 
 The tables here are literals in the form of the ISA's figures: a line a register, a column a group of 16 lanes.
 """

@@ -8,7 +8,7 @@ from asmgen.author.builder import Builder
 from asmgen.checks.mutants import Judge, Mutant, mutants
 from asmgen.isa.operands import OFF
 from asmgen.isa.registers import s, v
-from asmgen.kernels.registry import kernel
+from asmgen.kernels.registry import family
 from asmgen.program.program import Program
 from asmgen.tools import mutate
 
@@ -79,17 +79,17 @@ def test_survivors_are_listed_and_the_emulator_is_asked_last() -> None:
 
 
 def test_launches_are_one_workgroup_with_short_and_long_loops() -> None:
-    contract = kernel("gemm-bf16").contract
+    contract = family("gemm-bf16").contract("gfx950")
     found = mutate.launches(contract)
     assert {launch["k"] for launch in found} >= {64, 256, 320}
     assert all(contract.grid_of(contract.resolve_run(launch)) == (1, 1, 1) for launch in found)
-    assert [build["preload"] for build in mutate.variants(contract)] == [False, True]
+    assert [build["preload"] for build in mutate.builds(family("gemm-bf16"), "gfx950")] == [False, True]
 
 
 def test_the_emulator_judges_what_lint_lets_through() -> None:
     """One wait deleted, which lint would never pass: the emulator alone finds it too, and nothing in the unchanged program."""
-    library = kernel("gemm-bf16")
-    program, emulates = mutate.on_emulator(library, "gfx942", library.contract.resolve_build({}))
+    library = family("gemm-bf16")
+    program, emulates = mutate.on_emulator(library, "gfx942", {})
     deleted = next(mutant for mutant in mutants(program) if mutant.kind == "wait" and "lgkmcnt(6)" in mutant.change)
     assert emulates(deleted)
     assert not emulates(Mutant("wait", "nothing", deleted.original, program))
@@ -105,8 +105,8 @@ def test_unknown_kernel_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.needs_objdump
 @pytest.mark.parametrize("arch", ["gfx942", "gfx950"])
 def test_nothing_survives(arch: str) -> None:
-    library = kernel("gemm-bf16")
-    program, emulates = mutate.on_emulator(library, arch, library.contract.resolve_build({"preload": arch == "gfx950"}))
+    library = family("gemm-bf16")
+    program, emulates = mutate.on_emulator(library, arch, {"preload": arch == "gfx950"})
     found = mutate.score(arch, program, emulates)
     assert [str(mutant) for mutant in found.survivors] == []
     assert found.total["wait"] > 50 and found.total["barrier"] >= 3 and found.total["nop"] > 5 and found.total["swizzle"] > 3

@@ -1,4 +1,4 @@
-"""The instruction tables against LLVM 22 and against literals typed from facts/instructions.md."""
+"""The instruction tables against LLVM 22 and against literals typed from docs/facts/instructions.md sections 1 to 6."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_names_suffixes_and_the_unknown() -> None:
     assert "v_mfma_f32_16x16x8_xf32" not in table.names("gfx950")
 
 
-MATRIX = [  # name, vdst, src0, src1, src2 registers (facts/instructions.md section 1)
+MATRIX = [  # name, vdst, src0, src1, src2 registers (docs/facts/instructions.md section 1)
     ("v_mfma_f32_32x32x8_bf16", 16, 2, 2, 16), ("v_mfma_f32_16x16x32_f16", 4, 4, 4, 4), ("v_mfma_i32_4x4x4_16b_i8", 4, 1, 1, 4),
     ("v_mfma_f32_32x32x1_2b_f32", 32, 1, 1, 32), ("v_mfma_f64_16x16x4_f64", 8, 2, 2, 8), ("v_smfmac_f32_16x16x128_bf8_fp8", 4, 4, 8, 1),
     ("v_mfma_f32_16x16x8_xf32", 4, 2, 2, 4), ("v_smfmac_i32_32x32x32_i8", 16, 2, 4, 1),
@@ -162,7 +162,7 @@ def test_matrix_passes_and_classes() -> None:
     assert MFMA["v_smfmac_f32_16x16x64_bf16"].kind == "xdl" and MFMA["v_mfma_f32_16x16x4_f32"].kind == "sgemm"
 
 
-COUNTERS = [  # name, vmcnt, lgkmcnt, group, memory kind, bytes (facts/instructions.md section 4)
+COUNTERS = [  # name, vmcnt, lgkmcnt, group, memory kind, bytes (docs/facts/instructions.md section 4)
     ("buffer_load_dwordx4", 1, 0, "global_load", "load", 16), ("global_store_short", 1, 0, "global_store", "store", 2),
     ("flat_load_ubyte", 1, 1, "global_load", "load", 1), ("scratch_load_dwordx3", 1, 0, "global_load", "load", 12),
     ("ds_read_b64_tr_b16", 0, 1, "lds_read", "load", 8), ("ds_write2_b64", 0, 1, "lds_write", "store", 16),

@@ -88,6 +88,7 @@ def _odd_source(sample: Sample) -> str:
     return ""
 
 
+@pytest.mark.slow
 @needs_llvm
 @pytest.mark.parametrize("arch, seed", [("gfx942", 1), ("gfx950", 2)])
 def test_verdicts_agree_with_the_assembler(arch: str, seed: int) -> None:

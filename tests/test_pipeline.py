@@ -111,8 +111,8 @@ class Early:
     def __init__(self, order: Callable[[list[int]], list[int]], lead: Callable[[list[int], Mapping[int, int]], set[int]]) -> None:
         self.order, self.lead = order, lead
 
-    def arrange(self, units: Sequence[Unit], offsets: Mapping[int, int]) -> Arrangement:
-        numbers = [unit.tag.ordinal for unit in units]
+    def arrange(self, phases: Sequence[Sequence[Unit]], offsets: Mapping[int, int]) -> Arrangement:
+        numbers = [unit.tag.ordinal for unit in phases[0]]
         return Arrangement(tuple(self.order(numbers)), frozenset(self.lead(numbers, offsets)))
 
 

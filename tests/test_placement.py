@@ -46,7 +46,7 @@ def test_published_swizzles_are_permutations(name: str) -> None:
 
 
 def test_published_swizzles_by_value() -> None:
-    """By hand: the paper swaps halves of a 64-byte row from row 8 on; seed 001 and 002 XOR row bits onto the chunk."""
+    """By hand: the paper swaps halves of a 64-byte row from row 8 on; the MXFP4 and FP8 articles XOR row bits onto the chunk."""
     assert [PUBLISHED["st_16x32"](row * 64 + 16) for row in (0, 7, 8, 15)] == [16, 464, 560, 1008]
     assert [PUBLISHED["fp8_128"](row * 128) for row in (0, 1, 2, 5, 15)] == [0, 128, 272, 672, 2032]
     assert [PUBLISHED["bf16_256"](row * 256) for row in (1, 3, 4, 7)] == [272, 816, 1152, 1968]

@@ -69,7 +69,7 @@ def test_resources_of_the_unified_file() -> None:
     plan = RegisterPlan("gfx950")
     assert plan.resources() == PlanResources(0, 0, 0, 4, 0, 8)
     plan.vgprs(65, "x")
-    # 65 registers are allocated as 72: 7 waves per SIMD (facts/instructions.md section 5).
+    # 65 registers are allocated as 72: 7 waves per SIMD (docs/facts/instructions.md section 5).
     assert plan.resources() == PlanResources(65, 0, 0, 68, 65, 7)
     plan.agprs(30, "acc")
     assert plan.resources() == PlanResources(65, 30, 0, 68, 98, 4)
@@ -335,7 +335,7 @@ def test_sgprs_end_at_s101() -> None:
 
 # ---- properties ----
 
-WAVE_LIMITS = {None: 512, 1: 512, 2: 256, 3: 168, 4: 128, 5: 96, 6: 80, 7: 72, 8: 64}  # facts/instructions.md section 5
+WAVE_LIMITS = {None: 512, 1: 512, 2: 256, 3: 168, 4: 128, 5: 96, 6: 80, 7: 72, 8: 64}  # docs/facts/instructions.md section 5
 SIZES = {"v": 256, "a": 256, "s": 102}
 
 
@@ -393,6 +393,7 @@ def check_fixes(plan_again: Callable[[int | None], RegisterPlan], waves: int | N
             take(plan, file, want.count, want.name, want.align)
 
 
+@pytest.mark.slow
 @settings(max_examples=250, deadline=None, derandomize=True)
 @given(waves=st.sampled_from([None, 1, 2, 3, 5, 8]), steps=operations)
 def test_random_plans_against_the_model(waves: int | None, steps: list[tuple]) -> None:  # type: ignore[type-arg]

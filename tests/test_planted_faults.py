@@ -8,7 +8,7 @@ import pytest
 from asmgen.emulator.arrival.findings import CHECKS, Finding, chosen_checks
 from asmgen.emulator.scheduling.run import Options
 from asmgen.isa.errors import AsmgenError
-from asmgen.kernels.registry import kernel
+from asmgen.kernels.registry import family
 from asmgen.program.program import Instruction
 from asmgen.reader.text import read_text
 from asmgen.tools.build import build_kernel
@@ -83,13 +83,14 @@ def test_an_unknown_check_is_refused() -> None:
         chosen_checks({"lds-races"})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("arch", ["gfx942", "gfx950"])
 def test_the_library_kernel_has_no_finding(arch: str, order: str) -> None:
     """Two tiles by two, the last of each ragged, all checks on."""
-    library = kernel("gemm-bf16")
-    built = build_kernel(library, arch, library.contract.resolve_build({}))
-    parameters = library.contract.resolve_run({"m": 257, "n": 130, "k": 128})
+    library = family("gemm-bf16")
+    built = build_kernel(library, arch, {})
+    parameters = library.contract(arch).resolve_run({"m": 257, "n": 130, "k": 128})
     report = run_kernel(library, built, parameters, "emulator", options=Options(order=order), program=built.kernel.program)
     assert report.passed and [finding.sentence() for finding in report.findings] == []
 

@@ -184,6 +184,7 @@ def test_a_disassembler_that_crashes_is_reported(tmp_path: Path) -> None:
         assert str(error).isprintable()
 
 
+@pytest.mark.slow
 def test_large_objects_are_read_in_parts() -> None:
     """More than a megabyte of code: each kernel is disassembled alone, with the same result."""
     filler = "".join(

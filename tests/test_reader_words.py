@@ -30,6 +30,7 @@ def outcome(text: str, whole: bool) -> Tail | str:
         return f"{fault.sentence} at {fault.column}"
 
 
+@pytest.mark.slow
 def test_words_together_are_the_whole() -> None:
     rng = random.Random("words")
     between = [", ", " ", ",", "  ", " , ", ", , "]

@@ -9,7 +9,7 @@ from clang_objects import ARCHS, LEVELS, NAMES, hip_assembly, hip_object, hip_ob
 
 from asmgen.codeobject.load import CodeObject
 from asmgen.isa.operands import Symbol
-from asmgen.kernels.registry import kernel
+from asmgen.kernels.registry import family
 from asmgen.program.program import Align, Instruction, Program
 from asmgen.program.text import program_text
 from asmgen.reader.codeobject import read_functions, read_kernel
@@ -56,7 +56,7 @@ def flow(program: Program) -> list[tuple[str, Any]]:
 @pytest.mark.parametrize("preload", [False, True])
 @pytest.mark.parametrize("arch", ARCHS)
 def test_library_kernel(arch: str, preload: bool) -> None:
-    built = kernel("gemm-bf16").build(arch, {"preload": preload})
+    built = family("gemm-bf16").build(arch, {"preload": preload})
     text = built.text()
     code_object = CodeObject.load(assemble(text, arch))
     read = read_kernel(code_object, code_object.kernel())

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from asmgen.kernels.registry import kernel
+from asmgen.kernels.registry import family
 from asmgen.toolchain import assemble
 from asmgen.tools import survey
 from asmgen.tools.build import build_kernel
@@ -29,8 +29,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A good kernel of the library twice, a function with a missing wait, a cut-off object, a text."""
     found = tmp_path_factory.mktemp("kernels")
     (found / "deep").mkdir()
-    library = kernel("gemm-bf16")
-    good = build_kernel(library, "gfx950", library.contract.resolve_build({})).code_object
+    library = family("gemm-bf16")
+    good = build_kernel(library, "gfx950", {}).code_object
     (found / "good.co").write_bytes(good)
     (found / "deep" / "again.co").write_bytes(good)
     (found / "deep" / "faulty.co").write_bytes(assemble(FAULTY, "gfx942"))

@@ -1,4 +1,4 @@
-"""Building a kernel of the library: assembly text, code object and contract, written together or not at all."""
+"""Building a kernel of a family: assembly text, code object and contract, written together or not at all."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from asmgen.author.family import Family
 from asmgen.author.kernel import Kernel
-from asmgen.author.library import LibraryKernel
 from asmgen.isa.errors import AsmgenError
 from asmgen.regalloc.report import map_rows
 from asmgen.scratch import scratch_folder
@@ -27,15 +27,15 @@ class Built:
     code_object: bytes
 
 
-def build_kernel(library: LibraryKernel, arch: str, parameters: Mapping[str, Any], toolchain: Toolchain | None = None) -> Built:
-    """Build and assemble. `parameters` are resolved build parameters. Raises AsmgenError for what cannot be built."""
-    kernel = library.build(arch, parameters)
+def build_kernel(family: Family, arch: str, parameters: Mapping[str, Any], toolchain: Toolchain | None = None) -> Built:
+    """Build and assemble the variant that `parameters`, build parameters all, choose. Raises AsmgenError for what cannot be built."""
+    kernel = family.build(arch, parameters)
     text = kernel.text()
     return Built(kernel, text, assemble(text, arch, toolchain, name=f"{kernel.name}.s"))
 
 
 def description(built: Built) -> dict[str, Any]:
-    """KERNEL.json: the contract, and the register map with the owners' names, tied to the code object by its digest."""
+    """The .json: the contract, and the register map with the owners' names, tied to the code object by its digest."""
     kernel = built.kernel
     rows = map_rows(kernel.plan.spans(kernel.regions[-1].last), kernel.regions)
     return kernel.contract.describe(kernel.resources.arch, kernel.parameters) | {
@@ -49,7 +49,7 @@ def description(built: Built) -> dict[str, Any]:
 
 
 def write_built(built: Built, folder: Path) -> list[Path]:
-    """Write KERNEL.s, KERNEL.co and KERNEL.json. Raises AsmgenError where the folder cannot be written; then none is there."""
+    """Write .s, .co and .json under the variant's name. Raises AsmgenError where the folder cannot be written; then none is there."""
     contents = {".s": built.text.encode(), ".co": built.code_object,
                 ".json": (json.dumps(description(built), indent=1, sort_keys=True) + "\n").encode()}
     targets = [folder / f"{built.kernel.name}{suffix}" for suffix in contents]

@@ -121,16 +121,16 @@ def doctor(as_json: bool) -> int:
 @click.option("--arch", help="Default: the kernel's first architecture.")
 @parameters_option
 @click.option("-o", "folder", default="build", show_default=True, type=click.Path(path_type=Path), help="Where the files go.")
-def build(kernel: str, arch: str | None, parameters: tuple[str, ...], folder: Path) -> int:
-    """Write KERNEL.s, KERNEL.co and KERNEL.json (the contract)."""
-    from asmgen.kernels.registry import kernel as find_kernel
+@json_option
+def build(kernel: str, arch: str | None, parameters: tuple[str, ...], folder: Path, as_json: bool) -> int:
+    """Write FAMILY_ARCH_TILE_SCHEDULE.s, .co and .json (the contract). KERNEL is a family of the library or FILE.py:NAME."""
+    from asmgen.kernels.registry import family as find_family
     from asmgen.tools.build import build_kernel, write_built
 
-    library = find_kernel(kernel)
-    chosen = library.contract.check_arch(arch or library.contract.archs[0])
-    resolved = library.contract.resolve_build(library.contract.parse(parameters))
-    for path in write_built(build_kernel(library, chosen, resolved), folder):
-        click.echo(path)
+    family = find_family(kernel)
+    chosen = family.check_arch(arch or "")
+    paths = [str(path) for path in write_built(build_kernel(family, chosen, family.parse(chosen, parameters)), folder)]
+    _document(paths) if as_json else click.echo("\n".join(paths))
     return GOOD
 
 
@@ -144,22 +144,23 @@ def build(kernel: str, arch: str | None, parameters: tuple[str, ...], folder: Pa
 @click.option("--checks/--no-checks", default=True, show_default=True, help="The emulator's arrival checks.")
 @json_option
 def run(kernel: str, arch: str | None, parameters: tuple[str, ...], device: str, seed: int, order: str, checks: bool, as_json: bool) -> int:
-    """Build a kernel, run it on real data, compare with the float64 reference."""
-    from asmgen.kernels.registry import kernel as find_kernel
+    """Build a kernel, run it on real data, compare with the float64 reference. KERNEL is a family of the library or FILE.py:NAME."""
+    from asmgen.kernels.registry import family as find_family
     from asmgen.tools.build import build_kernel
 
-    library = find_kernel(kernel)
-    chosen = library.contract.check_arch(arch or library.contract.archs[0])
-    contract = library.contract
-    resolved = contract.resolve_run(contract.parse(parameters))
+    family = find_family(kernel)
+    chosen = family.check_arch(arch or "")
+    values = family.parse(chosen, parameters)
+    contract = family.contract(chosen, values)
+    resolved = contract.resolve_run(values)
     built_from = {name: resolved[name] for name in resolved if contract.parameter(name).kind == "build"}
-    built = build_kernel(library, chosen, built_from)
+    built = build_kernel(family, chosen, built_from)
 
     from asmgen.emulator.scheduling.run import Options
     from asmgen.tools.listing import run_text
     from asmgen.tools.runner import run_kernel
 
-    report = run_kernel(library, built, resolved, device, seed, Options(checks, order, count_banks=True), _say)
+    report = run_kernel(family, built, resolved, device, seed, Options(checks, order, count_banks=True), _say)
     _document(report.as_json()) if as_json else click.echo(run_text(report), nl=False)
     return GOOD if report.passed else FAILED
 
@@ -231,6 +232,41 @@ def hip_emulator(archs: tuple[str, ...], checks: bool, order: str, calls: bool, 
 
 
 @commands.command()
+@click.argument("subject", metavar="KERNEL|SPEC.json")
+@click.option("--arch", help="Default: the kernel's first architecture; of a specification the file's.")
+@parameters_option
+@click.option("--gpu", help="MI300X, MI325X, MI350X or MI355X; default MI300X for gfx942, MI355X for gfx950.")
+@click.option("--data", default="grid", show_default=True, type=click.Choice(["l2", "hbm", "grid"]), help="Where loads find their data.")
+@click.option("--workgroups", default=1, show_default=True, type=click.IntRange(1, 32), help="Together on the compute unit.")
+@click.option("--parameters", "overrides", type=click.Path(path_type=Path), metavar="FILE", help="JSON {parameter: value} over the table.")
+@click.option("--trace", type=click.Path(path_type=Path), metavar="OUT", help="Write a Chrome trace; Perfetto opens it.")
+@json_option
+def profile(subject: str, arch: str | None, parameters: tuple[str, ...], gpu: str | None, data: str, workgroups: int,
+            overrides: Path | None, trace: Path | None, as_json: bool) -> int:
+    """Predict the cycles of a kernel: loops, bounds, stalls of each instruction, time of the whole launch."""
+    from asmgen.tools.profile import choose_timing, report_kernel, report_spec, write_trace
+
+    if subject.endswith(".json"):
+        report = report_spec(Path(subject), gpu, overrides, data, workgroups, trace is not None)
+    else:
+        from asmgen.kernels.registry import family as find_family
+        from asmgen.tools.build import build_kernel
+
+        library = find_family(subject)
+        chosen = library.check_arch(arch or "")
+        timing = choose_timing(chosen, gpu, overrides)
+        values = library.parse(chosen, parameters)
+        contract = library.contract(chosen, values)
+        resolved = contract.resolve_run(values)
+        built_from = {name: resolved[name] for name in resolved if contract.parameter(name).kind == "build"}
+        report = report_kernel(library, build_kernel(library, chosen, built_from), resolved, timing, data, workgroups, trace is not None)
+    if trace is not None:
+        write_trace(report, trace)
+    _document(report.as_json()) if as_json else click.echo(report.text(), nl=False)
+    return GOOD
+
+
+@commands.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--arch", help="Where the file does not say it.")
 @json_option
@@ -273,6 +309,46 @@ def explain(subject: str, arch: str | None, as_json: bool) -> int:
         return GOOD
     places = explain_place(subject, arch)
     _document(explanations_json(places)) if as_json else click.echo(place_text(places), nl=False)
+    return GOOD
+
+
+@commands.command()
+@click.argument("instruction")
+@click.option("--arch", help="Default: the newest that has the instruction.")
+@click.option("--operand", help="a, b, c, d, scale_a, scale_b or index; default: all that there are.")
+@click.option("--formats", metavar="A,B", help="Formats of f8f6f4: fp8, bf8, fp6, bf6, fp4. Default: fp8,fp8.")
+@click.option("--lane", type=click.IntRange(0, 63), help="Only what this lane holds.")
+@click.option("--register", type=click.IntRange(0), help="Only what this register of the operand holds.")
+@click.option("--svg", type=click.Path(path_type=Path), metavar="OUT", help="Write a picture.")
+@json_option
+def layout(instruction: str, arch: str | None, operand: str | None, formats: str | None, lane: int | None, register: int | None,
+           svg: Path | None, as_json: bool) -> int:
+    """Which lane and register holds which element of a matrix instruction's operands."""
+    from asmgen.tools.layout import operand_tables, tables_svg, tables_text
+
+    tables = operand_tables(instruction, arch, operand, formats, lane, register)
+    if svg is not None:
+        svg.write_text(tables_svg(tables))
+    if as_json:
+        _document(tables[0].as_json() if operand else {"instruction": tables[0].instruction, "arch": tables[0].arch,
+                                                       "operands": [table.as_json() for table in tables]})
+    elif svg is None:
+        click.echo(tables_text(tables, lane is not None or register is not None), nl=False)
+    return GOOD
+
+
+@commands.command()
+@click.option("--tile", required=True, metavar="ROWSxCOLS", help="Its size in elements.")
+@click.option("--dtype", required=True, help="f32, bf16, f16, fp8, bf8, i8, fp6, bf6 or fp4.")
+@click.option("--arch", required=True, help="gfx942 or gfx950.")
+@click.option("--swizzle", metavar="S", help="A published one by name, SHIFT:MASK[,...], pad:EVERY+ADD, or auto. Default: plain rows.")
+@json_option
+def banks(tile: str, dtype: str, arch: str, swizzle: str | None, as_json: bool) -> int:
+    """LDS bank conflicts of what matrix instructions read from and write to a tile."""
+    from asmgen.tools.banks import bank_report, banks_text
+
+    report = bank_report(tile, dtype, arch, swizzle)
+    _document(report.as_json()) if as_json else click.echo(banks_text(report), nl=False)
     return GOOD
 
 

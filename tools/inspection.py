@@ -37,8 +37,8 @@ class LoopReport:
     waves: tuple[int, ...] | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """The fields of design.md section 6; kinds of matrix instructions with their cycles; bytes that a wave moves in a round; the waves
-        of the workgroup that may come here, null where its size is not known."""
+        """The fields of docs/FORMATS.md section 1; kinds of matrix instructions with their cycles; bytes that a wave moves in a round; the
+        waves of the workgroup that may come here, null where its size is not known."""
         return {"first": self.first, "last": self.last, "address": self.address, "instructions": self.instructions,
                 "mfma": self.groups["matrix"], "groups": self.groups, "waits": self.groups["wait"], "nops": self.groups["nop"],
                 "barriers": self.groups["barrier"], "mfma_kinds": [kind.as_json() for kind in self.matrix],
@@ -78,7 +78,7 @@ class KernelReport:
         return -(-self.most_workitems // 64) if self.most_workitems is not None else None
 
     def as_json(self) -> dict[str, Any]:
-        """The fields of design.md section 6, the register map, arguments, workgroup, matrix instructions, bytes and waits."""
+        """The fields of docs/FORMATS.md section 1, the register map, arguments, workgroup, matrix instructions, bytes and waits."""
         return {"name": self.name, **self.resources, "instructions": self.instructions, "groups": self.groups,
                 "loops": [loop.as_json() for loop in self.loops],
                 "register_map": {"regions": list(self.regions),

@@ -10,12 +10,12 @@ from typing import Any
 from asmgen.checks.counters.flow import Need, WaitFlow
 from asmgen.checks.counters.ledger import LGKM, VM, Ledger
 from asmgen.checks.counters.tokens import TooEarly
-from asmgen.isa.mfma import MFMA
 from asmgen.isa.opcode import is_lds_dma
+from asmgen.isa.opcodes.mfma import MFMA
 from asmgen.program.controlflow import ControlFlow, Loop
 from asmgen.program.program import Instruction, Program
 
-CYCLES_PER_PASS = 4  # facts/instructions.md section 1
+CYCLES_PER_PASS = 4  # docs/facts/instructions.md section 1
 _LANES = 64
 _SPACES = {"buffer": "global", "global": "global", "flat": "global", "lds": "lds", "scratch": "scratch", "scalar": "scalar"}
 

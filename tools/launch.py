@@ -41,7 +41,7 @@ class LaunchReport:
         return all(finding.severity != "error" for finding in self.findings)
 
     def as_json(self) -> dict[str, Any]:
-        """The fields of design.md section 6, and those that stand beside them."""
+        """The fields of docs/FORMATS.md section 1, and those that stand beside them."""
         return {"kernel": self.kernel, "arch": self.arch, "device": self.device, "passed": self.passed,
                 "wave_instructions": self.wave_instructions, "seconds": self.seconds, "saved": list(self.saved),
                 "findings": [finding.as_json() for finding in self.findings]}
@@ -89,6 +89,31 @@ def run_launch_spec(path: Path, device: str = "auto", options: Options | None = 
         last: LaunchResult | None = opened.launches[-1] if isinstance(opened, EmulatedDevice) else None
         return LaunchReport(kernel.name, code_object.arch, opened.name, last.wave_instructions if last is not None else None, seconds,
                             tuple(saved), last.findings if last is not None else ())
+
+
+@dataclass(frozen=True)
+class TracedLaunch:
+    """A launch that was only traced: the kernel, its architecture, how many workgroups its grid has."""
+
+    kernel: str
+    arch: str
+    workgroups: int
+
+
+def trace_launch_spec(path: Path, options: Options, memory_limit: int = MEMORY_LIMIT) -> TracedLaunch:
+    """Run what a specification says on the emulator for the trace in `options`, and save nothing. Raises AsmgenError as a launch does."""
+    spec = read_spec(path)
+    spec = replace(spec, args=tuple(replace(argument, save=None) if isinstance(argument, BufferArgument) else argument
+                                    for argument in spec.args))
+    code_object = CodeObject.load(spec.code_object, spec.arch)
+    kernel = code_object.kernel(spec.kernel)
+    shapes = buffer_shapes(spec, memory_limit)
+    with EmulatedDevice(code_object.arch, options) as device:
+        held = [_upload(device, spec, argument, shape) if isinstance(argument, BufferArgument) and shape is not None else None
+                for argument, shape in zip(spec.args, shapes, strict=True)]
+        device.launch(device.load(code_object).kernel(kernel.name), spec.grid, spec.block, _kernarg(spec, kernel, held), spec.dynamic_lds)
+    x, y, z = spec.grid
+    return TracedLaunch(kernel.name, code_object.arch, x * y * z)
 
 
 def _options(spec: LaunchSpec, options: Options) -> Options:

@@ -13,8 +13,8 @@ from rich.table import Table
 from asmgen.isa.arch import ARCHITECTURES, architecture
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.table import names, opcode
-from asmgen.kernels.registry import kernel
-from asmgen.kernels.registry import names as kernel_names
+from asmgen.kernels.registry import family
+from asmgen.kernels.registry import names as family_names
 
 if TYPE_CHECKING:
     from asmgen.tools.doctor import ToolStatus
@@ -52,10 +52,10 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], numbers: Seq
 
 
 def kernel_rows(arch: str | None) -> list[dict[str, Any]]:
-    """Each kernel's contract as data."""
+    """Each family as data."""
     _checked(arch)
-    contracts = [kernel(name).contract for name in kernel_names()]
-    return [contract.describe() for contract in contracts if arch is None or arch in contract.archs]
+    families = [family(name) for name in family_names()]
+    return [found.describe(arch or "") for found in families if arch is None or arch in found.archs]
 
 
 def kernel_text(rows: Sequence[dict[str, Any]]) -> str:
@@ -69,7 +69,12 @@ def kernel_text(rows: Sequence[dict[str, Any]]) -> str:
                            [(f"  {name}", entry["kind"], _default(entry), _legal(entry), entry["doc"])
                             for name, entry in row["parameters"].items()]))
         parts += [f"  {rule['sentence']}" for rule in row["rules"]]
+        parts += [f"  variant {' '.join(f'{name}={_shown(value)}' for name, value in variant.items())}" for variant in row["variants"]]
     return render(*parts)
+
+
+def _shown(value: Any) -> str:
+    return "x".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
 def _default(entry: dict[str, Any]) -> str:

@@ -1,8 +1,8 @@
 """`python -m asmgen.tools.mutate [KERNEL ...]`: does verification, or else the emulator, find every weakened wait, barrier and nop,
 and every swizzle that is undone?
 
-Over every kernel, architecture and build variant. Lint judges first; the emulator runs, on one workgroup, what lint lets through:
-a wrong result, an error of its checks or more LDS bank conflicts than the kernel has find a mutant.
+Over every family, architecture, variant and choice of a build parameter. Lint judges first; the emulator runs, on one workgroup, what
+lint lets through: a wrong result, an error of its checks or more LDS bank conflicts than the kernel has find a mutant.
 The score and the survivors are printed; the status is 1 where anything survives, 2 for a request that cannot be met.
 """
 
@@ -18,10 +18,10 @@ from typing import Any
 import click
 
 from asmgen.author.contract import KernelContract
-from asmgen.author.library import LibraryKernel
+from asmgen.author.family import Family
 from asmgen.checks.mutants import KINDS, Judge, Mutant, mutants
 from asmgen.isa.errors import AsmgenError
-from asmgen.kernels.registry import kernel as find_kernel
+from asmgen.kernels.registry import family as find_family
 from asmgen.kernels.registry import names
 from asmgen.program.program import Program
 from asmgen.tools.entry import status_of
@@ -68,15 +68,17 @@ def score(title: str, program: Program, emulates: Emulates) -> Score:
     return Score(title, dict(total), by_lint, by_emulator, tuple(survivors))
 
 
-def variants(contract: KernelContract) -> Iterator[dict[str, Any]]:
-    """Build parameters: the defaults, and each single choice or switch that differs from them."""
-    defaults = contract.resolve_build({})
-    yield defaults
-    for parameter in contract.parameters:
-        if parameter.kind != "build":
-            continue
-        others = parameter.choices or ((False, True) if parameter.type is bool else ())
-        yield from (defaults | {parameter.name: other} for other in others if other != defaults[parameter.name])
+def builds(family: Family, arch: str) -> Iterator[dict[str, Any]]:
+    """Build parameters: of each variant the defaults, and each single choice or switch that differs from them."""
+    for variant in family.variants(arch):
+        contract = family.contract_of(variant)
+        defaults = contract.resolve_build({})
+        yield defaults
+        for parameter in contract.parameters:
+            if parameter.kind != "build":
+                continue
+            others = parameter.choices or ((False, True) if parameter.type is bool else ())
+            yield from (defaults | {parameter.name: other} for other in others if other != defaults[parameter.name])
 
 
 def launches(contract: KernelContract) -> list[dict[str, Any]]:
@@ -108,21 +110,21 @@ def _groups(contract: KernelContract, values: dict[str, Any]) -> int:
     return x * y * z
 
 
-def on_emulator(library: LibraryKernel, arch: str, build: dict[str, Any]) -> tuple[Program, Emulates]:
+def on_emulator(family: Family, arch: str, build: dict[str, Any]) -> tuple[Program, Emulates]:
     """The finished program of a variant, and a function that runs mutants of it."""
     from asmgen.emulator.scheduling.run import Options
     from asmgen.tools.build import build_kernel
     from asmgen.tools.runner import RunReport, run_kernel
 
-    built = build_kernel(library, arch, build)
-    contract = library.contract
+    built = build_kernel(family, arch, build)
+    contract = built.kernel.contract
     program = built.kernel.program
     preloads = (True, False) if program.entry else (True,)
     runs = [(contract.resolve_run(launch), preload) for launch in launches(contract) for preload in preloads]
 
     def run(changed: Program, number: int) -> RunReport:
         parameters, preload = runs[number]
-        return run_kernel(library, built, parameters, "emulator", program=changed, options=Options(preload=preload, count_banks=True))
+        return run_kernel(family, built, parameters, "emulator", program=changed, options=Options(preload=preload, count_banks=True))
 
     @cache
     def usual_conflicts(number: int) -> int:
@@ -149,10 +151,10 @@ def commands(kernels: tuple[str, ...], arch: str | None) -> int:
     """Weaken every wait, barrier and nop of the library's kernels in turn and undo every swizzle; exit with 1 where nobody notices."""
     survived = False
     for name in kernels or names():
-        library = find_kernel(name)
-        for target in (library.contract.check_arch(arch),) if arch else library.contract.archs:
-            for build in variants(library.contract):
-                program, emulates = on_emulator(library, target, build)
+        family = find_family(name)
+        for target in (family.check_arch(arch),) if arch else family.archs:
+            for build in builds(family, target):
+                program, emulates = on_emulator(family, target, build)
                 shown = " ".join(f"{key}={value}" for key, value in build.items())
                 found = score(f"{name} {target} {shown}".rstrip(), program, emulates)
                 click.echo("\n".join(found.lines()))

@@ -1,4 +1,4 @@
-"""Running a kernel of the library on real data and comparing with its float64 reference."""
+"""Running a kernel of a family on real data and comparing with its float64 reference."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from asmgen.author.library import LibraryKernel, Output, Problem
+from asmgen.author.family import Family
+from asmgen.author.problem import Output, Problem
 from asmgen.codeobject.arguments import pack
 from asmgen.codeobject.load import CodeObject
 from asmgen.emulator.arrival.findings import Finding
@@ -40,7 +41,7 @@ class RunReport:
     findings: tuple[Finding, ...] = field(default=())
 
     def as_json(self) -> dict[str, Any]:
-        """The fields of design.md section 6, and those that stand beside them."""
+        """The fields of docs/FORMATS.md section 1, and those that stand beside them."""
         return {
             "kernel": self.kernel, "arch": self.arch, "device": self.device, "passed": self.passed,
             "max_abs_error": self.max_abs_error, "max_rel_error": self.max_rel_error, "error_over_tolerance": self.worst,
@@ -49,7 +50,7 @@ class RunReport:
         }
 
 
-def run_kernel(library: LibraryKernel, built: Built, parameters: Mapping[str, Any], device: str, seed: int = 0,
+def run_kernel(family: Family, built: Built, parameters: Mapping[str, Any], device: str, seed: int = 0,
                options: Options | None = None, say: Callable[[str], None] = lambda sentence: None,
                program: Program | None = None) -> RunReport:
     """Launch a built kernel on random data and compare.
@@ -57,16 +58,16 @@ def run_kernel(library: LibraryKernel, built: Built, parameters: Mapping[str, An
     The emulator runs what stands in the code object, read back with llvm-objdump; where there is none, the builder's
     program, and `say` is told so. `program` runs instead of either (a mutant, in tests).
     """
-    arch = built.kernel.resources.arch
+    arch, contract = built.kernel.resources.arch, built.kernel.contract
     chosen = choose_device(device, arch, lambda: emulator(built, arch, options, say, program))
     say(chosen.sentence)
-    problem = library.make_problem(parameters, seed)
+    problem = family.problem(parameters, seed)
     with chosen.device as opened:
         began = time.perf_counter()
-        results = launch(opened, built, problem, library.contract.grid_of(parameters), library.contract.workgroup)
+        results = launch(opened, built, problem, contract.grid_of(parameters), contract.workgroup)
         seconds = time.perf_counter() - began
         last = opened.launches[-1] if isinstance(opened, EmulatedDevice) else None
-        return _compare(library.contract.name, arch, opened.name, problem, results, seconds, last)
+        return _compare(family.name, arch, opened.name, problem, results, seconds, last)
 
 
 def emulator(built: Built, arch: str, options: Options | None, say: Callable[[str], None], program: Program | None) -> EmulatedDevice:

@@ -41,6 +41,7 @@ from asmgen.regalloc.pool import default_align
 from asmgen.regalloc.ranges import author_frames, home_file
 
 if TYPE_CHECKING:
+    from asmgen.author.lookahead import Lookahead
     from asmgen.checks.explain import Explanation
 
 WAIT_MODES = ("auto", "verify", "off")
@@ -69,6 +70,7 @@ class Builder:
         self._operations: tuple[str, ...] = ()
         self._tags: list[Tag] = []  # of each item
         self._section: Section | None = None
+        self._lookahead: Lookahead | None = None  # for peek
         self.muted = False
         self.copy: Copy | None = None
         self.stage_number = 0
@@ -111,21 +113,26 @@ class Builder:
         """What `emit` of the same would mean here, without doing it: what is in flight, the waits and wait states that it would need
         in front of it, whether a full counter would stall it. Raises as `emit` does.
 
-        It solves the program so far: what a back-edge that is not placed yet will bring is not known."""
-        from asmgen.checks.explain import peek
+        It takes as long as what is in flight is. What a back-edge that is not placed yet will bring is not known: `path` says so.
+        """
+        from asmgen.author.lookahead import Lookahead
+        from asmgen.checks.explain import foresee
 
         instruction = self._instruction(name, operands, modifiers, fills, uses, "")
-        offset = self.plan.resources().accum_offset if self.plan is not None else None
-        program = Program(self.name, self.arch, (*self.items, instruction), self.stagger, offset, "")
-        return peek(program, self._owner)
+        if self._lookahead is None:
+            self._lookahead = Lookahead(self.arch, self.stagger)
+        frontier = self._lookahead.behind(self.items, self._section.start if self._section is not None else 0)
+        return foresee(frontier, instruction, self.name, self._owners())
 
-    def _owner(self, reg: Reg) -> str:
-        """The names under which the plan holds a register here."""
-        if self.plan is None:
-            return ""
-        held = [span for span in self.plan.spans(self.position + 1) if span.first <= self.position <= span.last]
-        here = [span.name for span in held if span.reg.overlaps(reg)]
-        return " / ".join(dict.fromkeys(here))
+    def _moved(self, start: int) -> None:
+        """Items from number `start` on are about to change places, or to go."""
+        if self._lookahead is not None:
+            self._lookahead.forget(start)
+
+    def _owners(self) -> Callable[[Reg], str]:
+        """A function that tells the names under which the plan holds a register now."""
+        held = [(owner.reg, owner.name) for owner in self.plan.live()] if self.plan is not None else []
+        return lambda reg: " / ".join(dict.fromkeys([name for owned, name in held if owned.overlaps(reg)]))
 
     def _instruction(self, name: str, operands: tuple[Operand | str, ...], modifiers: dict[str, Any], fills: LdsRange | None,
                      uses: LdsRange | None, comment: str) -> Instruction:
@@ -199,6 +206,7 @@ class Builder:
             raise AsmgenError("a step asks for something to be hoisted only after its trial run", self.place())
         self.copy, self.muted, self._section = None, False, None
         self._stream = self._open_block = ""
+        self._moved(self.trial_start)
         held, tags = self.items, self._tags
         ordinal = self.ordinal
         self.items, self._tags = held[:self.trial_start], tags[:self.trial_start]
@@ -222,6 +230,7 @@ class Builder:
 
     def cut(self, start: int) -> None:
         """Take back all items from number `start` on, labels too."""
+        self._moved(start)
         for item in self.items[start:]:
             if isinstance(item, Label):
                 del self._labels[item.name]
@@ -412,6 +421,7 @@ class Section:
         """
         units = self.units
         items = merge(units, order)
+        self.builder._moved(self.start)
         self.builder.items[self.start:self.end] = items
         self.builder._tags[self.start:self.end] = [units[number].tag for number in order for _ in units[number].items]
 

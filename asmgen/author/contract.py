@@ -8,6 +8,8 @@ This file is on the path of every build: it imports neither numpy nor anything t
 
 from __future__ import annotations
 
+import math
+import numbers
 import operator
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -19,11 +21,11 @@ from asmgen.isa.errors import AsmgenError
 SCHEMA = "asmgen-contract"
 SCHEMA_VERSION = 1
 
-Value = int | str | bool
+Value = int | float | str | bool
 # Rules and formulas compare and multiply values whose types the parameters guarantee, hence Any and not Value.
 Values = Mapping[str, Any]
 
-_TYPE_NAMES = {int: "a whole number", str: "a name", bool: "true or false"}
+_TYPE_NAMES = {int: "a whole number", float: "a finite number", str: "a name", bool: "true or false"}
 _BOOLEANS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 
 
@@ -33,19 +35,19 @@ class ContractError(AsmgenError):
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter. `minimum`, `maximum` (inclusive) and `multiple_of` bind whole numbers, `choices` any type.
+    """One parameter. `minimum` and `maximum` (inclusive) bind numbers, `multiple_of` whole ones, `choices` any type.
 
-    `kind` is "build" or "run", `type` is int, str or bool. A run parameter without a default must be given; `default_from` names an
+    `kind` is "build" or "run", `type` is int, float, str or bool. A run parameter without a default must be given; `default_from` names an
     earlier parameter whose value it takes instead (a row stride that defaults to the row length).
     """
 
     name: str
     kind: str
-    type: type[int] | type[str] | type[bool]
+    type: type[int] | type[float] | type[str] | type[bool]
     doc: str
     default: Value | None = None
-    minimum: int | None = None
-    maximum: int | None = None
+    minimum: float | None = None
+    maximum: float | None = None
     multiple_of: int = 1
     choices: tuple[Value, ...] = ()
     default_from: str = ""
@@ -54,9 +56,11 @@ class Parameter:
         if self.kind not in ("build", "run"):
             raise ContractError(f"parameter {self.name} is of kind {self.kind!r}; a parameter is of kind build or run")
         if self.type not in _TYPE_NAMES:
-            raise ContractError(f"parameter {self.name} has type {self.type!r}; a parameter is int, str or bool")
-        if self.type is not int and (self.minimum is not None or self.maximum is not None or self.multiple_of != 1):
-            raise ContractError(f"parameter {self.name} is not a whole number, so it can have choices but no range")
+            raise ContractError(f"parameter {self.name} has type {self.type!r}; a parameter is int, float, str or bool")
+        if self.type not in (int, float) and (self.minimum is not None or self.maximum is not None):
+            raise ContractError(f"parameter {self.name} is not a number, so it can have choices but no range")
+        if self.type is not int and self.multiple_of != 1:
+            raise ContractError(f"parameter {self.name} is not a whole number, so it cannot be a multiple of anything")
         if self.multiple_of < 1:
             raise ContractError(f"parameter {self.name} is to be a multiple of {self.multiple_of}; that must be 1 or more")
         if self.kind == "build" and self.default is None:
@@ -77,10 +81,11 @@ class Parameter:
             value = _BOOLEANS.get(stripped.lower())
         else:
             try:
-                value = int(stripped, 16 if stripped.lower().startswith(("0x", "-0x")) else 10)
+                hexadecimal = self.type is int and stripped.lower().startswith(("0x", "-0x"))
+                value = float(stripped) if self.type is float else int(stripped, 16 if hexadecimal else 10)
             except ValueError:
                 value = None
-        if value is None:
+        if value is None or (isinstance(value, float) and not math.isfinite(value)):
             raise ContractError(f"{self.name} must be {_TYPE_NAMES[self.type]}, got {_short(text)}")
         return self.check(value)
 
@@ -89,8 +94,8 @@ class Parameter:
         checked = self._typed(value)
         if self.choices and checked not in self.choices:
             raise ContractError(f"{self.name} must be {_one_of(self.choices)}, got {_short(value)}")
-        if self.type is int:
-            self._check_range(int(checked))
+        if isinstance(checked, int | float) and not isinstance(checked, bool):
+            self._check_range(checked)
         return checked
 
     def _typed(self, value: Any) -> Value:
@@ -99,26 +104,32 @@ class Parameter:
                 return operator.index(value)
             except TypeError:
                 pass
+        elif self.type is float:
+            if isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value):
+                return float(value)
         elif self.type is not int and isinstance(value, self.type):
             typed: Value = value
             return typed
         raise ContractError(f"{self.name} must be {_TYPE_NAMES[self.type]}, got {_short(value)}")
 
-    def _check_range(self, value: int) -> None:
+    def _check_range(self, value: float) -> None:
         wrong = []
         if self.minimum is not None and value < self.minimum:
             wrong.append(f"at least {self.minimum}")
         if self.maximum is not None and value > self.maximum:
             wrong.append(f"at most {self.maximum}")
-        if value % self.multiple_of:
+        if self.type is int and value % self.multiple_of:
             wrong.append(f"a multiple of {self.multiple_of}")
         if wrong:
             near = self._near(value)
             works = f"; {' and '.join(map(str, near))} would work" if near else ""
             raise ContractError(f"{self.name} must be {' and '.join(wrong)}, got {value}{works}")
 
-    def _near(self, value: int) -> list[int]:
+    def _near(self, value: float) -> list[float]:
         """The legal values next to an illegal one, at most one on either side."""
+        if self.type is float:
+            bounds = ((self.minimum, value), (value, self.maximum))
+            return [low if low != value else high for low, high in bounds if low is not None and high is not None and low > high]
         step = self.multiple_of
         lowest = None if self.minimum is None else -(-self.minimum // step) * step
         highest = None if self.maximum is None else self.maximum // step * step
@@ -184,7 +195,8 @@ class KernelContract:
     """All that a kernel promises and asks for.
 
     `workgroup` is the block in work-items. `grid` computes (x, y, z) in workgroups. `lds_bytes` and `workspace_bytes` are constants or
-    formulas. `example` gives the run parameters without default for the evaluated examples of KERNEL.json; it must be a legal launch.
+    formulas; `lds_bytes` is None until the build has shown it. `stem` names the files of a build, `name` where it is empty. `example`
+    gives the run parameters without default for the evaluated examples of the .json; it must be a legal launch.
     """
 
     name: str
@@ -194,10 +206,11 @@ class KernelContract:
     arguments: tuple[ContractArgument, ...]
     workgroup: tuple[int, int, int]
     grid: Formula
-    lds_bytes: int | Formula = 0
+    lds_bytes: int | Formula | None = 0
     workspace_bytes: int | Formula = 0
     rules: tuple[Rule, ...] = ()
     example: Values = field(default_factory=dict, hash=False)
+    stem: str = ""
 
     def __post_init__(self) -> None:
         seen: set[str] = set()
@@ -299,7 +312,9 @@ class KernelContract:
         return (x, y, z)
 
     def lds_bytes_of(self, resolved: Values) -> int:
-        """Static LDS of one workgroup, in bytes."""
+        """Static LDS of one workgroup, in bytes. Raises ContractError before the build, which shows it."""
+        if self.lds_bytes is None:
+            raise ContractError(f"how much LDS {self.name} takes is known once it is built")
         return int(_evaluate(self.lds_bytes, resolved))
 
     def workspace_bytes_of(self, resolved: Values) -> int:
@@ -323,10 +338,11 @@ class KernelContract:
             "rules": [{"sentence": rule.sentence, "reads": list(rule.reads)} for rule in self.rules],
             "workgroup": list(self.workgroup),
             "grid": _described(Formula(self.grid.sentence, lambda resolved: list(self.grid_of(resolved))), example),
-            "lds_bytes": _described(self.lds_bytes, example),
             "workspace_bytes": _described(self.workspace_bytes, example),
             "example": example,
         }
+        if self.lds_bytes is not None:
+            document["lds_bytes"] = _described(self.lds_bytes, example)
         if arch:
             document["arch"] = self.check_arch(arch)
         return document

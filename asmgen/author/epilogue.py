@@ -8,6 +8,7 @@ by element under EXEC; both paths are in the code, and a scalar branch chooses.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -109,14 +110,29 @@ def _whole(k: TileBuilder, blocks: Sequence[_Block], offset: Reg, descriptor: Re
                 k.s_mul_i32(jump, stride, block.row)
                 k.v_add_u32(at, jump, offset)
                 last = block.row
-            words = to_bf16_pairs(k, block.registers)
-            k.emit(_STORE[run], words, at, descriptor, 0, offen=True, offset=2 * block.column)
+            with _values(k, block.registers) as values:
+                k.emit(_STORE[run], to_bf16_pairs(k, values), at, descriptor, 0, offen=True, offset=2 * block.column)
+
+
+@contextmanager
+def _values(k: TileBuilder, registers: Sequence[Reg]) -> Iterator[Sequence[Reg]]:
+    """VGPRs with the values: accumulators in AGPRs are moved, as no VALU instruction reads those."""
+    if registers[0].file == "v":
+        yield registers
+        return
+    with k.scratch("moved", len(registers)) as moved:
+        for number, register in enumerate(registers):
+            k.v_accvgpr_read_b32(moved[number], register)
+        yield [moved[number] for number in range(moved.count)]
 
 
 def _cut(k: TileBuilder, blocks: Sequence[_Block], offset: Reg, column: Reg, descriptor: Reg, columns: Reg, stride: Reg, run: int) -> None:
     """Element by element, the lanes beyond the last column switched off."""
     for block in blocks:
-        to_bf16_pairs(k, block.registers)
+        with _values(k, block.registers) as values:
+            words = to_bf16_pairs(k, values)
+            for number in range(words.count if block.registers[0].file == "a" else 0):
+                k.v_accvgpr_write_b32(block.registers[number], words[number])
     with k.scratch("row_offset", file="s") as jump, k.scratch("inside", 2, "s") as inside, k.scratch("at") as at, \
             k.scratch("limit", file="s") as limit:
         for start in sorted({block.column for block in blocks}):

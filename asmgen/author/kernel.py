@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
 from asmgen.author.builder import WAIT_MODES, Builder, author_line
-from asmgen.author.contract import KernelContract
+from asmgen.author.contract import KernelContract, Value
 from asmgen.author.ldsmap import LdsMap
 from asmgen.checks.counters.modes import apply_waits, refuse_errors
+from asmgen.checks.leases import check_leases
 from asmgen.checks.waitstates.waitstates import insert as insert_wait_states
 from asmgen.checks.waitstates.waitstates import verify as verify_wait_states
 from asmgen.codeobject.emit import KernelResources, argument_loads, header, trailer
@@ -22,6 +26,9 @@ from asmgen.program.text import program_text
 from asmgen.regalloc.plan import RegisterPlan
 from asmgen.regalloc.report import Region, format_map, format_plan
 
+if TYPE_CHECKING:
+    from asmgen.author.family import Variant
+
 _LOAD = {1: "s_load_dword", 2: "s_load_dwordx2", 4: "s_load_dwordx4", 8: "s_load_dwordx8", 16: "s_load_dwordx16"}
 _KERNARG_POINTER = 2  # SGPRs
 
@@ -33,15 +40,15 @@ class Kernel:
     program: Program
     resources: KernelResources
     contract: KernelContract
-    parameters: Mapping[str, int | str | bool]
+    parameters: Mapping[str, Value]
     plan: RegisterPlan
     lds: LdsMap
     regions: tuple[Region, ...]
 
     @property
     def name(self) -> str:
-        """The contract's name, as files and commands spell it."""
-        return self.contract.name
+        """The name of its files, without suffix."""
+        return self.contract.stem or self.contract.name
 
     def register_map(self) -> str:
         """One row a register range, one column a region, the owners' names in the cells."""
@@ -49,25 +56,35 @@ class Kernel:
 
     def text(self) -> str:
         """The whole assembly file: what clang gets, byte for byte."""
-        heading = [f"{self.contract.title} ({self.resources.arch})", "",
-                   *format_plan(self.plan).splitlines(), "", "LDS map", *self.lds.table()]
+        lds = ["", "LDS map", *self.lds.table()] if self.lds.ranges else []
+        heading = [f"{self.contract.title} ({self.resources.arch})", "", *format_plan(self.plan).splitlines(), *lds]
         comments = "".join(f"; {line}".rstrip() + "\n" for line in heading)
         return comments + header(self.resources) + program_text(self.program) + trailer(self.resources)
+
+
+def symbol_of(name: str) -> str:
+    """A name as an ELF symbol that the assembler takes: letters, digits and underscores, a `k` before a digit."""
+    symbol = re.sub(r"[^A-Za-z0-9_]", "_", name)
+    return f"k{symbol}" if symbol[:1].isdigit() else symbol
 
 
 class KernelBuilder(Builder):
     """The builder of a whole kernel: it pins what the hardware fills, loads the arguments and finishes the code object.
 
     `waves` is the occupancy the author wants, in waves per SIMD. With `preload` the hardware fills the arguments before the
-    first instruction, and a compatibility entry loads them for firmware that does not (facts/instructions.md section 4).
+    first instruction, and a compatibility entry loads them for firmware that does not (docs/facts/instructions.md section 4).
+    `k.p` has the build parameters as attributes.
     """
 
-    def __init__(self, contract: KernelContract, arch: str, parameters: Mapping[str, int | str | bool], waves: int | None = None,
-                 preload: bool = False, workgroup_ids: str = "x", stagger: int = 0, code_object_version: int = 6) -> None:
+    def __init__(self, contract: KernelContract, arch: str, parameters: Mapping[str, Value], waves: int | None = None,
+                 preload: bool = False, workgroup_ids: str = "x", stagger: int = 0, code_object_version: int = 6,
+                 variant: Variant | None = None) -> None:
         plan = RegisterPlan(arch, waves, position=lambda: self.position)
         super().__init__(contract.name, arch, plan, stagger)
         self.contract = contract
         self.parameters = dict(parameters)
+        self.p = SimpleNamespace(**self.parameters)
+        self._variant = variant
         self.registers = plan
         self.lds = LdsMap(arch)
         self.table = argument_table([(argument.name, argument.type) for argument in contract.arguments])
@@ -81,22 +98,31 @@ class KernelBuilder(Builder):
                     for number, axis in enumerate(workgroup_ids)}
         # Without preload the arguments go behind the ids, at an SGPR that takes the widest loads.
         first = _KERNARG_POINTER if preload else -(-(first_id + len(workgroup_ids)) // 4) * 4
-        self._block = plan.pin("arguments", s[first:first + self._dwords - 1], "the kernel arguments, in order")
+        self._arguments: Reg = self.kernarg[0:0]  # not read where there are no arguments
+        if self._dwords:
+            self._arguments = plan.pin("arguments", s[first:first + self._dwords - 1], "the kernel arguments, in order")
         self.work_item = plan.pin("work_item", v[0:0], "x | y << 10 | z << 20, filled by the hardware")
+
+    @property
+    def variant(self) -> Variant:
+        """The variant that is being written. Raises AsmgenError for a kernel that belongs to no family."""
+        if self._variant is None:
+            raise AsmgenError(f"{self.contract.name} belongs to no family, so this builder writes no variant", str(author_line()))
+        return self._variant
 
     def argument(self, name: str) -> Reg:
         """The SGPRs of an argument. Raises AsmgenError for one that the contract does not have."""
         for row in self.table:
             if row.name == name:
                 first = row.offset // 4
-                return self._block[first:first + max(1, row.size // 4) - 1]
+                return self._arguments[first:first + max(1, row.size // 4) - 1]
         raise AsmgenError(f"the kernel has no argument {name!r}; it has {', '.join(row.name for row in self.table)}", str(author_line()))
 
     def begin(self) -> None:
         """Load the arguments; they are there after the wait that their first use asks for."""
-        for chunk in argument_loads(self._block.index, self._dwords):
-            first = chunk.sgpr - self._block.index
-            self.emit(_LOAD[chunk.dwords], self._block[first:first + chunk.dwords - 1], self.kernarg, chunk.offset)
+        for chunk in argument_loads(self._arguments.index, self._dwords):
+            first = chunk.sgpr - self._arguments.index
+            self.emit(_LOAD[chunk.dwords], self._arguments[first:first + chunk.dwords - 1], self.kernarg, chunk.offset)
         if self._preload:
             self.emit("s_waitcnt", lgkmcnt=0, comment="the compatibility entry does what preloading firmware did")
             self.emit("s_branch", f"{self.symbol}_body")
@@ -106,28 +132,31 @@ class KernelBuilder(Builder):
 
     @property
     def symbol(self) -> str:
-        """The kernel's name as an ELF symbol."""
-        return self.contract.name.replace("-", "_")
+        """The name of the kernel's files as an ELF symbol."""
+        return symbol_of(self.contract.stem or self.contract.name)
 
     def finish(self, waits: str = "auto", wait_states: str = "auto") -> Kernel:
         """Run the passes that were asked for and put the kernel together.
 
         "auto" inserts, "verify" checks what the author wrote, "off" does neither; blocks in another mode keep theirs (`Builder.waits`).
-        Raises AsmgenError at the author's line for the first error that verification finds.
+        Raises AsmgenError at the author's line for the first error that verification finds, PlanError for the first read of a register
+        that may find what another owner left there.
         """
         program = self.program()
         for mode, what in ((waits, "waits"), (wait_states, "wait_states")):
             if mode not in WAIT_MODES:
                 raise AsmgenError(f"{what} is {mode!r}; {', '.join(WAIT_MODES)} are possible", str(author_line()))
+        check_leases(program, self.registers.ranges)
         program = apply_waits(program, waits)
         if wait_states == "auto":
             program = insert_wait_states(program)
         elif wait_states == "verify":
             refuse_errors(verify_wait_states(program))
-        return Kernel(program, self._resources(), self.contract, self.parameters, self.registers, self.lds, self._regions())
+        contract = replace(self.contract, lds_bytes=self.lds.size)
+        return Kernel(program, self._resources(), contract, self.parameters, self.registers, self.lds, self._regions())
 
     def _regions(self) -> tuple[Region, ...]:
-        starts = [*self.regions, ("", self.position)]
+        starts = [*(self.regions or [("kernel", 0)]), ("", self.position)]
         return tuple(Region(name, first, max(first, following - 1))
                      for (name, first), (_, following) in pairwise(starts))
 

@@ -80,21 +80,21 @@ class _Pipeline:
             raise PipelineError("an operation of the step names an iteration before t; the earliest one is t, so shift the others",
                                 self.k.place())
         unroll = math.lcm(1, *copy.stages)
-        arrangement = self.schedule.arrange(units, offsets)
+        arrangement = self.schedule.arrange([self._step(phase)[1] for phase in range(unroll)], offsets)
         placed = sorted(number for number in arrangement.order if isinstance(number, int))
         if placed != sorted(unit.tag.ordinal for unit in units):
             raise PipelineError(f"the schedule {self.schedule.name} does not place every unit of the step once", self.k.place())
         ahead = max((offsets[unit.tag.ordinal] + (unit.tag.ordinal in arrangement.lead) for unit in units), default=0)
         self._check(units, arrangement, unroll)
-        return Shape(ahead, unroll, arrangement, offsets, self._first(arrangement))
+        return Shape(ahead, unroll, arrangement, offsets, self._first(arrangement, unroll))
 
-    def _first(self, steady: Arrangement) -> Arrangement:
+    def _first(self, steady: Arrangement, unroll: int) -> Arrangement:
         """The arrangement of a peeled first step. Raises PipelineError where other units of it would run a copy early."""
         if not self.peel:
             return steady
         self._trial(first=True)
         copy, units = self._step(0, first=True)
-        arrangement = self.schedule.arrange(units, copy.offsets)
+        arrangement = self.schedule.arrange([units, *(self._step(phase)[1] for phase in range(1, unroll))], copy.offsets)
         if len(arrangement.lead) != len(steady.lead):
             raise PipelineError(f"of the first step {len(arrangement.lead)} units would run a copy early, of the others "
                                 f"{len(steady.lead)}: what t.first changes must stand behind them", self.k.place())

@@ -1,7 +1,8 @@
 """Schedules: where the operations of a step stand, and where barriers, waits and priorities go. The step itself names none of them.
 
-A schedule is asked twice. `arrange` sees the units of one steady copy, with the iteration of each, and says in which order they stand
-and which of them run one copy early (`lead`); `place` puts the units that a copy keeps into that order, with the synchronisation.
+`arrange` sees the units of one step in each phase of its unroll, with the iteration of each, and says in which order they stand in a
+steady copy, with what synchronisation, and which of them run one copy early (`lead`). Copies of prologue and tails leave out what they
+do not keep.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from itertools import groupby
 from typing import Protocol
 
 from asmgen.author.effects import Unit
+from asmgen.isa.registers import m0
 
 
 @dataclass(frozen=True)
@@ -38,11 +40,18 @@ class Arrangement:
 class Schedule(Protocol):
     """What `pipeline` asks of a schedule. `stagger` is the number of barriers by which half of the waves run behind."""
 
-    name: str
-    stagger: int
+    @property
+    def name(self) -> str:
+        """What errors call it."""
+        ...
 
-    def arrange(self, units: Sequence[Unit], offsets: Mapping[int, int]) -> Arrangement:
-        """The order of a steady copy; `offsets` are iterations by ordinal."""
+    @property
+    def stagger(self) -> int:
+        """Barriers by which the second group of waves runs behind."""
+        ...
+
+    def arrange(self, phases: Sequence[Sequence[Unit]], offsets: Mapping[int, int]) -> Arrangement:
+        """The order of a steady copy, of the units of a step in each phase; `offsets` are iterations by ordinal, the same in all phases."""
         ...
 
 
@@ -68,21 +77,34 @@ class PingPong:
     name: str = "ping-pong"
     stagger: int = 1
 
-    def arrange(self, units: Sequence[Unit], offsets: Mapping[int, int]) -> Arrangement:
+    def arrange(self, phases: Sequence[Sequence[Unit]], offsets: Mapping[int, int]) -> Arrangement:
         """Stage after stage in emission order; a memory stage ends with a wait point, every stage with a barrier."""
         order: list[Placed] = []
-        for _, group in groupby(units, key=lambda unit: unit.tag.stage):
+        for _, group in groupby(phases[0], key=lambda unit: unit.tag.stage):
             stage = list(group)
             matrix = any(is_matrix(unit) for unit in stage)
-            if self.priority is not None:
-                order.append(Sync("priority", 0 if matrix else self.priority))
-            numbers: list[Placed] = [unit.tag.ordinal for unit in stage]
+            level = 0 if matrix else self.priority
+            priority = [] if level is None or self.priority is None or self.early and not matrix else [Sync("priority", level)]
+            numbers: list[Placed] = [*priority, *(unit.tag.ordinal for unit in stage)]
             if not matrix:
-                order += [*numbers, Sync("wait"), Sync("barrier")]
+                order += [*_m0_ahead(numbers, {unit.tag.ordinal: unit for unit in stage}), Sync("wait"), Sync("barrier")]
             else:
                 split = len(numbers) - self.early
-                order += [*numbers[:split], Sync("barrier"), *numbers[split:]]
+                # What stands behind the barrier must not wait for the other group's matrix stage, which begins there.
+                raised = [Sync("priority", self.priority)] if self.early and self.priority is not None else []
+                order += [*numbers[:split], *raised, Sync("barrier"), *numbers[split:]]
         return Arrangement(tuple(order))
+
+
+def _m0_ahead(order: Sequence[Placed], units: Mapping[int, Unit]) -> list[Placed]:
+    """Writes of M0 one place earlier, so that something stands between them and the load that reads it: else a wait state would."""
+    moved = list(order)
+    for place in range(1, len(moved)):
+        entry, before = moved[place], moved[place - 1]
+        if isinstance(entry, int) and units[entry].effects.writes & m0.mask \
+                and not (isinstance(before, int) and (units[before].effects.reads | units[before].effects.writes) & m0.mask):
+            moved[place - 1], moved[place] = entry, before
+    return moved
 
 
 @dataclass(frozen=True)
@@ -93,6 +115,6 @@ class InOrder:
     name: str = "in-order"
     stagger: int = 0
 
-    def arrange(self, units: Sequence[Unit], offsets: Mapping[int, int]) -> Arrangement:
+    def arrange(self, phases: Sequence[Sequence[Unit]], offsets: Mapping[int, int]) -> Arrangement:
         """As emitted."""
-        return Arrangement(tuple(unit.tag.ordinal for unit in units))
+        return Arrangement(tuple(unit.tag.ordinal for unit in phases[0]))

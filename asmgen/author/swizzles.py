@@ -7,6 +7,8 @@ so a padded tile spreads the rows of a fragment over lines: row r lies in line r
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -33,9 +35,12 @@ class LaneAccess:
 
 
 class Access(Protocol):
-    """A kind of access that a shared tile serves. `line` is the bytes that a DMA instruction fills side by side, 0 for none."""
+    """A kind of access that a shared tile serves."""
 
-    line: int
+    @property
+    def line(self) -> int:
+        """Bytes that a DMA instruction fills side by side, 0 for none."""
+        ...
 
     def instructions(self, places: Places) -> list[LaneAccess]:
         """The instructions of one wave for the whole tile; raises LayoutError where an access would be torn."""
@@ -104,13 +109,15 @@ def chunks(fragment: Fragment, places: Places) -> list[tuple[int, int]]:
         raise LayoutError(f"{fragment} has items of {bits} bits, which are no whole bytes in LDS")
     step = bits // 8
     at = [places(*lanes[0]) for lanes in fragment.table]
+    # What is an aligned run in one lane must be one in all.
+    least = [functools.reduce(operator.or_, (places(*place) for place in lanes), 16) for lanes in fragment.table]
     found = []
     item = 0
     while item < len(at):
         run = 1
         while item + run < len(at) and at[item + run] == at[item] + run * step:
             run += 1
-        size = next((width for width in (128, 64, 32) if width <= run * bits and at[item] % (width // 8) == 0), 0)
+        size = next((width for width in (128, 64, 32) if width <= run * bits and least[item] % (width // 8) == 0), 0)
         if not size:
             raise LayoutError(f"item {item} of {fragment} has no whole dword of neighbours in LDS")
         found.append((item, size))

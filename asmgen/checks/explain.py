@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 from asmgen.checks.counters.barriers import described, groups_in_flight, sections
-from asmgen.checks.counters.flow import Need, WaitFlow
-from asmgen.checks.counters.ledger import COUNTERS, LGKM, VM, Ledger, count_to_wait
+from asmgen.checks.counters.flow import WaitFlow
+from asmgen.checks.counters.ledger import COUNTERS, LGKM, VM, Ledger, Operation, Operations, operation_of
+from asmgen.checks.counters.steps import Arrival, Need
+from asmgen.checks.frontier import Frontier
 from asmgen.checks.waitstates import waitstates as hazards
 from asmgen.isa.opcodes.mfma import MFMA
 from asmgen.isa.operands import Modified, Operand, format_operand
 from asmgen.isa.registers import Reg, mask_names
 from asmgen.program.controlflow import ControlFlow
 from asmgen.program.live import program_liveness
-from asmgen.program.program import Instruction, Program, Region
+from asmgen.program.program import Instruction, Program, Region, operand_mask
 from asmgen.regalloc.liveness import Pressure, pressure
 
+Instructions = Sequence[Instruction] | Mapping[int, Instruction]
 Names = Callable[[Reg], str]
 """Who owns a register, "" where nobody knows."""
 
 
-@dataclass(frozen=True)
-class OperandLine:
+class OperandLine(NamedTuple):
     """One operand: its place in the instruction, its text, whether it is read and written, its owner's name or ""."""
 
     place: str
@@ -32,8 +35,7 @@ class OperandLine:
     owner: str
 
 
-@dataclass(frozen=True)
-class InFlight:
+class InFlight(NamedTuple):
     """One outstanding operation: `newer` in-order ones were issued behind it, `brings` is what arrives with it."""
 
     text: str
@@ -51,7 +53,7 @@ class Explanation:
     `waits` are the counts it needs in front of it beyond what stands there (empty: none), with a sentence each in `wait_reasons`;
     `wait_states` likewise. `why` says what a wait, a nop or a barrier is there for. `stalls` are counters that may be full. `passes`
     is the matrix core's occupation, 0 for other instructions. `live` are the registers wanted before it, `live_count` how many of each
-    file.
+    file. `path` says, for `Builder.peek`, which way through the code the answer is for, "" where all of it is placed.
     """
 
     text: str
@@ -69,14 +71,15 @@ class Explanation:
     passes: int
     live: tuple[str, ...]
     live_count: Pressure
+    path: str = ""
 
     def as_json(self) -> dict[str, Any]:
         """Every field as JSON has it."""
         return {"text": self.text, "where": self.where, "kernel": self.kernel, "position": self.position,
-                "operands": [vars(line) for line in self.operands], "in_flight": [vars(entry) for entry in self.in_flight],
+                "operands": [line._asdict() for line in self.operands], "in_flight": [entry._asdict() for entry in self.in_flight],
                 "waits": dict(self.waits), "wait_reasons": list(self.wait_reasons), "wait_states": self.wait_states,
                 "state_reasons": list(self.state_reasons), "why": list(self.why), "stalls": list(self.stalls), "passes": self.passes,
-                "live": list(self.live), "live_count": self.live_count._asdict()}
+                "live": list(self.live), "live_count": self.live_count._asdict(), "path": self.path}
 
 
 def explain(program: Program, position: int, names: Names = lambda reg: "") -> Explanation:
@@ -92,15 +95,27 @@ def explain(program: Program, position: int, names: Names = lambda reg: "") -> E
     return _explanation(program, position, flow, names, live, states, tuple(reasons))
 
 
-def peek(program: Program, names: Names = lambda reg: "") -> Explanation:
-    """Explain the last instruction of a program that is still being written, its waits and wait states to be inserted.
+def foresee(frontier: Frontier, instruction: Instruction, kernel: str, names: Names = lambda reg: "") -> Explanation:
+    """Explain an instruction that would be issued next, its waits and wait states to be inserted.
 
     What is live cannot be known yet, so nothing is said of that.
     """
-    position = len(program) - 1
-    flow = WaitFlow(program, automatic=lambda at: program.instructions[at].waits in ("", "auto"))
-    states, reasons = hazards.needed(program).get(position, (0, ()))
-    return _explanation(program, position, flow, names, 0, states, reasons)
+    needed = frontier.need(instruction)
+    return Explanation(
+        instruction.text, instruction.where(), kernel, frontier.position, _operands(instruction, names),
+        _in_flight(frontier.in_flight(), frontier.instructions, frontier.operations), needed.waits,
+        _need_sentences(needed.because, frontier.instructions, frontier.operations), needed.wait_states, needed.state_reasons,
+        _why_next(frontier, instruction), needed.stalls, _passes(instruction, frontier.arch), (), pressure(0), needed.path)
+
+
+def _why_next(frontier: Frontier, instruction: Instruction) -> tuple[str, ...]:
+    """What a wait would let arrive."""
+    wait = operation_of(frontier.position, instruction, 0, 0).wait
+    found = []
+    for counter, given in ((VM, wait.vmcnt), (LGKM, wait.lgkmcnt)) if wait is not None else ():
+        if given is not None:
+            found += _arrivals(frontier.instructions, frontier.ledger, frontier.operations, counter, given, lambda mask: None)
+    return tuple(found)
 
 
 def _explanation(program: Program, position: int, flow: WaitFlow, names: Names, live: int, states: int,
@@ -110,35 +125,30 @@ def _explanation(program: Program, position: int, flow: WaitFlow, names: Names, 
     ledger = flow.before(position)
     need = _certain(flow.need(ledger, position), flow)
     stalls = tuple(counter for counter, weight in operation.weight.items() if ledger[counter].outstanding + weight > flow.limits[counter])
+    outstanding = _in_flight(ledger.in_flight(), program.instructions, flow.operations)
+    counts, because = (need.counts, need.because) if need is not None else ({}, [])
     return Explanation(
-        instruction.text, instruction.where(), program.name, position, _operands(instruction, names), _in_flight(ledger, flow),
-        need.counts if need is not None else {}, _need_sentences(need, flow), states, state_reasons,
+        instruction.text, instruction.where(), program.name, position, _operands(instruction, names), outstanding, counts,
+        _need_sentences(because, program.instructions, flow.operations), states, state_reasons,
         _why(program, position, flow, ledger), stalls, _passes(instruction, program.arch), tuple(mask_names(live)), pressure(live))
 
 
 def _certain(need: Need | None, flow: WaitFlow) -> Need | None:
     """A need without LDS data that no token names, where no wait will be inserted: who reads it behind a barrier its author knows alone,
     and `why` tells of it."""
-    if need is None or flow.automatic(need.position):
-        return need
-    certain = Need(need.position)
-    for arrival in need.because:
-        if arrival.kind != "lds":
-            certain.add(count_to_wait(flow.operations[arrival.producer], arrival.newer, arrival.counter, flow.arch), arrival)
-    return certain if certain.counts else None
+    return need if need is None or flow.automatic(need.position) else need.without("lds", flow)
 
 
 def _operands(instruction: Instruction, names: Names) -> tuple[OperandLine, ...]:
     lines = []
+    implicit = instruction.reads | instruction.writes
     for place, operand, reads, writes in instruction.accesses:
-        role = {(True, True): "read and written", (True, False): "read", (False, True): "written"}.get((reads, writes), "")
+        role = "read and written" if reads and writes else "read" if reads else "written" if writes else ""
         reg = _register(operand)
         lines.append(OperandLine(place.name, format_operand(operand), role, names(reg) if reg is not None else ""))
-    implicit = instruction.reads | instruction.writes
-    for reg in (*instruction.read_registers, *instruction.written_registers):
-        implicit &= ~reg.mask
-    for name in mask_names(implicit):
-        lines.append(OperandLine("implicit", name, "", ""))
+        if reads or writes:
+            implicit &= ~operand_mask(operand)
+    lines += [OperandLine("implicit", name, "", "") for name in _names(implicit)]
     return tuple(lines)
 
 
@@ -147,24 +157,32 @@ def _register(operand: Operand) -> Reg | None:
     return value if isinstance(value, Reg) else None
 
 
-def _in_flight(ledger: Ledger, flow: WaitFlow) -> tuple[InFlight, ...]:
-    found = []
-    for position, counter, newer in ledger.in_flight():
-        instruction, operation = flow.program.instructions[position], flow.operations[position]
-        brings = [*mask_names(operation.arrives), *(str(use) for use in operation.fills)]
-        if operation.fills_lds and not operation.fills:
-            brings.append("LDS data")
-        found.append(InFlight(instruction.text, instruction.where(), counter, newer, operation.ordered, ", ".join(brings)))
-    return tuple(found)
+def _in_flight(outstanding: Iterable[tuple[int, str, int]], instructions: Instructions, operations: Operations) -> tuple[InFlight, ...]:
+    return tuple([InFlight(*_shown(instructions[position]), counter, newer, operations[position].ordered, _brings(operations[position]))
+                  for position, counter, newer in outstanding])
 
 
-def _need_sentences(need: Need | None, flow: WaitFlow) -> tuple[str, ...]:
-    if need is None:
-        return ()
+def _shown(instruction: Instruction) -> tuple[str, str]:
+    return instruction.text, instruction.where()
+
+
+@lru_cache(maxsize=4096)
+def _names(mask: int) -> tuple[str, ...]:
+    """Whoever peeks meets the same operations in flight again and again."""
+    return tuple(mask_names(mask))
+
+
+def _brings(operation: Operation) -> str:
+    if not operation.fills_lds:
+        return ", ".join(_names(operation.arrives))
+    return ", ".join([*_names(operation.arrives), *(str(use) for use in operation.fills), *(() if operation.fills else ("LDS data",))])
+
+
+def _need_sentences(because: Iterable[Arrival], instructions: Instructions, operations: Operations) -> tuple[str, ...]:
     sentences = []
-    for arrival in need.because:
-        producer = flow.program.instructions[arrival.producer].text if arrival.producer >= 0 else "the caller"
-        newer = f", {arrival.newer} newer" if arrival.newer and flow.operations[arrival.producer].ordered else ""
+    for arrival in because:
+        producer = instructions[arrival.producer].text if arrival.producer >= 0 else "the caller"
+        newer = f", {arrival.newer} newer" if arrival.newer and operations[arrival.producer].ordered else ""
         sentences.append(f"{arrival.what} of {producer} is in flight on {arrival.counter}{newer}")
     return tuple(sentences)
 
@@ -176,7 +194,8 @@ def _why(program: Program, position: int, flow: WaitFlow, ledger: Ledger) -> tup
     if operation.wait is not None:
         for counter, given in ((VM, operation.wait.vmcnt), (LGKM, operation.wait.lgkmcnt)):
             if given is not None:
-                found += _arrivals(program, position, flow, ledger, counter, given)
+                found += _arrivals(program.instructions, ledger, flow.operations, counter, given,
+                                   lambda mask: _first_use(flow.flow, flow.touches, position, mask))
     elif instruction.name == "s_nop":
         found += _nop_reasons(program, position)
     elif operation.barrier:
@@ -201,19 +220,20 @@ def _lds_over_barrier(program: Program, flow: WaitFlow, ledger: Ledger) -> list[
     return found
 
 
-def _arrivals(program: Program, position: int, flow: WaitFlow, ledger: Ledger, counter: str, count: int) -> list[str]:
-    arrived = ledger.copy().settle(counter, count, flow.operations)
+def _arrivals(instructions: Instructions, ledger: Ledger, operations: Operations, counter: str, count: int,
+              first_use: Callable[[int], int | None]) -> list[str]:
+    arrived = ledger.copy().settle(counter, count, operations)
     if not arrived:
         return [f"{counter}({count}): nothing that it could wait for is in flight"]
     sentences = []
     for producer, newer in arrived:
-        operation = flow.operations[producer]
+        operation = operations[producer]
         what = ", ".join(mask_names(operation.arrives)) or ", ".join(str(use) for use in operation.fills) or \
             ("LDS data" if operation.fills_lds else "completion")
-        user = _first_use(flow.flow, flow.touches, position, operation.arrives) if operation.arrives else None
-        used = f", first needed by {_named(program.instructions[user])}" if user is not None else ""
+        user = first_use(operation.arrives) if operation.arrives else None
+        used = f", first needed by {_named(instructions[user])}" if user is not None else ""
         behind = f", {newer} newer" if newer and operation.ordered else ""
-        sentences.append(f"{counter}({count}): {what} of {_named(program.instructions[producer])}{behind}{used}")
+        sentences.append(f"{counter}({count}): {what} of {_named(instructions[producer])}{behind}{used}")
     return sentences
 
 

@@ -1,7 +1,7 @@
 """Mutants of a finished program: each wait, barrier and required nop made weaker in turn, each swizzle undone, and whether
 verification notices.
 
-Design.md section 8: every such mutant must be found by lint, by the emulator or by the count of LDS bank conflicts.
+Every such mutant must be found by lint, by the emulator or by the count of LDS bank conflicts.
 """
 
 from __future__ import annotations

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from asmgen.isa.errors import AsmgenError
 
 DESCRIPTOR_BYTES = 64
-CODE_ALIGNMENT = 256  # bytes; the hardware's program address drops the low 8 bits (facts/instructions.md section 6)
-PRELOAD_SKIP = 256  # bytes; where firmware that preloads starts, behind the kernel's entry (facts/instructions.md section 4)
+CODE_ALIGNMENT = 256  # bytes; the hardware's program address drops the low 8 bits (docs/facts/instructions.md section 6)
+PRELOAD_SKIP = 256  # bytes; where firmware that preloads starts, behind the kernel's entry (docs/facts/instructions.md section 4)
 
 _LAYOUT = struct.Struct("<III4xq20xIIIHH4x")
 
-# field: (word, lowest bit, width); source: facts/instructions.md section 6, the rest of the bits from LLVM's AMDGPU usage guide.
+# field: (word, lowest bit, width); source: docs/facts/instructions.md section 6, the rest of the bits from LLVM's AMDGPU usage guide.
 _BITS: dict[str, tuple[str, int, int]] = {
     "round32": ("rsrc1", 12, 2),
     "round16_64": ("rsrc1", 14, 2),
@@ -43,7 +43,7 @@ _BITS: dict[str, tuple[str, int, int]] = {
     "preload_offset": ("preload", 7, 9),
 }
 
-# User SGPRs in the order in which the hardware fills them, with their sizes (facts/instructions.md section 4).
+# User SGPRs in the order in which the hardware fills them, with their sizes (docs/facts/instructions.md section 4).
 _USER_SGPRS = (
     ("private_segment_buffer", 4),
     ("dispatch_ptr", 2),
@@ -65,7 +65,7 @@ class CodeObjectError(AsmgenError):
 class KernelDescriptor:
     """One kernel descriptor, decoded; sizes in bytes, bits named as in LLVM's .amdhsa_ directives.
 
-    Source: facts/instructions.md section 6.
+    Source: docs/facts/instructions.md section 6.
     """
 
     group_segment_fixed_size: int  # LDS

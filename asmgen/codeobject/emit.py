@@ -15,11 +15,11 @@ from asmgen.isa.registers import AGPR_COUNT, SGPR_COUNT, VGPR_COUNT
 
 CODE_OBJECT_VERSIONS = (5, 6)
 MAX_WORKGROUP = 1024  # work-items
-_EXTRA_SGPRS = 6  # vcc, flat_scratch, xnack_mask: LLVM counts them in .sgpr_count (facts/instructions.md section 6)
+_EXTRA_SGPRS = 6  # vcc, flat_scratch, xnack_mask: LLVM counts them in .sgpr_count (docs/facts/instructions.md section 6)
 _SYMBOL = re.compile(r"(?!\.L)[A-Za-z_.$][\w.$]*", re.ASCII)  # .L names are local to the assembler: no runtime would find them
 _NAME = re.compile(r"[\w.$]*", re.ASCII)
 _KERNARG_POINTER_SGPRS = 2
-# s_load_dword, x2, x4, x8, x16 with the alignment of their destination (facts/instructions.md section 5)
+# s_load_dword, x2, x4, x8, x16 with the alignment of their destination (docs/facts/instructions.md section 5)
 _LOAD_ALIGNMENTS = ((16, 4), (8, 4), (4, 4), (2, 2), (1, 1))
 
 
@@ -28,7 +28,7 @@ class KernelResources:
     """All that descriptor and metadata say about one kernel.
 
     Constructing one that no runtime could launch raises CodeObjectError at `where` ("file:line" of the author's kernel). Sources:
-    facts/instructions.md sections 4 to 6; the default FLOAT_MODE 0xc0 is semantics.md point 11.
+    docs/facts/instructions.md sections 4 to 6; the default FLOAT_MODE 0xc0 is docs/facts/semantics.md section 11.
     """
 
     name: str
@@ -104,7 +104,7 @@ def preload_prologue(resources: KernelResources) -> tuple[PreloadChunk, ...]:
     """The loads that do at the kernel's entry what preloading firmware does by itself; empty without preload.
 
     The whole compatibility entry is these loads from s[0:1], `s_waitcnt lgkmcnt(0)`, `s_branch` to the body, and `.p2align 8` before
-    the body: firmware that preloads starts 256 bytes behind the entry (facts/instructions.md section 4).
+    the body: firmware that preloads starts 256 bytes behind the entry (docs/facts/instructions.md section 4).
     """
     return argument_loads(_KERNARG_POINTER_SGPRS, resources.kernarg_preload, 4 * resources.kernarg_preload_offset)
 

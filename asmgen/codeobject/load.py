@@ -32,7 +32,7 @@ _SYMBOL_KINDS = {0: "notype", 1: "object", 2: "func", 3: "section", 4: "file", 5
 _EM_AMDGPU, _EM_X86_64, _EM_AARCH64 = 224, 62, 183
 _ET_REL, _ET_DYN = 1, 3
 _OSABI_AMDGPU_HSA = 64
-_ABI_VERSIONS = {2: 4, 3: 5, 4: 6}  # byte 8 of the ELF: code object version (facts/instructions.md section 6)
+_ABI_VERSIONS = {2: 4, 3: 5, 4: 6}  # byte 8 of the ELF: code object version (docs/facts/instructions.md section 6)
 _FEATURE_STATES = ("unsupported", "any", "off", "on")
 _MAX_ZERO_BYTES = 1 << 28  # of the image that are not in the file
 _MAX_ADDRESS = 1 << 48
@@ -368,7 +368,8 @@ def _linked(section: Section, sections: list[Section]) -> Section:
     """The section that one says it belongs to."""
     if section["sh_link"] >= len(sections):
         raise CodeObjectError(f"section {section['sh_link']}, which a table of it belongs to, does not exist")
-    return sections[section["sh_link"]]
+    linked: Section = sections[section["sh_link"]]
+    return linked
 
 
 def _symbol_rows(table: Section, sections: list[Section], data: bytes) -> list[tuple[str, int, int, int, int]]:

@@ -141,7 +141,7 @@ def argument_rows(row: Mapping[str, Any]) -> tuple[Argument, ...]:
 
 
 def yaml(target: str, kernels: Iterable[Mapping[str, Any]]) -> str:
-    """The .amdgpu_metadata block for kernels given as their metadata mappings (facts/instructions.md section 6), in their order.
+    """The .amdgpu_metadata block for kernels given as their metadata mappings (docs/facts/instructions.md section 6), in their order.
 
     Raises nothing: emit has checked the names.
     """

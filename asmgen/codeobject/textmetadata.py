@@ -12,6 +12,7 @@ from typing import Any
 _BLOCK = re.compile(r"^\s*\.amdgpu_metadata\s*$(.*?)^\s*\.end_amdgpu_metadata", re.MULTILINE | re.DOTALL)
 _KEY = re.compile(r"([\w.]+)\s*:(?:\s+(.*))?$")
 _NUMBER = re.compile(r"-?\d{1,19}$|0x[0-9a-fA-F]{1,16}$")
+_TAG = re.compile(r"!!?str\s+(?=['\"])")
 _DEEPEST = 16
 
 _Line = tuple[int, str]  # indentation and text
@@ -71,6 +72,8 @@ def _mapping(lines: list[_Line], at: int, depth: int) -> tuple[dict[str, Any], i
 
 
 def _scalar(text: str) -> Any:
+    # A tag for names that YAML would take for numbers (`!str '_04'`): quoted text is text anyway.
+    text = _TAG.sub("", text)
     if text[:1] not in "'\"":
         text = text.split(" #")[0].rstrip()
     if text.startswith("[") and text.endswith("]"):

@@ -1,4 +1,4 @@
-"""The launch specification (design.md section 7): one JSON file that says what to launch on what data, read and checked.
+"""The launch specification (docs/FORMATS.md section 3): one JSON file that says what to launch on what data, read and checked.
 
 A specification is complete when it is read: every path, size and offset that the file alone decides is right. What the
 code object decides (its kernels, its architecture, the size of its arguments) is checked where it is launched.

@@ -1,6 +1,6 @@
 """The instruction mix: which group each instruction belongs to, and what a VALU result is for.
 
-Groups are those of design.md section 6, exclusive. `valu_address` is a VALU instruction whose result reaches only address
+Groups are those of docs/FORMATS.md section 2, exclusive. `valu_address` is a VALU instruction whose result reaches only address
 operands, directly or through other such instructions: found backwards over the control-flow graph.
 """
 

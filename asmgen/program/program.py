@@ -78,7 +78,7 @@ class _MaskProperty:
         reads, writes = _named(implicit_reads(instruction.opcode, instruction.form)), _named(instruction.opcode.writes)
         keeps = reads_destination(instruction.form, instruction.modifiers)
         for place, operand in zip(instruction.form.operands, instruction.operands, strict=True):
-            mask = operand.mask if isinstance(operand, Reg) else _mask(operand)
+            mask = operand.mask if isinstance(operand, Reg) else operand_mask(operand)
             if place.writes:
                 writes |= mask
                 if keeps or place.reads:
@@ -200,8 +200,8 @@ def _registers(operand: Operand) -> tuple[Reg, ...]:
     return ()
 
 
-def _mask(operand: Operand) -> int:
-    """The registers of an operand that is more than a register: one with modifiers, a special source."""
+def operand_mask(operand: Operand) -> int:
+    """The registers of an operand, be it one with modifiers or a special source."""
     mask = 0
     for reg in _registers(operand):
         mask |= reg.mask
@@ -224,7 +224,7 @@ Item = Instruction | Label | Align | Region
 class Program:
     """An ordered list of instructions and labels for one architecture.
 
-    `stagger` is the number of barriers by which waves of a workgroup may run out of phase (design.md section 3).
+    `stagger` is the number of barriers by which waves of a workgroup may run out of phase (docs/ARCHITECTURE.md section 3).
     `accum_offset` is where the unified register file is split, if known. `entry` is the label at which waves begin, ""
     for the first instruction: with preloaded kernel arguments the hardware starts behind the compatibility entry.
     """

@@ -17,7 +17,7 @@ _OBJECT_A_SECOND = 300_000
 _KILOBYTES = 3 << 19
 """Of memory, for any input; and for each kilobyte of it:"""
 _TIMES = 32
-_PATIENCE = 1.25  # seconds by the clock for one of processor time: who waits for a pipe takes none
+_PATIENCE = 1.25  # seconds by the clock for one of processor time, where nobody else runs: who waits for a pipe takes none
 _MOST_OUTPUT = 256 << 20
 _SHELL = "/bin/sh"
 # A limit that this shell does not know, or that is lower already, is no reason to fail.
@@ -45,7 +45,7 @@ class Limited:
     @property
     def bounds(self) -> Bounds:
         """What asmgen itself looks after: the clock and the output."""
-        return Bounds(self.seconds * _PATIENCE, self.most)
+        return Bounds(self.seconds * _PATIENCE * _crowd(), self.most)
 
     def command(self, command: Sequence[str]) -> tuple[str, ...]:
         """The command as one that the system stops; unchanged where there is no shell."""
@@ -61,3 +61,11 @@ class Limited:
     def objdump(self) -> tuple[str, ...]:
         """The llvm-objdump command, limited. Raises ToolError where there is none."""
         return self.command(require_objdump())
+
+
+def _crowd() -> float:
+    """How many times as long as its processor time a process takes by the clock here and now: on a busy machine it must wait its turn."""
+    try:
+        return max(1.0, (os.getloadavg()[0] + 1) / (os.cpu_count() or 1))
+    except OSError:
+        return 1.0

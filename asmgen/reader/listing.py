@@ -9,9 +9,10 @@ from typing import NamedTuple
 
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.operands import SendMsg, Symbol, Waitcnt
+from asmgen.isa.quote import shorten
 from asmgen.program.program import Instruction, Label, SourceLine
 from asmgen.reader.errors import ReadError
-from asmgen.reader.instruction import instruction_reader, shorten
+from asmgen.reader.instruction import instruction_reader
 
 _WORD_BYTES = 4
 _LONGEST_LINE = 20_000  # characters: symbols of templates are long

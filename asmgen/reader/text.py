@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 
 from asmgen.isa.arch import ARCHITECTURES
 from asmgen.isa.operands import Symbol
+from asmgen.isa.quote import shorten
 from asmgen.isa.registers import VGPR_COUNT
 from asmgen.program.program import Align, Instruction, Item, Label, Program, Region, SourceLine, TokenUse
 from asmgen.reader.errors import NeedsAssembler, ReadError
-from asmgen.reader.instruction import InstructionReader, shorten
+from asmgen.reader.instruction import InstructionReader
 from asmgen.reader.listing import is_listing
 from asmgen.reader.pieces import listing_programs
 from asmgen.reader.statements import Statement, statements

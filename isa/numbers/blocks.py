@@ -10,7 +10,7 @@ from asmgen.isa.numbers.spec import FORMATS, MX_BLOCK, SCALE_BIAS, SCALE_NAN, Ar
 
 
 def pack(codes: ArrayLike, fmt: Format | str) -> Array:
-    """uint8 [..., K*bits/8] of codes [..., K]: the item*bits bit string, little-endian (facts/instructions.md section 2).
+    """uint8 [..., K*bits/8] of codes [..., K]: the item*bits bit string, little-endian (docs/facts/instructions.md section 2).
 
     fp4 has item 0 in the low nibble; 32 fp6 items take 192 bits. FormatError where K does not fill whole bytes (fp4: even, fp6: a
     multiple of 4) or a code is out of range.
@@ -24,7 +24,8 @@ def pack(codes: ArrayLike, fmt: Format | str) -> Array:
     if fmt.bits >= 8:
         return array.astype(array.dtype.newbyteorder("<"), copy=False).view(np.uint8).copy()
     if fmt.bits == 4:
-        return array[..., 0::2] | (array[..., 1::2] << 4)
+        values: Array = array[..., 0::2] | (array[..., 1::2] << 4)
+        return values
     out = np.empty((*array.shape[:-1], array.shape[-1] // 4 * 3), np.uint8)
     a, b, c, d = (array[..., i::4] for i in range(4))
     out[..., 0::3] = a | (b << 6)

@@ -85,9 +85,11 @@ def _round(sig: Array, shift: Array, negative: Array, rounding: str) -> Array:
     """sig / 2**shift as an integer, rounded as the magnitude of a number of that sign. Shifts are at least 1."""
     one = np.uint64(1)
     if rounding == "nearest_even":
-        return (sig + (one << (shift - one)) - one + ((sig >> shift) & one)) >> shift
+        rounded: Array = (sig + (one << (shift - one)) - one + ((sig >> shift) & one)) >> shift
+        return rounded
     if rounding == "nearest_away":
-        return (sig + (one << (shift - one))) >> shift
+        rounded = (sig + (one << (shift - one))) >> shift
+        return rounded
     if rounding == "toward_zero":
         return sig >> shift
     away = negative == (1 if rounding == "down" else 0)
@@ -136,7 +138,8 @@ def _encode_bits(bits: Array, fmt: Format, rounding: str, saturate: bool, source
         code = np.where(special, np.where(magnitude == _F64_INFINITY, infinity, _nan_magnitude(magnitude, fmt)), code)
     if not fmt.has_negative_zero:
         negative = np.where(code == 0, np.uint64(0), negative)  # FNUZ: the code of -0 is the NaN
-    return code | (negative << np.uint64(fmt.bits - 1))
+    codes: Array = code | (negative << np.uint64(fmt.bits - 1))
+    return codes
 
 
 def _nan_magnitude(magnitude: Array, fmt: Format) -> Array | np.uint64:

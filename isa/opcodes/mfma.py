@@ -1,4 +1,4 @@
-"""Every matrix instruction of gfx942 and gfx950 (source: facts/instructions.md section 1, passes measured with LLVM 22).
+"""Every matrix instruction of gfx942 and gfx950 (source: docs/facts/instructions.md section 1, passes measured with LLVM 22).
 
 A pass is 4 cycles. A name says the shape and the types: `v_mfma_<D type>_<M>x<N>x<K>[_<blocks>b]_<A type>[_<B type>]`.
 The f8f6f4 instructions take their A format from `cbsz` and their B format from `blgp`, and with it width and passes.

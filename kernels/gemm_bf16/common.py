@@ -1,4 +1,4 @@
-"""The parts that the variants of gemm-bf16 share: where a workgroup and a wave stand, descriptors, LDS addresses, the epilogue.
+"""The parts of gemm-bf16 for gfx942: where a workgroup and a wave stand, descriptors, LDS addresses, the epilogue.
 
 A tile of A in LDS is 128 rows of 64 bf16: 128 bytes, eight chunks of 16. Chunk c of row r lies in slot c ^ (r % 8), so
 that sixteen lanes that read the same chunk of sixteen rows find sixteen different places among the banks.
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from asmgen.author.kernel import KernelBuilder
 from asmgen.isa.registers import Reg, exec_
-from asmgen.kernels.gemm_bf16.contract import TILE_K, TILE_M, TILE_N, WAVES_M, WAVES_N
+from asmgen.kernels.gemm_bf16.family import TILE_K, TILE_M, TILE_N, WAVES_M, WAVES_N
 
 ELEMENT = 2  # bytes of bf16
 ROW_BYTES = TILE_K * ELEMENT
@@ -131,7 +131,7 @@ def clear(k: KernelBuilder, accumulators: Reg) -> None:
 def store_tile(k: KernelBuilder, position: Position, corner: tuple[Reg, Reg], accumulators: Reg) -> None:
     """Round the accumulators to bf16 (nearest even) and store them, rows bounded by the descriptor, columns by EXEC.
 
-    Register r of lane l of an MFMA tile is row 4 * (l / 16) + r, column l % 16 (facts/semantics.md point 1).
+    Register r of lane l of an MFMA tile is row 4 * (l / 16) + r, column l % 16 (docs/facts/semantics.md section 1).
     """
     plan = k.registers
     stride, row_bytes, columns_left = plan.sgprs(1, "d_stride"), plan.sgprs(1, "d_row_bytes"), plan.sgprs(1, "columns_left")
@@ -146,14 +146,13 @@ def store_tile(k: KernelBuilder, position: Position, corner: tuple[Reg, Reg], ac
     k.v_lshlrev_b32(quad, 2, quad)
     k.v_add_u32(quad, corner[0], quad)
     offsets = _row_offsets(k, position, stride, column, quad)
-    store = _store_gfx950 if k.arch == "gfx950" else _store_gfx942
     with k.scratch("columns", 2, "s") as inside, k.scratch("words", 4) as words:
         for tile in range(TILES_N):
             k.v_cmp_gt_u32(inside, columns_left, column)
             k.s_mov_b64(exec_, inside)
             for row in range(TILES_M):
                 first = 4 * (row * TILES_N + tile)
-                store(k, accumulators[first:first + 3], words, [offsets[4 * row + r] for r in range(4)], descriptor,
+                _store(k, accumulators[first:first + 3], words, [offsets[4 * row + r] for r in range(4)], descriptor,
                       tile * MFMA_EDGE * ELEMENT)
             k.s_mov_b64(exec_, -1)
             if tile + 1 < TILES_N:
@@ -174,16 +173,7 @@ def _row_offsets(k: KernelBuilder, position: Position, stride: Reg, column: Reg,
     return offsets
 
 
-def _store_gfx950(k: KernelBuilder, tile: Reg, words: Reg, offsets: Sequence[Reg], descriptor: Reg, immediate: int) -> None:
-    for number in range(4):
-        k.v_accvgpr_read_b32(words[number], tile[number])
-    for pair in (0, 2):
-        k.v_cvt_pk_bf16_f32(words[pair], words[pair], words[pair + 1])
-        k.buffer_store_short(words[pair], offsets[pair], descriptor, 0, offen=True, offset=immediate)
-        k.buffer_store_short_d16_hi(words[pair], offsets[pair + 1], descriptor, 0, offen=True, offset=immediate)
-
-
-def _store_gfx942(k: KernelBuilder, tile: Reg, words: Reg, offsets: Sequence[Reg], descriptor: Reg, immediate: int) -> None:
+def _store(k: KernelBuilder, tile: Reg, words: Reg, offsets: Sequence[Reg], descriptor: Reg, immediate: int) -> None:
     """Nearest even by integer arithmetic: add 0x7fff and the lowest kept bit, keep the high half. A NaN must not be carried away."""
     with k.scratch("odd") as odd, k.scratch("nan", 2, "s") as nan, k.scratch("half", file="s") as half, k.scratch("quiet") as quiet:
         k.s_movk_i32(half, 0x7FFF)

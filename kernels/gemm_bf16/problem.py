@@ -5,12 +5,13 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 
-from asmgen.author.library import Output, Parameters, Problem
+from asmgen.author.contract import Values
+from asmgen.author.problem import Output, Problem
 
 CANARY = -123.0  # what the columns of D behind n hold, and must go on holding
 
 
-def make_problem(p: Parameters, seed: int) -> Problem:
+def make_problem(p: Values, seed: int) -> Problem:
     """A and B of random normal values, D full of canaries.
 
     |d - ref| <= 1.01 * ulp(ref) / 2 + 2^-20 * sum|a||b|: what rounding to nearest may do to a bf16 (8 significant bits), truncation

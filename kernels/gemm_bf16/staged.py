@@ -12,7 +12,7 @@ Steady state of one step, buffer p filled, buffer 1-p free:
 
 from __future__ import annotations
 
-from asmgen.author.kernel import Kernel, KernelBuilder
+from asmgen.author.tilebuilder import TileBuilder
 from asmgen.isa.registers import Reg
 from asmgen.kernels.gemm_bf16.common import (
     CHUNK_BYTES,
@@ -30,7 +30,7 @@ from asmgen.kernels.gemm_bf16.common import (
     store_tile,
     wave_corner,
 )
-from asmgen.kernels.gemm_bf16.contract import CONTRACT, TILE_K, TILE_M, TILE_N
+from asmgen.kernels.gemm_bf16.family import GEMM, TILE_K, TILE_M, TILE_N, WAVES_M, WAVES_N
 
 HALVES = 2  # of a step along K: 32 deep each
 FRAGMENT = 4  # VGPRs of one 16-byte read
@@ -41,7 +41,7 @@ LOAD_BYTES = 64 * CHUNK_BYTES
 class _Registers:
     """The register plan."""
 
-    def __init__(self, k: KernelBuilder) -> None:
+    def __init__(self, k: TileBuilder) -> None:
         plan = k.registers
         self.a = plan.vgprs(TILES_M * FRAGMENT, "a_fragments", note="[row tile], one half of K")
         self.b = plan.vgprs(TILES_N * FRAGMENT, "b_fragments", note="[column tile], one half of K")
@@ -55,13 +55,13 @@ class _Registers:
 class _Gemm:
     """The kernel while it is written: one method a part of the code."""
 
-    def __init__(self, arch: str, preload: bool) -> None:
-        self.k = k = KernelBuilder(CONTRACT, arch, {"preload": preload}, waves=2, preload=preload, workgroup_ids="xy")
+    def __init__(self, k: TileBuilder) -> None:
+        self.k = k
         self.r = _Registers(k)
         tile = TILE_M * ROW_BYTES
         self.lds = [[k.lds.take(f"{matrix}[{parity}]", tile) for matrix in "AB"] for parity in range(2)]
 
-    def build(self) -> Kernel:
+    def build(self) -> None:
         """The schedule: the same labels as the code."""
         k = self.k
         k.region("prologue")
@@ -93,7 +93,6 @@ class _Gemm:
         k.registers.release(self.r.a, self.r.b, self.r.staging)
         store_tile(k, self.position, self.corner, self.r.d)
         k.s_endpgm()
-        return k.finish()
 
     def prologue(self) -> None:
         """Addresses, descriptors, cleared accumulators."""
@@ -168,7 +167,10 @@ class _Gemm:
         self.k.v_mfma_f32_16x16x16_bf16(accumulator, self.fragment("a", i)[low:high], self.fragment("b", j)[low:high], accumulator)
 
 
-def build(arch: str, preload: bool) -> Kernel:
+assert TILE_M == TILE_N, "the tiles of A and B share their LDS map"
+
+
+@GEMM.variant("gfx942", tile=(TILE_M, TILE_N, TILE_K), waves=(WAVES_M, WAVES_N), schedule="staged", occupancy=2)
+def staged(k: TileBuilder) -> None:
     """The gfx942 kernel."""
-    assert TILE_M == TILE_N, "the tiles of A and B share their LDS map"
-    return _Gemm(arch, preload).build()
+    _Gemm(k).build()

@@ -1,8 +1,8 @@
 """Which bytes of LDS instructions without tokens fill and read, where constants and the work-item's number say so.
 
-A load into LDS writes at M0 + offset + 4 or 16 bytes for each lane (ISA, "LDS Direct"; facts/instructions.md section 4). M0 is known where
-it follows from constants and the wave's number, in every round of a loop the same; addresses of LDS reads likewise. Places are those of
-all waves of the workgroup together: every wave may read what another one's load brings. This file needs numpy.
+A load into LDS writes at M0 + offset + 4 or 16 bytes for each lane (ISA, "LDS Direct"; docs/facts/instructions.md section 4). M0 is known
+where it follows from constants and the wave's number, in every round of a loop the same; addresses of LDS reads likewise. Places are those
+of all waves of the workgroup together: every wave may read what another one's load brings. This file needs numpy.
 """
 
 from __future__ import annotations

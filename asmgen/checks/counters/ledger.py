@@ -1,6 +1,6 @@
 """What is in flight: the ledger of outstanding memory operations at one point of a program.
 
-Rules (facts/instructions.md section 4): vector memory completes in order, loads and stores in one queue; LDS operations
+Rules (docs/facts/instructions.md section 4): vector memory completes in order, loads and stores in one queue; LDS operations
 complete in order among themselves; scalar loads and messages complete in any order; a flat operation counts on both
 counters and keeps the order of neither. So an in-order operation has arrived once at most `newer` operations are
 outstanding, `newer` being how many in-order operations of its counter were issued since; all others arrive at 0. That holds for an
@@ -13,7 +13,7 @@ A load that overwrites what an older load of the same vector-memory queue will w
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
@@ -79,6 +79,8 @@ class Operation:
         return bool(self.arrives or self.fills or self.uses or self.fills_lds)
 
 
+Operations = Sequence[Operation] | Mapping[int, Operation]
+"""Operations by position: of a whole program, or those alone that are in flight."""
 PLAIN = Operation(-1)
 """What all instructions are that the ledger knows by their registers alone."""
 
@@ -115,6 +117,14 @@ def unified(mask: int, split: int) -> int:
     return mask & ~(high << split) | high << VGPR_COUNT if high else mask
 
 
+def operation_of(position: int, instruction: Instruction, reads: int, writes: int) -> Operation:
+    """The ledger's view of an instruction that reads and writes those registers."""
+    opcode = instruction.opcode
+    if opcode.vmcnt or opcode.lgkmcnt or opcode.name in _MARKS:
+        return Operation.of(position, instruction, reads, writes)
+    return PLAIN
+
+
 def operations_of(program: Program) -> tuple[list[Operation], list[int]]:
     """Every instruction's operation, and the registers that must have arrived before it issues, by position."""
     split = split_of(program)
@@ -124,9 +134,7 @@ def operations_of(program: Program) -> tuple[list[Operation], list[int]]:
         reads, writes = instruction.reads, instruction.writes
         if split is not None and (reads | writes) & high:
             reads, writes = unified(reads, split), unified(writes, split)
-        opcode = instruction.opcode
-        counts = opcode.vmcnt or opcode.lgkmcnt or opcode.name in _MARKS
-        operations.append(Operation.of(position, instruction, reads, writes) if counts else PLAIN)
+        operations.append(operation_of(position, instruction, reads, writes))
         touches.append(reads | writes)
     return operations, touches
 
@@ -256,7 +264,7 @@ class Ledger:
                  for position, newest in flight.births.items() for birth in (newest, *flight.rounds.get(position, ()))]
         return sorted(found, key=lambda entry: (entry[1] != VM, -entry[2], entry[0]))
 
-    def settle(self, counter: str, count: int, operations: list[Operation], wait: int = -1) -> list[tuple[int, int]]:
+    def settle(self, counter: str, count: int, operations: Operations, wait: int = -1) -> list[tuple[int, int]]:
         """Pass a wait (at position `wait`) for at most `count` outstanding operations; (operation, newer) of each that arrives.
 
         An operation of which several executions are outstanding is named for each that arrives.
@@ -289,7 +297,7 @@ class Ledger:
                 self.waited_mask |= operation.arrives
         return arrived + earlier
 
-    def drop(self, positions: Iterable[int], operations: list[Operation]) -> None:
+    def drop(self, positions: Iterable[int], operations: Operations) -> None:
         """Forget operations on both counters, as if their own waits stood here."""
         for flight in (self.vm, self.lgkm):
             for position in positions:
@@ -312,7 +320,7 @@ class Ledger:
         self.waited.clear()
         self.waited_mask = 0
 
-    def issue(self, operation: Operation, limits: dict[str, int], operations: list[Operation]) -> list[str]:
+    def issue(self, operation: Operation, limits: dict[str, int], operations: Operations) -> list[str]:
         """Pass the issue of a memory operation (its own waits passed). The counters that may be full and make it stall."""
         full = []
         position = operation.position
@@ -335,7 +343,7 @@ class Ledger:
             self.settled.pop(position, None)
         return full
 
-    def forget(self, limits: dict[str, int], operations: list[Operation]) -> None:
+    def forget(self, limits: dict[str, int], operations: Operations) -> None:
         """Drop what can no longer matter to anybody, so that ledgers stay small over many blocks, and set the clocks to 0."""
         for counter, flight in ((VM, self.vm), (LGKM, self.lgkm)):
             if len(flight.births) > limits[counter]:
@@ -348,7 +356,7 @@ class Ledger:
             self.settled = {position: barriers + 1 for position, barriers in self.settled.items() if barriers + 1 < cap}
 
 
-def _prune(flight: Flight, oldest: int, operations: list[Operation]) -> None:
+def _prune(flight: Flight, oldest: int, operations: Operations) -> None:
     """Forget, of what was born at `oldest` or before, what nobody can still wait for: stores, and LDS data without a token where newer
     such data is outstanding, whose wait covers the older."""
     newer_fill = False

@@ -1,4 +1,4 @@
-"""Tokens and barriers: what other waves must be able to rely on (design.md sections 2 and 3).
+"""Tokens and barriers: what other waves must be able to rely on (docs/ARCHITECTURE.md sections 2 and 3).
 
 With a stagger of n barriers, a fill must have been waited for by its own wave at least 1+n barriers before another wave reads
 it, and a use likewise before the refill: so the wait belongs before the barrier from which such a read or refill is
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from asmgen.checks.counters.ledger import Ledger, Operation
+from asmgen.checks.counters.ledger import Ledger, Operation, Operations
 from asmgen.program.controlflow import ControlFlow
 from asmgen.program.program import TokenUse
 from asmgen.regalloc.dataflow import solve
@@ -48,7 +48,7 @@ def due_at_barrier(source: Operation, ahead: tuple[set[TokenUse], set[TokenUse]]
     return list(dict.fromkeys(due))
 
 
-def too_early(ledger: Ledger, operation: Operation, operations: list[Operation], need: int) -> list[TooEarly]:
+def too_early(ledger: Ledger, operation: Operation, operations: Operations, need: int) -> list[TooEarly]:
     """Fills and uses settled too few barriers ago for an operation that reads or refills the same bytes."""
     found = []
     for position, barriers in ledger.settled.items():

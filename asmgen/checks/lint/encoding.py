@@ -12,9 +12,9 @@ from asmgen.isa.registers import SGPR_BIT, Reg
 from asmgen.program.controlflow import ControlFlow
 from asmgen.program.program import Instruction, Program
 
-_OFFSET_LIMIT = 4096  # MUBUF and MTBUF: 12 bits (facts/instructions.md section 5)
-_WIDE_RESULT = 4  # registers of D up to which an overlap is harmless (facts/instructions.md section 5)
-_SMALL_FORMATS = 2  # cbsz and blgp of f8f6f4: 0 fp8, 1 bf8, then fp6, bf6, fp4 (facts/instructions.md section 1)
+_OFFSET_LIMIT = 4096  # MUBUF and MTBUF: 12 bits (docs/facts/instructions.md section 5)
+_WIDE_RESULT = 4  # registers of D up to which an overlap is harmless (docs/facts/instructions.md section 5)
+_SMALL_FORMATS = 2  # cbsz and blgp of f8f6f4: 0 fp8, 1 bf8, then fp6, bf6, fp4 (docs/facts/instructions.md section 1)
 _BUFFER = frozenset({"MUBUF", "MTBUF"})
 _WORD = (1 << 32) - 1
 _SGPRS = ((1 << 128) - 1) << SGPR_BIT

@@ -49,7 +49,7 @@ class Finding:
         return f"{self.where()}: {self.severity}: {self.message} [{self.rule}]"
 
     def as_json(self) -> dict[str, Any]:
-        """The fields of design.md section 6, and beside them the kernel and where the producer stands."""
+        """The fields of docs/FORMATS.md section 1, and beside them the kernel and where the producer stands."""
         source = self.consumer.source if self.consumer is not None else None
         producer = self.producer
         begun = producer.source if producer is not None else None

@@ -151,5 +151,5 @@ def _wait_state_rule(row: WaitRule) -> Rule:
 
 
 def _source(citation: str) -> str:
-    """A citation written out: F is the facts file of the project's plan."""
-    return f"facts/instructions.md section {citation[2:]}" if citation.startswith("F ") else citation
+    """A citation written out: F is the facts file."""
+    return f"docs/facts/instructions.md section {citation[2:]}" if citation.startswith("F ") else citation

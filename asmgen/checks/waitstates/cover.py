@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from asmgen.isa.hazardmatch import VECTOR_FILE, HazardFacts, HazardModel, Need
+from asmgen.checks.waitstates.match import VECTOR_FILE, HazardFacts, HazardModel, Need
 from asmgen.program.controlflow import Block
 from asmgen.program.program import Instruction
 

@@ -4,7 +4,7 @@
     findings = verify(program)
     program = insert(program)
 
-The rules are data (isa/waitstates.py, evaluated by isa/hazardmatch.py); here is the walk: every producer that is less than 20 wait
+The rules are data (isa/waitstates.py, evaluated by match.py); here is the walk: every producer that is less than 20 wait
 states away on any path counts, back-edges too, not the nearest alone. Insertion takes the larger of what LLVM 22 and the ISA text ask.
 """
 
@@ -14,9 +14,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from asmgen.checks.waitstates.cover import Code, Excuse, excuse
-from asmgen.isa.hazardmatch import HazardFacts, Need, hazard_model
+from asmgen.checks.waitstates.match import HazardFacts, Need, hazard_model
+from asmgen.checks.waitstates.steps import CONTROL, Ages, HazardSteps, HazardTable, Lack, join
 from asmgen.isa.operands import HWREG_NAMES
-from asmgen.isa.registers import NAMED, mask_names
+from asmgen.isa.registers import mask_names
 from asmgen.isa.table import opcode
 from asmgen.isa.waitstates import NOP_LIMIT, WINDOW
 from asmgen.program.controlflow import Block, ControlFlow, control_flow
@@ -24,13 +25,8 @@ from asmgen.program.program import Instruction, Item, Program
 
 _FENCES = frozenset({"branch", "barrier", "wait", "end", "setreg", "setvskip"})
 _UNMOVABLE = _FENCES | {"nop", "sendmsg", "ttracedata", "getreg", "rfe", "movrel"}
-_CONTROL = NAMED["exec"].mask | NAMED["m0"].mask
-_VCC = NAMED["vcc"].mask
 _SETTLE = 8
-_MANY = 8  # producers, from which on it pays to look for those that nobody asks about any more
 SEVERITIES = ("error", "warning", "note")
-_Ages = dict[int, int]
-_Lack = tuple[int, int, list[Need]]
 
 
 @dataclass(frozen=True)
@@ -38,7 +34,7 @@ class Finding:
     """A place where wait states are missing.
 
     `severity` is "error" where LLVM 22 and the ISA text both ask for more than there is, "warning" where only the ISA text does, or
-    where what stands between takes long enough although it counts too little (hazardcover.py), "note" where only LLVM asks.
+    where what stands between takes long enough although it counts too little (cover.py), "note" where only LLVM asks.
     `have` counts the wait states between on the shortest path, `need` satisfies every row. `position` is the consumer's among the
     program's instructions.
     """
@@ -68,7 +64,7 @@ def wait_states(arch: str, producer: str, consumer: str, between: Sequence[str] 
 
     All are assembly text. The instructions between are producers too: what one of them does to the consumer counts. What they
     themselves would need is not asked, they stand where they stand. The figure is the larger of LLVM 22 and the ISA text
-    (facts/instructions.md 3.5). Raises OperandError for text that the assembler would refuse.
+    (docs/facts/instructions.md section 3.5). Raises OperandError for text that the assembler would refuse.
     """
     from asmgen.reader.instruction import parse_instruction  # the grammar is no business of builds
 
@@ -86,12 +82,12 @@ def verify(program: Program, match_llvm: bool = False, flow: ControlFlow | None 
     """Every pair of instructions with too few wait states between, in program order. `flow` is the program's, where it is known.
 
     A matrix instruction whose registers in question a later one overwrites, which is too close too, is not named: one cause, one finding.
-    With `match_llvm` only what LLVM 22 itself would insert counts, its known excess too (facts/instructions.md 3.5, item 7).
+    With `match_llvm` only what LLVM 22 itself would insert counts, its known excess too (docs/facts/instructions.md section 3.5, item 7).
     """
     walk = _Walk(program, match_llvm, flow)
     found: list[Finding] = []
 
-    def report(position: int, lacking: list[_Lack]) -> int:
+    def report(position: int, lacking: list[Lack]) -> int:
         judged = [(producer, needs, _finding(walk, position, producer, age, needs))
                   for producer, age, needs in sorted(lacking, key=lambda lack: lack[0])]
         found.extend(one for producer, needs, one in judged
@@ -109,6 +105,13 @@ def needed(program: Program) -> dict[int, tuple[int, tuple[str, ...]]]:
     return _plan(_Walk(program, False))
 
 
+def ages_behind(program: Program, table: HazardTable) -> list[Ages]:
+    """The ages of what may still be too near behind each block, needed wait states taken as standing."""
+    walk = _Walk(program, False, table=table)
+    nops = {position: states for position, (states, _) in _plan(walk).items()}
+    return [walk.leaving(block, ages, nops) for block, ages in zip(walk.blocks, walk.entries(nops), strict=True)]
+
+
 def insert(program: Program, fill: Iterable[Proposal] = ()) -> Program:
     """The program with the fewest s_nops that satisfy every rule on every path, each with its reason.
 
@@ -123,10 +126,10 @@ def insert(program: Program, fill: Iterable[Proposal] = ()) -> Program:
     position = 0
     for item in program.items:
         if isinstance(item, Instruction):
-            states, reasons = plan.get(position, (0, ()))
+            states, told = plan.get(position, (0, ()))
             while states:
                 count = min(states, NOP_LIMIT)
-                items.append(Instruction(nop, nop.forms[0], (count - 1,), source=item.source, reason="; ".join(reasons)))
+                items.append(Instruction(nop, nop.forms[0], (count - 1,), source=item.source, reason="; ".join(told)))
                 states -= count
             position += 1
         items.append(item)
@@ -159,105 +162,54 @@ def proposals(program: Program) -> list[Proposal]:
     return found
 
 
-class _Walk:
-    """The facts of a program's instructions and the passing of producers' ages along its control flow.
+class _Walk(HazardSteps):
+    """The facts of a program's instructions and the passing of producers' ages along its control flow."""
 
-    An age is the number of wait states since a producer; `_Ages` maps a producer's position to its age, as long as an instruction
-    of the program may still ask for more. `rows` tells for each kind of consumer the kinds of producers that it meets in any row,
-    `windows` the most that any kind of consumer asks for behind a kind of producer.
-    """
-
-    def __init__(self, program: Program, match_llvm: bool, flow: ControlFlow | None = None) -> None:
-        self.model = hazard_model(program.arch, match_llvm)
-        self.instructions = program.instructions
-        self.samples = self.model.samples(self.instructions)
-        self._kinds = [facts.kind for facts in self.samples]
-        kinds = set(self._kinds)
-        self.rows = {kind: {other: found for other in kinds if (found := self.model.candidates(other, kind))} for kind in kinds}
-        self.windows = dict.fromkeys(kinds, 0)
-        for rows in self.rows.values():
-            for kind, candidates in rows.items():
-                self.windows[kind] = max(self.windows[kind], *(candidate.states for candidate in candidates))
-        self.simple = frozenset(kind for kind in kinds if self.model.writes_alone(kind))
+    def __init__(self, program: Program, match_llvm: bool, flow: ControlFlow | None = None, table: HazardTable | None = None) -> None:
+        table = table or HazardTable(hazard_model(program.arch, match_llvm))
+        samples = table.model.samples(program.instructions)
+        table.add({facts.kind for facts in samples})
+        super().__init__(table, program.instructions, samples)
+        self.samples: list[HazardFacts] = samples
+        self.instructions: tuple[Instruction, ...] = program.instructions
         flow = flow or control_flow(program)
         self.blocks = flow.blocks
         self.block_of = flow.block_of
         self.code = Code(self.model, self.instructions, self.samples, self.blocks, self.block_of)
 
-    def facts(self, position: int) -> HazardFacts:
-        """The description of an instruction."""
-        return self.model.facts(self.instructions[position])
-
-    def run(self, block: Block, ages: _Ages, nops: Mapping[int, int], lack: Callable[[int, list[_Lack]], int]) -> None:
+    def run(self, block: Block, ages: Ages, nops: Mapping[int, int], lack: Callable[[int, list[Lack]], int]) -> None:
         """Go through a block with `nops` wait states added before positions.
 
         `lack` hears of every position with missing wait states: (producer, age, rows) of each producer. What it returns is
         added before the position at once.
         """
-        samples, kinds, instructions, all_rows, windows = self.samples, self._kinds, self.instructions, self.rows, self.windows
-        clock = 0
-        producers = [self._producer(origin, -age) for origin, age in ages.items()]
-        watched, most = _union(producers), _MANY
+        producers = self.entering(ages)
         for position in range(block.first, block.last + 1):
-            kind = kinds[position]
-            clock += nops.get(position, 0)
-            if producers and (rows := all_rows[kind]):
-                # Few instructions meet a producer at all: rows are looked at only where registers are shared. Some rows take
-                # EXEC or M0 as read by instructions that do not name them.
-                instruction = instructions[position]
-                touched = instruction.reads | instruction.writes | _CONTROL
-                if watched & touched:
-                    met = [entry for entry in producers if entry[0] > clock and entry[2] in rows and entry[1] & touched]
-                    if met:
-                        clock += self._judge(met, position, clock, lack)
-            clock += samples[position].states
-            if windows[kind]:
-                if len(producers) > most or position in ages:
-                    producers = [entry for entry in producers if entry[0] > clock and entry[3] != position]
-                    watched, most = _union(producers), max(_MANY, 2 * len(producers))
-                producer = self._producer(position, clock)
-                producers.append(producer)
-                watched |= producer[1]
+            if position in nops:
+                producers.clock += nops[position]
+            if producers.entries and (lacking := self.lacking(producers, position)):
+                producers.clock += lack(position, lacking)
+            self.issue(producers, position, position in ages)
 
-    def _producer(self, position: int, birth: int) -> tuple[int, int, int, int]:
-        """A producer by the clock of a block: when nobody asks for more wait states, the registers that it leaves, kind, position."""
-        kind, written = self._kinds[position], self.instructions[position].writes
-        if kind not in self.simple:
-            written = self.model.leaves(self.facts(position), written)
-        elif written & _VCC:
-            written |= _VCC
-        return birth + self.windows[kind], written, kind, position
-
-    def _judge(self, met: list[tuple[int, int, int, int]], position: int, clock: int, lack: Callable[[int, list[_Lack]], int]) -> int:
-        """Tell `lack` which of the producers that an instruction meets are too young; what it answers."""
-        lacking = []
-        consumer = self.facts(position)
-        for end, _, kind, origin in met:
-            age = clock - end + self.windows[kind]
-            missing = self.model.needs(self.facts(origin), consumer, age)
-            if missing:
-                lacking.append((origin, age, missing))
-        return lack(position, lacking) if lacking else 0
-
-    def leaving(self, block: Block, ages: _Ages, nops: Mapping[int, int]) -> _Ages:
+    def leaving(self, block: Block, ages: Ages, nops: Mapping[int, int]) -> Ages:
         """The ages behind a block that is entered with these. Only its last instructions matter where it is long."""
-        found: _Ages = {}
+        found: Ages = {}
         age = 0
         for position in range(block.last, block.first - 1, -1):
             facts = self.samples[position]
-            if self.windows[facts.kind] > age:
+            if self.table.windows[facts.kind] > age:
                 found[position] = age
             age += facts.states + nops.get(position, 0)
             if age >= WINDOW:
                 return found
         for position, before in ages.items():
-            if self.windows[self._kinds[position]] > before + age and not block.first <= position <= block.last:
+            if self.table.windows[self.samples[position].kind] > before + age and not block.first <= position <= block.last:
                 found[position] = before + age
         return found
 
-    def entries(self, nops: Mapping[int, int]) -> list[_Ages]:
+    def entries(self, nops: Mapping[int, int]) -> list[Ages]:
         """The ages at each block's entry, the youngest over all paths: a fixed point."""
-        entries: list[_Ages] = [{} for _ in self.blocks]
+        entries: list[Ages] = [{} for _ in self.blocks]
         pending = list(range(len(self.blocks)))
         queued = set(pending)
         while pending:
@@ -266,19 +218,19 @@ class _Walk:
             block = self.blocks[number]
             leaving = self.leaving(block, entries[number], nops)
             for successor in block.successors:
-                if _join(entries[successor], leaving) and successor not in queued:
+                if join(entries[successor], leaving) and successor not in queued:
                     pending.append(successor)
                     queued.add(successor)
         return entries
 
-    def ages_before(self, block: Block, ages: _Ages, plan: Mapping[int, tuple[int, tuple[str, ...]]], position: int) -> _Ages:
+    def ages_before(self, block: Block, ages: Ages, plan: Mapping[int, tuple[int, tuple[str, ...]]], position: int) -> Ages:
         """The ages in front of a position of a block, the nops of earlier positions counted."""
         if position == block.first:
             return dict(ages)
         part = Block(block.number, block.first, position - 1, (), ())
         return self.leaving(part, ages, {place: states for place, (states, _) in plan.items()})
 
-    def movable(self, block: Block, position: int, ages: _Ages, count: int, taken: set[int]) -> list[int]:
+    def movable(self, block: Block, position: int, ages: Ages, count: int, taken: set[int]) -> list[int]:
         """Up to `count` positions behind `position` whose instructions may stand before it."""
         found: list[int] = []
         first = position + 1 if self.instructions[position].name == "s_nop" else position
@@ -301,38 +253,30 @@ class _Walk:
 
     def _may_move(self, instruction: Instruction) -> bool:
         movable = instruction.opcode.classes & {"valu", "salu"} and not instruction.opcode.classes & _UNMOVABLE
-        return bool(movable) and not instruction.writes & _CONTROL
-
-
-def _union(producers: Iterable[tuple[int, int, int, int]]) -> int:
-    """The registers that any of these producers leaves."""
-    mask = 0
-    for entry in producers:
-        mask |= entry[1]
-    return mask
+        return bool(movable) and not instruction.writes & CONTROL
 
 
 def _plan(walk: _Walk) -> dict[int, tuple[int, tuple[str, ...]]]:
     """Wait states to add by position, each block from what flows into it, until no back-edge changes anything."""
     plans: list[dict[int, tuple[int, tuple[str, ...]]]] = [{} for _ in walk.blocks]
-    leaving: list[_Ages | None] = [None for _ in walk.blocks]
+    leaving: list[Ages | None] = [None for _ in walk.blocks]
     visits = [0 for _ in walk.blocks]
     pending = set(range(len(walk.blocks)))
     while pending:
         number = min(pending)
         pending.remove(number)
         block = walk.blocks[number]
-        entry: _Ages = {}
+        entry: Ages = {}
         for predecessor in block.predecessors:
-            _join(entry, leaving[predecessor] or {})
+            join(entry, leaving[predecessor] or {})
         visits[number] += 1
         # Nops of two blocks on one loop may replace each other in turn; from some visit on what stands, stands.
         plan = plans[number] if visits[number] > _SETTLE else {}
 
-        def add(position: int, lacking: list[_Lack], plan: dict[int, tuple[int, tuple[str, ...]]] = plan) -> int:
+        def add(position: int, lacking: list[Lack], plan: dict[int, tuple[int, tuple[str, ...]]] = plan) -> int:
             more = max(need.states - age for _, age, needs in lacking for need in needs)
-            states, reasons = plan.get(position, (0, ()))
-            plan[position] = states + more, reasons + _reasons(walk.instructions, lacking)
+            states, told = plan.get(position, (0, ()))
+            plan[position] = states + more, told + reasons(walk.instructions, lacking)
             return more
 
         nops = {position: states for position, (states, _) in plan.items()}
@@ -343,16 +287,6 @@ def _plan(walk: _Walk) -> dict[int, tuple[int, tuple[str, ...]]]:
             leaving[number] = after
             pending.update(block.successors)
     return {position: what for plan in plans for position, what in sorted(plan.items())}
-
-
-def _join(ages: _Ages, others: _Ages) -> bool:
-    """Take the younger of each producer's ages; whether that changed anything."""
-    changed = False
-    for position, age in others.items():
-        if age < ages.get(position, 1 << 30):
-            ages[position] = age
-            changed = True
-    return changed
 
 
 def _depend(first: Instruction, second: Instruction) -> bool:
@@ -406,7 +340,7 @@ def _behind(producer: Instruction) -> str:
     return f"{producer.text} ({place})" if place else producer.text
 
 
-def _reasons(instructions: Sequence[Instruction], lacking: Iterable[_Lack]) -> tuple[str, ...]:
+def reasons(instructions: Sequence[Instruction] | Mapping[int, Instruction], lacking: Iterable[Lack]) -> tuple[str, ...]:
     """One sentence for the producer that asks for most."""
     producer, age, needs = max(lacking, key=lambda lack: max(need.states for need in lack[2]) - lack[1])
     worst = max(needs, key=lambda need: need.states)

@@ -23,7 +23,7 @@ QUEUES = (VM, LDS, SMEM, FLAT)
 _BITS = SGPR_BIT + 129
 MOST_OUTSTANDING = {VM: 63, LDS: 15}
 """What vmcnt and lgkmcnt can count: one operation more stalls at its issue until the oldest of an in-order queue has finished
-(facts/semantics.md point 13). Scalar and flat operations finish in any order, so a full counter tells nothing of them."""
+(docs/facts/semantics.md section 13). Scalar and flat operations finish in any order, so a full counter tells nothing of them."""
 
 
 @dataclass(frozen=True)

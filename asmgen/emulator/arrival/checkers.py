@@ -24,10 +24,10 @@ from asmgen.emulator.arrival.workgroupraces import Traces, WorkgroupRaces
 from asmgen.emulator.machine.launch import Dispatch
 from asmgen.emulator.machine.memory import Memory
 from asmgen.emulator.machine.state import LANES, Machine
+from asmgen.emulator.machine.ways import Ways
 from asmgen.emulator.scheduling.segments import Watcher
 from asmgen.emulator.scheduling.steps import queue_of, touch_of
 from asmgen.isa.registers import Reg
-from asmgen.program.controlflow import control_flow
 from asmgen.program.program import Instruction, Program
 
 _REGISTERS = frozenset({"read-before-wait", "overwrite-before-wait"})
@@ -140,8 +140,8 @@ def _maker(program: Program, consumer: Instruction) -> Instruction | None:
     for place, operand, reading, _ in consumer.accesses:
         if reading and isinstance(operand, Reg) and place.name in ADDRESSES:
             address |= operand.mask
-    flow = control_flow(program)
-    first = flow.blocks[flow.block_of[position]].first
+    ways = Ways(program)
+    first = ways.pieces[ways.piece_of[position]].first
     for other in reversed(program.instructions[first:position]):
         if other.writes & address:
             return other

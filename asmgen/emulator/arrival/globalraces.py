@@ -38,6 +38,8 @@ LOG_BYTES = 1 << 26
 _SHIFT = 47  # device addresses are smaller
 _WITNESSES = 16  # faults that one judgement reports
 _FAR = np.int64(1) << 62
+_OWNERS = 1 << 26
+"""Cells at most of a quick look."""
 Numbers = NDArray[np.int64]
 
 
@@ -61,6 +63,8 @@ class _Row:
 
     def part(self, chosen: NDArray[np.bool_]) -> _Row:
         """Some of the waves."""
+        if chosen.all():
+            return self
         return _Row(self.position, self.kind, self.queue, self.buffer, self.waves[chosen], self.tickets[chosen],
                     self.addresses[chosen], self.counts[chosen], self.size, self.data[chosen] if self.data is not None else None)
 
@@ -221,6 +225,8 @@ class GlobalArrival:
         rows = [row for row in rows if row.buffer in self._written or -1 in self._written or row.buffer == -1 and self._written]
         if all(row.kind == READ for row in rows) or len({row.kind for row in rows}) == 1 and rows[0].kind == ATOMIC:
             return
+        if self._apart(rows):
+            return
         homes = self.machine.workgroup
         hulls = Spans.join([row.hulls() for row in rows])
         if not len(hulls.low):
@@ -244,6 +250,27 @@ class GlobalArrival:
                 self._report(spans, homes, point)
             if self.raced is not None and not alike.all():
                 self._note_raced(self.raced, spans, parts)
+
+    def _apart(self, rows: list[_Row]) -> bool:
+        """Whether a quick look shows that no wave touches bytes that another one writes or changes. False where it shows nothing."""
+        if not self.machine.work.pays(32 * sum(row.counts.size for row in rows)):
+            return False
+        bits = 0
+        low, high = _FAR, np.int64(0)
+        for row in rows:
+            active = row.counts > 0
+            if active.any():
+                at = row.addresses[active]
+                bits |= int(np.bitwise_or.reduce(at)) | row.size
+                low, high = min(low, at.min()), max(high, (at + row.counts[active] * row.size).max())
+        shift = (bits & -bits).bit_length() - 1
+        if high <= low or (int(high - low) >> shift) > _OWNERS:
+            return bool(high <= low)
+        from asmgen.emulator.arrival import globalraces_kernels
+
+        owners = np.zeros(int(high - low) >> shift, np.int32)
+        return all(globalraces_kernels.take(owners, row.addresses, row.counts, row.size, shift, int(low), row.waves, row.kind != READ)
+                   for row in sorted(rows, key=lambda row: row.kind == READ))
 
     def _note_raced(self, raced: RacedBytes, spans: Spans, rows: list[_Row]) -> None:
         home = self.machine.workgroup[spans.waves] << _SHIFT
@@ -283,7 +310,7 @@ class GlobalArrival:
                 places = (homes[waves] << _SHIFT) + row.addresses[active]
                 data = row.data[active] if row.data is not None else None
                 parts.append(stored(places, (row.counts * row.size)[active], waves, data, starts, ends))
-        result = storing.copy()
+        result: NDArray[np.bool_] = storing.copy()
         if storing.any():
             result[storing] = agreed(parts, starts)
         return result

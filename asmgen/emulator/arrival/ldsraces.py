@@ -205,7 +205,8 @@ class LdsArrival:
     def _unwritten(self, at: Addresses, size: int) -> Addresses:
         """Of what lanes read, the bytes that nobody wrote."""
         places = (at[at >= 0][:, None] + np.arange(size)).ravel()
-        return places[self.cells.writes[places // self.cells.granule] == 0]
+        result: Addresses = places[self.cells.writes[places // self.cells.granule] == 0]
+        return result
 
     def _report(self, check: str, severity: str, message: str, producer: int, consumer: int, cell: int, wave: int) -> None:
         instructions = self.program.instructions

@@ -46,23 +46,27 @@ def _read(writes: Any, numbers: Any, readers: Any, at: Any, size: int, shift: in
         wave, first = waves[row], waves[row] - own[row]
         tag = np.uint32((intervals[row] & 0xFFFF) << 16)
         bit = np.uint32(1 << own[row])
+        fine = np.uint32(0)  # the write that the last lane found, and that has arrived: most lanes find the same one
         for lane in range(at.shape[1]):
             address = at[row, lane]
             if address < 0:
                 continue
             for cell in range(address >> shift, ((address + size - 1) >> shift) + 1):
                 word = writes[cell]
-                if word == 0:
+                if word == fine and word != 0:
+                    pass
+                elif word == 0:
                     unwritten[row] = True
                     _note(report, 4, cell, row, numbers[cell] >> np.uint32(16), word)
                 else:
                     other, queue = first + (word >> np.uint32(2) & np.uint32(15)), np.int64(word & np.uint32(3))
                     ticket = np.int64(word >> np.uint32(6))
-                    if other != wave:
-                        if ticket > settled[queue, other]:
-                            _note(report, 0, cell, row, numbers[cell] >> np.uint32(16), word)
-                    elif queue == 0 and ticket > done[0, wave]:
+                    if other != wave and ticket > settled[queue, other]:
+                        _note(report, 0, cell, row, numbers[cell] >> np.uint32(16), word)
+                    elif other == wave and queue == 0 and ticket > done[0, wave]:
                         _note(report, 1, cell, row, numbers[cell] >> np.uint32(16), word)
+                    else:
+                        fine = word
                 seen = readers[cell]
                 readers[cell] = (seen if seen & keep == tag else tag) | bit
                 numbers[cell] = numbers[cell] & keep | put
@@ -80,13 +84,16 @@ def _write(writes: Any, numbers: Any, readers: Any, carried: Any, at: Any, size:
         tag = np.uint32((intervals[row] & 0xFFFF) << 16)
         others = np.uint32(0xFFFF) & ~np.uint32(1 << own[row])
         mine = np.uint32(tickets[row] << 6 | own[row] << 2 | queue)
+        fine = np.uint32(0)
         for lane in range(at.shape[1]):
             address = at[row, lane]
             if address < 0:
                 continue
             for cell in range(address >> shift, ((address + size - 1) >> shift) + 1):
                 word = writes[cell]
-                if word == 0:
+                if word == fine and word != 0:
+                    pass
+                elif word == 0:
                     if effect:
                         unwritten[row] = True
                         _note(report, 4, cell, row, numbers[cell] >> np.uint32(16), word)
@@ -101,8 +108,12 @@ def _write(writes: Any, numbers: Any, readers: Any, carried: Any, at: Any, size:
                             hits[count, 0], hits[count, 1] = cell, row
                             hits[count, 2], hits[count, 3] = numbers[cell] >> np.uint32(16), word
                             count += 1
+                        elif ticket <= settled[its_queue, other]:
+                            fine = word
                     elif its_queue == 0 and queue != 0 and ticket > done[0, wave]:
                         _note(report, 1, cell, row, numbers[cell] >> np.uint32(16), word)
+                    else:
+                        fine = word
                 seen = readers[cell]
                 if seen & others != 0 and seen & keep == tag:
                     _note(report, 2, cell, row, numbers[cell] & np.uint32(0xFFFF), word)

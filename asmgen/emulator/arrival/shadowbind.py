@@ -15,7 +15,7 @@ from asmgen.emulator.arrival.undefineduses import Use
 from asmgen.emulator.machine.state import LANES, Group
 from asmgen.emulator.memory.lanes import array_window, load_words, store_words
 from asmgen.emulator.memory.ldsops import LdsContext, bind_lds, places
-from asmgen.emulator.scheduling.decode import UNBINDABLE
+from asmgen.emulator.scheduling.decode import UNBINDABLE, beyond_allocation
 from asmgen.emulator.semantics.values import write_lanes
 from asmgen.isa.registers import SCC_BIT, SGPR_BIT, Reg
 from asmgen.program.program import Instruction
@@ -25,6 +25,8 @@ _ONES = ~np.uint32(0)
 
 def bind_shadow(instruction: Instruction, position: int, carrier: Carrier, use: Use) -> Action:
     """What an instruction does to undefined bits; it is run before the instruction itself."""
+    if beyond_allocation(instruction, carrier.machine) is not None:
+        return lambda group: None  # the emulator refuses it: it reads and writes nothing
     try:
         return _bind(instruction, position, carrier, use)
     except UNBINDABLE:

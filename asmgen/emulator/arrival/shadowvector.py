@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from asmgen.emulator.arrival import shadowinteger
-from asmgen.emulator.arrival.bitshadow import Bits, Values, bitwise, compare, merged
+from asmgen.emulator.arrival.bitshadow import Bits, Values, bitwise, compare, merged, table_of
 from asmgen.emulator.machine.modes import float_mode
 from asmgen.emulator.machine.state import EXEC, VCC, Group, Machine
 from asmgen.emulator.semantics.crosslane import CROSS_LANE
@@ -308,7 +308,7 @@ def _bind_exec(instruction: Instruction, plain: Instruction, machine: Machine, s
     destination, given = instruction.operands
     assert isinstance(destination, Reg)
     _, operation, kind, _ = instruction.name.split("_")
-    table = shadowinteger.table_of(SAVE_EXEC[operation], 2)
+    table = table_of(SAVE_EXEC[operation], 2)
     real, part = fetch_scalar(machine, given, "b64"), fetch_scalar(shadow, plain.operands[1], "b64")
     old = fetch_scalar(machine, Reg("s", EXEC, 2), "b64")
     put, put_exec = store_scalar(shadow, destination, "b64"), store_scalar(shadow, Reg("s", EXEC, 2), "b64")

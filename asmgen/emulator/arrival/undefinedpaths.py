@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from asmgen.emulator.arrival.undefineduses import Use
+from asmgen.emulator.machine.ways import Ways
 from asmgen.isa.operands import Operand
 from asmgen.isa.registers import NAMED, SGPR_BIT, Reg
-from asmgen.program.controlflow import control_flow
 from asmgen.program.program import Instruction, Program
 
 ALL, FULL = -1, -2
@@ -49,28 +49,26 @@ class Lanes:
 
 def followed(program: Program, uses: Sequence[Use], defined: int, entry: int, full: bool) -> int:
     """The registers worth following: those that may be read undefined, and what is made from them. `full`: waves start with all lanes."""
-    flow = control_flow(program)
+    ways = Ways(program)
     if entry >= len(uses):
         return 0
-    begin = flow.block_of[entry]
+    begin = ways.piece_of[entry]
     start = frozenset({ALL}) if full else frozenset[int]()
     entries = {begin: Lanes(_EVERYTHING & ~defined, {ALL: _VECTORS & ~defined}, start, frozenset({ALL}), {})}
-    lost = {flow.block_of[position] for position in flow.indirect}
-    everywhere = tuple(range(len(flow.blocks)))
     interesting = 0
     pending = {begin}
     while pending:
         number = min(pending)
         pending.remove(number)
         lanes = entries[number]
-        block = flow.blocks[number]
-        for position in range(block.first, block.last + 1):
+        piece = ways.pieces[number]
+        for position in range(piece.first, piece.last + 1):
             use = uses[position]
             read = use.reads & (lanes.active if use.by_lane or not use.reads & _VECTORS else lanes.active | lanes.saved[ALL])
             if read:
                 interesting |= read | use.writes
             lanes = _after(lanes, program.instructions[position], use, bool(read))
-        for successor in everywhere if number in lost else block.successors:
+        for successor in ways.following(number, True):
             known = entries.get(successor)
             joined = lanes if known is None else known.joined(lanes)
             if joined != known:

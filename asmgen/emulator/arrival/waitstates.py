@@ -16,11 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asmgen.emulator.arrival.findings import Finding, Findings
+from asmgen.emulator.arrival.hazardrows import Demand, Described, demands, described
 from asmgen.emulator.machine.state import Group, Machine
+from asmgen.emulator.machine.ways import Ways
 from asmgen.emulator.scheduling.steps import Action, Step
-from asmgen.isa.hazardmatch import VECTOR_FILE, HazardFacts, HazardModel, hazard_model
+from asmgen.isa.hazardforms import VECTOR_FILE
 from asmgen.isa.waitstates import WINDOW
-from asmgen.program.controlflow import ControlFlow, control_flow
 from asmgen.program.program import Program
 
 CHECK = "wait-state"
@@ -49,18 +50,15 @@ def close_pairs(program: Program) -> list[Pair]:
 
     Where an indirect branch goes is not known: to any block that is a label's or stands behind a branch.
     """
-    model = hazard_model(program.arch)
-    facts = [model.facts(instruction) for instruction in program.instructions]
-    flow = control_flow(program)
-    indirect = {flow.block_of[position] for position in flow.indirect}
-    landings = tuple(block.number for block in flow.blocks) if indirect else ()
-    following = [landings if block.number in indirect else block.successors for block in flow.blocks]
+    facts = described(program.arch, program.instructions)
+    ways = Ways(program)
+    following = [ways.following(number, True) for number in range(len(ways.pieces))]
     found: dict[tuple[int, int], Pair] = {}
     for producer, fact in enumerate(facts):
-        if fact.window:
-            _walk(producer, facts, flow, following, model, found)
+        if fact.asks:
+            _walk(producer, facts, ways, following, found)
     rewriters = _rewriters(program) if found else {}
-    return [_straight(pair, facts, flow, model, rewriters) for pair in found.values()]
+    return [_straight(pair, facts, ways, rewriters) for pair in found.values()]
 
 
 def _rewriters(program: Program) -> dict[int, int]:
@@ -69,54 +67,53 @@ def _rewriters(program: Program) -> dict[int, int]:
             if "salu" in instruction.opcode.classes}
 
 
-def _straight(pair: Pair, facts: Sequence[HazardFacts], flow: ControlFlow, model: HazardModel, rewriters: Mapping[int, int]) -> Pair:
+def _straight(pair: Pair, facts: Sequence[Described], ways: Ways, rewriters: Mapping[int, int]) -> Pair:
     """The pair, marked where nothing about it depends on the way that a wave takes, nor on what stands between."""
     first, last = pair.producer, pair.consumer
     between = range(first + 1, last)
-    if flow.block_of[first] != flow.block_of[last] or first >= last or any(model.passes(facts[place]) for place in range(first, last + 1)) \
+    if ways.piece_of[first] != ways.piece_of[last] or first >= last or any(facts[place].passes for place in range(first, last + 1)) \
             or any(pair.mask & rewriters.get(place, 0) for place in between):
         return pair
     have = sum(facts[place].states for place in between)
     return replace(pair, have=have, always=have < pair.states)
 
 
-def _walk(producer: int, facts: list[HazardFacts], flow: ControlFlow, following: Sequence[tuple[int, ...]], model: HazardModel,
+def _walk(producer: int, facts: Sequence[Described], ways: Ways, following: Sequence[tuple[int, ...]],
           found: dict[tuple[int, int], Pair]) -> None:
-    """Follow every path from a producer for as many wait states as any rule may ask."""
+    """Follow every path from a producer for as many wait states as it may ask."""
     fact = facts[producer]
-    entered: dict[int, int] = {}  # block -> fewest wait states at which it was entered
-    stack = [(flow.block_of[producer], producer + 1, 0)]
+    leaves, longest = fact.leaves, fact.longest
+    entered: dict[int, int] = {}  # piece -> fewest wait states at which it was entered
+    stack = [(ways.piece_of[producer], producer + 1, 0)]
     while stack:
         number, position, age = stack.pop()
-        block = flow.blocks[number]
-        while position <= block.last and age < fact.window:
+        last = ways.pieces[number].last
+        while position <= last and age < longest:
             current = facts[position]
-            if model.candidates(fact.kind, current.kind):
-                _note(producer, position, fact, current, age, model, found)
+            if leaves & current.touches:
+                _note(producer, position, demands(fact, current), age, found)
             age += current.states
             position += 1
-        if age < fact.window:
+        if age < longest:
             for successor in following[number]:
-                if age < entered.get(successor, fact.window):
+                if age < entered.get(successor, longest):
                     entered[successor] = age
-                    stack.append((successor, flow.blocks[successor].first, age))
+                    stack.append((successor, ways.pieces[successor].first, age))
 
 
-def _note(producer: int, position: int, fact: HazardFacts, current: HazardFacts, age: int, model: HazardModel,
-          found: dict[tuple[int, int], Pair]) -> None:
+def _note(producer: int, position: int, rows: Sequence[Demand], age: int, found: dict[tuple[int, int], Pair]) -> None:
     """An error is what both sources ask for: the smaller of their largest demands, and the row that makes it."""
-    rows = model.needs(fact, current)
-    for need in rows:
-        if need.rule.told and need.states > age:
-            found[producer, position] = Pair(producer, position, need.states, need.rule.id, need.mask, need.rule.doubt)
-    needs = [need for need in rows if not need.rule.doubt]
-    sides = [max((need for need in needs if need.rule.asked_by != other), key=lambda need: need.states, default=None)
+    for demand in rows:
+        if demand.row.told and demand.states > age:
+            found[producer, position] = Pair(producer, position, demand.states, demand.row.id, demand.shared, demand.row.doubt)
+    sure = [demand for demand in rows if not demand.row.doubt]
+    sides = [max((demand for demand in sure if demand.row.asked_by != other), key=lambda demand: demand.states, default=None)
              for other in ("llvm", "isa")]
     if sides[0] is None or sides[1] is None:
         return
-    least = min(sides[0], sides[1], key=lambda need: need.states)
+    least = min(sides[0], sides[1], key=lambda demand: demand.states)
     if least.states > age:
-        found[producer, position] = Pair(producer, position, least.states, least.rule.id, least.mask)
+        found[producer, position] = Pair(producer, position, least.states, least.row.id, least.shared)
 
 
 class WaitStateWatcher:
@@ -138,10 +135,9 @@ class WaitStateWatcher:
         for number, pair in enumerate(pairs):
             self._produced.setdefault(pair.producer, []).append(number)
             self._consumed.setdefault(pair.consumer, []).append(number)
-        model = hazard_model(program.arch)
-        facts = [model.facts(instruction) for instruction in program.instructions] if pairs else []
+        facts = described(program.arch, program.instructions) if pairs else []
         self._states = [fact.states for fact in facts]
-        self._passes = [model.passes(fact) for fact in facts]
+        self._passes = [fact.passes for fact in facts]
         for position, written in _rewriters(program).items() if pairs else ():
             rewritten = [number for number, pair in enumerate(pairs) if pair.mask and not pair.mask & ~written]
             if rewritten:

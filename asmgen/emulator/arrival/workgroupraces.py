@@ -37,8 +37,8 @@ from asmgen.emulator.arrival.workgrouptraces import (
 )
 from asmgen.emulator.machine.memory import Interval, Memory
 from asmgen.emulator.machine.state import Group, Machine
+from asmgen.emulator.machine.ways import Ways
 from asmgen.emulator.scheduling.steps import Action, Step
-from asmgen.program.controlflow import control_flow
 from asmgen.program.program import Instruction, Program
 
 CHECK = "workgroup-race"
@@ -75,6 +75,7 @@ class Traces:
                            np.zeros((len(plain) + 1,) * 2, np.int32))
         self.raced, self.disputes = RacedBytes(), Disputes()
         self._made = 1  # tags; 0 is nobody's
+        self.written: set[int] = set()  # starts of the buffers that somebody has written to
         self._cells: dict[int, tuple[Words, Words]] = {}
         self._names: dict[int, str] = {}
         self._found: list[tuple[int, Finding]] = []  # by byte address
@@ -212,7 +213,10 @@ class WorkgroupRaces:
             here = counts
             if low < interval.start or high > interval.end:
                 here = counts * ((addresses >= interval.start) & (addresses < interval.end))
-            touch = Touch(addresses, here, size, interval.start, traces.shift, tags, homes, traces.acquired[homes], number, data)
+            if data is not None:
+                traces.written.add(interval.start)
+            touch = Touch(addresses, here, size, interval.start, traces.shift, tags, homes, traces.acquired[homes], number, data,
+                          interval.start in traces.written)
             function: Any = trace
             if self.machine.work.pays(32 * addresses.size):
                 from asmgen.emulator.arrival import workgrouptraces_kernels
@@ -266,8 +270,8 @@ def polling(program: Program) -> frozenset[int]:
     """The loads (by id) that a short loop without stores repeats at one address: they wait for what others store there."""
     found: set[int] = set()
     if any(_plain(instruction) for instruction in program.instructions):
-        for loop in control_flow(program).loops():
-            body = program.instructions[loop.first:loop.last + 1]
+        for first, last in Ways(program).loops():
+            body = program.instructions[first:last + 1]
             stores = any((row := instruction.opcode.memory) is not None and row.kind == "store" for instruction in body)
             if len(body) > _LONGEST_POLL or stores:
                 continue

@@ -47,7 +47,8 @@ class Known:
 @dataclass(frozen=True)
 class Touch:
     """One execution: `addresses` and `counts` [waves, 64] of elements of `size` bytes from `start` on in cells of 1 << `shift` bytes;
-    the tag, workgroup and last acquisition of each wave's workgroup; for a write what it writes [waves, 64, bytes]."""
+    the tag, workgroup and last acquisition of each wave's workgroup; for a write what it writes [waves, 64, bytes].
+    `written` False: nobody has written to these cells yet."""
 
     addresses: Numbers
     counts: Numbers
@@ -59,6 +60,7 @@ class Touch:
     acquired: Numbers
     number: int
     data: NDArray[np.uint8] | None
+    written: bool = True
 
 
 def trace(writers: Words, readers: Words, u8: NDArray[np.uint8], touch: Touch, known: Known) -> Numbers:

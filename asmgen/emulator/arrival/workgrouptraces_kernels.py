@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from asmgen.emulator.arrival.workgrouptraces import (
@@ -27,18 +26,25 @@ from asmgen.emulator.arrival.workgrouptraces import (
     Words,
 )
 from asmgen.emulator.machine.memory import PAGE
+from asmgen.emulator.scheduling.jit import njit, prefetch
 
-_NOTHING = np.zeros((1, 1, 1), np.uint8)
+_AHEAD = 16
+"""Lanes by which the caches are asked for cells before they are needed."""
+_UNITS = (np.dtype(np.uint8), np.dtype(np.uint16), np.dtype(np.uint32))
+"""Numbers that fill a cell, by its shift."""
 
 
 def trace(writers: Words, readers: Words, u8: NDArray[np.uint8], touch: Touch, known: Known) -> Numbers:
     """What workgrouptraces.trace does, but for what it meets beyond MOST_HITS: cells disputed there are not followed any more."""
     hits = np.empty((MOST_HITS, 6), np.int64)
-    data = _NOTHING if touch.data is None else touch.data
-    before = data if touch.data is None else np.empty_like(data)
-    count = _trace(writers, readers, u8, touch.addresses, touch.counts, touch.size, touch.start, touch.shift, touch.tags, touch.homes,
-                   touch.acquired, touch.number, touch.data is not None, data, before, known.homes, known.released, known.told,
-                   known.disputes, hits)
+    unit = _UNITS[touch.shift]
+    data: NDArray[Any] = np.zeros((1, 1, 1), unit)
+    if touch.data is not None:
+        data = np.ascontiguousarray(touch.data).view(unit)
+    before = np.empty_like(data)
+    count = _trace(writers, readers, u8.view(unit), touch.addresses, touch.counts, touch.size, touch.start, touch.shift, touch.tags,
+                   touch.homes, touch.acquired, touch.number, touch.data is not None, data, before, known.homes, known.released,
+                   known.told, known.disputes, hits, touch.written)
     return hits[:count]
 
 
@@ -49,7 +55,7 @@ def _hit(hits: Any, count: int, told: Any, number: int, address: int, row: int, 
         return count
     told[number, other] = True
     told[other, number] = True
-    return _note(hits, count, address, row, word, kind, 0, 0)
+    return int(_note(hits, count, address, row, word, kind, 0, 0))
 
 
 @njit(cache=True)
@@ -61,38 +67,90 @@ def _note(hits: Any, count: int, address: int, row: int, word: Any, kind: int, o
 
 
 @njit(cache=True)
-def _store(u8: Any, addresses: Any, counts: Any, size: int, data: Any, before: Any, row: int, end: int) -> None:
-    """Put what the waves row to end - 1 write into memory, and into `before` what stood there."""
+def _store(memory: Any, addresses: Any, counts: Any, times: int, shift: int, data: Any, before: Any, row: int, end: int) -> None:
+    """Put what the waves row to end - 1 write into memory, and into `before` what stood there; `times` cells an element."""
     for wave in range(row, end):
         for lane in range(addresses.shape[1]):
-            at = addresses[wave, lane] - PAGE
-            for byte in range(counts[wave, lane] * size):
-                before[wave, lane, byte] = u8[at + byte]
+            at = addresses[wave, lane] - PAGE >> shift
+            if lane + _AHEAD < addresses.shape[1]:
+                prefetch(np.int64(memory.ctypes.data) + addresses[wave, lane + _AHEAD] - PAGE)
+            for part in range(counts[wave, lane] * times):
+                before[wave, lane, part] = memory[at + part]
     for wave in range(row, end):
         for lane in range(addresses.shape[1]):
-            at = addresses[wave, lane] - PAGE
-            for byte in range(counts[wave, lane] * size):
-                u8[at + byte] = data[wave, lane, byte]
+            at = addresses[wave, lane] - PAGE >> shift
+            for part in range(counts[wave, lane] * times):
+                memory[at + part] = data[wave, lane, part]
 
 
 @njit(cache=True)
-def _trace(writers: Any, readers: Any, u8: Any, addresses: Any, counts: Any, size: int, start: int, shift: int, tags: Any, homes: Any,
+def _read_alone(writers: Any, readers: Any, first: int, cells: int, tag: int, mine: int, written: bool) -> bool:
+    """A read of cells that nobody else has written: done where several have read all of them, or nobody else any; else False."""
+    common, others = np.uint32(0xFFFFFFFF), np.uint32(0)
+    own, by = np.uint32(tag), np.uint32(TAG_SHIFT)
+    if written:
+        for cell in range(np.uint64(first), np.uint64(first + cells)):
+            word = writers[cell] >> by
+            others |= np.uint32(0) if word == own else word
+        if others != 0:
+            return False
+    for cell in range(np.uint64(first), np.uint64(first + cells)):
+        read = readers[cell]
+        common &= read
+        others |= np.uint32(0) if read >> by == own else read >> by
+    if common >> by == np.uint32(SEVERAL):  # all bits of a tag
+        return True
+    if others != 0:
+        return False
+    for cell in range(np.uint64(first), np.uint64(first + cells)):
+        readers[cell] = mine
+    return True
+
+
+@njit(cache=True)
+def _trace(writers: Any, readers: Any, memory: Any, addresses: Any, counts: Any, size: int, start: int, shift: int, tags: Any, homes: Any,
            acquired: Any, number: int, write: bool, data: Any, before: Any, tag_homes: Any, released: Any, told: Any, disputes: Any,
-           hits: Any) -> int:
+           hits: Any, written: bool) -> int:
     count = stored = 0
+    times, lanes = size >> shift, addresses.shape[1]
     for row in range(addresses.shape[0]):
         home, since = homes[row], acquired[row]
-        mine = tags[row] << TAG_SHIFT | number
+        own = tags[row]
+        mine = own << TAG_SHIFT | number
         if write and row == stored:
             while stored < len(homes) and homes[stored] == home:
                 stored += 1
-            _store(u8, addresses, counts, size, data, before, row, stored)
-        for lane in range(addresses.shape[1]):
-            for part in range(counts[row, lane] * (size >> shift)):
+            _store(memory, addresses, counts, times, shift, data, before, row, stored)
+        for lane in range(lanes):  # the caches take a while: ask for the next wave's cells
+            if row + 1 < len(homes) and counts[row + 1, lane] > 0:
+                ahead = (addresses[row + 1, lane] - start >> shift) * 4
+                prefetch(np.int64(readers.ctypes.data) + ahead)
+                if written:
+                    prefetch(np.int64(writers.ctypes.data) + ahead)
+        alone = 0  # lanes before this one have been dealt with
+        for lane in range(lanes):
+            if lane < alone:
+                continue
+            parts = counts[row, lane] * times
+            first = (addresses[row, lane] - start) >> shift
+            if not write:
+                following, cells = lane + 1, parts  # lanes that follow each other in memory are looked at together
+                while following < lanes and parts > 0 and addresses[row, following] - start == (first + cells) << shift:
+                    cells += counts[row, following] * times
+                    following += 1
+                if _read_alone(writers, readers, first, cells, own, mine, written):
+                    alone = following
+                    continue
+            for part in range(parts):
                 at = addresses[row, lane] + (part << shift)
-                cell = (at - start) >> shift
+                cell = first + part
                 word = np.int64(writers[cell])
                 tag = word >> TAG_SHIFT
+                reader = np.int64(readers[cell]) >> TAG_SHIFT
+                if write and (reader == 0 or reader == own) and (word == 0 or tag == own and word & AGREED == 0):
+                    same = before[row, lane, part] == memory[at - PAGE >> shift]  # nobody else has been here
+                    writers[cell] = mine | SILENT if same and (word == 0 or word & SILENT) else mine
+                    continue
                 disputed = tag == DISPUTED
                 other = tag < DISPUTED and tag > 0 and tag_homes[tag] != home
                 unordered = other and released[tag] > since
@@ -111,10 +169,7 @@ def _trace(writers: Any, readers: Any, u8: Any, addresses: Any, counts: Any, siz
                         readers[cell] = mine
                     continue
                 agreed = word & AGREED and not other and since < 0
-                old = new = np.int64(0)
-                for byte in range(1 << shift):
-                    old |= np.int64(before[row, lane, (part << shift) + byte]) << 8 * byte
-                    new |= np.int64(u8[at - PAGE + byte]) << 8 * byte
+                old, new = np.int64(before[row, lane, part]), np.int64(memory[at - PAGE >> shift])
                 same = old == new
                 if disputed or (unordered or agreed) and not same and disputes[number, word % NUMBERS] < MOST_DISPUTES:
                     known = count

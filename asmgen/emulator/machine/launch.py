@@ -89,7 +89,7 @@ class HostBlocks:
 
 
 def start_waves(machine: Machine, descriptor: KernelDescriptor, dispatch: Dispatch, first: int, host: HostBlocks) -> None:
-    """Fill the registers of freshly started waves, workgroups `first` and up (facts/instructions.md section 4, user SGPRs).
+    """Fill the registers of freshly started waves, workgroups `first` and up (docs/facts/instructions.md section 4, user SGPRs).
 
     Everything else is 0, VCC and M0 too. Raises AsmgenError for a user SGPR that the emulator cannot provide.
     """

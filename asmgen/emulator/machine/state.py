@@ -7,8 +7,10 @@ together; where they are neighbours its arrays are views, else copies.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +23,8 @@ from asmgen.isa.registers import Reg
 from asmgen.program.program import Instruction
 
 LANES = 64
+LINE = 64
+"""Bytes of a line of the host's caches."""
 RUN_ROWS = 8
 """Rows of lanes that compiled runs have for what stands in no register."""
 EXEC, VCC, M0 = 126, 106, 124
@@ -39,6 +43,14 @@ MemoryWatcher = Callable[["Group", Instruction, str, NDArray[np.int64], NDArray[
 [waves, 64] of elements, their size in bytes, and for device memory the bytes (from, to) in which all lie."""
 
 
+def aligned_zeros(shape: tuple[int, ...], dtype: type[np.generic]) -> NDArray[Any]:
+    """Zeros that begin at a cache line of the host: its vector instructions then never touch two lines."""
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    block = np.zeros(size + LINE, np.uint8)
+    start = -block.ctypes.data % LINE
+    return block[start:start + size].view(dtype).reshape(shape)
+
+
 class Machine:
     """Every wave that is resident at once, and what they share."""
 
@@ -54,7 +66,7 @@ class Machine:
         self.lds_bytes = -(-lds_bytes // arch.lds_granule) * arch.lds_granule  # what the hardware allocates
         self.lds_stride = self.lds_bytes + 16  # a wide access that ends outside is masked, but must stay in the array
         # One wave more than there are: a wave's registers would else lie a power of two apart and take turns in a few lines of the caches.
-        self.vector_file = np.zeros((registers, waves + 1, LANES), np.uint32)
+        self.vector_file: NDArray[np.uint32] = aligned_zeros((registers, waves + 1, LANES), np.uint32)
         self.vector = self.vector_file[:, :waves]
         self.vector_as: dict[str, Array] = {"u32": self.vector, "b32": self.vector, "i32": self.vector.view(np.int32),
                                             "f32": self.vector.view(np.float32)}
@@ -80,7 +92,7 @@ class Machine:
         self.matrix = MatrixUnit()
         self.work = Work()
         self.run_buffers: Array = np.zeros((0, 0))  # decoded matrix operands of compiled runs, made when the first one needs them
-        self.run_rows = np.zeros((RUN_ROWS, LANES), np.uint32)
+        self.run_rows: NDArray[np.uint32] = aligned_zeros((RUN_ROWS, LANES), np.uint32)
         self.memory_watchers: list[MemoryWatcher] = []
         self._private: NDArray[np.uint8] | None = None
 

@@ -59,7 +59,7 @@ def accesses_of(instruction: Instruction, machine: Machine, findings: Findings) 
 
 
 def _buffer(instruction: Instruction, named: dict[str, Operand], machine: Machine, findings: Findings) -> Accesses:
-    """MUBUF and MTBUF addresses (facts/semantics.md point 8; CDNA3 ISA, buffer addressing)."""
+    """MUBUF and MTBUF addresses (docs/facts/semantics.md section 8; CDNA3 ISA, buffer addressing)."""
     window = device_window(machine.memory, machine.work)
     resource, vaddr = named["srsrc"], named.get("vaddr")
     assert isinstance(resource, Reg)
@@ -145,7 +145,8 @@ def _swizzled(index: Addresses, offset: Addresses, stride: Addresses, flags: Add
     records = 8 << (flags >> 21 & 3)
     index_high, index_low = index // records, index % records
     offset_high, offset_low = offset // SWIZZLE_ELEMENT, offset % SWIZZLE_ELEMENT
-    return (index_high * stride + offset_high * SWIZZLE_ELEMENT) * records + index_low * SWIZZLE_ELEMENT + offset_low
+    places: Addresses = (index_high * stride + offset_high * SWIZZLE_ELEMENT) * records + index_low * SWIZZLE_ELEMENT + offset_low
+    return places
 
 
 def _pair(machine: Machine, slot: int, group: Group) -> Addresses:

@@ -27,7 +27,8 @@ _TYPES: dict[str, type[np.generic]] = {"u32": np.uint32, "b32": np.uint32, "i32"
 
 
 def _increment(old: Array, x: Array, _: Array) -> Array:
-    return np.where(old >= x, old.dtype.type(0), old + old.dtype.type(1))
+    values: Array = np.where(old >= x, old.dtype.type(0), old + old.dtype.type(1))
+    return values
 
 
 def _decrement(old: Array, x: Array, _: Array) -> Array:
@@ -59,7 +60,8 @@ def _add_bf16(old: Array, x: Array, _: Array) -> Array:
         rounded = (total + np.uint32(0x7FFF) + (total >> np.uint32(16) & np.uint32(1))) >> np.uint32(16)
         is_nan = (total & np.uint32(0x7FFFFFFF)) > np.uint32(0x7F800000)
         parts.append(np.where(is_nan, total >> np.uint32(16) | np.uint32(0x40), rounded))
-    return parts[0] | parts[1] << np.uint32(16)
+    values: Array = parts[0] | parts[1] << np.uint32(16)
+    return values
 
 
 def _exchange_halves(old: Array, x: Array, _: Array) -> Array:

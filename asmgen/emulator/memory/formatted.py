@@ -120,7 +120,8 @@ class Typed:
 
 def _field(raw: Words, fields: tuple[int, ...], number: int) -> Words:
     begin, width = sum(fields[:number]), fields[number]
-    return raw[begin // 32] >> np.uint32(begin % 32) & np.uint32((1 << width) - 1)
+    words: Words = raw[begin // 32] >> np.uint32(begin % 32) & np.uint32((1 << width) - 1)
+    return words
 
 
 def bind_formatted(typed: Typed, kind: str, slot: int) -> Step:

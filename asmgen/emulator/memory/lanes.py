@@ -92,7 +92,8 @@ def _gather(window: Window, addresses: Addresses, size: int) -> Words:
     """`size` (1, 2 or 4) bytes from each address [n] as a number; any alignment."""
     at = addresses - window.origin
     if size == 4 and not (at & 3).any():
-        return window.u32[at >> 2]
+        words: Words = window.u32[at >> 2]
+        return words
     value = window.u8[at].astype(np.uint32)
     for byte in range(1, size):
         value |= window.u8[at + byte].astype(np.uint32) << np.uint32(8 * byte)

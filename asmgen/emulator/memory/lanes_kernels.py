@@ -6,16 +6,29 @@ from typing import Any
 
 import numpy as np
 
-from asmgen.emulator.scheduling.jit import njit
+from asmgen.emulator.scheduling.jit import njit, prefetch
+
+_AHEAD = 16
+"""Lanes by which the caches are asked before the data is needed."""
 
 
 @njit(cache=True)
 def load_words(u8: Any, u32: Any, addresses: Any, origin: int, counts: Any, result: Any) -> None:
     """result [words, lanes] from addresses [lanes]; a lane's first counts[lane] words, then 0."""
-    words = result.shape[0]
+    words, flat, lanes = result.shape[0], result.reshape(-1), result.shape[1]
     for lane in range(len(addresses)):
+        if lane + _AHEAD < len(addresses):
+            prefetch(np.int64(u8.ctypes.data) + addresses[lane + _AHEAD] - origin)
         at, count = addresses[lane] - origin, counts[lane]
-        if at & 3 == 0:
+        if at & 3 == 0 and count == words:
+            at >>= 2
+            if words == 4:
+                flat[lane], flat[lanes + lane] = u32[at], u32[at + 1]
+                flat[2 * lanes + lane], flat[3 * lanes + lane] = u32[at + 2], u32[at + 3]
+                continue
+            for word in range(words):
+                flat[word * lanes + lane] = u32[at + word]
+        elif at & 3 == 0:
             at >>= 2
             for word in range(words):
                 result[word, lane] = u32[at + word] if word < count else 0
@@ -31,12 +44,19 @@ def load_words(u8: Any, u32: Any, addresses: Any, origin: int, counts: Any, resu
 @njit(cache=True)
 def store_words(u8: Any, u32: Any, addresses: Any, origin: int, counts: Any, values: Any) -> None:
     """The first counts[lane] of values [words, lanes] to addresses [lanes], in lane order."""
+    words, flat, lanes = values.shape[0], values.reshape(-1), values.shape[1]
     for lane in range(len(addresses)):
+        if lane + _AHEAD < lanes:
+            prefetch(np.int64(u8.ctypes.data) + addresses[lane + _AHEAD] - origin)
         at = addresses[lane] - origin
         if at & 3 == 0:
             at >>= 2
-            for word in range(counts[lane]):
-                u32[at + word] = values[word, lane]
+            if words == 4 and counts[lane] == 4:
+                u32[at], u32[at + 1] = flat[lane], flat[lanes + lane]
+                u32[at + 2], u32[at + 3] = flat[2 * lanes + lane], flat[3 * lanes + lane]
+                continue
+            for word in range(min(counts[lane], words)):
+                u32[at + word] = flat[word * lanes + lane]
         else:
             for word in range(counts[lane]):
                 for byte in range(4):
@@ -47,23 +67,58 @@ def store_words(u8: Any, u32: Any, addresses: Any, origin: int, counts: Any, val
 def store_narrow(u8: Any, addresses: Any, origin: int, valid: Any, values: Any, size: int) -> None:
     """The low `size` bytes of valid lanes' values to their addresses, all [lanes]."""
     for lane in range(len(addresses)):
+        if lane + _AHEAD < len(addresses):
+            prefetch(np.int64(u8.ctypes.data) + addresses[lane + _AHEAD] - origin)
         if valid[lane]:
             for byte in range(size):
                 u8[addresses[lane] - origin + byte] = values[lane] >> np.uint32(8 * byte)
 
 
 @njit(cache=True)
+def _plain(vector: Any, wave: int, everyone: bool, mask: Any, number: int, address: int, offsets: Any, width: int, size: int,
+           bases: Any) -> bool:
+    """Whether all lanes of a wave access whole aligned dwords within `size` bytes; `bases` [64] becomes its addresses."""
+    highest, bits, given = np.int64(0), np.int64(0), True
+    for lane in range(64):
+        base = np.int64(vector[address, wave, lane])
+        bases[lane] = base
+        highest, bits = max(highest, base), bits | base
+    if not everyone:
+        for lane in range(64):
+            given &= mask[number, lane]
+    reach = np.int64(0)
+    for offset in offsets:
+        reach, bits = max(reach, offset), bits | offset
+    return bool(given and bits & 3 == 0 and highest + reach + width <= size)
+
+
+@njit(cache=True)
 def read_lds(vector: Any, waves: Any, everyone: bool, mask: Any, address: int, offsets: Any, words: int, target: int, u8: Any, u32: Any,
              homes: Any, size: int) -> None:
     """ds_read and ds_read2 of whole dwords, from the address register to the target registers; homes [waves] are LDS bases."""
+    bases, flat, stride = np.empty(64, np.int64), vector.reshape(-1), vector.shape[1] * 64
     for number in range(len(waves)):
         wave = waves[number]
+        if _plain(vector, wave, everyone, mask, number, address, offsets, 4 * words, size, bases):
+            for place in range(len(offsets)):
+                at, to = homes[number] + offsets[place] >> 2, (target + place * words) * stride + wave * 64
+                if words == 4:
+                    for lane in range(64):
+                        source, goal = at + (bases[lane] >> 2), to + lane
+                        flat[goal] = u32[source]
+                        flat[goal + stride] = u32[source + 1]
+                        flat[goal + 2 * stride] = u32[source + 2]
+                        flat[goal + 3 * stride] = u32[source + 3]
+                else:
+                    for word in range(words):
+                        for lane in range(64):
+                            flat[to + word * stride + lane] = u32[at + word + (bases[lane] >> 2)]
+            continue
         for lane in range(64):
             if not everyone and not mask[number, lane]:
                 continue
-            base = np.int64(vector[address, wave, lane])
             for place in range(len(offsets)):
-                first, at = target + place * words, base + offsets[place]
+                first, at = target + place * words, bases[lane] + offsets[place]
                 inside = at + 4 * words <= size
                 at += homes[number]
                 for word in range(words):
@@ -80,12 +135,19 @@ def read_lds(vector: Any, waves: Any, everyone: bool, mask: Any, address: int, o
 def write_lds(vector: Any, waves: Any, everyone: bool, mask: Any, address: int, offsets: Any, words: int, sources: Any, u8: Any, u32: Any,
               homes: Any, size: int) -> None:
     """ds_write and ds_write2 of whole dwords, one place after the other, in lane order."""
+    bases, flat, stride = np.empty(64, np.int64), vector.reshape(-1), vector.shape[1] * 64
     for place in range(len(offsets)):
-        source = sources[place]
+        source, offset = sources[place], offsets[place:place + 1]
         for number in range(len(waves)):
             wave = waves[number]
+            if _plain(vector, wave, everyone, mask, number, address, offset, 4 * words, size, bases):
+                to, at = homes[number] + offset[0] >> 2, source * stride + wave * 64
+                for lane in range(64):
+                    for word in range(words):
+                        u32[to + (bases[lane] >> 2) + word] = flat[at + word * stride + lane]
+                continue
             for lane in range(64):
-                at = np.int64(vector[address, wave, lane]) + offsets[place]
+                at = bases[lane] + offset[0]
                 if (not everyone and not mask[number, lane]) or at + 4 * words > size:
                     continue
                 at += homes[number]
@@ -136,7 +198,9 @@ def place_in_buffer(vector: Any, waves: Any, everyone: bool, mask: Any, descript
                 if record >= records or start > records:
                     count = 0
             else:
-                count = min(max((records - start - within) // size, 0), words)
+                left = records - start - within
+                if left < size * words:  # a division for each lane would take as long as all the rest
+                    count = max(left // size, 0)
             if not everyone and not mask[number, lane]:
                 count = 0
             at = base + start + within

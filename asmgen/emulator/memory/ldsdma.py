@@ -105,10 +105,12 @@ def dma_places(instruction: Instruction, machine: Machine) -> Callable[[Group], 
 
 def to_lds(instruction: Instruction, position: int, row: MemoryRow, accesses: Accesses, context: Context,
            typed: Typed | None) -> Step:
-    """LDS-DMA: lane l writes at M0 + offset + l * 4 (dword and narrower) or l * 16; out-of-range lanes write 0 (semantics.md 7).
+    """LDS-DMA: lane l writes at M0 + offset + l * 4 (dword and narrower) or l * 16; out-of-range lanes write 0.
+
+    docs/facts/semantics.md section 7.
 
     Bytes and shorts are extended to a dword, with their sign where the mnemonic says so. A global or scratch form drops the two lowest
-    bits of M0 (facts/instructions.md section 4, LDS-DMA addressing).
+    bits of M0 (docs/facts/instructions.md section 4, LDS-DMA addressing).
     """
     machine = context.machine
     words = max(1, row.bytes // 4)
@@ -117,16 +119,21 @@ def to_lds(instruction: Instruction, position: int, row: MemoryRow, accesses: Ac
 
     def deliver(group: Group, access: Access, values: NDArray[np.uint32]) -> None:
         place, home = destination(group)
-        if (access.active & ((place < 0) | (place + 4 * words > machine.lds_declared))).any():
-            ldsbounds.judge(group, instruction, place, 4 * words, access.active, context.findings)
-        if context.lds_arrival is not None:
-            # Words that end outside are left out: the bound in whole lanes is exact for all but a kernel's last bytes.
-            inside = access.active & (place >= 0) & (place + 4 * words <= machine.lds_declared)
-            context.lds_arrival.access(group, position, np.where(inside, home + place, INACTIVE), 4 * words, True, VM,
-                                       lambda: bytes_of(values, 4 * words))
-        counts = np.clip((machine.lds_bytes - place) // 4, 0, words) * (access.active & (place >= 0))
         tickets = context.counters.issued[VM, group.select].copy()
-        context.deliveries.waiting.append(Delivery(home + place, counts, values, group.waves, tickets))
+        inside = bool(place.min() >= 0 and place.max() + 4 * words <= machine.lds_declared)
+        if inside and group.mask is None:
+            at, counts = home + place, np.full(place.shape, words)
+            reached = at
+        else:
+            if (access.active & ((place < 0) | (place + 4 * words > machine.lds_declared))).any():
+                ldsbounds.judge(group, instruction, place, 4 * words, access.active, context.findings)
+            # Words that end outside are left out: the bound in whole lanes is exact for all but a kernel's last bytes.
+            whole = access.active & (place >= 0) & (place + 4 * words <= machine.lds_declared)
+            at, reached = home + place, np.where(whole, home + place, INACTIVE)
+            counts = np.clip((machine.lds_bytes - place) // 4, 0, words) * (access.active & (place >= 0))
+        if context.lds_arrival is not None:
+            context.lds_arrival.access(group, position, reached, 4 * words, True, VM, lambda: bytes_of(values, 4 * words))
+        context.deliveries.waiting.append(Delivery(at, counts, values, group.waves, tickets))
 
     def step(group: Group) -> None:
         (access,) = accesses(group)

@@ -1,6 +1,6 @@
 """What the LDS unit does across lanes: swizzle and permutes, which touch no memory, and the transposition of ds_read_*_tr_*.
 
-Sources: CDNA3 and CDNA4 ISA (DS_SWIZZLE_B32, DS_PERMUTE_B32, DS_BPERMUTE_B32); facts/semantics.md point 5 for tr_b16, and for the
+Sources: CDNA3 and CDNA4 ISA (DS_SWIZZLE_B32, DS_PERMUTE_B32, DS_BPERMUTE_B32); docs/facts/semantics.md section 5 for tr_b16, and for the
 other widths by analogy: a group of 16 lanes holds a matrix of 16 columns, lane after lane, of which lane l gets column l. A GPU test
 of AMD's rocRoller expects the same of all four widths (read for facts only; nobody here ran it).
 """

@@ -57,7 +57,8 @@ def store_component(value: Words, width: int, number: int, half: bool) -> Words:
     exact = np.where(np.isnan(real), 0.0, real.astype(np.float64)) * (top if number in _NORMALISED else 1)
     # Scaled formats reach the lowest integer, normalised ones stop at -1.
     low = 0 if number not in _SIGNED else -top if number in _NORMALISED else -top - 1
-    return np.rint(np.clip(exact, low, top)).astype(np.int64).astype(np.uint32) & _mask(width)
+    words: Words = np.rint(np.clip(exact, low, top)).astype(np.int64).astype(np.uint32) & _mask(width)
+    return words
 
 
 def _mask(width: int) -> np.uint32:

@@ -13,7 +13,7 @@ from asmgen.emulator.machine.state import MODE_GPR_INDEX, MODE_VSKIP, Group, Mac
 from asmgen.emulator.memory.ldsops import LdsContext, bind_lds
 from asmgen.emulator.memory.smem import bind_scalar_memory
 from asmgen.emulator.memory.vmem import Context, bind_vector_memory
-from asmgen.emulator.scheduling.steps import Action, Step, queue_of, registers_of, touch_of, wait_of
+from asmgen.emulator.scheduling.steps import Action, Late, Step, queue_of, registers_of, touch_of, wait_of
 from asmgen.emulator.semantics.matrix import bind_matrix
 from asmgen.emulator.semantics.refused import REFUSED
 from asmgen.emulator.semantics.salu import bind_scalar
@@ -66,9 +66,15 @@ class Decoder:
             return None
         if instruction.name == "s_getpc_b64":
             return self._program_counter(position, instruction)
-        beyond = _beyond(instruction, self.machine)
+        beyond = beyond_allocation(instruction, self.machine)
         if beyond is not None:
             return self._refuse_register(instruction, beyond)
+        classes, self.machine.binding_mode = instruction.opcode.classes, mode
+        if "mfma" not in classes and ("valu" in classes or "salu" in classes):
+            return Late(lambda: self._bound(position, instruction, mode))
+        return self._bound(position, instruction, mode)
+
+    def _bound(self, position: int, instruction: Instruction, mode: int) -> Action:
         self.machine.binding_mode = mode
         try:
             return bind(position, instruction, self.machine, self.memory, self.lds)
@@ -126,7 +132,8 @@ def _without_semantics(instruction: Instruction, problem: Exception) -> Action:
 def moved(instruction: Instruction, index: int) -> Instruction:
     """The instruction as relative addressing makes it: bits 15:12 of `index` say which operands move by bits 7:0.
 
-    Only VGPRs and AGPRs of vector ALU instructions move, scalars and constants stay (semantics.md 9); memory instructions do not take part.
+    Only VGPRs and AGPRs of vector ALU instructions move, scalars and constants stay; memory instructions do not take
+    part (docs/facts/semantics.md section 9).
     """
     if not instruction.opcode.classes & {"valu", "mfma"}:
         return instruction
@@ -143,8 +150,18 @@ def _moved(place: OperandSpec, operand: Operand, index: int) -> Operand:
     return Reg(operand.file, operand.index + (index & 255), operand.count)
 
 
-def _beyond(instruction: Instruction, machine: Machine) -> Reg | None:
+def beyond_allocation(instruction: Instruction, machine: Machine) -> Reg | None:
     """A vector register that the wave was not given."""
+    kept: dict[str, tuple[tuple[int, int], Reg | None]] = instruction.__dict__  # launches ask again
+    for_whom = machine.accum_offset, machine.registers
+    known, reg = kept.get("_beyond", (None, None))
+    if known != for_whom:
+        reg = _first_beyond(instruction, machine)
+        kept["_beyond"] = for_whom, reg
+    return reg
+
+
+def _first_beyond(instruction: Instruction, machine: Machine) -> Reg | None:
     for operand in instruction.operands:
         for reg in registers_of(operand):
             if reg.file in "va" and machine.slot(reg) + reg.count > machine.registers:

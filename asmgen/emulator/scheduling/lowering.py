@@ -15,6 +15,7 @@ from asmgen.emulator.machine.modes import NEAREST_EVEN, FloatMode, float_mode
 from asmgen.emulator.machine.state import EXEC, Machine
 from asmgen.emulator.scheduling.microops import (
     CARRY,
+    CLASS,
     COLUMNS,
     COMPARE,
     CONSTANT,
@@ -22,6 +23,7 @@ from asmgen.emulator.scheduling.microops import (
     FLUSH_IN,
     FLUSH_OUT,
     IEEE,
+    MASK,
     OPERATIONS,
     REGISTER,
     SAVE_EXEC,
@@ -30,6 +32,7 @@ from asmgen.emulator.scheduling.microops import (
     SCALAR64,
     SCALAR_TEST,
     SCALARS,
+    SOURCES,
     TEMP,
     TEMPORARY,
     VECTOR,
@@ -100,6 +103,8 @@ class Lowering:
     machine: Machine
     mode: FloatMode
     constants: list[int] = field(default_factory=lambda: [0])
+    _made: dict[int, list[Row] | None] = field(default_factory=dict)  # by id
+    _asked: list[Instruction] = field(default_factory=list)  # keeps them alive, and so their ids
 
     @classmethod
     def of(cls, machine: Machine, mode: int) -> Lowering:
@@ -112,8 +117,28 @@ class Lowering:
 
     def rows(self, instruction: Instruction) -> list[Row] | None:
         """The rows of an instruction, None where it is left to numpy."""
+        if id(instruction) not in self._made:
+            self._asked.append(instruction)
+            self._made[id(instruction)] = self._placed(instruction)
+        return self._made[id(instruction)]
+
+    def _placed(self, instruction: Instruction) -> list[Row] | None:
+        """The rows with this run's numbers of their constants. They stay with the instruction: launches ask for the same again."""
+        for_whom = self.machine.accum_offset, self.machine.registers, self.mode
+        kept: dict[str, tuple[object, list[Row] | None, list[int]]] = instruction.__dict__
+        known, rows, constants = kept.get("_lowered", (None, None, []))
+        if known != for_whom:
+            alone = Lowering(self.machine, self.mode)
+            rows, constants = alone._rows(instruction), alone.constants
+            kept["_lowered"] = for_whom, rows, constants
+        if rows is None or len(constants) == 1:
+            return rows
+        places = [self.constant(pattern) for pattern in constants]
+        return [_renumbered(row, places) if row[CLASS] <= CARRY else row for row in rows]
+
+    def _rows(self, instruction: Instruction) -> list[Row] | None:
         try:
-            return self._vector(instruction) if instruction.opcode.classes & {"valu"} else self._scalar(instruction)
+            return self._vector(instruction) if "valu" in instruction.opcode.classes else self._scalar(instruction)
         except _Unknown:
             return None
 
@@ -293,6 +318,15 @@ def _row(kind: int, operation: int, target: int, sources: list[Source], mask: in
     row = [kind, operation, target, *[number for source in filled for number in source], mask, mask_out, extra]
     assert len(row) == COLUMNS
     return row
+
+
+def _renumbered(row: Row, places: list[int]) -> Row:
+    """A row of vector arithmetic whose constants stand in other rows."""
+    renumbered = row.copy()
+    for at in range(SOURCES, MASK, 2):
+        if row[at] == CONSTANT:
+            renumbered[at + 1] = places[row[at + 1]]
+    return renumbered
 
 
 def _set(value: object) -> bool:

@@ -5,36 +5,36 @@ from __future__ import annotations
 from bisect import bisect_right
 from functools import cache
 
-from asmgen.program.controlflow import control_flow
+from asmgen.emulator.machine.ways import Ways
 from asmgen.program.program import Program
 
 BARRIER = "s_barrier"
 
 
 class Meetings:
-    """The stretches of a program (blocks, cut behind every barrier) and which of them lead to which without a barrier between."""
+    """The stretches of a program (straight pieces, cut behind every barrier) and which of them lead to which without a barrier between."""
 
     def __init__(self, program: Program) -> None:
-        flow = control_flow(program)
-        indirect = {flow.block_of[position] for position in flow.indirect}
+        ways = Ways(program)
         self._firsts: list[int] = []
         self._successors: list[tuple[int, ...] | None] = []  # None: unknown, so any
         begins: list[int] = []
-        ends: list[tuple[int, int]] = []  # the stretch with which a block ends, and the block
-        for block in flow.blocks:
+        ends: list[tuple[int, int]] = []  # the stretch with which a piece ends, and the piece
+        for number, piece in enumerate(ways.pieces):
             begins.append(len(self._firsts))
-            first = block.first
-            for position in range(block.first, block.last + 1):
+            first = piece.first
+            for position in range(piece.first, piece.last + 1):
                 if program.instructions[position].name == BARRIER:
                     self._firsts.append(first)
                     self._successors.append(())
                     first = position + 1
-            if first <= block.last:
-                ends.append((len(self._firsts), block.number))
+            if first <= piece.last:
+                ends.append((len(self._firsts), number))
                 self._firsts.append(first)
                 self._successors.append(())
         for stretch, number in ends:
-            self._successors[stretch] = None if number in indirect else tuple(begins[other] for other in flow.blocks[number].successors)
+            following = ways.pieces[number].following
+            self._successors[stretch] = None if following is None else tuple(begins[other] for other in following)
         self.reached = cache(self._reached)
 
     def stretch(self, position: int) -> int:

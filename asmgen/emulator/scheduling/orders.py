@@ -3,7 +3,7 @@
 Lock-step favours the group that stands lowest in the program, so that loops and branches reconverge, but lets no group run more
 than a window of rounds (backward branches) ahead of another, so that a wave that spins cannot keep others from running. Groups that
 cannot come together before the next barrier, as those in two copies of a loop, take turns of a few instructions each, as
-hardware would interleave them: some production kernels are right only then (facts/semantics.md 15).
+hardware would interleave them: some production kernels are right only then (docs/facts/semantics.md section 15).
 Serial and random run single waves, to show that nothing depends on the order.
 """
 

@@ -25,6 +25,7 @@ from asmgen.emulator.scheduling.progress import Spins
 from asmgen.emulator.scheduling.schedule import Budget, Pause, Runaway, Scheduler
 from asmgen.emulator.scheduling.segments import Arrival, Watcher
 from asmgen.emulator.scheduling.steps import touched_registers
+from asmgen.emulator.scheduling.trace import Trace
 from asmgen.isa.arch import Architecture
 from asmgen.program.program import Program
 
@@ -50,6 +51,7 @@ class Options:
     `checks` are all (True), those that cost nothing (False), or the names of some (findings.CHECKS).
 
     `watchers` see every instruction when it is bound (segments.Watcher).
+    `trace` notes what the waves of the first workgroups execute; only these run then.
     `preload` False is firmware that does not preload kernel arguments: it starts waves at the compatibility entry.
     """
 
@@ -59,6 +61,7 @@ class Options:
     preload: bool = True
     instruction_budget: int = 2_000_000_000
     watchers: tuple[Watcher, ...] = ()
+    trace: Trace | None = None
 
 
 @dataclass(frozen=True)
@@ -108,7 +111,7 @@ class _Launch:
     """A dispatch under way: residents that run parts of the grid, one after the other.
 
     A second resident starts only while the first spins without progress: its waves may wait for workgroups that
-    have not started, as semaphores between workgroups do (semantics.md 15).
+    have not started, as semaphores between workgroups do (docs/facts/semantics.md section 15).
     """
 
     def __init__(self, program: Program, descriptor: KernelDescriptor, arch: Architecture, dispatch: Dispatch, memory: Memory,
@@ -128,9 +131,12 @@ class _Launch:
         wave_bytes = (max(1, descriptor.vgprs) * 4 + private) * LANES
         _check_room(wave_bytes * dispatch.waves_per_workgroup, descriptor, arch, dispatch)
         fitting = max(1, min(RESIDENT_WAVES, RESIDENT_BYTES // wave_bytes) // dispatch.waves_per_workgroup)
-        self.together = min(fitting, dispatch.workgroups)
+        self.workgroups = min(dispatch.workgroups, (options.trace.workgroups if options.trace is not None else 0) or dispatch.workgroups)
+        self.together = min(fitting, self.workgroups)
         self.most = max(1, TOTAL_BYTES // (wave_bytes * self.together * dispatch.waves_per_workgroup))
         self.residents: list[_Resident] = []
+        if options.trace is not None:
+            options.trace.program, options.trace.fitting = program, _fitting(descriptor, arch, dispatch)
 
     def run(self, host: HostBlocks) -> None:
         """Run the whole grid. Raises Runaway where it never ends."""
@@ -138,10 +144,10 @@ class _Launch:
         waiting = True  # nobody runs who could get on without workgroups that have not started
         spinning: list[_Resident] = []
         free: list[_Resident] = []
-        while spinning or following < self.dispatch.workgroups:
-            if waiting and following < self.dispatch.workgroups and len(spinning) < self.most:
+        while spinning or following < self.workgroups:
+            if waiting and following < self.workgroups and len(spinning) < self.most:
                 resident = free.pop() if free else self._resident()
-                count = min(self.together, self.dispatch.workgroups - following)
+                count = min(self.together, self.workgroups - following)
                 resident.start(self, following, count, host)
                 following += count
                 spinning.append(resident)
@@ -149,13 +155,13 @@ class _Launch:
             ended = [resident for resident, pause in pauses if pause is Pause.ENDED]
             spinning = [resident for resident, pause in pauses if pause is not Pause.ENDED]
             free += ended
-            room = following < self.dispatch.workgroups and len(spinning) < self.most
+            room = following < self.workgroups and len(spinning) < self.most
             waiting = all(pause is not Pause.BUSY for _, pause in pauses)
             fruitless = 0 if ended or waiting and room else fruitless + 1
             if fruitless and not fruitless & (fruitless - 1) and (spins := self._spins(spinning, VISITS * fruitless)):
                 if not room:
                     for resident, loops in zip(spinning, spins, strict=True):
-                        resident.scheduler.endless(loops, self.dispatch.workgroups - following)
+                        resident.scheduler.endless(loops, self.workgroups - following)
                     raise Runaway
                 waiting, fruitless = True, 0
 
@@ -186,6 +192,13 @@ def _check_room(workgroup_bytes: int, descriptor: KernelDescriptor, arch: Archit
                             f"work-item, with the registers {workgroup_bytes} bytes a workgroup; the emulator gives it {WORKGROUP_BYTES}")
 
 
+def _fitting(descriptor: KernelDescriptor, arch: Architecture, dispatch: Dispatch) -> int:
+    """How many workgroups a compute unit has room for by registers, wave slots and LDS; at least the one that runs."""
+    waves = arch.waves_for_vgprs(descriptor.vgprs) * arch.simds_per_cu // dispatch.waves_per_workgroup
+    lds = -(-(descriptor.group_segment_fixed_size + dispatch.dynamic_lds) // arch.lds_granule) * arch.lds_granule
+    return max(1, min(waves, arch.lds_bytes // lds if lds else waves))
+
+
 class _Resident:
     """Room for some workgroups at once: their registers and LDS, what has arrived, and the code bound to them."""
 
@@ -201,10 +214,15 @@ class _Resident:
         checkers = launch.watching.checkers(machine, counters, findings, deliveries.contents)
         decoder = Decoder(program, launch.code, machine, Context(machine, counters, findings, deliveries, checkers.lds),
                           LdsContext(machine, counters, checkers.lds, launch.banks if options.count_banks else None, findings))
-        arrival = Arrival(counters, deliveries, checkers.registers, checkers.lds, (*options.watchers, *checkers.watchers))
+        traced: tuple[Watcher, ...] = ()
+        if options.trace is not None:
+            watcher = options.trace.watcher(machine)
+            machine.memory_watchers.append(watcher.memory)
+            traced = (watcher,)
+        arrival = Arrival(counters, deliveries, checkers.registers, checkers.lds, (*options.watchers, *checkers.watchers, *traced))
         self.machine = machine
         self.scheduler = Scheduler(machine, decoder, counters, deliveries, findings, order_of(options.order)(machine, program), arrival,
-                                   launch.budget, checkers.memory)
+                                   launch.budget, checkers.memory, options.trace)
         self._emptied: list[Part] = [machine, counters, *checkers.parts()]
         self._fresh = True
 

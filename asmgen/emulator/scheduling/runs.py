@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from asmgen.emulator.machine.state import EXEC, LANES, VCC, Group, Machine
+from asmgen.emulator.machine.state import EXEC, LANES, VCC, Group, Machine, aligned_zeros
 from asmgen.emulator.scheduling.lowering import Lowering, Row, writes_exec
 from asmgen.emulator.scheduling.microops import COLUMNS
 from asmgen.emulator.scheduling.runs_matrix import BUFFER, BUFFERS, Products
@@ -118,7 +118,7 @@ class Run:
 
 def _buffers(machine: Machine) -> tuple[NDArray[Any]]:
     if not machine.run_buffers.size:
-        machine.run_buffers = np.zeros((BUFFERS, BUFFER))
+        machine.run_buffers = aligned_zeros((BUFFERS, BUFFER), np.float64)
     return (machine.run_buffers,)
 
 

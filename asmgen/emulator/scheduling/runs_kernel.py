@@ -36,8 +36,7 @@ from asmgen.emulator.scheduling.microops import (
     VECTOR,
 )
 from asmgen.emulator.scheduling.runs_lanes import lanes, spread
-from asmgen.emulator.semantics.matrix_kernels import fill_rows, multiply_tiles
-from asmgen.emulator.semantics.matrix_tile import widen_bf16, widen_f16
+from asmgen.emulator.semantics.matrix_kernels import accumulate_tiles, decode_halves, fill_rows
 
 _ROW = 256  # bytes of 64 words
 _LOW = np.uint64(0xFFFFFFFF)
@@ -203,29 +202,25 @@ def _number(row: Any, source: int, wide: bool, scalar: Any, wave: int) -> Any:
 
 
 @njit(cache=True)
-def _matrix_row(row: Any, layouts: Any, places: Any, buffers: Any, constants: Any, vector: Any, wave: int) -> None:
-    """A row of `runs_matrix`."""
-    wide, size = vector.shape[1] * 64, buffers.shape[1]
-    if row[0] == DECODE:
-        layout, edge, to, start = row[3], row[6], row[2] * size, row[4] * wide + wave * 64
-        if row[1] == 1:
-            for number in range(row[5]):
-                widen_f16(vector, start + layouts[layout, 1, number] * wide + layouts[layout, 0, number], layouts[layout, 2, number],
-                          buffers, to + number * edge, edge)
-        else:
-            for number in range(row[5]):
-                widen_bf16(vector, start + layouts[layout, 1, number] * wide + layouts[layout, 0, number], layouts[layout, 2, number],
-                           buffers, to + number * edge, edge)
-        return
-    depth, m, n = row[7], row[8], row[9]
-    to = row[2] * wide + wave * 64
-    floats = vector.view(np.float32)
-    for block in range(row[1]):
-        start = row[10] * places.shape[1] + block * m
-        if row[5] < 0:
-            fill_rows(floats.reshape(-1), to, places.reshape(-1), start, m, n, constants.view(np.float32)[row[6], 0])
-        multiply_tiles(buffers, row[3] * size + block * depth * m, buffers, row[4] * size + block * depth * n, depth, m, n, floats,
-                       row[5] * wide + wave * 64 if row[5] >= 0 else to, vector, to, places, start)
+def _decode(row: Any, layouts: Any, buffers: Any, mine: int, stride: int, size: int) -> None:
+    """A DECODE of `runs_matrix`; layouts and buffers (of `size` bytes each) are an array and an address."""
+    layout = layouts[row[3]]
+    decode_halves(mine + row[4] * stride, layout[0].ctypes.data, layout[1].ctypes.data, row[5], row[1] == 1, buffers + row[2] * size,
+                  row[6])
+
+
+@njit(cache=True)
+def _multiply(row: Any, places: Any, buffers: Any, constants: Any, vector: Any, mine: int, stride: int, size: int) -> None:
+    """A MULTIPLY of `runs_matrix`."""
+    blocks, depth, m, n = row[1], row[7], row[8], row[9]
+    target, source = mine + row[2] * stride, mine + (row[5] if row[5] >= 0 else row[2]) * stride
+    starts = places[row[10]]
+    if row[5] < 0:
+        fill_rows(vector.view(np.float32).reshape(-1), (target - np.int64(vector.ctypes.data)) // 4, starts, blocks * m, n,
+                  constants.view(np.float32)[row[6], 0])
+    left, right, at = buffers + row[3] * size, buffers + row[4] * size, np.int64(starts.ctypes.data)
+    for block in range(blocks):
+        accumulate_tiles(left + block * depth * m * 8, right + block * depth * n * 8, depth, m, n, source, target, at + block * m * 8)
 
 
 @njit(cache=True)
@@ -239,6 +234,7 @@ def execute(code: Any, constants: Any, layouts: Any, places: Any, buffers: Any, 
     registers, fixed, scratch = np.int64(vector.ctypes.data), np.int64(constants.ctypes.data), np.int64(temporary.ctypes.data)
     stride = np.int64(vector.shape[1] * _ROW)
     result = scratch + TEMPS * _ROW
+    decoded, size = np.int64(buffers.ctypes.data), np.int64(buffers.shape[1] * 8)
     for number in range(len(waves)):
         wave = waves[number]
         mine = registers + wave * _ROW
@@ -306,8 +302,10 @@ def execute(code: Any, constants: Any, layouts: Any, places: Any, buffers: Any, 
                 _put_pair(scalar, EXEC, wave, value)
                 _put_pair(scalar, target, wave, before)
                 scc[wave] = value != np.uint64(0)
+            elif kind == DECODE:
+                _decode(row, layouts, decoded, mine, stride, size)
             else:
-                _matrix_row(row, layouts, places, buffers, constants, vector, wave)
+                _multiply(row, places, decoded, constants, vector, mine, stride, size)
 
 
 @njit(cache=True)

@@ -22,7 +22,8 @@ BUFFER = 1024
 
 @dataclass
 class Products:
-    """Gathers the products of one run. `layouts` [n, 3, rows]: lane, register and shift of operands' rows; `places` [n, rows]: D's."""
+    """Gathers the products of one run. `layouts` [n, 2, rows]: operands' rows, words behind the first register's and their shifts;
+    `places` [n, rows]: words of D's."""
 
     waves: int  # of the register file
     layouts: list[tuple[NDArray[np.int64], ...]] = field(default_factory=list)
@@ -58,7 +59,7 @@ class Products:
         """`layouts` and `places` as arrays."""
         if not self.places:
             return _NO_LAYOUTS, _NO_PLACES
-        layouts = np.zeros((len(self.layouts), 3, max(len(parts[0]) for parts in self.layouts)), np.int64)
+        layouts = np.zeros((len(self.layouts), 2, max(len(parts[0]) for parts in self.layouts)), np.int64)
         for number, parts in enumerate(self.layouts):
             for column, part in enumerate(parts):
                 layouts[number, column, :len(part)] = part
@@ -76,7 +77,7 @@ class Products:
         layout = what[:2]
         if layout not in self._known:
             self._known[layout] = len(self.layouts)
-            self.layouts.append((source.lanes, source.registers, source.shifts))
+            self.layouts.append((source.registers * (self.waves * 64) + source.lanes, source.shifts))
         buffer = self._next if self._next != kept else (self._next + 1) % BUFFERS
         self._next = (buffer + 1) % BUFFERS
         self._held[buffer] = what, (1 << source.count) - 1 << source.slot
@@ -84,7 +85,7 @@ class Products:
         return buffer
 
 
-_NO_LAYOUTS, _NO_PLACES = np.zeros((1, 3, 1), np.int64), np.zeros((1, 1), np.int64)
+_NO_LAYOUTS, _NO_PLACES = np.zeros((1, 2, 1), np.int64), np.zeros((1, 1), np.int64)
 
 
 def _row(*values: int) -> list[int]:

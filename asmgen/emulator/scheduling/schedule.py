@@ -22,6 +22,7 @@ from asmgen.emulator.scheduling.orders import WINDOW, Order
 from asmgen.emulator.scheduling.progress import Spins, WatchedDecoder, Window
 from asmgen.emulator.scheduling.runs import Spin
 from asmgen.emulator.scheduling.segments import Arrival, Segment, Segments, changes_state
+from asmgen.emulator.scheduling.trace import Trace
 from asmgen.emulator.semantics.control import NOWHERE, Branch, bind_branch
 from asmgen.isa.operands import Symbol
 from asmgen.program.program import Instruction, Program
@@ -78,7 +79,7 @@ class Scheduler:
     """Runs the resident waves of a launch."""
 
     def __init__(self, machine: Machine, decoder: Decoder, counters: Counters, deliveries: Deliveries, findings: Findings, order: Order,
-                 arrival: Arrival, budget: Budget, memory_races: GlobalArrival | None = None) -> None:
+                 arrival: Arrival, budget: Budget, memory_races: GlobalArrival | None = None, trace: Trace | None = None) -> None:
         self.machine = machine
         self.decoder = decoder
         self.program = decoder.program
@@ -88,6 +89,7 @@ class Scheduler:
         self.order = order
         self.lds = arrival.lds
         self.memory_races = memory_races
+        self.trace = trace
         self.halted: dict[int, Instruction] = {}  # waves that will never run again though they are live, and where
         self.budget = budget
         self.checking = arrival.registers is not None or arrival.lds is not None or memory_races is not None
@@ -122,7 +124,7 @@ class Scheduler:
 
         Raises EmulatorError for an instruction without semantics, Runaway when the budget is spent.
         """
-        order, machine, budget = self.order, self.machine, self.budget
+        order, machine, budget, trace = self.order, self.machine, self.budget, self.trace
         made, make = self.segments.made, self.segments.make
         while len(order):
             group = order.take()
@@ -134,9 +136,11 @@ class Scheduler:
                 if budget.executed > budget.limit:
                     self._spent(group)
                 machine.clock += 4 * length
+                if trace is not None:
+                    trace.entered(machine, group.waves, segment.positions)
                 for action in segment.actions:
                     action(group)
-                if segment.spin is not None and self.window is None and not len(order):
+                if segment.spin is not None and self.window is None and trace is None and not len(order):
                     self._go_round(segment, segment.spin, group)
                 if not segment.leave(group):
                     break

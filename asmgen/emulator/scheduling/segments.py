@@ -16,7 +16,7 @@ from asmgen.emulator.machine.state import M0, MODE_GPR_INDEX, Group
 from asmgen.emulator.memory.vmem import Deliveries
 from asmgen.emulator.scheduling.decode import Decoder
 from asmgen.emulator.scheduling.runs import Run, Spin
-from asmgen.emulator.scheduling.steps import Action, Step
+from asmgen.emulator.scheduling.steps import Action, Late, Step
 from asmgen.emulator.semantics.scalarstate import CHANGES_STATE, hardware_register
 from asmgen.isa.opcode import is_lds_dma
 from asmgen.isa.registers import Reg
@@ -128,7 +128,7 @@ class Segments:
             if self._checking or self._dma and step.wait.vmcnt is not None:
                 actions.append(_wait(arrival, step))
         elif step.run is not None and not run.add(step):
-            actions.append(step.run)
+            actions.append(step.run.bound if isinstance(step.run, Late) else step.run)
         return run
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 from asmgen.emulator.arrival.arrival import FLAT, LDS, SMEM, VM, Touch, ranges_of
 from asmgen.emulator.machine.state import Group, Machine
@@ -13,6 +14,21 @@ from asmgen.isa.registers import NAMED, Reg
 from asmgen.program.program import Instruction, Program
 
 Action = Callable[[Group], None]
+
+
+class Late:
+    """An action that is bound when it is first needed: most arithmetic runs compiled, and never needs numpy's step."""
+
+    def __init__(self, bind: Callable[[], Action]) -> None:
+        self._bind = bind
+
+    @cached_property
+    def bound(self) -> Action:
+        """The action itself."""
+        return self._bind()
+
+    def __call__(self, group: Group) -> None:
+        self.bound(group)
 
 
 @dataclass(frozen=True)
@@ -37,7 +53,7 @@ def wait_of(instruction: Instruction) -> Waitcnt | None:
 
 
 def queue_of(instruction: Instruction) -> int | None:
-    """Which arrival queue an instruction joins, None for none (facts/instructions.md section 4)."""
+    """Which arrival queue an instruction joins, None for none (docs/facts/instructions.md section 4)."""
     opcode = instruction.opcode
     if opcode.vmcnt and opcode.lgkmcnt:
         return FLAT
@@ -50,7 +66,15 @@ def queue_of(instruction: Instruction) -> int | None:
 
 def touch_of(position: int, instruction: Instruction, machine: Machine, queue: int | None) -> Touch:
     """The registers an instruction reads and writes, as bits of the split unified file."""
-    offset = machine.accum_offset
+    kept: dict[str, tuple[int, int, int]] = instruction.__dict__  # launches of a program ask for the same each time
+    offset, reads, writes = kept.get("_touched", (-1, 0, 0))
+    if offset != machine.accum_offset:
+        reads, writes = _touched(instruction, machine.accum_offset)
+        kept["_touched"] = machine.accum_offset, reads, writes
+    return Touch(position, reads, writes, queue)
+
+
+def _touched(instruction: Instruction, offset: int) -> tuple[int, int]:
     reads = writes = 0
     source = 0
     for _, operand, reading, writing in instruction.accesses:
@@ -63,7 +87,7 @@ def touch_of(position: int, instruction: Instruction, machine: Machine, queue: i
         reads |= NAMED[name].mask if name in NAMED else 0
     for name in instruction.opcode.writes:
         writes |= NAMED[name].mask if name in NAMED else 0
-    return Touch(position, reads, writes, queue)
+    return reads, writes
 
 
 def chosen_halves(instruction: Instruction, source: int, mask: int) -> int:

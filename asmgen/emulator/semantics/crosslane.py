@@ -75,7 +75,7 @@ def _swap(instruction: Instruction, machine: Machine) -> Step:
 
 
 def exchange(first: Values, second: Values, rows: int) -> tuple[Values, Values]:
-    """Odd pieces of `rows` lanes of the first against the even ones of the second (semantics.md 6); both [waves, 64]."""
+    """Odd pieces of `rows` lanes of the first against the even ones of the second (docs/facts/semantics.md section 6); both [waves, 64]."""
     shape = (*first.shape[:-1], 32 // rows, 2, rows)
     left, right = first.reshape(shape).copy(), second.reshape(shape).copy()
     left[..., 1, :], right[..., 0, :] = second.reshape(shape)[..., 0, :], first.reshape(shape)[..., 1, :]

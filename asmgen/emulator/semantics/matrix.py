@@ -1,6 +1,6 @@
 """Matrix instructions: what each does to its operands, and the choice between numpy and compiled loops.
 
-All lanes take part, whatever EXEC says, and MODE's rounding does not matter (facts/instructions.md section 1). How the hardware
+All lanes take part, whatever EXEC says, and MODE's rounding does not matter (docs/facts/instructions.md section 1). How the hardware
 orders and rounds its sums is not published; here C and then the products by ascending k are summed in float64, in which the
 products are exact, and the sum is rounded once to f32, to nearest even. v_mfma_f64_* are fused multiply-adds by ascending k. i32 sums wrap.
 
@@ -110,7 +110,7 @@ def _addend(machine: Machine, operand: Operand, kind: str) -> tuple[int, Any]:
 
 
 def _scale_bytes(instruction: Instruction, named: dict[str, Operand], machine: Machine) -> tuple[tuple[int, int], ...]:
-    """(slot, byte of the register) of A's and B's scales: op_sel is the byte's low bit, op_sel_hi its high one (semantics.md 3)."""
+    """(slot, byte of the register) of A's and B's scales: op_sel + 2 * op_sel_hi (docs/facts/semantics.md section 3)."""
     low, high = (tuple(instruction.modifiers.get(name) or ()) + (0, 0) for name in ("op_sel", "op_sel_hi"))
     registers = [named[name] for name in ("scale_src0", "scale_src1")]
     return tuple((machine.slot(reg), int(low[n]) + 2 * int(high[n])) for n, reg in enumerate(registers) if isinstance(reg, Reg))
@@ -275,7 +275,8 @@ def _decoded(source: Source, machine: Machine, group: Group, flush: Array) -> Ar
 def _scales(machine: Machine, group: Group, slot: int, byte: int, edge: int) -> Array:
     """Scales [waves, k / 32, edge]: lane x + edge * kb holds the one of row or column x and k block kb (mfma_arrays.scale_map)."""
     codes = machine.vector[slot, group.select] >> np.uint32(8 * byte) & np.uint32(255)
-    return _scale_table()[codes].reshape(group.size, 64 // edge, edge)
+    values: Array = _scale_table()[codes].reshape(group.size, 64 // edge, edge)
+    return values
 
 
 @functools.cache
@@ -291,4 +292,5 @@ def _sparse_places(plan: Plan, group: Group) -> Array:
     slot, places = plan.index
     lane, shift = places.lane[0].T, places.bit[0].T.astype(np.uint32)
     index = plan.machine.vector[slot, group.select][:, lane] >> shift & np.uint32(3)
-    return 4 * (np.arange(len(lane))[:, None] // 2) + index.astype(np.int64)
+    values: Array = 4 * (np.arange(len(lane))[:, None] // 2) + index.astype(np.int64)
+    return values

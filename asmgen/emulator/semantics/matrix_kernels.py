@@ -20,6 +20,19 @@ QUIET_NAN = np.uint32(0x7FC00000)
 SMALLEST_NORMAL = 2.0**-126
 
 
+@intrinsic
+def _number_at(typing_context: Any, start: Any, index: Any) -> Any:
+    """Number `index` of the int64 at address `start`."""
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        first = builder.inttoptr(arguments[0], arguments[0].type.as_pointer())
+        return builder.load(builder.gep(first, [arguments[1]]))
+
+    return types.int64(types.int64, types.int64), generate
+
+
+number_at: Any = _number_at  # compiled code calls it without the typing context
+
+
 @njit(cache=True)
 def same_words(vector: Any, waves: Any, slot: int, words: Any) -> bool:
     """Whether registers `slot` and up of the waves still hold `words` [registers, waves, 64]."""
@@ -172,22 +185,21 @@ def _store_sums(vector: Any, result: Any, wave: int, slot: int, registers: Any, 
 
 
 @njit(cache=True)
-def multiply_tiles(a: Any, a_from: int, b: Any, b_from: int, depth: int, m: int, n: int, c: Any, c_from: int, d: Any, d_from: int, at: Any,
-                   at_from: int) -> None:
-    """D = A * B + C of one block; A [depth, m] and B [depth, n] are doubles of `a` and `b` from `a_from` and `b_from` on.
+def accumulate_tiles(a: int, b: int, depth: int, m: int, n: int, c: int, d: int, at: int) -> None:
+    """D = A * B + C of one block; A [depth, m] and B [depth, n] are doubles. All are addresses.
 
-    Row i of C and D begins at c[c_from + at[at_from + i]] and d[d_from + at[at_from + i]]. All arrays are contiguous, of any shape.
+    Row i of C and D begins at the words c + 4 * at[i] and d + 4 * at[i]; at [m] is int64.
     """
     for i in range(0, m, ROWS):
         for j in range(0, n, COLUMNS):
-            register_tile(a, a_from, b, b_from, (depth, m, n), i, j, c, c_from, d, d_from, at, at_from)
+            register_tile(a, b, (depth, m, n), i, j, c, d, at)
 
 
 @njit(cache=True)
-def fill_rows(floats: Any, start: int, at: Any, at_from: int, m: int, n: int, value: float) -> None:
-    """A constant C into the rows of D; `floats` is the register file, flat."""
+def fill_rows(floats: Any, start: int, at: Any, m: int, n: int, value: float) -> None:
+    """A constant C into the rows of D, which begin at floats[start + at[i]]."""
     for i in range(m):
-        first = start + at[at_from + i]
+        first = start + at[i]
         for j in range(n):
             floats[first + j] = np.float32(value)
 
@@ -229,30 +241,32 @@ def multiply_in_tiles(vector: Any, waves: Any, a: Any, b: Any, a_scales: Any, b_
     """`multiply_floats` without sparse operands and flushed denormals, where `Plan.in_tiles` holds."""
     depth, m, n = a.shape[1] // blocks, a.shape[2], b.shape[2]
     wide_a, wide_b = np.empty((depth, m)), np.empty((depth, n))
-    result = vector.view(np.float32).reshape(-1)
-    at, size = _row_starts(vector, d_registers, d_lanes).reshape(-1), vector.shape[1] * 64
+    result, size = vector.view(np.float32).reshape(-1), vector.shape[1] * 64
+    at = _row_starts(vector, d_registers, d_lanes)
     for number in range(len(waves)):
-        start = waves[number] * 64
+        to = d_slot * size + waves[number] * 64
+        start = c_slot * size + waves[number] * 64 if c_slot >= 0 else to
         for block in range(blocks):
             _widen(a[number, block * depth:(block + 1) * depth], a_scales[number], wide_a)
             _widen(b[number, block * depth:(block + 1) * depth], b_scales[number], wide_b)
-            to = d_slot * size + start
             if c_slot < 0:
-                fill_rows(result, to, at, block * m, m, n, c_value)
-            multiply_tiles(wide_a, 0, wide_b, 0, depth, m, n, result, c_slot * size + start if c_slot >= 0 else to, vector, to, at,
-                           block * m)
+                fill_rows(result, to, at[block], m, n, c_value)
+            accumulate_tiles(wide_a.ctypes.data, wide_b.ctypes.data, depth, m, n, vector.ctypes.data + 4 * start,
+                             vector.ctypes.data + 4 * to, at.ctypes.data + 8 * block * m)
 
 
 @njit(cache=True)
-def _decode_halves(vector: Any, wave: int, slot: int, lanes: Any, registers: Any, shifts: Any, f16: bool, out: Any, edge: int) -> None:
-    """bf16 or f16 rows of a wave as doubles, out [rows, edge]; edges are multiples of 8."""
-    waves = vector.shape[1]
+def decode_halves(start: int, offsets: int, shifts: int, rows: int, f16: bool, out: int, edge: int) -> None:
+    """bf16 or f16 rows of a wave as doubles, out [rows, edge]; edges are multiples of 8.
+
+    All are addresses: row r begins at the word start + 4 * offsets[r], at bit shifts[r]; both int64.
+    """
     if f16:
-        for row in range(len(lanes)):
-            widen_f16(vector, ((slot + registers[row]) * waves + wave) * 64 + lanes[row], shifts[row], out, row * edge, edge)
+        for row in range(rows):
+            widen_f16(start + 4 * number_at(offsets, row), number_at(shifts, row), out + 8 * row * edge, edge)
     else:
-        for row in range(len(lanes)):
-            widen_bf16(vector, ((slot + registers[row]) * waves + wave) * 64 + lanes[row], shifts[row], out, row * edge, edge)
+        for row in range(rows):
+            widen_bf16(start + 4 * number_at(offsets, row), number_at(shifts, row), out + 8 * row * edge, edge)
 
 
 @njit(cache=True)
@@ -266,18 +280,21 @@ def multiply_halves(vector: Any, waves: Any, a_slot: int, a_lanes: Any, a_regist
     blocks = d_registers.shape[0]
     depth = len(a_lanes) // blocks
     wide_a, wide_b = np.empty((blocks * depth, m)), np.empty((blocks * depth, n))
-    result = vector.view(np.float32).reshape(-1)
-    at, size = _row_starts(vector, d_registers, d_lanes).reshape(-1), vector.shape[1] * 64
+    result, size = vector.view(np.float32).reshape(-1), vector.shape[1] * 64
+    at = _row_starts(vector, d_registers, d_lanes)
+    a_at, b_at = _row_starts(vector, a_registers, a_lanes), _row_starts(vector, b_registers, b_lanes)
+    a_bits, b_bits = a_shifts.astype(np.int64), b_shifts.astype(np.int64)
     for number in range(len(waves)):
-        wave = waves[number]
-        _decode_halves(vector, wave, a_slot, a_lanes, a_registers, a_shifts, f16, wide_a, m)
-        _decode_halves(vector, wave, b_slot, b_lanes, b_registers, b_shifts, f16, wide_b, n)
+        start = vector.ctypes.data + waves[number] * 256
+        to = d_slot * size + waves[number] * 64
+        decode_halves(start + 4 * a_slot * size, a_at.ctypes.data, a_bits.ctypes.data, len(a_at), f16, wide_a.ctypes.data, m)
+        decode_halves(start + 4 * b_slot * size, b_at.ctypes.data, b_bits.ctypes.data, len(b_at), f16, wide_b.ctypes.data, n)
         for block in range(blocks):
-            to = d_slot * size + wave * 64
             if c_slot < 0:
-                fill_rows(result, to, at, block * m, m, n, c_value)
-            multiply_tiles(wide_a, block * depth * m, wide_b, block * depth * n, depth, m, n, result,
-                           c_slot * size + wave * 64 if c_slot >= 0 else to, vector, to, at, block * m)
+                fill_rows(result, to, at[block], m, n, c_value)
+            accumulate_tiles(wide_a.ctypes.data + 8 * block * depth * m, wide_b.ctypes.data + 8 * block * depth * n, depth, m, n,
+                             start + 4 * (c_slot if c_slot >= 0 else d_slot) * size, start + 4 * d_slot * size,
+                             at.ctypes.data + 8 * block * m)
 
 
 @njit(cache=True)

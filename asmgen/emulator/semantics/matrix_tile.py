@@ -17,6 +17,8 @@ from numba.extending import intrinsic
 _WIDE_HOST = bool(binding.get_host_cpu_features().get("avx512f"))
 ROWS, COLUMNS, LANES = (8, 16, 8) if _WIDE_HOST else (4, 8, 4)
 """Of a tile; LANES doubles are one vector. Its sums take half of the host's vector registers. The size changes no sum's order."""
+ROW_BYTES = 256
+"""Of a register: 64 words."""
 WIDE = 8
 """Values that are decoded together."""
 _DOUBLES, _FLOATS = ir.VectorType(ir.DoubleType(), LANES), ir.VectorType(ir.FloatType(), LANES)
@@ -88,38 +90,49 @@ def _add_tile(typing_context: Any, a: Any, b: Any, sums: Any, row: Any, column: 
     return types.void(a, b, sums, row, column), generate
 
 
-@intrinsic
-def _register_tile(typing_context: Any, a: Any, a_from: Any, b: Any, b_from: Any, shape: Any, row: Any, column: Any, c: Any, c_from: Any,
-                   d: Any, d_from: Any, at: Any, at_from: Any) -> Any:
-    """The same with C from floats and D into patterns: row r begins at c[c_from + at[at_from + row + r]] and at d[d_from + ...].
+def _address(builder: Any, base: Any, offset: Any, kind: Any) -> Any:
+    """The address `base` + `offset` bytes (numbers) as that of a `kind`."""
+    return builder.inttoptr(builder.add(base, offset), kind.as_pointer())
 
-    `shape` is (depth, rows, columns); A and B begin at their arrays' elements `a_from` and `b_from`. `c` (float32), `d` (uint32) and
-    the others are contiguous, whatever their shapes. NaNs become quiet ones.
+
+def _prefetch(builder: Any, place: Any) -> None:
+    """What lies at the same place in the next wave: a wave's registers are far apart, those of two waves are neighbours."""
+    byte = ir.IntType(8).as_pointer()
+    kind = ir.FunctionType(ir.VoidType(), [byte, *[ir.IntType(32)] * 3])
+    fetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
+    at = builder.gep(builder.bitcast(place, byte), [_INDEX(ROW_BYTES)])
+    builder.call(fetch, [at, ir.IntType(32)(0), ir.IntType(32)(3), ir.IntType(32)(1)])
+
+
+@intrinsic
+def _register_tile(typing_context: Any, a: Any, b: Any, shape: Any, row: Any, column: Any, c: Any, d: Any, at: Any) -> Any:
+    """The same with C from floats and D into patterns: row r begins at c + 4 * at[row + r] and d + 4 * at[row + r].
+
+    `shape` is (depth, rows, columns). A, B (doubles), `c` (float32), `d` (uint32) and `at` (int64) are addresses: arrays would be
+    taken apart and counted at each call. NaNs become quiet ones.
     """
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        kinds, first_row, first_column = signature.args, arguments[5], arguments[6]
-        left, right, source, target, starts = _arrays(context, builder, [kinds[n] for n in (0, 2, 7, 9, 11)],
-                                                      [arguments[n] for n in (0, 2, 7, 9, 11)])
-        shape = tuple(cgutils.unpack_tuple(builder, arguments[4]))
-
-        def places(base: Any, start: Any, vector: Any) -> list[Any]:
-            found = []
-            for r in range(ROWS):
-                number = builder.add(builder.add(first_row, arguments[12]), _INDEX(r))
-                row_at = builder.load(builder.gep(starts.data, [number]))
-                begin = builder.add(builder.add(row_at, start), first_column)
-                found += [_at(builder, base, builder.add(begin, _INDEX(c)), vector) for c in range(0, COLUMNS, LANES)]
-            return found
-
-        begun = [builder.fpext(builder.load(place, align=4), _DOUBLES) for place in places(source.data, arguments[8], _FLOATS)]
-        sums = _sum_up(builder, builder.gep(left.data, [arguments[1]]), builder.gep(right.data, [arguments[3]]), shape,
-                       (first_row, first_column), begun)
-        for place, result in zip(places(target.data, arguments[10], _WORDS), sums, strict=True):
+        left, right, shape, first_row, first_column, source, target, starts = arguments
+        shape = tuple(cgutils.unpack_tuple(builder, shape))
+        doubles, numbers = ir.DoubleType().as_pointer(), _INDEX.as_pointer()
+        left, right, starts = (builder.inttoptr(value, kind) for value, kind in ((left, doubles), (right, doubles), (starts, numbers)))
+        offsets = []
+        for r in range(ROWS):
+            row_at = builder.load(builder.gep(starts, [builder.add(first_row, _INDEX(r))]))
+            begin = builder.add(row_at, first_column)
+            offsets += [builder.shl(builder.add(begin, _INDEX(c)), _INDEX(2)) for c in range(0, COLUMNS, LANES)]
+        places = [_address(builder, source, offset, _FLOATS) for offset in offsets]
+        begun = [builder.fpext(builder.load(place, align=4), _DOUBLES) for place in places]
+        for place in places[::max(1, COLUMNS // LANES)]:
+            _prefetch(builder, place)
+        sums = _sum_up(builder, left, right, shape, (first_row, first_column), begun)
+        for offset, result in zip(offsets, sums, strict=True):
             pattern = builder.bitcast(builder.fptrunc(result, _FLOATS), _WORDS)
-            builder.store(builder.select(builder.fcmp_unordered("uno", result, result), _QUIET_NAN, pattern), place, align=4)
+            quiet = builder.select(builder.fcmp_unordered("uno", result, result), _QUIET_NAN, pattern)
+            builder.store(quiet, _address(builder, target, offset, _WORDS), align=4)
         return context.get_dummy_value()
 
-    return types.void(a, a_from, b, b_from, shape, row, column, c, c_from, d, d_from, at, at_from), generate
+    return types.void(*[types.int64] * 2, shape, *[types.int64] * 5), generate
 
 
 def _splat(value: int) -> Any:
@@ -143,20 +156,20 @@ def _f16(builder: Any, halves: Any) -> Any:
 
 def _decoder(decode: Any) -> Any:
     @intrinsic
-    def widen(typing_context: Any, vector: Any, start: Any, shift: Any, out: Any, to: Any, count: Any) -> Any:
-        """out[to + x] = the half at bit `shift` of vector[start + x] for x < count, a multiple of WIDE; contiguous, any shapes."""
+    def widen(typing_context: Any, start: Any, shift: Any, out: Any, count: Any) -> Any:
+        """The halves at bit `shift` of `count` words (a multiple of WIDE) as doubles; `start` and `out` are addresses."""
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            words, doubles = _arrays(context, builder, [signature.args[0], signature.args[3]], [arguments[0], arguments[3]])
-            amount = builder.trunc(arguments[2], ir.IntType(32))
-            single = builder.insert_element(ir.Constant(_WIDE_WORDS, ir.Undefined), amount, ir.IntType(32)(0))
+            start, shift, out, count = arguments
+            single = builder.insert_element(ir.Constant(_WIDE_WORDS, ir.Undefined), builder.trunc(shift, ir.IntType(32)), ir.IntType(32)(0))
             shifts = builder.shuffle_vector(single, ir.Constant(_WIDE_WORDS, ir.Undefined), _splat(0))
-            with cgutils.for_range_slice(builder, _INDEX(0), arguments[5], _INDEX(WIDE)) as (x, _):
-                halves = builder.lshr(builder.load(_at(builder, words.data, builder.add(arguments[1], x), _WIDE_WORDS), align=4), shifts)
-                place = _at(builder, doubles.data, builder.add(arguments[4], x), _WIDE_DOUBLES)
-                builder.store(decode(builder, halves), place, align=8)
+            _prefetch(builder, _address(builder, start, _INDEX(0), _WIDE_WORDS))
+            with cgutils.for_range_slice(builder, _INDEX(0), count, _INDEX(WIDE)) as (x, _):
+                source = _address(builder, start, builder.shl(x, _INDEX(2)), _WIDE_WORDS)
+                halves = builder.lshr(builder.load(source, align=4), shifts)
+                builder.store(decode(builder, halves), _address(builder, out, builder.shl(x, _INDEX(3)), _WIDE_DOUBLES), align=8)
             return context.get_dummy_value()
 
-        return types.void(vector, start, shift, out, to, count), generate
+        return types.void(*[types.int64] * 4), generate
 
     return widen
 

@@ -20,7 +20,7 @@ Step = Callable[[Group], None]
 Values = Any  # arrays over waves
 
 _PAIR = Reg("s", EXEC, 2)
-_CHIPLETS = 8  # compute dies of MI300X and MI350X; workgroups are dealt to them in turn (facts/microarchitecture.md)
+_CHIPLETS = 8  # compute dies of MI300X and MI350X; workgroups are dealt to them in turn (docs/facts/microarchitecture.md section 2.5)
 
 SAVE_EXEC: dict[str, Callable[[Values, Values], Values]] = {
     "and": lambda a, old: a & old,

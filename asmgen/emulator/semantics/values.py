@@ -90,7 +90,8 @@ def _fetch_special(machine: Machine, name: str, element: np.dtype[np.generic]) -
     def flag(index: int) -> Fetch:
         def zero(group: Group) -> Array:
             halves = machine.scalar[index:index + 2, group.select]
-            return ((halves[0] | halves[1]) == 0).astype(element)
+            values: Array = ((halves[0] | halves[1]) == 0).astype(element)
+            return values
 
         return zero
 

@@ -108,6 +108,10 @@ class HazardModel:
         """Whether an instruction of that kind is the producer of rows through the registers that it writes, and through nothing else."""
         return not self._further_roles[kind]
 
+    def window(self, kind: int) -> int:
+        """The most wait states that any row asks for behind an instruction of that kind."""
+        return self._windows[kind]
+
     def leaves(self, facts: HazardFacts, written: int) -> int:
         """The registers through which an instruction that writes `written` can be the producer of a row, VCC as a whole.
 

@@ -1,12 +1,13 @@
-"""What gemm-bf16 promises and asks for, and the tile sizes that all its variants share."""
+"""What callers of gemm-bf16 see, and the tile that both of its variants make."""
 
 from __future__ import annotations
 
-from asmgen.author.contract import ContractArgument, Formula, KernelContract, Parameter, Rule
+from asmgen.author.contract import ContractArgument, Parameter, Rule, Values
+from asmgen.author.family import Family, GridRule, Variant
+from asmgen.author.problem import Problem
 
 TILE_M, TILE_N, TILE_K = 128, 128, 64  # of D and of one step, in elements
 WAVES_M, WAVES_N = 2, 2  # a workgroup's waves over its tile of D
-LDS_BYTES = 65536  # two steps of A and B
 
 # Row offsets inside a tile are 32 bits: 128 rows of 2 * (2^24 - 1) bytes stay below 2^32.
 _MAX_STRIDE = (1 << 24) - 1
@@ -21,19 +22,29 @@ def _stride(name: str, row: str, doc: str, step: int) -> Parameter:
     return Parameter(name, "run", int, doc, minimum=1, maximum=_MAX_STRIDE // step * step, multiple_of=step, default_from=row)
 
 
-CONTRACT = KernelContract(
-    name="gemm-bf16",
-    title="D[M,N] = A[M,K] x B[N,K]^T, bf16 in and out, float32 accumulation",
-    archs=("gfx950", "gfx942"),
-    parameters=(
+def _parameters(variant: Variant) -> tuple[Parameter, ...]:
+    return (
         Parameter("preload", "build", bool, "let the hardware load the kernel arguments before the first instruction", default=False),
         _dimension("m", "rows of A and D"),
         _dimension("n", "rows of B, columns of D"),
-        _dimension("k", "columns of A and B", TILE_K),
+        _dimension("k", "columns of A and B", variant.tile[2]),
         _stride("lda", "k", "elements from one row of A to the next; 16-byte loads want a multiple of 8", 8),
         _stride("ldb", "k", "elements from one row of B to the next; 16-byte loads want a multiple of 8", 8),
         _stride("ldd", "n", "elements from one row of D to the next", 1),
-    ),
+    )
+
+
+def _problem(values: Values, seed: int) -> Problem:
+    """Random normal data; numpy is loaded only here."""
+    from asmgen.kernels.gemm_bf16.problem import make_problem
+
+    return make_problem(values, seed)
+
+
+GEMM = Family(
+    name="gemm-bf16",
+    title="D[M,N] = A[M,K] x B[N,K]^T, bf16 in and out, float32 accumulation",
+    parameters=_parameters,
     arguments=(
         ContractArgument("a", "pointer", "A, 16-byte aligned"),
         ContractArgument("b", "pointer", "B, 16-byte aligned"),
@@ -45,10 +56,10 @@ CONTRACT = KernelContract(
         ContractArgument("ldb", "u32", "row stride of B in elements"),
         ContractArgument("ldd", "u32", "row stride of D in elements"),
     ),
-    workgroup=(64 * WAVES_M * WAVES_N, 1, 1),
-    grid=Formula("one workgroup for each 128 x 128 tile of D: x over N, y over M",
-                 lambda p: (-(-p["n"] // TILE_N), -(-p["m"] // TILE_M), 1)),
-    lds_bytes=LDS_BYTES,
+    grid=GridRule("one workgroup for each {v.tile[0]} x {v.tile[1]} tile of D: x over N, y over M",
+                  lambda p, variant: (-(-p["n"] // variant.tile[1]), -(-p["m"] // variant.tile[0]), 1)),
+    problem=_problem,
+    axes="xy",
     rules=(
         Rule("lda must be at least k", ("lda", "k"), lambda p: p["lda"] >= p["k"]),
         Rule("ldb must be at least k", ("ldb", "k"), lambda p: p["ldb"] >= p["k"]),

@@ -1,0 +1,98 @@
+"""Masks on f32 tiles: what lies beyond a bound, above a diagonal or outside of a window gets a value (minus infinity).
+
+    mask_columns(k, S, left)                   # columns left, left + 1, ... (an SGPR or a number)
+    mask_causal(k, S, shift)                   # row r sees columns up to r + shift
+    mask_window(k, S, shift, width)            # and not those before r + shift - width
+
+One register is computed for the tile, what is left of the bound at the lane's first element; then two instructions an element.
+"""
+
+from __future__ import annotations
+
+import struct
+from functools import partial
+from typing import TYPE_CHECKING
+
+from asmgen.author.addressing import emit_address
+from asmgen.author.fragments import Fragment
+from asmgen.author.steps import StepIndex, operation
+from asmgen.author.tiles import Tile, TileError
+from asmgen.isa.registers import Reg, vcc
+
+if TYPE_CHECKING:
+    from asmgen.author.tilebuilder import TileBuilder
+
+LOWEST = float("-inf")
+
+
+def mask_columns(k: TileBuilder, tile: Tile, left: Reg | int, value: float = LOWEST, at: StepIndex | None = None) -> None:
+    """Columns of the tile from number `left` on (an SGPR, signed, or a number) get `value`. Raises TileError for a tile not of f32."""
+    _mask(k, "mask columns of", tile, (0, 1), left, -1, False, value, at)
+
+
+def mask_rows(k: TileBuilder, tile: Tile, left: Reg | int, value: float = LOWEST, at: StepIndex | None = None) -> None:
+    """Rows of the tile from number `left` on get `value`, as `mask_columns`."""
+    _mask(k, "mask rows of", tile, (1, 0), left, -1, False, value, at)
+
+
+def mask_causal(k: TileBuilder, tile: Tile, shift: Reg | int, turned: bool = False, value: float = LOWEST,
+                at: StepIndex | None = None) -> None:
+    """Element (r, c) stays where c <= r + shift; of a `turned` tile (S^T: keys are rows) where r <= c + shift.
+
+    For queries from q0 and keys from k0 on, bottom-right: shift = q0 - k0 + keys - queries.
+    """
+    _mask(k, "causal mask of", tile, (1, -1) if turned else (-1, 1), shift, 0, False, value, at)
+
+
+def mask_window(k: TileBuilder, tile: Tile, shift: Reg | int, width: int, turned: bool = False, value: float = LOWEST,
+                at: StepIndex | None = None) -> None:
+    """Element (r, c) stays where r + shift - width <= c <= r + shift; `turned` as in `mask_causal`."""
+    signs = (1, -1) if turned else (-1, 1)
+    _mask(k, "window of", tile, signs, shift, 0, False, value, at)
+    _mask(k, "window of", tile, signs, shift, -width, True, value, at)
+
+
+def _mask(k: TileBuilder, what: str, tile: Tile, signs: tuple[int, int], bound: Reg | int, more: int, lower: bool, value: float,
+          at: StepIndex | None) -> None:
+    """Keep where signs . (row, column) <= bound + more (`lower`: >=)."""
+    if tile.dtype != "f32" or any(reg.file != "v" for reg in tile.registers):
+        raise TileError(f"{what} {tile}: masks are put on f32 in VGPRs; convert(k, ...) or copy(k, ...) it first", k.place())
+    f = tile.fragment
+    parts = lane_places(k, f)
+    word = struct.unpack("<i", struct.pack("<f", value))[0]
+    mask = tile.registers.mask
+    compare = "v_cmp_ge_i32_e32" if lower else "v_cmp_le_i32_e32"
+    with operation(k, f"{what} {tile.name}", [tile.index], reads=mask, writes=mask, at=at), k.scratch("left") as left, \
+            k.scratch("masked") as masked:
+        k.v_mov_b32(masked, word)  # v_cndmask reads VCC, so it takes no literal
+        # left = bound + more - signs . (row, column) of the lane's first element
+        k.v_mov_b32(left, bound)
+        if more:
+            k.v_add_u32(left, more, left)
+        for sign, part in zip(signs, parts, strict=True):
+            if sign:
+                k.emit("v_sub_u32" if sign > 0 else "v_add_u32", left, left, part)
+        origin = f.table[0][0]
+        for row, column in tile.places():
+            base = tile.base(row, column)
+            for item, line in enumerate(f.table):
+                place = row * f.rows + line[0][0] - origin[0], column * f.columns + line[0][1] - origin[1]
+                inside = signs[0] * place[0] + signs[1] * place[1]
+                k.emit(compare, vcc, inside, left)
+                k.v_cndmask_b32_e32(base[item], masked, base[item], vcc)
+
+
+def lane_places(k: TileBuilder, fragment: Fragment) -> tuple[Reg, Reg]:
+    """(row, column) of each lane's first element in a fragment, in two VGPRs that are made once for all fragments with those places."""
+    places = fragment.table[0]
+    found = []
+    for axis, name in enumerate(("row", "column")):
+        values = tuple(place[axis] for place in places)
+        key = ("lane places", values)
+        made = k.made.get(key)
+        if made is None:
+            title = f"lane_{name}_{sum(isinstance(one, tuple) and one[0] == 'lane places' for one in k.made)}"
+            made = k.made[key] = k.hoist(partial(emit_address, k, title, values.__getitem__, k.lane))
+        assert isinstance(made, Reg)
+        found.append(made)
+    return found[0], found[1]

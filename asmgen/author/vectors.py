@@ -1,0 +1,98 @@
+"""Row and column vectors: one f32 for each row (or column) of a tile, in the lanes that hold that row, as reductions leave it.
+
+    m = column_vector(k, "m", S)       # one value a column of S, in as few registers as S's lanes hold different columns
+    column_max(k, m, S)
+    sub(k, P, S, m)                    # every element minus its column's value
+
+A vector fits every tile whose lanes hold the same rows (or columns), whatever the tile's other extent.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from asmgen.author.fragments import Fragment
+from asmgen.author.tiles import Tile, TileError
+from asmgen.isa.registers import Reg
+from asmgen.regalloc.sets import RegisterSet
+
+if TYPE_CHECKING:
+    from asmgen.author.tilebuilder import TileBuilder
+
+LANES = 64
+AXES = ("row", "column")
+
+
+@functools.cache
+def profile(fragment: Fragment, axis: str) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]:
+    """(class of each item, coordinate by lane of each class): items of a class have one row (or column) in every lane."""
+    place = AXES.index(axis)
+    classes: dict[tuple[int, ...], int] = {}
+    numbers = [classes.setdefault(tuple(at[place] for at in line), len(classes)) for line in fragment.table]
+    return tuple(numbers), tuple(classes)
+
+
+@dataclass(frozen=True)
+class Vector:
+    """One f32 for each row (axis "row") or column of a tile; `registers` go by fragment, then by class of `profile`."""
+
+    name: str
+    axis: str
+    size: int
+    fragment: Fragment
+    registers: RegisterSet
+    index: Any = None
+
+    @property
+    def per(self) -> int:
+        """Registers for each fragment along the axis."""
+        return len(profile(self.fragment, self.axis)[1])
+
+    def fits(self, fragment: Fragment, size: int) -> bool:
+        """Whether a tile of `size` rows (columns) of that fragment has its rows in the lanes where this vector has them."""
+        mine, its = profile(self.fragment, self.axis)[1], profile(fragment, self.axis)[1]
+        return self.size == size and set(mine) == set(its)
+
+    def of(self, tile: Tile, row: int, column: int, item: int) -> Reg:
+        """The register that goes with an item of fragment (row, column) of a tile that it fits."""
+        numbers, coordinates = profile(tile.fragment, self.axis)
+        place = profile(self.fragment, self.axis)[1].index(coordinates[numbers[item]])
+        return self.registers.items[(row if self.axis == "row" else column) * self.per + place]
+
+    @functools.cached_property
+    def shared_lanes(self) -> tuple[int, ...]:
+        """The bits of a lane's number that do not matter: lanes that differ in them hold the same rows."""
+        coordinates = profile(self.fragment, self.axis)[1]
+        return tuple(bit for bit in range(LANES.bit_length() - 1)
+                     if all(line[lane] == line[lane ^ 1 << bit] for line in coordinates for lane in range(LANES)))
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.size} {self.axis}s)"
+
+
+def row_vector(k: TileBuilder, name: str, like: Tile, at: Reg | Sequence[Reg] | None = None) -> Vector:
+    """A value for each row of tiles like that one, pinned `at` registers or from the pool. Raises TileError or PlanError."""
+    return _vector(k, name, "row", like, at)
+
+
+def column_vector(k: TileBuilder, name: str, like: Tile, at: Reg | Sequence[Reg] | None = None) -> Vector:
+    """A value for each column of tiles like that one, as `row_vector`."""
+    return _vector(k, name, "column", like, at)
+
+
+def _vector(k: TileBuilder, name: str, axis: str, like: Tile, at: Reg | Sequence[Reg] | None) -> Vector:
+    size, f = (like.rows, like.fragment.rows) if axis == "row" else (like.columns, like.fragment.columns)
+    count = size // f * len(profile(like.fragment, axis)[1])
+    if at is None:
+        # Whole, and at an even register, so that packed instructions can name its pairs.
+        held: Reg | RegisterSet = k.registers.vgprs(count, name)
+    else:
+        held = k.registers.pin(name, at if isinstance(at, Reg) else tuple(at))
+    registers = held if isinstance(held, RegisterSet) else RegisterSet((held,))
+    if registers.count != count:
+        raise TileError(f"vector {name} of {like} takes {count} registers, one for each of the lanes' {axis}s, not {registers.count}",
+                        k.place())
+    return Vector(name, axis, size, like.fragment, registers)

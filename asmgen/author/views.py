@@ -1,0 +1,136 @@
+"""Views of register tiles that cost nothing: other element types of one map, rows and columns exchanged, accumulators as operands.
+
+An accumulator's fragment (M.d) packed to 16 bits holds k in another order than an operand does (M.a, M.b), but a product does not mind the
+order of k as long as both operands have the same: `as_operand` makes the one side, `in_order_of` the fragment for the other side's loads.
+"""
+
+from __future__ import annotations
+
+import functools
+
+from asmgen.author.fragments import Fragment, MatrixShape
+from asmgen.author.tiles import Tile, TileError
+from asmgen.isa.layout import Layout, LayoutError, from_bits, identity
+from asmgen.isa.layouts_mfma import element_bits
+from asmgen.isa.placement import Packing
+from asmgen.regalloc.sets import RegisterSet
+
+LANES = 64
+Table = tuple[tuple[tuple[int, int], ...], ...]
+
+
+def with_dtype(fragment: Fragment, dtype: str) -> Fragment:
+    """The fragment with equal places of another element type: what a conversion in registers makes of it."""
+    registers = Packing(element_bits(dtype)).registers(fragment.items)
+    return Fragment(fragment.row, fragment.operand, dtype, fragment.rows, fragment.columns, fragment.layout, registers, fragment.transposed)
+
+
+def turned(tile: Tile) -> Tile:
+    """The same registers with rows and columns exchanged."""
+    bases = tuple(tile.base(row, column) for column in range(tile.across) for row in range(tile.down))
+    return Tile(f"{tile.name}.T", tile.columns, tile.rows, tile.fragment.T, RegisterSet(bases), tile.index)
+
+
+def linear_layout(table: Table, rows: int, columns: int) -> Layout:
+    """The layout of a table[item][lane] of (row, column). Raises LayoutError where it is not linear over bits."""
+    def images(places: list[tuple[int, int]]) -> list[dict[str, int]]:
+        return [{"row": places[1 << bit][0], "column": places[1 << bit][1]} for bit in range(len(places).bit_length() - 1)]
+
+    items, lanes = [line[0] for line in table], list(table[0])
+    if len(items) & (len(items) - 1) or items[0] != (0, 0):
+        raise LayoutError("a fragment by bits has a power of two of items and begins at (0, 0)")
+    layout = from_bits({"item": images(items), "lane": images(lanes)}, {"row": rows, "column": columns})
+    # Items and lanes both are linear, so corners of the table tell whether their sums are.
+    for item, line in enumerate(table):
+        for lane in (0, 1, LANES - 1):
+            found = layout(item=item, lane=lane) if len(items) > 1 else layout(lane=lane)
+            if (found["row"], found["column"]) != line[lane]:
+                raise LayoutError(f"item {item} of lane {lane} is no sum of its bits' places")
+    return layout
+
+
+@functools.cache
+def k_order(fragment: Fragment, standard: Fragment) -> tuple[int, ...] | None:
+    """The k that `fragment` has where the operand `standard` has 0, 1, 2, ...; None where it is no such operand in any order of k."""
+    if fragment.bits != standard.bits or fragment.items != standard.items \
+            or (fragment.rows, fragment.columns) != (standard.rows, standard.columns):
+        return None
+    if fragment.layout.same_map(standard.layout):
+        return tuple(range(standard.columns))
+    order: dict[int, int] = {}
+    for mine, its in zip(fragment.table, standard.table, strict=True):
+        for (row, k), (wanted, place) in zip(mine, its, strict=True):
+            if row != wanted or order.setdefault(place, k) != k:
+                return None
+    return tuple(order[place] for place in range(standard.columns))
+
+
+@functools.cache
+def in_order_of(standard: Fragment, like: Fragment) -> Fragment:
+    """The fragment of operand `standard` whose k stand in the order of `like`, the other operand's fragment of the same instruction.
+
+    Raises TileError where `like` is no operand of as many k.
+    """
+    other = standard.row
+    shape = MatrixShape(other, next(iter(other.archs)), *_formats(standard, like))
+    wanted = shape.b if standard.operand == "a" else shape.a
+    order = k_order(like, wanted)
+    if order is None:
+        raise TileError(f"{like} is no operand of {other.name} in any order of k; as_operand(tile, M, ...) makes one")
+    table = tuple(tuple((row, order[k]) for row, k in line) for line in standard.table)
+    layout = linear_layout(table, standard.rows, standard.columns)
+    return Fragment(other, standard.operand, standard.dtype, standard.rows, standard.columns, layout, standard.registers)
+
+
+def _formats(one: Fragment, other: Fragment) -> tuple[int, int]:
+    from asmgen.isa.opcodes.mfma import F8F6F4_FORMATS
+
+    if not one.row.f8f6f4:
+        return 0, 0
+    a, b = (one, other) if one.operand == "a" else (other, one)
+    return F8F6F4_FORMATS.index(a.dtype), F8F6F4_FORMATS.index(b.dtype)
+
+
+def as_operand(tile: Tile, shape: MatrixShape, operand: str) -> Tile:
+    """A tile named by (i, k) or (j, k) seen as operand "a" or "b" of a matrix instruction, k in the tile's own order: no instruction.
+
+    Raises TileError where lanes hold other rows than the operand wants, or a step's k are no block of neighbours.
+    """
+    standard, f = (shape.a if operand == "a" else shape.b), tile.fragment
+    if f.bits != standard.bits or f.dtype != standard.dtype or f.rows != standard.rows or tile.columns % standard.columns \
+            or tile.across * f.items % standard.items:
+        raise TileError(f"{tile} with fragments {f} cannot be seen as operand {operand} of {shape.row.name}, which has "
+                        f"{standard.rows} x {standard.columns} {standard.dtype}; convert it to {standard.dtype}, or take another shape")
+    flat = [[(row, column + number * f.columns) for row, column in line] for number in range(tile.across) for line in f.table]
+    tables = []
+    for step in range(tile.columns // standard.columns):
+        part = flat[step * standard.items:(step + 1) * standard.items]
+        tables.append(tuple(tuple((row, column - step * standard.columns) for row, column in line) for line in part))
+    if len(set(tables)) > 1 or any(not 0 <= k < standard.columns for line in tables[0] for _, k in line):
+        raise TileError(f"{tile}: the items of a step of {shape.row.name} are no {standard.columns} neighbouring k")
+    view = Fragment(standard.row, operand, standard.dtype, standard.rows, standard.columns,
+                    linear_layout(tables[0], standard.rows, standard.columns), standard.registers)
+    if k_order(view, standard) is None:
+        raise TileError(f"{tile}: its lanes hold other rows than operand {operand} of {shape.row.name} wants; transpose or turn it")
+    return Tile(tile.name, tile.rows, tile.columns, view, tile.registers, tile.index)
+
+
+def bytes_of(fragment: Fragment) -> Fragment:
+    """An operand's fragment of 4- or 6-bit elements as the bytes that it lies in: for movement to and from tiles of i8, whose columns count
+    bytes. Raises TileError for a fragment whose lanes do not hold neighbouring k.
+    """
+    string, rest = divmod(fragment.items * fragment.bits, 8)
+    lanes = LANES // fragment.rows
+    if fragment.transposed or rest or fragment.bits * fragment.columns != 8 * string * lanes \
+            or any(at != (lane % fragment.rows, lane // fragment.rows * fragment.items + item)
+                   for item, line in enumerate(fragment.table) for lane, at in enumerate(line)):
+        raise TileError(f"{fragment} has no lanes of neighbouring k that are whole bytes")
+    layout = identity("item", "column", string) * identity("lane", "row", fragment.rows) * identity("lane", "column", lanes)
+    return Fragment(fragment.row, fragment.operand, "i8", fragment.rows, string * lanes, layout.only(None, ["row", "column"]),
+                    fragment.registers)
+
+
+def as_bytes(tile: Tile) -> Tile:
+    """The registers of a tile of 4- or 6-bit elements as bytes: `read(k, as_bytes(A), As[t])` from a shared tile of i8."""
+    fragment = bytes_of(tile.fragment)
+    return Tile(tile.name, tile.rows, tile.across * fragment.columns, fragment, tile.registers, tile.index)

@@ -1,0 +1,233 @@
+"""The step of one instruction through a ledger of what is in flight: the wait that it needs, what arrives, what it issues.
+
+Insertion, verification and explanation (`flow`) walk over a finished program with it, the frontier of a program that is being written
+(`checks.frontier`) instruction by instruction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from asmgen.checks.counters.ledger import COUNTERS, LGKM, VM, Flight, Ledger, Operation, Operations, count_to_wait, limit_of
+from asmgen.checks.counters.points import Region
+from asmgen.checks.counters.tokens import Ahead, TooEarly, due_at_barrier, shared, too_early
+from asmgen.isa.arch import Architecture
+from asmgen.isa.registers import mask_names
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """One operation that must have arrived: `newer` in-order operations were issued behind it, `what` arrives.
+
+    `kind` is "register" (read or overwritten), "lds-order" (an LDS load overwritten by another one, in order anyway),
+    "own-dma" (the wave's own LDS-DMA), "token" (other waves' data at a barrier), "lds" (LDS data without a token at a barrier),
+    "entry" (whatever a caller left in flight) or "return".
+    """
+
+    producer: int
+    counter: str
+    newer: int
+    what: str
+    kind: str
+
+
+@dataclass
+class Need:
+    """The wait that one instruction needs before it issues: counts per counter (None: none) and why, a clause each.
+
+    `partial` holds the count that in-order operations alone would allow, where others are outstanding too.
+    """
+
+    position: int
+    counts: dict[str, int] = field(default_factory=dict)
+    partial: dict[str, int] = field(default_factory=dict)
+    because: list[Arrival] = field(default_factory=list)
+
+    def add(self, count: int, arrival: Arrival) -> None:
+        """Ask for one more arrival."""
+        counter = arrival.counter
+        self.counts[counter] = min(self.counts.get(counter, count), count)
+        self.because.append(arrival)
+
+    def without(self, kind: str, steps: WaitSteps) -> Need | None:
+        """The need without arrivals of a kind, None where nothing is left."""
+        left = Need(self.position)
+        for arrival in self.because:
+            if arrival.kind != kind:
+                left.add(count_to_wait(steps.operations[arrival.producer], arrival.newer, arrival.counter, steps.arch), arrival)
+        return left if left.counts else None
+
+
+Visit = Callable[[int, Ledger, "Need | None", list[TooEarly], list[str]], None]
+"""What a walk hears at each instruction that is not plain: position, ledger before it, its need, tokens too early, full counters."""
+
+
+class WaitSteps:
+    """Passing instructions by a ledger, each by its position in `operations` and `touches`.
+
+    `automatic` says at which positions needed waits count as standing. `ahead` has the tokens that are reached behind each barrier,
+    `regions` what is due at each wait point. `watching` also keeps whose wait let what arrive. `partial` as in `flow.WaitFlow`.
+    """
+
+    def __init__(self, arch: Architecture, stagger: int, operations: Operations, touches: Sequence[int] | Mapping[int, int],
+                 automatic: Callable[[int], bool], watching: bool = False, partial: frozenset[int] | None = None) -> None:
+        self.arch = arch
+        self.stagger = stagger
+        self.operations = operations
+        self.touches = touches
+        self.automatic = automatic
+        self.watching = watching
+        self.partial = partial
+        self.limits = {counter: limit_of(arch, counter) for counter in COUNTERS}
+        self.ahead: Ahead = {}
+        self.regions: Mapping[int, Region] = {}
+        self.tokens = False
+        self.needed_by: dict[tuple[int, str], int] = {}
+
+    def step(self, ledger: Ledger, position: int, visit: Visit | None, entering: bool = False) -> None:
+        operation = self.operations[position]
+        need = self.need(ledger, position)
+        automatic = self.automatic(position)
+        if automatic and entering:
+            need = self._entry_need(ledger, position, need)
+        if ledger.waited and (self.touches[position] & ledger.waited_mask or operation.fence or operation.barrier or operation.uses):
+            self._use(ledger, operation, position)
+        early = too_early(ledger, operation, self.operations, 1 + self.stagger) if operation.fills or operation.uses else []
+        full: list[str] = []
+        if visit is not None:
+            full = [counter for counter, weight in operation.weight.items()
+                    if ledger[counter].outstanding + weight > self.limits[counter]]
+            visit(position, ledger, need, early, full)
+        if need is not None:
+            if automatic:
+                for counter, count in need.counts.items():
+                    ledger.settle(counter, count, self.operations)
+            else:
+                # A barrier takes LDS data that is in flight nowhere: nobody knows yet whether it was too early.
+                ledger.drop({arrival.producer for arrival in need.because if arrival.producer >= 0 and arrival.kind != "lds"},
+                            self.operations)
+        for other in early:
+            ledger.settled.pop(other.other, None)
+        if operation.wait is not None:
+            for counter, given in ((VM, operation.wait.vmcnt), (LGKM, operation.wait.lgkmcnt)):
+                if given is not None and given < self.limits[counter]:
+                    self._pass_wait(ledger, counter, given, position)
+        if operation.barrier:
+            ledger.barrier(1 + self.stagger)
+        elif operation.leaves:
+            ledger.call()
+        elif operation.counters:
+            ledger.issue(operation, self.limits, self.operations)
+
+    def _pass_wait(self, ledger: Ledger, counter: str, count: int, position: int) -> None:
+        arrived = ledger.settle(counter, count, self.operations, position)
+        if self.watching:
+            for producer, newer in arrived:
+                operation = self.operations[producer]
+                # Who waits for a store or for LDS data without a token has a reason that no register shows.
+                if not operation.arrives and not operation.fills and not operation.uses:
+                    self._justify(position, counter, operation, newer)
+
+    def _justify(self, wait: int, counter: str, operation: Operation, newer: int) -> None:
+        count = count_to_wait(operation, newer, counter, self.arch)
+        self.needed_by[wait, counter] = min(self.needed_by.get((wait, counter), count), count)
+
+    def _use(self, ledger: Ledger, operation: Operation, position: int) -> None:
+        """Waits that stood for what this instruction uses were needed."""
+        touches, uses, barrier = self.touches[position], operation.uses, operation.barrier
+        fence = operation.fence or barrier and not self.tokens
+        used = []
+        for key, newer in ledger.waited.items():
+            source = self.operations[key[0]]
+            if fence or source.arrives & touches or uses and shared(source.fills, uses) or \
+                    barrier and (due_at_barrier(source, self.ahead.get(position, (set(), set()))) or untokened(source)):
+                used.append(key)
+                self._justify(key[1], key[2], source, newer)
+        if used:
+            for key in used:
+                del ledger.waited[key]
+            mask = 0
+            for key in ledger.waited:
+                mask |= self.operations[key[0]].arrives
+            ledger.waited_mask = mask
+
+    def need(self, ledger: Ledger, position: int) -> Need | None:
+        """The wait that the instruction at a position needs where this ledger holds before it, or None."""
+        if position in self.regions:
+            return self._need_at_point(ledger, position)
+        operation = self.operations[position]
+        touches = self.touches[position]
+        vm, lgkm = touches & ledger.vm.mask, touches & ledger.lgkm.mask
+        if not (vm or lgkm or operation.barrier or operation.uses or operation.leaves == "return"):
+            return None
+        found = Need(position)
+        for counter, flight, mask in ((VM, ledger.vm, vm), (LGKM, ledger.lgkm, lgkm)):
+            if not (mask or operation.barrier or operation.uses or operation.leaves):
+                continue
+            for producer, birth in flight.births.items():
+                source = self.operations[producer]
+                kind, what = self._due(source, operation, counter, touches)
+                if kind:
+                    newer = flight.clock - birth
+                    found.add(count_to_wait(source, newer, counter, self.arch), Arrival(producer, counter, newer, what, kind))
+            if found.counts.get(counter) and self.partial is not None and self._better_drained(found, counter, flight):
+                found.partial[counter] = found.counts[counter]
+                if position not in self.partial:
+                    found.counts[counter] = 0
+        return found if found.counts else None
+
+    def _need_at_point(self, ledger: Ledger, position: int) -> Need | None:
+        """What must have arrived at a wait point: all that anything before the next points would wait for."""
+        region = self.regions[position]
+        found = Need(position)
+        for counter in COUNTERS:
+            flight = ledger[counter]
+            for producer, birth in flight.births.items():
+                source = self.operations[producer]
+                due = ("register", ", ".join(mask_names(source.arrives))) if source.arrives & region.touches else \
+                    next((due for due in (self._due(source, self.operations[other], counter, 0) for other in region.meeting) if due[0]),
+                         ("", ""))
+                if due[0]:
+                    newer = flight.clock - birth
+                    found.add(count_to_wait(source, newer, counter, self.arch), Arrival(producer, counter, newer, due[1], due[0]))
+        return found if found.counts else None
+
+    def _better_drained(self, need: Need, counter: str, flight: Flight) -> bool:
+        """Whether a wait for everything often spares the next one: beside scalar loads, which come in any order, and at a barrier
+        where no token names the LDS data, as compilers drain all of it there."""
+        return any(arrival.kind == "lds" and arrival.counter == counter for arrival in need.because) or \
+            not all(self.operations[producer].ordered for producer in flight.births)
+
+    def _due(self, source: Operation, operation: Operation, counter: str, touches: int) -> tuple[str, str]:
+        """Why an operation in flight must have arrived before another one: (kind, what arrives), or ("", "")."""
+        if source.arrives & touches:
+            alike = source.queue == operation.queue and operation.queue
+            if alike and not source.arrives & operation.sources:
+                return ("", "") if operation.queue == "vm" else ("lds-order", ", ".join(mask_names(source.arrives)))
+            return "register", ", ".join(mask_names(source.arrives))
+        if operation.barrier:
+            due = due_at_barrier(source, self.ahead.get(operation.position, (set(), set()))) if self.tokens else []
+            if due:
+                return "token", ", ".join(due)
+            return ("lds", "LDS data for other waves") if untokened(source) else ("", "")
+        if operation.uses and counter == VM:
+            # The wave's own DMA: LDS operations are in order among themselves, a DMA is not one of them.
+            names = shared(source.fills, operation.uses)
+            return ("own-dma", ", ".join(names)) if names else ("", "")
+        if operation.leaves == "return" and source.lasting:
+            return "return", ", ".join(mask_names(source.arrives)) or "LDS data"
+        return "", ""
+
+    def _entry_need(self, ledger: Ledger, position: int, need: Need | None) -> Need | None:
+        """A callable function waits for whatever its caller left in flight (docs/facts/instructions.md section 4)."""
+        found = need or Need(position)
+        for counter in COUNTERS:
+            if ledger[counter].unknown:
+                found.add(0, Arrival(-1, counter, 0, "whatever a caller left in flight", "entry"))
+        return found if found.counts else None
+
+
+def untokened(source: Operation) -> bool:
+    """Whether it fills LDS that no token names."""
+    return source.fills_lds and not source.fills

@@ -1,0 +1,84 @@
+"""Where control may go in a program, as the emulator's checks walk it: straight pieces and what follows each.
+
+The passes have a graph of their own (program/controlflow.py); a judge that walked it would share its mistakes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from asmgen.program.program import Program
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Instructions `first` to `last` (positions) that run in order; `following` are numbers of pieces, None where it is not known which."""
+
+    first: int
+    last: int
+    following: tuple[int, ...] | None
+
+
+class Ways:
+    """The pieces of a program in order, and the number of each position's piece.
+
+    A branch to a label that the program does not have, and one past its end, leaves it.
+    """
+
+    def __init__(self, program: Program) -> None:
+        instructions, labels = program.instructions, program.labels
+        end = len(instructions)
+        goes: dict[int, list[int]] = {}  # behind an instruction that does not just go on: positions
+        lost: set[int] = set()
+        begins = {0, *labels.values()}
+        for position, instruction in enumerate(instructions):
+            if not (instruction.is_branch or instruction.ends_block):
+                continue
+            begins.add(position + 1)
+            onward = [] if instruction.ends_block else [position + 1]
+            if instruction.target is not None:
+                onward.append(labels.get(instruction.target, end))
+            elif instruction.is_branch:
+                lost.add(position)
+            goes[position] = onward
+        firsts = sorted(first for first in begins if first < end)
+        number_of = {first: number for number, first in enumerate(firsts)}
+        self.pieces: list[Piece] = []
+        self.piece_of: list[int] = []
+        for number, first in enumerate(firsts):
+            last = (firsts[number + 1] if number + 1 < len(firsts) else end) - 1
+            onward = goes.get(last, [last + 1])
+            following = tuple(dict.fromkeys(number_of[place] for place in onward if place in number_of))
+            self.pieces.append(Piece(first, last, None if last in lost else following))
+            self.piece_of += [number] * (last + 1 - first)
+        self.onward: list[tuple[int, ...]] = [tuple(goes.get(piece.last, [piece.last + 1])) for piece in self.pieces]
+
+    def following(self, number: int, anywhere: bool) -> tuple[int, ...]:
+        """The pieces behind one. Where it is not known which: every one with `anywhere`, else those that it names."""
+        known = self.pieces[number].following
+        if known is not None:
+            return known
+        if anywhere:
+            return tuple(range(len(self.pieces)))
+        return tuple(dict.fromkeys(self.piece_of[place] for place in self.onward[number] if place < len(self.piece_of)))
+
+    def loops(self) -> Iterator[tuple[int, int]]:
+        """(first, last) positions of each jump back that can come to itself again."""
+        for number, piece in enumerate(self.pieces):
+            for head in self.following(number, False):
+                if head <= number and self._leads(head, number):
+                    yield self.pieces[head].first, piece.last
+
+    def _leads(self, start: int, end: int) -> bool:
+        seen = {start}
+        stack = [start]
+        while stack:
+            number = stack.pop()
+            if number == end:
+                return True
+            for other in self.following(number, False):
+                if other not in seen:
+                    seen.add(other)
+                    stack.append(other)
+        return False

@@ -1,0 +1,135 @@
+"""What each wave of a launch executed, in order, and what its memory accesses cost: input of the cycle model.
+
+Positions are noted a segment at a time. LDS accesses carry the cycles that their real addresses take from the banks
+(`asmgen.isa.lds`), vector memory accesses the cache lines that they touch. An access of no active lane costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asmgen.emulator.machine.state import LANES, Group, Machine
+from asmgen.emulator.memory.ldsops import places
+from asmgen.emulator.scheduling.steps import Action, Step
+from asmgen.isa.lds import addresses_per_lane
+from asmgen.isa.lds_arrays import bank_loads
+from asmgen.isa.registers import Reg
+from asmgen.program.program import Instruction, Program
+
+LINE = 128
+"""Bytes of a line of the vector cache (docs/facts/microarchitecture.md section 2.5)."""
+VECTOR_SPACES = frozenset({"buffer", "global", "flat", "scratch"})
+
+
+@dataclass(frozen=True)
+class WaveTrace:
+    """One wave: the positions that it executed, and the cost of each of its accesses, in order (`has_cost` says which have one)."""
+
+    workgroup: int
+    wave: int
+    positions: tuple[int, ...]
+    costs: tuple[int, ...]
+
+
+@dataclass
+class Trace:
+    """Filled by a launch that has it among its options. `workgroups` is how many of the grid's run, from the first on; 0: all.
+    `program` is the launch's, `fitting` how many of its workgroups fit on a compute unit together."""
+
+    workgroups: int = 1
+    program: Program | None = None
+    fitting: int = 1
+    _segments: dict[int, list[tuple[int, ...]]] = field(default_factory=dict)
+    _costs: dict[int, list[list[int]]] = field(default_factory=dict)
+    _per: int = 1
+
+    def entered(self, machine: Machine, waves: NDArray[np.int64], positions: tuple[int, ...]) -> None:
+        """These waves execute the instructions at these positions."""
+        self._per = machine.waves // machine.workgroups
+        first = machine.first_workgroup * self._per
+        for wave in waves.tolist():
+            self._segments.setdefault(first + wave, []).append(positions)
+
+    def watcher(self, machine: Machine) -> _Watcher:
+        """Looks at the accesses of one machine."""
+        return _Watcher(self, machine)
+
+    def opened(self, machine: Machine, wave: int) -> list[list[int]]:
+        """The accesses of a wave of the machine so far: a list of one number each."""
+        return self._costs.setdefault(machine.first_workgroup * (machine.waves // machine.workgroups) + wave, [])
+
+    def waves(self) -> Iterator[WaveTrace]:
+        """Every wave in order of launch."""
+        for number in sorted(self._segments):
+            positions = tuple(position for part in self._segments[number] for position in part)
+            costs = tuple(cost for (cost,) in self._costs.get(number, []))
+            yield WaveTrace(number // self._per, number % self._per, positions, costs)
+
+
+def has_cost(instruction: Instruction) -> bool:
+    """Whether each execution has an entry in `WaveTrace.costs`."""
+    row = instruction.opcode.memory
+    return row is not None and (row.space in VECTOR_SPACES or row.space == "lds")
+
+
+class _Watcher:
+    """A segments.Watcher and a state.MemoryWatcher."""
+
+    def __init__(self, trace: Trace, machine: Machine) -> None:
+        self.trace = trace
+        self.machine = machine
+
+    def __call__(self, step: Step) -> Action | None:
+        if not has_cost(step.instruction):
+            return None
+        row = step.instruction.opcode.memory
+        assert row is not None
+        return self._lds(step.instruction) if row.space == "lds" else self._open
+
+    def _open(self, group: Group) -> None:
+        for wave in group.waves.tolist():
+            self.trace.opened(self.machine, wave).append([0])
+
+    def memory(self, group: Group, instruction: Instruction, place: str, addresses: NDArray[np.int64], counts: NDArray[np.int64],
+               size: int, low: int, high: int) -> None:
+        """Lines that the lanes of an access touch, added to what was opened before it."""
+        if place == "LDS":
+            return
+        first, last = addresses // LINE, (addresses + np.maximum(counts * size - 1, 0)) // LINE
+        touched = np.where(np.broadcast_to(counts > 0, first.shape), first, -1)
+        lines = np.sort(np.concatenate([touched, np.where(touched >= 0, last, -1)], axis=1), axis=1)
+        new = lines >= 0
+        new[:, 1:] &= lines[:, 1:] != lines[:, :-1]
+        for wave, number in zip(group.waves.tolist(), new.sum(axis=1).tolist(), strict=True):
+            self.trace.opened(self.machine, wave)[-1][0] += number
+
+    def _lds(self, instruction: Instruction) -> Action:
+        named = {spec.name: operand for spec, operand in zip(instruction.form.operands, instruction.operands, strict=True)}
+        address, row = named.get("addr"), instruction.opcode.memory
+        assert row is not None
+        if not isinstance(address, Reg):
+            return self._one_cycle
+        slot, machine = self.machine.slot(address), self.machine
+        count = addresses_per_lane(instruction.name)
+        size = row.bytes // 2 if "two" in instruction.opcode.flags else row.bytes
+        offsets = np.array([place.offset for place in places(instruction, size)], np.int64)
+
+        def count_cycles(group: Group) -> None:
+            base: NDArray[Any] = machine.vector[slot, group.select].astype(np.int64)
+            at = base[..., None] + offsets if count > 1 else base + offsets[0]
+            active = None if group.mask is None else group.lanes()
+            cycles = bank_loads(machine.arch.name, instruction.name, at, 8 * size, active).max(axis=-1).sum(axis=-1)
+            for wave, number in zip(group.waves.tolist(), cycles.tolist(), strict=True):
+                self.trace.opened(machine, wave).append([number])
+
+        return count_cycles
+
+    def _one_cycle(self, group: Group) -> None:
+        """What has no lane addresses in a register touches a dword, or one a lane in order."""
+        for wave in group.waves.tolist():
+            self.trace.opened(self.machine, wave).append([LANES // 64])

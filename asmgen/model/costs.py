@@ -1,0 +1,230 @@
+"""What an instruction asks of a compute unit, whoever executes it: its unit, how long it holds it, when its results are there.
+
+The clk are the timing table's (`asmgen.isa.timing`), matrix occupancies those of the instruction table, and what reading a matrix
+result takes is the wait states that the hazard rows ask for: 4 clk each and the reader's own slot.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from asmgen.emulator.scheduling.steps import registers_of, wait_of
+from asmgen.emulator.scheduling.trace import VECTOR_SPACES
+from asmgen.isa.lds import addresses_per_lane, rule
+from asmgen.isa.opcode import is_lds_dma
+from asmgen.isa.opcodes.mfma import MFMA, MfmaRow
+from asmgen.isa.operands import Waitcnt
+from asmgen.isa.timing import Timing
+from asmgen.isa.waitstates import RULES
+from asmgen.program.program import Instruction, Program
+
+LANES = 64
+DWORD_BYTES = 4
+_WIDE_BYTES = 12
+
+
+class Kind(Enum):
+    """What the model does with an instruction. The value names the issue category: one of each a slot and SIMD; "" has none."""
+
+    MATRIX = "valu", 0
+    VALU = "valu", 1
+    LDS = "memory", 2
+    CROSSING = "memory", 3  # LDS hardware without LDS memory: permutes
+    VMEM = "memory", 4
+    SCALAR = "scalar", 5
+    SMEM = "scalar", 6
+    BRANCH = "branch", 7
+    WAIT = "", 8
+    NOP = "", 9
+    BARRIER = "", 10
+    PRIORITY = "", 11
+    END = "", 12
+    INTERNAL = "", 13
+
+    @property
+    def category(self) -> str:
+        """The issue category."""
+        return self.value[0]
+
+
+@dataclass(frozen=True)
+class Cost:
+    """One instruction. Times in clk.
+
+    `issue` is how long it holds its port, `hold` the wave; `ready` when its register results may be read, from its issue on. A matrix
+    instruction holds the core for `occupancy` from `lead` clk behind its issue on; `same` tells instructions between which the
+    accumulator is forwarded. `accumulator` is the mask of SrcC. `lds_bus` is how long its data takes on the pair's bus, `lds_interval` how
+    long its SIMD waits for the next read, `lds_ideal` its bank cycles without conflicts, `lds_conflict` the clk of each more, of which the
+    first `lds_overlap` are hidden in the interval. `line_floor` is the least that a vector memory access takes in the cache; `bytes` what
+    all lanes move.
+    """
+
+    kind: Kind
+    issue: int = 4
+    hold: int = 4
+    reads: int = 0
+    writes: int = 0
+    ready: int = 0
+    occupancy: int = 0
+    lead: int = 0
+    same: str = ""
+    accumulator: int = 0
+    flops: int = 0
+    packed: bool = False
+    store: bool = False
+    dma: bool = False
+    returns: bool = False
+    lds_bus: int = 0
+    lds_interval: int = 0
+    lds_ideal: int = 0
+    lds_conflict: float = 1.0
+    lds_overlap: int = 0
+    line_floor: int = 0
+    bytes: int = 0
+    wait: Waitcnt | None = None
+    priority: int = 0
+    size: int = 8
+    units: int = 0  # 4-clk units of VALU issue
+    vm: int = 0
+    lgkm: int = 0
+    traced: bool = False
+
+
+def costs_of(program: Program, timing: Timing) -> tuple[Cost, ...]:
+    """The cost of each instruction, by position."""
+    known: dict[int, Cost] = {}
+    found = []
+    for instruction in program.instructions:
+        cost = known.get(id(instruction))
+        if cost is None:
+            cost = known[id(instruction)] = cost_of(instruction, timing)
+        found.append(cost)
+    return tuple(found)
+
+
+def cost_of(instruction: Instruction, timing: Timing) -> Cost:
+    """The cost of one instruction."""
+    opcode = instruction.opcode
+    classes, size = opcode.classes, instruction.size or 8
+    if "mfma" in classes:
+        return _matrix(instruction, timing, size)
+    if "valu" in classes:
+        return _valu(instruction, timing, size)
+    row = opcode.memory
+    if "lds" in classes:
+        return _lds(instruction, timing, size)
+    if row is not None and row.space in VECTOR_SPACES:
+        return _vmem(instruction, timing, size)
+    if "smem" in classes:
+        return Cost(Kind.SMEM, reads=instruction.reads, size=size, lgkm=opcode.lgkmcnt)
+    if instruction.is_branch:
+        return Cost(Kind.BRANCH, reads=instruction.reads, writes=instruction.writes, ready=timing.clocks("salu_latency"), size=size)
+    if "salu" in classes:
+        return Cost(Kind.SCALAR, reads=instruction.reads, writes=instruction.writes, ready=timing.clocks("salu_latency"), size=size)
+    return _internal(instruction, timing, size)
+
+
+def _internal(instruction: Instruction, timing: Timing, size: int) -> Cost:
+    name = instruction.name
+    number = next((operand for operand in instruction.operands if isinstance(operand, int)), 0)
+    slot = timing.clocks("slot")
+    if name == "s_waitcnt":
+        return Cost(Kind.WAIT, wait=wait_of(instruction), size=size)
+    if name == "s_nop":
+        return Cost(Kind.NOP, issue=slot * (number + 1), hold=slot * (number + 1), size=size)
+    if name == "s_sleep":
+        return Cost(Kind.NOP, issue=slot, hold=slot + (number & 127) * timing.clocks("sleep_unit"), size=size)
+    if name == "s_barrier":
+        return Cost(Kind.BARRIER, size=size)
+    if name == "s_setprio":
+        return Cost(Kind.PRIORITY, priority=number & 3, size=size)
+    if name.startswith("s_endpgm"):
+        return Cost(Kind.END, size=size)
+    return Cost(Kind.INTERNAL, size=size)
+
+
+def _matrix(instruction: Instruction, timing: Timing, size: int) -> Cost:
+    row, modifiers = MFMA[instruction.name], instruction.modifiers
+    cbsz, blgp = int(modifiers.get("cbsz", 0)), int(modifiers.get("blgp", 0))
+    passes = row.passes_on(timing.arch, cbsz, blgp)
+    accumulator = reads = 0
+    for spec, operand, reading, writing in instruction.accesses:
+        mask = sum(reg.mask for reg in registers_of(operand))
+        if spec.name == "src2" and not row.sparse or reading and writing:
+            accumulator |= mask
+        elif reading:
+            reads |= mask
+    return Cost(Kind.MATRIX, issue=timing.clocks("valu_issue"), hold=timing.clocks("mfma_operand_read"), reads=reads,
+                writes=instruction.writes, ready=4 * (_result_states(row, timing.arch, passes) + 1), occupancy=4 * passes,
+                lead=timing.clocks("scale_load") if row.scaled else 0, same=f"{row.kind} {passes} {row.m}x{row.n}", accumulator=accumulator,
+                flops=2 * row.m * row.n * row.k * row.blocks, size=size)
+
+
+def _result_states(row: MfmaRow, arch: str, passes: int) -> int:
+    """Wait states before a vector instruction may read the result (isa.waitstates)."""
+    producer = row.kind if row.kind != "dgemm" else "dgemm16" if row.m == 16 else "dgemm4"
+    return max(rule.states_on(arch, passes) for rule in RULES if rule.id == f"{producer}-valu-read")
+
+
+def _valu(instruction: Instruction, timing: Timing, size: int) -> Cost:
+    classes, name = instruction.opcode.classes, instruction.name
+    speed = "valu"
+    if "trans" in classes:
+        speed = "trans"
+    elif name.startswith("v_permlane"):
+        speed = "permlane"
+    elif name.startswith(("v_mul_lo_u32", "v_mul_hi_u32", "v_mul_hi_i32", "v_mad_u64_u32", "v_mad_i64_i32")):
+        speed = "quarter"
+    issue = timing.clocks(f"{speed}_issue")
+    return Cost(Kind.VALU, issue=issue, reads=instruction.reads, writes=instruction.writes, ready=timing.clocks(f"{speed}_latency"),
+                packed=name.startswith("v_pk_") and name.endswith("_f32"), size=size, units=-(-issue // timing.clocks("valu_issue")))
+
+
+def _lds(instruction: Instruction, timing: Timing, size: int) -> Cost:
+    row = instruction.opcode.memory
+    lgkm = instruction.opcode.lgkmcnt
+    if row is None:
+        return Cost(Kind.CROSSING, reads=instruction.reads, size=size, lgkm=lgkm)
+    bytes_ = LANES * row.bytes
+    store = row.kind != "load"
+    dwords = max(1, row.bytes // DWORD_BYTES)
+    bus = timing["lds_bus"]
+    issue = timing.clocks("lds_write_issue") + dwords * timing.clocks("lds_write_issue_dword") if store else timing.clocks("slot")
+    interval = round(timing["lds_read_interval"] + bytes_ * timing["lds_read_interval_byte"])
+    wide = row.bytes // addresses_per_lane(instruction.name) >= _WIDE_BYTES
+    return Cost(Kind.LDS, issue=issue, hold=issue, reads=instruction.reads, store=store, returns=row.kind == "load" or row.returns,
+                lds_bus=round((bytes_ + LANES * DWORD_BYTES * store) / bus), lds_interval=interval,
+                lds_ideal=_ideal(timing.arch, instruction.name, dwords), lds_overlap=timing.clocks("lds_conflict_overlap"),
+                lds_conflict=timing["lds_conflict_wide" if wide else "lds_conflict"], bytes=bytes_, size=size, lgkm=lgkm,
+                traced=True)
+
+
+def _ideal(arch: str, name: str, dwords: int) -> int:
+    """The bank cycles of an access of all lanes without conflicts; 1 for one without lane addresses."""
+    if "addtid" in name or name in ("ds_append", "ds_consume"):
+        return 1
+    served = rule(arch, name)
+    return sum(-(-len(phase) * dwords // served.banks) for phase in served.phases)
+
+
+def read_interval(cost: Cost, bank: int) -> int:
+    """How long the SIMD of a read that keeps the banks busy for `bank` clk waits for its next one."""
+    return cost.lds_interval + max(0, bank - cost.lds_ideal - cost.lds_overlap)
+
+
+def bank_clocks(cost: Cost, cycles: int) -> int:
+    """How long the banks are busy with an access that takes so many cycles by its addresses."""
+    return min(cycles, cost.lds_ideal) + round(cost.lds_conflict * max(0, cycles - cost.lds_ideal))
+
+
+def _vmem(instruction: Instruction, timing: Timing, size: int) -> Cost:
+    row, opcode = instruction.opcode.memory, instruction.opcode
+    assert row is not None
+    dma = is_lds_dma(opcode, instruction.form)
+    store = row.kind != "load"
+    bytes_ = LANES * row.bytes
+    floor = timing.clocks("tcp_dword" if row.bytes <= DWORD_BYTES else "tcp_wide")
+    issue = max(timing.clocks("vmem_issue"), round(bytes_ / timing["vmem_store_rate"])) if store else timing.clocks("vmem_issue")
+    return Cost(Kind.VMEM, issue=issue, reads=instruction.reads, store=store, dma=dma, returns=row.kind == "load" or row.returns,
+                line_floor=floor, bytes=bytes_, size=size, vm=opcode.vmcnt, lgkm=opcode.lgkmcnt, traced=True)

@@ -1,0 +1,404 @@
+"""The cycle model of one compute unit: when each wave issues each of its instructions, and what it waited for.
+
+Waves issue in order. Every 4 clk each of the four SIMDs looks at its waves, higher s_setprio first, then the older one, and issues at
+most one instruction a wave and one a category; internal instructions have none. A matrix instruction has the slot for itself and
+nothing issues on its SIMD while operands are read; what is behind it in other waves goes in the window. Wave w of a workgroup runs on
+SIMD w % 4. What the model leaves out is in `LEFT_OUT`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from asmgen.emulator.scheduling.trace import WaveTrace
+from asmgen.isa.errors import AsmgenError
+from asmgen.isa.timing import Timing
+from asmgen.model.costs import Cost, Kind, costs_of
+from asmgen.model.units import NEVER, Access, Lds, VectorMemory
+from asmgen.program.program import Program
+
+SIMDS = 4
+LEVELS = ("grid", "l2", "hbm")
+"""Where vector memory finds its data: the L2-friendly mix of a whole grid, L2 alone, HBM alone."""
+CAUSES = ("wait vm", "wait lgkm", "barrier", "matrix core", "dependency", "lds bus", "memory port", "return", "fetch", "arbitration")
+"""Why a wave could not issue. "return" is a full vector memory queue, "matrix core" a busy core or its operand read."""
+LEFT_OUT = ("cold instruction cache misses", "register-file ports of three-source VALU", "s_nop's loss with two waves a SIMD",
+            "bank conflicts between waves", "the lanes' EXEC in VALU time")
+
+_VALU = (Kind.MATRIX, Kind.VALU)
+
+
+class ModelError(AsmgenError):
+    """The model cannot time this."""
+
+
+@dataclass
+class WaveTimes:
+    """What became of one wave: clk of each issue, in order, and stalls as (number of the execution, cause, clk)."""
+
+    workgroup: int
+    wave: int
+    simd: int
+    positions: tuple[int, ...]
+    issued: list[int] = field(default_factory=list)
+    stalls: list[tuple[int, str, int]] = field(default_factory=list)
+    end: int = 0
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """A run: its clk, the waves', how long banks and vector cache were busy, and spans of accesses for a trace."""
+
+    cycles: int
+    waves: tuple[WaveTimes, ...]
+    costs: tuple[Cost, ...]
+    lds_busy: int
+    vmem_busy: int
+    accesses: tuple[tuple[str, int, int, int], ...]  # unit, position, from, to
+
+
+@dataclass(slots=True)
+class _Pending:
+    """A register result under way: its mask, and when readers of each sort may have it."""
+
+    mask: int
+    ready: int
+    scalar_ready: int
+    matrix: bool
+    forward: int
+    same: str
+
+
+class _Wave:
+    def __init__(self, number: int, trace: WaveTrace, times: WaveTimes) -> None:
+        self.number, self.times, self.positions, self.access_costs = number, times, trace.positions, trace.costs
+        self.at = self.accesses = self.priority = 0
+        self.retry = self.mark = 0  # when to look again; up to when its time is accounted for
+        self.cause = "fetch"
+        self.pending: list[_Pending] = []
+        self.vm: deque[Access] = deque()
+        self.lgkm: list[Access] = []
+        self.scalar_base = 0  # when its first scalar load is back
+        self.drained = 0  # when its stores and vector instructions are done
+
+    def stalled(self, cause: str, retry: int) -> bool:
+        self.cause, self.retry = cause, retry
+        return False
+
+
+@dataclass
+class _Simd:
+    waves: list[_Wave]
+    blocked: int = 0
+    valu_free: int = 0
+    memory_free: int = 0
+    scalar_free: int = 0
+    branch_free: int = 0
+    core_free: int = 0
+    last_matrix_end: int = -NEVER
+    last_memory: int = -1  # when it last had the way to LDS or vector memory
+    number: int = 0
+
+
+@dataclass
+class _Workgroup:
+    waves: list[_Wave]
+    alive: int = 0
+    arrived: list[_Wave] = field(default_factory=list)
+
+
+def simulate(program: Program, traces: Sequence[WaveTrace], timing: Timing, level: str = "grid", spans: bool = False) -> Timeline:
+    """Time the waves of workgroups that are together on one compute unit from clk 0 on. `spans`: keep the accesses for a trace.
+
+    Raises ModelError for no waves, a level that is not in LEVELS, or waves that wait for each other for ever.
+    """
+    if not traces or level not in LEVELS:
+        raise ModelError("there is no wave to time" if not traces else f"data is in one of {', '.join(LEVELS)}, not in {level!r}")
+    return _Simulation(program, traces, timing, level, spans).run()
+
+
+class _Simulation:
+    def __init__(self, program: Program, traces: Sequence[WaveTrace], timing: Timing, level: str, spans: bool) -> None:
+        self.costs = costs_of(program, timing)
+        self.lds = Lds(timing)
+        self.vmem = VectorMemory(timing, level, self.lds)
+        self.slot, self.operand_read = timing.clocks("slot"), timing.clocks("mfma_operand_read")
+        self.gap, self.packed_hazard = timing.clocks("mfma_gap"), timing.clocks("packed_hazard")
+        self.valu_scalar, self.barrier_release = timing.clocks("valu_scalar_latency"), timing.clocks("barrier_release")
+        self.branch_taken, self.branch_not_taken = timing.clocks("branch_taken"), timing.clocks("branch_not_taken")
+        self.kernarg, self.smem = timing.clocks("kernarg_latency"), timing.clocks("smem_latency")
+        self.fetch_rate, self.fetch_room = timing["fetch_rate"], timing["fetch_buffer"]
+        self.fetched, self.fetched_at = self.fetch_room, 0
+        self.waves = [_Wave(number, trace, WaveTimes(trace.workgroup, trace.wave, trace.wave % SIMDS, trace.positions))
+                      for number, trace in enumerate(traces)]
+        self.simds = [_Simd([wave for wave in self.waves if wave.times.simd == simd], number=simd) for simd in range(SIMDS)]
+        self.workgroups = {number: _Workgroup([wave for wave in self.waves if wave.times.workgroup == number])
+                           for number in dict.fromkeys(trace.workgroup for trace in traces)}
+        for workgroup in self.workgroups.values():
+            workgroup.alive = len(workgroup.waves)
+        self.spans: list[tuple[str, int, Access]] | None = [] if spans else None
+
+    def run(self) -> Timeline:
+        """Until every wave has ended."""
+        for wave in self.waves:
+            if not wave.positions:
+                self._end(wave, 0)
+        now = 0
+        waves, simds, slot = self.waves, self.simds, self.slot
+        while True:
+            self.lds.advance(now)
+            for simd in sorted(simds, key=lambda one: one.last_memory):  # they take turns on what they share
+                self._serve(simd, simd.number, now)
+            following = min([wave.retry for wave in waves])
+            if following >= NEVER:
+                break
+            now = max(now + slot, -(-following // slot) * slot)
+        if any(workgroup.alive for workgroup in self.workgroups.values()):
+            raise ModelError("the waves of the trace wait at barriers for each other for ever")
+        self.lds.advance(NEVER - 1)
+        spans = tuple((unit, position, access.started, access.done) for unit, position, access in self.spans or ())
+        return Timeline(max(wave.times.end for wave in waves), tuple(wave.times for wave in waves), self.costs, self.lds.busy,
+                        self.vmem.busy, spans)
+
+    def _serve(self, simd: _Simd, number: int, now: int) -> None:
+        """One slot of a SIMD: first the vector category, as a matrix instruction has the slot for itself; then everything else."""
+        ready = [wave for wave in simd.waves if wave.retry <= now]
+        if not ready:
+            return
+        rest = []
+        for wave in ready:
+            self._account(wave, now)
+            cost = self.costs[wave.positions[wave.at]]
+            if cost.kind not in _VALU:
+                rest.append((wave, cost))
+            elif self._vector(simd, wave, cost, now) and cost.kind is Kind.MATRIX:
+                for other in simd.waves:
+                    if other is not wave and other.retry < simd.blocked:
+                        other.retry, other.cause = simd.blocked, "matrix core"
+                return
+        for wave, cost in rest:
+            self._other(simd, number, wave, cost, now)
+
+    def _account(self, wave: _Wave, now: int) -> None:
+        if now > wave.mark:
+            wave.times.stalls.append((wave.at, wave.cause, now - wave.mark))
+            wave.mark = now
+
+    # Vector instructions.
+
+    def _vector(self, simd: _Simd, wave: _Wave, cost: Cost, now: int) -> bool:
+        need = self._dependence(wave, cost, now)
+        if need > now:
+            busy = cost.kind is Kind.MATRIX and simd.core_free - cost.lead >= need
+            return wave.stalled("matrix core" if busy else "dependency", need)
+        if simd.valu_free > now:
+            return wave.stalled("arbitration", simd.valu_free)
+        if cost.kind is Kind.MATRIX:
+            return self._matrix(simd, wave, cost, now)
+        if cost.packed and simd.last_matrix_end + self.packed_hazard > now:
+            return wave.stalled("matrix core", simd.last_matrix_end + self.packed_hazard)
+        if not self._fetch(wave, cost, now):
+            return False
+        simd.valu_free = now + cost.issue
+        wave.drained = max(wave.drained, simd.valu_free)
+        self._results(wave, cost, now)
+        return self._issued(wave, now, cost.hold)
+
+    def _matrix(self, simd: _Simd, wave: _Wave, cost: Cost, now: int) -> bool:
+        start = simd.core_free - cost.lead
+        if start > now:
+            return wave.stalled("matrix core", start)
+        if not self._fetch(wave, cost, now):
+            return False
+        begin = max(now + cost.lead, simd.core_free)
+        simd.core_free = begin + cost.occupancy + self.gap
+        simd.last_matrix_end = begin + cost.occupancy
+        wave.drained = max(wave.drained, simd.last_matrix_end)
+        simd.blocked = now + cost.lead + self.operand_read
+        simd.valu_free = simd.blocked
+        self._results(wave, cost, now)
+        return self._issued(wave, now, simd.blocked - now)
+
+    def _results(self, wave: _Wave, cost: Cost, now: int) -> None:
+        if cost.writes:
+            matrix = cost.kind is Kind.MATRIX
+            scalar = max(cost.ready, self.valu_scalar) if cost.kind is Kind.VALU else cost.ready
+            wave.pending.append(_Pending(cost.writes, now + cost.ready, now + scalar, matrix, now + cost.occupancy, cost.same))
+
+    def _dependence(self, wave: _Wave, cost: Cost, now: int) -> int:
+        """When the registers that an instruction touches are there."""
+        pending = wave.pending
+        if not pending:
+            return 0
+        need, stale = 0, False
+        reads, writes, accumulator = cost.reads, cost.writes, cost.accumulator
+        for one in pending:
+            if one.scalar_ready <= now and one.ready <= now:
+                stale = True
+                continue
+            if one.mask & reads:
+                need = max(need, one.ready if cost.kind.category != "scalar" else one.scalar_ready)
+            elif one.matrix and one.mask & (writes | accumulator):
+                forwarded = cost.kind is Kind.MATRIX and one.same == cost.same and one.mask == accumulator == writes
+                need = max(need, one.forward if forwarded else one.ready)
+            elif one.mask & accumulator:
+                need = max(need, one.ready)
+        if stale:
+            wave.pending = [one for one in pending if one.ready > now or one.scalar_ready > now]
+        return need
+
+    # Everything else.
+
+    def _other(self, simd: _Simd, number: int, wave: _Wave, cost: Cost, now: int) -> bool:
+        kind = cost.kind
+        if kind is Kind.WAIT:
+            return self._wait(wave, cost, now)
+        if cost.reads:
+            need = self._dependence(wave, cost, now)
+            if need > now:
+                return wave.stalled("dependency", need)
+        if kind.category == "memory":
+            return self._memory(simd, number, wave, cost, now)
+        if kind is Kind.SCALAR or kind is Kind.SMEM:
+            if simd.scalar_free > now:
+                return wave.stalled("arbitration", simd.scalar_free)
+            if not self._fetch(wave, cost, now):
+                return False
+            simd.scalar_free = now + self.slot
+            if kind is Kind.SMEM:
+                self._scalar_load(wave, cost, now)
+            else:
+                self._results(wave, cost, now)
+            return self._issued(wave, now, cost.hold)
+        if kind is Kind.BRANCH and simd.branch_free > now:
+            return wave.stalled("arbitration", simd.branch_free)
+        if not self._fetch(wave, cost, now):
+            return False
+        if kind is Kind.BRANCH:
+            simd.branch_free = now + self.slot
+            position, following = wave.positions[wave.at], wave.at + 1
+            taken = following < len(wave.positions) and wave.positions[following] != position + 1
+            self._results(wave, cost, now)
+            self._issued(wave, now, cost.hold)
+            return not wave.stalled("fetch", now + (self.branch_taken if taken else self.branch_not_taken)) if wave.retry < NEVER else True
+        if kind is Kind.PRIORITY:
+            wave.priority = cost.priority
+            simd.waves.sort(key=lambda one: (-one.priority, one.number))
+        if kind is Kind.BARRIER:
+            return self._barrier(wave, now)
+        return self._issued(wave, now, cost.hold)
+
+    def _scalar_load(self, wave: _Wave, cost: Cost, now: int) -> None:
+        """The first one of a wave goes to host memory, and those issued meanwhile come no sooner."""
+        if not wave.scalar_base:
+            wave.scalar_base = now + self.kernarg
+        access = Access(max(wave.scalar_base, now + self.smem), "wait lgkm", now, now)
+        wave.lgkm += [access] * cost.lgkm
+
+    def _memory(self, simd: _Simd, number: int, wave: _Wave, cost: Cost, now: int) -> bool:
+        if simd.memory_free > now:
+            return wave.stalled("memory port", simd.memory_free)
+        if cost.kind is Kind.VMEM:
+            free = self.vmem.free_at(now)
+            if free > now:
+                return wave.stalled("return", free)
+        else:
+            free = self.lds.free_at(number, now)
+            if free > now:
+                return wave.stalled("lds bus", free)
+        if not self._fetch(wave, cost, now):
+            return False
+        simd.memory_free, simd.last_memory = now + cost.issue, now
+        amount = 0
+        if cost.traced:
+            if wave.accesses >= len(wave.access_costs):
+                raise ModelError("the trace has fewer memory accesses than its instructions make")
+            amount = wave.access_costs[wave.accesses]
+            wave.accesses += 1
+        if cost.kind is Kind.VMEM:
+            access = self.vmem.issue(now, cost, amount)
+            wave.vm.extend([access] * cost.vm)
+            wave.drained = max(wave.drained, access.done if cost.store else 0)
+        elif cost.kind is Kind.LDS:
+            access = self.lds.issue(number, now, cost, amount)
+        else:
+            access = self.lds.cross(number, now)
+        wave.lgkm += [access] * cost.lgkm
+        if self.spans is not None:
+            self.spans.append(("vector memory" if cost.kind is Kind.VMEM else f"LDS pair {number & 1}", wave.positions[wave.at], access))
+        return self._issued(wave, now, cost.hold)
+
+    def _wait(self, wave: _Wave, cost: Cost, now: int) -> bool:
+        """s_waitcnt issues when its counts are met, and takes a slot."""
+        wait = cost.wait
+        if wait is not None and wait.vmcnt is not None:
+            vm = wave.vm
+            while vm and vm[0].done <= now:
+                vm.popleft()
+            if len(vm) > wait.vmcnt:
+                return wave.stalled("wait vm", vm[len(vm) - wait.vmcnt - 1].done)
+        if wait is not None and wait.lgkmcnt is not None:
+            wave.lgkm = [access for access in wave.lgkm if access.done > now]
+            if len(wave.lgkm) > wait.lgkmcnt:
+                done = sorted(access.done for access in wave.lgkm)[len(wave.lgkm) - wait.lgkmcnt - 1]
+                retry = done if done < NEVER else max(now + self.slot, min(self.lds.next_start(), now + 64))
+                return wave.stalled("wait lgkm", retry)
+        if not self._fetch(wave, cost, now):
+            return False
+        return self._issued(wave, now, cost.hold)
+
+    def _barrier(self, wave: _Wave, now: int) -> bool:
+        self._note(wave, now)
+        wave.retry = NEVER
+        workgroup = self.workgroups[wave.times.workgroup]
+        workgroup.arrived.append(wave)
+        self._release(workgroup, now)
+        return True
+
+    def _release(self, workgroup: _Workgroup, now: int) -> None:
+        if len(workgroup.arrived) < workgroup.alive or not workgroup.arrived:
+            return
+        going, workgroup.arrived = workgroup.arrived, []
+        free = now + self.barrier_release
+        for wave in going:
+            waited = free - wave.mark
+            if waited > 0:
+                wave.times.stalls.append((wave.at, "barrier", waited))
+            wave.mark = wave.retry = free
+            self._advance(wave, now)
+
+    def _note(self, wave: _Wave, now: int) -> None:
+        wave.times.issued.append(now)
+        wave.mark = now + self.slot
+
+    def _issued(self, wave: _Wave, now: int, hold: int) -> bool:
+        wave.times.issued.append(now)
+        wave.mark = wave.retry = now + hold
+        self._advance(wave, now)
+        return True
+
+    def _advance(self, wave: _Wave, now: int) -> None:
+        wave.at += 1
+        wave.cause = "arbitration"
+        if wave.at == len(wave.positions):
+            self._end(wave, now)
+
+    def _end(self, wave: _Wave, now: int) -> None:
+        """A wave ends with its s_endpgm, when its stores and vector instructions are done; who waits for it at a barrier may go on."""
+        wave.retry = NEVER
+        wave.times.end = max(now, wave.drained)
+        workgroup = self.workgroups[wave.times.workgroup]
+        workgroup.alive -= 1
+        self._release(workgroup, now)
+
+    def _fetch(self, wave: _Wave, cost: Cost, now: int) -> bool:
+        """Whether the instruction stands fetched: so many bytes a clk for all waves, some ahead."""
+        if now > self.fetched_at:
+            self.fetched = min(self.fetch_room, self.fetched + (now - self.fetched_at) * self.fetch_rate)
+            self.fetched_at = now
+        if self.fetched < cost.size:
+            return wave.stalled("fetch", now + self.slot)
+        self.fetched -= cost.size
+        return True

@@ -1,0 +1,278 @@
+"""From a timeline to what `asmgen profile` says: loops in their steady state with bounds and stalls, and each instruction's clk."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from asmgen.emulator.scheduling.trace import WaveTrace
+from asmgen.isa.timing import Timing
+from asmgen.model.costs import Kind
+from asmgen.model.cycles import SIMDS, Timeline, WaveTimes, simulate
+from asmgen.model.usage import Bounds, UnitLoad, Usage, accesses_by_execution, usage
+from asmgen.program.controlflow import Loop, control_flow
+from asmgen.program.program import Program
+
+DROPPED = 2
+"""Rounds at either end of a visit to a loop that are not its steady state."""
+
+
+_CONCURRENT = 0.75
+"""A wave that goes round a loop for so much of the time in which any of its SIMD does goes round it beside the others."""
+
+
+@dataclass(frozen=True)
+class Visit:
+    """Rounds of a loop by one wave, one behind the other: the executions at which they begin, and where the last one ends."""
+
+    wave: int
+    heads: tuple[int, ...]
+
+    @property
+    def rounds(self) -> int:
+        """How many."""
+        return len(self.heads) - 1
+
+    def steady(self) -> Visit:
+        """Without the first and last rounds, as far as there are enough."""
+        drop = min(DROPPED, (self.rounds - 1) // 2)
+        return Visit(self.wave, self.heads[drop:len(self.heads) - drop])
+
+
+@dataclass(frozen=True)
+class LoopProfile:
+    """A loop's steady state, predicted. `cycles` and `stalls` (mean of its waves) are of one trip through the code from `first` to `last`;
+    `unroll` says how often the trip repeats the same work. `steady` is False where there were not enough rounds to drop the ends."""
+
+    first: int
+    last: int
+    unroll: int
+    rounds: int
+    waves: int
+    steady: bool
+    cycles: float
+    matrix_busy: float
+    bounds: Bounds
+    stalls: dict[str, float]
+    flops: float
+    total: float  # clk that a wave spends in it, all rounds
+
+    @property
+    def distance(self) -> float:
+        """How far above the binding bound: 0.05 is 5 % more clk."""
+        bound = self.bounds.clocks[self.bounds.binding]
+        return self.cycles / bound - 1 if bound else 0.0
+
+
+@dataclass(frozen=True)
+class InstructionProfile:
+    """One instruction, over all waves: executions, clk in which it held its place, clk of stalls by cause."""
+
+    position: int
+    executed: int
+    issue: int
+    stalls: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What the model says of the workgroups on one compute unit. `prologue` and `epilogue` are the clk before and behind the loop that
+    takes longest, the mean of its waves; without a loop all is prologue."""
+
+    program: Program
+    timing: Timing
+    level: str
+    timeline: Timeline
+    loops: tuple[LoopProfile, ...]
+    instructions: tuple[InstructionProfile, ...]
+    prologue: float
+    epilogue: float
+    flops: float
+
+    @property
+    def cycles(self) -> int:
+        """Of the whole run."""
+        return self.timeline.cycles
+
+    @property
+    def main_loop(self) -> LoopProfile | None:
+        """The loop that takes longest."""
+        return max(self.loops, key=lambda loop: loop.total, default=None)
+
+    @cached_property
+    def matrix_busy(self) -> float:
+        """Share of the whole run in which matrix cores work, the mean of the SIMDs."""
+        costs = self.timeline.costs
+        busy = sum(costs[position].occupancy for wave in self.timeline.waves for position in wave.positions)
+        return busy / SIMDS / self.cycles if self.cycles else 0.0
+
+
+def profile(program: Program, traces: Sequence[WaveTrace], timing: Timing, level: str = "grid", spans: bool = False) -> Profile:
+    """Time the traced waves on one compute unit and sum up. Raises as `simulate` does."""
+    timeline = simulate(program, traces, timing, level, spans)
+    analysis = _Analysis(program, traces, timing, level, timeline)
+    loops = tuple(found for loop in control_flow(program).loops() if (found := analysis.loop(loop)) is not None)
+    before, behind = analysis.ends(max(loops, key=lambda loop: loop.total, default=None))
+    flops = sum(timeline.costs[position].flops for wave in timeline.waves for position in wave.positions)
+    return Profile(program, timing, level, timeline, loops, analysis.instructions(), before, behind, flops)
+
+
+class _Analysis:
+    def __init__(self, program: Program, traces: Sequence[WaveTrace], timing: Timing, level: str, timeline: Timeline) -> None:
+        self.program, self.traces, self.timing, self.level, self.timeline = program, traces, timing, level, timeline
+        self.waves = timeline.waves
+        self.accesses = [accesses_by_execution(timeline.costs, trace) for trace in traces]
+        self.heads: dict[int, list[list[int]]] = {}
+
+    def loop(self, loop: Loop) -> LoopProfile | None:
+        """What is to be said of a loop; None where no wave went round it."""
+        visits = [visit for number in range(len(self.waves)) for visit in self._visits(number, loop)]
+        if not any(visit.rounds > 1 for visit in visits):
+            return None
+        visits = [visit for visit in visits if visit.rounds > 1]
+        steady = [visit.steady() for visit in visits]
+        waves = sorted({visit.wave for visit in steady})
+        cycles = sum(self._clocks(visit) for visit in steady) / sum(visit.rounds for visit in steady)
+        load, busy, flops = UnitLoad(), [0.0] * SIMDS, 0.0
+        window = (min(self._time(visit.wave, visit.heads[0]) for visit in steady),
+                  max(self._time(visit.wave, visit.heads[-1]) for visit in steady))
+        together = [_union([self._span(visit) for visit in steady if self.waves[visit.wave].simd == simd]) for simd in range(SIMDS)]
+        for number, wave in enumerate(self.waves):
+            mine = [visit for visit in steady if visit.wave == number]
+            if mine:
+                share = sum(self._clocks(visit) for visit in mine) / together[wave.simd]
+                trip = self._trip(number, mine, 1.0 if share >= _CONCURRENT else share)
+            else:
+                trip = self._beside(number, window, cycles)
+            load.by_simd[wave.simd].append(trip)
+            busy[wave.simd] += trip.matrix / cycles
+            flops += trip.flops
+        stalls: Counter[str] = Counter()
+        for visit in steady:
+            for at, cause, clocks in self.waves[visit.wave].stalls:
+                if visit.heads[0] <= at < visit.heads[-1]:
+                    stalls[cause] += clocks
+        rounds = sum(visit.rounds for visit in steady)
+        total = sum(self._clocks(visit) for visit in visits) / len(waves)
+        return LoopProfile(loop.first, loop.last, self._unroll(loop), max(visit.rounds for visit in visits), len(waves),
+                           all(visit.rounds > 2 * DROPPED for visit in visits), cycles, sum(busy) / SIMDS,
+                           load.bounds(self.timing, self.level), {cause: clocks / rounds for cause, clocks in stalls.most_common()},
+                           flops, total)
+
+    def ends(self, main: LoopProfile | None) -> tuple[float, float]:
+        """clk before the first round and behind the last one of the main loop."""
+        if main is None:
+            return float(self.timeline.cycles), 0.0
+        before, behind = [], []
+        for number, wave in enumerate(self.waves):
+            visits = self._visits(number, Loop(main.first, main.last, frozenset()))
+            if visits:
+                before.append(self._time(number, visits[0].heads[0]))
+                behind.append(wave.end - self._time(number, visits[-1].heads[-1]))
+        return sum(before) / len(before), sum(behind) / len(behind)
+
+    def instructions(self) -> tuple[InstructionProfile, ...]:
+        """Every instruction that was executed."""
+        executed: Counter[int] = Counter()
+        stalls: dict[int, Counter[str]] = {}
+        for wave in self.waves:
+            executed.update(wave.positions)
+            for at, cause, clocks in wave.stalls:
+                if at < len(wave.positions):
+                    stalls.setdefault(wave.positions[at], Counter())[cause] += clocks
+        costs = self.timeline.costs
+        return tuple(InstructionProfile(position, executed[position],
+                                        executed[position] * (costs[position].hold + costs[position].lead * (
+                                            costs[position].kind is Kind.MATRIX)), dict(stalls.get(position, {})))
+                     for position in sorted(executed))
+
+    def _visits(self, number: int, loop: Loop) -> list[Visit]:
+        """The visits of a wave to a loop: rounds are linked by the back-edge."""
+        positions = self.waves[number].positions
+        found: list[Visit] = []
+        heads: list[int] = []
+        for at in self._places(number, loop.first):
+            if heads and positions[at - 1] == loop.last:
+                heads.append(at)
+            else:
+                self._close(found, number, heads, loop)
+                heads = [at]
+        self._close(found, number, heads, loop)
+        return found
+
+    def _places(self, number: int, position: int) -> list[int]:
+        known = self.heads.get(position)
+        if known is None:
+            known = self.heads[position] = [[at for at, one in enumerate(wave.positions) if one == position] for wave in self.waves]
+        return known[number]
+
+    def _close(self, found: list[Visit], number: int, heads: list[int], loop: Loop) -> None:
+        """The last round ends behind the branch, or where the wave leaves the loop's code."""
+        if not heads:
+            return
+        positions = self.waves[number].positions
+        at = heads[-1]
+        while at < len(positions) and loop.first <= positions[at] <= loop.last:
+            at += 1
+        found.append(Visit(number, (*heads, at)))
+
+    def _time(self, number: int, at: int) -> int:
+        """When a wave issued its execution number `at`; its end for one behind the last."""
+        wave = self.waves[number]
+        return wave.issued[at] if at < len(wave.issued) else wave.end
+
+    def _span(self, visit: Visit) -> tuple[int, int]:
+        return self._time(visit.wave, visit.heads[0]), self._time(visit.wave, visit.heads[-1])
+
+    def _clocks(self, visit: Visit) -> int:
+        begin, end = self._span(visit)
+        return end - begin
+
+    def _usage(self, number: int, first: int, last: int) -> Usage:
+        return usage(self.timeline.costs, self.traces[number], self.accesses[number], first, last, self.timing)
+
+    def _trip(self, number: int, visits: Sequence[Visit], share: float) -> Usage:
+        """What one round asks for, the mean of the steady ones; of a wave that goes round only so much of its SIMD's time in the loop,
+        that share."""
+        trip, rounds = Usage(), sum(visit.rounds for visit in visits)
+        for visit in visits:
+            trip.add(self._usage(number, visit.heads[0], visit.heads[-1]), share / rounds)
+        return trip
+
+    def _beside(self, number: int, window: tuple[int, int], cycles: float) -> Usage:
+        """What a wave that is elsewhere asks for in the time of a round."""
+        inside = [at for at, clock in enumerate(self.waves[number].issued) if window[0] <= clock < window[1]]
+        share = Usage()
+        if inside:
+            share.add(self._usage(number, inside[0], inside[-1] + 1), cycles / (window[1] - window[0]))
+        return share
+
+    def _unroll(self, loop: Loop) -> int:
+        """How often the loop's text repeats the same sequence of matrix, memory and barrier instructions with all of its barriers.
+
+        A loop without barriers between copies, or without matrix instructions, is taken as it stands: its repetition may be the step's.
+        """
+        names = [(instruction.name, cost.kind) for instruction, cost in
+                 zip(self.program.instructions[loop.first:loop.last + 1], self.timeline.costs[loop.first:loop.last + 1], strict=True)
+                 if cost.kind in (Kind.MATRIX, Kind.LDS, Kind.VMEM, Kind.BARRIER)]
+        mixed = {kind for _, kind in names}
+        if Kind.MATRIX not in mixed or Kind.VMEM not in mixed:
+            return 1
+        return next(times for times in (4, 3, 2, 1)
+                    if len(names) % times == 0 and names == names[:len(names) // times] * times)
+
+
+def _union(spans: Sequence[tuple[int, int]]) -> int:
+    """How many clk lie in any of the spans."""
+    total, reached = 0, -1
+    for begin, end in sorted(spans):
+        total += max(0, end - max(begin, reached))
+        reached = max(reached, end)
+    return total
+
+
+def wave_label(wave: WaveTimes) -> str:
+    """For people."""
+    return f"workgroup {wave.workgroup} wave {wave.wave}"

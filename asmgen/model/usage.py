@@ -1,0 +1,159 @@
+"""What executed instructions ask of each unit of a compute unit, and the least clk that each unit needs for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from asmgen.emulator.scheduling.trace import WaveTrace
+from asmgen.isa.timing import Timing
+from asmgen.model.costs import Cost, Kind, bank_clocks, read_interval
+from asmgen.model.cycles import SIMDS
+
+BOUNDS = ("matrix", "lds", "memory_port", "l1", "issue", "valu")
+_BRANCHES = {True: "branch_taken", False: "branch_not_taken"}
+
+
+@dataclass
+class Usage:
+    """Of one wave, or a share of it: clk unless said otherwise. `windows` counts the VALU slots behind matrix instructions."""
+
+    matrix: float = 0
+    blocked: float = 0  # no other wave of the SIMD issues
+    windows: float = 0
+    valu_units: float = 0  # of 4 clk, not packed
+    packed_units: float = 0
+    own: float = 0  # in which the wave itself holds its place
+    port: float = 0
+    lds_banks: float = 0
+    lds_bus: float = 0
+    lds_reads: float = 0  # of the SIMD's way to its pair's bus
+    l1: float = 0
+    load_bytes: float = 0
+    flops: float = 0
+
+    def add(self, other: Usage, factor: float = 1.0) -> None:
+        """Add so many times another one."""
+        for name in self.__dataclass_fields__:
+            setattr(self, name, getattr(self, name) + factor * getattr(other, name))
+
+
+def usage(costs: Sequence[Cost], trace: WaveTrace, access_costs: Sequence[int], first: int, last: int, timing: Timing) -> Usage:
+    """Of the executions `first` to `last` - 1 of a wave; `access_costs` has an entry for each execution (0 where it is no access)."""
+    total = Usage()
+    slot, line, positions = timing["slot"], timing["tcp_line"], trace.positions
+    read = timing["mfma_operand_read"]
+    for at in range(first, last):
+        cost = costs[positions[at]]
+        kind = cost.kind
+        if kind is Kind.MATRIX:
+            total.matrix += cost.occupancy
+            total.blocked += read + cost.lead
+            total.windows += (cost.occupancy - read - cost.lead) / slot
+            total.own += read + cost.lead
+            total.flops += cost.flops
+            continue
+        total.own += cost.hold
+        if kind is Kind.VALU:
+            if cost.packed:
+                total.packed_units += cost.units
+            else:
+                total.valu_units += cost.units
+        elif kind is Kind.BRANCH:
+            taken = at + 1 < len(positions) and positions[at + 1] != positions[at] + 1
+            total.own += timing[_BRANCHES[taken]] - cost.hold
+        elif kind.category == "memory":
+            total.port += cost.issue
+            if kind is Kind.LDS:
+                bank = bank_clocks(cost, access_costs[at])
+                total.lds_banks += bank
+                total.lds_bus += cost.lds_bus
+                total.lds_reads += 0 if cost.store else read_interval(cost, bank)
+            elif kind is Kind.VMEM:
+                total.l1 += max(cost.line_floor, access_costs[at] * line) if access_costs[at] else 1
+                total.load_bytes += 0 if cost.store else cost.bytes
+    return total
+
+
+def accesses_by_execution(costs: Sequence[Cost], trace: WaveTrace) -> list[int]:
+    """The cost of each access at the number of its execution, 0 elsewhere."""
+    found = iter(trace.costs)
+    return [next(found) if costs[position].traced else 0 for position in trace.positions]
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """The least clk by each unit, the largest of them, and what vector memory allows (measured facts, section 3: TCP-bound tiles)."""
+
+    clocks: dict[str, float]
+    verdict: str
+    memory: float
+
+    @property
+    def binding(self) -> str:
+        """The unit that needs the most."""
+        return max(self.clocks, key=lambda name: self.clocks[name])
+
+
+@dataclass
+class UnitLoad:
+    """The usage of all waves of a compute unit, by SIMD and wave."""
+
+    by_simd: list[list[Usage]] = field(default_factory=lambda: [[] for _ in range(SIMDS)])
+
+    def bounds(self, timing: Timing, level: str) -> Bounds:
+        """What each unit needs."""
+        together = [_sum(waves) for waves in self.by_simd]
+        everything = _sum(together)
+        pairs = [_sum(together[number::2]) for number in range(2)]
+        clocks = {
+            "matrix": max(one.matrix for one in together),
+            "lds": max([everything.lds_banks, *(pair.lds_bus for pair in pairs), *(one.lds_reads for one in together)]),
+            "memory_port": max(one.port for one in together),
+            "l1": everything.l1,
+            "issue": max((own.own + simd.blocked - own.blocked for simd, waves in zip(together, self.by_simd, strict=True)
+                          for own in waves), default=0.0),
+            "valu": max(_valu_bound(one, timing) for one in together),
+        }
+        memory, verdict = _memory(everything, clocks["matrix"], clocks["l1"], timing, level)
+        return Bounds(clocks, verdict, memory)
+
+
+def _sum(parts: Iterable[Usage]) -> Usage:
+    total = Usage()
+    for part in parts:
+        total.add(part)
+    return total
+
+
+def _valu_bound(one: Usage, timing: Timing) -> float:
+    """Plain units fill the windows of matrix instructions; what is beyond them, and packed ones, stand outside."""
+    if not one.matrix:
+        return timing["slot"] * (one.valu_units + one.packed_units)
+    excess = max(0.0, one.valu_units - one.windows)
+    return one.matrix + timing["slot"] * (excess + one.packed_units)
+
+
+def windows_optimum(matrix_clocks: int, occupancy: int, units: int, packable: bool, timing: Timing) -> int:
+    """The least clk for M matrix instructions (`matrix_clocks` together) and so many 4-clk VALU units: T = 32M + g(N - 6M).
+
+    Where the excess is `packable`, the units that fill the 12 clk behind the last matrix instruction stay plain and the rest go in pairs
+    (docs/facts/measured_gfx950.md section 1). Otherwise each takes 4 clk more.
+    """
+    slot = timing.clocks("slot")
+    count = matrix_clocks // occupancy
+    excess = max(0, units - count * ((occupancy - timing.clocks("mfma_operand_read")) // slot))
+    plain = timing.clocks("packed_hazard") // slot
+    pairs = max(0, excess - plain) // 2 if packable else 0
+    return matrix_clocks + slot * (excess - pairs)
+
+
+def _memory(total: Usage, matrix: float, l1: float, timing: Timing, level: str) -> tuple[float, str]:
+    """The clk that bytes in flight allow, and whether bandwidth, latency or compute limits (T * C / B against L)."""
+    in_flight = timing["vmem_in_flight"] + timing["vmem_queue"] * 1024
+    needed = total.load_bytes * timing[f"latency_{level}"] / in_flight
+    returned = max(l1, total.load_bytes / timing[f"rate_{level}"])
+    limit = max(needed, returned)
+    if matrix >= limit or not total.load_bytes:
+        return limit, "compute"
+    return limit, "bandwidth" if returned >= needed else "latency"

@@ -1,0 +1,194 @@
+"""How long things take: the one parameter table of the cycle model and the kernel estimate, for each architecture and GPU.
+
+Every row has its source and how sure it is. Nothing here was measured by this project and nothing is fitted to a kernel: what the model
+makes of it is a prediction. Tags: [M] measured on silicon by the source; [m] a constant that AMD engineers' schedulers run on;
+[V] an AMD vendor model or document; [L] LLVM; [D] arithmetic on such figures; [A] assumed. Matrix occupancies stand in
+`asmgen.isa.opcodes.mfma`, what reading a matrix result takes in `asmgen.isa.waitstates`, LDS banks in `asmgen.isa.lds`.
+
+Sources: "measured N" is section N of what docs/facts/measured_gfx950.md section 1 begins (AMD's Gluon tutorials), "micro N" that of
+docs/facts/microarchitecture.md section 2.
+clk is one clock of a compute unit.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from asmgen.isa.errors import AsmgenError
+
+GPUS: dict[str, str] = {"MI300X": "gfx942", "MI325X": "gfx942", "MI350X": "gfx950", "MI355X": "gfx950"}
+"""The GPUs that the table knows, with their architectures."""
+DEFAULT_GPU = {"gfx942": "MI300X", "gfx950": "MI355X"}
+_LARGEST_FILE = 1 << 20
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One row. `values` are by "all", architecture or GPU, the most special one wins; `low` and `high` are the range that sources give,
+    both 0 where they give none."""
+
+    name: str
+    values: Mapping[str, float]
+    unit: str
+    tag: str
+    source: str
+    low: float = 0
+    high: float = 0
+
+    def on(self, gpu: str) -> float:
+        """The value for a GPU."""
+        for key in (gpu, GPUS[gpu], "all"):
+            if key in self.values:
+                return self.values[key]
+        raise AsmgenError(f"the timing table has no {self.name} for {gpu}")
+
+    @property
+    def assumed(self) -> bool:
+        """Whether nobody measured it, as [A], [D] and [?] say."""
+        return any(mark in self.tag for mark in ("[A]", "[D]", "[?]"))
+
+
+def _all(name: str, value: float, unit: str, tag: str, source: str, low: float = 0, high: float = 0) -> Parameter:
+    return Parameter(name, {"all": value}, unit, tag, source, low, high)
+
+
+PARAMETERS: tuple[Parameter, ...] = (
+    # Issue.
+    _all("slot", 4, "clk", "[V]", "micro 2.1: each SIMD is served every 4 clk; one instruction a wave, one a category"),
+    _all("valu_issue", 4, "clk", "[V]", "micro 2.1; packed f32 the same"),
+    _all("trans_issue", 8, "clk", "[m]", "measured 0.5", 8, 16),
+    _all("permlane_issue", 8, "clk", "[D]", "measured 0.5: swap with two copies and a nop takes 20", 4, 8),
+    _all("quarter_issue", 16, "clk", "[A]", "32-bit integer products run at a quarter of the rate (LLVM's WriteIntMul class)", 8, 16),
+    _all("valu_latency", 8, "clk", "[M]", "micro 2.1: f32 FMA chain on MI350X"),
+    _all("trans_latency", 12, "clk", "[A]", "its 8 clk of issue and the 4 that a plain result takes", 8, 16),
+    _all("permlane_latency", 12, "clk", "[A]", "its 8 clk of issue and the 4 that a plain result takes", 8, 16),
+    _all("quarter_latency", 20, "clk", "[A]", "its 16 clk of issue and the 4 that a plain result takes", 12, 20),
+    _all("salu_latency", 4, "clk", "[A]", "a wave issues every 4 clk and dependent scalars do not wait longer", 4, 8),
+    _all("valu_scalar_latency", 8, "clk", "[A]", "a scalar that a VALU instruction wrote, as its vector results", 8, 20),
+    _all("branch_taken", 24, "clk", "[V]", "micro 2.2: rocisa cycle.cpp, a branch is 6 quads", 16, 32),
+    _all("branch_not_taken", 8, "clk", "[A]", "the decision, without a new fetch", 4, 24),
+    _all("fetch_rate", 32, "B/clk/CU", "[V]", "micro 2.1"),
+    _all("fetch_buffer", 256, "B/CU", "[A]", "what stands fetched ahead of issue: 32 B for each of 8 waves", 128, 1024),
+    _all("barrier_release", 8, "clk", "[A]", "micro 2.7: from the last arrival to the first issue", 4, 40),
+    _all("sleep_unit", 64, "clk", "[V]", "CDNA3 ISA, S_SLEEP"),
+    # Matrix core.
+    _all("mfma_operand_read", 8, "clk", "[m]", "measured 1: nothing else issues on the SIMD"),
+    _all("scale_load", 4, "clk", "[m]", "measured 1: hidden load of a scaled MFMA, over the last clk of the one before"),
+    _all("mfma_gap", 0, "clk", "[M]", "measured 0.1: also for the same SrcC and passes", 0, 2),
+    _all("packed_hazard", 12, "clk", "[m]", "measured 0.6: no packed f32 in an MFMA's shadow and for so long behind it"),
+    # LDS.
+    _all("lds_latency", 64, "clk", "[m]", "measured 0.9: first data of b128 too; a dependent gather with its wait is ~69 [M]", 50, 70),
+    _all("lds_bus", 128, "B/clk/pair", "[m]", "measured 2; gfx942: b128 8 clk alone, 32 a SIMD at 4 busy (measured 8; disputed)", 64, 128),
+    Parameter("lds_read_interval", {"gfx950": 8, "gfx942": 4}, "clk", "[m]",
+              "measured 2: reads of one SIMD back to back, b64 too (583 clk for 64 [M]); gfx942 see lds_read_interval_byte", 4, 8),
+    Parameter("lds_read_interval_byte", {"gfx950": 0, "gfx942": 1 / 64}, "clk/B", "[D]",
+              "micro 2.4: 64 reads by one wave of MI300X: 501, 852, 1385 clk for b32, b64, b128 [M]; disputed: measured 8 says 8 clk"),
+    Parameter("lds_conflict_wide", {"gfx950": 1, "gfx942": 1.66}, "clk/conflict", "[D]",
+              "b128 and b96. gfx950: measured 2, 4 clk x degree to 16-way; gfx942: micro 2.4, 1.6 to 1.75 [M]", 1, 1.75),
+    Parameter("lds_conflict", {"gfx950": 2.4, "gfx942": 1.66}, "clk/conflict", "[M]",
+              "micro 2.4: fully conflicted b64 reads of MI350X", 1, 2.4),
+    Parameter("lds_conflict_overlap", {"gfx950": 4, "gfx942": 0}, "clk", "[D]",
+              "conflict time behind lds_read_interval: gfx950 b128 max(8, 4 x degree); gfx942 adds: 1.6 to 1.75 each on top [M]", 0, 8),
+    _all("lds_fifo", 8, "entries/pair", "[m]", "measured 0.9; reads and writes share it"),
+    _all("lds_fifo_hold", 28, "clk", "[D]",
+         "8 reads issued every 4 clk fill the FIFO: one sees 8, then the steady rate (measured 2)", 0, 32),
+    _all("lds_issue_bus", 4, "clk/pair", "[m]", "measured 1: SIMD pairs (0,2),(1,3) share one ds issue bus"),
+    _all("lds_write_issue", 4, "clk", "[V]", "micro 2.4: 4 + 4 a dword: b32 8, b64 12, b128 20; gfx942's b128 measured 20 to 30"),
+    _all("lds_write_issue_dword", 4, "clk/dword", "[V]", "micro 2.4", 4, 7),
+    _all("lds_crossing", 50, "clk", "[V]", "micro 2.4: ds_bpermute and ds_swizzle with their wait", 40, 70),
+    # Vector memory of one compute unit.
+    _all("vmem_queue", 12, "entries/CU", "[m]", "measured 0.10", 12, 16),
+    _all("vmem_in_flight", 32768, "B/CU", "[m]", "measured 0.10"),
+    _all("vmem_issue", 4, "clk", "[V]", "micro 2.1: an issue slot; 3 to 4 a wave go free into the queue (measured 3)"),
+    _all("vmem_store_rate", 64, "B/clk", "[M]", "measured 3: writes ~150 GB/s a CU", 32, 64),
+    _all("tcp_line", 2, "clk/128 B", "[M]", "measured 0.2: 64 B/clk a CU from L1 and L2; by cache lines touched (measured 3)"),
+    _all("tcp_wide", 16, "clk", "[m]", "measured 3: dwordx4 and dwordx2, coalesced"),
+    _all("tcp_dword", 4, "clk", "[m]", "measured 3: a dword and less, coalesced"),
+    Parameter("latency_l2", {"gfx950": 312, "gfx942": 273}, "clk", "[A]", "micro 2.5: ~130 ns at peak clock; hits without load", 280, 500),
+    Parameter("latency_hbm", {"gfx950": 864, "gfx942": 798}, "clk", "[M]",
+              "micro 2.5: 360 ns pointer chase at peak clock; gfx942 380 ns [A]"),
+    _all("latency_grid", 1000, "clk", "[m]", "measured 3: round trip of an L2-friendly GEMM under load", 800, 1500),
+    _all("rate_l2", 64, "B/clk/CU", "[M]", "measured 0.2"),
+    _all("rate_hbm", 25, "B/clk/CU", "[M]", "measured 3: 60 GB/s"),
+    _all("rate_grid", 64, "B/clk/CU", "[M]", "measured 0.2: what L2 returns; the round trip is in latency_grid", 46, 64),
+    # Scalar memory.
+    _all("kernarg_latency", 1000, "clk", "[M]", "micro 2.7: first s_load of a wave, uncached host memory (article 001)"),
+    _all("smem_latency", 200, "clk", "[A]", "scalar cache, between L1 and L2", 100, 400),
+    # The GPU.
+    Parameter("compute_units", {"gfx942": 304, "gfx950": 256}, "CUs", "[V]", "micro 2.5"),
+    Parameter("clock_idle", {"gfx942": 2100, "MI350X": 2200, "MI355X": 2400}, "MHz", "[V]", "micro 2.5: peak; memory-bound 2.3 to 2.4"),
+    Parameter("clock_dense", {"gfx942": 1350, "gfx950": 1600}, "MHz", "[A]", "measured 6: GEMM at 98 % ~1.6 GHz; gfx942 1.24 to 1.55",
+              1240, 1750),
+    _all("dense_at", 0.98, "share", "[A]", "measured 6: the matrix density at which clock_dense holds"),
+    Parameter("hbm_read", {"MI300X": 4.0, "MI325X": 4.5, "gfx950": 6.2}, "TB/s", "[M]", "measured 0.3: 6.0 to 6.4; gfx942 [V] origami 4",
+              4.0, 6.4),
+    _all("launch", 2.0, "us", "[V]", "micro 2.7: warm launch, 2.0 to 2.1", 2.0, 2.7),
+)
+"""The table."""
+
+_BY_NAME = {row.name: row for row in PARAMETERS}
+
+
+@dataclass(frozen=True)
+class Timing:
+    """The table for one GPU, with what a user overrode."""
+
+    gpu: str
+    values: Mapping[str, float]
+    overridden: frozenset[str] = frozenset()
+
+    @property
+    def arch(self) -> str:
+        """The GPU's architecture."""
+        return GPUS[self.gpu]
+
+    def __getitem__(self, name: str) -> float:
+        return self.values[name]
+
+    def clocks(self, name: str) -> int:
+        """A value in whole clk."""
+        return round(self.values[name])
+
+    def scaled(self, name: str, factor: float) -> Timing:
+        """The same with one value multiplied."""
+        return Timing(self.gpu, {**self.values, name: self.values[name] * factor}, self.overridden | {name})
+
+
+def timing(gpu: str, overrides: Mapping[str, float] | None = None) -> Timing:
+    """The parameters of a GPU. Raises AsmgenError for an unknown GPU or parameter, or a value that is not positive."""
+    if gpu not in GPUS:
+        raise AsmgenError(f"there is no GPU {gpu!r} in the timing table; it has {', '.join(GPUS)}")
+    values = {row.name: row.on(gpu) for row in PARAMETERS}
+    for name, value in (overrides or {}).items():
+        if name not in _BY_NAME:
+            raise AsmgenError(f"the timing table has no parameter {name!r}; it has {', '.join(_BY_NAME)}")
+        if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < 1e9:
+            raise AsmgenError(f"{name} is {value!r}; a number of {_BY_NAME[name].unit} from 0 to 1e9 would work")
+        values[name] = value
+    return Timing(gpu, values, frozenset(overrides or {}))
+
+
+def gpu_of(arch: str, gpu: str | None = None) -> str:
+    """The GPU to time for: the one named, or the architecture's default. Raises AsmgenError where they do not fit."""
+    if gpu is None:
+        return DEFAULT_GPU[arch]
+    if GPUS.get(gpu) != arch:
+        fitting = [name for name, its in GPUS.items() if its == arch]
+        raise AsmgenError(f"{gpu!r} is no GPU of {arch}; {' and '.join(fitting)} are")
+    return gpu
+
+
+def read_overrides(path: Path) -> dict[str, float]:
+    """A JSON file {parameter: value}. Raises AsmgenError for any other contents, OSError where it cannot be read."""
+    with path.open("rb") as file:
+        data = file.read(_LARGEST_FILE + 1)
+    try:
+        found = json.loads(data) if len(data) <= _LARGEST_FILE else None
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise AsmgenError(f'{path} holds no JSON object of timing parameters, such as {{"lds_latency": 70}}')
+    return found

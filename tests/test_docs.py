@@ -1,0 +1,53 @@
+"""The code of docs/WRITE_A_KERNEL.md builds, and what it builds is what the page says."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from pathlib import Path
+
+import pytest
+
+from asmgen.author import arithmetic, epilogue, movement, schedules, swizzles
+from asmgen.author.kernel import Kernel
+from asmgen.author.tilebuilder import TileBuilder
+from asmgen.checks.lint.run import lint_program
+from asmgen.isa.registers import v
+from asmgen.kernels.gemm_bf16.contract import CONTRACT
+
+PAGE = Path(__file__).resolve().parent.parent / "docs/WRITE_A_KERNEL.md"
+
+
+@pytest.fixture(scope="module")
+def kernel() -> Kernel:
+    """The page's functions in one name space, and `gemm` called."""
+    modules = (arithmetic, epilogue, movement, schedules, swizzles)
+    names = {"v": v} | {name: value for module in modules for name, value in vars(module).items()}
+    for block in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL):
+        exec(block, names)
+    contract = dataclasses.replace(CONTRACT, workgroup=(512, 1, 1), lds_bytes=134912, archs=("gfx950",))
+    made = names["gemm"](TileBuilder(contract, "gfx950", {}, waves=2, workgroup_ids="xy"))
+    assert isinstance(made, Kernel)
+    return made
+
+
+def test_the_page_builds_a_kernel_that_lint_has_nothing_against(kernel: Kernel) -> None:
+    found = [finding for finding in lint_program(kernel.program) if finding.severity in ("error", "warning")]
+    assert not found, found
+
+
+def test_the_page_quotes_what_is_built(kernel: Kernel) -> None:
+    """The steady wait of ping-pong, the LDS map and the plan in the text, and 128 MFMA for two steps in the loop."""
+    text = kernel.text()
+    assert "s_waitcnt vmcnt(10)" in text and "newer vector-memory operations in flight" in text
+    assert 131072 < kernel.lds.size == kernel.contract.lds_bytes  # four half tiles of two stages, and pads
+    assert (kernel.resources.vgprs, kernel.resources.agprs) == (256, 0)
+    assert sum(item.opcode.group == "matrix" for item in kernel.program.instructions) % 32 == 0
+    for name in ("C", "A", "B", "As", "Bs"):
+        assert re.search(rf"^;.*\b{name}\b", text, re.MULTILINE), name
+
+
+def test_lines_of_code_on_the_page_are_few() -> None:
+    """A flagship's step, plan and epilogue fit on one screen and a half."""
+    code = "".join(re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL))
+    assert 40 < len([line for line in code.splitlines() if line.strip()]) < 70

@@ -1,0 +1,286 @@
+"""From launches to profiles: the emulator's trace, loops in their steady state, bounds, the estimate, the command."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from asmgen.emulator.scheduling.run import Options
+from asmgen.emulator.scheduling.trace import Trace, WaveTrace, has_cost
+from asmgen.isa.errors import AsmgenError
+from asmgen.isa.timing import GPUS, PARAMETERS, read_overrides, timing
+from asmgen.model.chrometrace import chrome_trace
+from asmgen.model.cycles import CAUSES
+from asmgen.model.estimate import estimate, sustained_clock
+from asmgen.model.profile import Profile, profile
+from asmgen.model.usage import BOUNDS
+from asmgen.program.program import Program
+from asmgen.reader.text import read_text
+from asmgen.tools.cli import commands
+from asmgen.tools.measured import MEASUREMENTS, report
+from asmgen.tools.sensitivity import sensitivity, table
+from tests.emulator_launch import launch
+
+MFMA = "v_mfma_f32_32x32x16_bf16 a[{0}:{1}], v[0:3], v[4:7], a[{0}:{1}]\n"
+
+
+def traced(text: str, block: int = 64, workgroups: int = 1, grid: int = 1, buffers: Sequence[Any] = (), lds: int = 0,
+           arch: str = "gfx950", order: str = "lockstep") -> tuple[Program, list[WaveTrace]]:
+    """A program run on the emulator with a trace."""
+    code = read_text(text + "s_endpgm\n", arch)[0]
+    trace = Trace(workgroups)
+    launch(arch, code, (grid, 1, 1), (block, 1, 1), buffers, lds=lds, vgprs=128, options=Options(checks=False, trace=trace, order=order))
+    assert trace.program is code
+    return code, list(trace.waves())
+
+
+def loop(body: str, rounds: int) -> str:
+    return f"s_mov_b32 s20, {rounds}\nL:\n{body}s_sub_u32 s20, s20, 1\ns_cmp_lg_u32 s20, 0\ns_cbranch_scc1 L\n"
+
+
+def timed(text: str, **options: Any) -> Profile:
+    code, waves = traced(text, **options)
+    return profile(code, waves, timing("MI355X"), "l2", spans=True)
+
+
+def test_trace_has_what_each_wave_executed_in_any_order_of_waves() -> None:
+    text = loop("v_mov_b32 v1, v0\n", 5) + "s_barrier\n"
+    expected = (0, *(1, 2, 3, 4) * 5, 5, 6)
+    for order in ("lockstep", "serial", "random:3"):
+        _, waves = traced(text, block=192, order=order)
+        assert [(wave.workgroup, wave.wave) for wave in waves] == [(0, 0), (0, 1), (0, 2)]
+        assert all(wave.positions == expected for wave in waves)
+
+
+def test_trace_follows_waves_that_part() -> None:
+    text = "v_readfirstlane_b32 s20, v0\ns_cmp_lt_u32 s20, 64\ns_cbranch_scc1 L\nv_mov_b32 v1, v0\nL:\nv_mov_b32 v2, v0\n"
+    _, waves = traced(text, block=128)
+    assert [wave.positions for wave in waves] == [(0, 1, 2, 4, 5), (0, 1, 2, 3, 4, 5)]
+
+
+def test_only_the_first_workgroups_run() -> None:
+    data = np.zeros(8, np.uint32)
+    text = ("s_load_dwordx2 s[10:11], s[0:1], 0x0\nv_mov_b32 v1, 1\nv_lshlrev_b32 v2, 2, s2\ns_waitcnt lgkmcnt(0)\n"
+            "global_store_dword v2, v1, s[10:11]\n")
+    code = read_text(text + "s_endpgm\n", "gfx950")[0]
+    trace = Trace(3)
+    launched = launch("gfx950", code, (8, 1, 1), (64, 1, 1), [data], options=Options(checks=False, trace=trace))
+    assert launched.buffers[0].tolist() == [1, 1, 1, 0, 0, 0, 0, 0]
+    assert [wave.workgroup for wave in trace.waves()] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("shift,cycles", [(4, 4), (5, 8), (6, 16), (7, 32), (8, 64)])
+def test_lds_costs_come_from_real_addresses(shift: int, cycles: int) -> None:
+    """b128 reads of lanes 16, 32, ... 256 bytes apart: 1 to 16 ways of four phases."""
+    _, (wave,) = traced(f"v_lshlrev_b32 v1, {shift}, v0\nds_read_b128 v[4:7], v1\ns_waitcnt lgkmcnt(0)\n", lds=16384)
+    assert wave.costs == (cycles,)
+
+
+def test_lds_costs_of_few_lanes_and_two_addresses() -> None:
+    text = ("v_lshlrev_b32 v1, 8, v0\ns_mov_b64 exec, 1\nds_read_b128 v[4:7], v1\ns_mov_b64 exec, -1\n"
+            "v_lshlrev_b32 v1, 2, v0\nds_read2_b32 v[4:5], v1 offset0:0 offset1:64\ns_waitcnt lgkmcnt(0)\n")
+    _, (wave,) = traced(text, lds=16384)
+    assert wave.costs[0] == 1 and wave.costs[1] >= 4
+
+
+@pytest.mark.parametrize("width,shift,lines", [("dword", 2, 2), ("dwordx4", 4, 8), ("dwordx4", 6, 32), ("dwordx4", 7, 64), ("dword", 0, 1)])
+def test_lines_that_loads_touch(width: str, shift: int, lines: int) -> None:
+    data = np.zeros(4096, np.uint32)
+    registers = "v4" if width == "dword" else "v[4:7]"
+    text = (f"s_load_dwordx2 s[10:11], s[0:1], 0x0\nv_lshlrev_b32 v1, {shift}, v0\nv_and_b32 v1, -4, v1\ns_waitcnt lgkmcnt(0)\n"
+            f"global_load_{width} {registers}, v1, s[10:11]\ns_mov_b64 exec, 0\nglobal_load_{width} {registers}, v1, s[10:11]\n"
+            "s_waitcnt vmcnt(0)\n")
+    code, (wave,) = traced(text, buffers=[data])
+    assert wave.costs == (lines, 0)
+    assert sum(has_cost(instruction) for instruction in code.instructions) == 2
+
+
+def test_steady_rounds_leave_the_ends_out() -> None:
+    body = "".join(MFMA.format(16 * n, 16 * n + 15) for n in range(4))
+    found = timed(loop(body, 12))
+    (one,) = found.loops
+    assert one.steady and one.rounds == 12
+    assert one.cycles == pytest.approx(4 * 32 + 4, abs=4 * 4)
+    assert one.matrix_busy == pytest.approx(128 / one.cycles / 4)  # one of four SIMDs works
+    assert one.bounds.binding == "matrix" and one.distance == pytest.approx(one.cycles / 128 - 1)
+    assert not timed(loop(body, 4)).loops[0].steady
+    assert not timed(loop(body, 1)).loops
+
+
+def test_matrix_busy_counts_all_waves_of_all_simds() -> None:
+    """With a barrier a round two waves of a SIMD share its core; without, the older one goes first."""
+    body = "".join(MFMA.format(16 * n, 16 * n + 15) for n in range(4)) * 4
+    (one,) = timed(loop(body + "s_barrier\n", 12), block=512).loops
+    assert one.waves == 8 and one.matrix_busy == pytest.approx(1, abs=0.04)
+    assert one.cycles == pytest.approx(2 * 16 * 32, rel=0.04)
+    assert one.bounds.clocks["matrix"] == 2 * 16 * 32
+    (free,) = timed(loop(body, 12), block=512).loops
+    assert free.waves == 8 and free.matrix_busy == pytest.approx(1, abs=0.06) and free.distance >= 0
+
+
+def test_each_unit_can_bind() -> None:
+    reads = "ds_read_b128 v[4:7], v1\n" * 8 + "s_waitcnt lgkmcnt(0)\n"
+    vectors = MFMA.format(0, 15) + "v_mov_b32 v20, v21\n" * 30
+    scalars = "s_mov_b32 s30, s31\n" * 40
+    data = np.zeros(4096, np.uint32)
+    loads = "global_load_dwordx4 v[4:7], v1, s[10:11]\n" * 8 + "s_waitcnt vmcnt(0)\n"
+    head = "s_load_dwordx2 s[10:11], s[0:1], 0x0\nv_lshlrev_b32 v1, 4, v0\ns_waitcnt lgkmcnt(0)\n"
+    assert timed("v_lshlrev_b32 v1, 7, v0\n" + loop(reads, 8), block=256, lds=16384).loops[0].bounds.binding == "lds"
+    assert timed(loop(vectors, 8)).loops[0].bounds.clocks["valu"] == 32 + 4 * 24
+    assert timed(loop(scalars, 8)).loops[0].bounds.binding == "issue"
+    bound = timed(head + loop(loads, 8), block=256, buffers=[data]).loops[0]
+    assert bound.bounds.binding == "l1" and bound.bounds.clocks["l1"] == 4 * 8 * 16 and bound.bounds.verdict != "compute"
+    assert set(bound.bounds.clocks) == set(BOUNDS) and set(bound.stalls) <= set(CAUSES)
+    assert bound.cycles >= bound.bounds.clocks["l1"]
+
+
+def test_stalls_of_loops_and_instructions() -> None:
+    found = timed("v_lshlrev_b32 v1, 4, v0\n" + loop("ds_read_b128 v[4:7], v1\ns_waitcnt lgkmcnt(0)\nv_mov_b32 v8, v4\n", 10), lds=16384)
+    wait = next(row for row in found.instructions if found.program.instructions[row.position].name == "s_waitcnt")
+    assert wait.executed == 10 and wait.stalls == {"wait lgkm": 600} and wait.issue == 40
+    assert found.loops[0].stalls["wait lgkm"] == 60
+
+
+def test_unroll_is_the_repetition_of_a_step() -> None:
+    step = "global_load_dword v4, v[2:3], off\n" + MFMA.format(0, 15) * 2
+    code = read_text(loop(step * 2 + "s_nop 0\n", 8) + "s_endpgm\n", "gfx950")[0]
+    positions = (0, *range(1, len(code) - 1), *range(1, len(code)))
+    found = profile(code, [WaveTrace(0, 0, positions, (2,) * 4)], timing("MI355X"))
+    assert found.loops[0].unroll == 2 and found.loops[0].rounds == 2
+
+
+def test_estimate_of_a_grid() -> None:
+    found = timed(loop("".join(MFMA.format(16 * n, 16 * n + 15) for n in range(4)) * 8, 200), block=256)
+    whole = estimate(found, 257, 1)
+    assert whole.rounds == 2 and whole.limit == "matrix"
+    clock = sustained_clock(found.timing, found.matrix_busy)
+    assert 1590 < clock < 1650
+    assert whole.seconds == pytest.approx(2e-6 + 2 * found.cycles / clock / 1e6)
+    assert whole.tflops == pytest.approx(257 * 4 * 200 * 32 * 32768 / whole.seconds / 1e12)
+    assert estimate(timed("s_nop 0\n"), 1, 1).limit == "launch"
+    assert sustained_clock(timing("MI300X"), 0) == 2100 and sustained_clock(timing("MI300X"), 0.98) == 1350
+
+
+def test_chrome_trace_has_waves_and_units() -> None:
+    found = timed("v_lshlrev_b32 v1, 4, v0\n" + loop("ds_read_b128 v[4:7], v1\ns_waitcnt lgkmcnt(0)\n" + MFMA.format(0, 15), 3), lds=16384)
+    events = chrome_trace(found)["traceEvents"]
+    names = {event["args"]["name"] for event in events if event["ph"] == "M"}
+    assert {"workgroup 0 wave 0, SIMD 0", "matrix core 0", "LDS pair 0"} <= names
+    cores = [event for event in events if event["ph"] == "X" and event["pid"] == 2]
+    assert len(cores) == 3 and {event["dur"] for event in cores} == {32}
+    assert any(event.get("args", {}).get("stall") for event in events)
+
+
+def test_the_timing_table() -> None:
+    assert len({row.name for row in PARAMETERS}) == len(PARAMETERS)
+    for row in PARAMETERS:
+        assert row.source and row.unit and row.tag.startswith("["), row
+        assert all(row.on(gpu) >= 0 for gpu in GPUS)
+        assert not row.high or all(row.low <= value <= row.high for value in row.values.values()
+                                   if row.name not in ("latency_l2",)) or "gfx942" in row.values, row
+    changed = timing("MI300X", {"lds_latency": 70})
+    assert changed["lds_latency"] == 70 and changed.overridden == {"lds_latency"}
+    with pytest.raises(AsmgenError, match="no GPU 'H100'"):
+        timing("H100")
+    with pytest.raises(AsmgenError, match="no parameter 'x'"):
+        timing("MI300X", {"x": 1})
+    with pytest.raises(AsmgenError, match="from 0 to"):
+        timing("MI300X", {"slot": -1})
+
+
+def test_sensitivity_names_what_moves() -> None:
+    code, waves = traced("v_lshlrev_b32 v1, 4, v0\n" + loop("v_exp_f32 v2, v2\nv_exp_f32 v2, v2\n", 10))
+    rows = {row.name: row for row in sensitivity(code, waves, timing("MI355X"), "l2", 1)}
+    assert rows["trans_latency"].changes[1][1] > 0.05
+    assert rows["smem_latency"].largest == 0
+    assert "valu_latency" not in rows  # it is measured
+    assert "trans_latency" in table(list(rows.values()))
+
+
+def run(*arguments: str) -> Any:
+    return CliRunner().invoke(commands, ["profile", *arguments], catch_exceptions=True)
+
+
+def test_command_on_a_library_kernel(objdump: tuple[str, ...], tmp_path: Path) -> None:
+    overrides = tmp_path / "p.json"
+    overrides.write_text('{"latency_grid": 500}')
+    assert read_overrides(overrides) == {"latency_grid": 500}
+    shape = ("gemm-bf16", "-p", "m=4096", "-p", "n=4096", "-p", "k=640", "--arch", "gfx942", "--gpu", "MI325X")
+    done = run(*shape, "--json", "--trace", str(tmp_path / "t.json"))
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.output)
+    assert found["workgroups"] == 1024 and found["gpu"] == "MI325X"
+    (one, *_) = sorted(found["loops"], key=lambda row: -row["cycles_per_iteration"])
+    assert set(one["bounds"]) == set(BOUNDS) and one["binding"] in BOUNDS and 0 < one["matrix_busy"] < 1
+    assert one["distance"] == pytest.approx(one["cycles_per_iteration"] / one["bounds"][one["binding"]] - 1)
+    assert found["prologue"] + found["epilogue"] < found["cycles"] and all(row["address"] is not None for row in found["instructions"])
+    assert json.loads((tmp_path / "t.json").read_text())["traceEvents"]
+    faster = json.loads(run(*shape, "--json", "--parameters", str(overrides)).output)
+    assert faster["cycles"] < found["cycles"] and faster["overridden"] == ["latency_grid"]
+
+
+def test_report_of_measurements(objdump: tuple[str, ...]) -> None:
+    lines = report().splitlines()
+    assert len(lines) == len(MEASUREMENTS) + 3 and all("measured" in line for line in lines if line.startswith(" "))
+    row = replace(MEASUREMENTS[3], kernel="gemm-bf16", parameters={"m": "8192", "n": "8192", "k": "128"})
+    assert "no kernel yet" in report([MEASUREMENTS[3]])
+    assert "predicted" in report([row]) and "no kernel" not in report([row])
+
+
+def test_workgroups_that_do_not_fit_together_are_refused(objdump: tuple[str, ...]) -> None:
+    shape = ("gemm-bf16", "-p", "m=256", "-p", "n=256", "-p", "k=64")
+    two = json.loads(run(*shape, "--json", "--workgroups", "2").output)
+    assert two["workgroups_per_cu"] == two["workgroups_fitting"] == 2  # 64 KB of 160 each
+    problem = run(*shape, "--workgroups", "3").exception
+    assert isinstance(problem, AsmgenError) and "room for 2" in str(problem)
+
+
+def test_command_on_a_specification(objdump: tuple[str, ...], tmp_path: Path) -> None:
+    from asmgen.toolchain import assemble
+
+    text = """.amdgcn_target "amdgcn-amd-amdhsa--gfx950"
+.text
+.globl k
+.p2align 8
+.type k,@function
+k:
+  s_load_dwordx2 s[4:5], s[0:1], 0x0
+  v_lshlrev_b32 v1, 2, v0
+  s_mov_b32 s6, 9
+  s_waitcnt lgkmcnt(0)
+L:
+  global_load_dword v2, v1, s[4:5]
+  s_waitcnt vmcnt(0)
+  v_add_u32 v2, 1, v2
+  global_store_dword v1, v2, s[4:5]
+  s_sub_u32 s6, s6, 1
+  s_cmp_lg_u32 s6, 0
+  s_cbranch_scc1 L
+  s_endpgm
+.rodata
+.p2align 6
+.amdhsa_kernel k
+  .amdhsa_next_free_vgpr 8
+  .amdhsa_next_free_sgpr 16
+  .amdhsa_accum_offset 8
+  .amdhsa_user_sgpr_kernarg_segment_ptr 1
+  .amdhsa_kernarg_size 8
+.end_amdhsa_kernel
+"""
+    (tmp_path / "k.co").write_bytes(assemble(text, "gfx950", None, name="k.s"))
+    spec = {"code_object": "k.co", "grid": [3, 1, 1], "block": [64, 1, 1], "args": [{"zeros": 256, "save": "o.bin"}]}
+    (tmp_path / "s.json").write_text(json.dumps(spec))
+    done = run(str(tmp_path / "s.json"))
+    assert done.exit_code == 0, done.output
+    assert "predicted" in done.output and "loop 4-10" in done.output and "wait vm" in done.output
+    assert not (tmp_path / "o.bin").exists()
+    found = json.loads(run(str(tmp_path / "s.json"), "--json", "--data", "hbm").output)
+    assert found["workgroups"] == 3 and found["loops"][0]["stalls"]["wait vm"] > 800
+    assert isinstance(run(str(tmp_path / "s.json"), "--gpu", "MI300X").exception, AsmgenError)

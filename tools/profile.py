@@ -1,0 +1,150 @@
+"""`asmgen profile`: a kernel of the library or a launch specification through the cycle model. Everything it says is a prediction."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from asmgen.author.family import Family
+from asmgen.emulator.scheduling.run import Options
+from asmgen.emulator.scheduling.trace import Trace
+from asmgen.isa.errors import AsmgenError
+from asmgen.isa.timing import Timing, gpu_of, read_overrides, timing
+from asmgen.model.chrometrace import chrome_trace
+from asmgen.model.estimate import Estimate, estimate
+from asmgen.model.profile import LoopProfile, Profile, profile
+from asmgen.tools.build import Built
+from asmgen.tools.launch import trace_launch_spec
+from asmgen.tools.runner import emulator, launch
+
+TRACED_EDGE = {"m": 512, "n": 512, "b": 1}
+"""Parameters that count workgroups: the traced ones are the first, so that more of them would only cost time."""
+_WORST = 12  # instructions that the text names
+
+
+@dataclass(frozen=True)
+class Traced:
+    """What the first workgroups of a launch executed, and how many workgroups it has."""
+
+    name: str
+    trace: Trace
+    workgroups: int
+
+
+@dataclass(frozen=True)
+class ProfileReport:
+    """What the command says of one kernel."""
+
+    name: str
+    profile: Profile
+    estimate: Estimate
+    fitting: int
+
+    def as_json(self) -> dict[str, Any]:
+        """The fields of docs/ARCHITECTURE.md, and those that stand beside them. `cycles_per_iteration` is one trip through a loop's code."""
+        found, whole, code = self.profile, self.estimate, self.profile.program.instructions
+        return {
+            "kernel": self.name, "arch": found.timing.arch, "gpu": found.timing.gpu, "data": found.level, "predicted": True,
+            "cycles": found.cycles, "prologue": found.prologue, "epilogue": found.epilogue, "matrix_busy": found.matrix_busy,
+            "seconds_predicted": whole.seconds, "tflops_predicted": whole.tflops, "limit": whole.limit, "clock_mhz": whole.clock,
+            "workgroups": whole.workgroups, "workgroups_per_cu": whole.resident, "workgroups_fitting": self.fitting,
+            "rounds": whole.rounds,
+            "overridden": sorted(found.timing.overridden),
+            "loops": [self._loop(loop) for loop in found.loops],
+            "instructions": [{"address": code[row.position].address, "position": row.position, "text": code[row.position].text,
+                              "executed": row.executed, "issue": row.issue, "stalls": row.stalls} for row in found.instructions],
+        }
+
+    def _loop(self, loop: LoopProfile) -> dict[str, Any]:
+        return {"first": loop.first, "last": loop.last, "unroll": loop.unroll, "rounds": loop.rounds, "waves": loop.waves,
+                "steady": loop.steady, "cycles_per_iteration": loop.cycles, "matrix_busy": loop.matrix_busy,
+                "bounds": loop.bounds.clocks, "binding": loop.bounds.binding, "distance": loop.distance, "stalls": loop.stalls,
+                "memory": {"verdict": loop.bounds.verdict, "cycles": loop.bounds.memory}}
+
+    def text(self) -> str:
+        """The report for people."""
+        found, whole = self.profile, self.estimate
+        more = f" ({self.fitting} would fit)" if self.fitting > whole.resident else ""
+        lines = [f"{self.name} on {found.timing.gpu} ({found.timing.arch}), data in {found.level}: predicted, not measured",
+                 f"  {whole.resident} workgroup{'s' * (whole.resident > 1)} on a compute unit{more}: {found.cycles} clk predicted, "
+                 f"{found.prologue:.0f} before and {found.epilogue:.0f} behind the main loop, matrix cores busy {found.matrix_busy:.1%}",
+                 f"  whole launch: {whole.workgroups} workgroups in {whole.rounds} rounds at {whole.clock:.0f} MHz: predicted "
+                 f"{whole.seconds * 1e6:.1f} us, {whole.tflops:.1f} TFLOPS, limit {whole.limit}"]
+        for loop in found.loops:
+            lines += _loop_lines(loop, found)
+        lines.append(f"  instructions with the most stalls (clk predicted, all waves together; of {len(found.instructions)}):")
+        worst = sorted(found.instructions, key=lambda row: -sum(row.stalls.values()))[:_WORST]
+        for row in worst:
+            if row.stalls:
+                causes = ", ".join(f"{cause} {clocks}" for cause, clocks in sorted(row.stalls.items(), key=lambda item: -item[1]))
+                lines.append(f"    {row.position:5} x{row.executed:<6} {found.program.instructions[row.position].text}: {causes}")
+        return "\n".join(lines) + "\n"
+
+
+def _loop_lines(loop: LoopProfile, found: Profile) -> list[str]:
+    bounds = ", ".join(f"{name} {clocks:.0f}" for name, clocks in loop.bounds.clocks.items())
+    stalls = ", ".join(f"{cause} {clocks:.0f}" for cause, clocks in loop.stalls.items()) or "none"
+    ends = "" if loop.steady else " (too few rounds to leave the ends out)"
+    return [f"  loop {loop.first}-{loop.last}, unroll {loop.unroll}, {loop.rounds} rounds by {loop.waves} waves{ends}: "
+            f"predicted {loop.cycles:.1f} clk a round, matrix cores busy {loop.matrix_busy:.1%}",
+            f"    bounds: {bounds}; {loop.bounds.binding} binds, {loop.distance:+.1%} above it; memory pipeline: {loop.bounds.verdict} "
+            f"({loop.bounds.memory:.0f})",
+            f"    stalls of a wave in a round: {stalls}"]
+
+
+def trace_kernel(library: Family, built: Built, parameters: Mapping[str, Any], workgroups: int) -> Traced:
+    """Run the first workgroups of a library kernel on the emulator. The problem is made smaller where that leaves them as they are."""
+    trace = Trace(workgroups)
+    options = Options(checks=False, trace=trace)
+    arch = built.kernel.resources.arch
+    small = _smaller(library, parameters)
+    with emulator(built, arch, options, lambda sentence: None, None) as device:
+        contract = built.kernel.contract
+        launch(device, built, library.problem(small, 0), contract.grid_of(small), contract.workgroup)
+    x, y, z = contract.grid_of(parameters)
+    return Traced(built.kernel.resources.name, trace, x * y * z)
+
+
+def _smaller(library: Family, parameters: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Fewer workgroups of the same kind: no more than those of TRACED_EDGE where it has them."""
+    return {name: min(value, TRACED_EDGE[name]) if name in TRACED_EDGE and isinstance(value, int) else value
+            for name, value in parameters.items()}
+
+
+def report_kernel(library: Family, built: Built, parameters: Mapping[str, Any], chosen: Timing, level: str, workgroups: int,
+                  spans: bool = False) -> ProfileReport:
+    """Profile a kernel of the library on the problem that the parameters say."""
+    return _report(trace_kernel(library, built, parameters, workgroups), chosen, level, workgroups, spans)
+
+
+def report_spec(path: Path, gpu: str | None, parameters: Path | None, level: str, workgroups: int, spans: bool = False) -> ProfileReport:
+    """Profile any code object on the data of a launch specification; nothing is saved."""
+    trace = Trace(workgroups)
+    traced = trace_launch_spec(path, Options(checks=False, trace=trace))
+    found = Traced(traced.kernel, trace, traced.workgroups)
+    return _report(found, choose_timing(traced.arch, gpu, parameters), level, workgroups, spans)
+
+
+def choose_timing(arch: str, gpu: str | None, parameters: Path | None) -> Timing:
+    """The timing table for a GPU of the architecture, with a user's file of parameters."""
+    return timing(gpu_of(arch, gpu), read_overrides(parameters) if parameters is not None else None)
+
+
+def _report(traced: Traced, chosen: Timing, level: str, workgroups: int, spans: bool) -> ProfileReport:
+    if workgroups > traced.trace.fitting:
+        raise AsmgenError(f"{workgroups} workgroups of {traced.name} do not fit on a compute unit: registers, wave slots and LDS have room "
+                          f"for {traced.trace.fitting}")
+    waves = list(traced.trace.waves())
+    program = traced.trace.program
+    assert program is not None
+    found = profile(program, waves, chosen, level, spans)
+    resident = len({wave.workgroup for wave in waves})
+    return ProfileReport(traced.name, found, estimate(found, traced.workgroups, min(workgroups, resident)), traced.trace.fitting)
+
+
+def write_trace(report: ProfileReport, path: Path) -> None:
+    """Write the Chrome trace. Raises OSError where the file cannot be written."""
+    path.write_text(json.dumps(chrome_trace(report.profile)))
