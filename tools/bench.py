@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from asmgen.author.library import LibraryKernel
+from asmgen.author.family import Family
 from asmgen.codeobject.load import CodeObject, Kernel
 from asmgen.isa.errors import AsmgenError
 from asmgen.launch.hip import HipDevice
@@ -73,19 +73,20 @@ def bench_device(kind: str, arch: str) -> HipDevice:
     return device
 
 
-def bench_kernel(library: LibraryKernel, built: Built, parameters: Mapping[str, Any], device: HipDevice, warm_ups: int = WARM_UPS,
+def bench_kernel(family: Family, built: Built, parameters: Mapping[str, Any], device: HipDevice, warm_ups: int = WARM_UPS,
                  runs: int = RUNS, seed: int = 0) -> BenchReport:
     """Time launches of a built kernel on random data, each between two events, on sets of buffers that take turns."""
-    problem = library.make_problem(parameters, seed)
+    problem = family.problem(parameters, seed)
+    contract = built.kernel.contract
     arrays = {name: value for name, value in problem.arguments.items() if isinstance(value, np.ndarray)}
     nbytes = sum(array.nbytes for array in arrays.values())
     sets = min(_MOST_SETS, max(2, -(-2 * LAST_LEVEL_CACHE // max(nbytes, 1))))
     kernel = CodeObject.load(built.code_object).kernel(built.kernel.resources.name)
-    names = [argument.name for argument in library.contract.arguments]
+    names = [argument.name for argument in contract.arguments]
     uploaded = [{name: device.upload(array) for name, array in arrays.items()} for _ in range(sets)]
     values = [[one.get(name, problem.arguments[name]) for name in names] for one in uploaded]
-    times = time_launches(device, kernel, library.contract.grid_of(parameters), library.contract.workgroup, values, warm_ups, runs)
-    return BenchReport(library.contract.name, device.arch, device.name, parameters, times, warm_ups, sets, floating_operations(parameters),
+    times = time_launches(device, kernel, contract.grid_of(parameters), contract.workgroup, values, warm_ups, runs)
+    return BenchReport(contract.name, device.arch, device.name, parameters, times, warm_ups, sets, floating_operations(parameters),
                        nbytes, environment(device))
 
 

@@ -193,17 +193,18 @@ def launch(spec: Path, device: str, budget: int, memory_limit: int, as_json: boo
 @json_option
 def bench(kernel: str, arch: str | None, parameters: tuple[str, ...], device: str, warm_ups: int, runs: int, as_json: bool) -> int:
     """Time a kernel on a GPU, by events and on buffers that take turns."""
-    from asmgen.kernels.registry import kernel as find_kernel
+    from asmgen.kernels.registry import family as find_family
     from asmgen.tools.bench import bench_device, bench_kernel
     from asmgen.tools.build import build_kernel
 
-    library = find_kernel(kernel)
-    contract = library.contract
-    chosen = contract.check_arch(arch or contract.archs[0])
-    resolved = contract.resolve_run(contract.parse(parameters))
+    family = find_family(kernel)
+    chosen = family.check_arch(arch or "")
+    values = family.parse(chosen, parameters)
+    contract = family.contract(chosen, values)
+    resolved = contract.resolve_run(values)
     with bench_device(device, chosen) as opened:
-        built = build_kernel(library, chosen, {name: resolved[name] for name in resolved if contract.parameter(name).kind == "build"})
-        report = bench_kernel(library, built, resolved, opened, warm_ups, runs)
+        built = build_kernel(family, chosen, {name: resolved[name] for name in resolved if contract.parameter(name).kind == "build"})
+        report = bench_kernel(family, built, resolved, opened, warm_ups, runs)
     _document(report.as_json()) if as_json else click.echo(report.text(), nl=False)
     return GOOD
 
