@@ -61,8 +61,8 @@ class BenchReport:
                 f"{row['gbytes_per_second']:.0f} GB/s; {row['runs']} launches after {self.warm_ups}, {self.buffer_sets} sets of buffers\n")
 
 
-def bench_device(kind: str, arch: str) -> HipDevice:
-    """The GPU to time on. Raises AsmgenError for the emulator, under its own name or as a GPU of `asmgen hip-emulator`."""
+def bench_device(kind: str, arch: str | None) -> HipDevice:
+    """The GPU to time on, the first of the architecture or of all. Raises AsmgenError for the emulator, under its own name or as a GPU of `asmgen hip-emulator`."""
     refusal = "the emulator says what a kernel computes, not how fast: bench needs a GPU (--device hip); `asmgen profile` predicts a time"
     if kind != "hip":
         raise AsmgenError(refusal if kind == "emulator" else f"bench knows the device hip alone, not {kind!r}")

@@ -87,17 +87,6 @@ class LoadedModule(Protocol):
         """Release it now; `Device.close` does so anyway."""
 
 
-class StreamLike(Protocol):
-    """What a launch takes as a stream of its device."""
-
-    @property
-    def handle(self) -> Any:
-        """What the device's own runtime calls it."""
-
-    def synchronize(self) -> None:
-        """Waits until all that was put on it has finished."""
-
-
 class Device(Protocol):
     """A device; a context manager that closes itself. Every method raises DeviceError where it cannot do what was asked."""
 
@@ -120,6 +109,18 @@ class Device(Protocol):
 
     def read(self, buffer: Buffer, dtype: Any, shape: int | Sequence[int], offset: int = 0) -> numpy.ndarray[Any, Any]:
         """A copy of the buffer from byte `offset` on, as a C-ordered array, after every launch before it has finished."""
+
+    def stream(self) -> Any:
+        """A new stream: a context manager that waits for what was put on it."""
+
+    def event(self) -> Any:
+        """A new event, with `record(stream)`, `synchronize()` and `milliseconds_since(event)`."""
+
+    def write_async(self, buffer: Buffer, array: numpy.ndarray[Any, Any], stream: Any = None, offset: int = 0) -> None:
+        """As `write`, in the order of a stream; the array must not change before the stream has been waited for."""
+
+    def read_async(self, array: numpy.ndarray[Any, Any], buffer: Buffer, stream: Any = None, offset: int = 0) -> None:
+        """Fills an array in C order from the buffer, in the order of a stream."""
 
     def free(self, buffer: Buffer) -> None:
         """Gives the memory back; the buffer must not be used again."""
