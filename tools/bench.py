@@ -62,7 +62,10 @@ class BenchReport:
 
 
 def bench_device(kind: str, arch: str | None) -> HipDevice:
-    """The GPU to time on, the first of the architecture or of all. Raises AsmgenError for the emulator, under its own name or as a GPU of `asmgen hip-emulator`."""
+    """The GPU to time on: the first of the architecture, or of all.
+
+    Raises AsmgenError for the emulator, under its own name or as a GPU of `asmgen hip-emulator`.
+    """
     refusal = "the emulator says what a kernel computes, not how fast: bench needs a GPU (--device hip); `asmgen profile` predicts a time"
     if kind != "hip":
         raise AsmgenError(refusal if kind == "emulator" else f"bench knows the device hip alone, not {kind!r}")
