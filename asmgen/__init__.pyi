@@ -36,8 +36,8 @@ from asmgen.author.tiles import Tile as Tile
 from asmgen.author.tiles import TileError as TileError
 from asmgen.author.tiles import TileGrid as TileGrid
 from asmgen.checks.counters.insert import insert_waits as insert_waits
-from asmgen.checks.lint.run import lint_file as lint_file
-from asmgen.checks.lint.run import lint_program as lint_program
+from asmgen.checks.lint.linting import lint_file as lint_file
+from asmgen.checks.lint.linting import lint_program as lint_program
 from asmgen.codeobject.load import CodeObject as CodeObject
 from asmgen.isa.arch import architecture as architecture
 from asmgen.isa.errors import AsmgenError as AsmgenError
@@ -60,7 +60,7 @@ from asmgen.isa.registers import v as v
 from asmgen.isa.registers import vcc as vcc
 from asmgen.program.program import Program as Program
 from asmgen.program.text import program_text as program_text
-from asmgen.reader.text import read_text as read_text
+from asmgen.reader.assembly import read_text as read_text
 from asmgen.regalloc.plan import RegisterPlan as RegisterPlan
 from asmgen.regalloc.ranges import PlanError as PlanError
 from asmgen.regalloc.sets import RegisterSet as RegisterSet

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from asmgen.emulator.machine.memory import Memory
+from asmgen.emulator.machine.devicememory import Memory
 from asmgen.isa.opcodes.mfma import MFMA
 from asmgen.kernels.registry import family
 from asmgen.tools.build import build_kernel

@@ -12,12 +12,12 @@ from dataclasses import replace
 
 from asmgen.checks.counters.verify import verify as verify_waits
 from asmgen.checks.lint.facts import KernelFacts
-from asmgen.checks.lint.run import lint_program
-from asmgen.checks.waitstates.waitstates import verify as verify_wait_states
+from asmgen.checks.lint.linting import lint_program
+from asmgen.checks.waitstates.passes import verify as verify_wait_states
 from asmgen.kernels.registry import family
 from asmgen.program.live import program_liveness
 from asmgen.program.program import Instruction, Program
-from asmgen.reader.text import read_text
+from asmgen.reader.assembly import read_text
 
 ROUNDS = 5
 WANTED = 20_000

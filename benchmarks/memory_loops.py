@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from asmgen.author.builder import Builder
-from asmgen.emulator.machine.memory import Memory
+from asmgen.emulator.machine.devicememory import Memory
 from asmgen.isa.registers import s, v
 from benchmarks.loops import Loop, loop
 

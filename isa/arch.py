@@ -4,6 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+COUNTER_MAX = {"vmcnt": 63, "expcnt": 7, "lgkmcnt": 15}
+"""What the fields of s_waitcnt can hold; a wait for that many waits for nothing (docs/facts/instructions.md section 4)."""
+ACCUM_GRANULE = 4
+"""accum_offset is a multiple of it, 4 to 256 (docs/facts/instructions.md section 5)."""
+
+
+def accum_offset(vgprs: int) -> int:
+    """The register of the unified file that is a0, behind so many arch VGPRs."""
+    return max(ACCUM_GRANULE, -(-vgprs // ACCUM_GRANULE) * ACCUM_GRANULE)
+
 
 @dataclass(frozen=True)
 class Architecture:
@@ -24,9 +34,8 @@ class Architecture:
     waves_per_simd: int = 8
     simds_per_cu: int = 4
     user_sgprs: int = 16
-    vmcnt_max: int = 63  # a wait for this many waits for nothing
-    lgkmcnt_max: int = 15
-    expcnt_max: int = 7
+    vmcnt_max: int = COUNTER_MAX["vmcnt"]
+    lgkmcnt_max: int = COUNTER_MAX["lgkmcnt"]
     snop_max: int = 15
 
     def allocated_vgprs(self, total: int) -> int:

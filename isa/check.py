@@ -14,6 +14,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from asmgen.isa.arch import COUNTER_MAX
 from asmgen.isa.encodings import element
 from asmgen.isa.errors import OperandError
 from asmgen.isa.modifiers import DPP_CONTROLS, ZERO_UNSAID, is_set, modifier_fault
@@ -33,14 +34,14 @@ from asmgen.isa.operands import (
     format_operand,
     is_inline,
 )
-from asmgen.isa.registers import SGPR_COUNT, TTMP_BASE, TTMP_COUNT, Reg
+from asmgen.isa.registers import SGPR_COUNT, TTMP_BASE, TTMP_COUNT, Reg, exec_, m0, vcc
 
 _BUS = frozenset({"VOP1", "VOP2", "VOPC", "VOP3", "VOP3P", "SDWA", "DPP"})
 _MEMORY = frozenset({"DS", "MUBUF", "MTBUF", "FLAT", "GLOBAL", "SCRATCH"})
 _LONG = frozenset({"VOP3", "VOP3P", "MAI"})
 _SHORT = frozenset({"VOP1", "VOP2", "VOPC"})
 _NARROW = frozenset({"f16", "bf16", "i16", "u16", "b16"})
-_M0, _EXEC_LO, _EXEC_HI, _VCC = 124, 126, 127, 106
+_M0, _EXEC_LO, _EXEC_HI, _VCC = m0.index, exec_.index, exec_.index + 1, vcc.index
 _WIDE_D = 4  # registers of D up to which the matrix core reads all of A, B and C before it writes
 
 _PLACES = {"v": "a VGPR", "a": "an AGPR", "s": "a scalar register", "S": "a scalar register other than exec and m0",
@@ -253,8 +254,8 @@ def _modified_fault(place: OperandSpec, operand: Modified) -> str:
 
 
 def _waitcnt_fault(operand: Waitcnt) -> str:
-    fields = ((operand.vmcnt, 63), (operand.expcnt, 7), (operand.lgkmcnt, 15))
-    return "" if all(value is None or 0 <= value <= most for value, most in fields) else "counts"
+    given = {name: getattr(operand, name) for name in COUNTER_MAX}
+    return "" if all(value is None or 0 <= value <= COUNTER_MAX[name] for name, value in given.items()) else "counts"
 
 
 def _describe(place: OperandSpec, operand: Operand, code: str) -> str:
@@ -267,7 +268,7 @@ def _describe(place: OperandSpec, operand: Operand, code: str) -> str:
     expected = {
         "even": "a range that starts at an even register", "four": "a range that starts at a multiple of 4",
         "range": "a range inside s0 to s101 or of one special register", "number": f"a number from {place.low} to {place.high}",
-        "counts": "vmcnt up to 63, expcnt up to 7, lgkmcnt up to 15",
+        "counts": ", ".join(f"{name} up to {most}" for name, most in COUNTER_MAX.items()),
         "hwreg": "a register number up to 63, first bit up to 31, size 1 to 32",
         "modifier": f"{_expected(place)} without the modifier",
         "literal": f"{_expected(place)}: {text} needs a literal which this form cannot hold",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from asmgen.isa.encodings import NO_FLAGS, Row, destination, form, spec
-from asmgen.isa.opcode import Form, Memory, Opcode, OperandSpec, dwords
+from asmgen.isa.opcode import Form, MemoryUse, Opcode, OperandSpec, dwords
 
 _DATA = "va"
 _EXEC = frozenset({"exec"})
@@ -51,7 +51,7 @@ def _ds(row: Row) -> Opcode:
     memory = None
     if "lane" not in row.flags:
         count = 2 if "two" in row.flags and "load" not in row.flags and "atomic" not in row.flags else 1
-        memory = Memory("lds", _kind(row), _moved(row, data_type) * count, data_type, returns and "atomic" in row.flags)
+        memory = MemoryUse("lds", _kind(row), _moved(row, data_type) * count, data_type, returns and "atomic" in row.flags)
     group = "other" if row.name == "ds_nop" else "lds_read" if row.flags & {"load", "lane"} else "lds_write"
     return Opcode(row.name, "DS", (form("DS", "", operands, offsets if operands else NO_FLAGS),), row.archs,
                   reads=_EXEC_M0 if "m0" in row.flags else _EXEC, lgkmcnt=1, group=group, memory=memory,
@@ -79,7 +79,7 @@ def _buffer(row: Row) -> Opcode:
     stored = row.value("mem") or data_type
     return Opcode(row.name, row.section, tuple(forms), row.archs, reads=_EXEC, vmcnt=1, classes=frozenset({"vmem", "mubuf"}),
                   group="global_load" if kind == "load" else "global_store",
-                  memory=Memory("buffer", kind, _moved(row, stored), stored, kind == "atomic"),
+                  memory=MemoryUse("buffer", kind, _moved(row, stored), stored, kind == "atomic"),
                   flags=row.flags & {"keep", "hi", "format", "compare"})
 
 
@@ -128,7 +128,7 @@ def _flat(row: Row) -> Opcode:
     group = "lds_dma" if dma else "global_load" if kind == "load" else "global_store"
     return Opcode(row.name, encoding, tuple(forms), row.archs, reads=_EXEC_M0 if dma else _EXEC, vmcnt=1, lgkmcnt=int(space == "flat"),
                   classes=frozenset({"vmem", space} | ({"lds_dma"} if dma else set())), group=group,
-                  memory=Memory(space, kind, _moved(row, data_type), data_type, kind == "atomic"),
+                  memory=MemoryUse(space, kind, _moved(row, data_type), data_type, kind == "atomic"),
                   flags=row.flags & {"keep", "hi", "compare"} | ({"lds_dma"} if dma else set()))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from asmgen.isa.encodings import NO_FLAGS, Row, destination, form, spec
 from asmgen.isa.modifiers import OFFSETS
-from asmgen.isa.opcode import Form, Memory, Opcode, OperandSpec, dwords
+from asmgen.isa.opcode import Form, MemoryUse, Opcode, OperandSpec, dwords
 
 _SOURCE = "silp"
 _IMPLICIT_READS = {"rscc": "scc", "rvcc": "vcc", "rexec": "exec", "rm0": "m0"}
@@ -110,6 +110,6 @@ def _smem(row: Row) -> Opcode:
     size = dwords(data_type) if data_type not in ("-", "probe") else 1
     kind = next((name for name in ("load", "store", "atomic") if name in row.flags), None)
     moved = size * 4 // (2 if "cmpswap" in row.name else 1)
-    memory = Memory("scalar", kind, moved, data_type, atomic) if kind else None
+    memory = MemoryUse("scalar", kind, moved, data_type, atomic) if kind else None
     return Opcode(row.name, "SMEM", tuple(forms), row.archs, lgkmcnt=1 if size == 1 else 2, classes=frozenset({"smem"}),
                   group="other" if "cache" in row.flags else "salu", memory=memory)

@@ -25,8 +25,8 @@ becomes in fp4 and fp6 is the least certain rule here: another AMD emulator give
 from __future__ import annotations
 
 from asmgen.isa.numbers.blocks import mx_dequantize, mx_quantize, mx_scale, pack, scale_decode, scale_from_f32, unpack
-from asmgen.isa.numbers.convert import ROUNDINGS, decode, encode, prng_step
-from asmgen.isa.numbers.spec import FORMATS, MX_BLOCK, SCALE_BIAS, SCALE_NAN, Format, FormatError, hardware_format, resolve_format
+from asmgen.isa.numbers.codec import ROUNDINGS, decode, encode, prng_step
+from asmgen.isa.numbers.numberformat import FORMATS, MX_BLOCK, SCALE_BIAS, SCALE_NAN, Format, FormatError, hardware_format, resolve_format
 
 __all__ = [
     "FORMATS", "MX_BLOCK", "ROUNDINGS", "SCALE_BIAS", "SCALE_NAN", "Format", "FormatError", "decode", "encode", "hardware_format",

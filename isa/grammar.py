@@ -13,6 +13,7 @@ from typing import Any
 from lark import Lark, Token, Transformer
 from lark.exceptions import UnexpectedInput, UnexpectedToken, VisitError
 
+from asmgen.isa.arch import COUNTER_MAX
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.modifiers import FLAGS, parse_format, parse_swizzle
 from asmgen.isa.operands import (
@@ -49,7 +50,6 @@ _NUMBER_WORD = re.compile(r"(?:(?P<key>[a-z][a-z0-9_]*:)|(?P<literal>lit\())?"
                           r"(?P<number>-?(?:0[xX][0-9a-fA-F]+|0[bB][01]+|[0-9]+))(?(literal)\))", re.ASCII)
 _MOST_KEPT = 1 << 14
 """How many words and shapes a TailReader remembers."""
-_COUNTERS = {"vmcnt": 63, "expcnt": 7, "lgkmcnt": 15}
 _HWREG_NUMBERS = {name: number for number, name in HWREG_NAMES.items()}
 # Messages with operations (source: LLVM 22's names for the gfx9 family).
 _MESSAGES = {name: number for number, name in MESSAGE_NAMES.items()} | {"MSG_GS": 2, "MSG_GS_DONE": 3, "MSG_SYSMSG": 15}
@@ -318,15 +318,15 @@ class _Reader(Transformer[Token, Tail]):
         function, *arguments = items
         name = function[:-1]
         counter = name.removesuffix("_sat")
-        if counter in _COUNTERS:
-            (value,), most = _numbers(name, arguments, 1), _COUNTERS[counter]
+        if counter in COUNTER_MAX:
+            (value,), most = _numbers(name, arguments, 1), COUNTER_MAX[counter]
             if name == counter and value > most:
                 raise SyntaxFault(f"{name} counts up to {most}, got {value}")
             # A count at the field's limit waits for nothing; it is kept where it was written, so that lint can say so.
             return _Counter(counter, value if name == counter or value < most else None)
         made = _CALLS.get(name)
         if made is None:
-            raise SyntaxFault(f"{name}(...) is no operand; known are {', '.join([*_COUNTERS, *_CALLS])}")
+            raise SyntaxFault(f"{name}(...) is no operand; known are {', '.join([*COUNTER_MAX, *_CALLS])}")
         return made(arguments)
 
 

@@ -1,4 +1,4 @@
-"""What an instruction is to the rows of waitstates.py: its kind, and where its registers of each role stand.
+"""What an instruction is to the rows of waitrules.py: its kind, and where its registers of each role stand.
 
 Both follow from its opcode and form, and from a few modifiers and operands (`deciding`): what is found for one instruction holds for all
 that agree in these.
@@ -14,7 +14,7 @@ from asmgen.isa.opcode import Form, Opcode, OperandSpec, is_lds_dma
 from asmgen.isa.opcodes.mfma import MFMA
 from asmgen.isa.operands import HwReg, Modified, Operand, Special
 from asmgen.isa.registers import NAMED, SGPR_BIT, Reg
-from asmgen.isa.waitstates import (
+from asmgen.isa.waitrules import (
     BYTE_DESTINATION,
     CARRY_IN,
     MODE_REGISTER,
@@ -61,7 +61,7 @@ class Kind:
     dot: tuple[str, str] | None
 
 
-class Part(NamedTuple):
+class Role(NamedTuple):
     """The registers of one role: what `count` makes of each operand at `places`, and `always`."""
 
     places: tuple[int, ...]
@@ -69,7 +69,7 @@ class Part(NamedTuple):
     always: int = 0
 
 
-Parts = Mapping[str, Part]
+Parts = Mapping[str, Role]
 """The registers of an instruction by role, without roles that it does not have."""
 NOTHING = Kind(frozenset(), "", 0, None)
 """What no row is about."""
@@ -193,8 +193,8 @@ def _matrix(arch: str, opcode: Opcode, form: Form, modifiers: Mapping[str, Any])
     others = tuple(place for place in places[1:] if place != accumulator)
     inputs = (accumulator, *others)
     return Kind(frozenset(classes), row.kind, passes, None), {
-        "write": Part((0,), _mask), "srcc": Part((accumulator,), _mask), "srcab": Part(others, _mask),
-        "inputs": Part(inputs, _mask), "read": Part(inputs, _mask), "touch": Part(places, _mask), "exec": Part((), _mask, _EXEC),
+        "write": Role((0,), _mask), "srcc": Role((accumulator,), _mask), "srcab": Role(others, _mask),
+        "inputs": Role(inputs, _mask), "read": Role(inputs, _mask), "touch": Role(places, _mask), "exec": Role((), _mask, _EXEC),
     }
 
 
@@ -233,17 +233,17 @@ def _vector(opcode: Opcode, form: Form, modifiers: Mapping[str, Any]) -> tuple[K
         classes.add("valu_scalar")
     # The destination of DPP is a source as well: lanes that get nothing keep the old value.
     read = inputs + outputs if "dpp" in classes else inputs
-    parts = {"write": Part(outputs, _mask, written), "read": Part(read, _vector_mask), "touch": Part(inputs + outputs, _vector_mask),
-             "constant": Part(constant, _scalar_mask), "carry": Part(carry, _scalar_mask, carried), "lane": Part(lane, _scalar_mask),
-             "vcc": Part(inputs, _whole_vcc, carried), "zero_flag": Part(inputs, _zero_flag), "exec": Part((), _mask, _EXEC)}
+    parts = {"write": Role(outputs, _mask, written), "read": Role(read, _vector_mask), "touch": Role(inputs + outputs, _vector_mask),
+             "constant": Role(constant, _scalar_mask), "carry": Role(carry, _scalar_mask, carried), "lane": Role(lane, _scalar_mask),
+             "vcc": Role(inputs, _whole_vcc, carried), "zero_flag": Role(inputs, _zero_flag), "exec": Role((), _mask, _EXEC)}
     if "read_lane" in classes:
-        parts["source"] = Part(read, _vector_mask)
+        parts["source"] = Role(read, _vector_mask)
     if "dpp" in classes:
-        parts["dpp"] = Part(read, _vector_mask)
-        parts["dpp_source"] = Part(_places(form, lambda place: place.name == "src0"), _vector_mask)
+        parts["dpp"] = Role(read, _vector_mask)
+        parts["dpp_source"] = Role(_places(form, lambda place: place.name == "src0"), _vector_mask)
     if "dot" in table:
-        parts["srcab"] = Part(_places(form, lambda place: place.name in ("src0", "src1")), _vector_mask)
-        parts["srcc"] = Part(_places(form, lambda place: place.reads and (place.name == "src2" or place.writes)), _vector_mask)
+        parts["srcab"] = Role(_places(form, lambda place: place.name in ("src0", "src1")), _vector_mask)
+        parts["srcc"] = Role(_places(form, lambda place: place.reads and (place.name == "src2" or place.writes)), _vector_mask)
     dot = (name, form.encoding) if "dot" in table else None
     return Kind(frozenset(classes), "", 0, dot), parts
 
@@ -267,7 +267,7 @@ def _scalar(opcode: Opcode, form: Form, operands: Sequence[Operand]) -> tuple[Ki
     table = opcode.classes
     outputs, hardware = _places(form, lambda place: place.writes), _places(form, lambda place: "h" in place.accepts)
     written = _implicit(opcode.writes)
-    parts = {"write": Part(outputs, _mask, written), "hwreg": Part(hardware, _hwreg_bit)}
+    parts = {"write": Role(outputs, _mask, written), "hwreg": Role(hardware, _hwreg_bit)}
     classes: set[str] = {name for name in ("setreg", "getreg", "rfe", "setvskip") if name in table}
     for register in (_hwreg(operands[number]) for number in hardware):
         whole = register.offset == 0 and register.size == 32
@@ -277,12 +277,12 @@ def _scalar(opcode: Opcode, form: Form, operands: Sequence[Operand]) -> tuple[Ki
     if any(mask & _M0 for mask in (written, *(_mask(operands[number]) for number in outputs))):
         classes.add("salu")
     if "setvskip" in table:
-        parts["mode"] = Part((), _mask, 1 << MODE_REGISTER)
+        parts["mode"] = Role((), _mask, 1 << MODE_REGISTER)
     if "rfe" in table:
-        parts["trapsts"] = Part((), _mask, 1 << TRAPSTS_REGISTER)
+        parts["trapsts"] = Role((), _mask, 1 << TRAPSTS_REGISTER)
     if table & {"sendmsg", "ttracedata", "movrel"}:
         classes.add("m0_reader")
-        parts["m0"] = Part((), _mask, _M0)
+        parts["m0"] = Role((), _mask, _M0)
     return (Kind(frozenset(classes), "", 0, None), parts) if classes else (NOTHING, {})
 
 
@@ -291,11 +291,11 @@ def _memory(opcode: Opcode, form: Form, modifiers: Mapping[str, Any], operands: 
     stores = opcode.memory is not None and opcode.memory.kind in ("store", "atomic")
     data = _places(form, lambda place: stores and place.reads and place.name == "vdata" and place.width > WIDE_DATA)
     classes = {"memory"}
-    parts = {"write": Part(outputs, _mask), "read": Part(inputs, _vector_mask), "scalar": Part(inputs, _scalar_mask),
-             "data": Part(data, _mask), "touch": Part(inputs + outputs, _vector_mask)}
+    parts = {"write": Role(outputs, _mask), "read": Role(inputs, _vector_mask), "scalar": Role(inputs, _scalar_mask),
+             "data": Role(data, _mask), "touch": Role(inputs + outputs, _vector_mask)}
     if opcode.encoding != "DS":
         classes.add("vmem")
-        parts["exec"] = Part((), _mask, _EXEC)
+        parts["exec"] = Role((), _mask, _EXEC)
     if outputs:
         classes.add("load")
     if data:
@@ -306,5 +306,5 @@ def _memory(opcode: Opcode, form: Form, modifiers: Mapping[str, Any], operands: 
         classes |= {"lds_dma", "vector_or_dma"}
     if dma or opcode.classes & {"m0_lds", "gws"} or modifiers.get("gds"):
         classes.add("buffer_dma" if dma and opcode.encoding == "MUBUF" else "m0_reader")
-        parts["m0"] = Part((), _mask, _M0)
+        parts["m0"] = Role((), _mask, _M0)
     return Kind(frozenset(classes), "", 0, None), parts

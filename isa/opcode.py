@@ -67,7 +67,7 @@ class Form:
 
 
 @dataclass(frozen=True)
-class Memory:
+class MemoryUse:
     """What a memory instruction touches: `space` lds, buffer, global, flat, scratch or scalar; `kind` load, store or atomic.
 
     `bytes` is what one lane (for scalar: the wave) moves; `type` the element as it lies in memory.
@@ -84,7 +84,7 @@ class Memory:
 class Opcode:
     """One row: everything that asmgen knows of a mnemonic.
 
-    `classes` are the hazard classes (isa/waitstates.py), `reads`/`writes` implicit registers by name (vcc, exec, scc, m0),
+    `classes` are the hazard classes (isa/waitrules.py), `reads`/`writes` implicit registers by name (vcc, exec, scc, m0),
     `vmcnt`/`lgkmcnt` what issuing it adds to the wait counters, `group` the instruction-mix group of `asmgen inspect`.
     `flags`: keep (the unwritten half of the destination stays), hi (the upper half is meant), two (two elements at offset0 and
     offset1), st64 (those count 64 elements), tr (transposes), format (converts by the descriptor), compare (half of the data is compared
@@ -101,7 +101,7 @@ class Opcode:
     lgkmcnt: int = 0
     classes: frozenset[str] = frozenset()
     group: str = "other"
-    memory: Memory | None = None
+    memory: MemoryUse | None = None
     flags: frozenset[str] = field(default_factory=frozenset)
 
     def __str__(self) -> str:

@@ -9,6 +9,7 @@ import math
 import struct
 from dataclasses import dataclass
 
+from asmgen.isa.arch import COUNTER_MAX
 from asmgen.isa.registers import Reg, exec_, scc, vcc
 
 
@@ -74,7 +75,7 @@ class Symbol:
 
 @dataclass(frozen=True)
 class Waitcnt:
-    """The operand of s_waitcnt; None waits for nothing, and so does a field's largest value (63, 7, 15), which it is encoded as."""
+    """The operand of s_waitcnt; None waits for nothing, and so does a field's largest value, which it is encoded as."""
 
     vmcnt: int | None = None
     expcnt: int | None = None
@@ -83,9 +84,9 @@ class Waitcnt:
     @property
     def simm16(self) -> int:
         """The encoding (docs/facts/instructions.md section 4: vmcnt in bits 3:0 and 15:14, expcnt 6:4, lgkmcnt 11:8)."""
-        vm = 63 if self.vmcnt is None else self.vmcnt
-        exp = 7 if self.expcnt is None else self.expcnt
-        lgkm = 15 if self.lgkmcnt is None else self.lgkmcnt
+        vm = COUNTER_MAX["vmcnt"] if self.vmcnt is None else self.vmcnt
+        exp = COUNTER_MAX["expcnt"] if self.expcnt is None else self.expcnt
+        lgkm = COUNTER_MAX["lgkmcnt"] if self.lgkmcnt is None else self.lgkmcnt
         # Bits 13:12 stay 0, as in every encoding that LLVM prints (nothing to wait for = 0xcf7f).
         return (vm & 15) | exp << 4 | lgkm << 8 | (vm >> 4) << 14
 
@@ -93,8 +94,8 @@ class Waitcnt:
     def decode(cls, simm16: int) -> Waitcnt:
         """The fields of an encoding; a field at its largest value is None."""
         vm = (simm16 & 15) | (simm16 >> 14 & 3) << 4
-        exp, lgkm = simm16 >> 4 & 7, simm16 >> 8 & 15
-        return cls(None if vm == 63 else vm, None if exp == 7 else exp, None if lgkm == 15 else lgkm)
+        fields = (vm, simm16 >> 4 & 7, simm16 >> 8 & 15)
+        return cls(*(None if value == most else value for value, most in zip(fields, COUNTER_MAX.values(), strict=True)))
 
     def __str__(self) -> str:
         fields = [f"{name}({value})" for name, value in

@@ -119,11 +119,8 @@ class RegisterFile:
 v = RegisterFile("v", VGPR_COUNT)
 a = RegisterFile("a", AGPR_COUNT)
 s = RegisterFile("s", SGPR_COUNT)
-vcc = Reg("s", 106, 2)
-exec_ = Reg("s", 126, 2)
-m0 = Reg("s", 124, 1)
-flat_scratch = Reg("s", 102, 2)
-xnack_mask = Reg("s", 104, 2)
+flat_scratch, xnack_mask, vcc, exec_ = (Reg("s", _SPECIAL_BASE[name], 2) for name in ("flat_scratch", "xnack_mask", "vcc", "exec"))
+m0 = Reg("s", _SPECIAL_SINGLE["m0"], 1)
 scc = Reg("scc", 0, 1)
 
 NAMED: dict[str, Reg] = {name: Reg("s", index, count) for (index, count), name in _SPECIAL_NAMES.items()} | {"scc": scc}

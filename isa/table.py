@@ -9,13 +9,13 @@ from asmgen.isa import encodings_memory, encodings_scalar, encodings_vector
 from asmgen.isa.encodings import BOTH, Row, parse_row, spread
 from asmgen.isa.errors import OperandError
 from asmgen.isa.opcode import Opcode
-from asmgen.isa.opcodes import memory, scalar, vector, vector3
+from asmgen.isa.opcodes import scalar, vector, vector3, vectormemory
 
 SUFFIXES = ("_e32", "_e64", "_dpp", "_sdwa")
 _MATRIX = ("v_mfma_", "v_smfmac_")
 _EXPANDERS: tuple[tuple[dict[str, str], Callable[[Row], Opcode]], ...] = (
     (scalar.TABLES, encodings_scalar.expand), (vector.TABLES, encodings_vector.expand), (vector3.TABLES, encodings_vector.expand),
-    (memory.TABLES, encodings_memory.expand),
+    (vectormemory.TABLES, encodings_memory.expand),
 )
 _OLD_TYPES = frozenset({"bf16", "f16", "f32", "f64", "xf32", "i8"})
 

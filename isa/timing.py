@@ -3,7 +3,7 @@
 Every row has its source and how sure it is. Nothing here was measured by this project and nothing is fitted to a kernel: what the model
 makes of it is a prediction. Tags: [M] measured on silicon by the source; [m] a constant that AMD engineers' schedulers run on;
 [V] an AMD vendor model or document; [L] LLVM; [D] arithmetic on such figures; [A] assumed. Matrix occupancies stand in
-`asmgen.isa.opcodes.mfma`, what reading a matrix result takes in `asmgen.isa.waitstates`, LDS banks in `asmgen.isa.lds`.
+`asmgen.isa.opcodes.mfma`, what reading a matrix result takes in `asmgen.isa.waitrules`, LDS banks in `asmgen.isa.lds`.
 
 Sources: "measured N" is section N of what docs/facts/measured_gfx950.md section 1 begins (AMD's Gluon tutorials), "micro N" that of
 docs/facts/microarchitecture.md section 2.
@@ -26,7 +26,7 @@ _LARGEST_FILE = 1 << 20
 
 
 @dataclass(frozen=True)
-class Parameter:
+class TimingParameter:
     """One row. `values` are by "all", architecture or GPU, the most special one wins; `low` and `high` are the range that sources give,
     both 0 where they give none."""
 
@@ -51,11 +51,11 @@ class Parameter:
         return any(mark in self.tag for mark in ("[A]", "[D]", "[?]"))
 
 
-def _all(name: str, value: float, unit: str, tag: str, source: str, low: float = 0, high: float = 0) -> Parameter:
-    return Parameter(name, {"all": value}, unit, tag, source, low, high)
+def _all(name: str, value: float, unit: str, tag: str, source: str, low: float = 0, high: float = 0) -> TimingParameter:
+    return TimingParameter(name, {"all": value}, unit, tag, source, low, high)
 
 
-PARAMETERS: tuple[Parameter, ...] = (
+PARAMETERS: tuple[TimingParameter, ...] = (
     # Issue.
     _all("slot", 4, "clk", "[V]", "micro 2.1: each SIMD is served every 4 clk; one instruction a wave, one a category"),
     _all("valu_issue", 4, "clk", "[V]", "micro 2.1; packed f32 the same"),
@@ -82,15 +82,15 @@ PARAMETERS: tuple[Parameter, ...] = (
     # LDS.
     _all("lds_latency", 64, "clk", "[m]", "measured 0.9: first data of b128 too; a dependent gather with its wait is ~69 [M]", 50, 70),
     _all("lds_bus", 128, "B/clk/pair", "[m]", "measured 2; gfx942: b128 8 clk alone, 32 a SIMD at 4 busy (measured 8; disputed)", 64, 128),
-    Parameter("lds_read_interval", {"gfx950": 8, "gfx942": 4}, "clk", "[m]",
+    TimingParameter("lds_read_interval", {"gfx950": 8, "gfx942": 4}, "clk", "[m]",
               "measured 2: reads of one SIMD back to back, b64 too (583 clk for 64 [M]); gfx942 see lds_read_interval_byte", 4, 8),
-    Parameter("lds_read_interval_byte", {"gfx950": 0, "gfx942": 1 / 64}, "clk/B", "[D]",
+    TimingParameter("lds_read_interval_byte", {"gfx950": 0, "gfx942": 1 / 64}, "clk/B", "[D]",
               "micro 2.4: 64 reads by one wave of MI300X: 501, 852, 1385 clk for b32, b64, b128 [M]; disputed: measured 8 says 8 clk"),
-    Parameter("lds_conflict_wide", {"gfx950": 1, "gfx942": 1.66}, "clk/conflict", "[D]",
+    TimingParameter("lds_conflict_wide", {"gfx950": 1, "gfx942": 1.66}, "clk/conflict", "[D]",
               "b128 and b96. gfx950: measured 2, 4 clk x degree to 16-way; gfx942: micro 2.4, 1.6 to 1.75 [M]", 1, 1.75),
-    Parameter("lds_conflict", {"gfx950": 2.4, "gfx942": 1.66}, "clk/conflict", "[M]",
+    TimingParameter("lds_conflict", {"gfx950": 2.4, "gfx942": 1.66}, "clk/conflict", "[M]",
               "micro 2.4: fully conflicted b64 reads of MI350X", 1, 2.4),
-    Parameter("lds_conflict_overlap", {"gfx950": 4, "gfx942": 0}, "clk", "[D]",
+    TimingParameter("lds_conflict_overlap", {"gfx950": 4, "gfx942": 0}, "clk", "[D]",
               "conflict time behind lds_read_interval: gfx950 b128 max(8, 4 x degree); gfx942 adds: 1.6 to 1.75 each on top [M]", 0, 8),
     _all("lds_fifo", 8, "entries/pair", "[m]", "measured 0.9; reads and writes share it"),
     _all("lds_fifo_hold", 28, "clk", "[D]",
@@ -107,8 +107,9 @@ PARAMETERS: tuple[Parameter, ...] = (
     _all("tcp_line", 2, "clk/128 B", "[M]", "measured 0.2: 64 B/clk a CU from L1 and L2; by cache lines touched (measured 3)"),
     _all("tcp_wide", 16, "clk", "[m]", "measured 3: dwordx4 and dwordx2, coalesced"),
     _all("tcp_dword", 4, "clk", "[m]", "measured 3: a dword and less, coalesced"),
-    Parameter("latency_l2", {"gfx950": 312, "gfx942": 273}, "clk", "[A]", "micro 2.5: ~130 ns at peak clock; hits without load", 280, 500),
-    Parameter("latency_hbm", {"gfx950": 864, "gfx942": 798}, "clk", "[M]",
+    TimingParameter("latency_l2", {"gfx950": 312, "gfx942": 273}, "clk", "[A]", "micro 2.5: ~130 ns at peak clock; hits without load",
+                    280, 500),
+    TimingParameter("latency_hbm", {"gfx950": 864, "gfx942": 798}, "clk", "[M]",
               "micro 2.5: 360 ns pointer chase at peak clock; gfx942 380 ns [A]"),
     _all("latency_grid", 1000, "clk", "[m]", "measured 3: round trip of an L2-friendly GEMM under load", 800, 1500),
     _all("rate_l2", 64, "B/clk/CU", "[M]", "measured 0.2"),
@@ -118,12 +119,14 @@ PARAMETERS: tuple[Parameter, ...] = (
     _all("kernarg_latency", 1000, "clk", "[M]", "micro 2.7: first s_load of a wave, uncached host memory (article 001)"),
     _all("smem_latency", 200, "clk", "[A]", "scalar cache, between L1 and L2", 100, 400),
     # The GPU.
-    Parameter("compute_units", {"gfx942": 304, "gfx950": 256}, "CUs", "[V]", "micro 2.5"),
-    Parameter("clock_idle", {"gfx942": 2100, "MI350X": 2200, "MI355X": 2400}, "MHz", "[V]", "micro 2.5: peak; memory-bound 2.3 to 2.4"),
-    Parameter("clock_dense", {"gfx942": 1350, "gfx950": 1600}, "MHz", "[A]", "measured 6: GEMM at 98 % ~1.6 GHz; gfx942 1.24 to 1.55",
+    TimingParameter("compute_units", {"gfx942": 304, "gfx950": 256}, "CUs", "[V]", "micro 2.5"),
+    TimingParameter("clock_idle", {"gfx942": 2100, "MI350X": 2200, "MI355X": 2400}, "MHz", "[V]",
+                    "micro 2.5: peak; memory-bound 2.3 to 2.4"),
+    TimingParameter("clock_dense", {"gfx942": 1350, "gfx950": 1600}, "MHz", "[A]", "measured 6: GEMM at 98 % ~1.6 GHz; gfx942 1.24 to 1.55",
               1240, 1750),
     _all("dense_at", 0.98, "share", "[A]", "measured 6: the matrix density at which clock_dense holds"),
-    Parameter("hbm_read", {"MI300X": 4.0, "MI325X": 4.5, "gfx950": 6.2}, "TB/s", "[M]", "measured 0.3: 6.0 to 6.4; gfx942 [V] origami 4",
+    TimingParameter("hbm_read", {"MI300X": 4.0, "MI325X": 4.5, "gfx950": 6.2}, "TB/s", "[M]",
+                    "measured 0.3: 6.0 to 6.4; gfx942 [V] origami 4",
               4.0, 6.4),
     _all("launch", 2.0, "us", "[V]", "micro 2.7: warm launch, 2.0 to 2.1", 2.0, 2.7),
 )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from asmgen.codeobject.load import Kernel
+from asmgen.codeobject.load import KernelRecord
 from asmgen.isa.errors import AsmgenError
 from asmgen.kernels.built import code_object
 from asmgen.kernels.registry import family as find_family
@@ -28,7 +28,7 @@ class TensorError(AsmgenError):
 class _Plan:
     """A launch for one shape: everything but the pointers."""
 
-    kernel: Kernel
+    kernel: KernelRecord
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     numbers: tuple[int, ...]

@@ -22,7 +22,7 @@ _A_MASK = ((1 << AGPR_COUNT) - 1) << VGPR_COUNT
 _S_MASK = ((1 << SGPR_COUNT) - 1) << SGPR_BIT
 
 
-class Access(NamedTuple):
+class RegisterAccess(NamedTuple):
     """What one instruction does to the registers: masks. `full_writes`, a part of `writes`, are definite in every lane and bit."""
 
     reads: int
@@ -31,13 +31,13 @@ class Access(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Block:
+class LivenessBlock:
     """Instructions in order and the numbers of the blocks that may follow.
 
     `live_out` are registers wanted by someone outside of the graph after the block (the caller of a function), beside its successors.
     """
 
-    instructions: Sequence[Access]
+    instructions: Sequence[RegisterAccess]
     successors: Sequence[int] = ()
     live_out: int = 0
 
@@ -97,7 +97,7 @@ class Liveness:
     Masks within a block are computed when first asked for. Raises ValueError for a successor that is no block.
     """
 
-    def __init__(self, blocks: Sequence[Block]) -> None:
+    def __init__(self, blocks: Sequence[LivenessBlock]) -> None:
         for number, block in enumerate(blocks):
             for successor in block.successors:
                 if not 0 <= successor < len(blocks):
@@ -219,7 +219,7 @@ class Liveness:
         return found
 
 
-def _solve(blocks: Sequence[Block]) -> tuple[list[int], list[int]]:
+def _solve(blocks: Sequence[LivenessBlock]) -> tuple[list[int], list[int]]:
     """Live-in and live-out of each block: the least fixed point of `in = reads first | out & ~written first`."""
     reads_first, written_first = [0] * len(blocks), [0] * len(blocks)
     for number, block in enumerate(blocks):

@@ -11,12 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from asmgen.isa.arch import Architecture
+from asmgen.isa.arch import ACCUM_GRANULE, Architecture, accum_offset
 from asmgen.isa.registers import AGPR_COUNT, SGPR_COUNT, VGPR_COUNT, Reg
 
 FILE_SIZES: Mapping[str, int] = MappingProxyType({"v": VGPR_COUNT, "a": AGPR_COUNT, "s": SGPR_COUNT})
 FILE_NAMES: Mapping[str, str] = MappingProxyType({"v": "VGPRs", "a": "AGPRs", "s": "SGPRs"})
-ACCUM_GRANULE = 4  # accum_offset is a multiple of it, 4 to 256 (docs/facts/instructions.md section 5)
 
 
 def default_align(file: str, count: int) -> int:
@@ -59,7 +58,7 @@ class Pool:
     @property
     def accum_offset(self) -> int:
         """Where the AGPRs begin in the unified file."""
-        return max(ACCUM_GRANULE, -(-self.high["v"] // ACCUM_GRANULE) * ACCUM_GRANULE)
+        return accum_offset(self.high["v"])
 
     @property
     def total(self) -> int:

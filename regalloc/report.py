@@ -19,7 +19,7 @@ Owners = tuple[tuple[str, ...], ...]
 
 
 @dataclass(frozen=True)
-class Region:
+class MapColumn:
     """A column of the register map: a part of the program with a name, from position `first` to `last`, both inclusive."""
 
     name: str
@@ -67,12 +67,12 @@ def _lifetime(r: Range) -> str:
     return f"{short_place(r.taken)} to {short_place(r.released, r.taken).removeprefix('line ')}"
 
 
-def map_rows(spans: Sequence[Span], regions: Sequence[Region]) -> list[MapRow]:
+def map_rows(spans: Sequence[Span], regions: Sequence[MapColumn]) -> list[MapRow]:
     """The register map as data: rows by file and number, equal neighbours joined, free runs only between registers that are used."""
     return _join(_owners(spans, regions))
 
 
-def _owners(spans: Sequence[Span], regions: Sequence[Region]) -> dict[str, list[Owners]]:
+def _owners(spans: Sequence[Span], regions: Sequence[MapColumn]) -> dict[str, list[Owners]]:
     """For each file, for each of its registers up to the last one used, the names in each region."""
     table: dict[str, list[Owners]] = {}
     for file in _FILE_ORDER:
@@ -85,7 +85,7 @@ def _owners(spans: Sequence[Span], regions: Sequence[Region]) -> dict[str, list[
     return table
 
 
-def _names(spans: Sequence[Span], region: Region) -> tuple[str, ...]:
+def _names(spans: Sequence[Span], region: MapColumn) -> tuple[str, ...]:
     return tuple(dict.fromkeys(span.name for span in spans if span.first <= region.last and region.first <= span.last))
 
 
@@ -119,7 +119,7 @@ def _named_parts(file: str, index: int, count: int) -> list[Reg]:
     return plain
 
 
-def format_map(spans: Sequence[Span], regions: Sequence[Region], width: int = MAP_WIDTH) -> str:
+def format_map(spans: Sequence[Span], regions: Sequence[MapColumn], width: int = MAP_WIDTH) -> str:
     """The register map as text of at most `width` (at least 40) characters a line.
 
     One row a run of registers, one column a region, in each cell the names that hold the registers there, in order ("k, p": k, then or
@@ -138,7 +138,7 @@ def format_map(spans: Sequence[Span], regions: Sequence[Region], width: int = MA
     return "\n".join(blocks)
 
 
-def _cells(table: dict[str, list[Owners]], regions: Sequence[Region], first: int, last: int) -> list[tuple[str, ...]]:
+def _cells(table: dict[str, list[Owners]], regions: Sequence[MapColumn], first: int, last: int) -> list[tuple[str, ...]]:
     """The text of the regions `first` to `last - 1`, the heading first."""
     rows = _join({file: [owners[first:last] for owners in column] for file, column in table.items()})
     heading = ("", *(_clip(region.name) for region in regions[first:last]))

@@ -18,8 +18,8 @@ import numpy as np
 from asmgen.author.builder import Builder
 from asmgen.codeobject.descriptor import KernelDescriptor
 from asmgen.emulator.arrival.findings import Finding
-from asmgen.emulator.machine.launch import Dispatch
-from asmgen.emulator.machine.memory import Memory
+from asmgen.emulator.machine.devicememory import Memory
+from asmgen.emulator.machine.dispatch import Dispatch
 from asmgen.emulator.scheduling.run import LaunchResult, Options, run_launch
 from asmgen.isa.arch import architecture
 from asmgen.isa.registers import s, v

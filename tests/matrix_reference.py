@@ -1,6 +1,7 @@
 """A second opinion on matrix instructions, in plain Python: lanes and bits as docs/facts/instructions.md section 2 has them, typed here.
 
-Nothing of the emulator or of asmgen.isa.mfma is used: a shape is read from its name, values are decoded bit by bit, sums go one by one.
+Nothing of the emulator or of asmgen.isa.mfmaoperands is used: a shape is read from its name, values are decoded bit by bit, sums go
+one by one.
 """
 
 from __future__ import annotations

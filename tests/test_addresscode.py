@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from asmgen.author.addresscode import SEMANTICS, Code, Input, plan
+from asmgen.author.addresscode import SEMANTICS, AddressCode, Input, plan
 from asmgen.author.builder import Builder
 from asmgen.author.immediates import BUFFER_IMMEDIATES, GLOBAL_IMMEDIATES, address_of, addresses, split_immediates
 from asmgen.isa.layout import LayoutError, from_bits, identity
@@ -56,7 +56,7 @@ def inline(part: object) -> bool:
     return not isinstance(part, int) or -16 <= part <= 64
 
 
-def is_encodable(code: Code, inputs: list[Input]) -> bool:
+def is_encodable(code: AddressCode, inputs: list[Input]) -> bool:
     """At most one scalar register or literal for a VALU instruction, a literal only in the first place of a two-operand one."""
     scalars = {one.name for one in inputs if one.scalar}
     for op in code.ops:
@@ -85,7 +85,7 @@ def test_short_right_and_encodable(name: str) -> None:
     assert is_encodable(code, inputs), [str(op) for op in code.ops]
 
 
-def emit(k: Builder, code: Code) -> Reg | int | None:
+def emit(k: Builder, code: AddressCode) -> Reg | int | None:
     """The plan's instructions with lane in v0, wave in s0, results from v1 and s1 on."""
     places: dict[str, Reg | int] = {"lane": v[0], "thread": v[0], "wave": s[0]}
     for number, op in enumerate(code.ops):

@@ -15,14 +15,14 @@ import pytest
 
 from asmgen.checks.counters.insert import insert_waits
 from asmgen.checks.counters.verify import verify
-from asmgen.checks.waitstates import waitstates as hazards
+from asmgen.checks.waitstates import passes as hazards
 from asmgen.emulator.scheduling.run import Options
 from asmgen.isa.opcode import is_lds_dma
 from asmgen.isa.operands import Waitcnt
-from asmgen.isa.waitstates import RULES
+from asmgen.isa.waitrules import RULES
 from asmgen.launch.emulated import EmulatedDevice
 from asmgen.program.program import Instruction, Program
-from asmgen.reader.codeobject import read_kernel
+from asmgen.reader.disassembly import read_kernel
 from tests.clang_objects import ARCHS, LEVELS, hip_object, hip_objects, needs_clang
 from tests.hip_launch import floats, ints
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from asmgen.isa.mfma import layout
+from asmgen.isa.mfmaoperands import layout
 from tests.test_cli import call, refused
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -109,10 +109,10 @@ def test_banks_that_the_solver_chooses(capsys: pytest.CaptureFixture[str]) -> No
 def test_banks_as_text_has_a_map(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = call(capsys, "banks", "--tile", "16x16", "--dtype", "bf16", "--arch", "gfx942")
     assert status == 0
-    wanted = ["rows", "of", "f32_16x16x16_bf16", "ds_read_b64", "1", "8", "4", "2", "0", "and", "8"]
+    wanted = ["rows", "of", "f32_16x16x16_bf16", "ds_read_b64", "1", "16", "4", "4", "0", "and", "4"]
     assert any(line.split() == wanted for line in out.splitlines())
     assert "ds_write_b64" in out and "lanes 0-15" in out
-    status, out, _ = call(capsys, "banks", "--tile", "64x128", "--dtype", "fp6", "--arch", "gfx950")
+    status, out, _ = call(capsys, "banks", "--tile", "64x128", "--dtype", "fp6", "--arch", "gfx950", "--swizzle", "pad:12+4")
     assert status == 0 and "ds_read_b96_tr_b6" in out and "phases assumed" in out
 
 

@@ -12,14 +12,14 @@ import pytest
 
 from asmgen.codeobject.descriptor import CodeObjectError, KernelDescriptor
 from asmgen.codeobject.emit import (
+    ArgumentLoad,
     KernelResources,
-    PreloadChunk,
+    argument_loads,
     file_header,
     file_trailer,
     header,
     kernel_header,
     kernel_trailer,
-    preload_prologue,
     trailer,
 )
 from asmgen.codeobject.load import CodeObject
@@ -144,7 +144,7 @@ def test_preload(dwords: int, offset: int, field: int, tmp_path: Path) -> None:
     names = {1: "s_load_dword", 2: "s_load_dwordx2", 4: "s_load_dwordx4", 8: "s_load_dwordx8", 16: "s_load_dwordx16"}
     body = ""
     loaded: dict[int, int] = {}
-    for chunk in preload_prologue(resources):
+    for chunk in argument_loads(2, dwords, 4 * offset):
         last = chunk.sgpr + chunk.dwords - 1
         body += f"\t{names[chunk.dwords]} s[{chunk.sgpr}:{last}], s[0:1], {chunk.offset:#x}\n"
         loaded |= {chunk.sgpr + index: chunk.offset + 4 * index for index in range(chunk.dwords)}
@@ -167,11 +167,9 @@ def test_preload(dwords: int, offset: int, field: int, tmp_path: Path) -> None:
 
 
 def test_preload_chunks_are_as_few_as_alignment_allows() -> None:
-    table = arguments([(f"p{i}", "pointer") for i in range(8)])
-    chunks = preload_prologue(replace(BASE, arguments=table, kernarg_preload=14, kernarg_preload_offset=2))
-    assert chunks == (PreloadChunk(2, 2, 8), PreloadChunk(4, 8, 16), PreloadChunk(12, 4, 48))
-    assert preload_prologue(replace(BASE, arguments=table, kernarg_preload=1)) == (PreloadChunk(2, 1, 0),)
-    assert preload_prologue(BASE) == ()
+    assert argument_loads(2, 14, 8) == (ArgumentLoad(2, 2, 8), ArgumentLoad(4, 8, 16), ArgumentLoad(12, 4, 48))
+    assert argument_loads(2, 1) == (ArgumentLoad(2, 1, 0),)
+    assert argument_loads(2, 0) == ()
 
 
 def test_no_preload_starts_at_the_entry(tmp_path: Path) -> None:

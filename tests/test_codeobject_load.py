@@ -15,7 +15,7 @@ import pytest
 
 from asmgen.codeobject import bundle, metadata
 from asmgen.codeobject.descriptor import CodeObjectError, KernelDescriptor
-from asmgen.codeobject.load import CodeObject, Kernel, Relocation
+from asmgen.codeobject.load import CodeObject, KernelRecord, Relocation
 from asmgen.toolchain import assemble, find_tool, require_objdump, require_tool
 
 # zig's clang assembles but does not drive HIP compilation; the marker stands for the LLVM that does.
@@ -440,7 +440,7 @@ def _survives(data: bytes, arch: str | None = None) -> bool:
         assert str(error).startswith("<bytes>: ") and "\n" not in str(error)
         return False
     for kernel in loaded.kernels.values():
-        assert isinstance(kernel, Kernel)
+        assert isinstance(kernel, KernelRecord)
         assert len(loaded.code(kernel)) == kernel.code_size
         kernel.descriptor.sgpr_layout()
     return True

@@ -9,7 +9,7 @@ import pytest
 from asmgen.emulator.scheduling.coverage import executed, plain_instance
 from asmgen.isa.check import resolve
 from asmgen.isa.table import names, opcode
-from asmgen.tools.listing import instruction_rows, instruction_table
+from asmgen.tools.list_command import instruction_rows, instruction_table
 
 INVENTORY = {line.split()[0] for line in (Path(__file__).parent / "isa_inventory.txt").read_text().splitlines()
              if line and not line.startswith("#")}

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from pathlib import Path
 
 import pytest
 
 from asmgen.author import arithmetic, epilogue, movement, schedules, swizzles
+from asmgen.author.family import Variant
 from asmgen.author.kernel import Kernel
 from asmgen.author.tilebuilder import TileBuilder
-from asmgen.checks.lint.run import lint_program
+from asmgen.checks.lint.linting import lint_program
 from asmgen.isa.registers import v
-from asmgen.kernels.gemm_bf16.contract import CONTRACT
+from asmgen.kernels.gemm_bf16.family import GEMM
 
 PAGE = Path(__file__).resolve().parent.parent / "docs/WRITE_A_KERNEL.md"
 
@@ -25,8 +25,8 @@ def kernel() -> Kernel:
     names = {"v": v} | {name: value for module in modules for name, value in vars(module).items()}
     for block in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL):
         exec(block, names)
-    contract = dataclasses.replace(CONTRACT, workgroup=(512, 1, 1), lds_bytes=134912, archs=("gfx950",))
-    made = names["gemm"](TileBuilder(contract, "gfx950", {}, waves=2, workgroup_ids="xy"))
+    variant = Variant("gemm-bf16", "gfx950", (256, 256, 64), (2, 4), "ping-pong", 2, ())
+    made = names["gemm"](TileBuilder(GEMM.contract_of(variant), "gfx950", {}, waves=2, workgroup_ids="xy", variant=variant))
     assert isinstance(made, Kernel)
     return made
 

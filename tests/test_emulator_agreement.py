@@ -10,7 +10,7 @@ import pytest
 
 from asmgen.emulator.arrival.ldsvalues import bytes_of, first_differing
 from asmgen.emulator.scheduling.run import Options
-from asmgen.reader.text import read_text
+from asmgen.reader.assembly import read_text
 from tests.emulator_launch import Launched, launch
 from tests.planted_faults import Planted
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from asmgen.program.program import Instruction
-from asmgen.reader.codeobject import read_kernel
+from asmgen.reader.disassembly import read_kernel
 from tests.clang_objects import ARCHS, hip_object, needs_clang
 from tests.hip_launch import Array, run_hip
 from tests.matrix_reference import Setting, Shape, bits_of, reference, shape_of

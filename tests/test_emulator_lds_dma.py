@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from asmgen.author.builder import Builder
-from asmgen.emulator.machine.memory import Memory
+from asmgen.emulator.machine.devicememory import Memory
 from asmgen.isa.registers import s, v
 from tests.atomic_reference import signed
 from tests.emulator_harness import ARCHS, new_machine

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from asmgen.emulator.arrival.arrival import Counters
 from asmgen.emulator.arrival.findings import Findings
+from asmgen.emulator.machine.devicememory import Memory
 from asmgen.emulator.machine.errors import EmulatorError
-from asmgen.emulator.machine.memory import Memory
 from asmgen.emulator.machine.state import EXEC, VCC, Group, Machine
 from asmgen.emulator.memory.ldsops import LdsContext
 from asmgen.emulator.memory.vmem import Context, Deliveries

@@ -11,7 +11,7 @@ import pytest
 from asmgen.emulator.arrival.arrival import Counters
 from asmgen.emulator.arrival.findings import Findings
 from asmgen.emulator.machine.codemap import CodeMap
-from asmgen.emulator.machine.memory import Memory
+from asmgen.emulator.machine.devicememory import Memory
 from asmgen.emulator.machine.state import EXEC, Group, Machine
 from asmgen.emulator.memory.ldsops import LdsContext
 from asmgen.emulator.memory.vmem import Context, Deliveries
@@ -20,7 +20,7 @@ from asmgen.emulator.scheduling.decode import Decoder
 from asmgen.emulator.scheduling.runs import Run
 from asmgen.isa.arch import architecture
 from asmgen.program.program import Program
-from asmgen.reader.text import read_text
+from asmgen.reader.assembly import read_text
 from tests.emulator_harness import MODE_DEFAULT, MODE_KEEP, new_machine
 
 INTEGERS = sorted(set(lowering._INTEGER) - {"v_accvgpr_read_b32", "v_accvgpr_write_b32", "v_accvgpr_mov_b32", "v_cndmask_b32"})

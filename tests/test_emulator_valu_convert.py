@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asmgen.emulator.semantics.convert import CONVERT
+from asmgen.emulator.semantics.valuconversions import CONVERT
 from asmgen.isa.registers import v
 from tests.emulator_harness import MODE_DEFAULT, MODE_KEEP, run
 from tests.float_cases import Mode

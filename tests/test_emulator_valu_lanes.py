@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from asmgen.emulator.machine.errors import EmulatorError
-from asmgen.emulator.machine.modes import float_mode
+from asmgen.emulator.machine.floatmode import float_mode
 from asmgen.emulator.semantics.crosslane import CROSS_LANE
 from asmgen.emulator.semantics.fastpath import FAST
 from asmgen.emulator.semantics.floats import FLOAT

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from asmgen.emulator.semantics.convert import CONVERT
 from asmgen.emulator.semantics.scaled import small_formats
+from asmgen.emulator.semantics.valuconversions import CONVERT
 from asmgen.isa.arch import ARCHITECTURES
 from tests.emulator_harness import MODE_DEFAULT, MODE_KEEP
 from tests.softfloat import BF16, F16, F32, NAN, NEAREST, Kind

@@ -10,7 +10,7 @@ import pytest
 from asmgen.author.builder import Builder
 from asmgen.checks.counters.insert import insert_waits
 from asmgen.checks.explain import explain
-from asmgen.checks.waitstates.waitstates import insert
+from asmgen.checks.waitstates.passes import insert
 from asmgen.isa.errors import OperandError
 from asmgen.isa.operands import OFF
 from asmgen.isa.registers import a, m0, s, v

@@ -17,8 +17,8 @@ import pytest
 from asmgen.checks.counters.flow import WaitFlow
 from asmgen.checks.counters.ledger import operations_of
 from asmgen.checks.counters.tokens import tokens_ahead
-from asmgen.checks.waitstates.waitstates import insert, verify
-from asmgen.emulator.arrival.waitstates import close_pairs
+from asmgen.checks.waitstates.passes import insert, verify
+from asmgen.emulator.arrival.tooearly import close_pairs
 from asmgen.emulator.scheduling.meetings import Meetings
 from asmgen.isa.opcode import group_of
 from asmgen.isa.operands import Modified

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from asmgen.checks.lint.facts import facts_of_text
-from asmgen.checks.lint.run import lint_program
+from asmgen.checks.lint.linting import lint_program
 from asmgen.checks.mutants import Mutant
 from asmgen.codeobject.textmetadata import text_metadata
 from asmgen.isa.check import resolve
@@ -19,7 +19,7 @@ from asmgen.isa.operands import Waitcnt
 from asmgen.isa.table import opcode
 from asmgen.kernels.registry import family, names
 from asmgen.program.program import Instruction, Item, Program
-from asmgen.reader.text import read_text
+from asmgen.reader.assembly import read_text
 from asmgen.tools.build import build_kernel
 from asmgen.tools.mutate import builds, on_emulator
 

@@ -11,7 +11,7 @@ from asmgen.author.ldsmap import LdsMap, LdsRange
 from asmgen.author.lookahead import Lookahead
 from asmgen.checks.counters.flow import WaitFlow
 from asmgen.checks.frontier import Frontier, Needed
-from asmgen.checks.waitstates.waitstates import needed
+from asmgen.checks.waitstates.passes import needed
 from asmgen.isa.operands import OFF
 from asmgen.isa.registers import a, exec_, m0, s, v, vcc
 from asmgen.program.program import Instruction, Program

@@ -2,7 +2,7 @@
 
 import pytest
 
-from asmgen.checks.waitstates.waitstates import insert, verify, wait_states
+from asmgen.checks.waitstates.passes import insert, verify, wait_states
 from asmgen.program.program import Item, Label, Program
 from asmgen.reader.instruction import parse_instruction
 

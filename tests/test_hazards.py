@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from asmgen.checks.waitstates.match import HazardModel
-from asmgen.checks.waitstates.waitstates import insert, needed, proposals, verify, wait_states
+from asmgen.checks.waitstates.passes import insert, needed, proposals, verify, wait_states
 from asmgen.isa.errors import AsmgenError
 from asmgen.program.program import Instruction, Label, Program, SourceLine
 from asmgen.reader.instruction import parse_instruction

@@ -15,10 +15,10 @@ import pytest
 
 from asmgen.emulator.scheduling.run import Options
 from asmgen.isa.errors import AsmgenError
-from asmgen.launch.hipemulator.calls import CALLS, listing
 from asmgen.launch.hipemulator.command import environment
+from asmgen.launch.hipemulator.hipcalls import CALLS, listing
+from asmgen.launch.hipemulator.hipstate import Runtime
 from asmgen.launch.hipemulator.start import dispatcher, handler
-from asmgen.launch.hipemulator.state import Runtime
 from tests.clang_objects import hip_object, needs_clang
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 from clang_objects import needs_clang
 
+from asmgen.emulator.machine.devicememory import Memory
 from asmgen.emulator.machine.errors import EmulatorError
-from asmgen.emulator.machine.memory import Memory
 from asmgen.emulator.scheduling.orders import order_of
 from asmgen.files import FileError, read_plain
 from asmgen.isa.errors import AsmgenError
@@ -30,7 +30,7 @@ from asmgen.reader.limits import Limited
 from asmgen.scratch import scratch_folder
 from asmgen.toolchain import assemble
 from asmgen.tools import cli
-from asmgen.tools.launch import run_launch_spec
+from asmgen.tools.launch_command import run_launch_spec
 from tests.fuzz.cases import ARCH, KERNEL, SPEC
 
 TARGET = '.amdgcn_target "amdgcn-amd-amdhsa--gfx950"\n'

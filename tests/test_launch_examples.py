@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from asmgen.checks.lint.run import lint_file
+from asmgen.checks.lint.linting import lint_file
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "kernels" / "examples"

@@ -21,7 +21,7 @@ from asmgen.launch.emulated import EmulatedDevice
 from asmgen.launch.spec import AliasArgument, BufferArgument, SpecError, ValueArgument, parse_spec, read_spec
 from asmgen.program.text import program_text
 from asmgen.toolchain import assemble
-from asmgen.tools.launch import LaunchReport, run_launch_spec
+from asmgen.tools.launch_command import LaunchReport, run_launch_spec
 
 PAIRS = [("a", "pointer"), ("o", "pointer"), ("scale", "f32"), ("count", "i32"), ("half", "pointer"), ("", "hidden_block_count_x"),
          ("", "hidden_group_size_x")]

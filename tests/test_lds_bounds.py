@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from asmgen.emulator.scheduling.run import Options
-from asmgen.reader.text import read_text
+from asmgen.reader.assembly import read_text
 from tests.emulator_launch import Launched, launch
 from tests.planted_faults import PROLOGUE
 

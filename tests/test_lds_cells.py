@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from asmgen.emulator.arrival.globalraces import ATOMIC, READ, WRITE, Spans, conflicts
-from asmgen.emulator.arrival.ldscells import INACTIVE, Access, Cells, Toucher, carry, touch
+from asmgen.emulator.arrival.ldscells import INACTIVE, Cells, LdsAccess, Toucher, carry, touch
 from asmgen.emulator.arrival.races_kernels import carry_cells, touch_cells
 
 WAVES, WORKGROUPS, LDS = 6, 2, 512
@@ -29,7 +29,7 @@ def test_compiled_and_numpy_agree(granule: int, seed: int) -> None:
         issued[queue, waves] += 1
         at = rng.integers(0, (LDS - 16) // size, (len(waves), 5)) * size + homes[:, None] * LDS
         at = np.where(rng.random(at.shape) < 0.7, at, INACTIVE)
-        access = Access(size, queue, bool(atomic[number]) or rng.random() < 0.5, number, atomic)
+        access = LdsAccess(size, queue, bool(atomic[number]) or rng.random() < 0.5, number, atomic)
         who = Toucher(waves, waves % 3, issued[queue, waves].copy(), intervals[homes])
         carrying = rng.random() < 0.8
         mine = touch(first, at, access, who, carrying, settled, done)
@@ -58,7 +58,7 @@ def test_refined_cells_hold_the_same() -> None:
     cells = Cells.make(64, 16)
     who = Toucher(np.array([0]), np.array([0]), np.array([1], np.int32), np.array([0]))
     nothing = np.zeros((4, 1), np.int32)
-    touch(cells, np.array([[16]]), Access(16, 1, True, 0, np.array([False])), who, False, nothing, nothing)
+    touch(cells, np.array([[16]]), LdsAccess(16, 1, True, 0, np.array([False])), who, False, nothing, nothing)
     finer = cells.refined(4)
     assert np.flatnonzero(finer.writes).tolist() == [4, 5, 6, 7] and finer.granule == 4
 

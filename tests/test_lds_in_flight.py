@@ -6,9 +6,9 @@ import pytest
 
 from asmgen.checks.explain import explain
 from asmgen.checks.lint.facts import KernelFacts
-from asmgen.checks.lint.run import lint_program
+from asmgen.checks.lint.linting import lint_program
 from asmgen.program.program import Program
-from asmgen.reader.text import read_text
+from asmgen.reader.assembly import read_text
 
 LOAD = "buffer_load_dwordx4 v1, s[4:7], 0 offen lds\n"
 READ = "ds_read_b128 v[8:11], v3\ns_waitcnt lgkmcnt(0)\nv_add_u32 v4, v8, v4\n"

@@ -8,19 +8,19 @@ from pathlib import Path
 import pytest
 
 from asmgen.checks.lint.facts import KernelFacts, facts_of_text
-from asmgen.checks.lint.finding import Finding
+from asmgen.checks.lint.finding import LintFinding
+from asmgen.checks.lint.linting import lint_file, lint_program
 from asmgen.checks.lint.rules import SEVERITIES, rule, rules
-from asmgen.checks.lint.run import lint_file, lint_program
 from asmgen.isa.errors import AsmgenError
-from asmgen.isa.waitstates import RULES
-from asmgen.reader.codeobject import read_kernel
-from asmgen.reader.text import read_text
+from asmgen.isa.waitrules import RULES
+from asmgen.reader.assembly import read_text
+from asmgen.reader.disassembly import read_kernel
 from asmgen.toolchain import assemble
 from asmgen.tools.cli import main
 from tests.clang_objects import ARCHS, LEVELS, hip_objects, needs_clang
 
 
-def lint(code: str, arch: str = "gfx942", facts: KernelFacts | None = None) -> list[Finding]:
+def lint(code: str, arch: str = "gfx942", facts: KernelFacts | None = None) -> list[LintFinding]:
     (program,) = read_text(code, arch, "k", "k.s")
     return lint_program(program, "k.s", facts or KernelFacts())
 

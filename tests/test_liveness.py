@@ -7,25 +7,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from asmgen.isa.registers import Reg, a, exec_, s, scc, v, vcc
-from asmgen.regalloc.liveness import Access, Block, DeadWrite, HeldLonger, Liveness, Peak, Pressure, pressure
+from asmgen.regalloc.liveness import DeadWrite, HeldLonger, Liveness, LivenessBlock, Peak, Pressure, RegisterAccess, pressure
 from asmgen.regalloc.ranges import Span
 
 BITS = 5
 
 
-def op(writes: Reg | None = None, *reads: Reg, full: bool = True) -> Access:
+def op(writes: Reg | None = None, *reads: Reg, full: bool = True) -> RegisterAccess:
     """An instruction by its registers."""
     read = 0
     for reg in reads:
         read |= reg.mask
     written = writes.mask if writes is not None else 0
-    return Access(read, written, written if full else 0)
+    return RegisterAccess(read, written, written if full else 0)
 
 
 # ---- against a search over paths ----
 
 
-def wanted(blocks: list[Block], number: int, index: int, bit: int) -> bool:
+def wanted(blocks: list[LivenessBlock], number: int, index: int, bit: int) -> bool:
     """Whether some path from before that instruction reads the bit before it is fully written; written without fixed points."""
     todo, seen = [(number, index)], set()
     while todo:
@@ -48,7 +48,7 @@ def wanted(blocks: list[Block], number: int, index: int, bit: int) -> bool:
 
 
 @st.composite
-def graphs(draw: st.DrawFn) -> list[Block]:
+def graphs(draw: st.DrawFn) -> list[LivenessBlock]:
     count = draw(st.integers(1, 6))
     mask = st.integers(0, 2**BITS - 1).map(lambda m: m & m >> 1)  # sparse
     blocks = []
@@ -56,16 +56,16 @@ def graphs(draw: st.DrawFn) -> list[Block]:
         accesses = []
         for _ in range(draw(st.integers(0, 4))):
             writes = draw(mask)
-            accesses.append(Access(draw(mask), writes, writes & draw(st.integers(0, 2**BITS - 1))))
+            accesses.append(RegisterAccess(draw(mask), writes, writes & draw(st.integers(0, 2**BITS - 1))))
         successors = draw(st.lists(st.integers(0, count - 1), max_size=2))
-        blocks.append(Block(accesses, successors, draw(st.sampled_from([0, 0, 0, 1, 8]))))
+        blocks.append(LivenessBlock(accesses, successors, draw(st.sampled_from([0, 0, 0, 1, 8]))))
     return blocks
 
 
 @pytest.mark.slow
 @settings(max_examples=400, deadline=None, derandomize=True)
 @given(graphs())
-def test_random_graphs_against_paths(blocks: list[Block]) -> None:
+def test_random_graphs_against_paths(blocks: list[LivenessBlock]) -> None:
     live = Liveness(blocks)
     position = 0
     dead = {}
@@ -89,12 +89,12 @@ def test_random_graphs_against_paths(blocks: list[Block]) -> None:
 # ---- by hand ----
 
 
-def loop_program() -> list[Block]:
+def loop_program() -> list[LivenessBlock]:
     """0: k = load; acc = 0 | loop 2: t = load; 3: acc += k * t; 4: t += 1 partly; 5: branch on scc | 6: store acc."""
     return [
-        Block([op(v[0:3]), op(a[0:3])], [1]),
-        Block([op(v[8:9]), op(a[0:3], a[0:3], v[0:3], v[8:9]), op(v[9], s[4], full=False), op(None, scc)], [1, 2]),
-        Block([op(None, a[0:3], s[0:1])], []),
+        LivenessBlock([op(v[0:3]), op(a[0:3])], [1]),
+        LivenessBlock([op(v[8:9]), op(a[0:3], a[0:3], v[0:3], v[8:9]), op(v[9], s[4], full=False), op(None, scc)], [1, 2]),
+        LivenessBlock([op(None, a[0:3], s[0:1])], []),
     ]
 
 
@@ -109,23 +109,23 @@ def test_loop_keeps_its_operands_alive_over_the_back_edge() -> None:
 
 def test_a_partial_write_ends_no_value() -> None:
     def before(full: bool) -> int:
-        return Liveness([Block([op(v[1], v[0], full=full), op(None, v[1])])]).live_in[0]
+        return Liveness([LivenessBlock([op(v[1], v[0], full=full), op(None, v[1])])]).live_in[0]
 
     assert before(True) == v[0].mask
     assert before(False) == v[0:1].mask
 
 
 def test_registers_read_and_written_by_one_instruction_are_live_before() -> None:
-    live = Liveness([Block([op(v[0], v[0]), op(None, v[0])])])
+    live = Liveness([LivenessBlock([op(v[0], v[0]), op(None, v[0])])])
     assert live.live_in == (v[0].mask,) and live.live_before(1) == v[0].mask
 
 
 def test_two_ways_on() -> None:
-    blocks = [Block([op(v[5])], [1, 2]), Block([op(v[5]), op(None, v[5])]), Block([op(None, v[6])])]
+    blocks = [LivenessBlock([op(v[5])], [1, 2]), LivenessBlock([op(v[5]), op(None, v[5])]), LivenessBlock([op(None, v[6])])]
     live = Liveness(blocks)
     assert live.live_in[0] == v[6].mask
     assert [d.position for d in live.dead_writes()] == [0]
-    blocks[2] = Block([op(None, v[5])])
+    blocks[2] = LivenessBlock([op(None, v[5])])
     assert Liveness(blocks).dead_writes() == []
 
 
@@ -136,12 +136,13 @@ def test_pressure_counts_files_and_leaves_specials_out() -> None:
 
 def test_result_may_take_the_place_of_an_ending_source() -> None:
     # v[0:1] end where v2 begins: two registers, not three; but a dead result still needs its own beside what lives on.
-    assert Liveness([Block([op(v[2], v[0:1]), op(None, v[2])])]).peak().pressure.v == 2
-    assert Liveness([Block([op(v[2:5], v[0:1]), op(None, v[0:1])])]).peak().pressure.v == 6
+    assert Liveness([LivenessBlock([op(v[2], v[0:1]), op(None, v[2])])]).peak().pressure.v == 2
+    assert Liveness([LivenessBlock([op(v[2:5], v[0:1]), op(None, v[0:1])])]).peak().pressure.v == 6
 
 
 def test_dead_parts_and_never_read_loads() -> None:
-    blocks = [Block([op(v[0:3]), op(s[0]), Access(0, s[1].mask | scc.mask, s[1].mask | scc.mask), op(v[4:5]), op(None, v[0:2], s[1])])]
+    blocks = [LivenessBlock([op(v[0:3]), op(s[0]), RegisterAccess(0, s[1].mask | scc.mask, s[1].mask | scc.mask), op(v[4:5]),
+                             op(None, v[0:2], s[1])])]
     live = Liveness(blocks)
     assert live.dead_writes() == [DeadWrite(0, v[3].mask, False), DeadWrite(1, s[0].mask, True), DeadWrite(3, v[4:5].mask, True)]
     # SCC is looked at when asked for.
@@ -150,22 +151,22 @@ def test_dead_parts_and_never_read_loads() -> None:
 
 
 def test_held_longer_than_live() -> None:
-    live = Liveness([Block([op(), op(v[0:1]), op(), op(None, v[0:1]), op(), op()])])
+    live = Liveness([LivenessBlock([op(), op(v[0:1]), op(), op(None, v[0:1]), op(), op()])])
     snug, wide, idle = Span(v[0:1], "snug", 1, 3), Span(v[0:1], "wide", 0, 99), Span(v[7], "idle", 2, 4)
     assert live.held_longer([snug, wide, idle]) == [HeldLonger(wide, (1, 3), 1, 2), HeldLonger(idle, None, 3, 0)]
     assert live.held_longer([snug, wide, idle], slack=2) == [HeldLonger(idle, None, 3, 0)]
     assert live.held_longer([snug, wide, idle], slack=3) == []
     # A register that a loop carries is busy on the way back, behind its last read.
-    around = Liveness([Block([op(v[0])], [1]), Block([op(None, v[0]), op(), op()], [1, 2]), Block([op()])])
+    around = Liveness([LivenessBlock([op(v[0])], [1]), LivenessBlock([op(None, v[0]), op(), op()], [1, 2]), LivenessBlock([op()])])
     assert around.held_longer([Span(v[0], "carried", 0, 3)]) == []
     assert around.held_longer([Span(v[0], "carried", 0, 4)])[0].after == 1
 
 
 def test_empty_blocks_and_wrong_graphs() -> None:
-    live = Liveness([Block([], [2]), Block([op(None, v[3])], []), Block([], [1], v[4].mask)])
+    live = Liveness([LivenessBlock([], [2]), LivenessBlock([op(None, v[3])], []), LivenessBlock([], [1], v[4].mask)])
     assert live.live_in == (v[3:4].mask, v[3].mask, v[3:4].mask) and live.locate(0) == (1, 0)
     with pytest.raises(IndexError):
         live.live_before(1)
     with pytest.raises(ValueError, match="block 7"):
-        Liveness([Block([], [7])])
+        Liveness([LivenessBlock([], [7])])
     assert len(Liveness([])) == 0 and Liveness([]).peak().unified == 0

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from asmgen.isa import mfma, mfma_arrays
+from asmgen.isa import mfma_arrays, mfmaoperands
 from asmgen.isa.errors import OperandError
 from asmgen.isa.opcodes.mfma import F8F6F4_WIDTHS, MFMA, MfmaRow
 
@@ -86,7 +86,7 @@ def points(edge: int, bits: int, lines: list[str]) -> dict[tuple[int, int], tupl
     return found
 
 
-def got(places: mfma_arrays.Places, index: tuple[int, int, int]) -> tuple[int, int, int]:
+def got(places: mfma_arrays.OperandPlaces, index: tuple[int, int, int]) -> tuple[int, int, int]:
     return int(places.lane[index]), int(places.register[index]), int(places.bit[index])
 
 
@@ -232,7 +232,7 @@ def test_scale_lanes(name: str, lane_of: dict[tuple[int, int], int]) -> None:
         assert lanes[index] == lane
     for operand, spot in (("scale_a", (0, 3, 1)), ("scale_b", (0, 1, 3))):
         for op_sel, bit in enumerate((0, 8, 16, 24)):
-            (element,) = [e for e in mfma.layout(name, operand, "gfx950", op_sel=op_sel) if e.index == spot]
+            (element,) = [e for e in mfmaoperands.layout(name, operand, "gfx950", op_sel=op_sel) if e.index == spot]
             assert (element.lane, element.register, element.bit, element.bits) == (MFMA[name].m + 3, 0, bit, 8)
 
 
@@ -293,7 +293,7 @@ def test_every_layout_fills_every_bit_once(name: str, arch: str) -> None:
         for operand in "abd":
             if operand == "d" and code:
                 continue
-            elements = mfma.layout(name, operand, arch, cbsz=code, blgp=code)
+            elements = mfmaoperands.layout(name, operand, arch, cbsz=code, blgp=code)
             used = np.zeros((64, 32 * owned(row, operand, code)), int)
             for e in elements:
                 assert 0 <= e.bit < 32
@@ -309,19 +309,19 @@ def test_index_sets_do_not_overlap(name: str) -> None:
     used = np.zeros((64, 32), int)
     sets = {"16x16x32": 4, "32x32x16": 4, "16x16x128": 1, "32x32x64": 1}.get(f"{row.m}x{row.n}x{row.k}", 2)
     for abid in range(sets):
-        for e in mfma.layout(name, "index", sorted(row.archs)[0], abid=abid):
+        for e in mfmaoperands.layout(name, "index", sorted(row.archs)[0], abid=abid):
             used[e.lane, e.bit: e.bit + e.bits] += 1
     assert (used == 1).all()
 
 
 def test_c_is_where_d_is() -> None:
-    assert mfma.layout("v_mfma_f32_16x16x16_f16", "c", "gfx942") == mfma.layout("v_mfma_f32_16x16x16_f16", "d", "gfx942")
+    assert mfmaoperands.layout("v_mfma_f32_16x16x16_f16", "c", "gfx942") == mfmaoperands.layout("v_mfma_f32_16x16x16_f16", "d", "gfx942")
 
 
 def test_layout_elements_of_b_are_k_by_j() -> None:
-    elements = {e.index: e for e in mfma.layout("v_mfma_f32_32x32x8_f16", "b", "gfx950")}
-    assert elements[0, 7, 31] == mfma.Element((0, 7, 31), lane=63, register=1, bit=16, bits=16)
-    assert elements[0, 2, 31] == mfma.Element((0, 2, 31), lane=31, register=1, bit=0, bits=16)
+    elements = {e.index: e for e in mfmaoperands.layout("v_mfma_f32_32x32x8_f16", "b", "gfx950")}
+    assert elements[0, 7, 31] == mfmaoperands.Element((0, 7, 31), lane=63, register=1, bit=16, bits=16)
+    assert elements[0, 2, 31] == mfmaoperands.Element((0, 2, 31), lane=31, register=1, bit=0, bits=16)
 
 
 @pytest.mark.parametrize(("cbsz", "abid", "first_lanes"), [
@@ -358,13 +358,13 @@ def test_arrays_are_shared_and_read_only() -> None:
 
 
 @pytest.mark.parametrize(("call", "words"), [
-    (lambda: mfma.layout("v_mfma_f32_16x16x16f16", "a", "gfx942"), "no matrix instruction"),
-    (lambda: mfma.layout("v_mfma_f32_16x16x8_xf32", "a", "gfx950"), "does not exist on gfx950, only on gfx942"),
-    (lambda: mfma.layout("v_mfma_f32_16x16x16_f16", "e", "gfx942"), "no operand 'e'"),
-    (lambda: mfma.layout("v_mfma_f32_16x16x16_f16", "scale_a", "gfx942"), "no scales"),
-    (lambda: mfma.layout("v_mfma_f32_16x16x16_f16", "index", "gfx942"), "not sparse"),
-    (lambda: mfma.layout("v_mfma_f32_16x16x128_f8f6f4", "a", "gfx950", cbsz=5), "no format 5"),
-    (lambda: mfma.layout("v_mfma_scale_f32_16x16x128_f8f6f4", "scale_b", "gfx950", op_sel=4), "scale byte 4"),
+    (lambda: mfmaoperands.layout("v_mfma_f32_16x16x16f16", "a", "gfx942"), "no matrix instruction"),
+    (lambda: mfmaoperands.layout("v_mfma_f32_16x16x8_xf32", "a", "gfx950"), "does not exist on gfx950, only on gfx942"),
+    (lambda: mfmaoperands.layout("v_mfma_f32_16x16x16_f16", "e", "gfx942"), "no operand 'e'"),
+    (lambda: mfmaoperands.layout("v_mfma_f32_16x16x16_f16", "scale_a", "gfx942"), "no scales"),
+    (lambda: mfmaoperands.layout("v_mfma_f32_16x16x16_f16", "index", "gfx942"), "not sparse"),
+    (lambda: mfmaoperands.layout("v_mfma_f32_16x16x128_f8f6f4", "a", "gfx950", cbsz=5), "no format 5"),
+    (lambda: mfmaoperands.layout("v_mfma_scale_f32_16x16x128_f8f6f4", "scale_b", "gfx950", op_sel=4), "scale byte 4"),
     (lambda: mfma_arrays.broadcast_lanes(2, 0, blocks=2), "instruction has 2"),
     (lambda: mfma_arrays.broadcast_lanes(5, 0), "instruction has 16"),
     (lambda: mfma_arrays.broadcast_lanes(1, 2), "there are 2"),

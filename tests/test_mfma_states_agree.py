@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from asmgen.checks.waitstates.waitstates import verify
+from asmgen.checks.waitstates.passes import verify
 from asmgen.emulator.scheduling.run import Options
 from asmgen.program.program import Instruction, Program
 from asmgen.reader.instruction import parse_instruction

@@ -10,7 +10,7 @@ import pytest
 
 from asmgen.isa.layout import identity, product, renaming
 from asmgen.isa.layouts_mfma import operand_layout
-from asmgen.isa.mfma import Element, layout
+from asmgen.isa.mfmaoperands import Element, layout
 from asmgen.isa.opcodes.mfma import MFMA
 
 # M, N, K, blocks, consecutive k of a lane (of A and B), bits of an A or B element.

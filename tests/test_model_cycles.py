@@ -12,7 +12,7 @@ from asmgen.isa.timing import timing
 from asmgen.model.cycles import ModelError, Timeline, simulate
 from asmgen.model.usage import windows_optimum
 from asmgen.program.program import Program
-from asmgen.reader.text import read_text
+from asmgen.reader.assembly import read_text
 
 WIDE = "v_mfma_f32_32x32x16_bf16 a[{0}:{1}], v[0:3], v[4:7], a[{0}:{1}]\n"
 NARROW = "v_mfma_f32_16x16x32_bf16 a[{0}:{1}], v[0:3], v[4:7], a[{0}:{1}]\n"

@@ -22,7 +22,7 @@ from asmgen.model.estimate import estimate, sustained_clock
 from asmgen.model.profile import Profile, profile
 from asmgen.model.usage import BOUNDS
 from asmgen.program.program import Program
-from asmgen.reader.text import read_text
+from asmgen.reader.assembly import read_text
 from asmgen.tools.cli import commands
 from asmgen.tools.measured import MEASUREMENTS, report
 from asmgen.tools.sensitivity import sensitivity, table

@@ -190,8 +190,8 @@ def test_what_is_hoisted_stands_once_before_the_pipeline() -> None:
         return made["address"]
 
     def compute() -> Reg:
-        assert k.plan is not None
-        reg = k.plan.vgprs(1, "address")
+        assert k.registers is not None
+        reg = k.registers.vgprs(1, "address")
         k.v_lshlrev_b32(reg, 4, reg)
         return reg
 

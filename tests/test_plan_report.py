@@ -5,7 +5,7 @@ from __future__ import annotations
 from asmgen.isa.registers import Reg, a, s, v, vcc
 from asmgen.regalloc.plan import RegisterPlan
 from asmgen.regalloc.ranges import Span
-from asmgen.regalloc.report import MapRow, Region, format_map, format_plan, map_rows
+from asmgen.regalloc.report import MapColumn, MapRow, format_map, format_plan, map_rows
 
 
 def small_plan() -> tuple[RegisterPlan, list[Span]]:
@@ -44,7 +44,7 @@ def test_printed_plan() -> None:
 
 
 def test_register_map_rows() -> None:
-    regions = [Region("prologue", 0, 4), Region("loop", 5, 10), Region("end", 11, 14)]
+    regions = [MapColumn("prologue", 0, 4), MapColumn("loop", 5, 10), MapColumn("end", 11, 14)]
     rows = map_rows(small_plan()[1], regions)
     assert rows == [
         MapRow(v[0:7], (("k",), ("k", "p", "z"), ("z",))),
@@ -64,7 +64,7 @@ def test_register_map_of_a_large_kernel_stays_narrow_and_complete() -> None:
     spans = [Span(Reg(file, index, 8), f"{file} tile number {index} of the accumulator", index % 12, 11 + index % 3)
              for file in "va" for index in range(0, 256, 8)]
     spans.append(Span(s[10:11], "far", 0, 14))
-    text = format_map(spans, [Region(f"region {i}", i, i) for i in range(15)])
+    text = format_map(spans, [MapColumn(f"region {i}", i, i) for i in range(15)])
     assert max(map(len, text.splitlines())) <= 100
     for i in range(15):
         assert f"region {i}" in text
@@ -73,11 +73,11 @@ def test_register_map_of_a_large_kernel_stays_narrow_and_complete() -> None:
 
 def test_register_map_shortens_crowded_cells_and_shows_holes() -> None:
     spans = [Span(v[0], f"temporary_{i}", i, i) for i in range(9)] + [Span(v[4:5], "q", 0, 8)]
-    text = format_map(spans, [Region("all", 0, 8)])
+    text = format_map(spans, [MapColumn("all", 0, 8)])
     assert text == "        all\nv0      temporary_0 +8\nv[1:3]  .\nv[4:5]  q\n"
 
 
 def test_register_map_leaves_out_what_nobody_can_hold() -> None:
     spans = [Span(s[0:1], "kernarg", 0, 9), Span(vcc, "mask", 0, 9), Span(v[0], "x", 0, 9), Span(v[9], "later", 5, 9)]
-    assert [row.reg for row in map_rows(spans, [Region("begin", 0, 4)])] == [v[0], s[0:1], vcc]
+    assert [row.reg for row in map_rows(spans, [MapColumn("begin", 0, 4)])] == [v[0], s[0:1], vcc]
     assert map_rows(spans, []) == [] and format_map(spans, []) == ""

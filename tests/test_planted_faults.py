@@ -10,7 +10,7 @@ from asmgen.emulator.scheduling.run import Options
 from asmgen.isa.errors import AsmgenError
 from asmgen.kernels.registry import family
 from asmgen.program.program import Instruction
-from asmgen.reader.text import read_text
+from asmgen.reader.assembly import read_text
 from asmgen.tools.build import build_kernel
 from asmgen.tools.runner import run_kernel
 from tests.emulator_launch import Launched, launch

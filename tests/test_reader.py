@@ -11,9 +11,9 @@ from asmgen.isa.errors import AsmgenError
 from asmgen.isa.registers import v
 from asmgen.program.program import Align, Instruction, Label, Program, Region, SourceLine, TokenUse
 from asmgen.program.text import program_text
+from asmgen.reader.assembly import read_text
 from asmgen.reader.errors import NeedsAssembler, ReadError
 from asmgen.reader.file import read_file
-from asmgen.reader.text import read_text
 from asmgen.toolchain import AssemblyError, disassemble
 
 

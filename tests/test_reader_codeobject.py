@@ -11,7 +11,7 @@ from clang_objects import SOURCES, hip_object, hip_object_with_lines, needs_clan
 from asmgen.codeobject.load import CodeObject
 from asmgen.isa.errors import AsmgenError
 from asmgen.program.program import Instruction, Label, Program
-from asmgen.reader.codeobject import read_functions, read_kernel
+from asmgen.reader.disassembly import read_functions, read_kernel
 from asmgen.reader.errors import ReadError
 from asmgen.reader.file import read_file
 from asmgen.toolchain import assemble

@@ -13,7 +13,7 @@ from asmgen.isa import table
 from asmgen.isa.check import resolve
 from asmgen.isa.operands import Symbol
 from asmgen.program.text import program_text
-from asmgen.reader.codeobject import read_functions
+from asmgen.reader.disassembly import read_functions
 from asmgen.reader.instruction import InstructionReader
 from asmgen.toolchain import assemble
 

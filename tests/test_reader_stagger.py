@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from asmgen.author.builder import Builder
 from asmgen.program.text import program_text
-from asmgen.reader.text import read_text
+from asmgen.reader.assembly import read_text
 
 
 def test_stagger_is_written_and_read_back() -> None:

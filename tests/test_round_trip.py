@@ -12,8 +12,8 @@ from asmgen.isa.operands import Symbol
 from asmgen.kernels.registry import family
 from asmgen.program.program import Align, Instruction, Program
 from asmgen.program.text import program_text
-from asmgen.reader.codeobject import read_functions, read_kernel
-from asmgen.reader.text import read_text
+from asmgen.reader.assembly import read_text
+from asmgen.reader.disassembly import read_functions, read_kernel
 from asmgen.toolchain import assemble
 
 pytestmark = [needs_clang, pytest.mark.needs_objdump]

@@ -7,14 +7,19 @@ import pytest
 
 from asmgen.author.arithmetic import mma
 from asmgen.author.conversions import convert
-from asmgen.author.elementwise import copy, div, exp2, fma, mul, rcp, sub
+from asmgen.author.elementwise import any_greater, copy, div, exp2, fill, fma, max_, mul, rcp, sub
 from asmgen.author.fragments import mfma
-from asmgen.author.reductions import column_max, column_sum, row_max, row_sum
+from asmgen.author.memory import load, store_tile
+from asmgen.author.movement import read, write
+from asmgen.author.reductions import column_max, column_sum, reduce_lanes, row_max, row_sum
+from asmgen.author.swizzles import FragmentRead
 from asmgen.author.tiles import TileError
+from asmgen.author.transposed import TransposedRead, read_transposed
 from asmgen.author.vectors import column_vector, row_vector
 from asmgen.author.views import as_operand, in_order_of, turned, with_dtype
 from asmgen.regalloc.ranges import PlanError
-from tests.tile_harness import Array, TileRun, rounded
+from tests.test_tile_memory import matrix
+from tests.tile_harness import Array, TileRun, rounded, values_of
 
 LOG2E = float(np.float32(1.4426950408889634))
 
@@ -33,16 +38,22 @@ def softmax(x: Array) -> Array:
                                              ("gfx950", "f32_32x32x16_bf16")])
 def test_softmax_of_64x256_after_a_product(arch: str, shape: str, turn: bool) -> None:
     depth = 32
-    a_values, b_values = normal(64, depth, 1) * 0.5, normal(256, depth, 2) * 0.5
+    a_values, b_values = normal(64, depth, 1) * 0.5, normal(256, depth + 4, 2) * 0.5
     M = mfma(shape, arch)
     run = TileRun(arch)
     k = run.k
-    A, B = run.tile("A", (64, depth), M.a, a_values), run.tile("B", (256, depth), M.b, b_values)
+    left, right = matrix(run, a_values, "bf16", 64, depth), matrix(run, b_values, "bf16", 256, depth)
+    target = matrix(run, np.zeros((64, 258)), "bf16", 60, 256)
+    zero = run.k.registers.sgprs(1, "no_row")
+    k.s_mov_b32(zero, 0)
+    A, B = run.tile("A", (64, depth), M.a), run.tile("B", (256, depth), M.b)
+    load(k, A, left.rows(zero, 64))
+    load(k, B, right.rows(zero, 256))
     d = M.d.T if turn else M.d
     # Two halves of rows, so that 64 x 256 f32 and its operands fit into the registers of a wave.
     acc = run.tile("acc", (64, 256), d, file="a")
     mma(k, acc, A, B, first=True)
-    k.registers.release("B")
+    k.registers.release("A", "B")
     for part in range(2):
         S = run.tile("S", (32, 256), d)
         copy(k, S, acc.part(32 * part, 0, 32, 256))
@@ -55,11 +66,12 @@ def test_softmax_of_64x256_after_a_product(arch: str, shape: str, turn: bool) ->
         div(k, S, S, total)
         P = run.tile("P", (32, 256), with_dtype(d, "bf16"))
         convert(k, P, S)
-        run.give(P)
+        store_tile(k, target.rows(zero, 64).parts(2)[part], P, nontemporal=True)
         k.registers.release("S", "m", "total", "P")
-    found = np.concatenate(run.finish())
-    expected = softmax(rounded(a_values, "bf16", arch) @ rounded(b_values, "bf16", arch).T)
-    np.testing.assert_allclose(found, expected, rtol=2.0**-8 * 1.02, atol=1e-30)
+    found = values_of(run.launch().buffers[4], "bf16", arch)
+    expected = softmax(rounded(a_values, "bf16", arch) @ rounded(b_values[:, :depth], "bf16", arch).T)
+    np.testing.assert_allclose(found[:60, :256], expected[:60], rtol=2.0**-8 * 1.02, atol=1e-30)
+    assert not found[60:].any() and not found[:, 256:].any()
 
 
 def k_scalar(run: TileRun):  # type: ignore[no-untyped-def]
@@ -108,6 +120,66 @@ def test_attention_without_a_shuffle(arch: str, shape: str) -> None:
     unnormalised = np.exp(s - s.max(0))
     exact = rounded(vv, dtype, arch).T @ rounded(unnormalised, dtype, arch) / unnormalised.sum(0)
     np.testing.assert_allclose(found, exact, rtol=1e-4, atol=2e-3)
+
+
+def test_lazy_attention_over_keys_and_values_in_lds() -> None:
+    """Two blocks of 64 keys: K and V from memory over registers to LDS, K read by rows, V turned in the order of P; the maximum stays where
+    it grows by less than 8, and O and the sum are scaled where it does not, in a branch."""
+    arch, shape = "gfx950", "f32_32x32x16_bf16"
+    M = mfma(shape, arch)
+    queries, keys, block, width = 32, 128, 64, 64
+    q, kk, vv = normal(queries, width, 3), normal(keys, width, 4), normal(keys, width, 5)
+    kk[block:] *= np.where(np.arange(block) == 7, 9, 1)[:, None]  # the second block's maximum leaves the first's behind
+    run = TileRun(arch)
+    k = run.k
+    zero = k.registers.sgprs(1, "no_row")
+    k.s_mov_b32(zero, 0)
+    kr, vr = matrix(run, kk, "bf16", keys, width).rows(zero, keys).parts(2), matrix(run, vv, "bf16", keys, width).rows(zero, keys).parts(2)
+    Q, K, staged = run.tile("Q", (queries, width), M.b, q), run.tile("K", (block, width), M.a), run.tile("staged", (block, width), M.a)
+    S, packed = run.tile("S", (block, queries), M.d), run.tile("P", (block, queries), with_dtype(M.d, "bf16"))
+    P = as_operand(turned(packed), M, "b")
+    V, O = run.tile("V", (width, block), in_order_of(M.a, P.fragment)), run.tile("O", (width, queries), M.d)
+    Ks = k.shared("Ks", "bf16", block, width, serves=(FragmentRead(M.a), FragmentRead(M.a, write=True)))
+    Vs = k.shared("Vs", "bf16", block, width, serves=(TransposedRead(V.fragment),))
+    m, high, total, factor = (column_vector(k, name, S) for name in ("m", "new_m", "total", "factor"))
+    fill(k, m, -1e30)
+    fill(k, total, 0)
+    fill(k, O, 0)
+    log2e = k_scalar(run)
+    for number in range(2):
+        for rows, shared in ((kr, Ks), (vr, Vs)):
+            load(k, staged, rows[number])
+            write(k, shared[()], staged)
+        read(k, K, Ks[()])
+        mma(k, S, K, Q, first=True)
+        mul(k, S, S, log2e)
+        column_max(k, high, S, across=False)
+        sub(k, factor, high, 8.0)
+        any_greater(k, factor, m)
+        skip = k.fresh("keep_maximum")
+        k.s_cbranch_vccz(skip)
+        reduce_lanes(k, "max", high)
+        max_(k, high, high, m)
+        sub(k, factor, m, high)
+        exp2(k, factor, factor)
+        mul(k, total, total, factor)
+        mul(k, O, O, factor)
+        copy(k, m, high)
+        k.label(skip)
+        sub(k, S, S, m)
+        exp2(k, S, S)
+        column_sum(k, total, S, across=False, start=True)
+        convert(k, packed, S)
+        read_transposed(k, V, Vs[()])
+        mma(k, O, V, P)
+    reduce_lanes(k, "sum", total)
+    div(k, O, O, total)
+    run.give(O)
+    found = run.finish()[0]
+    s = rounded(q, "bf16", arch) @ rounded(kk, "bf16", arch).T
+    np.testing.assert_allclose(found, (softmax(s) @ rounded(vv, "bf16", arch)).T, atol=2.0**-7 * 3, rtol=2.0**-7)
+    conflicts = {run.program.instructions[position].name for position, extra in run.done.result.bank_conflicts.items() if extra}
+    assert not conflicts & {"ds_read_b128", "ds_read_b64_tr_b16"}
 
 
 def test_operands_of_two_orders_of_k_are_refused() -> None:

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from asmgen.emulator.arrival.findings import Finding
-from asmgen.emulator.machine.launch import Dispatch
+from asmgen.emulator.machine.dispatch import Dispatch
 from asmgen.emulator.scheduling.run import Options, run_launch
 from asmgen.launch.device import Buffer
 from asmgen.launch.emulated import EmulatedDevice
-from asmgen.reader.text import read_text
+from asmgen.reader.assembly import read_text
 from tests.emulator_launch import descriptor, launch
 from tests.planted_faults import Planted
 

@@ -23,7 +23,7 @@ from asmgen.emulator.memory.ldsops import LdsContext
 from asmgen.emulator.memory.vmem import Context, Deliveries
 from asmgen.emulator.scheduling.decode import bind
 from asmgen.program.program import Instruction
-from asmgen.reader.text import read_text
+from asmgen.reader.assembly import read_text
 from tests.emulator_harness import new_machine
 
 WAVES, BITS = 8, 5

@@ -9,14 +9,14 @@ import pytest
 from asmgen.author.builder import Builder
 from asmgen.author.ldsmap import LdsRange
 from asmgen.checks.counters.flow import WaitFlow
-from asmgen.checks.counters.modes import apply_waits
 from asmgen.checks.counters.verify import verify
+from asmgen.checks.counters.waitmodes import apply_waits
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.operands import OFF
 from asmgen.isa.registers import a, exec_, m0, s, v
 from asmgen.program.program import Program
+from asmgen.reader.assembly import read_text
 from asmgen.reader.instruction import parse_instruction
-from asmgen.reader.text import read_text
 
 A, B = LdsRange("A", 0, 1024), LdsRange("B", 1024, 2048)
 

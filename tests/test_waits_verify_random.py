@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from asmgen.author.builder import Builder
 from asmgen.checks.counters.insert import insert_waits
-from asmgen.checks.counters.verify import Finding, verify
+from asmgen.checks.counters.verify import WaitFinding, verify
 from asmgen.isa.operands import Waitcnt
 from asmgen.isa.registers import s, v
 from asmgen.program.program import Instruction, Program
@@ -113,7 +113,7 @@ def weaker(program: Program) -> list[tuple[Instruction, Program]]:
     return out
 
 
-def missing(program: Program) -> list[Finding]:
+def missing(program: Program) -> list[WaitFinding]:
     return [finding for finding in verify(program) if finding.rule in MISSING]
 
 
@@ -128,7 +128,7 @@ def test_straight_programs_are_clean_and_every_wait_is_needed(steps: list[tuple[
         assert missing(mutant), item.text
 
 
-def _mixed(finding: Finding) -> bool:
+def _mixed(finding: WaitFinding) -> bool:
     """Waits for LDS beside scalar loads are taken to 0 where that spares a wait."""
     operand = finding.consumer.operands[0]
     return isinstance(operand, Waitcnt) and operand.lgkmcnt == 0

@@ -1,12 +1,12 @@
-"""Every row of isa/waitstates.py fires at one wait state too few and is silent at its figure, on every architecture that has it."""
+"""Every row of isa/waitrules.py fires at one wait state too few and is silent at its figure, on every architecture that has it."""
 
 from __future__ import annotations
 
 import pytest
 
-from asmgen.checks.waitstates.waitstates import insert, verify
+from asmgen.checks.waitstates.passes import insert, verify
 from asmgen.isa.opcodes.mfma import MFMA
-from asmgen.isa.waitstates import ARCHS, CLASSES, RELATIONS, ROLES, RULES, WINDOW, WaitRule
+from asmgen.isa.waitrules import ARCHS, CLASSES, RELATIONS, ROLES, RULES, WINDOW, WaitRule
 from asmgen.program.program import Program
 from asmgen.reader.instruction import parse_instruction
 

@@ -14,7 +14,7 @@ from asmgen.isa.registers import SCC_BIT, SGPR_BIT, exec_, m0, s, v, vcc
 from asmgen.program.controlflow import control_flow
 from asmgen.program.program import Program
 from asmgen.program.wavevalues import _SCALAR, _VECTOR, WaveValues, step
-from asmgen.reader.text import read_text
+from asmgen.reader.assembly import read_text
 from tests.emulator_harness import run
 
 EVERYTHING = (1 << 800) - 1

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from asmgen.emulator.arrival import workgrouptraces, workgrouptraces_kernels
-from asmgen.emulator.arrival.workgrouptraces import NEVER, SEVERAL, TAG_SHIFT, Known, Touch
-from asmgen.emulator.machine.memory import PAGE
+from asmgen.emulator.arrival.workgrouptraces import NEVER, SEVERAL, TAG_SHIFT, Known, MemoryTouch
+from asmgen.emulator.machine.devicememory import PAGE
 from asmgen.emulator.scheduling.run import Options
-from asmgen.reader.text import read_text
+from asmgen.reader.assembly import read_text
 from tests.emulator_launch import Launched, launch
 from tests.planted_faults import PROLOGUE
 
@@ -272,7 +272,7 @@ def test_the_compiled_detector_is_the_plain_one(seed: int) -> None:
         size = 1 << shift
         data = random.integers(0, 2, size=(len(homes), 64, 2 * size)).astype(np.uint8) if random.random() < 0.5 else None
         number = int(random.integers(numbers))
-        touch = Touch(addresses, counts, size, PAGE, shift, tags, homes, acquired[homes], number, data)
+        touch = MemoryTouch(addresses, counts, size, PAGE, shift, tags, homes, acquired[homes], number, data)
         for module, cells, memory, known in states:
             module.trace(cells[0], cells[1], memory, touch, known)
     (_, plain, memory, known), (_, compiled, other_memory, other_known) = states

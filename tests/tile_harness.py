@@ -184,9 +184,10 @@ class TileRun:
         buffers = [np.zeros((max(1, self.given), 64), np.uint32), words, *self.buffers]
         buffers += [np.zeros(1, np.uint32)] * (POINTERS - len(buffers))
         kernel = self.kernel()
+        self.program = kernel.program
         done = launch(self.arch, kernel.program, (1, 1, 1), (64 * self.waves, 1, 1), buffers, self.values, kernel.resources.lds_bytes,
                       vgprs=512, options=Options(True, order, count_banks=True))
-        assert not done.findings, [str(finding) for finding in done.findings][:3]
+        assert not done.findings, [finding.sentence() for finding in done.findings][:3]
         self.done = done
         return done
 

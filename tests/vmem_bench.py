@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from asmgen.author.builder import Builder
-from asmgen.emulator.machine.memory import Memory
+from asmgen.emulator.machine.devicememory import Memory
 from asmgen.emulator.machine.state import Machine
 from tests.atomic_reference import signed
 from tests.emulator_harness import Result, new_machine, run

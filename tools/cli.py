@@ -90,14 +90,14 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print one JS
 @json_option
 def list_command(isa: bool, arch: str | None, as_json: bool) -> int:
     """Kernels with their parameters, architectures and legal shapes."""
-    from asmgen.tools import listing
+    from asmgen.tools import list_command
 
     if isa:
-        rows = listing.instruction_rows(arch)
-        _document(rows) if as_json else click.echo(listing.instruction_table(rows), nl=False)
+        rows = list_command.instruction_rows(arch)
+        _document(rows) if as_json else click.echo(list_command.instruction_table(rows), nl=False)
         return GOOD
-    kernels = listing.kernel_rows(arch)
-    _document(kernels) if as_json else click.echo(listing.kernel_text(kernels), nl=False)
+    kernels = list_command.kernel_rows(arch)
+    _document(kernels) if as_json else click.echo(list_command.kernel_text(kernels), nl=False)
     return GOOD
 
 
@@ -106,7 +106,7 @@ def list_command(isa: bool, arch: str | None, as_json: bool) -> int:
 def doctor(as_json: bool) -> int:
     """Tools found with versions, hip-python, GPU or none, and the command that installs what is missing."""
     from asmgen.tools.doctor import doctor as examine
-    from asmgen.tools.listing import doctor_table
+    from asmgen.tools.list_command import doctor_table
 
     found = examine()
     if as_json:
@@ -157,7 +157,7 @@ def run(kernel: str, arch: str | None, parameters: tuple[str, ...], device: str,
     built = build_kernel(family, chosen, built_from)
 
     from asmgen.emulator.scheduling.run import Options
-    from asmgen.tools.listing import run_text
+    from asmgen.tools.list_command import run_text
     from asmgen.tools.runner import run_kernel
 
     report = run_kernel(family, built, resolved, device, seed, Options(checks, order, count_banks=True), _say)
@@ -176,7 +176,7 @@ def run(kernel: str, arch: str | None, parameters: tuple[str, ...], device: str,
 def launch(spec: Path, device: str, budget: int, memory_limit: int, as_json: bool) -> int:
     """Run any code object as a launch specification says (README: launch specification)."""
     from asmgen.emulator.scheduling.run import Options
-    from asmgen.tools.launch import run_launch_spec
+    from asmgen.tools.launch_command import run_launch_spec
 
     report = run_launch_spec(spec, device, Options(instruction_budget=budget), say=_say, memory_limit=memory_limit)
     _document(report.as_json()) if as_json else click.echo(report.text(), nl=False)
@@ -217,7 +217,7 @@ def bench(kernel: str, arch: str | None, parameters: tuple[str, ...], device: st
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def hip_emulator(archs: tuple[str, ...], checks: bool, order: str, calls: bool, command: tuple[str, ...]) -> int:
     """Run a program that uses hip-python on the emulator: what it computes, not how fast."""
-    from asmgen.launch.hipemulator.calls import listing
+    from asmgen.launch.hipemulator.hipcalls import listing
 
     if calls:
         click.echo(listing(), nl=False)
@@ -245,7 +245,7 @@ def hip_emulator(archs: tuple[str, ...], checks: bool, order: str, calls: bool, 
 def profile(subject: str, arch: str | None, parameters: tuple[str, ...], gpu: str | None, data: str, workgroups: int,
             overrides: Path | None, trace: Path | None, as_json: bool) -> int:
     """Predict the cycles of a kernel: loops, bounds, stalls of each instruction, time of the whole launch."""
-    from asmgen.tools.profile import choose_timing, report_kernel, report_spec, write_trace
+    from asmgen.tools.profile_command import choose_timing, report_kernel, report_spec, write_trace
 
     if subject.endswith(".json"):
         report = report_spec(Path(subject), gpu, overrides, data, workgroups, trace is not None)
@@ -288,8 +288,8 @@ def inspect(file: Path, arch: str | None, as_json: bool) -> int:
 @json_option
 def lint(file: Path, arch: str | None, strict: bool, as_json: bool) -> int:
     """Waits, wait states, registers and encoding traps of any .s or .co."""
-    from asmgen.checks.lint.run import lint_file
-    from asmgen.tools.lint import lint_rows, lint_status, lint_text
+    from asmgen.checks.lint.linting import lint_file
+    from asmgen.tools.lint_command import lint_rows, lint_status, lint_text
 
     report = lint_file(file, arch)
     _document(lint_rows(report)) if as_json else click.echo(lint_text(report), nl=False)
@@ -302,7 +302,7 @@ def lint(file: Path, arch: str | None, strict: bool, as_json: bool) -> int:
 @json_option
 def explain(subject: str, arch: str | None, as_json: bool) -> int:
     """A rule of lint; or one instruction: its operands, what is in flight, why a wait or nop stands there, what is live."""
-    from asmgen.tools.explain import explain_place, explain_rule, explanations_json, is_place, place_text, rule_json, rule_text
+    from asmgen.tools.explain_command import explain_place, explain_rule, explanations_json, is_place, place_text, rule_json, rule_text
 
     if not is_place(subject):
         found = explain_rule(subject)
@@ -325,7 +325,7 @@ def explain(subject: str, arch: str | None, as_json: bool) -> int:
 def layout(instruction: str, arch: str | None, operand: str | None, formats: str | None, lane: int | None, register: int | None,
            svg: Path | None, as_json: bool) -> int:
     """Which lane and register holds which element of a matrix instruction's operands."""
-    from asmgen.tools.layout import operand_tables, tables_svg, tables_text
+    from asmgen.tools.layout_command import operand_tables, tables_svg, tables_text
 
     tables = operand_tables(instruction, arch, operand, formats, lane, register)
     if svg is not None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from asmgen.checks.lint.facts import KernelFacts, facts_of_code_object, facts_of_text
 from asmgen.codeobject.descriptor import CodeObjectError
-from asmgen.codeobject.load import Kernel
+from asmgen.codeobject.load import KernelRecord
 from asmgen.codeobject.metadata import Argument, argument_rows
 from asmgen.codeobject.textmetadata import text_metadata
 from asmgen.files import MOST_TEXT, FileError, read_plain
@@ -47,7 +47,7 @@ class LoopReport:
 
 
 @dataclass(frozen=True)
-class MapRow:
+class RegisterRow:
     """Registers that are the same in every region: what each region does with them, or who owns them there."""
 
     registers: str
@@ -64,7 +64,7 @@ class KernelReport:
     groups: dict[str, int]
     loops: tuple[LoopReport, ...]
     regions: tuple[str, ...]
-    register_map: tuple[MapRow, ...]
+    register_map: tuple[RegisterRow, ...]
     arguments: tuple[Argument, ...] = ()
     most_workitems: int | None = None
     block: tuple[int, int, int] | None = None
@@ -120,7 +120,7 @@ def inspect_file(path: Path, arch: str | None = None) -> FileReport:
     return FileReport(str(path), read.arch, tuple(reports))
 
 
-def inspect_program(program: Program, kernel: Kernel | None, names: dict[str, Any] | None = None,
+def inspect_program(program: Program, kernel: KernelRecord | None, names: dict[str, Any] | None = None,
                     metadata: Mapping[str, Any] | None = None, facts: KernelFacts | None = None) -> KernelReport:
     """Inspect one kernel; `names` is the register map of its KERNEL.json, where one belongs to this very code object.
 
@@ -138,7 +138,7 @@ def inspect_program(program: Program, kernel: Kernel | None, names: dict[str, An
                   for loop, waves in zip(bodies, takers(program, flow, facts.block, bodies), strict=True))
     if names is not None:
         regions = tuple(names["regions"])
-        rows = tuple(MapRow(row["registers"], tuple(" ".join(owners) or "." for owners in row["owners"])) for row in names["rows"])
+        rows = tuple(RegisterRow(row["registers"], tuple(" ".join(owners) or "." for owners in row["owners"])) for row in names["rows"])
     else:
         regions, rows = _map_of_use(program, loops)
     arguments, most = _arguments(kernel, metadata), metadata.get(".max_flat_workgroup_size")
@@ -149,7 +149,7 @@ def inspect_program(program: Program, kernel: Kernel | None, names: dict[str, An
                         traffic(instructions), wait_reports(program))
 
 
-def _arguments(kernel: Kernel | None, metadata: Mapping[str, Any]) -> tuple[Argument, ...]:
+def _arguments(kernel: KernelRecord | None, metadata: Mapping[str, Any]) -> tuple[Argument, ...]:
     """The argument table; none where a text's cannot be read."""
     if kernel is not None:
         return kernel.arguments
@@ -159,7 +159,7 @@ def _arguments(kernel: Kernel | None, metadata: Mapping[str, Any]) -> tuple[Argu
         return ()
 
 
-def _resources(program: Program, kernel: Kernel | None, facts: KernelFacts) -> dict[str, int]:
+def _resources(program: Program, kernel: KernelRecord | None, facts: KernelFacts) -> dict[str, int]:
     """From the code object's metadata and descriptor; from directives and the instructions where there is none.
 
     AGPRs are the metadata's, and those that the instructions name where it does not count as many, as hand-written kernels leave it out.
@@ -184,7 +184,7 @@ def _resources(program: Program, kernel: Kernel | None, facts: KernelFacts) -> d
             "occupancy": _occupancy(profile.lds_bytes, profile.lds_granule, profile.simds_per_cu, by_registers, lds, kernel)}
 
 
-def _occupancy(lds_bytes: int, granule: int, simds: int, by_registers: int, lds: int, kernel: Kernel | None) -> int:
+def _occupancy(lds_bytes: int, granule: int, simds: int, by_registers: int, lds: int, kernel: KernelRecord | None) -> int:
     """Waves per SIMD: what registers allow, and LDS where the workgroup's size is known."""
     if not lds or kernel is None:
         return by_registers
@@ -206,7 +206,7 @@ def _plan_beside(path: Path) -> dict[str, Any] | None:
         return None
 
 
-def _map_of_use(program: Program, loops: tuple[LoopReport, ...]) -> tuple[tuple[str, ...], tuple[MapRow, ...]]:
+def _map_of_use(program: Program, loops: tuple[LoopReport, ...]) -> tuple[tuple[str, ...], tuple[RegisterRow, ...]]:
     """For code without a plan: which registers each region reads (r) and writes (w). Regions are cut at outermost loops."""
     outermost = [loop for loop in loops
                  if not any(other.first <= loop.first and loop.last <= other.last and other is not loop for other in loops)]
@@ -234,13 +234,13 @@ def _union(masks: Any) -> int:
     return total
 
 
-def _rows(reads: list[int], writes: list[int]) -> tuple[MapRow, ...]:
+def _rows(reads: list[int], writes: list[int]) -> tuple[RegisterRow, ...]:
     by_use: dict[tuple[str, ...], int] = {}
     everything = _union(reads) | _union(writes)
     for bit in range(everything.bit_length()):
         if everything >> bit & 1:
             use = tuple(("r" if r >> bit & 1 else "") + ("w" if w >> bit & 1 else "") or "." for r, w in zip(reads, writes, strict=True))
             by_use[use] = by_use.get(use, 0) | 1 << bit
-    rows = [(mask, MapRow(", ".join(mask_names(mask)), use)) for use, mask in by_use.items()]
+    rows = [(mask, RegisterRow(", ".join(mask_names(mask)), use)) for use, mask in by_use.items()]
     return tuple(row for mask, row in sorted(rows, key=lambda pair: pair[0] & -pair[0]))
 

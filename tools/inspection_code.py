@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from asmgen.checks.counters.flow import Need, WaitFlow
+from asmgen.checks.counters.flow import WaitFlow, WaitNeed
 from asmgen.checks.counters.ledger import LGKM, VM, Ledger
 from asmgen.checks.counters.tokens import TooEarly
 from asmgen.isa.opcode import is_lds_dma
@@ -100,7 +100,7 @@ def wait_reports(program: Program) -> tuple[WaitReport, ...]:
     flow = WaitFlow(program, automatic=False)
     released: dict[int, tuple[Release, ...]] = {}
 
-    def visit(position: int, ledger: Ledger, need: Need | None, early: list[TooEarly], full: list[str]) -> None:
+    def visit(position: int, ledger: Ledger, need: WaitNeed | None, early: list[TooEarly], full: list[str]) -> None:
         wait = flow.operations[position].wait
         if wait is not None:
             counts = ((VM, wait.vmcnt), (LGKM, wait.lgkmcnt))

@@ -6,7 +6,7 @@ from typing import Any
 
 from asmgen.tools.inspection import FileReport, KernelReport, LoopReport
 from asmgen.tools.inspection_code import waves_text
-from asmgen.tools.listing import render, table
+from asmgen.tools.list_command import render, table
 
 _MOST_WAITS = 100
 

@@ -13,9 +13,9 @@ import click
 
 from asmgen.isa.arch import ARCHITECTURES
 from asmgen.isa.timing import GPUS
-from asmgen.kernels.registry import kernel as find_kernel
+from asmgen.kernels.registry import family as find_family
 from asmgen.tools.build import build_kernel
-from asmgen.tools.profile import ProfileReport, choose_timing, report_kernel
+from asmgen.tools.profile_command import ProfileReport, choose_timing, report_kernel
 
 _TABLE_2 = "HipKittens paper, table 2: BF16 GEMM, M = N = K = 8192"
 _TABLE_3 = "HipKittens paper, table 3"
@@ -38,16 +38,17 @@ class Measurement:
     parameters: Mapping[str, str] = field(default_factory=dict)
 
 
+_GEMM = {"tile": "256x256x64", "m": "8192", "n": "8192", "k": "8192"}
 MEASUREMENTS: tuple[Measurement, ...] = (
     Measurement(_TABLE_2, "4 producers, 8 consumers, 128x256", "MI355X", 893),
     Measurement(_TABLE_2, "4 producers, 12 consumers, 192x256", "MI355X", 1278),
     Measurement(_TABLE_2, "8 consumers, 192x256", "MI355X", 1281),
-    Measurement(_TABLE_2, "8 consumers, 256x256", "MI355X", 1610),
+    Measurement(_TABLE_2, "8 consumers, 256x256", "MI355X", 1610, None, "gemm-bf16", _GEMM | {"schedule": "ping-pong"}),
     Measurement(_TABLE_3, "FP8 GEMM, 8 waves", "MI355X", 3222),
     Measurement(_TABLE_3, "FP8 GEMM, 4 waves", "MI355X", 3327),
     Measurement(_TABLE_3, "attention backward, 8 waves", "MI355X", 894),
     Measurement(_TABLE_3, "attention backward, 4 waves", "MI355X", 1091),
-    Measurement(_GLUON, "fp16 GEMM, 256x256x64, 4 waves", "MI355X", 1489, 0.9875),
+    Measurement(_GLUON, "fp16 GEMM, 256x256x64, 4 waves", "MI355X", 1489, 0.9875, "gemm-bf16", _GEMM | {"schedule": "interleave"}),
     Measurement(_GLUON, "bf8 GEMM, 4 waves", "MI355X", 3257, 0.9972),
     Measurement(_GLUON, "mxfp4 GEMM", "MI355X", 5255, 0.9241),
 )
@@ -58,10 +59,10 @@ def predict(row: Measurement) -> ProfileReport | None:
     """The prediction for a row; None where no kernel of the library does it yet. Raises AsmgenError for parameters that do not fit."""
     if not row.kernel:
         return None
-    library, arch = find_kernel(row.kernel), GPUS[row.gpu]
-    contract = library.contract
-    contract.check_arch(arch)
-    resolved = contract.resolve_run(contract.parse([f"{name}={value}" for name, value in row.parameters.items()]))
+    library, arch = find_family(row.kernel), GPUS[row.gpu]
+    values = library.parse(arch, [f"{name}={value}" for name, value in row.parameters.items()])
+    contract = library.contract(arch, values)
+    resolved = contract.resolve_run(values)
     built_from = {name: resolved[name] for name in resolved if contract.parameter(name).kind == "build"}
     return report_kernel(library, build_kernel(library, arch, built_from), resolved, choose_timing(arch, row.gpu, None), "grid", 1)
 

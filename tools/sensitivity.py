@@ -19,14 +19,14 @@ from asmgen.model.estimate import estimate
 from asmgen.model.profile import profile
 from asmgen.program.program import Program
 from asmgen.tools.build import build_kernel
-from asmgen.tools.profile import choose_timing, trace_kernel
+from asmgen.tools.profile_command import choose_timing, trace_kernel
 
 FACTORS = (0.8, 1.2)
 _WHOLE_GPU = frozenset({"compute_units"})  # not assumed, and no time
 
 
 @dataclass(frozen=True)
-class Row:
+class SensitivityRow:
     """One parameter: relative changes (cycles, loop cycles, seconds) by FACTORS."""
 
     name: str
@@ -40,7 +40,7 @@ class Row:
 
 
 def sensitivity(program: Program, waves: Sequence[WaveTrace], timing: Timing, level: str, workgroups: int,
-                everything: bool = False) -> list[Row]:
+                everything: bool = False) -> list[SensitivityRow]:
     """The rows, the most moving first; with `everything` measured parameters too."""
     def figures(chosen: Timing) -> tuple[float, float, float]:
         found = profile(program, waves, chosen, level)
@@ -56,11 +56,11 @@ def sensitivity(program: Program, waves: Sequence[WaveTrace], timing: Timing, le
         for factor in FACTORS:
             moved = figures(timing.scaled(parameter.name, factor))
             changes.append(tuple(new / old - 1 if old else 0.0 for new, old in zip(moved, base, strict=True)))
-        rows.append(Row(parameter.name, parameter.tag, tuple((one[0], one[1], one[2]) for one in changes)))
+        rows.append(SensitivityRow(parameter.name, parameter.tag, tuple((one[0], one[1], one[2]) for one in changes)))
     return sorted(rows, key=lambda row: -row.largest)
 
 
-def table(rows: Sequence[Row]) -> str:
+def table(rows: Sequence[SensitivityRow]) -> str:
     """For people."""
     lines = ["parameter               tag     cycles -20 % +20 %     loop -20 % +20 %     time -20 % +20 %   (all predicted)"]
     for row in rows:

@@ -21,13 +21,13 @@ from pathlib import Path
 import click
 
 from asmgen.checks.lint.facts import facts_of_code_object
+from asmgen.checks.lint.linting import Linter
 from asmgen.checks.lint.rules import SEVERITIES, rules
-from asmgen.checks.lint.run import Linter
 from asmgen.codeobject.bundle import BUNDLE_MAGIC, COMPRESSED_MAGIC
 from asmgen.codeobject.load import CodeObject
 from asmgen.isa.arch import ARCHITECTURES
 from asmgen.isa.errors import AsmgenError
-from asmgen.reader.codeobject import read_programs
+from asmgen.reader.disassembly import read_programs
 from asmgen.tools.entry import status_of
 
 _REFRESH = 0.2  # seconds

@@ -49,7 +49,7 @@ class Op:
 
 
 @dataclass(frozen=True)
-class Code:
+class AddressCode:
     """A planned address: after `ops`, it is `result` (an input, an op's result, or None where it is constant) + `constant`."""
 
     ops: tuple[Op, ...]
@@ -99,7 +99,7 @@ SEMANTICS: Mapping[str, Callable[..., int]] = {
 """What each opcode of a plan computes, operands in assembly order, before truncation to 32 bits."""
 
 
-def plan(address: Address, inputs: Sequence[Input], effort: int = 1) -> Code:
+def plan(address: Address, inputs: Sequence[Input], effort: int = 1) -> AddressCode:
     """The code of an address, given as a function of the inputs' values by name.
 
     `effort` is how many times an address may be cut into parts that are planned alone. The result is right at all points: that is
@@ -132,9 +132,9 @@ def _sampled(inputs: Sequence[Input]) -> list[dict[str, int]]:
     return [origin, *units, *random]
 
 
-def _plan(address: _At, points: Sequence[_Point], inputs: Sequence[Input], effort: int, base: int) -> Code | None:
+def _plan(address: _At, points: Sequence[_Point], inputs: Sequence[Input], effort: int, base: int) -> AddressCode | None:
     if not any(map(address, points)):
-        return Code((), None, base)
+        return AddressCode((), None, base)
     space = Space([(one.name, one.scalar, [point[one.name] for point in points]) for one in inputs])
     found = _found(space, points, address, effort)
     if found is None:
@@ -146,7 +146,7 @@ def _plan(address: _At, points: Sequence[_Point], inputs: Sequence[Input], effor
         if value.opcode:
             operands = tuple(part if isinstance(part, int) else names[part.key] for part in value.operands)
             ops.append(Op(value.opcode, names[value.key], operands))
-    return Code(tuple(ops), names[found.key], base)
+    return AddressCode(tuple(ops), names[found.key], base)
 
 
 def _found(space: Space, points: Sequence[_Point], address: _At, effort: int) -> Value | None:

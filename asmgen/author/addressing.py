@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from asmgen.author.addresscode import Code, Input, plan
+from asmgen.author.addresscode import AddressCode, Input, plan
 from asmgen.isa.registers import Reg
 
 if TYPE_CHECKING:
@@ -43,10 +43,10 @@ def emit_address(k: Builder, name: str, address: Address, lane: Reg | None, wave
     return emit_code(k, name, code, registers, "s" if lane is None else "v")
 
 
-def emit_code(k: Builder, name: str, code: Code, inputs: Mapping[str, Reg], file: str) -> Reg:
+def emit_code(k: Builder, name: str, code: AddressCode, inputs: Mapping[str, Reg], file: str) -> Reg:
     """Emit planned address code; the result, its constant added, is held under `name`, everything between in temporaries."""
-    assert k.plan is not None
-    result = k.plan.vgprs(1, name) if file == "v" else k.plan.sgprs(1, name)
+    assert k.registers is not None
+    result = k.registers.vgprs(1, name) if file == "v" else k.registers.sgprs(1, name)
     held: dict[str, Reg] = dict(inputs)
     taken: list[Reg] = []
     last = len(code.ops) - 1
@@ -55,7 +55,7 @@ def emit_code(k: Builder, name: str, code: Code, inputs: Mapping[str, Reg], file
         if number == last and scalar == (file == "s"):
             target = result
         else:
-            target = (k.plan.sgprs if scalar else k.plan.vgprs)(1, f"{name}.{op.result}")
+            target = (k.registers.sgprs if scalar else k.registers.vgprs)(1, f"{name}.{op.result}")
             taken.append(target)
         k.emit(op.opcode, target, *(held[part] if isinstance(part, str) else part for part in op.operands))
         held[op.result] = target
@@ -63,7 +63,7 @@ def emit_code(k: Builder, name: str, code: Code, inputs: Mapping[str, Reg], file
     if source is not result or code.constant:
         _finish(k, result, source, code.constant)
     for reg in taken:
-        k.plan.release(reg)
+        k.registers.release(reg)
     return result
 
 

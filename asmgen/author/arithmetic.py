@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from asmgen.author.fragments import MatrixShape
@@ -9,6 +11,8 @@ from asmgen.author.steps import operation
 from asmgen.author.tiles import Tile, TileError
 from asmgen.author.views import k_order
 from asmgen.isa.opcodes.mfma import F8F6F4_FORMATS, MfmaRow
+from asmgen.isa.registers import Reg
+from asmgen.regalloc.sets import RegisterSet
 
 if TYPE_CHECKING:
     from asmgen.author.tilebuilder import TileBuilder
@@ -40,6 +44,61 @@ def mma(k: TileBuilder, c: Tile, a: Tile, b: Tile, first: bool = False) -> None:
             for depth in range(a.across):
                 one, other = (b.base(j, depth), a.base(i, depth)) if turned else (a.base(i, depth), b.base(j, depth))
                 k.emit(row.name, accumulator, one, other, 0 if first and depth == 0 else accumulator, **formats)
+
+
+@dataclass(frozen=True)
+class Scales:
+    """E8M0 scales of an operand for v_mfma_scale_*: a byte for each row and 32 k, in the lane that the instruction reads it from.
+
+    Register n holds the bytes of fragments 4 n to 4 n + 3 of the operand's tile, row after row, from its lowest byte on.
+    """
+
+    name: str
+    registers: RegisterSet
+    index: Any = None
+
+    def place(self, fragment: int) -> tuple[Reg, int]:
+        """(register, byte) of the scales of a fragment."""
+        return self.registers.items[fragment // 4], fragment % 4
+
+
+def scales(k: TileBuilder, name: str, tile: Tile, at: Reg | Sequence[Reg] | None = None) -> Scales:
+    """Registers for the scales of an operand's tile. Raises TileError for `at` of another size."""
+    count = -(-(tile.down * tile.across) // 4)
+    held: Reg | RegisterSet = k.registers.vgprs(count, name) if at is None else \
+        k.registers.pin(name, at if isinstance(at, Reg) else tuple(at))
+    registers = held if isinstance(held, RegisterSet) else RegisterSet((held,))
+    if registers.count != count or any(reg.file != "v" for reg in registers):
+        raise TileError(f"scales {name} of {tile} take {count} VGPRs, a byte for each of its {tile.down * tile.across} fragments, not "
+                        f"{registers}", k.place())
+    return Scales(name, registers)
+
+
+def mma_scaled(k: TileBuilder, c: Tile, a: Tile, b: Tile, scale_a: Scales, scale_b: Scales, first: bool = False) -> None:
+    """C += (A scaled) (B scaled) by v_mfma_scale_*, each 32 k of a row times 2^(its byte - 127); else as `mma`.
+
+    Raises TileError also for an instruction without scales or scales of another tile's size.
+    """
+    row = c.fragment.row
+    if not row.scaled:
+        raise TileError(f"mma_scaled: {row.name} takes no scales; v_mfma_scale_f32_16x16x128_f8f6f4 and _32x32x64_f8f6f4 do", k.place())
+    left, right = _check(k, c, a, b)
+    for tile, held in ((a, scale_a), (b, scale_b)):
+        if held.registers.count != -(-(tile.down * tile.across) // 4):
+            raise TileError(f"mma_scaled: {held.name} has {held.registers.count} registers, and {tile} wants a byte for each of its "
+                            f"{tile.down * tile.across} fragments", k.place())
+    turned = c.fragment.transposed
+    formats = _formats(row, left, right)
+    reads = a.registers.mask | b.registers.mask | scale_a.registers.mask | scale_b.registers.mask
+    with operation(k, f"mma {c.name} += {a.name} {b.name}, scaled", [c.index, a.index, b.index, scale_a.index, scale_b.index], reads=reads,
+                   writes=c.registers.mask):
+        for i, j in c.places():
+            accumulator = c.base(i, j)
+            for depth in range(a.across):
+                pair = (a.base(i, depth), scale_a.place(i * a.across + depth)), (b.base(j, depth), scale_b.place(j * b.across + depth))
+                (one, (low, low_byte)), (other, (high, high_byte)) = pair[::-1] if turned else pair
+                k.emit(row.name, accumulator, one, other, 0 if first and depth == 0 else accumulator, low, high,
+                       op_sel=(low_byte & 1, high_byte & 1, 0), op_sel_hi=(low_byte >> 1, high_byte >> 1, 0), **formats)
 
 
 def _formats(row: MfmaRow, left: Tile, right: Tile) -> dict[str, Any]:

@@ -55,7 +55,7 @@ class Builder:
         architecture(arch)
         self.name = name
         self.arch = arch
-        self.plan = plan
+        self.registers = plan
         self.stagger = stagger
         self.items: list[Item] = []
         self.regions: list[tuple[str, int]] = []
@@ -131,7 +131,7 @@ class Builder:
 
     def _owners(self) -> Callable[[Reg], str]:
         """A function that tells the names under which the plan holds a register now."""
-        held = [(owner.reg, owner.name) for owner in self.plan.live()] if self.plan is not None else []
+        held = [(owner.reg, owner.name) for owner in self.registers.live()] if self.registers is not None else []
         return lambda reg: " / ".join(dict.fromkeys([name for owned, name in held if owned.overlaps(reg)]))
 
     def _instruction(self, name: str, operands: tuple[Operand | str, ...], modifiers: dict[str, Any], fills: LdsRange | None,
@@ -301,17 +301,17 @@ class Builder:
     def scratch(self, name: str, count: int = 1, file: str = "v") -> Iterator[Reg]:
         """Registers for the length of a `with` block: temporaries of the stream that it stands in, where that has reserved some, else the
         pool's."""
-        if self.plan is None:
+        if self.registers is None:
             raise AsmgenError(f"scratch registers {name!r} were asked for, but this builder has no register plan", str(author_line()))
         reserved = self._temporaries.get((self._stream, file))
         if reserved is not None:
-            register = self.plan.view(name, reserved.take(count, name))
+            register = self.registers.view(name, reserved.take(count, name))
         else:
-            register = {"v": self.plan.vgprs, "a": self.plan.agprs, "s": self.plan.sgprs}[file](count, name)
+            register = {"v": self.registers.vgprs, "a": self.registers.agprs, "s": self.registers.sgprs}[file](count, name)
         try:
             yield register
         finally:
-            self.plan.release(register)
+            self.registers.release(register)
             if reserved is not None:
                 reserved.give(register)
 
@@ -321,16 +321,16 @@ class Builder:
             if isinstance(item, Instruction) and item.target is not None and item.target not in self._labels:
                 known = ", ".join(self._labels) or "none"
                 raise AsmgenError(f"{item} branches to a label that is not placed; placed are: {known}", item.where())
-        offset = self.plan.resources().accum_offset if self.plan is not None else None
+        offset = self.registers.resources().accum_offset if self.registers is not None else None
         return Program(self.name, self.arch, tuple(self.items), self.stagger, offset, self.entry)
 
     def _check_leases(self, operands: tuple[Operand | str, ...], where: str) -> None:
-        if self.plan is None:
+        if self.registers is None:
             return
         for operand in operands:
             value = operand.value if isinstance(operand, Modified) else operand
             if isinstance(value, Reg):
-                self.plan.check(value, where)
+                self.registers.check(value, where)
 
 
 class Stream:
@@ -344,7 +344,7 @@ class Stream:
     def reserve(self, file: str, count: int) -> Stream:
         """Take `count` registers of a file ("v", "a", "s") from the pool as this stream's temporaries: `k.scratch` within it has these, so
         no other stream's temporaries get in the way of a merge. Raises PlanError where the pool has no such hole."""
-        plan = self.builder.plan
+        plan = self.builder.registers
         if plan is None:
             raise AsmgenError(f"stream {self.name!r} reserves registers, but its builder has no register plan", str(author_line()))
         take = {"v": plan.vgprs, "a": plan.agprs, "s": plan.sgprs}[file]

@@ -21,7 +21,7 @@ from asmgen.author.tiles import Tile, TileError
 from asmgen.author.vectors import Vector
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.layouts_mfma import element_bits
-from asmgen.isa.registers import Reg
+from asmgen.isa.registers import Reg, vcc
 from asmgen.regalloc.ranges import OwnedReg
 from asmgen.regalloc.sets import RegisterSet, join
 
@@ -171,6 +171,18 @@ def fill(k: TileBuilder, out: Target, value: int | float, at: StepIndex | None =
             return
         for target in out.registers:
             k.emit("v_accvgpr_write_b32" if target.file == "a" else "v_mov_b32", target, word)
+
+
+def any_greater(k: TileBuilder, a: Vector, b: Vector | Reg | float, at: StepIndex | None = None) -> None:
+    """VCC: the lanes where some value of `a` is greater than that of `b`. A branch on vccz then skips what no lane needs (lazy rescale)."""
+    with _operation(k, "compare", a, (a, b), at):
+        for number, (one, other) in enumerate(zip(_targets(k, "compare", a), _operands(k, "compare", a, b), strict=True)):
+            if number == 0:
+                k.v_cmp_lt_f32(vcc, other, one)
+                continue
+            with k.scratch("greater", 2, "s") as greater:
+                k.v_cmp_lt_f32(greater, other, one)
+                k.s_or_b64(vcc, vcc, greater)
 
 
 # ---- how they expand ----

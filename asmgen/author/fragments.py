@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from asmgen.isa.layout import Layout, LayoutError
 from asmgen.isa.layouts_mfma import element_bits, element_type, operand_layout, packing
-from asmgen.isa.mfma import matrix_row
+from asmgen.isa.mfmaoperands import matrix_row
 from asmgen.isa.opcodes.mfma import MfmaRow
 
 

@@ -64,9 +64,9 @@ class Rows:
         return self.descriptor
 
     def _describe(self, k: Builder, slack: int) -> Reg:
-        assert k.plan is not None
+        assert k.registers is not None
         m = self.matrix
-        descriptor = k.plan.sgprs(4, f"{m.name}_buffer{self.offset or ''}")
+        descriptor = k.registers.sgprs(4, f"{m.name}_buffer{self.offset or ''}")
         base, records = descriptor[0:1], descriptor[2]
         stride = m.stride_bytes(k)
         with k.scratch("first", file="s") as first, k.scratch("high", file="s") as high:
@@ -123,8 +123,8 @@ class Matrix:
         """The bytes from a row to the next, in an SGPR."""
         if self._stride_bytes is None:
             def make() -> Reg:
-                assert k.plan is not None
-                reg = k.plan.sgprs(1, f"{self.name}_stride")
+                assert k.registers is not None
+                reg = k.registers.sgprs(1, f"{self.name}_stride")
                 k.s_mul_i32(reg, self.stride, self.bits // 8)
                 return reg
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from asmgen.author.builder import WAIT_MODES, Builder, author_line
 from asmgen.author.contract import KernelContract, Value
 from asmgen.author.ldsmap import LdsMap
-from asmgen.checks.counters.modes import apply_waits, refuse_errors
+from asmgen.checks.counters.waitmodes import apply_waits, refuse_errors
 from asmgen.checks.leases import check_leases
-from asmgen.checks.waitstates.waitstates import insert as insert_wait_states
-from asmgen.checks.waitstates.waitstates import verify as verify_wait_states
+from asmgen.checks.waitstates.passes import insert as insert_wait_states
+from asmgen.checks.waitstates.passes import verify as verify_wait_states
 from asmgen.codeobject.emit import KernelResources, argument_loads, header, trailer
 from asmgen.codeobject.metadata import arguments as argument_table
 from asmgen.codeobject.metadata import arguments_end
@@ -24,7 +24,7 @@ from asmgen.isa.registers import Reg, s, v
 from asmgen.program.program import Program
 from asmgen.program.text import program_text
 from asmgen.regalloc.plan import RegisterPlan
-from asmgen.regalloc.report import Region, format_map, format_plan
+from asmgen.regalloc.report import MapColumn, format_map, format_plan
 
 if TYPE_CHECKING:
     from asmgen.author.family import Variant
@@ -43,7 +43,7 @@ class Kernel:
     parameters: Mapping[str, Value]
     plan: RegisterPlan
     lds: LdsMap
-    regions: tuple[Region, ...]
+    regions: tuple[MapColumn, ...]
 
     @property
     def name(self) -> str:
@@ -76,6 +76,8 @@ class KernelBuilder(Builder):
     `k.p` has the build parameters as attributes.
     """
 
+    registers: RegisterPlan
+
     def __init__(self, contract: KernelContract, arch: str, parameters: Mapping[str, Value], waves: int | None = None,
                  preload: bool = False, workgroup_ids: str = "x", stagger: int = 0, code_object_version: int = 6,
                  variant: Variant | None = None) -> None:
@@ -85,7 +87,6 @@ class KernelBuilder(Builder):
         self.parameters = dict(parameters)
         self.p = SimpleNamespace(**self.parameters)
         self._variant = variant
-        self.registers = plan
         self.lds = LdsMap(arch)
         self.table = argument_table([(argument.name, argument.type) for argument in contract.arguments])
         self._axes = workgroup_ids
@@ -155,9 +156,9 @@ class KernelBuilder(Builder):
         contract = replace(self.contract, lds_bytes=self.lds.size)
         return Kernel(program, self._resources(), contract, self.parameters, self.registers, self.lds, self._regions())
 
-    def _regions(self) -> tuple[Region, ...]:
+    def _regions(self) -> tuple[MapColumn, ...]:
         starts = [*(self.regions or [("kernel", 0)]), ("", self.position)]
-        return tuple(Region(name, first, max(first, following - 1))
+        return tuple(MapColumn(name, first, max(first, following - 1))
                      for (name, first), (_, following) in pairwise(starts))
 
     def _resources(self) -> KernelResources:

@@ -9,8 +9,8 @@ One register is computed for the tile, what is left of the bound at the lane's f
 
 from __future__ import annotations
 
+import functools
 import struct
-from functools import partial
 from typing import TYPE_CHECKING
 
 from asmgen.author.addressing import emit_address
@@ -62,8 +62,8 @@ def _mask(k: TileBuilder, what: str, tile: Tile, signs: tuple[int, int], bound: 
     word = struct.unpack("<i", struct.pack("<f", value))[0]
     mask = tile.registers.mask
     compare = "v_cmp_ge_i32_e32" if lower else "v_cmp_le_i32_e32"
-    with operation(k, f"{what} {tile.name}", [tile.index], reads=mask, writes=mask, at=at), k.scratch("left") as left, \
-            k.scratch("masked") as masked:
+    with operation(k, f"{what} {tile.name}", [tile.index], reads=mask, writes=mask, at=at), k.scratch("mask_bound") as left, \
+            k.scratch("mask_value") as masked:
         k.v_mov_b32(masked, word)  # v_cndmask reads VCC, so it takes no literal
         # left = bound + more - signs . (row, column) of the lane's first element
         k.v_mov_b32(left, bound)
@@ -82,6 +82,10 @@ def _mask(k: TileBuilder, what: str, tile: Tile, signs: tuple[int, int], bound: 
                 k.v_cndmask_b32_e32(base[item], masked, base[item], vcc)
 
 
+def _lane_place(k: TileBuilder, title: str, values: tuple[int, ...]) -> Reg:
+    return emit_address(k, title, lambda lane: values[lane], k.lane)
+
+
 def lane_places(k: TileBuilder, fragment: Fragment) -> tuple[Reg, Reg]:
     """(row, column) of each lane's first element in a fragment, in two VGPRs that are made once for all fragments with those places."""
     places = fragment.table[0]
@@ -92,7 +96,7 @@ def lane_places(k: TileBuilder, fragment: Fragment) -> tuple[Reg, Reg]:
         made = k.made.get(key)
         if made is None:
             title = f"lane_{name}_{sum(isinstance(one, tuple) and one[0] == 'lane places' for one in k.made)}"
-            made = k.made[key] = k.hoist(partial(emit_address, k, title, values.__getitem__, k.lane))
+            made = k.made[key] = k.hoist(functools.partial(_lane_place, k, title, values))
         assert isinstance(made, Reg)
         found.append(made)
     return found[0], found[1]

@@ -191,13 +191,13 @@ def _fill_plan(k: TileBuilder, tile: SharedTile, rows: Rows) -> FillPlan:
         name = f"{tile.name}_offset{number or ''}"
         row = emit_address(k, f"{name}_row", lambda lane, wave, of=row_of: of[wave * LANES + lane], k.lane, (wave,))
         column = emit_address(k, f"{name}_column", lambda lane, wave, of=column_of: of[wave * LANES + lane], k.lane, (wave,))
-        assert k.plan is not None
-        offset = k.plan.vgprs(1, name)
+        assert k.registers is not None
+        offset = k.registers.vgprs(1, name)
         k.v_mul_lo_u32(offset, row, rows.matrix.stride_bytes(k))
         k.v_add_u32(offset, offset, column)
         if more:
             k.v_add_u32(offset, more, offset)
-        k.plan.release(row, column)
+        k.registers.release(row, column)
         offsets.append(offset)
     base = emit_address(k, f"{tile.name}_line", lambda wave: wave * lines * pitch, None, (wave,))
     return FillPlan(width, lines, pitch, tuple(offsets), base, slack)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from asmgen.author.elementwise import joined
@@ -159,7 +158,7 @@ def _lanes(k: TileBuilder, op: str, vector: Vector) -> None:
         if 1 << bit < _ROW:
             control = _dpp(bit, bits)
             if control is None:
-                _exchanged(k, op, registers, partial(_swizzled, k, bit))
+                _exchanged(k, op, registers, functools.partial(_swizzled, k, 1 << bit))
                 continue
             for reg in registers:
                 k.emit(op, reg, reg, reg, **control, row_mask=15, bank_mask=15)
@@ -175,7 +174,7 @@ def _lanes(k: TileBuilder, op: str, vector: Vector) -> None:
                     for number, reg in enumerate(part):
                         k.emit(op, reg, reg, held[number])
         elif 1 << bit == _ROW:
-            _exchanged(k, op, registers, lambda held, reg: k.ds_swizzle_b32(held, reg, offset=0x1F | _ROW << 10))
+            _exchanged(k, op, registers, functools.partial(_swizzled, k, _ROW))
         else:
             _exchanged(k, op, registers, functools.partial(_from_other_half, k, other_half(k)))
 
@@ -190,8 +189,8 @@ def _exchanged(k: TileBuilder, op: str, registers: Sequence[Reg], exchange: Call
                 k.emit(op, reg, reg, held[number])
 
 
-def _swizzled(k: TileBuilder, bit: int, held: Reg, reg: Reg) -> None:
-    k.ds_swizzle_b32(held, reg, offset=0x1F | 1 << bit + 10)
+def _swizzled(k: TileBuilder, flip: int, held: Reg, reg: Reg) -> None:
+    k.ds_swizzle_b32(held, reg, offset=0x1F | flip << 10)
 
 
 def _from_other_half(k: TileBuilder, address: Reg, held: Reg, reg: Reg) -> None:

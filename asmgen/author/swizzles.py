@@ -35,11 +35,11 @@ class LaneAccess:
 
 
 class Access(Protocol):
-    """A kind of access that a shared tile serves."""
+    """A kind of access that a shared tile serves. `line` is the bytes that a DMA instruction fills side by side."""
 
     @property
     def line(self) -> int:
-        """Bytes that a DMA instruction fills side by side, 0 for none."""
+        """Bytes of a DMA instruction, 0 where it is none."""
         ...
 
     def instructions(self, places: Places) -> list[LaneAccess]:
@@ -127,29 +127,32 @@ def chunks(fragment: Fragment, places: Places) -> list[tuple[int, int]]:
 
 @dataclass(frozen=True)
 class Judged:
-    """A placement, what its worst instruction costs, and how many base registers its accesses need."""
+    """A placement, how many instructions it takes and what conflicts cost, and how many base registers its accesses need."""
 
     placement: Placement
+    instructions: int
     extra: int
     bases: int
     worst: tuple[LaneAccess, Cost] | None
 
 
 def choose(arch: str, name: str, rows: int, columns: int, bits: int, serves: Sequence[Access]) -> Placement:
-    """The first placement without conflicts, in the order of its cost to the loop.
+    """The first placement without conflicts, in the order of its cost to the loop: fewest instructions, then fewest base registers.
 
     Raises TileError where there is none: it gives the best one, its instruction and the pair of lanes that collide.
     """
     best: Judged | None = None
     free: Judged | None = None
+    fewest = 0  # instructions of the densest placement: a pad may take the alignment that wide ones need
     for placement in candidates(rows, columns, bits, max((access.line for access in serves), default=0)):
         judged = judge(arch, placement, rows, columns, serves)
         if judged is None:
             continue
+        fewest = fewest or judged.instructions
         if not judged.extra:
-            if judged.bases <= 1:
+            if judged.bases <= 1 and judged.instructions <= fewest:
                 return placement
-            if free is None or judged.bases < free.bases:
+            if free is None or (judged.instructions, judged.bases) < (free.instructions, free.bases):
                 free = judged
         if best is None or judged.extra < best.extra:
             best = judged
@@ -164,7 +167,7 @@ def choose(arch: str, name: str, rows: int, columns: int, bits: int, serves: Seq
 
 def judge(arch: str, placement: Placement, rows: int, columns: int, serves: Sequence[Access]) -> Judged | None:
     """What a placement costs; None where it tears an access."""
-    extra, bases = 0, 0
+    extra, bases, count = 0, 0, 0
     worst: tuple[LaneAccess, Cost] | None = None
     places = Places(placement, rows, columns)
     for access in serves:
@@ -172,6 +175,7 @@ def judge(arch: str, placement: Placement, rows: int, columns: int, serves: Sequ
             instructions = access.instructions(places)
         except LayoutError:
             return None
+        count += len(instructions)
         patterns: dict[tuple[int, ...], Cost] = {}
         for one in instructions:
             low = min(one.addresses)
@@ -183,7 +187,7 @@ def judge(arch: str, placement: Placement, rows: int, columns: int, serves: Sequ
                     worst = one, found
         if instructions:
             bases = max(bases, len(split_immediates([one.addresses for one in instructions], DS_IMMEDIATES).bases))
-    return Judged(placement, extra, bases, worst)
+    return Judged(placement, count, extra, bases, worst)
 
 
 def candidates(rows: int, columns: int, bits: int, line: int) -> Iterator[Placement]:
@@ -200,6 +204,9 @@ def candidates(rows: int, columns: int, bits: int, line: int) -> Iterator[Placem
     elif not line:
         for add in (8, 16, 32, 48, 64):
             yield Placement(dense, pads=Pads(((row_bytes, add),)))
+    if bits == 8 and row_bytes % 12 == 0 and not line:
+        for add in (0, 16, 32, 48, 64, 80, 96, 112):  # slots of 16 elements of 6 bits, as ds_read_b96_tr_b6 wants them
+            yield Placement(dense, pads=Pads(((12, 4), (row_bytes, add))))
     for mask in (0x70, 0x30, 0x10, 0x60, 0x20, 0xF0, 0xE0, 0x1F0):
         for shift in range(1, 9):
             if mask < row_bytes:

@@ -5,7 +5,9 @@
     Vs = k.shared("Vs", "bf16", 64, 128, serves=(TransposedRead(V.fragment), DmaFill()))
 
 Each lane names 8 bytes (12 for 6-bit types) of a stored row; 16 lanes exchange elements so that each gets a column's.
-4- and 6-bit types are stored as bytes: the shared tile is of i8, its columns count bytes.
+4- and 6-bit types are stored as bytes: the shared tile is of i8, its columns count bytes. A 6-bit read brings three registers, which
+begin at an even one, so every second one costs three v_mov_b32 and waits for its data; it wants 12 bytes at multiples of 16, as
+DMA of 12 bytes writes them and pads of 4 bytes every 12 place them.
 """
 
 from __future__ import annotations
@@ -91,7 +93,7 @@ def _address(places: Places, fragment: Fragment, k: int, row: int) -> int:
     address = places(k, column)
     size = 12 if fragment.bits == 6 else 8
     step = max(1, fragment.bits // 8)
-    if places(k, column + size // step - 1) != address + size - step or address % (4 if size == 12 else 8):
+    if places(k, column + size // step - 1) != address + size - step or address % (16 if size == 12 else 8):
         raise LayoutError(f"{size} bytes of row {k} from element {row} on are no aligned neighbours in LDS")
     return address
 
@@ -103,8 +105,8 @@ def read_transposed(k: TileBuilder, tile: Tile, source: SharedPart) -> None:
     """
     f, stored = tile.fragment, source.tile
     if k.arch != "gfx950":
-        raise TileError(f"read_transposed: {k.arch} has no transposing reads; store {stored.name} turned, as {tile.rows} x {tile.columns}, "
-                        "and use read(k, ...)", k.place())
+        raise TileError(f"read_transposed: {k.arch} has no transposing reads; store {stored.name} turned, as {tile.rows} x {tile.columns} "
+                        "(change_layout of blocks, by columns), and use read(k, ...)", k.place())
     width, rest = divmod(tile.rows * f.bits, 8) if f.bits % 8 else (tile.rows, 0)
     kind = "i8" if f.bits % 8 else tile.dtype
     if (source.rows, stored.columns, stored.dtype) != (tile.columns, width, kind) or rest:
@@ -122,9 +124,17 @@ def read_transposed(k: TileBuilder, tile: Tile, source: SharedPart) -> None:
     with operation(k, f"read {tile.name} turned from {source}", [source.index, tile.index], writes=tile.registers.mask):
         for row, column in tile.places():
             base = tile.base(row, column)
-            for piece in range(len(transposed_pieces(f))):
-                register, offset = made.places[source.number, row, column, piece]
-                k.emit(op, base[piece * step:piece * step + step - 1], made.registers[register], offset=offset, uses=source.range)
+            with k.scratch("odd_triples", 4 * (f.bits == 6) or 1) as spare:
+                moves: list[tuple[Reg, Reg]] = []
+                for piece in range(len(transposed_pieces(f))):
+                    register, offset = made.places[source.number, row, column, piece]
+                    target = base[piece * step:piece * step + step - 1]
+                    if step == 3 and target.index % 2:
+                        moves += [(target[number], spare[number]) for number in range(3)]
+                        target = spare[0:2]
+                    k.emit(op, target, made.registers[register], offset=offset, uses=source.range)
+                for target, held in moves:
+                    k.v_mov_b32(target, held)
 
 
 @dataclass(frozen=True)

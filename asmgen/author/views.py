@@ -115,6 +115,24 @@ def as_operand(tile: Tile, shape: MatrixShape, operand: str) -> Tile:
     return Tile(tile.name, tile.rows, tile.columns, view, tile.registers, tile.index)
 
 
+def block_fragment(like: Fragment, rows: int, columns: int, across: int, by_columns: bool = False) -> Fragment:
+    """Each lane holds a block of `rows` x `columns` neighbours, `across` lanes side by side, of the element type of `like`.
+
+    Loads and stores of such a tile are as wide as its rows in a lane and run along memory's rows, lane after lane. `by_columns`
+    orders a lane's items column by column: turned, such a tile is written to LDS as wide as its columns (see `change_layout`).
+    Raises TileError for counts that are no powers of two, or items that are no whole registers.
+    """
+    counts = rows, columns, across
+    if any(count < 1 or count & (count - 1) for count in counts) or across > LANES or rows * columns * like.bits % 32:
+        raise TileError(f"a block of {rows} x {columns} {like.dtype} in each of {LANES} lanes, {across} side by side: all are powers of "
+                        "two, and a block is whole registers")
+    row_items, column_items = identity("item", "row", rows), identity("item", "column", columns)
+    items = row_items * column_items if by_columns else column_items * row_items
+    layout = items * identity("lane", "column", across) * identity("lane", "row", LANES // across)
+    return Fragment(like.row, f"block of {like.operand}", like.dtype, rows * LANES // across, columns * across,
+                    layout.only(["item", "lane"], ["row", "column"]), rows * columns * like.bits // 32)
+
+
 def bytes_of(fragment: Fragment) -> Fragment:
     """An operand's fragment of 4- or 6-bit elements as the bytes that it lies in: for movement to and from tiles of i8, whose columns count
     bytes. Raises TileError for a fragment whose lanes do not hold neighbouring k.

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 from asmgen.checks.counters.barriers import described, groups_in_flight, sections
 from asmgen.checks.counters.flow import WaitFlow
 from asmgen.checks.counters.ledger import COUNTERS, LGKM, VM, Ledger, Operation, Operations, operation_of
-from asmgen.checks.counters.steps import Arrival, Need
+from asmgen.checks.counters.waitsteps import Arrival, WaitNeed
 from asmgen.checks.frontier import Frontier
-from asmgen.checks.waitstates import waitstates as hazards
+from asmgen.checks.waitstates import passes as hazards
 from asmgen.isa.opcodes.mfma import MFMA
 from asmgen.isa.operands import Modified, Operand, format_operand
 from asmgen.isa.registers import Reg, mask_names
@@ -133,7 +133,7 @@ def _explanation(program: Program, position: int, flow: WaitFlow, names: Names, 
         _why(program, position, flow, ledger), stalls, _passes(instruction, program.arch), tuple(mask_names(live)), pressure(live))
 
 
-def _certain(need: Need | None, flow: WaitFlow) -> Need | None:
+def _certain(need: WaitNeed | None, flow: WaitFlow) -> WaitNeed | None:
     """A need without LDS data that no token names, where no wait will be inserted: who reads it behind a barrier its author knows alone,
     and `why` tells of it."""
     return need if need is None or flow.automatic(need.position) else need.without("lds", flow)

@@ -19,11 +19,11 @@ from dataclasses import dataclass, field
 from asmgen.checks.counters.flow import WaitFlow
 from asmgen.checks.counters.ledger import COUNTERS, Ledger, Operation, operation_of
 from asmgen.checks.counters.points import POINT
-from asmgen.checks.counters.steps import Arrival, Need, WaitSteps
 from asmgen.checks.counters.tokens import due_at_barrier
+from asmgen.checks.counters.waitsteps import Arrival, WaitNeed, WaitSteps
 from asmgen.checks.waitstates.match import HazardFacts, hazard_model
-from asmgen.checks.waitstates.steps import Ages, HazardSteps, HazardTable, Lack, Producers, join
-from asmgen.checks.waitstates.waitstates import ages_behind, reasons
+from asmgen.checks.waitstates.passes import ages_behind, reasons
+from asmgen.checks.waitstates.statesteps import Ages, HazardSteps, HazardTable, Lack, Producers, join
 from asmgen.isa.arch import architecture
 from asmgen.program.program import Instruction, Item, Label, Program, TokenUse
 
@@ -236,7 +236,7 @@ class Frontier:
     def _automatic(self, position: int) -> bool:
         return self.instructions[position].waits in ("", "auto")
 
-    def _certain(self, need: Need | None, instruction: Instruction) -> Need | None:
+    def _certain(self, need: WaitNeed | None, instruction: Instruction) -> WaitNeed | None:
         """Where no wait is inserted, LDS data that no token names is its author's business."""
         if need is None or instruction.waits in ("", "auto"):
             return need

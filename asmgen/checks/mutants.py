@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from asmgen.checks.counters import verify as waits
-from asmgen.checks.waitstates import waitstates as hazards
+from asmgen.checks.waitstates import passes as hazards
 from asmgen.isa.arch import architecture
 from asmgen.isa.check import resolve
 from asmgen.isa.operands import Waitcnt

@@ -10,7 +10,7 @@ from typing import Any
 from asmgen.codeobject import metadata
 from asmgen.codeobject.descriptor import CodeObjectError, initial_sgprs
 from asmgen.codeobject.metadata import Argument
-from asmgen.isa.arch import ARCHITECTURES, Architecture
+from asmgen.isa.arch import ARCHITECTURES, Architecture, accum_offset
 from asmgen.isa.registers import AGPR_COUNT, SGPR_COUNT, VGPR_COUNT
 
 CODE_OBJECT_VERSIONS = (5, 6)
@@ -62,7 +62,7 @@ class KernelResources:
     @property
     def accum_offset(self) -> int:
         """The register of the unified file that is a0: arch VGPRs rounded up to 4, at least 4."""
-        return max(4, -(-self.vgprs // 4) * 4)
+        return accum_offset(self.vgprs)
 
     @property
     def total_vgprs(self) -> int:
@@ -92,29 +92,24 @@ class KernelResources:
 
 
 @dataclass(frozen=True)
-class PreloadChunk:
-    """One s_load of the compatibility entry: `dwords` (1, 2, 4, 8 or 16) from byte `offset` of the arguments to s[sgpr]."""
+class ArgumentLoad:
+    """One s_load of arguments: `dwords` (1, 2, 4, 8 or 16) from byte `offset` of the arguments to s[sgpr]."""
 
     sgpr: int
     dwords: int
     offset: int
 
 
-def preload_prologue(resources: KernelResources) -> tuple[PreloadChunk, ...]:
-    """The loads that do at the kernel's entry what preloading firmware does by itself; empty without preload.
+def argument_loads(sgpr: int, dwords: int, offset: int = 0) -> tuple[ArgumentLoad, ...]:
+    """The widest s_loads that put `dwords` dwords from byte `offset` of the arguments into SGPRs from `sgpr` on, all aligned.
 
-    The whole compatibility entry is these loads from s[0:1], `s_waitcnt lgkmcnt(0)`, `s_branch` to the body, and `.p2align 8` before
-    the body: firmware that preloads starts 256 bytes behind the entry (docs/facts/instructions.md section 4).
+    With preload they do at the kernel's entry what preloading firmware does by itself, before `s_waitcnt lgkmcnt(0)`, `s_branch` to the
+    body and `.p2align 8`: such firmware starts 256 bytes behind the entry (docs/facts/instructions.md section 4).
     """
-    return argument_loads(_KERNARG_POINTER_SGPRS, resources.kernarg_preload, 4 * resources.kernarg_preload_offset)
-
-
-def argument_loads(sgpr: int, dwords: int, offset: int = 0) -> tuple[PreloadChunk, ...]:
-    """The widest s_loads that put `dwords` dwords from byte `offset` of the arguments into SGPRs from `sgpr` on, all aligned."""
     chunks = []
     while dwords:
         size = next(size for size, alignment in _LOAD_ALIGNMENTS if size <= dwords and sgpr % alignment == 0)
-        chunks.append(PreloadChunk(sgpr, size, offset))
+        chunks.append(ArgumentLoad(sgpr, size, offset))
         sgpr, dwords, offset = sgpr + size, dwords - size, offset + 4 * size
     return tuple(chunks)
 

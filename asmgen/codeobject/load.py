@@ -55,7 +55,7 @@ class Launcher(Protocol):
         """Start the kernel."""
 
 
-class Segment(NamedTuple):
+class LoadSegment(NamedTuple):
     """One PT_LOAD: where it stands, its bytes (zero-filled to its size in memory), and what may be done with it."""
 
     vaddr: int
@@ -79,7 +79,7 @@ class Relocation:
 
 
 @dataclass(frozen=True)
-class Symbol:
+class ElfSymbol:
     """A symbol with an address in the image; `kind` is "func", "object", "notype", "common", "tls" or, as "type13", a number."""
 
     name: str
@@ -111,7 +111,7 @@ class Resources:
 
 
 @dataclass(frozen=True)
-class Kernel:
+class KernelRecord:
     """One kernel; addresses are those of the code object's image. `metadata` is its raw mapping, empty where there is none."""
 
     name: str
@@ -150,9 +150,9 @@ class CodeObject:
     sramecc: str
     abi_version: int  # code object version: 4, 5 or 6
     data: bytes
-    kernels: Mapping[str, Kernel]
-    symbols: Mapping[str, Symbol]
-    image: tuple[Segment, ...]
+    kernels: Mapping[str, KernelRecord]
+    symbols: Mapping[str, ElfSymbol]
+    image: tuple[LoadSegment, ...]
     fixups: tuple[Relocation, ...]
     metadata: Mapping[str, Any]
 
@@ -189,7 +189,7 @@ class CodeObject:
                 return [_read(entry.data, origin, entry.arch) for entry in found]
             return [_read(data, origin, arch)]
 
-    def kernel(self, name: str | None = None) -> Kernel:
+    def kernel(self, name: str | None = None) -> KernelRecord:
         """The kernel of that name, or the only one; raises CodeObjectError that lists the names."""
         if name is not None and name in self.kernels:
             return replace(self.kernels[name], code_object=self)
@@ -202,7 +202,7 @@ class CodeObject:
             raise CodeObjectError(f"{self.origin}: it has {len(self.kernels)} kernels, name one of {names}")
         return replace(next(iter(self.kernels.values())), code_object=self)
 
-    def segments(self) -> list[Segment]:
+    def segments(self) -> list[LoadSegment]:
         """The memory image: every PT_LOAD, in the file's order."""
         return list(self.image)
 
@@ -214,7 +214,7 @@ class CodeObject:
         """`size` bytes of the image; raises CodeObjectError where no segment holds them all."""
         return _read_image(self.image, address, size)
 
-    def code(self, kernel: Kernel) -> bytes:
+    def code(self, kernel: KernelRecord) -> bytes:
         """The kernel's instructions, from its entry on."""
         return self.read(kernel.entry, kernel.code_size)
 
@@ -333,7 +333,7 @@ def _check_target(wanted: str | None, target: str, states: Mapping[str, str]) ->
             raise CodeObjectError(f"it holds code for {target} with {feature[:-1]} {state}, not for {wanted}")
 
 
-def _segments(segments: list[ElfSegment], data: bytes) -> tuple[Segment, ...]:
+def _segments(segments: list[ElfSegment], data: bytes) -> tuple[LoadSegment, ...]:
     found = []
     zeros = total = 0
     for segment in segments:
@@ -346,11 +346,11 @@ def _segments(segments: list[ElfSegment], data: bytes) -> tuple[Segment, ...]:
         if len(content) > size or vaddr + size > _MAX_ADDRESS or zeros > _MAX_ZERO_BYTES or total > 2 * len(data):
             raise CodeObjectError("a segment of it has an impossible size or address")
         flags = segment["p_flags"]
-        found.append(Segment(vaddr, content.ljust(size, b"\0"), bool(flags & 2), bool(flags & 1)))
+        found.append(LoadSegment(vaddr, content.ljust(size, b"\0"), bool(flags & 2), bool(flags & 1)))
     return tuple(found)
 
 
-def _read_image(image: tuple[Segment, ...], address: int, size: int, executable: bool = False) -> bytes:
+def _read_image(image: tuple[LoadSegment, ...], address: int, size: int, executable: bool = False) -> bytes:
     for segment in image:
         if segment.vaddr <= address and address + size <= segment.vaddr + len(segment.data) and segment.executable >= executable:
             return segment.data[address - segment.vaddr : address - segment.vaddr + size]
@@ -385,12 +385,12 @@ def _symbol_rows(table: Section, sections: list[Section], data: bytes) -> list[t
     return rows
 
 
-def _symbols(sections: list[Section], data: bytes) -> dict[str, Symbol]:
+def _symbols(sections: list[Section], data: bytes) -> dict[str, ElfSymbol]:
     """Named symbols with a place in the image; where several have one name, a global one wins, then the first.
 
     Absolute ones are left out: clang's are register counts, not addresses.
     """
-    found: dict[str, Symbol] = {}
+    found: dict[str, ElfSymbol] = {}
     for table in sections:
         if not isinstance(table, SymbolTableSection):
             continue
@@ -399,7 +399,7 @@ def _symbols(sections: list[Section], data: bytes) -> dict[str, Symbol]:
             if not name or index in (_SHN_UNDEF, _SHN_ABS) or kind in ("section", "file"):
                 continue
             if name not in found or (is_global and not found[name].is_global):
-                found[name] = Symbol(name, address, size, kind, is_global)
+                found[name] = ElfSymbol(name, address, size, kind, is_global)
     return found
 
 
@@ -430,8 +430,8 @@ def _metadata(segments: list[ElfSegment], sections: list[Section], data: bytes) 
     return {}
 
 
-def _kernels(rows: list[dict[str, Any]], symbols: Mapping[str, Symbol], image: tuple[Segment, ...]) -> dict[str, Kernel]:
-    found: dict[str, Kernel] = {}
+def _kernels(rows: list[dict[str, Any]], symbols: Mapping[str, ElfSymbol], image: tuple[LoadSegment, ...]) -> dict[str, KernelRecord]:
+    found: dict[str, KernelRecord] = {}
     described = {row[".symbol"] for row in rows}
     for row in rows:
         name = row[".name"]
@@ -445,7 +445,7 @@ def _kernels(rows: list[dict[str, Any]], symbols: Mapping[str, Symbol], image: t
     return _with_code_sizes(found, symbols, image)
 
 
-def _kernel(row: dict[str, Any], symbols: Mapping[str, Symbol], image: tuple[Segment, ...], bare: bool) -> Kernel:
+def _kernel(row: dict[str, Any], symbols: Mapping[str, ElfSymbol], image: tuple[LoadSegment, ...], bare: bool) -> KernelRecord:
     """The kernel of one metadata row, its code size still 0."""
     symbol = symbols.get(row[".symbol"])
     if symbol is None:
@@ -475,10 +475,11 @@ def _kernel(row: dict[str, Any], symbols: Mapping[str, Symbol], image: tuple[Seg
                               f"{metadata.MOST_ARGUMENT_BYTES} are the most")
     arguments = metadata.argument_rows(row)
     raw = {} if bare else row
-    return Kernel(row[".name"], row[".symbol"], descriptor, symbol.address, entry, 0, arguments, raw, resources)
+    return KernelRecord(row[".name"], row[".symbol"], descriptor, symbol.address, entry, 0, arguments, raw, resources)
 
 
-def _with_code_sizes(found: dict[str, Kernel], symbols: Mapping[str, Symbol], image: tuple[Segment, ...]) -> dict[str, Kernel]:
+def _with_code_sizes(found: dict[str, KernelRecord], symbols: Mapping[str, ElfSymbol],
+                     image: tuple[LoadSegment, ...]) -> dict[str, KernelRecord]:
     """Fills in code sizes: the entry symbol's, or, where hand-written code has none, up to the next function or the segment's end."""
     sizes = {symbol.address: symbol.size for symbol in symbols.values() if symbol.kind == "func"}
     starts = sorted({kernel.entry for kernel in found.values()} | set(sizes))

@@ -47,7 +47,7 @@ class ResourceFacts(Protocol):
     def lds(self) -> int: ...
 
 
-class KernelFacts(Protocol):
+class DeviceKernel(Protocol):
     """What a device reads of one kernel of a code object."""
 
     @property
@@ -66,7 +66,7 @@ class Loadable(Protocol):
     @property
     def data(self) -> bytes: ...
 
-    def kernel(self, name: str | None = None) -> KernelFacts:
+    def kernel(self, name: str | None = None) -> DeviceKernel:
         """The kernel of that name, or of the only kernel; an AsmgenError where there is none."""
 
 
@@ -128,6 +128,12 @@ class Device(Protocol):
     def load(self, code_object: Loadable) -> LoadedModule:
         """Puts the code object on the device; DeviceError where it is for another architecture."""
 
+    def stream(self) -> Any:
+        """A new stream, a context manager that waits for what was put on it."""
+
+    def read_async(self, array: numpy.ndarray[Any, Any], buffer: Buffer, stream: Any = None, offset: int = 0) -> None:
+        """Fills the array from byte `offset` of the buffer on, in the stream's order; it holds the data when the stream has finished."""
+
     def borrow(self, what: str, array: External) -> bool:
         """Lets kernels use an array that somebody else owns, until it is given back. Whether there is anything to give back.
 
@@ -167,7 +173,7 @@ def check_span(what: str, buffer: Buffer, offset: int, nbytes: int) -> None:
 
 
 def check_launch(
-    kernel: KernelFacts, arch: str, grid: tuple[int, int, int], block: tuple[int, int, int], kernarg: bytes, dynamic_lds: int = 0
+    kernel: DeviceKernel, arch: str, grid: tuple[int, int, int], block: tuple[int, int, int], kernarg: bytes, dynamic_lds: int = 0
 ) -> None:
     """DeviceError for a launch that no device of `arch` accepts: sizes below 1, too many work-items, too much LDS, too few argument bytes.
 

@@ -10,10 +10,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from asmgen.codeobject.load import CodeObject, Kernel
+from asmgen.codeobject.load import CodeObject, KernelRecord
 from asmgen.emulator.machine.codemap import load_image
-from asmgen.emulator.machine.launch import Dispatch
-from asmgen.emulator.machine.memory import Memory
+from asmgen.emulator.machine.devicememory import Memory
+from asmgen.emulator.machine.dispatch import Dispatch
 from asmgen.emulator.scheduling.run import LaunchResult, Options, run_launch
 from asmgen.isa.arch import architecture
 from asmgen.launch.device import Buffer, DeviceError, Loadable, check_launch, check_span
@@ -21,14 +21,14 @@ from asmgen.launch.external import HOST, External
 from asmgen.launch.packing import upload_arguments
 from asmgen.program.program import Program
 
-ProgramOf = Callable[[CodeObject, Kernel], Program]
+ProgramOf = Callable[[CodeObject, KernelRecord], Program]
 
 
 @dataclass(frozen=True)
 class EmulatedKernel:
     """A kernel and its code; the code is read only when it is first launched."""
 
-    kernel: Kernel
+    kernel: KernelRecord
     module: EmulatedModule
 
     @property
@@ -196,7 +196,7 @@ class EmulatedDevice:
             module = self._modules[id(code_object)] = EmulatedModule(code_object, self._program, self.memory)
         return module
 
-    def launch(self, kernel: EmulatedKernel | Kernel, grid: tuple[int, int, int], block: tuple[int, int, int],
+    def launch(self, kernel: EmulatedKernel | KernelRecord, grid: tuple[int, int, int], block: tuple[int, int, int],
                kernarg: bytes | Sequence[Any] | Mapping[str, Any], dynamic_lds: int = 0, stream: object = None) -> LaunchResult:
         """Run a kernel to its end and return what came of it (`launches[-1]` too); EmulatorError where the emulator cannot go on.
 
@@ -205,7 +205,7 @@ class EmulatedDevice:
         `kernel` is a loaded one or `code_object.kernel(name)`. `kernarg` is the segment's bytes, or the arguments in order or by name:
         arrays are uploaded and copied back in place, numbers take the size of the kernel's argument table (asmgen.launch.packing).
         """
-        if isinstance(kernel, Kernel):
+        if isinstance(kernel, KernelRecord):
             if kernel.code_object is None:
                 raise DeviceError(f"launch {kernel.name} as code_object.kernel({kernel.name!r}) gives it")
             kernel = self.load(kernel.code_object).kernel(kernel.name)
@@ -300,10 +300,10 @@ class EmulatedDevice:
         if buffer.address not in self._held:
             raise DeviceError(f"{what} a buffer at {buffer.address:#x} that this device does not hold")
 
-    def _program(self, code_object: CodeObject, kernel: Kernel) -> Program:
+    def _program(self, code_object: CodeObject, kernel: KernelRecord) -> Program:
         known = self.programs.get(kernel.name)
         if known is not None:
             return known
-        from asmgen.reader.codeobject import read_kernel  # lark is needed only for code that was not built here
+        from asmgen.reader.disassembly import read_kernel  # lark is needed only for code that was not built here
 
         return read_kernel(code_object, kernel)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy
 
 from asmgen.isa.quote import quoted
-from asmgen.launch.device import EMULATED_NAME, Buffer, Device, DeviceError, KernelFacts, Loadable, check_launch, check_span
+from asmgen.launch.device import EMULATED_NAME, Buffer, Device, DeviceError, DeviceKernel, Loadable, check_launch, check_span
 from asmgen.launch.hipstreams import HipEvent, HipStream, stream_handle
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ class HostArray(Exception):
 class HipKernel:
     """A kernel on a GPU: the function handle and what its code object says of it."""
 
-    def __init__(self, facts: KernelFacts, function: Any, module: HipModule) -> None:
+    def __init__(self, facts: DeviceKernel, function: Any, module: HipModule) -> None:
         self.facts = facts
         self.function = function
         self.module = module

@@ -8,7 +8,7 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from asmgen.codeobject.load import Kernel, Size
+from asmgen.codeobject.load import KernelRecord, Size
 from asmgen.launch.device import DeviceError, check_launch
 from asmgen.launch.external import torch_stream
 from asmgen.launch.hip import HostArray, launch_extra
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class HipLauncher:
     """Launches one kernel on one GPU."""
 
-    def __init__(self, device: HipDevice, kernel: Kernel) -> None:
+    def __init__(self, device: HipDevice, kernel: KernelRecord) -> None:
         assert kernel.code_object is not None
         self.name = kernel.name
         self._facts = kernel

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from asmgen.codeobject.load import Kernel, Size
+from asmgen.codeobject.load import KernelRecord, Size
 from asmgen.isa.errors import AsmgenError
 from asmgen.launch.device import Buffer, Device
 from asmgen.launch.external import External, external_of
@@ -52,7 +52,7 @@ class Uploaded:
         return found.address, found.is_torch
 
 
-def upload_arguments(device: Device, kernel: Kernel, values: Sequence[Any] | Mapping[str, Any], grid: Size, block: Size,
+def upload_arguments(device: Device, kernel: KernelRecord, values: Sequence[Any] | Mapping[str, Any], grid: Size, block: Size,
                      dynamic_lds: int = 0) -> Uploaded:
     """The segment for `values`, in the order of the kernel's explicit arguments or by their names (prepared.Arguments).
 

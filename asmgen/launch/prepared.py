@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from asmgen.codeobject.arguments import ArgumentError, Typed, hidden_values, is_hidden, pack_table
-from asmgen.codeobject.load import Kernel, Size
+from asmgen.codeobject.load import KernelRecord, Size
 from asmgen.codeobject.metadata import Argument
 from asmgen.isa.quote import quoted
 from asmgen.launch.device import Buffer
@@ -59,7 +59,7 @@ class Arguments:
     `is_torch` says whether a pointer of the last launch was PyTorch's.
     """
 
-    def __init__(self, kernel: Kernel, locate: Callable[[str, Any], Located]) -> None:
+    def __init__(self, kernel: KernelRecord, locate: Callable[[str, Any], Located]) -> None:
         self.name = kernel.name
         self.segment = bytearray(kernel.resources.kernarg_size)
         self.lock = threading.Lock()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from asmgen.model.costs import Kind
+from asmgen.model.costs import CostKind
 from asmgen.model.profile import Profile, wave_label
 
 _WAVES, _UNITS = 1, 2
@@ -21,7 +21,7 @@ def chrome_trace(profile: Profile) -> dict[str, Any]:
         for at, (position, begin) in enumerate(zip(wave.positions, wave.issued, strict=True)):
             cost = timeline.costs[position]
             events.append(_span(_WAVES, number, instructions[position].text, begin, cost.hold, {"position": position, "execution": at}))
-            if cost.kind is Kind.MATRIX:
+            if cost.kind is CostKind.MATRIX:
                 unit = units.setdefault(f"matrix core {wave.simd}", len(units))
                 events.append(_span(_UNITS, unit, instructions[position].name, begin + cost.lead, cost.occupancy, {"wave": number}))
         for at, cause, clocks in wave.stalls:

@@ -9,14 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from asmgen.emulator.scheduling.steps import registers_of, wait_of
+from asmgen.emulator.scheduling.boundstep import registers_of, wait_of
 from asmgen.emulator.scheduling.trace import VECTOR_SPACES
 from asmgen.isa.lds import addresses_per_lane, rule
 from asmgen.isa.opcode import is_lds_dma
 from asmgen.isa.opcodes.mfma import MFMA, MfmaRow
 from asmgen.isa.operands import Waitcnt
 from asmgen.isa.timing import Timing
-from asmgen.isa.waitstates import RULES
+from asmgen.isa.waitrules import RULES
 from asmgen.program.program import Instruction, Program
 
 LANES = 64
@@ -24,7 +24,7 @@ DWORD_BYTES = 4
 _WIDE_BYTES = 12
 
 
-class Kind(Enum):
+class CostKind(Enum):
     """What the model does with an instruction. The value names the issue category: one of each a slot and SIMD; "" has none."""
 
     MATRIX = "valu", 0
@@ -49,7 +49,7 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True)
-class Cost:
+class IssueCost:
     """One instruction. Times in clk.
 
     `issue` is how long it holds its port, `hold` the wave; `ready` when its register results may be read, from its issue on. A matrix
@@ -60,7 +60,7 @@ class Cost:
     all lanes move.
     """
 
-    kind: Kind
+    kind: CostKind
     issue: int = 4
     hold: int = 4
     reads: int = 0
@@ -91,9 +91,9 @@ class Cost:
     traced: bool = False
 
 
-def costs_of(program: Program, timing: Timing) -> tuple[Cost, ...]:
+def costs_of(program: Program, timing: Timing) -> tuple[IssueCost, ...]:
     """The cost of each instruction, by position."""
-    known: dict[int, Cost] = {}
+    known: dict[int, IssueCost] = {}
     found = []
     for instruction in program.instructions:
         cost = known.get(id(instruction))
@@ -103,7 +103,7 @@ def costs_of(program: Program, timing: Timing) -> tuple[Cost, ...]:
     return tuple(found)
 
 
-def cost_of(instruction: Instruction, timing: Timing) -> Cost:
+def cost_of(instruction: Instruction, timing: Timing) -> IssueCost:
     """The cost of one instruction."""
     opcode = instruction.opcode
     classes, size = opcode.classes, instruction.size or 8
@@ -117,34 +117,36 @@ def cost_of(instruction: Instruction, timing: Timing) -> Cost:
     if row is not None and row.space in VECTOR_SPACES:
         return _vmem(instruction, timing, size)
     if "smem" in classes:
-        return Cost(Kind.SMEM, reads=instruction.reads, size=size, lgkm=opcode.lgkmcnt)
+        return IssueCost(CostKind.SMEM, reads=instruction.reads, size=size, lgkm=opcode.lgkmcnt)
     if instruction.is_branch:
-        return Cost(Kind.BRANCH, reads=instruction.reads, writes=instruction.writes, ready=timing.clocks("salu_latency"), size=size)
+        return IssueCost(CostKind.BRANCH, reads=instruction.reads, writes=instruction.writes, ready=timing.clocks("salu_latency"),
+                        size=size)
     if "salu" in classes:
-        return Cost(Kind.SCALAR, reads=instruction.reads, writes=instruction.writes, ready=timing.clocks("salu_latency"), size=size)
+        return IssueCost(CostKind.SCALAR, reads=instruction.reads, writes=instruction.writes, ready=timing.clocks("salu_latency"),
+                        size=size)
     return _internal(instruction, timing, size)
 
 
-def _internal(instruction: Instruction, timing: Timing, size: int) -> Cost:
+def _internal(instruction: Instruction, timing: Timing, size: int) -> IssueCost:
     name = instruction.name
     number = next((operand for operand in instruction.operands if isinstance(operand, int)), 0)
     slot = timing.clocks("slot")
     if name == "s_waitcnt":
-        return Cost(Kind.WAIT, wait=wait_of(instruction), size=size)
+        return IssueCost(CostKind.WAIT, wait=wait_of(instruction), size=size)
     if name == "s_nop":
-        return Cost(Kind.NOP, issue=slot * (number + 1), hold=slot * (number + 1), size=size)
+        return IssueCost(CostKind.NOP, issue=slot * (number + 1), hold=slot * (number + 1), size=size)
     if name == "s_sleep":
-        return Cost(Kind.NOP, issue=slot, hold=slot + (number & 127) * timing.clocks("sleep_unit"), size=size)
+        return IssueCost(CostKind.NOP, issue=slot, hold=slot + (number & 127) * timing.clocks("sleep_unit"), size=size)
     if name == "s_barrier":
-        return Cost(Kind.BARRIER, size=size)
+        return IssueCost(CostKind.BARRIER, size=size)
     if name == "s_setprio":
-        return Cost(Kind.PRIORITY, priority=number & 3, size=size)
+        return IssueCost(CostKind.PRIORITY, priority=number & 3, size=size)
     if name.startswith("s_endpgm"):
-        return Cost(Kind.END, size=size)
-    return Cost(Kind.INTERNAL, size=size)
+        return IssueCost(CostKind.END, size=size)
+    return IssueCost(CostKind.INTERNAL, size=size)
 
 
-def _matrix(instruction: Instruction, timing: Timing, size: int) -> Cost:
+def _matrix(instruction: Instruction, timing: Timing, size: int) -> IssueCost:
     row, modifiers = MFMA[instruction.name], instruction.modifiers
     cbsz, blgp = int(modifiers.get("cbsz", 0)), int(modifiers.get("blgp", 0))
     passes = row.passes_on(timing.arch, cbsz, blgp)
@@ -155,7 +157,7 @@ def _matrix(instruction: Instruction, timing: Timing, size: int) -> Cost:
             accumulator |= mask
         elif reading:
             reads |= mask
-    return Cost(Kind.MATRIX, issue=timing.clocks("valu_issue"), hold=timing.clocks("mfma_operand_read"), reads=reads,
+    return IssueCost(CostKind.MATRIX, issue=timing.clocks("valu_issue"), hold=timing.clocks("mfma_operand_read"), reads=reads,
                 writes=instruction.writes, ready=4 * (_result_states(row, timing.arch, passes) + 1), occupancy=4 * passes,
                 lead=timing.clocks("scale_load") if row.scaled else 0, same=f"{row.kind} {passes} {row.m}x{row.n}", accumulator=accumulator,
                 flops=2 * row.m * row.n * row.k * row.blocks, size=size)
@@ -167,7 +169,7 @@ def _result_states(row: MfmaRow, arch: str, passes: int) -> int:
     return max(rule.states_on(arch, passes) for rule in RULES if rule.id == f"{producer}-valu-read")
 
 
-def _valu(instruction: Instruction, timing: Timing, size: int) -> Cost:
+def _valu(instruction: Instruction, timing: Timing, size: int) -> IssueCost:
     classes, name = instruction.opcode.classes, instruction.name
     speed = "valu"
     if "trans" in classes:
@@ -177,15 +179,16 @@ def _valu(instruction: Instruction, timing: Timing, size: int) -> Cost:
     elif name.startswith(("v_mul_lo_u32", "v_mul_hi_u32", "v_mul_hi_i32", "v_mad_u64_u32", "v_mad_i64_i32")):
         speed = "quarter"
     issue = timing.clocks(f"{speed}_issue")
-    return Cost(Kind.VALU, issue=issue, reads=instruction.reads, writes=instruction.writes, ready=timing.clocks(f"{speed}_latency"),
+    return IssueCost(CostKind.VALU, issue=issue, reads=instruction.reads, writes=instruction.writes,
+                     ready=timing.clocks(f"{speed}_latency"),
                 packed=name.startswith("v_pk_") and name.endswith("_f32"), size=size, units=-(-issue // timing.clocks("valu_issue")))
 
 
-def _lds(instruction: Instruction, timing: Timing, size: int) -> Cost:
+def _lds(instruction: Instruction, timing: Timing, size: int) -> IssueCost:
     row = instruction.opcode.memory
     lgkm = instruction.opcode.lgkmcnt
     if row is None:
-        return Cost(Kind.CROSSING, reads=instruction.reads, size=size, lgkm=lgkm)
+        return IssueCost(CostKind.CROSSING, reads=instruction.reads, size=size, lgkm=lgkm)
     bytes_ = LANES * row.bytes
     store = row.kind != "load"
     dwords = max(1, row.bytes // DWORD_BYTES)
@@ -193,7 +196,7 @@ def _lds(instruction: Instruction, timing: Timing, size: int) -> Cost:
     issue = timing.clocks("lds_write_issue") + dwords * timing.clocks("lds_write_issue_dword") if store else timing.clocks("slot")
     interval = round(timing["lds_read_interval"] + bytes_ * timing["lds_read_interval_byte"])
     wide = row.bytes // addresses_per_lane(instruction.name) >= _WIDE_BYTES
-    return Cost(Kind.LDS, issue=issue, hold=issue, reads=instruction.reads, store=store, returns=row.kind == "load" or row.returns,
+    return IssueCost(CostKind.LDS, issue=issue, hold=issue, reads=instruction.reads, store=store, returns=row.kind == "load" or row.returns,
                 lds_bus=round((bytes_ + LANES * DWORD_BYTES * store) / bus), lds_interval=interval,
                 lds_ideal=_ideal(timing.arch, instruction.name, dwords), lds_overlap=timing.clocks("lds_conflict_overlap"),
                 lds_conflict=timing["lds_conflict_wide" if wide else "lds_conflict"], bytes=bytes_, size=size, lgkm=lgkm,
@@ -208,17 +211,17 @@ def _ideal(arch: str, name: str, dwords: int) -> int:
     return sum(-(-len(phase) * dwords // served.banks) for phase in served.phases)
 
 
-def read_interval(cost: Cost, bank: int) -> int:
+def read_interval(cost: IssueCost, bank: int) -> int:
     """How long the SIMD of a read that keeps the banks busy for `bank` clk waits for its next one."""
     return cost.lds_interval + max(0, bank - cost.lds_ideal - cost.lds_overlap)
 
 
-def bank_clocks(cost: Cost, cycles: int) -> int:
+def bank_clocks(cost: IssueCost, cycles: int) -> int:
     """How long the banks are busy with an access that takes so many cycles by its addresses."""
     return min(cycles, cost.lds_ideal) + round(cost.lds_conflict * max(0, cycles - cost.lds_ideal))
 
 
-def _vmem(instruction: Instruction, timing: Timing, size: int) -> Cost:
+def _vmem(instruction: Instruction, timing: Timing, size: int) -> IssueCost:
     row, opcode = instruction.opcode.memory, instruction.opcode
     assert row is not None
     dma = is_lds_dma(opcode, instruction.form)
@@ -226,5 +229,5 @@ def _vmem(instruction: Instruction, timing: Timing, size: int) -> Cost:
     bytes_ = LANES * row.bytes
     floor = timing.clocks("tcp_dword" if row.bytes <= DWORD_BYTES else "tcp_wide")
     issue = max(timing.clocks("vmem_issue"), round(bytes_ / timing["vmem_store_rate"])) if store else timing.clocks("vmem_issue")
-    return Cost(Kind.VMEM, issue=issue, reads=instruction.reads, store=store, dma=dma, returns=row.kind == "load" or row.returns,
+    return IssueCost(CostKind.VMEM, issue=issue, reads=instruction.reads, store=store, dma=dma, returns=row.kind == "load" or row.returns,
                 line_floor=floor, bytes=bytes_, size=size, vm=opcode.vmcnt, lgkm=opcode.lgkmcnt, traced=True)

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from asmgen.emulator.scheduling.trace import WaveTrace
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.timing import Timing
-from asmgen.model.costs import Cost, Kind, costs_of
-from asmgen.model.units import NEVER, Access, Lds, VectorMemory
+from asmgen.model.costs import CostKind, IssueCost, costs_of
+from asmgen.model.units import NEVER, Lds, UnitAccess, VectorMemory
 from asmgen.program.program import Program
 
 SIMDS = 4
@@ -27,7 +27,7 @@ CAUSES = ("wait vm", "wait lgkm", "barrier", "matrix core", "dependency", "lds b
 LEFT_OUT = ("cold instruction cache misses", "register-file ports of three-source VALU", "s_nop's loss with two waves a SIMD",
             "bank conflicts between waves", "the lanes' EXEC in VALU time")
 
-_VALU = (Kind.MATRIX, Kind.VALU)
+_VALU = (CostKind.MATRIX, CostKind.VALU)
 
 
 class ModelError(AsmgenError):
@@ -53,7 +53,7 @@ class Timeline:
 
     cycles: int
     waves: tuple[WaveTimes, ...]
-    costs: tuple[Cost, ...]
+    costs: tuple[IssueCost, ...]
     lds_busy: int
     vmem_busy: int
     accesses: tuple[tuple[str, int, int, int], ...]  # unit, position, from, to
@@ -78,8 +78,8 @@ class _Wave:
         self.retry = self.mark = 0  # when to look again; up to when its time is accounted for
         self.cause = "fetch"
         self.pending: list[_Pending] = []
-        self.vm: deque[Access] = deque()
-        self.lgkm: list[Access] = []
+        self.vm: deque[UnitAccess] = deque()
+        self.lgkm: list[UnitAccess] = []
         self.scalar_base = 0  # when its first scalar load is back
         self.drained = 0  # when its stores and vector instructions are done
 
@@ -138,7 +138,7 @@ class _Simulation:
                            for number in dict.fromkeys(trace.workgroup for trace in traces)}
         for workgroup in self.workgroups.values():
             workgroup.alive = len(workgroup.waves)
-        self.spans: list[tuple[str, int, Access]] | None = [] if spans else None
+        self.spans: list[tuple[str, int, UnitAccess]] | None = [] if spans else None
 
     def run(self) -> Timeline:
         """Until every wave has ended."""
@@ -173,7 +173,7 @@ class _Simulation:
             cost = self.costs[wave.positions[wave.at]]
             if cost.kind not in _VALU:
                 rest.append((wave, cost))
-            elif self._vector(simd, wave, cost, now) and cost.kind is Kind.MATRIX:
+            elif self._vector(simd, wave, cost, now) and cost.kind is CostKind.MATRIX:
                 for other in simd.waves:
                     if other is not wave and other.retry < simd.blocked:
                         other.retry, other.cause = simd.blocked, "matrix core"
@@ -188,14 +188,14 @@ class _Simulation:
 
     # Vector instructions.
 
-    def _vector(self, simd: _Simd, wave: _Wave, cost: Cost, now: int) -> bool:
+    def _vector(self, simd: _Simd, wave: _Wave, cost: IssueCost, now: int) -> bool:
         need = self._dependence(wave, cost, now)
         if need > now:
-            busy = cost.kind is Kind.MATRIX and simd.core_free - cost.lead >= need
+            busy = cost.kind is CostKind.MATRIX and simd.core_free - cost.lead >= need
             return wave.stalled("matrix core" if busy else "dependency", need)
         if simd.valu_free > now:
             return wave.stalled("arbitration", simd.valu_free)
-        if cost.kind is Kind.MATRIX:
+        if cost.kind is CostKind.MATRIX:
             return self._matrix(simd, wave, cost, now)
         if cost.packed and simd.last_matrix_end + self.packed_hazard > now:
             return wave.stalled("matrix core", simd.last_matrix_end + self.packed_hazard)
@@ -206,7 +206,7 @@ class _Simulation:
         self._results(wave, cost, now)
         return self._issued(wave, now, cost.hold)
 
-    def _matrix(self, simd: _Simd, wave: _Wave, cost: Cost, now: int) -> bool:
+    def _matrix(self, simd: _Simd, wave: _Wave, cost: IssueCost, now: int) -> bool:
         start = simd.core_free - cost.lead
         if start > now:
             return wave.stalled("matrix core", start)
@@ -221,13 +221,13 @@ class _Simulation:
         self._results(wave, cost, now)
         return self._issued(wave, now, simd.blocked - now)
 
-    def _results(self, wave: _Wave, cost: Cost, now: int) -> None:
+    def _results(self, wave: _Wave, cost: IssueCost, now: int) -> None:
         if cost.writes:
-            matrix = cost.kind is Kind.MATRIX
-            scalar = max(cost.ready, self.valu_scalar) if cost.kind is Kind.VALU else cost.ready
+            matrix = cost.kind is CostKind.MATRIX
+            scalar = max(cost.ready, self.valu_scalar) if cost.kind is CostKind.VALU else cost.ready
             wave.pending.append(_Pending(cost.writes, now + cost.ready, now + scalar, matrix, now + cost.occupancy, cost.same))
 
-    def _dependence(self, wave: _Wave, cost: Cost, now: int) -> int:
+    def _dependence(self, wave: _Wave, cost: IssueCost, now: int) -> int:
         """When the registers that an instruction touches are there."""
         pending = wave.pending
         if not pending:
@@ -241,7 +241,7 @@ class _Simulation:
             if one.mask & reads:
                 need = max(need, one.ready if cost.kind.category != "scalar" else one.scalar_ready)
             elif one.matrix and one.mask & (writes | accumulator):
-                forwarded = cost.kind is Kind.MATRIX and one.same == cost.same and one.mask == accumulator == writes
+                forwarded = cost.kind is CostKind.MATRIX and one.same == cost.same and one.mask == accumulator == writes
                 need = max(need, one.forward if forwarded else one.ready)
             elif one.mask & accumulator:
                 need = max(need, one.ready)
@@ -251,9 +251,9 @@ class _Simulation:
 
     # Everything else.
 
-    def _other(self, simd: _Simd, number: int, wave: _Wave, cost: Cost, now: int) -> bool:
+    def _other(self, simd: _Simd, number: int, wave: _Wave, cost: IssueCost, now: int) -> bool:
         kind = cost.kind
-        if kind is Kind.WAIT:
+        if kind is CostKind.WAIT:
             return self._wait(wave, cost, now)
         if cost.reads:
             need = self._dependence(wave, cost, now)
@@ -261,46 +261,46 @@ class _Simulation:
                 return wave.stalled("dependency", need)
         if kind.category == "memory":
             return self._memory(simd, number, wave, cost, now)
-        if kind is Kind.SCALAR or kind is Kind.SMEM:
+        if kind is CostKind.SCALAR or kind is CostKind.SMEM:
             if simd.scalar_free > now:
                 return wave.stalled("arbitration", simd.scalar_free)
             if not self._fetch(wave, cost, now):
                 return False
             simd.scalar_free = now + self.slot
-            if kind is Kind.SMEM:
+            if kind is CostKind.SMEM:
                 self._scalar_load(wave, cost, now)
             else:
                 self._results(wave, cost, now)
             return self._issued(wave, now, cost.hold)
-        if kind is Kind.BRANCH and simd.branch_free > now:
+        if kind is CostKind.BRANCH and simd.branch_free > now:
             return wave.stalled("arbitration", simd.branch_free)
         if not self._fetch(wave, cost, now):
             return False
-        if kind is Kind.BRANCH:
+        if kind is CostKind.BRANCH:
             simd.branch_free = now + self.slot
             position, following = wave.positions[wave.at], wave.at + 1
             taken = following < len(wave.positions) and wave.positions[following] != position + 1
             self._results(wave, cost, now)
             self._issued(wave, now, cost.hold)
             return not wave.stalled("fetch", now + (self.branch_taken if taken else self.branch_not_taken)) if wave.retry < NEVER else True
-        if kind is Kind.PRIORITY:
+        if kind is CostKind.PRIORITY:
             wave.priority = cost.priority
             simd.waves.sort(key=lambda one: (-one.priority, one.number))
-        if kind is Kind.BARRIER:
+        if kind is CostKind.BARRIER:
             return self._barrier(wave, now)
         return self._issued(wave, now, cost.hold)
 
-    def _scalar_load(self, wave: _Wave, cost: Cost, now: int) -> None:
+    def _scalar_load(self, wave: _Wave, cost: IssueCost, now: int) -> None:
         """The first one of a wave goes to host memory, and those issued meanwhile come no sooner."""
         if not wave.scalar_base:
             wave.scalar_base = now + self.kernarg
-        access = Access(max(wave.scalar_base, now + self.smem), "wait lgkm", now, now)
+        access = UnitAccess(max(wave.scalar_base, now + self.smem), "wait lgkm", now, now)
         wave.lgkm += [access] * cost.lgkm
 
-    def _memory(self, simd: _Simd, number: int, wave: _Wave, cost: Cost, now: int) -> bool:
+    def _memory(self, simd: _Simd, number: int, wave: _Wave, cost: IssueCost, now: int) -> bool:
         if simd.memory_free > now:
             return wave.stalled("memory port", simd.memory_free)
-        if cost.kind is Kind.VMEM:
+        if cost.kind is CostKind.VMEM:
             free = self.vmem.free_at(now)
             if free > now:
                 return wave.stalled("return", free)
@@ -317,20 +317,21 @@ class _Simulation:
                 raise ModelError("the trace has fewer memory accesses than its instructions make")
             amount = wave.access_costs[wave.accesses]
             wave.accesses += 1
-        if cost.kind is Kind.VMEM:
+        if cost.kind is CostKind.VMEM:
             access = self.vmem.issue(now, cost, amount)
             wave.vm.extend([access] * cost.vm)
             wave.drained = max(wave.drained, access.done if cost.store else 0)
-        elif cost.kind is Kind.LDS:
+        elif cost.kind is CostKind.LDS:
             access = self.lds.issue(number, now, cost, amount)
         else:
             access = self.lds.cross(number, now)
         wave.lgkm += [access] * cost.lgkm
         if self.spans is not None:
-            self.spans.append(("vector memory" if cost.kind is Kind.VMEM else f"LDS pair {number & 1}", wave.positions[wave.at], access))
+            self.spans.append(("vector memory" if cost.kind is CostKind.VMEM else f"LDS pair {number & 1}", wave.positions[wave.at],
+                               access))
         return self._issued(wave, now, cost.hold)
 
-    def _wait(self, wave: _Wave, cost: Cost, now: int) -> bool:
+    def _wait(self, wave: _Wave, cost: IssueCost, now: int) -> bool:
         """s_waitcnt issues when its counts are met, and takes a slot."""
         wait = cost.wait
         if wait is not None and wait.vmcnt is not None:
@@ -393,7 +394,7 @@ class _Simulation:
         workgroup.alive -= 1
         self._release(workgroup, now)
 
-    def _fetch(self, wave: _Wave, cost: Cost, now: int) -> bool:
+    def _fetch(self, wave: _Wave, cost: IssueCost, now: int) -> bool:
         """Whether the instruction stands fetched: so many bytes a clk for all waves, some ahead."""
         if now > self.fetched_at:
             self.fetched = min(self.fetch_room, self.fetched + (now - self.fetched_at) * self.fetch_rate)

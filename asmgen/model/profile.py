@@ -9,9 +9,9 @@ from functools import cached_property
 
 from asmgen.emulator.scheduling.trace import WaveTrace
 from asmgen.isa.timing import Timing
-from asmgen.model.costs import Kind
+from asmgen.model.costs import CostKind
 from asmgen.model.cycles import SIMDS, Timeline, WaveTimes, simulate
-from asmgen.model.usage import Bounds, UnitLoad, Usage, accesses_by_execution, usage
+from asmgen.model.usage import ResourceBounds, UnitLoad, Usage, accesses_by_execution, usage
 from asmgen.program.controlflow import Loop, control_flow
 from asmgen.program.program import Program
 
@@ -54,7 +54,7 @@ class LoopProfile:
     steady: bool
     cycles: float
     matrix_busy: float
-    bounds: Bounds
+    bounds: ResourceBounds
     stalls: dict[str, float]
     flops: float
     total: float  # clk that a wave spends in it, all rounds
@@ -185,7 +185,7 @@ class _Analysis:
         costs = self.timeline.costs
         return tuple(InstructionProfile(position, executed[position],
                                         executed[position] * (costs[position].hold + costs[position].lead * (
-                                            costs[position].kind is Kind.MATRIX)), dict(stalls.get(position, {})))
+                                            costs[position].kind is CostKind.MATRIX)), dict(stalls.get(position, {})))
                      for position in sorted(executed))
 
     def _visits(self, number: int, loop: Loop) -> list[Visit]:
@@ -256,9 +256,9 @@ class _Analysis:
         """
         names = [(instruction.name, cost.kind) for instruction, cost in
                  zip(self.program.instructions[loop.first:loop.last + 1], self.timeline.costs[loop.first:loop.last + 1], strict=True)
-                 if cost.kind in (Kind.MATRIX, Kind.LDS, Kind.VMEM, Kind.BARRIER)]
+                 if cost.kind in (CostKind.MATRIX, CostKind.LDS, CostKind.VMEM, CostKind.BARRIER)]
         mixed = {kind for _, kind in names}
-        if Kind.MATRIX not in mixed or Kind.VMEM not in mixed:
+        if CostKind.MATRIX not in mixed or CostKind.VMEM not in mixed:
             return 1
         return next(times for times in (4, 3, 2, 1)
                     if len(names) % times == 0 and names == names[:len(names) // times] * times)

@@ -14,13 +14,13 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from asmgen.isa.timing import Timing
-from asmgen.model.costs import Cost, bank_clocks, read_interval
+from asmgen.model.costs import IssueCost, bank_clocks, read_interval
 
 NEVER = 1 << 60
 
 
 @dataclass
-class Access:
+class UnitAccess:
     """One memory access under way. `done` is NEVER until it is known when its data is there."""
 
     done: int = NEVER
@@ -31,10 +31,10 @@ class Access:
 
 @dataclass
 class _Entry:
-    access: Access
+    access: UnitAccess
     issued: int
     simd: int
-    cost: Cost
+    cost: IssueCost
     cycles: int
 
 
@@ -78,21 +78,21 @@ class Lds:
             free = max(free, released[index] if index < len(released) else now + 4)
         return free
 
-    def issue(self, simd: int, now: int, cost: Cost, cycles: int) -> Access:
+    def issue(self, simd: int, now: int, cost: IssueCost, cycles: int) -> UnitAccess:
         """Put an access into its pair's FIFO; `cycles` is what its addresses take from the banks."""
         pair = self._pairs[simd & 1]
-        access = Access(cause="wait lgkm", issued=now)
+        access = UnitAccess(cause="wait lgkm", issued=now)
         pair.issue_bus = now + self._issue_bus
         pair.waiting.append(_Entry(access, now, simd, cost, bank_clocks(cost, cycles)))
         self.advance(now)
         return access
 
-    def cross(self, simd: int, now: int) -> Access:
+    def cross(self, simd: int, now: int) -> UnitAccess:
         """A permute: it passes through the unit and touches no bank."""
         pair = self._pairs[simd & 1]
         pair.issue_bus = now + self._issue_bus
         pair.last_done = max(pair.last_done, now + self._crossing)
-        return Access(pair.last_done, "wait lgkm", now, now)
+        return UnitAccess(pair.last_done, "wait lgkm", now, now)
 
     def advance(self, now: int) -> None:
         """Start whatever can start until `now`, the earlier of the pairs' first entries first; of two, the pair that waited."""
@@ -159,7 +159,7 @@ class VectorMemory:
         self._last_return = 0
         self.busy = 0  # clk of the cache
 
-    def service(self, cost: Cost, lines: int) -> int:
+    def service(self, cost: IssueCost, lines: int) -> int:
         """How long the cache is busy with an access of so many lines; of no lane: a clk."""
         return max(cost.line_floor, round(lines * self._line)) if lines else 1
 
@@ -170,7 +170,7 @@ class VectorMemory:
             starts.popleft()
         return now if len(starts) < self._depth else starts[len(starts) - self._depth]
 
-    def issue(self, now: int, cost: Cost, lines: int) -> Access:
+    def issue(self, now: int, cost: IssueCost, lines: int) -> UnitAccess:
         """Put an access into the queue; everything about it is known at once, as the queue and the returns are in order."""
         clocks = self.service(cost, lines)
         bytes_ = min(cost.bytes, self._room) if lines else 0
@@ -190,4 +190,4 @@ class VectorMemory:
         self._in_flight += bytes_
         if cost.dma and lines:
             self._lds.dma(back - back_clocks, back_clocks)
-        return Access(back, "wait vm", now, start)
+        return UnitAccess(back, "wait vm", now, start)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from asmgen.emulator.scheduling.trace import WaveTrace
 from asmgen.isa.timing import Timing
-from asmgen.model.costs import Cost, Kind, bank_clocks, read_interval
+from asmgen.model.costs import CostKind, IssueCost, bank_clocks, read_interval
 from asmgen.model.cycles import SIMDS
 
 BOUNDS = ("matrix", "lds", "memory_port", "l1", "issue", "valu")
@@ -38,7 +38,7 @@ class Usage:
             setattr(self, name, getattr(self, name) + factor * getattr(other, name))
 
 
-def usage(costs: Sequence[Cost], trace: WaveTrace, access_costs: Sequence[int], first: int, last: int, timing: Timing) -> Usage:
+def usage(costs: Sequence[IssueCost], trace: WaveTrace, access_costs: Sequence[int], first: int, last: int, timing: Timing) -> Usage:
     """Of the executions `first` to `last` - 1 of a wave; `access_costs` has an entry for each execution (0 where it is no access)."""
     total = Usage()
     slot, line, positions = timing["slot"], timing["tcp_line"], trace.positions
@@ -46,7 +46,7 @@ def usage(costs: Sequence[Cost], trace: WaveTrace, access_costs: Sequence[int], 
     for at in range(first, last):
         cost = costs[positions[at]]
         kind = cost.kind
-        if kind is Kind.MATRIX:
+        if kind is CostKind.MATRIX:
             total.matrix += cost.occupancy
             total.blocked += read + cost.lead
             total.windows += (cost.occupancy - read - cost.lead) / slot
@@ -54,35 +54,35 @@ def usage(costs: Sequence[Cost], trace: WaveTrace, access_costs: Sequence[int], 
             total.flops += cost.flops
             continue
         total.own += cost.hold
-        if kind is Kind.VALU:
+        if kind is CostKind.VALU:
             if cost.packed:
                 total.packed_units += cost.units
             else:
                 total.valu_units += cost.units
-        elif kind is Kind.BRANCH:
+        elif kind is CostKind.BRANCH:
             taken = at + 1 < len(positions) and positions[at + 1] != positions[at] + 1
             total.own += timing[_BRANCHES[taken]] - cost.hold
         elif kind.category == "memory":
             total.port += cost.issue
-            if kind is Kind.LDS:
+            if kind is CostKind.LDS:
                 bank = bank_clocks(cost, access_costs[at])
                 total.lds_banks += bank
                 total.lds_bus += cost.lds_bus
                 total.lds_reads += 0 if cost.store else read_interval(cost, bank)
-            elif kind is Kind.VMEM:
+            elif kind is CostKind.VMEM:
                 total.l1 += max(cost.line_floor, access_costs[at] * line) if access_costs[at] else 1
                 total.load_bytes += 0 if cost.store else cost.bytes
     return total
 
 
-def accesses_by_execution(costs: Sequence[Cost], trace: WaveTrace) -> list[int]:
+def accesses_by_execution(costs: Sequence[IssueCost], trace: WaveTrace) -> list[int]:
     """The cost of each access at the number of its execution, 0 elsewhere."""
     found = iter(trace.costs)
     return [next(found) if costs[position].traced else 0 for position in trace.positions]
 
 
 @dataclass(frozen=True)
-class Bounds:
+class ResourceBounds:
     """The least clk by each unit, the largest of them, and what vector memory allows (measured facts, section 3: TCP-bound tiles)."""
 
     clocks: dict[str, float]
@@ -101,7 +101,7 @@ class UnitLoad:
 
     by_simd: list[list[Usage]] = field(default_factory=lambda: [[] for _ in range(SIMDS)])
 
-    def bounds(self, timing: Timing, level: str) -> Bounds:
+    def bounds(self, timing: Timing, level: str) -> ResourceBounds:
         """What each unit needs."""
         together = [_sum(waves) for waves in self.by_simd]
         everything = _sum(together)
@@ -116,7 +116,7 @@ class UnitLoad:
             "valu": max(_valu_bound(one, timing) for one in together),
         }
         memory, verdict = _memory(everything, clocks["matrix"], clocks["l1"], timing, level)
-        return Bounds(clocks, verdict, memory)
+        return ResourceBounds(clocks, verdict, memory)
 
 
 def _sum(parts: Iterable[Usage]) -> Usage:

@@ -8,7 +8,7 @@ from asmgen.isa.registers import NAMED, SCC_BIT, SGPR_BIT
 from asmgen.program.controlflow import ControlFlow, control_flow
 from asmgen.program.program import Instruction, Program
 from asmgen.regalloc.dataflow import solve
-from asmgen.regalloc.liveness import Access, Block, Liveness
+from asmgen.regalloc.liveness import Liveness, LivenessBlock, RegisterAccess
 
 _EXEC = NAMED["exec"].mask
 _VECTOR = (1 << SGPR_BIT) - 1
@@ -34,12 +34,12 @@ def program_liveness(program: Program, flow: ControlFlow | None = None, lanes_ke
             killed = writes
             if not full and writes & _VECTOR and "mfma" not in instruction.opcode.classes:
                 killed = writes & ~_VECTOR
-            accesses.append(access(Access, (reads, writes, killed)))
+            accesses.append(access(RegisterAccess, (reads, writes, killed)))
             if full_lanes is not None and writes & _EXEC:
                 full = _sets_all(instruction)
         last = instructions[block.last]
         leaves = not block.successors and not last.name.startswith("s_endpgm") or block.last in flow.indirect
-        blocks.append(Block(accesses, block.successors, EVERYTHING if leaves else 0))
+        blocks.append(LivenessBlock(accesses, block.successors, EVERYTHING if leaves else 0))
     return Liveness(blocks)
 
 

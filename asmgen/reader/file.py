@@ -12,13 +12,13 @@ from asmgen.files import MOST_BYTES, MOST_TEXT, FileError, first_bytes, read_pla
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.quote import shorten
 from asmgen.program.program import Program
-from asmgen.reader.codeobject import read_programs
+from asmgen.reader.assembly import check_characters, choose_arch, read_text
+from asmgen.reader.disassembly import read_programs
 from asmgen.reader.errors import NeedsAssembler, ReadError, UnknownSpelling
 from asmgen.reader.inclusion import Inclusion
 from asmgen.reader.instruction import InstructionReader
 from asmgen.reader.limits import Limited
 from asmgen.reader.statements import statements
-from asmgen.reader.text import check_characters, choose_arch, read_text
 from asmgen.toolchain import AssemblyError, ToolError, assemble
 
 _MADE_BYTES = 1 << 19

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
-from asmgen.isa.numbers.convert import check_codes, decode, encode, scale_factors, source_array
-from asmgen.isa.numbers.spec import FORMATS, MX_BLOCK, SCALE_BIAS, SCALE_NAN, Array, Format, FormatError, resolve_format
+from asmgen.isa.numbers.codec import check_codes, decode, encode, scale_factors, source_array
+from asmgen.isa.numbers.numberformat import FORMATS, MX_BLOCK, SCALE_BIAS, SCALE_NAN, Array, Format, FormatError, resolve_format
 
 
 def pack(codes: ArrayLike, fmt: Format | str) -> Array:

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from asmgen.isa.errors import AsmgenError
+from asmgen.reader.assembly import read_text
 from asmgen.reader.file import read_file
-from asmgen.reader.text import read_text
 from asmgen.toolchain import assemble, disassemble
 
 ARCH = "gfx950"

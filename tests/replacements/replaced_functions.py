@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from asmgen.emulator.machine import modes
+from asmgen.emulator.machine import floatmode
 from asmgen.emulator.memory import addresses, atomics, lanes, lanes_kernels, ldsdma, ldslanes, ldsops
 from asmgen.emulator.scheduling import decode
 from asmgen.emulator.semantics import (
@@ -137,7 +137,7 @@ def _modes() -> list[Replacement]:
                          ("flush_wide_out", False), ("flush32_in", True), ("flush32_out", True), ("flush_wide_in", True),
                          ("flush_wide_out", True), ("ieee", False), ("ieee", True), ("dx10_clamp", False), ("dx10_clamp", True),
                          ("fp16_overflow", False), ("fp16_overflow", True)):
-        found.append(_made(modes, "float_mode", f"with {field} {fixed}", _fields(**{field: fixed})))
+        found.append(_made(floatmode, "float_mode", f"with {field} {fixed}", _fields(**{field: fixed})))
     return found
 
 

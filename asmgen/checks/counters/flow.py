@@ -13,10 +13,10 @@ from heapq import heappop, heappush
 
 from asmgen.checks.counters.ledger import COUNTERS, PLAIN, Ledger, Operation, operations_of
 from asmgen.checks.counters.points import wait_regions
-from asmgen.checks.counters.steps import Arrival as Arrival  # for those who read needs
-from asmgen.checks.counters.steps import Need as Need
-from asmgen.checks.counters.steps import Visit, WaitSteps
 from asmgen.checks.counters.tokens import TooEarly, tokens_ahead
+from asmgen.checks.counters.waitsteps import Arrival as Arrival  # for those who read needs
+from asmgen.checks.counters.waitsteps import Visit, WaitSteps
+from asmgen.checks.counters.waitsteps import WaitNeed as WaitNeed
 from asmgen.isa.arch import architecture
 from asmgen.isa.registers import mask_names
 from asmgen.program.controlflow import Block, ControlFlow, Loop, control_flow
@@ -134,11 +134,11 @@ class WaitFlow(WaitSteps):
         for block in self.flow.blocks:
             self._run(block, self.entries[block.number].copy(), visit)
 
-    def needs(self) -> dict[int, Need]:
+    def needs(self) -> dict[int, WaitNeed]:
         """The need of every instruction that has one."""
-        found: dict[int, Need] = {}
+        found: dict[int, WaitNeed] = {}
 
-        def note(position: int, ledger: Ledger, need: Need | None, early: list[TooEarly], full: list[str]) -> None:
+        def note(position: int, ledger: Ledger, need: WaitNeed | None, early: list[TooEarly], full: list[str]) -> None:
             if need is not None:
                 found[position] = need
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from asmgen.checks.counters.flow import Need, WaitFlow
+from asmgen.checks.counters.flow import WaitFlow, WaitNeed
 from asmgen.checks.counters.ledger import LGKM, VM
 from asmgen.checks.counters.points import POINT
 from asmgen.isa.check import resolve
@@ -36,7 +36,7 @@ def insert_waits(program: Program) -> Program:
     return program.with_items(items)
 
 
-def _fewest(program: Program, automatic: Callable[[int], bool]) -> dict[int, Need]:
+def _fewest(program: Program, automatic: Callable[[int], bool]) -> dict[int, WaitNeed]:
     """The needed waits, with the loosest counts that cost no further wait.
 
     Where operations out of order are outstanding beside in-order ones, as scalar loads beside LDS reads, and at barriers that LDS data
@@ -52,14 +52,14 @@ def _fewest(program: Program, automatic: Callable[[int], bool]) -> dict[int, Nee
     return needs
 
 
-def _wait_instruction(need: Need, consumer: Instruction, program: Program) -> Instruction:
+def _wait_instruction(need: WaitNeed, consumer: Instruction, program: Program) -> Instruction:
     row = opcode("s_waitcnt")
     operand = Waitcnt(vmcnt=need.counts.get(VM), lgkmcnt=need.counts.get(LGKM))
     form = resolve(row, (operand,), {}, program.arch)
     return Instruction(row, form, (operand,), source=consumer.source, reason=reason(need, program))
 
 
-def reason(need: Need, program: Program) -> str:
+def reason(need: WaitNeed, program: Program) -> str:
     """Why a wait stands: what has arrived behind it and how much newer work stays in flight."""
     clauses = []
     for counter, count in need.counts.items():

@@ -29,28 +29,28 @@ _Seen = dict[tuple[int, int, int, int], tuple[int, object]]
 
 
 @dataclass(frozen=True)
-class Places:
+class LdsBytes:
     """Bytes of LDS as a bit mask, a bit a byte."""
 
     mask: int
 
-    def meets(self, other: Places) -> bool:
+    def meets(self, other: LdsBytes) -> bool:
         """Whether the two share a byte."""
         return bool(self.mask & other.mask)
 
-    def common(self, other: Places) -> Places:
+    def common(self, other: LdsBytes) -> LdsBytes:
         """The bytes of both, those of the other alone where they have none in common."""
-        return Places(self.mask & other.mask or other.mask)
+        return LdsBytes(self.mask & other.mask or other.mask)
 
-    def __or__(self, other: Places) -> Places:
-        return Places(self.mask | other.mask)
+    def __or__(self, other: LdsBytes) -> LdsBytes:
+        return LdsBytes(self.mask | other.mask)
 
     def __str__(self) -> str:
         low = (self.mask & -self.mask).bit_length() - 1
         return f"{low:#x}:{self.mask.bit_length():#x}"
 
 
-def known_places(program: Program, flow: ControlFlow, block: tuple[int, int, int] | None) -> dict[int, Places]:
+def known_places(program: Program, flow: ControlFlow, block: tuple[int, int, int] | None) -> dict[int, LdsBytes]:
     """By position, what loads into LDS fill and LDS reads read; without those that are not known. `block` is the workgroup's size."""
     asked = []
     wanted = 0
@@ -84,7 +84,7 @@ def _address(instruction: Instruction) -> Reg | None:
     return None
 
 
-def _filled(instruction: Instruction, state: State, arch: Architecture) -> Places | None:
+def _filled(instruction: Instruction, state: State, arch: Architecture) -> LdsBytes | None:
     row, m0 = instruction.opcode.memory, state.m0
     if row is None or m0 is None:
         return None
@@ -96,10 +96,10 @@ def _filled(instruction: Instruction, state: State, arch: Architecture) -> Place
     mask = 0
     for start in set(starts.tolist()):
         mask |= whole << start if start >= 0 else whole >> -start  # what lies below LDS is not written
-    return Places(mask) if mask else None
+    return LdsBytes(mask) if mask else None
 
 
-def _read(instruction: Instruction, state: State, seen: _Seen) -> Places | None:
+def _read(instruction: Instruction, state: State, seen: _Seen) -> LdsBytes | None:
     row, address = instruction.opcode.memory, _address(instruction)
     at = state.vector(address) if address is not None else None
     if row is None or at is None:
@@ -116,7 +116,7 @@ def _read(instruction: Instruction, state: State, seen: _Seen) -> Places | None:
         starts = np.unique(chosen)
         seen[key] = _mask(starts[starts + size <= _MOST_BYTES], size), (at, lanes, state.waves)
     mask = seen[key][0]
-    return Places(reduce(or_, (mask << offset for offset in offsets))) if mask else None
+    return LdsBytes(reduce(or_, (mask << offset for offset in offsets))) if mask else None
 
 
 def _mask(starts: NDArray[np.int64], size: int) -> int:

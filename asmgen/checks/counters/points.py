@@ -18,20 +18,20 @@ POINT = "point"
 
 
 @dataclass(frozen=True)
-class Region:
+class WaitSpan:
     """What lies between a wait point and the next ones: registers touched, as bits, and positions of barriers and token uses."""
 
     touches: int
     meeting: tuple[int, ...]
 
 
-def wait_regions(program: Program, flow: ControlFlow, operations: Sequence[Operation], touches: Sequence[int]) -> dict[int, Region]:
+def wait_regions(program: Program, flow: ControlFlow, operations: Sequence[Operation], touches: Sequence[int]) -> dict[int, WaitSpan]:
     """The region of every wait point of a program."""
     points = frozenset(position for position, instruction in enumerate(program.instructions) if instruction.waits == POINT)
     return {point: _region(point, points, flow, operations, touches) for point in points}
 
 
-def _region(point: int, points: frozenset[int], flow: ControlFlow, operations: Sequence[Operation], touches: Sequence[int]) -> Region:
+def _region(point: int, points: frozenset[int], flow: ControlFlow, operations: Sequence[Operation], touches: Sequence[int]) -> WaitSpan:
     mask, meeting = 0, []
     waiting = [(point + 1, flow.block_of[point])]
     seen: set[int] = set()
@@ -49,4 +49,4 @@ def _region(point: int, points: frozenset[int], flow: ControlFlow, operations: S
                 if successor not in seen:
                     seen.add(successor)
                     waiting.append((flow.blocks[successor].first, successor))
-    return Region(mask, tuple(sorted(meeting)))
+    return WaitSpan(mask, tuple(sorted(meeting)))

@@ -20,14 +20,14 @@ from operator import or_
 from typing import TYPE_CHECKING
 
 from asmgen.checks.counters.barriers import LdsGroup, described, groups_in_flight, sections
-from asmgen.checks.counters.flow import Arrival, Need, WaitFlow
+from asmgen.checks.counters.flow import Arrival, WaitFlow, WaitNeed
 from asmgen.checks.counters.ledger import COUNTERS, LGKM, MOST_ROUNDS, VM, Flight, Ledger, split_of, unified
 from asmgen.checks.counters.paths import find_route, reachable
 from asmgen.checks.counters.tokens import TooEarly
 from asmgen.program.program import Instruction, Program
 
 if TYPE_CHECKING:
-    from asmgen.checks.counters.ldsplaces import Places
+    from asmgen.checks.counters.ldsplaces import LdsBytes
 
 MISSING = "W001"
 TOKEN = "W002"
@@ -46,7 +46,7 @@ _ORDER = ("error", "warning", "note")
 
 
 @dataclass(frozen=True)
-class Finding:
+class WaitFinding:
     """A wait that is missing, too strict or idle.
 
     `have` and `need` are counts: the count that stands (None: none does) and the one that would be right; barriers for W003.
@@ -65,7 +65,7 @@ class Finding:
     rounds: int = 0
 
 
-def verify(program: Program, notes: bool = True, block: tuple[int, int, int] | None = None) -> list[Finding]:
+def verify(program: Program, notes: bool = True, block: tuple[int, int, int] | None = None) -> list[WaitFinding]:
     """Everything wrong with a program's waits, in program order. Without `notes`, errors and warnings alone, which is quicker.
 
     `block` is the workgroup's size, None where not known.
@@ -89,12 +89,12 @@ class Verifier:
         self._places = self._known_places(block)
         self._met: set[tuple[int, int]] = set()
         self._reads_lds = any(operation.queue == "lds" and operation.arrives for operation in self.operations)
-        self._found: list[Finding] = []
+        self._found: list[WaitFinding] = []
         self._idle: set[tuple[int, str]] = set()
         self._unsure: set[tuple[int, str]] = set()
         self._full: dict[tuple[int, str], list[int]] = {}
 
-    def findings(self) -> list[Finding]:
+    def findings(self) -> list[WaitFinding]:
         """All of them, in program order, worse ones first."""
         self._found = []
         self.flow.visit(self._visit)
@@ -104,7 +104,7 @@ class Verifier:
             self._loops()
         return sorted(self._found, key=lambda finding: (finding.position, _ORDER.index(finding.severity)))
 
-    def _known_places(self, block: tuple[int, int, int] | None) -> Mapping[int, Places]:
+    def _known_places(self, block: tuple[int, int, int] | None) -> Mapping[int, LdsBytes]:
         into = {operation.position for operation in self.operations
                 if operation.queue == "vm" and operation.fills_lds and not operation.fills}
         if not into or not any(operation.queue == "lds" and operation.arrives for operation in self.operations):
@@ -114,7 +114,7 @@ class Verifier:
         places = known_places(self.program, self.flow.flow, block)
         return places if into & places.keys() else {}
 
-    def _visit(self, position: int, ledger: Ledger, need: Need | None, early: list[TooEarly], full: list[str]) -> None:
+    def _visit(self, position: int, ledger: Ledger, need: WaitNeed | None, early: list[TooEarly], full: list[str]) -> None:
         if self.flow.flow.block_of[position] not in self.runs:
             return
         instruction = self.instructions[position]
@@ -135,7 +135,7 @@ class Verifier:
         for counter in full:
             self._full.setdefault((self.flow.flow.block_of[position], counter), []).append(position)
 
-    def _missing(self, position: int, need: Need) -> None:
+    def _missing(self, position: int, need: WaitNeed) -> None:
         groups: dict[tuple[str, str], list[Arrival]] = {}
         for arrival in need.because:
             if arrival.kind in _KINDS:
@@ -144,7 +144,7 @@ class Verifier:
             severity, message, first = self._judge(rule, position, counter, arrivals)
             if severity == "note" and not self.notes:
                 continue
-            self._found.append(Finding(rule, severity, message, self.instructions[first.producer], self.instructions[position], None,
+            self._found.append(WaitFinding(rule, severity, message, self.instructions[first.producer], self.instructions[position], None,
                                        self._count(counter, arrivals), position))
 
     def _reads_in_flight(self, position: int, ledger: Ledger) -> None:
@@ -159,7 +159,7 @@ class Verifier:
             shared = self._places[group.last].common(read)
             count = min(group.newer, self.flow.limits[VM] - 1)
             newer = f", {group.newer} newer" if group.newer else ""
-            self._found.append(Finding(
+            self._found.append(WaitFinding(
                 LDS_IN_FLIGHT, "warning", f"{self.instructions[position].name} reads LDS bytes {shared}, which "
                 f"{described(group, self.instructions)} may still be filling (in flight{newer}): s_waitcnt vmcnt({count}) and a barrier "
                 f"belong before it", self.instructions[group.last], self.instructions[position], None, count, position))
@@ -172,7 +172,7 @@ class Verifier:
             severity = "warning" if self.flow.tokens or forever else "note"
             if severity == "note" and not self.notes:
                 continue
-            self._found.append(Finding(LDS_AT_BARRIER, severity, self._lds_sentence(counter, group, forever),
+            self._found.append(WaitFinding(LDS_AT_BARRIER, severity, self._lds_sentence(counter, group, forever),
                                        self.instructions[group.last], self.instructions[position], None,
                                        min(group.newer, self.flow.limits[counter] - 1) if self.operations[group.last].ordered else 0,
                                        position, group.rounds))
@@ -269,7 +269,7 @@ class Verifier:
         message = f"{self.instructions[position].name} {verb} {other.name}, but {what}, {producer.text}{where}, {have}; with a stagger " \
                   f"of " \
                   f"{self.program.stagger} it takes {other.need}"
-        self._found.append(Finding(BARRIERS, "error", message, producer, self.instructions[position], max(other.have, 0), other.need,
+        self._found.append(WaitFinding(BARRIERS, "error", message, producer, self.instructions[position], max(other.have, 0), other.need,
                                    position))
 
     def _wait(self, position: int, ledger: Ledger) -> None:
@@ -278,15 +278,15 @@ class Verifier:
         instruction = self.instructions[position]
         for counter, given in ((VM, wait.vmcnt), (LGKM, wait.lgkmcnt)):
             if given is not None and given >= self.flow.limits[counter]:
-                self._found.append(Finding(NO_WAIT, "warning", f"{counter}({given}) waits for nothing: {given} is the largest value of the "
-                                           f"field, {given - 1} the loosest wait with an "
+                self._found.append(WaitFinding(NO_WAIT, "warning", f"{counter}({given}) waits for nothing: {given} is the largest value of "
+                                           f"the field, {given - 1} the loosest wait with an "
                                            f"effect", None, instruction, given, given - 1, position))
             elif given is not None and ledger[counter].unknown:
                 self._unsure.add((position, counter))
             elif given is not None and ledger[counter].outstanding <= given:
                 self._idle.add((position, counter))
         if wait.vmcnt is None and wait.lgkmcnt is None and wait.expcnt is None:
-            self._found.append(Finding(NO_WAIT, "warning", "this s_waitcnt waits for nothing: every field has its largest value", None,
+            self._found.append(WaitFinding(NO_WAIT, "warning", "this s_waitcnt waits for nothing: every field has its largest value", None,
                                        instruction, None, None, position))
 
     def _strict_waits(self) -> None:
@@ -299,22 +299,23 @@ class Verifier:
                 need = self.flow.needed_by.get((position, counter))
                 instruction = self.instructions[position]
                 if (position, counter) in self._idle:
-                    self._found.append(Finding(IDLE, "note", f"{counter}({given}) does nothing: no more than {given} can be outstanding "
-                                                             f"here",
+                    self._found.append(WaitFinding(IDLE, "note", f"{counter}({given}) does nothing: no more than {given} can be "
+                                                                 f"outstanding here",
                                                None, instruction, given, None, position))
                 elif need is None:
-                    self._found.append(Finding(IDLE, "note", f"{counter}({given}) is not needed for any register or LDS data that follows",
+                    self._found.append(WaitFinding(IDLE, "note", f"{counter}({given}) is not needed for any register or LDS data that "
+                                                   "follows",
                                                None, instruction, given, None, position))
                 elif need > given:
-                    self._found.append(Finding(TOO_STRICT, "note", f"{counter}({given}) could be {counter}({need}): {need - given} newer "
-                                               f"operation{'s' * (need - given > 1)} could stay in flight", None, instruction, given, need,
-                                               position))
+                    self._found.append(WaitFinding(TOO_STRICT, "note", f"{counter}({given}) could be {counter}({need}): {need - given} "
+                                                   f"newer operation{'s' * (need - given > 1)} could stay in flight", None, instruction,
+                                                   given, need, position))
 
     def _full_counters(self) -> None:
         for (_, counter), positions in self._full.items():
             limit = self.flow.limits[counter]
             times = f"{len(positions)} operations from here on" if len(positions) > 1 else "this operation"
-            self._found.append(Finding(FULL, "note", f"{times} may be issued while {limit} are outstanding on {counter}, and would "
+            self._found.append(WaitFinding(FULL, "note", f"{times} may be issued while {limit} are outstanding on {counter}, and would "
                                                      f"stall until "
                                        "one has completed", None, self.instructions[positions[0]], limit, limit - 1, positions[0]))
 
@@ -322,10 +323,10 @@ class Verifier:
         for state in self.flow.loops():
             head = state.loop.first
             if not state.steady and self.flow.flow.block_of[head] in self.runs:
-                self._found.append(Finding(LOOP, "note", f"the loop up to {self.instructions[state.loop.last].text} is not steady from its "
-                                           f"first round on: {state.sentence}", None, self.instructions[head], None, None, head))
+                self._found.append(WaitFinding(LOOP, "note", f"the loop up to {self.instructions[state.loop.last].text} is not steady from "
+                                           f"its first round on: {state.sentence}", None, self.instructions[head], None, None, head))
 
 
-def counts(need: Need) -> str:
+def counts(need: WaitNeed) -> str:
     """A need as the assembler writes it."""
     return " ".join(f"{counter}({need.counts[counter]})" for counter in COUNTERS if counter in need.counts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from asmgen.checks.lint.facts import KernelFacts
-from asmgen.checks.lint.finding import Finding
+from asmgen.checks.lint.finding import LintFinding
 from asmgen.isa.arch import architecture
 from asmgen.isa.operands import Operand
 from asmgen.isa.registers import SGPR_BIT, Reg
@@ -20,16 +20,16 @@ _WORD = (1 << 32) - 1
 _SGPRS = ((1 << 128) - 1) << SGPR_BIT
 
 
-def encoding_findings(program: Program, flow: ControlFlow, runs: frozenset[int], facts: KernelFacts, file: str) -> Iterator[Finding]:
+def encoding_findings(program: Program, flow: ControlFlow, runs: frozenset[int], facts: KernelFacts, file: str) -> Iterator[LintFinding]:
     """E001 to E007. `runs` are the blocks that can run."""
     profile = architecture(program.arch)
     name = program.name
     if facts.lds is not None and facts.lds > profile.lds_bytes:
-        yield Finding("E003", "error", f"the kernel asks for {facts.lds} bytes of LDS, a workgroup has {profile.lds_bytes} on "
+        yield LintFinding("E003", "error", f"the kernel asks for {facts.lds} bytes of LDS, a workgroup has {profile.lds_bytes} on "
                                        f"{profile.name}",
                       file, name, None, None, facts.lds, profile.lds_bytes)
     if facts.user_sgprs is not None and facts.user_sgprs > profile.user_sgprs:
-        yield Finding("E004", "error", f"the kernel asks for {facts.user_sgprs} user SGPRs, the hardware fills at most "
+        yield LintFinding("E004", "error", f"the kernel asks for {facts.user_sgprs} user SGPRs, the hardware fills at most "
                                        f"{profile.user_sgprs}", file,
                       name, None, None, facts.user_sgprs, profile.user_sgprs)
     small_floats = False
@@ -39,12 +39,12 @@ def encoding_findings(program: Program, flow: ControlFlow, runs: frozenset[int],
         if encoding in _BUFFER:
             offset = instruction.modifiers.get("offset", 0)
             if offset >= _OFFSET_LIMIT:
-                yield Finding("E001", "error", f"offset {offset} of {opcode.name} does not fit 12 bits; the assembler encodes "
+                yield LintFinding("E001", "error", f"offset {offset} of {opcode.name} does not fit 12 bits; the assembler encodes "
                               f"{offset % _OFFSET_LIMIT}", file, name, instruction, None, offset, _OFFSET_LIMIT - 1)
         elif encoding == "SOPP":
             count = instruction.operands[0] if opcode.name == "s_nop" else 0
             if isinstance(count, int) and count > profile.snop_max:
-                yield Finding("E002", "warning", f"s_nop {count} is {count % (profile.snop_max + 1) + 1} wait states, not {count + 1}: "
+                yield LintFinding("E002", "warning", f"s_nop {count} is {count % (profile.snop_max + 1) + 1} wait states, not {count + 1}: "
                                                  f"only bits 3:0 "
                               "count", file, name, instruction, None, count, profile.snop_max)
         elif "mfma" in opcode.classes and flow.block_of[position] in runs:
@@ -53,7 +53,7 @@ def encoding_findings(program: Program, flow: ControlFlow, runs: frozenset[int],
             small_floats = True
             kind = "FNUZ (the other architecture, gfx950, has OCP formats)" if profile.fp8 == "fnuz" else \
                 "OCP e4m3fn and e5m2 (the other architecture, gfx942, has FNUZ formats)"
-            yield Finding("E006", "note", f"{opcode.name} means {kind}", file, name, instruction)
+            yield LintFinding("E006", "note", f"{opcode.name} means {kind}", file, name, instruction)
     yield from _descriptor_offsets(program, flow, runs, file)
 
 
@@ -65,17 +65,17 @@ def _has_small_floats(instruction: Instruction) -> bool:
     return "fp8" in name or "bf8" in name
 
 
-def _matrix_overlap(instruction: Instruction, file: str, kernel: str) -> Iterator[Finding]:
+def _matrix_overlap(instruction: Instruction, file: str, kernel: str) -> Iterator[LintFinding]:
     result = instruction.operands[0]
     if not isinstance(result, Reg) or result.count <= _WIDE_RESULT:
         return
     for place, operand in zip("AB", instruction.operands[1:3], strict=False):
         if isinstance(operand, Reg) and operand.overlaps(result):
-            yield Finding("E005", "warning", f"{place} ({operand}) of {instruction.name} overlaps its D ({result}), which is wider than "
-                          f"{_WIDE_RESULT} registers", file, kernel, instruction)
+            yield LintFinding("E005", "warning", f"{place} ({operand}) of {instruction.name} overlaps its D ({result}), which is wider "
+                              f"than {_WIDE_RESULT} registers", file, kernel, instruction)
 
 
-def _descriptor_offsets(program: Program, flow: ControlFlow, runs: frozenset[int], file: str) -> Iterator[Finding]:
+def _descriptor_offsets(program: Program, flow: ControlFlow, runs: frozenset[int], file: str) -> Iterator[LintFinding]:
     """E007, where a block itself makes the constants."""
     instructions = program.instructions
     for block in flow.blocks:
@@ -102,7 +102,7 @@ def _descriptor_offsets(program: Program, flow: ControlFlow, runs: frozenset[int
                             known.pop(index, None)
 
 
-def _offsets(instruction: Instruction, known: dict[int, int], file: str, kernel: str) -> Iterator[Finding]:
+def _offsets(instruction: Instruction, known: dict[int, int], file: str, kernel: str) -> Iterator[LintFinding]:
     places = {place.name: operand for place, operand in zip(instruction.form.operands, instruction.operands, strict=True)}
     descriptor, scalar = places.get("srsrc"), _constant(places.get("soffset"), known)
     if scalar is None or not isinstance(descriptor, Reg):
@@ -110,10 +110,10 @@ def _offsets(instruction: Instruction, known: dict[int, int], file: str, kernel:
     total = scalar + int(instruction.modifiers.get("offset", 0))
     records = known.get(descriptor.index + 2)
     if total > _WORD:
-        yield Finding("E007", "warning", f"scalar and immediate offset of {instruction.name} make {total:#x}, beyond 32 bits", file, kernel,
-                      instruction, None, total, _WORD)
+        yield LintFinding("E007", "warning", f"scalar and immediate offset of {instruction.name} make {total:#x}, beyond 32 bits", file,
+                          kernel, instruction, None, total, _WORD)
     elif records is not None and scalar > records:
-        yield Finding("E007", "warning", f"the scalar offset {scalar:#x} of {instruction.name} is beyond the descriptor's {records:#x} "
+        yield LintFinding("E007", "warning", f"the scalar offset {scalar:#x} of {instruction.name} is beyond the descriptor's {records:#x} "
                                          f"records",
                       file, kernel, instruction, None, scalar, records)
 

@@ -14,7 +14,7 @@ _SILENCE = re.compile(r"\blint:\s*off\b((?:[ ,]+[A-Za-z][\w-]*)*)")
 
 
 @dataclass(frozen=True)
-class Finding:
+class LintFinding:
     """What lint says of one place. `line` and `address` are the consumer's, None where unknown; `have` and `need` are counts, wait
     states, barriers, registers or bytes, as the rule has it. `kernel` is the Program's name."""
 
@@ -68,11 +68,11 @@ def silenced(instruction: Instruction) -> frozenset[str]:
     return frozenset(name for match in _SILENCE.finditer(comment) for name in match[1].replace(",", " ").split())
 
 
-def apply_silence(findings: Iterable[Finding], instructions: Iterable[Instruction], file: str, kernel: str) -> list[Finding]:
+def apply_silence(findings: Iterable[LintFinding], instructions: Iterable[Instruction], file: str, kernel: str) -> list[LintFinding]:
     """The findings without the silenced ones, and one for each id in such a comment that no rule has."""
     kept = [finding for finding in findings if finding.consumer is None or finding.rule not in silenced(finding.consumer)]
     for instruction in instructions:
         if "lint:" in instruction.comment or "lint:" in instruction.reason:
-            kept += [Finding("L001", "warning", f"`lint: off {name}`: no rule has that id", file, kernel, instruction)
+            kept += [LintFinding("L001", "warning", f"`lint: off {name}`: no rule has that id", file, kernel, instruction)
                      for name in sorted(silenced(instruction) - rules().keys())]
     return kept

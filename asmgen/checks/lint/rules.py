@@ -1,7 +1,7 @@
 """Every rule of lint: id, severity, title and explanation. `asmgen explain ID` prints them.
 
 W: wait counters (asmgen.checks.counters.verify). E: encoding traps. R: registers. L: lint's own. Wait states have the ids of their rows
-(isa/waitstates.py), from which their text is made.
+(isa/waitrules.py), from which their text is made.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from functools import cache
 
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.quote import quoted
-from asmgen.isa.waitstates import CLASSES, RELATIONS, ROLES, RULES, WaitRule
+from asmgen.isa.waitrules import CLASSES, RELATIONS, ROLES, RULES, WaitRule
 
 SEVERITIES = ("error", "warning", "note")
 
 
 @dataclass(frozen=True)
-class Rule:
+class LintRule:
     """One rule; `severity` is the usual one, a finding may be milder for a reason that its message gives."""
 
     id: str
@@ -28,7 +28,7 @@ class Rule:
 
 
 _TABLE = (
-    Rule("W001", "error", "register touched before its load has arrived",
+    LintRule("W001", "error", "register touched before its load has arrived",
          "A load, an LDS read or an atomic with return fills its registers some time after it was issued. Whoever reads or overwrites them "
          "earlier gets, or loses, whatever arrives when. A wait for the counter (vmcnt, lgkmcnt; flat: both) must stand between, for at "
          "most "
@@ -37,86 +37,86 @@ _TABLE = (
          "between (loads and writes of one register under disjoint masks do not meet), where only a full counter holds the load back, "
          "and in "
          "foreign code where the register is only overwritten (an unwanted last prefetch may have landed long before)."),
-    Rule("W002", "error", "other waves' data not waited for before the barrier",
+    LintRule("W002", "error", "other waves' data not waited for before the barrier",
          "LDS bytes that a token names are filled by one wave and read by another, or read by one and refilled by another. A wait "
          "covers the "
          "wave's own operations only, so each wave must wait for its fills (or its reads) before the barrier that lets the others go on; "
          "with a stagger of n barriers, before the barrier from which the read or refill is at most n more barriers away."),
-    Rule("W003", "error", "too few barriers between a wait and who relies on it",
+    LintRule("W003", "error", "too few barriers between a wait and who relies on it",
          "Waves of a workgroup may be one or more barriers out of phase (stagger). A fill must have been waited for by its own wave at "
          "least "
          "1 + stagger barriers before another wave reads it, and the last read likewise before the buffer is refilled."),
-    Rule("W004", "note", "LDS data in flight at a barrier",
+    LintRule("W004", "note", "LDS data in flight at a barrier",
          "An LDS write or a load into LDS is still in flight when the wave arrives at s_barrier. s_barrier does not wait for it, so it may "
          "be read by other waves after the barrier before it has landed. That is right only if nobody reads those bytes so soon. Code "
          "without tokens does not say who reads what, so this is a note there, one for each group of loads (and each round of a loop) that "
          "one wait would cover: a kernel with several buffers has the newer groups in flight on purpose. It is a warning where no wait "
          "ever ends the flight, round after round of a loop."),
-    Rule("W005", "note", "wait stricter than needed",
+    LintRule("W005", "note", "wait stricter than needed",
          "The first instruction that needs something of what this wait let arrive would be served by a larger count: newer operations "
          "could "
          "stay in flight meanwhile. The count in the message is the loosest that keeps every use right."),
-    Rule("W006", "note", "wait that does nothing",
+    LintRule("W006", "note", "wait that does nothing",
          "On every path, no more operations can be outstanding than the wait allows, or nothing of what it waits for is used behind it."),
-    Rule("W007", "warning", "wait count that waits for nothing",
+    LintRule("W007", "warning", "wait count that waits for nothing",
          "The field of vmcnt has 6 bits, that of lgkmcnt 4: 63 and 15 mean \"no wait\". The largest counts with an effect are 62 and 14."),
-    Rule("W008", "note", "operation that may stall on a full counter",
+    LintRule("W008", "note", "operation that may stall on a full counter",
          "The counter vmcnt goes to 63, lgkmcnt to 15. One more operation is not issued until an older one has completed, and the wave "
          "stands."),
-    Rule("W009", "note", "LDS load over an LDS load in flight",
+    LintRule("W009", "note", "LDS load over an LDS load in flight",
          "Two LDS operations write one register without a wait between. LDS completes in order, so the newer value wins; LLVM inserts a "
          "wait."),
-    Rule("W010", "note", "loop that is not steady from its first round on",
+    LintRule("W010", "note", "loop that is not steady from its first round on",
          "What is in flight where the loop is entered differs from what its back-edge brings. The waits inside have to serve both, so the "
          "stricter of the two counts holds in every round."),
-    Rule("W011", "warning", "LDS bytes read while a load into them is in flight",
+    LintRule("W011", "warning", "LDS bytes read while a load into them is in flight",
          "M0, the offset and the read's address follow from constants and the work-item's number, and a load into LDS that has not been "
          "waited for fills bytes that the instruction reads, for its own wave or for another one, which runs the same code. A wait for the "
          "load and a barrier must stand between. It is a warning, as the path may be impossible and the workgroup smaller than its limit."),
-    Rule("E001", "error", "buffer offset beyond 4095",
+    LintRule("E001", "error", "buffer offset beyond 4095",
          "The offset of MUBUF and MTBUF has 12 bits. LLVM 22's assembler takes 4096 and encodes 0: another address than was written."),
-    Rule("E002", "warning", "s_nop above 15",
+    LintRule("E002", "warning", "s_nop above 15",
          "Only bits 3:0 of the operand count: s_nop 16 is one wait state, as s_nop 0. Use two s_nops."),
-    Rule("E003", "error", "more LDS than the architecture has",
+    LintRule("E003", "error", "more LDS than the architecture has",
          "A workgroup has 65536 bytes of LDS on gfx942 and 163840 on gfx950. The assembler accepts 163840 for both."),
-    Rule("E004", "error", "more than 16 user SGPRs",
+    LintRule("E004", "error", "more than 16 user SGPRs",
          "The hardware fills at most 16 user SGPRs, preloaded kernel arguments included. The assembler does not check."),
-    Rule("E005", "warning", "matrix result wider than 4 registers overlaps A or B",
+    LintRule("E005", "warning", "matrix result wider than 4 registers overlaps A or B",
          "Where D has more than 4 registers, the matrix core writes parts of it while it still reads A and B. The assembler "
          "diagnoses an overlap with C only. Compilers keep D apart from A and B where C is a register; where C is a constant they have "
          "been seen to let D overlap A."),
-    Rule("E006", "note", "fp8 means another format on the other architecture",
+    LintRule("E006", "note", "fp8 means another format on the other architecture",
          "Types fp8 and bf8 are FNUZ (bias 8 and 16, 0x80 is NaN, no infinity) on gfx942 and OCP e4m3fn and e5m2 on gfx950. The same "
          "data differ by a "
          "factor of two, so data and code must be for the same architecture."),
-    Rule("E007", "warning", "buffer offsets beyond the descriptor or beyond 32 bits",
+    LintRule("E007", "warning", "buffer offsets beyond the descriptor or beyond 32 bits",
          "A buffer address is the descriptor's 48-bit base plus a 32-bit offset. Scalar and immediate offset together must stay below "
          "2^32, and "
          "a scalar offset beyond num_records is unspecified. Where both are constants lint can tell; larger tensors need a moved base."),
-    Rule("R001", "error", "register beyond the kernel's allocation",
+    LintRule("R001", "error", "register beyond the kernel's allocation",
          "The descriptor allocates a number of vector registers, rounded up to 8, split at accum_offset into v# and a#. v# at or above "
          "accum_offset is legal, it names an AGPR; a register at or above the total is not there."),
-    Rule("R002", "note", "result that nobody reads",
+    LintRule("R002", "note", "result that nobody reads",
          "The instruction's registers are overwritten, or the kernel ends, before anything reads them. Writes under a partial EXEC are not "
          "taken as overwriting, so a finding is certain, but not every such instruction is found."),
-    Rule("R003", "note", "load that nobody reads",
+    LintRule("R003", "note", "load that nobody reads",
          "What a load brings is never read. It costs bandwidth, a place in the queue and registers; as a prefetch into the caches it "
          "may be meant."),
-    Rule("R004", "note", "a few registers short of the next occupancy step",
+    LintRule("R004", "note", "a few registers short of the next occupancy step",
          "Waves per SIMD follow from the registers allocated: 512 divided by them, at most 8. This kernel misses the next step by 8 or "
          "fewer."),
-    Rule("L001", "warning", "a comment silences a rule that does not exist",
+    LintRule("L001", "warning", "a comment silences a rule that does not exist",
          "The comment `; lint: off W001` silences W001 on its line, several ids with blanks between. An unknown id silences nothing."),
 )
 
 
 @cache
-def rules() -> dict[str, Rule]:
+def rules() -> dict[str, LintRule]:
     """Every rule by id, in order."""
     return {rule.id: rule for rule in (*_TABLE, *map(_wait_state_rule, RULES))}
 
 
-def rule(name: str) -> Rule:
+def rule(name: str) -> LintRule:
     """The rule of an id, in any case of letters. Raises AsmgenError with the nearest ids."""
     known = rules()
     for candidate in (name, name.upper(), name.lower()):
@@ -127,7 +127,7 @@ def rule(name: str) -> Rule:
                       f"code object")
 
 
-def _wait_state_rule(row: WaitRule) -> Rule:
+def _wait_state_rule(row: WaitRule) -> LintRule:
     who = {"both": "the ISA text and LLVM 22 both ask for it", "isa": "the ISA text asks for it, LLVM 22 does not",
            "llvm": "LLVM 22 asks for it, the ISA text does not"}[row.asked_by]
     if row.doubt:
@@ -147,7 +147,7 @@ def _wait_state_rule(row: WaitRule) -> Rule:
            f"{'; '.join(figures)}. " \
            f"The hardware does not check; {who}. " \
            f"Every instruction is one wait state, s_nop n is n + 1. Source: {_source(row.source)}."
-    return Rule(row.id, row.severity, f"wait states: {row.text}", text[0].upper() + text[1:])
+    return LintRule(row.id, row.severity, f"wait states: {row.text}", text[0].upper() + text[1:])
 
 
 def _source(citation: str) -> str:

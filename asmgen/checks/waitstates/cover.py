@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from asmgen.checks.waitstates.match import VECTOR_FILE, HazardFacts, HazardModel, Need
+from asmgen.checks.waitstates.match import VECTOR_FILE, HazardFacts, HazardModel, PairNeed
 from asmgen.program.controlflow import Block
 from asmgen.program.program import Instruction
 
@@ -29,17 +29,17 @@ class Excuse:
     slots: int
     rewritten: int
 
-    def covers(self, need: Need) -> bool:
+    def covers(self, need: PairNeed) -> bool:
         """Whether the time that passes is what the row asks for."""
         return self.slots >= need.states
 
-    def supersedes(self, need: Need) -> bool:
+    def supersedes(self, need: PairNeed) -> bool:
         """Whether what the row is about was rewritten."""
         return bool(need.mask) and not need.mask & (VECTOR_FILE | ~self.rewritten)
 
 
 @dataclass(frozen=True)
-class Code:
+class WalkedCode:
     """A program as the paths through it are walked: instructions, samples of what they are (HazardModel.samples), and blocks."""
 
     model: HazardModel
@@ -49,7 +49,7 @@ class Code:
     block_of: Sequence[int]
 
 
-def excuse(code: Code, producer: int, consumer: int, states: int) -> Excuse:
+def excuse(code: WalkedCode, producer: int, consumer: int, states: int) -> Excuse:
     """What holds between two positions on every path that has fewer than `states` wait states."""
     paths = _paths(code, producer, consumer, states)
     if not paths:
@@ -64,7 +64,7 @@ def excuse(code: Code, producer: int, consumer: int, states: int) -> Excuse:
     return Excuse(min(_slots(code, producer, path) for path in paths), rewritten)
 
 
-def _paths(code: Code, producer: int, consumer: int, states: int) -> list[tuple[int, ...]]:
+def _paths(code: WalkedCode, producer: int, consumer: int, states: int) -> list[tuple[int, ...]]:
     """The positions between the two in program order, for each path that is too short; none where a look at all takes too long."""
     found: list[tuple[int, ...]] = []
     stack: list[tuple[int, int, tuple[int, ...]]] = [(consumer, 0, ())]
@@ -82,7 +82,7 @@ def _paths(code: Code, producer: int, consumer: int, states: int) -> list[tuple[
     return []
 
 
-def _slots(code: Code, producer: int, path: Sequence[int]) -> int:
+def _slots(code: WalkedCode, producer: int, path: Sequence[int]) -> int:
     """Issue slots between a producer and what stands behind a path, at least."""
     core_free = code.model.passes(code.facts[producer])
     now = 1

@@ -1,7 +1,7 @@
-"""Evaluating the rows of waitstates.py: which of them hold for a pair of instructions, and how many wait states the pair needs.
+"""Evaluating the rows of waitrules.py: which of them hold for a pair of instructions, and how many wait states the pair needs.
 
 `HazardModel.facts` describes one instruction, `HazardModel.needs` says which rows hold between two descriptions. There is no
-walking of code here: the passes (asmgen.checks.waitstates.waitstates) and the emulator each do their own.
+walking of code here: the passes (asmgen.checks.waitstates.passes) and the emulator each do their own.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from asmgen.isa.hazardforms import VECTOR_FILE as VECTOR_FILE  # for those who l
 from asmgen.isa.hazardforms import Deciding, Kind, Parts, Subject, deciding, describe, states_of
 from asmgen.isa.operands import Operand
 from asmgen.isa.registers import NAMED
-from asmgen.isa.waitstates import RULES, WaitRule
+from asmgen.isa.waitrules import RULES, WaitRule
 
 _REGISTER_ROLES = frozenset({"srcc", "data"})
 """Producers' roles, besides what is written, that stand for registers of a file."""
@@ -47,7 +47,7 @@ class HazardFacts(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Need:
+class PairNeed:
     """One row that holds for a pair: `states` wait states, because of the registers in `mask` (0 where the row names none)."""
 
     rule: WaitRule
@@ -123,7 +123,7 @@ class HazardModel:
             written |= facts.mask(role)
         return written | _VCC if written & _VCC else written
 
-    def needs(self, producer: HazardFacts, consumer: HazardFacts, age: int = 0) -> list[Need]:
+    def needs(self, producer: HazardFacts, consumer: HazardFacts, age: int = 0) -> list[PairNeed]:
         """Every row that holds where `consumer` comes behind `producer` and asks for more than `age` wait states between."""
         candidates = self.candidates(producer.kind, consumer.kind)
         if not candidates:
@@ -134,14 +134,14 @@ class HazardModel:
             if candidate.states <= age:
                 continue
             if candidate.producer == "any":
-                found.append(Need(candidate.rule, candidate.states, 0))
+                found.append(PairNeed(candidate.rule, candidate.states, 0))
                 continue
             if candidate.producer != role:
                 role, first = candidate.producer, producer.mask(candidate.producer)
             second = consumer.mask(candidate.consumer)
             common = first & second
             if common and (candidate.same is None or (first == second) is candidate.same):
-                found.append(Need(candidate.rule, candidate.states, common))
+                found.append(PairNeed(candidate.rule, candidate.states, common))
         return found
 
     def states(self, producer: HazardFacts, consumer: HazardFacts) -> int:

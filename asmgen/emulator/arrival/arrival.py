@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from asmgen.emulator.arrival.findings import Finding, Findings
 from asmgen.emulator.machine.state import Group, Machine
+from asmgen.isa.arch import COUNTER_MAX
 from asmgen.isa.operands import Waitcnt
 from asmgen.isa.registers import SGPR_BIT, mask_names
 from asmgen.program.program import Instruction, Program
@@ -21,13 +22,13 @@ from asmgen.program.program import Instruction, Program
 VM, LDS, SMEM, FLAT = range(4)
 QUEUES = (VM, LDS, SMEM, FLAT)
 _BITS = SGPR_BIT + 129
-MOST_OUTSTANDING = {VM: 63, LDS: 15}
+MOST_OUTSTANDING = {VM: COUNTER_MAX["vmcnt"], LDS: COUNTER_MAX["lgkmcnt"]}
 """What vmcnt and lgkmcnt can count: one operation more stalls at its issue until the oldest of an in-order queue has finished
 (docs/facts/semantics.md section 13). Scalar and flat operations finish in any order, so a full counter tells nothing of them."""
 
 
 @dataclass(frozen=True)
-class Touch:
+class RegisterTouch:
     """What the arrival checks must know of one instruction: masks (one bit a register of the unified file), and its queue."""
 
     position: int
@@ -116,7 +117,7 @@ class RegisterArrival:
         self.hot = [0] * len(QUEUES)
         self.tickets.fill(0)
 
-    def before(self, group: Group, touch: Touch) -> None:
+    def before(self, group: Group, touch: RegisterTouch) -> None:
         """Check that what an instruction touches has arrived. Costs next to nothing while nothing is in flight."""
         touched = touch.reads | touch.writes
         for queue in QUEUES:
@@ -124,7 +125,7 @@ class RegisterArrival:
             if mask:
                 self._check(group, touch, queue, mask)
 
-    def issue(self, group: Group, touch: Touch, tickets: NDArray[np.int32]) -> None:
+    def issue(self, group: Group, touch: RegisterTouch, tickets: NDArray[np.int32]) -> None:
         """Note that an operation will write its destination registers."""
         assert touch.queue is not None
         self.hot[touch.queue] |= touch.writes
@@ -132,7 +133,7 @@ class RegisterArrival:
             self.tickets[touch.queue][first:last + 1, group.select] = tickets
             self.producers[first:last + 1, group.select] = touch.position
 
-    def _check(self, group: Group, touch: Touch, queue: int, mask: int) -> None:
+    def _check(self, group: Group, touch: RegisterTouch, queue: int, mask: int) -> None:
         for first, last in ranges_of(mask):
             waiting = self.tickets[queue][first:last + 1, group.select] > self.counters.done[queue, group.select]
             if waiting.any():
@@ -140,7 +141,7 @@ class RegisterArrival:
             elif group.size == self.machine.waves or (self.tickets[queue, first:last + 1] <= self.counters.done[queue]).all():
                 self.hot[queue] &= ~(((1 << last + 1 - first) - 1) << first)
 
-    def _report(self, group: Group, touch: Touch, queue: int, first: int, waiting: NDArray[np.bool_]) -> None:
+    def _report(self, group: Group, touch: RegisterTouch, queue: int, first: int, waiting: NDArray[np.bool_]) -> None:
         register, number = (int(index) for index in np.argwhere(waiting)[0])
         wave = int(group.waves[number])
         instructions = self.program.instructions

@@ -15,18 +15,18 @@ from asmgen.emulator.arrival.globalraces import CHECK as GLOBAL_RACE
 from asmgen.emulator.arrival.globalraces import GlobalArrival, stores
 from asmgen.emulator.arrival.ldsraces import LdsArrival
 from asmgen.emulator.arrival.ldsvalues import Contents
+from asmgen.emulator.arrival.tooearly import CHECK as WAIT_STATE
+from asmgen.emulator.arrival.tooearly import Pair, WaitStateWatcher, close_pairs
 from asmgen.emulator.arrival.undefined import READ, USED, UndefinedWatcher, Uses
 from asmgen.emulator.arrival.undefineduses import ADDRESSES, defined_at_start
-from asmgen.emulator.arrival.waitstates import CHECK as WAIT_STATE
-from asmgen.emulator.arrival.waitstates import Pair, WaitStateWatcher, close_pairs
 from asmgen.emulator.arrival.workgroupraces import CHECK as WORKGROUP_RACE
 from asmgen.emulator.arrival.workgroupraces import Traces, WorkgroupRaces
-from asmgen.emulator.machine.launch import Dispatch
-from asmgen.emulator.machine.memory import Memory
+from asmgen.emulator.machine.devicememory import Memory
+from asmgen.emulator.machine.dispatch import Dispatch
 from asmgen.emulator.machine.state import LANES, Machine
 from asmgen.emulator.machine.ways import Ways
+from asmgen.emulator.scheduling.boundstep import queue_of, touch_of
 from asmgen.emulator.scheduling.segments import Watcher
-from asmgen.emulator.scheduling.steps import queue_of, touch_of
 from asmgen.isa.registers import Reg
 from asmgen.program.program import Instruction, Program
 
@@ -35,7 +35,7 @@ _UNDEFINED = frozenset({READ, USED})
 _LDS = frozenset({"lds-race", "lds-dma-before-wait", "uninitialised-lds-read", USED, MISALIGNED})
 
 
-class Part(Protocol):
+class Resettable(Protocol):
     """What is emptied when other waves take the residents' places."""
 
     def reset(self) -> None: ...
@@ -58,7 +58,7 @@ class Checkers:
         """Those that look at every step."""
         return tuple(part for part in (self.states, self.undefined, self.alignment, self.workgroups) if part is not None)
 
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[Resettable]:
         """Those that remember something."""
         return [part for part in (self.registers, self.lds, self.memory, self.states, self.undefined) if part is not None]
 

@@ -27,7 +27,7 @@ from asmgen.emulator.arrival.globalvalues import agreed, stored
 from asmgen.emulator.arrival.ldsvalues import Bytes, bytes_of
 from asmgen.emulator.arrival.racedbytes import RacedBytes
 from asmgen.emulator.machine.state import Group, Machine
-from asmgen.emulator.scheduling.steps import queue_of
+from asmgen.emulator.scheduling.boundstep import queue_of
 from asmgen.isa.registers import Reg
 from asmgen.program.program import Instruction, Program
 

@@ -1,4 +1,4 @@
-"""The emulator's own reading of the rows of isa/waitstates.py: what a producer asks of those behind it, and who it concerns.
+"""The emulator's own reading of the rows of isa/waitrules.py: what a producer asks of those behind it, and who it concerns.
 
 The passes read the same rows by kinds of instructions and pairs of kinds (checks/waitstates/match.py). Here each instruction lays out the
 masks of all its roles and the rows that it begins, and a consumer is held against these: nothing is shared but isa's data.
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from asmgen.isa.hazardforms import Deciding, Kind, Parts, Subject, deciding, describe, states_of
 from asmgen.isa.registers import NAMED
-from asmgen.isa.waitstates import RULES, WaitRule
+from asmgen.isa.waitrules import RULES, WaitRule
 
 _ANY = "any"
 _ALWAYS = NAMED["exec"].mask | NAMED["m0"].mask
@@ -136,4 +136,4 @@ def _related(relation: str, producer: Kind, consumer: Kind, same: bool) -> bool:
             return producer.dot == consumer.dot
         case "other_opcode":
             return producer.dot != consumer.dot
-    raise ValueError(f"a row of isa/waitstates.py has the relation {relation!r}, which is none of RELATIONS")
+    raise ValueError(f"a row of isa/waitrules.py has the relation {relation!r}, which is none of RELATIONS")

@@ -73,7 +73,7 @@ class Toucher:
 
 
 @dataclass(frozen=True)
-class Access:
+class LdsAccess:
     """`size` bytes a lane; the queue; whether it writes; its number among the program's instructions that touch LDS, and whether each of
     them is an atomic."""
 
@@ -84,7 +84,7 @@ class Access:
     atomic: NDArray[np.bool_]
 
 
-def touch(cells: Cells, at: Addresses, access: Access, who: Toucher, carrying: bool, settled: NDArray[np.int32],
+def touch(cells: Cells, at: Addresses, access: LdsAccess, who: Toucher, carrying: bool, settled: NDArray[np.int32],
           done: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.int64]]:
     """Note that waves touch bytes at each of `at` [waves, lanes] (negative: an inactive lane), wave after wave.
 

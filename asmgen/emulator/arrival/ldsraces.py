@@ -28,9 +28,9 @@ from asmgen.emulator.arrival.ldscells import (
     NOBODY,
     TICKET_SHIFT,
     WAVE_SHIFT,
-    Access,
     Addresses,
     Cells,
+    LdsAccess,
     Toucher,
     carry,
     touch,
@@ -112,7 +112,7 @@ class LdsArrival:
             function = races_kernels.touch_cells
         # An atomic writes what it reads, so one must look before.
         fresh = self._unwritten(at, size) if write and self.undefined is not None and self._atomic[self._number[position]] else None
-        access = Access(size, queue, write, self._number[position], self._atomic)
+        access = LdsAccess(size, queue, write, self._number[position], self._atomic)
         report, unwritten, hits = function(self.cells, at, access, who, self._carrying, counters.settled, counters.done)
         if len(hits) and data is not None:
             differing = first_differing(at, data(), hits, self.cells.granule, self.contents)

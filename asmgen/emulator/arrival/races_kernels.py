@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from asmgen.emulator.arrival.ldscells import KINDS, NO_HITS, NOBODY, Access, Addresses, Cells, Toucher
+from asmgen.emulator.arrival.ldscells import KINDS, NO_HITS, NOBODY, Addresses, Cells, LdsAccess, Toucher
 from asmgen.emulator.scheduling.jit import njit
 
 
-def touch_cells(cells: Cells, at: Addresses, access: Access, who: Toucher, carrying: bool, settled: NDArray[np.int32],
+def touch_cells(cells: Cells, at: Addresses, access: LdsAccess, who: Toucher, carrying: bool, settled: NDArray[np.int32],
                 done: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.int64]]:
     """What ldscells.touch does."""
     report = np.full((KINDS, 4), NOBODY, np.int64)

@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asmgen.emulator.arrival.findings import Finding, Findings
-from asmgen.emulator.machine.memory import Memory
+from asmgen.emulator.machine.devicememory import Memory
 from asmgen.emulator.machine.state import Group, Machine
-from asmgen.emulator.memory.addresses import Access, Accesses, accesses_of
-from asmgen.emulator.memory.formatted import Typed
-from asmgen.emulator.memory.lanes import Window, array_window, load_narrow, load_words, sign_extended, store_narrow, store_words
+from asmgen.emulator.memory.addresses import Accesses, AddressedLanes, accesses_of
+from asmgen.emulator.memory.formatted import TypedAccess
+from asmgen.emulator.memory.lanes import ByteWindow, array_window, load_narrow, load_words, sign_extended, store_narrow, store_words
 from asmgen.emulator.memory.ldsdma import dma_places
 from asmgen.emulator.memory.smem import scalar_place
 from asmgen.emulator.memory.vmem import SIGNED, half_merger
@@ -118,7 +118,7 @@ class Carrier:
     live: bool = False
     private: bool = False
 
-    def load(self, access: Access, counts: Addresses, size: int, words: int) -> Words:
+    def load(self, access: AddressedLanes, counts: Addresses, size: int, words: int) -> Words:
         """Undefined bits at an access, as DeviceShadow.load gives them."""
         if not self.live:
             return np.zeros((words, *access.addresses.shape), np.uint32)
@@ -129,7 +129,7 @@ class Carrier:
             return load_narrow(window, access.addresses, counts > 0, size)[None]
         return load_words(window, access.addresses, counts, words)
 
-    def store(self, group: Group, instruction: Instruction, access: Access, counts: Addresses, values: Words, size: int) -> None:
+    def store(self, group: Group, instruction: Instruction, access: AddressedLanes, counts: Addresses, values: Words, size: int) -> None:
         """Undefined bits [words, waves, 64] to an access."""
         dirty = bool(((counts > 0) & (values != 0).any(axis=0)).any())
         if not dirty and not self.live:
@@ -145,7 +145,7 @@ class Carrier:
         else:
             store_words(window, access.addresses, counts, values)
 
-    def _window(self, access: Access) -> Window | None:
+    def _window(self, access: AddressedLanes) -> ByteWindow | None:
         if access.place == "LDS":
             return array_window(self.shadow.lds, self.machine.work)
         if access.place == "private memory":
@@ -153,7 +153,7 @@ class Carrier:
         return None
 
 
-def in_range(access: Access, size: int, words: int) -> Addresses:
+def in_range(access: AddressedLanes, size: int, words: int) -> Addresses:
     """How many elements each lane may touch. What lies in no buffer has no shadow, so that the registry need not be asked."""
     if access.counted is not None:
         return access.counted[0]
@@ -170,7 +170,7 @@ def bind_memory_shadow(instruction: Instruction, carrier: Carrier) -> Action:
     machine, shadow, ignored = carrier.machine, carrier.shadow, Findings(frozenset())
     accesses = accesses_of(instruction, machine, ignored)
     named = {spec.name: operand for spec, operand in zip(instruction.form.operands, instruction.operands, strict=True)}
-    typed = Typed.of(instruction, machine, accesses, ignored) if "format" in instruction.opcode.flags else None
+    typed = TypedAccess.of(instruction, machine, accesses, ignored) if "format" in instruction.opcode.flags else None
     size, words = (4, row.bytes // 4) if row.bytes >= 4 else (row.bytes, 1)
     if is_lds_dma(instruction.opcode, instruction.form):
         return _to_lds(instruction, accesses, max(1, words), size, carrier)
@@ -206,7 +206,7 @@ def bind_memory_shadow(instruction: Instruction, carrier: Carrier) -> Action:
     return load if row.kind == "load" else store
 
 
-def _typed(typed: Typed, kind: str, slot: int, count: int, carrier: Carrier) -> Action:
+def _typed(typed: TypedAccess, kind: str, slot: int, count: int, carrier: Carrier) -> Action:
     """Converted elements, as wholes."""
     vector = carrier.shadow.vector
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from asmgen.emulator.arrival import shadowinteger
 from asmgen.emulator.arrival.bitshadow import Bits, Values, bitwise, compare, merged, table_of
-from asmgen.emulator.machine.modes import float_mode
+from asmgen.emulator.machine.floatmode import float_mode
 from asmgen.emulator.machine.state import EXEC, VCC, Group, Machine
 from asmgen.emulator.semantics.crosslane import CROSS_LANE
 from asmgen.emulator.semantics.dpp import Dpp, dpp_of

@@ -22,7 +22,7 @@ from asmgen.emulator.arrival.shadowmemory import Carrier, Mark, device_shadow
 from asmgen.emulator.arrival.undefinedpaths import followed
 from asmgen.emulator.arrival.undefineduses import Use, use_of
 from asmgen.emulator.machine.state import EXEC, VCC, Group, Machine
-from asmgen.emulator.scheduling.steps import Action, Step
+from asmgen.emulator.scheduling.boundstep import Action, Step
 from asmgen.isa.registers import NAMED, SCC_BIT, SGPR_BIT, mask_names
 from asmgen.program.program import Instruction, Program
 

@@ -17,14 +17,14 @@ from asmgen.isa.registers import NAMED, SGPR_BIT, Reg
 from asmgen.program.program import Instruction, Program
 
 ALL, FULL = -1, -2
-"""The mask of all 64 lanes, among the scalar registers; and in `Lanes.around`, that a pair is that mask."""
+"""The mask of all 64 lanes, among the scalar registers; and in `UndefinedLanes.around`, that a pair is that mask."""
 _EXEC = NAMED["exec"].index
 _VECTORS = (1 << SGPR_BIT) - 1
 _EVERYTHING = (1 << SGPR_BIT + 129) - 1
 
 
 @dataclass(frozen=True)
-class Lanes:
+class UndefinedLanes:
     """`active`: registers that may be undefined in some lane of EXEC (scalar ones: at all). `saved`: vector registers, by the scalar pair
     that holds the lanes. `same`, `within`: pairs that hold EXEC, or a superset of it; `around`: what a pair is within."""
 
@@ -34,11 +34,11 @@ class Lanes:
     within: frozenset[int]
     around: dict[int, frozenset[int]]
 
-    def joined(self, other: Lanes) -> Lanes:
+    def joined(self, other: UndefinedLanes) -> UndefinedLanes:
         """What holds on both ways here."""
         saved = {key: value | other.saved[key] for key, value in self.saved.items() if key in other.saved}
         around = {key: value & other.around[key] for key, value in self.around.items() if key in other.around}
-        return Lanes(self.active | other.active, saved, self.same & other.same, self.within & other.within, around)
+        return UndefinedLanes(self.active | other.active, saved, self.same & other.same, self.within & other.within, around)
 
     def of(self, operand: Operand) -> int:
         """The vector registers that may be undefined in the lanes that a 64-bit operand names."""
@@ -54,7 +54,7 @@ def followed(program: Program, uses: Sequence[Use], defined: int, entry: int, fu
         return 0
     begin = ways.piece_of[entry]
     start = frozenset({ALL}) if full else frozenset[int]()
-    entries = {begin: Lanes(_EVERYTHING & ~defined, {ALL: _VECTORS & ~defined}, start, frozenset({ALL}), {})}
+    entries = {begin: UndefinedLanes(_EVERYTHING & ~defined, {ALL: _VECTORS & ~defined}, start, frozenset({ALL}), {})}
     interesting = 0
     pending = {begin}
     while pending:
@@ -77,7 +77,7 @@ def followed(program: Program, uses: Sequence[Use], defined: int, entry: int, fu
     return interesting
 
 
-def _after(lanes: Lanes, instruction: Instruction, use: Use, undefined: bool) -> Lanes:
+def _after(lanes: UndefinedLanes, instruction: Instruction, use: Use, undefined: bool) -> UndefinedLanes:
     """Behind an instruction that reads something undefined, or does not."""
     active, saved = lanes.active, lanes.saved
     if undefined:
@@ -90,13 +90,13 @@ def _after(lanes: Lanes, instruction: Instruction, use: Use, undefined: bool) ->
         if settled & _VECTORS and (lanes.same or not use.by_lane):
             keys = lanes.same if use.by_lane else saved.keys()
             saved = {key: value & ~settled if key in keys else value for key, value in saved.items()}
-    lanes = Lanes(active, saved, lanes.same, lanes.within, lanes.around)
+    lanes = UndefinedLanes(active, saved, lanes.same, lanes.within, lanes.around)
     if instruction.writes >> SGPR_BIT:
         return _masks(lanes, instruction)
     return lanes
 
 
-def _masks(lanes: Lanes, instruction: Instruction) -> Lanes:
+def _masks(lanes: UndefinedLanes, instruction: Instruction) -> UndefinedLanes:
     """Behind an instruction that writes scalar registers: what is known of the lanes that they hold."""
     name, operands = instruction.name, instruction.operands
     destination = operands[0] if operands else None
@@ -131,11 +131,11 @@ def _masks(lanes: Lanes, instruction: Instruction) -> Lanes:
             if ALL in same:
                 around[destination.index] |= {FULL}
     if not written >> _EXEC & 3:
-        return Lanes(lanes.active, saved, same, within, around)
-    return _exec_written(Lanes(lanes.active, saved, same, within, around), lanes, instruction, made)
+        return UndefinedLanes(lanes.active, saved, same, within, around)
+    return _exec_written(UndefinedLanes(lanes.active, saved, same, within, around), lanes, instruction, made)
 
 
-def _exec_written(lanes: Lanes, before: Lanes, instruction: Instruction, made: int | None) -> Lanes:
+def _exec_written(lanes: UndefinedLanes, before: UndefinedLanes, instruction: Instruction, made: int | None) -> UndefinedLanes:
     """Behind an instruction that writes EXEC; `made` is what is known of its result where it is the destination."""
     name, operands = instruction.name, instruction.operands
     scalars = lanes.active & ~_VECTORS
@@ -143,21 +143,21 @@ def _exec_written(lanes: Lanes, before: Lanes, instruction: Instruction, made: i
     gone = frozenset(key for key in here if key not in lanes.saved)
     here -= gone
     if name.startswith("v_cmpx") or name in ("s_and_saveexec_b64", "s_andn1_saveexec_b64"):
-        return Lanes(lanes.active, lanes.saved, frozenset(), here, lanes.around)
+        return UndefinedLanes(lanes.active, lanes.saved, frozenset(), here, lanes.around)
     if name == "s_or_saveexec_b64":
-        return Lanes(scalars | held | before.of(operands[1]), lanes.saved, frozenset(), frozenset({ALL}), lanes.around)
+        return UndefinedLanes(scalars | held | before.of(operands[1]), lanes.saved, frozenset(), frozenset({ALL}), lanes.around)
     if made is None or not isinstance(operands[0], Reg) or operands[0].count != 2:
-        return Lanes(scalars | held | lanes.saved[ALL], lanes.saved, frozenset(), frozenset({ALL}), lanes.around)
+        return UndefinedLanes(scalars | held | lanes.saved[ALL], lanes.saved, frozenset(), frozenset({ALL}), lanes.around)
     sources = [operand.index for operand in operands[1:] if isinstance(operand, Reg)]
     shrinks = name in ("s_and_b64", "s_andn2_b64") and _EXEC in sources[:1 if name == "s_andn2_b64" else 2]
     if shrinks:
-        return Lanes(scalars | made & held, lanes.saved, frozenset(), here, lanes.around)
+        return UndefinedLanes(scalars | made & held, lanes.saved, frozenset(), here, lanes.around)
     pair = next((index for index in sources if index != _EXEC), None)
     restores = name == "s_mov_b64" or name == "s_or_b64" and _EXEC in sources and pair in before.within | before.same
     if restores and pair is not None and pair in lanes.saved:
         outer = lanes.around.get(pair, frozenset({ALL}))
         same = frozenset({pair, ALL} if FULL in outer else {pair})
-        return Lanes(scalars | lanes.saved[pair], lanes.saved, same, (outer | {pair}) - {FULL}, lanes.around)
+        return UndefinedLanes(scalars | lanes.saved[pair], lanes.saved, same, (outer | {pair}) - {FULL}, lanes.around)
     if name == "s_mov_b64" and operands[1] == -1:
-        return Lanes(scalars | made, lanes.saved, frozenset({ALL}), frozenset({ALL}), lanes.around)
-    return Lanes(scalars | made, lanes.saved, frozenset(), frozenset({ALL}), lanes.around)
+        return UndefinedLanes(scalars | made, lanes.saved, frozenset({ALL}), frozenset({ALL}), lanes.around)
+    return UndefinedLanes(scalars | made, lanes.saved, frozenset(), frozenset({ALL}), lanes.around)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asmgen.emulator.arrival.workgrouptraces import AGREED, DISPUTED, NUMBERS, TAG_SHIFT, Known, Words
-from asmgen.emulator.machine.memory import PAGE
+from asmgen.emulator.machine.devicememory import PAGE
 
 _OTHERS = -1
 

@@ -30,15 +30,15 @@ from asmgen.emulator.arrival.workgrouptraces import (
     TAG_SHIFT,
     WRITTEN,
     Known,
+    MemoryTouch,
     Numbers,
-    Touch,
     Words,
     trace,
 )
-from asmgen.emulator.machine.memory import Interval, Memory
+from asmgen.emulator.machine.devicememory import Interval, Memory
 from asmgen.emulator.machine.state import Group, Machine
 from asmgen.emulator.machine.ways import Ways
-from asmgen.emulator.scheduling.steps import Action, Step
+from asmgen.emulator.scheduling.boundstep import Action, Step
 from asmgen.program.program import Instruction, Program
 
 CHECK = "workgroup-race"
@@ -215,7 +215,7 @@ class WorkgroupRaces:
                 here = counts * ((addresses >= interval.start) & (addresses < interval.end))
             if data is not None:
                 traces.written.add(interval.start)
-            touch = Touch(addresses, here, size, interval.start, traces.shift, tags, homes, traces.acquired[homes], number, data,
+            touch = MemoryTouch(addresses, here, size, interval.start, traces.shift, tags, homes, traces.acquired[homes], number, data,
                           interval.start in traces.written)
             function: Any = trace
             if self.machine.work.pays(32 * addresses.size):
@@ -226,7 +226,7 @@ class WorkgroupRaces:
             if len(hits):
                 self._hear(group, touch, cells[0], hits)
 
-    def _hear(self, group: Group, touch: Touch, writers: Words, hits: Numbers) -> None:
+    def _hear(self, group: Group, touch: MemoryTouch, writers: Words, hits: Numbers) -> None:
         """What an access met."""
         traces = self.traces
         for address, index, word, kind, old, new in hits.tolist():

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from asmgen.emulator.machine.memory import PAGE
+from asmgen.emulator.machine.devicememory import PAGE
 
 TAG_SHIFT, AGREED, SILENT, NUMBERS = 14, 1 << 13, 1 << 12, 1 << 12
 SEVERAL = (1 << 18) - 1
@@ -45,7 +45,7 @@ class Known:
 
 
 @dataclass(frozen=True)
-class Touch:
+class MemoryTouch:
     """One execution: `addresses` and `counts` [waves, 64] of elements of `size` bytes from `start` on in cells of 1 << `shift` bytes;
     the tag, workgroup and last acquisition of each wave's workgroup; for a write what it writes [waves, 64, bytes].
     `written` False: nobody has written to these cells yet."""
@@ -63,7 +63,7 @@ class Touch:
     written: bool = True
 
 
-def trace(writers: Words, readers: Words, u8: NDArray[np.uint8], touch: Touch, known: Known) -> Numbers:
+def trace(writers: Words, readers: Words, u8: NDArray[np.uint8], touch: MemoryTouch, known: Known) -> Numbers:
     """Note an access; returns rows (address, index of the wave, other access's word, what it met, value before, value now).
 
     A write is put into memory here already, which the instruction repeats: so of two workgroups that store in one step the second
@@ -91,7 +91,7 @@ def trace(writers: Words, readers: Words, u8: NDArray[np.uint8], touch: Touch, k
     return np.array(hits, np.int64).reshape(-1, 6)
 
 
-def _elements(u8: NDArray[np.uint8], touch: Touch, rows: NDArray[np.bool_]) -> tuple[Numbers, NDArray[np.uint8], NDArray[np.uint8]]:
+def _elements(u8: NDArray[np.uint8], touch: MemoryTouch, rows: NDArray[np.bool_]) -> tuple[Numbers, NDArray[np.uint8], NDArray[np.uint8]]:
     """(addresses, bytes before, bytes after) of one workgroup's elements, lane by lane; a write is made."""
     counts = touch.counts[rows]
     elements = np.arange(int(counts.max(initial=0)))
@@ -110,7 +110,7 @@ def _values(data: NDArray[np.uint8]) -> Numbers:
     return np.asarray(data.astype(np.int64) @ (1 << 8 * np.arange(data.shape[1])), np.int64)
 
 
-def _foreign(words: Any, row: int, touch: Touch, known: Known) -> tuple[Any, Any, Any]:
+def _foreign(words: Any, row: int, touch: MemoryTouch, known: Known) -> tuple[Any, Any, Any]:
     """Of other accesses: whether there are several, whether another workgroup's, and whether nothing orders that one before this."""
     tags = words >> TAG_SHIFT
     several = tags == SEVERAL
@@ -119,7 +119,7 @@ def _foreign(words: Any, row: int, touch: Touch, known: Known) -> tuple[Any, Any
     return several, other, other & (known.released[one] > touch.acquired[row])
 
 
-def _read(writers: Words, readers: Words, cells: Numbers, row: int, touch: Touch, known: Known) -> list[tuple[Any, Any, int]]:
+def _read(writers: Words, readers: Words, cells: Numbers, row: int, touch: MemoryTouch, known: Known) -> list[tuple[Any, Any, int]]:
     written: Any = writers[cells].astype(np.int64)
     _, _, unordered = _foreign(written, row, touch, known)
     read: Any = readers[cells].astype(np.int64)
@@ -129,7 +129,7 @@ def _read(writers: Words, readers: Words, cells: Numbers, row: int, touch: Touch
     return [(unordered & (written & (SILENT | AGREED) == 0), written, WRITTEN), (written >> TAG_SHIFT == DISPUTED, written, DISPUTED_READ)]
 
 
-def _write(writers: Words, readers: Words, cells: Numbers, same: NDArray[np.bool_], row: int, touch: Touch,
+def _write(writers: Words, readers: Words, cells: Numbers, same: NDArray[np.bool_], row: int, touch: MemoryTouch,
            known: Known) -> list[tuple[Any, Any, int]]:
     written: Any = writers[cells].astype(np.int64)
     _, other, unordered = _foreign(written, row, touch, known)

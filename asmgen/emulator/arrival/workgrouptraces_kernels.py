@@ -21,11 +21,11 @@ from asmgen.emulator.arrival.workgrouptraces import (
     TAG_SHIFT,
     WRITTEN,
     Known,
+    MemoryTouch,
     Numbers,
-    Touch,
     Words,
 )
-from asmgen.emulator.machine.memory import PAGE
+from asmgen.emulator.machine.devicememory import PAGE
 from asmgen.emulator.scheduling.jit import njit, prefetch
 
 _AHEAD = 16
@@ -34,7 +34,7 @@ _UNITS = (np.dtype(np.uint8), np.dtype(np.uint16), np.dtype(np.uint32))
 """Numbers that fill a cell, by its shift."""
 
 
-def trace(writers: Words, readers: Words, u8: NDArray[np.uint8], touch: Touch, known: Known) -> Numbers:
+def trace(writers: Words, readers: Words, u8: NDArray[np.uint8], touch: MemoryTouch, known: Known) -> Numbers:
     """What workgrouptraces.trace does, but for what it meets beyond MOST_HITS: cells disputed there are not followed any more."""
     hits = np.empty((MOST_HITS, 6), np.int64)
     unit = _UNITS[touch.shift]

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from asmgen.emulator.machine.memory import PAGE, Memory
+from asmgen.emulator.machine.devicememory import PAGE, Memory
 from asmgen.isa.errors import AsmgenError
 from asmgen.program.program import Program
 

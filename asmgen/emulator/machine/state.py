@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from asmgen.emulator.machine.memory import Memory
+from asmgen.emulator.machine.devicememory import Memory
 from asmgen.emulator.scheduling.compiled import Work
 from asmgen.emulator.semantics.matrix_cache import MatrixUnit
 from asmgen.isa.arch import Architecture

@@ -12,7 +12,7 @@ from asmgen.program.program import Program
 
 
 @dataclass(frozen=True)
-class Piece:
+class WayPiece:
     """Instructions `first` to `last` (positions) that run in order; `following` are numbers of pieces, None where it is not known which."""
 
     first: int
@@ -44,13 +44,13 @@ class Ways:
             goes[position] = onward
         firsts = sorted(first for first in begins if first < end)
         number_of = {first: number for number, first in enumerate(firsts)}
-        self.pieces: list[Piece] = []
+        self.pieces: list[WayPiece] = []
         self.piece_of: list[int] = []
         for number, first in enumerate(firsts):
             last = (firsts[number + 1] if number + 1 < len(firsts) else end) - 1
             onward = goes.get(last, [last + 1])
             following = tuple(dict.fromkeys(number_of[place] for place in onward if place in number_of))
-            self.pieces.append(Piece(first, last, None if last in lost else following))
+            self.pieces.append(WayPiece(first, last, None if last in lost else following))
             self.piece_of += [number] * (last + 1 - first)
         self.onward: list[tuple[int, ...]] = [tuple(goes.get(piece.last, [piece.last + 1])) for piece in self.pieces]
 

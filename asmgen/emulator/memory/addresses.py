@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from asmgen.emulator.arrival.findings import Finding, Findings
 from asmgen.emulator.machine.state import LANES, PRIVATE_BASE, SHARED_BASE, Group, Machine
-from asmgen.emulator.memory.lanes import Window, array_window, device_window
+from asmgen.emulator.memory.lanes import ByteWindow, array_window, device_window
 from asmgen.emulator.semantics.values import fetch_scalar
-from asmgen.isa.opcode import Memory as MemoryRow
+from asmgen.isa.opcode import MemoryUse as MemoryRow
 from asmgen.isa.operands import Operand
 from asmgen.isa.registers import Reg
 from asmgen.program.program import Instruction
@@ -30,14 +30,14 @@ SWIZZLE_ELEMENT = 4
 
 
 @dataclass(frozen=True)
-class Access:
+class AddressedLanes:
     """One instruction's lanes in one memory: byte `addresses` [waves, 64], `active` lanes, `limit`: bytes in range from each address on.
 
     `limit` None: no limit. A word at `addresses + 4k` is in range where 4k + 4 <= limit. `place` names the memory: "device" is
     checked against the registry, "LDS" and "private memory" have limits that should not be met, buffers ("buffer") both.
     """
 
-    window: Window
+    window: ByteWindow
     addresses: Addresses
     active: NDArray[np.bool_]
     limit: Addresses | None
@@ -45,7 +45,7 @@ class Access:
     counted: tuple[Addresses, int, int] | None = None  # what `counts_in_range` is asked, and the bytes from .. to that are touched
 
 
-Accesses = Callable[[Group], tuple[Access, ...]]
+Accesses = Callable[[Group], tuple[AddressedLanes, ...]]
 
 
 def accesses_of(instruction: Instruction, machine: Machine, findings: Findings) -> Accesses:
@@ -76,7 +76,7 @@ def _buffer(instruction: Instruction, named: dict[str, Operand], machine: Machin
     slots = tuple(-1 if slot is None else slot for slot in (index_slot, offset_slot))
     nobody = np.zeros((1, 1), bool)
 
-    def compiled(group: Group) -> Access | None:
+    def compiled(group: Group) -> AddressedLanes | None:
         """Plain buffers; None where a descriptor asks for more."""
         from asmgen.emulator.memory import lanes_kernels
 
@@ -88,9 +88,9 @@ def _buffer(instruction: Instruction, named: dict[str, Operand], machine: Machin
         mask = nobody if group.mask is None else group.mask
         low, high = lanes_kernels.place_in_buffer(machine.vector_file, group.waves, group.mask is None, mask, words, start,
                                                   slots[0], slots[1], immediate, size, count, addresses, counts)
-        return Access(window, addresses, group.lanes(), None, "buffer", (counts, low, high))
+        return AddressedLanes(window, addresses, group.lanes(), None, "buffer", (counts, low, high))
 
-    def accesses(group: Group) -> tuple[Access, ...]:
+    def accesses(group: Group) -> tuple[AddressedLanes, ...]:
         if not typed and window.work.pays(8 * LANES * group.size):
             access = compiled(group)
             if access is not None:
@@ -124,7 +124,7 @@ def _buffer(instruction: Instruction, named: dict[str, Operand], machine: Machin
         if by_record.any():
             in_records = (index < records) & (~swizzle | (offset < stride)) & (start <= records)
             limit = np.where(by_record, np.where(in_records, UNLIMITED, 0), limit)
-        return (Access(window, base + start + within, group.lanes(), limit, "buffer"),)
+        return (AddressedLanes(window, base + start + within, group.lanes(), limit, "buffer"),)
 
     return accesses
 
@@ -162,12 +162,12 @@ def _global(instruction: Instruction, named: dict[str, Operand], machine: Machin
     slot = machine.slot(vaddr)
     scalar = fetch_scalar(machine, saddr, "u64") if isinstance(saddr, Reg) else None
 
-    def accesses(group: Group) -> tuple[Access, ...]:
+    def accesses(group: Group) -> tuple[AddressedLanes, ...]:
         if scalar is not None:
             address = scalar(group).astype(np.int64)[:, None] + machine.vector[slot, group.select].astype(np.int64)
         else:
             address = _pair(machine, slot, group)
-        return (Access(window, address + immediate, group.lanes(), None, "device"),)
+        return (AddressedLanes(window, address + immediate, group.lanes(), None, "device"),)
 
     return accesses
 
@@ -179,19 +179,19 @@ def _flat(instruction: Instruction, named: dict[str, Operand], machine: Machine)
     assert isinstance(vaddr, Reg)
     slot, immediate = machine.slot(vaddr), int(instruction.modifiers.get("offset", 0))
 
-    def accesses(group: Group) -> tuple[Access, ...]:
+    def accesses(group: Group) -> tuple[AddressedLanes, ...]:
         address = _pair(machine, slot, group) + immediate
         lanes, upper, low = group.lanes(), address >> 32, address & 0xFFFFFFFF
         shared, private = lanes & (upper == SHARED_BASE >> 32), lanes & (upper == PRIVATE_BASE >> 32)
         found = []
         if shared.any():
             home = (machine.workgroup[group.waves] * machine.lds_stride)[:, None]
-            found.append(Access(array_window(machine.lds, machine.work), home + low, shared, machine.lds_declared - low, "LDS"))
+            found.append(AddressedLanes(array_window(machine.lds, machine.work), home + low, shared, machine.lds_declared - low, "LDS"))
         if private.any():
             found.append(_private(machine, group, low, private))
         rest = lanes & ~shared & ~private
         if rest.any() or not found:
-            found.append(Access(device, address, rest, None, "device"))
+            found.append(AddressedLanes(device, address, rest, None, "device"))
         return tuple(found)
 
     return accesses
@@ -204,7 +204,7 @@ def _scratch(instruction: Instruction, named: dict[str, Operand], machine: Machi
     scalar = fetch_scalar(machine, saddr, "u32") if isinstance(saddr, Reg) else None
     immediate = int(instruction.modifiers.get("offset", 0))
 
-    def accesses(group: Group) -> tuple[Access, ...]:
+    def accesses(group: Group) -> tuple[AddressedLanes, ...]:
         offset: Addresses = np.full((group.size, LANES), immediate, np.int64)
         if slot is not None:
             offset = offset + machine.vector[slot, group.select]
@@ -215,11 +215,11 @@ def _scratch(instruction: Instruction, named: dict[str, Operand], machine: Machi
     return accesses
 
 
-def _private(machine: Machine, group: Group, offset: Addresses, active: NDArray[np.bool_]) -> Access:
+def _private(machine: Machine, group: Group, offset: Addresses, active: NDArray[np.bool_]) -> AddressedLanes:
     stride = machine.private_stride
     home = (group.waves[:, None] * LANES + np.arange(LANES)) * stride
     limit = np.where(offset >= 0, machine.scratch_bytes - offset, 0)
-    return Access(array_window(machine.private_memory(), machine.work), home + offset, active, limit, "private memory")
+    return AddressedLanes(array_window(machine.private_memory(), machine.work), home + offset, active, limit, "private memory")
 
 
 def element_of(row: MemoryRow, instruction: Instruction) -> tuple[int, int]:
@@ -230,7 +230,7 @@ def element_of(row: MemoryRow, instruction: Instruction) -> tuple[int, int]:
     return (4, row.bytes // 4) if row.bytes >= 4 else (row.bytes, 1)
 
 
-def counts_in_range(access: Access, size: int, words: int, group: Group, instruction: Instruction, findings: Findings) -> Addresses:
+def counts_in_range(access: AddressedLanes, size: int, words: int, group: Group, instruction: Instruction, findings: Findings) -> Addresses:
     """How many of its `words` elements of `size` bytes each lane may touch, the first ones; a finding where that is a fault."""
     if access.counted is not None:
         counts, low, high = access.counted
@@ -266,13 +266,13 @@ def counts_in_range(access: Access, size: int, words: int, group: Group, instruc
     return counts
 
 
-def _tell(access: Access, counts: Addresses, size: int, low: int, high: int, group: Group, instruction: Instruction) -> None:
+def _tell(access: AddressedLanes, counts: Addresses, size: int, low: int, high: int, group: Group, instruction: Instruction) -> None:
     """Tell those who watch what is touched: bytes `low` to `high` - 1 of device memory at most."""
     for watcher in group.machine.memory_watchers:
         watcher(group, instruction, access.place, access.addresses, counts, size, low, high)
 
 
-def _outside(access: Access, size: int, bad: NDArray[np.bool_], group: Group, instruction: Instruction, findings: Findings) -> None:
+def _outside(access: AddressedLanes, size: int, bad: NDArray[np.bool_], group: Group, instruction: Instruction, findings: Findings) -> None:
     row = int(np.argmax(bad.any(axis=1)))
     lane = int(np.argmax(bad[row]))
     wave = int(group.waves[row])

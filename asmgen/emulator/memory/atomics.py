@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asmgen.emulator.machine.state import Group
-from asmgen.emulator.memory.lanes import Addresses, Lanes, Window
+from asmgen.emulator.memory.lanes import Addresses, ByteWindow, Lanes
 from asmgen.emulator.semantics.values import write_lanes
 
 Array = NDArray[Any]
@@ -118,7 +118,7 @@ def atomic_of(operation: str, operand_type: str, returns: bool) -> Atomic:
     return Atomic(change, np.dtype(_TYPES[operand_type]), returns)
 
 
-def perform(window: Window, addresses: Addresses, valid: Lanes, atomic: Atomic, first: Array, second: Array) -> Array:
+def perform(window: ByteWindow, addresses: Addresses, valid: Lanes, atomic: Atomic, first: Array, second: Array) -> Array:
     """Do it for all valid lanes, in order; returns memory's value before each lane's turn, 0 in other lanes.
 
     All arrays have one shape; `first` and `second` are the lanes' data as 32- or 64-bit patterns.

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from asmgen.emulator.arrival.findings import Findings
 from asmgen.emulator.machine.errors import EmulatorError
 from asmgen.emulator.machine.state import LANES, Group, Machine
-from asmgen.emulator.memory.addresses import Access, Accesses, counts_in_range
+from asmgen.emulator.memory.addresses import Accesses, AddressedLanes, counts_in_range
 from asmgen.emulator.memory.lanes import Words, load_narrow, load_words, store_narrow, store_words
 from asmgen.emulator.memory.typed import load_component, store_component
 from asmgen.emulator.semantics.values import write_lanes
@@ -33,7 +33,7 @@ _LOW = np.uint32(0xFFFF)
 
 
 @dataclass(frozen=True)
-class Typed:
+class TypedAccess:
     """A typed access, bound: `components` in registers, as 16 bits where `half`; in the upper half of one where `upper`."""
 
     instruction: Instruction
@@ -47,7 +47,7 @@ class Typed:
     """The scalar register of the descriptor's last word, None where the instruction names the format."""
 
     @classmethod
-    def of(cls, instruction: Instruction, machine: Machine, accesses: Accesses, findings: Findings) -> Typed:
+    def of(cls, instruction: Instruction, machine: Machine, accesses: Accesses, findings: Findings) -> TypedAccess:
         """Raises ValueError for a format that has no meaning."""
         resource = next(operand for spec, operand in zip(instruction.form.operands, instruction.operands, strict=True)
                         if spec.name == "srsrc")
@@ -79,7 +79,7 @@ class Typed:
             same = words == word
             yield group if same.all() else Group(self.machine, group.waves[same], group.position, group.order, group.mode, group.index), fmt
 
-    def load(self, group: Group, fmt: BufferFormat) -> tuple[Access, list[Words]]:
+    def load(self, group: Group, fmt: BufferFormat) -> tuple[AddressedLanes, list[Words]]:
         """The components that one instruction loads, [waves, 64] each; the format must be of the whole group."""
         (access,) = self.accesses(group)
         if fmt.data == 0:
@@ -124,7 +124,7 @@ def _field(raw: Words, fields: tuple[int, ...], number: int) -> Words:
     return words
 
 
-def bind_formatted(typed: Typed, kind: str, slot: int) -> Step:
+def bind_formatted(typed: TypedAccess, kind: str, slot: int) -> Step:
     """The step of a typed load or store of registers from `slot` on."""
     vector = typed.machine.vector
 

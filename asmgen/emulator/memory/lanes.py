@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from asmgen.emulator.machine.memory import PAGE, Memory
+from asmgen.emulator.machine.devicememory import PAGE, Memory
 from asmgen.emulator.scheduling.compiled import Work
 
 Addresses = NDArray[np.int64]
@@ -20,7 +20,7 @@ Words = NDArray[np.uint32]
 
 
 @dataclass(frozen=True, repr=False)
-class Window:
+class ByteWindow:
     """Bytes that lanes may touch, in three widths; byte address `origin` is element 0. `work` decides when loops are compiled.
 
     It is never printed: an array over all of the host's memory cannot be.
@@ -33,17 +33,17 @@ class Window:
     work: Work
 
 
-def device_window(memory: Memory, work: Work) -> Window:
+def device_window(memory: Memory, work: Work) -> ByteWindow:
     """All of the host's memory by its real addresses."""
-    return Window(memory.u8, memory.u32, memory.u64, PAGE, work)
+    return ByteWindow(memory.u8, memory.u32, memory.u64, PAGE, work)
 
 
-def array_window(data: NDArray[np.uint8], work: Work) -> Window:
+def array_window(data: NDArray[np.uint8], work: Work) -> ByteWindow:
     """An array of bytes, a multiple of eight of them."""
-    return Window(data, data.view(np.uint32), data.view(np.uint64), 0, work)
+    return ByteWindow(data, data.view(np.uint32), data.view(np.uint64), 0, work)
 
 
-def load_words(window: Window, addresses: Addresses, counts: NDArray[np.int64], words: int) -> Words:
+def load_words(window: ByteWindow, addresses: Addresses, counts: NDArray[np.int64], words: int) -> Words:
     """[words, *shape] from `addresses` of any shape; a lane loads its first counts[lane] words, the others are 0 and touch nothing."""
     if window.work.pays(8 * addresses.size * words):
         from asmgen.emulator.memory import lanes_kernels
@@ -58,7 +58,7 @@ def load_words(window: Window, addresses: Addresses, counts: NDArray[np.int64], 
     return result
 
 
-def store_words(window: Window, addresses: Addresses, counts: NDArray[np.int64], values: Words) -> None:
+def store_words(window: ByteWindow, addresses: Addresses, counts: NDArray[np.int64], values: Words) -> None:
     """The first counts[lane] words of each lane's `values` [words, *shape] to consecutive words from its address."""
     if window.work.pays(8 * values.size):
         from asmgen.emulator.memory import lanes_kernels
@@ -71,14 +71,14 @@ def store_words(window: Window, addresses: Addresses, counts: NDArray[np.int64],
     _scatter(window, (addresses[..., None] + offsets)[valid], np.moveaxis(values, 0, -1)[valid], 4)
 
 
-def load_narrow(window: Window, addresses: Addresses, valid: Lanes, size: int) -> Words:
+def load_narrow(window: ByteWindow, addresses: Addresses, valid: Lanes, size: int) -> Words:
     """One or two bytes from each valid lane's address, zero-extended; 0 in other lanes."""
     result = np.zeros(addresses.shape, np.uint32)
     result[valid] = _gather(window, addresses[valid], size)
     return result
 
 
-def store_narrow(window: Window, addresses: Addresses, valid: Lanes, values: Words, size: int) -> None:
+def store_narrow(window: ByteWindow, addresses: Addresses, valid: Lanes, values: Words, size: int) -> None:
     """The low one or two bytes of each valid lane's value to its address."""
     if window.work.pays(16 * addresses.size):
         from asmgen.emulator.memory import lanes_kernels
@@ -88,7 +88,7 @@ def store_narrow(window: Window, addresses: Addresses, valid: Lanes, values: Wor
     _scatter(window, addresses[valid], values[valid], size)
 
 
-def _gather(window: Window, addresses: Addresses, size: int) -> Words:
+def _gather(window: ByteWindow, addresses: Addresses, size: int) -> Words:
     """`size` (1, 2 or 4) bytes from each address [n] as a number; any alignment."""
     at = addresses - window.origin
     if size == 4 and not (at & 3).any():
@@ -100,7 +100,7 @@ def _gather(window: Window, addresses: Addresses, size: int) -> Words:
     return value
 
 
-def _scatter(window: Window, addresses: Addresses, values: Words, size: int) -> None:
+def _scatter(window: ByteWindow, addresses: Addresses, values: Words, size: int) -> None:
     """The low `size` bytes of each value [n] to its address, in this order."""
     at = addresses - window.origin
     if size == 4 and not (at & 3).any():

@@ -78,7 +78,8 @@ def store_narrow(u8: Any, addresses: Any, origin: int, valid: Any, values: Any, 
 def _plain(vector: Any, wave: int, everyone: bool, mask: Any, number: int, address: int, offsets: Any, width: int, size: int,
            bases: Any) -> bool:
     """Whether all lanes of a wave access whole aligned dwords within `size` bytes; `bases` [64] becomes its addresses."""
-    highest, bits, given = np.int64(0), np.int64(0), True
+    highest, bits = np.int64(0), np.int64(0)
+    given: Any = True
     for lane in range(64):
         base = np.int64(vector[address, wave, lane])
         bases[lane] = base

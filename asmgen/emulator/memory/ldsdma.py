@@ -15,10 +15,10 @@ from asmgen.emulator.arrival.ldscells import INACTIVE
 from asmgen.emulator.arrival.ldsraces import LdsArrival
 from asmgen.emulator.arrival.ldsvalues import bytes_of
 from asmgen.emulator.machine.state import LANES, M0, Group, Machine
-from asmgen.emulator.memory.addresses import Access, Accesses, counts_in_range
-from asmgen.emulator.memory.formatted import Typed
+from asmgen.emulator.memory.addresses import Accesses, AddressedLanes, counts_in_range
+from asmgen.emulator.memory.formatted import TypedAccess
 from asmgen.emulator.memory.lanes import array_window, load_narrow, load_words, sign_extended, store_words
-from asmgen.isa.opcode import Memory as MemoryRow
+from asmgen.isa.opcode import MemoryUse as MemoryRow
 from asmgen.program.program import Instruction
 
 Step = Callable[[Group], None]
@@ -104,7 +104,7 @@ def dma_places(instruction: Instruction, machine: Machine) -> Callable[[Group], 
 
 
 def to_lds(instruction: Instruction, position: int, row: MemoryRow, accesses: Accesses, context: Context,
-           typed: Typed | None) -> Step:
+           typed: TypedAccess | None) -> Step:
     """LDS-DMA: lane l writes at M0 + offset + l * 4 (dword and narrower) or l * 16; out-of-range lanes write 0.
 
     docs/facts/semantics.md section 7.
@@ -117,7 +117,7 @@ def to_lds(instruction: Instruction, position: int, row: MemoryRow, accesses: Ac
     destination = dma_places(instruction, machine)
     signed = row.type in ("sbyte", "sshort")
 
-    def deliver(group: Group, access: Access, values: NDArray[np.uint32]) -> None:
+    def deliver(group: Group, access: AddressedLanes, values: NDArray[np.uint32]) -> None:
         place, home = destination(group)
         tickets = context.counters.issued[VM, group.select].copy()
         inside = bool(place.min() >= 0 and place.max() + 4 * words <= machine.lds_declared)

@@ -26,7 +26,7 @@ from asmgen.emulator.memory.lanes import array_window, load_narrow, load_words, 
 from asmgen.emulator.memory.ldslanes import bind_crossing, transposed
 from asmgen.emulator.semantics.values import write_lanes
 from asmgen.isa import lds_arrays as banks
-from asmgen.isa.opcode import Memory as MemoryRow
+from asmgen.isa.opcode import MemoryUse as MemoryRow
 from asmgen.isa.registers import Reg
 from asmgen.program.program import Instruction
 
@@ -62,19 +62,19 @@ class LdsContext:
 
 
 @dataclass(frozen=True)
-class Place:
+class LdsPlace:
     """One access of an instruction: its distance in bytes from the address register, and its size in bytes."""
 
     offset: int
     size: int
 
 
-def places(instruction: Instruction, size: int) -> tuple[Place, ...]:
+def places(instruction: Instruction, size: int) -> tuple[LdsPlace, ...]:
     """Where an instruction goes relative to its address: once, or twice (read2, write2; st64: units of 64 elements)."""
     if "two" in instruction.opcode.flags:
         unit = size * (64 if "st64" in instruction.opcode.flags else 1)
-        return tuple(Place(int(instruction.modifiers.get(name, 0)) * unit, size) for name in ("offset0", "offset1"))
-    return (Place(int(instruction.modifiers.get("offset", 0)), size),)
+        return tuple(LdsPlace(int(instruction.modifiers.get(name, 0)) * unit, size) for name in ("offset0", "offset1"))
+    return (LdsPlace(int(instruction.modifiers.get("offset", 0)), size),)
 
 
 def bind_lds(instruction: Instruction, position: int, context: LdsContext) -> Step:
@@ -121,7 +121,7 @@ def bind_lds(instruction: Instruction, position: int, context: LdsContext) -> St
     return step
 
 
-def _straight(instruction: Instruction, position: int, row: MemoryRow, slots: dict[str, int], where: tuple[Place, ...],
+def _straight(instruction: Instruction, position: int, row: MemoryRow, slots: dict[str, int], where: tuple[LdsPlace, ...],
               context: LdsContext) -> Step | None:
     """A compiled step for whole dwords where nobody counts bank conflicts; None where there is none."""
     plain = row.kind != "atomic" and where[0].size >= 4 and "tr" not in instruction.opcode.flags and "addr" in slots
@@ -188,7 +188,7 @@ def _element_bytes(instruction: Instruction) -> int:
     return row.bytes // 2 if "two" in instruction.opcode.flags else row.bytes
 
 
-def _reader(instruction: Instruction, row: MemoryRow, slot: int, where: tuple[Place, ...], context: LdsContext) -> Move:
+def _reader(instruction: Instruction, row: MemoryRow, slot: int, where: tuple[LdsPlace, ...], context: LdsContext) -> Move:
     machine, vector = context.machine, context.machine.vector
     window = array_window(machine.lds, machine.work)
     flags = instruction.opcode.flags
@@ -216,7 +216,7 @@ def _reader(instruction: Instruction, row: MemoryRow, slot: int, where: tuple[Pl
     return read_narrow if size < 4 else read
 
 
-def _writer(instruction: Instruction, slots: list[int], where: tuple[Place, ...], context: LdsContext) -> Move:
+def _writer(instruction: Instruction, slots: list[int], where: tuple[LdsPlace, ...], context: LdsContext) -> Move:
     machine, vector = context.machine, context.machine.vector
     window = array_window(machine.lds, machine.work)
     size = where[0].size
@@ -232,7 +232,7 @@ def _writer(instruction: Instruction, slots: list[int], where: tuple[Place, ...]
     return write_narrow if size < 4 else write
 
 
-def _atomic(instruction: Instruction, row: MemoryRow, slots: dict[str, int], where: tuple[Place, ...], context: LdsContext) -> Move:
+def _atomic(instruction: Instruction, row: MemoryRow, slots: dict[str, int], where: tuple[LdsPlace, ...], context: LdsContext) -> Move:
     """data0 is the operand; cmpst compares with data0 and writes data1, the other way round than memory's cmpswap."""
     machine, vector = context.machine, context.machine.vector
     window = array_window(machine.lds, machine.work)
@@ -299,7 +299,7 @@ def _counter(instruction: Instruction, position: int, slot: int, context: LdsCon
     return step
 
 
-def _count_banks(instruction: Instruction, position: int, group: Group, base: Addresses, where: tuple[Place, ...],
+def _count_banks(instruction: Instruction, position: int, group: Group, base: Addresses, where: tuple[LdsPlace, ...],
                  context: LdsContext) -> None:
     addresses = np.stack([base + place.offset for place in where], axis=-1) if len(where) > 1 else base + where[0].offset
     assert context.bank_count is not None

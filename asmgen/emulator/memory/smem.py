@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asmgen.emulator.arrival.findings import Finding
-from asmgen.emulator.machine.memory import PAGE
+from asmgen.emulator.machine.devicememory import PAGE
 from asmgen.emulator.machine.state import Group, Machine
 from asmgen.emulator.memory.vmem import Context
 from asmgen.emulator.semantics.values import fetch_scalar, store_scalar
@@ -32,7 +32,7 @@ _REAL_TIME = 21  # of the shader clock's cycles pass while the constant 100 MHz 
 
 
 @dataclass(frozen=True)
-class Place:
+class ScalarPlace:
     """Where an instruction points, for each wave: an address, and the bytes from it on that a descriptor allows (None: all)."""
 
     addresses: Addresses
@@ -64,7 +64,7 @@ def bind_scalar_memory(instruction: Instruction, context: Context) -> Step:
     return _atomic(instruction, data.index, row.bytes // 4, place, context)
 
 
-def scalar_place(instruction: Instruction, named: dict[str, Operand], machine: Machine) -> Callable[[Group], Place]:
+def scalar_place(instruction: Instruction, named: dict[str, Operand], machine: Machine) -> Callable[[Group], ScalarPlace]:
     """Where a scalar memory instruction points, as a function of the group."""
     base = named["sbase"]
     assert isinstance(base, Reg)
@@ -81,14 +81,14 @@ def scalar_place(instruction: Instruction, named: dict[str, Operand], machine: M
 
     pair: Callable[[Group], NDArray[np.uint64]] = fetch_scalar(machine, Reg("s", base.index, 2), "u64")  # type: ignore[assignment]
     if base.count == 2:
-        return lambda group: Place((pair(group).astype(np.int64) & ~np.int64(3)) + distance(group), None)
+        return lambda group: ScalarPlace((pair(group).astype(np.int64) & ~np.int64(3)) + distance(group), None)
     records = fetch_scalar(machine, Reg("s", base.index + 2, 1), "u32")
 
-    def buffer(group: Group) -> Place:
+    def buffer(group: Group) -> ScalarPlace:
         words, offset = pair(group), distance(group)
         stride = (words >> np.uint64(48)).astype(np.int64) & 0x3FFF
         size = records(group).astype(np.int64) * np.maximum(stride, 1)
-        return Place((words.astype(np.int64) & _BASE_BITS & ~np.int64(3)) + offset, size - offset)
+        return ScalarPlace((words.astype(np.int64) & _BASE_BITS & ~np.int64(3)) + offset, size - offset)
 
     return buffer
 
@@ -106,7 +106,7 @@ def _touchable(instruction: Instruction, context: Context, group: Group, address
     return wanted & good
 
 
-def _load(instruction: Instruction, target: int, words: int, place: Callable[[Group], Place], context: Context) -> Step:
+def _load(instruction: Instruction, target: int, words: int, place: Callable[[Group], ScalarPlace], context: Context) -> Step:
     scalar, memory = context.machine.scalar, context.machine.memory
 
     def step(group: Group) -> None:
@@ -121,7 +121,7 @@ def _load(instruction: Instruction, target: int, words: int, place: Callable[[Gr
     return step
 
 
-def _store(instruction: Instruction, source: int, words: int, place: Callable[[Group], Place], context: Context) -> Step:
+def _store(instruction: Instruction, source: int, words: int, place: Callable[[Group], ScalarPlace], context: Context) -> Step:
     scalar, memory = context.machine.scalar, context.machine.memory
 
     def step(group: Group) -> None:
@@ -155,7 +155,7 @@ def _signed(value: int, limit: int) -> int:
     return value - limit - 1 if value > limit >> 1 else value
 
 
-def _atomic(instruction: Instruction, register: int, words: int, place: Callable[[Group], Place], context: Context) -> Step:
+def _atomic(instruction: Instruction, register: int, words: int, place: Callable[[Group], ScalarPlace], context: Context) -> Step:
     """Wave after wave: each reads, computes and writes as one. With glc the register takes the old value.
 
     s_atomic_cmpswap holds the new value in the lower half of its registers and the value to compare with in the upper half.

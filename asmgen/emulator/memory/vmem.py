@@ -9,11 +9,11 @@ import numpy as np
 from asmgen.emulator.machine.state import Group
 from asmgen.emulator.memory.addresses import Accesses, accesses_of, counts_in_range
 from asmgen.emulator.memory.atomics import atomic_of, joined, perform, write_joined
-from asmgen.emulator.memory.formatted import Typed, bind_formatted
+from asmgen.emulator.memory.formatted import TypedAccess, bind_formatted
 from asmgen.emulator.memory.lanes import Words, load_narrow, load_words, sign_extended, store_narrow, store_words
 from asmgen.emulator.memory.ldsdma import Context, Deliveries, to_lds
 from asmgen.emulator.semantics.values import write_lanes
-from asmgen.isa.opcode import Memory as MemoryRow
+from asmgen.isa.opcode import MemoryUse as MemoryRow
 from asmgen.isa.opcode import is_lds_dma
 from asmgen.isa.registers import Reg
 from asmgen.program.program import Instruction
@@ -30,7 +30,7 @@ def bind_vector_memory(instruction: Instruction, position: int, context: Context
     if row is None:
         raise KeyError(instruction.name)
     accesses = accesses_of(instruction, context.machine, context.findings)
-    typed = Typed.of(instruction, context.machine, accesses, context.findings) if "format" in instruction.opcode.flags else None
+    typed = TypedAccess.of(instruction, context.machine, accesses, context.findings) if "format" in instruction.opcode.flags else None
     if is_lds_dma(instruction.opcode, instruction.form):
         return to_lds(instruction, position, row, accesses, context, typed)
     named = {spec.name: operand for spec, operand in zip(instruction.form.operands, instruction.operands, strict=True)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from asmgen.emulator.arrival.arrival import Counters
 from asmgen.emulator.arrival.findings import Findings
-from asmgen.emulator.machine.memory import Memory
+from asmgen.emulator.machine.devicememory import Memory
 from asmgen.emulator.machine.state import Machine
 from asmgen.emulator.memory.ldsops import LdsContext
 from asmgen.emulator.memory.vmem import Context, Deliveries

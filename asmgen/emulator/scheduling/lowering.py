@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from asmgen.emulator.machine.modes import NEAREST_EVEN, FloatMode, float_mode
+from asmgen.emulator.machine.floatmode import NEAREST_EVEN, FloatMode, float_mode
 from asmgen.emulator.machine.state import EXEC, Machine
 from asmgen.emulator.scheduling.microops import (
     CARRY,

@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asmgen.emulator.arrival.arrival import ranges_of
-from asmgen.emulator.machine.memory import PAGE
+from asmgen.emulator.machine.devicememory import PAGE
 from asmgen.emulator.machine.state import Group, Machine
+from asmgen.emulator.scheduling.boundstep import Action, Step
 from asmgen.emulator.scheduling.decode import Decoder
-from asmgen.emulator.scheduling.steps import Action, Step
 from asmgen.isa.opcode import is_lds_dma
 from asmgen.isa.registers import SGPR_BIT
 from asmgen.program.program import Instruction
@@ -41,7 +41,7 @@ _NOTED_BYTES = 1 << 20
 """Changed bytes of one lone wave that are remembered; with more, it counts as getting on."""
 
 
-class Window:
+class WatchWindow:
     """A stretch of execution under watch, on one machine: at most `visits` backward branches, of groups of any size.
 
     `resting` waves need not come back: they do not run. `alone`: only one wave of the whole launch can run.
@@ -153,13 +153,13 @@ class Window:
 class WatchedDecoder(Decoder):
     """Binds instructions as its model does, and makes those that change memory or read a clock tell the window."""
 
-    def __init__(self, model: Decoder, window: Window) -> None:
+    def __init__(self, model: Decoder, window: WatchWindow) -> None:
         super().__init__(model.program, model.code, model.machine, model.memory, model.lds)
         self.window = window
         self._written = 0
         self._stored: list[Stored] | None = None
 
-    def open(self, window: Window) -> None:
+    def open(self, window: WatchWindow) -> None:
         """Tell this window from now on."""
         self.window = window
         window.writes(self._written)

@@ -10,21 +10,21 @@ import numpy as np
 
 from asmgen.codeobject.descriptor import KernelDescriptor
 from asmgen.emulator.arrival.arrival import Counters
-from asmgen.emulator.arrival.checkers import Part, Watching, with_address_makers
+from asmgen.emulator.arrival.checkers import Resettable, Watching, with_address_makers
 from asmgen.emulator.arrival.findings import Finding, Findings, chosen_checks
 from asmgen.emulator.machine.codemap import CodeMap
+from asmgen.emulator.machine.devicememory import Memory
+from asmgen.emulator.machine.dispatch import Dispatch, HostBlocks, start_waves
 from asmgen.emulator.machine.errors import EmulatorError
-from asmgen.emulator.machine.launch import Dispatch, HostBlocks, start_waves
-from asmgen.emulator.machine.memory import Memory
 from asmgen.emulator.machine.state import LANES, Machine
 from asmgen.emulator.memory.ldsops import BankCount, LdsContext
 from asmgen.emulator.memory.vmem import Context, Deliveries
+from asmgen.emulator.scheduling.boundstep import touched_registers
 from asmgen.emulator.scheduling.decode import Decoder
 from asmgen.emulator.scheduling.orders import order_of
 from asmgen.emulator.scheduling.progress import Spins
 from asmgen.emulator.scheduling.schedule import Budget, Pause, Runaway, Scheduler
-from asmgen.emulator.scheduling.segments import Arrival, Watcher
-from asmgen.emulator.scheduling.steps import touched_registers
+from asmgen.emulator.scheduling.segments import ArrivalModel, Watcher
 from asmgen.emulator.scheduling.trace import Trace
 from asmgen.isa.arch import Architecture
 from asmgen.program.program import Program
@@ -102,6 +102,7 @@ def run_launch(program: Program, descriptor: KernelDescriptor, arch: Architectur
     counts = np.zeros(len(program), np.int64)
     for resident in launch.residents:
         counts += resident.scheduler.counts()
+        resident.scheduler.forget()
     findings = tuple(with_address_makers(program, launch.findings.all()))
     return LaunchResult(findings, launch.budget.executed, time.perf_counter() - began, tuple(counts.tolist()),
                         launch.banks.conflicts)
@@ -219,11 +220,11 @@ class _Resident:
             watcher = options.trace.watcher(machine)
             machine.memory_watchers.append(watcher.memory)
             traced = (watcher,)
-        arrival = Arrival(counters, deliveries, checkers.registers, checkers.lds, (*options.watchers, *checkers.watchers, *traced))
+        arrival = ArrivalModel(counters, deliveries, checkers.registers, checkers.lds, (*options.watchers, *checkers.watchers, *traced))
         self.machine = machine
         self.scheduler = Scheduler(machine, decoder, counters, deliveries, findings, order_of(options.order)(machine, program), arrival,
                                    launch.budget, checkers.memory, options.trace)
-        self._emptied: list[Part] = [machine, counters, *checkers.parts()]
+        self._emptied: list[Resettable] = [machine, counters, *checkers.parts()]
         self._fresh = True
 
     def start(self, launch: _Launch, first: int, workgroups: int, host: HostBlocks) -> None:

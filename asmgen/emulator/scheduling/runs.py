@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asmgen.emulator.machine.state import EXEC, LANES, VCC, Group, Machine, aligned_zeros
+from asmgen.emulator.scheduling.boundstep import Action, Step
 from asmgen.emulator.scheduling.lowering import Lowering, Row, writes_exec
 from asmgen.emulator.scheduling.microops import COLUMNS
 from asmgen.emulator.scheduling.runs_matrix import BUFFER, BUFFERS, Products
-from asmgen.emulator.scheduling.steps import Action, Step
 from asmgen.emulator.semantics.matrix import Product
 from asmgen.program.program import Instruction
 

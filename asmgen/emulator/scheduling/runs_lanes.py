@@ -31,7 +31,7 @@ def words(value: int) -> Any:
     return ir.Constant(_WORDS, [value & 0xFFFFFFFF] * LANES)
 
 
-class Lanes:
+class LaneCode:
     """Builds the code of one case: its sources, and helpers on vectors of 64 words."""
 
     def __init__(self, builder: Any, mask: Any, extra: Any, sources: tuple[Any, Any, Any], out: Any) -> None:
@@ -84,18 +84,18 @@ class Lanes:
         return b.select(small, b.and_(value, limit), value)
 
 
-Body = Callable[[Lanes, Any, Any, Any], Any]
+Body = Callable[[LaneCode, Any, Any, Any], Any]
 
 
 def _float(combine: Callable[..., Any], count: int) -> Body:
-    def body(l: Lanes, *sources: Any) -> Any:
+    def body(l: LaneCode, *sources: Any) -> Any:
         values = [l.floats(l.flushed(source, FLUSH_IN)) for source in sources[:count]]
         return l.flushed(l.pattern(combine(l, *values)), FLUSH_OUT)
 
     return body
 
 
-def _choose(l: Lanes, x: Any, y: Any, smaller: bool) -> Any:
+def _choose(l: LaneCode, x: Any, y: Any, smaller: bool) -> Any:
     """The larger or smaller of two f32 patterns as v_max_f32 and v_min_f32 have it, as `kernels._select`."""
     b = l.b
     flip = words(0xFFFFFFFF if smaller else 0)
@@ -110,12 +110,12 @@ def _choose(l: Lanes, x: Any, y: Any, smaller: bool) -> Any:
     return b.select(signaling[0], quiet[0], b.select(signaling[1], quiet[1], result))
 
 
-def _everywhere(l: Lanes, flag: Any) -> Any:
+def _everywhere(l: LaneCode, flag: Any) -> Any:
     return l.b.select(flag, words(0xFFFFFFFF), words(0))
 
 
 def _extreme(smaller: bool, count: int) -> Body:
-    def body(l: Lanes, *sources: Any) -> Any:
+    def body(l: LaneCode, *sources: Any) -> Any:
         values = [l.flushed(l.flushed(source, FLUSH_IN), FLUSH_OUT) for source in sources[:count]]
         result = _choose(l, values[0], values[1], smaller)
         return result if count == 2 else _choose(l, result, values[2], smaller)
@@ -123,7 +123,7 @@ def _extreme(smaller: bool, count: int) -> Body:
     return body
 
 
-def _exponential(l: Lanes, x: Any, y: Any, z: Any) -> None:
+def _exponential(l: LaneCode, x: Any, y: Any, z: Any) -> None:
     """2**x as `kernels.exp2_f32`: a polynomial in f64, eight lanes at a time."""
     b = l.b
 
@@ -154,29 +154,29 @@ _EXP2 = (1.0178086009239699e-07, 1.3215486790144307e-06, 1.5252733804059838e-05,
          9.6181291076284772e-03, 5.5504108664821580e-02, 2.4022650695910072e-01, 6.9314718055994531e-01, 1.0)
 
 
-def _low24(l: Lanes, value: Any) -> Any:
+def _low24(l: LaneCode, value: Any) -> Any:
     return l.b.and_(value, words(0xFFFFFF))
 
 
-def _signed24(l: Lanes, value: Any) -> Any:
+def _signed24(l: LaneCode, value: Any) -> Any:
     return l.b.ashr(l.b.shl(value, words(8)), words(8))
 
 
 def _high(signed: bool) -> Body:
-    def body(l: Lanes, x: Any, y: Any, z: Any) -> Any:
+    def body(l: LaneCode, x: Any, y: Any, z: Any) -> Any:
         product = l.b.mul(l.wide(x, signed), l.wide(y, signed))
         return l.b.trunc(l.b.lshr(product, ir.Constant(_WIDE, [32] * LANES)), _WORDS)
 
     return body
 
 
-def _extract(l: Lanes, x: Any, y: Any, z: Any) -> Any:
+def _extract(l: LaneCode, x: Any, y: Any, z: Any) -> Any:
     b = l.b
     mask = b.sub(b.shl(words(1), b.and_(z, words(31))), words(1))
     return b.and_(b.lshr(x, b.and_(y, words(31))), mask)
 
 
-def _extract_signed(l: Lanes, x: Any, y: Any, z: Any) -> Any:
+def _extract_signed(l: LaneCode, x: Any, y: Any, z: Any) -> Any:
     b = l.b
     size = b.and_(z, words(31))
     field = b.and_(b.ashr(x, b.and_(y, words(31))), b.sub(b.shl(words(1), size), words(1)))
@@ -185,14 +185,14 @@ def _extract_signed(l: Lanes, x: Any, y: Any, z: Any) -> Any:
 
 
 def _align(unit: int) -> Body:
-    def body(l: Lanes, x: Any, y: Any, z: Any) -> Any:
+    def body(l: LaneCode, x: Any, y: Any, z: Any) -> Any:
         by = l.b.and_(z, words(31)) if unit == 1 else l.b.shl(l.b.and_(z, words(3)), words(3))
         return l.call(f"llvm.fshr.v{LANES}i32", _WORDS, x, y, by)
 
     return body
 
 
-def _truth(l: Lanes, x: Any, y: Any, z: Any) -> Any:
+def _truth(l: LaneCode, x: Any, y: Any, z: Any) -> Any:
     """v_bitop3: `extra` is the truth table."""
     b = l.b
     result = words(0)
@@ -203,13 +203,13 @@ def _truth(l: Lanes, x: Any, y: Any, z: Any) -> Any:
 
 
 def _ordered(signed: bool, relation: str) -> Body:
-    def body(l: Lanes, x: Any, y: Any, z: Any) -> Any:
+    def body(l: LaneCode, x: Any, y: Any, z: Any) -> Any:
         return l.b.select((l.b.icmp_signed if signed else l.b.icmp_unsigned)(relation, x, y), x, y)
 
     return body
 
 
-def _bf16(l: Lanes, value: Any) -> Any:
+def _bf16(l: LaneCode, value: Any) -> Any:
     """f32 patterns to bf16 in the low half: nearest even; NaNs keep their upper payload and become quiet."""
     b = l.b
     odd = b.and_(b.lshr(value, words(16)), words(1))
@@ -221,7 +221,7 @@ def _bf16(l: Lanes, value: Any) -> Any:
 def _below(high: bool) -> Body:
     masks = ir.Constant(_WORDS, [((1 << lane) - 1) >> (32 if high else 0) & 0xFFFFFFFF for lane in range(LANES)])
 
-    def body(l: Lanes, x: Any, y: Any, z: Any) -> Any:
+    def body(l: LaneCode, x: Any, y: Any, z: Any) -> Any:
         return l.b.add(l.call(f"llvm.ctpop.v{LANES}i32", _WORDS, l.b.and_(x, masks)), y)
 
     return body
@@ -236,7 +236,7 @@ def _whole(name: str) -> Body:
     return _float(lambda l, x: l.call(f"llvm.{name}.v{LANES}f32", _FLOATS, x), 1)
 
 
-def _pack_high(l: Lanes, low: Any, high: Any) -> Any:
+def _pack_high(l: LaneCode, low: Any, high: Any) -> Any:
     return l.b.or_(low, l.b.shl(high, words(16)))
 
 
@@ -294,23 +294,23 @@ def _relating(signed: bool, relation: str) -> Body:
     return lambda l, x, y, z: (l.b.icmp_signed if signed else l.b.icmp_unsigned)(relation, x, y)
 
 
-FLAGS: dict[str, Callable[[Lanes, Any, Any, Any], Any]] = {}
+FLAGS: dict[str, Callable[[LaneCode, Any, Any, Any], Any]] = {}
 """Operations that make a lane mask."""
 for _name, _relation in (("eq", "=="), ("ne", "!="), ("lt", "<"), ("le", "<="), ("gt", ">"), ("ge", ">=")):
     FLAGS[f"cmp_{_name}_u"], FLAGS[f"cmp_{_name}_i"] = _relating(False, _relation), _relating(True, _relation)
 for _name, _relation, _ordering in (
         ("eq", "==", 1), ("lt", "<", 1), ("le", "<=", 1), ("gt", ">", 1), ("ge", ">=", 1), ("lg", "!=", 1), ("o", "ord", 1),
         ("neq", "!=", 0), ("nlt", ">=", 0), ("nle", ">", 0), ("ngt", "<=", 0), ("nge", "<", 0), ("nlg", "==", 0), ("u", "uno", 0)):
-    def _compare(l: Lanes, x: Any, y: Any, z: Any, relation: str = _relation, ordered: int = _ordering) -> Any:
+    def _compare(l: LaneCode, x: Any, y: Any, z: Any, relation: str = _relation, ordered: int = _ordering) -> Any:
         left, right = (l.floats(l.flushed(value, FLUSH_IN)) for value in (x, y))
         return (l.b.fcmp_ordered if ordered else l.b.fcmp_unordered)(relation, left, right)
 
     FLAGS[f"cmp_{_name}_f"] = _compare
 
 
-def _carry(subtract: bool) -> Callable[[Lanes, Any, Any, Any], tuple[Any, Any]]:
+def _carry(subtract: bool) -> Callable[[LaneCode, Any, Any, Any], tuple[Any, Any]]:
     """Words and lane mask of x + y + mask or x - y - mask."""
-    def body(l: Lanes, x: Any, y: Any, z: Any) -> tuple[Any, Any]:
+    def body(l: LaneCode, x: Any, y: Any, z: Any) -> tuple[Any, Any]:
         b = l.b
         carried = b.zext(l.given(), _WORDS)
         if subtract:
@@ -343,7 +343,7 @@ def _lanes(typing_context: Any, operation: Any, out: Any, a: Any, b: Any, c: Any
             block = builder.append_basic_block(name)
             switch.add_case(_I64(index), block)
             builder.position_at_end(block)
-            lanes = Lanes(builder, mask, extra, (first, second, third), target)
+            lanes = LaneCode(builder, mask, extra, (first, second, third), target)
             made = CASES[name](lanes, *(lanes.source(n) for n in range(3)))
             flags = None
             if name in FLAGS:

@@ -19,9 +19,9 @@ from asmgen.emulator.machine.state import M0, MODE_CSP, MODE_GPR_INDEX, Group, M
 from asmgen.emulator.memory.vmem import Deliveries
 from asmgen.emulator.scheduling.decode import Decoder
 from asmgen.emulator.scheduling.orders import WINDOW, Order
-from asmgen.emulator.scheduling.progress import Spins, WatchedDecoder, Window
+from asmgen.emulator.scheduling.progress import Spins, WatchedDecoder, WatchWindow
 from asmgen.emulator.scheduling.runs import Spin
-from asmgen.emulator.scheduling.segments import Arrival, Segment, Segments, changes_state
+from asmgen.emulator.scheduling.segments import ArrivalModel, RunSegment, Segments, changes_state
 from asmgen.emulator.scheduling.trace import Trace
 from asmgen.emulator.semantics.control import NOWHERE, Branch, bind_branch
 from asmgen.isa.operands import Symbol
@@ -79,7 +79,7 @@ class Scheduler:
     """Runs the resident waves of a launch."""
 
     def __init__(self, machine: Machine, decoder: Decoder, counters: Counters, deliveries: Deliveries, findings: Findings, order: Order,
-                 arrival: Arrival, budget: Budget, memory_races: GlobalArrival | None = None, trace: Trace | None = None) -> None:
+                 arrival: ArrivalModel, budget: Budget, memory_races: GlobalArrival | None = None, trace: Trace | None = None) -> None:
         self.machine = machine
         self.decoder = decoder
         self.program = decoder.program
@@ -101,7 +101,7 @@ class Scheduler:
         self.patience = _PATIENCE
         self.idle = 0  # backward branches since the last barrier
         self.rounds = 0  # those before it
-        self.window: Window | None = None  # while waves are watched
+        self.window: WatchWindow | None = None  # while waves are watched
         self._watched: tuple[WatchedDecoder, Segments] | None = None
 
     def start(self, waves: int, entry: int) -> None:
@@ -157,7 +157,7 @@ class Scheduler:
             self._deadlock()
         return Pause.ENDED
 
-    def _go_round(self, segment: Segment, spin: Spin, group: Group) -> None:
+    def _go_round(self, segment: RunSegment, spin: Spin, group: Group) -> None:
         """A group that is alone goes round a loop of one segment as often as all of its waves do, within budget and patience."""
         each, budget = group.size * segment.length, self.budget
         rounds = spin(group, min(self.patience - self.idle, (budget.limit - budget.executed) // each))
@@ -176,7 +176,7 @@ class Scheduler:
 
         Empty where `visits` backward branches do not prove it for all of them. `alone`: no other wave of the launch can run.
         """
-        window = Window(self.machine, visits, self._resting(), alone)
+        window = WatchWindow(self.machine, visits, self._resting(), alone)
         if self._watched is None:
             decoder = WatchedDecoder(self.decoder, window)
             self._watched = decoder, Segments(decoder, self.segments.arrival, self.checking, self._leaving)
@@ -201,6 +201,13 @@ class Scheduler:
             for segment in segments.made.values():
                 counts[list(segment.positions)] += segment.executed
         return counts
+
+    def forget(self) -> None:
+        """Drop the code that was bound, when the launch is over: it stands in circles, which Python would find late and at some cost."""
+        for segments in (self.segments,) if self._watched is None else (self.segments, self._watched[1]):
+            segments.made.clear()
+        self._watched = None
+        self.machine.memory_watchers.clear()
 
     def _go_on(self) -> bool:
         """Let waves run again that are known to repeat: others may wait for them at a barrier. Returns whether there are any."""

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from asmgen.emulator.arrival.arrival import VM, Counters, RegisterArrival, Touch
+from asmgen.emulator.arrival.arrival import VM, Counters, RegisterArrival, RegisterTouch
 from asmgen.emulator.arrival.ldsraces import LdsArrival
 from asmgen.emulator.machine.state import M0, MODE_GPR_INDEX, Group
 from asmgen.emulator.memory.vmem import Deliveries
+from asmgen.emulator.scheduling.boundstep import Action, Late, Step
 from asmgen.emulator.scheduling.decode import Decoder
 from asmgen.emulator.scheduling.runs import Run, Spin
-from asmgen.emulator.scheduling.steps import Action, Late, Step
 from asmgen.emulator.semantics.scalarstate import CHANGES_STATE, hardware_register
 from asmgen.isa.opcode import is_lds_dma
 from asmgen.isa.registers import Reg
@@ -32,7 +32,7 @@ _STOPS = frozenset({"s_barrier", "s_sleep", "s_sethalt", "s_trap", "s_setkill", 
 
 
 @dataclass
-class Segment:
+class RunSegment:
     """Positions `first` to `last`, and how the group leaves: `leave` returns whether it goes on as one group."""
 
     first: int
@@ -49,7 +49,7 @@ class Segment:
 
 
 @dataclass(frozen=True)
-class Arrival:
+class ArrivalModel:
     """The arrival model as the segments need it. `registers` is None where checks are off."""
 
     counters: Counters
@@ -62,18 +62,18 @@ class Arrival:
 class Segments:
     """Makes segments when they are first entered, for each MODE and relative index that waves enter them with."""
 
-    def __init__(self, decoder: Decoder, arrival: Arrival, checking: bool,
+    def __init__(self, decoder: Decoder, arrival: ArrivalModel, checking: bool,
                  leaving: Callable[[Instruction, int, int], Callable[[Group], bool]]) -> None:
         self.decoder = decoder
         self.arrival = arrival
-        self.made: dict[tuple[int, int, int], Segment] = {}
+        self.made: dict[tuple[int, int, int], RunSegment] = {}
         self._leaving = leaving
         self._labels = frozenset(decoder.program.labels.values())
         self._checking = checking
         # Without checks only LDS-DMA asks when its data is due.
         self._dma = any(is_lds_dma(instruction.opcode, instruction.form) for instruction in decoder.program.instructions)
 
-    def make(self, position: int, mode: int, index: int) -> Segment:
+    def make(self, position: int, mode: int, index: int) -> RunSegment:
         """The segment from `position` on. Raises EmulatorError for a position that is no instruction."""
         instructions = self.decoder.program.instructions
         actions: list[Action] = []
@@ -96,7 +96,7 @@ class Segments:
         spins = not actions and instruction.is_branch and self.decoder.program.labels.get(instruction.target or "") == first
         spin = run.spin(instruction) if spins else None
         actions += run.actions()
-        segment = Segment(first, position, tuple(actions), tuple(issued), self._leaving(instruction, position, mode), spin)
+        segment = RunSegment(first, position, tuple(actions), tuple(issued), self._leaving(instruction, position, mode), spin)
         self.made[first, mode, index] = segment
         return segment
 
@@ -143,11 +143,11 @@ def changes_state(instruction: Instruction, mode: int) -> bool:
                for _, operand, _, writes in instruction.accesses)
 
 
-def _before(registers: RegisterArrival, touch: Touch) -> Action:
+def _before(registers: RegisterArrival, touch: RegisterTouch) -> Action:
     return lambda group: registers.before(group, touch)
 
 
-def _issue(arrival: Arrival, step: Step) -> Action:
+def _issue(arrival: ArrivalModel, step: Step) -> Action:
     counters, deliveries, queue, touch = arrival.counters, arrival.deliveries, step.queue, step.touch
     assert queue is not None
     registers = arrival.registers if touch.writes else None
@@ -162,7 +162,7 @@ def _issue(arrival: Arrival, step: Step) -> Action:
     return issue
 
 
-def _wait(arrival: Arrival, step: Step) -> Action:
+def _wait(arrival: ArrivalModel, step: Step) -> Action:
     counters, deliveries, wait, lds = arrival.counters, arrival.deliveries, step.wait, arrival.lds
     assert wait is not None
     delivers = wait.vmcnt is not None

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from asmgen.emulator.machine.modes import FloatMode
+from asmgen.emulator.machine.floatmode import FloatMode
 from asmgen.emulator.semantics.rounding import flush
 
 Values = Any

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from asmgen.emulator.machine.modes import NEAREST_EVEN, FloatMode
+from asmgen.emulator.machine.floatmode import NEAREST_EVEN, FloatMode
 from asmgen.emulator.semantics.rounding import (
     TINY,
     TYPES,

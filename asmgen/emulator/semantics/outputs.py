@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from asmgen.emulator.machine.modes import FloatMode
+from asmgen.emulator.machine.floatmode import FloatMode
 from asmgen.emulator.semantics.rounding import flush, narrow, wide
 from asmgen.emulator.semantics.values import NUMPY_TYPES
 

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from asmgen.emulator.machine.modes import FloatMode
-from asmgen.emulator.semantics.convert import from_bf16
+from asmgen.emulator.machine.floatmode import FloatMode
 from asmgen.emulator.semantics.floats import by_three, maximum, minimum, propagating
 from asmgen.emulator.semantics.integers import i64
 from asmgen.emulator.semantics.rounding import flush, fused, narrow, odd_sum, product_of, sum_of, wide
+from asmgen.emulator.semantics.valuconversions import from_bf16
 
 Values = Any
 Function = Callable[..., Values]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from asmgen.emulator.machine.modes import NEAREST_EVEN, FloatMode
+from asmgen.emulator.machine.floatmode import NEAREST_EVEN, FloatMode
 from asmgen.emulator.machine.state import Group, Machine
 from asmgen.emulator.semantics.dpp import Dpp, parse_dpp
 from asmgen.emulator.semantics.fastpath import FAST, fast_flush

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from asmgen.emulator.machine.modes import DOWN, NEAREST_EVEN, TOWARD_ZERO, UP, FloatMode
+from asmgen.emulator.machine.floatmode import DOWN, NEAREST_EVEN, TOWARD_ZERO, UP, FloatMode
 
 Values = Any  # arrays [waves, 64], or broadcastable to that
 TINY = {"f16": np.float16(2.0**-14), "f32": np.float32(2.0**-126), "f64": np.float64(2.0**-1022)}

@@ -13,7 +13,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from asmgen.emulator.machine.modes import FloatMode
+from asmgen.emulator.machine.floatmode import FloatMode
 from asmgen.emulator.semantics.integers import u32
 from asmgen.isa.arch import Architecture
 from asmgen.isa.formats import Format, decode, encode, hardware_format, prng_step, scale_decode, scale_from_f32

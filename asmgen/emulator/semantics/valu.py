@@ -13,9 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from asmgen.emulator.machine.modes import NEAREST_EVEN, FloatMode, float_mode
+from asmgen.emulator.machine.floatmode import NEAREST_EVEN, FloatMode, float_mode
 from asmgen.emulator.machine.state import EXEC, VCC, Group, Machine
-from asmgen.emulator.semantics.convert import CONVERT
 from asmgen.emulator.semantics.crosslane import CROSS_LANE
 from asmgen.emulator.semantics.dpp import Dpp, parse_dpp
 from asmgen.emulator.semantics.fastpath import FAST, fast_flush
@@ -25,6 +24,7 @@ from asmgen.emulator.semantics.outputs import limit_integer, output_of
 from asmgen.emulator.semantics.packed import DOT
 from asmgen.emulator.semantics.packedbind import bind_packed, is_packed
 from asmgen.emulator.semantics.scaled import small_formats
+from asmgen.emulator.semantics.valuconversions import CONVERT
 from asmgen.emulator.semantics.values import Fetch, fetch_lane_mask, store_lane_mask
 from asmgen.emulator.semantics.vectorio import (
     Store,

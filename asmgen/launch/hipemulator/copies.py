@@ -6,9 +6,9 @@ import ctypes
 
 import numpy as np
 
-from asmgen.emulator.machine.memory import PAGE
+from asmgen.emulator.machine.devicememory import PAGE
 from asmgen.launch.hipemulator.errors import HipError
-from asmgen.launch.hipemulator.state import Runtime, unsigned
+from asmgen.launch.hipemulator.hipstate import Runtime, unsigned
 
 HOST_TO_HOST, HOST_TO_DEVICE, DEVICE_TO_HOST, DEVICE_TO_DEVICE, DEFAULT, DEVICE_TO_DEVICE_NO_CU = 0, 1, 2, 3, 4, 1024
 _KINDS = (HOST_TO_HOST, HOST_TO_DEVICE, DEVICE_TO_HOST, DEVICE_TO_DEVICE, DEFAULT, DEVICE_TO_DEVICE_NO_CU)

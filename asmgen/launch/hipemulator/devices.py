@@ -5,8 +5,8 @@ from __future__ import annotations
 import ctypes
 
 from asmgen.launch.hipemulator.errors import HipError
+from asmgen.launch.hipemulator.hipstate import TOTAL_BYTES, Runtime, put, put_int, put_size, put_text
 from asmgen.launch.hipemulator.properties import attribute, fill_properties
-from asmgen.launch.hipemulator.state import TOTAL_BYTES, Runtime, put, put_int, put_size, put_text
 
 _VERSION = 7 * 10_000_000 + 0 * 100_000  # of HIP: major, minor, patch
 _CONTEXT = 0x7D00_0000_0000

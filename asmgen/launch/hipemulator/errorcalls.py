@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from asmgen.launch.hipemulator.errors import c_string, error_name, error_text
-from asmgen.launch.hipemulator.state import Runtime, put_size
+from asmgen.launch.hipemulator.hipstate import Runtime, put_size
 
 
 def hipGetLastError(runtime: Runtime) -> int:

@@ -6,7 +6,7 @@ import ctypes
 from dataclasses import dataclass
 
 from asmgen.launch.hipemulator.errors import HipError
-from asmgen.launch.hipemulator.state import LEGACY_STREAMS, Capture, Operation, Runtime, Stream, put, put_int, put_size
+from asmgen.launch.hipemulator.hipstate import LEGACY_STREAMS, Capture, Operation, Runtime, RuntimeStream, put, put_int, put_size
 
 _MODES = (0, 1, 2)  # global, thread-local, relaxed
 _NOT_CAPTURING, _CAPTURING, _INVALIDATED = 0, 1, 2
@@ -45,7 +45,7 @@ def hipStreamEndCapture(runtime: Runtime, stream: int, graph: int) -> None:
     if capture.origin != stream:
         raise HipError("hipErrorStreamCaptureUnmatched")
     runtime.captures.remove(capture)
-    for other in runtime.things(Stream):
+    for other in runtime.things(RuntimeStream):
         if other.capture is capture:
             other.capture = None
     runtime.stream(stream).capture = None

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from asmgen.isa.errors import AsmgenError
 from asmgen.launch.cache import cache_folder, cached_file, key_of
-from asmgen.launch.hipemulator.calls import CALLS, Call
+from asmgen.launch.hipemulator.hipcalls import CALLS, Call
 from asmgen.toolchain import INSTALL_ASSEMBLER, ToolError, find_toolchain
 
 RUNTIME, COMPILER = "libamdhip64.so", "libhiprtc.so"

@@ -10,7 +10,7 @@ import ctypes
 from typing import Any
 
 from asmgen.launch.hipemulator.errors import HipError
-from asmgen.launch.hipemulator.state import TOTAL_BYTES, GpuState, put_text
+from asmgen.launch.hipemulator.hipstate import TOTAL_BYTES, GpuState, put_text
 
 MOST_WORK_ITEMS = 1024
 _MOST_GRID = (1 << 31) - 1

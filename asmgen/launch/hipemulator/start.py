@@ -10,13 +10,13 @@ from typing import Any
 
 from asmgen.isa.errors import AsmgenError
 from asmgen.launch.device import DeviceError
-from asmgen.launch.hipemulator import copies, devices, errorcalls, graphs, memory, modules, streams
-from asmgen.launch.hipemulator.calls import CALLS, Call
+from asmgen.launch.hipemulator import copies, devices, errorcalls, graphs, hipmemory, modules, streams
 from asmgen.launch.hipemulator.errors import HipError
+from asmgen.launch.hipemulator.hipcalls import CALLS, Call
+from asmgen.launch.hipemulator.hipstate import Runtime
 from asmgen.launch.hipemulator.library import RUNTIME
-from asmgen.launch.hipemulator.state import Runtime
 
-_GROUPS: dict[str, ModuleType] = {"devices": devices, "errors": errorcalls, "memory": memory, "copies": copies, "modules": modules,
+_GROUPS: dict[str, ModuleType] = {"devices": devices, "errors": errorcalls, "memory": hipmemory, "copies": copies, "modules": modules,
                                   "streams": streams, "graphs": graphs}
 _SILENT = frozenset(call.name for call in CALLS if call.group == "errors")  # they neither set nor clear the last error by failing
 DISPATCH = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int, ctypes.POINTER(ctypes.c_int64))

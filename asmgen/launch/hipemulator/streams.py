@@ -6,7 +6,7 @@ import ctypes
 import time
 
 from asmgen.launch.hipemulator.errors import HipError
-from asmgen.launch.hipemulator.state import LEGACY_STREAMS, PER_THREAD_STREAM, Event, Runtime, Stream, put, put_int, put_size
+from asmgen.launch.hipemulator.hipstate import LEGACY_STREAMS, PER_THREAD_STREAM, Event, Runtime, RuntimeStream, put, put_int, put_size
 
 _STREAM_FLAGS = (0, 1)  # default, non-blocking
 _EVENT_FLAGS = 0x1 | 0x2 | 0x4 | 0x20000000 | 0x40000000 | 0x80000000  # blocking sync, no timing, interprocess, fences
@@ -26,11 +26,11 @@ def hipStreamCreateWithFlags(runtime: Runtime, stream: int, flags: int) -> None:
 def hipStreamCreateWithPriority(runtime: Runtime, stream: int, flags: int, priority: int) -> None:
     if flags not in _STREAM_FLAGS or not stream:
         raise HipError("hipErrorInvalidValue")
-    put_size(stream, runtime.keep(Stream(runtime.gpu().index, flags, max(-1, min(1, priority)))))
+    put_size(stream, runtime.keep(RuntimeStream(runtime.gpu().index, flags, max(-1, min(1, priority)))))
 
 
 def hipStreamDestroy(runtime: Runtime, stream: int) -> None:
-    gone = runtime.drop(stream, Stream)
+    gone = runtime.drop(stream, RuntimeStream)
     if gone.capture is not None and gone.capture.origin == stream:
         runtime.captures.remove(gone.capture)
 

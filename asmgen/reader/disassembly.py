@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 from asmgen.codeobject.descriptor import PRELOAD_SKIP
-from asmgen.codeobject.load import CodeObject, Kernel
+from asmgen.codeobject.load import CodeObject, KernelRecord
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.quote import quoted, shorten
 from asmgen.program.program import Align, Item, Program
@@ -23,7 +23,7 @@ _WHOLE_BYTES = 1 << 20  # code objects with more code than this are disassembled
 _CALLS = ("s_swappc_b64", "s_setpc_b64")
 
 
-def read_kernel(code_object: CodeObject, kernel: Kernel, piped: str = "") -> Program:
+def read_kernel(code_object: CodeObject, kernel: KernelRecord, piped: str = "") -> Program:
     """The kernel from its entry on, and behind it the functions of the code object that it may call, each behind a label of its name.
 
     Instructions have their addresses and sizes. `entry` is set where waves begin behind a compatibility entry. Padding behind a
@@ -47,12 +47,12 @@ def read_programs(code_object: CodeObject, piped: str = "") -> Iterator[Program]
         yield _kernel(pieces, kernel)
 
 
-def _kernel(pieces: _Pieces, kernel: Kernel) -> Program:
+def _kernel(pieces: _Pieces, kernel: KernelRecord) -> Program:
     with collection_paused():
         return _read(pieces, kernel)
 
 
-def _read(pieces: _Pieces, kernel: Kernel) -> Program:
+def _read(pieces: _Pieces, kernel: KernelRecord) -> Program:
     code_object = pieces.code_object
     chunks = pieces.reachable(kernel)
     names = {chunk[0].address: pieces.functions[chunk[0].address] for chunk in chunks[1:]}
@@ -153,7 +153,7 @@ class _Pieces:
         except ReadError as error:
             raise ReadError(error.sentence, self.code_object.origin) from None
 
-    def reachable(self, kernel: Kernel) -> list[Sequence[ListingLine]]:
+    def reachable(self, kernel: KernelRecord) -> list[Sequence[ListingLine]]:
         """The kernel's chunk and those of all functions that it may reach, in the order of their addresses."""
         found = {kernel.entry: self.chunk(kernel.entry)}
         waiting = [kernel.entry]

@@ -4,7 +4,7 @@
     findings = verify(program)
     program = insert(program)
 
-The rules are data (isa/waitstates.py, evaluated by match.py); here is the walk: every producer that is less than 20 wait
+The rules are data (isa/waitrules.py, evaluated by match.py); here is the walk: every producer that is less than 20 wait
 states away on any path counts, back-edges too, not the nearest alone. Insertion takes the larger of what LLVM 22 and the ISA text ask.
 """
 
@@ -13,13 +13,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from asmgen.checks.waitstates.cover import Code, Excuse, excuse
-from asmgen.checks.waitstates.match import HazardFacts, Need, hazard_model
-from asmgen.checks.waitstates.steps import CONTROL, Ages, HazardSteps, HazardTable, Lack, join
+from asmgen.checks.waitstates.cover import Excuse, WalkedCode, excuse
+from asmgen.checks.waitstates.match import HazardFacts, PairNeed, hazard_model
+from asmgen.checks.waitstates.statesteps import CONTROL, Ages, HazardSteps, HazardTable, Lack, join
 from asmgen.isa.operands import HWREG_NAMES
 from asmgen.isa.registers import mask_names
 from asmgen.isa.table import opcode
-from asmgen.isa.waitstates import NOP_LIMIT, WINDOW
+from asmgen.isa.waitrules import NOP_LIMIT, WINDOW
 from asmgen.program.controlflow import Block, ControlFlow, control_flow
 from asmgen.program.program import Instruction, Item, Program
 
@@ -30,7 +30,7 @@ SEVERITIES = ("error", "warning", "note")
 
 
 @dataclass(frozen=True)
-class Finding:
+class StateFinding:
     """A place where wait states are missing.
 
     `severity` is "error" where LLVM 22 and the ISA text both ask for more than there is, "warning" where only the ISA text does, or
@@ -78,14 +78,14 @@ def wait_states(arch: str, producer: str, consumer: str, between: Sequence[str] 
     return missing
 
 
-def verify(program: Program, match_llvm: bool = False, flow: ControlFlow | None = None) -> list[Finding]:
+def verify(program: Program, match_llvm: bool = False, flow: ControlFlow | None = None) -> list[StateFinding]:
     """Every pair of instructions with too few wait states between, in program order. `flow` is the program's, where it is known.
 
     A matrix instruction whose registers in question a later one overwrites, which is too close too, is not named: one cause, one finding.
     With `match_llvm` only what LLVM 22 itself would insert counts, its known excess too (docs/facts/instructions.md section 3.5, item 7).
     """
     walk = _Walk(program, match_llvm, flow)
-    found: list[Finding] = []
+    found: list[StateFinding] = []
 
     def report(position: int, lacking: list[Lack]) -> int:
         judged = [(producer, needs, _finding(walk, position, producer, age, needs))
@@ -175,7 +175,7 @@ class _Walk(HazardSteps):
         flow = flow or control_flow(program)
         self.blocks = flow.blocks
         self.block_of = flow.block_of
-        self.code = Code(self.model, self.instructions, self.samples, self.blocks, self.block_of)
+        self.code = WalkedCode(self.model, self.instructions, self.samples, self.blocks, self.block_of)
 
     def run(self, block: Block, ages: Ages, nops: Mapping[int, int], lack: Callable[[int, list[Lack]], int]) -> None:
         """Go through a block with `nops` wait states added before positions.
@@ -326,7 +326,7 @@ def _nop_states(nop: Instruction) -> int:
     return count + 1 if isinstance(count, int) else 1
 
 
-def _subject(producer: Instruction, need: Need) -> str:
+def _subject(producer: Instruction, need: PairNeed) -> str:
     """What of the producer the row is about."""
     role = need.rule.roles[0]
     if role in ("hwreg", "mode"):
@@ -349,7 +349,7 @@ def reasons(instructions: Sequence[Instruction] | Mapping[int, Instruction], lac
     return (f"{_subject(first, worst)} of {_behind(first)}, {worst.rule.text}: {missing} more wait state{'s' * (missing > 1)}",)
 
 
-def _finding(walk: _Walk, position: int, producer: int, age: int, needs: Sequence[Need]) -> Finding:
+def _finding(walk: _Walk, position: int, producer: int, age: int, needs: Sequence[PairNeed]) -> StateFinding:
     first, second = walk.instructions[producer], walk.instructions[position]
     isa = max((need.states for need in needs if need.rule.asked_by != "llvm"), default=0)
     llvm = max((need.states for need in needs if need.rule.asked_by != "isa"), default=0)
@@ -361,10 +361,10 @@ def _finding(walk: _Walk, position: int, producer: int, age: int, needs: Sequenc
     who = "" if isa == llvm else f" ({isa or 'none'} by the ISA text, {llvm or 'none'} by LLVM 22)"
     message = f"{second.text} needs {most} wait state{'s' * (most > 1)}{who} behind {_behind(first)}, {age or 'none'} there: " \
               f"{_subject(first, worst)} {worst.rule.text}{f' ({why})' if why else ''}"
-    return Finding(worst.rule.id, severity, first, second, age, most, message, position)
+    return StateFinding(worst.rule.id, severity, first, second, age, most, message, position)
 
 
-def _superseded(walk: _Walk, producer: int, needs: Sequence[Need], found: Finding, later: int, other: Finding) -> bool:
+def _superseded(walk: _Walk, producer: int, needs: Sequence[PairNeed], found: StateFinding, later: int, other: StateFinding) -> bool:
     """Whether a finding has the cause of another one of its consumer: a `later` matrix instruction overwrites all that it is about.
 
     The core works in order: who waits for the later result has waited for the earlier one.
@@ -375,7 +375,7 @@ def _superseded(walk: _Walk, producer: int, needs: Sequence[Need], found: Findin
         and SEVERITIES.index(other.severity) <= SEVERITIES.index(found.severity)
 
 
-def _severity(needs: Sequence[Need]) -> str:
+def _severity(needs: Sequence[PairNeed]) -> str:
     """Of a place that lacks what all these rows ask for."""
     sure = {need.rule.asked_by for need in needs if not need.rule.doubt}
     if "both" in sure or {"isa", "llvm"} <= sure:
@@ -383,7 +383,7 @@ def _severity(needs: Sequence[Need]) -> str:
     return "note" if all(need.rule.asked_by == "llvm" for need in needs) else "warning"
 
 
-def _excused(needs: Sequence[Need], found: Excuse) -> tuple[str, str]:
+def _excused(needs: Sequence[PairNeed], found: Excuse) -> tuple[str, str]:
     """The severity of what would be an error, with what stands between in mind, and in words why it is none."""
     live = [need for need in needs if not found.supersedes(need)]
     if not live:

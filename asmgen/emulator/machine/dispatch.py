@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from asmgen.codeobject.descriptor import KernelDescriptor
-from asmgen.emulator.machine.memory import Memory
+from asmgen.emulator.machine.devicememory import Memory
 from asmgen.emulator.machine.state import EXEC, LANES, Machine
 from asmgen.isa.errors import AsmgenError
 

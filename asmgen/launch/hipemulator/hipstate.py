@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from asmgen.emulator.arrival.findings import Finding
-from asmgen.emulator.machine.memory import Interval, Memory
+from asmgen.emulator.machine.devicememory import Interval, Memory
 from asmgen.emulator.scheduling.run import Options
 from asmgen.isa.arch import Architecture, architecture
 from asmgen.launch.device import EMULATED_NAME
@@ -66,7 +66,7 @@ class Capture:
 
 
 @dataclass
-class Stream:
+class RuntimeStream:
     """A stream: everything on it has run when the call returns, but for what it records."""
 
     gpu: int
@@ -102,7 +102,7 @@ class Runtime:
         self.thread = _Thread()
         self.allocations: dict[int, Allocation] = {}
         self.captures: list[Capture] = []
-        self.default_streams: dict[int, Stream] = {}
+        self.default_streams: dict[int, RuntimeStream] = {}
         self._handles: dict[int, Any] = {}
         self._numbers = itertools.count(1)
         self._said: set[str] = set()
@@ -185,12 +185,12 @@ class Runtime:
 
     # streams
 
-    def stream(self, handle: int) -> Stream:
+    def stream(self, handle: int) -> RuntimeStream:
         """A stream; the default one is each GPU's own."""
         if handle in (*LEGACY_STREAMS, PER_THREAD_STREAM):
             index = self.gpu().index
-            return self.default_streams.setdefault(index, Stream(index))
-        return self.find(handle, Stream)
+            return self.default_streams.setdefault(index, RuntimeStream(index))
+        return self.find(handle, RuntimeStream)
 
     def enqueue(self, handle: int, operation: Operation) -> None:
         """Run an operation on a stream: now, or recorded where the stream is capturing."""

@@ -17,7 +17,7 @@ from asmgen.model.chrometrace import chrome_trace
 from asmgen.model.estimate import Estimate, estimate
 from asmgen.model.profile import LoopProfile, Profile, profile
 from asmgen.tools.build import Built
-from asmgen.tools.launch import trace_launch_spec
+from asmgen.tools.launch_command import trace_launch_spec
 from asmgen.tools.runner import emulator, launch
 
 TRACED_EDGE = {"m": 512, "n": 512, "b": 1}
@@ -44,7 +44,7 @@ class ProfileReport:
     fitting: int
 
     def as_json(self) -> dict[str, Any]:
-        """The fields of docs/ARCHITECTURE.md, and those that stand beside them. `cycles_per_iteration` is one trip through a loop's code."""
+        """The fields of docs/ARCHITECTURE.md, and those that stand beside them. `cycles_per_iteration` is one trip through its code."""
         found, whole, code = self.profile, self.estimate, self.profile.program.instructions
         return {
             "kernel": self.name, "arch": found.timing.arch, "gpu": found.timing.gpu, "data": found.level, "predicted": True,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ctypes
 
 from asmgen.launch.hipemulator.errors import HipError
+from asmgen.launch.hipemulator.hipstate import TOTAL_BYTES, Allocation, Runtime, put_int, put_size, unsigned
 from asmgen.launch.hipemulator.properties import binding
-from asmgen.launch.hipemulator.state import TOTAL_BYTES, Allocation, Runtime, put_int, put_size, unsigned
 
 _PITCH = 256
 _TYPES = {"host": "hipMemoryTypeHost", "registered": "hipMemoryTypeHost", "device": "hipMemoryTypeDevice",

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
-from asmgen.emulator.arrival.arrival import FLAT, LDS, SMEM, VM, Touch, ranges_of
+from asmgen.emulator.arrival.arrival import FLAT, LDS, SMEM, VM, RegisterTouch, ranges_of
 from asmgen.emulator.machine.state import Group, Machine
 from asmgen.isa.opcode import implicit_reads
 from asmgen.isa.operands import SPECIAL_SOURCES, Modified, Operand, Special, Waitcnt
@@ -41,7 +41,7 @@ class Step:
     position: int
     instruction: Instruction
     run: Action | None
-    touch: Touch
+    touch: RegisterTouch
     queue: int | None
     wait: Waitcnt | None
 
@@ -64,14 +64,14 @@ def queue_of(instruction: Instruction) -> int | None:
     return None
 
 
-def touch_of(position: int, instruction: Instruction, machine: Machine, queue: int | None) -> Touch:
+def touch_of(position: int, instruction: Instruction, machine: Machine, queue: int | None) -> RegisterTouch:
     """The registers an instruction reads and writes, as bits of the split unified file."""
     kept: dict[str, tuple[int, int, int]] = instruction.__dict__  # launches of a program ask for the same each time
     offset, reads, writes = kept.get("_touched", (-1, 0, 0))
     if offset != machine.accum_offset:
         reads, writes = _touched(instruction, machine.accum_offset)
         kept["_touched"] = machine.accum_offset, reads, writes
-    return Touch(position, reads, writes, queue)
+    return RegisterTouch(position, reads, writes, queue)
 
 
 def _touched(instruction: Instruction, offset: int) -> tuple[int, int]:

@@ -9,10 +9,10 @@ from pathlib import Path
 from asmgen.checks.counters.verify import Verifier
 from asmgen.checks.lint.encoding import encoding_findings
 from asmgen.checks.lint.facts import KernelFacts, facts_of_code_object, facts_of_text
-from asmgen.checks.lint.finding import Finding, apply_silence
-from asmgen.checks.lint.registers import register_findings
+from asmgen.checks.lint.finding import LintFinding, apply_silence
+from asmgen.checks.lint.registerrules import register_findings
 from asmgen.checks.lint.rules import SEVERITIES
-from asmgen.checks.waitstates.waitstates import verify as verify_wait_states
+from asmgen.checks.waitstates.passes import verify as verify_wait_states
 from asmgen.files import read_plain
 from asmgen.program.program import Program
 from asmgen.reader.collection import collection_paused
@@ -29,14 +29,14 @@ class LintReport:
     arch: str
     kernels: tuple[str, ...]
     instructions: int
-    findings: tuple[Finding, ...]
+    findings: tuple[LintFinding, ...]
 
     def count(self, severity: str) -> int:
         """How many of that severity."""
         return sum(finding.severity == severity for finding in self.findings)
 
 
-def lint_program(program: Program, file: str = "", facts: KernelFacts = _FACTS, notes: bool = True) -> list[Finding]:
+def lint_program(program: Program, file: str = "", facts: KernelFacts = _FACTS, notes: bool = True) -> list[LintFinding]:
     """Everything that lint finds in one Program, in program order, worse findings of one place first.
 
     Without `notes`, errors and warnings alone, and quicker.
@@ -45,20 +45,20 @@ def lint_program(program: Program, file: str = "", facts: KernelFacts = _FACTS, 
         return _lint(program, file, facts, notes)
 
 
-def _lint(program: Program, file: str, facts: KernelFacts, notes: bool) -> list[Finding]:
+def _lint(program: Program, file: str, facts: KernelFacts, notes: bool) -> list[LintFinding]:
     verifier = Verifier(program, notes, facts.block)
     flow, runs = verifier.flow.flow, verifier.runs
     name = program.name
-    placed: list[tuple[int, Finding]] = []
+    placed: list[tuple[int, LintFinding]] = []
     for wait in verifier.findings():
-        placed.append((wait.position, Finding(wait.rule, wait.severity, wait.message, file, name, wait.consumer, wait.producer, wait.have,
-                                              wait.need)))
+        placed.append((wait.position, LintFinding(wait.rule, wait.severity, wait.message, file, name, wait.consumer, wait.producer,
+                                                  wait.have, wait.need)))
     for state in verify_wait_states(program, flow=flow):
         severity = state.severity
         if flow.block_of[state.position] not in runs:
             continue
-        placed.append((state.position, Finding(state.rule, severity, state.message, file, name, state.consumer, state.producer, state.have,
-                                               state.need)))
+        placed.append((state.position, LintFinding(state.rule, severity, state.message, file, name, state.consumer, state.producer,
+                                                   state.have, state.need)))
     others = list(encoding_findings(program, flow, runs, facts, file))
     if notes or facts.vgprs is not None:
         others += register_findings(program, flow, runs, facts, file)
@@ -77,7 +77,7 @@ class Linter:
         self._facts = facts
         self._seen: set[tuple[str, int, str]] = set()
 
-    def lint(self, program: Program) -> list[Finding]:
+    def lint(self, program: Program) -> list[LintFinding]:
         """What `lint_program` finds, without what an earlier Program had: a function stands behind every kernel that may call it."""
         found = []
         for finding in lint_program(program, self._file, self._facts.get(program.name, _FACTS)):

@@ -8,7 +8,7 @@ from typing import Any
 
 from asmgen.isa.errors import AsmgenError, OperandError
 from asmgen.isa.layouts_mfma import OPERANDS, element_type
-from asmgen.isa.mfma import Element, layout, matrix_row
+from asmgen.isa.mfmaoperands import Element, layout, matrix_row
 from asmgen.isa.opcodes.mfma import F8F6F4_FORMATS, MFMA, MfmaRow
 
 AXES = {"a": ("i", "k"), "b": ("k", "j"), "c": ("i", "j"), "d": ("i", "j"), "scale_a": ("i", "kb"), "scale_b": ("kb", "j"),

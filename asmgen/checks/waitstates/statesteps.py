@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from asmgen.checks.waitstates.match import HazardFacts, HazardModel, Need
+from asmgen.checks.waitstates.match import HazardFacts, HazardModel, PairNeed
 from asmgen.isa.registers import NAMED
 from asmgen.program.program import Instruction
 
@@ -18,7 +18,7 @@ _VCC = NAMED["vcc"].mask
 _MANY = 8  # producers, from which on it pays to look for those that nobody asks about any more
 Ages = dict[int, int]
 """Wait states since each producer, by position, the youngest over all paths."""
-Lack = tuple[int, int, list[Need]]
+Lack = tuple[int, int, list[PairNeed]]
 """A producer (position) that is too near: its age, and the rows that ask for more."""
 _Entry = tuple[int, int, int, int]  # of a producer: clock at which nobody asks any more, registers that it leaves, kind, position
 

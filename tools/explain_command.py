@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from asmgen.checks.explain import Explanation, InFlight, counts_text, explain, names_of_rows, region_at
-from asmgen.checks.lint.rules import Rule, rule
+from asmgen.checks.lint.rules import LintRule, rule
 from asmgen.files import MOST_TEXT, FileError, read_plain
 from asmgen.isa.errors import AsmgenError
 from asmgen.program.program import Program
@@ -33,17 +33,17 @@ def _number(text: str) -> int | None:
         return None
 
 
-def explain_rule(name: str) -> Rule:
+def explain_rule(name: str) -> LintRule:
     """The rule of an id. Raises AsmgenError for an unknown one."""
     return rule(name)
 
 
-def rule_json(found: Rule) -> dict[str, str]:
+def rule_json(found: LintRule) -> dict[str, str]:
     """A rule as JSON."""
     return {"id": found.id, "severity": found.severity, "title": found.title, "text": found.text}
 
 
-def rule_text(found: Rule) -> str:
+def rule_text(found: LintRule) -> str:
     """A rule as a paragraph."""
     return f"{found.id}: {found.title} ({found.severity})\n\n{textwrap.fill(found.text, _WIDTH)}\n"
 

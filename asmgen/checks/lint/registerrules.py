@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from asmgen.checks.lint.facts import KernelFacts
-from asmgen.checks.lint.finding import Finding
+from asmgen.checks.lint.finding import LintFinding
 from asmgen.isa.arch import architecture
 from asmgen.isa.registers import NAMED, SCC_BIT, SGPR_BIT, VGPR_COUNT, mask_names
 from asmgen.program.controlflow import ControlFlow
@@ -19,14 +19,14 @@ _IGNORED = _ACTING | 1 << SCC_BIT
 _VECTOR = (1 << SGPR_BIT) - 1
 
 
-def register_findings(program: Program, flow: ControlFlow, runs: frozenset[int], facts: KernelFacts, file: str) -> Iterator[Finding]:
+def register_findings(program: Program, flow: ControlFlow, runs: frozenset[int], facts: KernelFacts, file: str) -> Iterator[LintFinding]:
     """R001 to R004. `runs` are the blocks that can run."""
     yield from _beyond(program, flow, runs, facts, file)
     yield from _dead(program, flow, runs, file)
     yield from _occupancy(program, facts, file)
 
 
-def _beyond(program: Program, flow: ControlFlow, runs: frozenset[int], facts: KernelFacts, file: str) -> Iterator[Finding]:
+def _beyond(program: Program, flow: ControlFlow, runs: frozenset[int], facts: KernelFacts, file: str) -> Iterator[LintFinding]:
     if facts.vgprs is None:
         return
     arch_vgprs = min(facts.vgprs, VGPR_COUNT)
@@ -42,7 +42,7 @@ def _beyond(program: Program, flow: ControlFlow, runs: frozenset[int], facts: Ke
         beyond = (instruction.reads | instruction.writes) & forbidden
         if beyond and flow.block_of[position] in runs:
             split = f" split at {facts.accum_offset}" if facts.accum_offset is not None else ""
-            yield Finding("R001", "error", f"{instruction.name} uses {', '.join(mask_names(beyond))}, but the kernel has {facts.vgprs} "
+            yield LintFinding("R001", "error", f"{instruction.name} uses {', '.join(mask_names(beyond))}, but the kernel has {facts.vgprs} "
                                            f"vector "
                           f"registers{split}", file, program.name, instruction, None, facts.vgprs, _total(beyond, facts.accum_offset or 0))
 
@@ -53,7 +53,7 @@ def _total(mask: int, split: int) -> int:
     return max((mask & (1 << VGPR_COUNT) - 1).bit_length(), split + high.bit_length() if high else 0)
 
 
-def _dead(program: Program, flow: ControlFlow, runs: frozenset[int], file: str) -> Iterator[Finding]:
+def _dead(program: Program, flow: ControlFlow, runs: frozenset[int], file: str) -> Iterator[LintFinding]:
     instructions = program.instructions
     for dead in program_liveness(program, flow, lanes_kept=True).dead_writes(_ACTING):
         instruction = instructions[dead.position]
@@ -64,14 +64,14 @@ def _dead(program: Program, flow: ControlFlow, runs: frozenset[int], file: str) 
             continue
         what = ", ".join(mask_names(dead.mask & ~_IGNORED))
         if memory is not None:
-            yield Finding("R003", "note", f"{what} of {instruction.name} {'are' if (dead.mask & ~_IGNORED).bit_count() > 1 else 'is'} "
+            yield LintFinding("R003", "note", f"{what} of {instruction.name} {'are' if (dead.mask & ~_IGNORED).bit_count() > 1 else 'is'} "
                                           f"never read", file,
                           program.name, instruction)
         else:
-            yield Finding("R002", "note", f"{instruction.name} writes {what}, which nobody reads", file, program.name, instruction)
+            yield LintFinding("R002", "note", f"{instruction.name} writes {what}, which nobody reads", file, program.name, instruction)
 
 
-def _occupancy(program: Program, facts: KernelFacts, file: str) -> Iterator[Finding]:
+def _occupancy(program: Program, facts: KernelFacts, file: str) -> Iterator[LintFinding]:
     if facts.wanted is None:
         return
     profile = architecture(program.arch)
@@ -79,5 +79,5 @@ def _occupancy(program: Program, facts: KernelFacts, file: str) -> Iterator[Find
     if waves < profile.waves_per_simd:
         step = profile.vgprs_for_waves(waves + 1)
         if 0 < facts.wanted - step <= _NEAR:
-            yield Finding("R004", "note", f"{facts.wanted} vector registers give {waves} wave{'s' * (waves > 1)} per SIMD; with "
+            yield LintFinding("R004", "note", f"{facts.wanted} vector registers give {waves} wave{'s' * (waves > 1)} per SIMD; with "
                           f"{facts.wanted - step} fewer there would be {waves + 1}", file, program.name, None, None, facts.wanted, step)

@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import ArrayLike
 
-from asmgen.isa.numbers.spec import SCALE_BIAS, SCALE_NAN, Array, Format, FormatError, resolve_format
+from asmgen.isa.numbers.numberformat import SCALE_BIAS, SCALE_NAN, Array, Format, FormatError, resolve_format
 
 ROUNDINGS = ("nearest_even", "toward_zero", "up", "down", "nearest_away", "stochastic")
 

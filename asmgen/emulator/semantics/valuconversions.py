@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from asmgen.emulator.machine.modes import DOWN, NEAREST_EVEN, TOWARD_ZERO, UP, FloatMode
+from asmgen.emulator.machine.floatmode import DOWN, NEAREST_EVEN, TOWARD_ZERO, UP, FloatMode
 from asmgen.emulator.semantics.integers import u32
 from asmgen.emulator.semantics.rounding import flush, narrow, quiet, wide
 from asmgen.isa.formats import encode

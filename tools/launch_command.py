@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from asmgen.codeobject.arguments import ArgumentError, Piece, assemble, hidden_values, is_hidden
-from asmgen.codeobject.load import CodeObject, Kernel
+from asmgen.codeobject.load import CodeObject, KernelRecord
 from asmgen.emulator.arrival.findings import Finding
 from asmgen.emulator.scheduling.run import LaunchResult, Options
 from asmgen.isa.quote import shown
@@ -132,7 +132,7 @@ def _upload(device: Device, spec: LaunchSpec, argument: BufferArgument, shape: B
         raise SpecError(f"{spec.origin}: {size} do not fit into memory") from None
 
 
-def _kernarg(spec: LaunchSpec, kernel: Kernel, held: Sequence[Buffer | None]) -> bytes:
+def _kernarg(spec: LaunchSpec, kernel: KernelRecord, held: Sequence[Buffer | None]) -> bytes:
     """The kernarg segment: the specification's arguments, and the hidden ones that the code object's table lists."""
     pieces = []
     for number, argument in enumerate(spec.args):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from asmgen.checks.counters.ledger import COUNTERS, LGKM, VM, Flight, Ledger, Operation, Operations, count_to_wait, limit_of
-from asmgen.checks.counters.points import Region
+from asmgen.checks.counters.points import WaitSpan
 from asmgen.checks.counters.tokens import Ahead, TooEarly, due_at_barrier, shared, too_early
 from asmgen.isa.arch import Architecture
 from asmgen.isa.registers import mask_names
@@ -33,7 +33,7 @@ class Arrival:
 
 
 @dataclass
-class Need:
+class WaitNeed:
     """The wait that one instruction needs before it issues: counts per counter (None: none) and why, a clause each.
 
     `partial` holds the count that in-order operations alone would allow, where others are outstanding too.
@@ -50,16 +50,16 @@ class Need:
         self.counts[counter] = min(self.counts.get(counter, count), count)
         self.because.append(arrival)
 
-    def without(self, kind: str, steps: WaitSteps) -> Need | None:
+    def without(self, kind: str, steps: WaitSteps) -> WaitNeed | None:
         """The need without arrivals of a kind, None where nothing is left."""
-        left = Need(self.position)
+        left = WaitNeed(self.position)
         for arrival in self.because:
             if arrival.kind != kind:
                 left.add(count_to_wait(steps.operations[arrival.producer], arrival.newer, arrival.counter, steps.arch), arrival)
         return left if left.counts else None
 
 
-Visit = Callable[[int, Ledger, "Need | None", list[TooEarly], list[str]], None]
+Visit = Callable[[int, Ledger, "WaitNeed | None", list[TooEarly], list[str]], None]
 """What a walk hears at each instruction that is not plain: position, ledger before it, its need, tokens too early, full counters."""
 
 
@@ -81,7 +81,7 @@ class WaitSteps:
         self.partial = partial
         self.limits = {counter: limit_of(arch, counter) for counter in COUNTERS}
         self.ahead: Ahead = {}
-        self.regions: Mapping[int, Region] = {}
+        self.regions: Mapping[int, WaitSpan] = {}
         self.tokens = False
         self.needed_by: dict[tuple[int, str], int] = {}
 
@@ -152,7 +152,7 @@ class WaitSteps:
                 mask |= self.operations[key[0]].arrives
             ledger.waited_mask = mask
 
-    def need(self, ledger: Ledger, position: int) -> Need | None:
+    def need(self, ledger: Ledger, position: int) -> WaitNeed | None:
         """The wait that the instruction at a position needs where this ledger holds before it, or None."""
         if position in self.regions:
             return self._need_at_point(ledger, position)
@@ -161,7 +161,7 @@ class WaitSteps:
         vm, lgkm = touches & ledger.vm.mask, touches & ledger.lgkm.mask
         if not (vm or lgkm or operation.barrier or operation.uses or operation.leaves == "return"):
             return None
-        found = Need(position)
+        found = WaitNeed(position)
         for counter, flight, mask in ((VM, ledger.vm, vm), (LGKM, ledger.lgkm, lgkm)):
             if not (mask or operation.barrier or operation.uses or operation.leaves):
                 continue
@@ -177,10 +177,10 @@ class WaitSteps:
                     found.counts[counter] = 0
         return found if found.counts else None
 
-    def _need_at_point(self, ledger: Ledger, position: int) -> Need | None:
+    def _need_at_point(self, ledger: Ledger, position: int) -> WaitNeed | None:
         """What must have arrived at a wait point: all that anything before the next points would wait for."""
         region = self.regions[position]
-        found = Need(position)
+        found = WaitNeed(position)
         for counter in COUNTERS:
             flight = ledger[counter]
             for producer, birth in flight.births.items():
@@ -193,7 +193,7 @@ class WaitSteps:
                     found.add(count_to_wait(source, newer, counter, self.arch), Arrival(producer, counter, newer, due[1], due[0]))
         return found if found.counts else None
 
-    def _better_drained(self, need: Need, counter: str, flight: Flight) -> bool:
+    def _better_drained(self, need: WaitNeed, counter: str, flight: Flight) -> bool:
         """Whether a wait for everything often spares the next one: beside scalar loads, which come in any order, and at a barrier
         where no token names the LDS data, as compilers drain all of it there."""
         return any(arrival.kind == "lds" and arrival.counter == counter for arrival in need.because) or \
@@ -219,9 +219,9 @@ class WaitSteps:
             return "return", ", ".join(mask_names(source.arrives)) or "LDS data"
         return "", ""
 
-    def _entry_need(self, ledger: Ledger, position: int, need: Need | None) -> Need | None:
+    def _entry_need(self, ledger: Ledger, position: int, need: WaitNeed | None) -> WaitNeed | None:
         """A callable function waits for whatever its caller left in flight (docs/facts/instructions.md section 4)."""
-        found = need or Need(position)
+        found = need or WaitNeed(position)
         for counter in COUNTERS:
             if ledger[counter].unknown:
                 found.add(0, Arrival(-1, counter, 0, "whatever a caller left in flight", "entry"))

@@ -1,0 +1,201 @@
+"""Register tiles from and to memory: buffer loads and stores behind the descriptor of a matrix's rows.
+
+    load(k, R[t + 1], rows.k(t + 1), rows=wm)          # the wave's rows, columns of iteration t + 1
+    store_tile(k, target, P, column=column0, rows=wm, columns=wn, nontemporal=True)
+
+A lane's neighbours in a row move by one instruction of up to 128 bits. Rows beyond the matrix read as 0 and are not written: the descriptor
+ends behind them. Columns have no such end; `limit` bounds them: loads by dwords (it is a whole number of them), stores of 16 and 32 bits
+by elements. Loads want pointer, stride and first column to be multiples of 4 bytes, stores too except for those with a `limit`.
+Tiles of 4 and 6 bits move as bytes: `views.as_bytes(tile)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from asmgen.author.addressing import WaveIndex
+from asmgen.author.globals import Rows, Slice
+from asmgen.author.immediates import BUFFER_IMMEDIATES
+from asmgen.author.masks import lane_places
+from asmgen.author.steps import StepIndex, operation
+from asmgen.author.tiles import Tile, TileError
+from asmgen.isa.registers import Reg, vcc
+
+if TYPE_CHECKING:
+    from asmgen.author.tilebuilder import TileBuilder
+
+# No load of a half: where SRAM ECC is on, as on these chips, buffer_load_short_d16 does not keep the register's other half (LLVM 22).
+_LOADS = {32: "buffer_load_dword", 64: "buffer_load_dwordx2", 128: "buffer_load_dwordx4"}
+_STORES = {16: ("buffer_store_short", "buffer_store_short_d16_hi"), 32: ("buffer_store_dword",), 64: ("buffer_store_dwordx2",),
+           128: ("buffer_store_dwordx4",)}
+_OUTSIDE = 0x80000000  # an offset beyond any descriptor of less than 2 GiB, with room for an immediate
+_PAGE = BUFFER_IMMEDIATES[1] + 1
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """What one instruction moves: its registers, which half of them (16 bits), bits, and its row and column from the lane's first on."""
+
+    registers: Reg
+    half: int
+    bits: int
+    row: int
+    column: int
+
+
+def load(k: TileBuilder, tile: Tile, source: Slice | Rows, rows: WaveIndex | None = None, columns: WaveIndex | None = None,
+         column: Reg | int = 0, limit: Reg | int | None = None, nontemporal: bool = False, at: StepIndex | None = None) -> None:
+    """Memory to registers: the tile's rows from the source's first on (those of the wave, where `rows` is given), its columns from
+    `column` on.
+
+    The offsets stand in registers that are computed once, in front of a loop; one a row that a lane holds. `limit` counts the matrix's
+    columns from `column` on that exist (signed); others become 0. Raises TileError where types differ or a lane's elements are narrower
+    than an instruction moves.
+    """
+    part = source if isinstance(source, Slice) else Slice(source, None)
+    pieces = _pieces(k, "load", tile, part.rows, limit is not None)
+    first = _offsets(k, tile, part.rows, rows, columns, column, pieces)
+    with operation(k, f"load {tile.name} from {part}", [tile.index, part.index], writes=tile.registers.mask, at=at):
+        descriptor = part.rows.resource(k)
+        advance = k.advance(part, tile.columns)
+        for piece in pieces:
+            base = first[piece.row, piece.column * tile.fragment.bits // 8 // _PAGE]
+            offset = piece.column * tile.fragment.bits // 8 % _PAGE
+            op = _LOADS[piece.bits]
+            if limit is None:
+                k.emit(op, piece.registers, base, descriptor, advance, offen=True, offset=offset, nt=nontemporal)
+                continue
+            with k.scratch("bounded") as bounded:
+                _bound(k, bounded, base, tile, columns, limit, piece.column)
+                k.emit(op, piece.registers, bounded, descriptor, advance, offen=True, offset=offset, nt=nontemporal)
+
+
+def store_tile(k: TileBuilder, target: Rows, tile: Tile, rows: WaveIndex | None = None, columns: WaveIndex | None = None,
+               column: Reg | int = 0, limit: Reg | int | None = None, nontemporal: bool = False, at: StepIndex | None = None) -> None:
+    """Registers to memory, of any element type, as `load` the other way round; AGPRs too. Offsets are computed where it stands."""
+    pieces = _pieces(k, "store", tile, target, limit is not None)
+    with operation(k, f"store {tile.name}", [tile.index], reads=tile.registers.mask, at=at):
+        descriptor = target.resource(k)
+        stride = target.matrix.stride_bytes(k)
+        with k.scratch("tile_offset") as base, k.scratch("row_offset") as here, k.scratch("row_jump", file="s") as jump, \
+                k.scratch("bounded") as bounded:
+            _base(k, base, tile, target, rows, columns, column)
+            last: tuple[int, int] | None = None
+            for piece in sorted(pieces, key=lambda one: (one.row, one.column)):
+                page, offset = divmod(piece.column * tile.fragment.bits // 8, _PAGE)
+                if (piece.row, page) != last:
+                    k.s_mul_i32(jump, stride, piece.row)
+                    if page:
+                        k.s_add_u32(jump, jump, page * _PAGE)
+                    k.v_add_u32(here, jump, base)
+                    last = piece.row, page
+                op, address = _STORES[piece.bits][piece.half], here
+                if limit is not None:
+                    _bound(k, bounded, here, tile, columns, limit, piece.column)
+                    address = bounded
+                k.emit(op, piece.registers, address, descriptor, 0, offen=True, offset=offset, nt=nontemporal)
+
+
+def _pieces(k: TileBuilder, what: str, tile: Tile, rows: Rows, bounded: bool) -> list[_Piece]:
+    f = tile.fragment
+    if tile.dtype != rows.matrix.dtype:
+        raise TileError(f"{what}: {tile} and {rows.matrix.name} ({rows.matrix.dtype}) are not of one type; convert(k, ...) the tile",
+                        k.place())
+    if f.bits % 8:
+        raise TileError(f"{what}: {tile} has elements of {f.bits} bits; move it as bytes, {what}(k, ... as_bytes({tile.name}) ...), of a "
+                        "matrix of i8", k.place())
+    return [_Piece(_part(tile.base(row, column), item * f.bits // 32, size), item * f.bits % 32 // 16, size,
+                   row * f.rows + f.table[item][0][0] - f.table[0][0][0], column * f.columns + f.table[item][0][1] - f.table[0][0][1])
+            for row, column in tile.places() for item, size in _runs(k, what, tile, bounded, 32 if what == "load" else 16)]
+
+
+def _part(base: Reg, first: int, bits: int) -> Reg:
+    return base[first:first + max(1, bits // 32) - 1]
+
+
+def _runs(k: TileBuilder, what: str, tile: Tile, bounded: bool, least: int) -> Iterator[tuple[int, int]]:
+    """(first item, bits) of what one instruction moves in each fragment."""
+    f = tile.fragment
+    widest = max(f.bits if f.bits >= 16 else 32, least) if bounded else 128
+    places = [line[0] for line in f.table]
+    item = 0
+    while item < len(places):
+        run = 1
+        while item + run < len(places) and places[item + run] == (places[item][0], places[item][1] + run):
+            run += 1
+        most = min(run * f.bits, widest)
+        size = next((size for size in (128, 64, 32, 16) if least <= size <= most and item * f.bits % min(size, 32) == 0), 0)
+        if not size:
+            raise TileError(f"{what}: a lane of {tile} holds {run} neighbour of a row at a time, {run * f.bits} bits, and the least that "
+                            f"moves is {least}; take a fragment with more of them (M.d.T), or go through LDS", k.place())
+        yield item, size
+        item += size // f.bits
+
+
+def _offsets(k: TileBuilder, tile: Tile, source: Rows, rows: WaveIndex | None, columns: WaveIndex | None, column: Reg | int,
+             pieces: list[_Piece]) -> dict[tuple[int, int], Reg]:
+    """The VGPR of each row of a lane and page of immediates, made once."""
+    key = ("load", source, tile.fragment, tile.rows, tile.columns, rows, columns, column)
+    made = k.made.get(key)
+    if made is None:
+        wanted = sorted({(piece.row, piece.column * tile.fragment.bits // 8 // _PAGE) for piece in pieces})
+        made = k.made[key] = k.hoist(lambda: _new_offsets(k, tile, source, rows, columns, column, wanted))
+    assert isinstance(made, dict)
+    return made
+
+
+def _new_offsets(k: TileBuilder, tile: Tile, source: Rows, rows: WaveIndex | None, columns: WaveIndex | None, column: Reg | int,
+                 wanted: list[tuple[int, int]]) -> dict[tuple[int, int], Reg]:
+    held: dict[tuple[int, int], Reg] = {}
+    number = sum(isinstance(one, tuple) and one[0] == "load" for one in k.made)
+    name = f"{source.matrix.name}_{tile.name.partition('[')[0]}_offset{number or ''}"
+    stride = source.matrix.stride_bytes(k)
+    for index, place in enumerate(wanted):
+        held[place] = k.registers.vgprs(1, f"{name}_{index}")
+        if index == 0:
+            _base(k, held[place], tile, source, rows, columns, column)
+            continue
+        with k.scratch("row_jump", file="s") as jump:
+            k.s_mul_i32(jump, stride, place[0])
+            if place[1]:
+                k.s_add_u32(jump, jump, place[1] * _PAGE)
+            k.v_add_u32(held[place], jump, held[wanted[0]])
+    return held
+
+
+def _base(k: TileBuilder, out: Reg, tile: Tile, rows_of: Rows, rows: WaveIndex | None, columns: WaveIndex | None,
+          column: Reg | int) -> None:
+    """The byte of the lane's first element, from the descriptor's base on."""
+    row, lane_column = lane_places(k, tile.fragment)
+    size = tile.fragment.bits // 8
+    with k.scratch("first_column") as first:
+        if rows is not None:
+            with k.scratch("first_row", file="s") as corner:
+                k.s_mul_i32(corner, rows.register, tile.rows)
+                k.v_add_u32(out, corner, row)
+            row = out
+        k.v_mul_lo_u32(out, row, rows_of.matrix.stride_bytes(k))
+        k.v_add_u32(first, column, lane_column)
+        if columns is not None:
+            with k.scratch("first_column_of_wave", file="s") as corner:
+                k.s_mul_i32(corner, columns.register, tile.columns)
+                k.v_add_u32(first, corner, first)
+        k.v_lshl_add_u32(out, first, size.bit_length() - 1, out)
+
+
+def _bound(k: TileBuilder, out: Reg, base: Reg, tile: Tile, columns: WaveIndex | None, limit: Reg | int, column: int) -> None:
+    """The offset, or one outside of the descriptor where the lane's column lies at the limit or behind it."""
+    _, lane_column = lane_places(k, tile.fragment)
+    with k.scratch("columns_left", file="s") as left:
+        k.s_mov_b32(left, limit)
+        if columns is not None:
+            with k.scratch("first_column_of_wave", file="s") as corner:
+                k.s_mul_i32(corner, columns.register, tile.columns)
+                k.s_sub_u32(left, left, corner)
+        if column:
+            k.s_sub_u32(left, left, column)
+        k.v_cmp_gt_i32(vcc, left, lane_column)
+        k.v_mov_b32(out, _OUTSIDE)
+        k.v_cndmask_b32(out, out, base, vcc)
