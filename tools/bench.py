@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from asmgen.author.family import Family
-from asmgen.codeobject.load import CodeObject, Kernel
+from asmgen.codeobject.load import CodeObject, KernelRecord
 from asmgen.isa.errors import AsmgenError
 from asmgen.launch.hip import HipDevice
 from asmgen.tools.build import Built

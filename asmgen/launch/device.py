@@ -110,18 +110,6 @@ class Device(Protocol):
     def read(self, buffer: Buffer, dtype: Any, shape: int | Sequence[int], offset: int = 0) -> numpy.ndarray[Any, Any]:
         """A copy of the buffer from byte `offset` on, as a C-ordered array, after every launch before it has finished."""
 
-    def stream(self) -> Any:
-        """A new stream: a context manager that waits for what was put on it."""
-
-    def event(self) -> Any:
-        """A new event, with `record(stream)`, `synchronize()` and `milliseconds_since(event)`."""
-
-    def write_async(self, buffer: Buffer, array: numpy.ndarray[Any, Any], stream: Any = None, offset: int = 0) -> None:
-        """As `write`, in the order of a stream; the array must not change before the stream has been waited for."""
-
-    def read_async(self, array: numpy.ndarray[Any, Any], buffer: Buffer, stream: Any = None, offset: int = 0) -> None:
-        """Fills an array in C order from the buffer, in the order of a stream."""
-
     def free(self, buffer: Buffer) -> None:
         """Gives the memory back; the buffer must not be used again."""
 
