@@ -15,12 +15,12 @@ import statistics, sys, time
 import numpy as np
 from asmgen.codeobject.load import CodeObject
 from asmgen.codeobject.metadata import arguments
-from asmgen.kernels.registry import kernel as library
+from asmgen.kernels.registry import family
 from asmgen.launch.hip import HipDevice
 from asmgen.toolchain import assemble
 
 runs = int(sys.argv[1])
-text = library("gemm-bf16").build("gfx950", {"preload": False}).text()
+text = family("gemm-bf16").build("gfx950").text()
 kernel = CodeObject.load(assemble(text, "gfx950")).kernel()
 
 class Tensor:  # what a tensor of PyTorch on ROCm shows

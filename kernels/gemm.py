@@ -121,7 +121,8 @@ def _gpu(a: Any) -> HipDevice:
     """The GPU of a tensor. Raises TensorError for one in host memory."""
     found: External | None = external_of(a, "a of gemm.bf16") if hasattr(a, "data_ptr") or _is_on_gpu(a) else None
     if found is None or found.where != GPU:
-        raise TensorError("a of gemm.bf16 is in host memory; move it to a GPU, or pass device=EmulatedDevice('gfx950') for the emulator")
+        raise TensorError("a of gemm.bf16 is in host memory; move it to a GPU, or pass device=EmulatedDevice('gfx950') to run on the "
+                          "emulator")
     return _opened(found.index)
 
 

@@ -61,8 +61,11 @@ class BenchReport:
                 f"{row['gbytes_per_second']:.0f} GB/s; {row['runs']} launches after {self.warm_ups}, {self.buffer_sets} sets of buffers\n")
 
 
-def bench_device(kind: str, arch: str) -> HipDevice:
-    """The GPU to time on. Raises AsmgenError for the emulator, under its own name or as a GPU of `asmgen hip-emulator`."""
+def bench_device(kind: str, arch: str | None) -> HipDevice:
+    """The GPU to time on: the first of the architecture, or of all.
+
+    Raises AsmgenError for the emulator, under its own name or as a GPU of `asmgen hip-emulator`.
+    """
     refusal = "the emulator says what a kernel computes, not how fast: bench needs a GPU (--device hip); `asmgen profile` predicts a time"
     if kind != "hip":
         raise AsmgenError(refusal if kind == "emulator" else f"bench knows the device hip alone, not {kind!r}")
@@ -73,20 +76,20 @@ def bench_device(kind: str, arch: str) -> HipDevice:
     return device
 
 
-def bench_kernel(library: Family, built: Built, parameters: Mapping[str, Any], device: HipDevice, warm_ups: int = WARM_UPS,
+def bench_kernel(family: Family, built: Built, parameters: Mapping[str, Any], device: HipDevice, warm_ups: int = WARM_UPS,
                  runs: int = RUNS, seed: int = 0) -> BenchReport:
     """Time launches of a built kernel on random data, each between two events, on sets of buffers that take turns."""
-    problem = library.problem(parameters, seed)
+    problem = family.problem(parameters, seed)
+    contract = built.kernel.contract
     arrays = {name: value for name, value in problem.arguments.items() if isinstance(value, np.ndarray)}
     nbytes = sum(array.nbytes for array in arrays.values())
     sets = min(_MOST_SETS, max(2, -(-2 * LAST_LEVEL_CACHE // max(nbytes, 1))))
     kernel = CodeObject.load(built.code_object).kernel(built.kernel.resources.name)
-    names = [argument.name for argument in built.kernel.contract.arguments]
+    names = [argument.name for argument in contract.arguments]
     uploaded = [{name: device.upload(array) for name, array in arrays.items()} for _ in range(sets)]
     values = [[one.get(name, problem.arguments[name]) for name in names] for one in uploaded]
-    contract = built.kernel.contract
     times = time_launches(device, kernel, contract.grid_of(parameters), contract.workgroup, values, warm_ups, runs)
-    return BenchReport(library.name, device.arch, device.name, parameters, times, warm_ups, sets, floating_operations(parameters),
+    return BenchReport(contract.name, device.arch, device.name, parameters, times, warm_ups, sets, floating_operations(parameters),
                        nbytes, environment(device))
 
 

@@ -185,7 +185,7 @@ def launch(spec: Path, device: str, budget: int, memory_limit: int, as_json: boo
 
 @commands.command()
 @click.argument("kernel")
-@click.option("--arch", help="Default: the kernel's first architecture.")
+@click.option("--arch", help="Default: the first GPU's.")
 @parameters_option
 @click.option("--device", default="hip", show_default=True, help="hip: there is no timing on the emulator.")
 @click.option("--warm-ups", default=500, show_default=True, type=click.IntRange(0), help="Launches before the timed ones.")
@@ -197,14 +197,14 @@ def bench(kernel: str, arch: str | None, parameters: tuple[str, ...], device: st
     from asmgen.tools.bench import bench_device, bench_kernel
     from asmgen.tools.build import build_kernel
 
-    library = find_family(kernel)
-    chosen = library.check_arch(arch or "")
-    values = library.parse(chosen, parameters)
-    contract = library.contract(chosen, values)
-    resolved = contract.resolve_run(values)
-    with bench_device(device, chosen) as opened:
-        built = build_kernel(library, chosen, {name: resolved[name] for name in resolved if contract.parameter(name).kind == "build"})
-        report = bench_kernel(library, built, resolved, opened, warm_ups, runs)
+    family = find_family(kernel)
+    with bench_device(device, arch) as opened:
+        chosen = family.check_arch(opened.arch)
+        values = family.parse(chosen, parameters)
+        contract = family.contract(chosen, values)
+        resolved = contract.resolve_run(values)
+        built = build_kernel(family, chosen, {name: resolved[name] for name in resolved if contract.parameter(name).kind == "build"})
+        report = bench_kernel(family, built, resolved, opened, warm_ups, runs)
     _document(report.as_json()) if as_json else click.echo(report.text(), nl=False)
     return GOOD
 

@@ -87,17 +87,6 @@ class LoadedModule(Protocol):
         """Release it now; `Device.close` does so anyway."""
 
 
-class StreamLike(Protocol):
-    """What a launch takes as a stream of its device."""
-
-    @property
-    def handle(self) -> Any:
-        """What the device's own runtime calls it."""
-
-    def synchronize(self) -> None:
-        """Waits until all that was put on it has finished."""
-
-
 class Device(Protocol):
     """A device; a context manager that closes itself. Every method raises DeviceError where it cannot do what was asked."""
 

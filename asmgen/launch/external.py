@@ -57,7 +57,7 @@ def is_external(value: Any) -> bool:
 
 
 def external_of(value: Any, what: str) -> External:
-    """What the array is and where. `what` names it in errors. Raises ArgumentError for one that is on neither host nor ROCm GPU."""
+    """What the array is and where; `what` names it in errors. Raises ArgumentError for one on a device other than host and ROCm GPU."""
     if hasattr(value, "data_ptr"):
         return _of_tensor(value, what)
     return _of_dlpack(value, what)

@@ -185,8 +185,7 @@ class HipDevice:
     """One GPU as an `asmgen.launch.device.Device`: the first whose architecture is `arch`, or the first of all without `arch`.
 
     `index` picks one of several. HIP's calls go to the GPU that the calling thread chose last, so where there are several each call
-    chooses its own first. `binding` is the module hip.hip of hip-python, imported where absent. Raises DeviceError where there is no such
-    GPU.
+    chooses its own first. `binding` is the module hip.hip of hip-python, imported where absent. Raises DeviceError for a missing GPU.
     """
 
     def __init__(self, arch: str | None = None, binding: Any | None = None, index: int | None = None) -> None:

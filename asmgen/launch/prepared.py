@@ -36,7 +36,7 @@ class Slot:
     row: Argument
     what: str
     pointer: bool
-    last: Any = _NOTHING
+    last: object = _NOTHING
     tensor: Any = _NOTHING
     address: int = 0
     is_torch: bool = False
@@ -146,7 +146,7 @@ class Arguments:
 
 
 def plain(value: Any, size: int) -> Any:
-    """What `pack_table` takes for a value in `size` bytes: a float becomes one of that size, numpy's numbers keep their type."""
+    """What `pack_table` takes for a value that stands in `size` bytes: a float becomes one of that size, numpy's keep their type."""
     if isinstance(value, np.generic):
         return value.tobytes()
     if isinstance(value, float) and size in _FLOATS:

@@ -68,7 +68,7 @@ def hipDeviceGetPCIBusId(runtime: Runtime, text: int, size: int, device: int) ->
 
 
 def hipDeviceGetUuid(runtime: Runtime, uuid: int, device: int) -> None:
-    put(uuid, (ctypes.c_uint8 * 16)(*f"asmgen-{runtime.gpu(device).index:09d}".encode()))
+    put(uuid, (ctypes.c_ubyte * 16)(*f"asmgen-{runtime.gpu(device).index:09d}".encode()))
 
 
 def hipGetDevicePropertiesR0600(runtime: Runtime, properties: int, device: int) -> None:

@@ -1,4 +1,4 @@
-"""libamdhip64.so and libhiprtc.so of the emulator: C text from the table of calls, compiled once, found again by content."""
+"""libamdhip64.so and libhiprtc.so of the emulator: C text from the table of calls, compiled once by the toolchain, kept by content."""
 
 from __future__ import annotations
 
@@ -74,4 +74,5 @@ def _run(command: list[str]) -> None:
         raise ToolError(f"{command[0]} does not run ({error}); `{INSTALL_ASSEMBLER}` installs a compiler that does") from None
     if done.returncode:
         said = " ".join(done.stderr.split())[:400]
-        raise ToolError(f"{command[0]} cannot make the library of asmgen hip-emulator ({said}); `{INSTALL_ASSEMBLER}` brings one that can")
+        raise ToolError(f"{command[0]} cannot compile the library of asmgen hip-emulator ({said}); `{INSTALL_ASSEMBLER}` installs one that "
+                        "can")
