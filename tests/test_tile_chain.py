@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -122,7 +124,7 @@ def test_attention_without_a_shuffle(arch: str, shape: str) -> None:
     np.testing.assert_allclose(found, exact, rtol=1e-4, atol=2e-3)
 
 
-def test_lazy_attention_over_keys_and_values_in_lds() -> None:
+def test_lazy_attention_over_keys_and_values_in_lds(tmp_path: Path) -> None:
     """Two blocks of 64 keys: K and V from memory over registers to LDS, K read by rows, V turned in the order of P; the maximum stays where
     it grows by less than 8, and O and the sum are scaled where it does not, in a branch."""
     arch, shape = "gfx950", "f32_32x32x16_bf16"
@@ -150,6 +152,7 @@ def test_lazy_attention_over_keys_and_values_in_lds() -> None:
         for rows, shared in ((kr, Ks), (vr, Vs)):
             load(k, staged, rows[number])
             write(k, shared[()], staged)
+        k.s_barrier()
         read(k, K, Ks[()])
         mma(k, S, K, Q, first=True)
         mul(k, S, S, log2e)
@@ -172,6 +175,7 @@ def test_lazy_attention_over_keys_and_values_in_lds() -> None:
         convert(k, packed, S)
         read_transposed(k, V, Vs[()])
         mma(k, O, V, P)
+        k.s_barrier()
     reduce_lanes(k, "sum", total)
     div(k, O, O, total)
     run.give(O)
@@ -180,6 +184,7 @@ def test_lazy_attention_over_keys_and_values_in_lds() -> None:
     np.testing.assert_allclose(found, (softmax(s) @ rounded(vv, "bf16", arch)).T, atol=2.0**-7 * 3, rtol=2.0**-7)
     conflicts = {run.program.instructions[position].name for position, extra in run.done.result.bank_conflicts.items() if extra}
     assert not conflicts & {"ds_read_b128", "ds_read_b64_tr_b16"}
+    run.lint(tmp_path)
 
 
 def test_operands_of_two_orders_of_k_are_refused() -> None:

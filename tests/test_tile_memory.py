@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -254,7 +255,7 @@ CHANGES = [
 
 
 @pytest.mark.parametrize("case", range(len(CHANGES)))
-def test_changes_of_layout(case: int) -> None:
+def test_changes_of_layout(case: int, tmp_path: Path) -> None:
     arch, start, end, way = CHANGES[case]
     before, after = start(arch), end(arch)
     values = some(64, 64, "bf16", case)
@@ -270,6 +271,7 @@ def test_changes_of_layout(case: int) -> None:
     assert found == way
     run.give(moved)
     np.testing.assert_array_equal(run.finish()[0], rounded(values, before.dtype, arch))
+    run.lint(tmp_path)
 
 
 @pytest.mark.parametrize("dtype", ["bf16", "i8"])

@@ -45,8 +45,8 @@ def test_rows_in_steps_loads_two_ahead(arch: str, count: int) -> None:
         with k.stage():
             load(k, R[t + 2], rows.k(t + 2))
         with k.stage():
-            write(k, staged[t], R[t])
-            read(k, back, staged[t])
+            write(k, staged[t], R[t], own=True)
+            read(k, back, staged[t], own=True)
             convert(k, wide, back)
             row_sum(k, total, wide, across=False, start=True)
             mul(k, wide, wide, wide)

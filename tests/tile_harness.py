@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from asmgen.author.kernel import Kernel
 from asmgen.author.tilebuilder import TileBuilder
 from asmgen.author.tiles import Tile
 from asmgen.author.vectors import Vector, profile
+from asmgen.checks.lint.run import lint_file
 from asmgen.emulator.scheduling.run import Options
 from asmgen.isa.arch import architecture
 from asmgen.isa.formats import decode, encode, hardware_format
@@ -184,12 +186,19 @@ class TileRun:
         buffers = [np.zeros((max(1, self.given), 64), np.uint32), words, *self.buffers]
         buffers += [np.zeros(1, np.uint32)] * (POINTERS - len(buffers))
         kernel = self.kernel()
-        self.program = kernel.program
+        self.program, self.text = kernel.program, kernel.text()
         done = launch(self.arch, kernel.program, (1, 1, 1), (64 * self.waves, 1, 1), buffers, self.values, kernel.resources.lds_bytes,
                       vgprs=512, options=Options(True, order, count_banks=True))
         assert not done.findings, [finding.sentence() for finding in done.findings][:3]
         self.done = done
         return done
+
+    def lint(self, folder: Path) -> None:
+        """The kernel's text after the run: lint has neither an error nor a warning."""
+        file = folder / "kernel.s"
+        file.write_text(self.text)
+        found = [finding for finding in lint_file(file).findings if finding.severity != "note"]
+        assert not found, found[:3]
 
     def finish(self) -> list[Array]:
         """Run it and give what was given."""

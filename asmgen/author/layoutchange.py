@@ -112,8 +112,8 @@ def change_layout(k: TileBuilder, tile: Tile, fragment: Fragment, out: Tile | No
         if through is None or out is None:
             raise TileError(f"change_layout: {tile} to fragments {fragment} moves elements between lanes in ways that "
                             f"{_reason(k.arch)}; give a shared tile to go through and a tile for the result", k.place())
-        write(k, through, tile)
-        read(k, out, through)
+        write(k, through, tile, own=True)
+        read(k, out, through, own=True)
         return out, "lds"
     items = tile.registers.items
     if any(reg.file != "v" for reg in items) and plan.swaps:

@@ -37,9 +37,10 @@ class FragmentAddresses:
     pieces: tuple[tuple[int, int], ...]
 
 
-def read(k: TileBuilder, tile: Tile, source: SharedPart) -> None:
+def read(k: TileBuilder, tile: Tile, source: SharedPart, own: bool = False) -> None:
     """LDS to registers: each fragment in as few reads as its neighbours in LDS allow.
 
+    `own` says that the wave reads only what it wrote itself (`write` with `own`): LDS is in order, so no token and no barrier is needed.
     Raises TileError where shapes or types differ, LayoutError where an access would be torn.
     """
     _check_shapes("read", tile, source)
@@ -49,10 +50,11 @@ def read(k: TileBuilder, tile: Tile, source: SharedPart) -> None:
             base = tile.base(row, column)
             for number, (item, bits) in enumerate(found.pieces):
                 register, offset = found.places[source.number, row, column, number]
-                k.emit(_READ[bits], _piece(base, tile, item, bits), found.registers[register], offset=offset, uses=source.range)
+                k.emit(_READ[bits], _piece(base, tile, item, bits), found.registers[register], offset=offset,
+                       uses=None if own else source.range)
 
 
-def write(k: TileBuilder, target: SharedPart, tile: Tile) -> None:
+def write(k: TileBuilder, target: SharedPart, tile: Tile, own: bool = False) -> None:
     """Registers to LDS, as `read` the other way round."""
     _check_shapes("write", tile, target)
     found = fragment_addresses(k, tile, target)
@@ -61,7 +63,8 @@ def write(k: TileBuilder, target: SharedPart, tile: Tile) -> None:
             base = tile.base(row, column)
             for number, (item, bits) in enumerate(found.pieces):
                 register, offset = found.places[target.number, row, column, number]
-                k.emit(_WRITE[bits], found.registers[register], _piece(base, tile, item, bits), offset=offset, fills=target.range)
+                k.emit(_WRITE[bits], found.registers[register], _piece(base, tile, item, bits), offset=offset,
+                       fills=None if own else target.range)
 
 
 def _piece(base: Reg, tile: Tile, item: int, bits: int) -> Reg:
