@@ -19,6 +19,7 @@ QUICK: dict[str, tuple[Any, ...]] = {
     "lone_wave": (2,),
     "memory_loops": (8, 1),
     "mfma_loop": (8, 1),
+    "peek": (),
     "profile_kernel": (["gemm-bf16:gfx950"], 0.02, 128),
     "reader": (200,),
     "vector_loop": (1,),

@@ -124,12 +124,14 @@ def test_every_deleted_wait_or_barrier_is_found(arch: str, preload: bool, part: 
 
 @pytest.mark.parametrize("arch", ARCHS)
 def test_arguments_beyond_the_matrix_are_never_offered_to_the_descriptor(arch: str) -> None:
-    """No scalar offset beyond num_records (docs/facts/semantics.md section 8): every buffer instruction of the kernel has soffset 0."""
+    """No scalar offset beyond num_records (docs/facts/semantics.md section 8): it is 0, or in loads the bytes gone along K, which stay
+    inside of a row."""
     accesses = [item for item in built(arch).kernel.program.instructions if item.name.startswith("buffer_")]
     assert len(accesses) > 70
     for item in accesses:
         places = {place.name: operand for place, operand in zip(item.form.operands, item.operands, strict=True)}
-        assert places["soffset"] == 0
+        assert places["soffset"] == 0 or "_load_" in item.name and "k_offset" in {owner.name for owner in built(arch).kernel.plan.ranges
+                                                                                  if owner.reg == places["soffset"]}
 
 
 def test_accumulators_are_agprs_and_registers_fit_the_occupancy_asked_for() -> None:

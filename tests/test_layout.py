@@ -180,6 +180,6 @@ def test_errors_are_sentences(call: Callable[[], object], words: str) -> None:
 
 
 def test_layouts_load_no_numpy() -> None:
-    modules = ("layout", "placement", "layouts_mfma", "layouts_lds", "mfma", "lds", "bankcost")
+    modules = ("layout", "placement", "layouts_mfma", "layouts_lds", "mfmaoperands", "lds", "bankcost")
     code = f"import sys; import {', '.join('asmgen.isa.' + name for name in modules)}; print('numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"

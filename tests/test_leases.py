@@ -23,9 +23,9 @@ def start() -> tuple[Builder, RegisterPlan]:
 
 def faults(k: Builder) -> list[tuple[int, int, int, str, str]]:
     """(reader, writer, mask, read as, written as) of each."""
-    assert k.plan is not None
+    assert k.registers is not None
     return [(found.reader, found.writer, found.mask, found.read_as.name, found.written_as.name)
-            for found in stale_reads(k.program(), k.plan.ranges)]
+            for found in stale_reads(k.program(), k.registers.ranges)]
 
 
 def test_the_next_owner_writes_before_it_reads() -> None:

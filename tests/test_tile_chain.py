@@ -11,10 +11,10 @@ from asmgen.author.arithmetic import mma
 from asmgen.author.conversions import convert
 from asmgen.author.elementwise import any_greater, copy, div, exp2, fill, fma, max_, mul, rcp, sub
 from asmgen.author.fragments import mfma
-from asmgen.author.memory import load, store_tile
 from asmgen.author.movement import read, write
 from asmgen.author.reductions import column_max, column_sum, reduce_lanes, row_max, row_sum
 from asmgen.author.swizzles import FragmentRead
+from asmgen.author.tilememory import load, store_tile
 from asmgen.author.tiles import TileError
 from asmgen.author.transposed import TransposedRead, read_transposed
 from asmgen.author.vectors import column_vector, row_vector

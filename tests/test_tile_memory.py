@@ -12,9 +12,9 @@ from asmgen.author.conversions import convert
 from asmgen.author.fragments import Fragment, mfma
 from asmgen.author.globals import Matrix
 from asmgen.author.layoutchange import change_layout
-from asmgen.author.memory import load, store_tile
 from asmgen.author.movement import read, write
 from asmgen.author.swizzles import FragmentRead, Places
+from asmgen.author.tilememory import load, store_tile
 from asmgen.author.tiles import TileError
 from asmgen.author.transposed import TransposedRead, read_transposed
 from asmgen.author.views import as_bytes, as_operand, block_fragment, bytes_of, in_order_of, turned, with_dtype

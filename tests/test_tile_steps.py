@@ -8,12 +8,12 @@ import pytest
 from asmgen.author.conversions import convert
 from asmgen.author.elementwise import add, fill, max_, mul
 from asmgen.author.fragments import mfma
-from asmgen.author.memory import load, store_tile
 from asmgen.author.movement import read, write
 from asmgen.author.reductions import reduce_lanes, row_sum
 from asmgen.author.schedules import InOrder
 from asmgen.author.steps import PipelineError, StepIndex
 from asmgen.author.swizzles import FragmentRead
+from asmgen.author.tilememory import load, store_tile
 from asmgen.author.vectors import row_vector
 from asmgen.author.views import with_dtype
 from tests.test_tile_memory import matrix

@@ -21,7 +21,7 @@ from asmgen.author.kernel import Kernel
 from asmgen.author.tilebuilder import TileBuilder
 from asmgen.author.tiles import Tile
 from asmgen.author.vectors import Vector, profile
-from asmgen.checks.lint.run import lint_file
+from asmgen.checks.lint.linting import lint_file
 from asmgen.emulator.scheduling.run import Options
 from asmgen.isa.arch import architecture
 from asmgen.isa.formats import decode, encode, hardware_format

@@ -257,14 +257,16 @@ class _Pipeline:
         early: list[Unit] = []
         begin = len(k.items)
         for number in range(-shape.ahead, 0):
-            for unit in self._kept(Copy(number % shape.unroll, -number, None if count is None else count - number)):
+            copy = Copy(number % shape.unroll, -number, None if count is None else count - number)
+            for unit in self._kept(copy):
                 if unit.tag.ordinal in shape.arrangement.lead:
                     continue
                 if any(use.action == "read" for instruction in unit.instructions for use in instruction.tokens):
                     early.append(unit)
                 else:
                     k.append_unit(unit)
-            k.step_ends()
+            if self._fills_follow(copy):
+                k.step_ends()
         if shape.arrangement.lead:
             of_first = {unit.tag.ordinal: unit for unit in self._kept(Copy(0, 0, count)) if unit.tag.ordinal in shape.arrangement.lead}
             early += [of_first[ordinal] for ordinal in _ordinals(shape.arrangement) if ordinal in of_first]
@@ -287,26 +289,37 @@ class _Pipeline:
             following = Copy((copy.phase + 1) % self.shape.unroll, None if copy.low is None else copy.low - 1,
                              None if copy.high is None else copy.high - 1)
             chosen |= {of[unit.tag.ordinal]: unit for unit in self._kept(following) if unit.tag.ordinal in of}
-        self._place(arrangement.order, chosen, count_down)
+        self._place(arrangement.order, chosen, count_down, self._fills_follow(copy))
 
-    def _place(self, order: Sequence[Placed], chosen: dict[int, Unit], count_down: tuple[Reg, int] | None) -> None:
+    def _place(self, order: Sequence[Placed], chosen: dict[int, Unit], count_down: tuple[Reg, int] | None,
+               more: bool) -> None:
         k = self.k
         last = max((place for place, entry in enumerate(order) if isinstance(entry, int) and entry in chosen), default=len(order))
         # The last unit hides the subtraction, unless it changes SCC or stands in a later block.
         before = last < len(order) and not (chosen[order[last]].effects.writes & scc.mask or chosen[order[last]].is_block)  # type: ignore[index]
         for place, entry in enumerate(order):
             if place == last and before:
-                self._end_copy(count_down)
+                self._end_copy(count_down, more)
             if isinstance(entry, Sync):
                 self._sync(entry)
             elif entry in chosen:
                 k.append_unit(chosen[entry])
         if not before:
-            self._end_copy(count_down)
+            self._end_copy(count_down, more)
 
-    def _end_copy(self, count_down: tuple[Reg, int] | None) -> None:
+    def _fills_follow(self, copy: Copy) -> bool:
+        """Whether a copy behind this one still asks for data, so that sources must go on."""
+        if copy.high is None:
+            return True
+        _, units = self._step(0)
+        fills = [self.shape.offsets[unit.tag.ordinal] for unit in units
+                 if any(use.action == "write" for instruction in unit.instructions for use in instruction.tokens)]
+        return min(fills, default=copy.high) < copy.high - 1
+
+    def _end_copy(self, count_down: tuple[Reg, int] | None, more: bool) -> None:
         """The scalar code of a copy's end; what the branch tests comes last."""
-        self.k.step_ends()
+        if more:
+            self.k.step_ends()
         if count_down is not None:
             self.k.s_sub_u32(count_down[0], count_down[0], count_down[1])
 

@@ -1,7 +1,9 @@
 """gemm-bf16 as the library offers it: the family with its variants, the first of an architecture being the default."""
 
 from asmgen.kernels.gemm_bf16.family import GEMM
+from asmgen.kernels.gemm_bf16.tiled import tiled  # isort: split
+
+# The architecture whose variants are declared first is the default.
 from asmgen.kernels.gemm_bf16.staged import staged
-from asmgen.kernels.gemm_bf16.tiled import tiled
 
 __all__ = ["GEMM", "staged", "tiled"]

@@ -40,7 +40,8 @@ def tiled(k: TileBuilder) -> None:
     C = k.tile("C", tm // 2 // down, tn // 2 // across, M.d.T, grid=(2, 2), file="a" if interleaved else "v", note="[half of M][half of N]")
     A = k.tile("A", tm // 2 // down, tk, M.a, note="one half of M at a time")
     B = k.tile("B", tn // 2 // across, tk, M.b, grid=(2,), note="[half of N]")
-    steps, group = k.registers.sgprs(1, "steps"), k.registers.sgprs(1, "group", note="waves 4 to 7 run a stage behind")
+    steps = k.registers.sgprs(1, "steps")
+    group = None if interleaved else k.registers.sgprs(1, "group", note="waves 4 to 7 run a stage behind")
     row0, column0 = k.registers.sgprs(1, "row0"), k.registers.sgprs(1, "column0")
 
     # LDS map
@@ -53,7 +54,8 @@ def tiled(k: TileBuilder) -> None:
     wm, wn = k.wave_grid(down, across)
     k.s_mul_i32(row0, k.ids["y"], tm)
     k.s_mul_i32(column0, k.ids["x"], tn)
-    k.s_lshr_b32(group, k.wave.register, 2)
+    if group is not None:
+        k.s_lshr_b32(group, k.wave.register, 2)
     k.s_lshr_b32(steps, k.argument("k"), (tk - 1).bit_length())
     a = k.matrix("a", "bf16", rows="m", columns="k", stride="lda").rows(row0, tm).halves()
     b = k.matrix("b", "bf16", rows="n", columns="k", stride="ldb").rows(column0, tn).halves()
