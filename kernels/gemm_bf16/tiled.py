@@ -84,7 +84,7 @@ def tiled(k: TileBuilder) -> None:
         with k.stage(), matrix:
             mma(k, C[1, 1], A, B[1])
 
-    k.region("loop")
+    k.region("main loop")
     k.pipeline(step, steps, SCHEDULES[k.variant.schedule], groups=group)
 
     k.region("epilogue")
