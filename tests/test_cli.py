@@ -140,7 +140,7 @@ def test_inspect_a_code_object_of_ours(tmp_path: Path, capsys: pytest.CaptureFix
     owners = [cell for row in report["register_map"]["rows"] for cell in row["cells"]]
     assert "C" in owners and "main loop" in report["register_map"]["regions"]
     status, out, _ = call(capsys, "inspect", str(tmp_path / f"{BUILT}.co"))
-    assert "64 of them AGPRs" in out and "64 MFMA" in out and "a_fragments" in out
+    assert "64 of them AGPRs" in out and "64 MFMA" in out and "k_offset" in out
 
 
 @pytest.mark.needs_objdump

@@ -233,4 +233,6 @@ def test_own_kernels_are_clean(tmp_path: Path) -> None:
         for path in write_built(built, tmp_path / arch)[:2]:
             report = lint_file(path)
             assert (report.count("error"), report.count("warning")) == (0, 0)
-            assert {finding.rule for finding in report.findings} <= {"W004", "W008", "W010"}, [finding.sentence() for finding in report.findings]
+            sentences = [finding.sentence() for finding in report.findings]
+            # A code object has no tokens: who reads LDS that is in flight over a barrier cannot be known from it.
+            assert {finding.rule for finding in report.findings} <= {"W004", "W008", "W010"}, sentences
