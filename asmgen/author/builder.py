@@ -243,6 +243,10 @@ class Builder:
     def step_ends(self) -> None:
         """A copy of a pipeline's step ends here: a builder with sources moves them one iteration on. May change SCC."""
 
+    def follows_sources(self, unit: Unit) -> bool:
+        """Whether a unit's place in memory is that of the iteration which `step_ends` counts."""
+        return False
+
     def wait_point(self) -> None:
         """A place for one s_waitcnt with the loosest counts for all that is due before the next wait point; the passes fill it in."""
         with self.waits("point"):

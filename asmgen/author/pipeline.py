@@ -265,7 +265,7 @@ class _Pipeline:
                     early.append(unit)
                 else:
                     k.append_unit(unit)
-            if self._fills_follow(copy):
+            if self._sources_follow(copy):
                 k.step_ends()
         if shape.arrangement.lead:
             of_first = {unit.tag.ordinal: unit for unit in self._kept(Copy(0, 0, count)) if unit.tag.ordinal in shape.arrangement.lead}
@@ -289,7 +289,7 @@ class _Pipeline:
             following = Copy((copy.phase + 1) % self.shape.unroll, None if copy.low is None else copy.low - 1,
                              None if copy.high is None else copy.high - 1)
             chosen |= {of[unit.tag.ordinal]: unit for unit in self._kept(following) if unit.tag.ordinal in of}
-        self._place(arrangement.order, chosen, count_down, self._fills_follow(copy))
+        self._place(arrangement.order, chosen, count_down, self._sources_follow(copy))
 
     def _place(self, order: Sequence[Placed], chosen: dict[int, Unit], count_down: tuple[Reg, int] | None,
                more: bool) -> None:
@@ -307,14 +307,13 @@ class _Pipeline:
         if not before:
             self._end_copy(count_down, more)
 
-    def _fills_follow(self, copy: Copy) -> bool:
-        """Whether a copy behind this one still asks for data, so that sources must go on."""
+    def _sources_follow(self, copy: Copy) -> bool:
+        """Whether a copy behind this one still reads a source in memory, so that sources must go on."""
         if copy.high is None:
             return True
         _, units = self._step(0)
-        fills = [self.shape.offsets[unit.tag.ordinal] for unit in units
-                 if any(use.action == "write" for instruction in unit.instructions for use in instruction.tokens)]
-        return min(fills, default=copy.high) < copy.high - 1
+        ahead = [self.shape.offsets[unit.tag.ordinal] for unit in units if self.k.follows_sources(unit)]
+        return min(ahead, default=copy.high) < copy.high - 1
 
     def _end_copy(self, count_down: tuple[Reg, int] | None, more: bool) -> None:
         """The scalar code of a copy's end; what the branch tests comes last."""

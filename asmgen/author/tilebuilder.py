@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from asmgen.author.addressing import WaveIndex
+from asmgen.author.effects import Unit
 from asmgen.author.fragments import Fragment, MatrixShape, mfma
 from asmgen.author.globals import Matrix, Rows, Slice
 from asmgen.author.kernel import KernelBuilder
@@ -124,3 +125,7 @@ class TileBuilder(KernelBuilder):
         """All sources one step on."""
         if self.koffset is not None:
             self.s_add_u32(self.koffset, self.koffset, self.kbytes)
+
+    def follows_sources(self, unit: Unit) -> bool:
+        """Whether a unit's addresses have the sources' offset in them."""
+        return self.koffset is not None and bool(unit.effects.reads & self.koffset.mask)
