@@ -19,9 +19,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from asmgen.author.barriers import idle_barriers
 from asmgen.author.effects import Unit
 from asmgen.author.merge import MergeError, merge
-from asmgen.author.schedules import Arrangement, Placed, Schedule, Sync
+from asmgen.author.schedules import Arrangement, Schedule, Sync
 from asmgen.author.steps import Copy, PipelineError, StepIndex
 from asmgen.isa.operands import Symbol
 from asmgen.isa.registers import Reg, scc
@@ -201,9 +202,9 @@ class _Pipeline:
 
     def _straight(self, count: int) -> None:
         """Prologue and all steps of a small count."""
-        self._prologue(min(count, self.shape.ahead), count)
-        for number in range(count):
-            self._copy(Copy(number % self.shape.unroll, -number, count - number, first=bool(self.peel) and number == 0))
+        early = self._prologue(min(count, self.shape.ahead), count)
+        self._last([Copy(number % self.shape.unroll, -number, count - number, first=bool(self.peel) and number == 0)
+                    for number in range(count)], early)
 
     def _long(self, count: Reg, done: str) -> None:
         """A count of at least `ahead`, not known before the run."""
@@ -245,13 +246,12 @@ class _Pipeline:
 
     def _tail(self, phase: int) -> None:
         """The last `ahead` steps."""
-        for left in range(self.shape.ahead, 0, -1):
-            self._copy(Copy((phase + self.shape.ahead - left) % self.shape.unroll, high=left))
+        self._last([Copy((phase + self.shape.ahead - left) % self.shape.unroll, high=left) for left in range(self.shape.ahead, 0, -1)])
 
-    def _prologue(self, ahead: int, count: int | None = None) -> None:
+    def _prologue(self, ahead: int, count: int | None = None) -> list[Unit]:
         """What steps before the first one do for iterations from 0 on: in emission order, then a wait point and barriers.
 
-        Operations that read LDS, or run a copy early, come behind the barriers, as what they read must have landed.
+        Operations that read LDS, or run a copy early, come behind the barriers, as what they read must have landed; these are returned.
         """
         k, shape = self.k, self.shape
         early: list[Unit] = []
@@ -278,9 +278,25 @@ class _Pipeline:
         self._shift(opening=True)
         for unit in early:
             k.append_unit(unit)
+        return early
 
     def _copy(self, copy: Copy, count_down: tuple[Reg, int] | None = None) -> None:
         """One copy in the schedule's order, with its synchronisation."""
+        self._place(self._entries(copy), count_down, self._sources_follow(copy))
+
+    def _last(self, copies: Sequence[Copy], early: Sequence[Unit] = ()) -> None:
+        """Copies up to the loop's end, without the barriers that order nothing any more; `early` stand in front of them. With a stagger
+        all stay: they also hold half of the waves behind."""
+        placed = [self._entries(copy) for copy in copies]
+        idle = set() if self.schedule.stagger else idle_barriers([*early, *(entry for entries in placed for entry in entries)])
+        first = len(early)
+        for copy, entries in zip(copies, placed, strict=True):
+            kept = [entry for place, entry in enumerate(entries, first) if place not in idle]
+            self._place(kept, None, self._sources_follow(copy))
+            first += len(entries)
+
+    def _entries(self, copy: Copy) -> list[Sync | Unit]:
+        """What a copy consists of, in the schedule's order."""
         steady = self.shape.arrangement
         arrangement = self.shape.first if copy.first else steady
         chosen = {unit.tag.ordinal: unit for unit in self._kept(copy) if unit.tag.ordinal not in arrangement.lead}
@@ -289,21 +305,21 @@ class _Pipeline:
             following = Copy((copy.phase + 1) % self.shape.unroll, None if copy.low is None else copy.low - 1,
                              None if copy.high is None else copy.high - 1)
             chosen |= {of[unit.tag.ordinal]: unit for unit in self._kept(following) if unit.tag.ordinal in of}
-        self._place(arrangement.order, chosen, count_down, self._sources_follow(copy))
+        return [entry if isinstance(entry, Sync) else chosen[entry] for entry in arrangement.order
+                if isinstance(entry, Sync) or entry in chosen]
 
-    def _place(self, order: Sequence[Placed], chosen: dict[int, Unit], count_down: tuple[Reg, int] | None,
-               more: bool) -> None:
-        k = self.k
-        last = max((place for place, entry in enumerate(order) if isinstance(entry, int) and entry in chosen), default=len(order))
+    def _place(self, entries: Sequence[Sync | Unit], count_down: tuple[Reg, int] | None, more: bool) -> None:
+        last = max((place for place, entry in enumerate(entries) if isinstance(entry, Unit)), default=len(entries))
+        final = entries[last] if last < len(entries) else None
         # The last unit hides the subtraction, unless it changes SCC or stands in a later block.
-        before = last < len(order) and not (chosen[order[last]].effects.writes & scc.mask or chosen[order[last]].is_block)  # type: ignore[index]
-        for place, entry in enumerate(order):
+        before = isinstance(final, Unit) and not (final.effects.writes & scc.mask or final.is_block)
+        for place, entry in enumerate(entries):
             if place == last and before:
                 self._end_copy(count_down, more)
             if isinstance(entry, Sync):
                 self._sync(entry)
-            elif entry in chosen:
-                k.append_unit(chosen[entry])
+            else:
+                self.k.append_unit(entry)
         if not before:
             self._end_copy(count_down, more)
 
