@@ -9,6 +9,9 @@ COUNTER_MAX = {"vmcnt": 63, "expcnt": 7, "lgkmcnt": 15}
 ACCUM_GRANULE = 4
 """accum_offset is a multiple of it, 4 to 256 (docs/facts/instructions.md section 5)."""
 
+XCDS = 8
+"""Chiplets of a GPU in one partition, each with its own L2; workgroups go to them in turn (docs/facts/microarchitecture.md section 2.5)."""
+
 
 def accum_offset(vgprs: int) -> int:
     """The register of the unified file that is a0, behind so many arch VGPRs."""

@@ -1,0 +1,186 @@
+"""Orders of tiles over workgroups: scalar code on the emulator and the model's numbers agree on every workgroup; all are bijections."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from asmgen.author.contract import ContractArgument, Formula, KernelContract
+from asmgen.author.division import DIVIDENDS_END, Divisor, factor_and_shift
+from asmgen.author.kernel import KernelBuilder
+from asmgen.author.tileorder import chunk_by_xcd, flat_number, place_tile, rotate_by_xcd, window_order
+from asmgen.isa.errors import AsmgenError
+from asmgen.isa.registers import Reg
+from asmgen.model.gridorder import GridOrder
+from asmgen.program.program import Program
+from tests.emulator_launch import launch
+
+ARGUMENTS = ("pointer out", "u32 rows", "u32 columns", "u32 window", "u32 chunk")
+
+
+def kernel(arguments: tuple[str, ...], emit: Callable[[KernelBuilder, Reg, Reg], None]) -> Program:
+    """One wave stores two scalars at 8 bytes times its workgroup's number, for which x of the grid is the fastest."""
+    table = tuple(ContractArgument(name, kind, "") for kind, name in (one.split() for one in arguments))
+    contract = KernelContract("order", "orders", ("gfx950",), (), table, (64, 1, 1), Formula("one", lambda _: (1, 1, 1)))
+    k = KernelBuilder(contract, "gfx950", {}, workgroup_ids="xy")
+    one, two = k.registers.sgprs(1, "one"), k.registers.sgprs(1, "two")
+    k.begin()
+    emit(k, one, two)
+    data, at = k.registers.vgprs(2, "data"), k.registers.vgprs(1, "at")
+    with k.scratch("number", file="s") as number:
+        k.s_mov_b32(number, k.ids["x"])
+        if "u32 columns" in arguments:
+            flat_number(k, number, k.ids["x"], k.ids["y"], k.argument("columns"))
+        k.s_lshl_b32(number, number, 3)
+        k.v_mov_b32(at, number)
+    k.v_mov_b32(data[0], one)
+    k.v_mov_b32(data[1], two)
+    k.global_store_dwordx2(at, data, k.argument("out"))
+    k.s_endpgm()
+    return k.finish().program
+
+
+@cache
+def placing(window: int | str, chunk: int | str) -> Program:
+    """The paper's order; a string is an argument's name."""
+    def emit(k: KernelBuilder, row: Reg, column: Reg) -> None:
+        sizes = [k.argument(one) if isinstance(one, str) else one for one in (window, chunk)]
+        place_tile(k, row, column, k.ids["x"], k.ids["y"], k.argument("rows"), k.argument("columns"), sizes[0], sizes[1])
+
+    return kernel(ARGUMENTS, emit)
+
+
+@cache
+def rotating(window: int) -> Program:
+    def emit(k: KernelBuilder, row: Reg, column: Reg) -> None:
+        with k.scratch("number", 2, "s") as number:
+            flat_number(k, number[0], k.ids["x"], k.ids["y"], k.argument("columns"))
+            k.s_mul_i32(number[1], k.argument("rows"), k.argument("columns"))
+            rotate_by_xcd(k, number[0], number[1])
+            window_order(k, row, column, number[0], k.argument("rows"), k.argument("columns"), window)
+
+    return kernel(ARGUMENTS, emit)
+
+
+def places(program: Program, rows: int, columns: int, window: int = 1, chunk: int = 1, checks: bool = True) -> list[tuple[int, int]]:
+    """What the workgroups of a launch stored."""
+    out = np.full((rows * columns, 2), -1, np.int32)
+    done = launch("gfx950", program, (columns, rows, 1), (64, 1, 1), [out], [rows, columns, window, chunk], checks=checks)
+    assert not done.findings
+    return [(int(row), int(column)) for row, column in done.buffers[0]]
+
+
+SIZES: list[tuple[int | str, int | str]] = [(5, 25), (8, 64), (7, 3), (1, 1), (4, 7), (3, 12), (16, 5), ("window", "chunk"), ("window", 2),
+                                            (6, "chunk")]
+
+
+def random_grids(count: int) -> list[tuple[int, int, int, int, int | str, int | str]]:
+    """Rows, columns, window, chunk, and how the kernel knows the last two. Sizes with and without whole rounds, rows and columns of one."""
+    rng, found = random.Random(13), []
+    for number in range(count):
+        written = SIZES[number % len(SIZES)]
+        edge = rng.choice((4, 12, 40))
+        window, chunk = (one if isinstance(one, int) else rng.randint(1, 30) for one in written)
+        found.append((rng.randint(1, edge), rng.randint(1, edge), window, chunk, *written))
+    return found
+
+
+def test_paper_order_on_200_random_grids() -> None:
+    moved = whole = 0
+    for number, (rows, columns, window, chunk, *written) in enumerate(random_grids(200)):
+        order = GridOrder(rows, columns, window, chunk)
+        expected = order.places()
+        assert len(set(expected)) == rows * columns and max(expected)[0] == rows - 1, order
+        assert places(placing(written[0], written[1]), rows, columns, window, chunk, number < len(SIZES)) == expected, order
+        moved += expected != GridOrder(rows, columns, window).places()
+        whole += rows * columns % (8 * chunk) == 0
+    assert moved > 50 and 200 - whole > 100
+
+
+def test_paper_order_by_hand() -> None:
+    """17 tiles in 3 columns, windows of 2, chunks of 2: workgroup 9 is the second of XCD 1, so the fourth tile; number 16 stays last."""
+    order = GridOrder(6, 3, 2, 1)
+    assert [order.place(number) for number in (0, 1, 2, 3, 6, 16, 17)] == [(0, 0), (1, 0), (0, 1), (1, 1), (2, 0), (4, 2), (5, 2)]
+    assert GridOrder(6, 3, 2, 2).place(9) == (1, 1) and GridOrder(6, 3, 2, 2).place(8) == (1, 0)
+    assert GridOrder(6, 3, None, 2).place(9) == (1, 0) and GridOrder(6, 3, None, 2).place(16) == (5, 1)
+    assert GridOrder(5, 2, 3).places()[5:] == [(2, 1), (3, 0), (4, 0), (3, 1), (4, 1)]
+
+
+@pytest.mark.parametrize("window", [1, 4])
+def test_rotation(window: int) -> None:
+    rng = random.Random(window)
+    for rows, columns in [(3, 8), (1, 1), (2, 11), *((rng.randint(1, 20), rng.randint(1, 20)) for _ in range(12))]:
+        order = GridOrder(rows, columns, window, rotated=True)
+        expected = order.places()
+        assert len(set(expected)) == rows * columns
+        assert places(rotating(window), rows, columns) == expected, order
+
+
+def test_rotation_moves_three_bits() -> None:
+    order = GridOrder(1, 24, rotated=True)
+    assert [order.place(number)[1] for number in range(24)] == [(number & 7) * 3 + (number >> 3) for number in range(24)]
+
+
+def test_orders_that_are_none() -> None:
+    for sizes in ({"window": 0}, {"chunk": -1}, {"rows": 0}, {"chunk": 2, "rotated": True}):
+        with pytest.raises(AsmgenError, match="or|would work"):
+            GridOrder(**({"rows": 4, "columns": 4} | sizes))  # type: ignore[arg-type]
+    contract = KernelContract("order", "orders", ("gfx950",), (), (), (64, 1, 1), Formula("one", lambda _: (1, 1, 1)))
+    k = KernelBuilder(contract, "gfx950", {})
+    held: Any = k.registers.sgprs(4, "held")
+    with pytest.raises(AsmgenError, match="chunk of 0"):
+        chunk_by_xcd(k, held[0], held[1], 0)
+    with pytest.raises(AsmgenError, match="window of -2"):
+        window_order(k, held[0], held[1], held[2], held[3], held[3], -2)
+    with pytest.raises(AsmgenError, match="division by 0"):
+        Divisor(k, 0)
+    with pytest.raises(AsmgenError, match="reciprocal"):
+        Divisor(k, held[0])
+
+
+def division(by: int | None) -> Program:
+    """Quotient and remainder of pairs (dividend, divisor) in memory, one a workgroup."""
+    def emit(k: KernelBuilder, quotient: Reg, remainder: Reg) -> None:
+        pair, reciprocal = k.registers.sgprs(2, "pair"), k.registers.sgprs(1, "reciprocal")
+        k.s_lshl_b32(quotient, k.ids["x"], 3)
+        k.s_load_dwordx2(pair, k.argument("pairs"), quotient)
+        Divisor(k, pair[1] if by is None else by, reciprocal).divide(k, quotient, remainder, pair[0])
+
+    return kernel(("pointer out", "pointer pairs"), emit)
+
+
+def quotients(by: int | None, pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    data = np.array(pairs, np.uint32)
+    done = launch("gfx950", division(by), (len(pairs), 1, 1), (64, 1, 1), [np.zeros_like(data), data])
+    assert not done.findings
+    return [(int(one), int(two)) for one, two in done.buffers[0]]
+
+
+def test_division_by_registers_is_exact() -> None:
+    rng = random.Random(3)
+    edges = [1, 2, 3, 7, 255, 256, 257, (1 << 16) - 1, 1 << 16, (1 << 24) + 1, (1 << 31) - 1, 1 << 31, (1 << 32) - 2, (1 << 32) - 1]
+    pairs = [(one + step, two) for one in (0, *edges) for two in edges for step in (-1, 0, 1) if 0 <= one + step < 1 << 32]
+    pairs += [(min((1 << 32) - 1, two * times + step), two) for two in (rng.randrange(1, 1 << rng.randint(1, 32)) for _ in range(300))
+              for times in (1, ((1 << 32) - 1) // two) for step in (-1, 0)]
+    assert quotients(None, pairs) == [divmod(*pair) for pair in pairs]
+
+
+@pytest.mark.parametrize("by", [1, 2, 3, 7, 25, 64, 216, 641, (1 << 31) - 1])
+def test_division_by_numbers_is_exact(by: int) -> None:
+    last = DIVIDENDS_END - 1
+    pairs = [(min(last, max(0, times * by + step)), 0) for times in (0, 1, 2, 1000, last // by) for step in (-1, 0, 1)]
+    assert quotients(by, pairs) == [divmod(dividend, by) for dividend, _ in pairs]
+
+
+def test_factors_fit_in_32_bits_and_hold_where_the_error_is_largest() -> None:
+    rng = random.Random(5)
+    for by in [*range(2, 300), *(rng.randrange(2, DIVIDENDS_END) for _ in range(500))]:
+        factor, shift = factor_and_shift(by)
+        last = (DIVIDENDS_END // by) * by - 1
+        assert factor < 1 << 32 and 0 <= shift < 32
+        assert all((n * factor >> 32) >> shift == n // by for n in (0, by - 1, by, last, min(last + 1, DIVIDENDS_END - 1)))
