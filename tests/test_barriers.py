@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from asmgen.author.barriers import idle_barriers
 from asmgen.author.builder import Builder
 from asmgen.author.effects import Tag, Unit
+from asmgen.author.idlebarriers import idle_barriers
 from asmgen.author.ldsmap import LdsRange
 from asmgen.author.schedules import Sync
 from asmgen.isa.registers import v

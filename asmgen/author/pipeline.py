@@ -19,8 +19,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from asmgen.author.barriers import idle_barriers
 from asmgen.author.effects import Unit
+from asmgen.author.idlebarriers import idle_barriers
 from asmgen.author.merge import MergeError, merge
 from asmgen.author.schedules import Arrangement, Schedule, Sync
 from asmgen.author.steps import Copy, PipelineError, StepIndex
