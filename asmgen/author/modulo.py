@@ -38,6 +38,20 @@ class Latencies:
         return -(-clk // self.cycles)
 
 
+Span = tuple[int, int]
+"""The first and the last slot of a window."""
+
+
+def _union(one: Sequence[Span], other: Sequence[Span]) -> list[Span]:
+    """The windows that two sets of barriers give together."""
+    return [(min(first, begin), max(last, end)) for (first, last), (begin, end) in zip(one, other, strict=True)]
+
+
+def _slack(spans: Sequence[Span]) -> int:
+    """The free slots of the narrowest one; negative where one is empty."""
+    return min([last - first for first, last in spans])
+
+
 @dataclass
 class Window:
     """Slots in which a unit may stand, both inclusive."""
@@ -169,27 +183,49 @@ class _Modulo:
         # A short step cannot cover a round trip: then waves wait for memory, and the schedule asks for half of it, and so on.
         counts = range(1, self.schedule.barriers + 1)
         tries = [(trip, count) for count in counts] + [(less, count) for count in counts for less in (trip // 2, trip // 4, 0)]
+        grid = range(0, self.length, max(1, self.length // 32))
         for round_trip, count in tries:
-            best: tuple[int, tuple[int, ...], list[Window]] | None = None
-            step = max(1, self.length // 32)
-            for chosen in itertools.combinations(range(0, self.length, step), count):
-                windows = [self._fill_window(edge, chosen, settle, round_trip) for edge in edges]
-                if not self._fits(windows):
-                    continue
-                slack = min(window.last - window.first for window in windows)
-                if best is None or slack > best[0]:
-                    best = slack, chosen, windows
-            if best is not None:
-                return best[1], best[2]
+            found = self._widest(edges, grid, count, settle, round_trip)
+            if found is not None:
+                return found
         raise PipelineError(f"no {self.schedule.barriers} barriers a step let every shared tile be read and refilled: more stages would")
 
-    def _fill_window(self, edge: tuple[Unit, int, int], barriers: Sequence[int], settle: int, trip: int) -> Window:
-        """Behind the first barrier after the last read of the old content, and a round trip before the last one ahead of the new read."""
-        unit, old, new = edge
+    def _widest(self, edges: Sequence[tuple[Unit, int, int]], grid: Sequence[int], count: int, settle: int,
+                trip: int) -> tuple[tuple[int, ...], list[Window]] | None:
+        """The first `count` barriers on the grid that leave the most slack to the narrowest window, None where the fills never fit.
+
+        A window of several barriers begins with the earliest and ends with the latest that one of them allows, so what all barriers
+        from a place on would give bounds every choice among them.
+        """
+        kinds = list(dict.fromkeys((old, new) for _, old, new in edges))
+        alone = [[self._fill_window(old, new, barrier, settle, trip) for old, new in kinds] for barrier in grid]
+        behind = list(itertools.accumulate(reversed(alone), _union))[::-1]
+        best: tuple[int, tuple[int, ...], list[Window]] | None = None
+
+        def search(place: int, chosen: tuple[int, ...], spans: list[Span]) -> None:
+            nonlocal best
+            if len(chosen) == count:
+                span_of = dict(zip(kinds, spans, strict=True))
+                windows = [Window(unit, *span_of[old, new]) for unit, old, new in edges]
+                if self._fits(windows):
+                    best = _slack(spans), chosen, windows
+                return
+            for at in range(place, len(grid) - (count - len(chosen)) + 1):
+                least = -1 if best is None else best[0]
+                if _slack(_union(spans, behind[at]) if chosen else behind[at]) <= least:
+                    return
+                wider = _union(spans, alone[at]) if chosen else alone[at]
+                if len(chosen) + 1 < count or _slack(wider) > least:
+                    search(at + 1, (*chosen, grid[at]), wider)
+
+        search(0, (), [])
+        return None if best is None else best[1:]
+
+    def _fill_window(self, old: int, new: int, barrier: int, settle: int, trip: int) -> Span:
+        """Behind the first pass of a barrier after the last read of the old content, and a round trip before its last pass ahead of the
+        new read."""
         n = self.length
-        after = min(b + n * ((old + settle - b) // n + 1) for b in barriers)
-        ahead = max(b + n * ((new - 1 - b) // n) for b in barriers)
-        return Window(unit, max(0, after), min(n - 1, ahead - trip))
+        return max(0, barrier + n * ((old + settle - barrier) // n + 1)), min(n - 1, barrier + n * ((new - 1 - barrier) // n) - trip)
 
     def _fits(self, windows: Sequence[Window]) -> bool:
         """Whether the fills, each taking its cover, find room in their windows: earliest deadline first."""
