@@ -93,7 +93,7 @@ def bank_report(tile: str, dtype: str, arch: str, swizzle: str | None) -> BankRe
     found: list[Banked] = []
     for what, access in serves:
         try:
-            instructions = access.instructions(places)
+            instructions = list(access.instructions(places))
         except LayoutError as error:
             if isinstance(access, TransposedRead):
                 continue  # its lanes hold k in an order that no transposing read brings, or the placement tears it

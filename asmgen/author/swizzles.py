@@ -42,8 +42,8 @@ class Access(Protocol):
         """Bytes of a DMA instruction, 0 where it is none."""
         ...
 
-    def instructions(self, places: Places) -> list[LaneAccess]:
-        """The instructions of one wave for the whole tile; raises LayoutError where an access would be torn."""
+    def instructions(self, places: Places) -> Iterator[LaneAccess]:
+        """The instructions of one wave for the whole tile, made one by one; raises LayoutError where an access would be torn."""
         ...
 
 
@@ -55,14 +55,15 @@ class FragmentRead:
     write: bool = False
     line: int = 0
 
-    def instructions(self, places: Places) -> list[LaneAccess]:
+    def instructions(self, places: Places) -> Iterator[LaneAccess]:
         """Every fragment of the tile, chunk by chunk."""
         f = self.fragment
         ops = _WRITE if self.write else _READ
         pieces = [(f.table[item], bits) for item, bits in chunks(f, places)]
-        return [LaneAccess(ops[bits], tuple([places(row + r, column + c) for r, c in lanes]), bits)
-                for row in range(0, places.rows - f.rows + 1, f.rows) for column in range(0, places.columns - f.columns + 1, f.columns)
-                for lanes, bits in pieces]
+        for row in range(0, places.rows - f.rows + 1, f.rows):
+            for column in range(0, places.columns - f.columns + 1, f.columns):
+                for lanes, bits in pieces:
+                    yield LaneAccess(ops[bits], tuple([places(row + r, column + c) for r, c in lanes]), bits)
 
 
 @dataclass(frozen=True)
@@ -76,9 +77,9 @@ class DmaFill:
         """Bytes of one instruction."""
         return LANES * self.bytes_
 
-    def instructions(self, places: Places) -> list[LaneAccess]:
+    def instructions(self, places: Places) -> Iterator[LaneAccess]:
         """None: a lane's place follows from its number."""
-        return []
+        return iter(())
 
 
 class Places:
@@ -86,17 +87,22 @@ class Places:
     as `plain` and `spread_rows` do."""
 
     def __init__(self, placement: Placement, rows: int, columns: int) -> None:
-        dense = placement.dense
         self.rows, self.columns = rows, columns
-        self._row = [dense(row=row)["offset"] for row in range(rows)]
-        self._column = [dense(column=column)["offset"] for column in range(columns)]
-        if any(dense(row=rows - 1, column=column)["offset"] != self._row[-1] + self._column[column]
-               for column in (1 % columns, columns - 1)):
-            raise LayoutError("offsets of rows and columns do not add up in this dense layout")
+        self._row, self._column = _dense_offsets(placement.dense, rows, columns)
         self._swizzle, self._pads = placement.swizzle, placement.pads
 
     def __call__(self, row: int, column: int) -> int:
         return self._pads(self._swizzle(self._row[row] + self._column[column]))
+
+
+@functools.lru_cache(maxsize=16)
+def _dense_offsets(dense: Layout, rows: int, columns: int) -> tuple[list[int], list[int]]:
+    """Offsets of the rows and of the columns: many placements are tried on one dense layout."""
+    of_row = [dense(row=row)["offset"] for row in range(rows)]
+    of_column = [dense(column=column)["offset"] for column in range(columns)]
+    if any(dense(row=rows - 1, column=column)["offset"] != of_row[-1] + of_column[column] for column in (1 % columns, columns - 1)):
+        raise LayoutError("offsets of rows and columns do not add up in this dense layout")
+    return of_row, of_column
 
 
 def chunks(fragment: Fragment, places: Places) -> list[tuple[int, int]]:
@@ -109,15 +115,15 @@ def chunks(fragment: Fragment, places: Places) -> list[tuple[int, int]]:
         raise LayoutError(f"{fragment} has items of {bits} bits, which are no whole bytes in LDS")
     step = bits // 8
     at = [places(*lanes[0]) for lanes in fragment.table]
-    # What is an aligned run in one lane must be one in all.
-    least = [functools.reduce(operator.or_, (places(*place) for place in lanes), 16) for lanes in fragment.table]
     found = []
     item = 0
     while item < len(at):
         run = 1
         while item + run < len(at) and at[item + run] == at[item] + run * step:
             run += 1
-        size = next((width for width in (128, 64, 32) if width <= run * bits and least[item] % (width // 8) == 0), 0)
+        # What is an aligned run in one lane must be one in all.
+        least = functools.reduce(operator.or_, [places(*place) for place in fragment.table[item]], 16)
+        size = next((width for width in (128, 64, 32) if width <= run * bits and least % (width // 8) == 0), 0)
         if not size:
             raise LayoutError(f"item {item} of {fragment} has no whole dword of neighbours in LDS")
         found.append((item, size))
@@ -145,7 +151,7 @@ def choose(arch: str, name: str, rows: int, columns: int, bits: int, serves: Seq
     free: Judged | None = None
     fewest = 0  # instructions of the densest placement: a pad may take the alignment that wide ones need
     for placement in candidates(rows, columns, bits, max((access.line for access in serves), default=0)):
-        judged = judge(arch, placement, rows, columns, serves)
+        judged = judge(arch, placement, rows, columns, serves, only_free=free is not None)
         if judged is None:
             continue
         fewest = fewest or judged.instructions
@@ -165,28 +171,33 @@ def choose(arch: str, name: str, rows: int, columns: int, bits: int, serves: Seq
                     f"searched; the best one costs {best.extra} cycles more: {access.op} is {found.ways}-way, lanes {found.lanes} collide")
 
 
-def judge(arch: str, placement: Placement, rows: int, columns: int, serves: Sequence[Access]) -> Judged | None:
-    """What a placement costs; None where it tears an access."""
+def judge(arch: str, placement: Placement, rows: int, columns: int, serves: Sequence[Access], only_free: bool) -> Judged | None:
+    """What a placement costs; None where it tears an access, or, with `only_free`, has a conflict."""
     extra, bases, count = 0, 0, 0
     worst: tuple[LaneAccess, Cost] | None = None
     places = Places(placement, rows, columns)
     for access in serves:
+        accesses: list[tuple[int, ...]] = []
+        patterns: set[tuple[int, ...]] = set()
         try:
-            instructions = access.instructions(places)
-        except LayoutError:
-            return None
-        count += len(instructions)
-        patterns: dict[tuple[int, ...], Cost] = {}
-        for one in instructions:
-            low = min(one.addresses)
-            pattern = tuple(address - low for address in one.addresses)
-            if pattern not in patterns:
-                found = patterns[pattern] = cost(arch, one.op, one.addresses, one.bits)
+            for one in access.instructions(places):
+                accesses.append(one.addresses)
+                low = min(one.addresses)
+                pattern = tuple([address - low for address in one.addresses])
+                if pattern in patterns:
+                    continue
+                patterns.add(pattern)
+                found = cost(arch, one.op, one.addresses, one.bits)
                 extra += found.extra
+                if extra and only_free:
+                    return None
                 if found.extra and (worst is None or found.extra > worst[1].extra):
                     worst = one, found
-        if instructions:
-            bases = max(bases, len(split_immediates([one.addresses for one in instructions], DS_IMMEDIATES).bases))
+        except LayoutError:
+            return None
+        count += len(accesses)
+        if accesses:
+            bases = max(bases, len(split_immediates(accesses, DS_IMMEDIATES).bases))
     return Judged(placement, count, extra, bases, worst)
 
 

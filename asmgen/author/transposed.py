@@ -13,6 +13,7 @@ DMA of 12 bytes writes them and pads of 4 bytes every 12 place them.
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -70,17 +71,15 @@ class TransposedRead:
     fragment: Fragment
     line: int = 0
 
-    def instructions(self, places: Places) -> list[LaneAccess]:
+    def instructions(self, places: Places) -> Iterator[LaneAccess]:
         """Every fragment of the stored tile. Raises LayoutError where an access would be torn."""
         f, op = self.fragment, _READS[self.fragment.bits]
         width = 96 if f.bits == 6 else 64
-        found = []
         rows, step = places.columns * _elements(f), f.rows
         for k in range(0, places.rows - f.columns + 1, f.columns):
             for row in range(0, rows - step + 1, step):
                 for lanes in transposed_pieces(f):
-                    found.append(LaneAccess(op, tuple(_address(places, f, k + a, row + b) for a, b in lanes), width))
-        return found
+                    yield LaneAccess(op, tuple(_address(places, f, k + a, row + b) for a, b in lanes), width)
 
 
 def _elements(fragment: Fragment) -> int:
