@@ -10,7 +10,9 @@ Nothing is emitted here: an `Op` names its opcode and operands, and the builder 
 
 from __future__ import annotations
 
+import functools
 import itertools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -106,16 +108,39 @@ def plan(address: Address, inputs: Sequence[Input], effort: int = 1) -> AddressC
     checked. Raises LayoutError for a negative address, one beyond 31 bits, or one of which no sum of shifted and masked inputs was found.
     """
     names = [one.name for one in inputs]
-    points = [dict(zip(names, values, strict=True)) for values in itertools.product(*(range(one.size) for one in inputs))]
-    wanted = [address(**point) for point in points]
+    wanted = [address(**point) for point in _points(inputs)]
     if min(wanted) < 0 or max(wanted) >= 1 << 31:
         raise LayoutError(f"addresses from {min(wanted)} to {max(wanted)} are not 31-bit numbers")
     base = min(wanted)
+    standing = tuple([Input(f"i{number}", one.size, one.scalar) for number, one in enumerate(inputs)])
+    code = _from_zero(tuple([value - base for value in wanted]), standing, effort)
+    if code is None:
+        raise LayoutError(f"no short code was found for the address: it is no sum of shifted, masked and multiplied {', '.join(names)}")
+    own: dict[str | int, str] = {one.name: name for one, name in zip(standing, names, strict=True)}
+    ops = tuple([Op(op.opcode, op.result, tuple([own.get(part, part) for part in op.operands])) for op in code.ops])
+    return AddressCode(ops, None if code.result is None else own.get(code.result, code.result), base)
+
+
+def _points(inputs: Sequence[Input]) -> list[dict[str, int]]:
+    """All values of the inputs, the last one's fastest."""
+    names = [one.name for one in inputs]
+    return [dict(zip(names, values, strict=True)) for values in itertools.product(*(range(one.size) for one in inputs))]
+
+
+@functools.lru_cache(maxsize=64)
+def _from_zero(wanted: tuple[int, ...], inputs: tuple[Input, ...], effort: int) -> AddressCode | None:
+    """The code of an address whose least value is 0, given at `_points`: a kernel's matrices often want the same."""
+    points = _points(inputs)
+    weights = {one.name: math.prod([behind.size for behind in inputs[number + 1:]]) for number, one in enumerate(inputs)}
+
+    def address(point: _Point) -> int:
+        return wanted[sum([value * weights[name] for name, value in point.items()])]
+
     for chosen in (_sampled(inputs), points) if len(points) > 2 * SAMPLES else (points,):
-        code = _plan(lambda point: address(**point) - base, chosen, inputs, effort, base)
+        code = _plan(address, chosen, inputs, effort)
         if code is not None and all(code.evaluate(**point) == value for point, value in zip(points, wanted, strict=True)):
             return code
-    raise LayoutError(f"no short code was found for the address: it is no sum of shifted, masked and multiplied {', '.join(names)}")
+    return None
 
 
 def _sampled(inputs: Sequence[Input]) -> list[dict[str, int]]:
@@ -132,9 +157,9 @@ def _sampled(inputs: Sequence[Input]) -> list[dict[str, int]]:
     return [origin, *units, *random]
 
 
-def _plan(address: _At, points: Sequence[_Point], inputs: Sequence[Input], effort: int, base: int) -> AddressCode | None:
+def _plan(address: _At, points: Sequence[_Point], inputs: Sequence[Input], effort: int) -> AddressCode | None:
     if not any(map(address, points)):
-        return AddressCode((), None, base)
+        return AddressCode((), None, 0)
     space = Space([(one.name, one.scalar, [point[one.name] for point in points]) for one in inputs])
     found = _found(space, points, address, effort)
     if found is None:
@@ -146,7 +171,7 @@ def _plan(address: _At, points: Sequence[_Point], inputs: Sequence[Input], effor
         if value.opcode:
             operands = tuple(part if isinstance(part, int) else names[part.key] for part in value.operands)
             ops.append(Op(value.opcode, names[value.key], operands))
-    return AddressCode(tuple(ops), names[found.key], base)
+    return AddressCode(tuple(ops), names[found.key], 0)
 
 
 def _found(space: Space, points: Sequence[_Point], address: _At, effort: int) -> Value | None:
