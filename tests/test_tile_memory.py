@@ -10,9 +10,9 @@ import pytest
 
 from asmgen.author.conversions import convert
 from asmgen.author.fragments import Fragment, mfma
-from asmgen.author.globals import Matrix
+from asmgen.author.globals import Matrix, Slice
 from asmgen.author.layoutchange import change_layout
-from asmgen.author.movement import read, write
+from asmgen.author.movement import fill, read, write
 from asmgen.author.swizzles import FragmentRead, Places
 from asmgen.author.tilememory import load, store_tile
 from asmgen.author.tiles import TileError
@@ -195,6 +195,15 @@ def test_transposing_reads(case: int) -> None:
     assert counted == sum(cost("gfx950", one.op, one.addresses, one.bits).extra
                           for one in serves[0].instructions(Places(stored.placement, depth, width)))
     assert counted == 0 or dtype == "fp4"
+
+
+def test_fills_do_not_tear_rows() -> None:
+    """A DMA of 16 bytes a lane would take the end of a row of 72 bytes from memory behind it, not from the next row."""
+    run = TileRun("gfx950")
+    rows = matrix(run, some(128, 36, "bf16"), "bf16", 128, 36).rows(s[0], 128)
+    stored = run.k.shared("A", "bf16", 128, 36)
+    with pytest.raises(TileError, match="lane 4 of a line of A .* does not begin at a multiple of 16 bytes of a row"):
+        fill(run.k, stored[()], Slice(rows, None))
 
 
 def test_transposing_reads_are_refused_where_there_are_none() -> None:

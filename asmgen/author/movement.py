@@ -176,17 +176,19 @@ def _fill_plan(k: TileBuilder, tile: SharedTile, rows: Rows) -> FillPlan:
     element = tile.bits // 8
     offsets = []
     wave = k.wave
+    at = Places(tile.placement, tile.rows, tile.columns)
+    held = {at(row, column): (row, column * element) for row in range(tile.rows)
+            for column in range(0, tile.columns - width // element + 1, width // element)}
 
     def places(number: int) -> tuple[list[int], list[int]]:
-        found_rows, found_columns = [], []
+        found = []
         for w in range(waves):
             for lane in range(LANES):
-                at = tile.placement.coordinates((w * lines + number) * pitch + lane * width)
-                if at is None:
-                    raise TileError(f"fill: lane {lane} of a line of {tile} falls into a pad")
-                found_rows.append(at["row"])
-                found_columns.append(at["column"] * element)
-        return found_rows, found_columns
+                place = held.get((w * lines + number) * pitch + lane * width)
+                if place is None:
+                    raise TileError(f"fill: lane {lane} of a line of {tile} does not begin at a multiple of {width} bytes of a row")
+                found.append(place)
+        return [row for row, _ in found], [column for _, column in found]
 
     for number in range(lines):
         row_of, column_of = places(number)
