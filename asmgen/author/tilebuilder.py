@@ -24,7 +24,7 @@ from asmgen.regalloc.sets import RegisterSet
 class TileBuilder(KernelBuilder):
     """Adds tiles, shared tiles, matrices and pipelines to the builder of a kernel.
 
-    `place()` must have been called before anything that depends on lanes or waves.
+    `locate()` must have been called before anything that depends on lanes or waves.
     """
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
