@@ -10,9 +10,10 @@ import pytest
 from asmgen.author.builder import Builder
 from asmgen.author.effects import Unit
 from asmgen.author.merge import MergeError
-from asmgen.author.pipeline import Shape, pipeline
+from asmgen.author.pipeline import pipeline
 from asmgen.author.schedules import Arrangement, InOrder, PingPong, Schedule
 from asmgen.author.steps import PipelineError, StepIndex, operation
+from asmgen.author.stepunits import Shape
 from asmgen.isa.registers import Reg, s, v
 from asmgen.program.program import Instruction, Program
 from asmgen.regalloc.plan import RegisterPlan

@@ -71,7 +71,6 @@ class Builder:
         self._tags: list[Tag] = []  # of each item
         self._section: Section | None = None
         self._lookahead: Lookahead | None = None  # for peek
-        self.muted = False
         self.copy: Copy | None = None
         self.stage_number = 0
         self.ordinal = 0
@@ -101,11 +100,9 @@ class Builder:
         return instruction
 
     def _append(self, item: Item) -> None:
-        """Items of an operation that this copy of a step leaves out (`muted`) are numbered and dropped."""
-        if not self.muted:
-            self.items.append(item)
-            self._tags.append(Tag(self._stream, self._open_block, self.stage_number, self.ordinal))
-            self.position += isinstance(item, Instruction)
+        self.items.append(item)
+        self._tags.append(Tag(self._stream, self._open_block, self.stage_number, self.ordinal))
+        self.position += isinstance(item, Instruction)
         self.ordinal += 1
 
     def peek(self, name: str, *operands: Operand | str, fills: LdsRange | None = None, uses: LdsRange | None = None,
@@ -201,10 +198,10 @@ class Builder:
         """What `emit` emits and returns, placed in front of the pipeline whose step asks for it: addresses that no iteration changes."""
         if self.copy is None:
             return emit()
-        copy, muted, section, tag = self.copy, self.muted, self._section, (self._stream, self._open_block)
+        copy, section, tag = self.copy, self._section, (self._stream, self._open_block)
         if section is not None and section.start != len(self.items) and not self.trial:
             raise AsmgenError("a step asks for something to be hoisted only after its trial run", self.place())
-        self.copy, self.muted, self._section = None, False, None
+        self.copy = self._section = None
         self._stream = self._open_block = ""
         self._moved(self.trial_start)
         held, tags = self.items, self._tags
@@ -218,7 +215,7 @@ class Builder:
             self.trial_start += grown
             if section is not None:
                 section.start += grown
-            self.copy, self.muted, self._section, self.ordinal = copy, muted, section, ordinal
+            self.copy, self._section, self.ordinal = copy, section, ordinal
             self._stream, self._open_block = tag
 
     def append_unit(self, unit: Unit) -> None:
@@ -276,8 +273,7 @@ class Builder:
         source = author_line()
         if name in self._labels:
             raise AsmgenError(f"label {name!r} is placed twice, first at {self._labels[name]}", str(source))
-        if not self.muted:
-            self._labels[name] = source
+        self._labels[name] = source
         self._append(Label(name, source))
 
     def region(self, name: str) -> None:

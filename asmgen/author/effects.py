@@ -43,7 +43,7 @@ class MemoryAccess:
 @dataclass(frozen=True)
 class Tag:
     """Where an author emitted an item: stream, block ("" outside of blocks), stage of the step, and its number among all that the step
-    emits, dropped items too."""
+    emits."""
 
     stream: str
     block: str = ""

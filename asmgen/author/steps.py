@@ -1,8 +1,8 @@
-"""Steps: the iteration that an operation of a pipelined loop belongs to, and what one copy of the step keeps.
+"""Steps: the iteration that an operation of a pipelined loop belongs to.
 
 The author's step function gets `t`; `t + 1` names the next iteration. Every operation has one index: that of its staged operands, else
-of the definition it reads, else the one written as `at=`. A copy of the step (in the prologue, the loop or a tail) emits the
-operations whose iteration lies inside of the loop's count, and drops the others.
+of the definition it reads, else the one written as `at=`. A copy of the step (in the prologue, the loop or a tail) has the operations
+whose iteration lies inside of the loop's count, and not the others.
 """
 
 from __future__ import annotations
@@ -26,21 +26,16 @@ class PipelineError(AsmgenError):
 class Copy:
     """One copy of a step while it is emitted.
 
-    `phase` is t modulo the unroll. Kept are operations of iterations t + low to t + high - 1 (None: no bound). `first` is true in the
-    copy of iteration 0 that `peel` sets apart. `stages` and `offsets` collect what the step uses.
+    `phase` is t modulo the unroll. `first` is true in the copy of iteration 0 that `peel` sets apart. `stages`, `offsets` and `stage_count`
+    (of `k.stage()`) collect what the step uses.
     """
 
     phase: int
-    low: int | None = None
-    high: int | None = None
     first: bool = False
     stages: set[int] = field(default_factory=set)
     offsets: dict[int, int] = field(default_factory=dict)  # by ordinal of an instruction
     definitions: list[tuple[int, int]] = field(default_factory=list)  # (registers as bits, offset), newest last
-
-    def keeps(self, offset: int) -> bool:
-        """Whether an operation of iteration t + offset is emitted."""
-        return (self.low is None or offset >= self.low) and (self.high is None or offset < self.high)
+    stage_count: int = 0
 
     def defined(self, mask: int) -> int | None:
         """The iteration of the newest definition of any of the registers in this copy."""
@@ -77,7 +72,7 @@ class StepIndex:
 @contextmanager
 def operation(k: Builder, name: str, indices: Iterable[StepIndex | None] = (), reads: int = 0, writes: int = 0,
               at: StepIndex | None = None) -> Iterator[None]:
-    """A tile operation: its instructions carry `name`; inside of a step it is emitted only where the copy keeps its iteration.
+    """A tile operation: its instructions carry `name`; inside of a step they belong to one iteration.
 
     `indices` are those of its staged operands, `reads` and `writes` the registers (as bits) that say which definition it reads.
     Raises PipelineError where there is no iteration, or two.
@@ -90,13 +85,11 @@ def operation(k: Builder, name: str, indices: Iterable[StepIndex | None] = (), r
     offset = _offset(k, name, [index for index in indices if index is not None], reads, at)
     if writes:
         copy.definitions.append((writes, offset))
-    before, muted = k.ordinal, k.muted
-    k.muted = muted or not copy.keeps(offset)
+    before = k.ordinal
     try:
         with k.operation(f"{name} of {StepIndex(copy, offset)}"):
             yield
     finally:
-        k.muted = muted
         copy.offsets.update(dict.fromkeys(range(before, k.ordinal), offset))
 
 

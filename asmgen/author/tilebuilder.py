@@ -11,9 +11,10 @@ from asmgen.author.effects import Unit
 from asmgen.author.fragments import Fragment, MatrixShape, mfma
 from asmgen.author.globals import Matrix, Rows, Slice
 from asmgen.author.kernel import KernelBuilder
-from asmgen.author.pipeline import Shape, Step, pipeline
+from asmgen.author.pipeline import Segments, pipeline
 from asmgen.author.schedules import Schedule
 from asmgen.author.shared import SharedTile, shared
+from asmgen.author.stepunits import Shape, Step
 from asmgen.author.swizzles import Access
 from asmgen.author.tiles import Tile, TileError, TileGrid, tile_registers
 from asmgen.isa.placement import Placement
@@ -67,7 +68,8 @@ class TileBuilder(KernelBuilder):
         """The matrix behind pointer argument `name`; the others name arguments too."""
         return Matrix(name, dtype, self.argument(name), self.argument(rows), self.argument(columns), self.argument(stride))
 
-    def pipeline(self, step: Step, count: Reg | int, schedule: Schedule, groups: Reg | None = None, peel: int = 0) -> Shape:
+    def pipeline(self, step: Step | Segments, count: Reg | int | None, schedule: Schedule, groups: Reg | None = None,
+                 peel: int = 0) -> Shape:
         """Emit the loop; see `asmgen.author.pipeline`."""
         return pipeline(self, step, count, schedule, groups, peel)
 

@@ -1,0 +1,150 @@
+"""Copies of a pipeline's step as code: prologue, steady copies, the last ones, with the schedule's synchronisation and the stagger."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from asmgen.author.effects import Unit
+from asmgen.author.idlebarriers import idle_barriers
+from asmgen.author.schedules import Schedule, Sync
+from asmgen.author.stepunits import Place, StepUnits
+from asmgen.isa.registers import Reg, scc
+from asmgen.program.program import Instruction
+
+if TYPE_CHECKING:
+    from asmgen.author.builder import Builder
+
+
+class Copies:
+    """Emits copies of the step at places; paths (`pipeline`, `segmentpaths`) say which and in what order."""
+
+    def __init__(self, k: Builder, units: StepUnits, schedule: Schedule, groups: Reg | None, peel: int) -> None:
+        self.k, self.units, self.schedule, self.groups, self.peel = k, units, schedule, groups, peel
+        self.ahead, self.unroll = units.shape.ahead, units.shape.unroll
+
+    def span(self, first: int, end: int, phase: int, start: int | None = None, seam: int | None = None,
+             stop: int | None = None) -> list[Place]:
+        """The places of steps `first` to `end` - 1; `phase` is that of step `first`.
+
+        `start`, `seam` and `stop` are the steps at which the loop, its second segment and what lies behind it begin, where that matters.
+        """
+        def distance(to: int | None, step: int) -> int | None:
+            return None if to is None else to - step
+
+        return [Place((phase + step - first) % self.unroll, distance(start, step), distance(stop, step), distance(seam, step),
+                      bool(self.peel) and step == start) for step in range(first, end)]
+
+    def prologue(self, phase: int, seam: int | None = None, stop: int | None = None) -> list[Unit]:
+        """What steps before step 0, which has that phase, do for iterations from 0 on: in emission order, then a wait point and barriers.
+
+        Operations that read LDS, or run a copy early, come behind the barriers, as what they read must have landed; these are returned.
+        """
+        k, lead = self.k, self.units.shape.arrangement.lead
+        early: list[Unit] = []
+        begin = len(k.items)
+        *places, first = self.span(-self.ahead, 1, phase - self.ahead, 0, seam, stop)
+        for place in places:
+            for unit in self.units.kept(place):
+                if any(use.action == "read" for instruction in unit.instructions for use in instruction.tokens):
+                    early.append(unit)
+                else:
+                    k.append_unit(unit)
+            if self._sources_follow(place):
+                k.step_ends()
+        if lead:
+            of_first = {unit.tag.ordinal: unit for unit in self.units.kept(first)}
+            early += [of_first[entry] for entry in self.units.shape.arrangement.order
+                      if isinstance(entry, int) and entry in lead and entry in of_first]
+        placed = [item for item in k.items[begin:] if isinstance(item, Instruction)]
+        if any(use.action == "write" for item in placed for use in item.tokens):
+            self._sync(Sync("wait"))
+            for _ in range(1 + self.schedule.stagger):
+                self._sync(Sync("barrier"))
+        self.shift(opening=True)
+        for unit in early:
+            k.append_unit(unit)
+        return early
+
+    def steady(self, places: Sequence[Place]) -> None:
+        """Copies in the schedule's order, with its synchronisation."""
+        for place in places:
+            self._place(self._entries(place), None, self._sources_follow(place))
+
+    def loop(self, places: Sequence[Place], left: Reg, down: int) -> None:
+        """A round of copies again and again; `left` goes down by `down` each, until it borrows."""
+        k = self.k
+        label = k.fresh("loop")
+        k.label(label)
+        for number, place in enumerate(places, 1):
+            self._place(self._entries(place), (left, down) if number == len(places) else None, self._sources_follow(place))
+        k.s_cbranch_scc0(label)
+
+    def last(self, places: Sequence[Place], early: Sequence[Unit] = ()) -> None:
+        """Copies up to the loop's end, without the barriers that order nothing any more; `early` stand in front of them. With a stagger
+        all stay: they also hold half of the waves behind."""
+        placed = [self._entries(place) for place in places]
+        idle = set() if self.schedule.stagger else idle_barriers([*early, *(entry for entries in placed for entry in entries)])
+        first = len(early)
+        for place, entries in zip(places, placed, strict=True):
+            kept = [entry for number, entry in enumerate(entries, first) if number not in idle]
+            self._place(kept, None, self._sources_follow(place))
+            first += len(entries)
+
+    def shift(self, opening: bool) -> None:
+        """The conditional barriers that put the second group behind the first, and bring the first back level with it."""
+        if not self.schedule.stagger:
+            return
+        k = self.k
+        assert self.groups is not None
+        label = k.fresh("in_phase" if opening else "level")
+        k.s_cmp_eq_u32(self.groups, 0)
+        (k.s_cbranch_scc1 if opening else k.s_cbranch_scc0)(label)
+        for _ in range(self.schedule.stagger):
+            k.s_barrier()
+        k.label(label)
+
+    # ---- one copy ----
+
+    def _entries(self, place: Place) -> list[Sync | Unit]:
+        """What a copy consists of, in the schedule's order."""
+        chosen = self.units.placed(place)
+        return [entry if isinstance(entry, Sync) else chosen[entry] for entry in self.units.shape.arrangement.order
+                if isinstance(entry, Sync) or entry in chosen]
+
+    def _place(self, entries: Sequence[Sync | Unit], count_down: tuple[Reg, int] | None, more: bool) -> None:
+        last = max((place for place, entry in enumerate(entries) if isinstance(entry, Unit)), default=len(entries))
+        final = entries[last] if last < len(entries) else None
+        # The last unit hides the subtraction, unless it changes SCC or stands in a later block.
+        before = isinstance(final, Unit) and not (final.effects.writes & scc.mask or final.is_block)
+        for place, entry in enumerate(entries):
+            if place == last and before:
+                self._end_copy(count_down, more)
+            if isinstance(entry, Sync):
+                self._sync(entry)
+            else:
+                self.k.append_unit(entry)
+        if not before:
+            self._end_copy(count_down, more)
+
+    def _sources_follow(self, place: Place) -> bool:
+        """Whether a copy behind this one still reads a source in memory, so that sources must go on."""
+        if place.high is None:
+            return True
+        return min(self.units.source_offsets(), default=place.high) < place.high - 1
+
+    def _end_copy(self, count_down: tuple[Reg, int] | None, more: bool) -> None:
+        """The scalar code of a copy's end; what the branch tests comes last."""
+        if more:
+            self.k.step_ends()
+        if count_down is not None:
+            self.k.s_sub_u32(count_down[0], count_down[0], count_down[1])
+
+    def _sync(self, what: Sync) -> None:
+        k = self.k
+        if what.kind == "barrier":
+            k.s_barrier()
+        elif what.kind == "priority":
+            k.s_setprio(what.level)
+        else:
+            k.wait_point()
