@@ -7,8 +7,10 @@ import pytest
 
 from asmgen.author.arithmetic import mma, mma_scaled, scales
 from asmgen.author.fragments import mfma
+from asmgen.author.movement import read, write
+from asmgen.author.swizzles import FragmentRead
 from asmgen.author.tiles import TileError
-from asmgen.author.views import turned
+from asmgen.author.views import block_fragment, deep, turned
 from asmgen.isa.opcodes.mfma import F8F6F4_FORMATS
 from tests.tile_harness import Array, TileRun, rounded
 
@@ -42,6 +44,38 @@ def test_operands_named_either_way(arch: str, shape: str, turn_c: bool) -> None:
         expected.append(exact + (0 if number == 1 else c))
     for found, wanted in zip(run.finish(), expected, strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("turn_c", [False, True])
+@pytest.mark.parametrize(("arch", "shape", "count"), [("gfx942", "f32_16x16x16_bf16", 2), ("gfx942", "f32_16x16x32_fp8_fp8", 2),
+                                                      ("gfx950", "f32_32x32x8_f16", 2), ("gfx942", "i32_32x32x16_i8", 4)])
+def test_fragments_of_several_instructions(arch: str, shape: str, count: int, turn_c: bool) -> None:
+    M = mfma(shape, arch)
+    m, n, depth = 2 * M.row.m, M.row.n, 2 * count * M.row.k
+    a, b = some(m, depth, 1) * 3, some(n, depth, 2) * 3
+    run = TileRun(arch)
+    A, B, C = run.tile("A", (m, depth), deep(M.a, count), a), run.tile("B", (n, depth), deep(M.b, count), b), \
+        run.tile("C", (m, n), M.d.T if turn_c else M.d)
+    mma(run.k, C, A, B, first=True)
+    run.give(C)
+    np.testing.assert_allclose(run.finish()[0], rounded(a, M.a.dtype, arch) @ rounded(b, M.b.dtype, arch).T, rtol=1e-5, atol=1e-4)
+    assert sum(item.opcode.group == "matrix" for item in run.program.instructions) == 2 * 2 * count
+
+
+def test_deep_fragments_from_lds_without_pads() -> None:
+    """Written by whole lines, read 16 bytes a lane, without a conflict in as many bytes as the elements have."""
+    M, run = mfma("f32_16x16x16_bf16", "gfx942"), TileRun("gfx942")
+    k, values = run.k, some(32, 64, 5)
+    line, fragment = block_fragment(M.a, 1, 8, 8), deep(M.a, 2)
+    R, A = run.tile("R", (32, 64), line, values), run.tile("A", (32, 64), fragment)
+    stored = k.shared("As", "bf16", 32, 64, serves=(FragmentRead(fragment), FragmentRead(line, write=True)), pads=False)
+    assert stored.ranges[0].size == 32 * 64 * 2 and k.shared("Bs", "bf16", 32, 64, serves=(FragmentRead(fragment),)).ranges[0].size > 4096
+    write(k, stored[()], R, own=True)
+    read(k, A, stored[()], own=True)
+    run.give(A)
+    assert (run.finish()[0] == rounded(values, "bf16", "gfx942")).all()
+    names = [item.name for item in run.program.instructions if item.name.startswith("ds_")]
+    assert names == ["ds_write_b128"] * 4 + ["ds_read_b128"] * 4
 
 
 @pytest.mark.parametrize("left", range(5))
@@ -85,6 +119,13 @@ def test_refusals() -> None:
         mma(k, C, B, A)
     with pytest.raises(TileError, match=here + r"mma: F .* cannot be operand a of v_mfma_f32_16x16x32_bf16"):
         mma(k, C, run.tile("F", (32, 64), M.d), B)
+    with pytest.raises(TileError, match=here + r"mma: A .* and B2 .* hold k in different orders"):
+        mma(k, C, A, run.tile("B2", (16, 64), deep(M.b, 2)))
+    with pytest.raises(TileError, match="v_mfma_f32_16x16x32_bf16 a.T .* has no lanes of neighbouring k"):
+        deep(M.a.T, 2)
+    with pytest.raises(TileError, match=here + r"mma_scaled: .* have fragments of 2 instructions' k; scales belong"):
+        D = run.tile("D", (16, 256), deep(mfma("v_mfma_scale_f32_16x16x128_f8f6f4", "gfx950", cbsz=4, blgp=4).a, 2))
+        mma_scaled(k, run.tile("C3", (16, 16), F.d), D, D, scales(k, "s1", D), scales(k, "s2", D))
     X, Y = run.tile("X", (32, 256), F.a), run.tile("Y", (16, 128), F.b)
     sx, sy = scales(k, "sx", X), scales(k, "sy", Y)
     with pytest.raises(TileError, match=here + "mma_scaled: v_mfma_f32_16x16x32_bf16 takes no scales"):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from asmgen.author.fragments import MatrixShape
 from asmgen.author.steps import operation
 from asmgen.author.tiles import Tile, TileError
-from asmgen.author.views import k_order
+from asmgen.author.views import k_orders
 from asmgen.isa.opcodes.mfma import F8F6F4_FORMATS, MfmaRow
 from asmgen.isa.registers import Reg
 from asmgen.regalloc.sets import RegisterSet
@@ -30,10 +30,11 @@ def mma(k: TileBuilder, c: Tile, a: Tile, b: Tile, first: bool = False) -> None:
     """C += A B, with A named by (i, k), B by (j, k) and C by (i, j); `first` takes C as 0, by the inline constant.
 
     A or B that is named the other way round (k first) goes in as `views.turned(tile)`. Consecutive instructions use one accumulator. Where
-    C's fragments are turned (`M.d.T`), the operands change places. Their k may stand in any order that both share (`views.as_operand`).
+    C's fragments are turned (`M.d.T`), the operands change places. Their k may stand in any order that both share (`views.as_operand`); a
+    fragment may hold several instructions' k (`views.deep`).
     Raises TileError for shapes or fragments that do not fit.
     """
-    left, right = _check(k, c, a, b)
+    left, right, parts = _check(k, c, a, b)
     row = c.fragment.row
     turned = c.fragment.transposed
     formats = _formats(row, left, right)
@@ -41,9 +42,15 @@ def mma(k: TileBuilder, c: Tile, a: Tile, b: Tile, first: bool = False) -> None:
                    writes=c.registers.mask):
         for i, j in c.places():
             accumulator = c.base(i, j)
-            for depth in range(a.across):
-                one, other = (b.base(j, depth), a.base(i, depth)) if turned else (a.base(i, depth), b.base(j, depth))
-                k.emit(row.name, accumulator, one, other, 0 if first and depth == 0 else accumulator, **formats)
+            for depth, (one, other) in enumerate(zip(_along_k(a, i, parts), _along_k(b, j, parts), strict=True)):
+                k.emit(row.name, accumulator, *((other, one) if turned else (one, other)),
+                       0 if first and depth == 0 else accumulator, **formats)
+
+
+def _along_k(tile: Tile, row: int, parts: int) -> list[Reg]:
+    """The operands of a row of fragments, one an instruction; a fragment has `parts` of them."""
+    size = tile.fragment.registers // parts
+    return [tile.base(row, depth)[part * size:part * size + size - 1] for depth in range(tile.across) for part in range(parts)]
 
 
 @dataclass(frozen=True)
@@ -82,7 +89,9 @@ def mma_scaled(k: TileBuilder, c: Tile, a: Tile, b: Tile, scale_a: Scales, scale
     row = c.fragment.row
     if not row.scaled:
         raise TileError(f"mma_scaled: {row.name} takes no scales; v_mfma_scale_f32_16x16x128_f8f6f4 and _32x32x64_f8f6f4 do", k.place())
-    left, right = _check(k, c, a, b)
+    left, right, parts = _check(k, c, a, b)
+    if parts > 1:
+        raise TileError(f"mma_scaled: {a} and {b} have fragments of {parts} instructions' k; scales belong to fragments of one", k.place())
     for tile, held in ((a, scale_a), (b, scale_b)):
         if held.registers.count != -(-(tile.down * tile.across) // 4):
             raise TileError(f"mma_scaled: {held.name} has {held.registers.count} registers, and {tile} wants a byte for each of its "
@@ -107,8 +116,8 @@ def _formats(row: MfmaRow, left: Tile, right: Tile) -> dict[str, Any]:
     return {"cbsz": F8F6F4_FORMATS.index(left.dtype), "blgp": F8F6F4_FORMATS.index(right.dtype)}
 
 
-def _check(k: TileBuilder, c: Tile, a: Tile, b: Tile) -> tuple[Tile, Tile]:
-    """The operands in the instruction's order."""
+def _check(k: TileBuilder, c: Tile, a: Tile, b: Tile) -> tuple[Tile, Tile, int]:
+    """The operands in the instruction's order, and how many instructions a fragment of them feeds."""
     if c.rows != a.rows or c.columns != b.rows or a.columns != b.columns:
         raise TileError(f"mma: {c} is not {a} times {b}: C is rows of A x rows of B, and A and B have as many columns; "
                         "turned(tile) exchanges rows and columns", k.place())
@@ -119,7 +128,7 @@ def _check(k: TileBuilder, c: Tile, a: Tile, b: Tile) -> tuple[Tile, Tile]:
     shape = MatrixShape(row, next(iter(row.archs)), *_formats(row, left, right).values())
     orders = []
     for tile, wanted in ((left, shape.a), (right, shape.b)):
-        order = k_order(tile.fragment, wanted) if tile.dtype == wanted.dtype else None
+        order = k_orders(tile.fragment, wanted) if tile.dtype == wanted.dtype else None
         if order is None:
             raise TileError(f"mma: {tile} with fragments {tile.fragment} cannot be operand {wanted.operand} of {row.name}; fragments of "
                             f"{row.name} {wanted.operand} can", k.place())
@@ -127,4 +136,4 @@ def _check(k: TileBuilder, c: Tile, a: Tile, b: Tile) -> tuple[Tile, Tile]:
     if orders[0] != orders[1]:
         raise TileError(f"mma: {left} and {right} hold k in different orders; make the fragment of the one with in_order_of(M.a, ...) or "
                         "in_order_of(M.b, ...) of the other's", k.place())
-    return left, right
+    return left, right, len(orders[0])

@@ -92,13 +92,14 @@ class SharedPart:
 
 
 def shared(k: Builder, lds: LdsMap, name: str, dtype: str, rows: int, columns: int, stages: int = 1, grid: Sequence[int] = (),
-           serves: Sequence[Access] = (), placement: Placement | None = None) -> SharedTile:
-    """A shared tile placed by the solver for what it serves (or as given), with its ranges taken from the LDS map.
+           serves: Sequence[Access] = (), placement: Placement | None = None, pads: bool = True) -> SharedTile:
+    """A shared tile placed by the solver for what it serves (or as given), with its ranges taken from the LDS map; without `pads` where
+    LDS has no room for any.
 
     Raises TileError where no placement is free of conflicts, with the best one and the accesses that collide, and AsmgenError where LDS
     is full.
     """
-    chosen = placement if placement is not None else choose(k.arch, name, rows, columns, element_bits(dtype), serves)
+    chosen = placement if placement is not None else choose(k.arch, name, rows, columns, element_bits(dtype), serves, pads)
     ranges = []
     for stage in range(stages):
         for cell in itertools.product(*map(range, grid)):

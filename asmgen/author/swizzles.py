@@ -142,15 +142,16 @@ class Judged:
     worst: tuple[LaneAccess, Cost] | None
 
 
-def choose(arch: str, name: str, rows: int, columns: int, bits: int, serves: Sequence[Access]) -> Placement:
+def choose(arch: str, name: str, rows: int, columns: int, bits: int, serves: Sequence[Access], pads: bool = True) -> Placement:
     """The first placement without conflicts, in the order of its cost to the loop: fewest instructions, then fewest base registers.
 
+    Without `pads` it takes no more bytes than the elements do.
     Raises TileError where there is none: it gives the best one, its instruction and the pair of lanes that collide.
     """
     best: Judged | None = None
     free: Judged | None = None
     fewest = 0  # instructions of the densest placement: a pad may take the alignment that wide ones need
-    for placement in candidates(rows, columns, bits, max((access.line for access in serves), default=0)):
+    for placement in candidates(rows, columns, bits, max((access.line for access in serves), default=0), pads):
         judged = judge(arch, placement, rows, columns, serves, only_free=free is not None)
         if judged is None:
             continue
@@ -201,11 +202,23 @@ def judge(arch: str, placement: Placement, rows: int, columns: int, serves: Sequ
     return Judged(placement, count, extra, bases, worst)
 
 
-def candidates(rows: int, columns: int, bits: int, line: int) -> Iterator[Placement]:
-    """Placements in the order of what they cost: plain, padded, XORed."""
-    row_bytes = columns * bits // 8
+def candidates(rows: int, columns: int, bits: int, line: int, pads: bool = True) -> Iterator[Placement]:
+    """Placements in the order of what they cost: plain, padded (where `pads` are allowed), XORed."""
     dense = plain(rows, columns, bits)
     yield Placement(dense)
+    if pads:
+        yield from _padded(dense, rows, columns, bits, line)
+    for mask in (0x70, 0x30, 0x10, 0x60, 0x20, 0xF0, 0xE0, 0x1F0):
+        for shift in range(1, 9):
+            if mask < columns * bits // 8:
+                try:
+                    yield Placement(dense, Swizzle(((shift, mask),)))
+                except LayoutError:
+                    continue
+
+
+def _padded(dense: Layout, rows: int, columns: int, bits: int, line: int) -> Iterator[Placement]:
+    row_bytes = columns * bits // 8
     size = row_bytes * rows
     lines = size // line if line else 0
     if line and size % line == 0 and line % row_bytes == 0 and rows % lines == 0:
@@ -218,13 +231,6 @@ def candidates(rows: int, columns: int, bits: int, line: int) -> Iterator[Placem
     if bits == 8 and row_bytes % 12 == 0 and not line:
         for add in (0, 16, 32, 48, 64, 80, 96, 112):  # slots of 16 elements of 6 bits, as ds_read_b96_tr_b6 wants them
             yield Placement(dense, pads=Pads(((12, 4), (row_bytes, add))))
-    for mask in (0x70, 0x30, 0x10, 0x60, 0x20, 0xF0, 0xE0, 0x1F0):
-        for shift in range(1, 9):
-            if mask < row_bytes:
-                try:
-                    yield Placement(dense, Swizzle(((shift, mask),)))
-                except LayoutError:
-                    continue
 
 
 def plain(rows: int, columns: int, bits: int) -> Layout:

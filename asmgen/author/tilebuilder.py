@@ -60,9 +60,9 @@ class TileBuilder(KernelBuilder):
         return tiles[0] if stages == 1 and not grid else TileGrid(name, tuple(grid), stages, tuple(tiles))
 
     def shared(self, name: str, dtype: str, rows: int, columns: int, stages: int = 1, grid: Sequence[int] = (),
-               serves: Sequence[Access] = (), placement: Placement | None = None) -> SharedTile:
+               serves: Sequence[Access] = (), placement: Placement | None = None, pads: bool = True) -> SharedTile:
         """A shared tile; see `asmgen.author.shared`."""
-        return shared(self, self.lds, name, dtype, rows, columns, stages, grid, serves, placement)
+        return shared(self, self.lds, name, dtype, rows, columns, stages, grid, serves, placement, pads)
 
     def matrix(self, name: str, dtype: str, rows: str, columns: str, stride: str) -> Matrix:
         """The matrix behind pointer argument `name`; the others name arguments too."""

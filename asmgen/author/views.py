@@ -50,19 +50,39 @@ def linear_layout(table: Table, rows: int, columns: int) -> Layout:
 
 
 @functools.cache
-def k_order(fragment: Fragment, standard: Fragment) -> tuple[int, ...] | None:
-    """The k that `fragment` has where the operand `standard` has 0, 1, 2, ...; None where it is no such operand in any order of k."""
-    if fragment.bits != standard.bits or fragment.items != standard.items \
-            or (fragment.rows, fragment.columns) != (standard.rows, standard.columns):
+def k_orders(fragment: Fragment, standard: Fragment) -> tuple[tuple[int, ...], ...] | None:
+    """For each matrix instruction that `fragment` feeds, the k that it has where the operand `standard` has 0, 1, 2, ...
+
+    None where it is no such operand in any order of k. A fragment as long as the operand feeds one instruction, others see `deep`.
+    """
+    parts, rest = divmod(fragment.items, standard.items)
+    if fragment.bits != standard.bits or rest or (fragment.rows, fragment.columns) != (standard.rows, parts * standard.columns):
         return None
-    if fragment.layout.same_map(standard.layout):
-        return tuple(range(standard.columns))
-    order: dict[int, int] = {}
-    for mine, its in zip(fragment.table, standard.table, strict=True):
-        for (row, k), (wanted, place) in zip(mine, its, strict=True):
-            if row != wanted or order.setdefault(place, k) != k:
-                return None
-    return tuple(order[place] for place in range(standard.columns))
+    if parts == 1 and fragment.layout.same_map(standard.layout):
+        return (tuple(range(standard.columns)),)
+    orders = []
+    for part in range(parts):
+        order: dict[int, int] = {}
+        for mine, its in zip(fragment.table[part * standard.items:], standard.table, strict=False):
+            for (row, k), (wanted, place) in zip(mine, its, strict=True):
+                if row != wanted or order.setdefault(place, k) != k:
+                    return None
+        orders.append(tuple(order[place] for place in range(standard.columns)))
+    return tuple(orders)
+
+
+def deep(fragment: Fragment, count: int) -> Fragment:
+    """The operand's fragment over `count` times as many k, all k of a lane neighbours: one wide access feeds `count` instructions.
+
+    Both operands of a product take the same. Raises TileError for a fragment whose lanes do not hold neighbouring k.
+    """
+    if fragment.transposed or any(at != (line_row, first + item) for item, line in enumerate(fragment.table)
+                                  for at, (line_row, first) in zip(line, fragment.table[0], strict=True)):
+        raise TileError(f"{fragment} has no lanes of neighbouring k, so several of it make no wide access")
+    table = tuple(tuple((row, count * k + item) for row, k in fragment.table[0]) for item in range(count * fragment.items))
+    columns = count * fragment.columns
+    return Fragment(fragment.row, fragment.operand, fragment.dtype, fragment.rows, columns, linear_layout(table, fragment.rows, columns),
+                    count * fragment.registers)
 
 
 @functools.cache
@@ -74,10 +94,10 @@ def in_order_of(standard: Fragment, like: Fragment) -> Fragment:
     other = standard.row
     shape = MatrixShape(other, next(iter(other.archs)), *_formats(standard, like))
     wanted = shape.b if standard.operand == "a" else shape.a
-    order = k_order(like, wanted)
-    if order is None:
+    orders = k_orders(like, wanted)
+    if orders is None or len(orders) > 1:
         raise TileError(f"{like} is no operand of {other.name} in any order of k; as_operand(tile, M, ...) makes one")
-    table = tuple(tuple((row, order[k]) for row, k in line) for line in standard.table)
+    table = tuple(tuple((row, orders[0][k]) for row, k in line) for line in standard.table)
     layout = linear_layout(table, standard.rows, standard.columns)
     return Fragment(other, standard.operand, standard.dtype, standard.rows, standard.columns, layout, standard.registers)
 
@@ -110,7 +130,7 @@ def as_operand(tile: Tile, shape: MatrixShape, operand: str) -> Tile:
         raise TileError(f"{tile}: the items of a step of {shape.row.name} are no {standard.columns} neighbouring k")
     view = Fragment(standard.row, operand, standard.dtype, standard.rows, standard.columns,
                     linear_layout(tables[0], standard.rows, standard.columns), standard.registers)
-    if k_order(view, standard) is None:
+    if k_orders(view, standard) is None:
         raise TileError(f"{tile}: its lanes hold other rows than operand {operand} of {shape.row.name} wants; transpose or turn it")
     return Tile(tile.name, tile.rows, tile.columns, view, tile.registers, tile.index)
 
