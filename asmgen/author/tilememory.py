@@ -137,7 +137,7 @@ def _runs(k: TileBuilder, what: str, tile: Tile, bounded: bool, least: int) -> I
 def _offsets(k: TileBuilder, tile: Tile, source: Rows, rows: WaveIndex | None, columns: WaveIndex | None, column: Reg | int,
              pieces: list[_Piece]) -> dict[tuple[int, int], Reg]:
     """The VGPR of each row of a lane and page of immediates, made once."""
-    key = ("load", source, tile.fragment, tile.rows, tile.columns, rows, columns, column)
+    key = ("load", source.matrix, tile.fragment, tile.rows, tile.columns, rows, columns, column)
     made = k.made.get(key)
     if made is None:
         wanted = sorted({(piece.row, piece.column * tile.fragment.bits // 8 // _PAGE) for piece in pieces})
