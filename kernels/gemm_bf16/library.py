@@ -3,7 +3,9 @@
 from asmgen.kernels.gemm_bf16.family import GEMM
 from asmgen.kernels.gemm_bf16.tiled import tiled  # isort: split
 
-# The architecture whose variants are declared first is the default.
-from asmgen.kernels.gemm_bf16.staged import staged
+# The architecture whose variants are declared first is the default, and the first of its variants.
+from asmgen.kernels.gemm_bf16.staged import staged  # isort: split
 
-__all__ = ["GEMM", "staged", "tiled"]
+from asmgen.kernels.gemm_bf16.copied import copied  # isort: split
+
+__all__ = ["GEMM", "copied", "staged", "tiled"]
