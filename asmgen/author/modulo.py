@@ -1,9 +1,11 @@
 """Interleave: a modulo schedule of single instructions around one wave's matrix stream.
 
 The matrix units of the step keep their order and are the clock: slot i is the window behind matrix unit i, of N in a step. Everything
-else gets a slot of its own, which may lie in the step before (the unit then *leads*): a fragment is read as soon as the last matrix unit
-that wants its old content has gone, memory is asked for evenly over the step, barriers are as few as the shared tiles need. What is
-free to choose is found by search over barrier places; nothing is placed by hand.
+else, waits and barriers too, gets a slot of its own where there are enough, as the window of a 16 clk matrix unit holds two instructions
+and the way to LDS lets one of a pair of waves in at a time. A slot may lie in the step before (the unit then *leads*): a fragment is read
+as soon as the last matrix unit that wants its old content has gone, memory is asked for evenly over the step, barriers are as few as the
+shared tiles need, and waits stand where what they wait for has landed. What is free to choose is found by search over barrier places;
+nothing is placed by hand.
 
 Cover rule (docs/facts/measured_gfx950.md section 5): a load from memory wants ceil(64 / c) matrix units of c clk, an LDS read one.
 """
@@ -18,6 +20,8 @@ from asmgen.author.effects import MemoryAccess, Unit
 from asmgen.author.schedules import Arrangement, Placed, Sync, is_matrix
 from asmgen.author.steps import PipelineError
 from asmgen.isa.registers import m0
+
+_WAIT_AHEAD = 3  # slots, at most, from a barrier's wait to the barrier
 
 
 @dataclass(frozen=True)
@@ -92,15 +96,33 @@ class _Modulo:
             raise PipelineError("interleave places operations around matrix instructions, and this step has none")
         self.slot_of = {unit.tag.ordinal: number for number, unit in enumerate(self.matrix)}
         self.others = [unit for unit in units if not is_matrix(unit)]
-        self.taken: dict[int, int] = {}
+        # What stands in each slot. The last one is the loop's branch's, the one before the scalar code's of a copy's end.
+        self.load = [0] * self.length
+        self.load[-2:] = [1] * len(self.load[-2:])
 
     def arrangement(self) -> Arrangement:
-        """Reads first, then barriers, then what fills; the whole as an order."""
+        """Reads first, then barriers, then what fills, then waits; the whole as an order."""
         reads = self._reads()
         places = self._place_reads(reads)
         barriers, fills = self._barriers(places)
+        points = {self._before(barrier) for barrier in barriers}
         places |= self._place_fills(fills)
-        return self._order(places, barriers, reads)
+        self._points(reads, points)
+        return self._order(places, barriers, points)
+
+    def _take(self, slot: int) -> int:
+        self.load[slot % self.length] += 1
+        return slot
+
+    def _free(self, slots: Sequence[int], limit: int = 1) -> int | None:
+        """The first of the slots in which fewer than `limit` things stand."""
+        return next((slot for slot in slots if self.load[slot % self.length] < limit), None)
+
+    def _before(self, barrier: int) -> int:
+        """A barrier in the window before its matrix unit, and its wait point in a free one before that; the wait's slot."""
+        self._take(barrier - 1)
+        free = self._free(range(barrier - 2, barrier - 1 - _WAIT_AHEAD, -1))
+        return self._take(barrier - 1 if free is None else free) % self.length
 
     # ---- register windows ----
 
@@ -133,21 +155,13 @@ class _Modulo:
         places: dict[int, int] = {}
         wanted = self.latencies.slots(self.latencies.lds)
         for window in sorted(reads, key=lambda window: (window.last, window.first, window.unit.tag.ordinal)):
-            slot = self._free(window.first, window.last, max(window.first, window.last - wanted))
-            self.taken[slot % self.length] = window.unit.tag.ordinal
-            places[window.unit.tag.ordinal] = window.slot = slot
+            slots = range(window.first, window.last + 1)
+            comfortable = range(window.first, max(window.first, window.last - wanted) + 1)
+            roomy = [slot for slot in comfortable if not self.load[(slot - 1) % self.length]]
+            choices = [slot for slot in (self._free(roomy), self._free(slots), min(slots, key=lambda slot: self.load[slot % self.length]))
+                       if slot is not None]
+            places[window.unit.tag.ordinal] = window.slot = self._take(choices[0])
         return places
-
-    def _free(self, first: int, last: int, comfortable: int) -> int:
-        """A free slot: with free neighbours up to `comfortable`, else any, the earliest."""
-        def free(slot: int) -> bool:
-            return slot % self.length not in self.taken
-
-        choices = [slot for slot in range(first, last + 1) if free(slot)]
-        if not choices:
-            raise PipelineError(f"there are more operations than slots from {first} to {last} of the matrix stream")
-        roomy = [slot for slot in choices if slot <= comfortable and free(slot - 1)]
-        return roomy[0] if roomy else choices[0]
 
     # ---- shared tiles ----
 
@@ -183,12 +197,21 @@ class _Modulo:
         # A short step cannot cover a round trip: then waves wait for memory, and the schedule asks for half of it, and so on.
         counts = range(1, self.schedule.barriers + 1)
         tries = [(trip, count) for count in counts] + [(less, count) for count in counts for less in (trip // 2, trip // 4, 0)]
-        grid = range(0, self.length, max(1, self.length // 32))
+        grid = self._barrier_places()
         for round_trip, count in tries:
             found = self._widest(edges, grid, count, settle, round_trip)
             if found is not None:
                 return found
         raise PipelineError(f"no {self.schedule.barriers} barriers a step let every shared tile be read and refilled: more stages would")
+
+    def _barrier_places(self) -> list[int]:
+        """At most 32 slots, evenly over the step: where the window before, and the one before that for its wait, are free if possible.
+
+        Not slot 0, as its window belongs to the copy before: what prologues read stands in none.
+        """
+        step = max(1, self.length // 32)
+        return [min(range(max(1, low), min(low + step, self.length)), key=lambda slot: (self.load[slot - 1], self.load[slot - 2]))
+                for low in range(0, self.length, step) if low or step > 1]
 
     def _widest(self, edges: Sequence[tuple[Unit, int, int]], grid: Sequence[int], count: int, settle: int,
                 trip: int) -> tuple[tuple[int, ...], list[Window]] | None:
@@ -225,7 +248,8 @@ class _Modulo:
         """Behind the first pass of a barrier after the last read of the old content, and a round trip before its last pass ahead of the
         new read."""
         n = self.length
-        return max(0, barrier + n * ((old + settle - barrier) // n + 1)), min(n - 1, barrier + n * ((new - 1 - barrier) // n) - trip)
+        ahead = barrier + n * ((new - 1 - barrier) // n)
+        return max(0, barrier + n * ((old + settle - barrier) // n + 1)), min(n - 1, ahead - max(trip, 1 + _WAIT_AHEAD))
 
     def _fits(self, windows: Sequence[Window]) -> bool:
         """Whether the fills, each taking its cover, find room in their windows: earliest deadline first."""
@@ -245,30 +269,31 @@ class _Modulo:
         fills = {window.unit.tag.ordinal for window in windows}
         writers = [unit for unit in self.others if unit.tag.ordinal not in fills and unit.effects.writes & m0.mask]
         order = self._in_m0_order(sorted(windows, key=lambda window: (window.last, window.unit.tag.ordinal)), writers)
-        for spacing in range(max(1, self.length // len(order)), 0, -1):
-            places = self._spaced(order, spacing)
-            if places is not None:
-                break
-        else:
+        spacings = range(max(1, self.length // len(order)), 0, -1)
+        found = (self._spaced(order, spacing, limit) for limit in (1, 2, 3) for spacing in spacings)
+        places = next((places for places in found if places is not None), None)
+        if places is None:
             raise PipelineError(f"{len(order)} loads find no room between the barriers of the step", order[0].unit.first.where())
         for slot in places.values():
-            self.taken[slot] = -1
+            self._take(slot)
         for writer in writers:
             read = [places[ordinal] for ordinal in fills if self._reads_m0_of(writer, self._unit(ordinal))]
             if read:
-                places[writer.tag.ordinal] = min(read) - 1
+                before = max((places[ordinal] for ordinal in fills if places[ordinal] < min(read)), default=-1)
+                free = self._free(range(min(read) - 1, before, -1))
+                places[writer.tag.ordinal] = self._take(min(read) - 1 if free is None else free)
         return places
 
     def _unit(self, ordinal: int) -> Unit:
         return next(unit for unit in self.others if unit.tag.ordinal == ordinal)
 
-    def _spaced(self, order: Sequence[Window], spacing: int) -> dict[int, int] | None:
-        """Each fill at least `spacing` slots behind the one before it, in a free slot of its window; None where one does not fit."""
+    def _spaced(self, order: Sequence[Window], spacing: int, limit: int) -> dict[int, int] | None:
+        """Each fill about `spacing` slots behind the one before it, in a slot of its window with room; None where one does not fit."""
         places: dict[int, int] = {}
         at = 1  # slot 0 is the first M0's
         for window in order:
             first = max(window.first, at)
-            slot = next((slot for slot in range(first, min(window.last, self.length - 1) + 1) if slot not in self.taken), None)
+            slot = self._free(range(first, min(window.last, self.length - 1) + 1), limit)
             if slot is None:
                 return None
             places[window.unit.tag.ordinal] = slot
@@ -291,8 +316,8 @@ class _Modulo:
 
     # ---- the order ----
 
-    def _order(self, places: Mapping[int, int], barriers: Sequence[int], reads: Sequence[Window]) -> Arrangement:
-        """Slot after slot: synchronisation, the matrix unit, what stands in its window."""
+    def _order(self, places: Mapping[int, int], barriers: Sequence[int], points: set[int]) -> Arrangement:
+        """Slot after slot: the matrix unit, what stands in its window, then synchronisation."""
         places = dict(places)
         for unit in self.others:
             if unit.tag.ordinal not in places:
@@ -307,23 +332,22 @@ class _Modulo:
         if late:
             unit = next(unit for unit in self.others if unit.tag.ordinal in late)
             raise PipelineError(f"{unit} would stand in the step behind its own", unit.first.where())
-        points = self._points(reads, barriers)
         order: list[Placed] = []
         for slot, unit in enumerate(self.matrix):
-            if slot in points:
-                order.append(Sync("wait"))
-            if slot in barriers:
-                order.append(Sync("barrier"))
             order.append(unit.tag.ordinal)
             order += inside.get(slot, ())
+            if slot in points:
+                order.append(Sync("wait"))
+            if (slot + 1) % self.length in barriers:
+                order.append(Sync("barrier"))
         return Arrangement(tuple(order), lead)
 
-    def _points(self, reads: Sequence[Window], barriers: Sequence[int]) -> set[int]:
-        """Slots with a wait point: barriers, and first uses of reads that no point since the read has served."""
-        points = set(barriers)
+    def _points(self, reads: Sequence[Window], points: set[int]) -> None:
+        """Adds wait points: each read is landed by one that stands when its data are there, at the latest before its first use."""
+        wanted = self.latencies.slots(self.latencies.lds)
         for window in sorted(reads, key=lambda window: window.last):
             assert window.slot is not None
-            use = window.last + 1
-            if not any(slot % self.length in points for slot in range(window.slot + 1, use + 1)):
-                points.add(use % self.length)
-        return points
+            landed = range(min(window.slot + wanted, window.last), window.last + 1)
+            if not any(slot % self.length in points for slot in landed):
+                free = self._free(landed[::-1])
+                points.add(self._take(window.last if free is None else free) % self.length)
