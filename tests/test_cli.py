@@ -159,7 +159,7 @@ def test_list_and_doctor(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = call(capsys, "list", "--json", "--arch", "gfx942")
     rows = json.loads(out)
     assert [row["kernel"] for row in rows] == ["01-vector-add", "02-row-sum", "03-transpose", "04-mfma-tile", "gemm-bf16"]
-    assert rows[-1]["lds_bytes"] == 65536 and {variant["arch"] for variant in rows[-1]["variants"]} == {"gfx950", "gfx942"}
+    assert rows[-1]["workgroup"] == [256, 1, 1] and {variant["arch"] for variant in rows[-1]["variants"]} == {"gfx950", "gfx942"}
     assert "gfx942" in refused(capsys, "list", "--arch", "gfx1100")
     status, out, _ = call(capsys, "list", "--isa", "--arch", "gfx942")
     assert status == 0 and "v_mfma_f32_16x16x16_bf16" in out and "v_permlane16_swap_b32" not in out

@@ -231,9 +231,9 @@ class Family:
         return write_kernel(self._writers[variant], named, variant, build, self.axes)
 
     def describe(self, arch: str = "") -> dict[str, Any]:
-        """JSON values: the default variant's contract with its LDS bytes, and all variants."""
+        """JSON values: the default variant's contract, as far as it is known before the build, and all variants."""
         arch = self.check_arch(arch)
-        document = self.build(arch).contract.describe()
+        document = self.contract(arch).describe()
         for name in _SELECTORS.keys() & document["parameters"].keys():
             every = (self._fixed(variant).get(name) for variant in self.variants(arch))
             document["parameters"][name]["choices"] = [value for value in dict.fromkeys(every) if value]
