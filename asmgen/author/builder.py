@@ -128,8 +128,8 @@ class Builder:
 
     def _owners(self) -> Callable[[Reg], str]:
         """A function that tells the names under which the plan holds a register now."""
-        held = [(owner.reg, owner.name) for owner in self.registers.live()] if self.registers is not None else []
-        return lambda reg: " / ".join(dict.fromkeys([name for owned, name in held if owned.overlaps(reg)]))
+        held = self.registers.live() if self.registers is not None else []
+        return lambda reg: " / ".join(dict.fromkeys([owner.name for owner in held if owner.reg.overlaps(reg)]))
 
     def _instruction(self, name: str, operands: tuple[Operand | str, ...], modifiers: dict[str, Any], fills: LdsRange | None,
                      uses: LdsRange | None, comment: str) -> Instruction:

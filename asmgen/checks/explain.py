@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from asmgen.checks.counters.barriers import described, groups_in_flight, sections
@@ -46,32 +46,82 @@ class InFlight(NamedTuple):
     brings: str
 
 
-@dataclass(frozen=True)
+class Outstanding(NamedTuple):
+    """One outstanding operation before it is put into words."""
+
+    instruction: Instruction
+    operation: Operation
+    counter: str
+    newer: int
+
+
+@dataclass(frozen=True, eq=False)
 class Explanation:
     """One instruction where it stands (or would stand, for `Builder.peek`).
 
     `waits` are the counts it needs in front of it beyond what stands there (empty: none), with a sentence each in `wait_reasons`;
-    `wait_states` likewise. `why` says what a wait, a nop or a barrier is there for. `stalls` are counters that may be full. `passes`
-    is the matrix core's occupation, 0 for other instructions. `live` are the registers wanted before it, `live_count` how many of each
-    file. `path` says, for `Builder.peek`, which way through the code the answer is for, "" where all of it is placed.
+    `wait_states` likewise. `why` says what a wait, a nop or a barrier is there for. `stalls` are counters that may be full. `live_mask`
+    holds the registers wanted before it. `path` says, for `Builder.peek`, which way through the code the answer is for, "" where all of
+    it is placed.
+
+    A scheduler asks thousands of times for counts alone, so words are made when they are read.
     """
 
-    text: str
-    where: str
+    instruction: Instruction
+    arch: str
     kernel: str
     position: int
-    operands: tuple[OperandLine, ...]
-    in_flight: tuple[InFlight, ...]
+    names: Names
+    outstanding: tuple[Outstanding, ...]
     waits: Mapping[str, int]
-    wait_reasons: tuple[str, ...]
+    arrivals: tuple[tuple[Arrival, Outstanding | None], ...]
     wait_states: int
     state_reasons: tuple[str, ...]
     why: tuple[str, ...]
     stalls: tuple[str, ...]
-    passes: int
-    live: tuple[str, ...]
-    live_count: Pressure
+    live_mask: int = 0
     path: str = ""
+
+    @property
+    def text(self) -> str:
+        """The instruction as the assembler reads it."""
+        return self.instruction.text
+
+    @property
+    def where(self) -> str:
+        """The author's place."""
+        return self.instruction.where()
+
+    @cached_property
+    def operands(self) -> tuple[OperandLine, ...]:
+        """Its operands, explicit ones first."""
+        return _operands(self.instruction, self.names)
+
+    @cached_property
+    def in_flight(self) -> tuple[InFlight, ...]:
+        """What is outstanding before it, oldest first."""
+        return tuple([InFlight(entry.instruction.text, entry.instruction.where(), entry.counter, entry.newer, entry.operation.ordered,
+                               _brings(entry.operation)) for entry in self.outstanding])
+
+    @cached_property
+    def wait_reasons(self) -> tuple[str, ...]:
+        """What it has to wait for."""
+        return tuple([_need_sentence(arrival, producer) for arrival, producer in self.arrivals])
+
+    @property
+    def passes(self) -> int:
+        """The matrix core's occupation, 0 for other instructions."""
+        return _passes(self.instruction, self.arch)
+
+    @cached_property
+    def live(self) -> tuple[str, ...]:
+        """The registers wanted before it."""
+        return tuple(mask_names(self.live_mask))
+
+    @property
+    def live_count(self) -> Pressure:
+        """How many of them there are of each file."""
+        return pressure(self.live_mask)
 
     def as_json(self) -> dict[str, Any]:
         """Every field as JSON has it."""
@@ -102,10 +152,10 @@ def foresee(frontier: Frontier, instruction: Instruction, kernel: str, names: Na
     """
     needed = frontier.need(instruction)
     return Explanation(
-        instruction.text, instruction.where(), kernel, frontier.position, _operands(instruction, names),
-        _in_flight(frontier.in_flight(), frontier.instructions, frontier.operations), needed.waits,
-        _need_sentences(needed.because, frontier.instructions, frontier.operations), needed.wait_states, needed.state_reasons,
-        _why_next(frontier, instruction), needed.stalls, _passes(instruction, frontier.arch), (), pressure(0), needed.path)
+        instruction, frontier.arch, kernel, frontier.position, names,
+        _outstanding(frontier.in_flight(), frontier.instructions, frontier.operations), needed.waits,
+        _arrivals_of(needed.because, frontier.instructions, frontier.operations), needed.wait_states, needed.state_reasons,
+        _why_next(frontier, instruction), needed.stalls, path=needed.path)
 
 
 def _why_next(frontier: Frontier, instruction: Instruction) -> tuple[str, ...]:
@@ -125,12 +175,12 @@ def _explanation(program: Program, position: int, flow: WaitFlow, names: Names, 
     ledger = flow.before(position)
     need = _certain(flow.need(ledger, position), flow)
     stalls = tuple(counter for counter, weight in operation.weight.items() if ledger[counter].outstanding + weight > flow.limits[counter])
-    outstanding = _in_flight(ledger.in_flight(), program.instructions, flow.operations)
     counts, because = (need.counts, need.because) if need is not None else ({}, [])
     return Explanation(
-        instruction.text, instruction.where(), program.name, position, _operands(instruction, names), outstanding, counts,
-        _need_sentences(because, program.instructions, flow.operations), states, state_reasons,
-        _why(program, position, flow, ledger), stalls, _passes(instruction, program.arch), tuple(mask_names(live)), pressure(live))
+        instruction, program.arch, program.name, position, names,
+        _outstanding(ledger.in_flight(), program.instructions, flow.operations), counts,
+        _arrivals_of(because, program.instructions, flow.operations), states, state_reasons,
+        _why(program, position, flow, ledger), stalls, live)
 
 
 def _certain(need: WaitNeed | None, flow: WaitFlow) -> WaitNeed | None:
@@ -148,7 +198,7 @@ def _operands(instruction: Instruction, names: Names) -> tuple[OperandLine, ...]
         lines.append(OperandLine(place.name, format_operand(operand), role, names(reg) if reg is not None else ""))
         if reads or writes:
             implicit &= ~operand_mask(operand)
-    lines += [OperandLine("implicit", name, "", "") for name in _names(implicit)]
+    lines += [OperandLine("implicit", name, "", "") for name in mask_names(implicit)]
     return tuple(lines)
 
 
@@ -157,34 +207,27 @@ def _register(operand: Operand) -> Reg | None:
     return value if isinstance(value, Reg) else None
 
 
-def _in_flight(outstanding: Iterable[tuple[int, str, int]], instructions: Instructions, operations: Operations) -> tuple[InFlight, ...]:
-    return tuple([InFlight(*_shown(instructions[position]), counter, newer, operations[position].ordered, _brings(operations[position]))
-                  for position, counter, newer in outstanding])
+def _outstanding(entries: Iterable[tuple[int, str, int]], instructions: Instructions, operations: Operations) -> tuple[Outstanding, ...]:
+    return tuple([Outstanding(instructions[position], operations[position], counter, newer) for position, counter, newer in entries])
 
 
-def _shown(instruction: Instruction) -> tuple[str, str]:
-    return instruction.text, instruction.where()
-
-
-@lru_cache(maxsize=4096)
-def _names(mask: int) -> tuple[str, ...]:
-    """Whoever peeks meets the same operations in flight again and again."""
-    return tuple(mask_names(mask))
+def _arrivals_of(because: Iterable[Arrival], instructions: Instructions,
+                 operations: Operations) -> tuple[tuple[Arrival, Outstanding | None], ...]:
+    """Each arrival with its producer, None where that is the caller."""
+    return tuple([(arrival, Outstanding(instructions[arrival.producer], operations[arrival.producer], arrival.counter, arrival.newer)
+                   if arrival.producer >= 0 else None) for arrival in because])
 
 
 def _brings(operation: Operation) -> str:
     if not operation.fills_lds:
-        return ", ".join(_names(operation.arrives))
-    return ", ".join([*_names(operation.arrives), *(str(use) for use in operation.fills), *(() if operation.fills else ("LDS data",))])
+        return ", ".join(mask_names(operation.arrives))
+    return ", ".join([*mask_names(operation.arrives), *(str(use) for use in operation.fills), *(() if operation.fills else ("LDS data",))])
 
 
-def _need_sentences(because: Iterable[Arrival], instructions: Instructions, operations: Operations) -> tuple[str, ...]:
-    sentences = []
-    for arrival in because:
-        producer = instructions[arrival.producer].text if arrival.producer >= 0 else "the caller"
-        newer = f", {arrival.newer} newer" if arrival.newer and operations[arrival.producer].ordered else ""
-        sentences.append(f"{arrival.what} of {producer} is in flight on {arrival.counter}{newer}")
-    return tuple(sentences)
+def _need_sentence(arrival: Arrival, producer: Outstanding | None) -> str:
+    newer = f", {arrival.newer} newer" if producer is not None and arrival.newer and producer.operation.ordered else ""
+    who = producer.instruction.text if producer is not None else "the caller"
+    return f"{arrival.what} of {who} is in flight on {arrival.counter}{newer}"
 
 
 def _why(program: Program, position: int, flow: WaitFlow, ledger: Ledger) -> tuple[str, ...]:
