@@ -92,6 +92,27 @@ def test_every_count_gives_what_the_plain_loop_gives(ahead: int, stages: int, pe
         assert result(program, count) == toy.expected(count), count
 
 
+class Line(Toy):
+    """The same from one stage: x waits in one register, and before that in another."""
+
+    def step(self, t: StepIndex) -> None:
+        k = self.k
+        with k.stage(), self.vector, operation(k, "use", [t]):
+            k.v_mul_lo_u32(self.acc, self.acc, 3)
+            k.v_add_u32(self.acc, self.acc, self.x[0])
+        with k.stage(), self.vector, operation(k, "copy", [t + 1]):
+            k.v_mov_b32(self.x[0], self.next)
+        with k.stage(), self.memory, operation(k, "load", [t + 2]):
+            k.v_add_u32(self.next, 1, self.next)
+
+
+def test_a_loop_that_is_not_unrolled_ends_before_the_paths_of_short_counts() -> None:
+    line = Line(InOrder(), 0, 2, 1, 0, known=False)
+    assert (line.shape.ahead, line.shape.unroll) == (2, 1)
+    for count in range(1, 7):
+        assert result(line.k.program(), count) == line.expected(count), count
+
+
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 8, 9, 16])
 @pytest.mark.parametrize("peel", [0, 1])
 def test_a_known_count_needs_no_register_and_gives_the_same(count: int, peel: int) -> None:

@@ -96,9 +96,9 @@ def _emit_one(copies: Copies, count: Reg | int, done: str) -> None:
     copies.steady(copies.span(0, peel, 0, 0))
     emit_to_the_end(copies, count, peel, None, done, peel)
     for number, label in shorts:
+        k.s_branch(done)
         k.label(label)
         _straight(copies, number)
-        k.s_branch(done)
     k.label(done)
 
 

@@ -185,5 +185,3 @@ def emit_to_the_end(copies: Copies, count: Reg | int, phase: int, seam: int | No
         k.s_branch(done)
         k.label(label)
         steps(number)
-    if rests:
-        k.s_branch(done)
