@@ -61,14 +61,14 @@ class BenchReport:
                 f"{row['gbytes_per_second']:.0f} GB/s; {row['runs']} launches after {self.warm_ups}, {self.buffer_sets} sets of buffers\n")
 
 
-def bench_device(kind: str, arch: str | None) -> HipDevice:
-    """The GPU to time on: the first of the architecture, or of all.
+def bench_device(kind: str, arch: str | None, command: str = "bench") -> HipDevice:
+    """The GPU that a command times on: the first of the architecture, or of all.
 
     Raises AsmgenError for the emulator, under its own name or as a GPU of `asmgen hip-emulator`.
     """
-    refusal = "the emulator says what a kernel computes, not how fast: bench needs a GPU (--device hip); `asmgen profile` predicts a time"
+    refusal = f"the emulator says what a kernel computes, not how fast: {command} needs a GPU (--device hip); `asmgen profile` predicts"
     if kind != "hip":
-        raise AsmgenError(refusal if kind == "emulator" else f"bench knows the device hip alone, not {kind!r}")
+        raise AsmgenError(refusal if kind == "emulator" else f"{command} knows no device {kind!r}; hip would work")
     device = HipDevice(arch)
     if device.is_emulated:
         device.close()

@@ -209,6 +209,25 @@ def bench(kernel: str, arch: str | None, parameters: tuple[str, ...], device: st
     return GOOD
 
 
+@commands.command()
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option("--arch", help="Default: the first GPU's; gfx950 on the model.")
+@click.option("--gpu", help="Whose table to compare with: MI300X, MI325X, MI350X or MI355X.")
+@click.option("--device", default="hip", show_default=True, help="hip, or model: the cycle model gives back its own parameters.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the parameters for `profile --parameters`.")
+@json_option
+def probe(names: tuple[str, ...], arch: str | None, gpu: str | None, device: str, output: Path | None, as_json: bool) -> int:
+    """Measure what the cycle model assumes on a GPU, and say what differs from its table."""
+    from asmgen.tools.probe_command import probe_device, write_parameters
+    from asmgen.tools.profile_command import choose_timing
+
+    report = probe_device(device, names, arch, lambda chosen: choose_timing(chosen, gpu, None))
+    if output is not None:
+        write_parameters(report, output)
+    _document(report.as_json()) if as_json else click.echo(report.text(), nl=False)
+    return GOOD
+
+
 @commands.command("hip-emulator", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @click.option("--arch", "archs", multiple=True, help="gfx950 (the default) or gfx942; given n times there are n GPUs.")
 @click.option("--checks/--no-checks", default=True, show_default=True, help="The emulator's arrival checks.")
