@@ -25,24 +25,42 @@ def flat_number(k: Builder, number: Reg, x: Reg, y: Reg, columns: Reg) -> None:
 
 def chunk_by_xcd(k: Builder, number: Reg, tiles: Reg, chunk: Reg | int) -> None:
     """Renumber workgroup `number` of `tiles` so that `chunk` neighbours run on one XCD; those behind the last whole round of all XCDs keep
-    their numbers. Changes SCC. Raises AsmgenError for a chunk below 1."""
+    their numbers. Changes SCC. Raises AsmgenError for a chunk below 1.
+
+    A chunk of an XCD's share or more is that share, ceil(tiles / 8). Where that leaves no whole round, workgroups whose number would lie
+    behind the end take the last tiles of the runs that are one short, in order.
+    """
     _check(k, "chunk", chunk)
-    with k.operation("chunk by XCD"), k.scratch("turn", 4, "s") as turn, k.scratch("reciprocal", file="s") as reciprocal:
-        by = Divisor(k, chunk, reciprocal)
-        whole, round_, xcd, rest = turn[0], turn[1], turn[2], turn[3]
-        k.emit("s_lshr_b32", rest, tiles, _XCD_BITS)
-        by.divide(k, whole, rest, rest)
-        k.emit("s_lshr_b32", xcd, number, _XCD_BITS)
-        by.divide(k, round_, rest, xcd)
-        # round * 8 chunk + xcd * chunk + rest, where number / 8 = round * chunk + rest
-        k.emit("s_mul_i32", rest, round_, XCDS - 1)
-        with k.scratch("moved", file="s") as moved:
-            k.emit("s_and_b32", moved, number, XCDS - 1)
-            k.emit("s_add_u32", rest, rest, moved)
-            k.emit("s_mul_i32", rest, rest, chunk)
-            k.emit("s_add_u32", moved, xcd, rest)
-            k.emit("s_cmp_lt_u32", round_, whole)
-            k.emit("s_cselect_b32", number, moved, number)
+    with k.operation("chunk by XCD"), k.scratch("run", 4, "s") as run, k.scratch("moved", 3, "s") as scratch:
+        size, xcd, local, round_ = run[0], run[1], run[2], run[3]
+        moved, chunks, part = scratch[0], scratch[1], scratch[2]
+        k.emit("s_add_u32", size, tiles, XCDS - 1)
+        k.emit("s_lshr_b32", size, size, _XCD_BITS)
+        k.emit("s_min_u32", size, size, chunk)
+        with k.scratch("reciprocal", file="s") as reciprocal:
+            by = Divisor(k, size, reciprocal)
+            by.divide(k, chunks, part, tiles)
+            k.emit("s_lshr_b32", local, number, _XCD_BITS)
+            by.divide(k, round_, part, local)
+        k.emit("s_and_b32", xcd, number, XCDS - 1)
+        k.emit("s_mul_i32", moved, round_, XCDS - 1)  # local = round * size + rest, so round * 8 size + xcd * size + rest is this:
+        k.emit("s_add_u32", moved, moved, xcd)
+        k.emit("s_mul_i32", moved, moved, size)
+        k.emit("s_add_u32", moved, moved, local)
+        k.emit("s_sub_u32", part, moved, tiles)  # how many workgroups are behind the end with lower numbers: a run's gap is none
+        k.emit("s_sub_u32", part, part, xcd)
+        k.emit("s_add_u32", part, part, chunks)
+        k.emit("s_and_b32", xcd, tiles, XCDS - 1)
+        k.emit("s_add_u32", part, part, xcd)
+        k.emit("s_add_u32", part, part, 1)
+        k.emit("s_mul_i32", part, part, size)
+        k.emit("s_sub_u32", part, part, 1)
+        k.emit("s_cmp_lt_u32", moved, tiles)
+        k.emit("s_cselect_b32", moved, moved, part)
+        k.emit("s_lshr_b32", chunks, chunks, _XCD_BITS)
+        k.emit("s_max_u32", chunks, chunks, 1)
+        k.emit("s_cmp_lt_u32", round_, chunks)
+        k.emit("s_cselect_b32", number, moved, number)
 
 
 def rotate_by_xcd(k: Builder, number: Reg, tiles: Reg) -> None:

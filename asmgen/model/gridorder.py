@@ -13,12 +13,22 @@ from asmgen.isa.errors import AsmgenError
 
 
 def chunk_by_xcd(number: int, tiles: int, chunk: int) -> int:
-    """The new number of workgroup `number` of `tiles`: chunks of neighbours on one XCD; what is behind the last whole round stays."""
-    whole_rounds = tiles // (XCDS * chunk) * XCDS * chunk
-    if number >= whole_rounds:
-        return number
+    """The new number of workgroup `number` of `tiles`: chunks of neighbours on one XCD; what is behind the last whole round stays.
+
+    As the algorithm is printed it moves nothing in a grid without one whole round, but table 4 has chunks of 542 for 4332 tiles: there an
+    XCD's run begins at its multiple of ceil(tiles / 8), and the workgroups whose number would lie behind the end take, in order, the last
+    tiles of the runs that are one short.
+    """
+    chunk = min(chunk, -(-tiles // XCDS))
     local, xcd = divmod(number, XCDS)
-    return local // chunk * XCDS * chunk + xcd * chunk + local % chunk
+    moved = local // chunk * XCDS * chunk + xcd * chunk + local % chunk
+    whole_rounds = tiles // (XCDS * chunk)
+    if whole_rounds:
+        return moved if number < whole_rounds * XCDS * chunk else number
+    if moved < tiles:
+        return moved
+    behind = moved - tiles - (xcd - tiles // chunk)  # how many workgroups are behind the end with lower numbers: a run's gap is none
+    return (tiles % XCDS + behind + 1) * chunk - 1
 
 
 def rotate_by_xcd(number: int, tiles: int) -> int:
