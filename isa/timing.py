@@ -128,6 +128,10 @@ PARAMETERS: tuple[TimingParameter, ...] = (
     TimingParameter("hbm_read", {"MI300X": 4.0, "MI325X": 4.5, "gfx950": 6.2}, "TB/s", "[M]",
                     "measured 0.3: 6.0 to 6.4; gfx942 [V] origami 4",
               4.0, 6.4),
+    _all("l2_bytes", 4 << 20, "B/XCD", "[V]", "micro 2.5"),
+    _all("llc_bytes", 256 << 20, "B", "[V]", "micro 2.5"),
+    _all("order_l2", 17.0, "TB/s", "[D]", "the weight of the L2 hit share in the paper's equation 1, from the bandwidths of its table 4"),
+    _all("order_llc", 6.04, "TB/s", "[D]", "that of the LLC hit share"),
     _all("launch", 2.0, "us", "[V]", "micro 2.7: warm launch, 2.0 to 2.1", 2.0, 2.7),
 )
 """The table."""

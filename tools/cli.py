@@ -372,5 +372,24 @@ def banks(tile: str, dtype: str, arch: str, swizzle: str | None, as_json: bool) 
     return GOOD
 
 
+@commands.command()
+@click.option("--arch", help="gfx942 or gfx950, the default.")
+@parameters_option
+@click.option("--gpu", help="MI300X, MI325X, MI350X or MI355X; default MI300X for gfx942, MI355X for gfx950.")
+@click.option("--search", is_flag=True, help="Find window and chunk.")
+@click.option("--svg", type=click.Path(path_type=Path), metavar="OUT", help="Write a picture.")
+@json_option
+def grid(arch: str | None, parameters: tuple[str, ...], gpu: str | None, search: bool, svg: Path | None, as_json: bool) -> int:
+    """The order of a matrix product's tiles over the XCDs (-p m, n, k, tile, window, chunk, rotated, dtype) and predicted cache hits."""
+    from asmgen.tools.grid_command import grid_report
+
+    report = grid_report(arch, gpu, parameters, search)
+    if svg is not None:
+        svg.write_text(report.svg())
+    if as_json or svg is None:
+        _document(report.as_json()) if as_json else click.echo(report.text(), nl=False)
+    return GOOD
+
+
 if __name__ == "__main__":
     main()
