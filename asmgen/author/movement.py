@@ -148,16 +148,18 @@ def fill(k: TileBuilder, target: SharedPart, source: Slice) -> None:
 
 
 def fill_plan(k: TileBuilder, tile: SharedTile, source: Slice) -> FillPlan:
-    """The registers of a fill, made once for all cells and all parts of the rows of one matrix."""
-    key = ("fill", tile.name, source.rows.matrix)
+    """The registers of a fill, made once for all cells and all parts of the rows of matrices of one stride."""
+    key = ("fill", tile, source.rows.matrix.stride)
     made = k.made.get(key)
     if made is None:
-        made = k.made[key] = k.hoist(lambda: _fill_plan(k, tile, source.rows))
+        others = sum(isinstance(other, tuple) and other[:2] == key[:2] for other in k.made)
+        name = f"{tile.name}_{source.rows.matrix.name}" if others else tile.name
+        made = k.made[key] = k.hoist(lambda: _fill_plan(k, tile, source.rows, name))
     assert isinstance(made, FillPlan)
     return made
 
 
-def _fill_plan(k: TileBuilder, tile: SharedTile, rows: Rows) -> FillPlan:
+def _fill_plan(k: TileBuilder, tile: SharedTile, rows: Rows, of: str) -> FillPlan:
     width = max(width for width in DMA_BYTES[k.arch] if width != 12)
     line = LANES * width
     dense = tile.rows * tile.columns * tile.bits // 8
@@ -193,7 +195,7 @@ def _fill_plan(k: TileBuilder, tile: SharedTile, rows: Rows) -> FillPlan:
     for number in range(lines):
         row_of, column_of = places(number)
         more = slack - number % group * pitch
-        name = f"{tile.name}_offset{number or ''}"
+        name = f"{of}_offset{number or ''}"
         row = emit_address(k, f"{name}_row", lambda lane, wave, of=row_of: of[wave * LANES + lane], k.lane, (wave,))
         column = emit_address(k, f"{name}_column", lambda lane, wave, of=column_of: of[wave * LANES + lane], k.lane, (wave,))
         assert k.registers is not None
@@ -204,5 +206,5 @@ def _fill_plan(k: TileBuilder, tile: SharedTile, rows: Rows) -> FillPlan:
             k.v_add_u32(offset, more, offset)
         k.registers.release(row, column)
         offsets.append(offset)
-    base = emit_address(k, f"{tile.name}_line", lambda wave: wave * lines * pitch, None, (wave,))
+    base = emit_address(k, f"{of}_line", lambda wave: wave * lines * pitch, None, (wave,))
     return FillPlan(width, lines, pitch, tuple(offsets), base, slack)
