@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -37,6 +37,8 @@ class BenchReport:
     flops: int | None
     nbytes: int
     environment: Mapping[str, Any]
+    predicted: float | None = None  # milliseconds, by the cycle model
+    rivals: Mapping[str, Sequence[float]] = field(default_factory=dict)  # times of others on the same problem
 
     @property
     def median(self) -> float:
@@ -50,6 +52,8 @@ class BenchReport:
                 "milliseconds_median": self.median, "milliseconds_p10": low, "milliseconds_p90": high,
                 "tflops": self.flops / self.median * 1e-9 if self.flops else None, "gbytes_per_second": self.nbytes / self.median * 1e-6,
                 "warm_ups": self.warm_ups, "runs": len(self.milliseconds), "buffer_sets": self.buffer_sets,
+                "milliseconds_predicted": self.predicted,
+                "against": {name: statistics.median(times) for name, times in self.rivals.items()},
                 "milliseconds": list(self.milliseconds), "environment": dict(self.environment)}
 
     def text(self) -> str:
@@ -57,8 +61,14 @@ class BenchReport:
         row = self.as_json()
         rate = f"{row['tflops']:.1f} TFLOPS, " if row["tflops"] else ""
         spread = f"10 to 90 %: {row['milliseconds_p10']:.4f} to {row['milliseconds_p90']:.4f}"
-        return (f"{self.kernel} ({self.arch}) on {self.device}: measured {self.median:.4f} ms ({spread}), {rate}"
-                f"{row['gbytes_per_second']:.0f} GB/s; {row['runs']} launches after {self.warm_ups}, {self.buffer_sets} sets of buffers\n")
+        lines = [f"{self.kernel} ({self.arch}) on {self.device}: measured {self.median:.4f} ms ({spread}), {rate}"
+                 f"{row['gbytes_per_second']:.0f} GB/s; {row['runs']} launches after {self.warm_ups}, {self.buffer_sets} sets of buffers"]
+        if self.predicted is not None:
+            off = self.median / self.predicted - 1
+            lines.append(f"  predicted by the cycle model: {self.predicted:.4f} ms, measured {off:+.1%} off it")
+        lines += [f"  {name}: measured {statistics.median(times):.4f} ms, {statistics.median(times) / self.median:.2f} times as long"
+                  for name, times in self.rivals.items()]
+        return "\n".join(lines) + "\n"
 
 
 def bench_device(kind: str, arch: str | None, command: str = "bench") -> HipDevice:

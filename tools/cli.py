@@ -190,12 +190,19 @@ def launch(spec: Path, device: str, budget: int, memory_limit: int, as_json: boo
 @click.option("--device", default="hip", show_default=True, help="hip: there is no timing on the emulator.")
 @click.option("--warm-ups", default=500, show_default=True, type=click.IntRange(0), help="Launches before the timed ones.")
 @click.option("--runs", default=100, show_default=True, type=click.IntRange(1), help="Timed launches.")
+@click.option("--against", type=click.Choice(["torch"]), help="Time PyTorch's own product too, where PyTorch with ROCm is.")
+@click.option("--gpu", help="Whose table predicts: MI300X, MI325X, MI350X or MI355X.")
 @json_option
-def bench(kernel: str, arch: str | None, parameters: tuple[str, ...], device: str, warm_ups: int, runs: int, as_json: bool) -> int:
-    """Time a kernel on a GPU, by events and on buffers that take turns."""
+def bench(kernel: str, arch: str | None, parameters: tuple[str, ...], device: str, warm_ups: int, runs: int, against: str | None,
+          gpu: str | None, as_json: bool) -> int:
+    """Time a kernel on a GPU, by events and on buffers that take turns; the cycle model's prediction stands beside it."""
+    from dataclasses import replace
+
     from asmgen.kernels.registry import family as find_family
     from asmgen.tools.bench import bench_device, bench_kernel
+    from asmgen.tools.bench_torch import torch_times
     from asmgen.tools.build import build_kernel
+    from asmgen.tools.profile_command import choose_timing, report_kernel
 
     family = find_family(kernel)
     with bench_device(device, arch) as opened:
@@ -204,7 +211,11 @@ def bench(kernel: str, arch: str | None, parameters: tuple[str, ...], device: st
         contract = family.contract(chosen, values)
         resolved = contract.resolve_run(values)
         built = build_kernel(family, chosen, {name: resolved[name] for name in resolved if contract.parameter(name).kind == "build"})
+        timing = choose_timing(chosen, gpu, None)
         report = bench_kernel(family, built, resolved, opened, warm_ups, runs)
+        if against is not None:
+            report = replace(report, rivals={against: torch_times(family.name, resolved, report.buffer_sets, warm_ups, runs)})
+    report = replace(report, predicted=1e3 * report_kernel(family, built, resolved, timing, "grid", 1).estimate.seconds)
     _document(report.as_json()) if as_json else click.echo(report.text(), nl=False)
     return GOOD
 
