@@ -30,11 +30,12 @@ FULL: dict[str, tuple[Any, ...]] = {"profile_kernel": (["gemm-bf16:gfx950", "--n
 
 
 def run(name: str, quick: bool) -> None:
-    """One benchmark. Raises SystemExit where it does not reach what it asks for, or the name is unknown."""
+    """One benchmark. Raises SystemExit where a full run does not reach what it asks for, or the name is unknown."""
     if name not in QUICK:
         raise SystemExit(f"there is no benchmark {name!r}; there are {', '.join(QUICK)}")
     print(f"== {name}", flush=True)
-    if importlib.import_module(f"benchmarks.{name}").main(*(QUICK[name] if quick else FULL.get(name, ()))):
+    missed = importlib.import_module(f"benchmarks.{name}").main(*(QUICK[name] if quick else FULL.get(name, ())))
+    if missed and not quick:
         raise SystemExit(f"{name} missed its limit")
 
 

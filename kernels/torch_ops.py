@@ -1,0 +1,56 @@
+"""The library's functions as PyTorch operators, so that torch.compile keeps them whole: `import asmgen.kernels.torch_ops`, then
+
+    d = torch.ops.asmgen.gemm_bf16(a, b)                 # a [M, K], b [N, K] as torch.nn.Linear holds weights
+    torch.ops.asmgen.gemm_bf16_out(a, b, out)            # into out [M, N]
+
+On tensors of a ROCm GPU they launch there; on host tensors they run on the emulator (gfx950), which is slow and says nothing of time. No
+machine that tests this has PyTorch on ROCm: they were tried on host tensors.
+"""
+
+from __future__ import annotations
+
+import importlib
+from functools import cache
+from typing import Any
+
+from asmgen.isa.errors import AsmgenError
+from asmgen.kernels import gemm
+
+HOST_ARCH = "gfx950"
+
+
+def register() -> None:
+    """Define the operators. Raises AsmgenError where torch is not installed."""
+    try:
+        torch: Any = importlib.import_module("torch")
+    except ImportError:
+        raise AsmgenError("asmgen.kernels.torch_ops needs PyTorch, and no torch is installed here; asmgen.kernels.gemm takes numpy arrays "
+                          "and anything that speaks DLPack") from None
+    product = torch.library.custom_op("asmgen::gemm_bf16", _product, mutates_args=(), schema="(Tensor a, Tensor b) -> Tensor")
+    product.register_fake(lambda a, b: a.new_empty((a.shape[0], b.shape[0])))
+    into = torch.library.custom_op("asmgen::gemm_bf16_out", _product_into, mutates_args=("out",),
+                                   schema="(Tensor a, Tensor b, Tensor(a!) out) -> ()")
+    into.register_fake(lambda a, b, out: None)
+
+
+def _product(a: Any, b: Any) -> Any:
+    return gemm.bf16(a, b, device=_device(a))
+
+
+def _product_into(a: Any, b: Any, out: Any) -> None:
+    gemm.bf16(a, b, out, device=_device(a))
+
+
+def _device(tensor: Any) -> Any:
+    """None for a GPU's tensor, as it says where it is."""
+    return _emulator() if tensor.device.type == "cpu" else None
+
+
+@cache
+def _emulator() -> Any:
+    from asmgen.launch.emulated import EmulatedDevice
+
+    return EmulatedDevice(HOST_ARCH)
+
+
+register()
