@@ -142,8 +142,11 @@ def build(kernel: str, arch: str | None, parameters: tuple[str, ...], folder: Pa
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Of the random data.")
 @click.option("--order", default="lockstep", show_default=True, help="Order of waves on the emulator: lockstep, serial or random:SEED.")
 @click.option("--checks/--no-checks", default=True, show_default=True, help="The emulator's arrival checks.")
+@click.option("--save-spec", "spec_folder", type=click.Path(path_type=Path), metavar="DIR",
+              help="Write the launch specification with its code object and data: DIR/spec.json.")
 @json_option
-def run(kernel: str, arch: str | None, parameters: tuple[str, ...], device: str, seed: int, order: str, checks: bool, as_json: bool) -> int:
+def run(kernel: str, arch: str | None, parameters: tuple[str, ...], device: str, seed: int, order: str, checks: bool,
+        spec_folder: Path | None, as_json: bool) -> int:
     """Build a kernel, run it on real data, compare with the float64 reference. KERNEL is a family of the library or FILE.py:NAME."""
     from asmgen.kernels.registry import family as find_family
     from asmgen.tools.build import build_kernel
@@ -160,7 +163,7 @@ def run(kernel: str, arch: str | None, parameters: tuple[str, ...], device: str,
     from asmgen.tools.list_command import run_text
     from asmgen.tools.runner import run_kernel
 
-    report = run_kernel(family, built, resolved, device, seed, Options(checks, order, count_banks=True), _say)
+    report = run_kernel(family, built, resolved, device, seed, Options(checks, order, count_banks=True), _say, spec_folder=spec_folder)
     _document(report.as_json()) if as_json else click.echo(run_text(report), nl=False)
     return GOOD if report.passed else FAILED
 

@@ -149,4 +149,5 @@ def run_text(report: RunReport) -> str:
                   f"  LDS bank conflicts             {report.bank_conflicts} extra cycles (predicted from the emulator's addresses)",
                   f"  seconds                        {report.seconds:.2f} (of this machine's emulator)"]
     lines += [f"  {finding.sentence()}" for finding in report.findings] or ["  findings                       none"]
+    lines += [f"  launch specification           {report.spec}"] if report.spec is not None else []
     return "\n".join(lines) + "\n"

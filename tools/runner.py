@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from asmgen.launch.hip import choose_device
 from asmgen.program.program import Program
 from asmgen.toolchain import find_tool
 from asmgen.tools.build import Built
+from asmgen.tools.saved_spec import save_spec
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,7 @@ class RunReport:
     wave_instructions: int | None
     bank_conflicts: int | None
     findings: tuple[Finding, ...] = field(default=())
+    spec: Path | None = None  # the launch specification that was written
 
     def as_json(self) -> dict[str, Any]:
         """The fields of docs/FORMATS.md section 1, and those that stand beside them."""
@@ -47,13 +50,14 @@ class RunReport:
             "max_abs_error": self.max_abs_error, "max_rel_error": self.max_rel_error, "error_over_tolerance": self.worst,
             "untouched": self.untouched, "seconds": self.seconds, "wave_instructions": self.wave_instructions,
             "lds_bank_conflicts": self.bank_conflicts, "findings": [finding.as_json() for finding in self.findings],
+            "spec": str(self.spec) if self.spec is not None else None,
         }
 
 
 def run_kernel(family: Family, built: Built, parameters: Mapping[str, Any], device: str, seed: int = 0,
                options: Options | None = None, say: Callable[[str], None] = lambda sentence: None,
-               program: Program | None = None) -> RunReport:
-    """Launch a built kernel on random data and compare.
+               program: Program | None = None, spec_folder: Path | None = None) -> RunReport:
+    """Launch a built kernel on random data and compare. The launch specification goes to `spec_folder` before, where one is named.
 
     The emulator runs what stands in the code object, read back with llvm-objdump; where there is none, the builder's
     program, and `say` is told so. `program` runs instead of either (a mutant, in tests).
@@ -62,12 +66,13 @@ def run_kernel(family: Family, built: Built, parameters: Mapping[str, Any], devi
     chosen = choose_device(device, arch, lambda: emulator(built, arch, options, say, program))
     say(chosen.sentence)
     problem = family.problem(parameters, seed)
+    spec = save_spec(built, problem, contract.grid_of(parameters), spec_folder) if spec_folder is not None else None
     with chosen.device as opened:
         began = time.perf_counter()
         results = launch(opened, built, problem, contract.grid_of(parameters), contract.workgroup)
         seconds = time.perf_counter() - began
         last = opened.launches[-1] if isinstance(opened, EmulatedDevice) else None
-        return _compare(family.name, arch, opened.name, problem, results, seconds, last)
+        return _compare(family.name, arch, opened.name, problem, results, seconds, last, spec)
 
 
 def emulator(built: Built, arch: str, options: Options | None, say: Callable[[str], None], program: Program | None) -> EmulatedDevice:
@@ -95,7 +100,7 @@ def launch(device: Device, built: Built, problem: Problem, grid: tuple[int, int,
 
 
 def _compare(name: str, arch: str, device: str, problem: Problem, results: Mapping[str, np.ndarray[Any, Any]], seconds: float,
-             last: LaunchResult | None) -> RunReport:
+             last: LaunchResult | None, spec: Path | None) -> RunReport:
     judged = [_judge(output, problem.arguments[output.argument], results[output.argument]) for output in problem.outputs]
     absolute, relative, worst = (max(float(row[column]) for row in judged) for column in range(3))
     untouched = all(row[3] for row in judged)
@@ -103,7 +108,7 @@ def _compare(name: str, arch: str, device: str, problem: Problem, results: Mappi
     return RunReport(name, arch, device, worst <= 1.0 and untouched and not errors, absolute, relative, worst, untouched, seconds,
                      last.wave_instructions if last is not None else None,
                      sum(last.bank_conflicts.values()) if last is not None else None,
-                     last.findings if last is not None else ())
+                     last.findings if last is not None else (), spec)
 
 
 def _judge(output: Output, before: np.ndarray[Any, Any], after: np.ndarray[Any, Any]) -> tuple[float, float, float, bool]:

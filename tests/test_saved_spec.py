@@ -1,0 +1,52 @@
+"""`asmgen run --save-spec DIR`: what it writes is what launch and profile take, and gives the kernel's results again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from asmgen.tools.cli import commands
+
+pytestmark = pytest.mark.needs_objdump
+
+
+def run(*arguments: str) -> str:
+    done = CliRunner().invoke(commands, list(arguments), standalone_mode=False, catch_exceptions=False)
+    assert done.return_value == 0, done.output
+    return done.stdout
+
+
+def test_the_specification_runs_again(tmp_path: Path) -> None:
+    """bf16 in, float32 out: x has its own type, a and b stand as 16-bit integers of the same bits."""
+    folder = tmp_path / "made" / "here"
+    report = json.loads(run("run", "04-mfma-tile", "--device", "emulator", "--seed", "7", "--save-spec", str(folder), "--json"))
+    assert report["passed"] and report["spec"] == str(folder / "spec.json")
+    assert [path.name for path in folder.glob("*.json")] == ["spec.json"]
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    again = json.loads(run("launch", report["spec"], "--device", "emulator", "--json"))
+    assert again["wave_instructions"] == report["wave_instructions"] and again["findings"] == []
+    a, b = (np.load(folder / f"{name}.npy").view(ml_dtypes.bfloat16).astype(np.float64) for name in ("a", "b"))
+    np.testing.assert_allclose(np.load(folder / "d_out.npy"), a @ b.T, atol=1e-4)
+    assert {name: (folder / name).read_bytes() for name in before} == before
+    assert json.loads(run("profile", report["spec"], "--json"))["cycles"] > 0
+
+
+def test_scalars_and_the_grid_are_those_of_the_run(tmp_path: Path) -> None:
+    run("run", "02-row-sum", "--arch", "gfx942", "--device", "emulator", "-p", "m=3", "-p", "n=70", "--save-spec", str(tmp_path))
+    spec = json.loads((tmp_path / "spec.json").read_text())
+    assert (spec["grid"], spec["block"], spec["arch"]) == ([3, 1, 1], [64, 1, 1], "gfx942")
+    assert spec["args"][2:] == [{"scalar": "u32", "value": 70}]
+    run("launch", str(tmp_path / "spec.json"), "--device", "emulator")
+    np.testing.assert_allclose(np.load(tmp_path / "d_out.npy"), np.load(tmp_path / "x.npy").sum(axis=1), rtol=1e-5, atol=1e-5)
+
+
+def test_a_folder_that_cannot_be_made_is_refused_before_the_run(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    done = CliRunner().invoke(commands, ["run", "02-row-sum", "--device", "emulator", "--save-spec", str(tmp_path / "file")],
+                              standalone_mode=False)
+    assert "cannot make the folder" in str(done.exception) and done.stdout == ""
