@@ -12,7 +12,7 @@ from asmgen.codeobject.textmetadata import text_metadata
 from asmgen.toolchain import assemble
 from asmgen.tools.inspection import inspect_file
 from asmgen.tools.inspection_code import waves_text
-from asmgen.tools.inspection_text import inspection_text
+from asmgen.tools.inspection_text import inspection_text, wait_rows
 from tests.clang_objects import needs_clang
 
 TEXT = """\
@@ -141,7 +141,7 @@ def test_what_each_wait_releases(report: Any) -> None:
     assert shown[0] == [("lgkmcnt", 1, "s_load_dwordx2", "registers"), ("lgkmcnt", 1, "s_load_dword", "registers")]
     assert shown[1] == [("vmcnt", 1, "buffer_load_dwordx4 lds", "LDS data"), ("vmcnt", 1, "global_load_dwordx4", "registers")]
     assert shown[2] == [("vmcnt", 1, "global_store_dwordx2", "completion"), ("lgkmcnt", 1, "ds_read_b64", "registers")]
-    assert "vmcnt(1)  1 buffer_load_dwordx4 lds (LDS data), 1 global_load_dwordx4 (registers)" in inspection_text(report)
+    assert wait_rows(report.kernels[0])[1][1::2] == ("vmcnt(1)", "1 buffer_load_dwordx4 lds (LDS data), 1 global_load_dwordx4 (registers)")
     json.dumps(report.as_json())
 
 

@@ -45,6 +45,7 @@ def description(built: Built) -> dict[str, Any]:
             "regions": [region.name for region in kernel.regions],
             "rows": [{"registers": str(row.reg), "owners": [list(names) for names in row.owners]} for row in rows],
         },
+        "lds_map": [{"name": item.name, "low": item.low, "high": item.high} for item in kernel.lds.ranges],
     }
 
 

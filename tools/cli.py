@@ -303,13 +303,15 @@ def profile(subject: str, arch: str | None, parameters: tuple[str, ...], gpu: st
 @commands.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--arch", help="Where the file does not say it.")
+@click.option("--run", "spec", type=click.Path(path_type=Path), metavar="SPEC.json", help="Run this on the emulator and count executions.")
 @json_option
-def inspect(file: Path, arch: str | None, as_json: bool) -> int:
-    """Resources, register map, instruction mix and loops of any .s or .co."""
+def inspect(file: Path, arch: str | None, spec: Path | None, as_json: bool) -> int:
+    """Resources, maps of registers and LDS, instruction mix, loops and waits of any .s or .co."""
     from asmgen.tools.inspection import inspect_file
+    from asmgen.tools.inspection_run import executions
     from asmgen.tools.inspection_text import inspection_text
 
-    report = inspect_file(file, arch)
+    report = inspect_file(file, arch, executions(file, arch, spec) if spec is not None else None)
     _document(report.as_json()) if as_json else click.echo(inspection_text(report), nl=False)
     return GOOD
 

@@ -1,11 +1,11 @@
-"""What `asmgen inspect` finds out about a .s or .co: resources, arguments, register map, instruction mix, loops, waits."""
+"""What `asmgen inspect` finds out about a .s or .co: resources, arguments, maps of registers and LDS, instruction mix, loops, waits."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,35 +15,36 @@ from asmgen.codeobject.load import KernelRecord
 from asmgen.codeobject.metadata import Argument, argument_rows
 from asmgen.codeobject.textmetadata import text_metadata
 from asmgen.files import MOST_TEXT, FileError, read_plain
-from asmgen.isa.arch import architecture
-from asmgen.isa.registers import SGPR_BIT, mask_names
-from asmgen.program.controlflow import control_flow
-from asmgen.program.mix import count_groups, groups
+from asmgen.isa.registers import mask_names
+from asmgen.program.controlflow import ControlFlow, control_flow
+from asmgen.program.mix import GROUPS, groups
 from asmgen.program.program import Program
-from asmgen.tools.inspection_code import MatrixKind, WaitReport, matrix_kinds, takers, traffic, wait_reports
+from asmgen.tools.inspection_code import CodeFigures, WaitReport, figures, matrix_cycles, takers, wait_reports
+from asmgen.tools.inspection_distance import FirstUse, first_uses
+from asmgen.tools.inspection_lds import LdsUse, lds_use
+from asmgen.tools.inspection_resources import OccupancyStep, resources
 
 
 @dataclass(frozen=True)
 class LoopReport:
-    """One loop: positions of its first and last instruction, static counts of what stands between."""
+    """One loop: positions of its first and last instruction, what stands between, who comes to it. `executed` counts by group over all
+    waves of a run, `rounds` how often its first instruction ran; None without a run."""
 
     first: int
     last: int
     address: int | None
-    instructions: int
-    groups: dict[str, int]
-    matrix: tuple[MatrixKind, ...] = ()
-    traffic: dict[str, int] = field(default_factory=dict)
+    code: CodeFigures
     waves: tuple[int, ...] | None = None
+    rounds: int | None = None
+    executed: dict[str, int] | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """The fields of docs/FORMATS.md section 1; kinds of matrix instructions with their cycles; bytes that a wave moves in a round; the
-        waves of the workgroup that may come here, null where its size is not known."""
-        return {"first": self.first, "last": self.last, "address": self.address, "instructions": self.instructions,
-                "mfma": self.groups["matrix"], "groups": self.groups, "waits": self.groups["wait"], "nops": self.groups["nop"],
-                "barriers": self.groups["barrier"], "mfma_kinds": [kind.as_json() for kind in self.matrix],
-                "mfma_cycles": sum(kind.count * kind.cycles for kind in self.matrix), "bytes": self.traffic,
-                "waves": list(self.waves) if self.waves is not None else None}
+        """The fields of docs/FORMATS.md section 1 and the figures of its code; the waves of the workgroup that may come here, null where
+        its size is not known."""
+        groups = self.code.groups
+        return {"first": self.first, "last": self.last, "address": self.address, "mfma": groups["matrix"], **self.code.as_json(),
+                "waits": groups["wait"], "nops": groups["nop"], "barriers": groups["barrier"],
+                "waves": list(self.waves) if self.waves is not None else None, "rounds": self.rounds, "executed": self.executed}
 
 
 @dataclass(frozen=True)
@@ -56,38 +57,54 @@ class RegisterRow:
 
 @dataclass(frozen=True)
 class KernelReport:
-    """One kernel."""
+    """One kernel. `counts` are executions by position, over all waves of a run."""
 
-    name: str
+    program: Program
     resources: dict[str, int]
-    instructions: int
-    groups: dict[str, int]
+    step: OccupancyStep
+    code: CodeFigures
     loops: tuple[LoopReport, ...]
     regions: tuple[str, ...]
     register_map: tuple[RegisterRow, ...]
-    arguments: tuple[Argument, ...] = ()
-    most_workitems: int | None = None
-    block: tuple[int, int, int] | None = None
-    matrix: tuple[MatrixKind, ...] = ()
-    traffic: dict[str, int] = field(default_factory=dict)
-    waits: tuple[WaitReport, ...] = ()
+    arguments: tuple[Argument, ...]
+    most_workitems: int | None
+    block: tuple[int, int, int] | None
+    waits: tuple[WaitReport, ...]
+    uses: tuple[FirstUse, ...]
+    lds: LdsUse
+    executed: dict[str, int] | None = None
+    counts: tuple[int, ...] | None = None
+
+    @property
+    def name(self) -> str:
+        """The kernel's."""
+        return self.program.name
 
     @property
     def waves(self) -> int | None:
         """Waves of the largest workgroup."""
         return -(-self.most_workitems // 64) if self.most_workitems is not None else None
 
+    @property
+    def main_loop(self) -> LoopReport | None:
+        """The loop whose round occupies the matrix core longest; without matrix instructions the longest innermost one."""
+        inner = [loop for loop in self.loops if not any(loop.first <= other.first and other.last <= loop.last and other is not loop
+                                                        for other in self.loops)]
+        return max(inner, key=lambda loop: (loop.code.matrix_cycles, loop.code.instructions), default=None)
+
     def as_json(self) -> dict[str, Any]:
-        """The fields of docs/FORMATS.md section 1, the register map, arguments, workgroup, matrix instructions, bytes and waits."""
-        return {"name": self.name, **self.resources, "instructions": self.instructions, "groups": self.groups,
-                "loops": [loop.as_json() for loop in self.loops],
+        """The fields of docs/FORMATS.md section 1, and everything else."""
+        main = self.main_loop
+        return {"name": self.name, **self.resources, "occupancy_step": self.step.as_json(), **self.code.as_json(),
+                "loops": [loop.as_json() for loop in self.loops], "main_loop": self.loops.index(main) if main is not None else None,
                 "register_map": {"regions": list(self.regions),
                                  "rows": [{"registers": row.registers, "cells": list(row.cells)} for row in self.register_map]},
+                "lds_map": self.lds.as_json(),
                 "arguments": [{"name": row.name, "offset": row.offset, "size": row.size, "kind": row.value_kind} for row in self.arguments],
                 "workgroup": {"most": self.most_workitems, "block": list(self.block) if self.block is not None else None,
                               "waves": self.waves},
-                "mfma_kinds": [kind.as_json() for kind in self.matrix], "bytes": self.traffic,
-                "wait_list": [wait.as_json() for wait in self.waits]}
+                "wait_list": [wait.as_json() for wait in self.waits], "loads": [use.as_json() for use in self.uses],
+                "executed": self.executed, "executions": list(self.counts) if self.counts is not None else None}
 
 
 @dataclass(frozen=True)
@@ -103,12 +120,20 @@ class FileReport:
         return {"file": self.file, "arch": self.arch, "kernels": [kernel.as_json() for kernel in self.kernels]}
 
 
-def inspect_file(path: Path, arch: str | None = None) -> FileReport:
-    """Read and inspect. Raises AsmgenError for what cannot be read."""
+@dataclass(frozen=True)
+class MapsBeside:
+    """What a KERNEL.json says of the code object beside it."""
+
+    register_map: Mapping[str, Any] | None = None
+    lds_map: Sequence[Mapping[str, Any]] = ()
+
+
+def inspect_file(path: Path, arch: str | None = None, counts: Mapping[str, tuple[int, ...]] | None = None) -> FileReport:
+    """Read and inspect. `counts` are executions by position of the kernels that ran. Raises AsmgenError for what cannot be read."""
     from asmgen.reader.file import read_file
 
     read = read_file(path, arch)
-    names = _plan_beside(path)
+    beside = _described(path) if read.code_object is not None else MapsBeside()
     reports = []
     text = path.read_text(encoding="utf-8") if read.code_object is None else ""
     described = text_metadata(text)
@@ -116,37 +141,58 @@ def inspect_file(path: Path, arch: str | None = None) -> FileReport:
     for program in read.programs:
         kernel = read.code_object.kernels.get(program.name) if read.code_object is not None else None
         row = kernel.metadata if kernel is not None else described.get(program.name, {})
-        reports.append(inspect_program(program, kernel, names if kernel is not None else None, row, facts.get(program.name)))
+        reports.append(inspect_program(program, kernel, beside if kernel is not None else MapsBeside(), row, facts.get(program.name),
+                                       (counts or {}).get(program.name)))
     return FileReport(str(path), read.arch, tuple(reports))
 
 
-def inspect_program(program: Program, kernel: KernelRecord | None, names: dict[str, Any] | None = None,
-                    metadata: Mapping[str, Any] | None = None, facts: KernelFacts | None = None) -> KernelReport:
-    """Inspect one kernel; `names` is the register map of its KERNEL.json, where one belongs to this very code object.
+def inspect_program(program: Program, kernel: KernelRecord | None, beside: MapsBeside | None = None,
+                    metadata: Mapping[str, Any] | None = None, facts: KernelFacts | None = None,
+                    counts: tuple[int, ...] | None = None) -> KernelReport:
+    """Inspect one kernel; `beside` is what its KERNEL.json says, where one belongs to this very code object.
 
-    `metadata` is the kernel's, of its code object or its text, and `facts` what descriptor or directives say.
+    `metadata` is the kernel's, of its code object or its text, `facts` what descriptor or directives say, `counts` its executions.
     """
-    metadata, facts = metadata or {}, facts or KernelFacts()
+    metadata, facts, beside = metadata or {}, facts or KernelFacts(), beside or MapsBeside()
     flow = control_flow(program)
     found = groups(program, flow)
-    instructions = program.instructions
-    bodies = flow.loops()
-    loops = tuple(LoopReport(loop.first, loop.last, instructions[loop.first].address, loop.last - loop.first + 1,
-                             count_groups(found[loop.first:loop.last + 1]),
-                             matrix_kinds(instructions[loop.first:loop.last + 1], program.arch),
-                             traffic(instructions[loop.first:loop.last + 1]), waves)
-                  for loop, waves in zip(bodies, takers(program, flow, facts.block, bodies), strict=True))
-    if names is not None:
-        regions = tuple(names["regions"])
-        rows = tuple(RegisterRow(row["registers"], tuple(" ".join(owners) or "." for owners in row["owners"])) for row in names["rows"])
+    uses = first_uses(program, flow, found, matrix_cycles(program))
+    loops = _loops(program, flow, found, uses, facts.block, counts)
+    if beside.register_map is not None:
+        regions = tuple(beside.register_map["regions"])
+        rows = tuple(RegisterRow(row["registers"], tuple(" ".join(owners) or "." for owners in row["owners"]))
+                     for row in beside.register_map["rows"])
     else:
         regions, rows = _map_of_use(program, loops)
-    arguments, most = _arguments(kernel, metadata), metadata.get(".max_flat_workgroup_size")
+    most = metadata.get(".max_flat_workgroup_size")
     if facts.block is not None:
         most = facts.block[0] * facts.block[1] * facts.block[2]
-    return KernelReport(program.name, _resources(program, kernel, facts), len(instructions), count_groups(found), loops, regions, rows,
-                        arguments, most if isinstance(most, int) else None, facts.block, matrix_kinds(instructions, program.arch),
-                        traffic(instructions), wait_reports(program))
+    sizes, step = resources(program, kernel, facts)
+    return KernelReport(program, sizes, step, figures(program.instructions, found, program.arch, uses, loops=False), loops, regions, rows,
+                        _arguments(kernel, metadata), most if isinstance(most, int) else None, facts.block, wait_reports(program), uses,
+                        lds_use(program, flow, found, facts.block, beside.lds_map),
+                        _executed(found, counts) if counts is not None else None, counts)
+
+
+def _loops(program: Program, flow: ControlFlow, found: Sequence[str], uses: Sequence[FirstUse], block: tuple[int, int, int] | None,
+           counts: tuple[int, ...] | None) -> tuple[LoopReport, ...]:
+    bodies, reports = flow.loops(), []
+    for loop, waves in zip(bodies, takers(program, flow, block, bodies), strict=True):
+        part = slice(loop.first, loop.last + 1)
+        code = figures(program.instructions[part], found[part], program.arch,
+                       [use for use in uses if loop.first <= use.position <= loop.last], loops=True)
+        reports.append(LoopReport(loop.first, loop.last, program.instructions[loop.first].address, code, waves,
+                                  counts[loop.first] if counts is not None else None,
+                                  _executed(found[part], counts[part]) if counts is not None else None))
+    return tuple(reports)
+
+
+def _executed(found: Sequence[str], counts: Sequence[int]) -> dict[str, int]:
+    """Executions by group."""
+    total = dict.fromkeys(GROUPS, 0)
+    for group, count in zip(found, counts, strict=True):
+        total[group] += count
+    return total
 
 
 def _arguments(kernel: KernelRecord | None, metadata: Mapping[str, Any]) -> tuple[Argument, ...]:
@@ -159,51 +205,16 @@ def _arguments(kernel: KernelRecord | None, metadata: Mapping[str, Any]) -> tupl
         return ()
 
 
-def _resources(program: Program, kernel: KernelRecord | None, facts: KernelFacts) -> dict[str, int]:
-    """From the code object's metadata and descriptor; from directives and the instructions where there is none.
-
-    AGPRs are the metadata's, and those that the instructions name where it does not count as many, as hand-written kernels leave it out.
-    """
-    profile = architecture(program.arch)
-    used = 0
-    for instruction in program.instructions:
-        used |= instruction.reads | instruction.writes
-    named = (used >> 256 & (1 << 256) - 1).bit_length()
-    if kernel is not None:
-        given = kernel.resources
-        vgpr, agpr, sgpr = given.vgpr_count, max(given.agpr_count, named), given.sgpr_count
-        lds, scratch, spills = given.lds, given.scratch, given.vgpr_spills + given.sgpr_spills
-        total = max(vgpr, kernel.descriptor.vgprs)
-    else:
-        arch_vgprs, agpr = (used & (1 << 256) - 1).bit_length(), named
-        vgpr = -(-arch_vgprs // 4) * 4 + agpr if agpr else arch_vgprs
-        vgpr = total = max(vgpr, facts.wanted or 0)
-        sgpr, lds, scratch, spills = (used >> SGPR_BIT & (1 << 102) - 1).bit_length(), facts.lds or 0, 0, 0
-    by_registers = profile.waves_for_vgprs(max(total, 1))
-    return {"vgpr": vgpr, "agpr": agpr, "sgpr": sgpr, "lds": lds, "scratch": scratch, "spills": spills,
-            "occupancy": _occupancy(profile.lds_bytes, profile.lds_granule, profile.simds_per_cu, by_registers, lds, kernel)}
-
-
-def _occupancy(lds_bytes: int, granule: int, simds: int, by_registers: int, lds: int, kernel: KernelRecord | None) -> int:
-    """Waves per SIMD: what registers allow, and LDS where the workgroup's size is known."""
-    if not lds or kernel is None:
-        return by_registers
-    waves = -(-kernel.resources.max_flat_workgroup_size // 64)
-    workgroups = lds_bytes // (-(-lds // granule) * granule)
-    return max(1, min(by_registers, workgroups * waves // simds))
-
-
-def _plan_beside(path: Path) -> dict[str, Any] | None:
-    """The register map in the KERNEL.json beside a code object, if that file says that it describes these very bytes."""
-    beside = path.with_suffix(".json")
+def _described(path: Path) -> MapsBeside:
+    """The maps in the KERNEL.json beside a code object, if that file says that it describes these very bytes."""
     try:
-        described = json.loads(read_plain(beside, MOST_TEXT))
+        described = json.loads(read_plain(path.with_suffix(".json"), MOST_TEXT))
         if described["code_object_sha256"] != hashlib.sha256(read_plain(path)).hexdigest():
-            return None
-        found: dict[str, Any] = described["register_map"]
-        return found
+            return MapsBeside()
+        ranges = [{"name": str(row["name"]), "low": int(row["low"]), "high": int(row["high"])} for row in described.get("lds_map", ())]
+        return MapsBeside(described["register_map"], ranges)
     except (FileError, ValueError, KeyError, TypeError, RecursionError):
-        return None
+        return MapsBeside()
 
 
 def _map_of_use(program: Program, loops: tuple[LoopReport, ...]) -> tuple[tuple[str, ...], tuple[RegisterRow, ...]]:

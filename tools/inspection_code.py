@@ -1,4 +1,4 @@
-"""What `asmgen inspect` says of code: matrix instructions with their cycles, bytes moved, what each wait releases, who takes a loop."""
+"""What `asmgen inspect` says of a stretch of code: mix, matrix instructions, bytes moved, addresses, copies; and of waits and loops."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ from asmgen.checks.counters.tokens import TooEarly
 from asmgen.isa.opcode import is_lds_dma
 from asmgen.isa.opcodes.mfma import MFMA
 from asmgen.program.controlflow import ControlFlow, Loop
+from asmgen.program.mix import count_groups
 from asmgen.program.program import Instruction, Program
+from asmgen.tools.inspection_distance import FirstUse, UseSummary, summarise
+from asmgen.tools.inspection_matrix import MatrixStream, matrix_stream
+from asmgen.tools.inspection_registers import AddressUse, address_uses, copies
 
 CYCLES_PER_PASS = 4  # docs/facts/instructions.md section 1
 _LANES = 64
@@ -41,11 +45,10 @@ class MatrixKind:
 
 
 @dataclass(frozen=True)
-class Release:
-    """What one counter of a wait lets arrive, at most: operations of one text, how many of them, what they bring."""
+class OperationGroup:
+    """Operations of one mnemonic that count on one counter: how many of them, what they bring."""
 
     counter: str
-    count: int
     operation: str
     operations: int
     brings: str
@@ -57,18 +60,79 @@ class Release:
 
 @dataclass(frozen=True)
 class WaitReport:
-    """One s_waitcnt: its position and address, its counts, what it releases on some path."""
+    """One s_waitcnt: its position and address, its counts, why it stands there (where the text says), what is in flight before it
+    and what of that it releases, on some path. `in_flight` counts as `releases` does."""
 
     position: int
     address: int | None
     text: str
     counts: dict[str, int]
-    releases: tuple[Release, ...]
+    reason: str
+    in_flight: tuple[OperationGroup, ...]
+    releases: tuple[OperationGroup, ...]
 
     def as_json(self) -> dict[str, Any]:
         """All of it."""
-        return {"position": self.position, "address": self.address, "text": self.text, "counts": self.counts,
-                "releases": [release.as_json() for release in self.releases]}
+        return {"position": self.position, "address": self.address, "text": self.text, "counts": self.counts, "reason": self.reason,
+                "in_flight": [row.as_json() for row in self.in_flight], "releases": [release.as_json() for release in self.releases]}
+
+
+@dataclass(frozen=True)
+class CodeFigures:
+    """Static counts of a stretch of code: a loop's or the whole kernel's. `uses` are the distances of its loads."""
+
+    instructions: int
+    groups: dict[str, int]
+    matrix: tuple[MatrixKind, ...]
+    traffic: dict[str, int]
+    stream: MatrixStream
+    addresses: tuple[AddressUse, ...]
+    copies: dict[str, int]
+    uses: tuple[UseSummary, ...]
+
+    @property
+    def matrix_cycles(self) -> int:
+        """Of all its matrix instructions once."""
+        return sum(kind.count * kind.cycles for kind in self.matrix)
+
+    @property
+    def per_mfma(self) -> dict[str, float]:
+        """Instructions of each group for one matrix instruction; empty where there is none."""
+        matrix = self.groups["matrix"]
+        return {group: round(count / matrix, 4) for group, count in self.groups.items() if count} if matrix else {}
+
+    def as_json(self) -> dict[str, Any]:
+        """All of it."""
+        return {"instructions": self.instructions, "groups": self.groups, "per_mfma": self.per_mfma,
+                "mfma_kinds": [kind.as_json() for kind in self.matrix], "mfma_cycles": self.matrix_cycles, "bytes": self.traffic,
+                **self.stream.as_json(), "address_registers": [use.as_json() for use in self.addresses], "copies": self.copies,
+                "first_uses": {use.group: use.as_json() for use in self.uses}}
+
+
+def figures(instructions: Sequence[Instruction], groups: Sequence[str], arch: str, uses: Iterable[FirstUse], loops: bool) -> CodeFigures:
+    """Of instructions that stand one behind the other, with their groups and the first uses of their loads."""
+    return CodeFigures(len(instructions), count_groups(groups), matrix_kinds(instructions, arch), traffic(instructions),
+                       matrix_stream(instructions, loops), address_uses(instructions, groups), copies(instructions), summarise(uses))
+
+
+def matrix_cycles(program: Program) -> list[int]:
+    """What each instruction occupies the matrix core for, by position."""
+    known: dict[tuple[str, int, int], int] = {}
+    found = []
+    for instruction in program.instructions:
+        row = MFMA.get(instruction.name)
+        if row is None:
+            found.append(0)
+            continue
+        key = instruction.name, *_formats(instruction)
+        if key not in known:
+            known[key] = CYCLES_PER_PASS * row.passes_on(program.arch, *key[1:])
+        found.append(known[key])
+    return found
+
+
+def _formats(instruction: Instruction) -> tuple[int, int]:
+    return int(instruction.modifiers.get("cbsz") or 0), int(instruction.modifiers.get("blgp") or 0)
 
 
 def matrix_kinds(instructions: Iterable[Instruction], arch: str) -> tuple[MatrixKind, ...]:
@@ -77,7 +141,7 @@ def matrix_kinds(instructions: Iterable[Instruction], arch: str) -> tuple[Matrix
     for instruction in instructions:
         row = MFMA.get(instruction.name)
         if row is not None:
-            cbsz, blgp = (int(instruction.modifiers.get(name) or 0) for name in ("cbsz", "blgp"))
+            cbsz, blgp = _formats(instruction)
             formats = f" cbsz:{cbsz} blgp:{blgp}" if "f8f6f4" in instruction.name else ""
             counted[instruction.name + formats, row.passes_on(arch, cbsz, blgp)] += 1
     return tuple(MatrixKind(name, count, passes) for (name, passes), count in counted.most_common())
@@ -96,16 +160,22 @@ def traffic(instructions: Iterable[Instruction]) -> dict[str, int]:
 
 
 def wait_reports(program: Program) -> tuple[WaitReport, ...]:
-    """Every s_waitcnt in program order, with what the ledger of all paths together says that it releases."""
+    """Every s_waitcnt in program order, with what the ledger of all paths together says that is in flight and that it releases."""
     flow = WaitFlow(program, automatic=False)
-    released: dict[int, tuple[Release, ...]] = {}
+    in_flight: dict[int, tuple[OperationGroup, ...]] = {}
+    released: dict[int, tuple[OperationGroup, ...]] = {}
 
     def visit(position: int, ledger: Ledger, need: WaitNeed | None, early: list[TooEarly], full: list[str]) -> None:
         wait = flow.operations[position].wait
-        if wait is not None:
-            counts = ((VM, wait.vmcnt), (LGKM, wait.lgkmcnt))
-            released[position] = tuple(release for counter, count in counts if count is not None
-                                       for release in _released(program, flow, ledger, counter, count))
+        if wait is None:
+            return
+        outstanding = [(counter, at) for at, counter, _ in ledger.in_flight()]
+        in_flight[position] = tuple(row for counter in (VM, LGKM)
+                                    for row in _grouped(program, flow, counter, [at for name, at in outstanding if name == counter]))
+        released[position] = tuple(row for counter, count in ((VM, wait.vmcnt), (LGKM, wait.lgkmcnt))
+                                   if count is not None and count < flow.limits[counter]
+                                   for row in _grouped(program, flow, counter,
+                                                       [at for at, _ in ledger.copy().settle(counter, count, flow.operations)]))
 
     flow.visit(visit)
     found = []
@@ -114,20 +184,19 @@ def wait_reports(program: Program) -> tuple[WaitReport, ...]:
             instruction = program.instructions[position]
             counts = {name: count for name, count in ((VM, operation.wait.vmcnt), ("expcnt", operation.wait.expcnt),
                                                       (LGKM, operation.wait.lgkmcnt)) if count is not None}
-            found.append(WaitReport(position, instruction.address, instruction.text, counts, released.get(position, ())))
+            found.append(WaitReport(position, instruction.address, instruction.text, counts, instruction.reason or instruction.comment,
+                                    in_flight.get(position, ()), released.get(position, ())))
     return tuple(found)
 
 
-def _released(program: Program, flow: WaitFlow, ledger: Ledger, counter: str, count: int) -> list[Release]:
-    if count >= flow.limits[counter]:
-        return []
-    kinds: dict[tuple[str, str], int] = {}
-    for position, _ in ledger.copy().settle(counter, count, flow.operations):
+def _grouped(program: Program, flow: WaitFlow, counter: str, positions: Iterable[int]) -> list[OperationGroup]:
+    """Operations that count on a counter, those of one mnemonic that bring the same together."""
+    kinds: Counter[tuple[str, str]] = Counter()
+    for position in positions:
         operation, instruction = flow.operations[position], program.instructions[position]
         brings = "LDS data" if operation.fills_lds else "registers" if operation.arrives else "completion"
-        name = f"{instruction.name} lds" if instruction.modifiers.get("lds") else instruction.name
-        kinds[name, brings] = kinds.get((name, brings), 0) + 1
-    return [Release(counter, count, name, number, brings) for (name, brings), number in kinds.items()]
+        kinds[f"{instruction.name} lds" if instruction.modifiers.get("lds") else instruction.name, brings] += 1
+    return [OperationGroup(counter, name, number, brings) for (name, brings), number in kinds.items()]
 
 
 def takers(program: Program, flow: ControlFlow, block: tuple[int, int, int] | None, loops: Sequence[Loop]) -> list[tuple[int, ...] | None]:

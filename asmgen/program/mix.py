@@ -19,7 +19,8 @@ from asmgen.regalloc.dataflow import solve
 
 GROUPS = ("matrix", "lds_read", "lds_write", "global_load", "global_store", "lds_dma", "valu", "valu_address", "accvgpr", "salu",
           "branch", "wait", "nop", "barrier", "other")
-_ADDRESS_PLACES = frozenset({"vaddr", "addr", "saddr", "srsrc", "soffset", "sbase"})
+ADDRESS_PLACES = frozenset({"vaddr", "addr", "saddr", "srsrc", "soffset", "sbase"})
+"""Operand places that hold an address or a part of one."""
 
 
 def groups(program: Program, flow: ControlFlow | None = None) -> tuple[str, ...]:
@@ -96,7 +97,7 @@ def _uses(instruction: Instruction) -> tuple[int, int, int, int]:
     for place, operand, reads, _ in instruction.accesses:
         if reads:
             mask = _mask_of(operand)
-            if place.name in _ADDRESS_PLACES:
+            if place.name in ADDRESS_PLACES:
                 address |= mask
             else:
                 data |= mask

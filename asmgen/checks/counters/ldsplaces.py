@@ -50,8 +50,9 @@ class LdsBytes:
         return f"{low:#x}:{self.mask.bit_length():#x}"
 
 
-def known_places(program: Program, flow: ControlFlow, block: tuple[int, int, int] | None) -> dict[int, LdsBytes]:
-    """By position, what loads into LDS fill and LDS reads read; without those that are not known. `block` is the workgroup's size."""
+def known_places(program: Program, flow: ControlFlow, block: tuple[int, int, int] | None, writes: bool = False) -> dict[int, LdsBytes]:
+    """By position, what loads into LDS fill and LDS reads (with `writes` also LDS writes and atomics) touch; without those that are not
+    known. `block` is the workgroup's size."""
     asked = []
     wanted = 0
     for position, instruction in enumerate(program.instructions):
@@ -61,7 +62,7 @@ def known_places(program: Program, flow: ControlFlow, block: tuple[int, int, int
         if is_lds_dma(instruction.opcode, instruction.form):
             asked.append(position)
             wanted |= NAMED["m0"].mask
-        elif row.space == "lds" and row.kind == "load" and (address := _address(instruction)) is not None:
+        elif row.space == "lds" and (writes or row.kind == "load") and (address := _address(instruction)) is not None:
             asked.append(position)
             wanted |= address.mask
     found = {}
