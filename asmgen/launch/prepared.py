@@ -34,6 +34,7 @@ class Slot:
     """One explicit argument. `last` is the object that the segment holds, where that object cannot change; `tensor` one that can."""
 
     row: Argument
+    offset: int
     what: str
     pointer: bool
     last: object = _NOTHING
@@ -49,8 +50,8 @@ def _slot(row: Argument, what: str) -> Slot:
     code = _INTEGERS.get(row.size)
     pointer = row.value_kind in _BUFFER_KINDS
     if code is None or pointer:
-        return Slot(row, what, pointer)
-    return Slot(row, what, pointer, packed=code, low=-(1 << 8 * row.size - 1), high=(1 << 8 * row.size) - 1)
+        return Slot(row, row.offset, what, pointer)
+    return Slot(row, row.offset, what, pointer, packed=code, low=-(1 << 8 * row.size - 1), high=(1 << 8 * row.size) - 1)
 
 
 class Arguments:
@@ -96,18 +97,23 @@ class Arguments:
             if value is slot.tensor and value.data_ptr() == slot.address:
                 continue
             if value.__class__ is int and slot.low <= value <= slot.high:
-                slot.packed.pack_into(self.segment, slot.row.offset, value & slot.high)
+                slot.packed.pack_into(self.segment, slot.offset, value & slot.high)
                 slot.last, slot.tensor = value, _NOTHING
             elif value.__class__ is Buffer and slot.pointer and not slot.is_torch:
                 slot.last = slot.tensor = _NOTHING
                 slot.address = self._locate(slot.what, value)[0]
-                _POINTER.pack_into(self.segment, slot.row.offset, slot.address)
+                _POINTER.pack_into(self.segment, slot.offset, slot.address)
                 slot.last = value
             else:
                 self._store(slot, value)
                 self.is_torch = any(slot.is_torch for slot in slots)
 
     def _in_order(self, values: Mapping[str, Any]) -> list[Any]:
+        if len(values) == len(self.names):
+            try:
+                return [values[name] for name in self.names]
+            except KeyError:
+                pass
         missing = [name for name in self.names if name not in values]
         unknown = [str(name) for name in values if name not in self.names]
         if missing or unknown:
