@@ -72,7 +72,7 @@ PUBLISHED: Mapping[str, Swizzle] = {
     "st_16x32": Swizzle(((4, 0x20),)),
     "st_32x32": Swizzle(((4, 0x20), (6, 0x10))),
     "st_16x16": Swizzle(((4, 0x18),)),
-    # The FP8 article, 128-byte rows: half the row on the chunk.
+    # The FP8 article, 128-byte rows: half the row on the chunk. It calls plain rows 8-way; by the phase table they are 4-way.
     "fp8_128": Swizzle(((4, 0x70),)),
     # The MXFP4 article: 256-byte rows of bf16.
     "bf16_256": Swizzle(((4, 0x30), (3, 0x80))),

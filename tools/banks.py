@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from asmgen.author.fragments import mfma
-from asmgen.author.swizzles import Access, DmaFill, FragmentRead, LaneAccess, Places, choose, plain
+from asmgen.author.swizzles import Access, DmaFill, FragmentRead, LaneAccess, Places, choose, plain, spread_rows
 from asmgen.author.tiles import TileError
 from asmgen.author.transposed import TransposedRead
-from asmgen.author.views import bytes_of
+from asmgen.author.views import bytes_of, with_dtype
 from asmgen.isa.arch import ARCHITECTURES
 from asmgen.isa.bankcost import Cost, cost
 from asmgen.isa.errors import AsmgenError, OperandError
@@ -22,6 +22,7 @@ from asmgen.isa.lds import rule
 from asmgen.isa.placement import Pads, Placement, Swizzle
 
 DTYPES = ("f32", "i32", "bf16", "f16", "fp8", "bf8", "i8", "fp6", "bf6", "fp4")
+LINES = "lines:EVERY+ADD"
 _SHAPES: dict[str, tuple[str, ...]] = {
     "f32": ("f32_16x16x4_f32", "f32_32x32x2_f32"), "i32": (), "bf16": ("f32_16x16x32_bf16", "f32_32x32x16_bf16", "f32_16x16x16_bf16",
                                                                         "f32_32x32x8_bf16"),
@@ -122,6 +123,11 @@ def _serves(arch: str, dtype: str, rows: int, stored: int) -> list[tuple[str, Ac
         turned = operand.rows * operand.bits // 8 if operand.bits % 8 else operand.rows
         if arch == "gfx950" and operand.bits <= 16 and rows % operand.columns == 0 and stored % turned == 0:
             found.append((f"columns of {shape}", TransposedRead(operand)))
+    if arch == "gfx950" and dtype in ("bf16", "f16"):  # 32 neighbours of a row a lane, from which it makes one scale
+        for shape in _SHAPES["fp4"]:
+            fragment = with_dtype(mfma(shape, arch, _FORMATS["fp4"]).a, dtype)
+            if rows % fragment.rows == 0 and stored % fragment.columns == 0:
+                found.append((f"rows to quantise for {shape}", FragmentRead(fragment)))
     return found
 
 
@@ -138,14 +144,20 @@ def _placement(arch: str, rows: int, stored: int, bits: int, swizzle: str | None
     try:
         if swizzle in PUBLISHED:
             return Placement(dense, PUBLISHED[swizzle])
-        if swizzle.startswith("pad:"):
-            pads = tuple((int(every, 0), int(add, 0)) for every, add in (term.split("+") for term in swizzle[4:].split(",")))
-            return Placement(dense, pads=Pads(pads))
+        if swizzle.startswith(("pad:", "lines:")):
+            kind, _, text = swizzle.partition(":")
+            pads = tuple((int(every, 0), int(add, 0)) for every, add in (term.split("+") for term in text.split(",")))
+            if kind == "pad":
+                return Placement(dense, pads=Pads(pads))
+            lines, rest = divmod(rows * stored * bits // 8, pads[0][0])
+            if rest or not lines or rows % lines:
+                raise OperandError(f"--swizzle {swizzle}: {rows} rows do not spread over lines of {pads[0][0]} bytes")
+            return Placement(spread_rows(rows, stored, bits, lines), pads=Pads(pads))
         return Placement(dense, Swizzle(tuple((int(shift, 0), int(mask, 0)) for shift, mask in
                                               (term.split(":") for term in swizzle.split(",")))))
     except (ValueError, ZeroDivisionError):
-        raise OperandError(f"--swizzle takes {', '.join(PUBLISHED)}, SHIFT:MASK[,SHIFT:MASK], pad:EVERY+ADD, auto or none, not "
-                           f"{swizzle!r}") from None
+        raise OperandError(f"--swizzle takes {', '.join(PUBLISHED)}, SHIFT:MASK[,SHIFT:MASK], pad:EVERY+ADD, {LINES} (row r "
+                           f"in line r modulo their number), auto or none, not {swizzle!r}") from None
     except AsmgenError as error:
         raise OperandError(f"--swizzle {swizzle}: {error.sentence}") from None
 
@@ -170,20 +182,21 @@ def banks_text(report: BankReport) -> str:
         lines.append(f"{one.what.ljust(name)}  {one.access.op.ljust(op)}  {one.count:5d}  {one.cost.cycles:6d}  {one.cost.ideal:5d}  "
                      f"{one.cost.ways:4d}  {lanes}{note}")
     worst = max(report.accesses, key=lambda one: one.cost.extra)
-    lines += ["", *_map(report.arch, worst)]
+    lines += ["", *bank_map(report.arch, worst.access.op, worst.what, worst.access.addresses, worst.access.bits)]
     return "\n".join(lines) + "\n"
 
 
-def _map(arch: str, banked: Banked) -> list[str]:
+def bank_map(arch: str, op: str, what: str, addresses: Sequence[int] | Sequence[tuple[int, int]], bits: int, active: int = -1) -> list[str]:
     """Phase by phase, how many distinct dwords each bank serves: a digit a bank, `.` for none."""
-    row = rule(arch, banked.access.op)
-    lines = [f"{banked.access.op} ({banked.what}): distinct dwords of each of {row.banks} banks, phase by phase"]
+    row = rule(arch, op)
+    lines = [f"{op} ({what}): distinct dwords of each of {row.banks} banks, phase by phase"]
     for phase in row.phases:
         banks: dict[int, set[int]] = {}
         for lane in phase:
-            first = banked.access.addresses[lane] // 4
-            for dword in range(first, first + banked.access.bits // 32):
-                banks.setdefault(dword % row.banks, set()).add(dword)
+            address = addresses[lane]
+            for start in (address if isinstance(address, tuple) else (address,)) if active >> lane & 1 else ():
+                for dword in range(start // 4, (start + bits // 8 - 1) // 4 + 1):
+                    banks.setdefault(dword % row.banks, set()).add(dword)
         loads = [len(banks.get(bank, ())) for bank in range(row.banks)]
         drawn = "".join("." if not load else str(load) if load < 10 else "+" for load in loads)
         lines.append(f"  {drawn}  lanes {_spans(phase)}")

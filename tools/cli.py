@@ -12,13 +12,16 @@ import sys
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from asmgen import __version__
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.quote import printable, shorten, shown
+
+if TYPE_CHECKING:
+    from asmgen.tools.banks_run import RunBanks
 
 GOOD, FAILED, WRONG = 0, 1, 2
 _LONGEST = 500  # characters of a sentence about the command line
@@ -374,15 +377,27 @@ def layout(instruction: str, arch: str | None, operand: str | None, formats: str
 
 
 @commands.command()
-@click.option("--tile", required=True, metavar="ROWSxCOLS", help="Its size in elements.")
-@click.option("--dtype", required=True, help="f32, bf16, f16, fp8, bf8, i8, fp6, bf6 or fp4.")
-@click.option("--arch", required=True, help="gfx942 or gfx950.")
-@click.option("--swizzle", metavar="S", help="A published one by name, SHIFT:MASK[,...], pad:EVERY+ADD, or auto. Default: plain rows.")
+@click.argument("subject", metavar="[KERNEL|SPEC.json]", required=False)
+@click.option("--tile", metavar="ROWSxCOLS", help="No run, but a tile of so many elements.")
+@click.option("--dtype", help="Of the tile: f32, bf16, f16, fp8, bf8, i8, fp6, bf6 or fp4.")
+@click.option("--arch", help="gfx942 or gfx950; of a kernel by default its first.")
+@click.option("--swizzle", metavar="S", help="Of the tile: a published one by name, SHIFT:MASK[,...], pad:EVERY+ADD, lines:EVERY+ADD "
+              "or auto. Default: plain rows.")
+@parameters_option
 @json_option
-def banks(tile: str, dtype: str, arch: str, swizzle: str | None, as_json: bool) -> int:
-    """LDS bank conflicts of what matrix instructions read from and write to a tile."""
+def banks(subject: str | None, tile: str | None, dtype: str | None, arch: str | None, swizzle: str | None, parameters: tuple[str, ...],
+          as_json: bool) -> int:
+    """LDS bank conflicts of each access of a run, or of what matrix instructions read from and write to a tile."""
     from asmgen.tools.banks import bank_report, banks_text
 
+    if subject is not None:
+        if tile or dtype or swizzle:
+            raise AsmgenError("banks takes a kernel or specification to run, or --tile with --dtype and --arch, not both")
+        found = _banks_of_run(subject, arch, parameters)
+        _document(found.as_json()) if as_json else click.echo(found.text(), nl=False)
+        return GOOD
+    if tile is None or dtype is None or arch is None:
+        raise AsmgenError("banks wants a kernel, a launch specification, or --tile, --dtype and --arch")
     report = bank_report(tile, dtype, arch, swizzle)
     _document(report.as_json()) if as_json else click.echo(banks_text(report), nl=False)
     return GOOD
@@ -405,6 +420,22 @@ def grid(arch: str | None, parameters: tuple[str, ...], gpu: str | None, search:
     if as_json or svg is None:
         _document(report.as_json()) if as_json else click.echo(report.text(), nl=False)
     return GOOD
+
+
+def _banks_of_run(subject: str, arch: str | None, parameters: tuple[str, ...]) -> RunBanks:
+    from asmgen.kernels.registry import family as find_family
+    from asmgen.tools.banks_run import banks_of_kernel, banks_of_spec
+    from asmgen.tools.build import build_kernel
+
+    if subject.endswith(".json"):
+        return banks_of_spec(Path(subject))
+    family = find_family(subject)
+    chosen = family.check_arch(arch or "")
+    values = dict(family.example) | family.parse(chosen, parameters)
+    contract = family.contract(chosen, values)
+    resolved = contract.resolve_run(values)
+    return banks_of_kernel(family, build_kernel(family, chosen, {name: resolved[name] for name in resolved
+                                                                 if contract.parameter(name).kind == "build"}), resolved)
 
 
 if __name__ == "__main__":

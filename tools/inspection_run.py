@@ -29,7 +29,7 @@ def executions(file: Path, arch: str | None, spec: Path) -> dict[str, tuple[int,
                     if different is not None else f"it has {len(mine)} instructions, not {len(its)}")
             raise AsmgenError(f"{shown(spec)} launches {shown(code_object)}, and {launched.kernel} is not the same code in {shown(file)}: "
                               f"{what}")
-    return {launched.kernel: launched.counts}
+    return {launched.kernel: launched.result.counts}
 
 
 def _kernel(file: Path, arch: str | None, name: str) -> Program:

@@ -93,17 +93,16 @@ def run_launch_spec(path: Path, device: str = "auto", options: Options | None = 
 
 @dataclass(frozen=True)
 class TracedLaunch:
-    """A launch that was only watched: the kernel, its architecture, how many workgroups its grid has, executions by position."""
+    """A launch that saved nothing: the kernel, its architecture, how many workgroups its grid has, and what came of it."""
 
     kernel: str
     arch: str
     workgroups: int
-    counts: tuple[int, ...]
+    result: LaunchResult
 
 
 def trace_launch_spec(path: Path, options: Options, memory_limit: int = MEMORY_LIMIT) -> TracedLaunch:
-    """Run what a specification says on the emulator, for the trace in `options` where there is one, and save nothing. Raises AsmgenError
-    as a launch does."""
+    """Run what a specification says on the emulator for what `options` note, and save nothing. Raises AsmgenError as a launch does."""
     spec = read_spec(path)
     spec = replace(spec, args=tuple(replace(argument, save=None) if isinstance(argument, BufferArgument) else argument
                                     for argument in spec.args))
@@ -114,9 +113,9 @@ def trace_launch_spec(path: Path, options: Options, memory_limit: int = MEMORY_L
         held = [_upload(device, spec, argument, shape) if isinstance(argument, BufferArgument) and shape is not None else None
                 for argument, shape in zip(spec.args, shapes, strict=True)]
         device.launch(device.load(code_object).kernel(kernel.name), spec.grid, spec.block, _kernarg(spec, kernel, held), spec.dynamic_lds)
-        counts = device.launches[-1].counts
+        result = device.launches[-1]
     x, y, z = spec.grid
-    return TracedLaunch(kernel.name, code_object.arch, x * y * z, counts)
+    return TracedLaunch(kernel.name, code_object.arch, x * y * z, result)
 
 
 def _options(spec: LaunchSpec, options: Options) -> Options:

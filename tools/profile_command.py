@@ -100,7 +100,7 @@ def trace_kernel(library: Family, built: Built, parameters: Mapping[str, Any], w
     trace = Trace(workgroups)
     options = Options(checks=False, trace=trace)
     arch = built.kernel.resources.arch
-    small = _smaller(library, parameters)
+    small = smaller(library, parameters)
     with emulator(built, arch, options, lambda sentence: None, None) as device:
         contract = built.kernel.contract
         launch(device, built, library.problem(small, 0), contract.grid_of(small), contract.workgroup)
@@ -108,7 +108,7 @@ def trace_kernel(library: Family, built: Built, parameters: Mapping[str, Any], w
     return Traced(built.kernel.resources.name, trace, x * y * z)
 
 
-def _smaller(library: Family, parameters: Mapping[str, Any]) -> Mapping[str, Any]:
+def smaller(library: Family, parameters: Mapping[str, Any]) -> Mapping[str, Any]:
     """Fewer workgroups of the same kind: no more than those of TRACED_EDGE where it has them."""
     return {name: min(value, TRACED_EDGE[name]) if name in TRACED_EDGE and isinstance(value, int) else value
             for name, value in parameters.items()}

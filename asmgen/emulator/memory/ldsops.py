@@ -38,16 +38,37 @@ Move = Callable[[Group, int, Addresses, NDArray[np.bool_]], None]
 
 
 @dataclass
+class BankedAccess:
+    """What the banks saw of one instruction: executions by waves, cycles that conflicts cost all of them, and the worst of them.
+
+    `addresses` are the byte addresses of that one, a lane each (a pair with two addresses); `active` its EXEC; `bits` one address moves.
+    """
+
+    instruction: Instruction
+    bits: int
+    executed: int = 0
+    extra: int = 0
+    most: int = -1
+    addresses: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    active: int = 0
+
+
+@dataclass
 class BankCount:
-    """Extra LDS cycles by instruction position, summed over waves, and how often each was executed."""
+    """The accesses of LDS by instruction position, where conflicts are counted."""
 
-    conflicts: dict[int, int] = field(default_factory=dict)
-    executed: dict[int, int] = field(default_factory=dict)
+    accesses: dict[int, BankedAccess] = field(default_factory=dict)
 
-    def add(self, position: int, extra: NDArray[np.int64]) -> None:
+    def add(self, position: int, instruction: Instruction, bits: int, extra: NDArray[np.int64], addresses: NDArray[np.int64],
+            lanes: NDArray[np.bool_]) -> None:
         """Count one execution by several waves."""
-        self.conflicts[position] = self.conflicts.get(position, 0) + int(extra.sum())
-        self.executed[position] = self.executed.get(position, 0) + len(extra)
+        access = self.accesses.setdefault(position, BankedAccess(instruction, bits))
+        access.executed += len(extra)
+        access.extra += int(extra.sum())
+        worst = int(extra.argmax())
+        if extra[worst] > access.most:
+            access.most, access.addresses = int(extra[worst]), addresses[worst].copy()
+            access.active = int.from_bytes(np.packbits(lanes[worst], bitorder="little").tobytes(), "little")
 
 
 @dataclass(frozen=True)
@@ -303,5 +324,6 @@ def _count_banks(instruction: Instruction, position: int, group: Group, base: Ad
                  context: LdsContext) -> None:
     addresses = np.stack([base + place.offset for place in where], axis=-1) if len(where) > 1 else base + where[0].offset
     assert context.bank_count is not None
-    extra = banks.conflicts(context.machine.arch.name, instruction.name, addresses, 8 * where[0].size, group.lanes())
-    context.bank_count.add(position, extra)
+    bits, lanes = 8 * where[0].size, group.lanes()
+    extra = banks.conflicts(context.machine.arch.name, instruction.name, addresses, bits, lanes)
+    context.bank_count.add(position, instruction, bits, extra, addresses, lanes)

@@ -17,7 +17,7 @@ from asmgen.emulator.machine.devicememory import Memory
 from asmgen.emulator.machine.dispatch import Dispatch, HostBlocks, start_waves
 from asmgen.emulator.machine.errors import EmulatorError
 from asmgen.emulator.machine.state import LANES, Machine
-from asmgen.emulator.memory.ldsops import BankCount, LdsContext
+from asmgen.emulator.memory.ldsops import BankCount, BankedAccess, LdsContext
 from asmgen.emulator.memory.vmem import Context, Deliveries
 from asmgen.emulator.scheduling.boundstep import touched_registers
 from asmgen.emulator.scheduling.decode import Decoder
@@ -72,7 +72,12 @@ class LaunchResult:
     wave_instructions: int
     seconds: float
     counts: tuple[int, ...]
-    bank_conflicts: dict[int, int]
+    bank_accesses: dict[int, BankedAccess]
+
+    @property
+    def bank_conflicts(self) -> dict[int, int]:
+        """Cycles that LDS bank conflicts cost all waves, by instruction position, where they are counted."""
+        return {position: access.extra for position, access in self.bank_accesses.items()}
 
     @property
     def errors(self) -> list[Finding]:
@@ -105,7 +110,7 @@ def run_launch(program: Program, descriptor: KernelDescriptor, arch: Architectur
         resident.scheduler.forget()
     findings = tuple(with_address_makers(program, launch.findings.all()))
     return LaunchResult(findings, launch.budget.executed, time.perf_counter() - began, tuple(counts.tolist()),
-                        launch.banks.conflicts)
+                        launch.banks.accesses)
 
 
 class _Launch:
