@@ -7,6 +7,7 @@ the phases of the table are cosets of subspaces of the lane numbers, on which a 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -45,17 +46,19 @@ def cost(arch: str, op: str, addresses: Sequence[int] | Sequence[tuple[int, int]
     cycles = ideal = 0
     ways, lanes = 1, None
     for phase in row.phases:
-        banks: dict[int, dict[int, int]] = {}
+        lane_of: dict[int, int] = {}  # by dword: those that a phase has already are shared
         for lane in phase:
             if active >> lane & 1:
                 for dword in _dwords(addresses[lane], width_bits):
-                    banks.setdefault(dword % row.banks, {}).setdefault(dword, lane)
-        load = max((len(held) for held in banks.values()), default=0)
-        least = -(-sum(len(held) for held in banks.values()) // row.banks)
+                    lane_of.setdefault(dword, lane)
+        loads = Counter([dword % row.banks for dword in lane_of])
+        load = max(loads.values(), default=0)
+        least = -(-len(lane_of) // row.banks)
         cycles, ideal = cycles + load, ideal + least
         if load > least and -(-load // least) > ways:
             ways = -(-load // least)
-            lanes = _pair(banks, load)
+            full = next(bank for bank, held in loads.items() if held == load)
+            lanes = _pair([lane for dword, lane in lane_of.items() if dword % row.banks == full])
     return Cost(cycles, ideal, ways, lanes)
 
 
@@ -68,9 +71,8 @@ def _dwords(address: int | tuple[int, int], width_bits: int) -> list[int]:
     return dwords
 
 
-def _pair(banks: dict[int, dict[int, int]], load: int) -> tuple[int, int]:
-    """Two lanes of the fullest bank, of different lanes where it can be."""
-    held = next(list(held.values()) for held in banks.values() if len(held) == load)
+def _pair(held: Sequence[int]) -> tuple[int, int]:
+    """Two lanes of the fullest bank, different ones where it can be."""
     return held[0], next((lane for lane in held if lane != held[0]), held[0])
 
 

@@ -66,9 +66,10 @@ class Swizzle:
 
     def __call__(self, offset: int) -> int:
         """The swizzled offset; applied twice it gives the offset back."""
-        for change in [offset >> shift & mask for shift, mask in self.terms]:
-            offset ^= change
-        return offset
+        swizzled = offset
+        for shift, mask in self.terms:
+            swizzled ^= offset >> shift & mask
+        return swizzled
 
     @property
     def period(self) -> int:
@@ -110,7 +111,10 @@ class Pads:
 
     def __call__(self, offset: int) -> int:
         """The padded offset of a dense one."""
-        return offset + sum(offset // every * add for every, add in self.pads)
+        padded = offset
+        for every, add in self.pads:
+            padded += offset // every * add
+        return padded
 
     @property
     def period(self) -> int:

@@ -25,6 +25,9 @@ _READ = {32: "ds_read_b32", 64: "ds_read_b64", 96: "ds_read_b96", 128: "ds_read_
 _WRITE = {32: "ds_write_b32", 64: "ds_write_b64", 96: "ds_write_b96", 128: "ds_write_b128"}
 
 
+_cost = functools.lru_cache(maxsize=512)(cost)  # tiles of one shape meet the same addresses
+
+
 @dataclass(frozen=True)
 class LaneAccess:
     """One LDS instruction of a wave: its name, each lane's byte address, bits a lane moves."""
@@ -188,7 +191,7 @@ def judge(arch: str, placement: Placement, rows: int, columns: int, serves: Sequ
                 if pattern in patterns:
                     continue
                 patterns.add(pattern)
-                found = cost(arch, one.op, one.addresses, one.bits)
+                found = _cost(arch, one.op, one.addresses, one.bits)
                 extra += found.extra
                 if extra and only_free:
                     return None
