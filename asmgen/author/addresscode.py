@@ -58,12 +58,18 @@ class AddressCode:
     result: str | None
     constant: int
 
-    def evaluate(self, **values: int) -> int:
-        """The address at given inputs, instruction by instruction."""
-        known = dict(values)
+    def at_all(self, points: Sequence[_Point]) -> tuple[int, ...]:
+        """The addresses at all points."""
+        known: dict[str, Sequence[int]] = {name: [point[name] for point in points] for name in points[0]}
         for op in self.ops:
-            known[op.result] = SEMANTICS[op.opcode](*(known[part] if isinstance(part, str) else part for part in op.operands)) & 0xFFFFFFFF
-        return self.constant + (known[self.result] if self.result is not None else 0)
+            columns = [known[part] if isinstance(part, str) else [part] * len(points) for part in op.operands]
+            compute = SEMANTICS[op.opcode]
+            known[op.result] = [compute(*operands) & 0xFFFFFFFF for operands in zip(*columns, strict=True)]
+        return tuple([self.constant + value for value in (known[self.result] if self.result is not None else [0] * len(points))])
+
+    def evaluate(self, **values: int) -> int:
+        """The address at given inputs."""
+        return self.at_all([values])[0]
 
     @property
     def vector_ops(self) -> int:
@@ -138,7 +144,7 @@ def _from_zero(wanted: tuple[int, ...], inputs: tuple[Input, ...], effort: int) 
 
     for chosen in (_sampled(inputs), points) if len(points) > 2 * SAMPLES else (points,):
         code = _plan(address, chosen, inputs, effort)
-        if code is not None and all(code.evaluate(**point) == value for point, value in zip(points, wanted, strict=True)):
+        if code is not None and code.at_all(points) == wanted:
             return code
     return None
 
@@ -226,10 +232,9 @@ class _Search:
         made: list[Value] = []
         for value in self.levels[-1]:
             hints = self.hints
-            for new in self.space.made_from(value, self.levels[0], hints.shifts, hints.masks, hints.fields, hints.strides):
-                if new.bits not in self.known:
-                    self.known[new.bits] = new
-                    made.append(new)
+            for new in self.space.made_from(value, self.levels[0], hints.shifts, hints.masks, hints.fields, hints.strides, self.known):
+                self.known[new.bits] = new
+                made.append(new)
         self.levels.append(made)
 
     def best(self, target: int, effort: int) -> Value | None:

@@ -5,7 +5,7 @@ A value's results at all points stand in one big integer, 64 bits a point, so th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 
 SLOT = 64
@@ -108,32 +108,33 @@ class Space:
         return self._value(one.bits + other.bits if name == "add" else one.bits ^ other.bits, name, (one, other))
 
     def made_from(self, value: Value, inputs: Sequence[Value], shifts: Sequence[int], masks: Sequence[int],
-                  fields: Sequence[tuple[int, int]], strides: Sequence[int]) -> Iterator[Value]:
-        """All that one operation makes of the value, with an input as second operand of those that have two."""
+                  fields: Sequence[tuple[int, int]], strides: Sequence[int], known: Container[int]) -> Iterator[Value]:
+        """All but the `known` bits that one operation makes of the value, with an input as second operand of those that have two."""
         bits = value.bits
         for mask in masks:
             kept = self.masked(bits, mask)
-            if kept and kept != bits:
+            if kept and kept not in known:
                 yield self.cut(value, mask)
         for shift in shifts:
-            if shift > 0 and not (bits << shift) & self._high:
+            if shift > 0 and not (bits << shift) & self._high and bits << shift not in known:
                 yield self.shifted(value, shift)
             if shift < 0:
                 low = self.masked(bits, (1 << -shift) - 1)
-                if bits != low:
+                if bits != low and (bits - low) >> -shift not in known:
                     yield self._value((bits - low) >> -shift, "right", (-shift, value))
         if not value.opcode:
             for offset, width in fields:
                 kept = self.masked(bits, (1 << width) - 1 << offset) >> offset
-                if offset and kept:
+                if offset and kept and kept not in known:
                     yield self._value(kept, "field", (value, offset, width))
         for other in inputs:
             if other is not value:
-                yield self.both("xor", value, other)
-                if not (bits + other.bits) & self._high:
+                if bits ^ other.bits not in known:
+                    yield self.both("xor", value, other)
+                if not (bits + other.bits) & self._high and bits + other.bits not in known:
                     yield self.sum(value, other)
         for stride in strides:
-            if not bits & self._wide and not bits * stride & self._high:
+            if not bits & self._wide and not bits * stride & self._high and bits * stride not in known:
                 yield self._value(bits * stride, "times", (stride, value))
 
 
