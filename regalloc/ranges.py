@@ -107,17 +107,15 @@ def author_frames(home: str = "") -> tuple[tuple[str, int] | None, tuple[str, in
     frame: FrameType | None = sys._getframe(1)
     nearest = found = None
     while frame is not None:
-        module = str(frame.f_globals.get("__name__", ""))
-        # A `with` statement calls its context manager through contextlib, which is nobody's kernel.
-        if module != "contextlib":
-            if not _inside(module, "asmgen") or _inside(module, "asmgen.kernels"):
-                if not home or frame.f_code.co_filename == home:
-                    return _place(frame), found
-                found = found or _place(frame)
-            elif module == _CALLS_THE_AUTHOR:
-                return found or _declared(frame), None
-            elif nearest is None and not _inside(module, "asmgen.regalloc"):
-                nearest = _place(frame)
+        role = _role(frame.f_globals.get("__name__", ""))
+        if role == "kernel":
+            if not home or frame.f_code.co_filename == home:
+                return _place(frame), found
+            found = found or _place(frame)
+        elif role == "calls the author":
+            return found or _declared(frame), None
+        elif role == "machinery" and nearest is None:
+            nearest = _place(frame)
         frame = frame.f_back
     return found or nearest, None
 
@@ -126,13 +124,23 @@ def home_file() -> str:
     """The file of the nearest caller outside of asmgen's machinery, as Python names it; "" where there is none."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        module = str(frame.f_globals.get("__name__", ""))
-        if module != "contextlib" and (not _inside(module, "asmgen") or _inside(module, "asmgen.kernels")):
+        role = _role(frame.f_globals.get("__name__", ""))
+        if role == "kernel":
             return frame.f_code.co_filename
-        if module == _CALLS_THE_AUTHOR:
+        if role == "calls the author":
             return str(frame.f_locals["writer"].__code__.co_filename)
         frame = frame.f_back
     return ""
+
+
+@lru_cache(maxsize=256)
+def _role(module: str) -> str:
+    """Whose code a module is. A `with` statement calls its context manager through contextlib, which is nobody's kernel."""
+    if module == "contextlib" or _inside(module, "asmgen.regalloc"):
+        return "between"
+    if module == _CALLS_THE_AUTHOR:
+        return "calls the author"
+    return "machinery" if _inside(module, "asmgen") and not _inside(module, "asmgen.kernels") else "kernel"
 
 
 def author_line() -> str:
@@ -148,7 +156,8 @@ def _declared(frame: FrameType) -> tuple[str, int]:
 
 
 def _place(frame: FrameType) -> tuple[str, int]:
-    return place_name(frame.f_code.co_filename, str(frame.f_globals.get("__name__", "")), os.getcwd()), frame.f_lineno
+    module = str(frame.f_globals.get("__name__", ""))
+    return place_name(frame.f_code.co_filename, module, "" if _inside(module, "asmgen") else os.getcwd()), frame.f_lineno
 
 
 @lru_cache(maxsize=256)
