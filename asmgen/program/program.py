@@ -130,6 +130,12 @@ class Instruction:
     def __str__(self) -> str:
         return self.text
 
+    def in_mode(self, waits: str) -> Instruction:
+        """The same instruction in a block of that mode; what was computed of it is not computed again."""
+        made = object.__new__(Instruction)
+        made.__dict__.update(self.__dict__, waits=waits)
+        return made
+
     @property
     def inserted(self) -> bool:
         """Whether a pass put it there."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Protocol
 
 from asmgen.checks.counters.insert import insert_waits
@@ -27,7 +26,7 @@ def apply_waits(program: Program, mode: str) -> Program:
 
     Raises AsmgenError at the author's line for the first error in a part that is to be verified.
     """
-    items = [replace(item, waits=mode) if isinstance(item, Instruction) and not item.waits else item for item in program.items]
+    items = [item.in_mode(mode) if isinstance(item, Instruction) and not item.waits else item for item in program.items]
     program = program.with_items(items)
     modes = {instruction.waits for instruction in program.instructions}
     if modes & {"auto", POINT}:
