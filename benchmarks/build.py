@@ -1,11 +1,13 @@
 """A cold `asmgen build gemm-bf16` (new process, no cache of ours), and where its time goes; once with clang, once with ziglang.
 
-Prints the median of 10 of the whole process, and the parts as one process sees them.
+Prints the median of 10 of the whole process, its processor time with the assembler's, and the parts as one process sees them. Python's
+bytecode is there, as pip leaves it.
 """
 
 from __future__ import annotations
 
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -38,32 +40,42 @@ print(imported - began, built - imported - sum(passes), sum(passes), done - buil
 """
 
 
-def environment(zig: bool) -> dict[str, str]:
-    """The process environment; with `zig` the ziglang package is the only assembler."""
-    if not zig:
-        return dict(os.environ)
-    import ziglang
+def environment(zig: bool, bytecode: str) -> dict[str, str]:
+    """The process environment, with a folder for Python's bytecode; with `zig` the ziglang package is the only assembler."""
+    given = {**os.environ, "PYTHONPYCACHEPREFIX": bytecode}
+    given.pop("PYTHONDONTWRITEBYTECODE", None)
+    if zig:
+        import ziglang
 
-    return {**os.environ, "ASMGEN_CLANG": os.path.join(os.path.dirname(ziglang.__file__), "zig")}
+        given["ASMGEN_CLANG"] = os.path.join(os.path.dirname(ziglang.__file__), "zig")
+    return given
+
+
+def processor_time() -> float:
+    """Seconds that children have used so far."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def main(runs: int = RUNS) -> None:
     """Print the figures, medians of `runs`."""
     for name, zig in (("clang", False), ("ziglang", True)):
-        given = environment(zig)
-        whole, parts = [], []
+        whole, processor, parts = [], [], []
         with tempfile.TemporaryDirectory() as folder:
+            given = environment(zig, os.path.join(folder, "bytecode"))
             command = [sys.executable, "-m", "asmgen.tools.cli", "build", "gemm-bf16", "--arch", "gfx950", "-o", folder]
             subprocess.run(command, check=True, env=given, stdout=subprocess.DEVNULL)
             for _ in range(runs):
-                began = time.perf_counter()
+                began, used = time.perf_counter(), processor_time()
                 subprocess.run(command, check=True, env=given, stdout=subprocess.DEVNULL)
                 whole.append(time.perf_counter() - began)
+                processor.append(processor_time() - used)
                 output = subprocess.run([sys.executable, "-c", _PARTS], check=True, env=given, capture_output=True, text=True).stdout
                 parts.append([float(part) for part in output.split()])
         split = ", ".join(f"{part} {statistics.median(column):.3f}"
                           for part, column in zip(("import", "build", "passes", "assemble"), zip(*parts, strict=True), strict=True))
-        print(f"cold build with {name}: {statistics.median(whole):.3f} s, median of {runs} ({min(whole):.3f} to {max(whole):.3f}); {split}")
+        print(f"cold build with {name}: {statistics.median(whole):.3f} s, median of {runs} ({min(whole):.3f} to {max(whole):.3f}), "
+              f"processor {statistics.median(processor):.3f} (least {min(processor):.3f}); {split}")
 
 
 if __name__ == "__main__":
