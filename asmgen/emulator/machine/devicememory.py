@@ -108,8 +108,13 @@ class Memory:
 
     def covers(self, start: int, size: int) -> bool:
         """Whether all the bytes lie in one interval."""
+        interval = self.around(start)
+        return interval is not None and start + size <= interval.end
+
+    def around(self, start: int) -> Interval | None:
+        """The last interval that begins at an address or before it."""
         number = bisect.bisect_right(self.intervals, start, key=lambda interval: interval.start) - 1
-        return number >= 0 and start + size <= self.intervals[number].end
+        return self.intervals[number] if number >= 0 else None
 
     def touchable(self, addresses: NDArray[np.int64], size: int) -> NDArray[np.bool_]:
         """For each address whether `size` bytes from it lie in one interval."""

@@ -82,7 +82,7 @@ def _buffer(instruction: Instruction, named: dict[str, Operand], machine: Machin
 
         words = machine.scalar[first:first + 4, group.select]
         start = np.array(np.broadcast_to(soffset(group), (group.size,)), np.int64)
-        if (words[1] >> np.uint32(31)).any() or (words[3] & np.uint32(1 << 23)).any() or (start > words[2]).any():
+        if not plain_descriptors(words) or (start > words[2]).any():
             return None
         addresses, counts = np.empty((group.size, LANES), np.int64), np.empty((group.size, LANES), np.int64)
         mask = nobody if group.mask is None else group.mask
@@ -127,6 +127,11 @@ def _buffer(instruction: Instruction, named: dict[str, Operand], machine: Machin
         return (AddressedLanes(window, base + start + within, group.lanes(), limit, "buffer"),)
 
     return accesses
+
+
+def plain_descriptors(words: NDArray[np.uint32]) -> bool:
+    """Whether descriptors [4, waves] neither swizzle nor add the lane's number."""
+    return not ((words[1] >> np.uint32(31)).any() or (words[3] & np.uint32(1 << 23)).any())
 
 
 def _warn(instruction: Instruction, group: Group, findings: Findings, machine: Machine, at: int) -> None:

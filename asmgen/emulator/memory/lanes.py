@@ -71,6 +71,27 @@ def store_words(window: ByteWindow, addresses: Addresses, counts: NDArray[np.int
     _scatter(window, (addresses[..., None] + offsets)[valid], np.moveaxis(values, 0, -1)[valid], 4)
 
 
+def load_rows(window: ByteWindow, addresses: Addresses, counts: NDArray[np.int64], words: int) -> Words:
+    """As `load_words`, but [*shape, words]: what a lane loads lies together, as it does in memory."""
+    if window.work.pays(8 * addresses.size * words):
+        from asmgen.emulator.memory import lanes_kernels
+
+        result = np.empty((addresses.size, words), np.uint32)
+        lanes_kernels.load_rows(window.u8, window.u32, addresses.ravel(), window.origin, counts.ravel(), result)
+        return result.reshape(*addresses.shape, words)
+    return np.ascontiguousarray(np.moveaxis(load_words(window, addresses, counts, words), 0, -1))
+
+
+def store_rows(window: ByteWindow, addresses: Addresses, counts: NDArray[np.int64], values: Words) -> None:
+    """As `store_words`, but `values` are [waves, 64, words]."""
+    if window.work.pays(8 * values.size):
+        from asmgen.emulator.memory import lanes_kernels
+
+        lanes_kernels.store_rows(window.u8, window.u32, addresses, window.origin, counts, values)
+        return
+    store_words(window, addresses, counts, np.moveaxis(values, -1, 0))
+
+
 def load_narrow(window: ByteWindow, addresses: Addresses, valid: Lanes, size: int) -> Words:
     """One or two bytes from each valid lane's address, zero-extended; 0 in other lanes."""
     result = np.zeros(addresses.shape, np.uint32)

@@ -64,6 +64,96 @@ def store_words(u8: Any, u32: Any, addresses: Any, origin: int, counts: Any, val
 
 
 @njit(cache=True)
+def load_rows(u8: Any, u32: Any, addresses: Any, origin: int, counts: Any, result: Any) -> None:
+    """result [lanes, words] from addresses [lanes]; a lane's first counts[lane] words, then 0."""
+    words, flat = result.shape[1], result.reshape(-1)
+    for lane in range(len(addresses)):
+        if lane + _AHEAD < len(addresses):
+            prefetch(np.int64(u8.ctypes.data) + addresses[lane + _AHEAD] - origin)
+        at, to = addresses[lane] - origin, lane * words
+        if at & 3 == 0 and counts[lane] == words:
+            at >>= 2
+            if words == 4:
+                first, second, third, fourth = u32[at], u32[at + 1], u32[at + 2], u32[at + 3]
+                flat[to], flat[to + 1], flat[to + 2], flat[to + 3] = first, second, third, fourth
+                continue
+            for word in range(words):
+                flat[to + word] = u32[at + word]
+            continue
+        for word in range(words):
+            value = np.uint32(0)
+            if word < counts[lane]:
+                for byte in range(4):
+                    value |= np.uint32(u8[at + 4 * word + byte]) << np.uint32(8 * byte)
+            flat[to + word] = value
+
+
+@njit(cache=True)
+def load_buffer_rows(vector: Any, waves: Any, descriptors: Any, starts: Any, offset: int, immediate: int, low: int, high: int, u32: Any,
+                     origin: int, values: Any) -> bool:
+    """values [waves, 64, words] by a plain buffer access of all lanes, by register `offset` where it is not negative.
+
+    descriptors [4, waves], starts [waves] (soffset). False, with `values` in pieces, where a lane leaves its descriptor's range or the
+    bytes low .. high - 1, or is not aligned.
+    """
+    words, flat, nothing = values.shape[2], values.reshape(-1), np.zeros(64, np.uint32)
+    for number in range(len(waves)):
+        base = np.int64(descriptors[0, number]) | np.int64(descriptors[1, number] & np.uint32(0xFFFF)) << 32
+        first = base + starts[number] + immediate
+        lanes = vector[offset, waves[number]] if offset >= 0 else nothing
+        top, bits = np.uint32(0), np.uint32(first & 3)
+        for lane in range(64):
+            top, bits = max(top, lanes[lane]), bits | lanes[lane]
+        reach = np.int64(top) + 4 * words
+        if bits & np.uint32(3) or starts[number] + immediate + reach > descriptors[2, number] or first < low or first + reach > high:
+            return False
+        begin, to = first - origin >> 2, number * 64 * words
+        for lane in range(64):
+            at = begin + np.int64(lanes[lane] >> np.uint32(2))
+            if words == 4:
+                one, two, three, four = u32[at], u32[at + 1], u32[at + 2], u32[at + 3]
+                flat[to], flat[to + 1], flat[to + 2], flat[to + 3] = one, two, three, four
+            else:
+                for word in range(words):
+                    flat[to + word] = u32[at + word]
+            to += words
+    return True
+
+
+@njit(cache=True)
+def put_rows(u32: Any, starts: Any, values: Any) -> None:
+    """All of values [waves, 64, words] one behind the other from aligned places [waves] on."""
+    size, flat = values.shape[1] * values.shape[2], values.reshape(-1)
+    for wave in range(values.shape[0]):
+        at = starts[wave] >> 2
+        u32[at:at + size] = flat[wave * size:(wave + 1) * size]
+
+
+@njit(cache=True)
+def store_rows(u8: Any, u32: Any, addresses: Any, origin: int, counts: Any, values: Any) -> None:
+    """The first counts [waves, 64] of values [waves, 64, words] to addresses [waves, 64], in lane order."""
+    lanes, words, flat = values.shape[1], values.shape[2], values.reshape(-1)
+    for wave in range(values.shape[0]):
+        first = addresses[wave, 0] - origin
+        together = first & 3 == 0
+        for lane in range(lanes):
+            together &= (addresses[wave, lane] - origin == first + 4 * words * lane) & (counts[wave, lane] == words)
+        if together:
+            at, source = first >> 2, wave * lanes * words
+            u32[at:at + lanes * words] = flat[source:source + lanes * words]
+            continue
+        for lane in range(lanes):
+            at = addresses[wave, lane] - origin
+            for word in range(min(counts[wave, lane], words)):
+                value = values[wave, lane, word]
+                if at & 3 == 0:
+                    u32[(at >> 2) + word] = value
+                else:
+                    for byte in range(4):
+                        u8[at + 4 * word + byte] = value >> np.uint32(8 * byte)
+
+
+@njit(cache=True)
 def store_narrow(u8: Any, addresses: Any, origin: int, valid: Any, values: Any, size: int) -> None:
     """The low `size` bytes of valid lanes' values to their addresses, all [lanes]."""
     for lane in range(len(addresses)):
@@ -187,6 +277,25 @@ def place_in_buffer(vector: Any, waves: Any, everyone: bool, mask: Any, descript
         base = (base ^ np.int64(1) << 47) - (np.int64(1) << 47)
         stride = np.int64(descriptors[1, number] >> np.uint32(16) & np.uint32(0x3FFF))
         records, start = np.int64(descriptors[2, number]), starts[number]
+        if everyone and index < 0:
+            # Where all of a wave is in range nothing is asked of each lane.
+            top = np.uint32(0)
+            if offset >= 0:
+                for lane in range(64):
+                    top = max(top, vector[offset, wave, lane])
+            if start + immediate + np.int64(top) + size * words <= records:
+                first = base + start + immediate
+                bottom = np.uint32(0xFFFFFFFF) if offset >= 0 else np.uint32(0)
+                for lane in range(64):
+                    counts[number, lane] = words
+                if offset >= 0:
+                    for lane in range(64):
+                        bottom = min(bottom, vector[offset, wave, lane])
+                        addresses[number, lane] = first + np.int64(vector[offset, wave, lane])
+                else:
+                    addresses[number, :] = first
+                lowest, highest = min(lowest, first + np.int64(bottom)), max(highest, first + np.int64(top) + size * words)
+                continue
         for lane in range(64):
             within, record = np.int64(immediate), np.int64(0)
             if offset >= 0:

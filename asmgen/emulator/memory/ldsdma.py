@@ -13,12 +13,13 @@ from asmgen.emulator.arrival.arrival import VM, Counters
 from asmgen.emulator.arrival.findings import Findings
 from asmgen.emulator.arrival.ldscells import INACTIVE
 from asmgen.emulator.arrival.ldsraces import LdsArrival
-from asmgen.emulator.arrival.ldsvalues import bytes_of
 from asmgen.emulator.machine.state import LANES, M0, Group, Machine
-from asmgen.emulator.memory.addresses import Accesses, AddressedLanes, counts_in_range
+from asmgen.emulator.memory.addresses import Accesses, AddressedLanes, counts_in_range, plain_descriptors
 from asmgen.emulator.memory.formatted import TypedAccess
-from asmgen.emulator.memory.lanes import array_window, load_narrow, load_words, sign_extended, store_words
+from asmgen.emulator.memory.lanes import array_window, device_window, load_narrow, load_rows, sign_extended, store_rows
+from asmgen.emulator.semantics.values import fetch_scalar
 from asmgen.isa.opcode import MemoryUse as MemoryRow
+from asmgen.isa.registers import Reg
 from asmgen.program.program import Instruction
 
 Step = Callable[[Group], None]
@@ -26,17 +27,27 @@ Step = Callable[[Group], None]
 
 @dataclass
 class Delivery:
-    """An LDS-DMA on its way: the words [words, waves, 64] that it will write, and the tickets of the waves that must wait for it."""
+    """An LDS-DMA on its way: the words [waves, 64, words] that it will write, and the tickets of the waves that must wait for it."""
 
-    places: NDArray[np.int64]  # byte addresses [waves, 64] in the machine's LDS array of the lanes' first words
-    counts: NDArray[np.int64]  # [waves, 64]: how many words of each lane arrive
+    # Byte addresses in the machine's LDS array: [waves, 64] of the lanes' first words, or [waves] of aligned first lanes, behind
+    # which all others follow with all of their words.
+    places: NDArray[np.int64]
+    counts: NDArray[np.int64]  # [waves, 64], or with those [waves]: how many words of each lane arrive
     values: NDArray[np.uint32]
     waves: NDArray[np.int64]
     tickets: NDArray[np.int32]
 
     def of(self, waves: NDArray[np.bool_]) -> Delivery:
         """What some of the waves wait for."""
-        return Delivery(self.places[waves], self.counts[waves], self.values[:, waves], self.waves[waves], self.tickets[waves])
+        return Delivery(self.places[waves], self.counts[waves], self.values[waves], self.waves[waves], self.tickets[waves])
+
+    def by_lane(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Places and counts [waves, 64]."""
+        if self.places.ndim == 2:
+            return self.places, self.counts
+        shape = self.values.shape[:2]
+        lanes = self.places[:, None] + 4 * self.values.shape[2] * np.arange(LANES, dtype=np.int64)
+        return lanes, np.broadcast_to(self.counts[:, None], shape)
 
 
 @dataclass
@@ -46,6 +57,12 @@ class Deliveries:
     machine: Machine
     counters: Counters
     waiting: list[Delivery] = field(default_factory=list)
+    _spare: dict[tuple[int, ...], list[NDArray[np.uint32]]] = field(default_factory=dict)  # the host's memory costs more than its use
+
+    def room(self, *shape: int) -> NDArray[np.uint32]:
+        """An array for the values of a delivery, with anything in it."""
+        spare = self._spare.get(shape)
+        return spare.pop() if spare else np.empty(shape, np.uint32)
 
     def deliver(self) -> None:
         """Put into LDS what waits have settled."""
@@ -57,7 +74,8 @@ class Deliveries:
                 continue
             if due.any():
                 self._write(delivery.of(due))
-            kept.append(delivery.of(~due))
+                delivery = delivery.of(~due)
+            kept.append(delivery)
         self.waiting = kept
 
     def contents(self, places: NDArray[np.int64]) -> NDArray[np.uint8]:
@@ -67,14 +85,22 @@ class Deliveries:
         low, high = int(places.min()), int(places.max()) + 1
         image = self.machine.lds[low:high].copy()
         for delivery in self.waiting:
-            for byte in range(4 * len(delivery.values)):
-                at = delivery.places + (byte - low)
-                here = (at >= 0) & (at < len(image)) & (delivery.counts > byte // 4)
-                image[at[here]] = (delivery.values[byte // 4][here] >> np.uint32(8 * (byte % 4))).astype(np.uint8)
+            first, counts = delivery.by_lane()
+            for byte in range(4 * delivery.values.shape[2]):
+                at = first + (byte - low)
+                here = (at >= 0) & (at < len(image)) & (counts > byte // 4)
+                image[at[here]] = (delivery.values[..., byte // 4][here] >> np.uint32(8 * (byte % 4))).astype(np.uint8)
         return image[places - low]
 
     def _write(self, delivery: Delivery) -> None:
-        store_words(array_window(self.machine.lds, self.machine.work), delivery.places, delivery.counts, delivery.values)
+        if delivery.places.ndim == 1 and self.machine.work.pays(8 * delivery.values.size):
+            from asmgen.emulator.memory import lanes_kernels
+
+            lanes_kernels.put_rows(self.machine.lds_u32, delivery.places, delivery.values)
+            self._spare.setdefault(delivery.values.shape, []).append(delivery.values)
+            return
+        places, counts = delivery.by_lane()
+        store_rows(array_window(self.machine.lds, self.machine.work), places, counts, delivery.values)
 
 
 @dataclass(frozen=True)
@@ -88,12 +114,17 @@ class Context:
     lds_arrival: LdsArrival | None
 
 
+def m0_mask(row: MemoryRow, machine: Machine) -> np.uint32:
+    """The bits of M0 that say where in LDS."""
+    return np.uint32((1 << machine.arch.m0_dma_bits) - 1 if row.space == "buffer" else 0x3FFFC)
+
+
 def dma_places(instruction: Instruction, machine: Machine) -> Callable[[Group], tuple[NDArray[np.int64], NDArray[np.int64]]]:
     """Where lanes of an LDS-DMA write: offsets [waves, 64] in the workgroup's LDS, and where each wave's LDS begins in the machine's."""
     row = instruction.opcode.memory
     assert row is not None
     stride = 16 if row.bytes > 4 else 4
-    field_mask = np.uint32((1 << machine.arch.m0_dma_bits) - 1 if row.space == "buffer" else 0x3FFFC)
+    field_mask = m0_mask(row, machine)
     lane_offset = np.arange(LANES, dtype=np.int64) * stride + int(instruction.modifiers.get("offset", 0))
 
     def places(group: Group) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -118,6 +149,7 @@ def to_lds(instruction: Instruction, position: int, row: MemoryRow, accesses: Ac
     signed = row.type in ("sbyte", "sshort")
 
     def deliver(group: Group, access: AddressedLanes, values: NDArray[np.uint32]) -> None:
+        """`values` are [waves, 64, words]."""
         place, home = destination(group)
         tickets = context.counters.issued[VM, group.select].copy()
         inside = bool(place.min() >= 0 and place.max() + 4 * words <= machine.lds_declared)
@@ -132,24 +164,63 @@ def to_lds(instruction: Instruction, position: int, row: MemoryRow, accesses: Ac
             at, reached = home + place, np.where(whole, home + place, INACTIVE)
             counts = np.clip((machine.lds_bytes - place) // 4, 0, words) * (access.active & (place >= 0))
         if context.lds_arrival is not None:
-            context.lds_arrival.access(group, position, reached, 4 * words, True, VM, lambda: bytes_of(values, 4 * words))
+            context.lds_arrival.access(group, position, reached, 4 * words, True, VM, lambda: values.view(np.uint8))
         context.deliveries.waiting.append(Delivery(at, counts, values, group.waves, tickets))
 
+    whole = _whole_rows(instruction, row, context) if typed is None else None
+
     def step(group: Group) -> None:
+        if whole is not None and group.mask is None and not machine.memory_watchers and machine.work.pays(8 * LANES * words * group.size):
+            delivery = whole(group)
+            if delivery is not None:
+                context.deliveries.waiting.append(delivery)
+                return
         (access,) = accesses(group)
         if row.bytes < 4:
             valid = counts_in_range(access, row.bytes, 1, group, instruction, context.findings) > 0
-            values = load_narrow(access.window, access.addresses, valid, row.bytes)[None]
+            values = load_narrow(access.window, access.addresses, valid, row.bytes)[..., None]
             values = sign_extended(values, row.bytes) if signed else values
         else:
             counts = counts_in_range(access, 4, words, group, instruction, context.findings)
-            values = load_words(access.window, access.addresses, counts, words)
+            values = load_rows(access.window, access.addresses, counts, words)
         deliver(group, access, values)
 
     def step_typed(group: Group) -> None:
         assert typed is not None
         for part, fmt in typed.parts(group):
             access, components = typed.load(part, fmt)
-            deliver(part, access, np.stack(components))
+            deliver(part, access, np.stack(components, axis=-1))
 
     return step if typed is None else step_typed
+
+
+def _whole_rows(instruction: Instruction, row: MemoryRow, context: Context) -> Callable[[Group], Delivery | None] | None:
+    """The delivery of a plain buffer load that nobody watches, where all lanes are active, aligned and in range; else None."""
+    named = {spec.name: operand for spec, operand in zip(instruction.form.operands, instruction.operands, strict=True)}
+    resource, vaddr = named.get("srsrc"), named.get("vaddr")
+    fitting = row.space == "buffer" and row.bytes in (4, 16) and not instruction.modifiers.get("idxen")
+    if not fitting or context.lds_arrival is not None or not isinstance(resource, Reg):
+        return None
+    machine, words, first = context.machine, row.bytes // 4, resource.index
+    soffset, immediate = fetch_scalar(machine, named["soffset"], "u32"), int(instruction.modifiers.get("offset", 0))
+    slot = machine.slot(vaddr) if instruction.modifiers.get("offen") and isinstance(vaddr, Reg) else -1
+    window = device_window(machine.memory, machine.work)
+    place_mask = m0_mask(row, machine)
+
+    def delivery(group: Group) -> Delivery | None:
+        from asmgen.emulator.memory import lanes_kernels
+
+        descriptors = machine.scalar[first:first + 4, group.select]
+        interval = machine.memory.around(int(descriptors[0, 0]) | int(descriptors[1, 0] & 0xFFFF) << 32)
+        places = (machine.scalar[M0, group.select] & place_mask).astype(np.int64) + immediate
+        last = int(places.max()) + 4 * words * LANES
+        if plain_descriptors(descriptors) and interval is not None and last <= machine.lds_declared and not (places & 3).any():
+            starts = np.array(np.broadcast_to(soffset(group), (group.size,)), np.int64)
+            values = context.deliveries.room(group.size, LANES, words)
+            if lanes_kernels.load_buffer_rows(machine.vector_file, group.waves, descriptors, starts, slot, immediate, interval.start,
+                                              interval.end, window.u32, window.origin, values):
+                places += machine.workgroup[group.waves] * machine.lds_stride
+                return Delivery(places, np.full(group.size, words), values, group.waves, context.counters.issued[VM, group.select].copy())
+        return None
+
+    return delivery
