@@ -18,9 +18,13 @@ DMA = [(arch, space, suffix, size) for arch in ARCHS for space in ("buffer", "gl
        if size <= 4 or arch == "gfx950"]
 
 
+@pytest.mark.parametrize("whole", [False, True])
 @pytest.mark.parametrize(("arch", "space", "suffix", "size"), DMA)
-def test_lds_dma(arch: str, space: str, suffix: str, size: int) -> None:
-    """Lane l lands at M0 + offset + 4 l, or 16 l for the wide ones (dwordx3 leaves every fourth dword); out of range is 0."""
+def test_lds_dma(arch: str, space: str, suffix: str, size: int, whole: bool) -> None:
+    """Lane l lands at M0 + offset + 4 l, or 16 l for the wide ones (dwordx3 leaves every fourth dword); out of range is 0.
+
+    `whole`: all lanes are active and in range, and so may move together.
+    """
     big = arch == "gfx950"
     base = 0x1_8004 if big else 0x0804  # above 16 bits where the chip has so much LDS
     memory = Memory()
@@ -30,9 +34,10 @@ def test_lds_dma(arch: str, space: str, suffix: str, size: int) -> None:
     start = memory.allocate(4096)
     content = rng.integers(0, 256, 4096, dtype=np.uint8)
     memory.view(start, 4096)[:] = content
-    records = 3000 if space == "buffer" else 4096
+    records = 3000 if space == "buffer" and not whole else 4096
     machine.vector[2] = rng.integers(0, 3968 // 16, (WAVES, 64)) * 16
-    model = Model(machine, EXEC_MASK)
+    mask = (1 << 64) - 1 if whole else EXEC_MASK
+    model = Model(machine, mask)
     stride = 16 if size > 4 else 4
     for wave, lane, lds in model.lanes():
         source = int(machine.vector[2, wave, lane]) + 12
@@ -53,7 +58,7 @@ def test_lds_dma(arch: str, space: str, suffix: str, size: int) -> None:
             k.emit(f"global_load_lds_{suffix}", v[2], s[4:5], offset=12)
         k.s_waitcnt(vmcnt=0)
 
-    execute(machine, emit, m0=base | 0xFC00_0000, sgprs={4: start & 0xFFFFFFFF, 5: start >> 32, 6: records, 7: 0})
+    execute(machine, emit, m0=base | 0xFC00_0000, exec_mask=mask, sgprs={4: start & 0xFFFFFFFF, 5: start >> 32, 6: records, 7: 0})
     model.compare(machine)
 
 

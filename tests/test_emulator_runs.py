@@ -106,9 +106,10 @@ def scalar_line(rng: random.Random) -> str:
 
 
 def machine_of(arch: str, waves: int, mode: int, seed: int, full: bool) -> Machine:
-    """Random registers, a third of them awkward numbers."""
+    """Random registers, a third of them awkward numbers, and random LDS."""
     rng = np.random.default_rng(seed)
-    machine = new_machine(arch, waves, lds_bytes=0)
+    machine = new_machine(arch, waves, lds_bytes=4096)
+    machine.lds[:] = rng.integers(0, 256, len(machine.lds), dtype=np.uint8)
     machine.mode[:] = mode
     for slot in (*range(12), *range(256, 260)):
         values = rng.integers(0, 1 << 32, (waves, 64), dtype=np.uint32)
@@ -194,6 +195,21 @@ def test_products_among_arithmetic(arch: str) -> None:
         lines = [product_line(rng, arch) if rng.random() < 0.7 else f"v_add_u32 v{rng.randrange(12)}, v3, v{rng.randrange(32)}"
                  for _ in range(1 + seed // 2)]
         same(lines, arch, rng.choice((1, 3)), MODE_DEFAULT, seed, full=bool(seed % 2))
+
+
+def test_reads_of_lds_among_arithmetic() -> None:
+    """Of all widths and two places, beyond the end too, with the address among the results."""
+    for seed in range(60):
+        rng = random.Random(seed)
+        lines = [f"v_and_b32 v{n}, {rng.choice(('0xff0', '0xff0', '0x1ff8', '0xffd'))}, v{n}" for n in range(4)]
+        for _ in range(1 + seed // 3):
+            name, count = rng.choice((("ds_read_b32", 1), ("ds_read_b64", 2), ("ds_read_b96", 3), ("ds_read_b128", 4), ("ds_read2_b32", 2),
+                                      ("ds_read2st64_b64", 4)))
+            low = 2 * rng.randrange(8)
+            target = f"v[{low}:{low + count - 1}]" if count > 1 else f"v{low}"
+            where = "offset0:1 offset1:3" if "read2" in name else f"offset:{16 * rng.randrange(20)}"
+            lines.append(f"{name} {target}, v{rng.randrange(4)} {where}" if rng.random() < 0.8 else "v_and_b32 v2, 0xff0, v3")
+        same(lines, "gfx950", rng.choice((1, 3)), MODE_DEFAULT, seed, full=bool(seed % 2))
 
 
 @pytest.mark.parametrize("line", ["v_add_f32_sdwa v1, v2, v3 dst_sel:DWORD dst_unused:UNUSED_PAD src0_sel:WORD_1 src1_sel:DWORD",

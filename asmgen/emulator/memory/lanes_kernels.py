@@ -101,11 +101,13 @@ def load_buffer_rows(vector: Any, waves: Any, descriptors: Any, starts: Any, off
         base = np.int64(descriptors[0, number]) | np.int64(descriptors[1, number] & np.uint32(0xFFFF)) << 32
         first = base + starts[number] + immediate
         lanes = vector[offset, waves[number]] if offset >= 0 else nothing
-        top, bits = np.uint32(0), np.uint32(first & 3)
+        bottom, top, bits = lanes[0], np.uint32(0), np.uint32(first & 3)
         for lane in range(64):
-            top, bits = max(top, lanes[lane]), bits | lanes[lane]
+            bottom, top, bits = min(bottom, lanes[lane]), max(top, lanes[lane]), bits | lanes[lane]
         reach = np.int64(top) + 4 * words
-        if bits & np.uint32(3) or starts[number] + immediate + reach > descriptors[2, number] or first < low or first + reach > high:
+        if bits & np.uint32(3) or starts[number] + immediate + reach > descriptors[2, number]:
+            return False
+        if first + np.int64(bottom) < low or first + reach > high:
             return False
         begin, to = first - origin >> 2, number * 64 * words
         for lane in range(64):
@@ -181,45 +183,6 @@ def _plain(vector: Any, wave: int, everyone: bool, mask: Any, number: int, addre
     for offset in offsets:
         reach, bits = max(reach, offset), bits | offset
     return bool(given and bits & 3 == 0 and highest + reach + width <= size)
-
-
-@njit(cache=True)
-def read_lds(vector: Any, waves: Any, everyone: bool, mask: Any, address: int, offsets: Any, words: int, target: int, u8: Any, u32: Any,
-             homes: Any, size: int) -> None:
-    """ds_read and ds_read2 of whole dwords, from the address register to the target registers; homes [waves] are LDS bases."""
-    bases, flat, stride = np.empty(64, np.int64), vector.reshape(-1), vector.shape[1] * 64
-    for number in range(len(waves)):
-        wave = waves[number]
-        if _plain(vector, wave, everyone, mask, number, address, offsets, 4 * words, size, bases):
-            for place in range(len(offsets)):
-                at, to = homes[number] + offsets[place] >> 2, (target + place * words) * stride + wave * 64
-                if words == 4:
-                    for lane in range(64):
-                        source, goal = at + (bases[lane] >> 2), to + lane
-                        flat[goal] = u32[source]
-                        flat[goal + stride] = u32[source + 1]
-                        flat[goal + 2 * stride] = u32[source + 2]
-                        flat[goal + 3 * stride] = u32[source + 3]
-                else:
-                    for word in range(words):
-                        for lane in range(64):
-                            flat[to + word * stride + lane] = u32[at + word + (bases[lane] >> 2)]
-            continue
-        for lane in range(64):
-            if not everyone and not mask[number, lane]:
-                continue
-            for place in range(len(offsets)):
-                first, at = target + place * words, bases[lane] + offsets[place]
-                inside = at + 4 * words <= size
-                at += homes[number]
-                for word in range(words):
-                    value = np.uint32(0)
-                    if inside and at & 3 == 0:
-                        value = u32[(at >> 2) + word]
-                    elif inside:
-                        for byte in range(4):
-                            value |= np.uint32(u8[at + 4 * word + byte]) << np.uint32(8 * byte)
-                    vector[first + word, wave, lane] = value
 
 
 @njit(cache=True)

@@ -211,11 +211,13 @@ def _whole_rows(instruction: Instruction, row: MemoryRow, context: Context) -> C
         from asmgen.emulator.memory import lanes_kernels
 
         descriptors = machine.scalar[first:first + 4, group.select]
-        interval = machine.memory.around(int(descriptors[0, 0]) | int(descriptors[1, 0] & 0xFFFF) << 32)
+        starts = np.array(np.broadcast_to(soffset(group), (group.size,)), np.int64)
+        anywhere = (int(descriptors[0, 0]) | int(descriptors[1, 0] & 0xFFFF) << 32) + int(starts[0]) + immediate
+        anywhere += int(machine.vector[slot, group.waves[0], 0]) if slot >= 0 else 0
+        interval = machine.memory.around(anywhere)
         places = (machine.scalar[M0, group.select] & place_mask).astype(np.int64) + immediate
         last = int(places.max()) + 4 * words * LANES
         if plain_descriptors(descriptors) and interval is not None and last <= machine.lds_declared and not (places & 3).any():
-            starts = np.array(np.broadcast_to(soffset(group), (group.size,)), np.int64)
             values = context.deliveries.room(group.size, LANES, words)
             if lanes_kernels.load_buffer_rows(machine.vector_file, group.waves, descriptors, starts, slot, immediate, interval.start,
                                               interval.end, window.u32, window.origin, values):

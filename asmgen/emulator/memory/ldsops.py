@@ -118,32 +118,76 @@ def bind_lds(instruction: Instruction, position: int, context: LdsContext) -> St
     data = _data_of(instruction, slots, where[0].size, machine) if row.kind == "store" else None
     short = _straight(instruction, position, row, slots, where, context)
 
-    def step(group: Group) -> None:
-        if short is not None and machine.work.pays(8 * LANES * group.size):
-            short(group)
-            return
+    def visit(group: Group, look: bool, act: bool) -> None:
+        """Look at where the instruction goes, act there, or both."""
         base = address(group)
         lanes = group.lanes()
-        if context.bank_count is not None:
+        if look and context.bank_count is not None:
             _count_banks(instruction, position, group, base, where, context)
         home = (machine.workgroup[group.waves] * machine.lds_stride)[:, None]
         for number, place in enumerate(where):
             at = base + place.offset
             declared = active = lanes & (at + place.size <= machine.lds_declared)
             if (lanes & ~declared).any():
-                ldsbounds.judge(group, instruction, at, place.size, lanes, context.findings)
+                if look:
+                    ldsbounds.judge(group, instruction, at, place.size, lanes, context.findings)
                 active = lanes & (at + place.size <= machine.lds_bytes)
             at += home
-            if context.arrival is not None:
+            if look and context.arrival is not None:
                 written = partial(data, group, number) if data is not None else None
                 context.arrival.access(group, position, np.where(declared, at, INACTIVE), place.size, row.kind != "load", data=written)
-            move(group, number, at, active)
+            if act:
+                move(group, number, at, active)
 
-    return step
+    def step(group: Group) -> None:
+        if short is not None and machine.work.pays(8 * LANES * group.size):
+            short.look(group)
+            short.move(group)
+        else:
+            visit(group, True, True)
+
+    if short is None or row.kind != "load":
+        return step
+    quick = short
+
+    def look(group: Group) -> None:
+        quick.look(group) if machine.work.pays(4 * LANES * group.size) else visit(group, True, False)
+
+    def take(group: Group) -> None:
+        quick.move(group) if machine.work.pays(4 * LANES * group.size) else visit(group, False, True)
+
+    return LdsRead(step, look, take, where[0].size // 4, slots["vdst"], slots["addr"], tuple(place.offset for place in where))
+
+
+@dataclass(frozen=True)
+class LdsRead:
+    """The step of a read of whole dwords that nobody counts bank conflicts of: `step`, or `look` (at where it reads) and then `move`.
+
+    Compiled runs do what `move` does from the rest: `words` to each of `offsets` into registers from slot `target` on.
+    """
+
+    step: Step
+    look: Step
+    move: Step
+    words: int
+    target: int
+    address: int
+    offsets: tuple[int, ...]
+
+    def __call__(self, group: Group) -> None:
+        self.step(group)
+
+
+@dataclass(frozen=True)
+class _Straight:
+    """Compiled: `look` at where an instruction goes, `move` the data."""
+
+    look: Step
+    move: Step
 
 
 def _straight(instruction: Instruction, position: int, row: MemoryRow, slots: dict[str, int], where: tuple[LdsPlace, ...],
-              context: LdsContext) -> Step | None:
+              context: LdsContext) -> _Straight | None:
     """A compiled step for whole dwords where nobody counts bank conflicts; None where there is none."""
     plain = row.kind != "atomic" and where[0].size >= 4 and "tr" not in instruction.opcode.flags and "addr" in slots
     if context.bank_count is not None or not plain:
@@ -155,31 +199,37 @@ def _straight(instruction: Instruction, position: int, row: MemoryRow, slots: di
     nobody = np.zeros((1, 1), bool)
     reach = int(offsets.max()) + where[0].size
 
-    def step(group: Group) -> None:
-        from asmgen.emulator.memory import lanes_kernels
-
+    def look(group: Group) -> None:
         if int(machine.vector[address, group.select].max()) + reach > machine.lds_declared:
             base = machine.vector[address, group.select].astype(np.int64)
             ldsbounds.judge(group, instruction, base + int(offsets.max()), where[0].size, group.lanes(), context.findings)
-
-        homes = machine.workgroup[group.waves] * machine.lds_stride
-        everyone = group.mask is None
-        mask = nobody if group.mask is None else group.mask
         if context.arrival is not None:
+            from asmgen.emulator.memory import lanes_kernels
+
+            homes = machine.workgroup[group.waves] * machine.lds_stride
+            everyone = group.mask is None
+            mask = nobody if group.mask is None else group.mask
             for number, offset in enumerate(offsets.tolist()):
                 at = np.empty((group.size, LANES), np.int64)
                 lanes_kernels.place_in_lds(machine.vector_file, group.waves, everyone, mask, address, offset, where[0].size, homes,
                                            machine.lds_declared, at)
                 written = partial(data, group, number) if data is not None else None
                 context.arrival.access(group, position, at, where[0].size, row.kind == "store", data=written)
-        if row.kind == "load":
-            lanes_kernels.read_lds(machine.vector_file, group.waves, everyone, mask, address, offsets, words, slots["vdst"], machine.lds,
-                                   machine.lds_u32, homes, machine.lds_bytes)
-        else:
-            lanes_kernels.write_lds(machine.vector_file, group.waves, everyone, mask, address, offsets, words, sources, machine.lds,
-                                    machine.lds_u32, homes, machine.lds_bytes)
 
-    return step
+    def load(group: Group) -> None:
+        from asmgen.emulator.memory import ldsread_kernels
+
+        ldsread_kernels.read_lds(machine.vector_file, group.waves, machine.scalar, address, offsets, words, slots["vdst"], machine.lds_u32,
+                                 machine.workgroup, machine.lds_stride, machine.lds_bytes)
+
+    def store(group: Group) -> None:
+        from asmgen.emulator.memory import lanes_kernels
+
+        homes = machine.workgroup[group.waves] * machine.lds_stride
+        lanes_kernels.write_lds(machine.vector_file, group.waves, group.mask is None, nobody if group.mask is None else group.mask, address,
+                                offsets, words, sources, machine.lds, machine.lds_u32, homes, machine.lds_bytes)
+
+    return _Straight(look, load if row.kind == "load" else store)
 
 
 def _data_of(instruction: Instruction, slots: dict[str, int], size: int, machine: Machine) -> Callable[[Group, int], Bytes]:

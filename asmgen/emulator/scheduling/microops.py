@@ -10,9 +10,10 @@ from __future__ import annotations
 CLASS, OPERATION, TARGET, SOURCES, MASK, MASK_OUT, EXTRA = 0, 1, 2, 3, 9, 10, 11
 COLUMNS = 12
 # Classes of rows.
-VECTOR, TEMPORARY, COMPARE, CARRY, SCALAR32, SCALAR64, SCALAR_TEST, FIRST_LANE, SAVE_EXEC, DECODE, MULTIPLY = range(11)
+VECTOR, TEMPORARY, COMPARE, CARRY, SCALAR32, SCALAR64, SCALAR_TEST, FIRST_LANE, SAVE_EXEC, DECODE, MULTIPLY, LDS_READ = range(12)
 """VECTOR writes a register under EXEC, TEMPORARY a temporary row; COMPARE a lane mask, CARRY both; SCALAR_TEST writes SCC alone.
-DECODE and MULTIPLY are those of `runs_matrix`, which has their columns."""
+DECODE and MULTIPLY are those of `runs_matrix`, which has their columns. LDS_READ: words, first register, address register, how many places
+(1 or 2), their offsets; the bytes that the hardware allocates, and those from one workgroup's LDS to the next one's."""
 # Kinds of sources.
 REGISTER, CONSTANT, SCALAR, TEMP = range(4)
 TEMPS = 6  # three for modified sources, three for broadcast scalars

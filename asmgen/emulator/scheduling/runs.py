@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asmgen.emulator.machine.state import EXEC, LANES, VCC, Group, Machine, aligned_zeros
+from asmgen.emulator.memory.ldsops import LdsRead
 from asmgen.emulator.scheduling.boundstep import Action, Step
 from asmgen.emulator.scheduling.lowering import Lowering, Row, writes_exec
-from asmgen.emulator.scheduling.microops import COLUMNS
+from asmgen.emulator.scheduling.microops import COLUMNS, LDS_READ
 from asmgen.emulator.scheduling.runs_matrix import BUFFER, BUFFERS, Products
 from asmgen.emulator.semantics.matrix import Product
 from asmgen.program.program import Instruction
@@ -33,6 +34,7 @@ class Run:
         self._lowering = Lowering.of(machine, mode)
         self._products = Products(machine.waves + 1)
         self.reads = self.writes = 0  # registers, as bits of the unified file, SGPRs and what has a name
+        self.reads_lds = False
         self._rows: list[Row] = []
         self._plain: list[Action] = []
 
@@ -40,6 +42,8 @@ class Run:
         """Whether `add` would take it."""
         if isinstance(step.run, Product):
             return self._products.takes(step.run.plan)
+        if isinstance(step.run, LdsRead):
+            return True
         return step.run is not None and self._lowering.rows(step.instruction) is not None
 
     def before(self, step: Step) -> bool:
@@ -54,13 +58,19 @@ class Run:
             plan = step.run.plan
             rows = self._products.rows(plan, 0 if plan.c_slot >= 0 else self._lowering.constant(_pattern(plan.c_value)))
         else:
-            rows = self._lowering.rows(step.instruction) or []
+            rows = self._lowering.rows(step.instruction) or [] if not isinstance(step.run, LdsRead) else [self._lds_row(step.run)]
             self._products.written(step.touch.writes)
         self.reads |= step.touch.reads
         self.writes |= step.touch.writes
         self._rows += rows
-        self._plain.append(step.run)
+        self._plain.append(step.run.move if isinstance(step.run, LdsRead) else step.run)
         return True
+
+    def _lds_row(self, read: LdsRead) -> Row:
+        self.reads_lds = True
+        row = [LDS_READ, read.words, read.target, read.address, len(read.offsets), read.offsets[0], read.offsets[-1],
+               self.machine.lds_bytes, self.machine.lds_stride]
+        return [*row, *[0] * (COLUMNS - len(row))]
 
     def actions(self, compiled: bool = False) -> list[Action]:
         """What runs them; with `compiled` never numpy's steps."""
@@ -80,7 +90,8 @@ class Run:
             from asmgen.emulator.scheduling import runs_kernel
 
             execute: Any = runs_kernel.execute
-            execute(*given, *_buffers(machine), machine.vector_file, machine.scalar, machine.scc, group.waves, machine.run_rows)
+            execute(*given, *_buffers(machine), machine.lds_u32, machine.workgroup, machine.vector_file, machine.scalar, machine.scc,
+                    group.waves, machine.run_rows)
             if renews:
                 group.refresh_mask()
 
@@ -104,8 +115,8 @@ class Run:
             from asmgen.emulator.scheduling import runs_kernel
 
             go_round: Any = runs_kernel.spin
-            return int(go_round(*given, *_buffers(machine), machine.vector_file, machine.scalar, machine.scc, group.waves,
-                                        machine.run_rows, register, taken, limit))
+            return int(go_round(*given, *_buffers(machine), machine.lds_u32, machine.workgroup, machine.vector_file, machine.scalar,
+                                machine.scc, group.waves, machine.run_rows, register, taken, limit))
 
         return spin
 

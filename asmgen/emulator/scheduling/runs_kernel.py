@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from asmgen.emulator.machine.state import EXEC
+from asmgen.emulator.memory.ldsread_kernels import read_wave
 from asmgen.emulator.scheduling.jit import njit
 from asmgen.emulator.scheduling.microops import (
     CARRY,
@@ -21,6 +22,7 @@ from asmgen.emulator.scheduling.microops import (
     FIRST_LANE,
     MASK,
     MASK_OUT,
+    MULTIPLY,
     OPERATION,
     OPERATIONS,
     REGISTER,
@@ -224,12 +226,13 @@ def _multiply(row: Any, places: Any, buffers: Any, constants: Any, vector: Any, 
 
 
 @njit(cache=True)
-def execute(code: Any, constants: Any, layouts: Any, places: Any, buffers: Any, vector: Any, scalar: Any, scc: Any, waves: Any,
-            temporary: Any) -> None:
+def execute(code: Any, constants: Any, layouts: Any, places: Any, buffers: Any, lds: Any, homes: Any, vector: Any, scalar: Any, scc: Any,
+            waves: Any, temporary: Any) -> None:
     """Run the rows of `code` for each of `waves`.
 
-    vector [registers, waves, 64], scalar [128, waves], scc [waves], constants and temporary [.., 64], buffers [.., doubles],
-    all contiguous; layouts and places are those of `runs_matrix.Products`.
+    lds are the words of all workgroups, homes [waves] says whose a wave is; vector [registers, waves, 64], scalar [128, waves],
+    scc [waves], constants and temporary [.., 64], buffers [.., doubles], all contiguous; layouts and
+    places are those of `runs_matrix.Products`.
     """
     registers, fixed, scratch = np.int64(vector.ctypes.data), np.int64(constants.ctypes.data), np.int64(temporary.ctypes.data)
     stride = np.int64(vector.shape[1] * _ROW)
@@ -304,13 +307,16 @@ def execute(code: Any, constants: Any, layouts: Any, places: Any, buffers: Any, 
                 scc[wave] = value != np.uint64(0)
             elif kind == DECODE:
                 _decode(row, layouts, decoded, mine, stride, size)
-            else:
+            elif kind == MULTIPLY:
                 _multiply(row, places, decoded, constants, vector, mine, stride, size)
+            else:
+                read_wave(mine, stride, row[3], np.int64(_pair(scalar, EXEC, wave)), (row[5], row[6], row[4]), operation, target,
+                          np.int64(lds.ctypes.data) + homes[wave] * row[8], row[7])
 
 
 @njit(cache=True)
-def spin(code: Any, constants: Any, layouts: Any, places: Any, buffers: Any, vector: Any, scalar: Any, scc: Any, waves: Any, temporary: Any,
-         register: int, taken: bool, limit: int) -> int:
+def spin(code: Any, constants: Any, layouts: Any, places: Any, buffers: Any, lds: Any, homes: Any, vector: Any, scalar: Any, scc: Any,
+         waves: Any, temporary: Any, register: int, taken: bool, limit: int) -> int:
     """Run the rows again while a branch back to the first one is taken by all waves; returns how often, at most `limit` times.
 
     The branch is taken where a pair of scalar registers is not 0, or SCC is set (`register` negative), if that is `taken`.
@@ -320,7 +326,7 @@ def spin(code: Any, constants: Any, layouts: Any, places: Any, buffers: Any, vec
             given = scc[wave] if register < 0 else _pair(scalar, register, wave) != np.uint64(0)
             if given != taken:
                 return rounds
-        execute(code, constants, layouts, places, buffers, vector, scalar, scc, waves, temporary)
+        execute(code, constants, layouts, places, buffers, lds, homes, vector, scalar, scc, waves, temporary)
     return limit
 
 

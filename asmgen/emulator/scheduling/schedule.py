@@ -129,7 +129,8 @@ class Scheduler:
         while len(order):
             group = order.take()
             while True:
-                segment = made.get((group.position, group.mode, group.index)) or make(group.position, group.mode, group.index)
+                place = group.position, group.mode, group.index, not len(order)
+                segment = made.get(place) or make(*place)
                 size, length = group.size, segment.length
                 segment.executed += size
                 budget.executed += size * length

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from asmgen.emulator.arrival.arrival import VM, Counters, RegisterArrival, RegisterTouch
+from asmgen.emulator.arrival.arrival import FLAT, LDS, VM, Counters, RegisterArrival, RegisterTouch
 from asmgen.emulator.arrival.ldsraces import LdsArrival
 from asmgen.emulator.machine.state import M0, MODE_GPR_INDEX, Group
+from asmgen.emulator.memory.ldsops import LdsRead
 from asmgen.emulator.memory.vmem import Deliveries
 from asmgen.emulator.scheduling.boundstep import Action, Late, Step
 from asmgen.emulator.scheduling.decode import Decoder
@@ -22,8 +23,8 @@ from asmgen.isa.opcode import is_lds_dma
 from asmgen.isa.registers import Reg
 from asmgen.program.program import Instruction
 
-LONGEST = 16
-"""Instructions of a segment at most: groups that run at the same time take turns behind a segment."""
+LONGEST, LONGEST_ALONE = 16, 64
+"""Instructions of a segment at most, and of one whose group runs alone: groups that run at the same time take turns behind a segment."""
 Watcher = Callable[[Step], Action | None]
 """Looks at a step when it is bound; what it returns runs before every execution of the step."""
 
@@ -66,19 +67,19 @@ class Segments:
                  leaving: Callable[[Instruction, int, int], Callable[[Group], bool]]) -> None:
         self.decoder = decoder
         self.arrival = arrival
-        self.made: dict[tuple[int, int, int], RunSegment] = {}
+        self.made: dict[tuple[int, int, int, bool], RunSegment] = {}
         self._leaving = leaving
         self._labels = frozenset(decoder.program.labels.values())
         self._checking = checking
         # Without checks only LDS-DMA asks when its data is due.
         self._dma = any(is_lds_dma(instruction.opcode, instruction.form) for instruction in decoder.program.instructions)
 
-    def make(self, position: int, mode: int, index: int) -> RunSegment:
-        """The segment from `position` on. Raises EmulatorError for a position that is no instruction."""
+    def make(self, position: int, mode: int, index: int, alone: bool = False) -> RunSegment:
+        """The segment from `position` on, for a group that runs `alone` or takes turns. Raises EmulatorError where none begins."""
         instructions = self.decoder.program.instructions
         actions: list[Action] = []
         issued: list[int] = []
-        first = position
+        first, longest = position, LONGEST_ALONE if alone else LONGEST
         run = Run(self.decoder.machine, mode)
         checked = 0  # registers that a step of this segment has looked at already: they have arrived
         while True:
@@ -90,20 +91,26 @@ class Segments:
                 if step.queue is not None:
                     checked &= ~step.touch.writes
                 issued.append(position)
-            if self._ends(instruction, position, mode) or position - first >= LONGEST - 1:
+            if self._ends(instruction, position, mode) or position - first >= longest - 1:
                 break
             position += 1
         spins = not actions and instruction.is_branch and self.decoder.program.labels.get(instruction.target or "") == first
         spin = run.spin(instruction) if spins else None
         actions += run.actions()
         segment = RunSegment(first, position, tuple(actions), tuple(issued), self._leaving(instruction, position, mode), spin)
-        self.made[first, mode, index] = segment
+        self.made[first, mode, index, alone] = segment
         return segment
 
     def _ends(self, instruction: Instruction, position: int, mode: int) -> bool:
         if instruction.is_branch or instruction.name in _STOPS or changes_state(instruction, mode):
             return True
         return position + 1 in self._labels or not self.decoder.code.flows(position + 1)
+
+    def _fills_lds(self, step: Step) -> bool:
+        """Whether bytes of LDS may get other values. LDS-DMA that a full counter lets arrive at its issue is none: it may arrive before."""
+        if isinstance(step.run, LdsRead):
+            return False
+        return step.queue in (LDS, FLAT) or self._dma and step.wait is not None and step.wait.vmcnt is not None
 
     def _weave(self, step: Step, checked: int, actions: list[Action], run: Run) -> Run:
         """Put a step behind `actions` and the `run` that is being gathered, with what the arrival model and the watchers want.
@@ -113,7 +120,9 @@ class Segments:
         """
         arrival, registers = self.arrival, self.arrival.registers
         watching = [action for watcher in arrival.watchers if (action := watcher(step)) is not None]
-        if (watching or step.run is not None and not run.takes(step)) and not run.before(step):
+        ahead = bool(watching) or step.run is not None and not run.takes(step)  # something of it comes before the run
+        late = isinstance(step.run, LdsRead) and bool(step.touch.reads & run.writes)  # it looks at where it goes
+        if late or ahead and not run.before(step) or run.reads_lds and self._fills_lds(step):
             actions += run.actions()
             run = Run(run.machine, run.mode)
         actions += watching
@@ -124,6 +133,8 @@ class Segments:
                 actions.append(_before(registers, touch))
         if step.queue is not None and (self._checking or self._dma and step.queue == VM):
             actions.append(_issue(arrival, step))
+        if isinstance(step.run, LdsRead):
+            actions.append(step.run.look)
         if step.wait is not None:
             if self._checking or self._dma and step.wait.vmcnt is not None:
                 actions.append(_wait(arrival, step))
