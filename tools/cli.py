@@ -22,6 +22,7 @@ from asmgen.isa.quote import printable, shorten, shown
 
 if TYPE_CHECKING:
     from asmgen.tools.banks_run import RunBanks
+    from asmgen.tools.tile_layout import TileTable
 
 GOOD, FAILED, WRONG = 0, 1, 2
 _LONGEST = 500  # characters of a sentence about the command line
@@ -352,19 +353,29 @@ def explain(subject: str, arch: str | None, as_json: bool) -> int:
 
 
 @commands.command()
-@click.argument("instruction")
-@click.option("--arch", help="Default: the newest that has the instruction.")
+@click.argument("instruction", metavar="INSTRUCTION|KERNEL:TILE")
+@click.option("--arch", help="Default: the newest that has the instruction; the kernel's first.")
+@parameters_option
 @click.option("--operand", help="a, b, c, d, scale_a, scale_b or index; default: all that there are.")
 @click.option("--formats", metavar="A,B", help="Formats of f8f6f4: fp8, bf8, fp6, bf6, fp4. Default: fp8,fp8.")
 @click.option("--lane", type=click.IntRange(0, 63), help="Only what this lane holds.")
 @click.option("--register", type=click.IntRange(0), help="Only what this register of the operand holds.")
 @click.option("--svg", type=click.Path(path_type=Path), metavar="OUT", help="Write a picture.")
 @json_option
-def layout(instruction: str, arch: str | None, operand: str | None, formats: str | None, lane: int | None, register: int | None,
-           svg: Path | None, as_json: bool) -> int:
-    """Which lane and register holds which element of a matrix instruction's operands."""
+def layout(instruction: str, arch: str | None, parameters: tuple[str, ...], operand: str | None, formats: str | None, lane: int | None,
+           register: int | None, svg: Path | None, as_json: bool) -> int:
+    """Which lane and register holds which element of a matrix instruction's operands, or of a tile of a kernel (in LDS: which bytes)."""
     from asmgen.tools.layout_command import operand_tables, tables_svg, tables_text
 
+    if ":" in instruction:
+        table = _tile_table(instruction, arch, parameters, lane, register)
+        if svg is not None and (lane, register) != (None, None):
+            raise AsmgenError("a picture shows whole tiles; leave out --lane and --register")
+        if svg is not None:
+            svg.write_text(table.svg())
+        if as_json or svg is None:
+            _document(table.as_json()) if as_json else click.echo(table.text(lane is not None or register is not None), nl=False)
+        return GOOD
     tables = operand_tables(instruction, arch, operand, formats, lane, register)
     if svg is not None:
         svg.write_text(tables_svg(tables))
@@ -420,6 +431,19 @@ def grid(arch: str | None, parameters: tuple[str, ...], gpu: str | None, search:
     if as_json or svg is None:
         _document(report.as_json()) if as_json else click.echo(report.text(), nl=False)
     return GOOD
+
+
+def _tile_table(subject: str, arch: str | None, parameters: tuple[str, ...], lane: int | None, register: int | None) -> TileTable:
+    from asmgen.kernels.registry import family as find_family
+    from asmgen.tools.tile_layout import tile_table
+
+    kernel, _, tile = subject.rpartition(":")
+    family = find_family(kernel)
+    chosen = family.check_arch(arch or "")
+    values = family.parse(chosen, parameters)
+    contract = family.contract(chosen, values)
+    built = family.build(chosen, {name: value for name, value in values.items() if contract.parameter(name).kind == "build"})
+    return tile_table(built, tile, lane, register)
 
 
 def _banks_of_run(subject: str, arch: str | None, parameters: tuple[str, ...]) -> RunBanks:

@@ -132,43 +132,59 @@ def _grids(table: OperandTable) -> list[tuple[int, list[list[str]]]]:
 _CELL_HEIGHT, _LETTER, _MARGIN, _HEAD = 20, 6.4, 46, 44
 
 
+@dataclass(frozen=True)
+class Drawing:
+    """One grid of a picture: what stands above it and at its edges, its cells' texts and what each is coloured by, 0 to 63."""
+
+    title: str
+    axes: tuple[str, str]
+    cells: Sequence[Sequence[tuple[str, int]]]
+
+
 def tables_svg(tables: Sequence[OperandTable]) -> str:
     """One picture of all tables, below each other: a square for each element, coloured by lane, with lane and register in it.
 
     Raises AsmgenError for tables of some elements only.
     """
-    parts: list[str] = []
-    top = width = 0.0
+    drawings = []
     for table in tables:
         for block, grid in _grids(table):
             if len({len(line) for line in grid}) != 1:
                 raise AsmgenError("a picture shows whole operands; leave out --lane and --register")
-            drawn, size = _grid_svg(table, block, grid, top)
-            parts += drawn
-            top, width = top + size[1], max(width, size[0])
+            blocks = f", block {block}" if table.elements[-1].index[0] else ""
+            title = f"{table.instruction} {table.operand} ({table.type}{blocks}): lane:register" + (".bit" if "." in grid[0][0] else "")
+            drawings.append(Drawing(title, AXES[table.operand], [[(text, int(text.partition(":")[0])) for text in line] for line in grid]))
+    return drawings_svg(drawings)
+
+
+def drawings_svg(drawings: Sequence[Drawing]) -> str:
+    """One picture of all grids, below each other."""
+    parts: list[str] = []
+    top = width = 0.0
+    for drawing in drawings:
+        drawn, size = _grid_svg(drawing, top)
+        parts += drawn
+        top, width = top + size[1], max(width, size[0])
     return (f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{top:.0f}" viewBox="0 0 {width:.0f} {top:.0f}" '
             'font-family="monospace" font-size="10">\n<rect width="100%" height="100%" fill="white"/>\n' + "\n".join(parts) + "\n</svg>\n")
 
 
-def _grid_svg(table: OperandTable, block: int, grid: list[list[str]], top: float) -> tuple[list[str], tuple[float, float]]:
-    step = max(max(len(text) for line in grid for text in line), 3) * _LETTER + 6
-    row_name, column_name = AXES[table.operand]
-    blocks = f", block {block}" if table.elements[-1].index[0] else ""
-    title = f"{table.instruction} {table.operand} ({table.type}{blocks}): lane:register" + (".bit" if "." in grid[0][0] else "")
-    parts = [f'<text x="6" y="{top + 16:.0f}" font-size="13">{title}</text>',
-             f'<text x="6" y="{top + 36:.0f}">{row_name} \\ {column_name}</text>']
-    for column in range(len(grid[0])):
+def _grid_svg(drawing: Drawing, top: float) -> tuple[list[str], tuple[float, float]]:
+    cells, separator = drawing.cells, " \\ "
+    step = max(max(len(text) for line in cells for text, _ in line), 3) * _LETTER + 6
+    parts = [f'<text x="6" y="{top + 16:.0f}" font-size="13">{drawing.title}</text>',
+             f'<text x="6" y="{top + 36:.0f}">{separator.join(drawing.axes)}</text>']
+    for column in range(len(cells[0])):
         parts.append(f'<text x="{_MARGIN + (column + 0.5) * step:.1f}" y="{top + 36:.0f}" text-anchor="middle" fill="#555">{column}</text>')
-    for row, line in enumerate(grid):
+    for row, line in enumerate(cells):
         y = top + _HEAD + row * _CELL_HEIGHT
         parts.append(f'<text x="{_MARGIN - 6}" y="{y + 14:.0f}" text-anchor="end" fill="#555">{row}</text>')
-        for column, text in enumerate(line):
+        for column, (text, hue) in enumerate(line):
             x = _MARGIN + column * step
-            lane = int(text.partition(":")[0])
-            parts.append(f'<rect x="{x:.1f}" y="{y:.0f}" width="{step:.1f}" height="{_CELL_HEIGHT}" fill="{_colour(lane)}" stroke="#888" '
+            parts.append(f'<rect x="{x:.1f}" y="{y:.0f}" width="{step:.1f}" height="{_CELL_HEIGHT}" fill="{_colour(hue)}" stroke="#888" '
                          f'stroke-width="0.5"/><text x="{x + step / 2:.1f}" y="{y + 14:.0f}" text-anchor="middle">{text}</text>')
-    width = max(_MARGIN + len(grid[0]) * step + 6, len(title) * 8.2 + 12)
-    return parts, (width, _HEAD + len(grid) * _CELL_HEIGHT + 12)
+    width = max(_MARGIN + len(cells[0]) * step + 6, len(drawing.title) * 8.2 + 12)
+    return parts, (width, _HEAD + len(cells) * _CELL_HEIGHT + 12)
 
 
 def _colour(lane: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
@@ -44,6 +44,7 @@ class Kernel:
     plan: RegisterPlan
     lds: LdsMap
     regions: tuple[MapColumn, ...]
+    tiles: Mapping[str, object] = field(default_factory=dict)  # register and shared tiles by name
 
     @property
     def name(self) -> str:
@@ -89,6 +90,7 @@ class KernelBuilder(Builder):
         self._variant = variant
         self.lds = LdsMap(arch)
         self.table = argument_table([(argument.name, argument.type) for argument in contract.arguments])
+        self.tiles: dict[str, object] = {}
         self._axes = workgroup_ids
         self._version = code_object_version
         self._dwords = -(-arguments_end(self.table) // 4)
@@ -154,7 +156,7 @@ class KernelBuilder(Builder):
         elif wait_states == "verify":
             refuse_errors(verify_wait_states(program))
         contract = replace(self.contract, lds_bytes=self.lds.size)
-        return Kernel(program, self._resources(), contract, self.parameters, self.registers, self.lds, self._regions())
+        return Kernel(program, self._resources(), contract, self.parameters, self.registers, self.lds, self._regions(), self.tiles)
 
     def _regions(self) -> tuple[MapColumn, ...]:
         starts = [*(self.regions or [("kernel", 0)]), ("", self.position)]

@@ -57,12 +57,14 @@ class TileBuilder(KernelBuilder):
             part = held[number * size:number * size + size - 1]
             label = "".join(f"[{place}]" for place in (cell if stages > 1 else cell[1:]))
             tiles.append(Tile(f"{name}{label}", rows, columns, fragment, part if isinstance(part, RegisterSet) else RegisterSet((part,))))
-        return tiles[0] if stages == 1 and not grid else TileGrid(name, tuple(grid), stages, tuple(tiles))
+        made = self.tiles[name] = tiles[0] if stages == 1 and not grid else TileGrid(name, tuple(grid), stages, tuple(tiles))
+        return made
 
     def shared(self, name: str, dtype: str, rows: int, columns: int, stages: int = 1, grid: Sequence[int] = (),
                serves: Sequence[Access] = (), placement: Placement | None = None, pads: bool = True) -> SharedTile:
         """A shared tile; see `asmgen.author.shared`."""
-        return shared(self, self.lds, name, dtype, rows, columns, stages, grid, serves, placement, pads)
+        made = self.tiles[name] = shared(self, self.lds, name, dtype, rows, columns, stages, grid, serves, placement, pads)
+        return made
 
     def matrix(self, name: str, dtype: str, rows: str, columns: str, stride: str) -> Matrix:
         """The matrix behind pointer argument `name`; the others name arguments too."""
