@@ -59,6 +59,7 @@ class Builder:
         self.stagger = stagger
         self.items: list[Item] = []
         self.regions: list[tuple[str, int]] = []
+        self.remarks: list[str] = []  # lines for the head of the assembly text
         self._labels: dict[str, SourceLine | None] = {}
         self.position = 0
         self.entry = ""
@@ -233,6 +234,11 @@ class Builder:
                 del self._labels[item.name]
         self.position -= sum(isinstance(item, Instruction) for item in self.items[start:])
         del self.items[start:], self._tags[start:]
+
+    @property
+    def waves_per_simd(self) -> int:
+        """Waves of a workgroup on one SIMD, as far as the builder knows."""
+        return 1
 
     def loop_begins(self, ahead: int) -> None:
         """A pipeline whose step looks so many iterations ahead begins here: a builder with sources moves them to iteration -ahead."""

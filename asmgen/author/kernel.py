@@ -45,6 +45,7 @@ class Kernel:
     lds: LdsMap
     regions: tuple[MapColumn, ...]
     tiles: Mapping[str, object] = field(default_factory=dict)  # register and shared tiles by name
+    remarks: tuple[str, ...] = ()  # on its loops
 
     @property
     def name(self) -> str:
@@ -58,7 +59,8 @@ class Kernel:
     def text(self) -> str:
         """The whole assembly file: what clang gets, byte for byte."""
         lds = ["", "LDS map", *self.lds.table()] if self.lds.ranges else []
-        heading = [f"{self.contract.title} ({self.resources.arch})", "", *format_plan(self.plan).splitlines(), *lds]
+        heading = [f"{self.contract.title} ({self.resources.arch})", "", *format_plan(self.plan).splitlines(), *lds,
+                   *(["", "Main loop", *(f"  {remark}" for remark in self.remarks)] if self.remarks else [])]
         comments = "".join(f"; {line}".rstrip() + "\n" for line in heading)
         return comments + header(self.resources) + program_text(self.program) + trailer(self.resources)
 
@@ -156,7 +158,8 @@ class KernelBuilder(Builder):
         elif wait_states == "verify":
             refuse_errors(verify_wait_states(program))
         contract = replace(self.contract, lds_bytes=self.lds.size)
-        return Kernel(program, self._resources(), contract, self.parameters, self.registers, self.lds, self._regions(), self.tiles)
+        return Kernel(program, self._resources(), contract, self.parameters, self.registers, self.lds, self._regions(), self.tiles,
+                      tuple(self.remarks))
 
     def _regions(self) -> tuple[MapColumn, ...]:
         starts = [*(self.regions or [("kernel", 0)]), ("", self.position)]

@@ -57,6 +57,8 @@ def pipeline(k: Builder, step: Step | Segments, count: Reg | int | None, schedul
     else:
         _emit_one(copies, segments[0][1], done)
     copies.shift(opening=False)
+    for report in units.shape.reports:
+        k.remarks += report.lines()
     return units.shape
 
 

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 
 from asmgen.author.effects import Unit
 from asmgen.author.merge import MergeError, merge
-from asmgen.author.schedules import Arrangement, Schedule
+from asmgen.author.schedulereport import ScheduleReport, schedule_report
+from asmgen.author.schedules import Arrangement, Schedule, Sync
 from asmgen.author.steps import Copy, PipelineError, StepIndex
 from asmgen.isa.operands import Symbol
 from asmgen.program.program import Instruction, Item, Label
@@ -60,12 +61,14 @@ class Place:
 
 @dataclass(frozen=True)
 class Shape:
-    """What a pipeline looks like: steps ahead, unroll, and the arrangement of a steady copy; `offsets` are iterations by ordinal."""
+    """What a pipeline looks like: steps ahead, unroll, and the arrangement of a steady copy; `offsets` are iterations by ordinal,
+    `reports` what the arrangement makes of each segment's step."""
 
     ahead: int
     unroll: int
     arrangement: Arrangement
     offsets: dict[int, int]
+    reports: tuple[ScheduleReport, ...] = ()
 
 
 Variant = tuple[int, bool]
@@ -127,7 +130,12 @@ class StepUnits:
         ahead = max((offset + (number in arrangement.lead) for number, offset in offsets.items()), default=0)
         self.shape = Shape(ahead, unroll, arrangement, offsets)
         self._check()
-        return self.shape
+        return replace(self.shape, reports=tuple(self._report(segment) for segment in range(len(self.steps))))
+
+    def _report(self, segment: int) -> ScheduleReport:
+        units = self._of(0, (segment, False))
+        order = tuple(entry for entry in self.shape.arrangement.order if isinstance(entry, Sync) or entry in units)
+        return schedule_report(self.k.arch, list(units.values()), Arrangement(order), self.k.waves_per_simd, bool(self.schedule.stagger))
 
     def _trial(self, variant: Variant) -> None:
         self.k.trial, self.k.trial_start = True, len(self.k.items)

@@ -112,6 +112,11 @@ class TileBuilder(KernelBuilder):
             raise TileError(f"{source} was read for t+{known} before: a view serves one iteration ahead", self.place())
         return self.koffset
 
+    @property
+    def waves_per_simd(self) -> int:
+        """Waves of a workgroup on one SIMD."""
+        return -(-self.wave.count // 4)
+
     def loop_begins(self, ahead: int) -> None:
         """Each source's base goes back by the iterations that it lags behind the farthest, so that one offset serves all."""
         if self.koffset is None:
