@@ -12,6 +12,7 @@ What is returned are registers to write into instructions. There are no spills: 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType, TracebackType
@@ -234,6 +235,11 @@ class RegisterPlan:
     def ranges(self) -> tuple[Range, ...]:
         """Every range there ever was, in the order of their taking."""
         return tuple(self._ranges)
+
+    def unused(self, name: str) -> str:
+        """The name, or where a live range has it the name with the least number behind it that none has."""
+        numbered = (f"{name}_{number}" for number in itertools.count(2))
+        return next(one for one in itertools.chain((name,), numbered) if one not in self._live)
 
     def live(self) -> list[Range]:
         """The ranges that are held now, in the order of their taking."""

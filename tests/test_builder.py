@@ -105,3 +105,12 @@ def test_lds_beyond_the_architecture() -> None:
 def test_an_unknown_argument() -> None:
     with pytest.raises(AsmgenError, match="lda"):
         KernelBuilder(GEMM.contract(), "gfx950", {}).argument("nothing")
+
+
+def test_scratch_keeps_out_of_the_authors_names() -> None:
+    k = Builder("k", "gfx950", plan := RegisterPlan("gfx950"))
+    plan.sgprs(1, "first")
+    with k.scratch("first", file="s") as one, k.scratch("first", file="s") as other:
+        assert one.index != other.index
+        assert [held.name for held in plan.live()] == ["first", "first_2", "first_3"]
+    assert [held.name for held in plan.live()] == ["first"]

@@ -306,9 +306,10 @@ class Builder:
     @contextmanager
     def scratch(self, name: str, count: int = 1, file: str = "v") -> Iterator[Reg]:
         """Registers for the length of a `with` block: temporaries of the stream that it stands in, where that has reserved some, else the
-        pool's."""
+        pool's. A name that the author's plan holds gets a number behind it."""
         if self.registers is None:
             raise AsmgenError(f"scratch registers {name!r} were asked for, but this builder has no register plan", str(author_line()))
+        name = self.registers.unused(name)
         reserved = self._temporaries.get((self._stream, file))
         if reserved is not None:
             register = self.registers.view(name, reserved.take(count, name))
