@@ -118,6 +118,47 @@ def test_six_bits_from_halves_and_to_everything(dtype: str, source: str) -> None
         np.testing.assert_array_equal(found, expected)
 
 
+SMALL = ("fp8", "bf8", "i8", "fp4")
+PAIRS = [(source, dtype, arch) for arch in ("gfx942", "gfx950") for source in ("bf16", "f16", *SMALL) for dtype in ("bf16", "f16", *SMALL)
+         if source != dtype and (arch == "gfx950" or "fp4" not in (source, dtype))]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arch", ["gfx942", "gfx950"])
+def test_every_other_pair_of_types(arch: str) -> None:
+    """Without f32 tiles: by an instruction of gfx950 or over f32 in scratch, with one rounding."""
+    values = some(17) * 0.05
+    f = mfma(SHAPE, arch).d
+    run = TileRun(arch)
+    expected = []
+    for source, dtype, _ in [pair for pair in PAIRS if pair[2] == arch]:
+        scaled = np.rint(values * 20) if source == "i8" else values
+        x = run.tile(f"{source}_to_{dtype}", (32, 32), with_dtype(f, source), scaled)
+        out = run.tile(f"{dtype}_of_{source}", (32, 32), with_dtype(f, dtype))
+        convert(run.k, out, x)
+        run.give(out)
+        run.k.registers.release(x.name, out.name)
+        held = rounded(scaled, source, arch)
+        expected.append((source, dtype, np.clip(np.rint(held), -128, 127) if dtype == "i8" else rounded(held, dtype, arch)))
+    for found, (source, dtype, wanted) in zip(run.finish(), expected, strict=True):
+        np.testing.assert_array_equal(found, wanted, err_msg=f"{source} to {dtype}")
+
+
+def test_scales_of_packed_conversions() -> None:
+    values = some(19) * 0.1
+    f = mfma(SHAPE, "gfx950").d
+    run = TileRun("gfx950")
+    x = run.tile("x", (32, 32), with_dtype(f, "bf16"), values)
+    out, back = run.tile("out", (32, 32), with_dtype(f, "fp8")), run.tile("back", (32, 32), with_dtype(f, "bf16"))
+    convert(run.k, out, x, scale=4.0)
+    convert(run.k, back, out, scale=4.0)
+    run.give(out)
+    run.give(back)
+    once = rounded(rounded(values, "bf16", "gfx950") / 4, "fp8", "gfx950")
+    for found, wanted in zip(run.finish(), (once, once * 4), strict=True):
+        np.testing.assert_array_equal(found, wanted)
+
+
 def test_integers_widen() -> None:
     values = np.rint(some(13))
     f = mfma(SHAPE, "gfx942").d
@@ -139,7 +180,9 @@ def test_refusals() -> None:
     for out, source, more, sentence in (
         (make["fp4"], x, {}, "gfx942 has no instructions from f32 to fp4 rounding nearest; 4- and 6-bit types exist on gfx950 only"),
         (make["fp8"], x, {"rounding": "truncate"}, "gfx942 has no instructions from f32 to fp8 rounding truncate; nearest exists"),
-        (make["fp8"], make["bf16"], {}, "gfx942 has no instructions from bf16 to fp8 rounding nearest; convert to f32 first"),
+        (make["fp8"], make["bf16"], {"rounding": "truncate"}, "gfx942 has no instructions from bf16 to fp8 rounding truncate; convert"),
+        (make["bf16"], k.tile("i32", 32, 32, with_dtype(f, "i32")), {},
+         "gfx942 has no instructions from i32 to bf16 rounding nearest; convert to f32 first"),
         (make["bf16"], x, {"rounding": "up"}, "rounding is nearest or truncate, not 'up'"),
         (turned, x, {}, r"turned .* does not have the places of x .* with_dtype\(x.fragment, 'bf16'\)"),
     ):

@@ -3,9 +3,10 @@
     P16 = k.tile("P16", S.rows, S.columns, with_dtype(S.fragment, "bf16"))
     convert(k, P16, S)                          # nearest even; rounding="truncate" drops the low bits
 
-Everything goes over f32 (fp6 and bf6 over bf16 or f16, which their instructions take whole); a pair that no instruction joins is refused
-with the way round. fp8 and bf8 are the architecture's own formats (gfx942 FNUZ, gfx950 OCP). The small formats round to nearest even, and
-whether they saturate is MODE's (fp8) or fixed (fp4, fp6 do).
+gfx950 has instructions between bf16 or f16 and the small types; other pairs go over f32 in scratch registers, register by register (fp6
+and bf6 over bf16 or f16 tiles, which their instructions take whole), where that rounds once; the rest is refused with the way round.
+fp8 and bf8 are the architecture's own formats (gfx942 FNUZ, gfx950 OCP). The small formats round to nearest even, and whether they
+saturate is MODE's (fp8) or fixed (fp4, fp6 do).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from asmgen.author.steps import StepIndex, operation
 from asmgen.author.tiles import Tile, TileError
+from asmgen.isa.layouts_mfma import element_bits
 from asmgen.isa.registers import Reg
 from asmgen.regalloc.sets import join
 
@@ -48,7 +50,7 @@ def convert(k: TileBuilder, out: Tile, tile: Tile, rounding: str = "nearest", na
     if out.registers.count > tile.registers.count and out.registers.mask & tile.registers.mask:
         raise TileError(f"convert: {out} widens {tile} and shares registers with it; give it registers of its own", k.place())
     one = _narrowing(k, out.dtype, rounding, nan, scale) if tile.dtype == "f32" else _widening(k, tile.dtype, scale) \
-        if out.dtype == "f32" else _direct(k, tile.dtype, out.dtype, scale)
+        if out.dtype == "f32" else _direct(k, tile.dtype, out.dtype, rounding, nan, scale)
     if one is None:
         raise TileError(f"convert: {k.arch} has no instructions from {tile.dtype} to {out.dtype} rounding {rounding}; {_way(k, tile, out)}",
                         k.place())
@@ -251,14 +253,58 @@ def _four_up(k: TileBuilder, out: Sequence[Reg], words: Sequence[Reg], scale: Re
 # ---- without f32 ----
 
 
-def _direct(k: TileBuilder, source: str, dtype: str, scale: Reg | float) -> Expansion | None:
-    if k.arch == "gfx950" and source in ("bf16", "f16") and dtype in ("fp6", "bf6"):
-        return lambda out, words: _six(k, f"v_cvt_scalef32_pk32_{dtype}_{source}", out, 6, words, 16, scale)
-    if k.arch == "gfx950" and source in ("fp6", "bf6") and dtype in ("bf16", "f16"):
-        return lambda out, words: _six(k, f"v_cvt_scalef32_pk32_{dtype}_{source}", out, 16, words, 6, scale)
+def _direct(k: TileBuilder, source: str, dtype: str, rounding: str, nan: bool, scale: Reg | float) -> Expansion | None:
+    halves, packed = ("bf16", "f16"), (*_EIGHT, "fp4")
+    if rounding == "nearest" and k.arch == "gfx950":
+        if source in halves and dtype in ("fp6", "bf6"):
+            return lambda out, words: _six(k, f"v_cvt_scalef32_pk32_{dtype}_{source}", out, 6, words, 16, scale)
+        if source in ("fp6", "bf6") and dtype in halves:
+            return lambda out, words: _six(k, f"v_cvt_scalef32_pk32_{dtype}_{source}", out, 16, words, 6, scale)
+        if source in halves and dtype in packed:
+            return lambda out, words: _packed(k, f"v_cvt_scalef32_pk_{dtype}_{source}", out, words, 4 if dtype == "fp4" else 2, scale)
+        if source in packed and dtype in halves:
+            return lambda out, words: _unpacked(k, f"v_cvt_scalef32_pk_{dtype}_{source}", out, words, 4 if source == "fp4" else 2, scale)
     if source == "i8" and dtype == "i32":
         return lambda out, words: _bytes_up(k, out, words, False)
-    return None
+    # f32 holds all of these exactly but i32, so that the way over it rounds once.
+    up = _widening(k, source, scale) if source not in ("i32", "fp6", "bf6") else None
+    down = _narrowing(k, dtype, rounding, nan, scale)
+    if up is None or down is None:
+        return None
+    of, to = 32 // element_bits(source), 32 // element_bits(dtype)
+    return lambda out, words: _over_f32(k, up, down, out, words, of, to)
+
+
+def _packed(k: TileBuilder, op: str, out: Sequence[Reg], words: Sequence[Reg], many: int, scale: Reg | float) -> None:
+    """Pairs of halves, `many` words of them, into the parts of one register."""
+    with k.scratch("packed") as held:
+        for number, target in enumerate(out):
+            k.v_mov_b32(held, 0)
+            for part in range(many):
+                k.emit(op, held, words[many * number + part], scale, op_sel=_part(part, many, 2))
+            k.v_mov_b32(target, held)
+
+
+def _unpacked(k: TileBuilder, op: str, out: Sequence[Reg], words: Sequence[Reg], many: int, scale: Reg | float) -> None:
+    for number, word in enumerate(words):
+        for part in range(many):
+            k.emit(op, out[many * number + part], word, scale, op_sel=_part(part, many, 0))
+
+
+def _part(part: int, many: int, before: int) -> tuple[int, ...]:
+    """op_sel of one of so many parts of a register, behind the operands that have none."""
+    return (0,) * before + ((part,) if many == 2 else (part & 1, part >> 1))
+
+
+def _over_f32(k: TileBuilder, up: Expansion, down: Expansion, out: Sequence[Reg], words: Sequence[Reg], of: int, to: int) -> None:
+    """As many elements at a time as fill whole registers of both types, `of` and `to` a register."""
+    many = max(of, to)
+    for number in range(len(out) * to // many):
+        given = words[number * many // of:(number + 1) * many // of]
+        with k.scratch("as_f32", many) as wide:
+            values = [wide[item] for item in range(many)]
+            up(values, given)
+            down(out[number * many // to:(number + 1) * many // to], values)
 
 
 def _six(k: TileBuilder, op: str, out: Sequence[Reg], many: int, words: Sequence[Reg], few: int, scale: Reg | float) -> None:
