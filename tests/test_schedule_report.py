@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -12,10 +12,20 @@ from asmgen.author.schedulereport import ScheduleReport, schedule_report
 from asmgen.author.schedules import Arrangement, Sync
 from asmgen.isa.registers import s, v
 
+EMIT: dict[str, Callable[[Builder], object]] = {
+    "M": lambda k: k.v_mfma_f32_16x16x16_bf16(v[0:3], v[4:5], v[6:7], v[0:3]),
+    "L": lambda k: k.v_mfma_f32_32x32x8_bf16(v[0:15], v[16:17], v[18:19], v[0:15]),
+    "v": lambda k: k.v_add_f32(v[20], v[21], v[22]),
+    "r": lambda k: k.ds_read_b128(v[24:27], v[28]),
+    "w": lambda k: k.ds_write_b64(v[28], v[24:25]),
+    "g": lambda k: k.buffer_load_dword(v[24], v[28], s[0:3], 0, offen=True),
+    "f": lambda k: k.buffer_load_dwordx4(v[28], s[0:3], 0, offen=True, lds=True),
+}
+
 
 def report(letters: str, waves: int = 1, arch: str = "gfx950", staggered: bool = False) -> ScheduleReport:
-    """`M` a v_mfma_f32_16x16x16_bf16 (16 clk), `L` a 32x32x8 (32 clk), `v` a VALU instruction, `r` a ds_read_b128, `w` a ds_write_b64, `f` a
-    load of 16 bytes a lane into LDS, `g` one of 4 bytes into a register, `|` a barrier."""
+    """`M` a v_mfma_f32_16x16x16_bf16 (16 clk), `L` a 32x32x8 (32 clk), `v` a VALU instruction, `r` a ds_read_b128, `w` a ds_write_b64, `f`
+    a load of 16 bytes a lane into LDS, `g` one of 4 bytes into a register, `|` a barrier."""
     order: list[int | Sync] = []
     units: list[Unit] = []
     for letter in letters:
@@ -23,11 +33,7 @@ def report(letters: str, waves: int = 1, arch: str = "gfx950", staggered: bool =
             order.append(Sync("barrier"))
             continue
         k = Builder("k", arch)
-        {"M": lambda: k.v_mfma_f32_16x16x16_bf16(v[0:3], v[4:5], v[6:7], v[0:3]),
-         "L": lambda: k.v_mfma_f32_32x32x8_bf16(v[0:15], v[16:17], v[18:19], v[0:15]),
-         "v": lambda: k.v_add_f32(v[20], v[21], v[22]), "r": lambda: k.ds_read_b128(v[24:27], v[28]),
-         "w": lambda: k.ds_write_b64(v[28], v[24:25]), "g": lambda: k.buffer_load_dword(v[24], v[28], s[0:3], 0, offen=True),
-         "f": lambda: k.buffer_load_dwordx4(v[28], s[0:3], 0, offen=True, lds=True)}[letter]()
+        EMIT[letter](k)
         order.append(len(units))
         units.append(Unit(len(units), tuple(k.items), Tag("main", ordinal=len(units))))
     return schedule_report(arch, units, Arrangement(tuple(order)), waves, staggered)
