@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from asmgen.author.arithmetic import mma, zero
 from asmgen.author.epilogue import Corner, store
+from asmgen.author.globals import Slice
 from asmgen.author.modulo import Interleave
 from asmgen.author.movement import read, write
 from asmgen.author.schedules import PingPong, Schedule
+from asmgen.author.shared import SharedPart
 from asmgen.author.steps import StepIndex
 from asmgen.author.swizzles import FragmentRead
 from asmgen.author.tilebuilder import TileBuilder
 from asmgen.author.tilememory import load
+from asmgen.author.tiles import Tile
 from asmgen.author.views import block_fragment, deep
 from asmgen.kernels.gemm_bf16.family import GEMM
 
@@ -60,33 +63,31 @@ def copied(k: TileBuilder) -> None:
     zero(k, *C)
     memory, matrix = k.streams("memory", "matrix")
 
-    def refill_a(t: StepIndex, half: int) -> None:
-        write(k, As[t + 1, half].part(k.wave), RA[half])
-        load(k, RA[half], a[half].k(t + 2), rows=k.wave)
-
-    def refill_b(t: StepIndex, half: int) -> None:
-        write(k, Bs[t + 1, half].part(k.wave), RB[half])
-        load(k, RB[half], b[half].k(t + 2), rows=k.wave)
+    def refill(shared: SharedPart, staged: Tile, source: Slice) -> None:
+        """A half of the step before `source` into LDS, the next one of it into the registers that this frees."""
+        write(k, shared.part(k.wave), staged)
+        load(k, staged, source, rows=k.wave)
 
     def step(t: StepIndex) -> None:
+        # Each half is written two stages before it is read: one barrier behind the wait for it, and one for the group that runs behind.
         with k.stage(), memory:
             read(k, A, As[t, 0].part(wm))
+            refill(As[t, 1], RA[1], a[1].k(t + 1))
         with k.stage(), matrix:
             mma(k, C[0, 0], A, B[0])
         with k.stage(), memory:
             read(k, B[1], Bs[t, 1].part(wn))
-            refill_b(t, 0)
-            refill_a(t, 0)
+            refill(Bs[t + 1, 0], RB[0], b[0].k(t + 2))
         with k.stage(), matrix:
             mma(k, C[0, 1], A, B[1])
         with k.stage(), memory:
             read(k, A, As[t, 1].part(wm))
+            refill(As[t + 1, 0], RA[0], a[0].k(t + 2))
         with k.stage(), matrix:
             mma(k, C[1, 0], A, B[0])
         with k.stage(), memory:
             read(k, B[0], Bs[t + 1, 0].part(wn))
-            refill_b(t, 1)
-            refill_a(t, 1)
+            refill(Bs[t + 1, 1], RB[1], b[1].k(t + 2))
         with k.stage(), matrix:
             mma(k, C[1, 1], A, B[1])
 
