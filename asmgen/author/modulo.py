@@ -22,6 +22,7 @@ from asmgen.author.steps import PipelineError
 from asmgen.isa.registers import m0
 
 _WAIT_AHEAD = 3  # slots, at most, from a barrier's wait to the barrier
+_COPY = 3  # slots of a ds_write_b128, which takes longer than one window, and of the load behind it
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,11 @@ class Window:
     slot: int | None = None
 
 
+def _is_copy(unit: Unit) -> bool:
+    """Whether a fill comes out of registers, not of memory."""
+    return not any(access.space == "global" for access in unit.effects.memory)
+
+
 @dataclass(frozen=True)
 class Interleave:
     """4 waves, one a SIMD. Stage borders are ignored; barriers stand where shared tiles change hands, a wait point before each and where
@@ -101,12 +107,13 @@ class _Modulo:
         self.load[-2:] = [1] * len(self.load[-2:])
 
     def arrangement(self) -> Arrangement:
-        """Reads first, then barriers, then what fills, then waits; the whole as an order."""
-        reads = self._reads()
+        """Reads first, then barriers, then what fills, then loads of what is copied, then waits; the whole as an order."""
+        reads = self._windows(self.slot_of, "lds")
         places = self._place_reads(reads)
         barriers, fills = self._barriers(places)
         points = {self._before(barrier) for barrier in barriers}
         places |= self._place_fills(fills)
+        places |= self._place_loads(self._windows({fill.unit.tag.ordinal: places[fill.unit.tag.ordinal] for fill in fills}, "global"))
         self._points(reads, points)
         return self._order(places, barriers, points)
 
@@ -126,18 +133,18 @@ class _Modulo:
 
     # ---- register windows ----
 
-    def _reads(self) -> list[Window]:
-        """The window of every unit that writes registers of matrix units: behind the last use of the old content, before the first of the
-        new one."""
+    def _windows(self, users: Mapping[int, int], space: str) -> list[Window]:
+        """The window of every unit that reads `space` into registers of the users (ordinals with their slots): behind the last use of
+        the old content, before the first of the new one."""
         line = [(step, unit) for step in range(3) for unit in self.phases[step % len(self.phases)]]
         found = []
         for place, (step, unit) in enumerate(line):
-            if step != 1 or unit.tag.ordinal in self.slot_of:
+            if step != 1 or not any(access.space == space and not access.write for access in unit.effects.memory):
                 continue
             writes = unit.effects.writes
-            uses = [(at, (other_step - 1) * self.length + self.slot_of[other.tag.ordinal]) for at, (other_step, other) in enumerate(line)
-                    if other.tag.ordinal in self.slot_of and other.effects.reads & writes]
-            if not uses or not any(access.space == "lds" and not access.write for access in unit.effects.memory):
+            uses = [(at, (other_step - 1) * self.length + users[other.tag.ordinal]) for at, (other_step, other) in enumerate(line)
+                    if other.tag.ordinal in users and other.effects.reads & writes]
+            if not uses:
                 continue
             following = next((at for at, (_, other) in enumerate(line) if at > place and other is not unit
                               and other.effects.writes & writes and other.tag.ordinal not in self.slot_of), len(line))
@@ -145,8 +152,8 @@ class _Modulo:
             after = min((slot for at, slot in uses if place < at < following), default=2 * self.length)
             window = Window(unit, before + 1, after - 1)
             if window.first > window.last:
-                raise PipelineError(f"{unit} has no slot: matrix unit {before % self.length} still wants what it overwrites, and matrix "
-                                    f"unit {after % self.length} wants what it reads", unit.first.where())
+                raise PipelineError(f"{unit} has no slot: matrix unit {before % self.length}, or what stands there, still wants what it "
+                                    f"overwrites, and matrix unit {after % self.length} what it reads", unit.first.where())
             found.append(window)
         return found
 
@@ -161,6 +168,18 @@ class _Modulo:
             choices = [slot for slot in (self._free(roomy), self._free(slots), min(slots, key=lambda slot: self.load[slot % self.length]))
                        if slot is not None]
             places[window.unit.tag.ordinal] = window.slot = self._take(choices[0])
+        return places
+
+    def _place_loads(self, loads: Sequence[Window]) -> dict[int, int]:
+        """What is copied is asked for as soon as the copy before has left its registers."""
+        places: dict[int, int] = {}
+        for window in sorted(loads, key=lambda window: window.first):
+            slots = range(max(0, window.first), min(window.last, self.length - 1) + 1)
+            free = self._free(slots)
+            if free is None and not slots:
+                raise PipelineError(f"{window.unit} has no slot in its step: its registers are free only behind it",
+                                    window.unit.first.where())
+            places[window.unit.tag.ordinal] = self._take(min(slots, key=lambda slot: self.load[slot]) if free is None else free)
         return places
 
     # ---- shared tiles ----
@@ -220,8 +239,8 @@ class _Modulo:
         A window of several barriers begins with the earliest and ends with the latest that one of them allows, so what all barriers
         from a place on would give bounds every choice among them.
         """
-        kinds = list(dict.fromkeys((old, new) for _, old, new in edges))
-        alone = [[self._fill_window(old, new, barrier, settle, trip) for old, new in kinds] for barrier in grid]
+        kinds = list(dict.fromkeys((_is_copy(unit), old, new) for unit, old, new in edges))
+        alone = [[self._fill_window(*kind, barrier, settle, trip) for kind in kinds] for barrier in grid]
         behind = list(itertools.accumulate(reversed(alone), _union))[::-1]
         best: tuple[int, tuple[int, ...], list[Window]] | None = None
 
@@ -229,7 +248,7 @@ class _Modulo:
             nonlocal best
             if len(chosen) == count:
                 span_of = dict(zip(kinds, spans, strict=True))
-                windows = [Window(unit, *span_of[old, new]) for unit, old, new in edges]
+                windows = [Window(unit, *span_of[_is_copy(unit), old, new]) for unit, old, new in edges]
                 if self._fits(windows):
                     best = _slack(spans), chosen, windows
                 return
@@ -244,12 +263,13 @@ class _Modulo:
         search(0, (), [])
         return None if best is None else best[1:]
 
-    def _fill_window(self, old: int, new: int, barrier: int, settle: int, trip: int) -> Span:
+    def _fill_window(self, copy: bool, old: int, new: int, barrier: int, settle: int, trip: int) -> Span:
         """Behind the first pass of a barrier after the last read of the old content, and a round trip before its last pass ahead of the
-        new read."""
+        new read; of a copy the way to LDS, and a slot in the step behind it for the load that follows."""
         n = self.length
         ahead = barrier + n * ((new - 1 - barrier) // n)
-        return max(0, barrier + n * ((old + settle - barrier) // n + 1)), min(n - 1, ahead - max(trip, 1 + _WAIT_AHEAD))
+        return (max(0, barrier + n * ((old + settle - barrier) // n + 1)),
+                min(n - 1 - 2 * copy, ahead - max(settle if copy else trip, 1 + _WAIT_AHEAD)))
 
     def _fits(self, windows: Sequence[Window]) -> bool:
         """Whether the fills, each taking its cover, find room in their windows: earliest deadline first."""
@@ -259,7 +279,7 @@ class _Modulo:
             at = max(at, window.first)
             if at > window.last or window.first > window.last:
                 return False
-            at += cover
+            at += min(_COPY, cover) if _is_copy(window.unit) else cover
         return True
 
     def _place_fills(self, windows: list[Window]) -> dict[int, int]:

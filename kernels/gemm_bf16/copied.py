@@ -25,6 +25,8 @@ SCHEDULES: dict[str, Schedule] = {"ping-pong": PingPong(), "interleave": Interle
 
 
 @GEMM.variant("gfx942", tile=(256, 256, 64), waves=(2, 4), schedule="ping-pong", occupancy=2, stages=1)
+@GEMM.variant("gfx942", tile=(256, 256, 64), waves=(2, 2), schedule="interleave", occupancy=1, stages=1)
+@GEMM.variant("gfx942", tile=(128, 128, 64), waves=(2, 2), schedule="interleave", occupancy=2, stages=2)
 def copied(k: TileBuilder) -> None:
     """Any of the tiles above."""
     tm, tn, tk = k.variant.tile
@@ -46,6 +48,7 @@ def copied(k: TileBuilder) -> None:
 
     # LDS map
     stages, filled = k.variant.stages, FragmentRead(line, write=True)
+    early = stages - 1  # of two stages one is always free
     As = k.shared("As", "bf16", tm // 2, tk, stages=stages, grid=(2,), serves=(FragmentRead(fa), filled), pads=False)
     Bs = k.shared("Bs", "bf16", tn // 2, tk, stages=stages, grid=(2,), serves=(FragmentRead(fb), filled), pads=False)
 
@@ -72,7 +75,7 @@ def copied(k: TileBuilder) -> None:
         # Each half is written two stages before it is read: one barrier behind the wait for it, and one for the group that runs behind.
         with k.stage(), memory:
             read(k, A, As[t, 0].part(wm))
-            refill(As[t, 1], RA[1], a[1].k(t + 1))
+            refill(As[t + early, 1], RA[1], a[1].k(t + early + 1))
         with k.stage(), matrix:
             mma(k, C[0, 0], A, B[0])
         with k.stage(), memory:
