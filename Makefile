@@ -35,10 +35,11 @@ clean:
 install: $(INSTALLED)
 
 # The [dev] extra brings ziglang, so that there is an assembler whatever becomes of LLVM's own tools.
-$(INSTALLED): pyproject.toml tools/install_llvm.sh
+$(INSTALLED): pyproject.toml tools/install_llvm.sh tools/install_browser.sh
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "asmgen needs Python 3.11 or newer, and $(PYTHON) is older; name a newer one: make PYTHON=python3.12 ..." >&2; exit 1; }
 	test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	sh tools/install_llvm.sh $(VENV)/llvm
+	sh tools/install_browser.sh
 	touch $@

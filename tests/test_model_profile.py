@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Sequence
 from dataclasses import replace
@@ -176,6 +177,22 @@ def test_chrome_trace_has_waves_and_units() -> None:
     cores = [event for event in events if event["ph"] == "X" and event["pid"] == 2]
     assert len(cores) == 3 and {event["dur"] for event in cores} == {32}
     assert any(event.get("args", {}).get("stall") for event in events)
+
+
+def test_chrome_trace_tells_every_clk_of_a_wave() -> None:
+    """Issues and stalls, barriers too, lie one behind the other without a hole or an overlap; events are what the format asks for."""
+    found = timed("v_lshlrev_b32 v1, 4, v0\ns_cmp_eq_u32 s4, s4\n" + loop("ds_read_b128 v[4:7], v1\ns_waitcnt lgkmcnt(0)\ns_barrier\n"
+                  + MFMA.format(0, 15) + "v_mov_b32 v9, v8\n", 4), block=256, lds=16384)
+    document = json.loads(json.dumps(chrome_trace(found)))
+    for event in document["traceEvents"]:
+        assert event["ph"] in "MXbe" and {"name", "pid", "tid"} <= event.keys()
+        assert event["ph"] == "M" or event["ts"] >= 0 and event.get("dur", 0) >= 0
+    assert sum(event["ph"] == "X" and event["name"] == "barrier" for event in document["traceEvents"]) >= 4
+    for wave in range(4):
+        mine = sorted((event["ts"], event["ts"] + event["dur"]) for event in document["traceEvents"]
+                      if event["ph"] == "X" and event["pid"] == 1 and event["tid"] == wave and event["dur"])
+        holes = [(end, begin) for (_, end), (begin, _) in itertools.pairwise(mine) if end != begin]
+        assert len(holes) <= 1, holes
 
 
 def test_the_timing_table() -> None:

@@ -308,15 +308,37 @@ def profile(subject: str, arch: str | None, parameters: tuple[str, ...], gpu: st
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--arch", help="Where the file does not say it.")
 @click.option("--run", "spec", type=click.Path(path_type=Path), metavar="SPEC.json", help="Run this on the emulator and count executions.")
+@click.option("--html", type=click.Path(path_type=Path), metavar="OUT", help="Write one page, with timeline and listing of the main loop.")
 @json_option
-def inspect(file: Path, arch: str | None, spec: Path | None, as_json: bool) -> int:
+def inspect(file: Path, arch: str | None, spec: Path | None, html: Path | None, as_json: bool) -> int:
     """Resources, maps of registers and LDS, instruction mix, loops and waits of any .s or .co."""
     from asmgen.tools.inspection import inspect_file
     from asmgen.tools.inspection_run import executions
     from asmgen.tools.inspection_text import inspection_text
 
     report = inspect_file(file, arch, executions(file, arch, spec) if spec is not None else None)
-    _document(report.as_json()) if as_json else click.echo(inspection_text(report), nl=False)
+    if html is not None:
+        from asmgen.tools.inspection_html import write_html
+
+        write_html(report, html, spec)
+    if as_json:
+        _document(report.as_json())
+    elif html is None:
+        click.echo(inspection_text(report), nl=False)
+    return GOOD
+
+
+@commands.command()
+@click.argument("a", type=click.Path(path_type=Path))
+@click.argument("b", type=click.Path(path_type=Path))
+@click.option("--arch", help="Where the files do not say it.")
+@json_option
+def diff(a: Path, b: Path, arch: str | None, as_json: bool) -> int:
+    """Two kernels side by side: registers, LDS, occupancy, mix, loops matched with their predicted clk, waits, nops."""
+    from asmgen.tools.diff_command import diff_files
+
+    found = diff_files(a, b, arch)
+    _document(found.as_json()) if as_json else click.echo(found.text(), nl=False)
     return GOOD
 
 

@@ -52,7 +52,7 @@ def resources(program: Program, kernel: KernelRecord | None, facts: KernelFacts)
         agpr = named
         vgpr = total = max(-(-arch_vgprs // 4) * 4 + agpr if agpr else arch_vgprs, facts.wanted or 0)
         sgpr, lds, scratch, spills = (used >> SGPR_BIT & (1 << 102) - 1).bit_length(), facts.lds or 0, 0, 0
-        waves = 0
+        waves = -(-facts.block[0] * facts.block[1] * facts.block[2] // 64) if facts.block is not None else 0
     step = _step(arch, total, lds, waves)
     return {"vgpr": vgpr, "agpr": agpr, "arch_vgpr": arch_vgprs, "sgpr": sgpr, "lds": lds, "scratch": scratch, "spills": spills,
             "occupancy": _waves(arch, total, lds, waves)}, step

@@ -24,10 +24,8 @@ def chrome_trace(profile: Profile) -> dict[str, Any]:
             if cost.kind is CostKind.MATRIX:
                 unit = units.setdefault(f"matrix core {wave.simd}", len(units))
                 events.append(_span(_UNITS, unit, instructions[position].name, begin + cost.lead, cost.occupancy, {"wave": number}))
-        for at, cause, clocks in wave.stalls:
-            until = wave.issued[at] if at < len(wave.issued) else wave.end
-            if cause != "barrier":
-                events.append(_span(_WAVES, number, cause, until - clocks, clocks, {"stall": True, "execution": at}))
+        for at, cause, begin, end in wave.stall_spans(timeline.costs):
+            events.append(_span(_WAVES, number, cause, begin, end - begin, {"stall": True, "execution": at}))
     for name, position, begin, end in timeline.accesses:
         unit = units.setdefault(name, len(units))
         common = {"name": instructions[position].name, "cat": name, "id": len(events), "pid": _UNITS, "tid": unit}

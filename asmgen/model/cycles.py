@@ -46,6 +46,21 @@ class WaveTimes:
     stalls: list[tuple[int, str, int]] = field(default_factory=list)
     end: int = 0
 
+    def stall_spans(self, costs: Sequence[IssueCost]) -> list[tuple[int, str, int, int]]:
+        """Stalls as (number of the execution, cause, clk from, clk to): those of one execution one behind the other before its issue,
+        but a barrier's behind it."""
+        spans = []
+        execution, until = -1, 0
+        for at, cause, clocks in reversed(self.stalls):
+            if cause == "barrier":
+                end = self.issued[at] + costs[self.positions[at]].hold + clocks
+            else:
+                if at != execution:
+                    execution, until = at, self.issued[at] if at < len(self.issued) else self.end
+                end, until = until, until - clocks
+            spans.append((at, cause, end - clocks, end))
+        return spans[::-1]
+
 
 @dataclass(frozen=True)
 class Timeline:
