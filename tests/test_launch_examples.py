@@ -24,13 +24,15 @@ def run(*command: str) -> str:
 
 
 def test_launch_your_own_on_the_emulator() -> None:
-    assert run(str(EXAMPLES / "10_launch_your_own.py"), "emulator", "gfx942") == "scale ran on emulator (gfx942): y = 3 x\n"
+    script = str(EXAMPLES / "10_launch_your_own.py")
+    assert run(script, "--device", "emulator", "--arch", "gfx942") == "scale ran on emulator (gfx942): y = 3 x\n"
 
 
 @pytest.mark.skipif(find_spec("hip") is None, reason="hip-python is not installed")
 def test_launch_your_own_through_hip_python() -> None:
     script = str(EXAMPLES / "10_launch_your_own.py")
-    assert run("-m", "asmgen.tools.cli", "hip-emulator", sys.executable, script, "hip") == "scale ran on hip (gfx950): y = 3 x\n"
+    found = run("-m", "asmgen.tools.cli", "hip-emulator", sys.executable, script, "--device", "hip")
+    assert found == "scale ran on hip (gfx950): y = 3 x\n"
 
 
 def test_gemm_on_tensors() -> None:

@@ -1,12 +1,12 @@
 """Launch assembly of your own from Python, on a GPU or on the emulator: the same lines for both.
 
-    python kernels/examples/10_launch_your_own.py [emulator|hip] [gfx950|gfx942]
-    asmgen hip-emulator python kernels/examples/10_launch_your_own.py hip     # hip-python without a GPU
+    python kernels/examples/10_launch_your_own.py [--device emulator|hip] [--arch gfx950|gfx942]
+    asmgen hip-emulator python kernels/examples/10_launch_your_own.py --device hip     # hip-python without a GPU
 """
 
 from __future__ import annotations
 
-import sys
+import argparse
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +17,7 @@ from asmgen.launch.hip import choose_device
 from asmgen.toolchain import assemble
 
 
-def main(kind: str = "emulator", arch: str = "gfx950") -> None:
+def main(kind: str, arch: str) -> None:
     """Scales 1000 numbers, first through numpy arrays, then in device buffers on a stream."""
     code = CodeObject.load(assemble(Path(__file__).with_name("10_scale.s").read_text(), arch))
     scale = code.kernel("scale")
@@ -38,4 +38,8 @@ def main(kind: str = "emulator", arch: str = "gfx950") -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("--device", choices=["emulator", "hip"], default="emulator")
+    parser.add_argument("--arch", choices=["gfx950", "gfx942"], default="gfx950")
+    given = parser.parse_args()
+    main(given.device, given.arch)
