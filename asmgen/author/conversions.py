@@ -62,6 +62,13 @@ def convert(k: TileBuilder, out: Tile, tile: Tile, rounding: str = "nearest", na
 Expansion = Callable[[Sequence[Reg], Sequence[Reg]], None]
 
 
+def narrow(k: TileBuilder, dtype: str, out: Sequence[Reg], values: Sequence[Reg]) -> None:
+    """VGPRs of f32 to pairs of bf16 or f16, nearest even, a NaN stays one; `out` may be the first half of `values`."""
+    one = _narrowing(k, dtype, "nearest", True, 1.0)
+    assert one is not None
+    one(out, values)
+
+
 def _way(k: TileBuilder, tile: Tile, out: Tile) -> str:
     if out.dtype in ("fp6", "bf6", "fp4") or tile.dtype in ("fp6", "bf6", "fp4"):
         if k.arch != "gfx950":

@@ -1,8 +1,9 @@
 """Epilogues: accumulator tiles to memory, converted, with bounds.
 
-A lane holds runs of neighbouring columns of a row (`M.d.T`: four), which one wide store moves. Rows beyond the matrix are
-dropped by the descriptor. Where columns may be cut or rows do not begin at a multiple of a run's bytes, a second path stores element
-by element under EXEC; both paths are in the code, and a scalar branch chooses.
+A lane holds runs of neighbouring columns of a row (`M.d.T`: four), which one wide store moves; of 16-bit types two fragments side by side
+trade runs first (v_permlane16_swap), so that a lane has eight columns. Rows beyond the matrix are dropped by the descriptor. Where
+columns may be cut or rows do not begin at a multiple of a run's bytes, a second path stores element by element under EXEC; both paths
+are in the code, and a scalar branch chooses.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from asmgen.author.addressing import WaveIndex, emit_address
-from asmgen.author.convert import to_bf16_pairs
+from asmgen.author.conversions import narrow
 from asmgen.author.globals import Rows
 from asmgen.author.tiles import Tile, TileError
 from asmgen.isa.registers import Reg, exec_
@@ -21,7 +22,9 @@ from asmgen.isa.registers import Reg, exec_
 if TYPE_CHECKING:
     from asmgen.author.tilebuilder import TileBuilder
 
-_STORE = {2: "buffer_store_dword", 4: "buffer_store_dwordx2", 8: "buffer_store_dwordx4"}
+_STORE = {1: "buffer_store_dword", 2: "buffer_store_dwordx2", 4: "buffer_store_dwordx4"}
+_TYPES = ("bf16", "f16", "f32")
+_TRADED = 4  # items of a run that v_permlane16_swap makes twice as long: rows of 16 lanes hold neighbouring runs
 
 
 @dataclass(frozen=True)
@@ -33,44 +36,8 @@ class Corner:
     column: int
 
 
-def store(k: TileBuilder, target: Rows, column0: Reg, corners: Sequence[Corner], rows: WaveIndex, columns: WaveIndex, width: int) -> None:
-    """Store the accumulators as bf16 into rows of a matrix.
-
-    The wave (r, c) has each tile at (corner.row + r * tile.rows, corner.column + c * tile.columns); `column0` is an SGPR, `width` the
-    columns of the workgroup's tile. Raises TileError for fragments whose lanes hold no runs of columns.
-    """
-    first = corners[0].tile
-    run = _run(first)
-    matrix = target.matrix
-    descriptor = target.resource(k)
-    table = first.fragment.table
-    row = emit_address(k, "d_row", lambda lane, **wave: table[0][lane][0] + wave[rows.name] * first.rows, k.lane, (rows,))
-    column = emit_address(k, "d_column", lambda lane, **wave: table[0][lane][1] + wave[columns.name] * first.columns, k.lane, (columns,))
-    plan = k.registers
-    offset = plan.vgprs(1, "d_offset")
-    k.v_add_u32(column, column0, column)
-    k.v_mul_lo_u32(offset, row, matrix.stride_bytes(k))
-    k.v_lshl_add_u32(offset, column, 1, offset)
-    plan.release(row)
-    blocks = list(_blocks(corners, first, run))
-    slow, done = k.fresh("cut_columns"), k.fresh("stored")
-    with k.scratch("left", file="s") as left, k.scratch("odd", file="s") as odd:
-        k.s_sub_u32(left, matrix.columns_register, column0)
-        k.s_cmp_lt_i32(left, width)
-        k.s_cbranch_scc1(slow)
-        k.s_or_b32(odd, matrix.stride_bytes(k), matrix.pointer[0])
-        k.s_and_b32(odd, odd, 2 * run - 1)
-        k.s_cbranch_scc1(slow)
-    _whole(k, blocks, offset, descriptor, matrix.stride_bytes(k), run)
-    k.s_branch(done)
-    k.label(slow)
-    _cut(k, blocks, offset, column, descriptor, matrix.columns_register, matrix.stride_bytes(k), run)
-    k.label(done)
-    plan.release(column, offset)
-
-
 @dataclass(frozen=True)
-class _Block:
+class ColumnRun:
     """A run of columns of one fragment: its registers, and its corner from the lane's first element on."""
 
     registers: tuple[Reg, ...]
@@ -78,40 +45,140 @@ class _Block:
     column: int
 
 
-def _run(tile: Tile) -> int:
-    """How many neighbouring columns of one row a lane holds side by side in its registers."""
+@dataclass(frozen=True)
+class LanePlaces:
+    """Where a lane's first element stands: VGPRs with its row in the workgroup's tile and its column in the matrix."""
+
+    row: Reg
+    column: Reg
+
+
+def lane_places(k: TileBuilder, name: str, first: Tile, column0: Reg, rows: WaveIndex, columns: WaveIndex) -> LanePlaces:
+    """The places of the lanes' first elements; the wave (r, c) has each tile at (r * tile.rows, c * tile.columns) from its corner."""
+    at = first.fragment.table[0]
+    row = emit_address(k, f"{name}_row", lambda lane, **wave: at[lane][0] + wave[rows.name] * first.rows, k.lane, (rows,))
+    column = emit_address(k, f"{name}_column", lambda lane, **wave: at[lane][1] + wave[columns.name] * first.columns, k.lane, (columns,))
+    k.v_add_u32(column, column0, column)
+    return LanePlaces(row, column)
+
+
+def store(k: TileBuilder, target: Rows, column0: Reg, corners: Sequence[Corner], rows: WaveIndex, columns: WaveIndex, width: int) -> None:
+    """Store the accumulators into rows of a matrix, rounded to nearest as its bf16, f16 or f32.
+
+    The wave (r, c) has each tile at (corner.row + r * tile.rows, corner.column + c * tile.columns); `column0` is an SGPR, `width` the
+    columns of the workgroup's tile. Raises TileError for fragments whose lanes hold no runs of columns, or a matrix of another type.
+    """
+    first = corners[0].tile
+    run = run_length(first)
+    matrix = target.matrix
+    if matrix.dtype not in _TYPES:
+        raise TileError(f"store: accumulators are stored as {', '.join(_TYPES)}, not as {matrix.dtype}", k.place())
+    descriptor = target.resource(k)
+    lanes = lane_places(k, "d", first, column0, rows, columns)
+    plan = k.registers
+    offset = plan.vgprs(1, "d_offset")
+    stride, size = matrix.stride_bytes(k), matrix.bits // 8
+    k.v_mul_lo_u32(offset, lanes.row, stride)
+    k.v_lshl_add_u32(offset, lanes.column, size.bit_length() - 1, offset)
+    plan.release(lanes.row)
+    runs = list(runs_of(corners, run))
+    slow, done = k.fresh("cut_columns"), k.fresh("stored")
+    with k.scratch("left", file="s") as left, k.scratch("odd", file="s") as odd:
+        k.s_sub_u32(left, matrix.columns_register, column0)
+        k.s_cmp_lt_i32(left, width)
+        k.s_cbranch_scc1(slow)
+        k.s_or_b32(odd, stride, matrix.pointer[0])
+        k.s_and_b32(odd, odd, size * run - 1)
+        k.s_cbranch_scc1(slow)
+    if k.arch == "gfx950" and matrix.bits == 16 and run == _TRADED and first.across % 2 == 0:
+        _traded(k, runs, first, offset, descriptor, matrix.dtype, stride)
+    else:
+        _whole(k, runs, offset, descriptor, matrix.dtype, stride)
+    k.s_branch(done)
+    k.label(slow)
+    _cut(k, runs, offset, lanes.column, descriptor, matrix.columns_register, matrix.dtype, stride)
+    k.label(done)
+    plan.release(lanes.column, offset)
+
+
+def run_length(tile: Tile) -> int:
+    """How many neighbouring columns of one row a lane holds side by side in its registers. Raises TileError where they are not 2 or 4."""
     table = tile.fragment.table
     run = 1
     while run < len(table) and table[run][0] == (table[0][0][0], table[0][0][1] + run):
         run += 1
-    if run not in _STORE or tile.dtype != "f32":
-        raise TileError(f"store: {tile} has runs of {run} columns in a lane, and stores want 2, 4 or 8 of f32; use M.d.T as its fragment")
+    if run not in (2, 4) or tile.dtype != "f32":
+        raise TileError(f"store: {tile} has runs of {run} columns in a lane, and stores want 2 or 4 of f32; use M.d.T as its fragment")
     return run
 
 
-def _blocks(corners: Sequence[Corner], first: Tile, run: int) -> Iterator[_Block]:
-    fragment = first.fragment
-    origin = fragment.table[0][0]
+def runs_of(corners: Sequence[Corner], length: int) -> Iterator[ColumnRun]:
+    """The runs of all tiles, by row and column."""
+    found = []
     for corner in corners:
+        fragment = corner.tile.fragment
+        origin = fragment.table[0][0]
         for row, column in corner.tile.places():
             base = corner.tile.base(row, column)
-            for item in range(0, fragment.items, run):
+            for item in range(0, fragment.items, length):
                 r, c = fragment.table[item][0]
-                yield _Block(tuple(base[item + number] for number in range(run)), corner.row + row * fragment.rows + r - origin[0],
-                             corner.column + column * fragment.columns + c - origin[1])
+                found.append(ColumnRun(tuple(base[item + number] for number in range(length)),
+                                       corner.row + row * fragment.rows + r - origin[0],
+                                       corner.column + column * fragment.columns + c - origin[1]))
+    yield from sorted(found, key=lambda run: (run.row, run.column))
 
 
-def _whole(k: TileBuilder, blocks: Sequence[_Block], offset: Reg, descriptor: Reg, stride: Reg, run: int) -> None:
-    """Wide stores: a vector offset for each row, since a scalar one could pass the descriptor's end, columns by immediates."""
-    with k.scratch("row_offset", file="s") as jump, k.scratch("at") as at:
-        last = None
-        for block in sorted(blocks, key=lambda block: (block.row, block.column)):
-            if block.row != last:
-                k.s_mul_i32(jump, stride, block.row)
+def row_offsets(k: TileBuilder, runs: Sequence[ColumnRun], offset: Reg, stride: Reg, at: Reg) -> Iterator[ColumnRun]:
+    """The runs, `at` being a vector offset of each one's row: a scalar one could pass the descriptor's end."""
+    last = None
+    for run in runs:
+        if run.row != last:
+            with k.scratch("row_offset", file="s") as jump:
+                k.s_mul_i32(jump, stride, run.row)
                 k.v_add_u32(at, jump, offset)
-                last = block.row
-            with _values(k, block.registers) as values:
-                k.emit(_STORE[run], to_bf16_pairs(k, values), at, descriptor, 0, offen=True, offset=2 * block.column)
+            last = run.row
+        yield run
+
+
+def _whole(k: TileBuilder, runs: Sequence[ColumnRun], offset: Reg, descriptor: Reg, dtype: str, stride: Reg) -> None:
+    """A store for each run, columns by immediates; f32 goes as it is, out of AGPRs too."""
+    with k.scratch("at") as at:
+        for run in row_offsets(k, runs, offset, stride, at):
+            if dtype == "f32":
+                k.emit(_STORE[len(run.registers)], span(run.registers), at, descriptor, 0, offen=True, offset=4 * run.column)
+                continue
+            with _values(k, run.registers) as values:
+                packed = values[:len(values) // 2]
+                narrow(k, dtype, packed, values)
+                k.emit(_STORE[len(packed)], span(packed), at, descriptor, 0, offen=True, offset=2 * run.column)
+
+
+def _traded(k: TileBuilder, runs: Sequence[ColumnRun], first: Tile, offset: Reg, descriptor: Reg, dtype: str, stride: Reg) -> None:
+    """Neighbouring fragments in pairs. Rows of 16 lanes hold neighbouring runs; the odd rows of the left fragment change places with the
+    even ones of the right fragment, then every lane has two neighbouring runs, of the left fragment in even rows, of the right in odd."""
+    half = first.fragment.columns
+    with k.scratch("at") as at, k.scratch("pair_offset") as pair_offset, k.scratch("packed", 4) as packed:
+        moved = emit_address(k, "trade", lambda lane: 2 * (half * (lane >> 4 & 1) - _TRADED * (lane >> 4 & 1)), k.lane)
+        k.v_add_u32(pair_offset, moved, offset)
+        k.registers.release(moved)
+        places = row_offsets(k, runs, pair_offset, stride, at)
+        for left, right in zip(places, places, strict=True):
+            with _values(k, left.registers + right.registers) as values:
+                words = [packed[number] for number in range(_TRADED)]
+                narrow(k, dtype, words, values)
+            for number in range(_TRADED // 2):
+                k.v_permlane16_swap_b32(words[number], words[number + _TRADED // 2])
+            k.emit(_STORE[_TRADED], packed, at, descriptor, 0, offen=True, offset=2 * left.column)
+
+
+def span(registers: Sequence[Reg]) -> Reg:
+    """Neighbouring registers as one operand."""
+    from asmgen.regalloc.ranges import OwnedReg
+
+    first, count = registers[0], len(registers)
+    if isinstance(first, OwnedReg):
+        return OwnedReg(first.file, first.index, count, first.lease)
+    return Reg(first.file, first.index, count)
 
 
 @contextmanager
@@ -126,23 +193,28 @@ def _values(k: TileBuilder, registers: Sequence[Reg]) -> Iterator[Sequence[Reg]]
         yield [moved[number] for number in range(moved.count)]
 
 
-def _cut(k: TileBuilder, blocks: Sequence[_Block], offset: Reg, column: Reg, descriptor: Reg, columns: Reg, stride: Reg, run: int) -> None:
+def _cut(k: TileBuilder, runs: Sequence[ColumnRun], offset: Reg, column: Reg, descriptor: Reg, columns: Reg, dtype: str,
+         stride: Reg) -> None:
     """Element by element, the lanes beyond the last column switched off."""
-    for block in blocks:
-        with _values(k, block.registers) as values:
-            words = to_bf16_pairs(k, values)
-            for number in range(words.count if block.registers[0].file == "a" else 0):
-                k.v_accvgpr_write_b32(block.registers[number], words[number])
+    short = dtype != "f32"
+    for run in runs if short else ():
+        with _values(k, run.registers) as values:
+            words = values[:len(values) // 2]
+            narrow(k, dtype, words, values)
+            for number in range(len(words) if run.registers[0].file == "a" else 0):
+                k.v_accvgpr_write_b32(run.registers[number], words[number])
+    size = 2 if short else 4
     with k.scratch("row_offset", file="s") as jump, k.scratch("inside", 2, "s") as inside, k.scratch("at") as at, \
             k.scratch("limit", file="s") as limit:
-        for start in sorted({block.column for block in blocks}):
-            for number in range(run):
+        for start in sorted({run.column for run in runs}):
+            for number in range(len(runs[0].registers)):
                 k.s_sub_u32(limit, columns, start + number)
                 k.v_cmp_gt_i32(inside, limit, column)
                 k.s_mov_b64(exec_, inside)
-                for block in (block for block in blocks if block.column == start):
-                    k.s_mul_i32(jump, stride, block.row)
+                for run in (run for run in runs if run.column == start):
+                    k.s_mul_i32(jump, stride, run.row)
                     k.v_add_u32(at, jump, offset)
-                    k.emit("buffer_store_short_d16_hi" if number % 2 else "buffer_store_short", block.registers[number // 2], at,
-                           descriptor, 0, offen=True, offset=2 * (start + number))
+                    held = run.registers[number // 2 if short else number]
+                    op = "buffer_store_dword" if not short else "buffer_store_short_d16_hi" if number % 2 else "buffer_store_short"
+                    k.emit(op, held, at, descriptor, 0, offen=True, offset=size * (start + number))
                 k.s_mov_b64(exec_, -1)

@@ -176,7 +176,7 @@ def _fill_plan(k: TileBuilder, tile: SharedTile, rows: Rows, of: str) -> FillPla
     group = BUFFER_IMMEDIATES[1] // pitch + 1
     slack = (min(group, lines) - 1) * pitch
     element = tile.bits // 8
-    offsets = []
+    offsets: list[Reg] = []
     wave = k.wave
     at = Places(tile.placement, tile.rows, tile.columns)
     held = {at(row, column): (row, column * element) for row in range(tile.rows)
@@ -192,15 +192,24 @@ def _fill_plan(k: TileBuilder, tile: SharedTile, rows: Rows, of: str) -> FillPla
                 found.append(place)
         return [row for row, _ in found], [column for _, column in found]
 
+    assert k.registers is not None
+    stride = rows.matrix.stride_bytes(k)
+    row_of, column_of = places(0)
     for number in range(lines):
-        row_of, column_of = places(number)
+        rows_on, columns_on = places(number)
+        down = {row - first for row, first in zip(rows_on, row_of, strict=True)}
         more = slack - number % group * pitch
-        name = f"{of}_offset{number or ''}"
-        row = emit_address(k, f"{name}_row", lambda lane, wave, of=row_of: of[wave * LANES + lane], k.lane, (wave,))
-        column = emit_address(k, f"{name}_column", lambda lane, wave, of=column_of: of[wave * LANES + lane], k.lane, (wave,))
-        assert k.registers is not None
-        offset = k.registers.vgprs(1, name)
-        k.v_mul_lo_u32(offset, row, rows.matrix.stride_bytes(k))
+        offset = k.registers.vgprs(1, f"{of}_offset{number or ''}")
+        if offsets and columns_on == column_of and len(down) == 1:  # the first line moved down
+            with k.scratch("lines_down", file="s") as jump:
+                k.s_mul_i32(jump, stride, down.pop())
+                k.s_add_u32(jump, jump, more - slack)
+                k.v_add_u32(offset, jump, offsets[0])
+            offsets.append(offset)
+            continue
+        row = emit_address(k, f"{of}_row", lambda lane, wave, at=rows_on: at[wave * LANES + lane], k.lane, (wave,))
+        column = emit_address(k, f"{of}_column", lambda lane, wave, at=columns_on: at[wave * LANES + lane], k.lane, (wave,))
+        k.v_mul_lo_u32(offset, row, stride)
         k.v_add_u32(offset, offset, column)
         if more:
             k.v_add_u32(offset, more, offset)

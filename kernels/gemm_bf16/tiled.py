@@ -52,6 +52,7 @@ def tiled(k: TileBuilder) -> None:
     k.begin()
     k.locate(down * across)
     wm, wn = k.wave_grid(down, across)
+    zero(k, *C)  # while the arguments are on their way
     k.s_mul_i32(row0, k.ids["y"], tm)
     k.s_mul_i32(column0, k.ids["x"], tn)
     if group is not None:
@@ -59,7 +60,6 @@ def tiled(k: TileBuilder) -> None:
     k.s_lshr_b32(steps, k.argument("k"), (tk - 1).bit_length())
     a = k.matrix("a", "bf16", rows="m", columns="k", stride="lda").rows(row0, tm).halves()
     b = k.matrix("b", "bf16", rows="n", columns="k", stride="ldb").rows(column0, tn).halves()
-    zero(k, *C)
     memory, matrix = k.streams("memory", "matrix")
 
     def step(t: StepIndex) -> None:
