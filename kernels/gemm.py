@@ -31,7 +31,8 @@ class _Plan:
     kernel: KernelRecord
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
-    numbers: tuple[int, ...]
+    numbers: tuple[int | float | str, ...]
+    unread: int  # pointers behind the numbers, of C and bias, which are not read
 
 
 def bf16(a: Any, b: Any, out: Any = None, device: Any = None, stream: Any = None) -> Any:
@@ -50,7 +51,7 @@ def bf16(a: Any, b: Any, out: Any = None, device: Any = None, stream: Any = None
     plan = _plan(device.arch, *key)
     for name, tensor in (("a", a), ("b", b)):
         _check_address(name, tensor)
-    plan.kernel.launch(device, plan.grid, plan.block, (a, b, out, *plan.numbers), 0, stream)
+    plan.kernel.launch(device, plan.grid, plan.block, (a, b, out, *plan.numbers, *[out] * plan.unread), 0, stream)
     return out
 
 
@@ -88,8 +89,9 @@ def _plan(arch: str, a: tuple[Any, ...], b: tuple[Any, ...], out: tuple[Any, ...
     rows = {name: strides[0] if shape[0] > 1 else shape[1] for name, (shape, strides, _) in (("lda", a), ("ldb", b), ("ldd", out))}
     values = contract.resolve_run({"m": m, "n": n, "k": k, **rows})
     build = {name: values[name] for name in values if contract.parameter(name).kind == "build"}
-    numbers = tuple(int(values[argument.name]) for argument in contract.arguments if argument.type != "pointer")
-    return _Plan(code_object(family, arch, build).kernel(), contract.grid_of(values), contract.workgroup, numbers)
+    pointers = sum(argument.type == "pointer" for argument in contract.arguments)
+    numbers = tuple(values[argument.name] for argument in contract.arguments if argument.type != "pointer")
+    return _Plan(code_object(family, arch, build).kernel(), contract.grid_of(values), contract.workgroup, numbers, pointers - 3)
 
 
 def _variant(arch: str, m: int, n: int) -> dict[str, str]:

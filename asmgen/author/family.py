@@ -97,14 +97,14 @@ class Family:
     """What callers of a kernel see, and its variants by architecture, the default one first.
 
     `parameters` are build and run parameters, beside `tile` and `schedule`, which the variants bring; a function of the variant where
-    their limits depend on it; a build parameter `preload` lets the hardware load the arguments. `problem(parameters, seed)` draws random
-    data with a float64 reference. `example` gives the run parameters that have no default. `axes` are the workgroup ids that code reads.
-    `selection` chooses among the variants that serve a request, by all values that the request gave.
+    they or their limits depend on it, and so with `arguments`; a build parameter `preload` lets the hardware load the arguments.
+    `problem(parameters, seed)` draws random data with a float64 reference. `example` gives the run parameters that have no default. `axes`
+    are the workgroup ids that code reads. `selection` chooses among the variants that serve a request, by all values that it gave.
     """
 
     name: str
     title: str
-    arguments: tuple[ContractArgument, ...]
+    arguments: tuple[ContractArgument, ...] | Callable[[Variant], tuple[ContractArgument, ...]]
     parameters: Sequence[Parameter] | Callable[[Variant], Sequence[Parameter]]
     grid: GridRule
     problem: Callable[[Values, int], Problem]
@@ -209,7 +209,8 @@ class Family:
         parameters = tuple(replace(parameter, default=fixed[parameter.name], choices=(fixed[parameter.name],))
                            if parameter.name in fixed else parameter for parameter in (*selecting, *self._own(variant)))
         grid = Formula(self.grid.sentence.format(v=variant), lambda values: self.grid.compute(values, variant))
-        return KernelContract(self.name, self.title, self.archs or (variant.arch,), parameters, self.arguments,
+        arguments = self.arguments(variant) if callable(self.arguments) else self.arguments
+        return KernelContract(self.name, self.title, self.archs or (variant.arch,), parameters, arguments,
                               (LANES * variant.wave_count, 1, 1), grid, None, self.workspace_bytes, self.rules, self.example,
                               self.stem(variant, {}))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import ml_dtypes
 import numpy as np
 
@@ -9,22 +11,34 @@ from asmgen.author.contract import Values
 from asmgen.author.problem import Output, Problem
 
 CANARY = -123.0  # what the columns of D behind n hold, and must go on holding
+_TYPES: dict[str, tuple[Any, int]] = {"bf16": (ml_dtypes.bfloat16, 8), "f16": (np.float16, 11), "f32": (np.float32, 24)}
+"""numpy's type, and how many significant bits it has."""
+_LEAST_HALF_UNIT = {"f16": 2.0**-25}  # of subnormal numbers, where data comes near to them
 
 
 def make_problem(p: Values, seed: int) -> Problem:
-    """A and B of random normal values, D full of canaries.
+    """A, B, C and bias of random normal values, D full of canaries.
 
-    |d - ref| <= 1.01 * ulp(ref) / 2 + 2^-20 * sum|a||b|: what rounding to nearest may do to a bf16 (8 significant bits), truncation
-    goes beyond, and float32 accumulation errors. Half a unit in the last place is 2^-9 |ref| just below a power of two and
-    2^-8 |ref| at one: a bound of 2^-9 |ref| everywhere would ask for more than bf16 has.
+    |d - ref| <= 1.01 * ulp(ref) / 2 + 2^-20 * (|alpha| sum|a||b| + |beta c| + |bias|): what rounding to nearest may do to the output's
+    type (bf16 has 8 significant bits), truncation goes beyond, and float32 accumulation errors. Half a unit in the last place of bf16 is
+    2^-9 |ref| just below a power of two and 2^-8 |ref| at one: a bound of 2^-9 |ref| everywhere would ask for more than bf16 has.
     """
     random = np.random.default_rng(seed)
-    a = random.standard_normal((p["m"], p["lda"])).astype(ml_dtypes.bfloat16)
-    b = random.standard_normal((p["n"], p["ldb"])).astype(ml_dtypes.bfloat16)
-    d = np.full((p["m"], p["ldd"]), CANARY, ml_dtypes.bfloat16)
+    (taken, _), out = _TYPES[p.get("dtype", "bf16")], p.get("out", "bf16")
+    given, bits = _TYPES[out]
+    a = random.standard_normal((p["m"], p["lda"])).astype(taken)
+    b = random.standard_normal((p["n"], p["ldb"])).astype(taken)
+    d = np.full((p["m"], p["ldd"]), CANARY, given)
     left, right = a[:, :p["k"]].astype(np.float64), b[:, :p["k"]].astype(np.float64)
-    expected = left @ right.T
-    half_unit = np.ldexp(1.0, np.frexp(expected)[1] - 9)
-    tolerance = 1.01 * half_unit + 2.0**-20 * (np.abs(left) @ np.abs(right).T)
     arguments = {"a": a, "b": b, "d": d} | {name: p[name] for name in ("m", "n", "k", "lda", "ldb", "ldd")}
-    return Problem(arguments, (Output("d", expected, tolerance, (slice(None), slice(0, p["n"]))),))
+    expected, size = left @ right.T, np.abs(left) @ np.abs(right).T
+    if "alpha" in p:
+        c = random.standard_normal((p["m"], p["ldc"]) if p["beta"] else (1, 8)).astype(given)
+        bias = random.standard_normal(p["n"] if p["bias"] == "row" else 8).astype(given)
+        arguments |= {"alpha": p["alpha"], "beta": p["beta"], "ldc": p["ldc"], "c": c, "bias": bias}
+        expected, size = p["alpha"] * expected, abs(p["alpha"]) * size
+        for more in ([p["beta"] * c[:, :p["n"]].astype(np.float64)] if p["beta"] else []) + \
+                ([bias.astype(np.float64)] if p["bias"] == "row" else []):
+            expected, size = expected + more, size + np.abs(more)
+    half_unit = np.maximum(np.ldexp(1.0, np.frexp(expected)[1] - bits - 1), _LEAST_HALF_UNIT.get(out, 0.0))
+    return Problem(arguments, (Output("d", expected, 1.01 * half_unit + 2.0**-20 * size, (slice(None), slice(0, p["n"]))),))

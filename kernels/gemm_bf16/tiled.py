@@ -9,13 +9,14 @@ step ahead, so that no memory stage has more than eight reads.
 from __future__ import annotations
 
 from asmgen.author.arithmetic import mma, zero
-from asmgen.author.epilogue import Corner, store
+from asmgen.author.epilogue import Corner
 from asmgen.author.modulo import Interleave
 from asmgen.author.movement import fill, read
 from asmgen.author.schedules import PingPong, Schedule
 from asmgen.author.steps import StepIndex
 from asmgen.author.swizzles import DmaFill, FragmentRead
 from asmgen.author.tilebuilder import TileBuilder
+from asmgen.kernels.gemm_bf16.ends import finish, place
 from asmgen.kernels.gemm_bf16.family import GEMM
 
 SCHEDULES: dict[str, Schedule] = {"ping-pong": PingPong(), "interleave": Interleave()}
@@ -34,7 +35,7 @@ def tiled(k: TileBuilder) -> None:
     tm, tn, tk = k.variant.tile
     down, across = k.variant.waves
     interleaved = k.variant.schedule == "interleave"
-    M = k.matrix_shape("f32_16x16x32_bf16")
+    M = k.matrix_shape(f"f32_16x16x32_{k.p.dtype}")
 
     # register plan: accumulators stay where they are; one set of operands, read again for each half
     C = k.tile("C", tm // 2 // down, tn // 2 // across, M.d.T, grid=(2, 2), file="a" if interleaved else "v", note="[half of M][half of N]")
@@ -45,21 +46,20 @@ def tiled(k: TileBuilder) -> None:
     row0, column0 = k.registers.sgprs(1, "row0"), k.registers.sgprs(1, "column0")
 
     # LDS map
-    As = k.shared("As", "bf16", tm // 2, tk, stages=2, grid=(2,), serves=(FragmentRead(M.a), DmaFill()))
-    Bs = k.shared("Bs", "bf16", tn // 2, tk, stages=2, grid=(2,), serves=(FragmentRead(M.b), DmaFill()))
+    As = k.shared("As", k.p.dtype, tm // 2, tk, stages=2, grid=(2,), serves=(FragmentRead(M.a), DmaFill()))
+    Bs = k.shared("Bs", k.p.dtype, tn // 2, tk, stages=2, grid=(2,), serves=(FragmentRead(M.b), DmaFill()))
 
     k.region("prologue")
     k.begin()
     k.locate(down * across)
     wm, wn = k.wave_grid(down, across)
     zero(k, *C)  # while the arguments are on their way
-    k.s_mul_i32(row0, k.ids["y"], tm)
-    k.s_mul_i32(column0, k.ids["x"], tn)
+    place(k, row0, column0)
     if group is not None:
         k.s_lshr_b32(group, k.wave.register, 2)
     k.s_lshr_b32(steps, k.argument("k"), (tk - 1).bit_length())
-    a = k.matrix("a", "bf16", rows="m", columns="k", stride="lda").rows(row0, tm).halves()
-    b = k.matrix("b", "bf16", rows="n", columns="k", stride="ldb").rows(column0, tn).halves()
+    a = k.matrix("a", k.p.dtype, rows="m", columns="k", stride="lda").rows(row0, tm).halves()
+    b = k.matrix("b", k.p.dtype, rows="n", columns="k", stride="ldb").rows(column0, tn).halves()
     memory, matrix = k.streams("memory", "matrix")
 
     def step(t: StepIndex) -> None:
@@ -89,5 +89,4 @@ def tiled(k: TileBuilder) -> None:
 
     k.region("epilogue")
     k.registers.release("A", "B")
-    d = k.matrix("d", "bf16", rows="m", columns="n", stride="ldd").rows(row0, tm)
-    store(k, d, column0, [Corner(C[i, j], i * tm // 2, j * tn // 2) for i in range(2) for j in range(2)], wm, wn, tn)
+    finish(k, [Corner(C[i, j], i * tm // 2, j * tn // 2) for i in range(2) for j in range(2)], row0, column0, wm, wn)

@@ -1,0 +1,124 @@
+"""What accumulators go through before they are stored: alpha AB + beta C + bias, in f32, in their registers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from asmgen.author.addressing import WaveIndex
+from asmgen.author.epilogue import ColumnRun, Corner, lane_places, run_length, runs_of, span
+from asmgen.author.globals import RAW_BUFFER, Rows
+from asmgen.isa.registers import Reg
+
+if TYPE_CHECKING:
+    from asmgen.author.tilebuilder import TileBuilder
+
+_ONE = 0x3F800000
+_MAGNITUDE = 0x7FFFFFFF
+_TOGETHER = 4  # runs whose elements are asked for before the first of them is used
+
+
+def scale_and_add(k: TileBuilder, corners: Sequence[Corner], c: Rows, column0: Reg, rows: WaveIndex, columns: WaveIndex, alpha: Reg,
+                  beta: Reg) -> None:
+    """Accumulators become alpha times themselves plus beta times C, whose rows are `c`; `alpha` and `beta` are SGPRs of f32.
+
+    Nothing is done where alpha is 1 and beta 0, and C is not read where beta is 0. Places as for `store`; what C's rows hold beyond its
+    last column may be read and serves nothing.
+    """
+    run, size = run_length(corners[0].tile), c.matrix.bits // 8
+    general, done = k.fresh("alpha_beta"), k.fresh("combined")
+    with k.scratch("magnitude", file="s") as magnitude:
+        k.s_cmp_lg_u32(alpha, _ONE)
+        k.s_cbranch_scc1(general)
+        k.s_and_b32(magnitude, beta, _MAGNITUDE)
+        k.s_cbranch_scc0(done)
+        k.label(general)
+        descriptor, stride = c.resource(k), c.matrix.stride_bytes(k)
+        k.s_and_b32(magnitude, beta, _MAGNITUDE)
+        k.s_cselect_b32(descriptor[2], descriptor[2], 0)  # no bytes: loads give 0
+    lanes = lane_places(k, "c", corners[0].tile, column0, rows, columns)
+    with k.scratch("c_offset") as offset, k.scratch("at") as at, k.scratch("row_offset", file="s") as jump, \
+            k.scratch("alpha_pair", 2, "s") as alphas, k.scratch("beta_pair", 2, "s") as betas, \
+            k.scratch("c_values", _TOGETHER * run) as held:
+        for number in range(2):
+            k.s_mov_b32(alphas[number], alpha)
+            k.s_mov_b32(betas[number], beta)
+        k.v_mul_lo_u32(offset, lanes.row, stride)
+        k.v_lshl_add_u32(offset, lanes.column, size.bit_length() - 1, offset)
+        for row, group in groupby(runs_of(corners, run), key=lambda one: one.row):
+            k.s_mul_i32(jump, stride, row)
+            k.v_add_u32(at, jump, offset)
+            _add(k, list(group), held, at, descriptor, c.matrix.dtype, (alphas, betas))
+    k.registers.release(lanes.row, lanes.column)
+    k.label(done)
+
+
+def add_row(k: TileBuilder, corners: Sequence[Corner], bias: Reg, dtype: str, size: Reg, column0: Reg, rows: WaveIndex,
+            columns: WaveIndex) -> None:
+    """Add to every row of the accumulators the vector at the 64-bit address in SGPRs `bias`, `size` (an SGPR) elements of `dtype`."""
+    run, bytes_ = run_length(corners[0].tile), {"f32": 4}.get(dtype, 2)
+    lanes = lane_places(k, "bias", corners[0].tile, column0, rows, columns)
+    with k.scratch("bias_buffer", 4, "s") as descriptor, k.scratch("bias_values", run) as held:
+        k.s_mov_b64(descriptor[0:1], bias)
+        k.s_mul_i32(descriptor[2], size, bytes_)
+        k.s_mov_b32(descriptor[3], RAW_BUFFER)
+        k.v_lshlrev_b32(lanes.column, bytes_.bit_length() - 1, lanes.column)
+        for column, group in groupby(sorted(runs_of(corners, run), key=lambda one: one.column), key=lambda one: one.column):
+            _load(k, held, lanes.column, descriptor, dtype, column)
+            _widen(k, held, dtype)
+            for one in group:
+                with _changed(k, one) as accumulators:
+                    for pair in range(0, run, 2):
+                        two = span(accumulators[pair:pair + 2])
+                        k.v_pk_add_f32(two, two, held[pair:pair + 1])
+    k.registers.release(lanes.row, lanes.column)
+
+
+def _add(k: TileBuilder, runs: Sequence[ColumnRun], held: Reg, at: Reg, descriptor: Reg, dtype: str, factors: tuple[Reg, Reg]) -> None:
+    """The runs of one row, a few at a time."""
+    length = len(runs[0].registers)
+    alphas, betas = factors
+    for first in range(0, len(runs), _TOGETHER):
+        some = runs[first:first + _TOGETHER]
+        parts = [held[length * number:length * number + length - 1] for number in range(len(some))]
+        for one, part in zip(some, parts, strict=True):
+            _load(k, part, at, descriptor, dtype, one.column)
+        for one, part in zip(some, parts, strict=True):
+            _widen(k, part, dtype)
+            with _changed(k, one) as accumulators:
+                for pair in range(0, length, 2):
+                    two = span(accumulators[pair:pair + 2])
+                    k.v_pk_mul_f32(two, two, alphas)
+                    k.v_pk_fma_f32(two, part[pair:pair + 1], betas, two)
+
+
+def _load(k: TileBuilder, held: Reg, at: Reg, descriptor: Reg, dtype: str, column: int) -> None:
+    """Neighbouring elements, a register each: they may begin at any multiple of their size."""
+    op, size = ("buffer_load_dword", 4) if dtype == "f32" else ("buffer_load_ushort", 2)
+    for number in range(held.count):
+        k.emit(op, held[number], at, descriptor, 0, offen=True, offset=size * (column + number))
+
+
+def _widen(k: TileBuilder, held: Reg, dtype: str) -> None:
+    for number in range(held.count):
+        if dtype == "bf16":
+            k.v_lshlrev_b32(held[number], 16, held[number])
+        elif dtype == "f16":
+            k.v_cvt_f32_f16(held[number], held[number])
+
+
+@contextmanager
+def _changed(k: TileBuilder, run: ColumnRun) -> Iterator[Sequence[Reg]]:
+    """VGPRs with the run's accumulators, which get what these hold behind it."""
+    if run.registers[0].file == "v":
+        yield run.registers
+        return
+    with k.scratch("moved", len(run.registers)) as moved:
+        values = [moved[number] for number in range(moved.count)]
+        for value, register in zip(values, run.registers, strict=True):
+            k.v_accvgpr_read_b32(value, register)
+        yield values
+        for value, register in zip(values, run.registers, strict=True):
+            k.v_accvgpr_write_b32(register, value)

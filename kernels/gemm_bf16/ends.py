@@ -1,0 +1,45 @@
+"""What the tiled GEMMs do before and behind their loop: which tile of D a workgroup makes, and what D is beside A x B^T."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from asmgen.author.addressing import WaveIndex
+from asmgen.author.combine import add_row, scale_and_add
+from asmgen.author.epilogue import Corner, store
+from asmgen.author.tilebuilder import TileBuilder
+from asmgen.author.tileorder import place_tile
+from asmgen.isa.registers import Reg
+
+
+def place(k: TileBuilder, row0: Reg, column0: Reg) -> None:
+    """The first row and column of the workgroup's tile: x over N and y over M, or in the order of `window` and `chunk`."""
+    tm, tn, _ = k.variant.tile
+    row: Reg = k.ids["y"]
+    column: Reg = k.ids["x"]
+    if k.p.window or k.p.chunk:
+        with k.scratch("tiles", 2, "s") as tiles:
+            for count, size, edge in ((tiles[0], "m", tm), (tiles[1], "n", tn)):
+                k.s_add_u32(count, k.argument(size), edge - 1)
+                _divide(k, count, edge)
+            place_tile(k, row0, column0, column, row, tiles[0], tiles[1], max(1, k.p.window), max(1, k.p.chunk))
+        row, column = row0, column0
+    k.s_mul_i32(row0, row, tm)
+    k.s_mul_i32(column0, column, tn)
+
+
+def _divide(k: TileBuilder, number: Reg, edge: int) -> None:
+    """number /= edge, for edges of 64 times a power of two or of three."""
+    k.s_lshr_b32(number, number, (edge & -edge).bit_length() - 1)
+    if edge & (edge - 1):
+        k.s_mul_hi_u32(number, number, 0x55555556)
+
+
+def finish(k: TileBuilder, corners: Sequence[Corner], row0: Reg, column0: Reg, wm: WaveIndex, wn: WaveIndex) -> None:
+    """alpha A B^T + beta C + bias, rounded to the type of D and stored."""
+    tm, tn, _ = k.variant.tile
+    c, d = (k.matrix(name, k.p.out, rows="m", columns="n", stride=f"ld{name}").rows(row0, tm) for name in ("c", "d"))
+    scale_and_add(k, corners, c, column0, wm, wn, k.argument("alpha"), k.argument("beta"))
+    if k.p.bias == "row":
+        add_row(k, corners, k.argument("bias"), k.p.out, k.argument("n"), column0, wm, wn)
+    store(k, d, column0, corners, wm, wn, tn)

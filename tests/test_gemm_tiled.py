@@ -1,0 +1,76 @@
+"""The tiled gemm-bf16 of gfx950 on the emulator: types, alpha, beta, bias, orders of tiles, a variant of each schedule."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import pytest
+
+from asmgen.author.contract import ContractError
+from asmgen.emulator.scheduling.run import Options
+from asmgen.kernels.registry import family
+from asmgen.tools.build import Built, build_kernel
+from asmgen.tools.runner import RunReport, run_kernel
+
+LIBRARY = family("gemm-bf16")
+SMALL = {"tile": "128x128x64", "schedule": "interleave"}
+LARGE = {"tile": "256x256x64", "schedule": "ping-pong"}
+
+
+@cache
+def built(build: tuple[tuple[str, Any], ...]) -> Built:
+    return build_kernel(LIBRARY, "gfx950", dict(build))
+
+
+def run(build: dict[str, Any], shape: dict[str, Any], order: str = "lockstep") -> RunReport:
+    parameters = LIBRARY.contract("gfx950", build).resolve_run({**build, **shape})
+    return run_kernel(LIBRARY, built(tuple(build.items())), parameters, "emulator", options=Options(order=order, count_banks=True))
+
+
+def good(report: RunReport) -> bool:
+    return report.passed and report.untouched and report.findings == () and report.bank_conflicts == 0
+
+
+CASES: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    ({"dtype": "f16", "out": "f16"}, {}),
+    ({"out": "f32"}, {"alpha": 1.5, "beta": -0.5}),
+    ({"bias": "row"}, {"alpha": 2.0}),
+    ({"dtype": "f16", "out": "bf16", "bias": "row"}, {"beta": 1.0}),
+    ({"out": "f16", "bias": "row", "window": 2, "chunk": 2}, {"alpha": -1.0, "beta": 0.25}),
+]
+
+
+@pytest.mark.parametrize("case", range(len(CASES)))
+@pytest.mark.parametrize("shape", [{"m": 130, "n": 131, "k": 64}, {"m": 7, "n": 128, "k": 192, "ldd": 129, "ldc": 131}], ids=("cut", "odd"))
+def test_what_d_is_beside_the_product(case: int, shape: dict[str, int]) -> None:
+    build, values = CASES[case]
+    assert good(run(SMALL | build, shape | values))
+
+
+def test_whole_tiles_take_the_wide_stores() -> None:
+    for out in ("bf16", "f32"):
+        assert good(run(SMALL | {"out": out}, {"m": 127, "n": 256, "k": 128}))
+
+
+def test_c_is_not_read_where_beta_is_0() -> None:
+    """The problem's C has one row then; a read beyond it would be found."""
+    assert good(run(SMALL, {"m": 130, "n": 131, "k": 64, "alpha": 3.0}))
+
+
+@pytest.mark.parametrize("window_and_chunk", [(1, 0), (0, 3), (3, 2)])
+def test_every_order_of_tiles_makes_every_tile(window_and_chunk: tuple[int, int]) -> None:
+    window, chunk = window_and_chunk
+    assert good(run(SMALL | {"window": window, "chunk": chunk}, {"m": 513, "n": 300, "k": 64}))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("order", ["lockstep", "serial", "random:3"])
+def test_ping_pong_on_an_odd_shape_in_every_order(order: str) -> None:
+    assert good(run(LARGE, {"m": 253, "n": 261, "k": 192, "lda": 200, "ldd": 264}, order))
+
+
+@pytest.mark.parametrize(("build", "sentence"), [({"out": "fp8"}, "out"), ({"bias": "column"}, "bias"), ({"window": -1}, "window")])
+def test_what_is_not_offered_is_refused(build: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ContractError, match=sentence):
+        build_kernel(LIBRARY, "gfx950", SMALL | build)
