@@ -19,6 +19,7 @@ from asmgen.checks.waitstates.passes import verify as verify_wait_states
 from asmgen.codeobject.emit import KernelResources, argument_loads, header, trailer
 from asmgen.codeobject.metadata import arguments as argument_table
 from asmgen.codeobject.metadata import arguments_end
+from asmgen.isa.arch import ARCHITECTURES
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.registers import Reg, s, v
 from asmgen.program.program import Program
@@ -96,7 +97,7 @@ class KernelBuilder(Builder):
         self._axes = workgroup_ids
         self._version = code_object_version
         self._dwords = -(-arguments_end(self.table) // 4)
-        self._preload = self._dwords if preload else 0
+        self._preload = self._preloaded() if preload else 0
         first_id = _KERNARG_POINTER + self._preload
         self.kernarg = plan.pin("kernarg", s[0:1], "where the arguments lie, filled by the hardware")
         self.ids = {axis: plan.pin(f"workgroup_{axis}", s[first_id + number:first_id + number], "filled by the hardware")
@@ -105,7 +106,13 @@ class KernelBuilder(Builder):
         first = _KERNARG_POINTER if preload else -(-(first_id + len(workgroup_ids)) // 4) * 4
         self._arguments: Reg = self.kernarg[0:0]  # not read where there are no arguments
         if self._dwords:
-            self._arguments = plan.pin("arguments", s[first:first + self._dwords - 1], "the kernel arguments, in order")
+            count = self._preload or self._dwords
+            self._arguments = plan.pin("arguments", s[first:first + count - 1], "the kernel arguments, in order")
+        self._loaded = self._arguments  # those that are loaded although others are there before the first instruction
+        if 0 < self._preload < self._dwords:
+            behind = -(-(first_id + len(workgroup_ids)) // 4) * 4
+            last = behind + self._dwords - self._preload - 1
+            self._loaded = plan.pin("more_arguments", s[behind:last], "what is not preloaded, in order")
         self.work_item = plan.pin("work_item", v[0:0], "x | y << 10 | z << 20, filled by the hardware")
 
     @property
@@ -119,21 +126,34 @@ class KernelBuilder(Builder):
         """The SGPRs of an argument. Raises AsmgenError for one that the contract does not have."""
         for row in self.table:
             if row.name == name:
-                first = row.offset // 4
-                return self._arguments[first:first + max(1, row.size // 4) - 1]
+                first, held = row.offset // 4, self._arguments
+                if 0 < self._preload <= first:
+                    first, held = first - self._preload, self._loaded
+                return held[first:first + max(1, row.size // 4) - 1]
         raise AsmgenError(f"the kernel has no argument {name!r}; it has {', '.join(row.name for row in self.table)}", str(author_line()))
 
     def begin(self) -> None:
         """Load the arguments; they are there after the wait that their first use asks for."""
-        for chunk in argument_loads(self._arguments.index, self._dwords):
-            first = chunk.sgpr - self._arguments.index
-            self.emit(_LOAD[chunk.dwords], self._arguments[first:first + chunk.dwords - 1], self.kernarg, chunk.offset)
+        self._load(self._arguments, 0)
         if self._preload:
             self.emit("s_waitcnt", lgkmcnt=0, comment="the compatibility entry does what preloading firmware did")
             self.emit("s_branch", f"{self.symbol}_body")
             self.align(256)
             self.label(f"{self.symbol}_body")
             self.entry = f"{self.symbol}_body"
+        if self._loaded is not self._arguments:
+            self._load(self._loaded, 4 * self._preload)
+
+    def _load(self, held: Reg, offset: int) -> None:
+        """The arguments from a byte offset on."""
+        for chunk in argument_loads(held.index, held.count if self._dwords else 0):
+            first = chunk.sgpr - held.index
+            self.emit(_LOAD[chunk.dwords], held[first:first + chunk.dwords - 1], self.kernarg, offset + chunk.offset)
+
+    def _preloaded(self) -> int:
+        """How many dwords the hardware loads: as many whole arguments as fit."""
+        most = ARCHITECTURES[self.arch].user_sgprs - _KERNARG_POINTER
+        return max(dword for dword in (self._dwords, *(row.offset // 4 for row in self.table)) if dword <= most)
 
     @property
     def symbol(self) -> str:
