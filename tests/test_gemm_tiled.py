@@ -64,6 +64,12 @@ def test_every_order_of_tiles_makes_every_tile(window_and_chunk: tuple[int, int]
     assert good(run(SMALL | {"window": window, "chunk": chunk}, {"m": 513, "n": 300, "k": 64}))
 
 
+@pytest.mark.parametrize("tile", ["64x64x64", "64x256x64"])
+def test_steps_shorter_than_what_they_load(tile: str) -> None:
+    """Windows of the matrix stream hold two things each, the last one a load: sources move on behind it."""
+    assert good(run(SMALL | {"tile": tile}, {"m": 67, "n": 259, "k": 320, "ldb": 328}))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("order", ["lockstep", "serial", "random:3"])
 def test_ping_pong_on_an_odd_shape_in_every_order(order: str) -> None:

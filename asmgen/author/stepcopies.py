@@ -115,8 +115,8 @@ class Copies:
     def _place(self, entries: Sequence[Sync | Unit], count_down: tuple[Reg, int] | None, more: bool) -> None:
         last = max((place for place, entry in enumerate(entries) if isinstance(entry, Unit)), default=len(entries))
         final = entries[last] if last < len(entries) else None
-        # The last unit hides the subtraction, unless it changes SCC or stands in a later block.
-        before = isinstance(final, Unit) and not (final.effects.writes & scc.mask or final.is_block)
+        # The last unit hides the subtraction, unless it changes SCC, stands in a later block or still reads what moves on.
+        before = isinstance(final, Unit) and not (final.effects.writes & scc.mask or final.is_block or self.k.follows_sources(final))
         for place, entry in enumerate(entries):
             if place == last and before:
                 self._end_copy(count_down, more)

@@ -30,6 +30,8 @@ SCHEDULES: dict[str, Schedule] = {"ping-pong": PingPong(), "interleave": Interle
 @GEMM.variant("gfx950", tile=(192, 256, 64), waves=(2, 2), schedule="interleave", occupancy=1)
 @GEMM.variant("gfx950", tile=(128, 256, 64), waves=(2, 2), schedule="interleave", occupancy=1)
 @GEMM.variant("gfx950", tile=(256, 128, 64), waves=(2, 2), schedule="interleave", occupancy=1)
+@GEMM.variant("gfx950", tile=(64, 256, 64), waves=(2, 2), schedule="interleave", occupancy=2)
+@GEMM.variant("gfx950", tile=(64, 64, 64), waves=(2, 2), schedule="interleave", occupancy=2)
 def tiled(k: TileBuilder) -> None:
     """Any of the tiles above."""
     tm, tn, tk = k.variant.tile
