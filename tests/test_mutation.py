@@ -89,9 +89,11 @@ def test_launches_are_one_workgroup_with_short_and_long_loops() -> None:
 
 def test_builds_are_those_of_every_variant() -> None:
     library = family("gemm-bf16")
-    built = [(build["tile"], build["schedule"], build["preload"]) for build in mutate.builds(library, "gfx950")]
-    assert len(library.variants("gfx950")) > 1 and len(set(built)) == len(built) == 2 * len(library.variants("gfx950"))
-    assert [preload for _, _, preload in built[:2]] == [False, True]
+    built = list(mutate.builds(library, "gfx950"))
+    variants, others = {(build["tile"], build["schedule"]) for build in built}, {"preload": 1, "dtype": 1, "out": 2, "bias": 1}
+    assert len(variants) == len(library.variants("gfx950")) > 1
+    assert len({tuple(build.items()) for build in built}) == len(built) == (1 + sum(others.values())) * len(variants)
+    assert [build["preload"] for build in built[:2]] == [False, True]
 
 
 def test_the_emulator_judges_what_lint_lets_through() -> None:

@@ -48,7 +48,8 @@ MEASUREMENTS: tuple[Measurement, ...] = (
     Measurement(_TABLE_3, "FP8 GEMM, 4 waves", "MI355X", 3327),
     Measurement(_TABLE_3, "attention backward, 8 waves", "MI355X", 894),
     Measurement(_TABLE_3, "attention backward, 4 waves", "MI355X", 1091),
-    Measurement(_GLUON, "fp16 GEMM, 256x256x64, 4 waves", "MI355X", 1489, 0.9875, "gemm-bf16", _GEMM | {"schedule": "interleave"}),
+    Measurement(_GLUON, "fp16 GEMM, 256x256x64, 4 waves", "MI355X", 1489, 0.9875, "gemm-bf16",
+                _GEMM | {"schedule": "interleave", "dtype": "f16", "out": "f16"}),
     Measurement(_GLUON, "bf8 GEMM, 4 waves", "MI355X", 3257, 0.9972),
     Measurement(_GLUON, "mxfp4 GEMM", "MI355X", 5255, 0.9241),
 )
