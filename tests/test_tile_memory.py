@@ -17,7 +17,7 @@ from asmgen.author.swizzles import FragmentRead, Places
 from asmgen.author.tilememory import load, store_tile
 from asmgen.author.tiles import TileError
 from asmgen.author.transposed import TransposedRead, read_transposed
-from asmgen.author.views import as_bytes, as_operand, block_fragment, bytes_of, in_order_of, turned, with_dtype
+from asmgen.author.views import as_bytes, as_operand, block_fragment, bytes_of, in_order_of, planes, turned, with_dtype
 from asmgen.isa.bankcost import cost
 from asmgen.isa.layouts_mfma import element_bits
 from asmgen.isa.registers import s
@@ -163,7 +163,7 @@ def into_lds(run: TileRun, part: object, data: Array) -> None:
             at = places(row, column)
             image[at:at + size] = data[row, column * size:(column + 1) * size]
     words = image.view(np.uint32).reshape(-1, 64)
-    k.lds.take("rest", 256)  # the last dwords of the image lie behind the tile
+    k.lds.take(f"rest_of_{tile.name}", 256)  # the last dwords of the image lie behind the tile
     with k.scratch("filled") as held, k.scratch("at") as at_reg:
         for number_, _ in enumerate(words):
             run.registers_in([held], words[number_:number_ + 1])
@@ -346,3 +346,27 @@ def test_values_and_registers_of_the_harness_agree() -> None:
     words = registers_of(values, f, "gfx950")
     assert words[0, 19] == 0xB0 and np.count_nonzero(words) == 1
     assert values_of(np.array([0xB]), "fp4", "gfx950")[0] == -1.5
+
+
+@pytest.mark.parametrize(("shape", "code"), [("f32_16x16x128_f8f6f4", 2), ("f32_32x32x64_f8f6f4", 3)])
+def test_six_bits_in_two_planes(shape: str, code: int) -> None:
+    """16 and 8 bytes a lane in shared tiles of their own: a b128 and a b64 a fragment, without a conflict."""
+    f = mfma(shape, "gfx950", cbsz=code).a
+    rows, columns = 2 * f.rows, 2 * f.columns
+    values = some(rows, columns, f.dtype, code)
+    data = packed_bytes(values, f.dtype, "gfx950").reshape(rows, -1, 24)
+    run = TileRun("gfx950")
+    k = run.k
+    x = run.tile("x", (rows, columns), f)
+    for plane, part in zip(planes(x), (data[:, :, :16], data[:, :, 16:]), strict=True):
+        stored = k.shared(f"As{plane.columns}", "i8", rows, plane.columns, serves=(FragmentRead(plane.fragment),))
+        into_lds(run, stored[()], part.reshape(rows, -1))
+        read(k, plane, stored[()])
+    run.give(x)
+    np.testing.assert_array_equal(run.finish()[0], rounded(values, f.dtype, "gfx950"))
+    names = [item.name for item in run.program.instructions if item.name.startswith("ds_read")]
+    assert names == ["ds_read_b128"] * 4 + ["ds_read_b64"] * 4
+    conflicts = run.done.result.bank_conflicts
+    assert not any(extra for at, extra in conflicts.items() if run.program.instructions[at].name.startswith("ds_read"))
+    with pytest.raises(TileError, match="only those lie in planes"):
+        planes(run.tile("y", (16, 32), mfma("f32_16x16x32_bf16", "gfx950").a))

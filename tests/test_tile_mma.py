@@ -5,13 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from asmgen.author.arithmetic import mma, mma_scaled, scales
+from asmgen.author.arithmetic import as_scales, mma, mma_scaled, scale_words, scales
 from asmgen.author.fragments import mfma
 from asmgen.author.movement import read, write
+from asmgen.author.schedules import InOrder
+from asmgen.author.steps import StepIndex
 from asmgen.author.swizzles import FragmentRead
+from asmgen.author.tilememory import load
 from asmgen.author.tiles import TileError
 from asmgen.author.views import block_fragment, deep, turned
 from asmgen.isa.opcodes.mfma import F8F6F4_FORMATS
+from tests.test_tile_memory import matrix
 from tests.tile_harness import Array, TileRun, rounded
 
 
@@ -107,6 +111,36 @@ def test_scaled_products_in_every_format(left: int, turn_c: bool) -> None:
     run.give(C)
     exact = (rounded(a, names[0], "gfx950") * factors[0]) @ (rounded(b, names[1], "gfx950") * factors[1]).T
     np.testing.assert_allclose(run.finish()[0], exact, rtol=1e-5, atol=1e-2)
+
+
+def test_scales_are_loaded_as_dwords_of_lanes_in_steps() -> None:
+    """Two stages of scales, a step ahead, from a matrix whose rows hold 64 dwords a register and step."""
+    M = mfma("v_mfma_scale_f32_16x16x128_f8f6f4", "gfx950", cbsz=4, blgp=4)
+    a, b = some(16, 128, 3), some(16, 128, 4)
+    run, steps = TileRun("gfx950"), 3
+    k = run.k
+    A, B = run.tile("A", (16, 128), M.a, a), run.tile("B", (16, 128), M.b, b)
+    C, ones = run.tile("C", (16, 16), M.d, np.zeros((16, 16))), scales(k, "ones", B)
+    run.registers_in(ones.registers.items, np.full((1, 64), 127, np.uint32))
+    codes = np.random.default_rng(5).integers(122, 132, (steps, 16, 4))
+    words = np.array([[codes[step, lane % 16, lane // 16] for step in range(steps) for lane in range(64)]])
+    first = k.registers.sgprs(1, "no_row")
+    k.s_mov_b32(first, 0)
+    rows = matrix(run, words, "i32", 1, 64 * steps).rows(first, 1)
+    S = k.tile("S", 1, 64, scale_words(M), stages=2)
+
+    def step(t: StepIndex) -> None:
+        with k.stage():
+            load(k, S[t + 1], rows.k(t + 1))
+            mma_scaled(k, C, A, B, as_scales(S[t]), ones)
+
+    k.pipeline(step, steps, InOrder())
+    run.give(C)
+    factors = np.exp2(codes - 127.0).sum(0).repeat(32, axis=1)
+    exact = (rounded(a, "fp4", "gfx950") * factors) @ rounded(b, "fp4", "gfx950").T
+    np.testing.assert_allclose(run.finish()[0], exact, rtol=1e-5, atol=1e-2)
+    with pytest.raises(TileError, match="A .* holds no scales as dwords of lanes"):
+        as_scales(A)
 
 
 def test_refusals() -> None:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from asmgen.author.fragments import MatrixShape
+from asmgen.author.fragments import Fragment, MatrixShape
 from asmgen.author.steps import operation
 from asmgen.author.tiles import Tile, TileError
-from asmgen.author.views import k_orders
+from asmgen.author.views import LANES, block_fragment, k_orders, with_dtype
 from asmgen.isa.opcodes.mfma import F8F6F4_FORMATS, MfmaRow
 from asmgen.isa.registers import Reg
 from asmgen.regalloc.sets import RegisterSet
@@ -79,6 +79,22 @@ def scales(k: TileBuilder, name: str, tile: Tile, at: Reg | Sequence[Reg] | None
         raise TileError(f"scales {name} of {tile} take {count} VGPRs, a byte for each of its {tile.down * tile.across} fragments, not "
                         f"{registers}", k.place())
     return Scales(name, registers)
+
+
+def scale_words(shape: MatrixShape) -> Fragment:
+    """The fragment of tiles that hold scales as they lie in registers, a dword a lane: 1 row, 64 columns of i32 for each register.
+
+    Such a tile has stages, is loaded and moved as any other (of a matrix whose rows hold the dwords in that order), and `as_scales` of it
+    goes into `mma_scaled`.
+    """
+    return block_fragment(with_dtype(shape.d, "i32"), 1, 1, LANES)
+
+
+def as_scales(words: Tile) -> Scales:
+    """The scales in a tile of `scale_words`. Raises TileError for any other tile."""
+    if words.dtype != "i32" or (words.rows, words.fragment.columns, words.fragment.registers) != (1, LANES, 1):
+        raise TileError(f"{words} holds no scales as dwords of lanes; make it with fragment scale_words(M), 1 row, 64 columns a register")
+    return Scales(words.name, words.registers, words.index)
 
 
 def mma_scaled(k: TileBuilder, c: Tile, a: Tile, b: Tile, scale_a: Scales, scale_b: Scales, first: bool = False) -> None:
