@@ -10,6 +10,7 @@ from asmgen.author.fragments import Fragment, MatrixShape
 from asmgen.author.steps import operation
 from asmgen.author.tiles import Tile, TileError
 from asmgen.author.views import LANES, block_fragment, k_orders, with_dtype
+from asmgen.isa.layouts_mfma import element_type
 from asmgen.isa.opcodes.mfma import F8F6F4_FORMATS, MfmaRow
 from asmgen.isa.registers import Reg
 from asmgen.regalloc.sets import RegisterSet
@@ -138,6 +139,9 @@ def _check(k: TileBuilder, c: Tile, a: Tile, b: Tile) -> tuple[Tile, Tile, int]:
         raise TileError(f"mma: {c} is not {a} times {b}: C is rows of A x rows of B, and A and B have as many columns; "
                         "turned(tile) exchanges rows and columns", k.place())
     row = c.fragment.row
+    if c.fragment.operand != "d" or c.dtype != element_type(row, "d", 0):
+        raise TileError(f"mma: {c} with fragments {c.fragment} is no accumulator; make it with M.d or M.d.T, which are of "
+                        f"{element_type(row, 'd', 0)}, and convert(k, ...) it afterwards", k.place())
     left, right = (b, a) if c.fragment.transposed else (a, b)
     if row.f8f6f4 and not {left.dtype, right.dtype} <= set(F8F6F4_FORMATS):
         raise TileError(f"mma: {row.name} takes {', '.join(F8F6F4_FORMATS)}, not {left.dtype} and {right.dtype}", k.place())

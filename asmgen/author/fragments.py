@@ -10,12 +10,16 @@ B is named by (j, k), a row for each column of the product, as weights lie in me
 from __future__ import annotations
 
 import functools
+import re
 from dataclasses import dataclass
+from difflib import get_close_matches
 
+from asmgen.isa.errors import OperandError
 from asmgen.isa.layout import Layout, LayoutError
 from asmgen.isa.layouts_mfma import element_bits, element_type, operand_layout, packing
 from asmgen.isa.mfmaoperands import matrix_row
-from asmgen.isa.opcodes.mfma import MfmaRow
+from asmgen.isa.opcodes.mfma import MFMA, MfmaRow
+from asmgen.regalloc.ranges import author_line
 
 
 @dataclass(frozen=True)
@@ -108,7 +112,19 @@ class MatrixShape:
 def mfma(shape: str, arch: str, cbsz: int = 0, blgp: int = 0) -> MatrixShape:
     """The matrix instruction v_mfma_SHAPE (or v_mfma_scale_SHAPE), for instance "f32_16x16x32_bf16".
 
-    Raises OperandError for one that does not exist or that the architecture lacks.
+    Raises OperandError for one that does not exist or that the architecture lacks, with the nearest ones that it has.
     """
     name = shape if shape.startswith("v_") else f"v_mfma_{shape}"
-    return MatrixShape(matrix_row(name, arch), arch, cbsz, blgp)
+    try:
+        return MatrixShape(matrix_row(name, arch), arch, cbsz, blgp)
+    except OperandError as error:
+        raise OperandError(f"{error.sentence}; {arch} has {' and '.join(_nearest(name, arch))}", author_line()) from None
+
+
+def _nearest(name: str, arch: str) -> list[str]:
+    """Dense instructions of the architecture like the one that it lacks: of its rows, columns and types where there are some."""
+    wanted = name.replace("scale_", "").replace("f8f6f4", "fp8_fp8")
+    found = re.match(r"(v_mfma_\w+?_\d+x\d+x)\d+(\w*)", wanted)
+    dense = [row for row in MFMA if arch in MFMA[row].archs and row.startswith("v_mfma_")]
+    alike = [row for row in dense if found is not None and row.startswith(found[1]) and row.endswith(found[2])]
+    return get_close_matches(wanted, alike or dense, 2, 0)

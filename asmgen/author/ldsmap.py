@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from asmgen.isa.arch import architecture
 from asmgen.isa.errors import AsmgenError
 from asmgen.program.program import TokenUse
+from asmgen.regalloc.ranges import author_line
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class LdsMap:
         if low + size > limit:
             held = ", ".join(f"{item.name} {item.size}" for item in self.ranges) or "nothing"
             raise AsmgenError(f"LDS range {name} needs {size} bytes from {low} on, but {self.arch} has {limit} bytes a workgroup; "
-                              f"taken so far: {held}")
+                              f"taken so far: {held}; fewer stages or smaller tiles would fit", author_line())
         self.ranges.append(LdsRange(name, low, low + size))
         return self.ranges[-1]
 

@@ -15,6 +15,7 @@ from asmgen.author.shared import SharedPart, SharedTile
 from asmgen.author.steps import operation
 from asmgen.author.swizzles import Places, chunks
 from asmgen.author.tiles import Tile, TileError
+from asmgen.isa.layout import LayoutError
 from asmgen.isa.layouts_lds import DMA_BYTES
 from asmgen.isa.layouts_mfma import element_bits
 from asmgen.isa.registers import Reg, m0
@@ -74,7 +75,11 @@ def _piece(base: Reg, tile: Tile, item: int, bits: int) -> Reg:
 
 def _check_shapes(what: str, tile: Tile, part: SharedPart) -> None:
     if (tile.rows, tile.columns) != (part.rows, part.tile.columns) or tile.dtype != part.tile.dtype:
-        raise TileError(f"{what}: {tile} and {part} ({part.rows} x {part.tile.columns} {part.tile.dtype}) are not of one shape and type")
+        way = f"move it as bytes, {what}(k, ... as_bytes({tile.name}) ...), of a shared tile of i8" if tile.fragment.bits % 8 else \
+            f"convert(k, ...) the tile to {part.tile.dtype}" if tile.dtype != part.tile.dtype else \
+            f"a shared tile of {tile.rows} x {tile.columns}, or a part({tile.rows} rows a wave) of one, would do"
+        raise TileError(f"{what}: {tile} and {part} ({part.rows} x {part.tile.columns} {part.tile.dtype}) are not of one shape and type; "
+                        f"{way}")
 
 
 def fragment_addresses(k: TileBuilder, tile: Tile, part: SharedPart) -> FragmentAddresses:
@@ -90,7 +95,11 @@ def fragment_addresses(k: TileBuilder, tile: Tile, part: SharedPart) -> Fragment
 def _fragment_addresses(k: TileBuilder, tile: Tile, part: SharedPart) -> FragmentAddresses:
     whole, f, wave = part.tile, tile.fragment, part.wave
     places = Places(whole.placement, whole.rows, whole.columns)
-    pieces = tuple(chunks(f, places))
+    try:
+        pieces = tuple(chunks(f, places))
+    except LayoutError as error:
+        raise TileError(f"{tile} and {part}: {error.sentence}; turn the tile or the shared tile (.T, turned), so that a lane's elements "
+                        "are neighbours along a row") from None
     waves = range(wave.count if wave is not None else 1)
     keys, vectors = [], []
     for row, column in tile.places():
@@ -165,7 +174,8 @@ def _fill_plan(k: TileBuilder, tile: SharedTile, rows: Rows, of: str) -> FillPla
     dense = tile.rows * tile.columns * tile.bits // 8
     waves = k.wave.count
     if rows.count != tile.rows or element_bits(rows.matrix.dtype) != tile.bits:
-        raise TileError(f"fill: {rows.count} rows of {rows.matrix.name} ({rows.matrix.dtype}) do not fill {tile}")
+        raise TileError(f"fill: {rows.count} rows of {rows.matrix.name} ({rows.matrix.dtype}) do not fill {tile}; "
+                        f"{tile.rows} rows of {tile.dtype} do, as rows(first, count).parts(n) and halves() cut them")
     if dense % (line * waves):
         raise TileError(f"fill: {tile} has {dense} bytes, of which {waves} waves with lines of {line} bytes cannot take equal shares; a "
                         f"multiple of {line * waves} bytes would do")

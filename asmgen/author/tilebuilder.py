@@ -15,8 +15,10 @@ from asmgen.author.pipeline import Segments, pipeline
 from asmgen.author.schedules import Schedule
 from asmgen.author.shared import SharedTile, shared
 from asmgen.author.stepunits import Shape, Step
-from asmgen.author.swizzles import Access
+from asmgen.author.swizzles import Access, DmaFill
 from asmgen.author.tiles import Tile, TileError, TileGrid, tile_registers
+from asmgen.author.transposed import TransposedRead
+from asmgen.isa.layouts_lds import DMA_BYTES
 from asmgen.isa.placement import Placement
 from asmgen.isa.registers import Reg
 from asmgen.regalloc.sets import RegisterSet
@@ -63,6 +65,14 @@ class TileBuilder(KernelBuilder):
     def shared(self, name: str, dtype: str, rows: int, columns: int, stages: int = 1, grid: Sequence[int] = (),
                serves: Sequence[Access] = (), placement: Placement | None = None, pads: bool = True) -> SharedTile:
         """A shared tile; see `asmgen.author.shared`."""
+        for access in serves:
+            if isinstance(access, DmaFill) and access.bytes_ not in DMA_BYTES[self.arch]:
+                widths = ", ".join(map(str, DMA_BYTES[self.arch]))
+                raise TileError(f"shared tile {name}: {self.arch} moves {widths} bytes a lane straight from memory to LDS, not "
+                                f"{access.bytes_}; DmaFill({DMA_BYTES[self.arch][-1]}) would do, or load(k, ...) and write(k, ...)")
+            if isinstance(access, TransposedRead) and self.arch != "gfx950":
+                raise TileError(f"shared tile {name}: {self.arch} has no transposing reads; store it turned and serve FragmentRead of the "
+                                "turned fragment")
         made = self.tiles[name] = shared(self, self.lds, name, dtype, rows, columns, stages, grid, serves, placement, pads)
         return made
 

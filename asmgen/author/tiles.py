@@ -15,11 +15,16 @@ from typing import Any
 from asmgen.author.fragments import Fragment
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.registers import Reg
+from asmgen.regalloc.ranges import author_line
 from asmgen.regalloc.sets import RegisterSet
 
 
 class TileError(AsmgenError):
-    """Tiles do not fit each other, an instruction, or the hardware: the sentence says what would."""
+    """Tiles do not fit each other, an instruction, or the hardware: the sentence says what would. `where` is the author's line if not
+    given."""
+
+    def __init__(self, sentence: str, where: str = "") -> None:
+        super().__init__(sentence, where or author_line())
 
 
 @dataclass(frozen=True)
