@@ -204,17 +204,19 @@ def _cut(k: TileBuilder, runs: Sequence[ColumnRun], offset: Reg, column: Reg, de
             for number in range(len(words) if run.registers[0].file == "a" else 0):
                 k.v_accvgpr_write_b32(run.registers[number], words[number])
     size = 2 if short else 4
-    with k.scratch("row_offset", file="s") as jump, k.scratch("inside", 2, "s") as inside, k.scratch("at") as at, \
-            k.scratch("limit", file="s") as limit:
+    at_row = sorted({run.row for run in runs})
+    with k.scratch("inside", 2, "s") as inside, k.scratch("limit", file="s") as limit, k.scratch("row_offsets", len(at_row)) as offsets:
+        at = {row: offsets[number] for number, row in enumerate(at_row)}
+        for row in at_row:
+            k.s_mul_i32(limit, stride, row)
+            k.v_add_u32(at[row], limit, offset)
         for start in sorted({run.column for run in runs}):
             for number in range(len(runs[0].registers)):
                 k.s_sub_u32(limit, columns, start + number)
                 k.v_cmp_gt_i32(inside, limit, column)
                 k.s_mov_b64(exec_, inside)
                 for run in (run for run in runs if run.column == start):
-                    k.s_mul_i32(jump, stride, run.row)
-                    k.v_add_u32(at, jump, offset)
                     held = run.registers[number // 2 if short else number]
                     op = "buffer_store_dword" if not short else "buffer_store_short_d16_hi" if number % 2 else "buffer_store_short"
-                    k.emit(op, held, at, descriptor, 0, offen=True, offset=size * (start + number))
-                k.s_mov_b64(exec_, -1)
+                    k.emit(op, held, at[run.row], descriptor, 0, offen=True, offset=size * (start + number))
+        k.s_mov_b64(exec_, -1)
