@@ -84,7 +84,7 @@ def test_each_command_refuses_what_is_no_file(tmp_path: Path, capsys: pytest.Cap
     '.incbin "/dev/zero"', '.INCLUDE "/dev/zero"', 'x: .incbin "/dev/full"', ".macro z f\n.incbin \"\\f\"\n.endm\nz /dev/zero",
     ".macro z f\n.incbin \"\\f\"\n.endm\nz pipe", ".rept 999\n.rept 999\n.rept 999\ns_nop 0\n.endr\n.endr\n.endr",
     ".rept 999\n.rept 999\n.rept 999\n.quad 0\n.endr\n.endr\n.endr", ".fill 900000, 8, 1\n.fill 900000, 8, 1",
-    ".rept 150000\ns_nop 0\n.endr",
+    ".rept 150000\ns_nop 0\n.endr", ".rept 300\n.rept 300\nv_mov_b32 v0, v1\n.endr\n.endr",
 ])
 def test_what_clang_would_fetch_or_repeat_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.chdir(tmp_path)

@@ -137,6 +137,18 @@ def test_facts_of_text() -> None:
     assert facts_of_text(text, "gfx942") == {"k": KernelFacts(136, 129, 100, 65537, 17), "other": KernelFacts(None, None, None, None, 0)}
 
 
+@pytest.mark.parametrize(("number", "value"), [("010", 8), ("0", 0), ("0x10", 16), ("9" * 10, 9_999_999_999), ("08", None),
+                                               ("9" * 20, None), ("9" * 5000, None), ("0x" + "f" * 5000, None)])
+def test_numbers_of_directives_are_llvms_and_bounded(number: str, value: int | None) -> None:
+    text = f"\t.amdhsa_kernel k\n.amdhsa_group_segment_fixed_size {number}\n.end_amdhsa_kernel\n"
+    assert facts_of_text(text, "gfx942")["k"].lds == value
+
+
+def test_a_kernel_that_asks_for_absurdly_many_registers_is_linted() -> None:
+    program = read_text("v_mov_b32 v0, 1\ns_endpgm\n", "gfx942")[0]
+    assert not [found for found in lint_program(program, "k.s", KernelFacts(10**20, 10**20, 8)) if found.rule == "R001"]
+
+
 SOURCE = """\t.amdgcn_target "amdgcn-amd-amdhsa--gfx942"
 \t.text
 \t.globl k

@@ -21,8 +21,8 @@ from asmgen.reader.limits import Limited
 from asmgen.reader.statements import statements
 from asmgen.toolchain import AssemblyError, ToolError, assemble
 
-_MADE_BYTES = 1 << 19
-"""Of code that any text may make, and for each byte of the text:"""
+_MADE_BYTES = 1 << 18
+"""Of code that any text may make (64,000 instructions, seconds of lint, four times the instruction cache); for each byte of the text:"""
 _TIMES = 16
 _ELF = b"\x7fELF"
 _OWN_LINES = re.compile(r"^\s*\.loc\s", re.MULTILINE)

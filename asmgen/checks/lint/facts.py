@@ -12,7 +12,8 @@ from asmgen.codeobject.textmetadata import text_metadata
 from asmgen.isa.arch import architecture
 
 _KERNEL = re.compile(r"^\s*\.amdhsa_kernel\s+(\S+)\s*$(.*?)^\s*\.end_amdhsa_kernel", re.MULTILINE | re.DOTALL)
-_DIRECTIVE = re.compile(r"^\s*\.amdhsa_(\w+)\s+(0x[0-9a-fA-F]+|\d+)\s*(?:;.*|//.*)?$", re.MULTILINE)
+# Numbers as LLVM writes them, octal behind a 0; longer ones than any that a kernel can mean are not known.
+_DIRECTIVE = re.compile(r"^\s*\.amdhsa_(\w+)\s+(?:(0x[0-9a-fA-F]{1,8}|[1-9]\d{0,9})|(0[0-7]{0,11}))\s*(?:;.*|//.*)?$", re.MULTILINE)
 _USER_SGPRS = {"private_segment_buffer": 4, "dispatch_ptr": 2, "queue_ptr": 2, "kernarg_segment_ptr": 2, "dispatch_id": 2,
                "flat_scratch_init": 2, "private_segment_size": 1}
 
@@ -48,7 +49,7 @@ def facts_of_text(text: str, arch: str) -> dict[str, KernelFacts]:
     described = text_metadata(text)
     found = {}
     for match in _KERNEL.finditer(text):
-        values = {row[1]: int(row[2], 0) for row in _DIRECTIVE.finditer(match[2])}
+        values = {row[1]: int(row[2], 0) if row[2] else int(row[3], 8) for row in _DIRECTIVE.finditer(match[2])}
         wanted = values.get("next_free_vgpr")
         users = values.get("user_sgpr_count")
         if users is None:

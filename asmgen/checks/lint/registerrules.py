@@ -30,7 +30,7 @@ def _beyond(program: Program, flow: ControlFlow, runs: frozenset[int], facts: Ke
     if facts.vgprs is None:
         return
     arch_vgprs = min(facts.vgprs, VGPR_COUNT)
-    acc = max(0, facts.vgprs - (facts.accum_offset if facts.accum_offset is not None else facts.vgprs))
+    acc = min(max(0, facts.vgprs - (facts.accum_offset if facts.accum_offset is not None else facts.vgprs)), VGPR_COUNT)
     if facts.accum_offset is None:
         allowed = (1 << arch_vgprs) - 1 | _VECTOR >> VGPR_COUNT << VGPR_COUNT
     else:
