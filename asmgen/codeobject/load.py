@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -10,10 +9,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from struct import Struct
 from typing import Any, NamedTuple, Protocol
-
-from elftools.elf.elffile import ELFFile
-from elftools.elf.sections import Section, SymbolTableSection
-from elftools.elf.segments import Segment as ElfSegment
 
 from asmgen.codeobject import bundle, metadata
 from asmgen.codeobject.descriptor import CODE_ALIGNMENT, DESCRIPTOR_BYTES, PRELOAD_SKIP, CodeObjectError, KernelDescriptor
@@ -24,19 +19,23 @@ from asmgen.isa.quote import MOST_QUOTED, quoted, shorten
 
 _ELF_MAGIC = b"\x7fELF"
 _ELF_HEADER = Struct("<4sBBBBB7xHHIQQQIHHHHHH")
-_PROGRAM_HEADER_BYTES, _SECTION_HEADER_BYTES = 56, 64
+_PROGRAM_HEADER = Struct("<IIQQQQQQ")
+_SECTION_HEADER = Struct("<IIQQQQIIQQ")
 _SYMBOL = Struct("<IBBHQQ")
 _RELA = Struct("<QQq")
 _SHN_UNDEF, _SHN_ABS = 0, 0xFFF1
 _SYMBOL_KINDS = {0: "notype", 1: "object", 2: "func", 3: "section", 4: "file", 5: "common", 6: "tls"}
 _EM_AMDGPU, _EM_X86_64, _EM_AARCH64 = 224, 62, 183
 _ET_REL, _ET_DYN = 1, 3
+_PT_LOAD, _PT_NOTE = 1, 4
+_SHT_RELA, _SHT_NOTE = 4, 7
+_SYMBOL_TABLES = (2, 11)  # SHT_SYMTAB, SHT_DYNSYM
 _OSABI_AMDGPU_HSA = 64
 _ABI_VERSIONS = {2: 4, 3: 5, 4: 6}  # byte 8 of the ELF: code object version (docs/facts/instructions.md section 6)
 _FEATURE_STATES = ("unsupported", "any", "off", "on")
 _MAX_ZERO_BYTES = 1 << 28  # of the image that are not in the file
 _MAX_ADDRESS = 1 << 48
-_FAT_SECTION = ".hip_fatbin"
+_FAT_SECTION = b".hip_fatbin"
 
 # Source: the relocation table of LLVM's AMDGPU usage guide.
 _RELOCATIONS = {
@@ -228,13 +227,40 @@ def _sentences(origin: str) -> Iterator[None]:
         raise CodeObjectError(f"{origin}: {error.sentence}") from error
 
 
-@contextmanager
-def _elftools() -> Iterator[None]:
-    """Around calls of pyelftools, and of nothing of ours: it lets through whatever its parsers raise, as lookup and decoding errors."""
-    try:
-        yield
-    except Exception as error:
-        raise CodeObjectError(f"a damaged code object ({type(error).__name__} while reading its ELF structure)") from error
+class _Segment(NamedTuple):
+    """A program header; read here, as pyelftools takes milliseconds for the tables of each of thousands of files."""
+
+    kind: int
+    flags: int
+    offset: int
+    vaddr: int
+    paddr: int
+    file_size: int
+    size: int
+    align: int
+
+
+class _Section(NamedTuple):
+    """A section header."""
+
+    name: int
+    kind: int
+    flags: int
+    address: int
+    offset: int
+    size: int
+    link: int
+    info: int
+    align: int
+    entry_size: int
+
+
+def _headers(data: bytes) -> tuple[list[_Segment], list[_Section]]:
+    """Of an ELF file whose tables lie in it."""
+    *_, programs, sections, _, _, _, program_count, _, section_count, _ = _ELF_HEADER.unpack_from(data)
+    ends = programs + program_count * _PROGRAM_HEADER.size, sections + section_count * _SECTION_HEADER.size
+    return ([_Segment._make(row) for row in _PROGRAM_HEADER.iter_unpack(data[programs:ends[0]])],
+            [_Section._make(row) for row in _SECTION_HEADER.iter_unpack(data[sections:ends[1]])])
 
 
 def _check_header(data: bytes) -> tuple[Any, ...]:
@@ -250,8 +276,8 @@ def _check_header(data: bytes) -> tuple[Any, ...]:
     if (elf_class, order) != (2, 1):
         raise CodeObjectError("not a 64-bit little-endian ELF file, so no code object")
     for what, offset, count, size, expected in (
-        ("program", program_offset, ph_count, ph_size, _PROGRAM_HEADER_BYTES),
-        ("section", section_offset, sh_count, sh_size, _SECTION_HEADER_BYTES),
+        ("program", program_offset, ph_count, ph_size, _PROGRAM_HEADER.size),
+        ("section", section_offset, sh_count, sh_size, _SECTION_HEADER.size),
     ):
         if count and (size != expected or offset + count * size > len(data)):
             raise CodeObjectError(f"its {what} headers do not fit: cut off or damaged")
@@ -266,12 +292,20 @@ def _fat_section(data: bytes) -> bytes | None:
     machine = header[7]
     if machine == _EM_AMDGPU:
         return None
-    with _elftools():
-        section = ELFFile(io.BytesIO(data)).get_section_by_name(_FAT_SECTION)
+    _, sections = _headers(data)
+    section = _named(sections, header[-1], data, _FAT_SECTION)
     if section is None:
         known = {_EM_X86_64: "x86-64", _EM_AARCH64: "AArch64"}.get(machine, f"number {machine}")
-        raise CodeObjectError(f"an ELF file for the machine {known} without a {_FAT_SECTION} section, so no code object")
-    return _slice(data, section["sh_offset"], section["sh_size"], "its .hip_fatbin section").lstrip(b"\0")
+        raise CodeObjectError(f"an ELF file for the machine {known} without a {_FAT_SECTION.decode()} section, so no code object")
+    return _slice(data, section.offset, section.size, "its .hip_fatbin section").lstrip(b"\0")
+
+
+def _named(sections: list[_Section], names: int, data: bytes, name: bytes) -> _Section | None:
+    """The first section of a name; section number `names` has them."""
+    if names >= len(sections):
+        return None
+    table = _slice(data, sections[names].offset, sections[names].size, "its section names")
+    return next((section for section in sections if table[section.name:section.name + len(name) + 1] == name + b"\0"), None)
 
 
 def _slice(data: bytes, offset: int, size: int, what: str) -> bytes:
@@ -293,9 +327,7 @@ def _read(data: bytes, origin: str, arch: str | None) -> CodeObject:
     if kind != _ET_DYN:
         hint = ": link it with ld.lld -shared" if kind == _ET_REL else ""
         raise CodeObjectError(f"an ELF file of type {kind}, not a linked code object{hint}")
-    with _elftools():
-        elf = ELFFile(io.BytesIO(data))
-        segments, sections = list(elf.iter_segments()), list(elf.iter_sections())
+    segments, sections = _headers(data)
     image = _segments(segments, data)
     symbols = _symbols(sections, data)
     root = _metadata(segments, sections, data)
@@ -333,20 +365,19 @@ def _check_target(wanted: str | None, target: str, states: Mapping[str, str]) ->
             raise CodeObjectError(f"it holds code for {target} with {feature[:-1]} {state}, not for {wanted}")
 
 
-def _segments(segments: list[ElfSegment], data: bytes) -> tuple[LoadSegment, ...]:
+def _segments(segments: list[_Segment], data: bytes) -> tuple[LoadSegment, ...]:
     found = []
     zeros = total = 0
     for segment in segments:
-        if segment["p_type"] != "PT_LOAD":
+        if segment.kind != _PT_LOAD:
             continue
-        vaddr, size = segment["p_vaddr"], segment["p_memsz"]
-        content = _slice(data, segment["p_offset"], segment["p_filesz"], "a segment of it")
+        vaddr, size = segment.vaddr, segment.size
+        content = _slice(data, segment.offset, segment.file_size, "a segment of it")
         zeros += size - len(content)
         total += len(content)
         if len(content) > size or vaddr + size > _MAX_ADDRESS or zeros > _MAX_ZERO_BYTES or total > 2 * len(data):
             raise CodeObjectError("a segment of it has an impossible size or address")
-        flags = segment["p_flags"]
-        found.append(LoadSegment(vaddr, content.ljust(size, b"\0"), bool(flags & 2), bool(flags & 1)))
+        found.append(LoadSegment(vaddr, content.ljust(size, b"\0"), bool(segment.flags & 2), bool(segment.flags & 1)))
     return tuple(found)
 
 
@@ -357,25 +388,24 @@ def _read_image(image: tuple[LoadSegment, ...], address: int, size: int, executa
     raise CodeObjectError(f"{size} bytes at address {address:#x} are in no {'executable ' if executable else ''}segment of it")
 
 
-def _rows(section: Section, layout: Struct, data: bytes, what: str) -> Iterator[tuple[Any, ...]]:
-    """The entries of a table section. Not by pyelftools' own iterators: they take seconds for the symbols of a large library."""
-    if section["sh_entsize"] != layout.size or section["sh_size"] % layout.size:
+def _rows(section: _Section, layout: Struct, data: bytes, what: str) -> Iterator[tuple[Any, ...]]:
+    """The entries of a table section."""
+    if section.entry_size != layout.size or section.size % layout.size:
         raise CodeObjectError(f"{what} is damaged")
-    return layout.iter_unpack(_slice(data, section["sh_offset"], section["sh_size"], what))
+    return layout.iter_unpack(_slice(data, section.offset, section.size, what))
 
 
-def _linked(section: Section, sections: list[Section]) -> Section:
+def _linked(section: _Section, sections: list[_Section]) -> _Section:
     """The section that one says it belongs to."""
-    if section["sh_link"] >= len(sections):
-        raise CodeObjectError(f"section {section['sh_link']}, which a table of it belongs to, does not exist")
-    linked: Section = sections[section["sh_link"]]
-    return linked
+    if section.link >= len(sections):
+        raise CodeObjectError(f"section {section.link}, which a table of it belongs to, does not exist")
+    return sections[section.link]
 
 
-def _symbol_rows(table: Section, sections: list[Section], data: bytes) -> list[tuple[str, int, int, int, int]]:
+def _symbol_rows(table: _Section, sections: list[_Section], data: bytes) -> list[tuple[str, int, int, int, int]]:
     """(name, info, section index, address, size) of each symbol, undefined ones included."""
     strings = _linked(table, sections)
-    texts = _slice(data, strings["sh_offset"], strings["sh_size"], "its string table")
+    texts = _slice(data, strings.offset, strings.size, "its string table")
     rows = []
     for name, info, _, index, address, size in _rows(table, _SYMBOL, data, "its symbol table"):
         end = texts.find(b"\0", name)
@@ -385,14 +415,14 @@ def _symbol_rows(table: Section, sections: list[Section], data: bytes) -> list[t
     return rows
 
 
-def _symbols(sections: list[Section], data: bytes) -> dict[str, ElfSymbol]:
+def _symbols(sections: list[_Section], data: bytes) -> dict[str, ElfSymbol]:
     """Named symbols with a place in the image; where several have one name, a global one wins, then the first.
 
     Absolute ones are left out: clang's are register counts, not addresses.
     """
     found: dict[str, ElfSymbol] = {}
     for table in sections:
-        if not isinstance(table, SymbolTableSection):
+        if table.kind not in _SYMBOL_TABLES:
             continue
         for name, info, index, address, size in _symbol_rows(table, sections, data):
             kind, is_global = _SYMBOL_KINDS.get(info & 15, f"type{info & 15}"), info >> 4 in (1, 2)
@@ -403,13 +433,13 @@ def _symbols(sections: list[Section], data: bytes) -> dict[str, ElfSymbol]:
     return found
 
 
-def _relocations(sections: list[Section], data: bytes) -> tuple[Relocation, ...]:
+def _relocations(sections: list[_Section], data: bytes) -> tuple[Relocation, ...]:
     found = []
     for section in sections:
-        if section["sh_type"] != "SHT_RELA" or not section["sh_flags"] & 2:  # SHF_ALLOC: those for the loader
+        if section.kind != _SHT_RELA or not section.flags & 2:  # SHF_ALLOC: those for the loader
             continue
         table = _linked(section, sections)
-        symbols = _symbol_rows(table, sections, data) if isinstance(table, SymbolTableSection) else []
+        symbols = _symbol_rows(table, sections, data) if table.kind in _SYMBOL_TABLES else []
         for offset, info, addend in _rows(section, _RELA, data, "its relocation table"):
             kind, index = info & 0xFFFFFFFF, info >> 32
             if kind not in _RELOCATIONS or index and index >= len(symbols):
@@ -420,9 +450,9 @@ def _relocations(sections: list[Section], data: bytes) -> tuple[Relocation, ...]
     return tuple(found)
 
 
-def _metadata(segments: list[ElfSegment], sections: list[Section], data: bytes) -> dict[str, Any]:
-    places = [(part["p_offset"], part["p_filesz"]) for part in segments if part["p_type"] == "PT_NOTE"]
-    places += [(part["sh_offset"], part["sh_size"]) for part in sections if part["sh_type"] == "SHT_NOTE"]
+def _metadata(segments: list[_Segment], sections: list[_Section], data: bytes) -> dict[str, Any]:
+    places = [(part.offset, part.file_size) for part in segments if part.kind == _PT_NOTE]
+    places += [(part.offset, part.size) for part in sections if part.kind == _SHT_NOTE]
     for offset, size in places:
         note = metadata.find_note(_slice(data, offset, size, "a note section of it"))
         if note is not None:
