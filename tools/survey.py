@@ -27,6 +27,7 @@ from asmgen.codeobject.bundle import BUNDLE_MAGIC, COMPRESSED_MAGIC
 from asmgen.codeobject.load import CodeObject
 from asmgen.isa.arch import ARCHITECTURES
 from asmgen.isa.errors import AsmgenError
+from asmgen.reader.collection import collection_paused
 from asmgen.reader.disassembly import read_programs
 from asmgen.tools.entry import status_of
 
@@ -80,7 +81,12 @@ def survey(file: Path) -> list[Surveyed]:
 
 
 def _surveyed(file: Path, code_object: CodeObject) -> Surveyed:
-    """Kernel by kernel, so that an object takes no more memory than its largest kernel."""
+    """Kernel by kernel, so that an object takes no more memory than its largest kernel, without a search for cycles in between."""
+    with collection_paused():
+        return _surveyed_kernels(file, code_object)
+
+
+def _surveyed_kernels(file: Path, code_object: CodeObject) -> Surveyed:
     reading = linting = 0.0
     instructions = 0
     findings: Counter[tuple[str, str]] = Counter()

@@ -181,7 +181,9 @@ class Instruction:
     def placed(self, source: SourceLine | None, address: int | None, size: int) -> Instruction:
         """The same instruction at another place, with all that is known of it already: readers meet most texts many times."""
         other = object.__new__(Instruction)
-        other.__dict__.update(self.__dict__, source=source, address=address, size=size)
+        kept = self.__dict__.copy()
+        kept["source"], kept["address"], kept["size"] = source, address, size
+        object.__setattr__(other, "__dict__", kept)
         return other
 
     def where(self) -> str:

@@ -39,18 +39,19 @@ class InstructionReader:
         self._tails = TailReader()
         self._forms = FormFinder(arch)
         self._opcodes: dict[str, tuple[Opcode, str]] = {}
-        self._texts: dict[str, Instruction] = {}
+        self.texts: dict[str, Instruction] = {}
+        """What `plain` remembers."""
 
     def plain(self, text: str) -> Instruction:
         """The instruction of a text, without place and comments, remembered with its register masks. Raises as `parts` does."""
-        found = self._texts.get(text)
+        found = self.texts.get(text)
         if found is None:
             opcode, form, operands, modifiers, suffix = self.parts(text, "")
             found = Instruction(opcode, form, operands, dict(modifiers), suffix)
             _ = found.reads  # computed here once, for all places where the text stands
-            if len(self._texts) >= MOST_TEXTS:
-                self._texts.clear()
-            self._texts[text] = found
+            if len(self.texts) >= MOST_TEXTS:
+                self.texts.clear()
+            self.texts[text] = found
         return found
 
     def parts(self, text: str, where: str) -> tuple[Opcode, Form, tuple[Operand, ...], Mapping[str, Any], str]:

@@ -91,6 +91,7 @@ def parse_listing(text: str, name: str = "the listing", piped: str = "") -> List
     source: SourceLine | None = None
     sources: dict[str, SourceLine | None] = {}
     after = -1
+    new = tuple.__new__  # what ListingLine(...) comes to, without a Python function for each of thousands
     for number, line in enumerate(text.split("\n"), 1):
         if len(line) > _LONGEST_LINE:
             raise ReadError(f"a line of {len(line)} characters is no line of a listing", f"{name}:{number}")
@@ -126,7 +127,7 @@ def parse_listing(text: str, name: str = "the listing", piped: str = "") -> List
         if address < after:
             raise ReadError(f"`{shorten(code)}` is at {address:#x}, before {after:#x} where the instruction above ends", f"{name}:{number}")
         after = address + _WORD_BYTES * len(words)
-        lines.append(ListingLine(code, address, words, source))
+        lines.append(new(ListingLine, (code, address, words, source)))
     return Listing(tuple(lines), symbols)
 
 
@@ -149,16 +150,19 @@ class ListingReader:
 
         Raises ReadError for an unknown instruction and for data.
         """
-        plain = self._reader.plain
+        texts, plain = self._reader.texts, self._reader.plain
         for line in lines:
             text, address, words, source = line
             if address in labels:
                 yield Label(labels[address], source)
-            try:
-                found = plain(text)
-            except AsmgenError:
-                raise self._fault(line) from None
-            if found.opcode.encoding in _EXACT or found.opcode.name == "ds_swizzle_b32":
+            found = texts.get(text)
+            if found is None:
+                try:
+                    found = plain(text)
+                except AsmgenError:
+                    raise self._fault(line) from None
+            opcode = found.opcode
+            if opcode.encoding in _EXACT or opcode.name == "ds_swizzle_b32":
                 found = self._exact(line, found, labels)
             yield found.placed(source, address, _WORD_BYTES * len(words))
 

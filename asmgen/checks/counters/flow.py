@@ -57,7 +57,7 @@ class WaitFlow(WaitSteps):
         self.unknown_entries = frozenset(self._unknown_entries())
         self.regions = wait_regions(program, self.flow, operations, touches)
         self._special = [operation is not PLAIN for operation in operations]
-        self.entries = self._solve()
+        self.entries, self._exits = self._solve()
 
     def _unknown_entries(self) -> Iterator[int]:
         """Blocks at which callers begin: functions behind the kernel, and the first block of a callable function."""
@@ -80,15 +80,15 @@ class WaitFlow(WaitSteps):
             ledger.vm.unknown = ledger.lgkm.unknown = True
         return ledger
 
-    def _solve(self) -> list[Ledger]:
-        """Ledgers at block entries, to a fixed point.
+    def _solve(self) -> tuple[list[Ledger], list[Ledger]]:
+        """Ledgers at block entries and behind blocks, to a fixed point.
 
         Verifying is a plain union of paths. Inserting, a stricter wait on one path can empty what a looser one left, so the transfer is not
         monotone; after a few visits entries only grow, which ends it and is at worst a wait too strict.
         """
         blocks = self.flow.blocks
         entries = [self._entry_of(block) for block in blocks]
-        exits: list[Ledger | None] = [None for _ in blocks]
+        exits: list[Ledger | None] = [None for _ in blocks]  # every block is gone through at least once
         visits = [0 for _ in blocks]
         order = list(range(len(blocks)))  # a heap: earlier blocks first
         pending = set(order)
@@ -113,7 +113,7 @@ class WaitFlow(WaitSteps):
                     if successor not in pending:
                         pending.add(successor)
                         heappush(order, successor)
-        return entries
+        return entries, [left for left in exits if left is not None]
 
     def _run(self, block: Block, ledger: Ledger, visit: Visit | None) -> Ledger:
         """Go through a block; the ledger behind it, its clocks at 0."""
@@ -155,22 +155,19 @@ class WaitFlow(WaitSteps):
 
     def behind(self, block: Block) -> Ledger:
         """The ledger behind a block."""
-        return self._run(block, self.entries[block.number].copy(), None)
+        return self._exits[block.number].copy()
 
     def loops(self) -> list[LoopState]:
         """Each loop's steady state, back-edge against entry."""
-        exits = {}
         found = []
         for loop in self.flow.loops():
             head = self.flow.blocks[self.flow.block_of[loop.first]]
             tail = self.flow.block_of[loop.last]
             outer = Ledger(self.watching)
-            for number in (*head.predecessors, tail):
-                if number not in exits:
-                    exits[number] = self.behind(self.flow.blocks[number])
+            for number in head.predecessors:
                 if number != tail and number not in loop.blocks:
-                    outer.merge(exits[number])
-            found.append(_compare(loop, outer, exits[tail], self.program))
+                    outer.merge(self._exits[number])
+            found.append(_compare(loop, outer, self._exits[tail], self.program))
         return found
 
 

@@ -92,8 +92,9 @@ class Linter:
 
 def lint_file(path: Path, arch: str | None = None) -> LintReport:
     """Read a .s or .co and lint all of its kernels and functions. Raises AsmgenError for what cannot be read."""
-    read = read_file(path, arch)
-    return lint_read(read, str(path), {} if read.code_object else facts_of_text(read_plain(path).decode(), read.arch))
+    with collection_paused():
+        read = read_file(path, arch)
+        return lint_read(read, str(path), {} if read.code_object else facts_of_text(read_plain(path).decode(), read.arch))
 
 
 def lint_read(read: ReadResult, file: str, facts: Mapping[str, KernelFacts]) -> LintReport:

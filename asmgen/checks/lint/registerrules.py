@@ -55,6 +55,7 @@ def _total(mask: int, split: int) -> int:
 
 def _dead(program: Program, flow: ControlFlow, runs: frozenset[int], file: str) -> Iterator[LintFinding]:
     instructions = program.instructions
+    names: dict[int, str] = {}
     for dead in program_liveness(program, flow, lanes_kept=True).dead_writes(_ACTING):
         instruction = instructions[dead.position]
         if flow.block_of[dead.position] not in runs or instruction.writes != dead.mask or not dead.mask & ~_IGNORED:
@@ -62,7 +63,7 @@ def _dead(program: Program, flow: ControlFlow, runs: frozenset[int], file: str) 
         memory = instruction.opcode.memory
         if memory is not None and memory.kind == "atomic" or "branch" in instruction.opcode.classes:
             continue
-        what = ", ".join(mask_names(dead.mask & ~_IGNORED))
+        what = names.get(dead.mask) or names.setdefault(dead.mask, ", ".join(mask_names(dead.mask & ~_IGNORED)))
         if memory is not None:
             yield LintFinding("R003", "note", f"{what} of {instruction.name} {'are' if (dead.mask & ~_IGNORED).bit_count() > 1 else 'is'} "
                                           f"never read", file,
