@@ -21,7 +21,10 @@ def expand(row: Row) -> Opcode:
     group = next((_GROUPS[name] for name in classes if name in _GROUPS), "other" if row.section == "SOPP" else "salu")
     if row.section != "SOPP":
         classes |= {"salu"}
-    return Opcode(row.name, row.section, (form(row.section, "", operands),), row.archs,
+    forms = [form(row.section, "", operands)]
+    if "code" in row.flags:
+        forms.append(form(row.section, "", [_immediate("value:0:65535")]))
+    return Opcode(row.name, row.section, tuple(forms), row.archs,
                   reads=frozenset(_IMPLICIT_READS[flag] for flag in row.flags if flag in _IMPLICIT_READS),
                   writes=frozenset(_IMPLICIT_WRITES[flag] for flag in row.flags if flag in _IMPLICIT_WRITES),
                   lgkmcnt=int("sendmsg" in classes), classes=classes, group=group)

@@ -150,7 +150,8 @@ def wild(rng: random.Random, opcode: Opcode, form: Form, position: int) -> Opera
     position = min(position, len(form.operands) - 1)
     place = form.operands[position]
     width = place.width
-    anyhow = {letter for other in opcode.forms for letter in other.operands[min(position, len(other.operands) - 1)].accepts}
+    anyhow = {letter for other in opcode.forms if other.operands
+              for letter in other.operands[min(position, len(other.operands) - 1)].accepts}
     choice = rng.randrange(12)
     if choice == 0:
         return register(rng, rng.choice("vas"), width)

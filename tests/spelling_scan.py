@@ -39,6 +39,7 @@ _NAMED = {"vcc": ("s[106:107]", "[vcc_lo,vcc_hi]", "VCC"), "exec": ("[exec_lo,ex
           "src_private_limit": ("private_limit",)}
 
 
+_MARK = ("0x5a,0x7a,0x80,0xbf", "s_nop 0x7a5a")  # between instructions that are disassembled
 _EXTRAS = ("clamp", "noclamp", "gds", "nogds", "nosc0", "nont", "nosc1", "glc", "noglc", "slc", "row_mask:0xf", "bound_ctrl:1", "fi:0",
            "dst_sel:DWORD", "src0_sel:DWORD", "op_sel:[0,0,0]", "op_sel:[0,0]", "op_sel_hi:[1,1]", "neg_lo:[0,0]", "cbsz:0", "mul:1",
            "div:1", "format:1", "noidxen", "dst_unused:UNUSED_PAD")
@@ -66,6 +67,7 @@ def spellings(sample: Sample) -> Iterator[str]:
     text = " ".join(sample.text().split())
     name, _, tail = text.partition(" ")
     yield text
+    yield from (f"{text}{', ' if tail else ' '}{other}" for other in ("0", "1", "0xffff", "0x10000", "v0", "s0", "off"))
     yield from _mnemonics(name, tail)
     operands, modifiers = _parts(sample, tail)
     for number in range(len(operands)):
@@ -278,8 +280,8 @@ def _disassembled(lines: Sequence[str], reader: InstructionReader, known: set[st
 
 
 def _writes_constant(text: str) -> bool:
-    """Whether the destination is a source that nothing can write (src_scc, src_execz): LLVM takes it, and nobody can mean it."""
-    return text.partition(" ")[2].startswith("src_")
+    """Whether the destination is a source that nothing can write (src_scc, printed as null): LLVM takes it, and nobody can mean it."""
+    return text.partition(" ")[2].startswith(("src_", "null"))
 
 
 def printed(codes: Sequence[str], arch: str) -> dict[str, str]:
@@ -287,15 +289,15 @@ def printed(codes: Sequence[str], arch: str) -> dict[str, str]:
     if not codes:
         return {}
     run = subprocess.run(["llvm-mc-22", "-triple", "amdgcn", f"-mcpu={arch}", "--disassemble"],
-                         input="".join(f"[{code}]\n" for code in codes), capture_output=True, text=True, check=False)
+                         input="".join(f"[{code}]\n[{_MARK[0]}]\n" for code in codes), capture_output=True, text=True, check=False)
     if run.returncode < 0:
         half = len(codes) // 2
         return {**printed(codes[:half], arch), **printed(codes[half:], arch)} if half else {}
-    refused = {int(number) - 1 for number in re.findall(r"^<stdin>:(\d+):\d+: (?:warning|error)", run.stderr, re.MULTILINE)}
-    shown = [line.strip() for line in run.stdout.splitlines() if line.strip() and not line.strip().startswith(".")]
-    kept = [code for number, code in enumerate(codes) if number not in refused]
-    assert len(kept) == len(shown), (len(kept), len(shown), run.stderr[:500])
-    return dict(zip(kept, shown, strict=True))
+    refused = {int(number) // 2 for number in re.findall(r"^<stdin>:(\d+):\d+: (?:warning|error)", run.stderr, re.MULTILINE)}
+    # Of a long word that it does not know it may print the first half as an instruction.
+    shown = re.split(rf"\s*{_MARK[1]}\s*", re.sub(r"^\s*\..*\n", "", run.stdout, flags=re.MULTILINE).strip())[:-1]
+    assert len(codes) == len(shown), (len(codes), len(shown), run.stderr[:500])
+    return {code: text for number, (code, text) in enumerate(zip(codes, shown, strict=True)) if number not in refused}
 
 
 def form_spellings(arch: str, seed: int, share: float, names: Sequence[str] | None = None) -> list[str]:

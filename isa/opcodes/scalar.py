@@ -81,9 +81,11 @@ s_setreg_imm32_b32                   hwreg,lit    class=setreg
 s_call_b64                           b64,target   class=branch
 """
 
+# "code": it may have a number, which tools that read the code see.
 TABLES["SOPP"] = """
 s_nop                                wait:0:15    class=nop
-s_{endpgm,endpgm_saved,endpgm_ordered_ps_done}  -  class=end
+s_endpgm                             -            class=end code
+s_{endpgm_saved,endpgm_ordered_ps_done}  -        class=end
 s_branch                             target       class=branch
 s_{wakeup,icache_inv,set_gpr_idx_off}  -
 s_{cbranch_scc0,cbranch_scc1}        target       class=branch rscc
