@@ -69,6 +69,21 @@ s_cbranch_scc1 again
 """
 
 REGISTERS = (
+    Planted("a half over a half of another queue", R, """
+        ds_write_b32 v2, v1
+        s_waitcnt lgkmcnt(0)
+        - ds_read_u16_d16 v4, v3 @p
+        + global_load_short_d16 v4, v3, s[8:9]
+        global_load_short_d16_hi v4, v3, s[8:9] offset:2 @c
+        s_waitcnt vmcnt(0) lgkmcnt(0)
+    """),
+    Planted("a half from where the other half says", R, """
+        v_mov_b32 v4, 0
+        global_load_short_d16 v4, v3, s[8:9] @p
+        - global_load_short_d16_hi v4, v4, s[8:9] @c
+        + global_load_short_d16_hi v4, v3, s[8:9]
+        s_waitcnt vmcnt(0)
+    """),
     Planted("global load", R, """
         global_load_dword v4, v2, s[8:9] @p
         + s_waitcnt vmcnt(0)

@@ -149,6 +149,15 @@ def test_vector_loads_over_each_other_keep_their_order() -> None:
     assert [row[:2] for row in found(k)] == [("W001", "error")]
 
 
+def test_a_half_that_is_loaded_through_the_register_needs_the_wait() -> None:
+    k = builder()
+    k.global_load_short_d16(v[12], v[0], s[4:5])
+    k.global_load_short_d16_hi(v[12], v[12], s[4:5])
+    k.ds_read_u16_d16(v[13], v[0])
+    k.ds_read_u16_d16_hi(v[13], v[0], offset=2)
+    assert [row[:3] for row in found(k) if row[1] != "note"] == [("W001", "error", "global_load_short_d16_hi")]
+
+
 def test_other_queues_over_a_load_need_the_wait() -> None:
     k = builder()
     k.global_load_dword(v[10], v[0:1], OFF)

@@ -22,7 +22,7 @@ from asmgen.isa.opcode import is_lds_dma
 from asmgen.isa.operands import Waitcnt
 from asmgen.isa.registers import VGPR_COUNT
 from asmgen.isa.table import opcode as opcode_row
-from asmgen.program.program import Instruction, Program, TokenUse
+from asmgen.program.program import Instruction, Program, TokenUse, operand_mask
 
 VM, LGKM = "vmcnt", "lgkmcnt"
 COUNTERS = (VM, LGKM)
@@ -67,7 +67,7 @@ class Operation:
             return cls(position, fence=bool(leaves), wait=wait, barrier=name == "s_barrier", leaves=leaves)
         traits = _traits(opcode.name, is_lds_dma(opcode, instruction.form))
         # The part of a register that a d16 load keeps is read, but not before the load writes.
-        sources = reads & ~writes if traits.keeps else reads
+        sources = reads & ~writes if traits.keeps and not _overlaps(instruction) else reads
         fills = tuple(use for use in instruction.tokens if use.action == "write") if instruction.tokens else ()
         uses = tuple(use for use in instruction.tokens if use.action == "read") if instruction.tokens else ()
         return cls(position, traits.counters, traits.weight, bool(traits.queue), traits.queue, writes, sources, fills, uses,
@@ -83,6 +83,12 @@ Operations = Sequence[Operation] | Mapping[int, Operation]
 """Operations by position: of a whole program, or those alone that are in flight."""
 PLAIN = Operation(-1)
 """What all instructions are that the ledger knows by their registers alone."""
+
+
+def _overlaps(instruction: Instruction) -> bool:
+    """Whether a source that it only reads is one of its destinations too."""
+    return any(reading and not writing and operand_mask(operand) & instruction.writes
+               for _, operand, reading, writing in instruction.accesses)
 
 
 @dataclass(frozen=True)

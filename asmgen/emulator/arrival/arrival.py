@@ -35,6 +35,8 @@ class RegisterTouch:
     reads: int
     writes: int
     queue: int | None
+    kept: int = 0
+    """Destinations that a load joins its half to: of its own queue, what is in flight to them arrives first, in order."""
 
 
 class Counters:
@@ -122,6 +124,8 @@ class RegisterArrival:
         touched = touch.reads | touch.writes
         for queue in QUEUES:
             mask = touched & self.hot[queue]
+            if mask and touch.kept and queue == touch.queue and queue in (VM, LDS):
+                mask &= ~touch.kept
             if mask:
                 self._check(group, touch, queue, mask)
 

@@ -71,7 +71,19 @@ def touch_of(position: int, instruction: Instruction, machine: Machine, queue: i
     if offset != machine.accum_offset:
         reads, writes = _touched(instruction, machine.accum_offset)
         kept["_touched"] = machine.accum_offset, reads, writes
-    return RegisterTouch(position, reads, writes, queue)
+    return RegisterTouch(position, reads, writes, queue, _kept(instruction, machine.accum_offset) if queue is not None else 0)
+
+
+def _kept(instruction: Instruction, offset: int) -> int:
+    """The destination of a load that keeps a half of it, unless it is a source too."""
+    if "keep" not in instruction.opcode.flags:
+        return 0
+    joined = sources = 0
+    for _, operand, _, writing in instruction.accesses:
+        for reg in registers_of(operand):
+            joined |= reg.mask_at(offset) if writing else 0
+            sources |= 0 if writing else reg.mask_at(offset)
+    return joined & ~sources
 
 
 def _touched(instruction: Instruction, offset: int) -> tuple[int, int]:
