@@ -86,6 +86,8 @@ def _document(value: Any) -> None:
 
 parameters_option = click.option("-p", "parameters", multiple=True, metavar="NAME=VALUE", help="A kernel parameter; may be repeated.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
+memory_option = click.option("--memory-limit", default=2 << 30, show_default=True, type=click.IntRange(0), metavar="BYTES",
+                             help="What the buffers of the launch may have together.")
 
 
 @commands.command("list")
@@ -148,9 +150,10 @@ def build(kernel: str, arch: str | None, parameters: tuple[str, ...], folder: Pa
 @click.option("--checks/--no-checks", default=True, show_default=True, help="The emulator's arrival checks.")
 @click.option("--save-spec", "spec_folder", type=click.Path(path_type=Path), metavar="DIR",
               help="Write the launch specification with its code object and data: DIR/spec.json.")
+@memory_option
 @json_option
 def run(kernel: str, arch: str | None, parameters: tuple[str, ...], device: str, seed: int, order: str, checks: bool,
-        spec_folder: Path | None, as_json: bool) -> int:
+        spec_folder: Path | None, memory_limit: int, as_json: bool) -> int:
     """Build a kernel, run it on real data, compare with the float64 reference. KERNEL is a family of the library or FILE.py:NAME."""
     from asmgen.kernels.registry import family as find_family
     from asmgen.tools.build import build_kernel
@@ -167,7 +170,8 @@ def run(kernel: str, arch: str | None, parameters: tuple[str, ...], device: str,
     from asmgen.tools.list_command import run_text
     from asmgen.tools.runner import run_kernel
 
-    report = run_kernel(family, built, resolved, device, seed, Options(checks, order, count_banks=True), _say, spec_folder=spec_folder)
+    report = run_kernel(family, built, resolved, device, seed, Options(checks, order, count_banks=True), _say, spec_folder=spec_folder,
+                        memory_limit=memory_limit)
     _document(report.as_json()) if as_json else click.echo(run_text(report), nl=False)
     return GOOD if report.passed else FAILED
 
@@ -177,8 +181,7 @@ def run(kernel: str, arch: str | None, parameters: tuple[str, ...], device: str,
 @click.option("--device", default="auto", show_default=True, help="auto, hip or emulator.")
 @click.option("--budget", default=1_000_000_000, show_default=True, type=click.IntRange(1),
               help="Wave instructions after which the emulator calls it a runaway.")
-@click.option("--memory-limit", default=2 << 30, show_default=True, type=click.IntRange(0), metavar="BYTES",
-              help="What the buffers of the specification may have together.")
+@memory_option
 @json_option
 def launch(spec: Path, device: str, budget: int, memory_limit: int, as_json: bool) -> int:
     """Run any code object as a launch specification says (README: launch specification)."""

@@ -15,10 +15,11 @@ from asmgen.codeobject.load import CodeObject, KernelRecord
 from asmgen.emulator.arrival.findings import Finding
 from asmgen.emulator.scheduling.run import LaunchResult, Options
 from asmgen.isa.quote import shown
-from asmgen.launch.buffers import MEMORY_LIMIT, BufferShape, buffer_shapes, chunks, read_buffer, write_header
+from asmgen.launch.buffers import BufferShape, buffer_shapes, chunks, read_buffer, write_header
 from asmgen.launch.device import Buffer, Device
 from asmgen.launch.emulated import EmulatedDevice
 from asmgen.launch.hip import choose_device
+from asmgen.launch.memorylimit import MEMORY_LIMIT
 from asmgen.launch.saves import Save, check_saves, write_all
 from asmgen.launch.spec import POINTER_BYTES, AliasArgument, BufferArgument, LaunchSpec, SpecError, ValueArgument, read_spec
 

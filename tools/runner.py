@@ -19,6 +19,7 @@ from asmgen.emulator.scheduling.run import LaunchResult, Options
 from asmgen.launch.device import Buffer, Device
 from asmgen.launch.emulated import EmulatedDevice
 from asmgen.launch.hip import choose_device
+from asmgen.launch.memorylimit import MEMORY_LIMIT, check_total, making_data
 from asmgen.program.program import Program
 from asmgen.toolchain import find_tool
 from asmgen.tools.build import Built
@@ -56,16 +57,19 @@ class RunReport:
 
 def run_kernel(family: Family, built: Built, parameters: Mapping[str, Any], device: str, seed: int = 0,
                options: Options | None = None, say: Callable[[str], None] = lambda sentence: None,
-               program: Program | None = None, spec_folder: Path | None = None) -> RunReport:
+               program: Program | None = None, spec_folder: Path | None = None, memory_limit: int = MEMORY_LIMIT) -> RunReport:
     """Launch a built kernel on random data and compare. The launch specification goes to `spec_folder` before, where one is named.
 
     The emulator runs what stands in the code object, read back with llvm-objdump; where there is none, the builder's
-    program, and `say` is told so. `program` runs instead of either (a mutant, in tests).
+    program, and `say` is told so. `program` runs instead of either (a mutant, in tests). Raises AsmgenError where the buffers have more
+    than `memory_limit` bytes together, or making their data takes more than some times that.
     """
     arch, contract = built.kernel.resources.arch, built.kernel.contract
     chosen = choose_device(device, arch, lambda: emulator(built, arch, options, say, program))
     say(chosen.sentence)
-    problem = family.problem(parameters, seed)
+    with making_data(family.name, memory_limit):
+        problem = family.problem(parameters, seed)
+    check_total(family.name, sum(value.nbytes for value in problem.arguments.values() if isinstance(value, np.ndarray)), memory_limit)
     spec = save_spec(built, problem, contract.grid_of(parameters), spec_folder) if spec_folder is not None else None
     with chosen.device as opened:
         began = time.perf_counter()

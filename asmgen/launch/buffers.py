@@ -11,10 +11,9 @@ import numpy as np
 
 from asmgen.files import FileError, plain_size
 from asmgen.isa.quote import shown
+from asmgen.launch.memorylimit import MEMORY_LIMIT, check_total
 from asmgen.launch.spec import BufferArgument, LaunchSpec, SpecError
 
-MEMORY_LIMIT = 2 << 30
-"""Bytes of all buffers of a specification together, where nobody says otherwise."""
 _HEADER_BYTES = 10_000  # of a .npy's header: numpy's own limit
 _CHUNK_BYTES = 16 << 20
 
@@ -40,8 +39,7 @@ def buffer_shapes(spec: LaunchSpec, limit: int = MEMORY_LIMIT) -> list[BufferSha
     """
     shapes = [_shape(spec, argument) if isinstance(argument, BufferArgument) else None for argument in spec.args]
     total = sum(shape.nbytes for shape in shapes if shape is not None)
-    if total > limit:
-        raise SpecError(f"{spec.origin}: its buffers have {total} bytes, and {limit} are the most: --memory-limit {total} would allow them")
+    check_total(str(spec.origin), total, limit, SpecError)
     return shapes
 
 
