@@ -9,6 +9,8 @@ COUNTER_MAX = {"vmcnt": 63, "expcnt": 7, "lgkmcnt": 15}
 ACCUM_GRANULE = 4
 """accum_offset is a multiple of it, 4 to 256 (docs/facts/instructions.md section 5)."""
 
+LANES = 64
+"""Work-items of a wave (docs/facts/instructions.md section 6)."""
 XCDS = 8
 """Chiplets of a GPU in one partition, each with its own L2; workgroups go to them in turn (docs/facts/microarchitecture.md section 2.5)."""
 

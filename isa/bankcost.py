@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from asmgen.isa import gf2
+from asmgen.isa.arch import LANES
 from asmgen.isa.layout import Layout, LayoutError
-from asmgen.isa.lds import LANES, addresses_per_lane, rule
+from asmgen.isa.lds import addresses_per_lane, rule
 
 DWORD = 4
 

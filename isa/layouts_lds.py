@@ -10,11 +10,10 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 
-from asmgen.isa.arch import architecture
+from asmgen.isa.arch import LANES, architecture
 from asmgen.isa.layout import Layout, LayoutError, identity, strided
 from asmgen.isa.placement import Packing, Swizzle
 
-LANES = 64
 COLUMNS = 16
 """Lanes that exchange elements in a transposing read, and elements of a row."""
 _TRANSPOSING = {"ds_read_b64_tr_b16": (64, 16), "ds_read_b64_tr_b8": (64, 8), "ds_read_b64_tr_b4": (64, 4), "ds_read_b96_tr_b6": (96, 6)}

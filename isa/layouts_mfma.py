@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import functools
 
+from asmgen.isa.arch import LANES
 from asmgen.isa.errors import OperandError
 from asmgen.isa.layout import Layout, identity, product
 from asmgen.isa.opcodes.mfma import F8F6F4_FORMATS, MfmaRow
 from asmgen.isa.placement import Packing
 
-LANES = 64
 SCALE_BLOCK = 32
 """Consecutive k of one row (of A) or column (of B) that share a scale byte."""
 OPERANDS = ("a", "b", "c", "d", "scale_a", "scale_b", "index")

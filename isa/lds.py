@@ -14,10 +14,10 @@ import functools
 import re
 from dataclasses import dataclass
 
+from asmgen.isa.arch import LANES as LANES  # for those who enumerate phases
 from asmgen.isa.arch import architecture
 from asmgen.isa.errors import AsmgenError
 
-LANES = 64
 Phases = tuple[tuple[int, ...], ...]
 
 

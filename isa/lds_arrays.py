@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from asmgen.isa.lds import LANES, addresses_per_lane, rule
+from asmgen.isa.arch import LANES
+from asmgen.isa.lds import addresses_per_lane, rule
 
 
 def _touched(addresses: npt.NDArray[np.int64], bytes_: int) -> npt.NDArray[np.int64]:

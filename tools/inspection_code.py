@@ -10,6 +10,7 @@ from typing import Any
 from asmgen.checks.counters.flow import WaitFlow, WaitNeed
 from asmgen.checks.counters.ledger import LGKM, VM, Ledger
 from asmgen.checks.counters.tokens import TooEarly
+from asmgen.isa.arch import LANES
 from asmgen.isa.opcode import is_lds_dma
 from asmgen.isa.opcodes.mfma import MFMA
 from asmgen.program.controlflow import ControlFlow, Loop
@@ -20,7 +21,6 @@ from asmgen.tools.inspection_matrix import MatrixStream, matrix_stream
 from asmgen.tools.inspection_registers import AddressUse, address_uses, copies
 
 CYCLES_PER_PASS = 4  # docs/facts/instructions.md section 1
-_LANES = 64
 _SPACES = {"buffer": "global", "global": "global", "flat": "global", "lds": "lds", "scratch": "scratch", "scalar": "scalar"}
 
 
@@ -155,7 +155,7 @@ def traffic(instructions: Iterable[Instruction]) -> dict[str, int]:
         if row is None:
             continue
         kind = "lds_dma" if is_lds_dma(instruction.opcode, instruction.form) else f"{_SPACES.get(row.space, row.space)}_{row.kind}"
-        moved[kind] += row.bytes * (1 if row.space == "scalar" else _LANES)
+        moved[kind] += row.bytes * (1 if row.space == "scalar" else LANES)
     return dict(sorted(moved.items()))
 
 

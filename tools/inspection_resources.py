@@ -7,8 +7,8 @@ from typing import Any
 
 from asmgen.checks.lint.facts import KernelFacts
 from asmgen.codeobject.load import KernelRecord
-from asmgen.isa.arch import Architecture, architecture
-from asmgen.isa.registers import SGPR_BIT, VGPR_COUNT
+from asmgen.isa.arch import LANES, Architecture, architecture
+from asmgen.isa.registers import SGPR_BIT, SGPR_COUNT, VGPR_COUNT
 from asmgen.program.program import Program
 
 _FILE = (1 << VGPR_COUNT) - 1
@@ -47,12 +47,12 @@ def resources(program: Program, kernel: KernelRecord | None, facts: KernelFacts)
         vgpr, agpr, sgpr = given.vgpr_count, max(given.agpr_count, named), given.sgpr_count
         lds, scratch, spills = given.lds, given.scratch, given.vgpr_spills + given.sgpr_spills
         total = max(vgpr, kernel.descriptor.vgprs)
-        waves = -(-given.max_flat_workgroup_size // 64)
+        waves = -(-given.max_flat_workgroup_size // LANES)
     else:
         agpr = named
         vgpr = total = max(-(-arch_vgprs // 4) * 4 + agpr if agpr else arch_vgprs, facts.wanted or 0)
-        sgpr, lds, scratch, spills = (used >> SGPR_BIT & (1 << 102) - 1).bit_length(), facts.lds or 0, 0, 0
-        waves = -(-facts.block[0] * facts.block[1] * facts.block[2] // 64) if facts.block is not None else 0
+        sgpr, lds, scratch, spills = (used >> SGPR_BIT & (1 << SGPR_COUNT) - 1).bit_length(), facts.lds or 0, 0, 0
+        waves = -(-facts.block[0] * facts.block[1] * facts.block[2] // LANES) if facts.block is not None else 0
     step = _step(arch, total, lds, waves)
     return {"vgpr": vgpr, "agpr": agpr, "arch_vgpr": arch_vgprs, "sgpr": sgpr, "lds": lds, "scratch": scratch, "spills": spills,
             "occupancy": _waves(arch, total, lds, waves)}, step

@@ -18,8 +18,9 @@ from asmgen.author.kernel import Kernel
 from asmgen.codeobject.load import CodeObject
 from asmgen.emulator.scheduling.run import Options
 from asmgen.emulator.scheduling.trace import Trace
+from asmgen.isa.arch import LANES
 from asmgen.isa.errors import AsmgenError
-from asmgen.isa.lds import LANES, Phases, rule
+from asmgen.isa.lds import Phases, rule
 from asmgen.isa.timing import PARAMETERS, Timing
 from asmgen.kernels.probes.catalogue import LAUNCH, NAMES, PHASES, PROBES
 from asmgen.kernels.probes.issue import MATRIX, occupancy

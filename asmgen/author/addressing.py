@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from asmgen.author.addresscode import AddressCode, Input, plan
+from asmgen.isa.arch import LANES
 from asmgen.isa.registers import Reg
 
 if TYPE_CHECKING:
     from asmgen.author.builder import Builder
 
 Address = Callable[..., int]
-LANES = 64
 
 
 @dataclass(frozen=True)

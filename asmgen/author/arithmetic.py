@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from asmgen.author.fragments import Fragment, MatrixShape
 from asmgen.author.steps import operation
 from asmgen.author.tiles import Tile, TileError
-from asmgen.author.views import LANES, block_fragment, k_orders, with_dtype
+from asmgen.author.views import block_fragment, k_orders, with_dtype
+from asmgen.isa.arch import LANES
 from asmgen.isa.layouts_mfma import element_type
 from asmgen.isa.opcodes.mfma import F8F6F4_FORMATS, MfmaRow
 from asmgen.isa.registers import Reg

@@ -24,8 +24,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from asmgen.author.contract import ContractArgument, ContractError, Formula, KernelContract, Parameter, Rule, Value, Values, did_you_mean
 from asmgen.author.problem import Problem
 from asmgen.author.writing import write_kernel
-from asmgen.isa.arch import ARCHITECTURES
-from asmgen.isa.layouts_lds import LANES
+from asmgen.isa.arch import ARCHITECTURES, LANES
 
 if TYPE_CHECKING:
     from asmgen.author.kernel import Kernel

@@ -8,13 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from asmgen.author.addressing import LANES, WaveIndex, emit_address
+from asmgen.author.addressing import WaveIndex, emit_address
 from asmgen.author.globals import Rows, Slice
 from asmgen.author.immediates import BUFFER_IMMEDIATES, DS_IMMEDIATES, split_immediates
 from asmgen.author.shared import SharedPart, SharedTile
 from asmgen.author.steps import operation
 from asmgen.author.swizzles import Places, chunks
 from asmgen.author.tiles import Tile, TileError
+from asmgen.isa.arch import LANES
 from asmgen.isa.layout import LayoutError
 from asmgen.isa.layouts_lds import DMA_BYTES
 from asmgen.isa.layouts_mfma import element_bits

@@ -13,7 +13,8 @@ from itertools import pairwise
 
 from asmgen.author.effects import Unit
 from asmgen.author.schedules import Arrangement, Sync
-from asmgen.isa.lds import LANES, addresses_per_lane, rule
+from asmgen.isa.arch import LANES
+from asmgen.isa.lds import addresses_per_lane, rule
 from asmgen.isa.opcode import group_of
 from asmgen.isa.opcodes.mfma import MFMA
 from asmgen.isa.timing import Timing, gpu_of, timing

@@ -16,11 +16,11 @@ from typing import Protocol
 from asmgen.author.fragments import Fragment
 from asmgen.author.immediates import DS_IMMEDIATES, split_immediates
 from asmgen.author.tiles import TileError
+from asmgen.isa.arch import LANES
 from asmgen.isa.bankcost import Cost, cost
 from asmgen.isa.layout import Layout, LayoutError, identity
 from asmgen.isa.placement import Pads, Placement, Swizzle
 
-LANES = 64
 _READ = {32: "ds_read_b32", 64: "ds_read_b64", 96: "ds_read_b96", 128: "ds_read_b128"}
 _WRITE = {32: "ds_write_b32", 64: "ds_write_b64", 96: "ds_write_b96", 128: "ds_write_b128"}
 

@@ -24,6 +24,7 @@ from asmgen.author.shared import SharedPart
 from asmgen.author.steps import operation
 from asmgen.author.swizzles import LaneAccess, Places
 from asmgen.author.tiles import Tile, TileError
+from asmgen.isa.arch import LANES
 from asmgen.isa.layout import LayoutError
 from asmgen.isa.layouts_lds import transposing_items, transposing_read
 from asmgen.isa.registers import Reg
@@ -31,7 +32,6 @@ from asmgen.isa.registers import Reg
 if TYPE_CHECKING:
     from asmgen.author.tilebuilder import TileBuilder
 
-LANES = 64
 _READS = {16: "ds_read_b64_tr_b16", 8: "ds_read_b64_tr_b8", 4: "ds_read_b64_tr_b4", 6: "ds_read_b96_tr_b6"}
 
 

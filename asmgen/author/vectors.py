@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 from asmgen.author.fragments import Fragment
 from asmgen.author.tiles import Tile, TileError
+from asmgen.isa.arch import LANES
 from asmgen.isa.registers import Reg
 from asmgen.regalloc.sets import RegisterSet
 
 if TYPE_CHECKING:
     from asmgen.author.tilebuilder import TileBuilder
 
-LANES = 64
 AXES = ("row", "column")
 
 

@@ -10,12 +10,12 @@ import functools
 
 from asmgen.author.fragments import Fragment, MatrixShape
 from asmgen.author.tiles import Tile, TileError
+from asmgen.isa.arch import LANES
 from asmgen.isa.layout import Layout, LayoutError, from_bits, identity
 from asmgen.isa.layouts_mfma import element_bits
 from asmgen.isa.placement import Packing
 from asmgen.regalloc.sets import RegisterSet
 
-LANES = 64
 Table = tuple[tuple[tuple[int, int], ...], ...]
 
 

@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from asmgen.isa.arch import LANES
 from asmgen.isa.operands import Operand
 from asmgen.isa.registers import NAMED, SCC_BIT, SGPR_BIT, Reg
 from asmgen.program.controlflow import ControlFlow
 from asmgen.program.program import Instruction, Program
 
-LANES = 64
 Value = NDArray[np.int64]
 """Of a scalar register [waves], of a vector register [waves, lanes], of a lane mask [waves, lanes] (0 or 1)."""
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from asmgen.isa.arch import LANES
 from asmgen.isa.bankcost import cost
-from asmgen.isa.lds import LANES
 from asmgen.isa.timing import Timing
 from asmgen.kernels.probes.stopwatch import Probe, Stopwatch, Times
 

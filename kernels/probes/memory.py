@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from asmgen.isa.lds import LANES
+from asmgen.isa.arch import LANES
 from asmgen.isa.timing import Timing
 from asmgen.kernels.probes.stopwatch import MANY, Probe, Stopwatch, Times
 

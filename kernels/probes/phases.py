@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from asmgen.author.kernel import Kernel
-from asmgen.isa.lds import LANES, Phases
+from asmgen.isa.arch import LANES
+from asmgen.isa.lds import Phases
 from asmgen.isa.registers import exec_
 from asmgen.kernels.probes.stopwatch import probe_builder
 

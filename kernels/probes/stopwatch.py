@@ -12,7 +12,7 @@ from typing import Any
 
 from asmgen.author.contract import ContractArgument, Formula, KernelContract
 from asmgen.author.kernel import Kernel, KernelBuilder
-from asmgen.isa.lds import LANES
+from asmgen.isa.arch import LANES
 from asmgen.isa.registers import Reg
 from asmgen.isa.timing import Timing
 

@@ -14,12 +14,12 @@ from operator import or_
 import numpy as np
 from numpy.typing import NDArray
 
-from asmgen.isa.arch import Architecture, architecture
+from asmgen.isa.arch import LANES, Architecture, architecture
 from asmgen.isa.opcode import is_lds_dma
 from asmgen.isa.registers import NAMED, Reg
 from asmgen.program.controlflow import ControlFlow
 from asmgen.program.program import Instruction, Program
-from asmgen.program.wavevalues import LANES, State, WaveValues
+from asmgen.program.wavevalues import State, WaveValues
 
 _GLOBAL_M0 = 0x3FFFC  # the bits of M0 that a global load into LDS takes
 _MOST_BYTES = 1 << 20

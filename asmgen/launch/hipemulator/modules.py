@@ -13,6 +13,7 @@ from asmgen.codeobject.bundle import BUNDLE_MAGIC, COMPRESSED_MAGIC
 from asmgen.codeobject.descriptor import CodeObjectError
 from asmgen.codeobject.load import CodeObject
 from asmgen.files import FileError, read_plain
+from asmgen.isa.arch import LANES
 from asmgen.isa.errors import AsmgenError
 from asmgen.launch.emulated import EmulatedKernel, EmulatedModule
 from asmgen.launch.hip import LAUNCH_PARAM_BUFFER_POINTER, LAUNCH_PARAM_BUFFER_SIZE, LAUNCH_PARAM_END
@@ -261,7 +262,7 @@ def hipFuncGetAttribute(runtime: Runtime, value: int, which: int, function: int)
 def _blocks_per_unit(found: Function, items: int, dynamic: int) -> int:
     """Workgroups of `items` work-items that a compute unit holds: by registers and by LDS."""
     resources, arch = found.kernel.kernel.resources, found.gpu.profile
-    waves = -(-items // 64)
+    waves = -(-items // LANES)
     by_registers = arch.waves_for_vgprs(resources.vgpr_count) * arch.simds_per_cu // waves
     lds = -(-(resources.lds + dynamic) // arch.lds_granule) * arch.lds_granule
     return min(by_registers, arch.lds_bytes // lds if lds else by_registers)
@@ -277,7 +278,7 @@ def hipModuleOccupancyMaxActiveBlocksPerMultiprocessor(runtime: Runtime, count: 
 def hipModuleOccupancyMaxPotentialBlockSize(runtime: Runtime, grid: int, block: int, function: int, dynamic: int, limit: int) -> None:
     found = runtime.find(function, Function, "hipErrorInvalidDeviceFunction")
     most = min(found.kernel.kernel.resources.max_flat_workgroup_size, MOST_WORK_ITEMS, limit or MOST_WORK_ITEMS)
-    sizes = list(range(64, most + 1, 64)) or [most]
+    sizes = list(range(LANES, most + 1, LANES)) or [most]
     best = max(sizes, key=lambda size: (_blocks_per_unit(found, size, unsigned(dynamic)) * size, size))
     units = CHIPS[found.gpu.profile.name][0]
     put_int(grid, max(1, _blocks_per_unit(found, best, unsigned(dynamic))) * units)
