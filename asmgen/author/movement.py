@@ -5,6 +5,7 @@ Addresses stand in registers that are computed once, in front of the loop; every
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from asmgen.author.globals import Rows, Slice
 from asmgen.author.immediates import BUFFER_IMMEDIATES, DS_IMMEDIATES, split_immediates
 from asmgen.author.shared import SharedPart, SharedTile
 from asmgen.author.steps import operation
-from asmgen.author.swizzles import Places, chunks
+from asmgen.author.swizzles import READS, WRITES, Places, chunks
 from asmgen.author.tiles import Tile, TileError
 from asmgen.isa.arch import LANES
 from asmgen.isa.layout import LayoutError
@@ -24,8 +25,6 @@ from asmgen.isa.registers import Reg, m0
 if TYPE_CHECKING:
     from asmgen.author.tilebuilder import TileBuilder
 
-_READ = {32: "ds_read_b32", 64: "ds_read_b64", 128: "ds_read_b128"}
-_WRITE = {32: "ds_write_b32", 64: "ds_write_b64", 128: "ds_write_b128"}
 _LOAD = {32: "buffer_load_dword", 64: "buffer_load_dwordx2", 128: "buffer_load_dwordx4"}
 
 
@@ -48,12 +47,8 @@ def read(k: TileBuilder, tile: Tile, source: SharedPart, own: bool = False) -> N
     _check_shapes("read", tile, source)
     found = fragment_addresses(k, tile, source)
     with operation(k, f"read {tile.name} from {source}", [source.index, tile.index], writes=tile.registers.mask):
-        for row, column in tile.places():
-            base = tile.base(row, column)
-            for number, (item, bits) in enumerate(found.pieces):
-                register, offset = found.places[source.number, row, column, number]
-                k.emit(_READ[bits], _piece(base, tile, item, bits), found.registers[register], offset=offset,
-                       uses=None if own else source.range)
+        for bits, registers, address, offset in _pieces(tile, source, found):
+            k.emit(READS[bits], registers, address, offset=offset, uses=None if own else source.range)
 
 
 def write(k: TileBuilder, target: SharedPart, tile: Tile, own: bool = False) -> None:
@@ -61,17 +56,18 @@ def write(k: TileBuilder, target: SharedPart, tile: Tile, own: bool = False) -> 
     _check_shapes("write", tile, target)
     found = fragment_addresses(k, tile, target)
     with operation(k, f"write {tile.name} to {target}", [target.index, tile.index], reads=tile.registers.mask):
-        for row, column in tile.places():
-            base = tile.base(row, column)
-            for number, (item, bits) in enumerate(found.pieces):
-                register, offset = found.places[target.number, row, column, number]
-                k.emit(_WRITE[bits], found.registers[register], _piece(base, tile, item, bits), offset=offset,
-                       fills=None if own else target.range)
+        for bits, registers, address, offset in _pieces(tile, target, found):
+            k.emit(WRITES[bits], address, registers, offset=offset, fills=None if own else target.range)
 
 
-def _piece(base: Reg, tile: Tile, item: int, bits: int) -> Reg:
-    first = item * tile.fragment.bits // 32
-    return base[first:first + bits // 32 - 1]
+def _pieces(tile: Tile, part: SharedPart, found: FragmentAddresses) -> Iterator[tuple[int, Reg, Reg, int]]:
+    """(bits, registers, address register, immediate) of each LDS access that moves the tile."""
+    for row, column in tile.places():
+        base = tile.base(row, column)
+        for number, (item, bits) in enumerate(found.pieces):
+            register, offset = found.places[part.number, row, column, number]
+            first = item * tile.fragment.bits // 32
+            yield bits, base[first:first + bits // 32 - 1], found.registers[register], offset
 
 
 def _check_shapes(what: str, tile: Tile, part: SharedPart) -> None:

@@ -21,8 +21,9 @@ from asmgen.isa.bankcost import Cost, cost
 from asmgen.isa.layout import Layout, LayoutError, identity
 from asmgen.isa.placement import Pads, Placement, Swizzle
 
-_READ = {32: "ds_read_b32", 64: "ds_read_b64", 96: "ds_read_b96", 128: "ds_read_b128"}
-_WRITE = {32: "ds_write_b32", 64: "ds_write_b64", 96: "ds_write_b96", 128: "ds_write_b128"}
+READS = {32: "ds_read_b32", 64: "ds_read_b64", 96: "ds_read_b96", 128: "ds_read_b128"}
+WRITES = {32: "ds_write_b32", 64: "ds_write_b64", 96: "ds_write_b96", 128: "ds_write_b128"}
+"""LDS instructions by the bits that a lane moves."""
 
 
 _cost = functools.lru_cache(maxsize=512)(cost)  # tiles of one shape meet the same addresses
@@ -61,7 +62,7 @@ class FragmentRead:
     def instructions(self, places: Places) -> Iterator[LaneAccess]:
         """Every fragment of the tile, chunk by chunk."""
         f = self.fragment
-        ops = _WRITE if self.write else _READ
+        ops = WRITES if self.write else READS
         pieces = [(f.table[item], bits) for item, bits in chunks(f, places)]
         for row in range(0, places.rows - f.rows + 1, f.rows):
             for column in range(0, places.columns - f.columns + 1, f.columns):
