@@ -11,6 +11,8 @@ ACCUM_GRANULE = 4
 
 LANES = 64
 """Work-items of a wave (docs/facts/instructions.md section 6)."""
+PRELOAD_ENTRY = 256
+"""Bytes behind a kernel's entry at which firmware that preloads arguments starts (docs/facts/instructions.md section 6)."""
 XCDS = 8
 """Chiplets of a GPU in one partition, each with its own L2; workgroups go to them in turn (docs/facts/microarchitecture.md section 2.5)."""
 

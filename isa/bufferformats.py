@@ -22,6 +22,8 @@ def _fields(name: str) -> tuple[int, ...]:
 FIELDS: tuple[tuple[int, ...], ...] = tuple(_fields(name) for name in DATA_FORMATS)
 """The widths in bits of the components of each data format, x first, which is the lowest in memory; none: invalid or reserved."""
 
+RAW_BUFFER = 0x00020000
+"""The last word of a descriptor of raw memory: 32-bit data, no format conversion, no swizzle."""
 SELECT_ZERO, SELECT_ONE, SELECT_FIRST = 0, 1, 4
 """What a destination select of a descriptor names: a constant, or (SELECT_FIRST + n) component n."""
 IDENTITY = tuple(SELECT_FIRST + component for component in range(4))

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from asmgen.author.addressing import WaveIndex
 from asmgen.author.epilogue import ColumnRun, Corner, lane_places, run_length, runs_of, span
-from asmgen.author.globals import RAW_BUFFER, Rows
+from asmgen.author.globals import Rows
+from asmgen.isa.bufferformats import RAW_BUFFER
 from asmgen.isa.registers import Reg
 
 if TYPE_CHECKING:

@@ -14,14 +14,12 @@ from typing import TYPE_CHECKING
 
 from asmgen.author.steps import StepIndex
 from asmgen.author.tiles import TileError
+from asmgen.isa.bufferformats import RAW_BUFFER
 from asmgen.isa.layouts_mfma import element_bits
 from asmgen.isa.registers import Reg
 
 if TYPE_CHECKING:
     from asmgen.author.builder import Builder
-
-RAW_BUFFER = 0x00020000
-"""Word 3 of a buffer descriptor: raw, 32-bit data, no swizzle (CDNA3 ISA table of the buffer resource descriptor)."""
 
 
 @dataclass(eq=False)

@@ -9,12 +9,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from asmgen.isa.layout import Layout, LayoutError
+from asmgen.isa.modifiers import OFFSETS
 from asmgen.isa.placement import Placement
 
-DS_IMMEDIATES = 0, 65535
-BUFFER_IMMEDIATES = 0, 4095
-GLOBAL_IMMEDIATES = -4096, 4095
-"""Lowest and highest immediate offset of LDS, buffer and global (scratch alike) instructions (CDNA3 ISA, instruction formats; LLVM 22)."""
+DS_IMMEDIATES, BUFFER_IMMEDIATES, GLOBAL_IMMEDIATES = OFFSETS["DS"], OFFSETS["MUBUF"], OFFSETS["GLOBAL"]
+"""Lowest and highest immediate offset of LDS, buffer and global (scratch alike) instructions."""
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from asmgen.checks.waitstates.passes import verify as verify_wait_states
 from asmgen.codeobject.emit import KernelResources, argument_loads, header, trailer
 from asmgen.codeobject.metadata import arguments as argument_table
 from asmgen.codeobject.metadata import arguments_end
-from asmgen.isa.arch import ARCHITECTURES
+from asmgen.isa.arch import ARCHITECTURES, PRELOAD_ENTRY
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.registers import Reg, s, v
 from asmgen.program.program import Program
@@ -138,7 +138,7 @@ class KernelBuilder(Builder):
         if self._preload:
             self.emit("s_waitcnt", lgkmcnt=0, comment="the compatibility entry does what preloading firmware did")
             self.emit("s_branch", f"{self.symbol}_body")
-            self.align(256)
+            self.align(PRELOAD_ENTRY)
             self.label(f"{self.symbol}_body")
             self.entry = f"{self.symbol}_body"
         if self._loaded is not self._arguments:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from asmgen.isa.arch import ARCHITECTURES
+from asmgen.isa.arch import ARCHITECTURES, PRELOAD_ENTRY
 from asmgen.isa.operands import Symbol
 from asmgen.isa.quote import shorten
 from asmgen.isa.registers import VGPR_COUNT
@@ -38,7 +38,6 @@ _NOP = 0xBF800000
 # Only an assembler gives these a meaning, wherever they stand.
 _COMPUTING = (".macro", ".endm", ".rept", ".endr", ".irp", ".if", ".else", ".include", ".incbin", ".altmacro", ".noaltmacro", ".purgem",
               ".pushsection", ".popsection", ".previous", ".subsection", ".org")
-_PRELOAD_ALIGNMENT = 256
 
 
 def text_arch(text: str) -> str | None:
@@ -70,8 +69,8 @@ def read_text(text: str, arch: str | None = None, name: str = "", file: str = "<
 
     `arch` may be absent where the text has .amdgcn_target. A comment `lds write NAME LOW:HIGH` (or read) becomes a token, the comment of an
     s_waitcnt or s_nop its reason, any other comment behind an instruction its comment; `region NAME` and `stagger N` stand alone. A
-    llvm-objdump listing is recognised by
-    its addresses. Raises ReadError at FILE:LINE for an unknown instruction and wrong operands, NeedsAssembler for text that computes.
+    llvm-objdump listing is recognised by its addresses. Raises ReadError at FILE:LINE for an unknown instruction and wrong operands,
+    NeedsAssembler for text that computes.
     """
     check_characters(text, file)
     base = choose_arch(text, arch, file).partition(":")[0]
@@ -299,7 +298,7 @@ def _body_label(items: list[Item]) -> str:
     """The label at which preloading firmware starts: the one behind the first padding to 256 bytes."""
     padded = False
     for item in items:
-        if isinstance(item, Align) and item.bytes == _PRELOAD_ALIGNMENT:
+        if isinstance(item, Align) and item.bytes == PRELOAD_ENTRY:
             padded = True
         elif padded and isinstance(item, Label):
             return item.name

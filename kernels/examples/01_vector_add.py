@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asmgen as ag
+from asmgen.isa.bufferformats import RAW_BUFFER
 
 GROUP = 512  # elements of a workgroup: 256 work-items with two each
-RAW_BUFFER = 0x00020000  # word 3 of a descriptor: plain 32-bit data
 
 
 def problem(p: ag.Values, seed: int) -> ag.Problem:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asmgen as ag
-
-RAW_BUFFER = 0x00020000  # word 3 of a descriptor: plain 32-bit data
+from asmgen.isa.bufferformats import RAW_BUFFER
 
 
 def problem(p: ag.Values, seed: int) -> ag.Problem:
