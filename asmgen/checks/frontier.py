@@ -5,8 +5,8 @@
     frontier.need(candidate).waits          # {"vmcnt": 2}: what would have to stand before the candidate
     other = frontier.copy()                 # a scheduler tries something else
 
-It passes each instruction by the same steps as insertion and verification (`counters.steps`, `waitstates.steps`), the waits and wait
-states that are needed taken as standing. What is not placed yet it cannot know: inside an unfinished loop it answers for the way in
+It passes each instruction by the same steps as insertion and verification (`counters.waitsteps`, `waitstates.statesteps`), the waits and
+wait states that are needed taken as standing. What is not placed yet it cannot know: inside an unfinished loop it answers for the way in
 (`need(...).path` says so). Loops that are closed are solved as a whole (`Frontier.behind`). Waits are counted as insertion has them
 without its rounding up: it may drain where a partial count would cost another wait later.
 """

@@ -1,6 +1,6 @@
 """The step of one instruction past those that are still too near: which wait states it lacks, and what it leaves behind.
 
-The pass and the check (`waitstates`) walk over a finished program with it, the frontier of a program that is being written
+The pass and the check (`waitstates.passes`) walk over a finished program with it, the frontier of a program that is being written
 (`checks.frontier`) instruction by instruction.
 """
 
