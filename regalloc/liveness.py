@@ -8,14 +8,13 @@ lanes or bits as they were (under a partial EXEC, half of a register) ends no ea
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import NamedTuple
 
 from asmgen.isa.registers import AGPR_COUNT, SGPR_BIT, SGPR_COUNT, VGPR_COUNT, scc
 from asmgen.regalloc.dataflow import solve_masks
-from asmgen.regalloc.ranges import Span
 
 _V_MASK = (1 << VGPR_COUNT) - 1
 _A_MASK = ((1 << AGPR_COUNT) - 1) << VGPR_COUNT
@@ -50,17 +49,6 @@ class Pressure(NamedTuple):
     s: int
 
 
-class Peak(NamedTuple):
-    """The largest pressure of each file, of `v + a` together, and the first position at which each is reached."""
-
-    pressure: Pressure
-    unified: int
-    v_at: int
-    a_at: int
-    s_at: int
-    unified_at: int
-
-
 class DeadWrite(NamedTuple):
     """An instruction that writes registers nobody reads before they are overwritten or the program ends.
 
@@ -70,19 +58,6 @@ class DeadWrite(NamedTuple):
     position: int
     mask: int
     whole: bool
-
-
-class HeldLonger(NamedTuple):
-    """A span whose registers idle at its beginning or end: `before` and `after` count instructions.
-
-    `busy` are the first and last position at which one of its registers is live or written, None where none ever is
-    (then `before` is the whole length and `after` 0).
-    """
-
-    span: Span
-    busy: tuple[int, int] | None
-    before: int
-    after: int
 
 
 def pressure(mask: int) -> Pressure:
@@ -138,45 +113,6 @@ class Liveness:
         number, index = self.locate(position)
         return self.block_masks(number)[index]
 
-    def live_after(self, position: int) -> int:
-        """What is live right after the instruction, on any of the ways on."""
-        number, index = self.locate(position)
-        return self.block_masks(number)[index + 1]
-
-    def occupied(self, position: int) -> int:
-        """Registers that cannot serve another value while the instruction executes: live before it, or written by it."""
-        number, index = self.locate(position)
-        return self.block_masks(number)[index] | self.blocks[number].instructions[index].writes
-
-    def occupied_within(self, first: int, last: int) -> int:
-        """The union of `occupied` over the positions `first` to `last`: a column of the register map where there are no names."""
-        mask = 0
-        for position in range(max(first, 0), min(last, len(self) - 1) + 1):
-            mask |= self.occupied(position)
-        return mask
-
-    def peak(self) -> Peak:
-        """The largest pressure of each file, and where.
-
-        The pressure of an instruction is the larger of what is live before it and what is live or written right after: a result may take
-        the place of a source that ends there.
-        """
-        best = [0, 0, 0, 0]
-        at = [0, 0, 0, 0]
-        for number, block in enumerate(self.blocks):
-            masks, start = self.block_masks(number), self.starts[number]
-            previous = -1
-            for index, access in enumerate(block.instructions):
-                for mask in (masks[index], masks[index + 1] | access.writes):
-                    if mask == previous:
-                        continue
-                    previous = mask
-                    v, a, s = pressure(mask)
-                    for file, count in enumerate((v, a, s, v + a)):
-                        if count > best[file]:
-                            best[file], at[file] = count, start + index
-        return Peak(Pressure(best[0], best[1], best[2]), best[3], *at)
-
     def dead_writes(self, ignore: int = scc.mask) -> list[DeadWrite]:
         """Instructions with a result that nobody reads, in order; registers of `ignore` (SCC: a by-product mostly) are not looked at.
 
@@ -189,33 +125,6 @@ class Liveness:
                 dead = access.writes & ~masks[index + 1]
                 if dead & ~ignore:
                     found.append(DeadWrite(start + index, dead & ~ignore, dead == access.writes))
-        return found
-
-    def never_read(self, loads: Collection[int]) -> list[DeadWrite]:
-        """Of the instructions at these positions (loads), those of whose result some register or all is never read."""
-        wanted = frozenset(loads)
-        return [dead for dead in self.dead_writes() if dead.position in wanted]
-
-    def held_longer(self, spans: Sequence[Span], slack: int = 0) -> list[HeldLonger]:
-        """The spans that hold their registers more than `slack` instructions before the first or after the last use of any of them.
-
-        Parts of a span outside of the program are not counted.
-        """
-        found = []
-        # Written out once: `occupied` looks a position up each time.
-        occupied = [mask | access.writes for number, block in enumerate(self.blocks)
-                    for mask, access in zip(self.block_masks(number), block.instructions, strict=False)]
-        for span in spans:
-            first, last = max(span.first, 0), min(span.last, len(self) - 1)
-            mask = span.reg.mask
-            head = next((p for p in range(first, last + 1) if occupied[p] & mask), None)
-            if head is None:
-                if last - first + 1 > slack:
-                    found.append(HeldLonger(span, None, last - first + 1, 0))
-                continue
-            tail = next(p for p in range(last, head - 1, -1) if occupied[p] & mask)
-            if head - first > slack or last - tail > slack:
-                found.append(HeldLonger(span, (head, tail), head - first, last - tail))
         return found
 
 

@@ -211,11 +211,6 @@ class RegisterPlan:
         first = Reg(reg.file, reg.index)
         return next((r for r in reversed(live) if r.covers(reg)), None) or next((r for r in live if r.covers(first)), None)
 
-    def owners_at(self, reg: Reg, position: int) -> list[Range]:
-        """The ranges, views too, that held any of the registers when the instruction at that position was emitted."""
-        return [r for r in self._ranges
-                if r.reg.overlaps(reg) and r.first <= position and (r.last is None or position <= r.last)]
-
     @property
     def arch(self) -> str:
         """The architecture's name."""

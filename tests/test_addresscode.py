@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from asmgen.author.addresscode import SEMANTICS, AddressCode, Input, plan
 from asmgen.author.builder import Builder
-from asmgen.author.immediates import BUFFER_IMMEDIATES, GLOBAL_IMMEDIATES, address_of, addresses, split_immediates
+from asmgen.author.immediates import BUFFER_IMMEDIATES, GLOBAL_IMMEDIATES, split_immediates
 from asmgen.isa.layout import LayoutError, from_bits, identity
 from asmgen.isa.layouts_lds import PUBLISHED
 from asmgen.isa.layouts_mfma import operand_layout
@@ -20,6 +20,7 @@ from asmgen.isa.opcodes.mfma import MFMA
 from asmgen.isa.placement import Pads, Placement, Swizzle, row_major
 from asmgen.isa.registers import Reg, s, v
 from tests.emulator_harness import run
+from tests.placement_addresses import address_of, addresses
 
 LANE, WAVE = Input("lane", 64), Input("wave", 4, scalar=True)
 LANES = [{"lane": lane} for lane in range(64)]

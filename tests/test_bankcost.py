@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from asmgen.author.immediates import address_of, addresses
 from asmgen.isa import lds, lds_arrays
 from asmgen.isa.bankcost import cost, ways_by_rank
 from asmgen.isa.errors import AsmgenError
@@ -16,6 +15,7 @@ from asmgen.isa.layouts_lds import PUBLISHED, transposing_read
 from asmgen.isa.layouts_mfma import operand_layout
 from asmgen.isa.opcodes.mfma import MFMA
 from asmgen.isa.placement import Pads, Placement, Swizzle, row_major
+from tests.placement_addresses import address_of, addresses
 
 LANES = [{"lane": lane} for lane in range(64)]
 

@@ -23,13 +23,10 @@ def small_plan() -> tuple[RegisterPlan, list[Span]]:
     return plan, plan.spans(15)
 
 
-def test_spans_and_owners_by_position() -> None:
+def test_spans_by_position() -> None:
     plan, spans = small_plan()
     assert [(span.name, span.first, span.last) for span in spans] == [
         ("acc", 0, 14), ("mask", 0, 14), ("k", 0, 9), ("p", 6, 9), ("z", 10, 14)]
-    assert [r.name for r in plan.owners_at(v[3], 5)] == ["k"]
-    assert [r.name for r in plan.owners_at(v[3], 9)] == ["k", "p"]
-    assert [r.name for r in plan.owners_at(v[3], 10)] == ["z"]
     plan.vgprs(1, "never"), plan.release("never")
     assert "never" not in [span.name for span in plan.spans(15)]
 

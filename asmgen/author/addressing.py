@@ -25,13 +25,6 @@ class WaveIndex:
     count: int
 
 
-@dataclass(frozen=True)
-class Lane:
-    """The number of a lane in its wave, in a VGPR."""
-
-    register: Reg
-
-
 def emit_address(k: Builder, name: str, address: Address, lane: Reg | None, waves: Sequence[WaveIndex] = ()) -> Reg:
     """The VGPR (or SGPR, where no lane is asked for) of `address(lane=..., NAME=...)` under that name in the register plan.
 

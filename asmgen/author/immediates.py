@@ -5,12 +5,11 @@ A XOR swizzle costs one base register for each distinct pattern, padding one in 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from asmgen.isa.layout import Layout, LayoutError
+from asmgen.isa.layout import LayoutError
 from asmgen.isa.modifiers import OFFSETS
-from asmgen.isa.placement import Placement
 
 DS_IMMEDIATES, BUFFER_IMMEDIATES, GLOBAL_IMMEDIATES = OFFSETS["DS"], OFFSETS["MUBUF"], OFFSETS["GLOBAL"]
 """Lowest and highest immediate offset of LDS, buffer and global (scratch alike) instructions."""
@@ -51,21 +50,3 @@ def split_immediates(accesses: Sequence[Sequence[int]], limits: tuple[int, int] 
             bases.append(tuple(start + offset for offset in pattern))
             members = [number for number in members if number not in taken]
     return Split(tuple(bases), tuple(places))
-
-
-def address_of(placement: Placement, lanes: Layout, at: Mapping[str, int], **bases: int) -> Callable[..., int]:
-    """The byte address of one access, as a function of lane, wave and the like, for `addresscode.plan` and `addresses`.
-
-    `lanes` maps them to coordinates of the placement; `at` is added to those: the tile's corner, the access's first item. Where the sum
-    leaves the tile, calling it raises LayoutError.
-    """
-    def address(**values: int) -> int:
-        coordinates = lanes(**values)
-        return placement.address({name: coordinates.get(name, 0) + at.get(name, 0) for name in {**coordinates, **at}}, **bases)
-
-    return address
-
-
-def addresses(address: Callable[..., int], points: Iterable[Mapping[str, int]]) -> tuple[int, ...]:
-    """The address at each point."""
-    return tuple(address(**point) for point in points)

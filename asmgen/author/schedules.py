@@ -60,11 +60,6 @@ def is_matrix(unit: Unit) -> bool:
     return any(instruction.opcode.group == "matrix" for instruction in unit.instructions)
 
 
-def is_memory(unit: Unit) -> bool:
-    """Whether a unit touches LDS or memory."""
-    return any(instruction.opcode.memory is not None for instruction in unit.instructions)
-
-
 @dataclass(frozen=True)
 class PingPong:
     """8 waves, two a SIMD: one computes while the other moves data. Each stage ends with a barrier, and one group of four waves runs a
