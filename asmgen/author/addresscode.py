@@ -16,7 +16,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from asmgen.author.addressvalues import Space, Value, fused, ops_of
+from asmgen.author.addressvalues import Computed, Space, fused, ops_of
 from asmgen.isa.layout import LayoutError
 
 Address = Callable[..., int]
@@ -180,7 +180,7 @@ def _plan(address: _At, points: Sequence[_Point], inputs: Sequence[Input], effor
     return AddressCode(tuple(ops), names[found.key], 0)
 
 
-def _found(space: Space, points: Sequence[_Point], address: _At, effort: int) -> Value | None:
+def _found(space: Space, points: Sequence[_Point], address: _At, effort: int) -> Computed | None:
     """The cheapest value found; inputs whose contributions only add up are planned one by one."""
     def only(name: str) -> _At:
         return lambda point: address({other: at if other == name else 0 for other, at in point.items()})
@@ -188,7 +188,7 @@ def _found(space: Space, points: Sequence[_Point], address: _At, effort: int) ->
     alone = {value.name: only(value.name) for value in space.inputs}
     if any(sum(part(point) for part in alone.values()) != address(point) for point in points):
         return _Search(space, space.inputs, points, address).best(space.pack(list(map(address, points))), effort)
-    total: Value | None = None
+    total: Computed | None = None
     for value in space.inputs:
         wanted = list(map(alone[value.name], points))
         if any(wanted):
@@ -202,17 +202,17 @@ def _found(space: Space, points: Sequence[_Point], address: _At, effort: int) ->
 class _Search:
     """All that two operations make of some inputs, and how targets are joined from it."""
 
-    def __init__(self, space: Space, inputs: Sequence[Value], points: Sequence[_Point], address: _At) -> None:
+    def __init__(self, space: Space, inputs: Sequence[Computed], points: Sequence[_Point], address: _At) -> None:
         self.space = space
         self.hints = Hints.of(points, address)
-        self.known: dict[int, Value] = {value.bits: value for value in inputs}
-        self.levels: list[list[Value]] = [list(inputs)]
+        self.known: dict[int, Computed] = {value.bits: value for value in inputs}
+        self.levels: list[list[Computed]] = [list(inputs)]
         self.target = space.pack(list(map(address, points)))
         self.fields = [space.pack([address({**dict.fromkeys(point, 0), name: point[name] & mask}) for point in points])
                        for name, masks in self.hints.runs.items() for mask in masks]
         self.summed = sum(self.fields) == self.target
         self.parts: list[tuple[int, int]] = self._parts(points, address)
-        self.planned: dict[tuple[int, int], Value | None] = {}
+        self.planned: dict[tuple[int, int], Computed | None] = {}
 
     def _parts(self, points: Sequence[_Point], address: _At) -> list[tuple[int, int]]:
         """Ways to cut the address in two, whose sum or XOR it is: by bits of the result, and by bits of an input."""
@@ -229,7 +229,7 @@ class _Search:
 
     def _grow(self) -> None:
         """One level more: one operation on the last level, with an input as the second operand where it has two."""
-        made: list[Value] = []
+        made: list[Computed] = []
         for value in self.levels[-1]:
             hints = self.hints
             for new in self.space.made_from(value, self.levels[0], hints.shifts, hints.masks, hints.fields, hints.strides, self.known):
@@ -237,7 +237,7 @@ class _Search:
                 made.append(new)
         self.levels.append(made)
 
-    def best(self, target: int, effort: int) -> Value | None:
+    def best(self, target: int, effort: int) -> Computed | None:
         """The cheapest value found for a target, None where none was."""
         key = target, effort
         if key not in self.planned:
@@ -245,7 +245,7 @@ class _Search:
             self.planned[key] = self._best(target, effort)
         return self.planned[key]
 
-    def _best(self, target: int, effort: int) -> Value | None:
+    def _best(self, target: int, effort: int) -> Computed | None:
         best = self._field_by_field() if effort and target == self.target else None
         for level in range(3):
             if level == len(self.levels):
@@ -259,7 +259,7 @@ class _Search:
                 return best  # all that costs less has been seen
         return self._cut(target, effort, best) if effort else best
 
-    def _joined(self, target: int, level: int) -> list[Value]:
+    def _joined(self, target: int, level: int) -> list[Computed]:
         """The target as one operation on two known values of which one is of this level, or the fusion of two."""
         space, known, found, minus = self.space, self.known, [], self.space.minus
         lefts = [shift for shift in self.hints.shifts if shift > 0]
@@ -287,15 +287,15 @@ class _Search:
                     found.append(fused(space, space.shifted(space.sum(value, known[rest]), factor)))
         return found
 
-    def _masked(self, target: int, level: int) -> list[Value]:
+    def _masked(self, target: int, level: int) -> list[Computed]:
         """The target as a known value of this level with bits cleared."""
         return [self.space.cut(value, mask) for value in self.levels[level] if not target & ~value.bits
                 for mask in self.hints.masks if self.space.masked(value.bits, mask) == target]
 
-    def _field_by_field(self) -> Value | None:
+    def _field_by_field(self) -> Computed | None:
         """The whole address as sum or XOR of what each field of each input gives: long, but always found for a layout."""
         space = self.space
-        total: Value | None = None
+        total: Computed | None = None
         for part in self.fields:
             value = self.best(part, 0)
             if value is None:
@@ -308,7 +308,7 @@ class _Search:
                 total = space.both("xor", total, value)
         return total if total is not None and total.bits == self.target else None
 
-    def _cut(self, target: int, effort: int, best: Value | None) -> Value | None:
+    def _cut(self, target: int, effort: int, best: Computed | None) -> Computed | None:
         """The target as sum or XOR of two parts, each planned alone; the first may be shifted by the instruction that adds."""
         space = self.space
         for one, rest in self._cuts(target):

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from asmgen.author.addresscode import AddressCode, Input, plan
+from asmgen.author.addresscode import Address, AddressCode, Input, plan
 from asmgen.isa.arch import LANES
 from asmgen.isa.registers import Reg
 
 if TYPE_CHECKING:
     from asmgen.author.builder import Builder
 
-Address = Callable[..., int]
 
 
 @dataclass(frozen=True)

@@ -16,13 +16,13 @@ INLINE = range(-16, 65)
 
 
 @dataclass(frozen=True, eq=False)
-class Value:
+class Computed:
     """An input (no opcode) or the result of an operation; `cost` counts the operations that it needs, shared ones once."""
 
     bits: int
     scalar: bool
     opcode: str = ""
-    operands: tuple[Value | int, ...] = ()
+    operands: tuple[Computed | int, ...] = ()
     name: str = ""
     cost: int = 0
 
@@ -32,14 +32,14 @@ class Value:
         return self.bits, self.scalar
 
 
-def ops_of(value: Value) -> list[Value]:
+def ops_of(value: Computed) -> list[Computed]:
     """The value and all that it is made of, operands first, each once."""
-    order: dict[tuple[int, bool], Value] = {}
+    order: dict[tuple[int, bool], Computed] = {}
 
-    def visit(one: Value) -> None:
+    def visit(one: Computed) -> None:
         if one.key not in order:
             for part in one.operands:
-                if isinstance(part, Value):
+                if isinstance(part, Computed):
                     visit(part)
             order[one.key] = one
 
@@ -57,7 +57,7 @@ class Space:
         self._high = self._ones * ((1 << SLOT) - (1 << LIMIT))
         self._wide = self._ones * ((1 << SLOT) - (1 << 24))
         self._masks: dict[int, int] = {}
-        self.inputs = [Value(self.pack(values), scalar, name=name) for name, scalar, values in inputs]
+        self.inputs = [Computed(self.pack(values), scalar, name=name) for name, scalar, values in inputs]
 
     def pack(self, values: Sequence[int]) -> int:
         """One integer of a number for each point."""
@@ -82,33 +82,33 @@ class Space:
             low += 1
         return low
 
-    def _value(self, bits: int, name: str, operands: tuple[Value | int, ...]) -> Value:
-        parts = [part for part in operands if isinstance(part, Value)]
+    def _value(self, bits: int, name: str, operands: tuple[Computed | int, ...]) -> Computed:
+        parts = [part for part in operands if isinstance(part, Computed)]
         scalar = all(part.scalar for part in parts)
         opcode = (_SCALAR if scalar else _VECTOR)[name]
         shaped = _scalar_operands(name, operands) if scalar else operands
         return _counted(bits, scalar, opcode, shaped)
 
-    def shifted(self, value: Value, shift: int) -> Value:
+    def shifted(self, value: Computed, shift: int) -> Computed:
         """value << shift; the caller keeps it below 2**31."""
         return self._value(value.bits << shift, "left", (shift, value))
 
-    def cut(self, value: Value, mask: int) -> Value:
+    def cut(self, value: Computed, mask: int) -> Computed:
         """value & mask."""
         return self._value(self.masked(value.bits, mask), "and", (mask, value))
 
-    def sum(self, one: Value, other: Value) -> Value:
+    def sum(self, one: Computed, other: Computed) -> Computed:
         """one + other, a scalar first."""
         return self.both("add", one, other)
 
-    def both(self, name: str, one: Value, other: Value) -> Value:
+    def both(self, name: str, one: Computed, other: Computed) -> Computed:
         """An operation ("add", "xor") that takes its operands in any order; a scalar stands first, where the encoding takes it."""
         if other.scalar and not one.scalar:
             one, other = other, one
         return self._value(one.bits + other.bits if name == "add" else one.bits ^ other.bits, name, (one, other))
 
-    def made_from(self, value: Value, inputs: Sequence[Value], shifts: Sequence[int], masks: Sequence[int],
-                  fields: Sequence[tuple[int, int]], strides: Sequence[int], known: Container[int]) -> Iterator[Value]:
+    def made_from(self, value: Computed, inputs: Sequence[Computed], shifts: Sequence[int], masks: Sequence[int],
+                  fields: Sequence[tuple[int, int]], strides: Sequence[int], known: Container[int]) -> Iterator[Computed]:
         """All but the `known` bits that one operation makes of the value, with an input as second operand of those that have two."""
         bits = value.bits
         for mask in masks:
@@ -144,7 +144,7 @@ _SCALAR = {"left": "s_lshl_b32", "right": "s_lshr_b32", "and": "s_and_b32", "add
            "field": "s_bfe_u32", "times": "s_mul_i32"}
 
 
-def _scalar_operands(name: str, operands: tuple[Value | int, ...]) -> tuple[Value | int, ...]:
+def _scalar_operands(name: str, operands: tuple[Computed | int, ...]) -> tuple[Computed | int, ...]:
     """SALU instructions take the value first, and a field as one number: offset in bits 4:0, width from bit 16 on."""
     if name == "field":
         value, offset, width = operands
@@ -153,32 +153,32 @@ def _scalar_operands(name: str, operands: tuple[Value | int, ...]) -> tuple[Valu
     return operands[::-1] if isinstance(operands[0], int) else operands
 
 
-def _counted(bits: int, scalar: bool, opcode: str, operands: tuple[Value | int, ...]) -> Value:
-    parts = [part for part in operands if isinstance(part, Value)]
+def _counted(bits: int, scalar: bool, opcode: str, operands: tuple[Computed | int, ...]) -> Computed:
+    parts = [part for part in operands if isinstance(part, Computed)]
     if len(parts) == 1:
-        return Value(bits, scalar, opcode, operands, cost=parts[0].cost + 1)
+        return Computed(bits, scalar, opcode, operands, cost=parts[0].cost + 1)
     made = {one.key for part in parts for one in ops_of(part) if one.opcode}
-    return Value(bits, scalar, opcode, operands, cost=len(made) + 1)
+    return Computed(bits, scalar, opcode, operands, cost=len(made) + 1)
 
 
-def fused(space: Space, value: Value) -> Value:
+def fused(space: Space, value: Computed) -> Computed:
     """The value by a three-operand instruction, where one of its operands is made by a two-operand one that nothing else needs."""
     options = [value, *_fusions(value)]
     return min(options, key=lambda option: option.cost)
 
 
-def _fusions(value: Value) -> Iterator[Value]:
+def _fusions(value: Computed) -> Iterator[Computed]:
     if value.scalar:
         return
     if value.opcode == "v_lshlrev_b32":
         shift, inner = value.operands
-        assert isinstance(inner, Value)
+        assert isinstance(inner, Computed)
         if inner.opcode == "v_add_u32":
             yield from _legal(value, "v_add_lshl_u32", (*inner.operands, shift))
         return
     one, other = value.operands
     for inner, rest in ((one, other), (other, one)):
-        if not isinstance(inner, Value) or not isinstance(rest, Value) or not inner.opcode:
+        if not isinstance(inner, Computed) or not isinstance(rest, Computed) or not inner.opcode:
             continue
         if value.opcode == "v_add_u32" and inner.opcode in ("v_lshlrev_b32", "s_lshl_b32"):
             shift, base = inner.operands if inner.opcode[0] == "v" else inner.operands[::-1]
@@ -196,8 +196,8 @@ def _fusions(value: Value) -> Iterator[Value]:
             yield from _legal(value, "v_add3_u32", (*inner.operands, rest))
 
 
-def _legal(value: Value, opcode: str, operands: tuple[Value | int, ...]) -> Iterator[Value]:
+def _legal(value: Computed, opcode: str, operands: tuple[Computed | int, ...]) -> Iterator[Computed]:
     """The operation if its encoding takes the operands: no literal, at most one scalar register."""
-    scalars = {part.bits for part in operands if isinstance(part, Value) and part.scalar}
+    scalars = {part.bits for part in operands if isinstance(part, Computed) and part.scalar}
     if len(scalars) <= 1 and all(part in INLINE for part in operands if isinstance(part, int)):
         yield _counted(value.bits, False, opcode, operands)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from asmgen.author.tilebuilder import TileBuilder
 
 Target = Tile | Vector
-Value = Tile | Vector | Reg | int | float
+TileSource = Tile | Vector | Reg | int | float
 
 _UNARY = {"exp2": "v_exp_f32", "log2": "v_log_f32", "rcp": "v_rcp_f32", "rsq": "v_rsq_f32", "sqrt": "v_sqrt_f32"}
 _BINARY = {
@@ -43,57 +43,57 @@ _INLINE = (0, 0.5, -0.5, 1.0, -1.0, 2.0, -2.0, 4.0, -4.0)
 _SIGNS = {16: 0x80008000, 8: 0x80808080, 4: 0x88888888, 32: 0x80000000}
 
 
-def exp2(k: TileBuilder, out: Target, a: Value, at: StepIndex | None = None) -> None:
+def exp2(k: TileBuilder, out: Target, a: TileSource, at: StepIndex | None = None) -> None:
     """2 to the power of each element (v_exp_f32: 1 ulp, denormal results flushed). f32 only."""
     _unary(k, "exp2", out, a, at)
 
 
-def log2(k: TileBuilder, out: Target, a: Value, at: StepIndex | None = None) -> None:
+def log2(k: TileBuilder, out: Target, a: TileSource, at: StepIndex | None = None) -> None:
     """Logarithm to base 2 (v_log_f32). f32 only."""
     _unary(k, "log2", out, a, at)
 
 
-def rcp(k: TileBuilder, out: Target, a: Value, at: StepIndex | None = None) -> None:
+def rcp(k: TileBuilder, out: Target, a: TileSource, at: StepIndex | None = None) -> None:
     """1 / x (v_rcp_f32: 1 ulp). f32 only."""
     _unary(k, "rcp", out, a, at)
 
 
-def rsq(k: TileBuilder, out: Target, a: Value, at: StepIndex | None = None) -> None:
+def rsq(k: TileBuilder, out: Target, a: TileSource, at: StepIndex | None = None) -> None:
     """1 / sqrt(x) (v_rsq_f32: 1 ulp). f32 only."""
     _unary(k, "rsq", out, a, at)
 
 
-def sqrt(k: TileBuilder, out: Target, a: Value, at: StepIndex | None = None) -> None:
+def sqrt(k: TileBuilder, out: Target, a: TileSource, at: StepIndex | None = None) -> None:
     """Square root (v_sqrt_f32: 1 ulp). f32 only."""
     _unary(k, "sqrt", out, a, at)
 
 
-def add(k: TileBuilder, out: Target, a: Value, b: Value, packed: bool = True, at: StepIndex | None = None) -> None:
+def add(k: TileBuilder, out: Target, a: TileSource, b: TileSource, packed: bool = True, at: StepIndex | None = None) -> None:
     """a + b."""
     _binary(k, "add", out, a, b, packed, at)
 
 
-def sub(k: TileBuilder, out: Target, a: Value, b: Value, packed: bool = True, at: StepIndex | None = None) -> None:
+def sub(k: TileBuilder, out: Target, a: TileSource, b: TileSource, packed: bool = True, at: StepIndex | None = None) -> None:
     """a - b."""
     _binary(k, "sub", out, a, b, packed, at)
 
 
-def mul(k: TileBuilder, out: Target, a: Value, b: Value, packed: bool = True, at: StepIndex | None = None) -> None:
+def mul(k: TileBuilder, out: Target, a: TileSource, b: TileSource, packed: bool = True, at: StepIndex | None = None) -> None:
     """a * b."""
     _binary(k, "mul", out, a, b, packed, at)
 
 
-def max_(k: TileBuilder, out: Target, a: Value, b: Value, at: StepIndex | None = None) -> None:
+def max_(k: TileBuilder, out: Target, a: TileSource, b: TileSource, at: StepIndex | None = None) -> None:
     """The larger one; of a NaN and a number the number."""
     _binary(k, "max", out, a, b, False, at)
 
 
-def min_(k: TileBuilder, out: Target, a: Value, b: Value, at: StepIndex | None = None) -> None:
+def min_(k: TileBuilder, out: Target, a: TileSource, b: TileSource, at: StepIndex | None = None) -> None:
     """The smaller one; of a NaN and a number the number."""
     _binary(k, "min", out, a, b, False, at)
 
 
-def div(k: TileBuilder, out: Target, a: Value, b: Vector, at: StepIndex | None = None) -> None:
+def div(k: TileBuilder, out: Target, a: TileSource, b: Vector, at: StepIndex | None = None) -> None:
     """a * (1 / b) for a vector b: one reciprocal for each of its registers, then products. Its error is below 2 ulp.
 
     Raises TileError for another divisor: rcp and mul on a tile keep the reciprocals in registers that the author names.
@@ -107,7 +107,7 @@ def div(k: TileBuilder, out: Target, a: Value, b: Vector, at: StepIndex | None =
         mul(k, out, a, held, at=at)
 
 
-def fma(k: TileBuilder, out: Target, a: Value, b: Value, c: Value, packed: bool = True, at: StepIndex | None = None) -> None:
+def fma(k: TileBuilder, out: Target, a: TileSource, b: TileSource, c: TileSource, packed: bool = True, at: StepIndex | None = None) -> None:
     """a * b + c with one rounding."""
     opcodes = {"f32": "v_fma_f32", "f16": "v_pk_fma_f16"}
     dtype = _dtype(out)
@@ -126,7 +126,7 @@ def fma(k: TileBuilder, out: Target, a: Value, b: Value, c: Value, packed: bool 
             number += 1
 
 
-def neg(k: TileBuilder, out: Target, a: Value, at: StepIndex | None = None) -> None:
+def neg(k: TileBuilder, out: Target, a: TileSource, at: StepIndex | None = None) -> None:
     """-a: the sign bits of every element of a float type, 0 - a of i32. fp6 and bf6 have elements across registers: refused."""
     dtype = _dtype(out)
     if dtype == "i32":
@@ -135,12 +135,12 @@ def neg(k: TileBuilder, out: Target, a: Value, at: StepIndex | None = None) -> N
     _bits(k, "neg", "v_xor_b32", out, a, _sign(k, "neg", dtype), at)
 
 
-def abs_(k: TileBuilder, out: Target, a: Value, at: StepIndex | None = None) -> None:
+def abs_(k: TileBuilder, out: Target, a: TileSource, at: StepIndex | None = None) -> None:
     """|a| of a float type."""
     _bits(k, "abs", "v_and_b32", out, a, _sign(k, "abs", _dtype(out)) ^ 0xFFFFFFFF, at)
 
 
-def copy(k: TileBuilder, out: Target, a: Value, at: StepIndex | None = None) -> None:
+def copy(k: TileBuilder, out: Target, a: TileSource, at: StepIndex | None = None) -> None:
     """The same bits in other registers, AGPRs too; a vector is broadcast along its rows or columns, a number is filled in."""
     if isinstance(a, (int, float)):
         fill(k, out, a, at)
@@ -188,7 +188,7 @@ def any_greater(k: TileBuilder, a: Vector, b: Vector | Reg | float, at: StepInde
 # ---- how they expand ----
 
 
-def _unary(k: TileBuilder, name: str, out: Target, a: Value, at: StepIndex | None) -> None:
+def _unary(k: TileBuilder, name: str, out: Target, a: TileSource, at: StepIndex | None) -> None:
     if _dtype(out) != "f32":
         raise _no_such(k, name, _dtype(out), ["f32"])
     with _operation(k, name, out, (a,), at):
@@ -196,7 +196,7 @@ def _unary(k: TileBuilder, name: str, out: Target, a: Value, at: StepIndex | Non
             k.emit(_UNARY[name], target, source)
 
 
-def _binary(k: TileBuilder, name: str, out: Target, a: Value, b: Value, packed: bool, at: StepIndex | None) -> None:
+def _binary(k: TileBuilder, name: str, out: Target, a: TileSource, b: TileSource, packed: bool, at: StepIndex | None) -> None:
     dtype = _dtype(out)
     table = _BINARY.get(dtype, {})
     if name not in table and not (dtype == "f16" and name == "sub"):
@@ -292,7 +292,7 @@ def _around(k: TileBuilder, one: Reg) -> Reg | None:
     return pair
 
 
-def _bits(k: TileBuilder, name: str, op: str, out: Target, a: Value, word: int, at: StepIndex | None) -> None:
+def _bits(k: TileBuilder, name: str, op: str, out: Target, a: TileSource, word: int, at: StepIndex | None) -> None:
     with _operation(k, name, out, (a,), at):
         for target, source in zip(_targets(k, name, out), _operands(k, name, out, a), strict=True):
             k.emit(op, target, word, source)
@@ -332,7 +332,7 @@ def _no_such(k: TileBuilder, name: str, dtype: str, types: Iterable[str]) -> Til
     return TileError(f"{name} does not exist for {dtype} on {k.arch}, only for {', '.join(types)}; convert(k, ...) to f32 first", k.place())
 
 
-def _operation(k: TileBuilder, name: str, out: Target, sources: Sequence[Value], at: StepIndex | None) -> AbstractContextManager[None]:
+def _operation(k: TileBuilder, name: str, out: Target, sources: Sequence[TileSource], at: StepIndex | None) -> AbstractContextManager[None]:
     held = [source for source in sources if isinstance(source, (Tile, Vector))]
     reads = 0
     for source in held:
@@ -348,7 +348,7 @@ def _targets(k: TileBuilder, name: str, out: Target) -> Sequence[Reg]:
     return out.registers.items
 
 
-def _operands(k: TileBuilder, name: str, out: Target, source: Value, any_file: bool = False) -> list[Reg | int | float]:
+def _operands(k: TileBuilder, name: str, out: Target, source: TileSource, any_file: bool = False) -> list[Reg | int | float]:
     """What each register of the destination is computed from."""
     count = out.registers.count
     if isinstance(source, (int, float)):

@@ -43,16 +43,16 @@ class Latencies:
         return -(-clk // self.cycles)
 
 
-Span = tuple[int, int]
+Slots = tuple[int, int]
 """The first and the last slot of a window."""
 
 
-def _union(one: Sequence[Span], other: Sequence[Span]) -> list[Span]:
+def _union(one: Sequence[Slots], other: Sequence[Slots]) -> list[Slots]:
     """The windows that two sets of barriers give together."""
     return [(min(first, begin), max(last, end)) for (first, last), (begin, end) in zip(one, other, strict=True)]
 
 
-def _slack(spans: Sequence[Span]) -> int:
+def _slack(spans: Sequence[Slots]) -> int:
     """The free slots of the narrowest one; negative where one is empty."""
     return min([last - first for first, last in spans])
 
@@ -244,7 +244,7 @@ class _Modulo:
         behind = list(itertools.accumulate(reversed(alone), _union))[::-1]
         best: tuple[int, tuple[int, ...], list[Window]] | None = None
 
-        def search(place: int, chosen: tuple[int, ...], spans: list[Span]) -> None:
+        def search(place: int, chosen: tuple[int, ...], spans: list[Slots]) -> None:
             nonlocal best
             if len(chosen) == count:
                 span_of = dict(zip(kinds, spans, strict=True))
@@ -263,7 +263,7 @@ class _Modulo:
         search(0, (), [])
         return None if best is None else best[1:]
 
-    def _fill_window(self, copy: bool, old: int, new: int, barrier: int, settle: int, trip: int) -> Span:
+    def _fill_window(self, copy: bool, old: int, new: int, barrier: int, settle: int, trip: int) -> Slots:
         """Behind the first pass of a barrier after the last read of the old content, and a round trip before its last pass ahead of the
         new read; of a copy the way to LDS, and a slot in the step behind it for the load that follows."""
         n = self.length
