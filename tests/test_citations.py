@@ -1,7 +1,8 @@
 """Every source that the project cites resolves: the file is in the repository, and it has the section, row or item that is named.
 
-Read are all tracked text files. A citation is a path that ends in .md, with or without sections; a name of a Python file; and the
-letter F with a section in a row of isa/waitrules.py. Each check is also run on planted text, where it must find exactly that.
+Read are all tracked text files. A citation is a path that ends in .md, with or without sections; a name of a Python file; the letter F
+with a section in a row of isa/waitrules.py; `asmgen.x.y`, and `x.y` in backticks where x is a folder. Each check is also run on planted
+text, where it must find exactly that.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ SUFFIXES = (".py", ".md", ".txt", ".lark", ".hip", ".h", ".toml", ".sh")
 NAMED = re.compile(r"(?<![\w./-])([\w./-]*\w\.md)\b(?:,? (?:section|item)s? (\d+(?:\.\d+)*)(?: (?:to|and) (\d+(?:\.\d+)*))?)?")
 OLD = re.compile(r"(?<![\w/])(?:facts/[\w*]+|design\.md|/work/|[Ss]eed 00\d)")
 SCRIPT = re.compile(r"(?<![\w./*-])((?:[\w-]+/)*[a-z]\w*\.py)\b")
+MODULE = re.compile(r"(?<![\w.:])asmgen((?:\.[a-z]\w*)+)|`(?!kernels)(\w+)((?:\.[a-z_]\w*)+)`")  # the emulator's kernels are numba's
 FACTS_ROW = re.compile(r"\bF (\d(?:\.\d)?)(?: row (\d+)| item (\d+))?")
 FACTS = "docs/facts/instructions.md"
 
@@ -78,6 +80,32 @@ def wrong_scripts(name: str, text: str) -> list[str]:
             if not any(file == match[1] or file.endswith("/" + match[1]) for file in files)]
 
 
+@cache
+def words(folder: str) -> frozenset[str]:
+    """The words of the product's files in folders of this name, and the names of these files."""
+    inside = [file for file in tracked() if file.endswith((".py", ".pyi")) and not file.startswith(("tests/", "benchmarks/"))
+              and f"/{folder}/" in f"/{file}"]
+    return frozenset(word for file in inside for word in (Path(file).stem, *re.findall(r"\w+", (ROOT / file).read_text())))
+
+
+def wrong_modules(name: str, text: str) -> list[str]:
+    """Dotted names whose module is not there, or what they name in it."""
+    found = []
+    for match in MODULE.finditer(text):
+        if match[1]:
+            place, parts = ROOT / "asmgen", match[1].strip(".").split(".")
+            while parts and (place / parts[0]).is_dir():
+                place /= parts.pop(0)
+            module = place / f"{parts[0] if parts else '__init__'}.py"
+            module = module if module.is_file() else place / "__init__.py"
+            known = frozenset([module.stem, *re.findall(r"\w+", module.read_text())])
+        else:
+            parts, known = match[3].strip(".").split("."), words(match[2])
+        if known:
+            found += [f"{name}: {match[0]}: there is no {part}" for part in parts[:2] if part not in known]
+    return found
+
+
 def table_rows(text: str) -> list[str]:
     """The rows of the first table of a section, its heading left out."""
     lines = text.splitlines()
@@ -113,6 +141,13 @@ def test_every_python_file_that_is_named_is_there() -> None:
     """Examples of file names in tests and documents aside."""
     product = [(name, text) for name, text in texts() if name.startswith(("isa/", "regalloc/", "asmgen/", "kernels/", "docs/"))]
     found = [line for name, text in product for line in wrong_scripts(name, text)]
+    assert not found, "\n".join(found)
+
+
+def test_every_module_that_is_named_is_there() -> None:
+    """The same files; strings of code aside, which name what they make."""
+    product = [(name, text) for name, text in texts() if name.startswith(("isa/", "regalloc/", "asmgen/", "kernels/", "docs/", "README"))]
+    found = [line for name, text in product for line in wrong_modules(name, text)]
     assert not found, "\n".join(found)
 
 
@@ -158,3 +193,13 @@ def test_planted_scripts(text: str, wrong: int) -> None:
     ("F 3.1 row 1; F 3.5 item 2", 0), ("F 3.1 row 99", 1), ("F 3.5 item 12", 1), ("F 3.9", 1), ("F 3.1 row 24", 0)])
 def test_planted_rows(text: str, wrong: int) -> None:
     assert len(wrong_rows(text)) == wrong
+
+
+@pytest.mark.parametrize(("text", "wrong"), [
+    ("asmgen.checks.frontier, asmgen.isa.arch.architecture and `waitstates.statesteps`", 0),
+    ("asmgen.regalloc.turns", 1),
+    ("`waitstates.steps_of_old` and `counters.steppes`", 2),
+    ("`position.offset`, `torch.ops`, asmgen's", 0),
+])
+def test_planted_modules(text: str, wrong: int) -> None:
+    assert len(wrong_modules("isa/x.py", text)) == wrong
