@@ -73,8 +73,8 @@ def test_installed_wheel_lists_its_kernels_and_builds_the_same_bytes(wheel: Path
     where = Path(run(python, "-c", "import asmgen.isa; print(asmgen.isa.__file__)", cwd=tmp_path).strip())
     assert where.is_relative_to(site)
     assert "gemm-bf16" in run(home / "bin" / "asmgen", "list", cwd=tmp_path)
-    for name in ("gemm-bf16", "03-transpose"):
-        run(home / "bin" / "asmgen", "build", name, "-o", tmp_path / "wheel", cwd=tmp_path)
-        run(sys.executable, "-m", "asmgen.tools.cli", "build", name, "-o", tmp_path / "files", cwd=ROOT)
+    for kernel in (["gemm-bf16"], ["gemm-bf16", "-p", "schedule=ping-pong"], ["gemm-bf16", "--arch", "gfx942"], ["03-transpose"]):
+        run(home / "bin" / "asmgen", "build", *kernel, "-o", tmp_path / "wheel", cwd=tmp_path)
+        run(sys.executable, "-m", "asmgen.tools.cli", "build", *kernel, "-o", tmp_path / "files", cwd=ROOT)
     written = {path.name: path.read_bytes() for path in (tmp_path / "files").iterdir()}
-    assert len(written) == 6 and written == {path.name: path.read_bytes() for path in (tmp_path / "wheel").iterdir()}
+    assert len(written) == 12 and written == {path.name: path.read_bytes() for path in (tmp_path / "wheel").iterdir()}
