@@ -18,10 +18,14 @@ from asmgen.emulator.scheduling.trace import Trace, WaveTrace, has_cost
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.timing import GPUS, PARAMETERS, read_overrides, timing
 from asmgen.model.chrometrace import chrome_trace
+from asmgen.model.costs import costs_of
 from asmgen.model.cycles import CAUSES
-from asmgen.model.estimate import estimate, sustained_clock
+from asmgen.model.estimate import LIMITS, estimate, sustained_clock, transcendental
+from asmgen.model.gridcache import TileLoads, cache_rates
+from asmgen.model.gridorder import GridOrder
 from asmgen.model.profile import Profile, profile
-from asmgen.model.usage import BOUNDS
+from asmgen.model.traffic import Product, Traffic, traffic
+from asmgen.model.usage import BOUNDS, windows_optimum
 from asmgen.program.program import Program
 from asmgen.reader.assembly import read_text
 from asmgen.tools.cli import commands
@@ -160,10 +164,12 @@ def test_unroll_is_the_repetition_of_a_step() -> None:
 def test_estimate_of_a_grid() -> None:
     found = timed(loop("".join(MFMA.format(16 * n, 16 * n + 15) for n in range(4)) * 8, 200), block=256)
     whole = estimate(found, 257, 1)
-    assert whole.rounds == 2 and whole.limit == "matrix"
-    clock = sustained_clock(found.timing, found.matrix_busy)
-    assert 1590 < clock < 1650
-    assert whole.seconds == pytest.approx(2e-6 + 2 * found.cycles / clock / 1e6)
+    assert whole.rounds == 2 and whole.limit == "power" and set(whole.parts) == {"compute units", "launch"}
+    clock, last = sustained_clock(found.timing, found.matrix_busy), sustained_clock(found.timing, found.matrix_busy / 256)
+    assert 1590 < clock < 1650 and last > 2390
+    assert whole.seconds == pytest.approx(2e-6 + found.cycles / clock / 1e6 + found.cycles / last / 1e6)
+    assert whole.clock == pytest.approx(2 * found.cycles / (whole.seconds * 1e6 - 2))
+    assert estimate(found, 128, 1).limit == "matrix"  # half of the units leave power to the others
     assert whole.tflops == pytest.approx(257 * 4 * 200 * 32 * 32768 / whole.seconds / 1e12)
     assert estimate(timed("s_nop 0\n"), 1, 1).limit == "launch"
     assert sustained_clock(timing("MI300X"), 0) == 2100 and sustained_clock(timing("MI300X"), 0.98) == 1350
@@ -301,3 +307,65 @@ L:
     found = json.loads(run(str(tmp_path / "s.json"), "--json", "--data", "hbm").output)
     assert found["workgroups"] == 3 and found["loops"][0]["stalls"]["wait vm"] > 800
     assert isinstance(run(str(tmp_path / "s.json"), "--gpu", "MI300X").exception, AsmgenError)
+
+
+def test_ends_go_on_beside_the_loops_of_other_workgroups() -> None:
+    """Two on a unit hide half of each later round's ends, one hides nothing."""
+    found = timed("s_sleep 20\n" + loop("".join(MFMA.format(16 * n, 16 * n + 15) for n in range(4)), 50), block=256)
+    ends = found.prologue + found.epilogue
+    assert ends > 1000
+    one, two = estimate(found, 3 * 256, 1), estimate(found, 3 * 512, 2)
+    assert one.parts["compute units"] * one.clock == pytest.approx(3e-6 * found.cycles)
+    assert two.parts["compute units"] * two.clock == pytest.approx(1e-6 * (3 * found.cycles - ends))
+    assert two.clock < one.clock
+
+
+def test_the_longest_part_limits() -> None:
+    found = timed(loop("v_mov_b32 v1, v0\n", 50))
+    for name, moved in (("l2", (1e12, 0, 0, 0)), ("llc", (1e12, 1e12, 0, 0)), ("hbm", (2e12, 1e12, 1e12, 0)), ("hbm", (0, 0, 0, 1e12))):
+        whole = estimate(found, 256, 1, Traffic(*moved, ""))
+        assert whole.limit == name and whole.seconds == pytest.approx(whole.parts[name] + 2e-6)
+    assert set(whole.parts) == {"compute units", "l2", "llc", "hbm", "launch"} and whole.limit in LIMITS
+    assert whole.parts["hbm"] == pytest.approx(1e12 / 6.2e12)
+
+
+def test_attention_runs_on_its_own_line_of_the_clock() -> None:
+    chosen = timing("MI355X")
+    assert sustained_clock(chosen, 0.7, True) == pytest.approx(2714 - 12.4 * 70) and sustained_clock(chosen, 0.1, True) == 2400
+    assert sustained_clock(timing("MI300X"), 0.98, True) == 1350
+    plain = MFMA.format(0, 15) * 4
+    assert not transcendental(timed(loop(plain, 8))) and transcendental(timed(loop(plain + "v_exp_f32 v8, v9\n", 8)))
+    assert not transcendental(timed(loop("v_exp_f32 v8, v9\n", 8))) and not transcendental(timed("s_nop 0\n"))
+
+
+def test_bytes_of_a_launch() -> None:
+    data = np.zeros(4096, np.uint32)
+    text = ("s_load_dwordx2 s[10:11], s[0:1], 0x0\nv_lshlrev_b32 v1, 4, v0\ns_waitcnt lgkmcnt(0)\n"
+            "global_load_dwordx4 v[4:7], v1, s[10:11]\nglobal_load_dword v8, v1, s[10:11]\ns_waitcnt vmcnt(0)\n"
+            "global_store_dwordx2 v1, v[4:5], s[10:11]\n")
+    code, waves = traced(text, block=128, buffers=[data])
+    chosen = timing("MI355X")
+    costs = costs_of(code, chosen)
+    loaded, stored = 2 * (1024 + 256), 2 * 512  # of what lines are touched, what the lanes take
+    far = traffic(costs, waves, "hbm", 100, chosen)
+    assert (far.l2, far.llc, far.hbm, far.stored) == (100 * loaded, 100 * loaded, 100 * loaded, 100 * stored)
+    near = traffic(costs, waves, "l2", 100, chosen)
+    assert (near.l2, near.llc, near.stored) == (100 * loaded, 0, 0) and near.l2_hit == 1
+    once = traffic(costs, waves, "grid", 1000, chosen, footprint=16384)
+    assert (once.llc, once.hbm) == (8 * 16384, 16384) and once.llc_hit == pytest.approx(7 / 8)
+    order = GridOrder(10, 100, 4, 8)
+    tiled = traffic(costs, waves, "grid", 1000, chosen, Product(order, (1, 3, 1), 4))
+    rates = cache_rates(order, TileLoads(loaded // 4, loaded * 3 // 4, 4), chosen)
+    assert tiled.l2_hit == pytest.approx(rates.l2_hit) and tiled.llc_hit == pytest.approx(rates.llc_hit)
+
+
+def test_packed_units_fill_the_room_behind_the_hazard() -> None:
+    """T = 32M + g(N - 6M): the bound of code that covers all windows, then 3 plain ones, then pairs, is the optimum."""
+    chosen, packed, plain = timing("MI355X"), "v_pk_add_f32 v[20:21], v[22:23], v[24:25]\n", "v_mov_b32 v26, v27\n"
+    for excess in (0, 1, 3, 4, 5, 9, 12):
+        pairs = max(0, excess - 3) // 2
+        body = MFMA.format(0, 15) * 2 + plain * (12 + excess - 2 * pairs) + packed * pairs
+        (one,) = timed(loop(body, 8)).loops
+        assert one.bounds.clocks["valu"] == windows_optimum(64, 32, 12 + excess, True, chosen), excess
+        assert one.cycles >= one.bounds.clocks["valu"]
+    assert timed(loop(MFMA.format(0, 15) + packed, 8)).loops[0].bounds.clocks["valu"] == 32 + 12 + 4

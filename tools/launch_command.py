@@ -100,6 +100,7 @@ class TracedLaunch:
     arch: str
     workgroups: int
     result: LaunchResult
+    buffer_bytes: int
 
 
 def trace_launch_spec(path: Path, options: Options, memory_limit: int = MEMORY_LIMIT) -> TracedLaunch:
@@ -116,7 +117,8 @@ def trace_launch_spec(path: Path, options: Options, memory_limit: int = MEMORY_L
         device.launch(device.load(code_object).kernel(kernel.name), spec.grid, spec.block, _kernarg(spec, kernel, held), spec.dynamic_lds)
         result = device.launches[-1]
     x, y, z = spec.grid
-    return TracedLaunch(kernel.name, code_object.arch, x * y * z, result)
+    buffer_bytes = sum(shape.nbytes for shape in shapes if shape is not None)
+    return TracedLaunch(kernel.name, code_object.arch, x * y * z, result, buffer_bytes)
 
 
 def _options(spec: LaunchSpec, options: Options) -> Options:

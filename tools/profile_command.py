@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +17,10 @@ from asmgen.isa.errors import AsmgenError
 from asmgen.isa.timing import Timing, gpu_of, read_overrides, timing
 from asmgen.model.chrometrace import chrome_trace
 from asmgen.model.estimate import Estimate, estimate
+from asmgen.model.gridcache import LARGEST_GRID
+from asmgen.model.gridorder import GridOrder
 from asmgen.model.profile import LoopProfile, Profile, profile
+from asmgen.model.traffic import Product, traffic
 from asmgen.tools.build import Built
 from asmgen.tools.launch_command import trace_launch_spec
 from asmgen.tools.runner import emulator, launch
@@ -27,11 +32,13 @@ _WORST = 12  # instructions that the text names
 
 @dataclass(frozen=True)
 class Traced:
-    """What the first workgroups of a launch executed, and how many workgroups it has."""
+    """What the first workgroups of a launch executed, how many workgroups it has, and what its loads can find in caches."""
 
     name: str
     trace: Trace
     workgroups: int
+    product: Product | None = None
+    footprint: float | None = None
 
 
 @dataclass(frozen=True)
@@ -51,12 +58,17 @@ class ProfileReport:
             "cycles": found.cycles, "prologue": found.prologue, "epilogue": found.epilogue, "matrix_busy": found.matrix_busy,
             "seconds_predicted": whole.seconds, "tflops_predicted": whole.tflops, "limit": whole.limit, "clock_mhz": whole.clock,
             "workgroups": whole.workgroups, "workgroups_per_cu": whole.resident, "workgroups_fitting": self.fitting,
-            "rounds": whole.rounds,
+            "rounds": whole.rounds, "seconds_by_part": whole.parts, "memory": self._memory(),
             "overridden": sorted(found.timing.overridden),
             "loops": [self._loop(loop) for loop in found.loops],
             "instructions": [{"address": code[row.position].address, "position": row.position, "text": code[row.position].text,
                               "executed": row.executed, "issue": row.issue, "stalls": row.stalls} for row in found.instructions],
         }
+
+    def _memory(self) -> dict[str, Any] | None:
+        moved = self.estimate.traffic
+        return {"l2_hit": moved.l2_hit, "llc_hit": moved.llc_hit, "l2_bytes": moved.l2, "llc_bytes": moved.llc, "hbm_bytes": moved.hbm,
+                "stored_bytes": moved.stored, "by": moved.how} if moved is not None else None
 
     def _loop(self, loop: LoopProfile) -> dict[str, Any]:
         return {"first": loop.first, "last": loop.last, "unroll": loop.unroll, "rounds": loop.rounds, "waves": loop.waves,
@@ -73,6 +85,13 @@ class ProfileReport:
                  f"{found.prologue:.0f} before and {found.epilogue:.0f} behind the main loop, matrix cores busy {found.matrix_busy:.1%}",
                  f"  whole launch: {whole.workgroups} workgroups in {whole.rounds} rounds at {whole.clock:.0f} MHz: predicted "
                  f"{whole.seconds * 1e6:.1f} us, {whole.tflops:.1f} TFLOPS, limit {whole.limit}"]
+        if whole.traffic is not None:
+            moved = whole.traffic
+            lines.append(f"  memory predicted from {moved.how}: L2 hits {moved.l2_hit:.1%}, LLC hits {moved.llc_hit:.1%}; "
+                         f"{moved.l2 / 1e9:.3g} GB of L2, {moved.llc / 1e9:.3g} of LLC, {moved.hbm / 1e9:.3g} of HBM, "
+                         f"{moved.stored / 1e9:.3g} stored")
+        lines.append("  time that each needs alone (us predicted): "
+                     + ", ".join(f"{name} {seconds * 1e6:.1f}" for name, seconds in whole.parts.items()))
         for loop in found.loops:
             lines += _loop_lines(loop, found)
         lines.append(f"  instructions with the most stalls (clk predicted, all waves together; of {len(found.instructions)}):")
@@ -101,11 +120,25 @@ def trace_kernel(library: Family, built: Built, parameters: Mapping[str, Any], w
     options = Options(checks=False, trace=trace)
     arch = built.kernel.resources.arch
     small = smaller(library, parameters)
+    problem, contract = library.problem(small, 0), built.kernel.contract
     with emulator(built, arch, options, lambda sentence: None, None) as device:
-        contract = built.kernel.contract
-        launch(device, built, library.problem(small, 0), contract.grid_of(small), contract.workgroup)
-    x, y, z = contract.grid_of(parameters)
-    return Traced(built.kernel.resources.name, trace, x * y * z)
+        launch(device, built, problem, contract.grid_of(small), contract.workgroup)
+    total = math.prod(contract.grid_of(parameters))
+    written = {output.argument for output in problem.outputs}
+    read = sum(value.nbytes for name, value in problem.arguments.items() if name not in written and hasattr(value, "nbytes"))
+    return Traced(built.kernel.resources.name, trace, total, _product(parameters, total),
+                  read * total / math.prod(contract.grid_of(small)))
+
+
+def _product(parameters: Mapping[str, Any], workgroups: int) -> Product | None:
+    """The order of tiles of a kernel whose parameters and grid are those of a matrix product."""
+    tile = re.fullmatch(r"(\d+)x(\d+)x(\d+)", str(parameters.get("tile", "")))
+    if tile is None or not all(isinstance(parameters.get(name), int) for name in ("m", "n", "k")):
+        return None
+    tm, tn, tk = (int(part) for part in tile.groups())
+    rows, columns = -(-parameters["m"] // tm), -(-parameters["n"] // tn)
+    order = GridOrder(rows, columns, parameters.get("window") or None, parameters.get("chunk") or None)
+    return Product(order, (tm, tn, tk), parameters["k"]) if order.tiles == workgroups <= LARGEST_GRID else None
 
 
 def smaller(library: Family, parameters: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -124,7 +157,7 @@ def report_spec(path: Path, gpu: str | None, parameters: Path | None, level: str
     """Profile any code object on the data of a launch specification; nothing is saved."""
     trace = Trace(workgroups)
     traced = trace_launch_spec(path, Options(checks=False, trace=trace))
-    found = Traced(traced.kernel, trace, traced.workgroups)
+    found = Traced(traced.kernel, trace, traced.workgroups, footprint=float(traced.buffer_bytes))
     return _report(found, choose_timing(traced.arch, gpu, parameters), level, workgroups, spans)
 
 
@@ -142,7 +175,8 @@ def _report(traced: Traced, chosen: Timing, level: str, workgroups: int, spans: 
     assert program is not None
     found = profile(program, waves, chosen, level, spans)
     resident = len({wave.workgroup for wave in waves})
-    return ProfileReport(traced.name, found, estimate(found, traced.workgroups, min(workgroups, resident)), traced.trace.fitting)
+    moved = traffic(found.timeline.costs, waves, level, traced.workgroups, chosen, traced.product, traced.footprint)
+    return ProfileReport(traced.name, found, estimate(found, traced.workgroups, resident, moved), traced.trace.fitting)
 
 
 def write_trace(report: ProfileReport, path: Path) -> None:

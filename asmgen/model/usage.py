@@ -127,11 +127,12 @@ def _sum(parts: Iterable[Usage]) -> Usage:
 
 
 def _valu_bound(one: Usage, timing: Timing) -> float:
-    """Plain units fill the windows of matrix instructions; what is beyond them, and packed ones, stand outside."""
+    """Plain units fill the windows of matrix instructions; what is beyond them, and packed ones, stand outside, and no packed one sooner
+    behind a matrix instruction than the hazard says."""
     if not one.matrix:
         return timing["slot"] * (one.valu_units + one.packed_units)
-    excess = max(0.0, one.valu_units - one.windows)
-    return one.matrix + timing["slot"] * (excess + one.packed_units)
+    excess = timing["slot"] * max(0.0, one.valu_units - one.windows)
+    return one.matrix + (max(excess, timing["packed_hazard"]) + timing["slot"] * one.packed_units if one.packed_units else excess)
 
 
 def windows_optimum(matrix_clocks: int, occupancy: int, units: int, packable: bool, timing: Timing) -> int:
