@@ -24,7 +24,7 @@ from asmgen.model.estimate import LIMITS, estimate, sustained_clock, transcenden
 from asmgen.model.gridcache import TileLoads, cache_rates
 from asmgen.model.gridorder import GridOrder
 from asmgen.model.profile import Profile, profile
-from asmgen.model.traffic import Product, Traffic, traffic
+from asmgen.model.traffic import TiledProduct, Traffic, traffic
 from asmgen.model.usage import BOUNDS, windows_optimum
 from asmgen.program.program import Program
 from asmgen.reader.assembly import read_text
@@ -354,7 +354,7 @@ def test_bytes_of_a_launch() -> None:
     once = traffic(costs, waves, "grid", 1000, chosen, footprint=16384)
     assert (once.llc, once.hbm) == (8 * 16384, 16384) and once.llc_hit == pytest.approx(7 / 8)
     order = GridOrder(10, 100, 4, 8)
-    tiled = traffic(costs, waves, "grid", 1000, chosen, Product(order, (1, 3, 1), 4))
+    tiled = traffic(costs, waves, "grid", 1000, chosen, TiledProduct(order, (1, 3, 1), 4))
     rates = cache_rates(order, TileLoads(loaded // 4, loaded * 3 // 4, 4), chosen)
     assert tiled.l2_hit == pytest.approx(rates.l2_hit) and tiled.llc_hit == pytest.approx(rates.llc_hit)
 

@@ -20,7 +20,7 @@ from asmgen.model.estimate import Estimate, estimate
 from asmgen.model.gridcache import LARGEST_GRID
 from asmgen.model.gridorder import GridOrder
 from asmgen.model.profile import LoopProfile, Profile, profile
-from asmgen.model.traffic import Product, traffic
+from asmgen.model.traffic import TiledProduct, traffic
 from asmgen.tools.build import Built
 from asmgen.tools.launch_command import trace_launch_spec
 from asmgen.tools.runner import emulator, launch
@@ -37,7 +37,7 @@ class Traced:
     name: str
     trace: Trace
     workgroups: int
-    product: Product | None = None
+    product: TiledProduct | None = None
     footprint: float | None = None
 
 
@@ -130,7 +130,7 @@ def trace_kernel(library: Family, built: Built, parameters: Mapping[str, Any], w
                   read * total / math.prod(contract.grid_of(small)))
 
 
-def _product(parameters: Mapping[str, Any], workgroups: int) -> Product | None:
+def _product(parameters: Mapping[str, Any], workgroups: int) -> TiledProduct | None:
     """The order of tiles of a kernel whose parameters and grid are those of a matrix product."""
     tile = re.fullmatch(r"(\d+)x(\d+)x(\d+)", str(parameters.get("tile", "")))
     if tile is None or not all(isinstance(parameters.get(name), int) for name in ("m", "n", "k")):
@@ -138,7 +138,7 @@ def _product(parameters: Mapping[str, Any], workgroups: int) -> Product | None:
     tm, tn, tk = (int(part) for part in tile.groups())
     rows, columns = -(-parameters["m"] // tm), -(-parameters["n"] // tn)
     order = GridOrder(rows, columns, parameters.get("window") or None, parameters.get("chunk") or None)
-    return Product(order, (tm, tn, tk), parameters["k"]) if order.tiles == workgroups <= LARGEST_GRID else None
+    return TiledProduct(order, (tm, tn, tk), parameters["k"]) if order.tiles == workgroups <= LARGEST_GRID else None
 
 
 def smaller(library: Family, parameters: Mapping[str, Any]) -> Mapping[str, Any]:

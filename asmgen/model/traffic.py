@@ -14,7 +14,7 @@ from asmgen.model.gridorder import GridOrder
 
 
 @dataclass(frozen=True)
-class Product:
+class TiledProduct:
     """What makes a launch a matrix product to the cache model: the order of its tiles, a tile's rows, columns and step, and K."""
 
     order: GridOrder
@@ -45,7 +45,7 @@ class Traffic:
 
 
 def traffic(costs: Sequence[IssueCost], traces: Sequence[WaveTrace], level: str, workgroups: int, timing: Timing,
-            product: Product | None = None, footprint: float | None = None) -> Traffic:
+            product: TiledProduct | None = None, footprint: float | None = None) -> Traffic:
     """The bytes of a launch of `workgroups` of which some were traced.
 
     `level` is the cycle model's: with "l2" nothing comes from farther, with "hbm" all does. With "grid" a product goes by the cache model,
