@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from asmgen.emulator.scheduling.run import Options
 from asmgen.emulator.scheduling.trace import Trace, WaveTrace, has_cost
 from asmgen.isa.errors import AsmgenError
-from asmgen.isa.timing import GPUS, PARAMETERS, read_overrides, timing
+from asmgen.isa.timing import GPUS, PARAMETERS, Timing, read_overrides, timing
 from asmgen.model.chrometrace import chrome_trace
 from asmgen.model.costs import costs_of
 from asmgen.model.cycles import CAUSES
@@ -29,8 +29,8 @@ from asmgen.model.usage import BOUNDS, windows_optimum
 from asmgen.program.program import Program
 from asmgen.reader.assembly import read_text
 from asmgen.tools.cli import commands
-from asmgen.tools.measured import MEASUREMENTS, report
-from asmgen.tools.sensitivity import sensitivity, table
+from asmgen.tools.measured import MEASUREMENTS, predict, report
+from asmgen.tools.sensitivity import report_table, sensitivity, table
 from tests.emulator_launch import launch
 
 MFMA = "v_mfma_f32_32x32x16_bf16 a[{0}:{1}], v[0:3], v[4:7], a[{0}:{1}]\n"
@@ -220,7 +220,12 @@ def test_the_timing_table() -> None:
 
 def test_sensitivity_names_what_moves() -> None:
     code, waves = traced("v_lshlrev_b32 v1, 4, v0\n" + loop("v_exp_f32 v2, v2\nv_exp_f32 v2, v2\n", 10))
-    rows = {row.name: row for row in sensitivity(code, waves, timing("MI355X"), "l2", 1)}
+
+    def figures(chosen: Timing) -> tuple[float, float, float]:
+        found = profile(code, waves, chosen, "l2")
+        return found.cycles, found.loops[0].cycles, estimate(found, 1, 1).seconds
+
+    rows = {row.name: row for row in sensitivity(figures, timing("MI355X"))}
     assert rows["trans_latency"].changes[1][1] > 0.05
     assert rows["smem_latency"].largest == 0
     assert "valu_latency" not in rows  # it is measured
@@ -250,11 +255,25 @@ def test_command_on_a_library_kernel(objdump: tuple[str, ...], tmp_path: Path) -
 
 
 def test_report_of_measurements(objdump: tuple[str, ...]) -> None:
-    lines = report().splitlines()
-    assert len(lines) == len(MEASUREMENTS) + 3 and all("measured" in line for line in lines if line.startswith(" "))
-    row = replace(MEASUREMENTS[0], kernel="gemm-bf16", parameters={"m": "8192", "n": "8192", "k": "128"})
-    assert "no kernel yet" in report([MEASUREMENTS[0]])
-    assert "predicted" in report([row]) and "no kernel" not in report([row])
+    none = replace(MEASUREMENTS[0], kernel="no-such-kernel")
+    every = report([replace(row, kernel="") for row in MEASUREMENTS]).splitlines()
+    assert sum("measured" in line and "TFLOPS; no kernel yet" in line or "busy" in line for line in every) == len(MEASUREMENTS) == 17
+    assert sum("L2 hits measured" in line for line in every) == 6 and sum("known outlier" in line for line in every) == 1
+    assert every[-1] == "0 of 17 rows have a kernel"
+    assert "no kernel yet" in report([none]) and predict(none) is None
+    assert predict(replace(none, kernel="gemm-bf16", parameters={"tile": "3x5x7"})) is None
+    row = replace(none, kernel="gemm-bf16", parameters={"m": "8192", "n": "8192"}, more={"not-a-parameter": "1"})
+    assert "predicted" in report([row], 128) and "1 of 1 rows" in report([row], 128)
+
+
+@pytest.mark.slow
+def test_sensitivity_of_the_report(objdump: tuple[str, ...]) -> None:
+    """Latency moves a kernel that waits for it; what is measured is not asked for."""
+    row = replace(MEASUREMENTS[0], what="a row", kernel="gemm-bf16", parameters={"m": "8192", "n": "8192"})
+    text = report_table([row, replace(row, kernel="")], 192)
+    assert "(a) a row" in text and "1 rows have no kernel yet" in text
+    moved = {line.split()[0]: line for line in text.splitlines() if "%" in line}
+    assert "clock_dense" in moved and "valu_latency" not in moved
 
 
 def test_workgroups_that_do_not_fit_together_are_refused(objdump: tuple[str, ...]) -> None:
@@ -322,8 +341,9 @@ def test_ends_go_on_beside_the_loops_of_other_workgroups() -> None:
 
 def test_the_longest_part_limits() -> None:
     found = timed(loop("v_mov_b32 v1, v0\n", 50))
-    for name, moved in (("l2", (1e12, 0, 0, 0)), ("llc", (1e12, 1e12, 0, 0)), ("hbm", (2e12, 1e12, 1e12, 0)), ("hbm", (0, 0, 0, 1e12))):
-        whole = estimate(found, 256, 1, Traffic(*moved, ""))
+    for name, l2, llc, hbm, stored in (("l2", 1e12, 0, 0, 0), ("llc", 1e12, 1e12, 0, 0), ("hbm", 2e12, 1e12, 1e12, 0),
+                                       ("hbm", 0, 0, 0, 1e12)):
+        whole = estimate(found, 256, 1, Traffic(l2, llc, hbm, stored, ""))
         assert whole.limit == name and whole.seconds == pytest.approx(whole.parts[name] + 2e-6)
     assert set(whole.parts) == {"compute units", "l2", "llc", "hbm", "launch"} and whole.limit in LIMITS
     assert whole.parts["hbm"] == pytest.approx(1e12 / 6.2e12)

@@ -1,100 +1,167 @@
 """Published measurements beside the model's predictions: `python -m asmgen.tools.measured`.
 
-A row names the kernel of the library that does what was measured, with its parameters, or none yet. Nothing in the timing table is fitted
-to a row: the report shows how far off a prediction is, whatever it says.
+A row names the kernel of the library that does what was measured, with its parameters. Where the library has no such variant the row says
+so, and is filled once it has. Nothing in the timing table is fitted to a row: the report shows how far off a prediction is, whatever it
+says.
 """
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import click
 
+from asmgen.author.contract import ContractError
 from asmgen.isa.arch import ARCHITECTURES
 from asmgen.isa.timing import GPUS
 from asmgen.kernels.registry import family as find_family
+from asmgen.kernels.registry import names as family_names
 from asmgen.tools.build import build_kernel
-from asmgen.tools.profile_command import ProfileReport, choose_timing, report_kernel
+from asmgen.tools.grid_command import grid_report
+from asmgen.tools.profile_command import ProfileReport, Traced, choose_timing, report_traced, trace_kernel
 
 _TABLE_2 = "HipKittens paper, table 2: BF16 GEMM, M = N = K = 8192"
-_TABLE_3 = "HipKittens paper, table 3"
-_GLUON = "rocm.blogs.amd.com, gluon-gemm-tutorial"
+_TABLE_3 = "HipKittens paper, table 3; the FP8 GEMMs taken as M = N = K = 8192"
+_TABLE_4 = "HipKittens paper, table 4: BF16 GEMM, tile 192x256x64, orders of tiles"
+_GLUON = "rocm.blogs.amd.com, gluon-gemm-tutorial; taken as M = N = K = 8192"
+
+
+@dataclass(frozen=True)
+class CacheHits:
+    """Hit rates of L2 and of the last-level cache in per cent. `outlier`: the cache model is known to miss it."""
+
+    l2: float
+    llc: float
+    outlier: bool = False
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """One row: TFLOPS on a GPU, and the share of time in which the matrix cores of the main loop work where it is known.
+    """One row: TFLOPS on a GPU, and where they are known the share of time in which the matrix cores of the main loop work and cache hits.
 
-    `kernel` is a family of the library, "" where there is none yet; `parameters` are for `asmgen profile -p`.
+    `kernel` is a family of the library, "" where it is not known yet which; `parameters` are for `asmgen profile -p`, those of `more` only
+    if the family has them.
     """
 
     source: str
     what: str
     gpu: str
     tflops: float
-    matrix_busy: float | None = None
     kernel: str = ""
     parameters: Mapping[str, str] = field(default_factory=dict)
+    more: Mapping[str, str] = field(default_factory=dict)
+    matrix_busy: float | None = None
+    hits: CacheHits | None = None
 
 
-_GEMM = {"tile": "256x256x64", "m": "8192", "n": "8192", "k": "8192"}
+def _gemm(tile: str, schedule: str, edge: int = 8192, **more: str) -> dict[str, str]:
+    return {"tile": tile, "schedule": schedule, "m": str(edge), "n": str(edge), "k": str(edge), **more}
+
+
+def _order(edge: int, window: int, chunk: int, tflops: float, hits: CacheHits) -> Measurement:
+    """A row of table 4; windows and chunks of 1 are the row-major order, which a family without the two has anyway."""
+    which = {"window": str(window), "chunk": str(chunk)}
+    plain = window == chunk == 1
+    what = f"{edge}, " + ("row-major" if plain else f"W{window}/C{chunk}")
+    return Measurement(_TABLE_4, what, "MI355X", tflops, "gemm-bf16", _gemm("192x256x64", "interleave", edge, **({} if plain else which)),
+                       which if plain else {}, hits=hits)
+
+
 MEASUREMENTS: tuple[Measurement, ...] = (
-    Measurement(_TABLE_2, "4 producers, 8 consumers, 128x256", "MI355X", 893),
-    Measurement(_TABLE_2, "4 producers, 12 consumers, 192x256", "MI355X", 1278),
-    Measurement(_TABLE_2, "8 consumers, 192x256", "MI355X", 1281),
-    Measurement(_TABLE_2, "8 consumers, 256x256", "MI355X", 1610, None, "gemm-bf16", _GEMM | {"schedule": "ping-pong"}),
-    Measurement(_TABLE_3, "FP8 GEMM, 8 waves", "MI355X", 3222),
-    Measurement(_TABLE_3, "FP8 GEMM, 4 waves", "MI355X", 3327),
+    Measurement(_TABLE_2, "4 producers, 8 consumers, 128x256", "MI355X", 893, "gemm-bf16", _gemm("128x256x64", "producer-consumer")),
+    Measurement(_TABLE_2, "4 producers, 12 consumers, 192x256", "MI355X", 1278, "gemm-bf16", _gemm("192x256x64", "producer-consumer")),
+    Measurement(_TABLE_2, "8 consumers, 192x256", "MI355X", 1281, "gemm-bf16", _gemm("192x256x64", "ping-pong")),
+    Measurement(_TABLE_2, "8 consumers, 256x256", "MI355X", 1610, "gemm-bf16", _gemm("256x256x64", "ping-pong")),
+    Measurement(_TABLE_3, "FP8 GEMM, 8 waves", "MI355X", 3222, "gemm-fp8", _gemm("256x256x128", "ping-pong")),
+    Measurement(_TABLE_3, "FP8 GEMM, 4 waves", "MI355X", 3327, "gemm-fp8", _gemm("256x256x128", "interleave")),
     Measurement(_TABLE_3, "attention backward, 8 waves", "MI355X", 894),
     Measurement(_TABLE_3, "attention backward, 4 waves", "MI355X", 1091),
-    Measurement(_GLUON, "fp16 GEMM, 256x256x64, 4 waves", "MI355X", 1489, 0.9875, "gemm-bf16",
-                _GEMM | {"schedule": "interleave", "dtype": "f16", "out": "f16"}),
-    Measurement(_GLUON, "bf8 GEMM, 4 waves", "MI355X", 3257, 0.9972),
-    Measurement(_GLUON, "mxfp4 GEMM", "MI355X", 5255, 0.9241),
+    _order(9216, 1, 1, 1113, CacheHits(55, 95, outlier=True)),
+    _order(9216, 7, 216, 991, CacheHits(79, 24)),
+    _order(9216, 5, 25, 1145, CacheHits(75, 93)),
+    _order(14592, 1, 1, 900, CacheHits(36, 76)),
+    _order(14592, 8, 542, 980, CacheHits(79, 7)),
+    _order(14592, 8, 64, 1068, CacheHits(78, 55)),
+    Measurement(_GLUON, "fp16 GEMM, 256x256x64, 4 waves", "MI355X", 1489, "gemm-bf16",
+                _gemm("256x256x64", "interleave", dtype="f16", out="f16"), matrix_busy=0.9875),
+    Measurement(_GLUON, "bf8 GEMM, 4 waves", "MI355X", 3257, "gemm-fp8", _gemm("256x256x128", "interleave", a_dtype="bf8", b_dtype="bf8"),
+                matrix_busy=0.9972),
+    Measurement(_GLUON, "mxfp4 GEMM", "MI355X", 5255, matrix_busy=0.9241),
 )
-"""Every row; table 2's NVIDIA rows are left out."""
+"""Every row of tables 2, 3 and 4 but table 2's NVIDIA ones, and the three headline results."""
 
 
-def predict(row: Measurement) -> ProfileReport | None:
-    """The prediction for a row; None where no kernel of the library does it yet. Raises AsmgenError for parameters that do not fit."""
-    if not row.kernel:
+def trace_row(row: Measurement, k: int = 0) -> Traced | None:
+    """What the first workgroup of a row's kernel executes, with another depth where `k` says one; None without such a kernel."""
+    if row.kernel not in family_names():
         return None
     library, arch = find_family(row.kernel), GPUS[row.gpu]
-    values = library.parse(arch, [f"{name}={value}" for name, value in row.parameters.items()])
-    contract = library.contract(arch, values)
-    resolved = contract.resolve_run(values)
+    given = dict(row.parameters) | ({"k": str(k)} if k else {})
+    try:
+        known = {parameter.name for parameter in library.contract(arch).parameters}
+        given |= {name: value for name, value in row.more.items() if name in known}
+        values = library.parse(arch, [f"{name}={value}" for name, value in given.items()])
+        contract = library.contract(arch, values)
+        resolved = contract.resolve_run(values)
+    except ContractError:
+        return None
     built_from = {name: resolved[name] for name in resolved if contract.parameter(name).kind == "build"}
-    return report_kernel(library, build_kernel(library, arch, built_from), resolved, choose_timing(arch, row.gpu, None), "grid", 1)
+    return trace_kernel(library, build_kernel(library, arch, built_from), resolved, 1)
 
 
-def report(rows: Sequence[Measurement] = MEASUREMENTS) -> str:
-    """A line for each row, under its source."""
+def predict(row: Measurement, k: int = 0) -> ProfileReport | None:
+    """The prediction for a row; None where no kernel of the library does it yet."""
+    traced = trace_row(row, k)
+    return report_traced(traced, choose_timing(GPUS[row.gpu], row.gpu, None), "grid", 1) if traced is not None else None
+
+
+def report(rows: Sequence[Measurement] = MEASUREMENTS, k: int = 0) -> str:
+    """A line for each row, under its source, and the errors together. `k` replaces the depth of every row."""
     lines: list[str] = []
+    errors: list[float] = []
     source = ""
     for row in rows:
         if row.source != source:
             source = row.source
             lines.append(source)
-        measured = f"{row.tflops:7.0f} TFLOPS" + (f", matrix cores busy {row.matrix_busy:.2%}" if row.matrix_busy is not None else "")
-        lines.append(f"  {row.what:40} {row.gpu}: measured {measured}; {_predicted(row)}")
+        lines.append(f"  {row.what:36} {row.gpu}: measured {row.tflops:5.0f} TFLOPS{_busy(row.matrix_busy)}; {_predicted(row, k, errors)}")
+        if row.hits is not None:
+            lines.append(f"    {_hits(row, row.hits)}")
+    median = f", median |error| {statistics.median(map(abs, errors)):.1%}" if errors else ""
+    lines.append(f"{len(errors)} of {len(rows)} rows have a kernel{median}")
     return "\n".join(lines) + "\n"
 
 
-def _predicted(row: Measurement) -> str:
-    found = predict(row)
+def _busy(share: float | None) -> str:
+    return f", matrix cores busy {share:.2%}" if share is not None else ""
+
+
+def _predicted(row: Measurement, k: int, errors: list[float]) -> str:
+    found = predict(row, k)
     if found is None:
         return "no kernel yet"
-    loop = found.profile.main_loop
-    busy = f", matrix cores busy {loop.matrix_busy:.2%}" if loop is not None else ""
-    return f"predicted {found.estimate.tflops:.0f} TFLOPS ({found.estimate.tflops / row.tflops - 1:+.1%}){busy}"
+    loop, whole = found.profile.main_loop, found.estimate
+    errors.append(whole.tflops / row.tflops - 1)
+    return f"predicted {whole.tflops:.0f} ({errors[-1]:+.1%}{_busy(loop.matrix_busy if loop is not None else None)}, limit {whole.limit})"
+
+
+def _hits(row: Measurement, hits: CacheHits) -> str:
+    """Measured and predicted cache hits; they need no kernel."""
+    request = [f"{name}={value}" for name, value in {**row.parameters, **row.more}.items() if name != "schedule"]
+    found = grid_report(GPUS[row.gpu], row.gpu, request, False).rates
+    known = " (known outlier)" if hits.outlier else ""
+    return (f"L2 hits measured {hits.l2:.0f} %, predicted {100 * found.l2_hit:.1f} %{known}; LLC hits measured {hits.llc:.0f} %, predicted "
+            f"{100 * found.llc_hit:.1f} %")
 
 
 @click.command()
 @click.option("--arch", type=click.Choice(sorted(ARCHITECTURES)), help="Only GPUs of this architecture.")
-def main(arch: str | None) -> None:
+@click.option("--k", default=0, help="Another depth for every row: faster, and no longer what was measured.")
+def main(arch: str | None, k: int) -> None:
     """Print the report."""
-    click.echo(report([row for row in MEASUREMENTS if arch in (None, GPUS[row.gpu])]), nl=False)
+    click.echo(report([row for row in MEASUREMENTS if arch in (None, GPUS[row.gpu])], k), nl=False)
 
 
 if __name__ == "__main__":

@@ -150,7 +150,7 @@ def smaller(library: Family, parameters: Mapping[str, Any]) -> Mapping[str, Any]
 def report_kernel(library: Family, built: Built, parameters: Mapping[str, Any], chosen: Timing, level: str, workgroups: int,
                   spans: bool = False) -> ProfileReport:
     """Profile a kernel of the library on the problem that the parameters say."""
-    return _report(trace_kernel(library, built, parameters, workgroups), chosen, level, workgroups, spans)
+    return report_traced(trace_kernel(library, built, parameters, workgroups), chosen, level, workgroups, spans)
 
 
 def report_spec(path: Path, gpu: str | None, parameters: Path | None, level: str, workgroups: int, spans: bool = False) -> ProfileReport:
@@ -158,7 +158,7 @@ def report_spec(path: Path, gpu: str | None, parameters: Path | None, level: str
     trace = Trace(workgroups)
     traced = trace_launch_spec(path, Options(checks=False, trace=trace))
     found = Traced(traced.kernel, trace, traced.workgroups, footprint=float(traced.buffer_bytes))
-    return _report(found, choose_timing(traced.arch, gpu, parameters), level, workgroups, spans)
+    return report_traced(found, choose_timing(traced.arch, gpu, parameters), level, workgroups, spans)
 
 
 def choose_timing(arch: str, gpu: str | None, parameters: Path | None) -> Timing:
@@ -166,7 +166,8 @@ def choose_timing(arch: str, gpu: str | None, parameters: Path | None) -> Timing
     return timing(gpu_of(arch, gpu), read_overrides(parameters) if parameters is not None else None)
 
 
-def _report(traced: Traced, chosen: Timing, level: str, workgroups: int, spans: bool) -> ProfileReport:
+def report_traced(traced: Traced, chosen: Timing, level: str, workgroups: int, spans: bool = False) -> ProfileReport:
+    """Profile what was traced. Raises AsmgenError for more workgroups than fit on a compute unit."""
     if workgroups > traced.trace.fitting:
         raise AsmgenError(f"{workgroups} workgroups of {traced.name} do not fit on a compute unit: registers, wave slots and LDS have room "
                           f"for {traced.trace.fitting}")
