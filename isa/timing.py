@@ -87,14 +87,19 @@ PARAMETERS: tuple[TimingParameter, ...] = (
     TimingParameter("lds_read_interval_byte", {"gfx950": 0, "gfx942": 1 / 64}, "clk/B", "[D]",
               "micro 2.4: 64 reads by one wave of MI300X: 501, 852, 1385 clk for b32, b64, b128 [M]; disputed: measured 8 says 8 clk"),
     TimingParameter("lds_conflict_wide", {"gfx950": 1, "gfx942": 1.66}, "clk/conflict", "[D]",
-              "b128 and b96. gfx950: measured 2, 4 clk x degree to 16-way; gfx942: micro 2.4, 1.6 to 1.75 [M]", 1, 1.75),
+              "b128 and b96. gfx950: the rule 4 clk x degree that measured 2 derives from 14 microbenchmarks, to 16-way; gfx942: mean of "
+              "micro 2.4's blocks, (6810-501)/3968, (7158-852)/3840, (7614-1385)/3584. Set from those, so they are no proof", 1, 1.75),
     TimingParameter("lds_conflict", {"gfx950": 2.4, "gfx942": 1.66}, "clk/conflict", "[M]",
-              "micro 2.4: fully conflicted b64 reads of MI350X", 1, 2.4),
+              "gfx950: micro 2.4's one block of fully conflicted b64 reads, (10024-583)/64/62, which therefore is no proof; the rule of "
+              "measured 2 would give 1; gfx942 as lds_conflict_wide", 1, 2.4),
     TimingParameter("lds_conflict_overlap", {"gfx950": 4, "gfx942": 0}, "clk", "[D]",
               "conflict time behind lds_read_interval: gfx950 b128 max(8, 4 x degree); gfx942 adds: 1.6 to 1.75 each on top [M]", 0, 8),
     _all("lds_fifo", 8, "entries/pair", "[m]", "measured 0.9; reads and writes share it"),
     _all("lds_fifo_hold", 28, "clk", "[D]",
-         "8 reads issued every 4 clk fill the FIFO: one sees 8, then the steady rate (measured 2)", 0, 32),
+         "how long an entry keeps its place once it has started. Set from two statements of measured 2, not measured itself: the most "
+         "that leaves b64 reads of four busy SIMDs their 8 clk; 10 reads of a burst then issue at 4 clk, not the 8 of measured 0.9, "
+         "which 33 to 36 would give",
+         28, 36),
     _all("lds_issue_bus", 4, "clk/pair", "[m]", "measured 1: SIMD pairs (0,2),(1,3) share one ds issue bus"),
     _all("lds_write_issue", 4, "clk", "[V]", "micro 2.4: 4 + 4 a dword: b32 8, b64 12, b128 20; gfx942's b128 measured 20 to 30"),
     _all("lds_write_issue_dword", 4, "clk/dword", "[V]", "micro 2.4", 4, 7),

@@ -25,7 +25,7 @@ from asmgen.model.gridcache import TileLoads, cache_rates
 from asmgen.model.gridorder import GridOrder
 from asmgen.model.profile import Profile, profile
 from asmgen.model.traffic import TiledProduct, Traffic, traffic
-from asmgen.model.usage import BOUNDS, windows_optimum
+from asmgen.model.usage import BOUNDS, UnitLoad, Usage, windows_optimum
 from asmgen.program.program import Program
 from asmgen.reader.assembly import read_text
 from asmgen.tools.cli import commands
@@ -389,3 +389,14 @@ def test_packed_units_fill_the_room_behind_the_hazard() -> None:
         assert one.bounds.clocks["valu"] == windows_optimum(64, 32, 12 + excess, True, chosen), excess
         assert one.cycles >= one.bounds.clocks["valu"]
     assert timed(loop(MFMA.format(0, 15) + packed, 8)).loops[0].bounds.clocks["valu"] == 32 + 12 + 4
+
+
+@pytest.mark.parametrize("edges,latency,verdict,least", [
+    ((256, 256), 1000, "compute", 65536 * 1000 / 45056), ((256, 256), 1500, "latency", 65536 * 1500 / 45056),
+    ((128, 128), 1000, "latency", 32768 * 1000 / 45056), ((64, 64), 100, "bandwidth", 16384 / 64)])
+def test_memory_pipeline_of_tiles(edges: tuple[int, int], latency: float, verdict: str, least: float) -> None:
+    """Four waves that make a tile of 16-bit elements in steps of 64: T C / B against L, with 44 KB in flight and under way."""
+    (tm, tn), chosen = edges, timing("MI355X", {"latency_grid": latency})
+    matrix, bytes_ = 16 * tm * tn * 64 / (16 * 16 * 32 * 4), (tm + tn) * 64 * 2
+    found = UnitLoad([[Usage(matrix=matrix, load_bytes=bytes_ / 4, l1=bytes_ / 64 / 4)] for _ in range(4)]).bounds(chosen, "grid")
+    assert found.verdict == verdict and found.memory == pytest.approx(least)
