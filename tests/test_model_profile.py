@@ -23,7 +23,7 @@ from asmgen.model.cycles import CAUSES
 from asmgen.model.estimate import LIMITS, estimate, sustained_clock, transcendental
 from asmgen.model.gridcache import TileLoads, cache_rates
 from asmgen.model.gridorder import GridOrder
-from asmgen.model.profile import Profile, profile
+from asmgen.model.profile import Profile, profile, whole_load
 from asmgen.model.traffic import TiledProduct, Traffic, traffic
 from asmgen.model.usage import BOUNDS, UnitLoad, Usage, windows_optimum
 from asmgen.program.program import Program
@@ -400,3 +400,19 @@ def test_memory_pipeline_of_tiles(edges: tuple[int, int], latency: float, verdic
     matrix, bytes_ = 16 * tm * tn * 64 / (16 * 16 * 32 * 4), (tm + tn) * 64 * 2
     found = UnitLoad([[Usage(matrix=matrix, load_bytes=bytes_ / 4, l1=bytes_ / 64 / 4)] for _ in range(4)]).bounds(chosen, "grid")
     assert found.verdict == verdict and found.memory == pytest.approx(least)
+
+
+def test_workgroups_that_fit_fill_each_others_gaps() -> None:
+    """Four waves wait for LDS three quarters of the time: two such workgroups take no longer, and enough of them what a part needs."""
+    body = "ds_read_b128 v[4:7], v1\ns_waitcnt lgkmcnt(0)\n" * 4
+    code, waves = traced("v_lshlrev_b32 v1, 4, v0\n" + loop(body, 50), block=256, lds=16384)
+    found = profile(code, waves, timing("MI355X"), "l2")
+    load = lambda: whole_load(found, waves)  # noqa: E731
+    alone, two, many = (estimate(found, 256 * 8, 1, None, fitting, load) for fitting in (1, 2, 8))
+    assert (alone.together, two.together, many.together) == (1, 2, 8) and (alone.rounds, two.rounds, many.rounds) == (8, 4, 1)
+    assert alone.limit == "latency" and many.limit == "lds"
+    assert two.parts["compute units"] < 0.6 * alone.parts["compute units"]
+    bound = load().times(8).bounds(found.timing, "l2").clocks["lds"]
+    assert bound == 8 * load().bounds(found.timing, "l2").clocks["lds"] > found.cycles
+    assert many.parts["compute units"] == pytest.approx(bound / 2400e6)
+    assert estimate(found, 300, 1, None, 8, load).together == 2  # no more than there are

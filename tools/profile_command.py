@@ -19,7 +19,7 @@ from asmgen.model.chrometrace import chrome_trace
 from asmgen.model.estimate import Estimate, estimate
 from asmgen.model.gridcache import LARGEST_GRID
 from asmgen.model.gridorder import GridOrder
-from asmgen.model.profile import LoopProfile, Profile, profile
+from asmgen.model.profile import LoopProfile, Profile, profile, whole_load
 from asmgen.model.traffic import TiledProduct, traffic
 from asmgen.tools.build import Built
 from asmgen.tools.launch_command import trace_launch_spec
@@ -58,6 +58,7 @@ class ProfileReport:
             "cycles": found.cycles, "prologue": found.prologue, "epilogue": found.epilogue, "matrix_busy": found.matrix_busy,
             "seconds_predicted": whole.seconds, "tflops_predicted": whole.tflops, "limit": whole.limit, "clock_mhz": whole.clock,
             "workgroups": whole.workgroups, "workgroups_per_cu": whole.resident, "workgroups_fitting": self.fitting,
+            "workgroups_together": whole.together,
             "rounds": whole.rounds, "seconds_by_part": whole.parts, "memory": self._memory(),
             "overridden": sorted(found.timing.overridden),
             "loops": [self._loop(loop) for loop in found.loops],
@@ -79,12 +80,12 @@ class ProfileReport:
     def text(self) -> str:
         """The report for people."""
         found, whole = self.profile, self.estimate
-        more = f" ({self.fitting} would fit)" if self.fitting > whole.resident else ""
+        more = f" ({self.fitting} fit)" if self.fitting > whole.resident else ""
         lines = [f"{self.name} on {found.timing.gpu} ({found.timing.arch}), data in {found.level}: predicted, not measured",
                  f"  {whole.resident} workgroup{'s' * (whole.resident > 1)} on a compute unit{more}: {found.cycles} clk predicted, "
                  f"{found.prologue:.0f} before and {found.epilogue:.0f} behind the main loop, matrix cores busy {found.matrix_busy:.1%}",
-                 f"  whole launch: {whole.workgroups} workgroups in {whole.rounds} rounds at {whole.clock:.0f} MHz: predicted "
-                 f"{whole.seconds * 1e6:.1f} us, {whole.tflops:.1f} TFLOPS, limit {whole.limit}"]
+                 f"  whole launch: {whole.workgroups} workgroups in {whole.rounds} rounds, {whole.together} on a unit, at "
+                 f"{whole.clock:.0f} MHz: predicted {whole.seconds * 1e6:.1f} us, {whole.tflops:.1f} TFLOPS, limit {whole.limit}"]
         if whole.traffic is not None:
             moved = whole.traffic
             lines.append(f"  memory predicted from {moved.how}: L2 hits {moved.l2_hit:.1%}, LLC hits {moved.llc_hit:.1%}; "
@@ -177,7 +178,8 @@ def report_traced(traced: Traced, chosen: Timing, level: str, workgroups: int, s
     found = profile(program, waves, chosen, level, spans)
     resident = len({wave.workgroup for wave in waves})
     moved = traffic(found.timeline.costs, waves, level, traced.workgroups, chosen, traced.product, traced.footprint)
-    return ProfileReport(traced.name, found, estimate(found, traced.workgroups, resident, moved), traced.trace.fitting)
+    whole = estimate(found, traced.workgroups, resident, moved, traced.trace.fitting, lambda: whole_load(found, waves))
+    return ProfileReport(traced.name, found, whole, traced.trace.fitting)
 
 
 def write_trace(report: ProfileReport, path: Path) -> None:

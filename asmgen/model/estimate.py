@@ -1,18 +1,21 @@
 """From the clk of one compute unit to the time of a whole kernel on a named GPU.
 
 Workgroups run in rounds over the compute units, every round as long as the one that was timed; where several are on a unit, the ends of
-one go on beside the others' loops. The clock of a round falls with the share of the GPU's matrix cores that work, on a line between the
+one go on beside the others' loops. If more fit on a unit than were timed together, they are taken to fill each other's gaps as far as the
+unit's bounds allow. The clock of a round falls with the share of the GPU's matrix cores that work, on a line between the
 table's two points, for loops with transcendental instructions on attention's line; what leaves the cores idle runs at the boost clock. L2,
 last-level cache and HBM each need their time for the launch's bytes: the longest of all counts, and the launch's cost comes on top.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from asmgen.isa.timing import Timing
-from asmgen.model.profile import LoopProfile, Profile
+from asmgen.model.profile import Profile
 from asmgen.model.traffic import Traffic
+from asmgen.model.usage import ResourceBounds, UnitLoad
 
 _FAR = 0.15
 """A loop that is so much above its binding bound is limited by what its waves wait for, not by that unit."""
@@ -27,11 +30,13 @@ LIMITS = ("matrix", "power", "lds", "memory_port", "l1", "issue", "valu", "laten
 
 @dataclass(frozen=True)
 class Estimate:
-    """Predicted time of a launch: rounds of workgroups over the compute units, the clock in MHz, what limits. `parts` are the seconds
-    that compute units, l2, llc, hbm and the launch would need alone."""
+    """Predicted time of a launch: rounds of workgroups over the compute units, the clock in MHz, what limits. `resident` workgroups were
+    timed together, `together` of them are on a unit. `parts` are the seconds that compute units, l2, llc, hbm and the launch would need
+    alone."""
 
     workgroups: int
     resident: int
+    together: int
     rounds: int
     clock: float
     seconds: float
@@ -41,16 +46,27 @@ class Estimate:
     traffic: Traffic | None = None
 
 
-def estimate(found: Profile, workgroups: int, resident: int, moved: Traffic | None = None) -> Estimate:
-    """The time of `workgroups` of which `resident` were timed together on a compute unit, and which move so many bytes."""
+def estimate(found: Profile, workgroups: int, resident: int, moved: Traffic | None = None, fitting: int = 0,
+             load: Callable[[], UnitLoad] | None = None) -> Estimate:
+    """The time of `workgroups` of which `resident` were timed together on a compute unit, and which move so many bytes.
+
+    `fitting` is how many a unit holds; `load` gives what the timed ones ask of its parts, for more of them than were timed.
+    """
     timing = found.timing
-    full, last = divmod(workgroups, timing.clocks("compute_units") * resident)
+    units = timing.clocks("compute_units")
+    copies = max(1, min(fitting, -(-workgroups // units)) // resident) if load is not None else 1
+    together = resident * copies
+    bounds = load().times(copies).bounds(timing, found.level) if copies > 1 and load is not None else None
+    bound = bounds.least if bounds is not None else 0.0
+    first = max(found.cycles, bound)  # clk of a round, and of one behind the first
+    further = max(first - (found.prologue + found.epilogue) * (1 - 1 / together), bound)
+    full, last = divmod(workgroups, units * together)
     rounds, mixed = full + (last > 0), transcendental(found)
-    further = found.cycles - (found.prologue + found.epilogue) * (1 - 1 / resident)  # clk of a round behind the first
-    dense = sustained_clock(timing, found.matrix_busy * (found.cycles / further if rounds > 1 else 1.0), mixed)
-    sparse = sustained_clock(timing, found.matrix_busy * last / (timing["compute_units"] * resident), mixed)
-    clk = found.cycles + (rounds - 1) * further
-    rest = 0.0 if not last else further if full else found.cycles
+    work = found.matrix_busy * found.cycles * copies  # clk of a SIMD's matrix core in a round
+    dense = sustained_clock(timing, work / (further if rounds > 1 else first), mixed)
+    sparse = sustained_clock(timing, work / first * last / (units * together), mixed)
+    clk = first + (rounds - 1) * further
+    rest = 0.0 if not last else further if full else first
     running = (clk - rest) / dense + rest / sparse  # us
     clock = clk / running
     parts = {"compute units": running * 1e-6}
@@ -60,11 +76,15 @@ def estimate(found: Profile, workgroups: int, resident: int, moved: Traffic | No
     longest = max(parts, key=lambda name: parts[name])
     parts["launch"] = timing["launch"] * 1e-6
     seconds = parts[longest] + parts["launch"]
-    limit = _limit(found, dense if full else sparse) if longest == "compute units" else longest
+    limit = longest
+    if longest == "compute units":
+        limit = _limit(found, bounds if bound > found.cycles else None)
+        if limit == "matrix" and (dense if full else sparse) <= _AT_THE_CAP * timing["clock_dense"]:
+            limit = "power"
     if parts["launch"] > parts[longest]:
         limit = "launch"
     flops = found.flops * workgroups / resident
-    return Estimate(workgroups, resident, rounds, clock, seconds, flops / seconds / 1e12, limit, parts, moved)
+    return Estimate(workgroups, resident, together, rounds, clock, seconds, flops / seconds / 1e12, limit, parts, moved)
 
 
 def sustained_clock(timing: Timing, density: float, with_transcendental: bool = False) -> float:
@@ -84,18 +104,22 @@ def transcendental(found: Profile) -> bool:
     return {"mfma", "trans"} <= classes
 
 
-def _limit(found: Profile, clock: float) -> str:
+def _limit(found: Profile, full: ResourceBounds | None) -> str:
+    """`full`: the bounds of workgroups that together need all of some part of the unit."""
+    if full is not None:
+        return _far_limit(full, found.level) or full.binding
     loop = found.main_loop
     if loop is None or loop.total < found.cycles / 2:
         return "latency"
-    limit = _loop_limit(loop, found.level)
-    return "power" if limit == "matrix" and clock <= _AT_THE_CAP * found.timing["clock_dense"] else limit
-
-
-def _loop_limit(loop: LoopProfile, level: str) -> str:
-    if loop.bounds.verdict != "compute" and loop.bounds.memory > max(loop.bounds.clocks.values()):
-        return ("hbm" if level == "hbm" else "l2") if loop.bounds.verdict == "bandwidth" else "latency"
-    if loop.distance <= _FAR or not loop.stalls:
-        return loop.bounds.binding
+    far = _far_limit(loop.bounds, found.level)
+    if far or loop.distance <= _FAR or not loop.stalls:
+        return far or loop.bounds.binding
     cause = max(loop.stalls, key=lambda name: loop.stalls[name])
     return "latency" if cause in _LATENCY else _UNIT_OF[cause]
+
+
+def _far_limit(bounds: ResourceBounds, level: str) -> str:
+    """What the memory pipeline limits, "" where it does not."""
+    if bounds.verdict == "compute" or bounds.memory <= max(bounds.clocks.values()):
+        return ""
+    return "latency" if bounds.verdict == "latency" else "hbm" if level == "hbm" else "l2"

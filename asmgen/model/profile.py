@@ -119,6 +119,15 @@ def profile(program: Program, traces: Sequence[WaveTrace], timing: Timing, level
     return Profile(program, timing, level, timeline, loops, analysis.instructions(), before, behind, flops)
 
 
+def whole_load(found: Profile, traces: Sequence[WaveTrace]) -> UnitLoad:
+    """What all executions of a profile's waves ask of the parts of a compute unit."""
+    load, costs = UnitLoad(), found.timeline.costs
+    for wave, trace in zip(found.timeline.waves, traces, strict=True):
+        accesses = accesses_by_execution(costs, trace)
+        load.by_simd[wave.simd].append(usage(costs, trace, accesses, 0, len(trace.positions), found.timing))
+    return load
+
+
 class _Analysis:
     def __init__(self, program: Program, traces: Sequence[WaveTrace], timing: Timing, level: str, timeline: Timeline) -> None:
         self.program, self.traces, self.timing, self.level, self.timeline = program, traces, timing, level, timeline

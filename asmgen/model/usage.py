@@ -90,6 +90,11 @@ class ResourceBounds:
     memory: float
 
     @property
+    def least(self) -> float:
+        """The least clk by anything, what vector memory has in flight included."""
+        return max(self.memory, *self.clocks.values())
+
+    @property
     def binding(self) -> str:
         """The unit that needs the most."""
         return max(self.clocks, key=lambda name: self.clocks[name])
@@ -100,6 +105,10 @@ class UnitLoad:
     """The usage of all waves of a compute unit, by SIMD and wave."""
 
     by_simd: list[list[Usage]] = field(default_factory=lambda: [[] for _ in range(SIMDS)])
+
+    def times(self, count: int) -> UnitLoad:
+        """So many workgroups beside each other that each are this load."""
+        return UnitLoad([waves * count for waves in self.by_simd])
 
     def bounds(self, timing: Timing, level: str) -> ResourceBounds:
         """What each unit needs."""
