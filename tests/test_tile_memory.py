@@ -13,13 +13,15 @@ from asmgen.author.fragments import Fragment, mfma
 from asmgen.author.globals import Matrix, Slice
 from asmgen.author.layoutchange import change_layout
 from asmgen.author.movement import fill, read, write
-from asmgen.author.swizzles import FragmentRead, Places
+from asmgen.author.swizzles import DmaFill, FragmentRead, Places, plain
 from asmgen.author.tilememory import load, store_tile
 from asmgen.author.tiles import TileError
 from asmgen.author.transposed import TransposedRead, read_transposed
 from asmgen.author.views import as_bytes, as_operand, block_fragment, bytes_of, in_order_of, planes, turned, with_dtype
 from asmgen.isa.bankcost import cost
+from asmgen.isa.layouts_lds import DMA_BYTES
 from asmgen.isa.layouts_mfma import element_bits
+from asmgen.isa.placement import Pads, Placement
 from asmgen.isa.registers import s
 from tests.tile_harness import Array, TileRun, codes_of, registers_of, rounded, values_of
 
@@ -370,3 +372,34 @@ def test_six_bits_in_two_planes(shape: str, code: int) -> None:
     assert not any(extra for at, extra in conflicts.items() if run.program.instructions[at].name.startswith("ds_read"))
     with pytest.raises(TileError, match="only those lie in planes"):
         planes(run.tile("y", (16, 32), mfma("f32_16x16x32_bf16", "gfx950").a))
+
+
+FILLED = {"f32": "f32_16x16x4_f32", "bf16": "f32_16x16x16_bf16", "i8": "i32_16x16x32_i8", "fp8": "f32_16x16x32_fp8_fp8"}
+
+
+@pytest.mark.parametrize("dtype", FILLED)
+@pytest.mark.parametrize("arch", ["gfx942", "gfx950"])
+def test_memory_to_lds_without_a_register(arch: str, dtype: str) -> None:
+    """Lines of 4 bytes a lane on gfx942, of 16 on gfx950, plain and with pads between; rows beyond the matrix read as 0."""
+    f = mfma(FILLED[dtype], arch).a
+    values = some(64, 80, dtype)
+    run = TileRun(arch)
+    k = run.k
+    rows = matrix(run, values, dtype, 59, 64).rows(number(run, 0, "first_row_number"), 64)  # type: ignore[arg-type]
+    width = DmaFill(max(width for width in DMA_BYTES[arch] if width != 12))
+    padded = Placement(plain(64, 64, f.bits), pads=Pads(((width.line, 32),)))
+    for name, placement in (("plain", Placement(plain(64, 64, f.bits))), ("padded", padded)):
+        stored = k.shared(name, dtype, 64, 64, placement=placement)
+        fill(k, stored[()], rows.k())
+        k.s_waitcnt(vmcnt=0)
+        k.s_barrier()
+        x = run.tile(f"x_{name}", (64, 64), f)
+        read(k, x, stored[()])
+        run.give(x)
+        k.registers.release(x.name)
+    expected = rounded(values, dtype, arch)[:, :64]
+    expected[59:] = 0
+    for found in run.finish():
+        np.testing.assert_array_equal(found, expected)
+    lines = [item for item in run.program.instructions if item.name.startswith("buffer_load") and item.modifiers.get("lds")]
+    assert len(lines) == 2 * 64 * 64 * f.bits // 8 // (64 * width.bytes_)

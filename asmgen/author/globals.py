@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class Rows:
-    """`count` rows of a matrix from a row of its own on, behind a descriptor that is made when it is first used.
+    """`count` rows of a matrix from a row of its own on, behind a descriptor for each slack, made when it is first used.
 
     Rows beyond the matrix read as 0 and are not written: the descriptor ends behind the last byte of the last row. `first` is an SGPR.
     """
@@ -33,7 +33,7 @@ class Rows:
     first: Reg
     offset: int
     count: int
-    descriptor: Reg | None = None
+    descriptors: dict[int, Reg] = field(default_factory=dict)  # by slack
 
     def halves(self) -> tuple[Rows, Rows]:
         """The upper and the lower half of the rows."""
@@ -54,17 +54,16 @@ class Rows:
     def resource(self, k: Builder, slack: int = 0) -> Reg:
         """The descriptor. A tile of rows that begins behind the matrix's last row shows that row instead: nothing of it is used.
 
-        Its base lies `slack` bytes before the rows, so that offsets from which an immediate was taken off are not negative. The first
-        call decides.
+        Its base lies `slack` bytes before the rows, so that offsets from which an immediate was taken off are not negative.
         """
-        if self.descriptor is None:
-            self.descriptor = k.hoist(lambda: self._describe(k, slack))
-        return self.descriptor
+        if slack not in self.descriptors:
+            self.descriptors[slack] = k.hoist(lambda: self._describe(k, slack))
+        return self.descriptors[slack]
 
     def _describe(self, k: Builder, slack: int) -> Reg:
         assert k.registers is not None
         m = self.matrix
-        descriptor = k.registers.sgprs(4, f"{m.name}_buffer{self.offset or ''}")
+        descriptor = k.registers.sgprs(4, k.registers.unused(f"{m.name}_buffer{self.offset or ''}"))
         base, records = descriptor[0:1], descriptor[2]
         stride = m.stride_bytes(k)
         with k.scratch("first", file="s") as first, k.scratch("high", file="s") as high:

@@ -135,10 +135,10 @@ class TileBuilder(KernelBuilder):
         for rows, offset in self.sources.items():
             back = (ahead - offset) * self.kbytes
             if back:
-                base = rows.resource(self)
-                self.s_sub_u32(base[0], base[0], back)
-                self.s_subb_u32(base[1], base[1], 0)
-                self.s_add_u32(base[2], base[2], back)
+                for base in rows.descriptors.values():
+                    self.s_sub_u32(base[0], base[0], back)
+                    self.s_subb_u32(base[1], base[1], 0)
+                    self.s_add_u32(base[2], base[2], back)
 
     def step_ends(self) -> None:
         """All sources one step on."""
