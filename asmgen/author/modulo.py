@@ -360,6 +360,9 @@ class _Modulo:
                 order.append(Sync("wait"))
             if (slot + 1) % self.length in barriers:
                 order.append(Sync("barrier"))
+        if order[-1] == Sync("wait"):
+            # In front of the copy it serves the entry and the back-edge; at the end, the entry would need another.
+            order.insert(0, order.pop())
         return Arrangement(tuple(order), lead)
 
     def _points(self, reads: Sequence[Window], points: set[int]) -> None:
