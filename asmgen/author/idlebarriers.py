@@ -11,8 +11,8 @@ from asmgen.author.schedules import Sync
 def idle_barriers(entries: Sequence[Sync | Unit]) -> set[int]:
     """The places of barriers between which and the next one no LDS is written, and only data read that was read before.
 
-    What was read before has landed for every wave. `entries` is code without a branch, whose waves run together (no stagger). The last
-    barrier stays: what comes behind the entries is not known. So does every one before LDS accesses that name no token.
+    What was read before has landed for every wave. `entries` is code without a branch up to the end of a loop: code behind it that fills
+    LDS anew brings a barrier of its own. Every barrier before LDS accesses that name no token stays. All waves run together (no stagger).
     """
     idle: set[int] = set()
     landed: list[MemoryAccess] = []
@@ -36,4 +36,6 @@ def idle_barriers(entries: Sequence[Sync | Unit]) -> set[int]:
             elif not any(other.low <= access.low and access.high <= other.high for other in landed):
                 landed.append(access)
                 needed = True
+    if barrier is not None and not needed:
+        idle.add(barrier)
     return idle

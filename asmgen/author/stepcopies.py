@@ -64,6 +64,9 @@ class Copies:
         self.shift(opening=True)
         for unit in early:
             k.append_unit(unit)
+        order = self.units.shape.arrangement.order
+        if early and Sync("wait") in order[max(place for place, entry in enumerate(order) if isinstance(entry, int)):]:
+            self._sync(Sync("wait"))  # as at the end of a copy, where the first one's reads are waited for
         return early
 
     def steady(self, places: Sequence[Place]) -> None:
