@@ -316,10 +316,13 @@ def profile(subject: str, arch: str | None, parameters: tuple[str, ...], gpu: st
 def inspect(file: Path, arch: str | None, spec: Path | None, html: Path | None, as_json: bool) -> int:
     """Resources, maps of registers and LDS, instruction mix, loops and waits of any .s or .co."""
     from asmgen.tools.inspection import inspect_file
-    from asmgen.tools.inspection_run import executions
-    from asmgen.tools.inspection_text import inspection_text
 
-    report = inspect_file(file, arch, executions(file, arch, spec) if spec is not None else None)
+    counts = None
+    if spec is not None:
+        from asmgen.tools.inspection_run import executions
+
+        counts = executions(file, arch, spec)
+    report = inspect_file(file, arch, counts)
     if html is not None:
         from asmgen.tools.inspection_html import write_html
 
@@ -327,6 +330,8 @@ def inspect(file: Path, arch: str | None, spec: Path | None, html: Path | None, 
     if as_json:
         _document(report.as_json())
     elif html is None:
+        from asmgen.tools.inspection_text import inspection_text
+
         click.echo(inspection_text(report), nl=False)
     return GOOD
 

@@ -40,14 +40,17 @@ _MOVED = {"src0": 1 << 12, "src1": 1 << 13, "src2": 1 << 14, "vdst": 1 << 15}
 
 
 class Decoder:
-    """Binds instructions when they are first reached, so that unused paths cost nothing and need no semantics."""
+    """Binds instructions when they are first reached, so that unused paths cost nothing and need no semantics. Those at the positions in
+    `idle` do nothing."""
 
-    def __init__(self, program: Program, code: CodeMap, machine: Machine, memory: Context, lds: LdsContext) -> None:
+    def __init__(self, program: Program, code: CodeMap, machine: Machine, memory: Context, lds: LdsContext,
+                 idle: frozenset[int] = frozenset()) -> None:
         self.program = program
         self.code = code
         self.machine = machine
         self.memory = memory
         self.lds = lds
+        self.idle = idle
 
     def step(self, position: int, mode: int, index: int) -> Step | None:
         """The step of an instruction for waves whose MODE is `mode` and whose relative index is `index`; None where VSKIP skips it."""
@@ -62,7 +65,7 @@ class Decoder:
                     queue, wait_of(instruction))
 
     def _run(self, position: int, instruction: Instruction, mode: int) -> Action | None:
-        if instruction.is_branch or instruction.name in PLAIN:
+        if instruction.is_branch or instruction.name in PLAIN or position in self.idle:
             return None
         if instruction.name == "s_getpc_b64":
             return self._program_counter(position, instruction)

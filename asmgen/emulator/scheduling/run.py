@@ -25,6 +25,7 @@ from asmgen.emulator.scheduling.orders import order_of
 from asmgen.emulator.scheduling.progress import Spins
 from asmgen.emulator.scheduling.schedule import Budget, Pause, Runaway, Scheduler
 from asmgen.emulator.scheduling.segments import ArrivalModel, Watcher
+from asmgen.emulator.scheduling.steering import idle_arithmetic
 from asmgen.emulator.scheduling.trace import Trace
 from asmgen.isa.arch import Architecture
 from asmgen.program.program import Program
@@ -51,7 +52,7 @@ class Options:
     `checks` are all (True), those that cost nothing (False), or the names of some (findings.CHECKS).
 
     `watchers` see every instruction when it is bound (segments.Watcher).
-    `trace` notes what the waves of the first workgroups execute; only these run then.
+    `trace` notes what the waves of the first workgroups execute; only these run then, and nothing is computed that the trace does not need.
     `preload` False is firmware that does not preload kernel arguments: it starts waves at the compatibility entry.
     """
 
@@ -219,7 +220,8 @@ class _Resident:
         deliveries = Deliveries(machine, counters)
         checkers = launch.watching.checkers(machine, counters, findings, deliveries.contents)
         decoder = Decoder(program, launch.code, machine, Context(machine, counters, findings, deliveries, checkers.lds),
-                          LdsContext(machine, counters, checkers.lds, launch.banks if options.count_banks else None, findings))
+                          LdsContext(machine, counters, checkers.lds, launch.banks if options.count_banks else None, findings),
+                          idle_arithmetic(program) if options.trace is not None else frozenset())
         traced: tuple[Watcher, ...] = ()
         if options.trace is not None:
             watcher = options.trace.watcher(machine)
