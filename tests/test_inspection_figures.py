@@ -218,3 +218,20 @@ def test_run_counts_the_whole_grid(tmp_path: Path) -> None:
         assert kernel["executed"]["valu"] == kernel["loops"][0]["rounds"] == 3 * 2 * 5 and sum(kernel["executions"]) == 6 * (2 + 4 * 5)
     refused = CliRunner().invoke(commands, ["inspect", str(tmp_path / "other.s"), "--run", str(spec)], standalone_mode=False)
     assert "not the same code" in str(refused.exception) and "v_sub_u32" in str(refused.exception)
+
+
+def test_the_main_loop() -> None:
+    """Of nested loops the inner one; of two ways back to one head the whole; of several loops the one with most matrix cycles."""
+    def chosen(text: str) -> tuple[int, int] | None:
+        loop = inspected(text).main_loop
+        return (loop.first, loop.last) if loop is not None else None
+
+    assert chosen("O:\n" + "v_mov_b32 v1, 0\n" * 6 + "L:\nv_mov_b32 v2, 0\ns_cbranch_scc1 L\ns_cbranch_vccz O\n") == (6, 7)
+    assert chosen("L:\ns_mov_b32 s4, 0\nv_mov_b32 v2, 0\ns_cbranch_vccz L\nv_mov_b32 v3, 0\ns_cbranch_scc1 L\n") == (0, 4)
+    assert chosen("A:\n" + "v_mov_b32 v1, 0\n" * 9 + "s_cbranch_scc1 A\nB:\n" + small(0, 4, 8) + "s_cbranch_scc1 B\n") == (10, 11)
+    assert chosen("v_mov_b32 v1, 0\n") is None
+
+
+def test_distances_in_words() -> None:
+    text = " ".join(code_lines(inspected("ds_read_b32 v1, v0\nv_mov_b32 v2, v1\nglobal_load_dword v4, v[2:3], off\n").code))
+    assert "lds_read: 1 load, first used 1 instruction later" in text and "global_load: 1 load, 1 never used" in text

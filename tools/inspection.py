@@ -24,6 +24,9 @@ from asmgen.tools.inspection_distance import FirstUse, first_uses
 from asmgen.tools.inspection_lds import LdsUse, lds_use
 from asmgen.tools.inspection_resources import OccupancyStep, resources
 
+_SAME_HEAD = 4
+"""Loops of which one begins so few instructions behind the other have one head."""
+
 
 @dataclass(frozen=True)
 class LoopReport:
@@ -87,8 +90,11 @@ class KernelReport:
 
     @property
     def main_loop(self) -> LoopReport | None:
-        """The loop whose round occupies the matrix core longest; without matrix instructions the longest innermost one."""
-        inner = [loop for loop in self.loops if not any(loop.first <= other.first and other.last <= loop.last and other is not loop
+        """Of the innermost loops the one whose round occupies the matrix core longest; without matrix instructions the longest one.
+
+        A loop that begins with its outer loop is the same one: its body has several ways back.
+        """
+        inner = [loop for loop in self.loops if not any(loop.first + _SAME_HEAD < other.first and other.last <= loop.last
                                                         for other in self.loops)]
         return max(inner, key=lambda loop: (loop.code.matrix_cycles, loop.code.instructions), default=None)
 

@@ -118,8 +118,10 @@ def code_lines(code: CodeFigures) -> list[str]:
     for use in code.uses:
         low, middle, high = use.instructions
         cycles = f", {use.matrix_cycles[0]} to {use.matrix_cycles[2]} cycles of the matrix core" if code.matrix else ""
-        unused = f"; {use.unused} never used" if use.unused else ""
-        lines.append(f"{use.group}: {use.loads} loads, first used {low} to {high} instructions later (median {middle:g}){cycles}{unused}")
+        spread = f"{low} to {high} instructions later (median {middle:g})" if low < high else f"{low} instruction{'s' * (low > 1)} later"
+        used = f"first used {spread}{cycles}" if use.unused < use.loads else ""
+        unused = f"{use.unused} never used" if use.unused else ""
+        lines.append(f"{use.group}: {use.loads} load{'s' * (use.loads > 1)}, {'; '.join(filter(None, (used, unused)))}")
     if code.addresses:
         shown = [f"{use.register} {use.uses}" + (f" (written {use.written}x)" if use.written else "")
                  for use in code.addresses[:_MOST_ADDRESSES]]
