@@ -72,8 +72,9 @@ def test_trace_follows_waves_that_part() -> None:
 
 def test_only_the_first_workgroups_run() -> None:
     data = np.zeros(8, np.uint32)
-    text = ("s_load_dwordx2 s[10:11], s[0:1], 0x0\nv_mov_b32 v1, 1\nv_lshlrev_b32 v2, 2, s2\ns_waitcnt lgkmcnt(0)\n"
-            "global_store_dword v2, v1, s[10:11]\n")
+    # A trace computes nothing that only memory sees: the value goes to a scalar register too.
+    text = ("s_load_dwordx2 s[10:11], s[0:1], 0x0\nv_mov_b32 v1, 1\nv_readfirstlane_b32 s4, v1\nv_lshlrev_b32 v2, 2, s2\n"
+            "s_waitcnt lgkmcnt(0)\nglobal_store_dword v2, v1, s[10:11]\n")
     code = read_text(text + "s_endpgm\n", "gfx950")[0]
     trace = Trace(3)
     launched = launch("gfx950", code, (8, 1, 1), (64, 1, 1), [data], options=Options(checks=False, trace=trace))
