@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from asmgen.codeobject.descriptor import KernelDescriptor
 from asmgen.emulator.arrival.alignment import CHECK as MISALIGNED
@@ -30,6 +30,7 @@ from asmgen.emulator.scheduling.segments import Watcher
 from asmgen.isa.registers import Reg
 from asmgen.program.program import Instruction, Program
 
+Made = TypeVar("Made")
 _REGISTERS = frozenset({"read-before-wait", "overwrite-before-wait"})
 _UNDEFINED = frozenset({READ, USED})
 _LDS = frozenset({"lds-race", "lds-dma-before-wait", "uninitialised-lds-read", USED, MISALIGNED})
@@ -76,12 +77,13 @@ class Watching:
     @classmethod
     def of(cls, program: Program, descriptor: KernelDescriptor, dispatch: Dispatch, wanted: frozenset[str], in_memory: bool) -> Watching:
         """Walk the program for the checks in `wanted`. `in_memory`: device memory holds undefined bytes already."""
-        pairs = tuple(close_pairs(program)) if WAIT_STATE in wanted else ()
+        pairs = _kept(program, "_close_pairs", (), lambda: tuple(close_pairs(program))) if WAIT_STATE in wanted else ()
         uses = None
         if wanted & _UNDEFINED:
             entry = program.labels[program.entry] if program.entry and dispatch.preload else 0
             full = dispatch.work_items % LANES == 0
-            uses = Uses.of(program, descriptor.accum_offset, defined_at_start(descriptor, dispatch), entry, full, in_memory)
+            given = descriptor.accum_offset, defined_at_start(descriptor, dispatch), entry, full, in_memory
+            uses = _kept(program, "_uses", given, lambda: Uses.of(program, *given))
         traces = Traces(program, dispatch.workgroups) if WORKGROUP_RACE in wanted and dispatch.workgroups > 1 and stores(program) else None
         return cls(program, wanted, pairs, uses, traces)
 
@@ -122,6 +124,14 @@ class Watching:
         for finding in self.traces.findings(memory, ended):
             if frozenset((id(finding.producer), id(finding.consumer))) not in racing:
                 findings.add(finding)
+
+
+def _kept(program: Program, name: str, given: tuple[object, ...], make: Callable[[], Made]) -> Made:
+    """What `make` says of a program for what is `given`. It stays with the program: the next launch asks for the same."""
+    known: dict[str, tuple[tuple[object, ...], Made]] = program.__dict__
+    if name not in known or known[name][0] != given:
+        known[name] = given, make()
+    return known[name][1]
 
 
 def with_address_makers(program: Program, findings: Sequence[Finding]) -> list[Finding]:

@@ -5,6 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from asmgen.emulator.arrival.workgrouptraces import (
@@ -30,6 +34,8 @@ from asmgen.emulator.scheduling.jit import njit, prefetch
 
 _AHEAD = 16
 """Lanes by which the caches are asked for cells before they are needed."""
+_TOGETHER = 4
+"""Words that are looked at together."""
 _UNITS = (np.dtype(np.uint8), np.dtype(np.uint16), np.dtype(np.uint32))
 """Numbers that fill a cell, by its shift."""
 
@@ -83,28 +89,47 @@ def _store(memory: Any, addresses: Any, counts: Any, times: int, shift: int, dat
                 memory[at + part] = data[wave, lane, part]
 
 
+@intrinsic
+def _summary(typing_context: Any, words: Any, count: Any) -> Any:
+    """(what all of `count` 32-bit words at an address have, what any of them has); LLVM code, as numba walks short rows slowly."""
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        start, count = arguments
+        wide, word = ir.VectorType(ir.IntType(32), _TOGETHER), ir.IntType(32)
+        ones, zeros = ir.Constant(wide, [0xFFFFFFFF] * _TOGETHER), ir.Constant(wide, [0] * _TOGETHER)
+        both, either = (cgutils.alloca_once_value(builder, value) for value in (ones, zeros))
+        every, some = cgutils.alloca_once_value(builder, word(0xFFFFFFFF)), cgutils.alloca_once_value(builder, word(0))
+        whole = builder.and_(count, ir.IntType(64)(-_TOGETHER))
+        for first, end, step, kind, places in ((ir.IntType(64)(0), whole, _TOGETHER, wide, (both, either)),
+                                               (whole, count, 1, word, (every, some))):
+            with cgutils.for_range_slice(builder, first, end, ir.IntType(64)(step)) as (index, _):
+                at = builder.add(start, builder.shl(index, ir.IntType(64)(2)))
+                value = builder.load(builder.inttoptr(at, kind.as_pointer()), align=4)
+                builder.store(builder.and_(builder.load(places[0]), value), places[0])
+                builder.store(builder.or_(builder.load(places[1]), value), places[1])
+        for place, total, join in ((both, every, builder.and_), (either, some, builder.or_)):
+            value = builder.load(place)
+            for lane in range(_TOGETHER):
+                builder.store(join(builder.load(total), builder.extract_element(value, word(lane))), total)
+        return context.make_tuple(builder, signature.return_type, [builder.load(every), builder.load(some)])
+
+    return types.UniTuple(types.uint32, 2)(types.int64, types.int64), generate
+
+
+summary: Any = _summary  # compiled code calls it without the typing context
+
+
 @njit(cache=True)
-def _read_alone(writers: Any, readers: Any, first: int, cells: int, tag: int, mine: int, written: bool) -> bool:
-    """A read of cells that nobody else has written: done where several have read all of them, or nobody else any; else False."""
-    common, others = np.uint32(0xFFFFFFFF), np.uint32(0)
-    own, by = np.uint32(tag), np.uint32(TAG_SHIFT)
+def _alike(readers: int, writers: int, cells: int, own: int, written: bool) -> int:
+    """What all of `cells` cells say of who has read them, where that is one thing and nobody but tag `own` has written them; else -1.
+    The first cells are given as addresses."""
     if written:
-        for cell in range(np.uint64(first), np.uint64(first + cells)):
-            word = writers[cell] >> by
-            others |= np.uint32(0) if word == own else word
-        if others != 0:
-            return False
-    for cell in range(np.uint64(first), np.uint64(first + cells)):
-        read = readers[cell]
-        common &= read
-        others |= np.uint32(0) if read >> by == own else read >> by
-    if common >> by == np.uint32(SEVERAL):  # all bits of a tag
-        return True
-    if others != 0:
-        return False
-    for cell in range(np.uint64(first), np.uint64(first + cells)):
-        readers[cell] = mine
-    return True
+        common, some = summary(writers, cells)
+        if some != 0 and (common != some or some >> np.uint32(TAG_SHIFT) != np.uint32(own)):
+            return -1
+    common, some = summary(readers, cells)
+    if common >> np.uint32(TAG_SHIFT) == np.uint32(SEVERAL):  # all bits of a tag
+        return np.int64(common)
+    return np.int64(common) if common == some else -1
 
 
 @njit(cache=True)
@@ -138,7 +163,13 @@ def _trace(writers: Any, readers: Any, memory: Any, addresses: Any, counts: Any,
                 while following < lanes and parts > 0 and addresses[row, following] - start == (first + cells) << shift:
                     cells += counts[row, following] * times
                     following += 1
-                if _read_alone(writers, readers, first, cells, own, mine, written):
+                begin = np.int64(first) * 4
+                read = _alike(np.int64(readers.ctypes.data) + begin, np.int64(writers.ctypes.data) + begin, cells, own, written)
+                if read >= 0:
+                    tag = read >> TAG_SHIFT
+                    if tag != SEVERAL:
+                        foreign = tag > 0 and tag_homes[tag] != home and released[tag] > since
+                        readers[first:first + cells] = np.uint32(SEVERAL << TAG_SHIFT | read % NUMBERS if foreign else mine)
                     alone = following
                     continue
             for part in range(parts):
