@@ -92,15 +92,16 @@ class LdsArrival:
         self._carrying = False
 
     def access(self, group: Group, position: int, at: Addresses, size: int, write: bool, queue: int = LDS,
-               data: Callable[[], Bytes] | None = None) -> None:
+               data: Callable[[], Bytes] | None = None, bits: int | None = None) -> None:
         """An instruction touches `size` bytes at each of `at` [waves, lanes], byte addresses in the machine's LDS or INACTIVE.
 
-        `data` gives what a plain write is about to write, [waves, lanes, size].
+        `data` gives what a plain write is about to write, [waves, lanes, size]; `bits` are those that any of `at` has, where known.
         """
         machine, counters, waves = self.machine, self.counters, group.waves
-        if self.alignment is not None:
+        bits = int(np.bitwise_or.reduce(at, axis=None)) if bits is None else bits
+        if self.alignment is not None and bits & _WIDEST - 1:
             self.alignment.in_lds(group, position, at, size)
-        low_bits = int(np.bitwise_or.reduce(at, axis=None)) & self.cells.granule - 1
+        low_bits = bits & self.cells.granule - 1
         if low_bits:  # it begins within a cell, whose other bytes it does not touch
             self.cells = self.cells.refined(low_bits & -low_bits)
         tickets = counters.issued[queue, group.select].copy()

@@ -20,7 +20,7 @@ from asmgen.emulator.arrival.findings import Findings
 from asmgen.emulator.arrival.ldscells import INACTIVE
 from asmgen.emulator.arrival.ldsraces import LdsArrival
 from asmgen.emulator.arrival.ldsvalues import Bytes, bytes_of
-from asmgen.emulator.machine.state import LANES, M0, Group, Machine
+from asmgen.emulator.machine.state import LANES, M0, Group, Machine, mask_bits
 from asmgen.emulator.memory.atomics import atomic_of, joined, perform, write_joined
 from asmgen.emulator.memory.lanes import array_window, load_narrow, load_words, sign_extended, store_narrow, store_words
 from asmgen.emulator.memory.ldslanes import bind_crossing, transposed
@@ -30,6 +30,7 @@ from asmgen.isa.opcode import MemoryUse as MemoryRow
 from asmgen.isa.registers import Reg
 from asmgen.program.program import Instruction
 
+_NO_MASKS = np.zeros((2, 1), np.uint32)
 Step = Callable[[Group], None]
 Addresses = NDArray[np.int64]
 Array = NDArray[Any]
@@ -211,16 +212,18 @@ def _straight(instruction: Instruction, position: int, row: MemoryRow, slots: di
             mask = nobody if group.mask is None else group.mask
             for number, offset in enumerate(offsets.tolist()):
                 at = np.empty((group.size, LANES), np.int64)
-                lanes_kernels.place_in_lds(machine.vector_file, group.waves, everyone, mask, address, offset, where[0].size, homes,
-                                           machine.lds_declared, at)
+                bits = lanes_kernels.place_in_lds(machine.vector_file, group.waves, everyone, mask, address, offset, where[0].size,
+                                                  homes, machine.lds_declared, at)
                 written = partial(data, group, number) if data is not None else None
-                context.arrival.access(group, position, at, where[0].size, row.kind == "store", data=written)
+                context.arrival.access(group, position, at, where[0].size, row.kind == "store", data=written, bits=bits)
 
     def load(group: Group) -> None:
         from asmgen.emulator.memory import ldsread_kernels
 
-        ldsread_kernels.read_lds(machine.vector_file, group.waves, machine.scalar, address, offsets, words, slots["vdst"], machine.lds_u32,
-                                 machine.workgroup, machine.lds_stride, machine.lds_bytes)
+        # The group's lanes, not this machine's EXEC: the machine may be the shadow of the group's.
+        masks = _NO_MASKS if group.mask is None else np.ascontiguousarray(mask_bits(group.mask))
+        ldsread_kernels.read_lds(machine.vector_file, group.waves, group.mask is None, masks, address, offsets, words, slots["vdst"],
+                                 machine.lds_u32, machine.workgroup, machine.lds_stride, machine.lds_bytes)
 
     def store(group: Group) -> None:
         from asmgen.emulator.memory import lanes_kernels

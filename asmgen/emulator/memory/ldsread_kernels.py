@@ -13,7 +13,6 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from asmgen.emulator.machine.state import EXEC
 from asmgen.emulator.scheduling.jit import njit
 
 _ROW = 256  # bytes of 64 words
@@ -110,13 +109,16 @@ def read_wave(mine: int, stride: int, address: int, execution: int, places: Any,
 
 
 @njit(cache=True)
-def read_lds(vector: Any, waves: Any, scalar: Any, address: int, offsets: Any, words: int, target: int, lds: Any, homes: Any, stride: int,
-             size: int) -> None:
-    """`read_wave` for each of `waves`: vector [registers, waves, 64], scalar [128, waves]; homes [waves] are workgroups, whose parts of
-    `lds` (words) begin `stride` bytes from each other."""
+def read_lds(vector: Any, waves: Any, everyone: bool, masks: Any, address: int, offsets: Any, words: int, target: int, lds: Any, homes: Any,
+             stride: int, size: int) -> None:
+    """`read_wave` for each of `waves`: vector [registers, waves, 64]; masks [2, len(waves)] are halves of lane masks, unless `everyone`
+    reads; homes [waves] are workgroups, whose parts of `lds` (words) begin `stride` bytes from each other."""
     apart = np.int64(vector.shape[1] * _ROW)
     places = offsets[0], offsets[-1], len(offsets)
-    for wave in waves:
-        execution = np.int64(np.uint64(scalar[EXEC, wave]) | np.uint64(scalar[EXEC + 1, wave]) << np.uint64(32))
+    for number in range(len(waves)):
+        wave = waves[number]
+        execution = np.int64(-1)
+        if not everyone:
+            execution = np.int64(np.uint64(masks[0, number]) | np.uint64(masks[1, number]) << np.uint64(32))
         read_wave(np.int64(vector.ctypes.data) + wave * _ROW, apart, address, execution, places, words, target,
                   np.int64(lds.ctypes.data) + homes[wave] * stride, size)

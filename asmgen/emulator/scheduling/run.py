@@ -227,7 +227,7 @@ class _Resident:
             watcher = options.trace.watcher(machine)
             machine.memory_watchers.append(watcher.memory)
             traced = (watcher,)
-        arrival = ArrivalModel(counters, deliveries, checkers.registers, checkers.lds, (*options.watchers, *checkers.watchers, *traced))
+        arrival = ArrivalModel(counters, deliveries, checkers.registers, checkers.lds, (*options.watchers, *traced), checkers.watchers)
         self.machine = machine
         self.scheduler = Scheduler(machine, decoder, counters, deliveries, findings, order_of(options.order)(machine, program), arrival,
                                    launch.budget, checkers.memory, options.trace)

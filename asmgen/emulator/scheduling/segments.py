@@ -18,6 +18,7 @@ from asmgen.emulator.memory.vmem import Deliveries
 from asmgen.emulator.scheduling.boundstep import Action, Late, Step
 from asmgen.emulator.scheduling.decode import Decoder
 from asmgen.emulator.scheduling.runs import Run, Spin
+from asmgen.emulator.semantics.matrix import Product
 from asmgen.emulator.semantics.scalarstate import CHANGES_STATE, hardware_register
 from asmgen.isa.opcode import is_lds_dma
 from asmgen.isa.registers import Reg
@@ -51,13 +52,18 @@ class RunSegment:
 
 @dataclass(frozen=True)
 class ArrivalModel:
-    """The arrival model as the segments need it. `registers` is None where checks are off."""
+    """The arrival model as the segments need it. `registers` is None where checks are off.
+
+    `watchers` may look at anything; when a matrix instruction or a read of LDS comes, the `checkers` look at no register's value but an
+    address.
+    """
 
     counters: Counters
     deliveries: Deliveries
     registers: RegisterArrival | None
     lds: LdsArrival | None = None
     watchers: Sequence[Watcher] = ()
+    checkers: Sequence[Watcher] = ()
 
 
 class Segments:
@@ -120,12 +126,16 @@ class Segments:
         """
         arrival, registers = self.arrival, self.arrival.registers
         watching = [action for watcher in arrival.watchers if (action := watcher(step)) is not None]
-        ahead = bool(watching) or step.run is not None and not run.takes(step)  # something of it comes before the run
+        checking = [action for watcher in arrival.checkers if (action := watcher(step)) is not None]
+        # Whether something of it comes before the run.
+        ahead = bool(watching) or bool(checking) and not isinstance(step.run, Product | LdsRead)
+        ahead = ahead or step.run is not None and not run.takes(step)
         late = isinstance(step.run, LdsRead) and bool(step.touch.reads & run.writes)  # it looks at where it goes
         if late or ahead and not run.before(step) or run.reads_lds and self._fills_lds(step):
             actions += run.actions()
             run = Run(run.machine, run.mode)
         actions += watching
+        actions += checking
         if registers is not None:
             wanted = registers.loaded & ~checked
             touch = replace(step.touch, reads=step.touch.reads & wanted, writes=step.touch.writes & wanted)
