@@ -11,6 +11,7 @@ from typing import Any
 
 QUICK: dict[str, tuple[Any, ...]] = {
     "build": (1,),
+    "definedness": (1, 1, 128),
     "emulator": (1, 1, 128),
     "formats": (1, 1),
     "gemm": (128, 128, 64),

@@ -12,10 +12,7 @@ from dataclasses import dataclass
 
 from asmgen.emulator.machine.devicememory import Memory
 from asmgen.isa.opcodes.mfma import MFMA
-from asmgen.kernels.registry import family
-from asmgen.tools.build import build_kernel
-from asmgen.tools.runner import Options, run_kernel
-from benchmarks import mfma_loop, vector_loop
+from benchmarks import gemm, mfma_loop, vector_loop
 from benchmarks.loops import Loop, loop
 from benchmarks.memory_loops import buffer_loop, lds_loop
 
@@ -55,18 +52,8 @@ def of_loop(program: Loop, workgroups: int, checks: bool, memory: Memory | None 
 
 
 def of_gemm(arch: str, checks: bool, sizes: dict[str, int], times: int) -> Timing:
-    """gemm-bf16 whole."""
-    library = family("gemm-bf16")
-    parameters = library.contract(arch).resolve_run(sizes)
-    built = build_kernel(library, arch, {})
-
-    def run() -> float:
-        done = run_kernel(library, built, parameters, "emulator", program=built.kernel.program, options=Options(checks=checks))
-        if not done.passed or done.findings:
-            raise SystemExit(f"gemm-bf16 on {arch} went wrong")
-        return float(2 * sizes["m"] * sizes["n"] * sizes["k"])
-
-    return timed(run, times)
+    """Launches of gemm-bf16, whole; neither its data nor the reference are part of the time."""
+    return timed(gemm.launcher(arch, sizes, checks), times)
 
 
 def row(title: str, unit: float, off: Timing, on: Timing) -> None:

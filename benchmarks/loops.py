@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from asmgen.author.builder import Builder
@@ -36,7 +36,7 @@ class Loop:
             print(finding.sentence())
         return min(results[1:], key=lambda result: result.seconds)
 
-    def launch(self, workgroups: int, *, checks: bool, memory: Memory | None = None) -> LaunchResult:
+    def launch(self, workgroups: int, *, checks: bool | Collection[str], memory: Memory | None = None) -> LaunchResult:
         """Once."""
         registers, accum_offset, user_sgprs, workgroup_id, kernarg_pointer = 63, 63, 2 << 1, 1 << 7, 1 << 3
         raw = struct.pack("<3I4xq20x3IHH4x", self.lds, 0, 64, 0, accum_offset, registers | FLOAT_MODE << 12 | IEEE_AND_CLAMP,
