@@ -119,7 +119,7 @@ summary: Any = _summary  # compiled code calls it without the typing context
 
 
 @njit(cache=True)
-def _alike(readers: int, writers: int, cells: int, own: int, written: bool) -> int:
+def _alike(readers: int, writers: int, cells: int, own: int, written: bool) -> Any:
     """What all of `cells` cells say of who has read them, where that is one thing and nobody but tag `own` has written them; else -1.
     The first cells are given as addresses."""
     if written:

@@ -216,7 +216,7 @@ def write_lds(vector: Any, waves: Any, everyone: bool, mask: Any, address: int, 
 
 @njit(cache=True)
 def place_in_lds(vector: Any, waves: Any, everyone: bool, mask: Any, address: int, offset: int, size: int, homes: Any, limit: int,
-                 at: Any) -> int:
+                 at: Any) -> Any:
     """Byte addresses [waves, 64] of LDS accesses of `size` bytes; -16 where a lane is inactive or ends outside. Returns their bits."""
     bits = np.int64(0)
     for number in range(len(waves)):
