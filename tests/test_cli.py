@@ -36,13 +36,13 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 def test_build_writes_three_files_and_names_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     status, out, err = call(capsys, "build", "gemm-bf16", "--arch", "gfx942", "-o", str(tmp_path / "new"))
     assert (status, err) == (0, "")
-    name = "gemm-bf16_gfx942_128x128x64_staged"
+    name = "gemm-bf16_gfx942_128x128x64_interleave"
     assert sorted(path.name for path in (tmp_path / "new").iterdir()) == [f"{name}.co", f"{name}.json", f"{name}.s"]
     assert out.split() == [str(tmp_path / "new" / f"{name}.{suffix}") for suffix in ("s", "co", "json")]
     described = json.loads((tmp_path / "new" / f"{name}.json").read_text())
     assert described["kernel"] == "gemm-bf16" and described["arch"] == "gfx942"
-    assert described["symbol"] == "gemm_bf16_gfx942_128x128x64_staged"
-    assert described["build"] == {"tile": "128x128x64", "schedule": "staged", "preload": False}
+    assert described["symbol"] == "gemm_bf16_gfx942_128x128x64_interleave"
+    assert described["build"] == {"tile": "128x128x64", "schedule": "interleave", "preload": False}
     assert described["workgroup"] == [256, 1, 1] and described["lds_bytes"] == 65536
     assert (tmp_path / "new" / f"{name}.co").read_bytes()[:4] == b"\x7fELF"
 

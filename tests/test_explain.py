@@ -145,11 +145,11 @@ def test_places_by_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str
 def test_owners_of_a_built_kernel(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The register map beside the file names owners, of the line's own region where the text has regions."""
     call(capsys, "build", "gemm-bf16", "--arch", "gfx942", "-o", str(tmp_path))
-    built = "gemm-bf16_gfx942_128x128x64_staged"
+    built = "gemm-bf16_gfx942_128x128x64_interleave"
     lines = (tmp_path / f"{built}.s").read_text().splitlines()
     number = next(number for number, line in enumerate(lines, 1) if "v_mfma" in line)
     (place,) = json.loads(call(capsys, "explain", f"{tmp_path}/{built}.s:{number}", "--json")[1])
-    assert [row["owner"] for row in place["operands"]][:4] == ["accumulators", "a_fragments", "b_fragments", "accumulators"]
+    assert [row["owner"] for row in place["operands"]][:4] == ["C", "B", "A", "C"]
     (tmp_path / f"{built}.co").write_bytes(b"other")
     (place,) = json.loads(call(capsys, "explain", f"{tmp_path}/{built}.s:{number}", "--json")[1])
     assert place["operands"][0]["owner"] == ""

@@ -24,9 +24,9 @@ from asmgen.kernels.gemm_bf16.family import GEMM
 SCHEDULES: dict[str, Schedule] = {"ping-pong": PingPong(), "interleave": Interleave()}
 
 
+@GEMM.variant("gfx942", tile=(128, 128, 64), waves=(2, 2), schedule="interleave", occupancy=2, stages=2)
 @GEMM.variant("gfx942", tile=(256, 256, 64), waves=(2, 4), schedule="ping-pong", occupancy=2, stages=1)
 @GEMM.variant("gfx942", tile=(256, 256, 64), waves=(2, 2), schedule="interleave", occupancy=1, stages=1)
-@GEMM.variant("gfx942", tile=(128, 128, 64), waves=(2, 2), schedule="interleave", occupancy=2, stages=2)
 def copied(k: TileBuilder) -> None:
     """Any of the tiles above."""
     tm, tn, tk = k.variant.tile

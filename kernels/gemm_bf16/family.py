@@ -1,4 +1,4 @@
-"""What callers of gemm-bf16 see, and the tile that both of its variants make."""
+"""What callers of gemm-bf16 see."""
 
 from __future__ import annotations
 
@@ -6,10 +6,7 @@ from asmgen.author.contract import ContractArgument, Parameter, Rule, Values
 from asmgen.author.family import Family, GridRule, Variant
 from asmgen.author.problem import Problem
 
-TILE_M, TILE_N, TILE_K = 128, 128, 64  # of D and of one step, in elements
-WAVES_M, WAVES_N = 2, 2  # a workgroup's waves over its tile of D
-
-# Row offsets inside a tile are 32 bits: 128 rows of 2 * (2^24 - 1) bytes stay below 2^32.
+# Row offsets inside a half of a tile are 32 bits: 128 rows of 2 * (2^24 - 1) bytes stay below 2^32.
 _MAX_STRIDE = (1 << 24) - 1
 _MAX_EDGE = (1 << 31) - 1
 _MOST_TILES = 1 << 20
