@@ -181,8 +181,9 @@ def test_two_segments(schedule: str, peel: int) -> None:
 
 
 @pytest.mark.slow
-def test_a_rare_branch_in_a_stage_and_a_peeled_step() -> None:
-    run(Form("ping-pong", peel=1, rare=True), 4)
+@pytest.mark.parametrize("schedule", ["ping-pong", "interleave"])
+def test_a_rare_branch_in_a_stage_and_a_peeled_step(schedule: str) -> None:
+    run(Form(schedule, peel=1, rare=True), 4)
 
 
 def test_a_wrong_value_is_seen() -> None:

@@ -5,7 +5,7 @@ else, waits and barriers too, gets a slot of its own where there are enough, as 
 and the way to LDS lets one of a pair of waves in at a time. A slot may lie in the step before (the unit then *leads*): a fragment is read
 as soon as the last matrix unit that wants its old content has gone, memory is asked for evenly over the step, barriers are as few as the
 shared tiles need, and waits stand where what they wait for has landed. What is free to choose is found by search over barrier places;
-nothing is placed by hand.
+nothing is placed by hand. Blocks, and instructions that touch neither memory nor M0, stay in the window in which they were emitted.
 
 Cover rule (docs/facts/measured_gfx950.md section 5): a load from memory wants ceil(64 / c) matrix units of c clk, an LDS read one.
 """
@@ -102,14 +102,28 @@ class _Modulo:
             raise PipelineError("interleave places operations around matrix instructions, and this step has none")
         self.slot_of = {unit.tag.ordinal: number for number, unit in enumerate(self.matrix)}
         self.others = [unit for unit in units if not is_matrix(unit)]
+        self.kept = self._kept(units)
         # What stands in each slot. The last one is the loop's branch's, the one before the scalar code's of a copy's end.
         self.load = [0] * self.length
         self.load[-2:] = [1] * len(self.load[-2:])
+        for slot in self.kept.values():
+            self._take(slot)
+
+    def _kept(self, units: Sequence[Unit]) -> dict[int, int]:
+        """The slots of what is not free to move, by ordinal; -1 in front of the first matrix unit."""
+        kept: dict[int, int] = {}
+        slot = -1
+        for unit in units:
+            if is_matrix(unit):
+                slot = self.slot_of[unit.tag.ordinal]
+            elif unit.is_block or not (unit.effects.memory or unit.effects.writes & m0.mask):
+                kept[unit.tag.ordinal] = slot
+        return kept
 
     def arrangement(self) -> Arrangement:
         """Reads first, then barriers, then what fills, then loads of what is copied, then waits; the whole as an order."""
-        reads = self._windows(self.slot_of, "lds")
-        places = self._place_reads(reads)
+        reads = self._windows(self.slot_of | self.kept, "lds")
+        places = self._place_reads(reads) | self.kept
         barriers, fills = self._barriers(places)
         points = {self._before(barrier) for barrier in barriers}
         places |= self._place_fills(fills)
@@ -139,7 +153,9 @@ class _Modulo:
         line = [(step, unit) for step in range(3) for unit in self.phases[step % len(self.phases)]]
         found = []
         for place, (step, unit) in enumerate(line):
-            if step != 1 or not any(access.space == space and not access.write for access in unit.effects.memory):
+            if step != 1 or unit.tag.ordinal in self.kept:
+                continue
+            if not any(access.space == space and not access.write for access in unit.effects.memory):
                 continue
             writes = unit.effects.writes
             uses = [(at, (other_step - 1) * self.length + users[other.tag.ordinal]) for at, (other_step, other) in enumerate(line)
@@ -343,6 +359,9 @@ class _Modulo:
             if unit.tag.ordinal not in places:
                 raise PipelineError(f"interleave has no rule for {unit}: it places matrix instructions, reads of their operands and fills",
                                     unit.first.where())
+        ahead = [ordinal for ordinal, slot in self.kept.items() if slot < 0]
+        for ordinal in ahead:
+            del places[ordinal]
         lead = frozenset(ordinal for ordinal, slot in places.items() if slot < 0)
         inside: dict[int, list[int]] = {}
         writers = {unit.tag.ordinal for unit in self.others if unit.effects.writes & m0.mask}
@@ -352,7 +371,7 @@ class _Modulo:
         if late:
             unit = next(unit for unit in self.others if unit.tag.ordinal in late)
             raise PipelineError(f"{unit} would stand in the step behind its own", unit.first.where())
-        order: list[Placed] = []
+        order: list[Placed] = [*ahead]
         for slot, unit in enumerate(self.matrix):
             order.append(unit.tag.ordinal)
             order += inside.get(slot, ())
