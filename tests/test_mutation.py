@@ -105,6 +105,14 @@ def test_the_emulator_judges_what_lint_lets_through() -> None:
     assert not emulates(Mutant("wait", "nothing", deleted.original, program))
 
 
+def test_the_emulator_judges_a_build_with_its_own_data() -> None:
+    """Data of another format than the build takes would be wrong whatever a mutant does: nobody would survive."""
+    library = family("gemm-bf16")
+    build = next(build for build in mutate.builds(library, "gfx950") if build["dtype"] == "f16")
+    program, emulates = mutate.on_emulator(library, "gfx950", build)
+    assert not emulates(Mutant("wait", "nothing", program.instructions[0], program))
+
+
 def test_unknown_kernel_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         mutate.main(["gemm-bf61"])

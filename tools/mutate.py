@@ -120,7 +120,7 @@ def on_emulator(family: Family, arch: str, build: dict[str, Any]) -> tuple[Progr
     contract = built.kernel.contract
     program = built.kernel.program
     preloads = (True, False) if program.entry else (True,)
-    runs = [(contract.resolve_run(launch), preload) for launch in launches(contract) for preload in preloads]
+    runs = [(contract.resolve_run(build | launch), preload) for launch in launches(contract) for preload in preloads]
 
     def run(changed: Program, number: int) -> RunReport:
         parameters, preload = runs[number]
