@@ -60,7 +60,8 @@ def _load(path: Path) -> dict[str, Any]:
         sys.path.insert(0, str(whole.parent))
     sys.modules[spec.name] = module
     try:
-        spec.loader.exec_module(module)
+        # Not through the loader: its bytecode cache takes a file of one size, changed within a second, for the one before.
+        exec(compile(whole.read_bytes(), str(whole), "exec"), vars(module))
     except AsmgenError:
         raise
     except SyntaxError as error:
