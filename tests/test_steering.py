@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from asmgen.emulator.scheduling import run
 from asmgen.emulator.scheduling.run import Options
-from asmgen.emulator.scheduling.steering import idle_arithmetic
 from asmgen.emulator.scheduling.trace import Trace
 from asmgen.launch.emulated import EmulatedDevice
+from asmgen.model.steering import idle_arithmetic
 from asmgen.reader.assembly import read_text
 from tests.clang_objects import hip_object, needs_clang
 from tests.test_model_foreign import KERNELS
@@ -52,13 +51,10 @@ def test_addresses_from_memory_and_relative_registers_leave_nothing_out() -> Non
 @pytest.mark.slow
 @pytest.mark.needs_objdump
 @pytest.mark.parametrize("name", ["divergent_calls", "scratch_array", "lds_transpose", "wave_scan", "lds_reduce"])
-def test_traces_are_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_traces_are_the_same(name: str) -> None:
     source, kernel, grid, block, args = next(row for row in KERNELS if row[1] == name)
     found = []
-    for everything in (False, True):
-        if everything:
-            monkeypatch.setattr(run, "idle_arithmetic", lambda program: frozenset())
-        trace = Trace(0)
+    for trace in (Trace(0), Trace(0, idle=idle_arithmetic)):
         with EmulatedDevice("gfx950", Options(checks=False, trace=trace)) as device:
             copies = [value.copy() if hasattr(value, "copy") else value for value in args]
             device.launch(hip_object(source, "gfx950").kernel(kernel), (grid, 1, 1), (block, 1, 1), copies)
@@ -69,6 +65,7 @@ def test_traces_are_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.needs_objdump
 def test_the_trace_of_a_matrix_product_needs_no_product(monkeypatch: pytest.MonkeyPatch) -> None:
     from asmgen.kernels.registry import family
+    from asmgen.tools import profile_command
     from asmgen.tools.build import build_kernel
     from asmgen.tools.profile_command import trace_kernel
 
@@ -76,7 +73,7 @@ def test_the_trace_of_a_matrix_product_needs_no_product(monkeypatch: pytest.Monk
     built = build_kernel(library, "gfx950", {})
     parameters = built.kernel.contract.resolve_run({"m": 128, "n": 128, "k": 192} | dict(built.kernel.parameters))
     short = list(trace_kernel(library, built, parameters, 1).trace.waves())
-    monkeypatch.setattr(run, "idle_arithmetic", lambda program: frozenset())
+    monkeypatch.setattr(profile_command, "idle_arithmetic", lambda program: frozenset())
     assert short == list(trace_kernel(library, built, parameters, 1).trace.waves())
     products = {position for position, instruction in enumerate(built.kernel.program.instructions) if "mfma" in instruction.opcode.classes}
     assert products and products <= idle_arithmetic(built.kernel.program)

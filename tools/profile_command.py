@@ -20,6 +20,7 @@ from asmgen.model.estimate import Estimate, estimate
 from asmgen.model.gridcache import LARGEST_GRID
 from asmgen.model.gridorder import GridOrder
 from asmgen.model.profile import LoopProfile, Profile, profile, whole_load
+from asmgen.model.steering import idle_arithmetic
 from asmgen.model.traffic import TiledProduct, traffic
 from asmgen.tools.build import Built
 from asmgen.tools.launch_command import trace_launch_spec
@@ -117,7 +118,7 @@ def _loop_lines(loop: LoopProfile, found: Profile) -> list[str]:
 
 def trace_kernel(library: Family, built: Built, parameters: Mapping[str, Any], workgroups: int) -> Traced:
     """Run the first workgroups of a library kernel on the emulator. The problem is made smaller where that leaves them as they are."""
-    trace = Trace(workgroups)
+    trace = Trace(workgroups, idle=idle_arithmetic)
     options = Options(checks=False, trace=trace)
     arch = built.kernel.resources.arch
     small = smaller(library, parameters)
@@ -156,7 +157,7 @@ def report_kernel(library: Family, built: Built, parameters: Mapping[str, Any], 
 
 def report_spec(path: Path, gpu: str | None, parameters: Path | None, level: str, workgroups: int, spans: bool = False) -> ProfileReport:
     """Profile any code object on the data of a launch specification; nothing is saved."""
-    trace = Trace(workgroups)
+    trace = Trace(workgroups, idle=idle_arithmetic)
     traced = trace_launch_spec(path, Options(checks=False, trace=trace))
     found = Traced(traced.kernel, trace, traced.workgroups, footprint=float(traced.buffer_bytes))
     return report_traced(found, choose_timing(traced.arch, gpu, parameters), level, workgroups, spans)

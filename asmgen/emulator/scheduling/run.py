@@ -25,7 +25,6 @@ from asmgen.emulator.scheduling.orders import order_of
 from asmgen.emulator.scheduling.progress import Spins
 from asmgen.emulator.scheduling.schedule import Budget, Pause, Runaway, Scheduler
 from asmgen.emulator.scheduling.segments import ArrivalModel, Watcher
-from asmgen.emulator.scheduling.steering import idle_arithmetic
 from asmgen.emulator.scheduling.trace import Trace
 from asmgen.isa.arch import Architecture
 from asmgen.program.program import Program
@@ -221,7 +220,7 @@ class _Resident:
         checkers = launch.watching.checkers(machine, counters, findings, deliveries.contents)
         decoder = Decoder(program, launch.code, machine, Context(machine, counters, findings, deliveries, checkers.lds),
                           LdsContext(machine, counters, checkers.lds, launch.banks if options.count_banks else None, findings),
-                          idle_arithmetic(program) if options.trace is not None else frozenset())
+                          options.trace.idle(program) if options.trace is not None else frozenset())
         traced: tuple[Watcher, ...] = ()
         if options.trace is not None:
             watcher = options.trace.watcher(machine)

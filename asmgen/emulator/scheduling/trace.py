@@ -6,7 +6,7 @@ Positions are noted a segment at a time. LDS accesses carry the cycles that thei
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,11 +39,13 @@ class WaveTrace:
 @dataclass
 class Trace:
     """Filled by a launch that has it among its options. `workgroups` is how many of the grid's run, from the first on; 0: all.
-    `program` is the launch's, `fitting` how many of its workgroups fit on a compute unit together."""
+    `program` is the launch's, `fitting` how many of its workgroups fit on a compute unit together; what stands at the positions that `idle`
+    gives for it is not computed."""
 
     workgroups: int = 1
     program: Program | None = None
     fitting: int = 1
+    idle: Callable[[Program], frozenset[int]] = lambda program: frozenset()
     _segments: dict[int, list[tuple[int, ...]]] = field(default_factory=dict)
     _costs: dict[int, list[list[int]]] = field(default_factory=dict)
     _per: int = 1
