@@ -69,10 +69,12 @@ class Copies:
             self._sync(Sync("wait"))  # as at the end of a copy, where the first one's reads are waited for
         return early
 
-    def steady(self, places: Sequence[Place]) -> None:
-        """Copies in the schedule's order, with its synchronisation."""
-        for place in places:
-            self._place(self._entries(place), None, self._sources_follow(place))
+    def steady(self, places: Sequence[Place], end: bool = False) -> None:
+        """Copies in the schedule's order, with its synchronisation; at the `end`, those of the last iterations alone follow."""
+        for number, place in enumerate(places, 1):
+            lowest = min(self.units.source_offsets(), default=0)
+            more = self._sources_follow(place) if not end or number < len(places) else lowest < self.units.shape.ahead
+            self._place(self._entries(place), None, more)
 
     def loop(self, places: Sequence[Place], left: Reg, down: int) -> None:
         """A round of copies again and again; `left` goes down by `down` each, until it borrows."""
