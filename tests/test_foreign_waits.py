@@ -28,10 +28,16 @@ _FOUND = {"W001", "W002", "W003", "W004", "W009", "W011"}
 
 
 def library() -> Iterator[tuple[str, str, dict[str, object]]]:
+    """The builds of one variant for each schedule and architecture, with and without preloading; `asmgen.tools.mutate` takes them all."""
     for name in names():
         for arch in family(name).archs:
+            first: dict[object, object] = {}
+            usual: dict[object, dict[str, object]] = {}
             for build in builds(family(name), arch):
-                yield name, arch, build
+                tile, schedule = build.get("tile"), build.get("schedule")
+                default = usual.setdefault((tile, schedule), build)
+                if first.setdefault(schedule, tile) == tile and {**build, "preload": None} == {**default, "preload": None}:
+                    yield name, arch, build
 
 
 def foreign(text: str, arch: str) -> Program:
