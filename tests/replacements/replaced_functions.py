@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from asmgen.emulator.machine import floatmode
-from asmgen.emulator.memory import addresses, atomics, lanes, lanes_kernels, ldsdma, ldslanes, ldsops
+from asmgen.emulator.memory import addresses, atomics, lanes, lanes_kernels, ldsdma, ldslanes, ldsops, ldsread_kernels
 from asmgen.emulator.scheduling import decode
 from asmgen.emulator.semantics import (
     dpp,
@@ -260,12 +260,12 @@ def _undecoded(kind: str, function: Function) -> Function:
     return lambda given, arch: np.arange(len(function(given, arch)), dtype=np.float32) if given == kind else function(given, arch)
 
 
-_NOTHING = ("store_words", "store_narrow", "read_lds", "write_lds")
+_NOTHING = ((lanes_kernels, "store_words"), (lanes_kernels, "store_narrow"), (ldsread_kernels, "read_lds"), (lanes_kernels, "write_lds"))
 
 
 def _loops() -> list[Replacement]:
     """Compiled loops and what numpy does instead; those of FAST and of matrix instructions are replaced elsewhere."""
-    found = [_made(lanes_kernels, name, "", lambda kernel: lambda *given: None) for name in _NOTHING]
+    found = [_made(home, name, "", lambda kernel: lambda *given: None) for home, name in _NOTHING]
     found += [
         _made(lanes_kernels, "load_words", "", lambda kernel: lambda *given: given[-1].fill(0)),
         _made(lanes_kernels, "place_in_lds", "", lambda kernel: lambda *given: given[-1].fill(-1)),
