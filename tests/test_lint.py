@@ -247,4 +247,5 @@ def test_own_kernels_are_clean(tmp_path: Path) -> None:
             assert (report.count("error"), report.count("warning")) == (0, 0)
             sentences = [finding.sentence() for finding in report.findings]
             # A code object has no tokens: who reads LDS that is in flight over a barrier cannot be known from it.
-            assert {finding.rule for finding in report.findings} <= {"W004", "W008", "W010"}, sentences
+            # Arguments are loaded whole, and the address of a bias is read by builds with one alone (R003).
+            assert {finding.rule for finding in report.findings} <= {"W004", "W008", "W010", "R003"}, sentences

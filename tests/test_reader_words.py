@@ -56,7 +56,7 @@ def test_a_remembered_instruction_stands_at_its_own_place(monkeypatch: pytest.Mo
     assert (first.reads, first.writes, first.operands) == (again.reads, again.writes, again.operands)
     for number in range(5):  # what is remembered is bounded
         reader.plain(f"s_mov_b32 s{number}, 0")
-        assert len(reader._texts) <= 2
+        assert len(reader.texts) <= 2
 
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
