@@ -111,11 +111,12 @@ def deletions(program: Program, names: tuple[str, ...]) -> Iterator[tuple[Instru
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize(("arch", "preload"), [("gfx950", True), ("gfx942", False), ("gfx942", True)])
 def test_every_deleted_wait_or_barrier_is_found(arch: str, preload: bool, part: int) -> None:
-    """An odd and an even number of steps and a single one reach every path; old firmware reaches the compatibility entry."""
+    """An odd and an even number of steps, a single one, and C reach every path; old firmware reaches the compatibility entry."""
     survivors = []
     for item, mutant in islice(deletions(built(arch, preload).kernel.program, ("s_waitcnt", "s_barrier")), part, None, PARTS):
-        runs = (run(arch, {"m": 130, "n": 100, "k": k}, preload, mutant, preload=firmware)
-                for k, firmware in ((256, True), (320, True), (64, True), (64, not preload)))
+        scaled = {"alpha": 2.0, "beta": 0.5} if arch == "gfx950" else {}
+        runs = (run(arch, {"m": 130, "n": 100, "k": k} | more, preload, mutant, preload=firmware)
+                for k, firmware, more in ((256, True, {}), (320, True, {}), (64, True, {}), (64, not preload, {}), (64, True, scaled)))
         if not any(finding.severity == "error" and finding.producer is not None and finding.consumer is not None
                    for report in runs for finding in report.findings):
             survivors.append(f"{item.text} ; {item.reason or item.comment}")
