@@ -122,3 +122,9 @@ def test_against_torch(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_no_time_comes_from_the_emulator(kind: str) -> None:
     with pytest.raises(AsmgenError, match="how fast|hip would work"):
         bench_device(kind, "gfx950")
+
+
+def test_who_asks_for_times_is_not_sent_to_the_emulator() -> None:
+    with pytest.raises(AsmgenError, match="bench needs a GPU") as refused:
+        bench_device("hip", "gfx950")
+    assert "--device emulator" not in refused.value.sentence

@@ -94,3 +94,5 @@ def test_the_command() -> None:
     assert document["predicted"] is True and document["parameters"] == {"barrier_release": {"found": 8.0, "table": 8}}
     refused = CliRunner().invoke(commands, ["probe", "--device", "emulator"])
     assert "probe needs a GPU (--device hip)" in str(refused.exception)
+    refused = CliRunner().invoke(commands, ["probe", "nosuch"])
+    assert "there is no probe 'nosuch'" in str(refused.exception)

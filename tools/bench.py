@@ -13,7 +13,8 @@ import numpy as np
 from asmgen.author.family import Family
 from asmgen.codeobject.load import CodeObject, KernelRecord
 from asmgen.isa.errors import AsmgenError
-from asmgen.launch.hip import HipDevice
+from asmgen.launch.device import DeviceError
+from asmgen.launch.hip import HipDevice, why_no_gpu
 from asmgen.tools.build import Built
 
 WARM_UPS, RUNS = 500, 100
@@ -74,12 +75,16 @@ class BenchReport:
 def bench_device(kind: str, arch: str | None, command: str = "bench") -> HipDevice:
     """The GPU that a command times on: the first of the architecture, or of all.
 
-    Raises AsmgenError for the emulator, under its own name or as a GPU of `asmgen hip-emulator`.
+    Raises AsmgenError for the emulator, under its own name or as a GPU of `asmgen hip-emulator`, and where there is no GPU.
     """
-    refusal = f"the emulator says what a kernel computes, not how fast: {command} needs a GPU (--device hip); `asmgen profile` predicts"
+    needs = f"{command} needs a GPU (--device hip); `asmgen profile` predicts"
+    refusal = f"the emulator says what a kernel computes, not how fast: {needs}"
     if kind != "hip":
         raise AsmgenError(refusal if kind == "emulator" else f"{command} knows no device {kind!r}; hip would work")
-    device = HipDevice(arch)
+    try:
+        device = HipDevice(arch)
+    except DeviceError as error:
+        raise AsmgenError(f"{why_no_gpu(error)}; {needs}") from error
     if device.is_emulated:
         device.close()
         raise AsmgenError(f"this is `asmgen hip-emulator`, no GPU: {refusal}")

@@ -183,12 +183,18 @@ def _slack(unit: str, timing: Timing) -> float:
     return timing["slot"] if unit == "clk" else 0.0
 
 
-def probe_names(names: Sequence[str], arch: str) -> list[str]:
-    """The probes asked for, all of the architecture where none is. Raises AsmgenError for unknown ones."""
-    lacking = {probe.name for probe in PROBES if arch not in probe.archs}
+def check_names(names: Sequence[str]) -> None:
+    """Raises AsmgenError for a probe that no architecture has."""
     for name in names:
         if name not in NAMES:
             raise AsmgenError(f"there is no probe {name!r}; there are {', '.join(NAMES)}")
+
+
+def probe_names(names: Sequence[str], arch: str) -> list[str]:
+    """The probes asked for, all of the architecture where none is. Raises AsmgenError for those that it has not."""
+    check_names(names)
+    lacking = {probe.name for probe in PROBES if arch not in probe.archs}
+    for name in names:
         if name in lacking:
             raise AsmgenError(f"the probe {name} is not for {arch}, which has nothing of the kind")
     return list(names) or [name for name in NAMES if name not in lacking]
@@ -219,6 +225,7 @@ def run_probes(names: Sequence[str], clock: Clock, timing: Timing, device: str, 
 
 def probe_device(kind: str, names: Sequence[str], arch: str | None, timing_of: Any) -> ProbeReport:
     """Probe a GPU ("hip") or the cycle model ("model"). Raises AsmgenError for the emulator, which has no clock."""
+    check_names(names)
     if kind == "model":
         timing = timing_of(arch or "gfx950")
         return run_probes(probe_names(names, timing.arch), ModelClock(timing), timing, f"the cycle model of {timing.gpu}")

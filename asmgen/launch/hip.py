@@ -458,6 +458,11 @@ def launch_extra(address: int, nbytes: int) -> tuple[Any, Any]:
     ), size
 
 
+def why_no_gpu(error: DeviceError) -> str:
+    """The sentence of an error without its advice to emulate: for those who emulate already, or who ask what the emulator cannot say."""
+    return error.sentence.removesuffix(f"; {_EMULATOR}")
+
+
 def choose_device(kind: str, arch: str, make_emulator: Callable[[], Device], binding: Any | None = None) -> Choice:
     """The device that `kind` asks for, and a sentence that says which.
 
@@ -473,6 +478,5 @@ def choose_device(kind: str, arch: str, make_emulator: Callable[[], Device], bin
     except DeviceError as error:
         if kind == "hip":
             raise
-        reason = error.sentence.removesuffix(f"; {_EMULATOR}")
-        return Choice(make_emulator(), f"running on the emulator of {arch}: {reason}")
+        return Choice(make_emulator(), f"running on the emulator of {arch}: {why_no_gpu(error)}")
     return Choice(device, f"running on GPU {device.gpu.index}, {device.name} ({device.arch})")
