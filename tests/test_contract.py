@@ -279,6 +279,12 @@ def test_contracts_that_contradict_themselves() -> None:
     lda = Parameter("lda", "run", int, "lda", default_from="k")
     assert contract_with(parameters=(k, lda)).resolve_run({"k": 5}) == {"k": 5, "lda": 5}
     assert "no parameter declared before" in sentence(lambda: contract_with(parameters=(lda, k)))
+    ldb = Parameter("ldb", "run", int, "ldb", multiple_of=8, default_from=Formula("2 k", lambda p: 2 * p["k"]))
+    padded = contract_with(parameters=(k, ldb))
+    assert padded.resolve_run({"k": 4})["ldb"] == 8 and padded.resolve_run({"k": 4, "ldb": 16})["ldb"] == 16
+    assert "multiple of 8, got 10" in sentence(padded.resolve_run, {"k": 5})
+    assert sentence(padded.resolve_run, {}).count("needs k") == 1
+    assert ldb.describe()["default_from"] == "2 k"
     assert "reads q" in sentence(lambda: contract_with(rules=(Rule("q must be", ("q",), lambda p: True),)))
     x = ContractArgument("x", "i32", "x")
     assert "twice" in sentence(lambda: contract_with(arguments=(x, x)))

@@ -34,11 +34,19 @@ class ContractError(AsmgenError):
 
 
 @dataclass(frozen=True)
+class Formula:
+    """A quantity that depends on parameters, and the sentence that tells a reader how."""
+
+    sentence: str
+    compute: Callable[[Values], Any]
+
+
+@dataclass(frozen=True)
 class Parameter:
     """One parameter. `minimum` and `maximum` (inclusive) bind numbers, `multiple_of` whole ones, `choices` any type.
 
     `kind` is "build" or "run", `type` is int, float, str or bool. A run parameter without a default must be given; `default_from` names an
-    earlier parameter whose value it takes instead (a row stride that defaults to the row length).
+    earlier parameter whose value it takes instead (a row stride that defaults to the row length), or is a formula of earlier ones.
     """
 
     name: str
@@ -50,7 +58,7 @@ class Parameter:
     maximum: float | None = None
     multiple_of: int = 1
     choices: tuple[Value, ...] = ()
-    default_from: str = ""
+    default_from: str | Formula = ""
 
     def __post_init__(self) -> None:
         if self.kind not in ("build", "run"):
@@ -67,7 +75,7 @@ class Parameter:
             raise ContractError(f"build parameter {self.name} has no default; every build parameter has one")
         if self.default_from and (self.kind == "build" or self.default is not None):
             wrong = "is a build parameter" if self.kind == "build" else f"has the default {self.default}"
-            raise ContractError(f"parameter {self.name} {wrong}, so it cannot take its default from {self.default_from}")
+            raise ContractError(f"parameter {self.name} {wrong}, so it cannot take its default from {self.default_text}")
         for value in (*self.choices, *(() if self.default is None else (self.default,))):
             self.check(value)
 
@@ -150,8 +158,13 @@ class Parameter:
         if self.choices:
             row["choices"] = list(self.choices)
         if self.default_from:
-            row["default_from"] = self.default_from
+            row["default_from"] = self.default_text
         return row
+
+    @property
+    def default_text(self) -> str:
+        """What the default is taken from, in words."""
+        return self.default_from.sentence if isinstance(self.default_from, Formula) else self.default_from
 
 
 @dataclass(frozen=True)
@@ -183,14 +196,6 @@ class Rule:
 
 
 @dataclass(frozen=True)
-class Formula:
-    """A quantity that depends on parameters, and the sentence that tells a reader how."""
-
-    sentence: str
-    compute: Callable[[Values], Any]
-
-
-@dataclass(frozen=True)
 class KernelContract:
     """All that a kernel promises and asks for.
 
@@ -217,7 +222,7 @@ class KernelContract:
         for parameter in self.parameters:
             if parameter.name in seen:
                 raise ContractError(f"{self.name} declares parameter {parameter.name} twice")
-            if parameter.default_from and parameter.default_from not in seen:
+            if isinstance(parameter.default_from, str) and parameter.default_from and parameter.default_from not in seen:
                 source = f"{parameter.default_from}, which is no parameter declared before it"
                 raise ContractError(f"{self.name}: {parameter.name} takes its default from {source}")
             seen.add(parameter.name)
@@ -292,6 +297,9 @@ class KernelContract:
                 resolved[parameter.name] = parameter.default
             elif not parameter.default_from:
                 missing.append(parameter)
+            elif isinstance(parameter.default_from, Formula):
+                if not missing:
+                    resolved[parameter.name] = parameter.check(parameter.default_from.compute(resolved))
             elif parameter.default_from in resolved:
                 resolved[parameter.name] = parameter.check(resolved[parameter.default_from])
         if missing:

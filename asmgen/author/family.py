@@ -40,7 +40,7 @@ class Variant:
 
     `tile` is the family's own meaning of a tile, `waves` the grid of waves of a workgroup, `occupancy` the waves a SIMD that the author
     wants (None asks for nothing). `further` are parameters of the variant alone, read as attributes (`variant.early`); one that has the
-    name of a build parameter of the family fixes that parameter.
+    name of a build parameter of the family fixes that parameter, and the number of waves a build parameter `waves`.
     """
 
     family: str
@@ -187,10 +187,10 @@ class Family:
         return replace(contract, parameters=opened).parse(texts)
 
     def _fixed(self, variant: Variant) -> dict[str, Any]:
-        """The build parameters that a variant fixes: tile, schedule, and its further ones that are parameters of the family."""
+        """The build parameters that a variant fixes: tile, schedule, and waves and its further ones that are parameters of the family."""
         own = {parameter.name for parameter in self._own(variant) if parameter.kind == "build"}
         named = {name: value for name, value in (("tile", variant.tile_text), ("schedule", variant.schedule)) if value}
-        return named | {name: value for name, value in variant.further if name in own}
+        return named | {name: value for name, value in (("waves", variant.wave_count), *variant.further) if name in own}
 
     def _own(self, variant: Variant) -> Sequence[Parameter]:
         return self.parameters(variant) if callable(self.parameters) else self.parameters
@@ -216,7 +216,7 @@ class Family:
     def stem(self, variant: Variant, build: Mapping[str, Value]) -> str:
         """The name of a build's files: FAMILY_ARCH_TILE_SCHEDULE, and a hash of further build parameters that are not the default's."""
         defaults = {parameter.name: parameter.default for parameter in self._own(variant) if parameter.kind == "build"}
-        values = defaults | {name: value for name, value in variant.further if name in defaults} | dict(build)
+        values = defaults | self._fixed(variant) | dict(build)
         other = {name: values[name] for name in sorted(defaults) if values[name] != defaults[name]}
         digest = hashlib.sha256(json.dumps(other).encode()).hexdigest()[:8] if other else ""
         return "_".join(part for part in (self.name, variant.arch, variant.tile_text, variant.schedule, digest) if part)
