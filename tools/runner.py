@@ -117,9 +117,12 @@ def _compare(name: str, arch: str, device: str, problem: Problem, results: Mappi
 
 def _judge(output: Output, before: np.ndarray[Any, Any], after: np.ndarray[Any, Any]) -> tuple[float, float, float, bool]:
     """(largest |error|, relative to its row, relative to the tolerance, nothing else written). A NaN counts as infinite error."""
-    error = np.abs(after[output.select].astype(np.float64) - output.expected)
+    found = after[output.select].astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        error = np.where(found == output.expected, 0.0, np.abs(found - output.expected))
     error = np.where(np.isnan(error), np.inf, error)
-    rows = np.maximum(np.abs(output.expected).max(axis=-1, keepdims=True), np.finfo(np.float32).tiny)
+    sizes = np.abs(np.where(np.isfinite(output.expected), output.expected, 0.0))
+    rows = np.maximum(sizes.max(axis=-1, keepdims=True), np.finfo(np.float32).tiny)
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.where(error == 0, 0.0, error / output.tolerance)
     kept = after.copy()

@@ -16,13 +16,14 @@ class Output:
     """One output buffer of a problem, to be compared after the launch.
 
     `expected` is the float64 reference, `tolerance` the largest legal |error| of each element, or of all; both have the shape of the
-    elements that the kernel writes, `select` picks them out of the whole buffer, whose other elements must stay as they were.
+    elements that the kernel writes, `select` (slices, or arrays of indices) picks them out of the whole buffer, whose other elements must
+    stay as they were. An infinity that is expected and found has no error.
     """
 
     argument: str
     expected: np.ndarray[Any, Any]
     tolerance: np.ndarray[Any, Any] | float = 0.0
-    select: tuple[slice | EllipsisType, ...] = (...,)
+    select: tuple[slice | EllipsisType | np.ndarray[Any, Any], ...] = (...,)
 
 
 @dataclass(frozen=True)
