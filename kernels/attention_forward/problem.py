@@ -1,0 +1,110 @@
+"""Data for attention-forward with its float64 reference and tolerances derived from the formats."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from asmgen.author.contract import Values
+from asmgen.author.problem import Output, Problem
+from asmgen.kernels.attention_forward.family import TENSORS
+
+CANARY = -123.0  # what elements of O between its rows hold, and must go on holding
+LSE_ERROR = 1e-5  # of max(1, |LSE|)
+_TYPES: dict[str, tuple[Any, float]] = {"bf16": (ml_dtypes.bfloat16, 2.0**-8), "f16": (np.float16, 2.0**-11)}
+"""numpy's type, and the largest relative error of rounding to nearest."""
+_LEAST_HALF_UNIT = {"bf16": 2.0**-134, "f16": 2.0**-25}  # of subnormal numbers
+_EPSILON = 2.0**-24  # of float32
+_LOG2_E = np.float32(1.4426950408889634)
+
+Array = np.ndarray[Any, Any]
+
+
+def make_problem(p: Values, seed: int, logits: float = 1.0) -> Problem:
+    """Q, K, V of random normal values (Q times `logits`: scores beyond 10 leave a softmax of few keys), O and LSE full of canaries.
+
+    |O - ref| <= u sum(p|v|)/l + u_out |O| + float32 terms, |LSE - ref| <= 1e-5 max(1, |LSE|). u is the rounding of p to the type that the
+    second product takes, u_out that of O. The float32 terms: a score is off by (d + 2) 2^-24 sum|q||k| and its exponent by 2^-22 of
+    its size, which moves p relative to the sum; products and sum of up to sk terms are off by sk 2^-24. Where Q is scaled beforehand, the
+    reference takes the rounded one.
+    """
+    random = np.random.default_rng(seed)
+    taken, unit = _TYPES[p["dtype"]]
+    arguments: dict[str, Any] = {}
+    views = {}
+    for name in TENSORS:
+        sizes = (p["b"], *((p["hq"], p["sq"]) if name in "qo" else (p["hkv"], p["sk"])), p["d"])
+        strides = (*(p[f"{name}_stride_{letter}"] for letter in "bhs"), 1)
+        flat = arguments[name] = np.full(_elements(sizes, strides), CANARY, taken)
+        if name != "o":
+            views[name] = np.lib.stride_tricks.as_strided(flat, sizes, tuple(flat.itemsize * stride for stride in strides))
+            data = random.standard_normal(sizes, np.float32) * np.float32(logits if name == "q" else 1.0)
+            views[name][...] = data.astype(taken)
+    places = np.lib.stride_tricks.as_strided(np.arange(flat.size), sizes, tuple(8 * stride for stride in strides))
+    lse = arguments["lse"] = np.full((p["b"], p["hq"], p["sq"]) if p["lse"] else (1, 1, 1), CANARY, np.float32)
+    for argument in ("b", "hq", "hkv", "sq", "sk", "softmax_scale", "left", "right"):
+        arguments[argument] = p[argument]
+    arguments |= {f"{name}_stride_{letter}": p[f"{name}_stride_{letter}"] for name in TENSORS for letter in "bsh"}
+    truncated = p.get("rounding") == "truncated"
+    found = reference(p, views["q"], views["k"], views["v"], unit * (2 if truncated else 1), _LEAST_HALF_UNIT[p["dtype"]])
+    tolerance = found.tolerance + unit * (np.abs(found.o) + found.tolerance)
+    expected_lse = found.lse if p["lse"] else lse.astype(np.float64)
+    lse_tolerance = LSE_ERROR * np.maximum(1.0, np.abs(np.where(np.isfinite(expected_lse), expected_lse, 0.0))) * p["lse"]
+    return Problem(arguments, (Output("o", found.o, tolerance, (places,)), Output("lse", expected_lse, lse_tolerance)))
+
+
+def _elements(sizes: tuple[int, ...], strides: tuple[int, ...]) -> int:
+    """From the first to the last one."""
+    return 1 + sum(stride * (size - 1) for stride, size in zip(strides, sizes, strict=True))
+
+
+@dataclass(frozen=True)
+class Reference:
+    """O [b, hq, sq, d] and LSE [b, hq, sq] in float64; `tolerance` of O before it is rounded to its type."""
+
+    o: Array
+    lse: Array
+    tolerance: Array
+
+
+def visible(p: Values) -> Array:
+    """Which keys [sk] each query [sq] sees: bottom-right, so that the last query's own key is the last one."""
+    own = np.arange(p["sq"])[:, None] + p["sk"] - p["sq"]
+    key = np.arange(p["sk"])[None, :]
+    seen = np.ones((p["sq"], p["sk"]), bool)
+    right = 0 if p["causal"] else p["right"]
+    if right >= 0:
+        seen &= key <= own + right
+    if p["left"] >= 0:
+        seen &= key >= own - p["left"]
+    return seen
+
+
+def reference(p: Values, q: Array, k: Array, v: Array, rounding: float, least: float) -> Reference:
+    """What comes out for q [b, hq, sq, d], k and v [b, hkv, sk, d], and how far O may be off where p is rounded with relative error
+    `rounding` (absolute `least` where it is subnormal). A query without visible keys has O = 0 and LSE = -inf."""
+    b, hq, sq, d = q.shape
+    group = hq // k.shape[1]
+    scale = float(np.float32(p["softmax_scale"]))
+    if p["scale"] == "folded":
+        q, scale = (q.astype(np.float32) * (np.float32(scale) * _LOG2_E)).astype(q.dtype), np.log(2.0)
+    grouped = q.astype(np.float64).reshape(b, k.shape[1], group, sq, d)
+    keys, values = k.astype(np.float64)[:, :, None], v.astype(np.float64)[:, :, None]
+    seen = visible(p)
+    scores = np.where(seen, scale * (grouped @ keys.swapaxes(-1, -2)), -np.inf)
+    largest = scores.max(axis=-1, keepdims=True)
+    shares = np.exp(scores - np.where(np.isfinite(largest), largest, 0.0))
+    total = shares.sum(axis=-1, keepdims=True)
+    with np.errstate(divide="ignore"):
+        lse = (np.log(total) + largest)[..., 0]
+    shares /= np.where(total > 0, total, 1.0)
+    o, magnitude = shares @ values, shares @ np.abs(values)
+    sizes = np.abs(np.where(seen, scores, 0.0)) + np.abs(np.where(np.isfinite(largest), largest, 0.0))
+    off = (d + 2) * _EPSILON * scale * (np.abs(grouped) @ np.abs(keys).swapaxes(-1, -2)) + 4 * _EPSILON * (1 + sizes)
+    moved = shares * off
+    tolerance = (rounding + 2 * p["sk"] * _EPSILON) * magnitude + moved @ np.abs(values) + np.abs(o) * moved.sum(axis=-1, keepdims=True)
+    tolerance += least * (seen @ np.abs(values)) * (total > 0)
+    return Reference(o.reshape(b, hq, sq, d), lse.reshape(b, hq, sq), tolerance.reshape(b, hq, sq, d))
