@@ -145,11 +145,16 @@ class Lds:
 
 
 class VectorMemory:
-    """The vector memory path of one compute unit; `level` is where loads hit: l2, hbm or grid."""
+    """The vector memory path of one compute unit; `level` is where loads hit: l2, hbm or grid.
+
+    The latencies of L2 and HBM begin where the cache starts on an access. The grid's is a round trip under load: its time in the queue is
+    part of it, so that what is queued counts among the bytes in flight (docs/facts/measured_gfx950.md section 3).
+    """
 
     def __init__(self, timing: Timing, level: str, lds: Lds) -> None:
         self._depth, self._room = timing.clocks("vmem_queue"), timing.clocks("vmem_in_flight")
         self._latency, self._rate = timing.clocks(f"latency_{level}"), timing[f"rate_{level}"]
+        self._under_load, self._least = level == "grid", timing.clocks("latency_l2")
         self._line = timing["tcp_line"]
         self._lds = lds
         self._starts: deque[int] = deque()
@@ -184,7 +189,8 @@ class VectorMemory:
         self.busy += clocks
         self._starts.append(start)
         back_clocks = max(clocks, round(cost.bytes / self._rate)) if lines else 0
-        back = max(start + self._latency, self._last_return + back_clocks)
+        there = max(now + self._latency, start + self._least) if self._under_load else start + self._latency
+        back = max(there, self._last_return + back_clocks)
         self._last_return = back
         flying.append((back, bytes_))
         self._in_flight += bytes_
