@@ -117,6 +117,9 @@ PARAMETERS: tuple[TimingParameter, ...] = (
     TimingParameter("latency_hbm", {"gfx950": 864, "gfx942": 798}, "clk", "[M]",
               "micro 2.5: 360 ns pointer chase at peak clock; gfx942 380 ns [A]"),
     _all("latency_grid", 1000, "clk", "[m]", "measured 3: round trip of an L2-friendly GEMM under load", 800, 1500),
+    _all("llc_miss", 500, "ns", "[M]",
+         "micro 2.7: the paper's worst case, which in-order returns wait for; 250 from 32 KB in flight at 110 and 60 GB/s (measured 3)",
+         250, 500),
     _all("rate_l2", 64, "B/clk/CU", "[M]", "measured 0.2"),
     _all("rate_hbm", 25, "B/clk/CU", "[M]", "measured 3: 60 GB/s"),
     _all("rate_grid", 64, "B/clk/CU", "[M]", "measured 0.2: what L2 returns; the round trip is in latency_grid", 46, 64),
@@ -127,8 +130,12 @@ PARAMETERS: tuple[TimingParameter, ...] = (
     TimingParameter("compute_units", {"gfx942": 304, "gfx950": 256}, "CUs", "[V]", "micro 2.5"),
     TimingParameter("clock_idle", {"gfx942": 2100, "MI350X": 2200, "MI355X": 2400}, "MHz", "[V]",
                     "micro 2.5: peak; memory-bound 2.3 to 2.4"),
-    TimingParameter("clock_dense", {"gfx942": 1350, "gfx950": 1600}, "MHz", "[A]", "measured 6: GEMM at 98 % ~1.6 GHz; gfx942 1.24 to 1.55",
-              1240, 1750),
+    TimingParameter("clock_dense", {"gfx942": 1350, "MI325X": 1607, "gfx950": 1600}, "MHz", "[A]",
+                    "measured 6: GEMM at 98 % ~1.6 GHz; gfx942 1.24 to 1.55; MI325X as MI300X times 843 / 708, what AMD reached in bf16 "
+                    "on either (micro 2.7) [D]", 1240, 1750),
+    TimingParameter("clock_f16", {"MI300X": 0.924, "MI325X": 0.942, "gfx950": 0.933}, "share", "[D]",
+                    "micro 2.7: of clock_dense where products are of f16, as they draw more than bf16: 654 / 708 and 794 / 843 TFLOPS that "
+                    "AMD reached [M]; gfx950 the mean of the two", 0.9, 1),
     _all("dense_at", 0.98, "share", "[A]", "measured 6: the matrix density at which clock_dense holds"),
     TimingParameter("clock_attention", {"gfx950": 2714, "gfx942": 0}, "MHz", "[M]",
                     "measured 6: attention's clock where matrix cores idle, by extrapolation (R2 0.955); gfx942 has no such line: 0"),
@@ -139,6 +146,8 @@ PARAMETERS: tuple[TimingParameter, ...] = (
     TimingParameter("l2_read", {"gfx950": 31.6, "gfx942": 17}, "TB/s", "[M]",
                     "measured 0.3: 31.6 at 4 waves a unit, 38.8 at 16; gfx942 [V] origami", 17, 38.8),
     TimingParameter("llc_read", {"gfx950": 7.4, "gfx942": 7.3}, "TB/s", "[M]", "measured 0.3: 7.0 to 7.9; gfx942 [V] origami", 7.0, 7.9),
+    _all("write_back", 7.4, "TB/s", "[M]", "measured 3: what all L2s write back together, once they hold more than l2_dirty"),
+    _all("l2_dirty", 1.75e6, "B/XCD", "[M]", "measured 3: up to 1.5 to 2 MB stay in L2", 1.5e6, 2e6),
     _all("l2_bytes", 4 << 20, "B/XCD", "[V]", "micro 2.5"),
     _all("llc_bytes", 256 << 20, "B", "[V]", "micro 2.5"),
     _all("order_l2", 17.0, "TB/s", "[D]", "the weight of the L2 hit share in the paper's equation 1, from the bandwidths of its table 4"),
@@ -169,6 +178,10 @@ class Timing:
     def clocks(self, name: str) -> int:
         """A value in whole clk."""
         return round(self.values[name])
+
+    def found(self, name: str, value: float) -> Timing:
+        """The same with one value that the model itself found in place of the table's; no override."""
+        return Timing(self.gpu, {**self.values, name: value}, self.overridden)
 
     def scaled(self, name: str, factor: float) -> Timing:
         """The same with one value multiplied."""

@@ -16,12 +16,13 @@ from asmgen.emulator.scheduling.trace import Trace
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.timing import Timing, gpu_of, read_overrides, timing
 from asmgen.model.chrometrace import chrome_trace
+from asmgen.model.costs import costs_of
 from asmgen.model.estimate import Estimate, estimate
 from asmgen.model.gridcache import LARGEST_GRID
 from asmgen.model.gridorder import GridOrder
 from asmgen.model.profile import LoopProfile, Profile, profile, whole_load
 from asmgen.model.steering import idle_arithmetic
-from asmgen.model.traffic import TiledProduct, traffic
+from asmgen.model.traffic import TiledProduct, traffic, under_load
 from asmgen.tools.build import Built
 from asmgen.tools.launch_command import trace_launch_spec
 from asmgen.tools.runner import emulator, launch
@@ -176,9 +177,10 @@ def report_traced(traced: Traced, chosen: Timing, level: str, workgroups: int, s
     waves = list(traced.trace.waves())
     program = traced.trace.program
     assert program is not None
-    found = profile(program, waves, chosen, level, spans)
     resident = len({wave.workgroup for wave in waves})
-    moved = traffic(found.timeline.costs, waves, level, traced.workgroups, chosen, traced.product, traced.footprint)
+    moved = traffic(costs_of(program, chosen), waves, level, traced.workgroups, chosen, traced.product, traced.footprint)
+    loaded = under_load(chosen, moved) if level == "grid" and traced.product is not None else chosen
+    found = profile(program, waves, loaded, level, spans)
     whole = estimate(found, traced.workgroups, resident, moved, traced.trace.fitting, lambda: whole_load(found, waves))
     return ProfileReport(traced.name, found, whole, traced.trace.fitting)
 

@@ -9,13 +9,17 @@ last-level cache and HBM each need their time for the launch's bytes: the longes
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from asmgen.isa.arch import XCDS
+from asmgen.isa.opcodes.mfma import MFMA
 from asmgen.isa.timing import Timing
+from asmgen.model.costs import CostKind
 from asmgen.model.profile import Profile
 from asmgen.model.traffic import Traffic
 from asmgen.model.usage import ResourceBounds, UnitLoad
+from asmgen.program.program import Instruction
 
 _FAR = 0.15
 """A loop that is so much above its binding bound is limited by what its waves wait for, not by that unit."""
@@ -61,14 +65,19 @@ def estimate(found: Profile, workgroups: int, resident: int, moved: Traffic | No
     first = max(found.cycles, bound)  # clk of a round, and of one behind the first
     further = max(first - (found.prologue + found.epilogue) * (1 - 1 / together), bound)
     full, last = divmod(workgroups, units * together)
-    rounds, mixed = full + (last > 0), transcendental(found)
+    rounds = full + (last > 0)
     work = found.matrix_busy * found.cycles * copies  # clk of a SIMD's matrix core in a round
-    dense = sustained_clock(timing, work / (further if rounds > 1 else first), mixed)
-    sparse = sustained_clock(timing, work / first * last / (units * together), mixed)
+    mixed, f16 = transcendental(found), of_f16(found)
+    dense = sustained_clock(timing, work / (further if rounds > 1 else first), mixed, f16)
+    sparse = sustained_clock(timing, work / first * last / (units * together), mixed, f16)
     clk = first + (rounds - 1) * further
     rest = 0.0 if not last else further if full else first
     running = (clk - rest) / dense + rest / sparse  # us
     clock = clk / running
+    if moved is not None and _stores_at_the_end(found):
+        each, most = moved.stored / workgroups, units * together
+        usual, final = (_write_back(timing, each, count, dense) for count in (most, last or most))
+        running += usual / together * (rounds - 1) + final
     parts = {"compute units": running * 1e-6}
     if moved is not None:
         for name, amount in (("l2", moved.l2), ("llc", moved.llc), ("hbm", moved.hbm + moved.stored)):
@@ -79,7 +88,7 @@ def estimate(found: Profile, workgroups: int, resident: int, moved: Traffic | No
     limit = longest
     if longest == "compute units":
         limit = _limit(found, bounds if bound > found.cycles else None)
-        if limit == "matrix" and (dense if full else sparse) <= _AT_THE_CAP * timing["clock_dense"]:
+        if limit == "matrix" and (dense if full else sparse) <= _AT_THE_CAP * _dense_clock(timing, f16):
             limit = "power"
     if parts["launch"] > parts[longest]:
         limit = "launch"
@@ -87,21 +96,46 @@ def estimate(found: Profile, workgroups: int, resident: int, moved: Traffic | No
     return Estimate(workgroups, resident, together, rounds, clock, seconds, flops / seconds / 1e12, limit, parts, moved)
 
 
-def sustained_clock(timing: Timing, density: float, with_transcendental: bool = False) -> float:
-    """MHz at a share of time in which the matrix cores work. Attention's line, where a GPU has one, is for loops that mix both."""
+def sustained_clock(timing: Timing, density: float, with_transcendental: bool = False, f16: bool = False) -> float:
+    """MHz at a share of time in which the matrix cores work, `f16` where on such products. Attention's line, where a GPU has one, is for
+    loops that mix both."""
     if with_transcendental and timing["clock_attention"]:
         return min(timing["clock_idle"], timing["clock_attention"] - timing["clock_attention_slope"] * 100 * min(1.0, density))
     share = min(1.0, density / timing["dense_at"])
-    return timing["clock_idle"] + share * (timing["clock_dense"] - timing["clock_idle"])
+    return timing["clock_idle"] + share * (_dense_clock(timing, f16) - timing["clock_idle"])
+
+
+def _dense_clock(timing: Timing, f16: bool) -> float:
+    return timing["clock_dense"] * (timing["clock_f16"] if f16 else 1)
 
 
 def transcendental(found: Profile) -> bool:
     """Whether the main loop has both matrix and transcendental instructions."""
+    return {"mfma", "trans"} <= {one for instruction in _main_code(found) for one in instruction.opcode.classes}
+
+
+def of_f16(found: Profile) -> bool:
+    """Whether the main loop has products of f16."""
+    return any(MFMA[one.name].a_type == "f16" for one in _main_code(found) if one.name in MFMA)
+
+
+def _main_code(found: Profile) -> Sequence[Instruction]:
     loop = found.main_loop
-    if loop is None:
-        return False
-    classes = {one for instruction in found.program.instructions[loop.first:loop.last + 1] for one in instruction.opcode.classes}
-    return {"mfma", "trans"} <= classes
+    return found.program.instructions[loop.first:loop.last + 1] if loop is not None else ()
+
+
+def _stores_at_the_end(found: Profile) -> bool:
+    """Whether the main loop leaves all stores to what is behind it."""
+    loop, costs = found.main_loop, found.timeline.costs
+    return loop is not None and not any(one.kind is CostKind.VMEM and one.store for one in costs[loop.first:loop.last + 1])
+
+
+def _write_back(timing: Timing, each: float, workgroups: int, clock: float) -> float:
+    """By how many microseconds the stores of so many workgroups, `each` bytes, outlast those of one compute unit by itself."""
+    if each * workgroups <= timing["l2_dirty"] * XCDS:
+        return 0.0
+    alone = each * -(-workgroups // timing.clocks("compute_units")) / timing["vmem_store_rate"] / clock
+    return max(0.0, each * workgroups / (timing["write_back"] * 1e6) - alone)
 
 
 def _limit(found: Profile, full: ResourceBounds | None) -> str:

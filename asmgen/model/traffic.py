@@ -44,6 +44,16 @@ class Traffic:
         return 1 - self.hbm / self.llc if self.llc else 1.0
 
 
+def under_load(timing: Timing, moved: Traffic) -> Timing:
+    """The table with the round trip of a product's loads whose hits are known.
+
+    What misses in the last-level cache comes later. All who share a line ask for it while it is under way, as workgroups go through K in
+    lock step, so that a hit in L2 waits as long as the miss before it: the share of L2's misses is that of all loads.
+    """
+    later = timing["llc_miss"] * (1 - moved.llc_hit) * timing["clock_dense"] / 1e3
+    return timing.found("latency_grid", timing["latency_grid"] + later)
+
+
 def traffic(costs: Sequence[IssueCost], traces: Sequence[WaveTrace], level: str, workgroups: int, timing: Timing,
             product: TiledProduct | None = None, footprint: float | None = None) -> Traffic:
     """The bytes of a launch of `workgroups` of which some were traced.
