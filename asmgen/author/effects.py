@@ -121,6 +121,13 @@ def effects_of(instruction: Instruction) -> Effects:
     return Effects(instruction.reads, writes, masked, bool(masked & instruction.reads), tuple(_memory(instruction)), in_place=place)
 
 
+def depends(later: Unit, earlier: Unit) -> bool:
+    """Whether two units may not change places: one writes registers that the other reads or writes, or both touch memory so."""
+    one, other = earlier.effects, later.effects
+    return bool(one.writes & (other.reads | other.writes) or one.reads & other.writes
+                or any(access.conflicts(more) for access in one.memory for more in other.memory))
+
+
 def _memory(instruction: Instruction) -> Iterable[MemoryAccess]:
     memory = instruction.opcode.memory
     dma = is_lds_dma(instruction.opcode, instruction.form)

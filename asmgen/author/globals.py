@@ -60,6 +60,11 @@ class Rows:
             self.descriptors[slack] = k.hoist(lambda: self._describe(k, slack))
         return self.descriptors[slack]
 
+    @property
+    def reach(self) -> int | None:
+        """The most rows that the descriptor shows; None: all that the matrix has."""
+        return self.count
+
     def _describe(self, k: Builder, slack: int) -> Reg:
         assert k.registers is not None
         m = self.matrix
@@ -75,7 +80,8 @@ class Rows:
             k.s_add_u32(base[0], m.pointer[0], base[0])
             k.s_addc_u32(base[1], m.pointer[1], high)
             k.s_sub_u32(records, m.rows_register, first)
-            k.s_min_u32(records, records, self.count)
+            if self.reach is not None:
+                k.s_min_u32(records, records, self.reach)
             k.s_sub_u32(records, records, 1)
             k.s_mul_i32(records, records, stride)
             k.s_mul_i32(high, m.columns_register, m.bits // 8)
@@ -86,6 +92,53 @@ class Rows:
             k.s_add_u32(records, records, slack)
         k.s_mov_b32(descriptor[3], RAW_BUFFER)
         return descriptor
+
+
+@dataclass(eq=False)
+class Walk(Rows):
+    """Rows that go down by `count` with every iteration of a loop: `walk.step(t + 2)` are those of iteration t + 2, all their columns.
+
+    One descriptor shows the matrix from `first` to its end, below 4 GiB; how far the rows have gone is a scalar offset of the walk's own.
+    """
+
+    ahead: int | None = None
+    gone: Reg | None = None
+    pace: Reg | None = None
+
+    def step(self, index: StepIndex) -> Slice:
+        """The rows of an iteration."""
+        return Slice(self, index)
+
+    @property
+    def reach(self) -> int | None:
+        """All rows to the matrix's end."""
+        return None
+
+    def offset_of(self, k: Builder, index: StepIndex) -> Reg:
+        """The SGPR of the bytes gone. Raises TileError where one walk is asked for two iterations of a step."""
+        if self.ahead not in (None, index.offset):
+            raise TileError(f"{self.matrix.name} was read for t+{self.ahead} before: a walk serves one iteration ahead", k.place())
+        self.ahead = index.offset
+        if self.gone is None:
+            self.gone = k.hoist(lambda: self._make(k))
+        return self.gone
+
+    def _make(self, k: Builder) -> Reg:
+        assert k.registers is not None
+        self.matrix.stride_bytes(k)
+        self.pace = k.registers.sgprs(1, k.registers.unused(f"{self.matrix.name}_pace"), note="bytes an iteration")
+        k.s_mul_i32(self.pace, self.matrix.stride_bytes(k), self.count)
+        return k.registers.sgprs(1, k.registers.unused(f"{self.matrix.name}_gone"), note="bytes that the rows have gone down")
+
+    def begin(self, k: Builder, ahead: int) -> None:
+        """A loop begins whose first copy stands `ahead` iterations before the first: the offset that this copy would have."""
+        assert self.gone is not None and self.pace is not None and self.ahead is not None
+        k.s_mul_i32(self.gone, self.pace, self.ahead - ahead)
+
+    def go_on(self, k: Builder) -> None:
+        """One iteration on. Changes SCC."""
+        assert self.gone is not None and self.pace is not None
+        k.s_add_u32(self.gone, self.gone, self.pace)
 
 
 @dataclass(frozen=True)
@@ -131,3 +184,7 @@ class Matrix:
     def rows(self, first: Reg, count: int) -> Rows:
         """`count` rows from the one whose number is in SGPR `first` on."""
         return Rows(self, first, 0, count)
+
+    def walk(self, first: Reg, count: int) -> Walk:
+        """Rows that go down by `count` an iteration, from the one whose number is in SGPR `first` on."""
+        return Walk(self, first, 0, count)

@@ -143,9 +143,20 @@ def _sum(k: TileBuilder, target: Reg, members: Sequence[Reg], start: bool, packe
     current: Reg = target if start else left.pop(0)
     if not left and current is not target:
         k.v_mov_b32(target, current)
-    for member in left:
-        k.v_add_f32(target, current, member)
-        current = target
+    if len(left) < _CHUNK:
+        for member in left:
+            k.v_add_f32(target, current, member)
+            current = target
+        return
+    with k.scratch("other_sum") as other:  # two chains, as one waits for each result
+        second = left.pop(1)
+        for number in range(0, len(left), 2):
+            k.v_add_f32(target, current, left[number])
+            current = target
+            if number + 1 < len(left):
+                k.v_add_f32(other, second, left[number + 1])
+                second = other
+        k.v_add_f32(target, target, second)
 
 
 # ---- over lanes ----

@@ -7,13 +7,14 @@ do not keep.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Protocol
 
-from asmgen.author.effects import Unit
+from asmgen.author.effects import Unit, depends
 from asmgen.isa.registers import m0
+from asmgen.isa.timing import gpu_of, timing
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,8 @@ def is_matrix(unit: Unit) -> bool:
 class PingPong:
     """8 waves, two a SIMD: one computes while the other moves data. Each stage ends with a barrier, and one group of four waves runs a
     stage behind the other. `priority` is the level of memory stages (matrix stages have 0), None for no priorities.
+
+    Other work of a matrix stage stands in the windows between its matrix units, evenly by clk; that of a memory stage between its loads.
     """
 
     priority: int | None = 1
@@ -76,15 +79,54 @@ class PingPong:
         for _, group in groupby(phases[0], key=lambda unit: unit.tag.stage):
             stage = list(group)
             matrix = any(is_matrix(unit) for unit in stage)
+            stage = spread(stage, is_matrix if matrix else _is_memory)
             numbers: list[Placed] = [unit.tag.ordinal for unit in stage]
             if matrix:
                 # The first matrix instruction goes before the priority: nothing may stand between the barrier's release and it.
-                numbers[1:1] = [] if self.priority is None else [Sync("priority", 0)]
+                first = 1 + next(place for place, unit in enumerate(stage) if is_matrix(unit))
+                numbers[first:first] = [] if self.priority is None else [Sync("priority", 0)]
                 order += [*numbers, Sync("barrier")]
             else:
                 numbers[0:0] = [] if self.priority is None else [Sync("priority", self.priority)]
                 order += [*_m0_ahead(numbers, {unit.tag.ordinal: unit for unit in stage}), Sync("wait"), Sync("barrier")]
         return Arrangement(tuple(order))
+
+
+def _is_memory(unit: Unit) -> bool:
+    return bool(unit.effects.memory or unit.effects.writes & m0.mask) and not unit.is_block
+
+
+def issue_clk(unit: Unit) -> int:
+    """How long a unit's vector instructions hold their port: 8 clk each that is transcendental, 4 any other."""
+    table = timing(gpu_of("gfx950"))
+    return sum(table.clocks("trans_issue" if "trans" in one.opcode.classes else "valu_issue") for one in unit.instructions)
+
+
+def spread(stage: Sequence[Unit], leads: Callable[[Unit], bool]) -> list[Unit]:
+    """A stage's units with those that do not lead evenly, by clk, between those that do; each kind keeps its order, and what depends on
+    the other kind stands behind it. Nothing follows the last leader but what has to, and blocks, which may wait, with what is behind
+    them."""
+    leaders, others = [unit for unit in stage if leads(unit)], [unit for unit in stage if not leads(unit)]
+    if not leaders or not others:
+        return list(stage)
+    total, windows = sum(issue_clk(unit) for unit in others if not unit.is_block), max(1, len(leaders) - 1)
+    order: list[Unit] = []
+    done = taken = 0  # clk, units
+    for number, leader in enumerate(leaders):
+        needed = max((place + 1 for place, unit in enumerate(others) if unit.number < leader.number and depends(leader, unit)), default=0)
+        order += others[taken:needed]
+        taken = max(taken, needed)
+        order.append(leader)
+        while taken < len(others):
+            unit = others[taken]
+            early = any(later.number < unit.number and depends(unit, later) for later in leaders[number + 1:])
+            half = issue_clk(unit) / 2
+            if early or number < len(leaders) - 1 and (unit.is_block or done + half > total * (number + 1) / windows):
+                break
+            order.append(unit)
+            done += issue_clk(unit)
+            taken += 1
+    return order
 
 
 def _m0_ahead(order: Sequence[Placed], units: Mapping[int, Unit]) -> list[Placed]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from asmgen.author.effects import Unit
+from asmgen.author.effects import Unit, depends
 from asmgen.author.idlebarriers import idle_barriers
 from asmgen.author.schedules import Schedule, Sync
 from asmgen.author.stepunits import Place, StepUnits
@@ -14,6 +14,10 @@ from asmgen.program.program import Instruction
 
 if TYPE_CHECKING:
     from asmgen.author.builder import Builder
+
+
+def _reads_lds(unit: Unit) -> bool:
+    return any(use.action == "read" for instruction in unit.instructions for use in instruction.tokens)
 
 
 class Copies:
@@ -33,20 +37,22 @@ class Copies:
             return None if to is None else to - step
 
         return [Place((phase + step - first) % self.unroll, distance(start, step), distance(stop, step), distance(seam, step),
-                      bool(self.peel) and step == start) for step in range(first, end)]
+                      distance(start if self.peel else None, step)) for step in range(first, end)]
 
     def prologue(self, phase: int, seam: int | None = None, stop: int | None = None) -> list[Unit]:
         """What steps before step 0, which has that phase, do for iterations from 0 on: in emission order, then a wait point and barriers.
 
         Operations that read LDS, or run a copy early, come behind the barriers, as what they read must have landed; these are returned.
+        Copies behind the first such read that use what it reads, or fill what it read, have the schedule's order and synchronisation.
         """
         k, lead = self.k, self.units.shape.arrangement.lead
         early: list[Unit] = []
         begin = len(k.items)
         *places, first = self.span(-self.ahead, 1, phase - self.ahead, 0, seam, stop)
-        for place in places:
+        opening = self._opening(places)
+        for place in places[:opening]:
             for unit in self.units.kept(place):
-                if any(use.action == "read" for instruction in unit.instructions for use in instruction.tokens):
+                if _reads_lds(unit):
                     early.append(unit)
                 else:
                     k.append_unit(unit)
@@ -65,9 +71,29 @@ class Copies:
         for unit in early:
             k.append_unit(unit)
         order = self.units.shape.arrangement.order
-        if early and Sync("wait") in order[max(place for place, entry in enumerate(order) if isinstance(entry, int)):]:
+        if opening < len(places):
+            last = max(place for place, entry in enumerate(order) if entry in {unit.tag.ordinal for unit in early})
+            for entry in order[last:]:
+                if isinstance(entry, Sync):
+                    self._sync(entry)
+            self.steady(places[opening:])
+        elif early and Sync("wait") in order[max(place for place, entry in enumerate(order) if isinstance(entry, int)):]:
             self._sync(Sync("wait"))  # as at the end of a copy, where the first one's reads are waited for
         return early
+
+    def _opening(self, places: Sequence[Place]) -> int:
+        """How many copies of a prologue stand in emission order: all, or up to the one with the first read of LDS on whose data, or in
+        whose place, a later copy does something."""
+        reads: list[Unit] = []
+        found = len(places)
+        for number, place in enumerate(places):
+            for unit in self.units.kept(place):
+                if _reads_lds(unit):
+                    found = number + 1 if not reads else found
+                    reads.append(unit)
+                elif any(depends(unit, read) for read in reads):
+                    return found
+        return len(places)
 
     def steady(self, places: Sequence[Place], end: bool = False) -> None:
         """Copies in the schedule's order, with its synchronisation; at the `end`, those of the last iterations alone follow."""

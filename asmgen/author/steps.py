@@ -26,8 +26,8 @@ class PipelineError(AsmgenError):
 class Copy:
     """One copy of a step while it is emitted.
 
-    `phase` is t modulo the unroll. `first` is true in the copy of iteration 0 that `peel` sets apart. `stages`, `offsets` and `stage_count`
-    (of `k.stage()`) collect what the step uses.
+    `phase` is t modulo the unroll. With `first`, every operation is wanted as `peel` sets it apart for iteration 0. `stages`, `offsets`
+    and `stage_count` (of `k.stage()`) collect what the step uses.
     """
 
     phase: int
@@ -62,8 +62,8 @@ class StepIndex:
 
     @property
     def first(self) -> bool:
-        """Whether this is iteration 0, in a copy of its own (`peel=1`)."""
-        return self.copy.first and self.offset == 0
+        """Whether this is iteration 0, whose operations `peel=1` sets apart: (t + 1).first is true in the copy before the first step."""
+        return self.copy.first
 
     def __str__(self) -> str:
         return f"t{self.offset:+d}" if self.offset else "t"

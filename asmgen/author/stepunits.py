@@ -33,15 +33,15 @@ Step = Callable[[StepIndex], object]
 class Place:
     """Where a copy of the step stands: t modulo the unroll, and which iterations it keeps.
 
-    Kept are t + low to t + high - 1 (None: no bound); from t + seam on they belong to the second segment. `first` is true in the copy of
-    iteration 0 that `peel` sets apart.
+    Kept are t + low to t + high - 1 (None: no bound); from t + seam on they belong to the second segment. `first` is the iteration that
+    `peel` sets apart, None where there is none.
     """
 
     phase: int
     low: int | None = None
     high: int | None = None
     seam: int | None = None
-    first: bool = False
+    first: int | None = None
 
     def keeps(self, offset: int) -> bool:
         """Whether an operation of iteration t + offset is part of the copy."""
@@ -56,7 +56,7 @@ class Place:
         def less(bound: int | None) -> int | None:
             return None if bound is None else bound - 1
 
-        return Place((self.phase + 1) % unroll, less(self.low), less(self.high), less(self.seam))
+        return Place((self.phase + 1) % unroll, less(self.low), less(self.high), less(self.seam), less(self.first))
 
 
 @dataclass(frozen=True)
@@ -83,6 +83,7 @@ class StepUnits:
         self._runs: dict[tuple[int, Variant], tuple[Copy, list[Unit]]] = {}
         self._units: dict[tuple[int, Variant], dict[int, Unit]] = {}
         self._numbers: dict[Variant, dict[int, int]] = {}  # from a variant's ordinals to entries
+        self._variants = [(segment, first) for segment in range(len(steps)) for first in ((False, True) if peel else (False,))]
         self.shape = self._survey()
 
     # ---- what a copy consists of ----
@@ -90,10 +91,12 @@ class StepUnits:
     def kept(self, place: Place) -> list[Unit]:
         """The units of a step whose iterations a copy keeps, each of its iteration's variant, labels renamed."""
         found: dict[int, Unit] = {}
-        for segment in range(len(self.steps)):
-            for number, unit in self._of(place.phase, (segment, place.first)).items():
+        for segment, first in self._variants:
+            if first and place.first is None:
+                continue
+            for number, unit in self._of(place.phase, (segment, first)).items():
                 offset = self.shape.offsets[number]
-                if place.keeps(offset) and place.segment(offset) == segment:
+                if place.keeps(offset) and place.segment(offset) == segment and (offset == place.first) == first:
                     found[number] = unit
         return [relabelled(self.k, found[number]) for number in sorted(found)]
 
@@ -113,7 +116,7 @@ class StepUnits:
 
     def _survey(self) -> Shape:
         """Run the steps to see how far they look ahead, which stages they use, how their variants correspond and how all is arranged."""
-        variants = [(segment, first) for segment in range(len(self.steps)) for first in ((False, True) if self.peel else (False,))]
+        variants = self._variants
         for variant in variants:
             self._trial(variant)  # the first run makes what operations hoist out of the loop
         for variant in variants:
@@ -219,7 +222,8 @@ class StepUnits:
         rows = [[Place(number % unroll, seam=None if segment == 0 else 0) for number in range(unroll + 2)]
                 for segment in range(len(self.steps))]
         if self.peel:
-            rows += [[replace(place, first=number == 0) for number, place in enumerate(row)] for row in rows]
+            rows += [[Place(number % unroll, seam=row[0].seam, first=ahead - number) for number in range(ahead + unroll + 2)]
+                     for row in rows]
         if several:
             before = unroll + 1
             rows.append([Place(number % unroll, seam=before + ahead - number) for number in range(2 * before + ahead)])

@@ -9,7 +9,7 @@ from typing import Any
 from asmgen.author.addressing import WaveIndex
 from asmgen.author.effects import Unit
 from asmgen.author.fragments import Fragment, MatrixShape, mfma
-from asmgen.author.globals import Matrix, Rows, Slice
+from asmgen.author.globals import Matrix, Rows, Slice, Walk
 from asmgen.author.kernel import KernelBuilder
 from asmgen.author.pipeline import Segments, pipeline
 from asmgen.author.schedules import Schedule
@@ -38,18 +38,24 @@ class TileBuilder(KernelBuilder):
         self.sources: dict[Rows, int] = {}  # by how many iterations each is read ahead
         self.koffset: Reg | None = None
         self.kbytes = 0
+        self.walks: list[Walk] = []
 
     def matrix_shape(self, shape: str, **formats: int) -> MatrixShape:
         """The matrix instruction v_mfma_SHAPE on this architecture."""
         return mfma(shape, self.arch, **formats)
 
     def tile(self, name: str, rows: int, columns: int, fragment: Fragment, at: Reg | Sequence[Reg] | RegisterSet | None = None,
-             grid: Sequence[int] = (), stages: int = 1, file: str = "v", note: str = "") -> Any:
-        """A register tile, or a grid of them, pinned `at` registers or from the pool. Raises TileError or PlanError."""
+             grid: Sequence[int] = (), stages: int = 1, file: str = "v", note: str = "", turns: Tile | None = None) -> Any:
+        """A register tile, or a grid of them, pinned `at` registers, from the pool, or in those of a tile with which it takes `turns`:
+        neither reads what the other wrote. Raises TileError or PlanError."""
         size = tile_registers(rows, columns, fragment, name)
         cells = list(itertools.product(range(stages), *map(range, grid)))
         total = size * len(cells)
-        if at is None:
+        if turns is not None:
+            if turns.registers.count != total:
+                raise TileError(f"tile {name} takes {total} registers, and {turns}, with which it takes turns, has {turns.registers.count}")
+            held = self.registers.share(name, turns.registers, note)
+        elif at is None:
             held = self.registers.pooled(name, total, file, fragment.registers, note)
         else:
             pinned = self.registers.pin(name, at if isinstance(at, Reg) else tuple(at), note)
@@ -111,6 +117,10 @@ class TileBuilder(KernelBuilder):
         """
         if source.index is None:
             return 0
+        if isinstance(source.rows, Walk):
+            if source.rows not in self.walks:
+                self.walks.append(source.rows)
+            return source.rows.offset_of(self, source.index)
         if self.koffset is None:
             self.koffset = self.hoist(lambda: self.registers.sgprs(1, "k_offset", note="bytes that all sources have gone along K"))
         pace = columns * source.rows.matrix.bits // 8
@@ -129,6 +139,8 @@ class TileBuilder(KernelBuilder):
 
     def loop_begins(self, ahead: int) -> None:
         """Each source's base goes back by the iterations that it lags behind the farthest, so that one offset serves all."""
+        for walk in self.walks:
+            walk.begin(self, ahead)
         if self.koffset is None:
             return
         self.s_mov_b32(self.koffset, 0)
@@ -142,9 +154,12 @@ class TileBuilder(KernelBuilder):
 
     def step_ends(self) -> None:
         """All sources one step on."""
+        for walk in self.walks:
+            walk.go_on(self)
         if self.koffset is not None:
             self.s_add_u32(self.koffset, self.koffset, self.kbytes)
 
     def follows_sources(self, unit: Unit) -> bool:
         """Whether a unit's addresses have the sources' offset in them."""
-        return self.koffset is not None and bool(unit.effects.reads & self.koffset.mask)
+        offsets = [walk.gone for walk in self.walks] + [self.koffset]
+        return any(offset is not None and unit.effects.reads & offset.mask for offset in offsets)

@@ -25,6 +25,15 @@ def with_dtype(fragment: Fragment, dtype: str) -> Fragment:
     return Fragment(fragment.row, fragment.operand, dtype, fragment.rows, fragment.columns, fragment.layout, registers, fragment.transposed)
 
 
+def narrowed(tile: Tile, dtype: str) -> Tile:
+    """A tile of a narrower type in the first registers of each fragment: what `convert` in place makes of it."""
+    fragment = with_dtype(tile.fragment, dtype)
+    if fragment.registers > tile.fragment.registers:
+        raise TileError(f"{tile} has no room for {dtype}, which is wider")
+    return Tile(tile.name, tile.rows, tile.columns, fragment, RegisterSet(tuple(base[0:fragment.registers - 1] for base in tile.bases)),
+                tile.index)
+
+
 def turned(tile: Tile) -> Tile:
     """The same registers with rows and columns exchanged."""
     bases = tuple(tile.base(row, column) for column in range(tile.across) for row in range(tile.down))
