@@ -114,7 +114,7 @@ def test_every_deleted_wait_or_barrier_is_found(arch: str, preload: bool, part: 
     """An odd and an even number of steps, a single one, and C reach every path; old firmware reaches the compatibility entry."""
     survivors = []
     for item, mutant in islice(deletions(built(arch, preload).kernel.program, ("s_waitcnt", "s_barrier")), part, None, PARTS):
-        scaled = {"alpha": 2.0, "beta": 0.5} if arch == "gfx950" else {}
+        scaled = {"alpha": 2.0, "beta": 0.5}
         runs = (run(arch, {"m": 130, "n": 100, "k": k} | more, preload, mutant, preload=firmware)
                 for k, firmware, more in ((256, True, {}), (320, True, {}), (64, True, {}), (64, not preload, {}), (64, True, scaled)))
         if not any(finding.severity == "error" and finding.producer is not None and finding.consumer is not None

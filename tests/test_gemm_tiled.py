@@ -1,4 +1,4 @@
-"""The tiled gemm-bf16 of gfx950 on the emulator: types, alpha, beta, bias, orders of tiles, a variant of each schedule."""
+"""gemm-bf16 on the emulator: types, alpha, beta, bias, orders of tiles, a variant of each schedule."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ LARGE = {"tile": "256x256x64", "schedule": "ping-pong"}
 
 
 @cache
-def built(build: tuple[tuple[str, Any], ...]) -> Built:
-    return build_kernel(LIBRARY, "gfx950", dict(build))
+def built(build: tuple[tuple[str, Any], ...], arch: str = "gfx950") -> Built:
+    return build_kernel(LIBRARY, arch, dict(build))
 
 
-def run(build: dict[str, Any], shape: dict[str, Any], order: str = "lockstep") -> RunReport:
-    parameters = LIBRARY.contract("gfx950", build).resolve_run({**build, **shape})
-    return run_kernel(LIBRARY, built(tuple(build.items())), parameters, "emulator", options=Options(order=order, count_banks=True))
+def run(build: dict[str, Any], shape: dict[str, Any], order: str = "lockstep", arch: str = "gfx950") -> RunReport:
+    parameters = LIBRARY.contract(arch, build).resolve_run({**build, **shape})
+    return run_kernel(LIBRARY, built(tuple(build.items()), arch), parameters, "emulator", options=Options(order=order, count_banks=True))
 
 
 def good(report: RunReport) -> bool:
@@ -48,6 +48,18 @@ def test_what_d_is_beside_the_product(case: int, shape: dict[str, int]) -> None:
     assert good(run(SMALL | build, shape | values))
 
 
+@pytest.mark.parametrize("case", range(len(CASES)))
+def test_what_d_is_beside_the_product_on_gfx942(case: int) -> None:
+    build, values = CASES[case]
+    shape = {"m": 7, "n": 128, "k": 192, "ldd": 129, "ldc": 131} if case % 2 else {"m": 130, "n": 131, "k": 64}
+    assert good(run(SMALL | build, shape | values, arch="gfx942"))
+
+
+def test_rows_of_c_are_as_long_as_those_of_d() -> None:
+    with pytest.raises(ContractError, match="ldc must be at least n"):
+        LIBRARY.contract("gfx950").resolve_run({"m": 1, "n": 129, "k": 64, "ldc": 128})
+
+
 def test_whole_tiles_take_the_wide_stores() -> None:
     for out in ("bf16", "f32"):
         assert good(run(SMALL | {"out": out}, {"m": 127, "n": 256, "k": 128}))
@@ -68,6 +80,13 @@ def test_every_order_of_tiles_makes_every_tile(window_and_chunk: tuple[int, int]
 def test_steps_shorter_than_what_they_load(tile: str) -> None:
     """Windows of the matrix stream hold two things each, the last one a load: sources move on behind it."""
     assert good(run(SMALL | {"tile": tile}, {"m": 67, "n": 259, "k": 320, "ldb": 328}))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("schedule", ["ping-pong", "interleave"])
+def test_the_large_tile_of_gfx942_on_an_odd_shape(schedule: str) -> None:
+    build = LARGE | {"schedule": schedule, "dtype": "f16", "out": "f16"}
+    assert good(run(build, {"m": 253, "n": 131, "k": 192, "ldb": 200, "ldc": 132, "alpha": 2.0, "beta": -1.0}, "random:5", "gfx942"))
 
 
 @pytest.mark.slow
