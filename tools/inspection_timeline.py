@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from asmgen.emulator.scheduling.run import Options
 from asmgen.emulator.scheduling.trace import LINE, Trace, WaveTrace, has_cost
 from asmgen.isa.timing import Timing, gpu_of, timing
 from asmgen.model.costs import CostKind, costs_of
@@ -19,7 +18,6 @@ from asmgen.model.profile import Profile, profile
 from asmgen.program.controlflow import control_flow
 from asmgen.program.program import Program
 from asmgen.tools.inspection import KernelReport, LoopReport
-from asmgen.tools.launch_command import trace_launch_spec
 
 ROUNDS = 8
 """So many times each wave goes round a loop that is timed from its code alone."""
@@ -61,6 +59,10 @@ def loop_timeline(kernel: KernelReport, spec: Path | None = None, chosen: Timing
         return None
     table = chosen or timing(gpu_of(kernel.program.arch))
     if spec is not None:
+        # Only a run needs the emulator, whose import takes longer than a page.
+        from asmgen.emulator.scheduling.run import Options
+        from asmgen.tools.launch_command import trace_launch_spec
+
         trace = Trace(1)
         trace_launch_spec(spec, Options(checks=False, trace=trace))
         assert trace.program is not None

@@ -13,8 +13,6 @@ from rich.table import Table
 from asmgen.isa.arch import ARCHITECTURES, architecture
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.table import names, opcode
-from asmgen.kernels.registry import family
-from asmgen.kernels.registry import names as family_names
 
 if TYPE_CHECKING:
     from asmgen.tools.doctor import ToolStatus
@@ -53,6 +51,9 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], numbers: Seq
 
 def kernel_rows(arch: str | None) -> list[dict[str, Any]]:
     """Each family as data."""
+    from asmgen.kernels.registry import family  # the tables of this module serve commands that need no kernel
+    from asmgen.kernels.registry import names as family_names
+
     _checked(arch)
     families = [family(name) for name in family_names()]
     return [found.describe(arch or "") for found in families if arch is None or arch in found.archs]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from functools import cache
 
 from asmgen.emulator.scheduling.boundstep import registers_of, wait_of
 from asmgen.emulator.scheduling.trace import VECTOR_SPACES
@@ -92,13 +93,14 @@ class IssueCost:
 
 
 def costs_of(program: Program, timing: Timing) -> tuple[IssueCost, ...]:
-    """The cost of each instruction, by position."""
-    known: dict[int, IssueCost] = {}
+    """The cost of each instruction, by position: those of one text and size are the same."""
+    known: dict[tuple[str, int], IssueCost] = {}
     found = []
     for instruction in program.instructions:
-        cost = known.get(id(instruction))
+        key = instruction.text, instruction.size
+        cost = known.get(key)
         if cost is None:
-            cost = known[id(instruction)] = cost_of(instruction, timing)
+            cost = known[key] = cost_of(instruction, timing)
         found.append(cost)
     return tuple(found)
 
@@ -203,6 +205,7 @@ def _lds(instruction: Instruction, timing: Timing, size: int) -> IssueCost:
                 traced=True)
 
 
+@cache
 def _ideal(arch: str, name: str, dwords: int) -> int:
     """The bank cycles of an access of all lanes without conflicts; 1 for one without lane addresses."""
     if "addtid" in name or name in ("ds_append", "ds_consume"):
