@@ -10,7 +10,7 @@ import pytest
 
 from asmgen.author.elementwise import abs_, add, broadcast, copy, div, exp2, fill, fma, log2, max_, min_, mul, neg, rcp, rsq, sqrt, sub
 from asmgen.author.fragments import Fragment, mfma
-from asmgen.author.masks import mask_causal, mask_columns, mask_rows, mask_window
+from asmgen.author.masks import mask_causal, mask_columns, mask_rows, mask_rows_before, mask_window
 from asmgen.author.reductions import (
     column_max,
     column_min,
@@ -142,6 +142,7 @@ def test_masks(arch: str, turned: bool) -> None:
     cases: list[tuple[Callable[..., None], tuple[Any, ...], dict[str, Any], Array]] = [
         (mask_columns, (k.argument("v0"),), {}, column < 37), (mask_columns, (0,), {}, column < 0),
         (mask_rows, (21,), {"value": 0}, row < 21),
+        (mask_rows_before, (21,), {}, row >= 21),
         (mask_causal, (k.argument("v1"),), {}, column <= row + 5), (mask_causal, (k.argument("v2"),), {}, column <= row - 3),
         (mask_causal, (-7,), {"turned": True}, row <= column - 7),
         (mask_window, (k.argument("v1"), 9), {}, (column <= row + 5) & (column >= row - 4))]

@@ -1,6 +1,6 @@
 """Masks on f32 tiles: what lies beyond a bound, above a diagonal or outside of a window gets a value (minus infinity).
 
-    mask_columns(k, S, left)                   # columns left, left + 1, ... (an SGPR or a number)
+    mask_columns(k, S, left)                   # columns left, left + 1, ... (a number, an SGPR, or a VGPR)
     mask_causal(k, S, shift)                   # row r sees columns up to r + shift
     mask_window(k, S, shift, width)            # and not those before r + shift - width
 
@@ -26,13 +26,21 @@ LOWEST = float("-inf")
 
 
 def mask_columns(k: TileBuilder, tile: Tile, left: Reg | int, value: float = LOWEST, at: StepIndex | None = None) -> None:
-    """Columns of the tile from number `left` on (an SGPR, signed, or a number) get `value`. Raises TileError for a tile not of f32."""
+    """Columns of the tile from number `left` on (a number, or a signed one in an SGPR, or for each lane in a VGPR) get `value`.
+
+    Raises TileError for a tile not of f32.
+    """
     _mask(k, "mask columns of", tile, (0, 1), left, -1, False, value, at)
 
 
 def mask_rows(k: TileBuilder, tile: Tile, left: Reg | int, value: float = LOWEST, at: StepIndex | None = None) -> None:
     """Rows of the tile from number `left` on get `value`, as `mask_columns`."""
     _mask(k, "mask rows of", tile, (1, 0), left, -1, False, value, at)
+
+
+def mask_rows_before(k: TileBuilder, tile: Tile, first: Reg | int, value: float = LOWEST, at: StepIndex | None = None) -> None:
+    """Rows of the tile before number `first` get `value`, as `mask_columns`."""
+    _mask(k, "mask rows of", tile, (1, 0), first, 0, True, value, at)
 
 
 def mask_causal(k: TileBuilder, tile: Tile, shift: Reg | int, turned: bool = False, value: float = LOWEST,
