@@ -193,7 +193,7 @@ def _values(k: TileBuilder, registers: Sequence[Reg]) -> Iterator[Sequence[Reg]]
         yield [moved[number] for number in range(moved.count)]
 
 
-def _cut(k: TileBuilder, runs: Sequence[ColumnRun], offset: Reg, column: Reg, descriptor: Reg, columns: Reg, dtype: str,
+def _cut(k: TileBuilder, runs: Sequence[ColumnRun], offset: Reg, column: Reg, descriptor: Reg, columns: Reg | int, dtype: str,
          stride: Reg) -> None:
     """Element by element, the lanes beyond the last column switched off."""
     short = dtype != "f32"

@@ -160,7 +160,7 @@ class Matrix:
     dtype: str
     pointer: Reg
     rows_register: Reg
-    columns_register: Reg
+    columns_register: Reg | int
     stride: Reg
     _stride_bytes: Reg | None = field(default=None)
 

@@ -1,0 +1,175 @@
+"""Which queries of which head a workgroup of attention-forward serves, which keys it visits, and where its tensors lie."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from asmgen.author.globals import Matrix
+from asmgen.author.headorder import HeadPlace, place_head
+from asmgen.author.masks import lane_places
+from asmgen.author.tilebuilder import TileBuilder
+from asmgen.author.tiles import Tile
+from asmgen.isa.registers import Reg
+
+_UNLIMITED = 1 << 25  # more keys than there are
+
+
+@dataclass(frozen=True)
+class WorkgroupPart:
+    """A workgroup's part: queries from `row0` on (an SGPR) of one head, and its keys from `first` on, a multiple of a step's.
+
+    q and o are that head's rows, k and v those of its KV head, bases of 64 bits; lse is a column of one row a query. `plain` steps, of
+    which every query sees every key, come before `masked` ones; together they are at least 1. SGPRs all; a loop uses the counts up.
+    """
+
+    q: Matrix
+    k: Matrix
+    v: Matrix
+    o: Matrix
+    lse: Matrix | None
+    row0: Reg
+    first: Reg
+    plain: Reg
+    masked: Reg
+
+
+def place(k: TileBuilder) -> WorkgroupPart:
+    """The part of the workgroup whose number is x, behind `begin` and `locate`. Changes SCC."""
+    plan, queries = k.registers, k.variant.tile[0]
+    row0, first, plain, masked = (plan.sgprs(1, name) for name in ("row0", "first_key", "plain_steps", "masked_steps"))
+    with k.operation("place"), k.scratch("head", 3, "s") as head, k.scratch("tiles", file="s") as tiles:
+        k.s_add_u32(tiles, k.argument("sq"), queries - 1)
+        k.s_lshr_b32(tiles, tiles, (queries - 1).bit_length())
+        found = HeadPlace(head[0], head[1], head[2], row0)
+        place_head(k, found, k.ids["x"], k.argument("b"), k.argument("hq"), k.argument("hkv"), tiles, longest_first=k.p.causal)
+        k.s_lshl_b32(row0, row0, (queries - 1).bit_length())
+        q, kk, v, o = (_rows(k, name, found) for name in "qkvo")
+        lse = _lse(k, found) if k.p.lse else None
+    _visit(k, row0, first, plain, masked)
+    return WorkgroupPart(q, kk, v, o, lse, row0, first, plain, masked)
+
+
+def _rows(k: TileBuilder, tensor: str, found: HeadPlace) -> Matrix:
+    """The rows of the workgroup's head of a tensor."""
+    own = tensor in "qo"
+    base = k.registers.sgprs(2, f"{tensor}_head", align=2, note=f"{tensor.upper()} of the workgroup's head")
+    with k.scratch("far", 2, "s") as far:
+        for part, number, name in ((base, found.batch, "b"), (far, found.head if own else found.kv_head, "h")):
+            k.s_mul_i32(part[0], number, k.argument(f"{tensor}_stride_{name}"))
+            k.s_mul_hi_u32(part[1], number, k.argument(f"{tensor}_stride_{name}"))
+        k.s_add_u32(base[0], base[0], far[0])
+        k.s_addc_u32(base[1], base[1], far[1])
+    k.s_lshl_b64(base, base, 1)
+    _add_pointer(k, base, tensor)
+    return Matrix(tensor, k.p.dtype, base, k.argument("sq" if own else "sk"), k.variant.d, k.argument(f"{tensor}_stride_s"))
+
+
+def _lse(k: TileBuilder, found: HeadPlace) -> Matrix:
+    """The workgroup's head of LSE."""
+    base, one = k.registers.sgprs(2, "lse_head", align=2, note="LSE of the workgroup's head"), k.registers.sgprs(1, "one")
+    with k.scratch("head_number", file="s") as number:
+        k.s_mul_i32(number, found.batch, k.argument("hq"))
+        k.s_add_u32(number, number, found.head)
+        k.s_mul_i32(base[0], number, k.argument("sq"))
+        k.s_mul_hi_u32(base[1], number, k.argument("sq"))
+    k.s_lshl_b64(base, base, 2)
+    _add_pointer(k, base, "lse")
+    k.s_mov_b32(one, 1)
+    return Matrix("lse", "f32", base, k.argument("sq"), 1, one)
+
+
+def _add_pointer(k: TileBuilder, base: Reg, argument: str) -> None:
+    pointer = k.argument(argument)
+    k.s_add_u32(base[0], pointer[0], base[0])
+    k.s_addc_u32(base[1], pointer[1], base[1])
+
+
+def _right(k: TileBuilder, out: Reg) -> None:
+    """The first key that query 0 does not see because of the mask: sk - sq + right + 1."""
+    k.s_sub_u32(out, k.argument("sk"), k.argument("sq"))
+    k.s_add_u32(out, out, 1)
+    if not k.p.causal:
+        with k.scratch("right", file="s") as right:
+            k.s_cmp_lt_i32(k.argument("right"), 0)
+            k.s_cselect_b32(right, _UNLIMITED, k.argument("right"))
+            k.s_add_u32(out, out, right)
+
+
+def _left(k: TileBuilder, out: Reg) -> None:
+    """The first key that query 0 sees, or a negative number: sk - sq - left."""
+    k.s_cmp_lt_i32(k.argument("left"), 0)
+    k.s_cselect_b32(out, _UNLIMITED, k.argument("left"))
+    k.s_sub_u32(out, k.argument("sk"), out)
+    k.s_sub_u32(out, out, k.argument("sq"))
+
+
+def _visit(k: TileBuilder, row0: Reg, first: Reg, plain: Reg, masked: Reg) -> None:
+    """First key and numbers of steps: up to the last key that any query sees, plain up to the first that any does not see."""
+    queries, keys = k.variant.tile
+    bits = (keys - 1).bit_length()
+    sk = k.argument("sk")
+    with k.operation("keys to visit"), k.scratch("end", file="s") as end:
+        if k.p.causal or k.p.window:
+            _right(k, plain)
+            k.s_add_u32(plain, plain, row0)
+            k.s_sub_u32(end, k.argument("sq"), row0)
+            k.s_min_u32(end, end, queries)
+            k.s_add_u32(end, end, plain)
+            k.s_sub_u32(end, end, 1)
+            for bound in (plain, end):
+                k.s_min_i32(bound, bound, sk)
+                k.s_max_i32(bound, bound, 0)
+        else:
+            k.s_mov_b32(plain, sk)
+            k.s_mov_b32(end, sk)
+        k.s_mov_b32(first, 0)
+        k.s_lshr_b32(plain, plain, bits)
+        if k.p.window:
+            _left(k, first)
+            k.s_add_u32(first, first, row0)
+            k.s_max_i32(first, first, 0)
+            k.s_andn2_b32(first, first, keys - 1)
+            k.s_max_i32(end, end, first)
+            k.s_sub_u32(end, end, first)
+            k.s_mov_b32(plain, 0)  # both ends of the keys are masked
+        k.s_add_u32(end, end, keys - 1)
+        k.s_lshr_b32(end, end, bits)
+        k.s_max_u32(end, end, 1)
+        k.s_sub_u32(masked, end, plain)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The keys that a lane's query sees, for each fragment of queries of a wave: from `lower` (in a build with window) to below `upper`."""
+
+    upper: tuple[Reg, ...]
+    lower: tuple[Reg, ...]
+
+
+def limits(k: TileBuilder, at: WorkgroupPart, scores: Tile) -> Limits:
+    """For a tile of S^T of the wave, keys by queries. VGPRs that count from the key `at.first` on. Changes SCC."""
+    f = scores.fragment
+    _, column = lane_places(k, f)
+    upper, lower = [], []
+    with k.operation("limits"), k.scratch("first_query", file="s") as query, k.scratch("bound", file="s") as bound, \
+            k.scratch("all", file="s") as rest:
+        k.s_mul_i32(query, k.wave.register, scores.columns)
+        k.s_add_u32(query, query, at.row0)
+        k.s_sub_u32(query, query, at.first)
+        k.s_sub_u32(rest, k.argument("sk"), at.first)
+        for number in range(scores.columns // f.columns):
+            upper.append(k.registers.vgprs(1, f"upper{number or ''}", note="first key that a query does not see"))
+            if not (k.p.causal or k.p.window):
+                k.v_mov_b32(upper[-1], rest)
+                continue
+            _right(k, bound)
+            k.s_add_u32(bound, bound, query)
+            k.v_add_u32(upper[-1], bound, column)
+            if k.p.window:
+                lower.append(k.registers.vgprs(1, f"lower{number or ''}", note="first key that a query sees"))
+                _left(k, bound)
+                k.s_add_u32(bound, bound, query)
+                k.v_add_u32(lower[-1], bound, column)
+            k.v_min_i32(upper[-1], rest, upper[-1])
+            k.s_add_u32(query, query, f.columns)
+    return Limits(tuple(upper), tuple(lower))
