@@ -40,9 +40,9 @@ print(imported - began, built - imported - sum(passes), sum(passes), done - buil
 """
 
 
-def environment(zig: bool, bytecode: str) -> dict[str, str]:
-    """The process environment, with a folder for Python's bytecode; with `zig` the ziglang package is the only assembler."""
-    given = {**os.environ, "PYTHONPYCACHEPREFIX": bytecode}
+def environment(zig: bool) -> dict[str, str]:
+    """The process environment, in which bytecode is kept; with `zig` the ziglang package is the only assembler."""
+    given = {**os.environ}
     given.pop("PYTHONDONTWRITEBYTECODE", None)
     if zig:
         import ziglang
@@ -59,10 +59,10 @@ def processor_time() -> float:
 
 def main(runs: int = RUNS) -> None:
     """Print the figures, medians of `runs`."""
-    for name, zig in (("clang", False), ("ziglang", True)):
-        whole, processor, parts = [], [], []
-        with tempfile.TemporaryDirectory() as folder:
-            given = environment(zig, os.path.join(folder, "bytecode"))
+    with tempfile.TemporaryDirectory() as folder:
+        for name, zig in (("clang", False), ("ziglang", True)):
+            whole, processor, parts = [], [], []
+            given = environment(zig)
             command = [sys.executable, "-m", "asmgen.tools.cli", "build", "gemm-bf16", "--arch", "gfx950", "-o", folder]
             subprocess.run(command, check=True, env=given, stdout=subprocess.DEVNULL)
             for _ in range(runs):
@@ -72,10 +72,10 @@ def main(runs: int = RUNS) -> None:
                 processor.append(processor_time() - used)
                 output = subprocess.run([sys.executable, "-c", _PARTS], check=True, env=given, capture_output=True, text=True).stdout
                 parts.append([float(part) for part in output.split()])
-        split = ", ".join(f"{part} {statistics.median(column):.3f}"
-                          for part, column in zip(("import", "build", "passes", "assemble"), zip(*parts, strict=True), strict=True))
-        print(f"cold build with {name}: {statistics.median(whole):.3f} s, median of {runs} ({min(whole):.3f} to {max(whole):.3f}), "
-              f"processor {statistics.median(processor):.3f} (least {min(processor):.3f}); {split}")
+            split = ", ".join(f"{part} {statistics.median(column):.3f}"
+                              for part, column in zip(("import", "build", "passes", "assemble"), zip(*parts, strict=True), strict=True))
+            print(f"cold build with {name}: {statistics.median(whole):.3f} s, median of {runs} ({min(whole):.3f} to {max(whole):.3f}), "
+                  f"processor {statistics.median(processor):.3f} (least {min(processor):.3f}); {split}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What it costs to follow undefined bits where nothing is undefined: `python -m benchmarks.definedness [rounds] [pairs] [edge]`.
+"""What it costs to follow undefined bits where nothing is undefined: `python -m benchmarks.definedness [ROUNDS [PAIRS [EDGE [GROUPS]]]]`.
 
 Every other check is on in both launches of a pair, which follow each other in turns; their CPU times are compared. Issue F wants less than
 2 % more. The middle of the pairs' shares stands beside the share of the fastest launches: on a busy machine the two differ.
@@ -36,11 +36,11 @@ def seconds(run: Callable[[], object]) -> float:
     return time.process_time() - began
 
 
-def main(rounds: int = 24, pairs: int = 12, edge: int = 1024) -> None:
-    """One line per loop."""
+def main(rounds: int = 24, pairs: int = 12, edge: int = 1024, workgroups: int = 128) -> None:
+    """One line per loop, of 8 waves a workgroup."""
     print("all defined, CPU ms".ljust(30) + "without".rjust(10) + "with".rjust(10) + "fastest".rjust(10) + "middle".rjust(10))
-    launches = {"vector, 1024 waves": of_loop(loop("gfx950", rounds, vector_loop.before, vector_loop.body), 128),
-                "LDS, 1024 waves": of_loop(lds_loop(rounds), 128),
+    launches = {f"vector, {8 * workgroups} waves": of_loop(loop("gfx950", rounds, vector_loop.before, vector_loop.body), workgroups),
+                f"LDS, {8 * workgroups} waves": of_loop(lds_loop(rounds), workgroups),
                 **{f"gemm-bf16 {arch}": of_gemm(arch, edge) for arch in ("gfx942", "gfx950")}}
     for title, of in launches.items():
         runs = of(WITHOUT), of(frozenset(CHECKS))

@@ -62,31 +62,34 @@ def row(title: str, unit: float, off: Timing, on: Timing) -> None:
     print(f"{title:<34s}{rates}{off.work / off.wall / unit:12.2f}{on.cpu / off.cpu:8.2f}", flush=True)
 
 
-def main(rounds: int = 24, times: int = TIMES, edge: int = 1024) -> None:
-    """The table, then the growth: loops of `rounds` rounds, matrices of `edge` x `edge`, the best of `times` runs."""
+def main(rounds: int = 24, times: int = TIMES, edge: int = 1024, workgroups: int = 128) -> None:
+    """The table, then the growth: loops of `rounds` rounds by `workgroups` of 8 waves, matrices of `edge` x `edge`, the best of `times`
+    runs."""
     sizes = {"m": edge, "n": edge, "k": edge // 2}
     print("benchmark".ljust(34) + "off/CPU s".rjust(10) + "on/CPU s".rjust(10) + "off/wall s".rjust(12) + "on/off".rjust(8))
     vector = loop("gfx950", rounds, vector_loop.before, vector_loop.body)
-    for waves in (1024, 8):
-        many = vector if waves > 8 else loop("gfx950", 8 * rounds, vector_loop.before, vector_loop.body)
-        row(f"vector, {waves} waves, M/s", 1e6, *(of_loop(many, waves // 8, checks, times=times) for checks in (False, True)))
+    for number, many in ((workgroups, vector), (1, loop("gfx950", 8 * rounds, vector_loop.before, vector_loop.body))):
+        row(f"vector, {8 * number} waves, M/s", 1e6, *(of_loop(many, number, checks, times=times) for checks in (False, True)))
     memory = Memory()
     size = 1024 * 1024
     for title, program in (("LDS", lds_loop(rounds)), ("buffer", buffer_loop(rounds, memory.allocate(size), size))):
-        row(f"{title}, 1024 waves, M/s", 1e6, *(of_loop(program, 128, checks, memory, times=times) for checks in (False, True)))
+        row(f"{title}, {8 * workgroups} waves, M/s", 1e6,
+            *(of_loop(program, workgroups, checks, memory, times=times) for checks in (False, True)))
     for title in MFMA_LOOPS:
         name, emit = mfma_loop.LOOPS[title]
         shape = MFMA[name]
         flop = 2.0 * shape.m * shape.n * shape.k * shape.blocks * mfma_loop.PER_ROUND * rounds
         program = loop("gfx950", rounds, mfma_loop.before, emit)
-        row(f"MFMA {title}, 128 waves, GF/s", 1e9, *(of_loop(program, 16, checks, flop=flop, times=times) for checks in (False, True)))
+        few = -(-workgroups // 8)
+        row(f"MFMA {title}, {8 * few} waves, GF/s", 1e9,
+            *(of_loop(program, few, checks, flop=flop, times=times) for checks in (False, True)))
     for arch in ("gfx942", "gfx950"):
         row(f"gemm-bf16 {arch}, GF/s", 1e9, *(of_gemm(arch, checks, sizes, times) for checks in (False, True)))
     print("\n4x the grid takes, CPU time".ljust(34) + "off".rjust(10) + "on".rjust(10))
-    for title, base in (("vector, from 1024 waves", 128), ("vector, from 8 waves", 1)):
+    for base in (workgroups, 1):
         grown = [of_loop(vector, 4 * base, checks, times=times).cpu / of_loop(vector, base, checks, times=times).cpu
                  for checks in (False, True)]
-        print(f"{title:<33s}{grown[0]:10.2f}{grown[1]:10.2f}", flush=True)
+        print(f"vector, from {8 * base} waves".ljust(33) + f"{grown[0]:10.2f}{grown[1]:10.2f}", flush=True)
     wide = {**sizes, "n": 4 * edge}
     grown = [of_gemm("gfx950", checks, wide, times).cpu / of_gemm("gfx950", checks, sizes, times).cpu for checks in (False, True)]
     print(f"{'gemm-bf16 gfx950':<33s}{grown[0]:10.2f}{grown[1]:10.2f}")

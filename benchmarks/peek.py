@@ -19,7 +19,7 @@ ROUNDS, INSTRUCTIONS, PEEKS = 5, 5_000, 2_000
 WANTED = 5_000
 
 
-def program() -> Builder:
+def program(instructions: int) -> Builder:
     """A loop body of a matrix kernel, unrolled until the program is long enough: 4 loads, 8 LDS reads and 8 MFMAs are in flight at its
     end."""
     plan = RegisterPlan("gfx950")
@@ -30,7 +30,7 @@ def program() -> Builder:
     plan.pin("addresses", v[48:51])
     plan.pin("temporary", v[52:52])
     plan.pin("arguments", s[0:15])
-    while k.position < INSTRUCTIONS:
+    while k.position < instructions:
         for number in range(8):
             k.v_mfma_f32_16x16x16_bf16(a[4 * number:4 * number + 3], v[4 * number:4 * number + 1], v[4 * number + 2:4 * number + 3],
                                        a[4 * number:4 * number + 3])
@@ -45,10 +45,10 @@ def program() -> Builder:
     return k
 
 
-def rate(work: Callable[[], object], count: int) -> float:
-    """Times a second, best of some rounds."""
+def rate(work: Callable[[], object], count: int, rounds: int) -> float:
+    """Times a second, best of `rounds`."""
     best = 0.0
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         began = time.process_time()
         for _ in range(count):
             work()
@@ -56,8 +56,9 @@ def rate(work: Callable[[], object], count: int) -> float:
     return best
 
 
-def main() -> None:
-    k = program()
+def main(length: int = INSTRUCTIONS, peeks: int = PEEKS, rounds: int = ROUNDS) -> None:
+    """Print the figures, each the best of `rounds` of so many peeks behind a program of that length."""
+    k = program(length)
     began = time.process_time()
     seen = k.peek("v_mov_b32", v[52], v[0])
     first = time.process_time() - began
@@ -70,26 +71,26 @@ def main() -> None:
         "s_add_u32": lambda: k.peek("s_add_u32", s[4], s[4], 16),
     }
     for name, work in candidates.items():
-        print(f"  peek {name:28s} {rate(work, PEEKS):8.0f} a second")
+        print(f"  peek {name:28s} {rate(work, peeks, rounds):8.0f} a second")
 
     def emit_and_peek() -> None:
         k.s_add_u32(s[4], s[4], 16)
         k.peek("v_mov_b32", v[52], v[0])
 
-    print(f"  {'emit and peek':33s} {rate(emit_and_peek, PEEKS):8.0f} a second")
+    print(f"  {'emit and peek':33s} {rate(emit_and_peek, peeks, rounds):8.0f} a second")
     frontier = Frontier("gfx950")
-    instructions = k.program().instructions[:INSTRUCTIONS]
+    instructions = k.program().instructions[:length]
     for instruction in instructions:
         frontier.issue(instruction)
-    print(f"  {'Frontier.need':33s} {rate(lambda: frontier.need(instructions[4]), PEEKS):8.0f} a second")
-    print(f"  {'Frontier.copy':33s} {rate(frontier.copy, PEEKS):8.0f} a second")
+    print(f"  {'Frontier.need':33s} {rate(lambda: frontier.need(instructions[4]), peeks, rounds):8.0f} a second")
+    print(f"  {'Frontier.copy':33s} {rate(frontier.copy, peeks, rounds):8.0f} a second")
 
     def pass_all() -> None:
         passing = Frontier("gfx950")
         for instruction in instructions:
             passing.issue(instruction)
 
-    print(f"  {'Frontier.issue':33s} {rate(pass_all, 1) * INSTRUCTIONS:8.0f} a second")
+    print(f"  {'Frontier.issue':33s} {rate(pass_all, 1, rounds) * length:8.0f} a second")
     print(f"asked for: {WANTED} peeks a second")
 
 
