@@ -93,11 +93,16 @@ class HazardModel:
 
     def facts(self, instruction: Subject) -> HazardFacts:
         """Describe one instruction."""
+        kept: dict[str, tuple[HazardModel, HazardFacts]] = instruction.__dict__  # asked again at each neighbour, and in each mutant
+        known = kept.get("_hazards")
+        if known is not None and known[0] is self:
+            return known[1]
         # By identity: the table makes each form once, and a form's hash goes through all of its places.
         found = self._by_form.get(id(instruction.form)) or self._example(instruction)
-        if not found.parts:
-            return found
-        return HazardFacts(found.kind, found.states, found.window, found.parts, instruction.operands)
+        if found.parts:
+            found = HazardFacts(found.kind, found.states, found.window, found.parts, instruction.operands)
+            kept["_hazards"] = self, found
+        return found
 
     def samples(self, instructions: Iterable[Subject]) -> list[HazardFacts]:
         """A description of each that is right in all but its operands, which may be another instruction's: `facts` has its own."""

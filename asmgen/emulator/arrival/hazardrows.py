@@ -62,7 +62,14 @@ class Described(NamedTuple):
 def described(arch: str, instructions: Sequence[Subject]) -> list[Described]:
     """Every instruction of a program."""
     reading = _Reading(arch)
-    return [reading.of(instruction) for instruction in instructions]
+    found = []
+    for instruction in instructions:
+        kept: dict[str, tuple[str, Described]] = instruction.__dict__  # programs that share instructions ask for the same
+        known = kept.get("_described")
+        if known is None or known[0] != arch:
+            known = kept["_described"] = arch, reading.of(instruction)
+        found.append(known[1])
+    return found
 
 
 class _Reading:

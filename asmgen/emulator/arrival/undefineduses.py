@@ -39,6 +39,14 @@ class Use:
 
 def use_of(instruction: Instruction, accum_offset: int) -> Use:
     """The check's view of an instruction. EXEC is always defined."""
+    kept: dict[str, tuple[int, Use]] = instruction.__dict__  # programs that share instructions ask for the same
+    known = kept.get("_use")
+    if known is None or known[0] != accum_offset:
+        known = kept["_use"] = accum_offset, _use(instruction, accum_offset)
+    return known[1]
+
+
+def _use(instruction: Instruction, accum_offset: int) -> Use:
     opcode = instruction.opcode
     row = opcode.memory
     reads = writes = keeps = addresses = 0
