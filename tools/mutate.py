@@ -130,16 +130,23 @@ def on_emulator(family: Family, arch: str, build: dict[str, Any]) -> tuple[Progr
     def usual_conflicts(number: int) -> int:
         return run(program, number).bank_conflicts or 0
 
+    order = list(range(len(runs)))
+
     def emulates(mutant: Mutant) -> bool:
-        for number in range(len(runs)):
-            try:
-                report = run(mutant.program, number)
-            except AsmgenError:
-                return True
-            if not report.passed or any(finding.severity == "error" for finding in report.findings) \
-                    or (report.bank_conflicts or 0) > usual_conflicts(number):
+        for number in order:
+            if found(mutant, number):
+                order.remove(number)
+                order.insert(0, number)  # the next mutant is on the same path, mostly
                 return True
         return False
+
+    def found(mutant: Mutant, number: int) -> bool:
+        try:
+            report = run(mutant.program, number)
+        except AsmgenError:
+            return True
+        return not report.passed or any(finding.severity == "error" for finding in report.findings) \
+            or (report.bank_conflicts or 0) > usual_conflicts(number)
 
     return program, emulates
 

@@ -121,13 +121,15 @@ class Judge:
         """
         if mutant.kind == "swizzle":
             return False
+        if mutant.kind != "nop" and _wait_findings(mutant.program, notes=False) - self._waits:
+            return True  # most waits are missed here, and this is the quickest to ask
         if _state_findings(mutant.program) - self._states:
             return True
         return mutant.kind != "nop" and bool(_wait_findings(mutant.program) - self._waits)
 
 
-def _wait_findings(program: Program) -> set[_Key]:
-    return {(finding.rule, id(finding.producer), id(finding.consumer), finding.rounds) for finding in waits.verify(program)
+def _wait_findings(program: Program, notes: bool = True) -> set[_Key]:
+    return {(finding.rule, id(finding.producer), id(finding.consumer), finding.rounds) for finding in waits.verify(program, notes)
             if finding.rule in _MISSING}
 
 
