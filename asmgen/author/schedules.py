@@ -130,13 +130,23 @@ def spread(stage: Sequence[Unit], leads: Callable[[Unit], bool]) -> list[Unit]:
 
 
 def _m0_ahead(order: Sequence[Placed], units: Mapping[int, Unit]) -> list[Placed]:
-    """Writes of M0 one place earlier, so that something stands between them and the load that reads it: else a wait state would."""
+    """Something between each write of M0 and the load that reads it, else a wait state would be: the write goes one place earlier, or,
+    behind another such load, what stood before those comes between."""
+    def uses_m0(entry: Placed) -> bool:
+        return isinstance(entry, int) and bool((units[entry].effects.reads | units[entry].effects.writes) & m0.mask)
+
     moved = list(order)
     for place in range(1, len(moved)):
-        entry, before = moved[place], moved[place - 1]
-        if isinstance(entry, int) and units[entry].effects.writes & m0.mask \
-                and not (isinstance(before, int) and (units[before].effects.reads | units[before].effects.writes) & m0.mask):
-            moved[place - 1], moved[place] = entry, before
+        entry = moved[place]
+        if not (isinstance(entry, int) and units[entry].effects.writes & m0.mask):
+            continue
+        if not uses_m0(moved[place - 1]):
+            moved[place - 1], moved[place] = entry, moved[place - 1]
+            continue
+        free = next((at for at in range(place - 1, -1, -1) if isinstance(moved[at], int) and not uses_m0(moved[at])
+                     and not uses_m0(moved[max(at - 1, 0)])), None)
+        if free is not None:
+            moved.insert(place, moved.pop(free))
     return moved
 
 
