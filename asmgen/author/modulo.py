@@ -23,6 +23,7 @@ from asmgen.isa.registers import m0
 
 _WAIT_AHEAD = 3  # slots, at most, from a barrier's wait to the barrier
 _COPY = 3  # slots of a ds_write_b128, which takes longer than one window, and of the load behind it
+_FULL = 7  # things in a slot that are too many
 
 
 @dataclass(frozen=True)
@@ -306,7 +307,8 @@ class _Modulo:
         writers = [unit for unit in self.others if unit.tag.ordinal not in fills and unit.effects.writes & m0.mask]
         order = self._in_m0_order(sorted(windows, key=lambda window: (window.last, window.unit.tag.ordinal)), writers)
         spacings = range(max(1, self.length // len(order)), 0, -1)
-        found = (self._spaced(order, spacing, limit) for limit in (1, 2, 3) for spacing in spacings)
+        # Slot 0 is the first M0's; a step with as many slots as loads has that M0 in front of it.
+        found = (self._spaced(order, first, spacing, limit) for first in (1, 0) for limit in range(1, _FULL) for spacing in spacings)
         places = next((places for places in found if places is not None), None)
         if places is None:
             raise PipelineError(f"{len(order)} loads find no room between the barriers of the step", order[0].unit.first.where())
@@ -317,16 +319,18 @@ class _Modulo:
             if read:
                 before = max((places[ordinal] for ordinal in fills if places[ordinal] < min(read)), default=-1)
                 free = self._free(range(min(read) - 1, before, -1))
-                places[writer.tag.ordinal] = self._take(min(read) - 1 if free is None else free)
+                slot = places[writer.tag.ordinal] = self._take(min(read) - 1 if free is None else free)
+                if slot < 0:
+                    self.kept[writer.tag.ordinal] = slot
         return places
 
     def _unit(self, ordinal: int) -> Unit:
         return next(unit for unit in self.others if unit.tag.ordinal == ordinal)
 
-    def _spaced(self, order: Sequence[Window], spacing: int, limit: int) -> dict[int, int] | None:
-        """Each fill about `spacing` slots behind the one before it, in a slot of its window with room; None where one does not fit."""
+    def _spaced(self, order: Sequence[Window], at: int, spacing: int, limit: int) -> dict[int, int] | None:
+        """Each fill about `spacing` slots behind the one before it, from slot `at` on, in a slot of its window with room; None where one
+        does not fit."""
         places: dict[int, int] = {}
-        at = 1  # slot 0 is the first M0's
         for window in order:
             first = max(window.first, at)
             slot = self._free(range(first, min(window.last, self.length - 1) + 1), limit)
