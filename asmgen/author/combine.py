@@ -1,9 +1,10 @@
-"""What accumulators go through before they are stored: alpha AB + beta C + bias, in f32, in their registers."""
+"""What accumulators go through before they are stored: alpha AB + beta C + bias, scales of rows and columns, in f32, in their registers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 _ONE = 0x3F800000
 _MAGNITUDE = 0x7FFFFFFF
+_FAR = 1 << 24
+_SIZE = {"f32": 4, "f16": 2, "bf16": 2}
 _TOGETHER = 4  # runs whose elements are asked for before the first of them is used
 
 
@@ -56,24 +59,58 @@ def scale_and_add(k: TileBuilder, corners: Sequence[Corner], c: Rows, column0: R
     k.label(done)
 
 
-def add_row(k: TileBuilder, corners: Sequence[Corner], bias: Reg, dtype: str, size: Reg, column0: Reg, rows: WaveIndex,
-            columns: WaveIndex) -> None:
-    """Add to every row of the accumulators the vector at the 64-bit address in SGPRs `bias`, `size` (an SGPR) elements of `dtype`."""
-    run, bytes_ = run_length(corners[0].tile), {"f32": 4}.get(dtype, 2)
-    lanes = lane_places(k, "bias", corners[0].tile, column0, rows, columns)
-    with k.scratch("bias_buffer", 4, "s") as descriptor, k.scratch("bias_values", run) as held:
-        k.s_mov_b64(descriptor[0:1], bias)
-        k.s_mul_i32(descriptor[2], size, bytes_)
+@dataclass(frozen=True)
+class Numbers:
+    """A vector in memory: a 64-bit address in SGPRs, the type, how many (an SGPR)."""
+
+    address: Reg
+    dtype: str
+    size: Reg
+
+
+def along_columns(k: TileBuilder, corners: Sequence[Corner], op: str, vector: Numbers, column0: Reg, rows: WaveIndex,
+                  columns: WaveIndex) -> None:
+    """`op` (v_pk_add_f32 or v_pk_mul_f32) of every accumulator and the number of its column. Places as for `store`."""
+    run, bytes_ = run_length(corners[0].tile), _SIZE[vector.dtype]
+    lanes = lane_places(k, "along_columns", corners[0].tile, column0, rows, columns)
+    with k.scratch("vector_buffer", 4, "s") as descriptor, k.scratch("vector_values", run) as held:
+        k.s_mov_b64(descriptor[0:1], vector.address)
+        k.s_mul_i32(descriptor[2], vector.size, bytes_)
         k.s_mov_b32(descriptor[3], RAW_BUFFER)
         k.v_lshlrev_b32(lanes.column, bytes_.bit_length() - 1, lanes.column)
         for column, group in groupby(sorted(runs_of(corners, run), key=lambda one: one.column), key=lambda one: one.column):
-            _load(k, held, lanes.column, descriptor, dtype, column)
-            _widen(k, held, dtype)
+            _load(k, held, lanes.column, descriptor, vector.dtype, column)
+            _widen(k, held, vector.dtype)
             for one in group:
                 with _changed(k, one) as accumulators:
                     for pair in range(0, run, 2):
                         two = span(accumulators[pair:pair + 2])
-                        k.v_pk_add_f32(two, two, held[pair:pair + 1])
+                        k.emit(op, two, two, held[pair:pair + 1])
+    k.registers.release(lanes.row, lanes.column)
+
+
+def along_rows(k: TileBuilder, corners: Sequence[Corner], op: str, vector: Numbers, row0: Reg, rows: WaveIndex, columns: WaveIndex) -> None:
+    """`op` of every accumulator and the f32 number of its row; `row0` is an SGPR with the first row of the workgroup's tile."""
+    run = run_length(corners[0].tile)
+    lanes = lane_places(k, "along_rows", corners[0].tile, row0, rows, columns)
+    with k.scratch("vector_buffer", 4, "s") as descriptor, k.scratch("high", file="s") as high, k.scratch("vector_values", 2) as held:
+        k.s_lshl_b32(descriptor[0], row0, 2)
+        k.s_lshr_b32(high, row0, 30)
+        k.s_add_u32(descriptor[0], vector.address[0], descriptor[0])
+        k.s_addc_u32(descriptor[1], vector.address[1], high)
+        k.s_sub_u32(descriptor[2], vector.size, row0)
+        k.s_min_u32(descriptor[2], descriptor[2], _FAR)  # a tile ends before that, and its bytes are 32 bits
+        k.s_lshl_b32(descriptor[2], descriptor[2], 2)
+        k.s_mov_b32(descriptor[3], RAW_BUFFER)
+        k.v_lshlrev_b32(lanes.row, 2, lanes.row)
+        for row, group in groupby(runs_of(corners, run), key=lambda one: one.row):
+            k.buffer_load_dword(held[0], lanes.row, descriptor, 0, offen=True, offset=4 * row)
+            k.v_mov_b32(held[1], held[0])
+            for one in group:
+                with _changed(k, one) as accumulators:
+                    for pair in range(0, run, 2):
+                        two = span(accumulators[pair:pair + 2])
+                        k.emit(op, two, two, held)
     k.registers.release(lanes.row, lanes.column)
 
 
