@@ -16,6 +16,7 @@ _MODULES = {
     "03-transpose": "asmgen.kernels.examples.03_transpose",
     "04-mfma-tile": "asmgen.kernels.examples.04_mfma_tile",
     "gemm-bf16": "asmgen.kernels.gemm_bf16.library",
+    "gemm-fp8": "asmgen.kernels.gemm_fp8.library",
 }
 
 

@@ -1,0 +1,36 @@
+"""Data for gemm-fp8 with its float64 reference, of the quantised inputs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from asmgen.author.contract import Values
+from asmgen.author.problem import Problem
+from asmgen.kernels.gemm_bf16.problem import with_result
+
+_ELEMENTS: dict[tuple[str, str], Any] = {
+    ("ocp", "e4m3"): ml_dtypes.float8_e4m3fn, ("ocp", "e5m2"): ml_dtypes.float8_e5m2,
+    ("fnuz", "e4m3"): ml_dtypes.float8_e4m3fnuz, ("fnuz", "e5m2"): ml_dtypes.float8_e5m2fnuz,
+}
+
+
+def make_problem(p: Values, seed: int) -> Problem:
+    """A and B of random normal values, scales that are no powers of two, some negative, C and bias; D full of canaries."""
+    random = np.random.default_rng(seed)
+    m, n, k = p["m"], p["n"], p["k"]
+    a = random.standard_normal((m, p["lda"])).astype(_ELEMENTS[p["encoding"], p["a_dtype"]])
+    b = random.standard_normal((n, p["ldb"])).astype(_ELEMENTS[p["encoding"], p["b_dtype"]])
+    rows, columns = (m, n) if p["scales"] == "row" else (1, 1)
+    a_scale, b_scale = (_scales(random, (count,)) for count in (rows, columns))
+    left = a[:, :k].astype(np.float64) * a_scale.astype(np.float64)[:, None]
+    right = b[:, :k].astype(np.float64) * b_scale.astype(np.float64)[:, None]
+    operands = {"a": a, "b": b, "a_scale": a_scale, "b_scale": b_scale}
+    return with_result(p, random, operands, left @ right.T, np.abs(left) @ np.abs(right).T)
+
+
+def _scales(random: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    scales: np.ndarray[Any, Any] = random.uniform(0.25, 1.75, shape) * random.choice([1.0, -1.0], shape, p=[0.75, 0.25])
+    return scales.astype(np.float32)

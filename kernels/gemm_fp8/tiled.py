@@ -1,0 +1,95 @@
+"""gemm-fp8 for gfx950: one step function, scheduled as ping-pong (8 waves) or interleave (4 waves).
+
+Facts: a workgroup makes a tm x tn tile of D in steps of tk = 128 along K, which one v_mfma_f32_16x16x128_f8f6f4 covers. The tile is
+2 x 2 quadrants; each wave has a part of every quadrant. A step is two products of a half of A with all of B, so that 8 waves change
+places twice a step only. Both matrices come by LDS-DMA, `ahead` steps before they are read, the second half of A one later: of two
+stages a half is asked for as soon as its last reader has passed.
+"""
+
+from __future__ import annotations
+
+from asmgen.author.arithmetic import mma, zero
+from asmgen.author.epilogue import Corner
+from asmgen.author.modulo import Interleave, Latencies
+from asmgen.author.movement import fill, read
+from asmgen.author.schedules import PingPong, Schedule
+from asmgen.author.steps import StepIndex
+from asmgen.author.swizzles import DmaFill, FragmentRead
+from asmgen.author.tilebuilder import TileBuilder
+from asmgen.isa.opcodes.mfma import F8F6F4_FORMATS
+from asmgen.kernels.gemm_bf16.ends import place
+from asmgen.kernels.gemm_fp8.family import ELEMENTS, GEMM
+from asmgen.kernels.gemm_fp8.scaling import finish
+
+SCHEDULES: dict[str, Schedule] = {"ping-pong": PingPong(), "interleave": Interleave(Latencies(cycles=32, lds=256))}
+"""Reads of LDS early enough for a wait that stands a window of 32 clk before its barrier."""
+
+
+@GEMM.variant("gfx950", tile=(128, 128, 128), waves=(2, 2), schedule="interleave", occupancy=1, stages=2, ahead=2)
+@GEMM.variant("gfx950", tile=(256, 256, 128), waves=(2, 4), schedule="ping-pong", occupancy=2, stages=2, ahead=2)
+@GEMM.variant("gfx950", tile=(128, 256, 128), waves=(2, 4), schedule="ping-pong", occupancy=2, stages=2, ahead=2)
+@GEMM.variant("gfx950", tile=(256, 128, 128), waves=(2, 4), schedule="ping-pong", occupancy=2, stages=2, ahead=2)
+@GEMM.variant("gfx950", tile=(256, 256, 128), waves=(2, 2), schedule="interleave", occupancy=1, stages=2, ahead=2)
+@GEMM.variant("gfx950", tile=(128, 256, 128), waves=(2, 2), schedule="interleave", occupancy=1, stages=2, ahead=2)
+@GEMM.variant("gfx950", tile=(256, 128, 128), waves=(2, 2), schedule="interleave", occupancy=1, stages=2, ahead=2)
+@GEMM.variant("gfx950", tile=(64, 64, 128), waves=(2, 2), schedule="interleave", occupancy=1, stages=8, ahead=6)
+def tiled(k: TileBuilder) -> None:
+    """Any of the tiles above."""
+    tm, tn, tk = k.variant.tile
+    down, across = k.variant.waves
+    interleaved = k.variant.schedule == "interleave"
+    of_a, of_b = ELEMENTS[k.p.a_dtype], ELEMENTS[k.p.b_dtype]
+    # D is made turned, so B is the instruction's first operand
+    M = k.matrix_shape("f32_16x16x128_f8f6f4", cbsz=F8F6F4_FORMATS.index(of_b), blgp=F8F6F4_FORMATS.index(of_a))
+
+    # register plan: accumulators stay where they are; of A two waves a SIMD have room for one half at a time
+    C = k.tile("C", tm // 2 // down, tn // 2 // across, M.d.T, grid=(2, 2), file="a" if interleaved else "v", note="[half of M][half of N]")
+    A = k.tile("A", tm // 2 // down, tk, M.b, grid=(2 if interleaved else 1,), note="[half of M]" if interleaved else "halves take turns")
+    B = k.tile("B", tn // 2 // across, tk, M.a, grid=(2,), note="[half of N]")
+    steps = k.registers.sgprs(1, "steps")
+    group = None if interleaved else k.registers.sgprs(1, "group", note="waves 4 to 7 run a stage behind")
+    row0, column0 = k.registers.sgprs(1, "row0"), k.registers.sgprs(1, "column0")
+
+    # LDS map
+    stages, ahead = k.variant.stages, k.variant.ahead
+    As = k.shared("As", of_a, tm // 2, tk, stages=stages, grid=(2,), serves=(FragmentRead(M.b), DmaFill()))
+    Bs = k.shared("Bs", of_b, tn // 2, tk, stages=stages, grid=(2,), serves=(FragmentRead(M.a), DmaFill()))
+
+    k.region("prologue")
+    k.begin()
+    k.locate(down * across)
+    wm, wn = k.wave_grid(down, across)
+    zero(k, *C)  # while the arguments are on their way
+    place(k, row0, column0)
+    if group is not None:
+        k.s_lshr_b32(group, k.wave.register, 2)
+    k.s_lshr_b32(steps, k.argument("k"), (tk - 1).bit_length())
+    a = k.matrix("a", of_a, rows="m", columns="k", stride="lda").rows(row0, tm).halves()
+    b = k.matrix("b", of_b, rows="n", columns="k", stride="ldb").rows(column0, tn).halves()
+    upper, lower = A[0], A[1 if interleaved else 0]
+    memory, matrix = k.streams("memory", "matrix")
+
+    def step(t: StepIndex) -> None:
+        with k.stage(), memory:
+            read(k, upper, As[t, 0].part(wm))
+            read(k, B[0], Bs[t, 0].part(wn))
+            read(k, B[1], Bs[t, 1].part(wn))
+            fill(k, As[t + ahead - 1, 1], a[1].k(t + ahead - 1))
+        with k.stage(), matrix:
+            mma(k, C[0, 0], upper, B[0])
+            mma(k, C[0, 1], upper, B[1])
+        with k.stage(), memory:
+            read(k, lower, As[t, 1].part(wm))
+            fill(k, As[t + ahead, 0], a[0].k(t + ahead))
+            fill(k, Bs[t + ahead, 0], b[0].k(t + ahead))
+            fill(k, Bs[t + ahead, 1], b[1].k(t + ahead))
+        with k.stage(), matrix:
+            mma(k, C[1, 0], lower, B[0])
+            mma(k, C[1, 1], lower, B[1])
+
+    k.region("main loop")
+    k.pipeline(step, steps, SCHEDULES[k.variant.schedule], groups=group)
+
+    k.region("epilogue")
+    k.registers.release("A", "B")
+    finish(k, [Corner(C[i, j], i * tm // 2, j * tn // 2) for i in range(2) for j in range(2)], row0, column0, wm, wn)

@@ -1,0 +1,108 @@
+"""gemm-fp8 on the emulator: formats, scales, alpha, beta, bias, odd shapes, orders of waves, and what a step of its loops costs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from asmgen.author.contract import ContractError
+from asmgen.emulator.scheduling.run import Options
+from asmgen.kernels.registry import family
+from asmgen.launch.emulated import EmulatedDevice
+from asmgen.tools.build import Built, build_kernel
+from asmgen.tools.inspection import inspect_program
+from asmgen.tools.runner import RunReport, launch, run_kernel
+
+LIBRARY = family("gemm-fp8")
+SMALL = {"tile": "64x64x128", "schedule": "interleave"}
+LARGE = {"tile": "256x256x128"}
+ODD = {"m": 70, "n": 67, "k": 384}
+
+
+@cache
+def built(build: tuple[tuple[str, Any], ...]) -> Built:
+    return build_kernel(LIBRARY, "gfx950", dict(build))
+
+
+def run(build: dict[str, Any], shape: dict[str, Any], order: str = "lockstep") -> RunReport:
+    parameters = LIBRARY.contract("gfx950", build).resolve_run({**build, **shape})
+    return run_kernel(LIBRARY, built(tuple(build.items())), parameters, "emulator", options=Options(order=order, count_banks=True))
+
+
+def good(report: RunReport) -> bool:
+    return report.passed and report.untouched and report.findings == () and report.bank_conflicts == 0
+
+
+@pytest.mark.parametrize(("a", "b"), [("e4m3", "e4m3"), ("e4m3", "e5m2"), ("e5m2", "e4m3"), ("e5m2", "e5m2")])
+def test_formats_in_any_mix(a: str, b: str) -> None:
+    assert good(run(SMALL | {"a_dtype": a, "b_dtype": b, "out": "f32"}, ODD))
+
+
+CASES: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    ({"scales": "tensor", "out": "f16"}, {"alpha": 1.5, "beta": -0.5}),
+    ({"scales": "row"}, {}),
+    ({"scales": "row", "out": "f32", "bias": "row"}, {"alpha": -2.0, "beta": 0.25, "ldc": 71, "ldd": 69}),
+    ({"scales": "tensor", "bias": "row", "window": 2, "chunk": 2}, {"m": 130, "n": 131}),
+]
+
+
+@pytest.mark.parametrize("case", range(len(CASES)))
+def test_what_d_is_beside_the_product(case: int) -> None:
+    build, values = CASES[case]
+    assert good(run(SMALL | build, ODD | values))
+
+
+@pytest.mark.parametrize("k", [128, 256, 640])
+def test_few_and_odd_steps_on_rows_that_are_apart(k: int) -> None:
+    assert good(run(SMALL, {"m": 5, "n": 64, "k": k, "lda": k + 16, "ldb": k + 48, "ldd": 72}))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("schedule", ["ping-pong", "interleave"])
+@pytest.mark.parametrize("order", ["lockstep", "serial", "random:3"])
+def test_large_tiles_on_an_odd_shape_in_every_order(schedule: str, order: str) -> None:
+    shape = {"m": 253, "n": 261, "k": 384, "lda": 400, "ldd": 264}
+    assert good(run(LARGE | {"schedule": schedule, "a_dtype": "e5m2", "scales": "row"}, shape, order))
+
+
+def test_nan_and_infinity_come_through() -> None:
+    build = SMALL | {"b_dtype": "e5m2"}
+    one, parameters = built(tuple(build.items())), LIBRARY.contract("gfx950", build).resolve_run({**build, "m": 16, "n": 16, "k": 128})
+    problem = LIBRARY.problem(parameters, 1)
+    problem.arguments["a"][:, 5] = 1.0
+    problem.arguments["b"][3, 5], problem.arguments["b"][4, 5] = np.nan, np.inf
+    problem.arguments["a_scale"][0] = problem.arguments["b_scale"][0] = 1.0
+    with EmulatedDevice("gfx950", None, {one.kernel.resources.name: one.kernel.program}) as device:
+        d = launch(device, one, problem, (1, 1, 1), (256, 1, 1))["d"].astype(np.float32)
+    assert np.isnan(d[:, 3]).all() and np.isposinf(d[:, 4]).all() and np.isfinite(d[:, 5]).all()
+
+
+def test_bytes_are_ocp_numbers() -> None:
+    """Typed by hand: 128 times 1.5 (0x3c) x 3 (0x44), with scales 0.5 and 4."""
+    one, parameters = built(tuple(SMALL.items())), LIBRARY.contract("gfx950", SMALL).resolve_run({**SMALL, "m": 1, "n": 1, "k": 128})
+    problem = LIBRARY.problem(parameters, 0)
+    arguments = problem.arguments
+    for name, value in (("a", 0x3c), ("b", 0x44)):
+        arguments[name].view(np.uint8)[:] = value
+    arguments["a_scale"][0], arguments["b_scale"][0] = 0.5, 4.0
+    with EmulatedDevice("gfx950", None, {one.kernel.resources.name: one.kernel.program}) as device:
+        assert launch(device, one, replace(problem, arguments=arguments), (1, 1, 1), (256, 1, 1))["d"][0, 0] == 1152.0
+
+
+@pytest.mark.parametrize(("schedule", "steps", "most"), [("ping-pong", 2, 86), ("interleave", 2, 134)])
+def test_a_step_of_the_loop_is_dense(schedule: str, steps: int, most: int) -> None:
+    """Every instruction of the steady loop counts, for each wave and 128 columns of K."""
+    (loop,) = inspect_program(built(tuple((LARGE | {"schedule": schedule}).items())).kernel.program, None).as_json()["loops"]
+    assert loop["instructions"] <= most * steps
+    assert not any(loop["groups"][group] for group in ("valu", "valu_address", "accvgpr", "nop", "lds_write", "global_load"))
+
+
+@pytest.mark.parametrize(("build", "sentence"), [({"a_dtype": "bf16"}, "a_dtype"), ({"scales": "column"}, "scales"),
+                                                 ({"encoding": "fnuz"}, "encoding")])
+def test_what_is_not_offered_is_refused(build: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ContractError, match=sentence):
+        build_kernel(LIBRARY, "gfx950", SMALL | build)
