@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -145,16 +146,12 @@ class _Analysis:
         waves = sorted({visit.wave for visit in steady})
         cycles = sum(self._clocks(visit) for visit in steady) / sum(visit.rounds for visit in steady)
         load, busy, flops = UnitLoad(), [0.0] * SIMDS, 0.0
-        window = (min(self._time(visit.wave, visit.heads[0]) for visit in steady),
-                  max(self._time(visit.wave, visit.heads[-1]) for visit in steady))
+        during = _union([self._span(visit) for visit in steady])
         together = [_union([self._span(visit) for visit in steady if self.waves[visit.wave].simd == simd]) for simd in range(SIMDS)]
         for number, wave in enumerate(self.waves):
             mine = [visit for visit in steady if visit.wave == number]
-            if mine:
-                share = sum(self._clocks(visit) for visit in mine) / together[wave.simd]
-                trip = self._trip(number, mine, 1.0 if share >= _CONCURRENT else share)
-            else:
-                trip = self._beside(number, window, cycles)
+            concurrent = mine and sum(self._clocks(visit) for visit in mine) >= _CONCURRENT * _length(together[wave.simd])
+            trip = self._trip(number, mine) if concurrent else self._beside(number, during, cycles)
             load.by_simd[wave.simd].append(trip)
             busy[wave.simd] += trip.matrix / cycles
             flops += trip.flops
@@ -242,20 +239,18 @@ class _Analysis:
     def _usage(self, number: int, first: int, last: int) -> Usage:
         return usage(self.timeline.costs, self.traces[number], self.accesses[number], first, last, self.timing)
 
-    def _trip(self, number: int, visits: Sequence[Visit], share: float) -> Usage:
-        """What one round asks for, the mean of the steady ones; of a wave that goes round only so much of its SIMD's time in the loop,
-        that share."""
+    def _trip(self, number: int, visits: Sequence[Visit]) -> Usage:
+        """What one round asks for, the mean of the steady ones."""
         trip, rounds = Usage(), sum(visit.rounds for visit in visits)
         for visit in visits:
-            trip.add(self._usage(number, visit.heads[0], visit.heads[-1]), share / rounds)
+            trip.add(self._usage(number, visit.heads[0], visit.heads[-1]), 1 / rounds)
         return trip
 
-    def _beside(self, number: int, window: tuple[int, int], cycles: float) -> Usage:
-        """What a wave that is elsewhere asks for in the time of a round."""
-        inside = [at for at, clock in enumerate(self.waves[number].issued) if window[0] <= clock < window[1]]
-        share = Usage()
-        if inside:
-            share.add(self._usage(number, inside[0], inside[-1] + 1), cycles / (window[1] - window[0]))
+    def _beside(self, number: int, during: Sequence[tuple[int, int]], cycles: float) -> Usage:
+        """What a wave that is elsewhere, be it for a part of the time, asks for in the time of a round."""
+        issued, share = self.waves[number].issued, Usage()
+        for begin, end in during:
+            share.add(self._usage(number, bisect_left(issued, begin), bisect_left(issued, end)), cycles / _length(during))
         return share
 
     def _unroll(self, loop: Loop) -> int:
@@ -273,13 +268,19 @@ class _Analysis:
                     if len(names) % times == 0 and names == names[:len(names) // times] * times)
 
 
-def _union(spans: Sequence[tuple[int, int]]) -> int:
-    """How many clk lie in any of the spans."""
-    total, reached = 0, -1
+def _union(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The clk that lie in any of the spans, as spans apart from each other."""
+    joined: list[tuple[int, int]] = []
     for begin, end in sorted(spans):
-        total += max(0, end - max(begin, reached))
-        reached = max(reached, end)
-    return total
+        if joined and begin <= joined[-1][1]:
+            joined[-1] = joined[-1][0], max(end, joined[-1][1])
+        else:
+            joined.append((begin, end))
+    return joined
+
+
+def _length(spans: Sequence[tuple[int, int]]) -> int:
+    return sum(end - begin for begin, end in spans)
 
 
 def wave_label(wave: WaveTimes) -> str:
