@@ -132,7 +132,7 @@ def test_matrix_busy_counts_all_waves_of_all_simds() -> None:
 
 
 def test_a_loop_has_the_work_of_waves_that_are_in_its_other_rounds() -> None:
-    """Four waves of a SIMD that run apart, with few rounds: the first and last ones of one fill the core beside the steady ones of others."""
+    """Four waves of a SIMD that run apart, with few rounds: the first and last ones of one fill the core beside steady ones of others."""
     body = "".join(MFMA.format(16 * n, 16 * n + 15) for n in range(4)) * 4 + "s_nop 7\n" * 8
     (one,) = timed(loop(body, 8), block=1024).loops
     assert one.waves == 16 and one.matrix_busy == pytest.approx(0.93, abs=0.03) and one.distance == pytest.approx(0.08, abs=0.03)
@@ -151,7 +151,9 @@ def test_each_unit_can_bind() -> None:
     bound = timed(head + loop(loads, 8), block=256, buffers=[data]).loops[0]
     assert bound.bounds.binding == "l1" and bound.bounds.clocks["l1"] == 4 * 8 * 16 and bound.bounds.verdict != "compute"
     assert set(bound.bounds.clocks) == set(BOUNDS) and set(bound.stalls) <= set(CAUSES)
-    assert bound.cycles >= bound.bounds.clocks["l1"]
+    assert bound.cycles >= bound.bounds.clocks["l1"] and bound.memory_verdict == "bandwidth"
+    chain = timed(head + loop("global_load_dword v4, v1, s[10:11]\ns_waitcnt vmcnt(0)\n", 8), buffers=[data]).loops[0]
+    assert chain.bounds.verdict == "bandwidth" and chain.memory_verdict == "latency"  # one load at a time
 
 
 def test_stalls_of_loops_and_instructions() -> None:

@@ -77,7 +77,7 @@ class ProfileReport:
         return {"first": loop.first, "last": loop.last, "unroll": loop.unroll, "rounds": loop.rounds, "waves": loop.waves,
                 "steady": loop.steady, "cycles_per_iteration": loop.cycles, "matrix_busy": loop.matrix_busy,
                 "bounds": loop.bounds.clocks, "binding": loop.bounds.binding, "distance": loop.distance, "stalls": loop.stalls,
-                "memory": {"verdict": loop.bounds.verdict, "cycles": loop.bounds.memory}}
+                "memory": {"verdict": loop.memory_verdict, "cycles": loop.bounds.memory}}
 
     def text(self) -> str:
         """The report for people."""
@@ -112,7 +112,7 @@ def _loop_lines(loop: LoopProfile, found: Profile) -> list[str]:
     ends = "" if loop.steady else " (too few rounds to leave the ends out)"
     return [f"  loop {loop.first}-{loop.last}, unroll {loop.unroll}, {loop.rounds} rounds by {loop.waves} waves{ends}: "
             f"predicted {loop.cycles:.1f} clk a round, matrix cores busy {loop.matrix_busy:.1%}",
-            f"    bounds: {bounds}; {loop.bounds.binding} binds, {loop.distance:+.1%} above it; memory pipeline: {loop.bounds.verdict} "
+            f"    bounds: {bounds}; {loop.bounds.binding} binds, {loop.distance:+.1%} above it; memory pipeline: {loop.memory_verdict} "
             f"({loop.bounds.memory:.0f})",
             f"    stalls of a wave in a round: {stalls}"]
 

@@ -16,13 +16,11 @@ from asmgen.isa.arch import XCDS
 from asmgen.isa.opcodes.mfma import MFMA
 from asmgen.isa.timing import Timing
 from asmgen.model.costs import CostKind
-from asmgen.model.profile import Profile
+from asmgen.model.profile import FAR, Profile
 from asmgen.model.traffic import Traffic
 from asmgen.model.usage import ResourceBounds, UnitLoad
 from asmgen.program.program import Instruction
 
-_FAR = 0.15
-"""A loop that is so much above its binding bound is limited by what its waves wait for, not by that unit."""
 _AT_THE_CAP = 1.05
 """Matrix cores that run at no more than this times the clock of dense work are limited by power."""
 _LATENCY = frozenset({"wait vm", "wait lgkm", "barrier", "dependency"})
@@ -146,7 +144,7 @@ def _limit(found: Profile, full: ResourceBounds | None) -> str:
     if loop is None or loop.total < found.cycles / 2:
         return "latency"
     far = _far_limit(loop.bounds, found.level)
-    if far or loop.distance <= _FAR or not loop.stalls:
+    if far or loop.distance <= FAR or not loop.stalls:
         return far or loop.bounds.binding
     cause = max(loop.stalls, key=lambda name: loop.stalls[name])
     return "latency" if cause in _LATENCY else _UNIT_OF[cause]

@@ -20,6 +20,8 @@ DROPPED = 2
 """Rounds at either end of a visit to a loop that are not its steady state."""
 
 
+FAR = 0.15
+"""A loop that is so much above its binding bound is limited by what its waves wait for, not by that unit."""
 _CONCURRENT = 0.75
 """A wave that goes round a loop for so much of the time in which any of its SIMD does goes round it beside the others."""
 
@@ -65,6 +67,13 @@ class LoopProfile:
         """How far above the binding bound: 0.05 is 5 % more clk."""
         bound = self.bounds.clocks[self.bounds.binding]
         return self.cycles / bound - 1 if bound else 0.0
+
+    @property
+    def memory_verdict(self) -> str:
+        """What vector memory is to the loop. Waves that wait for one load before they ask for the next leave its pipeline empty: latency,
+        whatever bytes in flight would allow."""
+        waiting = max(self.stalls, key=lambda cause: self.stalls[cause], default="") == "wait vm"
+        return "latency" if waiting and self.cycles > (1 + FAR) * self.bounds.least else self.bounds.verdict
 
 
 @dataclass(frozen=True)
