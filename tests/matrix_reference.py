@@ -12,6 +12,7 @@ import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 LANES = 64
 Words = Sequence[Sequence[int]]  # [register][lane]
@@ -56,6 +57,7 @@ def bits_of(kind: str) -> int:
     return {"fp8": 8, "bf8": 8, "fp6": 6, "bf6": 6, "fp4": 4, "i8": 8, "f16": 16, "bf16": 16, "f32": 32, "xf32": 32, "f64": 64}[kind]
 
 
+@lru_cache(maxsize=1 << 16)
 def value_of(code: int, kind: str, arch: str = "gfx950", flush: bool = False) -> float:
     """The number that a code means."""
     if kind == "i8":
@@ -115,10 +117,9 @@ def item_place(shape: Shape, operand: str, x: int, k: int, block: int) -> tuple[
     return x + edge * (block + shape.blocks * (k // length)), k % length
 
 
-def read_item(words: Words, lane: int, item: int, bits: int) -> int:
-    """`bits` bits of a lane's registers, which are one string of bits."""
-    string = sum(words[register][lane] << (32 * register) for register in range(len(words)))
-    return string >> (item * bits) & ((1 << bits) - 1)
+def strings_of(words: Words) -> list[int]:
+    """Each lane's registers as one string of bits."""
+    return [sum(register[lane] << 32 * number for number, register in enumerate(words)) for lane in range(LANES)]
 
 
 def result_place(shape: Shape, block: int, i: int, j: int) -> tuple[int, int]:
@@ -166,21 +167,23 @@ def reference(name: str, a: Words, b: Words, c: Callable[[int, int], int], setti
     moves = "f8f6f4" not in name and not shape.sparse and shape.result != "f64"
     depth = shape.k // 2 if shape.sparse else shape.k
     flush = setting.flush_in and shape.a in ("f32", "xf32")
+    strings = {"a": strings_of(a), "b": strings_of(b)}
 
-    def element(words: Words, operand: str, x: int, k: int, block: int) -> float:
+    def element(operand: str, x: int, k: int, block: int) -> float:
         lane, item = item_place(shape, operand, x, k, block)
         kind = shape.a if operand == "a" else shape.b
+        bits = bits_of(kind)
         if moves:
             lane = broadcast(lane, setting.cbsz, setting.abid) if operand == "a" else permuted(lane, setting.blgp)
-        value = value_of(read_item(words, lane, item, bits_of(kind)), kind, setting.arch, flush)
+        value = value_of(strings[operand][lane] >> item * bits & (1 << bits) - 1, kind, setting.arch, flush)
         if scales is not None:
             which = operand == "b"
             edge = shape.n if which else shape.m
             value *= scale_of(scales[which][x + edge * (k // 32)] >> 8 * setting.scale_bytes[which] & 255)
         return value
 
-    rows = [[[element(a, "a", i, k, block) for k in range(depth)] for i in range(shape.m)] for block in range(shape.blocks)]
-    columns = [[[element(b, "b", j, k, block) for k in range(shape.k)] for j in range(shape.n)] for block in range(shape.blocks)]
+    rows = [[[element("a", i, k, block) for k in range(depth)] for i in range(shape.m)] for block in range(shape.blocks)]
+    columns = [[[element("b", j, k, block) for k in range(shape.k)] for j in range(shape.n)] for block in range(shape.blocks)]
     found = {}
     for block in range(shape.blocks):
         for i in range(shape.m):
@@ -225,9 +228,11 @@ def f32_pattern(value: float, flush: bool) -> int:
         return sign | 0x7F800000
     if value == 0:
         return sign
-    exact = abs(Fraction(value))
-    exponent = max(math.frexp(value)[1] - 1, -126)
-    units = round(exact / Fraction(2) ** (exponent - 23))
+    fraction, exponent = math.frexp(abs(value))
+    exact, exponent = int(fraction * 2.0 ** 53), exponent - 1
+    dropped = 29 + max(-126 - exponent, 0)  # of 53 bits, 24 stay, or fewer of a denormal
+    exponent = max(exponent, -126)
+    units = exact + (1 << dropped - 1) - 1 + (exact >> dropped & 1) >> dropped  # to nearest even
     pattern = units + (exponent + 126 << 23)  # the hidden bit counts the exponent up, also where rounding carried
     if units < 1 << 23 and exponent == -126:
         pattern = 0 if flush else units
