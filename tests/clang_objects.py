@@ -1,10 +1,15 @@
-"""Code objects that clang makes of tests/hip_sources: each is compiled once a session, several at a time where many are asked for."""
+"""Code objects that clang makes of tests/hip_sources: each is compiled once a session, several at a time where many are asked for.
+
+The workers of a session share what they have compiled in a folder (`share`).
+"""
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import tempfile
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
@@ -26,7 +31,26 @@ _LINKS = _CLANG is not None and shutil.which(_CLANG.replace("clang", "ld.lld")) 
 needs_clang = pytest.mark.skipif(not _LINKS, reason="no clang and ld.lld of LLVM 20 to 22 on PATH")
 
 
+_shared: list[Path] = []
+
+
+def share(folder: Path) -> None:
+    """From now on what is compiled is kept in `folder`, which is this session's, and found there."""
+    _shared[:] = [folder]
+
+
 def _compile(name: str, arch: str, level: int, *extra: str) -> bytes:
+    if not _shared:
+        return _compiled(name, arch, level, *extra)
+    kept = _shared[0] / f"{name}-{arch}-O{level}{''.join(extra)}"
+    if not kept.exists():
+        made = kept.with_name(f"{kept.name}.{os.getpid()}.{threading.get_ident()}")
+        made.write_bytes(_compiled(name, arch, level, *extra))
+        made.replace(kept)
+    return kept.read_bytes()
+
+
+def _compiled(name: str, arch: str, level: int, *extra: str) -> bytes:
     assert _CLANG is not None
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder, "output")

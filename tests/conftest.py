@@ -36,6 +36,17 @@ def objdump() -> tuple[str, ...]:
     return require_objdump()
 
 
+@pytest.fixture(scope="session", autouse=True)
+def shared_code_objects(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """What one worker of pytest-xdist has compiled serves the others."""
+    from tests import clang_objects
+
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "code_objects"
+    folder.mkdir(exist_ok=True)
+    clang_objects.share(folder)
+
+
 @pytest.fixture(params=["numpy", "compiled"])
 def both_paths(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Both ways in which lanes gather and scatter."""

@@ -1,4 +1,4 @@
-"""Every spelling of every instruction form that LLVM's assembler takes, against the reader: `python tests/spelling_scan.py [ARCH ...]`.
+"""Every spelling of every instruction form that LLVM's assembler takes, against the reader: `python -m tests.spelling_scan [ARCH ...]`.
 
 For each form of the table a legal instance is written in all the ways of `spellings`; llvm-mc is asked which of them it takes, and to which
 bytes. What it takes the reader must take, and what the reader made of it must be the same bytes. Prints one line a fault and a summary;
@@ -19,12 +19,11 @@ from pathlib import Path
 if __name__ == "__main__":
     sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parent.parent)]
 
-from instruction_samples import Sample, assembler_errors, legal
-
 from asmgen.isa import table
 from asmgen.isa.arch import ARCHITECTURES
 from asmgen.reader.errors import NeedsAssembler, ReadError, UnknownSpelling
 from asmgen.reader.instruction import InstructionReader
+from tests.instruction_samples import Sample, assembler_errors, legal
 
 _SUFFIX = re.compile(r"_(e32|e64|dpp|sdwa)$")
 _REGISTER = re.compile(r"\b([vas]|ttmp)(?:(\d+)|\[(\d+):(\d+)\])")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from clang_objects import needs_clang
 
+from tests.clang_objects import needs_clang
 from tests.fuzz import server
 from tests.fuzz.cases import Cases
 

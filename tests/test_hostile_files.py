@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from clang_objects import needs_clang
 
 from asmgen.emulator.machine.devicememory import Memory
 from asmgen.emulator.machine.errors import EmulatorError
@@ -31,6 +30,7 @@ from asmgen.scratch import scratch_folder
 from asmgen.toolchain import assemble
 from asmgen.tools import cli
 from asmgen.tools.launch_command import run_launch_spec
+from tests.clang_objects import needs_clang
 from tests.fuzz.cases import ARCH, KERNEL, SPEC
 
 TARGET = '.amdgcn_target "amdgcn-amd-amdhsa--gfx950"\n'

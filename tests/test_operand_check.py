@@ -7,13 +7,13 @@ import shutil
 from typing import Any
 
 import pytest
-from instruction_samples import Sample, assembler_errors, spoilt
 
 from asmgen.isa import table
 from asmgen.isa.check import resolve
 from asmgen.isa.errors import OperandError
 from asmgen.isa.operands import OFF, HwReg, Modified, Operand, Special, Symbol, Waitcnt
 from asmgen.isa.registers import Reg, a, exec_, m0, s, v, vcc
+from tests.instruction_samples import Sample, assembler_errors, spoilt
 
 CASES = 12_000  # for each architecture
 needs_llvm = pytest.mark.skipif(shutil.which("llvm-mc-22") is None, reason="llvm-mc-22 is not installed")

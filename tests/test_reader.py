@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from clang_objects import hip_assembly, hip_object, needs_clang
 
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.registers import v
@@ -15,6 +14,7 @@ from asmgen.reader.assembly import read_text
 from asmgen.reader.errors import NeedsAssembler, ReadError
 from asmgen.reader.file import read_file
 from asmgen.toolchain import AssemblyError, disassemble
+from tests.clang_objects import hip_assembly, hip_object, needs_clang
 
 
 def one(text: str, arch: str = "gfx950") -> Program:

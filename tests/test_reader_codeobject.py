@@ -6,7 +6,6 @@ import struct
 from pathlib import Path
 
 import pytest
-from clang_objects import SOURCES, hip_object, hip_object_with_lines, needs_clang
 
 from asmgen.codeobject.load import CodeObject
 from asmgen.isa.errors import AsmgenError
@@ -15,6 +14,7 @@ from asmgen.reader.disassembly import read_functions, read_kernel
 from asmgen.reader.errors import ReadError
 from asmgen.reader.file import read_file
 from asmgen.toolchain import assemble
+from tests.clang_objects import SOURCES, hip_object, hip_object_with_lines, needs_clang
 
 pytestmark = [needs_clang, pytest.mark.needs_objdump]
 

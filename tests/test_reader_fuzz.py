@@ -6,8 +6,8 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from clang_objects import needs_clang
 
+from tests.clang_objects import needs_clang
 from tests.fuzz.reader import answer, cases, main
 
 pytestmark = [needs_clang, pytest.mark.needs_objdump]

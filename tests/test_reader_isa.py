@@ -5,8 +5,6 @@ from __future__ import annotations
 import random
 
 import pytest
-from clang_objects import ARCHS, needs_clang
-from instruction_samples import Sample, legal
 
 from asmgen.codeobject.load import CodeObject
 from asmgen.isa import table
@@ -16,6 +14,8 @@ from asmgen.program.text import program_text
 from asmgen.reader.disassembly import read_functions
 from asmgen.reader.instruction import InstructionReader
 from asmgen.toolchain import assemble
+from tests.clang_objects import ARCHS, needs_clang
+from tests.instruction_samples import Sample, legal
 
 SHARES = (0.0, 0.5, 1.0)
 

@@ -7,8 +7,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-from clang_objects import ARCHS, needs_clang
-from spelling_scan import form_spellings, judge, special_cases
 
 from asmgen.isa import table
 from asmgen.reader.errors import UnknownSpelling
@@ -16,6 +14,8 @@ from asmgen.reader.file import read_file
 from asmgen.reader.instruction import parse_instruction
 from asmgen.reader.limits import Limited
 from asmgen.toolchain import AssemblyError, ToolError
+from tests.clang_objects import ARCHS, needs_clang
+from tests.spelling_scan import form_spellings, judge, special_cases
 
 needs_llvm_mc = pytest.mark.skipif(shutil.which("llvm-mc-22") is None, reason="llvm-mc-22 is not installed")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from clang_objects import ARCHS, LEVELS, NAMES, hip_assembly, hip_object, hip_objects, needs_clang
 
 from asmgen.codeobject.load import CodeObject
 from asmgen.isa.operands import Symbol
@@ -15,6 +14,7 @@ from asmgen.program.text import program_text
 from asmgen.reader.assembly import read_text
 from asmgen.reader.disassembly import read_functions, read_kernel
 from asmgen.toolchain import assemble
+from tests.clang_objects import ARCHS, LEVELS, NAMES, hip_assembly, hip_object, hip_objects, needs_clang
 
 pytestmark = [needs_clang, pytest.mark.needs_objdump]
 
