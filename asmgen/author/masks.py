@@ -4,7 +4,8 @@
     mask_causal(k, S, shift)                   # row r sees columns up to r + shift
     mask_window(k, S, shift, width)            # and not those before r + shift - width
 
-One register is computed for the tile, what is left of the bound at the lane's first element; then two instructions an element.
+One register is computed for the tile, what is left of the bound at the lane's first element; then two instructions an element, in groups
+of comparisons and selections, so that none waits for the one before it.
 """
 
 from __future__ import annotations
@@ -17,12 +18,14 @@ from asmgen.author.addressing import emit_address
 from asmgen.author.fragments import Fragment
 from asmgen.author.steps import StepIndex, operation
 from asmgen.author.tiles import Tile, TileError
-from asmgen.isa.registers import Reg, vcc
+from asmgen.isa.registers import Reg
 
 if TYPE_CHECKING:
     from asmgen.author.tilebuilder import TileBuilder
 
 LOWEST = float("-inf")
+_GROUP = 4  # elements that are compared before the first is selected
+_INLINE = range(-16, 65)  # numbers that every encoding takes
 
 
 def mask_columns(k: TileBuilder, tile: Tile, left: Reg | int, value: float = LOWEST, at: StepIndex | None = None) -> None:
@@ -69,25 +72,35 @@ def _mask(k: TileBuilder, what: str, tile: Tile, signs: tuple[int, int], bound: 
     parts = lane_places(k, f)
     word = struct.unpack("<i", struct.pack("<f", value))[0]
     mask = tile.registers.mask
-    compare = "v_cmp_ge_i32_e32" if lower else "v_cmp_le_i32_e32"
+    compare = "v_cmp_ge_i32" if lower else "v_cmp_le_i32"
+    origin = f.table[0][0]
+    inside = [(tile.base(row, column)[item], signs[0] * (row * f.rows + line[0][0] - origin[0])
+               + signs[1] * (column * f.columns + line[0][1] - origin[1]))
+              for row, column in tile.places() for item, line in enumerate(f.table)]
+    if all(number - more in _INLINE for _, number in inside):
+        inside, more = [(reg, number - more) for reg, number in inside], 0
     with operation(k, f"{what} {tile.name}", [tile.index], reads=mask, writes=mask, at=at), k.scratch("mask_bound") as left, \
-            k.scratch("mask_value") as masked:
-        k.v_mov_b32(masked, word)  # v_cndmask reads VCC, so it takes no literal
+            k.scratch("mask_value") as masked, k.scratch("kept", 2 * _GROUP, "s") as kept:
+        k.v_mov_b32(masked, word)  # v_cndmask reads a mask, so it takes no literal
         # left = bound + more - signs . (row, column) of the lane's first element
-        k.v_mov_b32(left, bound)
-        if more:
-            k.v_add_u32(left, more, left)
+        current: Reg | int = bound
         for sign, part in zip(signs, parts, strict=True):
             if sign:
-                k.emit("v_sub_u32" if sign > 0 else "v_add_u32", left, left, part)
-        origin = f.table[0][0]
-        for row, column in tile.places():
-            base = tile.base(row, column)
-            for item, line in enumerate(f.table):
-                place = row * f.rows + line[0][0] - origin[0], column * f.columns + line[0][1] - origin[1]
-                inside = signs[0] * place[0] + signs[1] * place[1]
-                k.emit(compare, vcc, inside, left)
-                k.v_cndmask_b32_e32(base[item], masked, base[item], vcc)
+                k.emit("v_sub_u32" if sign > 0 else "v_add_u32", left, current, part)
+                current = left
+        if more:
+            k.v_add_u32(left, more, left)
+        for first in range(0, len(inside), _GROUP):
+            group = inside[first:first + _GROUP]
+            for place, (_, number) in enumerate(group):
+                if number in _INLINE:
+                    k.emit(compare, kept[2 * place:2 * place + 1], number, left)
+                else:
+                    with k.scratch("inside", file="s") as held:
+                        k.s_movk_i32(held, number)
+                        k.emit(compare, kept[2 * place:2 * place + 1], held, left)
+            for place, (reg, _) in enumerate(group):
+                k.v_cndmask_b32(reg, masked, reg, kept[2 * place:2 * place + 1])
 
 
 def _lane_place(k: TileBuilder, title: str, values: tuple[int, ...]) -> Reg:

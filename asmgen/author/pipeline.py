@@ -32,13 +32,14 @@ Segments = Sequence[tuple[Step, "Reg | int"]]
 
 
 def pipeline(k: Builder, step: Step | Segments, count: Reg | int | None, schedule: Schedule, groups: Reg | None = None,
-             peel: int = 0) -> Shape:
+             peel: int = 0, least: tuple[int, int] | None = None) -> Shape:
     """Emit the loop of `count` (an SGPR, which is used up, or a number; at least 1) steps.
 
     Instead of a step and its count, two segments [(plain, n0), (masked, n1)] and None: n0 steps of one, then n1 of the other, together at
     least 1, with data in flight over the border. The first is the plain one; both have the same stages.
+    `least` says that `segmentpaths.lend_steps` made the counts of two segments so, which takes fewer paths.
     `groups` is an SGPR that is 0 for waves of the first group and 1 for those of the second, where the schedule has a stagger. With
-    `peel=1`, `t.first` is true in the first step, which has a copy of its own.
+    `peel=1`, `t.first` is true for operations of the first iteration, wherever in the code they stand.
 
     Raises PipelineError for a step that cannot be pipelined, MergeError where the schedule's order would change a result.
     """
@@ -53,7 +54,11 @@ def pipeline(k: Builder, step: Step | Segments, count: Reg | int | None, schedul
     done = k.fresh("pipeline_done")
     k.loop_begins(units.shape.ahead)
     if len(segments) > 1:
-        emit_segments(copies, segments[0][1], segments[1][1], done)
+        wanted = units.shape.ahead + peel, units.shape.ahead
+        if least is not None and any(given < some for given, some in zip(least, wanted, strict=True)):
+            raise PipelineError(f"counts were made {least[0]} and {least[1]} or more, and this step, which looks {units.shape.ahead} "
+                                f"iterations ahead, wants at least {wanted}", k.place())
+        emit_segments(copies, segments[0][1], segments[1][1], done, least is not None)
     else:
         _emit_one(copies, segments[0][1], done)
     copies.shift(opening=False)

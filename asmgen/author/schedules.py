@@ -64,12 +64,14 @@ def is_matrix(unit: Unit) -> bool:
 @dataclass(frozen=True)
 class PingPong:
     """8 waves, two a SIMD: one computes while the other moves data. Each stage ends with a barrier, and one group of four waves runs a
-    stage behind the other. `priority` is the level of memory stages (matrix stages have 0), None for no priorities.
+    stage behind the other. `priority` is the level of memory stages, `matrix` that of matrix stages (above it where both have vector
+    work, which then waits in the memory stage); a priority of None sets none.
 
     Other work of a matrix stage stands in the windows between its matrix units, evenly by clk; that of a memory stage between its loads.
     """
 
     priority: int | None = 1
+    matrix: int = 0
     name: str = "ping-pong"
     stagger: int = 1
 
@@ -84,7 +86,7 @@ class PingPong:
             if matrix:
                 # The first matrix instruction goes before the priority: nothing may stand between the barrier's release and it.
                 first = 1 + next(place for place, unit in enumerate(stage) if is_matrix(unit))
-                numbers[first:first] = [] if self.priority is None else [Sync("priority", 0)]
+                numbers[first:first] = [] if self.priority is None else [Sync("priority", self.matrix)]
                 order += [*numbers, Sync("barrier")]
             else:
                 numbers[0:0] = [] if self.priority is None else [Sync("priority", self.priority)]
@@ -97,7 +99,10 @@ def _is_memory(unit: Unit) -> bool:
 
 
 def issue_clk(unit: Unit) -> int:
-    """How long a unit's vector instructions hold their port: 8 clk each that is transcendental, 4 any other."""
+    """How long a unit's vector instruction holds its port: 8 clk if it is transcendental, 4 any other; blocks and what is seldom there
+    count for nothing."""
+    if unit.is_block or unit.tag.seldom:
+        return 0
     table = timing(gpu_of("gfx950"))
     return sum(table.clocks("trans_issue" if "trans" in one.opcode.classes else "valu_issue") for one in unit.instructions)
 
@@ -109,7 +114,7 @@ def spread(stage: Sequence[Unit], leads: Callable[[Unit], bool]) -> list[Unit]:
     leaders, others = [unit for unit in stage if leads(unit)], [unit for unit in stage if not leads(unit)]
     if not leaders or not others:
         return list(stage)
-    total, windows = sum(issue_clk(unit) for unit in others if not unit.is_block), max(1, len(leaders) - 1)
+    total, windows = sum(map(issue_clk, others)), max(1, len(leaders) - 1)
     order: list[Unit] = []
     done = taken = 0  # clk, units
     for number, leader in enumerate(leaders):

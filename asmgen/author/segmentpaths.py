@@ -15,21 +15,45 @@ Each loop stands there once, and neither has a branch inside.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from asmgen.author.stepcopies import Copies
 from asmgen.isa.registers import Reg
 
+if TYPE_CHECKING:
+    from asmgen.author.builder import Builder
 
-def emit_segments(copies: Copies, first: Reg | int, second: Reg | int, done: str) -> None:
-    """All paths; the counts are SGPRs, which are used up, or numbers."""
+
+def lend_steps(k: Builder, first: Reg, second: Reg, least: tuple[int, int]) -> None:
+    """Counts of two segments in SGPRs, of which the second's step serves for the first's too, moved so that `pipeline(..., least=least)`
+    has fewer paths: the first is 0 or at least `least[0]`, the second 0 or at least `least[1]`, unless it is all there is. Changes SCC.
+    """
+    enough = k.fresh("enough")
+    with k.operation("lend steps"), k.scratch("lent", file="s") as lent:
+        k.s_cmp_eq_u32(second, 0)
+        k.s_cbranch_scc1(enough)
+        k.s_sub_u32(lent, least[1], second)
+        k.s_max_i32(lent, lent, 0)
+        k.s_min_u32(lent, lent, first)
+        k.s_sub_u32(first, first, lent)
+        k.s_add_u32(second, second, lent)
+        k.label(enough)
+        k.s_cmp_lt_u32(first, least[0])
+        k.s_cselect_b32(lent, first, 0)
+        k.s_sub_u32(first, first, lent)
+        k.s_add_u32(second, second, lent)
+
+
+def emit_segments(copies: Copies, first: Reg | int, second: Reg | int, done: str, lent: bool = False) -> None:
+    """All paths; the counts are SGPRs, which are used up, or numbers. `lent`: they are as `lend_steps` leaves them."""
     k, ahead, peel = copies.k, copies.ahead, copies.peel
     if peel and isinstance(second, int):  # where n0 is 0, the peeled step is one of these
         with k.scratch("second_count", file="s") as held:
             k.s_mov_b32(held, second)
-            emit_segments(copies, first, held, done)
+            emit_segments(copies, first, held, done, lent)
         return
     least = ahead + peel
-    shorts = {number: k.fresh(f"first_{number}") for number in _possible(first, least)}
+    shorts = {number: k.fresh(f"first_{number}") for number in _possible(first, 1 if lent else least)}
     long = not isinstance(first, int) or first >= least
     if not isinstance(first, int):
         for number, label in shorts.items():
@@ -38,7 +62,7 @@ def emit_segments(copies: Copies, first: Reg | int, second: Reg | int, done: str
     join = k.fresh("second_segment")
     if long:
         _first_loop(copies, first)
-        ends = _branch_if_short(copies, second, ahead, "seam_end")
+        ends = _branch_if_short(copies, second, 1 if lent else ahead, "seam_end")
         if not isinstance(second, int) or second >= ahead:
             copies.steady(copies.span(0, ahead, 0, seam=ahead))
             if ends or shorts:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from asmgen.author.effects import Unit, depends
 from asmgen.author.idlebarriers import idle_barriers
-from asmgen.author.schedules import Schedule, Sync
+from asmgen.author.schedules import Schedule, Sync, is_matrix
 from asmgen.author.stepunits import Place, StepUnits
 from asmgen.isa.registers import Reg, scc
 from asmgen.program.program import Instruction
@@ -43,7 +43,8 @@ class Copies:
         """What steps before step 0, which has that phase, do for iterations from 0 on: in emission order, then a wait point and barriers.
 
         Operations that read LDS, or run a copy early, come behind the barriers, as what they read must have landed; these are returned.
-        Copies behind the first such read that use what it reads, or fill what it read, have the schedule's order and synchronisation.
+        Where what was read is used before step 0, or its place filled anew, the schedule's order and synchronisation begin with the first
+        such read.
         """
         k, lead = self.k, self.units.shape.arrangement.lead
         early: list[Unit] = []
@@ -58,6 +59,14 @@ class Copies:
                     k.append_unit(unit)
             if self._sources_follow(place):
                 k.step_ends()
+        ordered: list[Sync | Unit] = []
+        if opening < len(places):
+            ordered = self._entries(places[opening])
+            cut = next(number for number, entry in enumerate(ordered) if isinstance(entry, Unit) and _reads_lds(entry))
+            for entry in ordered[:cut]:
+                if isinstance(entry, Unit):
+                    k.append_unit(entry)
+            ordered = ordered[cut:]
         if lead:
             of_first = {unit.tag.ordinal: unit for unit in self.units.kept(first)}
             early += [of_first[entry] for entry in self.units.shape.arrangement.order
@@ -72,24 +81,21 @@ class Copies:
             k.append_unit(unit)
         order = self.units.shape.arrangement.order
         if opening < len(places):
-            last = max(place for place, entry in enumerate(order) if entry in {unit.tag.ordinal for unit in early})
-            for entry in order[last:]:
-                if isinstance(entry, Sync):
-                    self._sync(entry)
-            self.steady(places[opening:])
+            self._place(ordered, None, self._sources_follow(places[opening]))
+            self.steady(places[opening + 1:])
         elif early and Sync("wait") in order[max(place for place, entry in enumerate(order) if isinstance(entry, int)):]:
             self._sync(Sync("wait"))  # as at the end of a copy, where the first one's reads are waited for
         return early
 
     def _opening(self, places: Sequence[Place]) -> int:
-        """How many copies of a prologue stand in emission order: all, or up to the one with the first read of LDS on whose data, or in
-        whose place, a later copy does something."""
+        """How many copies of a prologue stand in emission order: all, or those before the first read of LDS on whose data, or in whose
+        place, something is done before step 0."""
         reads: list[Unit] = []
         found = len(places)
         for number, place in enumerate(places):
             for unit in self.units.kept(place):
                 if _reads_lds(unit):
-                    found = number + 1 if not reads else found
+                    found = number if not reads else found
                     reads.append(unit)
                 elif any(depends(unit, read) for read in reads):
                     return found
@@ -148,6 +154,7 @@ class Copies:
         final = entries[last] if last < len(entries) else None
         # The last unit hides the subtraction, unless it changes SCC, stands in a later block or still reads what moves on.
         before = isinstance(final, Unit) and not (final.effects.writes & scc.mask or final.is_block or self.k.follows_sources(final))
+        last = self._before_vector_work(entries, last) if before else last
         for place, entry in enumerate(entries):
             if place == last and before:
                 self._end_copy(count_down, more)
@@ -157,6 +164,20 @@ class Copies:
                 self.k.append_unit(entry)
         if not before:
             self._end_copy(count_down, more)
+
+    def _before_vector_work(self, entries: Sequence[Sync | Unit], last: int) -> int:
+        """The last unit of the memory stage before the last stage, where that has vector work, which leaves its windows no room."""
+        units = [(place, entry) for place, entry in enumerate(entries) if isinstance(entry, Unit)]
+        stage = units[-1][1].tag.stage
+        mine = [unit for _, unit in units if unit.tag.stage == stage]
+        if not any(is_matrix(unit) for unit in mine) or all(is_matrix(unit) for unit in mine):
+            return last
+        for place, unit in reversed(units):
+            if self.k.follows_sources(unit) or (unit.effects.writes | unit.effects.reads) & scc.mask:
+                break
+            if unit.tag.stage != stage and not unit.is_block:
+                return place
+        return last
 
     def _sources_follow(self, place: Place) -> bool:
         """Whether a copy behind this one still reads a source in memory, so that sources must go on."""

@@ -202,7 +202,8 @@ class StepUnits:
             numbers = self._numbers.get(variant, {})
             if {unit.tag.ordinal for unit in units} != set(numbers):
                 raise PipelineError("the step emits other operations in one copy than in another; only stages may differ", self.k.place())
-            self._units[phase, variant] = {number: replace(unit, tag=replace(unit.tag, ordinal=number))
+            usual = set(self._numbers[self._variants[0]].values())
+            self._units[phase, variant] = {number: replace(unit, tag=replace(unit.tag, ordinal=number, seldom=number not in usual))
                                            for unit in units for number in (numbers[unit.tag.ordinal],)}
         return self._units[phase, variant]
 

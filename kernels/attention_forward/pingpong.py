@@ -1,0 +1,99 @@
+"""attention-forward for gfx950, 8 waves in ping-pong: each wave has 32 queries, a step takes 64 keys.
+
+S^T = K Q^T, so that a lane holds scores of one query and P^T, packed, is the next product's operand as it lies: O^T += V^T P^T with V
+turned by LDS's transposing reads, its keys in P's order. Scores are made a step before their P is used; half of P is made beside either
+product. Between them, in a memory stage, the maximum is looked at, and raised in a block that is seldom entered.
+"""
+
+from __future__ import annotations
+
+from asmgen.author.arithmetic import mma
+from asmgen.author.movement import fill, read
+from asmgen.author.reductions import reduce_lanes
+from asmgen.author.schedules import PingPong
+from asmgen.author.segmentpaths import lend_steps
+from asmgen.author.steps import StepIndex
+from asmgen.author.swizzles import DmaFill, FragmentRead
+from asmgen.author.tilebuilder import TileBuilder
+from asmgen.author.tilememory import load
+from asmgen.author.transposed import TransposedRead, read_transposed
+from asmgen.author.views import as_operand, in_order_of, narrowed, turned
+from asmgen.kernels.attention_forward.ends import finish
+from asmgen.kernels.attention_forward.family import ATTENTION
+from asmgen.kernels.attention_forward.place import limits, place
+from asmgen.kernels.attention_forward.softmax import first_maximum, hide, raise_maximum, rescale, skip_plain, softmax, weigh
+
+LEAST = (4, 3)  # plain and masked steps, if there are any
+
+
+@ATTENTION.variant("gfx950", tile=(256, 64), waves=8, schedule="ping-pong", occupancy=2, d=128)
+def ping_pong(k: TileBuilder) -> None:
+    """32 queries a wave."""
+    (queries, keys), d = k.variant.tile, k.variant.d
+    M = k.matrix_shape(f"f32_32x32x16_{k.p.dtype}")
+    rows = queries // 8
+
+    # register plan: K's and V's fragments take turns
+    O = k.tile("O", d, rows, M.d, note="O^T")
+    S = k.tile("S", keys, rows, M.d, stages=2, note="scores of keys by queries, then P")
+    P = [as_operand(turned(narrowed(tile, k.p.dtype)), M, "b") for tile in S]
+    Q = k.tile("Q", rows, d, M.b)
+    K = k.tile("K", keys, d, M.a)
+    V = k.tile("V", d, keys, in_order_of(M.a, P[0].fragment), turns=K)
+    group = k.registers.sgprs(1, "group", note="waves 4 to 7 run a stage behind")
+
+    # LDS map
+    Ks = k.shared("Ks", k.p.dtype, keys, d, stages=2, serves=(FragmentRead(M.a), DmaFill()))
+    Vs = k.shared("Vs", k.p.dtype, keys, d, stages=2, serves=(TransposedRead(V.fragment), DmaFill()))
+
+    k.region("prologue")
+    k.begin()
+    k.locate(8)
+    k.s_lshr_b32(group, k.wave.register, 2)
+    at = place(k)
+    load(k, Q, at.q.rows(at.row0, queries), rows=k.wave)
+    state = softmax(k, S.tiles[0])
+    seen = limits(k, at, S.tiles[0])
+    if not k.p.window:
+        lend_steps(k, at.plain, at.masked, LEAST)
+    skip_plain(k, at.plain, seen, keys)
+    kw, vw = at.k.walk(at.first, keys), at.v.walk(at.first, keys)
+    memory, matrix, vector = k.streams("memory", "matrix", "vector")
+
+    def step(t: StepIndex, masked: bool) -> None:
+        with k.stage():
+            with memory:
+                fill(k, Ks[t + 3], kw.step(t + 3))
+                read_transposed(k, V, Vs[t])
+            with vector:
+                if masked:
+                    hide(k, S[t + 1], seen, keys)
+                if t.first:
+                    first_maximum(k, state, S[t + 1])
+                else:
+                    raise_maximum(k, state, S[t + 1])
+        with k.stage():
+            with matrix:
+                mma(k, O, V, as_operand(turned(narrowed(S[t], k.p.dtype)), M, "b"), first=t.first)
+            with vector:
+                weigh(k, state, S[t + 1].part(0, 0, keys // 2, rows), start=not t.first)
+        with k.stage():
+            with memory:
+                fill(k, Vs[t + 2], vw.step(t + 2))
+                read(k, K, Ks[t + 2])
+            with vector:
+                if not t.first:
+                    rescale(k, state, O, t + 1)
+        with k.stage():
+            with matrix:
+                mma(k, S[t + 2], K, Q, first=True)
+            with vector:
+                weigh(k, state, S[t + 1].part(keys // 2, 0, keys // 2, rows), start=True)
+
+    k.region("main loop")
+    segments = [(lambda t: step(t, False), at.plain), (lambda t: step(t, True), at.masked)]
+    k.pipeline(segments[1:] if k.p.window else segments, None, PingPong(), groups=group, peel=1, least=LEAST)
+
+    k.region("epilogue")
+    reduce_lanes(k, "sum", state.total)
+    finish(k, at, M, O, state.total, state.m, k.wave)

@@ -1,0 +1,69 @@
+"""The loops of attention-forward: every number of steps, maxima that rise, instructions of a steady step."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import pytest
+
+from asmgen.emulator.scheduling.run import Options
+from asmgen.kernels.attention_forward.library import ATTENTION
+from asmgen.program.controlflow import control_flow
+from asmgen.program.program import Program
+from asmgen.tools.build import Built, build_kernel
+from asmgen.tools.runner import RunReport, run_kernel
+
+ORDERS = ("lockstep", "serial", "random:5")
+ONE = {"b": 1, "hq": 1, "hkv": 1, "lse": True}
+
+
+@cache
+def built(build: tuple[tuple[str, Any], ...]) -> Built:
+    return build_kernel(ATTENTION, "gfx950", dict(build))
+
+
+def run(build: dict[str, Any], shape: dict[str, Any], order: str = "lockstep") -> RunReport:
+    parameters = ATTENTION.contract("gfx950", build).resolve_run({**build, **shape})
+    return run_kernel(ATTENTION, built(tuple(build.items())), parameters, "emulator", options=Options(order=order, count_banks=True))
+
+
+def good(report: RunReport) -> bool:
+    return report.passed and report.untouched and report.findings == () and report.bank_conflicts == 0
+
+
+@pytest.mark.parametrize("sk", [1, 192, 449, 577])
+def test_every_number_of_plain_and_masked_steps(sk: int) -> None:
+    assert good(run({"lse": True}, ONE | {"sq": 40, "sk": sk}, ORDERS[sk % 3]))
+
+
+@pytest.mark.parametrize("scale", [4.0])
+def test_scores_whose_maximum_rises_again_and_again(scale: float) -> None:
+    """Scores of a normal distribution times 64 in log2: the maximum rises in most of the first steps."""
+    assert good(run({"lse": True}, ONE | {"sq": 256, "sk": 448, "softmax_scale": scale}))
+
+
+def steady(program: Program) -> list[list[str]]:
+    """The mnemonics of a step of each loop with matrix instructions, blocks that a branch skips left out."""
+    found = []
+    for loop in control_flow(program).loops():
+        names, behind = [], 0
+        for position in range(loop.first, loop.last + 1):
+            instruction = program.instructions[position]
+            if position >= behind:
+                names.append(instruction.name)
+                if instruction.name == "s_cbranch_vccz":
+                    behind = program.labels[str(instruction.target)]
+        if any("mfma" in name for name in names):
+            found.append(names)
+    return found
+
+
+def test_instructions_of_a_step() -> None:
+    """Of two steps: 64 products, 2 x 230 in all, none of them a copy, a nop or an address; masked 2 more a score and 3, of
+    which the limit that goes on with the keys is one."""
+    plain, masked = steady(built((("lse", True),)).kernel.program)
+    assert len(plain) <= 2 * 230 and sum("mfma" in name for name in plain) == 64
+    assert not {"s_nop", "v_mov_b32", "v_add_u32", "v_lshlrev_b32"} & set(plain)
+    assert sum("exp" in name for name in plain) == 64 and sum(name.startswith("ds_read") for name in plain) == 96
+    assert len(masked) <= len(plain) + 2 * 68
