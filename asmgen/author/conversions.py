@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from asmgen.author.constants import constant
 from asmgen.author.steps import StepIndex, operation
 from asmgen.author.tiles import Tile, TileError
 from asmgen.isa.layouts_mfma import element_bits
@@ -116,18 +117,15 @@ def _pairs(k: TileBuilder, op: str, out: Sequence[Reg], values: Sequence[Reg]) -
 
 
 def _truncated(k: TileBuilder, out: Sequence[Reg], values: Sequence[Reg]) -> None:
-    with k.scratch("upper_halves", file="s") as select:
-        k.s_mov_b32(select, _HIGH_HALVES)
+    with constant(k, "upper_halves", _HIGH_HALVES) as select:
         for number, target in enumerate(out):
             k.v_perm_b32(target, values[2 * number + 1], values[2 * number], select)
 
 
 def _rounded(k: TileBuilder, out: Sequence[Reg], values: Sequence[Reg], nan: bool) -> None:
     """Nearest even: add 0x7fff and the lowest kept bit, keep the upper half. The carry may not turn a NaN into a number."""
-    with k.scratch("rounded", 2) as held, k.scratch("is_nan", 2, "s") as is_nan, k.scratch("half", file="s") as half, \
-            k.scratch("upper_halves", file="s") as select, k.scratch("quiet") as quiet:
-        k.s_movk_i32(half, 0x7FFF)
-        k.s_mov_b32(select, _HIGH_HALVES)
+    with k.scratch("rounded", 2) as held, k.scratch("is_nan", 2, "s") as is_nan, constant(k, "half", 0x7FFF) as half, \
+            constant(k, "upper_halves", _HIGH_HALVES) as select, k.scratch("quiet") as quiet:
         if nan:
             k.v_mov_b32(quiet, 0x7FC00000)
         for number, target in enumerate(out):

@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from asmgen.author.constants import constant
 from asmgen.author.elementwise import copy
 from asmgen.author.fragments import Fragment
 from asmgen.author.movement import read, write
@@ -159,8 +160,7 @@ def _permute(k: TileBuilder, out: Tile, tile: Tile, sources: list[int], at: Step
                    at=at), k.scratch("half_of_register") as half, ExitStack() as stack:
         def emit(target: Reg, first: int, second: int, selector: int) -> None:
             if selector not in selectors:
-                selectors[selector] = stack.enter_context(k.scratch(f"byte_selector_{selector:08x}", file="s"))
-                k.s_mov_b32(selectors[selector], selector)
+                selectors[selector] = stack.enter_context(constant(k, f"byte_selector_{selector:08x}", selector))
             k.v_perm_b32(target, registers[second], registers[first], selectors[selector])
 
         for number, target in enumerate(out.registers.items):
