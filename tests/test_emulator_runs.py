@@ -174,18 +174,19 @@ def test_random_programs(arch: str, mode: int) -> None:
 
 
 def product_line(rng: random.Random, arch: str) -> str:
-    """A product of halves from v0 to v11, into v16 and up or a0 and up."""
+    """A product of 16- or 8-bit values from v0 to v11, into v16 and up or a0 and up."""
     names = [("v_mfma_f32_16x16x16_f16", 2, 4), ("v_mfma_f32_16x16x16_bf16", 2, 4), ("v_mfma_f32_32x32x8_bf16", 2, 16),
-             ("v_mfma_f32_32x32x4_2b_f16", 2, 32), ("v_mfma_f32_4x4x4_16b_f16", 2, 4)]
+             ("v_mfma_f32_32x32x4_2b_f16", 2, 32), ("v_mfma_f32_4x4x4_16b_f16", 2, 4), ("v_mfma_f32_16x16x32_fp8_bf8", 2, 4)]
     if arch == "gfx950":
-        names += [("v_mfma_f32_16x16x32_bf16", 4, 4), ("v_mfma_f32_32x32x16_f16", 4, 16)]
-    name, halves, size = rng.choice(names)
-    first, second = (rng.randrange(0, 12 - halves, 2) for _ in range(2))
+        names += [("v_mfma_f32_16x16x32_bf16", 4, 4), ("v_mfma_f32_32x32x16_f16", 4, 16), ("v_mfma_f32_16x16x128_f8f6f4", 8, 4)]
+    name, held, size = rng.choice(names)
+    first, second = (rng.randrange(0, 12 - held, 2) for _ in range(2))
     file = rng.choice("va")
     low = rng.choice((16, 16 + size, 80)) if file == "v" else rng.choice((0, size))
     target = f"{file}[{low}:{low + size - 1}]"
     c = rng.choice((target, target, "0", "1.0", f"{file}[{low + 128}:{low + 128 + size - 1}]"))
-    return f"{name} {target}, v[{first}:{first + halves - 1}], v[{second}:{second + halves - 1}], {c}"
+    formats = f" cbsz:{rng.randrange(2)} blgp:{rng.randrange(2)}" if "f8f6f4" in name else ""
+    return f"{name} {target}, v[{first}:{first + held - 1}], v[{second}:{second + held - 1}], {c}{formats}"
 
 
 @pytest.mark.parametrize("arch", ["gfx942", "gfx950"])

@@ -38,7 +38,7 @@ from asmgen.emulator.scheduling.microops import (
     VECTOR,
 )
 from asmgen.emulator.scheduling.runs_lanes import lanes, spread
-from asmgen.emulator.semantics.matrix_kernels import accumulate_tiles, decode_halves, fill_rows
+from asmgen.emulator.semantics.matrix_kernels import accumulate_tiles, decode_rows, fill_rows
 
 _ROW = 256  # bytes of 64 words
 _LOW = np.uint64(0xFFFFFFFF)
@@ -207,8 +207,7 @@ def _number(row: Any, source: int, wide: bool, scalar: Any, wave: int) -> Any:
 def _decode(row: Any, layouts: Any, buffers: Any, mine: int, stride: int, size: int) -> None:
     """A DECODE of `runs_matrix`; layouts and buffers (of `size` bytes each) are an array and an address."""
     layout = layouts[row[3]]
-    decode_halves(mine + row[4] * stride, layout[0].ctypes.data, layout[1].ctypes.data, row[5], row[1] == 1, buffers + row[2] * size,
-                  row[6])
+    decode_rows(mine + row[4] * stride, layout[0].ctypes.data, layout[1].ctypes.data, row[5], row[1], buffers + row[2] * size, row[6])
 
 
 @njit(cache=True)

@@ -16,8 +16,8 @@ from asmgen.emulator.semantics.matrix_plan import Plan, Source
 
 BUFFERS = 16
 """Decoded operands that a run keeps: more would not stay in the host's nearest caches."""
-BUFFER = 1024
-"""Doubles of one: 32 x 32 values, or 16 x 64."""
+BUFFER = 2048
+"""Doubles of one: 32 x 64 values, or 16 x 128."""
 
 
 @dataclass
@@ -40,8 +40,8 @@ class Products:
         """The rows of a product; C is row `constant` of the run's constants where it is no register."""
         found: list[list[int]] = []
         row = plan.row
-        first = self._decoded(plan.a, row.a_type == "f16", found)
-        second = self._decoded(plan.b, row.a_type == "f16", found, first)
+        first = self._decoded(plan.a, found)
+        second = self._decoded(plan.b, found, first)
         key = id(plan.d_registers), id(plan.d_lanes), row.name
         if key not in self._known:
             self._known[key] = len(self.places)
@@ -68,9 +68,9 @@ class Products:
             places[number, :len(place)] = place
         return layouts, places
 
-    def _decoded(self, source: Source, f16: bool, found: list[list[int]], kept: int = -1) -> int:
+    def _decoded(self, source: Source, found: list[list[int]], kept: int = -1) -> int:
         """The buffer that will hold an operand; buffer `kept` must keep what it holds."""
-        what = id(source.lanes), id(source.registers), source.slot, f16
+        what = id(source.lanes), id(source.registers), source.slot, source.decoder
         for buffer, (held, _) in self._held.items():
             if held == what:
                 return buffer
@@ -81,7 +81,7 @@ class Products:
         buffer = self._next if self._next != kept else (self._next + 1) % BUFFERS
         self._next = (buffer + 1) % BUFFERS
         self._held[buffer] = what, (1 << source.count) - 1 << source.slot
-        found.append(_row(DECODE, int(f16), buffer, self._known[layout], source.slot, len(source.lanes), source.edge))
+        found.append(_row(DECODE, source.decoder, buffer, self._known[layout], source.slot, len(source.lanes), source.edge))
         return buffer
 
 

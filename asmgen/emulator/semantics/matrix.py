@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from asmgen.emulator.machine.state import Group, Machine
 from asmgen.emulator.semantics import matrix_numpy
-from asmgen.emulator.semantics.matrix_plan import Plan, Source
+from asmgen.emulator.semantics.matrix_plan import DECODERS, Plan, Source
 from asmgen.emulator.semantics.values import constant
 from asmgen.isa.arch import Architecture
 from asmgen.isa.errors import OperandError
@@ -90,7 +90,9 @@ def _source(machine: Machine, reg: Reg, row: MfmaRow, operand: str, code: int, m
     kind, edge = element_type(row, operand, code), row.m if operand == "a" else row.n
     bits = element_bits(kind)
     table = decode_table(kind, machine.arch) if bits <= 16 and kind != "bf16" else None
-    return Source(machine.slot(reg), reg.count, kind, bits, edge, lanes, registers, shifts, moved, table)
+    encoding = " fnuz" if bits == 8 and machine.arch.fp8 == "fnuz" else ""
+    decoder = DECODERS.index(kind + encoding) if kind + encoding in DECODERS else -1
+    return Source(machine.slot(reg), reg.count, kind, bits, edge, lanes, registers, shifts, moved, table, decoder)
 
 
 @functools.cache
@@ -125,7 +127,7 @@ class Product:
 
     def __call__(self, group: Group) -> None:
         if _compiled(self.plan, group):
-            _halves(self.plan, group)
+            _straight(self.plan, group)
         else:
             self.plain(group)
 
@@ -160,14 +162,13 @@ def _floats_step(plan: Plan) -> Step:
     return Product(plan, step) if plan.straight else step
 
 
-def _halves(plan: Plan, group: Group) -> None:
+def _straight(plan: Plan, group: Group) -> None:
     from asmgen.emulator.semantics import matrix_kernels
 
     a, b, row = plan.a, plan.b, plan.row
-    matrix_kernels.multiply_halves(plan.machine.vector_file, group.waves, a.slot, a.lanes, a.registers, a.shifts,
-                                   b.slot, b.lanes, b.registers, b.shifts,
-                                   row.a_type == "f16", row.m, row.n, plan.c_slot, float(plan.c_value), plan.d_slot,
-                                   plan.d_registers, plan.d_lanes)
+    matrix_kernels.multiply_straight(plan.machine.vector_file, group.waves, a.slot, a.lanes, a.registers, a.shifts, a.decoder,
+                                     b.slot, b.lanes, b.registers, b.shifts, b.decoder, row.m, row.n, plan.c_slot, float(plan.c_value),
+                                     plan.d_slot, plan.d_registers, plan.d_lanes)
 
 
 def _integers_step(plan: Plan) -> Step:

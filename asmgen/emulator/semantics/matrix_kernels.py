@@ -14,10 +14,23 @@ from numba import types
 from numba.extending import intrinsic
 
 from asmgen.emulator.scheduling.jit import njit
-from asmgen.emulator.semantics.matrix_tile import COLUMNS, ROWS, add_tile, register_tile, widen_bf16, widen_f16
+from asmgen.emulator.semantics.matrix_plan import DECODERS
+from asmgen.emulator.semantics.matrix_tile import (
+    COLUMNS,
+    ROWS,
+    add_tile,
+    register_tile,
+    widen_bf16,
+    widen_e4m3,
+    widen_e4m3_fnuz,
+    widen_e5m2,
+    widen_e5m2_fnuz,
+    widen_f16,
+)
 
 QUIET_NAN = np.uint32(0x7FC00000)
 SMALLEST_NORMAL = 2.0**-126
+_BF16, _F16, _E4M3, _E5M2, _E4M3_FNUZ, _E5M2_FNUZ = range(len(DECODERS))
 
 
 @intrinsic
@@ -256,24 +269,32 @@ def multiply_in_tiles(vector: Any, waves: Any, a: Any, b: Any, a_scales: Any, b_
 
 
 @njit(cache=True)
-def decode_halves(start: int, offsets: int, shifts: int, rows: int, f16: bool, out: int, edge: int) -> None:
-    """bf16 or f16 rows of a wave as doubles, out [rows, edge]; edges are multiples of 8.
+def decode_rows(start: int, offsets: int, shifts: int, rows: int, decoder: int, out: int, edge: int) -> None:
+    """Rows of a wave, of the element type DECODERS[decoder], as doubles, out [rows, edge]; edges are multiples of 8.
 
     All are addresses: row r begins at the word start + 4 * offsets[r], at bit shifts[r]; both int64.
     """
-    if f16:
-        for row in range(rows):
-            widen_f16(start + 4 * number_at(offsets, row), number_at(shifts, row), out + 8 * row * edge, edge)
-    else:
-        for row in range(rows):
-            widen_bf16(start + 4 * number_at(offsets, row), number_at(shifts, row), out + 8 * row * edge, edge)
+    for row in range(rows):
+        source, shift, target = start + 4 * number_at(offsets, row), number_at(shifts, row), out + 8 * row * edge
+        if decoder == _BF16:
+            widen_bf16(source, shift, target, edge)
+        elif decoder == _F16:
+            widen_f16(source, shift, target, edge)
+        elif decoder == _E4M3:
+            widen_e4m3(source, shift, target, edge)
+        elif decoder == _E5M2:
+            widen_e5m2(source, shift, target, edge)
+        elif decoder == _E4M3_FNUZ:
+            widen_e4m3_fnuz(source, shift, target, edge)
+        elif decoder == _E5M2_FNUZ:
+            widen_e5m2_fnuz(source, shift, target, edge)
 
 
 @njit(cache=True)
-def multiply_halves(vector: Any, waves: Any, a_slot: int, a_lanes: Any, a_registers: Any, a_shifts: Any, b_slot: int, b_lanes: Any,
-                    b_registers: Any, b_shifts: Any, f16: bool, m: int, n: int, c_slot: int, c_value: float, d_slot: int,
-                    d_registers: Any, d_lanes: Any) -> None:
-    """D = A * B + C of several waves, dense, both sources bf16 or both f16, straight from their registers: cheaper than remembering.
+def multiply_straight(vector: Any, waves: Any, a_slot: int, a_lanes: Any, a_registers: Any, a_shifts: Any, a_decoder: int, b_slot: int,
+                      b_lanes: Any, b_registers: Any, b_shifts: Any, b_decoder: int, m: int, n: int, c_slot: int, c_value: float,
+                      d_slot: int, d_registers: Any, d_lanes: Any) -> None:
+    """D = A * B + C of several waves, dense, sources of DECODERS, straight from their registers: cheaper than remembering.
 
     m and n are multiples of a tile's, and D is either C or apart from it.
     """
@@ -287,8 +308,8 @@ def multiply_halves(vector: Any, waves: Any, a_slot: int, a_lanes: Any, a_regist
     for number in range(len(waves)):
         start = vector.ctypes.data + waves[number] * 256
         to = d_slot * size + waves[number] * 64
-        decode_halves(start + 4 * a_slot * size, a_at.ctypes.data, a_bits.ctypes.data, len(a_at), f16, wide_a.ctypes.data, m)
-        decode_halves(start + 4 * b_slot * size, b_at.ctypes.data, b_bits.ctypes.data, len(b_at), f16, wide_b.ctypes.data, n)
+        decode_rows(start + 4 * a_slot * size, a_at.ctypes.data, a_bits.ctypes.data, len(a_at), a_decoder, wide_a.ctypes.data, m)
+        decode_rows(start + 4 * b_slot * size, b_at.ctypes.data, b_bits.ctypes.data, len(b_at), b_decoder, wide_b.ctypes.data, n)
         for block in range(blocks):
             if c_slot < 0:
                 fill_rows(result, to, at[block], m, n, c_value)

@@ -13,6 +13,8 @@ from asmgen.isa.mfma_arrays import OperandPlaces
 from asmgen.isa.opcodes.mfma import MfmaRow
 
 Array = NDArray[Any]
+DECODERS = ("bf16", "f16", "fp8", "bf8", "fp8 fnuz", "bf8 fnuz")
+"""Element types that compiled loops decode from a lane's own registers."""
 
 
 @dataclass(frozen=True)
@@ -21,6 +23,7 @@ class Source:
 
     Rows are [block * k], each `edge` consecutive lanes from `lanes[row]` on; `registers` and `shifts` say where its bits begin.
     `moved` gives the lane that each lane reads (cbsz/abid, blgp), None for its own. `table` decodes codes of up to 16 bits.
+    `decoder` is the place of the element type in DECODERS, negative for others.
     """
 
     slot: int
@@ -33,6 +36,7 @@ class Source:
     shifts: Array
     moved: Array | None
     table: Array | None
+    decoder: int = -1
 
     @cached_property
     def key(self) -> tuple[object, ...]:
@@ -68,8 +72,8 @@ class Plan:
 
     @cached_property
     def straight(self) -> bool:
-        """Whether the products are of f16 or bf16 values that each lane has in its own registers, `in_tiles`."""
-        return self.in_tiles and self.row.a_type in ("f16", "bf16") and self.a.moved is None and self.b.moved is None
+        """Whether the products are of DECODERS' values that each lane has in its own registers, without scales, `in_tiles`."""
+        return self.in_tiles and not self.scales and all(source.decoder >= 0 and source.moved is None for source in (self.a, self.b))
 
     @property
     def work(self) -> int:

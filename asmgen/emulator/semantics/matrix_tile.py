@@ -154,10 +154,36 @@ def _f16(builder: Any, halves: Any) -> Any:
     return builder.fmul(values, ir.Constant(_WIDE_DOUBLES, [2.0**112] * WIDE))
 
 
+def _eight_bits(mantissa: int, bias: int, special: Any) -> Any:
+    """Of 8-bit floats: their bits become those of an f32 whose exponent is too small, as f16's do. `special` makes patterns right that are
+    no such number, from the builder, the codes without sign and with it, and the patterns."""
+    def decode(builder: Any, words: Any) -> Any:
+        codes = builder.and_(words, _splat(0xFF))
+        sign, rest = builder.shl(builder.and_(codes, _splat(0x80)), _splat(24)), builder.and_(codes, _splat(0x7F))
+        pattern = special(builder, rest, codes, builder.or_(sign, builder.shl(rest, _splat(23 - mantissa))))
+        values = builder.fpext(builder.bitcast(pattern, _WIDE_FLOATS), _WIDE_DOUBLES)
+        return builder.fmul(values, ir.Constant(_WIDE_DOUBLES, [2.0**(127 - bias)] * WIDE))
+
+    return decode
+
+
+def _nan_in_e4m3(builder: Any, rest: Any, codes: Any, pattern: Any) -> Any:
+    return builder.select(builder.icmp_unsigned("==", rest, _splat(0x7F)), _splat(0x7FC00000), pattern)
+
+
+def _last_exponent_in_e5m2(builder: Any, rest: Any, codes: Any, pattern: Any) -> Any:
+    infinite = builder.icmp_unsigned(">=", rest, _splat(0x7C))
+    return builder.or_(pattern, builder.select(infinite, _splat(0x7F800000), _splat(0)))
+
+
+def _nan_in_fnuz(builder: Any, rest: Any, codes: Any, pattern: Any) -> Any:
+    return builder.select(builder.icmp_unsigned("==", codes, _splat(0x80)), _splat(0x7FC00000), pattern)
+
+
 def _decoder(decode: Any) -> Any:
     @intrinsic
     def widen(typing_context: Any, start: Any, shift: Any, out: Any, count: Any) -> Any:
-        """The halves at bit `shift` of `count` words (a multiple of WIDE) as doubles; `start` and `out` are addresses."""
+        """The values at bit `shift` of `count` words (a multiple of WIDE) as doubles; `start` and `out` are addresses."""
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             start, shift, out, count = arguments
             single = builder.insert_element(ir.Constant(_WIDE_WORDS, ir.Undefined), builder.trunc(shift, ir.IntType(32)), ir.IntType(32)(0))
@@ -165,8 +191,8 @@ def _decoder(decode: Any) -> Any:
             _prefetch(builder, _address(builder, start, _INDEX(0), _WIDE_WORDS))
             with cgutils.for_range_slice(builder, _INDEX(0), count, _INDEX(WIDE)) as (x, _):
                 source = _address(builder, start, builder.shl(x, _INDEX(2)), _WIDE_WORDS)
-                halves = builder.lshr(builder.load(source, align=4), shifts)
-                builder.store(decode(builder, halves), _address(builder, out, builder.shl(x, _INDEX(3)), _WIDE_DOUBLES), align=8)
+                words = builder.lshr(builder.load(source, align=4), shifts)
+                builder.store(decode(builder, words), _address(builder, out, builder.shl(x, _INDEX(3)), _WIDE_DOUBLES), align=8)
             return context.get_dummy_value()
 
         return types.void(*[types.int64] * 4), generate
@@ -179,3 +205,7 @@ add_tile: Any = _add_tile
 register_tile: Any = _register_tile
 widen_bf16: Any = _decoder(_bf16)
 widen_f16: Any = _decoder(_f16)
+widen_e4m3: Any = _decoder(_eight_bits(3, 7, _nan_in_e4m3))
+widen_e5m2: Any = _decoder(_eight_bits(2, 15, _last_exponent_in_e5m2))
+widen_e4m3_fnuz: Any = _decoder(_eight_bits(3, 8, _nan_in_fnuz))
+widen_e5m2_fnuz: Any = _decoder(_eight_bits(2, 16, _nan_in_fnuz))
