@@ -13,7 +13,7 @@ from asmgen.emulator.scheduling.run import Options
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.lds import rule
 from asmgen.isa.timing import DEFAULT_GPU, read_overrides, timing
-from asmgen.kernels.probes.catalogue import LAUNCH, NAMES, PHASES, PROBES
+from asmgen.kernels.probes.catalogue import LAUNCH, NAMES, PHASES, PROBES, UNPROBED
 from asmgen.kernels.probes.issue import SCALAR
 from asmgen.kernels.probes.phases import build_phase_probe
 from asmgen.kernels.probes.stopwatch import build_probe
@@ -77,6 +77,13 @@ def test_names_are_checked() -> None:
         probe_names(["lsd"], "gfx950")
     with pytest.raises(AsmgenError, match="permlane is not for gfx942"):
         probe_names(["permlane"], "gfx942")
+
+
+def test_what_no_probe_finds_is_said() -> None:
+    lacking = {name for names in UNPROBED for name in names}
+    assert lacking <= timing("MI355X").values.keys() and not lacking & OTHER.keys()
+    text = run_probes([LAUNCH], ModelClock(timing("MI355X", {"launch": 3})), timing("MI355X"), "model").text()
+    assert "not probed: kernarg_latency; the clock is itself a scalar load" in text and all(name in text for name in lacking)
 
 
 def test_the_file_is_what_the_model_takes(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from asmgen.isa.arch import LANES
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.lds import Phases, rule
 from asmgen.isa.timing import PARAMETERS, Timing
-from asmgen.kernels.probes.catalogue import LAUNCH, NAMES, PHASES, PROBES
+from asmgen.kernels.probes.catalogue import LAUNCH, NAMES, PHASES, PROBES, UNPROBED
 from asmgen.kernels.probes.issue import MATRIX, occupancy
 from asmgen.kernels.probes.phases import WAVES, build_phase_probe, phase_ops, solve
 from asmgen.kernels.probes.stopwatch import Probe, Times, build_probe
@@ -80,12 +80,9 @@ class ModelClock:
         with EmulatedDevice(kernel.resources.arch, Options(checks=False, trace=trace), {kernel.resources.name: kernel.program}) as device:
             launch_probe(device, kernel, 1, 1, np.zeros(1, np.uint32))
         assert trace.program is not None
-        found = estimate(profile(trace.program, list(trace.waves()), self.timing), 1, 1)
-        return (found.seconds - found.rounds * self._clocks_of(trace) / found.clock * 1e-6) * 1e6
-
-    def _clocks_of(self, trace: Trace) -> int:
-        assert trace.program is not None
-        return simulate(trace.program, list(trace.waves()), self.timing).cycles
+        run = profile(trace.program, list(trace.waves()), self.timing)
+        whole = estimate(run, 1, 1)
+        return whole.seconds * 1e6 - run.cycles / whole.clock
 
 
 @dataclass
@@ -138,7 +135,7 @@ def launch_probe(device: Device, kernel: Kernel, waves: int, measurements: int, 
 @dataclass(frozen=True)
 class ProbeReport:
     """What was found on `device`: parameters of the table, occupancies as (instruction, clk, the table's), and for LDS instructions
-    (name, banks, phases). Where `predicted`, the cycle model was probed and nothing measured."""
+    (name, banks, phases); what no probe finds is said with it. Where `predicted`, the cycle model was probed and nothing measured."""
 
     device: str
     timing: Timing
@@ -151,6 +148,7 @@ class ProbeReport:
         """All of it, with the table's values."""
         return {"device": self.device, "arch": self.timing.arch, "gpu": self.timing.gpu, "predicted": self.predicted,
                 "parameters": {name: {"found": value, "table": self.timing[name]} for name, value in self.parameters.items()},
+                "not_probed": [{"parameters": names, "why": why} for names, why in UNPROBED.items()],
                 "occupancies": [{"instruction": name, "found": found, "table": table} for name, found, table in self.occupancies],
                 "phases": [{"instruction": op, "banks": banks, "phases": phases, "as_the_table": self._agrees(op, banks, phases)}
                            for op, banks, phases in self.phases]}
@@ -175,6 +173,7 @@ class ProbeReport:
         for op, banks, phases in self.phases:
             verdict = "as the table has it" if self._agrees(op, banks, phases) else f"not as the table has it: {phases}"
             lines.append(f"  {op}: {banks} banks, {len(phases)} phases, {verdict}")
+        lines += [f"  not probed: {', '.join(names)}; {why}" for names, why in UNPROBED.items()]
         return "\n".join(lines) + "\n"
 
 
