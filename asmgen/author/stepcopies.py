@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from asmgen.author.effects import Unit, depends
@@ -104,9 +105,8 @@ class Copies:
     def steady(self, places: Sequence[Place], end: bool = False) -> None:
         """Copies in the schedule's order, with its synchronisation; at the `end`, those of the last iterations alone follow."""
         for number, place in enumerate(places, 1):
-            lowest = min(self.units.source_offsets(), default=0)
-            more = self._sources_follow(place) if not end or number < len(places) else lowest < self.units.shape.ahead
-            self._place(self._entries(place), None, more)
+            read = replace(place, high=self.ahead + 1) if end and number == len(places) else place  # by what is behind it
+            self._place(self._entries(place), None, self._sources_follow(read))
 
     def loop(self, places: Sequence[Place], left: Reg, down: int) -> None:
         """A round of copies again and again; `left` goes down by `down` each, until it borrows."""
