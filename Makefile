@@ -6,6 +6,9 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 WORKERS ?= 2
 
+# Tests and benchmarks start many processes: each would compile all of asmgen again.
+export PYTHONDONTWRITEBYTECODE :=
+
 .PHONY: demo test quick bench clean install
 
 demo: $(INSTALLED)
