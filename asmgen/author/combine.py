@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby
@@ -61,39 +61,66 @@ def scale_and_add(k: TileBuilder, corners: Sequence[Corner], c: Rows, column0: R
 
 @dataclass(frozen=True)
 class Numbers:
-    """A vector in memory: a 64-bit address in SGPRs, the type, how many (an SGPR)."""
+    """A vector in memory: its name, a 64-bit address in SGPRs, the type, how many (an SGPR)."""
 
+    name: str
     address: Reg
     dtype: str
     size: Reg
 
 
-def along_columns(k: TileBuilder, corners: Sequence[Corner], op: str, vector: Numbers, column0: Reg, rows: WaveIndex,
-                  columns: WaveIndex) -> None:
-    """`op` (v_pk_add_f32 or v_pk_mul_f32) of every accumulator and the number of its column. Places as for `store`."""
-    run, bytes_ = run_length(corners[0].tile), _SIZE[vector.dtype]
+def add_along_columns(k: TileBuilder, corners: Sequence[Corner], vector: Numbers, column0: Reg, rows: WaveIndex,
+                      columns: WaveIndex) -> None:
+    """Every accumulator plus the number of its column. Places as for `store`."""
+    run = run_length(corners[0].tile)
+    with _columns_of(k, corners, vector, column0, rows, columns) as load, k.scratch("vector_values", run) as held:
+        for column, group in groupby(sorted(runs_of(corners, run), key=lambda one: one.column), key=lambda one: one.column):
+            load(held, column)
+            _widen(k, held, vector.dtype)
+            for one in group:
+                with changed(k, one) as accumulators:
+                    for pair in range(0, run, 2):
+                        two = span(accumulators[pair:pair + 2])
+                        k.v_pk_add_f32(two, two, held[pair:pair + 1])
+
+
+def load_columns(k: TileBuilder, corners: Sequence[Corner], vector: Numbers, column0: Reg, rows: WaveIndex,
+                 columns: WaveIndex) -> dict[int, Reg]:
+    """The f32 numbers of a lane's runs of columns by the run's column, in VGPRs of the name of `vector`."""
+    run = run_length(corners[0].tile)
+    places = sorted({one.column for one in runs_of(corners, run)})
+    held = k.registers.vgprs(run * len(places), vector.name, align=2)
+    with _columns_of(k, corners, vector, column0, rows, columns) as load:
+        for number, column in enumerate(places):
+            load(held[run * number:run * number + run - 1], column)
+    return {column: held[run * number:run * number + run - 1] for number, column in enumerate(places)}
+
+
+@contextmanager
+def _columns_of(k: TileBuilder, corners: Sequence[Corner], vector: Numbers, column0: Reg, rows: WaveIndex,
+                columns: WaveIndex) -> Iterator[Callable[[Reg, int], None]]:
+    """What loads the numbers of a lane's columns from one of the workgroup's on."""
+    bytes_ = _SIZE[vector.dtype]
     lanes = lane_places(k, "along_columns", corners[0].tile, column0, rows, columns)
-    with k.scratch("vector_buffer", 4, "s") as descriptor, k.scratch("vector_values", run) as held:
+    with k.scratch("vector_buffer", 4, "s") as descriptor:
         k.s_mov_b64(descriptor[0:1], vector.address)
         k.s_mul_i32(descriptor[2], vector.size, bytes_)
         k.s_mov_b32(descriptor[3], RAW_BUFFER)
         k.v_lshlrev_b32(lanes.column, bytes_.bit_length() - 1, lanes.column)
-        for column, group in groupby(sorted(runs_of(corners, run), key=lambda one: one.column), key=lambda one: one.column):
-            _load(k, held, lanes.column, descriptor, vector.dtype, column)
-            _widen(k, held, vector.dtype)
-            for one in group:
-                with _changed(k, one) as accumulators:
-                    for pair in range(0, run, 2):
-                        two = span(accumulators[pair:pair + 2])
-                        k.emit(op, two, two, held[pair:pair + 1])
+        yield lambda held, column: _load(k, held, lanes.column, descriptor, vector.dtype, column)
     k.registers.release(lanes.row, lanes.column)
 
 
-def along_rows(k: TileBuilder, corners: Sequence[Corner], op: str, vector: Numbers, row0: Reg, rows: WaveIndex, columns: WaveIndex) -> None:
-    """`op` of every accumulator and the f32 number of its row; `row0` is an SGPR with the first row of the workgroup's tile."""
-    run = run_length(corners[0].tile)
+def load_rows(k: TileBuilder, corners: Sequence[Corner], vector: Numbers, row0: Reg, rows: WaveIndex,
+              columns: WaveIndex) -> dict[int, tuple[Reg, int]]:
+    """The f32 number of each of a lane's rows by the run's row: a pair of VGPRs, of the name of `vector`, and which one of them it is in.
+
+    `row0` is an SGPR with the first row of the workgroup's tile.
+    """
+    places = sorted({one.row for one in runs_of(corners, run_length(corners[0].tile))})
+    held = k.registers.vgprs(len(places) + len(places) % 2, vector.name, align=2)
     lanes = lane_places(k, "along_rows", corners[0].tile, row0, rows, columns)
-    with k.scratch("vector_buffer", 4, "s") as descriptor, k.scratch("high", file="s") as high, k.scratch("vector_values", 2) as held:
+    with k.scratch("vector_buffer", 4, "s") as descriptor, k.scratch("high", file="s") as high:
         k.s_lshl_b32(descriptor[0], row0, 2)
         k.s_lshr_b32(high, row0, 30)
         k.s_add_u32(descriptor[0], vector.address[0], descriptor[0])
@@ -103,15 +130,10 @@ def along_rows(k: TileBuilder, corners: Sequence[Corner], op: str, vector: Numbe
         k.s_lshl_b32(descriptor[2], descriptor[2], 2)
         k.s_mov_b32(descriptor[3], RAW_BUFFER)
         k.v_lshlrev_b32(lanes.row, 2, lanes.row)
-        for row, group in groupby(runs_of(corners, run), key=lambda one: one.row):
-            k.buffer_load_dword(held[0], lanes.row, descriptor, 0, offen=True, offset=4 * row)
-            k.v_mov_b32(held[1], held[0])
-            for one in group:
-                with _changed(k, one) as accumulators:
-                    for pair in range(0, run, 2):
-                        two = span(accumulators[pair:pair + 2])
-                        k.emit(op, two, two, held)
+        for number, row in enumerate(places):
+            k.buffer_load_dword(held[number], lanes.row, descriptor, 0, offen=True, offset=4 * row)
     k.registers.release(lanes.row, lanes.column)
+    return {row: (held[number // 2 * 2:number // 2 * 2 + 1], number % 2) for number, row in enumerate(places)}
 
 
 def _add(k: TileBuilder, runs: Sequence[ColumnRun], held: Reg, at: Reg, descriptor: Reg, dtype: str, factors: tuple[Reg, Reg]) -> None:
@@ -125,7 +147,7 @@ def _add(k: TileBuilder, runs: Sequence[ColumnRun], held: Reg, at: Reg, descript
             _load(k, part, at, descriptor, dtype, one.column)
         for one, part in zip(some, parts, strict=True):
             _widen(k, part, dtype)
-            with _changed(k, one) as accumulators:
+            with changed(k, one) as accumulators:
                 for pair in range(0, length, 2):
                     two = span(accumulators[pair:pair + 2])
                     k.v_pk_mul_f32(two, two, alphas)
@@ -148,7 +170,7 @@ def _widen(k: TileBuilder, held: Reg, dtype: str) -> None:
 
 
 @contextmanager
-def _changed(k: TileBuilder, run: ColumnRun) -> Iterator[Sequence[Reg]]:
+def changed(k: TileBuilder, run: ColumnRun) -> Iterator[Sequence[Reg]]:
     """VGPRs with the run's accumulators, which get what these hold behind it."""
     if run.registers[0].file == "v":
         yield run.registers

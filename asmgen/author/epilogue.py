@@ -8,8 +8,8 @@ are in the code, and a scalar branch chooses.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -53,6 +53,10 @@ class LanePlaces:
     column: Reg
 
 
+Change = Callable[[ColumnRun, Sequence[Reg]], None]
+"""Emits what the values of a run (VGPRs, in the run's order) go through on their way to memory, in place."""
+
+
 def lane_places(k: TileBuilder, name: str, first: Tile, column0: Reg, rows: WaveIndex, columns: WaveIndex) -> LanePlaces:
     """The places of the lanes' first elements; the wave (r, c) has each tile at (r * tile.rows, c * tile.columns) from its corner."""
     at = first.fragment.table[0]
@@ -62,8 +66,9 @@ def lane_places(k: TileBuilder, name: str, first: Tile, column0: Reg, rows: Wave
     return LanePlaces(row, column)
 
 
-def store(k: TileBuilder, target: Rows, column0: Reg, corners: Sequence[Corner], rows: WaveIndex, columns: WaveIndex, width: int) -> None:
-    """Store the accumulators into rows of a matrix, rounded to nearest as its bf16, f16 or f32.
+def store(k: TileBuilder, target: Rows, column0: Reg, corners: Sequence[Corner], rows: WaveIndex, columns: WaveIndex, width: int,
+          change: Change | None = None) -> None:
+    """Store the accumulators into rows of a matrix, `change`d and rounded to nearest as its bf16, f16 or f32.
 
     The wave (r, c) has each tile at (corner.row + r * tile.rows, corner.column + c * tile.columns); `column0` is an SGPR, `width` the
     columns of the workgroup's tile. Raises TileError for fragments whose lanes hold no runs of columns, or a matrix of another type.
@@ -91,12 +96,12 @@ def store(k: TileBuilder, target: Rows, column0: Reg, corners: Sequence[Corner],
         k.s_and_b32(odd, odd, size * run - 1)
         k.s_cbranch_scc1(slow)
     if k.arch == "gfx950" and matrix.bits == 16 and run == _TRADED and first.across % 2 == 0:
-        _traded(k, runs, first, offset, descriptor, matrix.dtype, stride)
+        _traded(k, runs, first, offset, descriptor, matrix.dtype, stride, change)
     else:
-        _whole(k, runs, offset, descriptor, matrix.dtype, stride)
+        _whole(k, runs, offset, descriptor, matrix.dtype, stride, change)
     k.s_branch(done)
     k.label(slow)
-    _cut(k, runs, offset, lanes.column, descriptor, matrix.columns_register, matrix.dtype, stride)
+    _cut(k, runs, offset, lanes.column, descriptor, matrix.columns_register, matrix.dtype, stride, change)
     k.label(done)
     plan.release(lanes.column, offset)
 
@@ -140,20 +145,25 @@ def row_offsets(k: TileBuilder, runs: Sequence[ColumnRun], offset: Reg, stride: 
         yield run
 
 
-def _whole(k: TileBuilder, runs: Sequence[ColumnRun], offset: Reg, descriptor: Reg, dtype: str, stride: Reg) -> None:
-    """A store for each run, columns by immediates; f32 goes as it is, out of AGPRs too."""
+def _whole(k: TileBuilder, runs: Sequence[ColumnRun], offset: Reg, descriptor: Reg, dtype: str, stride: Reg,
+           change: Change | None) -> None:
+    """A store for each run, columns by immediates; f32 that nothing changes goes out of AGPRs too."""
     with k.scratch("at") as at:
         for run in row_offsets(k, runs, offset, stride, at):
-            if dtype == "f32":
+            if dtype == "f32" and change is None:
                 k.emit(_STORE[len(run.registers)], span(run.registers), at, descriptor, 0, offen=True, offset=4 * run.column)
                 continue
-            with _values(k, run.registers) as values:
+            with _values(k, (run,), change) as values:
+                if dtype == "f32":
+                    k.emit(_STORE[len(values)], span(values), at, descriptor, 0, offen=True, offset=4 * run.column)
+                    continue
                 packed = values[:len(values) // 2]
                 narrow(k, dtype, packed, values)
                 k.emit(_STORE[len(packed)], span(packed), at, descriptor, 0, offen=True, offset=2 * run.column)
 
 
-def _traded(k: TileBuilder, runs: Sequence[ColumnRun], first: Tile, offset: Reg, descriptor: Reg, dtype: str, stride: Reg) -> None:
+def _traded(k: TileBuilder, runs: Sequence[ColumnRun], first: Tile, offset: Reg, descriptor: Reg, dtype: str, stride: Reg,
+            change: Change | None) -> None:
     """Neighbouring fragments in pairs. Rows of 16 lanes hold neighbouring runs; the odd rows of the left fragment change places with the
     even ones of the right fragment, then every lane has two neighbouring runs, of the left fragment in even rows, of the right in odd."""
     half = first.fragment.columns
@@ -163,7 +173,7 @@ def _traded(k: TileBuilder, runs: Sequence[ColumnRun], first: Tile, offset: Reg,
         k.registers.release(moved)
         places = row_offsets(k, runs, pair_offset, stride, at)
         for left, right in zip(places, places, strict=True):
-            with _values(k, left.registers + right.registers) as values:
+            with _values(k, (left, right), change) as values:
                 words = [packed[number] for number in range(_TRADED)]
                 narrow(k, dtype, words, values)
             for number in range(_TRADED // 2):
@@ -182,25 +192,31 @@ def span(registers: Sequence[Reg]) -> Reg:
 
 
 @contextmanager
-def _values(k: TileBuilder, registers: Sequence[Reg]) -> Iterator[Sequence[Reg]]:
-    """VGPRs with the values: accumulators in AGPRs are moved, as no VALU instruction reads those."""
-    if registers[0].file == "v":
-        yield registers
-        return
-    with k.scratch("moved", len(registers)) as moved:
-        for number, register in enumerate(registers):
-            k.v_accvgpr_read_b32(moved[number], register)
-        yield [moved[number] for number in range(moved.count)]
+def _values(k: TileBuilder, runs: Sequence[ColumnRun], change: Change | None) -> Iterator[Sequence[Reg]]:
+    """VGPRs with the changed values: accumulators in AGPRs are moved, as no VALU instruction reads those."""
+    registers = [register for run in runs for register in run.registers]
+    with ExitStack() as stack:
+        values: Sequence[Reg] = registers
+        if registers[0].file == "a":
+            moved = stack.enter_context(k.scratch("moved", len(registers)))
+            values = [moved[number] for number in range(moved.count)]
+            for value, register in zip(values, registers, strict=True):
+                k.v_accvgpr_read_b32(value, register)
+        for number, run in enumerate(runs if change is not None else ()):
+            assert change is not None
+            change(run, values[number * len(run.registers):(number + 1) * len(run.registers)])
+        yield values
 
 
 def _cut(k: TileBuilder, runs: Sequence[ColumnRun], offset: Reg, column: Reg, descriptor: Reg, columns: Reg | int, dtype: str,
-         stride: Reg) -> None:
+         stride: Reg, change: Change | None) -> None:
     """Element by element, the lanes beyond the last column switched off."""
     short = dtype != "f32"
-    for run in runs if short else ():
-        with _values(k, run.registers) as values:
-            words = values[:len(values) // 2]
-            narrow(k, dtype, words, values)
+    for run in runs if short or change is not None else ():
+        with _values(k, (run,), change) as values:
+            words = values[:len(values) // 2] if short else values
+            if short:
+                narrow(k, dtype, words, values)
             for number in range(len(words) if run.registers[0].file == "a" else 0):
                 k.v_accvgpr_write_b32(run.registers[number], words[number])
     size = 2 if short else 4

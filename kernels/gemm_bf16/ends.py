@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from asmgen.author.addressing import WaveIndex
-from asmgen.author.combine import Numbers, along_columns, scale_and_add
+from asmgen.author.combine import Numbers, add_along_columns, scale_and_add
 from asmgen.author.epilogue import Corner, store
 from asmgen.author.tilebuilder import TileBuilder
 from asmgen.author.tileorder import place_tile
@@ -41,5 +41,5 @@ def finish(k: TileBuilder, corners: Sequence[Corner], row0: Reg, column0: Reg, w
     c, d = (k.matrix(name, k.p.out, rows="m", columns="n", stride=f"ld{name}").rows(row0, tm) for name in ("c", "d"))
     scale_and_add(k, corners, c, column0, wm, wn, k.argument("alpha"), k.argument("beta"))
     if k.p.bias == "row":
-        along_columns(k, corners, "v_pk_add_f32", Numbers(k.argument("bias"), k.p.out, k.argument("n")), column0, wm, wn)
+        add_along_columns(k, corners, Numbers("bias", k.argument("bias"), k.p.out, k.argument("n")), column0, wm, wn)
     store(k, d, column0, corners, wm, wn, tn)

@@ -1,34 +1,97 @@
-"""What scales do to accumulators behind the loop."""
+"""What scales do to accumulators: factors that are loaded ahead of the loop and multiplied into what is stored behind it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from asmgen.author.addressing import WaveIndex
-from asmgen.author.combine import Numbers, along_columns, along_rows
-from asmgen.author.epilogue import Corner
+from asmgen.author.combine import Numbers, add_along_columns, changed, load_columns, load_rows, scale_and_add
+from asmgen.author.epilogue import ColumnRun, Corner, run_length, runs_of, span, store
 from asmgen.author.tilebuilder import TileBuilder
 from asmgen.isa.registers import Reg
-from asmgen.kernels.gemm_bf16 import ends
+
+_ONE = 0x3F800000
+_MAGNITUDE = 0x7FFFFFFF
 
 
-def finish(k: TileBuilder, corners: Sequence[Corner], row0: Reg, column0: Reg, wm: WaveIndex, wn: WaveIndex) -> None:
-    """D is stored; one scale for all of A and B goes into alpha, one for each row onto the accumulators."""
-    alpha = k.argument("alpha")
-    if k.p.scales == "tensor":
-        scale_alpha(k, alpha)
-    elif k.p.scales == "row":
-        along_rows(k, corners, "v_pk_mul_f32", Numbers(k.argument("a_scale"), "f32", k.argument("m")), row0, wm, wn)
-        along_columns(k, corners, "v_pk_mul_f32", Numbers(k.argument("b_scale"), "f32", k.argument("n")), column0, wm, wn)
-    ends.finish(k, corners, row0, column0, wm, wn)
+@dataclass(frozen=True)
+class Factors:
+    """What accumulators are multiplied with: `all` of them (a pair of equal SGPRs, alpha in it), and those of rows and of columns (VGPRs
+    by the runs' places; empty where there are none)."""
+
+    k: TileBuilder
+    all: Reg
+    rows: dict[int, tuple[Reg, int]]
+    columns: dict[int, Reg]
+
+    def change(self, run: ColumnRun, values: Sequence[Reg]) -> None:
+        """Multiply a run's values, in VGPRs."""
+        for pair in range(0, len(values), 2):
+            two = span(values[pair:pair + 2])
+            if self.columns:
+                self.k.v_pk_mul_f32(two, two, self.columns[run.column][pair:pair + 1])
+                both, one = self.rows[run.row]
+                self.k.v_pk_mul_f32(two, two, both, op_sel=(0, one), op_sel_hi=(1, one))
+            else:
+                self.k.v_pk_mul_f32(two, two, self.all)
+
+    def forget(self) -> None:
+        """All of them become 1: the accumulators have been multiplied."""
+        for number in range(2):
+            self.k.s_mov_b32(self.all[number], _ONE)
+        for both, one in self.rows.values():
+            self.k.v_mov_b32(both[one], 1.0)
+        for run in self.columns.values():
+            for number in range(run.count):
+                self.k.v_mov_b32(run[number], 1.0)
 
 
-def scale_alpha(k: TileBuilder, alpha: Reg) -> None:
-    """alpha *= the scale of A times the scale of B, in the argument's own SGPR."""
-    with k.scratch("scales", 2, "s") as scales, k.scratch("product") as product:
-        k.s_load_dword(scales[0], k.argument("a_scale"), 0)
-        k.s_load_dword(scales[1], k.argument("b_scale"), 0)
+def load_factors(k: TileBuilder, corners: Sequence[Corner], row0: Reg, column0: Reg, wm: WaveIndex, wn: WaveIndex) -> Factors:
+    """The scales of the workgroup's tile, on their way or there, alpha among them."""
+    alpha = k.registers.sgprs(2, "alpha_pair", align=2)
+    rows: dict[int, tuple[Reg, int]] = {}
+    columns: dict[int, Reg] = {}
+    if k.p.scales == "row":
+        rows = load_rows(k, corners, Numbers("a_scales", k.argument("a_scale"), "f32", k.argument("m")), row0, wm, wn)
+        columns = load_columns(k, corners, Numbers("b_scales", k.argument("b_scale"), "f32", k.argument("n")), column0, wm, wn)
+    else:
+        k.s_load_dword(alpha[0], k.argument("a_scale"), 0)
+        k.s_load_dword(alpha[1], k.argument("b_scale"), 0)
+    return Factors(k, alpha, rows, columns)
+
+
+def with_alpha(factors: Factors) -> None:
+    """Alpha into the factor of all, or that of each row."""
+    k, alpha = factors.k, factors.k.argument("alpha")
+    if factors.rows:
+        for both, one in factors.rows.values():
+            k.v_mul_f32(both[one], alpha, both[one])
+        return
+    with k.scratch("product") as product:
         k.v_mov_b32(product, alpha)
-        k.v_mul_f32(product, scales[0], product)
-        k.v_mul_f32(product, scales[1], product)
-        k.v_readfirstlane_b32(alpha, product)
+        for number in range(2):
+            k.v_mul_f32(product, factors.all[number], product)
+        for number in range(2):
+            k.v_readfirstlane_b32(factors.all[number], product)
+
+
+def finish(k: TileBuilder, factors: Factors, corners: Sequence[Corner], row0: Reg, column0: Reg, wm: WaveIndex, wn: WaveIndex) -> None:
+    """Accumulators times their factors, plus beta C and bias, rounded to the type of D and stored."""
+    tm, tn, _ = k.variant.tile
+    c, d = (k.matrix(name, k.p.out, rows="m", columns="n", stride=f"ld{name}").rows(row0, tm) for name in ("c", "d"))
+    alone = k.fresh("product_alone")
+    with k.scratch("one", file="s") as one:
+        if k.p.bias == "none":
+            k.s_and_b32(one, k.argument("beta"), _MAGNITUDE)
+            k.s_cbranch_scc0(alone)
+        for run in runs_of(corners, run_length(corners[0].tile)):
+            with changed(k, run) as values:
+                factors.change(run, values)
+        factors.forget()
+        k.s_mov_b32(one, _ONE)
+        scale_and_add(k, corners, c, column0, wm, wn, one, k.argument("beta"))
+    if k.p.bias == "row":
+        add_along_columns(k, corners, Numbers("bias", k.argument("bias"), k.p.out, k.argument("n")), column0, wm, wn)
+    k.label(alone)
+    store(k, d, column0, corners, wm, wn, tn, factors.change)

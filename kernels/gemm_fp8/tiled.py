@@ -19,7 +19,7 @@ from asmgen.author.tilebuilder import TileBuilder
 from asmgen.isa.opcodes.mfma import F8F6F4_FORMATS
 from asmgen.kernels.gemm_bf16.ends import place
 from asmgen.kernels.gemm_fp8.family import ELEMENTS, GEMM
-from asmgen.kernels.gemm_fp8.scaling import finish
+from asmgen.kernels.gemm_fp8.scaling import finish, load_factors, with_alpha
 
 SCHEDULES: dict[str, Schedule] = {"ping-pong": PingPong(), "interleave": Interleave(Latencies(cycles=32, lds=256))}
 """Reads of LDS early enough for a wait that stands a window of 32 clk before its barrier."""
@@ -61,11 +61,14 @@ def tiled(k: TileBuilder) -> None:
     wm, wn = k.wave_grid(down, across)
     zero(k, *C)  # while the arguments are on their way
     place(k, row0, column0)
+    corners = [Corner(C[i, j], i * tm // 2, j * tn // 2) for i in range(2) for j in range(2)]
+    factors = load_factors(k, corners, row0, column0, wm, wn)
     if group is not None:
         k.s_lshr_b32(group, k.wave.register, 2)
     k.s_lshr_b32(steps, k.argument("k"), (tk - 1).bit_length())
     a = k.matrix("a", of_a, rows="m", columns="k", stride="lda").rows(row0, tm).halves()
     b = k.matrix("b", of_b, rows="n", columns="k", stride="ldb").rows(column0, tn).halves()
+    with_alpha(factors)
     upper, lower = A[0], A[1 if interleaved else 0]
     memory, matrix = k.streams("memory", "matrix")
 
@@ -92,4 +95,4 @@ def tiled(k: TileBuilder) -> None:
 
     k.region("epilogue")
     k.registers.release("A", "B")
-    finish(k, [Corner(C[i, j], i * tm // 2, j * tn // 2) for i in range(2) for j in range(2)], row0, column0, wm, wn)
+    finish(k, factors, corners, row0, column0, wm, wn)
