@@ -86,7 +86,7 @@ MEASUREMENTS: tuple[Measurement, ...] = (
     _order(14592, 8, 64, 1068, CacheHits(78, 55)),
     Measurement(_GLUON, "fp16 GEMM, 256x256x64, 4 waves", "MI355X", 1489, "gemm-bf16",
                 _gemm("256x256x64", "interleave", dtype="f16", out="f16"), matrix_busy=0.9875),
-    Measurement(_GLUON, "bf8 GEMM, 4 waves", "MI355X", 3257, "gemm-fp8", _gemm("256x256x128", "interleave", a_dtype="bf8", b_dtype="bf8"),
+    Measurement(_GLUON, "bf8 GEMM, 4 waves", "MI355X", 3257, "gemm-fp8", _gemm("256x256x128", "interleave", a_dtype="e5m2", b_dtype="e5m2"),
                 matrix_busy=0.9972),
     Measurement(_GLUON, "mxfp4 GEMM", "MI355X", 5255, matrix_busy=0.9241),
 )
