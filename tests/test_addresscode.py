@@ -46,6 +46,8 @@ CASES: dict[str, tuple[Callable[..., int], list[Input], int, int]] = {
     "rows of 384 bytes, swizzled": (lambda lane: 384 * (lane % 16) + 16 * (lane // 16 ^ lane % 8), [LANE], 6, 6),
     "pads of 16 bytes each 1024": (lambda lane: Pads(((1024, 16),))(128 * (lane % 16) + 16 * (lane // 16)), [LANE], 4, 4),
     "D of 512-byte rows": (lambda lane: 2048 * (lane // 16) + 2 * (lane % 16), [LANE], 2, 2),
+    "second half of swizzled rows": (lambda lane: (64 * (lane % 32) + 16 * (lane // 32) ^ 16 * (lane // 4 % 4) ^ 32) - 32, [LANE], 7, 7),
+    "DMA of a line that begins in a swizzle": (lambda lane, wave: 16 * (lane % 8 ^ lane // 16 ^ 4 ^ wave), [LANE, WAVE], 7, 6),
     "a grid of waves": (lambda lane, wave: 8192 * (wave // 2) + 32 * (wave % 2) + 128 * (lane % 16) + 16 * (lane // 16),
                         [LANE, WAVE], 5, 3),
     "three waves": (lambda wave, lane: 12288 * wave + 4 * lane, [Input("wave", 3, scalar=True), LANE], 2, 2),
@@ -104,7 +106,7 @@ def test_the_emulator_computes_the_same(name: str) -> None:
         result = run("gfx950", lambda k: emit(k, code), vgprs={0: np.arange(64, dtype=np.uint32)}, sgprs={0: wave})
         register = int(str(code.result).removeprefix("t")) + 1 if code.result != "lane" else 0
         wanted = [address(**{one.name: {"lane": lane, "wave": wave}[one.name] for one in inputs}) for lane in range(64)]
-        assert (result.v(register)[0] + code.constant).tolist() == wanted
+        assert (result.v(register)[0].astype(np.int64) + code.constant).tolist() == wanted
 
 
 @pytest.mark.slow

@@ -350,26 +350,38 @@ def test_values_and_registers_of_the_harness_agree() -> None:
     assert values_of(np.array([0xB]), "fp4", "gfx950")[0] == -1.5
 
 
+@pytest.mark.parametrize("waves", [1, 2])
 @pytest.mark.parametrize(("shape", "code"), [("f32_16x16x128_f8f6f4", 2), ("f32_32x32x64_f8f6f4", 3)])
-def test_six_bits_in_two_planes(shape: str, code: int) -> None:
-    """16 and 8 bytes a lane in shared tiles of their own: a b128 and a b64 a fragment, without a conflict."""
+def test_six_bits_in_two_planes(shape: str, code: int, waves: int) -> None:
+    """16 and 8 bytes a lane in matrices and shared tiles of their own, filled by LDS-DMA: a b128 and a b64 a fragment, no conflict."""
     f = mfma(shape, "gfx950", cbsz=code).a
-    rows, columns = 2 * f.rows, 2 * f.columns
+    rows, columns = 64 * waves, 2 * f.columns
     values = some(rows, columns, f.dtype, code)
     data = packed_bytes(values, f.dtype, "gfx950").reshape(rows, -1, 24)
-    run = TileRun("gfx950")
+    run = TileRun("gfx950", waves)
     k = run.k
-    x = run.tile("x", (rows, columns), f)
-    for plane, part in zip(planes(x), (data[:, :, :16], data[:, :, 16:]), strict=True):
-        stored = k.shared(f"As{plane.columns}", "i8", rows, plane.columns, serves=(FragmentRead(plane.fragment),))
-        into_lds(run, stored[()], part.reshape(rows, -1))
-        read(k, plane, stored[()])
-    run.give(x)
-    np.testing.assert_array_equal(run.finish()[0], rounded(values, f.dtype, "gfx950"))
+    wave = k.wave_grid(waves, 1)[0]
+    x = run.tile("x", (64, columns), f)
+    eights = data[:, :, 16:].reshape(rows // 2, 2, -1, 8).swapaxes(1, 2)  # of rows 2 i and 2 i + 1, side by side
+    for plane, part in zip(planes(x), (data[:, :, :16].reshape(rows, -1), eights.reshape(rows // 2, -1)), strict=True):
+        here = k.shared(plane.name, "i8", *part.shape, serves=(FragmentRead(plane.fragment), DmaFill(16)))
+        first = number(run, 0, f"first_of_{part.shape[0]}")
+        fill(k, here[()], matrix(run, part.astype(np.int8), "i8", *part.shape).rows(first, part.shape[0]).k())  # type: ignore[arg-type]
+        k.s_waitcnt(vmcnt=0)
+        k.s_barrier()
+        read(k, plane, here[()].part(wave) if waves > 1 else here[()])
+    if waves == 1:
+        run.give(x)
+        np.testing.assert_array_equal(run.finish()[0], rounded(values, f.dtype, "gfx950"))
+    else:
+        target = matrix(run, np.zeros((rows // 2, 16 * columns // 32)), "i8", rows // 2, 16 * columns // 32)
+        store_tile(k, target.rows(number(run, 0, "first_stored"), rows // 2), planes(x)[1], wave)  # type: ignore[arg-type]
+        run.launch()
+        np.testing.assert_array_equal(run.done.buffers[4], eights.reshape(rows // 2, -1))
     names = [item.name for item in run.program.instructions if item.name.startswith("ds_read")]
-    assert names == ["ds_read_b128"] * 4 + ["ds_read_b64"] * 4
-    conflicts = run.done.result.bank_conflicts
-    assert not any(extra for at, extra in conflicts.items() if run.program.instructions[at].name.startswith("ds_read"))
+    count = x.down * x.across
+    assert names == ["ds_read_b128"] * count + ["ds_read_b64"] * count
+    assert not any(run.done.result.bank_conflicts.values())
     with pytest.raises(TileError, match="only those lie in planes"):
         planes(run.tile("y", (16, 32), mfma("f32_16x16x32_bf16", "gfx950").a))
 

@@ -22,6 +22,8 @@ from asmgen.isa.layout import LayoutError
 Address = Callable[..., int]
 _Point = Mapping[str, int]
 _At = Callable[[_Point], int]
+_LARGEST_START = 512
+"""Bytes of which a swizzle may have inverted bits everywhere: more than any mask has."""
 SAMPLES = 24
 """Random points on which the search compares; the result is compared at all points."""
 
@@ -119,12 +121,32 @@ def plan(address: Address, inputs: Sequence[Input], effort: int = 1) -> AddressC
         raise LayoutError(f"addresses from {min(wanted)} to {max(wanted)} are not 31-bit numbers")
     base = min(wanted)
     standing = tuple([Input(f"i{number}", one.size, one.scalar) for number, one in enumerate(inputs)])
-    code = _from_zero(tuple([value - base for value in wanted]), standing, effort)
+    moved = tuple([value - base for value in wanted])
+    code = _from_zero(moved, standing, effort) or _turned(moved, standing, effort)
     if code is None:
         raise LayoutError(f"no short code was found for the address: it is no sum of shifted, masked and multiplied {', '.join(names)}")
     own: dict[str | int, str] = {one.name: name for one, name in zip(standing, names, strict=True)}
     ops = tuple([Op(op.opcode, op.result, tuple([own.get(part, part) for part in op.operands])) for op in code.ops])
-    return AddressCode(ops, None if code.result is None else own.get(code.result, code.result), base)
+    return AddressCode(ops, None if code.result is None else own.get(code.result, code.result), base + code.constant)
+
+
+def _turned(moved: tuple[int, ...], inputs: tuple[Input, ...], effort: int) -> AddressCode | None:
+    """The code of a swizzled address some of whose bits are always inverted, which began at more than 0 before it was moved there."""
+    for start in range(0, _LARGEST_START, 16):
+        bits = moved[0] + start
+        plain = tuple([(value + start) ^ bits for value in moved])
+        code = _from_zero(plain, inputs, effort) if bits and _is_linear(plain) else None
+        if code is not None and code.result is not None:
+            scalar = next((one.scalar for one in inputs if one.name == code.result), bool(code.ops) and code.ops[-1].opcode[0] == "s")
+            last = Op("s_xor_b32" if scalar else "v_xor_b32", f"t{len(code.ops)}", (bits, code.result))
+            return AddressCode((*code.ops, last), last.result, -start)
+    return None
+
+
+def _is_linear(values: Sequence[int]) -> bool:
+    """Whether each bit of the inputs, whose sizes are powers of two, inverts bits of its own choice in the address."""
+    return not len(values) & (len(values) - 1) and all(
+        value == values[number & -number] ^ values[number & (number - 1)] for number, value in enumerate(values) if number)
 
 
 def _points(inputs: Sequence[Input]) -> list[dict[str, int]]:

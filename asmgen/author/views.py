@@ -186,17 +186,21 @@ def as_bytes(tile: Tile) -> Tile:
 def planes(tile: Tile) -> tuple[Tile, Tile]:
     """A tile of 6-bit operands as two of bytes: the first 16 of a lane's 24 bytes, and its last 8, of every fragment.
 
-    Each has a shared tile (and a matrix) of its own, whose rows hold 16 or 8 bytes a lane side by side, so that one ds_read_b128 and one
-    ds_read_b64 fill a fragment and no read is torn; `as_bytes` takes three b64. Raises TileError for a tile of other elements.
+    Each has a shared tile (and a matrix) of its own, so that one ds_read_b128 and one ds_read_b64 fill a fragment and no read is torn;
+    `as_bytes` takes three b64. Rows of the first hold 16 bytes a lane side by side. Row i of the second holds 8 bytes of row 2 i and 8 of
+    row 2 i + 1 side by side: what a lane of LDS-DMA moves is read together, whatever the shape. Raises TileError for a tile of other
+    elements.
     """
     f = tile.fragment
     if f.bits != 6 or f.items != 32:
         raise TileError(f"{tile} has no 32 elements of 6 bits a lane; only those lie in planes of 16 and 8 bytes")
     bytes_of(f)  # lanes hold neighbouring k
-    found, lanes = [], LANES // f.rows
-    for first, count in ((0, 16), (16, 8)):
-        layout = identity("item", "column", count) * identity("lane", "row", f.rows) * identity("lane", "column", lanes)
-        fragment = Fragment(f.row, f.operand, "i8", f.rows, count * lanes, layout.only(None, ["row", "column"]), count // 4)
+    found, across = [], LANES // f.rows
+    for first, count, beside in ((0, 16, 1), (16, 8, 2)):
+        layout = (identity("item", "column", count) * identity("lane", "column", beside) * identity("lane", "row", f.rows // beside)
+                  * identity("lane", "column", across))
+        fragment = Fragment(f.row, f.operand, "i8", f.rows // beside, 16 * across, layout.only(None, ["row", "column"]), count // 4)
         held = tuple(tile.base(*place)[first // 4:(first + count) // 4 - 1] for place in tile.places())
-        found.append(Tile(f"{tile.name}.{count}", tile.rows, tile.across * fragment.columns, fragment, RegisterSet(held), tile.index))
+        found.append(Tile(f"{tile.name}.{count}", tile.rows // beside, tile.across * fragment.columns, fragment, RegisterSet(held),
+                          tile.index))
     return found[0], found[1]
