@@ -25,7 +25,7 @@ from asmgen.isa.registers import Reg, m0
 if TYPE_CHECKING:
     from asmgen.author.tilebuilder import TileBuilder
 
-_LOAD = {32: "buffer_load_dword", 64: "buffer_load_dwordx2", 128: "buffer_load_dwordx4"}
+_LOAD = {32: "buffer_load_dword", 64: "buffer_load_dwordx2", 96: "buffer_load_dwordx3", 128: "buffer_load_dwordx4"}
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,10 @@ def fill_plan(k: TileBuilder, tile: SharedTile, source: Slice) -> FillPlan:
 
 
 def _fill_plan(k: TileBuilder, tile: SharedTile, rows: Rows, of: str) -> FillPlan:
-    width = max(width for width in DMA_BYTES[k.arch] if width != 12)
+    slots = (12, 4) in tile.placement.pads.pads  # 12 bytes a lane in slots of 16, as ds_read_b96_tr_b6 wants rows of 6-bit elements
+    width = 12 if slots else max(width for width in DMA_BYTES[k.arch] if width != 12)
+    if width not in DMA_BYTES[k.arch]:
+        raise TileError(f"fill: {tile} has slots of 12 bytes, which {k.arch} does not fill; gfx950 does")
     line = LANES * width
     dense = tile.rows * tile.columns * tile.bits // 8
     waves = k.wave.count
@@ -178,7 +181,7 @@ def _fill_plan(k: TileBuilder, tile: SharedTile, rows: Rows, of: str) -> FillPla
                         f"multiple of {line * waves} bytes would do")
     lines = dense // (line * waves)
     pitch = tile.placement.pads(line)
-    if any((every % line) for every, _ in tile.placement.pads.pads):
+    if any((every % line) for every, add in tile.placement.pads.pads if (every, add) != (12, 4)):
         raise TileError(f"fill: {tile} has pads inside of a line of {line} bytes, which a DMA fills without a gap")
     group = BUFFER_IMMEDIATES[1] // pitch + 1
     slack = (min(group, lines) - 1) * pitch
@@ -193,7 +196,7 @@ def _fill_plan(k: TileBuilder, tile: SharedTile, rows: Rows, of: str) -> FillPla
         found = []
         for w in range(waves):
             for lane in range(LANES):
-                place = held.get((w * lines + number) * pitch + lane * width)
+                place = held.get((w * lines + number) * pitch + lane * (16 if slots else width))
                 if place is None:
                     raise TileError(f"fill: lane {lane} of a line of {tile} does not begin at a multiple of {width} bytes of a row")
                 found.append(place)

@@ -227,8 +227,9 @@ def _padded(dense: Layout, rows: int, columns: int, bits: int, line: int) -> Ite
     lines = size // line if line else 0
     if line and size % line == 0 and line % row_bytes == 0 and rows % lines == 0:
         spread = spread_rows(rows, columns, bits, lines)
+        slots = ((12, 4),) if line == 12 * LANES else ()
         for add in (16, 32, 48, 64, 80, 96, 112, 128):
-            yield Placement(spread, pads=Pads(((line, add),)))
+            yield Placement(spread, pads=Pads((*slots, (line, add))))
     elif not line:
         for add in (8, 16, 32, 48, 64):
             yield Placement(dense, pads=Pads(((row_bytes, add),)))
