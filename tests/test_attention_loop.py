@@ -67,3 +67,15 @@ def test_instructions_of_a_step() -> None:
     assert not {"s_nop", "v_mov_b32", "v_add_u32", "v_lshlrev_b32"} & set(plain)
     assert sum("exp" in name for name in plain) == 64 and sum(name.startswith("ds_read") for name in plain) == 96
     assert len(masked) <= len(plain) + 2 * 68
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("build", [{"scale": "folded", "causal": True}, {"rescale": "eager", "dtype": "f16"},
+                                   {"scale": "folded", "rescale": "eager", "window": True, "dtype": "f16"}])
+def test_scale_rescale_and_types(build: dict[str, Any]) -> None:
+    assert good(run({"lse": True} | build, ONE | {"sq": 300, "sk": 500, "softmax_scale": 1.0, "left": 150 if "window" in build else -1}))
+
+
+def test_instructions_of_a_folded_step() -> None:
+    plain, _ = steady(built((("scale", "folded"),)).kernel.program)
+    assert len(plain) <= 2 * 198 and not any(name.startswith(("v_fma", "v_sub", "s_nop")) for name in plain)

@@ -206,3 +206,36 @@ def test_counts_that_are_too_small_for_a_step_are_refused() -> None:
 
     with pytest.raises(PipelineError, match=r"made 1 and 2 or more, and this step, .* wants at least \(2, 2\)"):
         k.pipeline([(step, counts[0]), (step, counts[1])], None, InOrder(), least=(1, 2))
+
+
+def test_products_that_begin_with_a_row_of_fragments() -> None:
+    M = mfma(SHAPE, ARCH)
+    a, b, begin = some(64, 16, 4), some(32, 16, 5), some(32, 32, 6)
+    run = TileRun(ARCH)
+    k = run.k
+    A, B, C = run.tile("A", (64, 16), M.a, a), run.tile("B", (32, 16), M.b, b), run.tile("C", (64, 32), M.d)
+    D = run.tile("D", (32, 32), M.d, begin)
+    mma(k, C, A, B, first=D)
+    run.give(C)
+    expected = rounded(a, "bf16", ARCH) @ rounded(b, "bf16", ARCH).T + np.tile(begin, (2, 1))
+    np.testing.assert_allclose(run.finish()[0], expected, rtol=1e-5, atol=1e-5)
+    with pytest.raises(TileError, match="is no row of the fragments of C"):
+        mma(k, C, A, B, first=C)
+
+
+def test_addresses_that_are_forgotten_are_made_again() -> None:
+    run = TileRun(ARCH)
+    k = run.k
+    M = mfma(SHAPE, ARCH)
+    values = some(32, 64, 7)
+    a = matrix(run, values, "bf16", 32, 64)
+    zero = k.registers.sgprs(1, "zero")
+    k.s_mov_b32(zero, 0)
+    one, other = run.tile("one", (32, 64), M.a), run.tile("other", (32, 64), M.a)
+    load(k, one, a.rows(zero, 32))
+    held = k.registers.resources().vgprs
+    k.forget("load", "lane places")
+    load(k, other, a.rows(zero, 32))
+    assert k.registers.resources().vgprs == held
+    run.give(other)
+    np.testing.assert_array_equal(run.finish()[0], rounded(values, "bf16", ARCH))

@@ -28,8 +28,9 @@ def zero(k: TileBuilder, *tiles: Tile) -> None:
                 k.emit("v_accvgpr_write_b32" if reg.file == "a" else "v_mov_b32", reg, 0)
 
 
-def mma(k: TileBuilder, c: Tile, a: Tile, b: Tile, first: bool = False) -> None:
-    """C += A B, with A named by (i, k), B by (j, k) and C by (i, j); `first` takes C as 0, by the inline constant.
+def mma(k: TileBuilder, c: Tile, a: Tile, b: Tile, first: bool | Tile = False) -> None:
+    """C += A B, with A named by (i, k), B by (j, k) and C by (i, j); `first` takes C as 0, by the inline constant, or, a row of C's
+    fragments, begins every row with that.
 
     A or B that is named the other way round (k first) goes in as `views.turned(tile)`. Consecutive instructions use one accumulator. Where
     C's fragments are turned (`M.d.T`), the operands change places. Their k may stand in any order that both share (`views.as_operand`); a
@@ -40,13 +41,16 @@ def mma(k: TileBuilder, c: Tile, a: Tile, b: Tile, first: bool = False) -> None:
     row = c.fragment.row
     turned = c.fragment.transposed
     formats = _formats(row, left, right)
-    with operation(k, f"mma {c.name} += {a.name} {b.name}", [c.index, a.index, b.index], reads=a.registers.mask | b.registers.mask,
-                   writes=c.registers.mask):
+    begin = first if isinstance(first, Tile) else None
+    if begin is not None and (not begin.fragment.same_places(c.fragment) or (begin.down, begin.across) != (1, c.across)):
+        raise TileError(f"mma: {begin} is no row of the fragments of {c}, with which its rows could begin", k.place())
+    reads = a.registers.mask | b.registers.mask | (begin.registers.mask if begin is not None else 0)
+    with operation(k, f"mma {c.name} += {a.name} {b.name}", [c.index, a.index, b.index], reads=reads, writes=c.registers.mask):
         for i, j in c.places():
             accumulator = c.base(i, j)
+            before: Reg | int = accumulator if not first else 0 if begin is None else begin.base(0, j)
             for depth, (one, other) in enumerate(zip(_along_k(a, i, parts), _along_k(b, j, parts), strict=True)):
-                k.emit(row.name, accumulator, *((other, one) if turned else (one, other)),
-                       0 if first and depth == 0 else accumulator, **formats)
+                k.emit(row.name, accumulator, *((other, one) if turned else (one, other)), accumulator if depth else before, **formats)
 
 
 def _along_k(tile: Tile, row: int, parts: int) -> list[Reg]:

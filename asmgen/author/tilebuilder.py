@@ -101,6 +101,15 @@ class TileBuilder(KernelBuilder):
         self.v_and_b32(lane, 63, self.work_item)
         self.lane, self.wave = lane, WaveIndex("wave", wave, waves)
 
+    def forget(self, *kinds: str) -> None:
+        """Release the registers of addresses that operations of these kinds ("load", "lane places") made: later ones make their own."""
+        for key, held in list(self.made.items()):
+            if isinstance(key, tuple) and key[0] in kinds:
+                for one in held.values() if isinstance(held, dict) else [held]:
+                    assert isinstance(one, Reg)
+                    self.registers.release(one)
+                del self.made[key]
+
     def wave_grid(self, rows: int, columns: int) -> tuple[WaveIndex, WaveIndex]:
         """(row, column) of the wave in a grid of waves, columns innermost."""
         wm, wn = self.registers.sgprs(1, "wave_row"), self.registers.sgprs(1, "wave_column")

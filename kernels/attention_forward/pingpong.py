@@ -21,7 +21,17 @@ from asmgen.author.views import as_operand, in_order_of, narrowed, turned
 from asmgen.kernels.attention_forward.ends import finish
 from asmgen.kernels.attention_forward.family import ATTENTION
 from asmgen.kernels.attention_forward.place import limits, place
-from asmgen.kernels.attention_forward.softmax import first_maximum, hide, raise_maximum, rescale, skip_plain, softmax, weigh
+from asmgen.kernels.attention_forward.softmax import (
+    first_maximum,
+    hide,
+    maximum,
+    raise_maximum,
+    rescale,
+    scale_queries,
+    skip_plain,
+    softmax,
+    weigh,
+)
 
 LEAST = (4, 3)  # plain and masked steps, if there are any
 
@@ -53,10 +63,14 @@ def ping_pong(k: TileBuilder) -> None:
     at = place(k)
     load(k, Q, at.q.rows(at.row0, queries), rows=k.wave)
     state = softmax(k, S.tiles[0])
+    if k.p.scale == "folded":
+        scale_queries(k, state, Q, O)
+    k.registers.release("work_item")
     seen = limits(k, at, S.tiles[0])
     if not k.p.window:
         lend_steps(k, at.plain, at.masked, LEAST)
     skip_plain(k, at.plain, seen, keys)
+    k.forget("load", "lane places")
     kw, vw = at.k.walk(at.first, keys), at.v.walk(at.first, keys)
     memory, matrix, vector = k.streams("memory", "matrix", "vector")
 
@@ -86,7 +100,7 @@ def ping_pong(k: TileBuilder) -> None:
                     rescale(k, state, O, t + 1)
         with k.stage():
             with matrix:
-                mma(k, S[t + 2], K, Q, first=True)
+                mma(k, S[t + 2], K, Q, first=state.start or True)
             with vector:
                 weigh(k, state, S[t + 1].part(keys // 2, 0, keys // 2, rows), start=True)
 
@@ -95,5 +109,6 @@ def ping_pong(k: TileBuilder) -> None:
     k.pipeline(segments[1:] if k.p.window else segments, None, PingPong(), groups=group, peel=1, least=LEAST)
 
     k.region("epilogue")
+    k.registers.release("S", "K", "Q")
     reduce_lanes(k, "sum", state.total)
-    finish(k, at, M, O, state.total, state.m, k.wave)
+    finish(k, at, M, O, state.total, maximum(k, state), k.wave)

@@ -1,20 +1,28 @@
-"""The online softmax of attention-forward in tile operations: S^T (keys x queries) to P^T in place, its sums, and the rare rescale."""
+"""The online softmax of attention-forward in tile operations: S^T (keys x queries) to P^T in place, its sums, and the rare rescale.
+
+Scores are taken relative to a maximum that stays, where the build is lazy, until one exceeds it by more than 8 powers of two. Exact scale:
+exp2(c S - c m), c = softmax_scale * log2(e), in float32. Folded: Q holds c q, and -m is what the product K Q^T starts from.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from asmgen.author.conversions import convert
-from asmgen.author.elementwise import add, any_greater, copy, exp2, fma, max_, mul, sub
+from asmgen.author.elementwise import add, any_greater, copy, exp2, fma, max_, mul, neg, sub
+from asmgen.author.elementwise import fill as fill_with
 from asmgen.author.masks import mask_rows, mask_rows_before
 from asmgen.author.reductions import column_max, column_sum, reduce_lanes
 from asmgen.author.steps import StepIndex
 from asmgen.author.tilebuilder import TileBuilder
 from asmgen.author.tiles import Tile
 from asmgen.author.vectors import Vector, column_vector
-from asmgen.author.views import narrowed
+from asmgen.author.views import narrowed, with_dtype
 from asmgen.isa.registers import Reg
 from asmgen.kernels.attention_forward.place import Limits
+from asmgen.regalloc.sets import RegisterSet
 
 LOG2_E = 0x3FB8AA3B
 THRESHOLD = 8.0  # powers of two by which scores may exceed the maximum that they are taken relative to
@@ -23,27 +31,32 @@ LOWEST = -1e30  # finite, so that a row of which nothing is seen has P = 0 and n
 
 @dataclass(frozen=True)
 class Softmax:
-    """State of one wave's rows: `m` the maximum in units of S, `low` = -c m, `limit` = m + 8 / c, `total` each lane's own sum of P.
+    """State of one wave's queries. `total` is each lane's own sum of P, `high` the maximum of its own scores and, where the maximum rises,
+    what O and `total` are multiplied by; `c` is an SGPR.
 
-    `high` is the maximum of a lane's own scores, `factor` what O and `total` are multiplied by where the maximum rises. `c` is an SGPR:
-    softmax_scale * log2(e), `slack` is 8 / c.
+    Exact scale: `m` is the maximum in units of S, `low` = -c m, `limit` = m + 8 / c, `slack` = 8 / c. Folded: `start` is a fragment full
+    of -m, in powers of two; with a window, of which the first keys may all be hidden, it is as exact with c = 1.
     """
 
-    m: Vector
-    low: Vector
-    limit: Vector
     total: Vector
     high: Vector
-    factor: Vector
     c: Reg
     minus_c: Reg
     slack: Reg
+    m: Vector | None = None
+    low: Vector | None = None
+    limit: Vector | None = None
+    start: Tile | None = None
+
+    @property
+    def columns(self) -> int:
+        """Queries."""
+        return self.total.size
 
 
 def softmax(k: TileBuilder, like: Tile) -> Softmax:
-    """The registers, with no row seen yet; `like` is a tile of S^T."""
+    """The registers, with no query seen yet; `like` is a tile of S^T."""
     c, minus_c, slack = (k.registers.sgprs(1, name) for name in ("c", "minus_c", "slack"))
-    m, low, limit, total, high, factor = (column_vector(k, name, like) for name in ("m", "low", "limit", "total", "high", "factor"))
     with k.scratch("scaled") as scaled:
         k.v_mov_b32(scaled, LOG2_E)
         k.v_mul_f32(scaled, k.argument("softmax_scale"), scaled)
@@ -52,15 +65,83 @@ def softmax(k: TileBuilder, like: Tile) -> Softmax:
         k.v_mul_f32(scaled, THRESHOLD, scaled)
         k.v_readfirstlane_b32(slack, scaled)
     k.s_xor_b32(minus_c, c, 0x80000000)
-    return Softmax(m, low, limit, total, high, factor, c, minus_c, slack)
+    total, high = (column_vector(k, name, like) for name in ("total", "high"))
+    if k.p.scale == "folded" and not k.p.window:
+        start = k.tile("start", like.fragment.rows, like.columns, like.fragment, note="-m")
+        fill_with(k, start, 0)
+        return Softmax(total, high, c, minus_c, slack, start=start)
+    m, low, limit = (column_vector(k, name, like) for name in ("m", "low", "limit"))
+    return Softmax(total, high, c, minus_c, slack, m, low, limit)
+
+
+def scale_queries(k: TileBuilder, state: Softmax, queries: Tile, room: Tile) -> None:
+    """Q times c, rounded to its type again; `room` is a tile of twice its registers that holds nothing yet."""
+    wide = k.tile("wide_Q", queries.rows, queries.columns, with_dtype(queries.fragment, "f32"), turns=room)
+    convert(k, wide, queries)
+    mul(k, wide, wide, state.c)
+    convert(k, queries, wide)
+    k.registers.release("wide_Q")
+    if state.start is None:
+        k.s_mov_b32(state.c, 1.0)
+        k.s_mov_b32(state.minus_c, -1.0)
+        k.s_mov_b32(state.slack, 0x41000000)  # 8
 
 
 def weigh(k: TileBuilder, state: Softmax, scores: Tile, start: bool) -> None:
     """Scores become P in place, in the first registers of each fragment; their sums are added to each lane's own, or start them."""
-    fma(k, scores, scores, state.c, state.low, packed=False)
+    if state.low is not None:
+        fma(k, scores, scores, state.c, state.low, packed=False)
     exp2(k, scores, scores)
     column_sum(k, state.total, scores, across=False, start=start, packed=False)
     convert(k, narrowed(scores, k.p.dtype), scores)
+
+
+def first_maximum(k: TileBuilder, state: Softmax, scores: Tile) -> None:
+    """The maximum of the first scores."""
+    column_max(k, state.high, scores)
+    if state.m is not None:
+        max_(k, state.m, state.high, LOWEST)
+        _relative(k, state)
+        return
+    max_(k, state.high, state.high, LOWEST)
+    _lower(k, state, scores)
+
+
+def raise_maximum(k: TileBuilder, state: Softmax, scores: Tile) -> None:
+    """Where any score of a lane exceeds its limit, all queries take their new maximum, and `high` becomes what is left of sums under the
+    old one. VCC says so to `rescale`. An eager build does it always."""
+    at = scores.index
+    column_max(k, state.high, scores, across=False)
+    if k.p.rescale == "lazy":
+        any_greater(k, state.high, state.limit or THRESHOLD)
+    with _where_raised(k, "raise maximum", at):
+        reduce_lanes(k, "max", state.high)
+        if state.m is not None and state.low is not None:
+            max_(k, state.m, state.m, state.high)
+            copy(k, state.high, state.low, at=at)
+            _relative(k, state)
+            sub(k, state.high, state.low, state.high)
+        else:
+            max_(k, state.high, state.high, 0)
+            _lower(k, state, scores)
+            mul(k, state.high, state.high, -1.0)
+        exp2(k, state.high, state.high)
+        mul(k, state.total, state.total, state.high)
+
+
+def rescale(k: TileBuilder, state: Softmax, out: Tile, at: StepIndex) -> None:
+    """O under the new maximum, where `raise_maximum` has raised one."""
+    with _where_raised(k, "rescale", at):
+        mul(k, out, out, state.high, at=at)
+
+
+def maximum(k: TileBuilder, state: Softmax) -> Vector:
+    """What P is relative to: in units of S, or of log2 where the scale is folded."""
+    if state.m is not None:
+        return state.m
+    assert state.start is not None
+    neg(k, state.high, Vector("start", "column", state.columns, state.high.fragment, _firsts(state.start)))
+    return state.high
 
 
 def skip_plain(k: TileBuilder, plain: Reg, seen: Limits, keys: int) -> None:
@@ -73,58 +154,45 @@ def skip_plain(k: TileBuilder, plain: Reg, seen: Limits, keys: int) -> None:
 
 def hide(k: TileBuilder, scores: Tile, seen: Limits, keys: int) -> None:
     """Scores of keys that a lane's query does not see become -infinity; the limits go on to the next step."""
-    for upper in seen.upper:
-        mask_rows(k, scores, upper)
-    for lower in seen.lower:
-        mask_rows_before(k, scores, lower)
+    width = scores.fragment.columns
+    for number in range(scores.columns // width):
+        part = scores.part(0, number * width, scores.rows, width)
+        mask_rows(k, part, seen.upper[number])
+        if seen.lower:
+            mask_rows_before(k, part, seen.lower[number])
     with k.at(scores.index):
         for limit in (*seen.upper, *seen.lower):
             k.v_subrev_u32(limit, keys, limit)
 
 
-def first_maximum(k: TileBuilder, state: Softmax, scores: Tile) -> None:
-    """The maximum of the first scores."""
-    column_max(k, state.m, scores)
-    max_(k, state.m, state.m, LOWEST)
-    _relative(k, state)
-
-
-def raise_maximum(k: TileBuilder, state: Softmax, scores: Tile) -> None:
-    """Where any score of a lane exceeds its limit, all rows take their new maximum, and `factor` is what is left of sums under the old one.
-
-    VCC says so to `rescale`.
-    """
-    column_max(k, state.high, scores, across=False)
-    any_greater(k, state.high, state.limit)
-    with k.block("raise maximum"):
-        skip = k.fresh("maximum_stays")
-        _branch(k, skip, scores)
-        reduce_lanes(k, "max", state.high)
-        max_(k, state.m, state.m, state.high)
-        copy(k, state.factor, state.low, at=scores.index)
-        _relative(k, state)
-        sub(k, state.factor, state.low, state.factor)
-        exp2(k, state.factor, state.factor)
-        mul(k, state.total, state.total, state.factor)
-        k.label(skip)
-
-
-def rescale(k: TileBuilder, state: Softmax, out: Tile, at: StepIndex) -> None:
-    """O under the new maximum, where `raise_maximum` has raised one."""
-    with k.block("rescale"):
-        skip = k.fresh("same_scale")
+@contextmanager
+def _where_raised(k: TileBuilder, name: str, at: StepIndex) -> Iterator[None]:
+    """A block that is skipped where VCC is 0; in an eager build nothing is skipped."""
+    if k.p.rescale == "eager":
+        yield
+        return
+    with k.block(name):
+        skip = k.fresh("not_raised")
         with k.at(at):
             k.s_cbranch_vccz(skip)
-        mul(k, out, out, state.factor, at=at)
+        yield
         k.label(skip)
-
-
-def _branch(k: TileBuilder, skip: str, scores: Tile) -> None:
-    with k.at(scores.index):
-        k.s_cbranch_vccz(skip)
 
 
 def _relative(k: TileBuilder, state: Softmax) -> None:
     """What is kept of a maximum."""
+    assert state.m is not None and state.low is not None and state.limit is not None
     mul(k, state.low, state.m, state.minus_c)
     add(k, state.limit, state.m, state.slack)
+
+
+def _lower(k: TileBuilder, state: Softmax, scores: Tile) -> None:
+    """Scores and what the next ones start from, by `high`."""
+    assert state.start is not None
+    sub(k, scores, scores, state.high)
+    sub(k, state.start, state.start, state.high)
+
+
+def _firsts(tile: Tile) -> RegisterSet:
+    """The first register of each fragment of a row."""
+    return RegisterSet(tuple(base[0:0] for base in tile.bases))
