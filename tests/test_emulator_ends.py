@@ -8,6 +8,7 @@ import pytest
 from asmgen.author.builder import Builder
 from asmgen.emulator.machine.errors import EmulatorError
 from asmgen.emulator.scheduling.run import Options
+from asmgen.emulator.scheduling.schedule import ACCESS
 from asmgen.isa.registers import s, v
 from tests.emulator_launch import ORDERS, launch, load_pointers, store_by_item
 
@@ -187,3 +188,26 @@ def test_the_budget_counts_straight_line_code(order: str) -> None:
     enough = launch("gfx950", emit, (100, 1, 1), (64, 1, 1), options=Options(order=order, instruction_budget=1000))
     assert enough.checks == [] and enough.result.wave_instructions == 1000
     assert launch("gfx950", emit, (100, 1, 1), (64, 1, 1), options=Options(order=order, instruction_budget=999)).checks == ["runaway"]
+
+
+@pytest.mark.parametrize("memory", [False, True])
+def test_the_budget_counts_what_accesses_cost(memory: bool) -> None:
+    """An access of one wave takes as long as dozens of waves' arithmetic: a loop of loads ends that much earlier."""
+    def emit(k: Builder) -> None:
+        k.s_mov_b32(s[20], 0)
+        k.label("loop")
+        k.s_add_u32(s[20], s[20], 1)  # so that no round is like another
+        if memory:
+            k.ds_read_b32(v[1], v[0])
+            k.s_waitcnt(lgkmcnt=0)
+        k.s_branch("loop")
+
+    launched = launch("gfx950", emit, options=Options(instruction_budget=10_000, checks=("runaway",)))
+    assert launched.checks == ["runaway"]
+    message = launched.findings[0].message
+    if memory:
+        rounds = 10_000 / (ACCESS + 3)
+        assert 4 * rounds - 4 < launched.result.wave_instructions < 4 * rounds + 8
+        assert "whose accesses to memory and LDS cost as much as 10000" in message
+    else:
+        assert launched.result.wave_instructions >= 10_000 and "after 10000 wave instructions waves" in message

@@ -250,11 +250,11 @@ def test_a_cycle_through_memory_is_certain_for_a_lone_wave_only(where: str, wave
         else:
             toggle(k, lambda r: k.scratch_store_dword(v[2], v[r], OFF), lambda r: k.scratch_load_dword(v[r], v[2], OFF))
 
-    launched = go(emit, waves, lds=64, scratch=16, budget=5_000 if waves > 1 else BUDGET)
+    launched = go(emit, waves, lds=64, scratch=16, budget=300_000 if waves > 1 else BUDGET)
     if waves == 1:
         endless(launched, "s_branch")
     else:
-        assert launched.checks[-1] == "runaway" and "after 5000 wave instructions" in launched.findings[-1].message
+        assert launched.checks[-1] == "runaway" and "cost as much as 300000," in launched.findings[-1].message
 
 
 def test_a_counter_in_memory_is_left_to_the_budget() -> None:
@@ -266,8 +266,8 @@ def test_a_counter_in_memory_is_left_to_the_budget() -> None:
         k.global_atomic_add(v[2], v[1], s[8:9])
         k.s_branch("spin")
 
-    launched = go(emit, budget=2_000)
-    assert launched.checks == ["runaway"] and "after 2000 wave" in launched.findings[0].message
+    launched = go(emit, budget=200_000)
+    assert launched.checks == ["runaway"] and "cost as much as 200000," in launched.findings[0].message
 
 
 def test_workgroups_that_never_start_for_want_of_room(monkeypatch: pytest.MonkeyPatch) -> None:

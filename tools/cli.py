@@ -180,7 +180,7 @@ def run(kernel: str, arch: str | None, parameters: tuple[str, ...], device: str,
 @click.argument("spec", type=click.Path(path_type=Path))
 @click.option("--device", default="auto", show_default=True, help="auto, hip or emulator.")
 @click.option("--budget", default=1_000_000_000, show_default=True, type=click.IntRange(1),
-              help="Wave instructions after which the emulator calls it a runaway.")
+              help="Wave instructions after which the emulator calls it a runaway; an access to memory or LDS counts as 128 at least.")
 @memory_option
 @json_option
 def launch(spec: Path, device: str, budget: int, memory_limit: int, as_json: bool) -> int:

@@ -43,12 +43,17 @@ _SLEEP_CYCLES = 64
 _INDEX_BITS = 0xF0FF  # of M0: the relative index and which operands it moves
 
 
+ACCESS = 128
+"""Wave instructions that an access to memory or LDS counts in the budget, by however few waves: about what its time is worth."""
+
+
 @dataclass
 class Budget:
-    """How many wave instructions a launch may execute, and has."""
+    """How many wave instructions a launch may execute, and has. `spent`: the same, but for accesses to memory and LDS (ACCESS)."""
 
     limit: int
     executed: int = 0
+    spent: int = 0
 
 
 class Runaway(Exception):
@@ -134,7 +139,10 @@ class Scheduler:
                 size, length = group.size, segment.length
                 segment.executed += size
                 budget.executed += size * length
-                if budget.executed > budget.limit:
+                budget.spent += size * length
+                if segment.accesses and size < ACCESS:
+                    budget.spent += segment.accesses * (ACCESS - size)
+                if budget.spent > budget.limit:
                     self._spent(group)
                 machine.clock += 4 * length
                 if trace is not None:
@@ -161,9 +169,10 @@ class Scheduler:
     def _go_round(self, segment: RunSegment, spin: Spin, group: Group) -> None:
         """A group that is alone goes round a loop of one segment as often as all of its waves do, within budget and patience."""
         each, budget = group.size * segment.length, self.budget
-        rounds = spin(group, min(self.patience - self.idle, (budget.limit - budget.executed) // each))
+        rounds = spin(group, min(self.patience - self.idle, (budget.limit - budget.spent) // each))
         segment.executed += rounds * group.size
         budget.executed += rounds * each
+        budget.spent += rounds * each
         self.machine.clock += 4 * segment.length * rounds
         self.idle += rounds
         group.order += rounds
@@ -475,7 +484,10 @@ class Scheduler:
 
     def _spent(self, group: Group) -> None:
         """The budget does not cover the instructions before which `group` stands: name the loop that its waves go round, if they do."""
-        spent, here = f"after {self.budget.limit} wave instructions ", group.position
+        limit, here = self.budget.limit, group.position
+        spent = f"after {limit} wave instructions "
+        if self.budget.executed <= limit:
+            spent = f"after {self.budget.executed} wave instructions, whose accesses to memory and LDS cost as much as {limit}, "
         branch = loop_end(self.program, here) if group.order else None
         if branch is not None:
             self._runaway(group.waves, *branch, spent + "waves still go round the loop from {} to here")

@@ -43,6 +43,7 @@ class RunSegment:
     positions: tuple[int, ...]  # of the instructions that are really issued
     leave: Callable[[Group], bool]
     spin: Spin | None = None  # goes round a loop that this segment is, while all waves do
+    accesses: int = 0  # of memory and LDS
     executed: int = 0
     length: int = field(init=False)
 
@@ -87,6 +88,7 @@ class Segments:
         issued: list[int] = []
         first, longest = position, LONGEST_ALONE if alone else LONGEST
         run = Run(self.decoder.machine, mode)
+        accesses = 0
         checked = 0  # registers that a step of this segment has looked at already: they have arrived
         while True:
             instruction = instructions[position]
@@ -96,6 +98,7 @@ class Segments:
                 checked = checked | step.touch.reads | step.touch.writes
                 if step.queue is not None:
                     checked &= ~step.touch.writes
+                    accesses += 1
                 issued.append(position)
             if self._ends(instruction, position, mode) or position - first >= longest - 1:
                 break
@@ -103,7 +106,8 @@ class Segments:
         spins = not actions and instruction.is_branch and self.decoder.program.labels.get(instruction.target or "") == first
         spin = run.spin(instruction) if spins else None
         actions += run.actions()
-        segment = RunSegment(first, position, tuple(actions), tuple(issued), self._leaving(instruction, position, mode), spin)
+        segment = RunSegment(first, position, tuple(actions), tuple(issued), self._leaving(instruction, position, mode), spin,
+                             accesses)
         self.made[first, mode, index, alone] = segment
         return segment
 
