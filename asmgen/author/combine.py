@@ -33,12 +33,10 @@ def scale_and_add(k: TileBuilder, corners: Sequence[Corner], c: Rows, column0: R
     """
     run, size = run_length(corners[0].tile), c.matrix.bits // 8
     general, done = k.fresh("alpha_beta"), k.fresh("combined")
+    unless_plain(k, alpha, beta, general)
+    k.s_branch(done)
+    k.label(general)
     with k.scratch("magnitude", file="s") as magnitude:
-        k.s_cmp_lg_u32(alpha, _ONE)
-        k.s_cbranch_scc1(general)
-        k.s_and_b32(magnitude, beta, _MAGNITUDE)
-        k.s_cbranch_scc0(done)
-        k.label(general)
         descriptor, stride = c.resource(k), c.matrix.stride_bytes(k)
         k.s_and_b32(magnitude, beta, _MAGNITUDE)
         k.s_cselect_b32(descriptor[2], descriptor[2], 0)  # no bytes: loads give 0
@@ -57,6 +55,15 @@ def scale_and_add(k: TileBuilder, corners: Sequence[Corner], c: Rows, column0: R
             _add(k, list(group), held, at, descriptor, c.matrix.dtype, (alphas, betas))
     k.registers.release(lanes.row, lanes.column)
     k.label(done)
+
+
+def unless_plain(k: TileBuilder, alpha: Reg, beta: Reg, label: str) -> None:
+    """To the label where alpha is not 1, or beta not 0."""
+    with k.scratch("magnitude", file="s") as magnitude:
+        k.s_cmp_lg_u32(alpha, _ONE)
+        k.s_cbranch_scc1(label)
+        k.s_and_b32(magnitude, beta, _MAGNITUDE)
+        k.s_cbranch_scc1(label)
 
 
 @dataclass(frozen=True)

@@ -67,11 +67,12 @@ def lane_places(k: TileBuilder, name: str, first: Tile, column0: Reg, rows: Wave
 
 
 def store(k: TileBuilder, target: Rows, column0: Reg, corners: Sequence[Corner], rows: WaveIndex, columns: WaveIndex, width: int,
-          change: Change | None = None) -> None:
+          change: Change | None = None, cut: str = "") -> None:
     """Store the accumulators into rows of a matrix, `change`d and rounded to nearest as its bf16, f16 or f32.
 
     The wave (r, c) has each tile at (corner.row + r * tile.rows, corner.column + c * tile.columns); `column0` is an SGPR, `width` the
-    columns of the workgroup's tile. Raises TileError for fragments whose lanes hold no runs of columns, or a matrix of another type.
+    columns of the workgroup's tile. `cut` is a label for tiles that wide stores cannot take, else they have code here. Raises TileError
+    for fragments whose lanes hold no runs of columns, or a matrix of another type.
     """
     first = corners[0].tile
     run = run_length(first)
@@ -87,7 +88,7 @@ def store(k: TileBuilder, target: Rows, column0: Reg, corners: Sequence[Corner],
     k.v_lshl_add_u32(offset, lanes.column, size.bit_length() - 1, offset)
     plan.release(lanes.row)
     runs = list(runs_of(corners, run))
-    slow, done = k.fresh("cut_columns"), k.fresh("stored")
+    slow, done = cut or k.fresh("cut_columns"), k.fresh("stored")
     with k.scratch("left", file="s") as left, k.scratch("odd", file="s") as odd:
         k.s_sub_u32(left, matrix.columns_register, column0)
         k.s_cmp_lt_i32(left, width)
@@ -99,10 +100,11 @@ def store(k: TileBuilder, target: Rows, column0: Reg, corners: Sequence[Corner],
         _traded(k, runs, first, offset, descriptor, matrix.dtype, stride, change)
     else:
         _whole(k, runs, offset, descriptor, matrix.dtype, stride, change)
-    k.s_branch(done)
-    k.label(slow)
-    _cut(k, runs, offset, lanes.column, descriptor, matrix.columns_register, matrix.dtype, stride, change)
-    k.label(done)
+    if not cut:
+        k.s_branch(done)
+        k.label(slow)
+        _cut(k, runs, offset, lanes.column, descriptor, matrix.columns_register, matrix.dtype, stride, change)
+        k.label(done)
     plan.release(lanes.column, offset)
 
 
@@ -165,20 +167,55 @@ def _whole(k: TileBuilder, runs: Sequence[ColumnRun], offset: Reg, descriptor: R
 def _traded(k: TileBuilder, runs: Sequence[ColumnRun], first: Tile, offset: Reg, descriptor: Reg, dtype: str, stride: Reg,
             change: Change | None) -> None:
     """Neighbouring fragments in pairs. Rows of 16 lanes hold neighbouring runs; the odd rows of the left fragment change places with the
-    even ones of the right fragment, then every lane has two neighbouring runs, of the left fragment in even rows, of the right in odd."""
-    half = first.fragment.columns
-    with k.scratch("at") as at, k.scratch("pair_offset") as pair_offset, k.scratch("packed", 4) as packed:
+    even ones of the right fragment, then every lane has two neighbouring runs, of the left fragment in even rows, of the right in odd.
+
+    Where four fragments stand side by side, two pairs trade again, lanes 0 to 7 of the right pair's rows for lanes 8 to 15 of the left
+    one's: a store then has 8 rows of 128 bytes, whole lines, instead of 16 rows of 64 bytes, which take twice as long.
+    """
+    half, lines = first.fragment.columns, first.across % 4 == 0
+    pairs = 2 if lines else 1
+    count = _TRADED * pairs
+    with k.scratch("at", pairs) as at, k.scratch("pair_offset") as pair_offset, k.scratch("packed", count) as packed, \
+            k.scratch("kept", _TRADED) as kept, k.scratch("eight_rows", file="s") as down:
         moved = emit_address(k, "trade", lambda lane: 2 * (half * (lane >> 4 & 1) - _TRADED * (lane >> 4 & 1)), k.lane)
         k.v_add_u32(pair_offset, moved, offset)
         k.registers.release(moved)
-        places = row_offsets(k, runs, pair_offset, stride, at)
-        for left, right in zip(places, places, strict=True):
-            with _values(k, (left, right), change) as values:
-                words = [packed[number] for number in range(_TRADED)]
-                narrow(k, dtype, words, values)
-            for number in range(_TRADED // 2):
+        if lines:
+            _lines_down(k, pair_offset, stride, half, down)
+        words = [packed[number] for number in range(count)]
+        last = -1
+        for first_run, *others in zip(*[row_offsets(k, runs, pair_offset, stride, at[0])] * 2 * pairs, strict=True):
+            if lines and first_run.row != last:
+                k.v_add_u32(at[1], down, at[0])
+            last = first_run.row
+            group = [first_run, *others]
+            for pair in range(pairs):
+                mine = words[_TRADED * pair:_TRADED * (pair + 1)]
+                with _values(k, group[2 * pair:2 * pair + 2], change) as values:
+                    narrow(k, dtype, mine, values)
+            for number in [number for number in range(count) if number % _TRADED < _TRADED // 2]:
                 k.v_permlane16_swap_b32(words[number], words[number + _TRADED // 2])
-            k.emit(_STORE[_TRADED], packed, at, descriptor, 0, offen=True, offset=2 * left.column)
+            if lines:
+                left, right = words[:_TRADED], words[_TRADED:]
+                for number, word in enumerate(left):
+                    k.v_mov_b32(kept[number], word)
+                for word, source in zip(left, right, strict=True):
+                    k.v_mov_b32_dpp(word, source, row_ror=8, row_mask=15, bank_mask=0xC)
+                for number, word in enumerate(right):
+                    k.v_mov_b32_dpp(word, kept[number], row_ror=8, row_mask=15, bank_mask=0x3)
+            for pair in range(pairs):
+                k.emit(_STORE[_TRADED], span(words[_TRADED * pair:_TRADED * (pair + 1)]), at[pair], descriptor, 0, offen=True,
+                       offset=2 * first_run.column)
+
+
+def _lines_down(k: TileBuilder, offset: Reg, stride: Reg, half: int, down: Reg) -> None:
+    """Lanes 8 to 15 of each row of lanes move 8 rows up and a pair of fragments to the right; `down` gets the bytes of 8 rows."""
+    with k.scratch("upper_lanes") as upper, k.scratch("up", file="s") as up:
+        k.s_lshl_b32(down, stride, 3)
+        k.s_sub_u32(up, 2 * 2 * half, down)
+        k.v_bfe_u32(upper, k.lane, 3, 1)
+        k.v_mul_lo_u32(upper, upper, up)
+        k.v_add_u32(offset, upper, offset)
 
 
 def span(registers: Sequence[Reg]) -> Reg:

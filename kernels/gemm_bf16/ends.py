@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from asmgen.author.addressing import WaveIndex
-from asmgen.author.combine import Numbers, add_along_columns, scale_and_add
+from asmgen.author.combine import Numbers, add_along_columns, scale_and_add, unless_plain
+from asmgen.author.corners import each_corner
 from asmgen.author.epilogue import Corner, store
 from asmgen.author.tilebuilder import TileBuilder
 from asmgen.author.tileorder import place_tile
@@ -36,10 +37,20 @@ def _divide(k: TileBuilder, number: Reg, edge: int) -> None:
 
 
 def finish(k: TileBuilder, corners: Sequence[Corner], row0: Reg, column0: Reg, wm: WaveIndex, wn: WaveIndex) -> None:
-    """alpha A B^T + beta C + bias, rounded to the type of D and stored."""
+    """alpha A B^T + beta C + bias, rounded to the type of D and stored. Whole tiles of A B^T go straight to memory; what is seldom asked
+    for, factors and cut columns, is done corner by corner."""
     tm, tn, _ = k.variant.tile
-    c, d = (k.matrix(name, k.p.out, rows="m", columns="n", stride=f"ld{name}").rows(row0, tm) for name in ("c", "d"))
-    scale_and_add(k, corners, c, column0, wm, wn, k.argument("alpha"), k.argument("beta"))
-    if k.p.bias == "row":
-        add_along_columns(k, corners, Numbers("bias", k.argument("bias"), k.p.out, k.argument("n")), column0, wm, wn)
-    store(k, d, column0, corners, wm, wn, tn)
+    c, d = (k.matrix(name, k.p.out, rows="m", columns="n", stride=f"ld{name}") for name in ("c", "d"))
+    alpha, beta = k.argument("alpha"), k.argument("beta")
+    d.stride_bytes(k)
+    general = k.fresh("general")
+    if k.p.bias == "none":
+        unless_plain(k, alpha, beta, general)
+        store(k, d.rows(row0, tm), column0, corners, wm, wn, tn, cut=general)
+        k.s_endpgm()
+    k.label(general)
+    with each_corner(k, corners, row0, column0, k.argument("m")) as (corner, row, column):
+        scale_and_add(k, [corner], c.rows(row, tm // 2), column, wm, wn, alpha, beta)
+        if k.p.bias == "row":
+            add_along_columns(k, [corner], Numbers("bias", k.argument("bias"), k.p.out, k.argument("n")), column, wm, wn)
+        store(k, d.rows(row, tm // 2), column, [corner], wm, wn, tn // 2)
