@@ -79,13 +79,16 @@ def stale_reads(program: Program, ranges: Sequence[Range], flow: ControlFlow | N
     for block, entered in zip(by_block, entering, strict=True):
         one = (1 << width) - 1
         held = {family: mask for family, number in families.items() if (mask := entered >> number * width & one)}
+        shared = _shared(held.values())
         for step in block:
             for read in step.reads:
+                if not read.mask & (shared | ~held.get(read.family, 0)):
+                    continue  # all of it is the reader's own, and nobody else's
                 for family, mask in held.items():
                     if family != read.family and mask & read.mask:
                         writer, written_as = _nearest(steps, flow, step.position, family, mask & read.mask)
                         found.append(StaleRead(step.position, writer, mask & read.mask, ranges[read.lease], ranges[written_as]))
-            _pass(step, held)
+            _pass(step, held, shared)
     return found
 
 
@@ -176,9 +179,11 @@ def _within(accesses: Iterable[_Access], mask: int) -> tuple[_Access, ...]:
     return tuple([_Access(access.mask & mask, access.family, access.lease) for access in accesses if access.mask & mask])
 
 
-def _pass(step: _Step, held: dict[int, int]) -> None:
-    """What each family's writes have left, behind an instruction."""
+def _pass(step: _Step, held: dict[int, int], shared: int = 0) -> None:
+    """What each family's writes have left, behind an instruction; `shared` covers the registers of which several hold something."""
     for access in step.writes:
+        if not access.mask & ~held.get(access.family, 0) and not access.mask & shared:
+            continue  # what was its own stays its own
         for family, mask in list(held.items()):
             if mask & access.mask:
                 left = mask & ~access.mask
@@ -188,6 +193,15 @@ def _pass(step: _Step, held: dict[int, int]) -> None:
                     del held[family]
         if access.family != _ANYONE:
             held[access.family] = held.get(access.family, 0) | access.mask
+
+
+def _shared(masks: Iterable[int]) -> int:
+    """What at least two of the masks have: a write leaves its registers to one family, so behind a block's entry there is no more of it."""
+    once = twice = 0
+    for mask in masks:
+        twice |= once & mask
+        once |= mask
+    return twice
 
 
 def _union(accesses: Iterable[_Access]) -> int:
