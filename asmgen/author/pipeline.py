@@ -3,11 +3,10 @@
 `pipeline(k, step, count, schedule)` calls `step(t)` once for each phase of the unroll and makes every copy from that. With d the
 farthest iteration ahead that the step names (`t + d`) and u the least common multiple of the stages it uses, the code is
 
-    count below d: a prologue and that many copies, straight through, for each such count
-    prologue      the parts of steps -d to -1 whose iterations exist, then, where
-                  LDS was filled a wait point and 1 + stagger barriers
+    prologue      the parts of steps -d to -1 whose iterations exist, then, where LDS was filled a wait point and 1 + stagger barriers
+    rest          for each remainder r of count - d by u: a prologue of its own and r copies, so that the loop begins in phase 0
     loop          u copies, as long as u steps are left before the last d
-    rest          for each number of steps left over, below u: so many copies, then the last d steps without what lies beyond the end
+    tails         the last d steps without what lies beyond the end; a count below d has a prologue of its own and joins them late
 
 In every copy the schedule's order is checked by `merge` against emission order, over the seam to the next step too. Two segments, one
 loop after the other with data in flight over the seam: `segmentpaths`.
@@ -19,7 +18,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from asmgen.author.schedules import Schedule
-from asmgen.author.segmentpaths import emit_segments, emit_to_the_end
+from asmgen.author.segmentpaths import emit_segments, emit_to_the_end, first_loop
 from asmgen.author.stepcopies import Copies
 from asmgen.author.steps import PipelineError
 from asmgen.author.stepunits import Shape, Step, StepUnits
@@ -96,16 +95,20 @@ def _emit_one(copies: Copies, count: Reg | int, done: str) -> None:
         emit_to_the_end(copies, count, peel, None, done, peel)
         return
     shorts = [(number, k.fresh(f"steps_{number}")) for number in range(1, ahead + peel)]
+    tails = {} if peel else {number: k.fresh(f"tail_{number}") for number, _ in shorts}
     for number, label in shorts:
         k.s_cmp_eq_u32(count, number)
         k.s_cbranch_scc1(label)
-    copies.prologue(0)
-    copies.steady(copies.span(0, peel, 0, 0))
-    emit_to_the_end(copies, count, peel, None, done, peel)
+    first_loop(copies, count)
+    copies.last(copies.span(0, ahead, 0, stop=ahead), entries=tails)
     for number, label in shorts:
         k.s_branch(done)
         k.label(label)
-        _straight(copies, number)
+        if number in tails:
+            copies.prologue(ahead - number, stop=number)
+            k.s_branch(tails[number])
+        else:
+            _straight(copies, number)
     k.label(done)
 
 

@@ -61,7 +61,7 @@ def emit_segments(copies: Copies, first: Reg | int, second: Reg | int, done: str
             k.s_cbranch_scc1(label)
     join = k.fresh("second_segment")
     if long:
-        _first_loop(copies, first)
+        first_loop(copies, first)
         ends = _branch_if_short(copies, second, 1 if lent else ahead, "seam_end")
         if not isinstance(second, int) or second >= ahead:
             copies.steady(copies.span(0, ahead, 0, seam=ahead))
@@ -98,8 +98,8 @@ def _branch_if_short(copies: Copies, count: Reg | int, below: int, name: str, le
     return labels
 
 
-def _first_loop(copies: Copies, count: Reg | int) -> None:
-    """Everything before the seam, for a count of at least d + p: ends in phase 0."""
+def first_loop(copies: Copies, count: Reg | int) -> None:
+    """Everything before the seam, or the tails, for a count of at least d + p: ends in phase 0."""
     k, unroll = copies.k, copies.unroll
     opening = copies.ahead + copies.peel
     if isinstance(count, int):
@@ -129,6 +129,7 @@ def _first_loop(copies: Copies, count: Reg | int) -> None:
         _open(copies, number)
     k.label(loop)
     k.s_sub_u32(count, count, unroll)
+    k.s_cmp_lt_i32(count, 0)  # signed: a count that the caller did not promise ends too
     k.s_cbranch_scc1(seam)
     copies.loop(copies.span(0, unroll, 0), count, unroll)
     k.label(seam)

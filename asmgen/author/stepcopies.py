@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from asmgen.author.effects import Unit, depends
@@ -117,16 +118,23 @@ class Copies:
             self._place(self._entries(place), (left, down) if number == len(places) else None, self._sources_follow(place))
         k.s_cbranch_scc0(label)
 
-    def last(self, places: Sequence[Place], early: Sequence[Unit] = ()) -> None:
+    def last(self, places: Sequence[Place], early: Sequence[Unit] = (), entries: Mapping[int, str] = MappingProxyType({})) -> None:
         """Copies up to the loop's end, without the barriers that order nothing any more; `early` stand in front of them. With a stagger
-        all stay: they also hold half of the waves behind."""
+        all stay: they also hold half of the waves behind. `entries` are labels of the copies that other paths join at, by how many steps
+        are left there."""
         placed = [self._entries(place) for place in places]
-        idle = set() if self.schedule.stagger else idle_barriers([*early, *(entry for entries in placed for entry in entries)])
-        first = len(early)
-        for place, entries in zip(places, placed, strict=True):
-            kept = [entry for number, entry in enumerate(entries, first) if number not in idle]
+        joined = [0, *(len(places) - left for left in entries)]
+        for number, (place, copy) in enumerate(zip(places, placed, strict=True)):
+            if len(places) - number in entries:
+                self.k.label(entries[len(places) - number])
+            idle = set(range(len(copy)))
+            for start in joined if not self.schedule.stagger else ():
+                before = [*(early if not start else ()), *(entry for one in placed[start:number] for entry in one)]
+                rest = [*before, *(entry for one in placed[max(start, number):] for entry in one)]
+                if start <= number:
+                    idle &= {at - len(before) for at in idle_barriers(rest)}
+            kept = copy if self.schedule.stagger else [entry for at, entry in enumerate(copy) if at not in idle]
             self._place(kept, None, self._sources_follow(place))
-            first += len(entries)
 
     def shift(self, opening: bool) -> None:
         """The conditional barriers that put the second group behind the first, and bring the first back level with it."""
