@@ -8,34 +8,40 @@ from asmgen.author.effects import MemoryAccess, Unit
 from asmgen.author.schedules import Sync
 
 
-def idle_barriers(entries: Sequence[Sync | Unit]) -> set[int]:
+def idle_barriers(entries: Sequence[Sync | Unit], stagger: int = 0) -> set[int]:
     """The places of barriers between which and the next one no LDS is written, and only data read that was read before.
 
     What was read before has landed for every wave. `entries` is code without a branch up to the end of a loop: code behind it that fills
-    LDS anew brings a barrier of its own. Every barrier before LDS accesses that name no token stays. All waves run together (no stagger).
+    LDS anew brings a barrier of its own. Every barrier before LDS accesses that name no token stays. With a `stagger` barriers also hold
+    half of the waves behind, so those alone are idle behind which no other one is needed.
     """
+    needs = set(_needs(entries))
     idle: set[int] = set()
+    needed = False
+    for place in reversed(range(len(entries))):
+        if place in needs:
+            needed = True
+        if entries[place] == Sync("barrier"):
+            if not needed:
+                idle.add(place)
+            elif not stagger:
+                needed = False
+    return idle
+
+
+def _needs(entries: Sequence[Sync | Unit]) -> list[int]:
+    """The places of LDS accesses that a barrier stands before: writes, and reads of what was not read before."""
+    found: list[int] = []
     landed: list[MemoryAccess] = []
-    barrier: int | None = None
-    needed = True
     for place, entry in enumerate(entries):
-        if isinstance(entry, Sync):
-            if entry.kind == "barrier":
-                if barrier is not None and not needed:
-                    idle.add(barrier)
-                barrier, needed = place, False
-            continue
-        for access in entry.effects.memory:
+        for access in () if isinstance(entry, Sync) else entry.effects.memory:
             if access.space != "lds":
                 continue
             if access.write:
                 landed = [other for other in landed if not access.conflicts(other)]
-                needed = True
-            elif not access.part:
-                needed = True
-            elif not any(other.low <= access.low and access.high <= other.high for other in landed):
+            elif access.part and any(other.low <= access.low and access.high <= other.high for other in landed):
+                continue
+            elif access.part:
                 landed.append(access)
-                needed = True
-    if barrier is not None and not needed:
-        idle.add(barrier)
-    return idle
+            found.append(place)
+    return found

@@ -60,7 +60,6 @@ def pipeline(k: Builder, step: Step | Segments, count: Reg | int | None, schedul
         emit_segments(copies, segments[0][1], segments[1][1], done, least is not None)
     else:
         _emit_one(copies, segments[0][1], done)
-    copies.shift(opening=False)
     for report in units.shape.reports:
         k.remarks += report.lines()
     return units.shape

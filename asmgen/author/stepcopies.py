@@ -120,21 +120,33 @@ class Copies:
 
     def last(self, places: Sequence[Place], early: Sequence[Unit] = (), entries: Mapping[int, str] = MappingProxyType({})) -> None:
         """Copies up to the loop's end, without the barriers that order nothing any more; `early` stand in front of them. With a stagger
-        all stay: they also hold half of the waves behind. `entries` are labels of the copies that other paths join at, by how many steps
-        are left there."""
+        the first group waits for the second one in place of the first of these. `entries` are labels of the copies that other paths join
+        at, by how many steps are left there."""
         placed = [self._entries(place) for place in places]
-        joined = [0, *(len(places) - left for left in entries)]
+        idle = self._idle(placed, early, [len(places) - left for left in entries])
+        level = min(idle, default=None) if self.schedule.stagger else None
         for number, (place, copy) in enumerate(zip(places, placed, strict=True)):
             if len(places) - number in entries:
                 self.k.label(entries[len(places) - number])
-            idle = set(range(len(copy)))
-            for start in joined if not self.schedule.stagger else ():
-                before = [*(early if not start else ()), *(entry for one in placed[start:number] for entry in one)]
-                rest = [*before, *(entry for one in placed[max(start, number):] for entry in one)]
-                if start <= number:
-                    idle &= {at - len(before) for at in idle_barriers(rest)}
-            kept = copy if self.schedule.stagger else [entry for at, entry in enumerate(copy) if at not in idle]
+            kept = [Sync("level") if (number, at) == level else entry for at, entry in enumerate(copy)
+                    if (number, at) not in idle or (number, at) == level]
             self._place(kept, None, self._sources_follow(place))
+        if level is None:
+            self.shift(opening=False)
+
+    def _idle(self, placed: Sequence[Sequence[Sync | Unit]], early: Sequence[Unit], joins: Sequence[int]) -> set[tuple[int, int]]:
+        """Barriers, by copy and place in it, that are idle whether code comes from the first copy or joins at another one."""
+        found: set[tuple[int, int]] | None = None
+        joined = len(placed)
+        for first in sorted({0, *joins}, reverse=True):
+            names = [(number, at) for number in range(first, len(placed)) for at in range(len(placed[number]))]
+            front = early if not first else ()
+            flat = [*front, *(placed[number][at] for number, at in names)]
+            mine = {names[place - len(front)] for place in idle_barriers(flat, self.schedule.stagger)}
+            # Copies that a later way in does not go through are judged by the others.
+            found = mine if found is None else {name for name in mine if name in found or name[0] < joined}
+            joined = first
+        return found or set()
 
     def shift(self, opening: bool) -> None:
         """The conditional barriers that put the second group behind the first, and bring the first back level with it."""
@@ -204,6 +216,8 @@ class Copies:
         k = self.k
         if what.kind == "barrier":
             k.s_barrier()
+        elif what.kind == "level":
+            self.shift(opening=False)
         elif what.kind == "priority":
             k.s_setprio(what.level)
         else:
