@@ -85,8 +85,8 @@ class Copies:
         if opening < len(places):
             self._place(ordered, None, self._sources_follow(places[opening]))
             self.steady(places[opening + 1:])
-        elif early and Sync("wait") in order[max(place for place, entry in enumerate(order) if isinstance(entry, int)):]:
-            self._sync(Sync("wait"))  # as at the end of a copy, where the first one's reads are waited for
+        elif early and Sync("wait") in order:
+            self._sync(Sync("wait"))  # as copies wait for the reads of the next one: else every round pays for the first
         return early
 
     def _opening(self, places: Sequence[Place]) -> int:
