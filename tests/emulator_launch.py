@@ -58,15 +58,16 @@ def descriptor(vgprs: int = 64, lds: int = 0, float_mode: int = 0xC0, dims: int 
 def launch(arch: str, emit: Callable[[Builder], object] | Program, grid: tuple[int, int, int] = (1, 1, 1),
            block: tuple[int, int, int] = (64, 1, 1),
            buffers: Sequence[Array] = (), values: Sequence[int] = (), lds: int = 0, dynamic_lds: int = 0, vgprs: int = 64,
-           scratch: int = 0, options: Options | None = None, order: str = "lockstep", checks: bool = True) -> Launched:
-    """Run what `emit` emits (or a Program) on copies of the buffers."""
+           scratch: int = 0, options: Options | None = None, order: str = "lockstep", checks: bool = True,
+           memory: Memory | None = None) -> Launched:
+    """Run what `emit` emits (or a Program) on copies of the buffers, in `memory`, which may have had other launches."""
     if isinstance(emit, Program):
         program = emit
     else:
         builder = Builder("kernel", arch)
         emit(builder)
         program = builder.program()
-    memory = Memory()
+    memory = memory or Memory()
     addresses = []
     for buffer in buffers:
         addresses.append(memory.allocate(buffer.nbytes))

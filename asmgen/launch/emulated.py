@@ -289,6 +289,7 @@ class EmulatedDevice:
         for address in list(self._held):
             self.memory.free(address)
         self._held.clear()
+        self.memory.resident = None
 
     def __enter__(self) -> Self:
         return self

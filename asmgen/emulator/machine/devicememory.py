@@ -56,6 +56,8 @@ class Memory:
     unread: set[int] = field(default_factory=set)
     """Starts of the intervals that the host will not read after a launch: what kernels leave in them may be undefined."""
     shadow: Shadow | None = None
+    resident: Any = None
+    """What the last launch leaves for one like it: its machine, with the code bound to it."""
     _maps: dict[int, mmap.mmap] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -212,6 +212,17 @@ class Scheduler:
                 counts[list(segment.positions)] += segment.executed
         return counts
 
+    def renew(self, budget: Budget, order: Order) -> None:
+        """Another launch of the same code begins."""
+        self.budget, self.order = budget, order
+        for segment in self.segments.made.values():
+            segment.executed = 0
+
+    @property
+    def plain(self) -> bool:
+        """Whether waves were never watched: nothing but the bound code is left behind then."""
+        return self._watched is None and not self.parked and not self.repeating
+
     def forget(self) -> None:
         """Drop the code that was bound, when the launch is over: it stands in circles, which Python would find late and at some cost."""
         for segments in (self.segments,) if self._watched is None else (self.segments, self._watched[1]):
