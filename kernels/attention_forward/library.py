@@ -1,6 +1,10 @@
 """attention-forward as the library offers it: the family with its variants, the first of an architecture being the default."""
 
 from asmgen.kernels.attention_forward.family import ATTENTION
-from asmgen.kernels.attention_forward.pingpong import ping_pong
+from asmgen.kernels.attention_forward.pingpong import ping_pong  # isort: split
 
-__all__ = ["ATTENTION", "ping_pong"]
+# The architecture whose variants are declared first is the default, the first of its variants too.
+
+from asmgen.kernels.attention_forward.copied import copied  # isort: split
+
+__all__ = ["ATTENTION", "copied", "ping_pong"]

@@ -89,11 +89,22 @@ def scale_queries(k: TileBuilder, state: Softmax, queries: Tile, room: Tile) -> 
 
 def weigh(k: TileBuilder, state: Softmax, scores: Tile, start: bool) -> None:
     """Scores become P in place, in the first registers of each fragment; their sums are added to each lane's own, or start them."""
+    exponentials(k, state, scores)
+    shares(k, state, scores, start)
+
+
+def exponentials(k: TileBuilder, state: Softmax, scores: Tile) -> None:
+    """The first half of `weigh`: P in float32."""
     if state.low is not None:
         fma(k, scores, scores, state.c, state.low, packed=False)
     exp2(k, scores, scores)
+
+
+def shares(k: TileBuilder, state: Softmax, scores: Tile, start: bool) -> None:
+    """The second half of `weigh`: its sums, and P as an operand."""
     column_sum(k, state.total, scores, across=False, start=start, packed=False)
-    convert(k, narrowed(scores, k.p.dtype), scores)
+    rounding = "truncate" if k.parameters.get("rounding") == "truncated" else "nearest"
+    convert(k, narrowed(scores, k.p.dtype), scores, rounding=rounding, nan=False)
 
 
 def first_maximum(k: TileBuilder, state: Softmax, scores: Tile) -> None:

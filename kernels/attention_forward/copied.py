@@ -1,0 +1,137 @@
+"""attention-forward for gfx942, 8 waves in ping-pong: each wave has 32 queries, a step takes 32 keys.
+
+As on gfx950, S^T = K Q^T gives P^T as the next product's operand where it lies. gfx942 has neither DMA of 16 bytes a lane nor transposing
+reads: keys and values come to LDS through registers, loaded a step before. Values are turned there: a lane loads two neighbours of
+four keys and writes four keys of either, keys in an order in which 16 bytes are two matrix instructions' operand as P has it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from asmgen.author.arithmetic import mma
+from asmgen.author.fragments import Fragment
+from asmgen.author.layoutchange import change_layout
+from asmgen.author.movement import read, write
+from asmgen.author.reductions import reduce_lanes
+from asmgen.author.schedules import PingPong
+from asmgen.author.segmentpaths import lend_steps
+from asmgen.author.steps import StepIndex
+from asmgen.author.swizzles import FragmentRead
+from asmgen.author.tilebuilder import TileBuilder
+from asmgen.author.tilememory import load
+from asmgen.author.tiles import Tile
+from asmgen.author.views import as_operand, block_fragment, deep, linear_layout, narrowed, turned
+from asmgen.kernels.attention_forward.ends import finish
+from asmgen.kernels.attention_forward.family import ATTENTION
+from asmgen.kernels.attention_forward.place import limits, place
+from asmgen.kernels.attention_forward.softmax import (
+    exponentials,
+    first_maximum,
+    hide,
+    maximum,
+    raise_maximum,
+    rescale,
+    scale_queries,
+    shares,
+    skip_plain,
+    softmax,
+)
+
+LEAST = (4, 3)  # plain and masked steps, if there are any
+
+
+@ATTENTION.variant("gfx942", tile=(256, 32), waves=8, schedule="ping-pong", occupancy=2, d=128)
+def copied(k: TileBuilder) -> None:
+    """32 queries a wave."""
+    (queries, keys), d = k.variant.tile, k.variant.d
+    M = k.matrix_shape(f"f32_32x32x8_{k.p.dtype}")
+    fa, fb = deep(M.a, 2), deep(M.b, 2)
+    line = block_fragment(M.a, 1, 8, d // 8)
+    across, down = (block_fragment(M.a, 4, 2, 8, by_columns) for by_columns in (False, True))
+    rows = queries // 8
+
+    # register plan: K's and V's fragments take turns
+    O = k.tile("O", d, rows, M.d, note="O^T")
+    S = k.tile("S", keys, rows, M.d, stages=2, note="scores of keys by queries, then P")
+    Q = k.tile("Q", rows, d, fb)
+    K = k.tile("K", keys, d, fa)
+    V = k.tile("V", d, keys, fa, turns=K)
+    RK = k.tile("RK", keys // 8, d, line, note="on its way to LDS")
+    RV = k.tile("RV", keys, d // 8, across, note="on its way to LDS")
+    RT = k.tile("RT", keys, d // 8, down, note="turned")
+    group = k.registers.sgprs(1, "group", note="waves 4 to 7 run a stage behind")
+
+    # LDS map
+    Ks = k.shared("Ks", k.p.dtype, keys, d, serves=(FragmentRead(fa), FragmentRead(line, write=True)))
+    Vs = k.shared("Vs", k.p.dtype, d, keys, serves=(FragmentRead(fa), FragmentRead(down.T, write=True)))
+
+    k.region("prologue")
+    k.begin()
+    k.locate(8)
+    k.s_lshr_b32(group, k.wave.register, 2)
+    at = place(k)
+    load(k, Q, at.q.rows(at.row0, queries), rows=k.wave)
+    state = softmax(k, S.tiles[0])
+    if k.p.scale == "folded":
+        scale_queries(k, state, Q, O)
+    seen = limits(k, at, S.tiles[0])
+    if not k.p.window:
+        lend_steps(k, at.plain, at.masked, LEAST)
+    skip_plain(k, at.plain, seen, keys)
+    kw, vw = at.k.walk(at.first, keys), at.v.walk(at.first, keys)
+    memory, matrix, vector = k.streams("memory", "matrix", "vector")
+
+    def step(t: StepIndex, masked: bool) -> None:
+        with k.stage():
+            with memory:
+                read(k, V, Vs[t])
+                write(k, Ks[t + 2].part(k.wave), RK)
+                load(k, RK, kw.step(t + 3), rows=k.wave)
+            with vector:
+                if masked:
+                    hide(k, S[t + 1], seen, keys)
+                if t.first:
+                    first_maximum(k, state, S[t + 1])
+                else:
+                    raise_maximum(k, state, S[t + 1])
+        with k.stage():
+            with matrix:
+                mma(k, O, V, as_keys_are_read(as_operand(turned(narrowed(S[t], k.p.dtype)), M, "b"), fb), first=t.first)
+            with vector:
+                exponentials(k, state, S[t + 1])
+        with k.stage():
+            with memory:
+                read(k, K, Ks[t + 2])
+                change_layout(k, RV, down, RT, at=t + 1)
+                write(k, Vs[t + 1].part(k.wave), turned(RT))
+                load(k, in_read_order(RV), vw.step(t + 2), columns=k.wave)
+            with vector:
+                if not t.first:
+                    rescale(k, state, O, t + 1)
+        with k.stage():
+            with matrix:
+                mma(k, S[t + 2], K, Q, first=state.start or True)
+            with vector:
+                shares(k, state, S[t + 1], start=not t.first)
+
+    k.region("main loop")
+    segments = [(lambda t: step(t, False), at.plain), (lambda t: step(t, True), at.masked)]
+    k.pipeline(segments[1:] if k.p.window else segments, None, PingPong(), groups=group, peel=1, least=LEAST)
+
+    k.region("epilogue")
+    k.registers.release("S", "K", "Q")
+    reduce_lanes(k, "sum", state.total)
+    finish(k, at, M, O, state.total, maximum(k, state), k.wave)
+
+
+def in_read_order(tile: Tile) -> Tile:
+    """Rows in the order in which LDS has keys: bits 2 and 3 of their number exchanged."""
+    f = tile.fragment
+    table = tuple(tuple(((row & ~12) | (row & 4) << 1 | (row & 8) >> 1, column) for row, column in line) for line in f.table)
+    return Tile(tile.name, tile.rows, tile.columns, replace(f, layout=linear_layout(table, f.rows, f.columns)), tile.registers, tile.index)
+
+
+def as_keys_are_read(tile: Tile, fragment: Fragment) -> Tile:
+    """P with its keys in that order: a lane's four of either of two instructions are neighbours."""
+    return Tile(tile.name, tile.rows, tile.columns, fragment, tile.registers, tile.index)
