@@ -176,7 +176,8 @@ def _contested(steps: Sequence[_Step]) -> list[_Step]:
 
 
 def _within(accesses: Iterable[_Access], mask: int) -> tuple[_Access, ...]:
-    return tuple([_Access(access.mask & mask, access.family, access.lease) for access in accesses if access.mask & mask])
+    return tuple([access if not access.mask & ~mask else _Access(access.mask & mask, access.family, access.lease)
+                  for access in accesses if access.mask & mask])
 
 
 def _pass(step: _Step, held: dict[int, int], shared: int = 0) -> None:
