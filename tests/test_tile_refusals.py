@@ -12,6 +12,7 @@ from asmgen.author.arithmetic import mma
 from asmgen.author.elementwise import abs_, exp2, mul
 from asmgen.author.fragments import mfma
 from asmgen.author.movement import fill, read
+from asmgen.author.refill import refill
 from asmgen.author.swizzles import DmaFill
 from asmgen.author.tiles import Tile
 from asmgen.author.transposed import TransposedRead
@@ -33,6 +34,11 @@ def filled(run: TileRun) -> None:
     fill(run.k, run.k.shared("V", "bf16", 32, 64)[()], matrix(run, np.zeros((64, 64)), "bf16", 64, 64).rows(row, 64).k())
 
 
+def refilled(run: TileRun) -> None:
+    row = run.k.registers.sgprs(1, "row")
+    refill(run.k, run.k.shared("V", "bf16", 64, 64)[()], matrix(run, np.zeros((64, 64)), "bf16", 64, 64).rows(row, 64), None)
+
+
 def product(run: TileRun) -> None:
     M = mfma(M8, run.arch)
     mma(run.k, tile(run, "bf16"), run.tile("A", (32, 8), M.a), run.tile("B", (32, 8), M.b))
@@ -49,6 +55,7 @@ CASES: list[tuple[str, Callable[[TileRun], object], str]] = [
     ("gfx950", lambda run: run.k.shared("V", "bf16", 32, 32, stages=2)[0], r"index it with the step first, V\[t\]"),
     ("gfx950", lambda run: run.k.shared("V", "fp6", 16, 128), "no whole bytes: .* counts bytes as columns"),
     ("gfx950", filled, r"64 rows of p2 \(bf16\) do not fill V .*; 32 rows of bf16 do"),
+    ("gfx950", refilled, r"V belongs to no iteration; index V with the step first, V\[t \+ 1\]"),
     ("gfx950", lambda run: read(run.k, tile(run, "bf16"), run.k.shared("V", "f16", 32, 32)[()]), r"convert\(k, ...\) the tile to f16"),
     ("gfx950", lambda run: read(run.k, tile(run), run.k.shared("V", "f32", 32, 64)[()]), "a shared tile of 32 x 32, or a part"),
     ("gfx950", lambda run: read(run.k, run.tile("x", (16, 128), mfma("f32_16x16x128_f8f6f4", "gfx950", cbsz=2).a),

@@ -44,9 +44,10 @@ class Refills:
 
 
 def refill(k: TileBuilder, cell: SharedPart, rows: Rows, staged: Tile | None) -> None:
-    """The cell of an iteration gets the rows' columns of it. Raises TileError for a cell without stages, and as `fill` and `write` do."""
+    """The cell of an iteration gets the rows' columns of it. Raises TileError for a cell of no iteration, and as `fill` and `write` do."""
     if cell.index is None:
-        raise TileError(f"refill: {cell} belongs to no iteration: its shared tile has no stages", k.place())
+        name = cell.tile.name
+        raise TileError(f"refill: {cell} belongs to no iteration; index {name} with the step first, {name}[t + 1]", k.place())
     if staged is None:
         fill(k, cell, rows.k(cell.index))
     else:
