@@ -1,0 +1,67 @@
+"""What callers of any D[M,N] = alpha A[M,K] x B[N,K]^T + beta C + bias see, whatever the types of A and B are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from asmgen.author.contract import ContractArgument, Parameter, Rule
+from asmgen.author.family import GridRule
+
+# Row offsets inside a half of a tile are 32 bits: 128 rows of 2 * (2^24 - 1) bytes of operands, 4 * (2^24 - 1) of D, stay below 2^32.
+_MAX_STRIDE = (1 << 24) - 1
+_MAX_EDGE = (1 << 31) - 1
+_MOST_TILES = 1 << 20
+
+
+def product_parameters(operands: Sequence[Parameter], depth: int, line: int) -> tuple[Parameter, ...]:
+    """`operands` are the build parameters that say what A and B are; k is a multiple of `depth`, `line` elements are 16 bytes of A or B."""
+    return (
+        Parameter("preload", "build", bool, "let the hardware load the kernel arguments before the first instruction", default=False),
+        *operands,
+        Parameter("out", "build", str, "type of D, C and bias, rounded to nearest", default="bf16", choices=("bf16", "f16", "f32")),
+        Parameter("bias", "build", str, "row: a vector that is added to every row of D", default="none", choices=("none", "row")),
+        Parameter("window", "build", int, "rows of tiles in which workgroups go down each column first; 0: row after row", default=0,
+                  minimum=0, maximum=_MOST_TILES),
+        Parameter("chunk", "build", int, "neighbouring workgroups that one XCD gets at a time; 0: as the hardware deals them", default=0,
+                  minimum=0, maximum=_MOST_TILES),
+        Parameter("m", "run", int, "rows of A and D", minimum=1, maximum=_MAX_EDGE),
+        Parameter("n", "run", int, "rows of B, columns of D", minimum=1, maximum=_MAX_EDGE),
+        Parameter("k", "run", int, "columns of A and B", minimum=depth, maximum=_MAX_STRIDE // depth * depth, multiple_of=depth),
+        *(_stride(f"ld{name}", "k", f"elements from one row of {name.upper()} to the next; 16-byte loads want a multiple of {line}", line)
+          for name in "ab"),
+        *(_stride(f"ld{name}", "n", f"elements from one row of {name.upper()} to the next") for name in "dc"),
+        Parameter("alpha", "run", float, "factor of A x B^T", default=1.0),
+        Parameter("beta", "run", float, "factor of C, which is not read where this is 0", default=0.0),
+    )
+
+
+def _stride(name: str, row: str, doc: str, step: int = 1) -> Parameter:
+    return Parameter(name, "run", int, doc, minimum=1, maximum=_MAX_STRIDE // step * step, multiple_of=step, default_from=row)
+
+
+PRODUCT_ARGUMENTS = (
+    ContractArgument("a", "pointer", "A, 16-byte aligned"),
+    ContractArgument("b", "pointer", "B, 16-byte aligned"),
+    ContractArgument("d", "pointer", "D, aligned to its elements"),
+    ContractArgument("m", "u32", "rows of A and D"),
+    ContractArgument("n", "u32", "rows of B, columns of D"),
+    ContractArgument("k", "u32", "columns of A and B"),
+    ContractArgument("lda", "u32", "row stride of A in elements"),
+    ContractArgument("ldb", "u32", "row stride of B in elements"),
+    ContractArgument("ldd", "u32", "row stride of D in elements"),
+    ContractArgument("alpha", "f32", "factor of A x B^T"),
+    ContractArgument("beta", "f32", "factor of C"),
+    ContractArgument("ldc", "u32", "row stride of C in elements"),
+    ContractArgument("c", "pointer", "C, not read where beta is 0"),
+    ContractArgument("bias", "pointer", "n elements, not read in a build without bias"),
+)
+
+PRODUCT_GRID = GridRule("one workgroup for each {v.tile[0]} x {v.tile[1]} tile of D: x over N, y over M",
+                        lambda p, variant: (-(-p["n"] // variant.tile[1]), -(-p["m"] // variant.tile[0]), 1))
+
+PRODUCT_RULES = (
+    Rule("lda must be at least k", ("lda", "k"), lambda p: p["lda"] >= p["k"]),
+    Rule("ldb must be at least k", ("ldb", "k"), lambda p: p["ldb"] >= p["k"]),
+    Rule("ldd must be at least n", ("ldd", "n"), lambda p: p["ldd"] >= p["n"]),
+    Rule("ldc must be at least n", ("ldc", "n"), lambda p: p["ldc"] >= p["n"]),
+)
