@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from asmgen.emulator.semantics.integers import INTEGER, SATURATING
+from asmgen.isa.registers import v
+from tests.emulator_harness import run
 from tests.valu_cases import run_case
 
 M16, M32, M64 = 0xFFFF, 0xFFFFFFFF, (1 << 64) - 1
@@ -234,3 +237,13 @@ def test_cndmask_where_no_compiled_kernel_takes_it() -> None:
     """SDWA, and MODE with another rounding, go through the table's function."""
     run_case("gfx942", "v_cndmask_b32", CASES["v_cndmask_b32"], mode=0x3C3)
     run_case("gfx950", "v_cndmask_b32", CASES["v_cndmask_b32"], encoding="SDWA")
+
+
+@pytest.mark.parametrize("uniform", [False, True])
+def test_permutations_of_bytes_alone(uniform: bool) -> None:
+    """Selectors below 8, which most code has: each lane its own, or one for all."""
+    rng = np.random.default_rng(8)
+    a, b = (rng.integers(0, 1 << 32, 64, dtype=np.uint32) for _ in range(2))
+    selectors = np.full(64, 0x07020601, np.uint32) if uniform else rng.integers(0, 8, (64, 4)).astype(np.uint8).view(np.uint32)[:, 0]
+    result = run("gfx942", lambda k: k.v_perm_b32(v[3], v[0], v[1], v[2]), vgprs={0: a, 1: b, 2: selectors})
+    assert result.v(3)[0].tolist() == [perm(*map(int, row)) for row in zip(a, b, selectors, strict=True)]

@@ -146,8 +146,13 @@ def _lerp(a: Values, b: Values, c: Values) -> Values:
 
 def permute_bytes(a: Values, b: Values, selectors: Values) -> Values:
     """v_perm_b32: bytes 0-3 are those of the second source, 4-7 of the first; 8-11 signs, 12 zero, above that ones."""
-    data = u64(a) << np.uint64(32) | u64(b)
     result: Values = np.uint32(0)
+    if not (np.asarray(selectors) & np.uint32(0xF8F8F8F8)).any():
+        for position, select in enumerate(_bytes(selectors)):
+            source = np.where(select & np.uint32(4), u32(a), u32(b))
+            result = result | (source >> ((select & np.uint32(3)) << np.uint32(3)) & _BYTE) << np.uint32(8 * position)
+        return result
+    data = u64(a) << np.uint64(32) | u64(b)
     for position, select in enumerate(_bytes(selectors)):
         byte = u32(data >> u64((select & _3) << np.uint32(3))) & _BYTE
         sign_at = u64(((select & np.uint32(3)) << np.uint32(4)) + np.uint32(15))
