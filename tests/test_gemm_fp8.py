@@ -102,6 +102,17 @@ def test_a_step_of_the_loop_is_dense(schedule: str, steps: int, most: int) -> No
     assert not any(loop["groups"][group] for group in ("valu", "valu_address", "accvgpr", "nop", "lds_write", "global_load"))
 
 
+def test_interleave_asks_memory_for_44_kb_in_1000_clk_at_most() -> None:
+    """Loads of 1 KB, by each of four waves, behind matrix instructions of 32 clk: in two rounds of the loop, one behind the other."""
+    program = built(tuple((LARGE | {"schedule": "interleave"}).items())).kernel.program
+    (loop,) = inspect_program(program, None).as_json()["loops"]
+    asked, clk = [], 0
+    for instruction in program.instructions[loop["first"]:loop["last"] + 1] * 2:
+        clk += 32 * ("mfma" in instruction.opcode.classes)
+        asked += [clk] * ("lds" in instruction.modifiers and instruction.name.startswith("buffer_load"))
+    assert len(asked) == 64 and max(sum(begin <= other < begin + 1000 for other in asked) for begin in asked) * 4 <= 44
+
+
 @pytest.mark.parametrize(("build", "sentence"), [({"a_dtype": "bf16"}, "a_dtype"), ({"scales": "column"}, "scales"),
                                                  ({"encoding": "fnuz"}, "encoding")])
 def test_what_is_not_offered_is_refused(build: dict[str, Any], sentence: str) -> None:

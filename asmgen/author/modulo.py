@@ -306,9 +306,11 @@ class _Modulo:
         fills = {window.unit.tag.ordinal for window in windows}
         writers = [unit for unit in self.others if unit.tag.ordinal not in fills and unit.effects.writes & m0.mask]
         order = self._in_m0_order(sorted(windows, key=lambda window: (window.last, window.unit.tag.ordinal)), writers)
-        spacings = range(max(1, self.length // len(order)), 0, -1)
+        widest = max(1, self.length // len(order))
+        burst = min(widest, self.latencies.slots(self.latencies.load))  # rather more in a slot than loads closer than this
         # Slot 0 is the first M0's; a step with as many slots as loads has that M0 in front of it.
-        found = (self._spaced(order, first, spacing, limit) for first in (1, 0) for limit in range(1, _FULL) for spacing in spacings)
+        found = (self._spaced(order, first, spacing, limit) for spacings in (range(widest, burst - 1, -1), range(burst - 1, 0, -1))
+                 for first in (1, 0) for limit in range(1, _FULL) for spacing in spacings)
         places = next((places for places in found if places is not None), None)
         if places is None:
             raise PipelineError(f"{len(order)} loads find no room between the barriers of the step", order[0].unit.first.where())
