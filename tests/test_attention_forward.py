@@ -18,7 +18,7 @@ from asmgen.kernels.attention_forward.library import ATTENTION
 from asmgen.kernels.attention_forward.problem import CANARY, make_problem
 from asmgen.launch.emulated import EmulatedDevice
 from asmgen.tools.build import build_kernel
-from tests.test_attention_loop import ORDERS
+from tests.test_attention_loop import ORDERS, steady
 
 Build = tuple[tuple[str, Any], ...]
 
@@ -120,6 +120,14 @@ def test_drawn_launches(number: int) -> None:
 def test_every_order_of_waves(order: str) -> None:
     """And without bank conflicts."""
     right(held("gfx942", (LSE, CAUSAL), order), {"b": 1, "hq": 1, "sq": 150, "sk": 131, "o_stride_s": 136})
+
+
+@pytest.mark.parametrize(("build", "most"), [((CAUSAL, LSE, ("rounding", "truncated")), 282), ((LSE, CAUSAL), 346)])
+def test_instructions_of_two_steps_of_gfx942(build: Build, most: int) -> None:
+    """Copies, address arithmetic and constants stand in front of the loop; a mask is a compare and a select a score and three a step."""
+    plain, masked = (names for program in held("gfx942", build).device.programs.values() for names in steady(program))
+    assert sum("mfma" in name for name in plain) == 64 and len(plain) <= most and len(masked) <= len(plain) + 2 * 35
+    assert not {"v_mov_b32", "v_add_u32", "v_lshlrev_b32", "s_mov_b32"} & set(plain)
 
 
 @pytest.mark.parametrize("arch", ["gfx950", "gfx942"])
