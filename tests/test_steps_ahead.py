@@ -114,7 +114,7 @@ def test_a_walk_serves_one_iteration() -> None:
 
 def units(emit: str) -> list[Unit]:
     """m: a matrix unit, v: a plain vector unit, e: one that takes twice as long, u: one that uses the last m's result, n: a matrix unit
-    that uses the last vector unit's, b: a block."""
+    that uses the last vector unit's, b: a block, p: packed f32."""
     plan = RegisterPlan(ARCH)
     plan.pin("all", v[0:255])
     plan.pin("some", s[0:31])
@@ -130,6 +130,8 @@ def units(emit: str) -> list[Unit]:
                 with k.block("seldom"):
                     k.v_mov_b32(v[100 + at], 0)
                     k.v_mov_b32(v[100 + at], 1)
+            elif one == "p":
+                k.v_pk_add_f32(v[200 + 2 * at:201 + 2 * at], v[8:9], v[8:9])
             else:
                 k.emit("v_exp_f32" if one == "e" else "v_mov_b32", v[100 + at], v[16 + 4 * product] if one == "u" else v[8])
     return section.units
@@ -137,7 +139,8 @@ def units(emit: str) -> list[Unit]:
 
 @pytest.mark.parametrize(("emitted", "placed"), [
     ("mmmvvvv", "mvvmvvm"), ("mmmeevv", "meemvvm"), ("vvvvmmm", "mvvmvvm"), ("mmm", "mmm"), ("vvv", "vvv"),
-    ("mmmmvu", "mvmmmu"), ("mvnm", "mvnm"), ("mmbvv", "mmbvv"), ("mmvvb", "mvvmb")])
+    ("mmmmvu", "mvmmmu"), ("mvnm", "mvnm"), ("mmbvv", "mmbvv"), ("mmvvb", "mvvmb"),
+    ("mmppvv", "vvmvmv"), ("mmvvpp", "mvvvvm"), ("mmp", "vmm")])
 def test_windows_of_a_stage(emitted: str, placed: str) -> None:
     found = spread(units(emitted), is_matrix)
     kinds = "".join("b" if unit.is_block else "m" if is_matrix(unit) else "e" if unit.first.name == "v_exp_f32" else "v" for unit in found)

@@ -248,7 +248,7 @@ def _pair(k: TileBuilder, op: str, targets: Sequence[Reg], lists: Sequence[Seque
             high.append(0)
             continue
         both = joined(one, other)
-        if both is None and one == other and one.file == "v":
+        if both is None and one == other and one.file in "vs":
             both = _around(k, one)
             if both is not None:
                 side = one.index - both.index

@@ -107,15 +107,22 @@ def issue_clk(unit: Unit) -> int:
     return sum(table.clocks("trans_issue" if "trans" in one.opcode.classes else "valu_issue") for one in unit.instructions)
 
 
+def _packed(unit: Unit) -> bool:
+    return not unit.is_block and unit.first.name.startswith("v_pk_") and unit.first.name.endswith("_f32")
+
+
 def spread(stage: Sequence[Unit], leads: Callable[[Unit], bool]) -> list[Unit]:
     """A stage's units with those that do not lead evenly, by clk, between those that do; each kind keeps its order, and what depends on
     the other kind stands behind it. Nothing follows the last leader but what has to, and blocks, which may wait, with what is behind
-    them."""
+    them. Packed f32 that begins the others stands in front of all, as it does not run beside a product."""
     leaders, others = [unit for unit in stage if leads(unit)], [unit for unit in stage if not leads(unit)]
     if not leaders or not others:
         return list(stage)
-    total, windows = sum(map(issue_clk, others)), max(1, len(leaders) - 1)
-    order: list[Unit] = []
+    first = next((place for place, unit in enumerate(others) if not _packed(unit)
+                  or any(later.number < unit.number and depends(unit, later) for later in leaders)), len(others))
+    order, others = others[:first], others[first:]
+    # Packed f32 of the other waves waits for the last product in any case, so that the window behind it is as good as others then.
+    total, windows = sum(map(issue_clk, others)), max(1, len(leaders) - (not first))
     done = taken = 0  # clk, units
     for number, leader in enumerate(leaders):
         needed = max((place + 1 for place, unit in enumerate(others) if unit.number < leader.number and depends(leader, unit)), default=0)

@@ -113,7 +113,7 @@ def copied(k: TileBuilder) -> None:
             with matrix:
                 mma(k, S[t + 2], K, Q, first=state.start or True)
             with vector:
-                shares(k, state, S[t + 1], start=not t.first)
+                shares(k, state, S[t + 1], S[t + 1])
 
     k.region("main loop")
     segments = [(lambda t: step(t, False), at.plain), (lambda t: step(t, True), at.masked)]

@@ -8,16 +8,17 @@ product. Between them, in a memory stage, the maximum is looked at, and raised i
 from __future__ import annotations
 
 from asmgen.author.arithmetic import mma
+from asmgen.author.fragments import MatrixShape
 from asmgen.author.movement import fill, read
-from asmgen.author.reductions import reduce_lanes
 from asmgen.author.schedules import PingPong
 from asmgen.author.segmentpaths import lend_steps
 from asmgen.author.steps import StepIndex
 from asmgen.author.swizzles import DmaFill, FragmentRead
 from asmgen.author.tilebuilder import TileBuilder
 from asmgen.author.tilememory import load
+from asmgen.author.tiles import Tile
 from asmgen.author.transposed import TransposedRead, read_transposed
-from asmgen.author.views import as_operand, in_order_of, narrowed, turned
+from asmgen.author.views import as_operand, in_order_of, narrowed, turned, with_dtype
 from asmgen.kernels.attention_forward.ends import finish
 from asmgen.kernels.attention_forward.family import ATTENTION
 from asmgen.kernels.attention_forward.place import limits, place
@@ -30,13 +31,30 @@ from asmgen.kernels.attention_forward.softmax import (
     scale_queries,
     skip_plain,
     softmax,
+    sum_up,
     weigh,
 )
 
 LEAST = (4, 3)  # plain and masked steps, if there are any
 
 
+def operand(k: TileBuilder, shape: MatrixShape, weights: Tile) -> Tile:
+    """P as it lies in registers, rounded in place or not, as the second product's operand."""
+    return as_operand(turned(narrowed(weights, k.p.dtype)), shape, "b")
+
+
+def lower(tile: Tile) -> Tile:
+    """The first half of the keys."""
+    return tile.part(0, 0, tile.rows // 2, tile.columns)
+
+
+def upper(tile: Tile) -> Tile:
+    """The other half."""
+    return tile.part(tile.rows // 2, 0, tile.rows // 2, tile.columns)
+
+
 @ATTENTION.variant("gfx950", tile=(256, 64), waves=8, schedule="ping-pong", occupancy=2, d=128)
+@ATTENTION.variant("gfx950", tile=(256, 64), waves=8, schedule="ping-pong", occupancy=2, d=64)
 def ping_pong(k: TileBuilder) -> None:
     """32 queries a wave."""
     (queries, keys), d = k.variant.tile, k.variant.d
@@ -46,10 +64,11 @@ def ping_pong(k: TileBuilder) -> None:
     # register plan: K's and V's fragments take turns
     O = k.tile("O", d, rows, M.d, note="O^T")
     S = k.tile("S", keys, rows, M.d, stages=2, note="scores of keys by queries, then P")
-    P = [as_operand(turned(narrowed(tile, k.p.dtype)), M, "b") for tile in S]
+    late = d == 64  # products do not cover the vector work: P is summed by packed instructions, in front of the next stage's products
+    P = k.tile("P", keys, rows, with_dtype(M.d, k.p.dtype), stages=2) if late else S
     Q = k.tile("Q", rows, d, M.b)
     K = k.tile("K", keys, d, M.a)
-    V = k.tile("V", d, keys, in_order_of(M.a, P[0].fragment), turns=K)
+    V = k.tile("V", d, keys, in_order_of(M.a, operand(k, M, P.tiles[0]).fragment), turns=K)
     group = k.registers.sgprs(1, "group", note="waves 4 to 7 run a stage behind")
 
     # LDS map
@@ -62,7 +81,7 @@ def ping_pong(k: TileBuilder) -> None:
     k.s_lshr_b32(group, k.wave.register, 2)
     at = place(k)
     load(k, Q, at.q.rows(at.row0, queries), rows=k.wave)
-    state = softmax(k, S.tiles[0])
+    state = softmax(k, S.tiles[0], late)
     if k.p.scale == "folded":
         scale_queries(k, state, Q, O)
     k.registers.release("work_item")
@@ -88,9 +107,9 @@ def ping_pong(k: TileBuilder) -> None:
                     raise_maximum(k, state, S[t + 1])
         with k.stage():
             with matrix:
-                mma(k, O, V, as_operand(turned(narrowed(S[t], k.p.dtype)), M, "b"), first=t.first)
+                mma(k, O, V, operand(k, M, P[t]), first=t.first)
             with vector:
-                weigh(k, state, S[t + 1].part(0, 0, keys // 2, rows), start=not t.first)
+                weigh(k, state, lower(S[t + 1]), lower(P[t + 1]), upper(S[t]))
         with k.stage():
             with memory:
                 fill(k, Vs[t + 2], vw.step(t + 2))
@@ -102,7 +121,7 @@ def ping_pong(k: TileBuilder) -> None:
             with matrix:
                 mma(k, S[t + 2], K, Q, first=state.start or True)
             with vector:
-                weigh(k, state, S[t + 1].part(keys // 2, 0, keys // 2, rows), start=True)
+                weigh(k, state, upper(S[t + 1]), upper(P[t + 1]), lower(S[t + 1]))
 
     k.region("main loop")
     segments = [(lambda t: step(t, False), at.plain), (lambda t: step(t, True), at.masked)]
@@ -110,5 +129,5 @@ def ping_pong(k: TileBuilder) -> None:
 
     k.region("epilogue")
     k.registers.release("S", "K", "Q")
-    reduce_lanes(k, "sum", state.total)
+    sum_up(k, state)
     finish(k, at, M, O, state.total, maximum(k, state), k.wave)

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from asmgen.author.conversions import convert
-from asmgen.author.elementwise import add, any_greater, copy, exp2, fma, max_, mul, neg, sub
+from asmgen.author.elementwise import add, any_greater, copy, exp2, fma, joined, max_, mul, neg, sub
 from asmgen.author.elementwise import fill as fill_with
 from asmgen.author.masks import mask_rows, mask_rows_before
 from asmgen.author.reductions import column_max, column_sum, reduce_lanes
@@ -31,14 +31,16 @@ LOWEST = -1e30  # finite, so that a row of which nothing is seen has P = 0 and n
 
 @dataclass(frozen=True)
 class Softmax:
-    """State of one wave's queries. `total` is each lane's own sum of P, `high` the maximum of its own scores and, where the maximum rises,
-    what O and `total` are multiplied by; `c` is an SGPR.
+    """State of one wave's queries. `sums`, of which `total` is the first, are parts of each lane's own sum of P: one, or four that packed
+    instructions add to. `high` is the maximum of its own scores and, where the maximum rises, what O and the sums are multiplied by; `c` is
+    an SGPR.
 
     Exact scale: `m` is the maximum in units of S, `low` = -c m, `limit` = m + 8 / c, `slack` = 8 / c. Folded: `start` is a fragment full
     of -m, in powers of two; with a window, of which the first keys may all be hidden, it is as exact with c = 1.
     """
 
     total: Vector
+    sums: tuple[Vector, ...]
     high: Vector
     c: Reg
     minus_c: Reg
@@ -54,9 +56,11 @@ class Softmax:
         return self.total.size
 
 
-def softmax(k: TileBuilder, like: Tile) -> Softmax:
-    """The registers, with no query seen yet; `like` is a tile of S^T."""
-    c, minus_c, slack = (k.registers.sgprs(1, name) for name in ("c", "minus_c", "slack"))
+def softmax(k: TileBuilder, like: Tile, late: bool = False) -> Softmax:
+    """The registers, with no query seen yet; `like` is a tile of S^T. `late`: P is summed a stage behind."""
+    minus_c, slack = (k.registers.sgprs(1, name) for name in ("minus_c", "slack"))
+    factors = k.registers.sgprs(2, "c", note="softmax_scale * log2(e), in a pair that packed instructions name")
+    c = factors[0:0]
     with k.scratch("scaled") as scaled:
         k.v_mov_b32(scaled, LOG2_E)
         k.v_mul_f32(scaled, k.argument("softmax_scale"), scaled)
@@ -64,14 +68,23 @@ def softmax(k: TileBuilder, like: Tile) -> Softmax:
         k.v_rcp_f32(scaled, scaled)
         k.v_mul_f32(scaled, THRESHOLD, scaled)
         k.v_readfirstlane_b32(slack, scaled)
+    k.s_mov_b32(factors[1:1], c)
     k.s_xor_b32(minus_c, c, 0x80000000)
-    total, high = (column_vector(k, name, like) for name in ("total", "high"))
+    held = k.registers.vgprs(4 if late else 1, "total", note="each lane's own sum of P")
+    sums = tuple(Vector("total", "column", like.columns, like.fragment, RegisterSet((held[n:n],))) for n in range(held.count))
+    for vector in sums:
+        fill_with(k, vector, 0)
+    total, high = sums[0], column_vector(k, "high", like)
     if k.p.scale == "folded" and not k.p.window:
         start = k.tile("start", like.fragment.rows, like.columns, like.fragment, note="-m")
         fill_with(k, start, 0)
-        return Softmax(total, high, c, minus_c, slack, start=start)
-    m, low, limit = (column_vector(k, name, like) for name in ("m", "low", "limit"))
-    return Softmax(total, high, c, minus_c, slack, m, low, limit)
+        return Softmax(total, sums, high, c, minus_c, slack, start=start)
+    m, limit = column_vector(k, "m", like), column_vector(k, "limit", like)
+    pair = k.registers.vgprs(2 if late else 1, "low", note="-c m, in a pair that packed instructions name")
+    if late:
+        k.v_mov_b32(pair[1:1], 0)
+    low = Vector("low", "column", like.columns, like.fragment, RegisterSet((pair[0:0],)))
+    return Softmax(total, sums, high, c, minus_c, slack, m, low, limit)
 
 
 def scale_queries(k: TileBuilder, state: Softmax, queries: Tile, room: Tile) -> None:
@@ -87,24 +100,48 @@ def scale_queries(k: TileBuilder, state: Softmax, queries: Tile, room: Tile) -> 
         k.s_mov_b32(state.slack, 0x41000000)  # 8
 
 
-def weigh(k: TileBuilder, state: Softmax, scores: Tile, start: bool) -> None:
-    """Scores become P in place, in the first registers of each fragment; their sums are added to each lane's own, or start them."""
+def weigh(k: TileBuilder, state: Softmax, scores: Tile, weights: Tile, before: Tile) -> None:
+    """Scores become P, unrounded in place and rounded in `weights` (in the first registers of each fragment, where those are `scores`).
+
+    Each lane adds them to its own sum; where P is summed late, those `before` them.
+    """
+    if len(state.sums) > 1:
+        _add_pairs(k, state, before)
     exponentials(k, state, scores)
-    shares(k, state, scores, start)
+    shares(k, state, scores, weights)
 
 
 def exponentials(k: TileBuilder, state: Softmax, scores: Tile) -> None:
-    """The first half of `weigh`: P in float32."""
+    """The first part of `weigh`: P in float32."""
     if state.low is not None:
-        fma(k, scores, scores, state.c, state.low, packed=False)
+        fma(k, scores, scores, state.c, state.low, packed=len(state.sums) > 1)
     exp2(k, scores, scores)
 
 
-def shares(k: TileBuilder, state: Softmax, scores: Tile, start: bool) -> None:
-    """The second half of `weigh`: its sums, and P as an operand."""
-    column_sum(k, state.total, scores, across=False, start=start, packed=False)
+def shares(k: TileBuilder, state: Softmax, scores: Tile, weights: Tile) -> None:
+    """The other part of `weigh`: its sums, unless they come late, and P as an operand."""
+    if len(state.sums) == 1:
+        column_sum(k, state.total, scores, across=False, start=True, packed=False)
     rounding = "truncate" if k.parameters.get("rounding") == "truncated" else "nearest"
-    convert(k, narrowed(scores, k.p.dtype), scores, rounding=rounding, nan=False)
+    convert(k, narrowed(weights, k.p.dtype), scores, rounding=rounding, nan=False)
+
+
+def sum_up(k: TileBuilder, state: Softmax) -> None:
+    """`total` becomes the sum of P."""
+    for part in state.sums[1:]:
+        add(k, state.total, state.total, part)
+    reduce_lanes(k, "sum", state.total)
+
+
+def _add_pairs(k: TileBuilder, state: Softmax, weights: Tile) -> None:
+    """Pairs of registers to pairs of sums, in turn."""
+    registers = [base[n:n + 1] for base in weights.bases for n in range(0, base.count, 2)]
+    pairs = [joined(one.registers.items[0], other.registers.items[0]) for one, other in (state.sums[:2], state.sums[2:])]
+    with k.at(weights.index):
+        for number, pair in enumerate(registers):
+            target = pairs[number % 2]
+            assert target is not None
+            k.v_pk_add_f32(target, target, pair)
 
 
 def first_maximum(k: TileBuilder, state: Softmax, scores: Tile) -> None:
@@ -119,8 +156,8 @@ def first_maximum(k: TileBuilder, state: Softmax, scores: Tile) -> None:
 
 
 def raise_maximum(k: TileBuilder, state: Softmax, scores: Tile) -> None:
-    """Where any score of a lane exceeds its limit, all queries take their new maximum, and `high` becomes what is left of sums under the
-    old one. VCC says so to `rescale`. An eager build does it always."""
+    """Where any score of a lane exceeds its limit, all queries take their new maximum, and `high` becomes what is left of
+    sums under the old one. VCC says so to `rescale`. An eager build does it always."""
     at = scores.index
     column_max(k, state.high, scores, across=False)
     if k.p.rescale == "lazy":
@@ -137,13 +174,16 @@ def raise_maximum(k: TileBuilder, state: Softmax, scores: Tile) -> None:
             _lower(k, state, scores)
             mul(k, state.high, state.high, -1.0)
         exp2(k, state.high, state.high)
-        mul(k, state.total, state.total, state.high)
+        if len(state.sums) == 1:
+            mul(k, state.total, state.total, state.high)
 
 
 def rescale(k: TileBuilder, state: Softmax, out: Tile, at: StepIndex) -> None:
     """O under the new maximum, where `raise_maximum` has raised one."""
     with _where_raised(k, "rescale", at):
         mul(k, out, out, state.high, at=at)
+        for part in state.sums if len(state.sums) > 1 else ():
+            mul(k, part, part, state.high, at=at)
 
 
 def maximum(k: TileBuilder, state: Softmax) -> Vector:
