@@ -9,8 +9,11 @@ stage has more than eight reads of gfx950. A read of 16 bytes a lane feeds one v
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from asmgen.author.arithmetic import mma, zero
 from asmgen.author.epilogue import Corner
+from asmgen.author.fragments import Fragment, MatrixShape
 from asmgen.author.modulo import Interleave
 from asmgen.author.movement import read
 from asmgen.author.refill import Refills, refill
@@ -41,11 +44,16 @@ CDNA3 = {"depth": 16, "stages": 1}
 @GEMM.variant("gfx942", tile=(256, 256, 64), waves=(2, 2), schedule="interleave", occupancy=1, **CDNA3)
 def tiled(k: TileBuilder) -> None:
     """Any of the tiles above."""
+    M = k.matrix_shape(f"f32_16x16x{k.variant.depth}_{k.p.dtype}")
+    fa, fb = (deep(operand, 32 // k.variant.depth) for operand in (M.a, M.b))
+    quadrants(k, M, fa, fb, finish)
+
+
+def quadrants(k: TileBuilder, M: MatrixShape, fa: Fragment, fb: Fragment, ends: Callable[..., None]) -> None:
+    """The kernel with A and B in fragments `fa` and `fb`, of their types; `ends` takes what `finish` does."""
     tm, tn, tk = k.variant.tile
     down, across = k.variant.waves
     interleaved = k.variant.schedule == "interleave"
-    M = k.matrix_shape(f"f32_16x16x{k.variant.depth}_{k.p.dtype}")
-    fa, fb = (deep(operand, 32 // k.variant.depth) for operand in (M.a, M.b))
     by_a, by_b = Refills(k, fa), Refills(k, fb)
 
     # register plan: accumulators stay where they are; one set of operands, read again for each half
@@ -59,8 +67,8 @@ def tiled(k: TileBuilder) -> None:
 
     # LDS map
     stages = k.variant.stages
-    As = k.shared("As", k.p.dtype, tm // 2, tk, stages=stages, grid=(2,), serves=by_a.serves, pads=by_a.dma)
-    Bs = k.shared("Bs", k.p.dtype, tn // 2, tk, stages=stages, grid=(2,), serves=by_b.serves, pads=by_b.dma)
+    As = k.shared("As", fa.dtype, tm // 2, tk, stages=stages, grid=(2,), serves=by_a.serves, pads=by_a.dma)
+    Bs = k.shared("Bs", fb.dtype, tn // 2, tk, stages=stages, grid=(2,), serves=by_b.serves, pads=by_b.dma)
 
     k.region("prologue")
     k.begin()
@@ -71,8 +79,8 @@ def tiled(k: TileBuilder) -> None:
     if group is not None:
         k.s_lshr_b32(group, k.wave.register, 2)
     k.s_lshr_b32(steps, k.argument("k"), (tk - 1).bit_length())
-    a = k.matrix("a", k.p.dtype, rows="m", columns="k", stride="lda").rows(row0, tm).halves()
-    b = k.matrix("b", k.p.dtype, rows="n", columns="k", stride="ldb").rows(column0, tn).halves()
+    a = k.matrix("a", fa.dtype, rows="m", columns="k", stride="lda").rows(row0, tm).halves()
+    b = k.matrix("b", fb.dtype, rows="n", columns="k", stride="ldb").rows(column0, tn).halves()
     memory, matrix = k.streams("memory", "matrix")
 
     def step(t: StepIndex) -> None:
@@ -103,4 +111,4 @@ def tiled(k: TileBuilder) -> None:
 
     k.region("epilogue")
     k.registers.release("A", "B", *(["RA", "RB"] if RA[0] else []))
-    finish(k, [Corner(C[i, j], i * tm // 2, j * tn // 2) for i in range(2) for j in range(2)], row0, column0, wm, wn)
+    ends(k, [Corner(C[i, j], i * tm // 2, j * tn // 2) for i in range(2) for j in range(2)], row0, column0, wm, wn)
