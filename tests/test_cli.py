@@ -163,7 +163,7 @@ def test_list_and_doctor(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = call(capsys, "list", "--json", "--arch", "gfx942")
     rows = json.loads(out)
     by_name = {row["kernel"]: row for row in rows}
-    assert list(by_name) == ["01-vector-add", "02-row-sum", "03-transpose", "04-mfma-tile", "attention-forward", "gemm-bf16"]
+    assert list(by_name) == ["01-vector-add", "02-row-sum", "03-transpose", "04-mfma-tile", "attention-forward", "gemm-bf16", "gemm-fp8"]
     gemm = by_name["gemm-bf16"]
     assert gemm["workgroup"] == [256, 1, 1] and {variant["arch"] for variant in gemm["variants"]} == {"gfx950", "gfx942"}
     assert "gfx942" in refused(capsys, "list", "--arch", "gfx1100")

@@ -24,13 +24,13 @@ ODD = {"m": 70, "n": 67, "k": 384}
 
 
 @cache
-def built(build: tuple[tuple[str, Any], ...]) -> Built:
-    return build_kernel(LIBRARY, "gfx950", dict(build))
+def built(build: tuple[tuple[str, Any], ...], arch: str = "gfx950") -> Built:
+    return build_kernel(LIBRARY, arch, dict(build))
 
 
-def run(build: dict[str, Any], shape: dict[str, Any], order: str = "lockstep") -> RunReport:
-    parameters = LIBRARY.contract("gfx950", build).resolve_run({**build, **shape})
-    return run_kernel(LIBRARY, built(tuple(build.items())), parameters, "emulator", options=Options(order=order, count_banks=True))
+def run(build: dict[str, Any], shape: dict[str, Any], order: str = "lockstep", arch: str = "gfx950") -> RunReport:
+    parameters = LIBRARY.contract(arch, build).resolve_run({**build, **shape})
+    return run_kernel(LIBRARY, built(tuple(build.items()), arch), parameters, "emulator", options=Options(order=order, count_banks=True))
 
 
 def good(report: RunReport) -> bool:
@@ -40,6 +40,12 @@ def good(report: RunReport) -> bool:
 @pytest.mark.parametrize(("a", "b"), [("e4m3", "e4m3"), ("e4m3", "e5m2"), ("e5m2", "e4m3"), ("e5m2", "e5m2")])
 def test_formats_in_any_mix(a: str, b: str) -> None:
     assert good(run(SMALL | {"a_dtype": a, "b_dtype": b, "out": "f32"}, ODD))
+
+
+@pytest.mark.parametrize(("a", "b", "scales"), [("e4m3", "e4m3", "tensor"), ("e4m3", "e5m2", "row"), ("e5m2", "e4m3", "tensor")])
+def test_formats_of_gfx942(a: str, b: str, scales: str) -> None:
+    build = {"tile": "128x128x128", "a_dtype": a, "b_dtype": b, "scales": scales}
+    assert good(run(build, ODD | {"alpha": 0.5, "beta": 2.0 if scales == "row" else 0.0}, arch="gfx942"))
 
 
 CASES: list[tuple[dict[str, Any], dict[str, Any]]] = [
@@ -63,6 +69,12 @@ def test_few_and_odd_steps_on_rows_that_are_apart(k: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("schedule", ["ping-pong", "interleave"])
+def test_large_tiles_of_gfx942(schedule: str) -> None:
+    assert good(run(LARGE | {"schedule": schedule}, {"m": 253, "n": 261, "k": 384}, "random:5", "gfx942"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("schedule", ["ping-pong", "interleave"])
 @pytest.mark.parametrize("order", ["lockstep", "serial", "random:3"])
 def test_large_tiles_on_an_odd_shape_in_every_order(schedule: str, order: str) -> None:
     shape = {"m": 253, "n": 261, "k": 384, "lda": 400, "ldd": 264}
@@ -81,16 +93,17 @@ def test_nan_and_infinity_come_through() -> None:
     assert np.isnan(d[:, 3]).all() and np.isposinf(d[:, 4]).all() and np.isfinite(d[:, 5]).all()
 
 
-def test_bytes_are_ocp_numbers() -> None:
-    """Typed by hand: 128 times 1.5 (0x3c) x 3 (0x44), with scales 0.5 and 4."""
-    one, parameters = built(tuple(SMALL.items())), LIBRARY.contract("gfx950", SMALL).resolve_run({**SMALL, "m": 1, "n": 1, "k": 128})
+@pytest.mark.parametrize(("arch", "product"), [("gfx950", 1152.0), ("gfx942", 288.0)])
+def test_bytes_are_numbers_of_the_architecture(arch: str, product: float) -> None:
+    """Typed by hand: 128 times 1.5 (0x3c) x 3 (0x44) of OCP, each a half of that in FNUZ, with scales 0.5 and 4."""
+    one, parameters = built((), arch), LIBRARY.contract(arch).resolve_run({"m": 1, "n": 1, "k": 128})
     problem = LIBRARY.problem(parameters, 0)
     arguments = problem.arguments
     for name, value in (("a", 0x3c), ("b", 0x44)):
         arguments[name].view(np.uint8)[:] = value
     arguments["a_scale"][0], arguments["b_scale"][0] = 0.5, 4.0
-    with EmulatedDevice("gfx950", None, {one.kernel.resources.name: one.kernel.program}) as device:
-        assert launch(device, one, replace(problem, arguments=arguments), (1, 1, 1), (256, 1, 1))["d"][0, 0] == 1152.0
+    with EmulatedDevice(arch, None, {one.kernel.resources.name: one.kernel.program}) as device:
+        assert launch(device, one, replace(problem, arguments=arguments), (1, 1, 1), (256, 1, 1))["d"][0, 0] == product
 
 
 @pytest.mark.parametrize(("schedule", "steps", "most"), [("ping-pong", 2, 86), ("interleave", 2, 134)])

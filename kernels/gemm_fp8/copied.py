@@ -1,0 +1,33 @@
+"""gemm-fp8 for gfx942: the step of gemm-bf16, whose bytes and clk a row of 128 8-bit floats takes.
+
+A read of 16 bytes a lane feeds two v_mfma_f32_16x16x32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from asmgen.author.addressing import WaveIndex
+from asmgen.author.epilogue import Corner
+from asmgen.author.tilebuilder import TileBuilder
+from asmgen.author.views import deep
+from asmgen.isa.registers import Reg
+from asmgen.kernels.gemm_bf16.tiled import quadrants
+from asmgen.kernels.gemm_fp8.family import ELEMENTS, GEMM
+from asmgen.kernels.gemm_fp8.scaling import finish, load_factors, with_alpha
+
+
+@GEMM.variant("gfx942", tile=(128, 128, 128), waves=(2, 2), schedule="interleave", occupancy=2, stages=1)
+@GEMM.variant("gfx942", tile=(256, 256, 128), waves=(2, 4), schedule="ping-pong", occupancy=2, stages=1)
+@GEMM.variant("gfx942", tile=(256, 256, 128), waves=(2, 2), schedule="interleave", occupancy=1, stages=1)
+def copied(k: TileBuilder) -> None:
+    """Any of the tiles above. D is made turned, so B is the instruction's first operand."""
+    M = k.matrix_shape(f"f32_16x16x32_{ELEMENTS[k.p.b_dtype]}_{ELEMENTS[k.p.a_dtype]}")
+    quadrants(k, M, deep(M.b, 2), deep(M.a, 2), _ends)
+
+
+def _ends(k: TileBuilder, corners: Sequence[Corner], row0: Reg, column0: Reg, wm: WaveIndex, wn: WaveIndex) -> None:
+    """Scales are loaded behind the loop, which leaves no registers for them."""
+    factors = load_factors(k, corners, row0, column0, wm, wn)
+    with_alpha(factors)
+    finish(k, factors, corners, row0, column0, wm, wn)
