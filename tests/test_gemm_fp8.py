@@ -62,6 +62,13 @@ def test_what_d_is_beside_the_product(case: int) -> None:
     assert good(run(SMALL | build, ODD | values))
 
 
+@pytest.mark.parametrize(("tile", "shape"), [("128x256x128", {"m": 70, "n": 389, "k": 128}),
+                                             ("256x128x128", {"m": 257, "n": 67, "k": 640})])
+def test_scales_of_blocks(tile: str, shape: dict[str, int]) -> None:
+    """The second block of columns lies inside of B and behind its end, steps are one and odd."""
+    assert good(run({"tile": tile, "scales": "block", "b_dtype": "e5m2"}, shape | {"alpha": 0.5, "beta": 1.0}))
+
+
 @pytest.mark.parametrize("k", [128, 256, 640])
 def test_few_and_odd_steps_on_rows_that_are_apart(k: int) -> None:
     assert good(run(SMALL, {"m": 5, "n": 64, "k": k, "lda": k + 16, "ldb": k + 48, "ldd": 72}))

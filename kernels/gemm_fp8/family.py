@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from asmgen.author.contract import ContractArgument, Parameter, Values
 from asmgen.author.family import Family, Variant
 from asmgen.author.problem import Problem
@@ -10,6 +12,7 @@ from asmgen.kernels.products.contract import PRODUCT_ARGUMENTS, PRODUCT_GRID, PR
 ELEMENTS = {"e4m3": "fp8", "e5m2": "bf8"}
 """Types of A and B by parameter, as matrix instructions call them."""
 
+BLOCK = 128  # columns of K, and rows of B, that have one scale in scales=block
 _ENCODINGS = {"gfx950": "ocp", "gfx942": "fnuz"}
 
 
@@ -20,8 +23,8 @@ def _parameters(variant: Variant) -> tuple[Parameter, ...]:
         Parameter("b_dtype", "build", str, "type of B", default="e4m3", choices=formats),
         Parameter("encoding", "build", str, "how 8-bit floats encode numbers, which the architecture decides", default=encoding,
                   choices=(encoding,)),
-        Parameter("scales", "build", str, "what a scale belongs to: tensor: all of A, all of B; row: a row of A, a row of B",
-                  default="tensor", choices=("tensor", "row")),
+        Parameter("scales", "build", str, "what a scale belongs to: tensor: all of A, all of B; row: a row of A, a row of B; "
+                  "block: 128 columns of a row of A, 128 x 128 of B, in tiles of their own", default="tensor", choices=("tensor", "row")),
     )
     return product_parameters(operands, variant.tile[2], 16)
 
@@ -33,18 +36,25 @@ def _problem(values: Values, seed: int) -> Problem:
     return make_problem(values, seed)
 
 
+def _selection(candidates: Sequence[Variant], values: Values) -> Variant:
+    """Variants that fix what scales belong to serve those only."""
+    wanted = ("scales", "block") if values.get("scales") == "block" else None
+    return next((one for one in candidates if (wanted in one.further) == (wanted is not None)), candidates[0])
+
+
 GEMM = Family(
     name="gemm-fp8",
     title="D[M,N] = alpha a_scale b_scale A[M,K] x B[N,K]^T + beta C + bias, A and B of 8-bit floats, float32 accumulation",
     parameters=_parameters,
     arguments=(
         *PRODUCT_ARGUMENTS,
-        ContractArgument("a_scale", "pointer", "f32: one for scales=tensor, m for row"),
-        ContractArgument("b_scale", "pointer", "f32: one for scales=tensor, n for row"),
+        ContractArgument("a_scale", "pointer", "f32: one for scales=tensor, m for row, [k/128][m] for block"),
+        ContractArgument("b_scale", "pointer", "f32: one for scales=tensor, n for row, [n/128 rounded up][k/128] for block"),
     ),
     grid=PRODUCT_GRID,
     problem=_problem,
     axes="xy",
+    selection=_selection,
     rules=PRODUCT_RULES,
     example={"m": 512, "n": 384, "k": 256},
 )

@@ -3,8 +3,10 @@
 from asmgen.kernels.gemm_fp8.family import GEMM
 from asmgen.kernels.gemm_fp8.tiled import tiled  # isort: split
 
+from asmgen.kernels.gemm_fp8.blocks import blocks  # isort: split
+
 # The architecture whose variants are declared first is the default, the first of its variants too.
 
 from asmgen.kernels.gemm_fp8.copied import copied  # isort: split
 
-__all__ = ["GEMM", "copied", "tiled"]
+__all__ = ["GEMM", "blocks", "copied", "tiled"]

@@ -10,6 +10,7 @@ import numpy as np
 from asmgen.author.contract import Values
 from asmgen.author.problem import Problem
 from asmgen.kernels.gemm_bf16.problem import with_result
+from asmgen.kernels.gemm_fp8.family import BLOCK
 
 _ELEMENTS: dict[tuple[str, str], Any] = {
     ("ocp", "e4m3"): ml_dtypes.float8_e4m3fn, ("ocp", "e5m2"): ml_dtypes.float8_e5m2,
@@ -23,10 +24,15 @@ def make_problem(p: Values, seed: int) -> Problem:
     m, n, k = p["m"], p["n"], p["k"]
     a = random.standard_normal((m, p["lda"])).astype(_ELEMENTS[p["encoding"], p["a_dtype"]])
     b = random.standard_normal((n, p["ldb"])).astype(_ELEMENTS[p["encoding"], p["b_dtype"]])
-    rows, columns = (m, n) if p["scales"] == "row" else (1, 1)
-    a_scale, b_scale = (_scales(random, (count,)) for count in (rows, columns))
-    left = a[:, :k].astype(np.float64) * a_scale.astype(np.float64)[:, None]
-    right = b[:, :k].astype(np.float64) * b_scale.astype(np.float64)[:, None]
+    steps = -(-k // BLOCK)
+    shapes = {"tensor": ((1,), (1,)), "row": ((m,), (n,)), "block": ((steps, m), (-(-n // BLOCK), steps))}[p["scales"]]
+    a_scale, b_scale = (_scales(random, shape) for shape in shapes)
+    of_a, of_b = a_scale.astype(np.float64), b_scale.astype(np.float64)
+    if p["scales"] == "block":
+        of_a, of_b = np.repeat(of_a.T, BLOCK, 1)[:, :k], np.repeat(np.repeat(of_b, BLOCK, 0)[:n], BLOCK, 1)[:, :k]
+    else:
+        of_a, of_b = of_a[:, None], of_b[:, None]
+    left, right = a[:, :k].astype(np.float64) * of_a, b[:, :k].astype(np.float64) * of_b
     operands = {"a": a, "b": b, "a_scale": a_scale, "b_scale": b_scale}
     return with_result(p, random, operands, left @ right.T, np.abs(left) @ np.abs(right).T)
 

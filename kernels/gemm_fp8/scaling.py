@@ -55,7 +55,7 @@ def load_factors(k: TileBuilder, corners: Sequence[Corner], row0: Reg, column0: 
     if k.p.scales == "row":
         rows = load_rows(k, corners, Numbers("a_scales", k.argument("a_scale"), "f32", k.argument("m")), row0, wm, wn)
         columns = load_columns(k, corners, Numbers("b_scales", k.argument("b_scale"), "f32", k.argument("n")), column0, wm, wn)
-    else:
+    elif k.p.scales == "tensor":
         k.s_load_dword(alpha[0], k.argument("a_scale"), 0)
         k.s_load_dword(alpha[1], k.argument("b_scale"), 0)
     return Factors(k, alpha, rows, columns)
@@ -67,6 +67,10 @@ def with_alpha(factors: Factors) -> None:
     if factors.rows:
         for both, one in factors.rows.values():
             k.v_mul_f32(both[one], alpha, both[one])
+        return
+    if k.p.scales == "block":
+        for number in range(2):
+            k.s_mov_b32(factors.all[number], alpha)
         return
     with k.scratch("product") as product:
         k.v_mov_b32(product, alpha)

@@ -1,0 +1,182 @@
+"""gemm-fp8 for gfx950 with a scale for each 128 columns of K: of A one for each row, of B one for each 128 rows.
+
+A step of 128 columns is one block, so each quadrant's product of a step is made in registers of its own (P) and goes into the
+accumulators by v_fmac_f32, in the memory stage behind its matrix stage, while the other group of waves has the matrix cores.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from asmgen.author.arithmetic import mma, zero
+from asmgen.author.epilogue import Corner, lane_places
+from asmgen.author.movement import fill, read
+from asmgen.author.schedules import PingPong
+from asmgen.author.steps import StepIndex, operation
+from asmgen.author.swizzles import DmaFill, FragmentRead
+from asmgen.author.tilebuilder import TileBuilder
+from asmgen.author.tiles import Tile
+from asmgen.isa.bufferformats import RAW_BUFFER
+from asmgen.isa.opcodes.mfma import F8F6F4_FORMATS
+from asmgen.isa.registers import Reg
+from asmgen.kernels.gemm_bf16.ends import place
+from asmgen.kernels.gemm_fp8.family import BLOCK, ELEMENTS, GEMM
+from asmgen.kernels.gemm_fp8.scaling import finish, load_factors, with_alpha
+
+
+@GEMM.variant("gfx950", tile=(128, 256, 128), waves=(2, 4), schedule="ping-pong", occupancy=2, scales="block")
+@GEMM.variant("gfx950", tile=(256, 128, 128), waves=(2, 4), schedule="ping-pong", occupancy=2, scales="block")
+def blocks(k: TileBuilder) -> None:
+    """Either of the tiles above."""
+    tm, tn, tk = k.variant.tile
+    down, across = k.variant.waves
+    of_a, of_b = ELEMENTS[k.p.a_dtype], ELEMENTS[k.p.b_dtype]
+    # D is made turned, so B is the instruction's first operand
+    M = k.matrix_shape("f32_16x16x128_f8f6f4", cbsz=F8F6F4_FORMATS.index(of_b), blgp=F8F6F4_FORMATS.index(of_a))
+
+    # register plan
+    C = k.tile("C", tm // 2 // down, tn // 2 // across, M.d.T, grid=(2, 2), note="[half of M][half of N]")
+    P = k.tile("P", tm // 2 // down, tn // 2 // across, M.d.T, note="a quadrant's product of one block")
+    A = k.tile("A", tm // 2 // down, tk, M.b, note="halves take turns")
+    B = k.tile("B", tn // 2 // across, tk, M.a, grid=(2,), note="[half of N]")
+    steps = k.registers.sgprs(1, "steps")
+    group = k.registers.sgprs(1, "group", note="waves 4 to 7 run a stage behind")
+    row0, column0 = k.registers.sgprs(1, "row0"), k.registers.sgprs(1, "column0")
+
+    # LDS map
+    As = k.shared("As", of_a, tm // 2, tk, stages=2, grid=(2,), serves=(FragmentRead(M.b), DmaFill()))
+    Bs = k.shared("Bs", of_b, tn // 2, tk, stages=2, grid=(2,), serves=(FragmentRead(M.a), DmaFill()))
+
+    k.region("prologue")
+    k.begin()
+    k.locate(down * across)
+    wm, wn = k.wave_grid(down, across)
+    zero(k, *C)  # while the arguments are on their way
+    place(k, row0, column0)
+    corners = [Corner(C[i, j], i * tm // 2, j * tn // 2) for i in range(2) for j in range(2)]
+    factors = load_factors(k, corners, row0, column0, wm, wn)
+    lanes = lane_places(k, "a_scale", C[0, 0], column0, wm, wn)
+    k.registers.release(lanes.column)
+    scales = _block_scales(k, lanes.row, row0, column0, C[0, 0].down)
+    k.s_lshr_b32(group, k.wave.register, 2)
+    k.s_lshr_b32(steps, k.argument("k"), (tk - 1).bit_length())
+    a = k.matrix("a", of_a, rows="m", columns="k", stride="lda").rows(row0, tm).halves()
+    b = k.matrix("b", of_b, rows="n", columns="k", stride="ldb").rows(column0, tn).halves()
+    with_alpha(factors)
+    memory, matrix = k.streams("memory", "matrix")
+
+    def step(before: StepIndex) -> None:
+        t = before + 1  # the last quadrant of a step is accumulated in the next one
+        with k.stage(), memory:
+            scales.accumulate(C[1, 1], P, before, 1, 1)
+            read(k, A, As[t, 0].part(wm))
+            read(k, B[0], Bs[t, 0].part(wn))
+            fill(k, As[t + 1, 1], a[1].k(t + 1))
+        with k.stage(), matrix:
+            mma(k, P, A, B[0], first=True)
+        with k.stage(), memory:
+            scales.accumulate(C[0, 0], P, t, 0, 0)
+            read(k, B[1], Bs[t, 1].part(wn))
+            fill(k, As[t + 2, 0], a[0].k(t + 2))
+            fill(k, Bs[t + 2, 0], b[0].k(t + 2))
+        with k.stage(), matrix:
+            mma(k, P, A, B[1], first=True)
+        with k.stage(), memory:
+            scales.accumulate(C[0, 1], P, t, 0, 1)
+            read(k, A, As[t, 1].part(wm))
+            fill(k, Bs[t + 2, 1], b[1].k(t + 2))
+        with k.stage(), matrix:
+            mma(k, P, A, B[0], first=True)
+        with k.stage(), memory:
+            scales.accumulate(C[1, 0], P, t, 1, 0)
+            scales.load(t + 1)
+        with k.stage(), matrix:
+            mma(k, P, A, B[1], first=True)
+
+    k.region("main loop")
+    k.pipeline(step, steps, PingPong(), groups=group)
+
+    k.region("epilogue")
+    k.registers.release("A", "B", "P", "a_scales", "b_scales")
+    finish(k, factors, corners, row0, column0, wm, wn)
+
+
+@dataclass(frozen=True)
+class _BlockScales:
+    """Scales of the blocks of a step: of A in `a` (a VGPR for each of `count` rows of a half, halves, two stages), of B in `b` (halves of
+    N, two stages); `a_buffer` and `b_buffer` are descriptors that go on with the steps."""
+
+    k: TileBuilder
+    count: int
+    a: Reg
+    b: Reg
+    a_buffer: Reg
+    b_buffer: Reg
+    row: Reg
+    column: Reg
+    pitch: Reg
+    products: Reg
+
+    def load(self, t: StepIndex) -> None:
+        """The scales of an iteration, and the descriptors one on."""
+        k, stage, tm = self.k, t.stage(2), self.k.variant.tile[0]
+        mine = self.a[stage * 2 * self.count:(stage + 1) * 2 * self.count - 1].mask | self.b[2 * stage:2 * stage + 1].mask
+        with operation(k, "load scales of blocks", [t], writes=mine):
+            for half in range(2):
+                for row in range(self.count):
+                    k.buffer_load_dword(self._of_a(stage, half, row), self.row, self.a_buffer, 0, offen=True,
+                                        offset=4 * (half * tm // 2 + 16 * row))
+                k.buffer_load_dword(self.b[2 * stage + half], self.column[half], self.b_buffer, 0, offen=True)
+            for descriptor, low, high in ((self.a_buffer, self.pitch[0], self.pitch[1]), (self.b_buffer, 4, 0)):
+                k.s_add_u32(descriptor[0], descriptor[0], low)
+                k.s_addc_u32(descriptor[1], descriptor[1], high)
+
+    def _of_a(self, stage: int, half: int, row: int) -> Reg:
+        return self.a[(2 * stage + half) * self.count + row]
+
+    def accumulate(self, c: Tile, p: Tile, t: StepIndex, i: int, j: int) -> None:
+        """Quadrant (i, j) of C += that of the iteration's product times its scales."""
+        k, stage = self.k, t.stage(2)
+        with operation(k, f"accumulate {c.name}", [t], reads=p.registers.mask, writes=c.registers.mask):
+            for row in range(self.count):
+                k.v_mul_f32(self.products[row], self._of_a(stage, i, row), self.b[2 * stage + j])
+            for row, column in c.places():
+                target, source = c.base(row, column), p.base(row, column)
+                for number in range(target.count):
+                    k.v_fmac_f32(target[number], source[number], self.products[row])
+
+
+def _block_scales(k: TileBuilder, row: Reg, row0: Reg, column0: Reg, count: int) -> _BlockScales:
+    """Registers and descriptors for the scales of the workgroup's first block; `row` (VGPR) becomes a byte offset."""
+    plan, wide = k.registers, k.variant.tile[1] > BLOCK
+    made = _BlockScales(k, count, plan.vgprs(4 * count, "a_scales"), plan.vgprs(4, "b_scales"), plan.sgprs(4, "a_scale_buffer", align=4),
+                        plan.sgprs(4, "b_scale_buffer", align=4), row, plan.vgprs(2, "b_scale_offset"), plan.sgprs(2, "a_scale_pitch"),
+                        plan.vgprs(count, "scale_products"))
+    a, b, pitch = made.a_buffer, made.b_buffer, made.pitch
+    k.v_lshlrev_b32(row, 2, row)
+    k.s_lshl_b32(pitch[0], k.argument("m"), 2)
+    k.s_lshr_b32(pitch[1], k.argument("m"), 30)
+    with k.scratch("block", file="s") as block, k.scratch("blocks", file="s") as blocks_:
+        k.s_lshl_b32(a[0], row0, 2)
+        k.s_lshr_b32(block, row0, 30)
+        k.s_add_u32(a[0], k.argument("a_scale")[0], a[0])
+        k.s_addc_u32(a[1], k.argument("a_scale")[1], block)
+        k.s_sub_u32(a[2], k.argument("m"), row0)
+        k.s_min_u32(a[2], a[2], 2 * BLOCK)  # no tile is longer
+        k.s_lshl_b32(a[2], a[2], 2)
+        k.s_lshr_b32(blocks_, k.argument("k"), 7)
+        k.s_lshl_b32(blocks_, blocks_, 2)  # bytes of a row of B's scales
+        k.s_lshr_b32(block, column0, 7)
+        k.s_mul_i32(b[0], block, blocks_)
+        k.s_mul_hi_u32(b[1], block, blocks_)
+        k.s_add_u32(b[0], k.argument("b_scale")[0], b[0])
+        k.s_addc_u32(b[1], k.argument("b_scale")[1], b[1])
+        k.s_lshl_b32(b[2], blocks_, 1)
+        k.v_mov_b32(made.column[0], 0)
+        k.s_add_u32(block, column0, BLOCK)
+        k.s_cmp_lt_u32(block, k.argument("n"))
+        k.s_cselect_b32(block, blocks_ if wide else 0, 0)
+        k.v_mov_b32(made.column[1], block)
+    for descriptor in (a, b):
+        k.s_mov_b32(descriptor[3], RAW_BUFFER)
+    return made
