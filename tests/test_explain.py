@@ -147,7 +147,7 @@ def test_owners_of_a_built_kernel(tmp_path: Path, capsys: pytest.CaptureFixture[
     call(capsys, "build", "gemm-bf16", "--arch", "gfx942", "-o", str(tmp_path))
     built = "gemm-bf16_gfx942_128x128x64_interleave"
     lines = (tmp_path / f"{built}.s").read_text().splitlines()
-    number = next(number for number, line in enumerate(lines, 1) if "v_mfma" in line)
+    number = next(number for number, line in enumerate(lines, 1) if "v_mfma_f32_16x16x16" in line)  # of the product, not of zero
     (place,) = json.loads(call(capsys, "explain", f"{tmp_path}/{built}.s:{number}", "--json")[1])
     assert [row["owner"] for row in place["operands"]][:4] == ["C", "B", "A", "C"]
     (tmp_path / f"{built}.co").write_bytes(b"other")
