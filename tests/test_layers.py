@@ -150,6 +150,14 @@ def _allowed(source: str, target: str) -> bool:
     return target in ALLOWED.get(source, frozenset())
 
 
+def family_imports(tree: Tree) -> list[str]:
+    """Imports of a family's folder by another folder of the library: what two families share stands in a folder that is no family's."""
+    families = {module.rpartition(".")[0] for module in tree.modules if module.startswith("asmgen.kernels.") and module.endswith(".family")}
+    return [str(item) for item in tree.imports for family in families
+            if (item.target + ".").startswith(family + ".") and not (item.source + ".").startswith(family + ".")
+            and item.source.startswith("asmgen.kernels.") and item.source.count(".") > 2]
+
+
 def package_loads(tree: Tree) -> list[str]:
     """What asmgen/__init__.py loads when it is imported: everything below imports it."""
     return [str(item) for item in tree.imports if item.source == "asmgen" and item.when == LOADED and item.target != "__future__"]
@@ -220,7 +228,7 @@ def plant(root: Path, **files: str) -> Tree:
 
 
 Rule = Callable[[Tree], list[str]]
-RULES: tuple[Rule, ...] = (relative_imports, unknown_modules, upward_imports, package_loads, import_cycles, biased_judges)
+RULES: tuple[Rule, ...] = (relative_imports, unknown_modules, upward_imports, family_imports, package_loads, import_cycles, biased_judges)
 
 
 @pytest.fixture(scope="module")
@@ -323,6 +331,20 @@ def test_each_room_is_closed_upwards_and_open_downwards(tmp_path: Path, pair: tu
     tree = plant(tmp_path, **{one: f"import {name[other]}\n", other: ""})
     assert len(only(tree, upward_imports)) == 1
     tree = plant(tmp_path, **{one: "", other: f"import {name[one]}\n" if low != "program" or high != "host" else ""})
+    assert not any(rule(tree) for rule in RULES)
+
+
+@pytest.mark.parametrize("source", ["kernels__q__tiled", "kernels__shared__x"])
+def test_import_of_another_family_is_found(tmp_path: Path, source: str) -> None:
+    tree = plant(tmp_path, kernels__p__family="", kernels__p__tiled="from asmgen.kernels.p import family\n", kernels__q__family="",
+                 **{source: "from asmgen.kernels.p.tiled import z\n"})
+    assert only(tree, family_imports) == [f"{source.replace('__', '/')}.py:1: asmgen.{source.replace('__', '.')} imports "
+                                          "asmgen.kernels.p.tiled on import"]
+
+
+def test_families_share_folders_of_no_family_and_are_listed(tmp_path: Path) -> None:
+    tree = plant(tmp_path, kernels__p__family="from asmgen.kernels.shared.x import z\n", kernels__shared__x="z = 1\n",
+                 kernels__q__family="import asmgen.kernels.shared\n", kernels__registry="import asmgen.kernels.p.family\n")
     assert not any(rule(tree) for rule in RULES)
 
 

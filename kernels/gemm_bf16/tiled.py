@@ -1,30 +1,16 @@
-"""gemm-bf16 on tiles: one step function for both architectures, scheduled as ping-pong (8 waves) or interleave (4 waves).
+"""gemm-bf16 on tiles: the step of four quadrants that the library's products share, for both architectures.
 
-Facts: a workgroup makes a tm x tn tile of D in steps of tk = 64 along K. The tile is 2 x 2 quadrants; each wave has a part of every
-quadrant, so that a step is four products A[half] B[half]^T, and while one is computed the halves that the next ones need are read.
-A half in LDS is refilled as soon as its last reader has passed: by LDS-DMA into two stages on gfx950; on gfx942, whose LDS holds one
-stage of 256 x 256 x 64, through registers that hold the step behind it. The first half of B is read a step ahead, so that no memory
-stage has more than eight reads of gfx950. A read of 16 bytes a lane feeds one v_mfma_f32_16x16x32 of gfx950, two 16x16x16 of gfx942.
+A read of 16 bytes a lane feeds one v_mfma_f32_16x16x32 of gfx950, two 16x16x16 of gfx942.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from asmgen.author.arithmetic import mma, zero
-from asmgen.author.epilogue import Corner
-from asmgen.author.fragments import Fragment, MatrixShape
-from asmgen.author.modulo import Interleave
-from asmgen.author.movement import read
-from asmgen.author.refill import Refills, refill
-from asmgen.author.schedules import PingPong, Schedule
-from asmgen.author.steps import StepIndex
 from asmgen.author.tilebuilder import TileBuilder
 from asmgen.author.views import deep
-from asmgen.kernels.gemm_bf16.ends import finish, place
 from asmgen.kernels.gemm_bf16.family import GEMM
+from asmgen.kernels.products.ends import finish
+from asmgen.kernels.products.quadrants import quadrants
 
-SCHEDULES: dict[str, Schedule] = {"ping-pong": PingPong(), "interleave": Interleave()}
 CDNA4 = {"depth": 32, "stages": 2}  # of a matrix instruction along K; of LDS
 CDNA3 = {"depth": 16, "stages": 1}
 
@@ -47,68 +33,3 @@ def tiled(k: TileBuilder) -> None:
     M = k.matrix_shape(f"f32_16x16x{k.variant.depth}_{k.p.dtype}")
     fa, fb = (deep(operand, 32 // k.variant.depth) for operand in (M.a, M.b))
     quadrants(k, M, fa, fb, finish)
-
-
-def quadrants(k: TileBuilder, M: MatrixShape, fa: Fragment, fb: Fragment, ends: Callable[..., None]) -> None:
-    """The kernel with A and B in fragments `fa` and `fb`, of their types; `ends` takes what `finish` does."""
-    tm, tn, tk = k.variant.tile
-    down, across = k.variant.waves
-    interleaved = k.variant.schedule == "interleave"
-    by_a, by_b = Refills(k, fa), Refills(k, fb)
-
-    # register plan: accumulators stay where they are; one set of operands, read again for each half
-    C = k.tile("C", tm // 2 // down, tn // 2 // across, M.d.T, grid=(2, 2), file="a" if interleaved else "v", note="[half of M][half of N]")
-    A = k.tile("A", tm // 2 // down, tk, fa, note="one half of M at a time")
-    B = k.tile("B", tn // 2 // across, tk, fb, grid=(2,), note="[half of N]")
-    RA, RB = by_a.staged("RA", tm // 2, tk, 2), by_b.staged("RB", tn // 2, tk, 2)
-    steps = k.registers.sgprs(1, "steps")
-    group = None if interleaved else k.registers.sgprs(1, "group", note="waves 4 to 7 run a stage behind")
-    row0, column0 = k.registers.sgprs(1, "row0"), k.registers.sgprs(1, "column0")
-
-    # LDS map
-    stages = k.variant.stages
-    As = k.shared("As", fa.dtype, tm // 2, tk, stages=stages, grid=(2,), serves=by_a.serves, pads=by_a.dma)
-    Bs = k.shared("Bs", fb.dtype, tn // 2, tk, stages=stages, grid=(2,), serves=by_b.serves, pads=by_b.dma)
-
-    k.region("prologue")
-    k.begin()
-    k.locate(down * across)
-    wm, wn = k.wave_grid(down, across)
-    zero(k, *C)  # while the arguments are on their way
-    place(k, row0, column0)
-    if group is not None:
-        k.s_lshr_b32(group, k.wave.register, 2)
-    k.s_lshr_b32(steps, k.argument("k"), (tk - 1).bit_length())
-    a = k.matrix("a", fa.dtype, rows="m", columns="k", stride="lda").rows(row0, tm).halves()
-    b = k.matrix("b", fb.dtype, rows="n", columns="k", stride="ldb").rows(column0, tn).halves()
-    memory, matrix = k.streams("memory", "matrix")
-
-    def step(t: StepIndex) -> None:
-        # Each half is refilled two stages before it is read: one barrier behind the wait for it, and one for the group that runs behind.
-        with k.stage(), memory:
-            read(k, A, As[t, 0].part(wm))
-            refill(k, As[t + stages - 1, 1], a[1], RA[1])
-        with k.stage(), matrix:
-            mma(k, C[0, 0], A, B[0])
-        with k.stage(), memory:
-            read(k, B[1], Bs[t, 1].part(wn))
-            refill(k, Bs[t + stages, 0], b[0], RB[0])
-        with k.stage(), matrix:
-            mma(k, C[0, 1], A, B[1])
-        with k.stage(), memory:
-            read(k, A, As[t, 1].part(wm))
-            refill(k, As[t + stages, 0], a[0], RA[0])
-        with k.stage(), matrix:
-            mma(k, C[1, 0], A, B[0])
-        with k.stage(), memory:
-            read(k, B[0], Bs[t + 1, 0].part(wn))
-            refill(k, Bs[t + stages, 1], b[1], RB[1])
-        with k.stage(), matrix:
-            mma(k, C[1, 1], A, B[1])
-
-    k.region("main loop")
-    k.pipeline(step, steps, SCHEDULES[k.variant.schedule], groups=group)
-
-    k.region("epilogue")
-    k.registers.release("A", "B", *(["RA", "RB"] if RA[0] else []))
-    ends(k, [Corner(C[i, j], i * tm // 2, j * tn // 2) for i in range(2) for j in range(2)], row0, column0, wm, wn)

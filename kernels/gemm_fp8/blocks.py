@@ -19,9 +19,9 @@ from asmgen.author.tiles import Tile
 from asmgen.isa.bufferformats import RAW_BUFFER
 from asmgen.isa.opcodes.mfma import F8F6F4_FORMATS
 from asmgen.isa.registers import Reg
-from asmgen.kernels.gemm_bf16.ends import place
 from asmgen.kernels.gemm_fp8.family import BLOCK, ELEMENTS, GEMM
 from asmgen.kernels.gemm_fp8.scaling import finish, load_factors, with_alpha
+from asmgen.kernels.products.ends import place
 
 
 @GEMM.variant("gfx950", tile=(128, 256, 128), waves=(2, 4), schedule="ping-pong", occupancy=2, scales="block")

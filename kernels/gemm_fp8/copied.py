@@ -1,4 +1,4 @@
-"""gemm-fp8 for gfx942: the step of gemm-bf16, whose bytes and clk a row of 128 8-bit floats takes.
+"""gemm-fp8 for gfx942: the step of four quadrants that products share; a row of 128 8-bit floats has the bytes and clk of 64 bf16.
 
 A read of 16 bytes a lane feeds two v_mfma_f32_16x16x32.
 """
@@ -12,9 +12,9 @@ from asmgen.author.epilogue import Corner
 from asmgen.author.tilebuilder import TileBuilder
 from asmgen.author.views import deep
 from asmgen.isa.registers import Reg
-from asmgen.kernels.gemm_bf16.tiled import quadrants
 from asmgen.kernels.gemm_fp8.family import ELEMENTS, GEMM
 from asmgen.kernels.gemm_fp8.scaling import finish, load_factors, with_alpha
+from asmgen.kernels.products.quadrants import quadrants
 
 
 @GEMM.variant("gfx942", tile=(128, 128, 128), waves=(2, 2), schedule="interleave", occupancy=2, stages=1)

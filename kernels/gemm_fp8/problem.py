@@ -9,8 +9,8 @@ import numpy as np
 
 from asmgen.author.contract import Values
 from asmgen.author.problem import Problem
-from asmgen.kernels.gemm_bf16.problem import with_result
 from asmgen.kernels.gemm_fp8.family import BLOCK
+from asmgen.kernels.products.problem import with_result
 
 _ELEMENTS: dict[tuple[str, str], Any] = {
     ("ocp", "e4m3"): ml_dtypes.float8_e4m3fn, ("ocp", "e5m2"): ml_dtypes.float8_e5m2,

@@ -17,9 +17,9 @@ from asmgen.author.steps import StepIndex
 from asmgen.author.swizzles import DmaFill, FragmentRead
 from asmgen.author.tilebuilder import TileBuilder
 from asmgen.isa.opcodes.mfma import F8F6F4_FORMATS
-from asmgen.kernels.gemm_bf16.ends import place
 from asmgen.kernels.gemm_fp8.family import ELEMENTS, GEMM
 from asmgen.kernels.gemm_fp8.scaling import finish, load_factors, with_alpha
+from asmgen.kernels.products.ends import place
 
 SCHEDULES: dict[str, Schedule] = {"ping-pong": PingPong(), "interleave": Interleave(Latencies(cycles=32, lds=256))}
 """Reads of LDS early enough for a wait that stands a window of 32 clk before its barrier."""
