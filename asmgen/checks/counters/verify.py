@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from asmgen.checks.counters.barriers import LdsGroup, described, groups_in_flight, sections
 from asmgen.checks.counters.flow import Arrival, WaitFlow, WaitNeed
 from asmgen.checks.counters.ledger import COUNTERS, LGKM, MOST_ROUNDS, VM, Flight, Ledger, split_of, unified
+from asmgen.checks.counters.outofphase import ends_out_of_phase
 from asmgen.checks.counters.paths import find_route, reachable
 from asmgen.checks.counters.tokens import TooEarly
 from asmgen.program.program import Instruction, Program
@@ -40,6 +41,7 @@ FULL = "W008"
 LDS_ORDER = "W009"
 LOOP = "W010"
 LDS_IN_FLIGHT = "W011"
+OUT_OF_PHASE = "W012"
 
 _KINDS = {"register": MISSING, "own-dma": MISSING, "token": TOKEN, "lds-order": LDS_ORDER}
 _ORDER = ("error", "warning", "note")
@@ -49,7 +51,7 @@ _ORDER = ("error", "warning", "note")
 class WaitFinding:
     """A wait that is missing, too strict or idle.
 
-    `have` and `need` are counts: the count that stands (None: none does) and the one that would be right; barriers for W003.
+    `have` and `need` are counts: the count that stands (None: none does) and the one that would be right; barriers for W003 and W012.
     `producer` is what is in flight, `consumer` what touches it or the wait itself; `position` is the consumer's. `rounds` says how
     many executions of the producer before its last the finding is about.
     """
@@ -98,6 +100,7 @@ class Verifier:
         """All of them, in program order, worse ones first."""
         self._found = []
         self.flow.visit(self._visit)
+        self._out_of_phase()
         if self.notes:
             self._strict_waits()
             self._full_counters()
@@ -271,6 +274,16 @@ class Verifier:
                   f"{self.program.stagger} it takes {other.need}"
         self._found.append(WaitFinding(BARRIERS, "error", message, producer, self.instructions[position], max(other.have, 0), other.need,
                                    position))
+
+    def _out_of_phase(self) -> None:
+        for position, shifts in ends_out_of_phase(self.program, self.flow.flow).items():
+            if self.flow.flow.block_of[position] not in self.runs:
+                continue
+            apart = max(shifts, key=abs)
+            message = f"waves end {abs(apart)} barrier{'s' * (abs(apart) != 1)} apart on a path to here: of the branches over s_barrier, " \
+                      f"which set half of the waves behind (stagger {self.program.stagger}) and bring the other half level again, one " \
+                      f"has no counterpart"
+            self._found.append(WaitFinding(OUT_OF_PHASE, "warning", message, None, self.instructions[position], abs(apart), 0, position))
 
     def _wait(self, position: int, ledger: Ledger) -> None:
         wait = self.operations[position].wait

@@ -73,6 +73,11 @@ _TABLE = (
          "M0, the offset and the read's address follow from constants and the work-item's number, and a load into LDS that has not been "
          "waited for fills bytes that the instruction reads, for its own wave or for another one, which runs the same code. A wait for the "
          "load and a barrier must stand between. It is a warning, as the path may be impossible and the workgroup smaller than its limit."),
+    LintRule("W012", "warning", "waves that end out of phase",
+         "A program with a stagger sets half of its waves one or more barriers behind by a conditional branch over s_barrier, and "
+         "brings the other half level by the same branch with the opposite condition. On a path to s_endpgm one of the two is missing. "
+         "A wave that has ended holds no barrier up, so nothing hangs, but the halves ran in another phase than the schedule was made "
+         "for."),
     LintRule("E001", "error", "buffer offset beyond 4095",
          "The offset of MUBUF and MTBUF has 12 bits. LLVM 22's assembler takes 4096 and encodes 0: another address than was written."),
     LintRule("E002", "warning", "s_nop above 15",
