@@ -176,7 +176,15 @@ def fill(k: TileBuilder, out: Target, value: int | float, at: StepIndex | None =
 def any_greater(k: TileBuilder, a: Vector, b: Vector | Reg | float, at: StepIndex | None = None) -> None:
     """VCC: the lanes where some value of `a` is greater than that of `b`. A branch on vccz then skips what no lane needs (lazy rescale)."""
     with _operation(k, "compare", a, (a, b), at):
-        for number, (one, other) in enumerate(zip(_targets(k, "compare", a), _operands(k, "compare", a, b), strict=True)):
+        values = _targets(k, "compare", a)
+        if not isinstance(b, Vector) and len(values) > 1:
+            with k.scratch("largest") as largest:
+                k.v_max_f32(largest, values[0], values[1])
+                for value in values[2:]:
+                    k.v_max_f32(largest, largest, value)
+                k.v_cmp_lt_f32(vcc, b, largest)
+            return
+        for number, (one, other) in enumerate(zip(values, _operands(k, "compare", a, b), strict=True)):
             if number == 0:
                 k.v_cmp_lt_f32(vcc, other, one)
                 continue

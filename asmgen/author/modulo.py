@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from asmgen.author.effects import MemoryAccess, Unit
 from asmgen.author.schedules import Arrangement, Placed, Sync, is_matrix
 from asmgen.author.steps import PipelineError
+from asmgen.author.vectorslots import is_transcendental, vector_slots
 from asmgen.isa.registers import m0
 
 _WAIT_AHEAD = 3  # slots, at most, from a barrier's wait to the barrier
@@ -76,10 +77,12 @@ def _is_copy(unit: Unit) -> bool:
 @dataclass(frozen=True)
 class Interleave:
     """4 waves, one a SIMD. Stage borders are ignored; barriers stand where shared tiles change hands, a wait point before each and where
-    a group of reads is first needed. `barriers` is the most that are tried in a step."""
+    a group of reads is first needed. `barriers` is the most that are tried in a step. The units of the stream `vector` are spread over
+    the step (`vectorslots`); reads then stand in their own step where that leaves them their latency."""
 
     latencies: Latencies = field(default_factory=Latencies)
     barriers: int = 4
+    vector: str = ""
     name: str = "interleave"
     stagger: int = 0
 
@@ -103,12 +106,20 @@ class _Modulo:
             raise PipelineError("interleave places operations around matrix instructions, and this step has none")
         self.slot_of = {unit.tag.ordinal: number for number, unit in enumerate(self.matrix)}
         self.others = [unit for unit in units if not is_matrix(unit)]
+        self.vector = vector_slots(phases, schedule.vector, schedule.latencies.cycles)
         self.kept = self._kept(units)
         # What stands in each slot. The last one is the loop's branch's, the one before the scalar code's of a copy's end.
         self.load = [0] * self.length
         self.load[-2:] = [1] * len(self.load[-2:])
         for slot in self.kept.values():
             self._take(slot)
+        if self.vector:
+            for slot in set(range(self.length)) - self._with_room():
+                self._take(slot)
+
+    def _with_room(self) -> set[int]:
+        """Windows with something transcendental, in whose second half another instruction goes."""
+        return {self.vector[unit.tag.ordinal] for unit in self.others if unit.tag.ordinal in self.vector and is_transcendental(unit)}
 
     def _kept(self, units: Sequence[Unit]) -> dict[int, int]:
         """The slots of what is not free to move, by ordinal; -1 in front of the first matrix unit."""
@@ -117,6 +128,8 @@ class _Modulo:
         for unit in units:
             if is_matrix(unit):
                 slot = self.slot_of[unit.tag.ordinal]
+            elif unit.tag.ordinal in self.vector:
+                continue
             elif unit.is_block or not (unit.effects.memory or unit.effects.writes & m0.mask):
                 kept[unit.tag.ordinal] = slot
         return kept
@@ -124,7 +137,7 @@ class _Modulo:
     def arrangement(self) -> Arrangement:
         """Reads first, then barriers, then what fills, then loads of what is copied, then waits; the whole as an order."""
         reads = self._windows(self.slot_of | self.kept, "lds")
-        places = self._place_reads(reads) | self.kept
+        places = self._place_reads(reads) | self.kept | self.vector
         barriers, fills = self._barriers(places)
         points = {self._before(barrier) for barrier in barriers}
         places |= self._place_fills(fills)
@@ -154,7 +167,7 @@ class _Modulo:
         line = [(step, unit) for step in range(3) for unit in self.phases[step % len(self.phases)]]
         found = []
         for place, (step, unit) in enumerate(line):
-            if step != 1 or unit.tag.ordinal in self.kept:
+            if step != 1 or unit.tag.ordinal in self.kept or unit.tag.ordinal in self.vector:
                 continue
             if not any(access.space == space and not access.write for access in unit.effects.memory):
                 continue
@@ -179,8 +192,9 @@ class _Modulo:
         places: dict[int, int] = {}
         wanted = self.latencies.slots(self.latencies.lds)
         for window in sorted(reads, key=lambda window: (window.last, window.first, window.unit.tag.ordinal)):
-            slots = range(window.first, window.last + 1)
-            comfortable = range(window.first, max(window.first, window.last - wanted) + 1)
+            first = 0 if self.vector and window.first < 0 <= window.last - wanted else window.first
+            slots = range(first, window.last + 1)
+            comfortable = range(first, max(first, window.last - wanted) + 1)
             roomy = [slot for slot in comfortable if not self.load[(slot - 1) % self.length]]
             choices = [slot for slot in (self._free(roomy), self._free(slots), min(slots, key=lambda slot: self.load[slot % self.length]))
                        if slot is not None]
@@ -380,7 +394,7 @@ class _Modulo:
         order: list[Placed] = [*ahead]
         for slot, unit in enumerate(self.matrix):
             order.append(unit.tag.ordinal)
-            order += inside.get(slot, ())
+            order += self._window(inside.get(slot, ()))
             if slot in points:
                 order.append(Sync("wait"))
             if (slot + 1) % self.length in barriers:
@@ -389,6 +403,20 @@ class _Modulo:
             # In front of the copy it serves the entry and the back-edge; at the end, the entry would need another.
             order.insert(0, order.pop())
         return Arrangement(tuple(order), lead)
+
+    def _window(self, ordinals: Sequence[int]) -> list[int]:
+        """What stands in a window: as it is, but other work behind something transcendental, one each."""
+        if not self.vector:
+            return list(ordinals)
+        units = {unit.tag.ordinal: unit for unit in self.others}
+        waiting = [ordinal for ordinal in ordinals if ordinal not in self.vector]
+        found: list[int] = []
+        for ordinal in ordinals:
+            if ordinal in self.vector:
+                found.append(ordinal)
+                if waiting and is_transcendental(units[ordinal]):
+                    found.append(waiting.pop(0))
+        return found + waiting
 
     def _points(self, reads: Sequence[Window], points: set[int]) -> None:
         """Adds wait points: each read is landed by one that stands when its data are there, at the latest before its first use."""

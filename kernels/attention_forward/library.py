@@ -5,6 +5,8 @@ from asmgen.kernels.attention_forward.pingpong import ping_pong  # isort: split
 
 # The architecture whose variants are declared first is the default, the first of its variants too.
 
+from asmgen.kernels.attention_forward.interleaved import interleaved  # isort: split
+
 from asmgen.kernels.attention_forward.copied import copied  # isort: split
 
-__all__ = ["ATTENTION", "copied", "ping_pong"]
+__all__ = ["ATTENTION", "copied", "interleaved", "ping_pong"]

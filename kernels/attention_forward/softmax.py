@@ -26,6 +26,7 @@ from asmgen.regalloc.sets import RegisterSet
 
 LOG2_E = 0x3FB8AA3B
 THRESHOLD = 8.0  # powers of two by which scores may exceed the maximum that they are taken relative to
+_MOVED = 8  # registers of O that are scaled together, where it lies in AGPRs
 LOWEST = -1e30  # finite, so that a row of which nothing is seen has P = 0 and no NaN
 
 
@@ -70,8 +71,10 @@ def softmax(k: TileBuilder, like: Tile, late: bool = False) -> Softmax:
         k.v_readfirstlane_b32(slack, scaled)
     k.s_mov_b32(factors[1:1], c)
     k.s_xor_b32(minus_c, c, 0x80000000)
-    held = k.registers.vgprs(4 if late else 1, "total", note="each lane's own sum of P")
-    sums = tuple(Vector("total", "column", like.columns, like.fragment, RegisterSet((held[n:n],))) for n in range(held.count))
+    across = like.across
+    held = k.registers.vgprs(4 * across if late else across, "total", note="each lane's own sum of P")
+    sums = tuple(Vector("total", "column", like.columns, like.fragment, _singles(held, first, across))
+                 for first in range(0, held.count, across))
     for vector in sums:
         fill_with(k, vector, 0)
     total, high = sums[0], column_vector(k, "high", like)
@@ -80,20 +83,24 @@ def softmax(k: TileBuilder, like: Tile, late: bool = False) -> Softmax:
         fill_with(k, start, 0)
         return Softmax(total, sums, high, c, minus_c, slack, start=start)
     m, limit = column_vector(k, "m", like), column_vector(k, "limit", like)
-    pair = k.registers.vgprs(2 if late else 1, "low", note="-c m, in a pair that packed instructions name")
+    pair = k.registers.vgprs(2 if late else across, "low", note="-c m, in a pair that packed instructions name")
     if late:
         k.v_mov_b32(pair[1:1], 0)
-    low = Vector("low", "column", like.columns, like.fragment, RegisterSet((pair[0:0],)))
+    low = Vector("low", "column", like.columns, like.fragment, _singles(pair, 0, across))
     return Softmax(total, sums, high, c, minus_c, slack, m, low, limit)
 
 
 def scale_queries(k: TileBuilder, state: Softmax, queries: Tile, room: Tile) -> None:
-    """Q times c, rounded to its type again; `room` is a tile of twice its registers that holds nothing yet."""
-    wide = k.tile("wide_Q", queries.rows, queries.columns, with_dtype(queries.fragment, "f32"), turns=room)
-    convert(k, wide, queries)
-    mul(k, wide, wide, state.c)
-    convert(k, queries, wide)
-    k.registers.release("wide_Q")
+    """Q times c, rounded to its type again; `room` is a tile of twice its registers, or those of a part of its rows, that holds nothing
+    yet."""
+    parts = 2 * queries.registers.count // room.registers.count
+    rows = queries.rows // parts
+    for part in (queries.part(number * rows, 0, rows, queries.columns) for number in range(parts)):
+        wide = k.tile("wide_Q", rows, queries.columns, with_dtype(queries.fragment, "f32"), turns=room)
+        convert(k, wide, part)
+        mul(k, wide, wide, state.c)
+        convert(k, part, wide)
+        k.registers.release("wide_Q")
     if state.start is None:
         k.s_mov_b32(state.c, 1.0)
         k.s_mov_b32(state.minus_c, -1.0)
@@ -181,9 +188,26 @@ def raise_maximum(k: TileBuilder, state: Softmax, scores: Tile) -> None:
 def rescale(k: TileBuilder, state: Softmax, out: Tile, at: StepIndex) -> None:
     """O under the new maximum, where `raise_maximum` has raised one."""
     with _where_raised(k, "rescale", at):
-        mul(k, out, out, state.high, at=at)
+        _scale_out(k, out, state.high, at)
         for part in state.sums if len(state.sums) > 1 else ():
             mul(k, part, part, state.high, at=at)
+
+
+def _scale_out(k: TileBuilder, out: Tile, factor: Vector, at: StepIndex) -> None:
+    """O times the factor of each query; out of AGPRs and back some registers at a time."""
+    if out.registers.items[0].file == "v":
+        mul(k, out, out, factor, at=at)
+        return
+    with k.at(at), k.scratch("part_of_O", _MOVED) as held:
+        for row, column in out.places():
+            base = out.base(row, column)
+            for first in range(0, base.count, _MOVED):
+                for number in range(_MOVED):
+                    k.v_accvgpr_read_b32(held[number], base[first + number])
+                for number in range(_MOVED):
+                    k.v_mul_f32(held[number], factor.registers.items[column], held[number])
+                for number in range(_MOVED):
+                    k.v_accvgpr_write_b32(base[first + number], held[number])
 
 
 def maximum(k: TileBuilder, state: Softmax) -> Vector:
@@ -242,6 +266,11 @@ def _lower(k: TileBuilder, state: Softmax, scores: Tile) -> None:
     assert state.start is not None
     sub(k, scores, scores, state.high)
     sub(k, state.start, state.start, state.high)
+
+
+def _singles(held: Reg, first: int, count: int) -> RegisterSet:
+    """Registers one by one, as vectors have them."""
+    return RegisterSet(tuple(held[number:number] for number in range(first, first + count)))
 
 
 def _firsts(tile: Tile) -> RegisterSet:

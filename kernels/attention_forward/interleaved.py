@@ -1,0 +1,113 @@
+"""attention-forward for gfx950, 4 waves of 64 queries, one a SIMD, interleaved: a fragment of keys or values serves two of queries.
+
+The step is the one of `pingpong`, with registers for both operands of both products: O, Q and K in AGPRs, which vector instructions do
+not want. The softmax of step t + 1 stands in the windows of the products P V of t and K Q^T of t + 2.
+"""
+
+from __future__ import annotations
+
+from asmgen.author.arithmetic import mma
+from asmgen.author.elementwise import copy
+from asmgen.author.modulo import Interleave, Latencies
+from asmgen.author.movement import fill, read
+from asmgen.author.segmentpaths import lend_steps
+from asmgen.author.steps import StepIndex
+from asmgen.author.swizzles import DmaFill, FragmentRead
+from asmgen.author.tilebuilder import TileBuilder
+from asmgen.author.tilememory import load
+from asmgen.author.transposed import TransposedRead, read_transposed
+from asmgen.author.views import in_order_of
+from asmgen.kernels.attention_forward.ends import finish
+from asmgen.kernels.attention_forward.family import ATTENTION
+from asmgen.kernels.attention_forward.pingpong import LEAST, lower, operand, upper
+from asmgen.kernels.attention_forward.place import limits, place
+from asmgen.kernels.attention_forward.softmax import (
+    first_maximum,
+    hide,
+    maximum,
+    raise_maximum,
+    rescale,
+    scale_queries,
+    skip_plain,
+    softmax,
+    sum_up,
+    weigh,
+)
+
+
+@ATTENTION.variant("gfx950", tile=(256, 64), waves=4, schedule="interleave", occupancy=1, d=128)
+def interleaved(k: TileBuilder) -> None:
+    """64 queries a wave."""
+    (queries, keys), d = k.variant.tile, k.variant.d
+    M = k.matrix_shape(f"f32_32x32x16_{k.p.dtype}")
+    rows = queries // 4
+
+    # register plan: 256 AGPRs, and what vector instructions touch
+    O = k.tile("O", d, rows, M.d, file="a", note="O^T")
+    Q = k.tile("Q", rows, d, M.b, file="a")
+    K = k.tile("K", keys, d, M.a, file="a")
+    S = k.tile("S", keys, rows, M.d, stages=2, note="scores of keys by queries, then P")
+    V = k.tile("V", d, keys, in_order_of(M.a, operand(k, M, S.tiles[0]).fragment))
+    loaded = k.tile("loaded_Q", rows, d, M.b, turns=V)
+
+    # LDS map
+    Ks = k.shared("Ks", k.p.dtype, keys, d, stages=2, serves=(FragmentRead(M.a), DmaFill()))
+    Vs = k.shared("Vs", k.p.dtype, keys, d, stages=2, serves=(TransposedRead(V.fragment), DmaFill()))
+
+    k.region("prologue")
+    k.begin()
+    k.locate(4)
+    at = place(k)
+    load(k, loaded, at.q.rows(at.row0, queries), rows=k.wave)
+    state = softmax(k, S.tiles[0])
+    if k.p.scale == "folded":
+        scale_queries(k, state, loaded, S.tiles[0])
+    copy(k, Q, loaded)
+    k.registers.release("loaded_Q", "work_item")
+    seen = limits(k, at, S.tiles[0])
+    if not k.p.window:
+        lend_steps(k, at.plain, at.masked, LEAST)
+    skip_plain(k, at.plain, seen, keys)
+    k.forget("load", "lane places")
+    kw, vw = at.k.walk(at.first, keys), at.v.walk(at.first, keys)
+    memory, matrix, vector = k.streams("memory", "matrix", "vector")
+
+    def step(t: StepIndex, masked: bool) -> None:
+        with k.stage():
+            with memory:
+                fill(k, Ks[t + 3], kw.step(t + 3))
+                read(k, K, Ks[t + 2])
+            with vector:
+                if masked:
+                    hide(k, S[t + 1], seen, keys)
+                if t.first:
+                    first_maximum(k, state, S[t + 1])
+                else:
+                    raise_maximum(k, state, S[t + 1])
+        with k.stage():
+            with matrix:
+                mma(k, O, V, operand(k, M, S[t]), first=t.first)
+            with vector:
+                weigh(k, state, lower(S[t + 1]), lower(S[t + 1]), upper(S[t]))
+        with k.stage():
+            with memory:
+                fill(k, Vs[t + 2], vw.step(t + 2))
+                read_transposed(k, V, Vs[t + 1])
+            with vector:
+                if not t.first:
+                    rescale(k, state, O, t + 1)
+        with k.stage():
+            with matrix:
+                mma(k, S[t + 2], K, Q, first=state.start or True)
+            with vector:
+                weigh(k, state, upper(S[t + 1]), upper(S[t + 1]), lower(S[t + 1]))
+
+    k.region("main loop")
+    segments = [(lambda t: step(t, False), at.plain), (lambda t: step(t, True), at.masked)]
+    schedule = Interleave(Latencies(cycles=32), vector="vector")
+    k.pipeline(segments[1:] if k.p.window else segments, None, schedule, peel=1, least=LEAST)
+
+    k.region("epilogue")
+    k.registers.release("S", "K", "Q", "V")
+    sum_up(k, state)
+    finish(k, at, M, O, state.total, maximum(k, state), k.wave)

@@ -1,0 +1,102 @@
+"""attention-forward by 4 waves of 64 queries: vector work spread over the windows of the products, right for every number of steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from asmgen.author.builder import Builder
+from asmgen.author.effects import Unit
+from asmgen.author.schedules import issue_clk
+from asmgen.author.steps import PipelineError
+from asmgen.author.vectorslots import vector_slots
+from asmgen.isa.registers import v
+from tests.test_attention_forward import CAUSAL, FOLDED, LSE, WINDOW, Build, held, right
+from tests.test_attention_loop import steady
+
+WAVES = ("waves", 4)
+SMALL = {"b": 1, "hq": 1}
+
+
+@pytest.mark.parametrize("sk", [1, 64, 449, 577])
+def test_every_number_of_steps(sk: int) -> None:
+    """The last rows of the second workgroup's waves are beyond the end."""
+    right(held("gfx950", (WAVES, LSE)), SMALL | {"sq": 40 if sk < 500 else 300, "sk": sk})
+
+
+def test_scores_whose_maximum_rises_again_and_again() -> None:
+    right(held("gfx950", (WAVES, LSE)), SMALL | {"sq": 256, "sk": 448}, 64.0)
+
+
+@pytest.mark.parametrize("shape", [
+    {"b": 2, "hq": 6, "hkv": 2, "sq": 70, "sk": 90, "o_stride_s": 776}, {"b": 1, "hq": 1, "sq": 300, "sk": 293}])
+def test_causal_heads_that_share_keys(shape: dict[str, Any]) -> None:
+    """And queries without a key."""
+    right(held("gfx950", (WAVES, LSE, CAUSAL, FOLDED)), shape)
+
+
+@pytest.mark.slow
+def test_window_and_eager_rescale_of_f16() -> None:
+    right(held("gfx950", (WAVES, LSE, WINDOW, FOLDED, ("rescale", "eager"), ("dtype", "f16")), "serial"),
+          SMALL | {"sq": 90, "sk": 200, "left": 70, "right": 5}, 3.0)
+
+
+@pytest.mark.parametrize(("build", "most"), [((WAVES, LSE), 200), ((WAVES, LSE, CAUSAL, FOLDED), 170)])
+def test_instructions_of_two_steps(build: Build, most: int) -> None:
+    """Of 128 products; none of the others is a copy, a nop or an address."""
+    plain, masked = (names for program in held("gfx950", build).device.programs.values() for names in steady(program))
+    assert sum("mfma" in name for name in plain) == 128 and len(plain) <= 4 * most
+    assert not {"s_nop", "v_mov_b32", "v_add_u32", "v_lshlrev_b32", "v_accvgpr_read_b32"} & set(plain)
+    assert sum("exp" in name for name in plain) == 128 and sum(name.startswith("ds_read") for name in plain) == 96
+    assert len(masked) <= len(plain) + 2 * 136
+
+
+def step(work: Callable[[Builder, int], None]) -> list[Unit]:
+    """Eight products, v[16n:16n+15] from v[130:137] each; behind each comes what `work` does."""
+    k = Builder("step", "gfx950")
+    matrix, vector = k.streams("matrix", "vector")
+    with k.section() as section:
+        for number in range(8):
+            with matrix:
+                k.v_mfma_f32_32x32x16_bf16(v[16 * number:16 * number + 15], v[130:133], v[134:137], 0)
+            with vector:
+                work(k, number)
+    return [replace(unit, tag=replace(unit.tag, ordinal=number)) for number, unit in enumerate(section.units)]
+
+
+def test_vector_work_is_spread_by_clk() -> None:
+    """All of it is emitted behind the first product; a window takes what it would if there were no others, to an instruction."""
+    def work(k: Builder, number: int) -> None:
+        for one in range(20 if number == 0 else 0):
+            (k.v_exp_f32 if one < 4 else k.v_mov_b32)(v[140 + one], 1.0)
+
+    units = step(work)
+    slots = vector_slots([units], "vector", 32)
+    filled = [sum(issue_clk(unit) for unit in units if slots.get(unit.tag.ordinal) == slot) for slot in range(8)]
+    assert sum(filled) == 96 and all(8 <= clk <= 16 for clk in filled) and list(slots.values()) == sorted(slots.values())
+    assert vector_slots([units], "", 32) == {}
+
+
+def test_vector_work_waits_for_results_and_comes_before_who_wants_it() -> None:
+    """A product's result is there two windows later, of the step before too; where it is due before that, the step is refused."""
+    def late(k: Builder, number: int) -> None:
+        if number in (1, 4):
+            k.v_mov_b32(v[140 + number], v[16 * number])
+
+    assert list(vector_slots([step(late)], "vector", 32).values()) == [3, 6]
+
+    def seam(k: Builder, number: int) -> None:
+        if number == 0:
+            k.v_mov_b32(v[140], v[112])
+
+    assert list(vector_slots([step(seam)], "vector", 32).values()) == [1]
+
+    def due(k: Builder, number: int) -> None:
+        if number == 4:
+            k.v_mov_b32(v[130], v[64])
+
+    with pytest.raises(PipelineError, match="has no slot"):
+        vector_slots([step(due)], "vector", 32)
