@@ -37,6 +37,17 @@ def test_every_number_of_plain_and_masked_steps(sk: int) -> None:
     assert good(run({"lse": True}, ONE | {"sq": 40, "sk": sk}, ORDERS[sk % 3]))
 
 
+def test_the_raise_of_maxima_stands_aside() -> None:
+    """Of each loop, one branch for each of its four blocks; all that they do stands behind the end."""
+    plain, masked = steady(built((("lse", True),)).kernel.program)
+    for names in (plain, masked):
+        assert names.count("s_cbranch_vccnz") == 4 and "s_cbranch_vccz" not in names and "s_branch" not in names
+        assert not {"v_permlane32_swap_b32", "v_mul_f32"} & set(names)
+    behind = [instruction.name for instruction in built((("lse", True),)).kernel.program.instructions]
+    behind = behind[behind.index("s_endpgm") + 1:]
+    assert {"v_permlane32_swap_b32", "v_mul_f32"} <= set(behind) and "s_endpgm" not in behind and behind[-1] == "s_branch"
+
+
 @pytest.mark.parametrize("scale", [4.0])
 def test_scores_whose_maximum_rises_again_and_again(scale: float) -> None:
     """Scores of a normal distribution times 64 in log2: the maximum rises in most of the first steps."""
@@ -44,19 +55,9 @@ def test_scores_whose_maximum_rises_again_and_again(scale: float) -> None:
 
 
 def steady(program: Program) -> list[list[str]]:
-    """The mnemonics of a step of each loop with matrix instructions, blocks that a branch skips left out."""
-    found = []
-    for loop in control_flow(program).loops():
-        names, behind = [], 0
-        for position in range(loop.first, loop.last + 1):
-            instruction = program.instructions[position]
-            if position >= behind:
-                names.append(instruction.name)
-                if instruction.name == "s_cbranch_vccz":
-                    behind = program.labels[str(instruction.target)]
-        if any("mfma" in name for name in names):
-            found.append(names)
-    return found
+    """The mnemonics of a step of each loop with matrix instructions."""
+    loops = [[instruction.name for instruction in program.instructions[loop.first:loop.last + 1]] for loop in control_flow(program).loops()]
+    return [names for names in loops if any("mfma" in name for name in names)]
 
 
 def test_instructions_of_a_step() -> None:

@@ -25,6 +25,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from asmgen.author.aside import check_aside, put_aside
 from asmgen.author.effects import Tag, Unit, units_of
 from asmgen.author.ldsmap import LdsRange
 from asmgen.author.merge import merge, order_of_streams
@@ -67,6 +68,7 @@ class Builder:
         self._waits = ""
         self._stream = ""
         self._open_block = ""
+        self._aside = False  # whether the open block is to stand aside
         self._block_count = 0
         self._operations: tuple[str, ...] = ()
         self._tags: list[Tag] = []  # of each item
@@ -102,7 +104,7 @@ class Builder:
 
     def _append(self, item: Item) -> None:
         self.items.append(item)
-        self._tags.append(Tag(self._stream, self._open_block, self.stage_number, self.ordinal))
+        self._tags.append(Tag(self._stream, self._open_block, self.stage_number, self.ordinal, aside=self._aside))
         self.position += isinstance(item, Instruction)
         self.ordinal += 1
 
@@ -168,18 +170,32 @@ class Builder:
         return Section(self)
 
     @contextmanager
-    def block(self, name: str) -> Iterator[None]:
-        """What is emitted within is placed whole: one entry, one exit, branches and labels of its own, no barrier."""
+    def block(self, name: str, aside: bool = False) -> Iterator[None]:
+        """What is emitted within is placed whole: one entry, one exit, branches and labels of its own, no barrier.
+
+        `aside`: it is seldom entered, and `put_blocks_aside` puts it behind the kernel's end. Such a block begins with a conditional
+        branch to the label that ends it. Raises AsmgenError where the block is otherwise.
+        """
         if self._open_block:
             raise AsmgenError(f"block {name!r} stands inside of block {self._open_block!r}; blocks do not nest", str(author_line()))
         self._block_count += 1
-        self._open_block = f"{name}#{self._block_count}"
-        start = len(self.items)
+        self._open_block, self._aside = f"{name}#{self._block_count}", aside
+        behind = len(self.items) - self.trial_start  # what is hoisted out of the block stands in front of trial_start
         try:
             yield
         finally:
-            self._open_block = ""
-        _check_block(name, self.items[start:])
+            self._open_block, self._aside = "", False
+        inside = self.items[self.trial_start + behind:]
+        _check_block(name, inside)
+        if aside:
+            check_aside(name, inside)
+
+    def put_blocks_aside(self) -> None:
+        """Blocks with `aside` go behind the kernel's end, once all is placed. Raises AsmgenError where the kernel does not end with
+        s_endpgm."""
+        self._moved(0)
+        self.items, self._tags = put_aside(self.items, self._tags, self.fresh)
+        self._labels = {item.name: item.source for item in self.items if isinstance(item, Label)}
 
     @contextmanager
     def stage(self) -> Iterator[None]:
@@ -199,11 +215,12 @@ class Builder:
         """What `emit` emits and returns, placed in front of the pipeline whose step asks for it: addresses that no iteration changes."""
         if self.copy is None:
             return emit()
-        copy, section, tag = self.copy, self._section, (self._stream, self._open_block)
+        copy, section, tag = self.copy, self._section, (self._stream, self._open_block, self._aside)
         if section is not None and section.start != len(self.items) and not self.trial:
             raise AsmgenError("a step asks for something to be hoisted only after its trial run", self.place())
         self.copy = self._section = None
         self._stream = self._open_block = ""
+        self._aside = False
         self._moved(self.trial_start)
         held, tags = self.items, self._tags
         ordinal = self.ordinal
@@ -217,7 +234,7 @@ class Builder:
             if section is not None:
                 section.start += grown
             self.copy, self._section, self.ordinal = copy, section, ordinal
-            self._stream, self._open_block = tag
+            self._stream, self._open_block, self._aside = tag
 
     def append_unit(self, unit: Unit) -> None:
         """Place a unit that was taken out of the builder before."""

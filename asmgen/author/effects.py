@@ -43,13 +43,15 @@ class MemoryAccess:
 @dataclass(frozen=True)
 class Tag:
     """Where an author emitted an item: stream, block ("" outside of blocks), stage of the step, and its number among all that the step
-    emits; `seldom` marks what only other variants of a step than its first one have (peeled, or of the second segment)."""
+    emits; `seldom` marks what only other variants of a step than its first one have (peeled, or of the second segment), `aside` what
+    `author.aside` puts behind the kernel's end."""
 
     stream: str
     block: str = ""
     stage: int = 0
     ordinal: int = 0
     seldom: bool = False
+    aside: bool = False
 
 
 @dataclass(frozen=True)

@@ -43,17 +43,36 @@ class ControlFlow:
     indirect: tuple[int, ...]
 
     def loops(self) -> list[Loop]:
-        """Loops by back-edge, outermost first where they nest."""
+        """Loops by back-edge, outermost first where they nest.
+
+        A jump back is a loop's only if it comes to itself again, and not just round another loop: a block behind the end that is seldom
+        entered returns into the middle of the loop around it.
+        """
         edges = [(successor, block.number) for block in self.blocks for successor in block.successors if successor <= block.number]
+        plain = frozenset(edge for edge in edges if self._reaches(edge, frozenset(edges)))
         bodies: dict[int, list[tuple[int, frozenset[int]]]] = {}  # tail -> (head, body)
         found = []
         for head, tail in sorted(edges, key=lambda edge: (-edge[0], edge[1])):  # inner loops before those around them
+            if (head, tail) not in plain and not self._reaches((head, tail), plain):
+                continue
             body = self._body(head, tail, bodies)
-            if head != tail and not any(head in self.blocks[number].predecessors for number in body - {head}):
-                continue  # a jump back to code that never comes here again
             bodies.setdefault(tail, []).append((head, body))
             found.append(Loop(self.blocks[head].first, self.blocks[tail].last, body))
         return sorted(found, key=lambda loop: (loop.first, -loop.last))
+
+    def _reaches(self, edge: tuple[int, int], without: frozenset[tuple[int, int]]) -> bool:
+        """Whether code comes from an edge's head to its tail over other edges than those."""
+        head, tail = edge
+        seen, stack = {head}, [head]
+        while stack:
+            number = stack.pop()
+            if number == tail:
+                return True
+            for successor in self.blocks[number].successors:
+                if successor not in seen and (successor, number) not in without:
+                    seen.add(successor)
+                    stack.append(successor)
+        return False
 
     def _body(self, head: int, tail: int, bodies: dict[int, list[tuple[int, frozenset[int]]]]) -> frozenset[int]:
         """The blocks from which `tail` is reached without passing `head`.

@@ -246,7 +246,7 @@ def _where_raised(k: TileBuilder, name: str, at: StepIndex) -> Iterator[None]:
     if k.p.rescale == "eager":
         yield
         return
-    with k.block(name):
+    with k.block(name, aside=True):
         skip = k.fresh("not_raised")
         with k.at(at):
             k.s_cbranch_vccz(skip)

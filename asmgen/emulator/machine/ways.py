@@ -64,13 +64,15 @@ class Ways:
         return tuple(dict.fromkeys(self.piece_of[place] for place in self.onward[number] if place < len(self.piece_of)))
 
     def loops(self) -> Iterator[tuple[int, int]]:
-        """(first, last) positions of each jump back that can come to itself again."""
-        for number, piece in enumerate(self.pieces):
-            for head in self.following(number, False):
-                if head <= number and self._leads(head, number):
-                    yield self.pieces[head].first, piece.last
+        """(first, last) positions of each jump back that can come to itself again without going round another, plainer one: one whose
+        piece is reached from its target by going down alone."""
+        back = {(number, head) for number in range(len(self.pieces)) for head in self.following(number, False) if head <= number}
+        plain = {(number, head) for number, head in back if self._leads(head, number, back)}
+        for number, head in sorted(back):
+            if (number, head) in plain or self._leads(head, number, plain):
+                yield self.pieces[head].first, self.pieces[number].last
 
-    def _leads(self, start: int, end: int) -> bool:
+    def _leads(self, start: int, end: int, but: set[tuple[int, int]]) -> bool:
         seen = {start}
         stack = [start]
         while stack:
@@ -78,7 +80,7 @@ class Ways:
             if number == end:
                 return True
             for other in self.following(number, False):
-                if other not in seen:
+                if other not in seen and (number, other) not in but:
                     seen.add(other)
                     stack.append(other)
         return False

@@ -1,0 +1,162 @@
+"""Blocks that stand aside: what is refused, that they do the same, and that waits, wait states and the frontier know both ways."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import asmgen as ag
+from asmgen.author.aside import OPPOSITE
+from asmgen.author.builder import Builder
+from asmgen.author.pipeline import pipeline
+from asmgen.checks.counters.insert import insert_waits
+from asmgen.checks.counters.verify import verify
+from asmgen.checks.waitstates.passes import insert as insert_wait_states
+from asmgen.checks.waitstates.passes import verify as verify_wait_states
+from asmgen.isa.errors import AsmgenError
+from asmgen.isa.registers import s, v
+from asmgen.isa.table import find
+from asmgen.program.program import Instruction, Label, Program
+from tests.emulator_launch import launch, load_pointers, store_by_item
+
+
+def lines(k: Builder) -> list[str]:
+    return [f"{item.name}:" if isinstance(item, Label) else str(item) for item in k.items if isinstance(item, Instruction | Label)]
+
+
+@pytest.mark.parametrize(("branch", "opposite"), [("s_cbranch_vccz", "s_cbranch_vccnz"), ("s_cbranch_vccnz", "s_cbranch_vccz"),
+                                                  ("s_cbranch_scc0", "s_cbranch_scc1"), ("s_cbranch_execnz", "s_cbranch_execz")])
+def test_the_opposite_branch_enters_and_a_branch_returns(branch: str, opposite: str) -> None:
+    """Two blocks in a row, and one that stays."""
+    k = Builder("k", "gfx950")
+    for number, aside in enumerate((True, True, False)):
+        with k.block("raise it", aside=aside):
+            k.emit(branch, f"skip{number}")
+            k.v_mov_b32(v[1], number)
+            k.label(f"skip{number}")
+    k.s_endpgm()
+    written = lines(k)
+    k.put_blocks_aside()
+    assert lines(k) == [f"{opposite} raise_it_1", "skip0:", f"{opposite} raise_it_2", "skip1:", *written[6:],
+                        "raise_it_1:", "v_mov_b32 v1, 0", "s_branch skip0", "raise_it_2:", "v_mov_b32 v1, 1", "s_branch skip1"]
+    k.put_blocks_aside()  # once is enough
+    assert lines(k)[-1] == "s_branch skip1" and lines(k).count("s_branch skip1") == 1
+    k.program()
+
+
+def test_every_conditional_branch_of_the_table_has_its_opposite() -> None:
+    assert all(find(name) is not None and OPPOSITE[OPPOSITE[name]] == name != OPPOSITE[name] for name in OPPOSITE)
+    assert len(OPPOSITE) == 6
+
+
+def test_what_cannot_stand_aside_is_refused() -> None:
+    k = Builder("k", "gfx950")
+    with pytest.raises(AsmgenError, match="begins with the conditional branch .* but v_mov_b32 v1, 1 is its first item"), \
+            k.block("late", aside=True):
+        k.v_mov_b32(v[1], 1)
+        k.s_cbranch_vccz("skip")
+        k.label("skip")
+    with pytest.raises(AsmgenError, match="s_branch other is its first item"), k.block("always", aside=True):
+        k.s_branch("other")
+        k.label("other")
+    with pytest.raises(AsmgenError, match="it is empty"), k.block("nothing", aside=True):
+        pass
+    with pytest.raises(AsmgenError, match="its label is the block's last item, which is v_mov_b32 v2, 1"), k.block("more", aside=True):
+        k.s_cbranch_vccz("early")
+        k.label("early")
+        k.v_mov_b32(v[2], 1)
+    k = Builder("k", "gfx950")
+    with k.block("rare", aside=True):
+        k.s_cbranch_vccz("behind")
+        k.v_mov_b32(v[1], 1)
+        k.label("behind")
+    k.v_mov_b32(v[2], 2)
+    with pytest.raises(AsmgenError, match="'rare' is to stand aside, behind s_endpgm, but the kernel's last instruction is v_mov_b32"):
+        k.put_blocks_aside()
+
+
+def loop(aside: bool) -> Program:
+    """A block in a loop whose load and whose address are used behind it: the way past it needs neither a wait nor a nop."""
+    k = Builder("k", "gfx950")
+    k.label("again")
+    with k.block("rare", aside):
+        k.s_cbranch_vccz("behind")
+        k.v_mov_b32(v[7], 1)
+        k.global_load_dword(v[1], v[2], s[4:5])
+        k.v_readfirstlane_b32(s[10], v[3])
+        k.label("behind")
+    k.global_store_dword(v[2], v[4], s[10:11])
+    k.v_add_u32(v[6], v[1], v[6])
+    k.s_sub_u32(s[8], s[8], 1)
+    k.s_cbranch_scc0("again")
+    k.global_store_dword(v[2], v[6], s[4:5])
+    k.s_endpgm()
+    k.put_blocks_aside()
+    return k.program()
+
+
+@pytest.mark.parametrize("aside", [True, False])
+def test_waits_and_wait_states_know_the_way_through_the_block(aside: bool) -> None:
+    done = insert_wait_states(insert_waits(loop(aside)))
+    assert not [one for one in verify(done, notes=False) if one.severity == "error"]
+    assert not [one for one in verify_wait_states(done) if one.severity == "error"]
+    for gone, check in (("s_waitcnt", lambda program: verify(program, notes=False)), ("s_nop", verify_wait_states)):
+        inserted = [place for place, item in enumerate(done.items) if isinstance(item, Instruction) and item.name == gone]
+        assert inserted
+        for place in inserted:
+            without = done.with_items(done.items[:place] + done.items[place + 1:])
+            assert [one for one in check(without) if one.severity == "error"], f"{gone} at {place} is not missed"
+
+
+def odd(k: Builder) -> None:
+    """y = work-item, of odd workgroups three times that, in 4 rounds of which each adds 1."""
+    load_pointers(k, 1)
+    k.v_and_b32(v[1], 0x3FF, v[0])
+    k.s_mov_b32(s[20], 3)
+    k.label("round")
+    k.s_and_b32(s[21], s[2], 1)
+    with k.block("odd workgroup", aside=True):
+        k.s_cbranch_scc0("even")
+        k.v_add_u32(v[1], 2, v[1])
+        k.label("even")
+    k.v_add_u32(v[1], 1, v[1])
+    k.s_sub_u32(s[20], s[20], 1)
+    k.s_cbranch_scc0("round")
+    store_by_item(k, 1, 64)
+    k.s_endpgm()
+
+
+@pytest.mark.parametrize("placed", [True, False])
+def test_the_same_comes_out(placed: bool) -> None:
+    def emit(k: Builder) -> None:
+        odd(k)
+        if placed:
+            k.put_blocks_aside()
+        assert lines(k)[-1] == ("s_branch even" if placed else "s_endpgm")
+
+    launched = launch("gfx950", emit, (3, 1, 1), buffers=[np.zeros((3, 64), np.uint32)])
+    assert not launched.findings
+    assert (launched.buffers[0] == np.arange(64) + np.array([[4], [12], [4]])).all()
+
+
+def test_what_a_block_has_hoisted_is_no_part_of_it() -> None:
+    """Lanes of a maximum over gfx942's lanes take an address, made in front of the loop when the step first asks for it."""
+    plan = ag.RegisterPlan("gfx942")
+    k = Builder("k", "gfx942", plan)
+    (vector,) = k.streams("vector")
+    total, address, count = plan.vgprs(1, "total"), plan.vgprs(1, "address"), plan.sgprs(1, "count")
+    hoisted: list[int] = []
+
+    def step(t: ag.StepIndex) -> None:
+        with k.stage(), vector, k.at(t), k.block("rare", aside=True):
+            k.s_cbranch_vccz(skip := k.fresh("skip"))
+            if not hoisted:
+                hoisted.append(k.hoist(lambda: k.v_mov_b32(address, 4)) is not None)
+            k.ds_bpermute_b32(total, address, total)
+            k.label(skip)
+
+    pipeline(k, step, count, ag.InOrder())
+    k.s_endpgm()
+    k.put_blocks_aside()
+    assert lines(k)[0] == "v_mov_b32 v1, 4" and lines(k).count("v_mov_b32 v1, 4") == 1
+    assert next(line for line in lines(k) if line.startswith("s_cbranch_vcc")).startswith("s_cbranch_vccnz rare_")
