@@ -14,12 +14,12 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import IO
 
 from asmgen.isa.errors import AsmgenError
+from asmgen.isa.records import dataclass
 
 # LLVM knows gfx950 from version 20 on; asmgen's tests run with 22.
 LLVM_VERSIONS = (22, 21, 20)

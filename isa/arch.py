@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from asmgen.isa.records import dataclass
 
 COUNTER_MAX = {"vmcnt": 63, "expcnt": 7, "lgkmcnt": 15}
 """What the fields of s_waitcnt can hold; a wait for that many waits for nothing (docs/facts/instructions.md section 4)."""

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from asmgen.isa import gf2
 from asmgen.isa.arch import LANES
 from asmgen.isa.layout import Layout, LayoutError
 from asmgen.isa.lds import addresses_per_lane, rule
+from asmgen.isa.records import dataclass
 
 DWORD = 4
 

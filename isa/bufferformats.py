@@ -5,9 +5,8 @@ Sources: CDNA3 and CDNA4 ISA, 9.1.2 (DFMT, NFMT), 9.1.4 (buffer data) and table 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from asmgen.isa.modifiers import DATA_FORMATS, NUMBER_FORMATS
+from asmgen.isa.records import dataclass
 
 NUMBER = {name: code for code, name in enumerate(NUMBER_FORMATS)}
 """Number formats by name: UNORM, SNORM, USCALED, SSCALED, UINT, SINT, FLOAT."""

@@ -11,7 +11,7 @@ buffer_inv, sc1 of returning f64 atomics with AGPRs, constants as first source o
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 from asmgen.isa.arch import COUNTER_MAX
@@ -57,6 +57,10 @@ def resolve(opcode: Opcode, operands: Sequence[Operand], modifiers: Mapping[str,
 
     With a suffix ("_e64") only forms of that suffix count. Raises OperandError with what the form that came nearest expects.
     """
+    key = _alike(opcode, operands, modifiers, arch, suffix)
+    known = _RESOLVED.get(key)
+    if known is not None and known[0] is opcode:
+        return known[1]
     if arch not in opcode.archs:
         raise OperandError(f"{opcode.name} does not exist on {arch}, only on {', '.join(sorted(opcode.archs))}")
     given = modifiers
@@ -68,6 +72,10 @@ def resolve(opcode: Opcode, operands: Sequence[Operand], modifiers: Mapping[str,
             continue
         score, reason = _fault(opcode, form, operands, given, arch)
         if not reason:
+            if key is not None and form.encoding != "MAI":
+                if len(_RESOLVED) == _MOST_RESOLVED:
+                    _RESOLVED.clear()
+                _RESOLVED[key] = opcode, form
             return form
         if score > best[0]:
             best = score, form, reason
@@ -75,6 +83,27 @@ def resolve(opcode: Opcode, operands: Sequence[Operand], modifiers: Mapping[str,
         has = ", ".join(form.suffix or "one without suffix" for form in opcode.forms)
         raise OperandError(f"{opcode.name} has no form {suffix}; its forms are: {has}")
     raise OperandError(f"{opcode.name}{suffix or best[1].suffix if best[1].suffix in ('_dpp', '_sdwa') else suffix}: {best[2]}")
+
+
+_RESOLVED: dict[Hashable, tuple[Opcode, Form]] = {}
+"""The form that took operands like these: a kernel asks for a few hundred kinds of instruction thousands of times."""
+_MOST_RESOLVED = 4096
+
+
+def _alike(opcode: Opcode, operands: Sequence[Operand], modifiers: Mapping[str, Any], arch: str, suffix: str) -> Hashable:
+    """What decides the form: of vector registers the file, the count and whether they begin at an even number, of other operands all.
+
+    Of matrix instructions it is not enough, as their registers may not overlap. None where something cannot be a key.
+    """
+    shapes = tuple([(operand.file, operand.count, operand.index & 1) if isinstance(operand, Reg) and operand.file in "va"
+                    else (float, repr(operand)) if isinstance(operand, float | Modified)  # 0.0 equals -0.0, and 1 equals 1.0
+                    else (type(operand), operand) for operand in operands])
+    key = opcode.name, arch, suffix, shapes, tuple([(name, type(value), value) for name, value in modifiers.items()]) if modifiers else ()
+    try:
+        hash(key)
+    except TypeError:
+        return None
+    return key
 
 
 def _has_suffix(form: Form, suffix: str) -> bool:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 
 from asmgen.isa.opcode import Form, OperandSpec, dwords
+from asmgen.isa.records import dataclass
 
 BOTH = frozenset({"gfx942", "gfx950"})
 NO_FLAGS: frozenset[str] = frozenset()

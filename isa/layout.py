@@ -15,10 +15,10 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from asmgen.isa import gf2
 from asmgen.isa.errors import AsmgenError
+from asmgen.isa.records import dataclass
 
 Image = tuple[int, ...]
 """One number for each output, in the layout's order."""

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import functools
 import re
-from dataclasses import dataclass
 
 from asmgen.isa.arch import LANES as LANES  # for those who enumerate phases
 from asmgen.isa.arch import architecture
 from asmgen.isa.errors import AsmgenError
+from asmgen.isa.records import dataclass
 
 Phases = tuple[tuple[int, ...], ...]
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from asmgen.isa.errors import OperandError
 from asmgen.isa.layouts_mfma import OPERANDS, operand_layout, packing
 from asmgen.isa.opcodes.mfma import MFMA, MfmaRow
+from asmgen.isa.records import dataclass
 
 __all__ = ["OPERANDS", "Element", "layout", "matrix_row"]
 

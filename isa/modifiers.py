@@ -18,8 +18,9 @@ bound_ctrl sets its bit whichever of 0 and 1 is written.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from asmgen.isa.records import dataclass
 
 DPP_CONTROLS = ("quad_perm", "row_shl", "row_shr", "row_ror", "wave_shl", "wave_rol", "wave_shr", "wave_ror", "row_mirror",
                 "row_half_mirror", "row_bcast", "row_newbcast")

@@ -6,8 +6,10 @@ that the *forms*: every way in which the assembler accepts the mnemonic, each wi
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
+
+from asmgen.isa.records import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

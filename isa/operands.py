@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import math
 import struct
-from dataclasses import dataclass
 
 from asmgen.isa.arch import COUNTER_MAX
+from asmgen.isa.records import dataclass
 from asmgen.isa.registers import Reg, exec_, scc, vcc
 
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from asmgen.isa.layout import Layout, LayoutError, from_bits, identity
+from asmgen.isa.records import dataclass
 
 REGISTER_BITS = 32
 

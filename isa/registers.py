@@ -10,8 +10,9 @@ otherwise, s0 bit 512, scc bit 640. Sets of registers are such integers everywhe
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
+
+from asmgen.isa.records import dataclass
 
 VGPR_COUNT = 256
 AGPR_COUNT = 256

@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from asmgen.isa.errors import AsmgenError
+from asmgen.isa.records import dataclass
 
 GPUS: dict[str, str] = {"MI300X": "gfx942", "MI325X": "gfx942", "MI350X": "gfx950", "MI355X": "gfx950"}
 """The GPUs that the table knows, with their architectures."""

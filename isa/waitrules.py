@@ -11,7 +11,7 @@ two rows, each marked with who asks, and whoever inserts takes the larger (F 3.5
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from asmgen.isa.records import dataclass
 
 ARCHS = ("gfx942", "gfx950")
 WINDOW = 20

@@ -8,10 +8,11 @@ shares no graph walk with the judged.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from operator import or_
 from typing import Generic, TypeVar
+
+from asmgen.isa.records import dataclass
 
 Fact = TypeVar("Fact")
 

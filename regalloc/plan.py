@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType, TracebackType
 from typing import overload
 
 from asmgen.isa.arch import ARCHITECTURES
+from asmgen.isa.records import dataclass
 from asmgen.isa.registers import NAMED, SGPR_COUNT, Reg
 from asmgen.regalloc.pool import FILE_NAMES, FILE_SIZES, PlanResources, Pool, default_align
 from asmgen.regalloc.ranges import OwnedReg, PlanError, Range, Span, author_line, short_place
@@ -188,19 +189,23 @@ class RegisterPlan:
 
     # ---- asking ----
 
+    def holds(self, reg: Reg) -> bool:
+        """Whether `check` has nothing to say against a register."""
+        if isinstance(reg, OwnedReg):
+            if not 0 <= reg.lease < len(self._ranges):
+                return False
+            holder = self._ranges[reg.lease]
+            return holder.released is None and holder.covers(reg)
+        return not reg.mask & ~self._held & ~_UNOWNED
+
     def check(self, reg: Reg, where: str = "") -> None:
         """Raises PlanError, at `where` or else at the author's line, for a register that nobody holds or that this lease no longer holds.
 
         Special registers (vcc, exec, m0, scc, ...) need no owner.
         """
-        if isinstance(reg, OwnedReg):
-            if 0 <= reg.lease < len(self._ranges):
-                holder = self._ranges[reg.lease]
-                if holder.released is None and holder.covers(reg):
-                    return
-            raise self._stale(reg, where or author_line())
-        if reg.mask & ~self._held & ~_UNOWNED:
-            raise self._unowned(reg, where or author_line())
+        if not self.holds(reg):
+            where = where or author_line()
+            raise self._stale(reg, where) if isinstance(reg, OwnedReg) else self._unowned(reg, where)
 
     def owner(self, reg: Reg) -> Range | None:
         """The live range that the register belongs to: its own lease, else the newest that holds all of it, else its first register."""
@@ -251,8 +256,14 @@ class RegisterPlan:
 
     def table(self) -> list[PlanRow]:
         """One row a range, by file (v, a, s, scc) and number, then in the order of their taking."""
-        ordered = sorted(self._ranges, key=lambda r: ("vas".find(r.reg.file) % 4, r.reg.index, r.lease))
-        return [PlanRow(r, self._why(r)) for r in ordered]
+        rows = []
+        before: dict[tuple[int, str], None] = {}  # (registers, name) of all that owned some, the last one last
+        for r in self._ranges:
+            rows.append(PlanRow(r, self._why(r, before)))
+            if r.owns:
+                before.pop((r.reg.mask, r.name), None)
+                before[r.reg.mask, r.name] = None
+        return sorted(rows, key=lambda row: ("vas".find(row.range.reg.file) % 4, row.range.reg.index, row.range.lease))
 
     # ---- inside ----
 
@@ -387,17 +398,20 @@ class RegisterPlan:
             return PlanError(f"no range of the plan holds {what}: pin it (plan.pin) or take it from the pool", where)
         return PlanError(f"no range of the plan holds {what}: {former.name!r} held it until its release {_at(former, where)}", where)
 
-    def _why(self, r: Range) -> str:
+    def _why(self, r: Range, before: dict[tuple[int, str], None]) -> str:
+        """Why a name shares registers; `before` are (registers, name) of those that owned some before, the last one last."""
         parts = []
         if r.parents:
             parts.append(f"{r.kind} of " + " and ".join(repr(self._ranges[lease].name) for lease in r.parents))
         else:
             bits, names = r.reg.mask, []
-            for former in reversed(self._ranges[: r.lease]):
+            for mask, name in reversed(before):
+                if not bits:
+                    break
                 # Only the last holder of each register is of interest.
-                if former.owns and former.reg.mask & bits and former.name != r.name:
-                    bits &= ~former.reg.mask
-                    names.append(repr(former.name))
+                if mask & bits and name != r.name:
+                    bits &= ~mask
+                    names.append(repr(name))
             if names:
                 parts.append("after " + " and ".join(names))
         return ": ".join([*parts, r.note] if r.note else parts)

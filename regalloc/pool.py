@@ -8,10 +8,11 @@ change.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from types import MappingProxyType
 
 from asmgen.isa.arch import ACCUM_GRANULE, Architecture, accum_offset
+from asmgen.isa.records import dataclass
 from asmgen.isa.registers import AGPR_COUNT, SGPR_COUNT, VGPR_COUNT, Reg
 
 FILE_SIZES: Mapping[str, int] = MappingProxyType({"v": VGPR_COUNT, "a": AGPR_COUNT, "s": SGPR_COUNT})

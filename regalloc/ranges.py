@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import PurePath
 from types import FrameType
 
 from asmgen.isa.errors import AsmgenError
+from asmgen.isa.records import dataclass
 from asmgen.isa.registers import Reg
 
 _CALLS_THE_AUTHOR = "asmgen.author.writing"

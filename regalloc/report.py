@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import groupby
 
+from asmgen.isa.records import dataclass
 from asmgen.isa.registers import SGPR_COUNT, VGPR_COUNT, Reg, m0
 from asmgen.regalloc.plan import RegisterPlan
 from asmgen.regalloc.ranges import Range, Span, short_place

@@ -8,9 +8,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
+from asmgen.isa.records import dataclass
 from asmgen.isa.registers import Reg
 from asmgen.regalloc.ranges import OwnedReg, PlanError, author_line
 

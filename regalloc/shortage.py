@@ -6,8 +6,8 @@ Every fix that is offered was tried on the pool first; none is a guess.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from asmgen.isa.records import dataclass
 from asmgen.isa.registers import Reg
 from asmgen.regalloc.pool import FILE_NAMES, FILE_SIZES, Pool, default_align
 from asmgen.regalloc.ranges import PlanError, Range, short_place

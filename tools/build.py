@@ -6,13 +6,13 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from asmgen.author.family import Family
 from asmgen.author.kernel import Kernel
 from asmgen.isa.errors import AsmgenError
+from asmgen.isa.records import dataclass
 from asmgen.regalloc.report import map_rows
 from asmgen.scratch import scratch_folder
 from asmgen.toolchain import Toolchain, assemble

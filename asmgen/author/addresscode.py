@@ -14,10 +14,10 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from asmgen.author.addressvalues import Computed, Space, fused, ops_of
 from asmgen.isa.layout import LayoutError
+from asmgen.isa.records import dataclass
 
 Address = Callable[..., int]
 _Point = Mapping[str, int]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from asmgen.author.addresscode import Address, AddressCode, Input, plan
 from asmgen.isa.arch import LANES
+from asmgen.isa.records import dataclass
 from asmgen.isa.registers import Reg
 
 if TYPE_CHECKING:

@@ -6,7 +6,8 @@ A value's results at all points stand in one big integer, 64 bits a point, so th
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
-from dataclasses import dataclass
+
+from asmgen.isa.records import dataclass
 
 SLOT = 64
 LIMIT = 31

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from asmgen.author.fragments import Fragment, MatrixShape
@@ -14,6 +13,7 @@ from asmgen.author.views import block_fragment, k_orders, with_dtype
 from asmgen.isa.arch import LANES
 from asmgen.isa.layouts_mfma import element_type
 from asmgen.isa.opcodes.mfma import F8F6F4_FORMATS, MfmaRow
+from asmgen.isa.records import dataclass
 from asmgen.isa.registers import Reg
 from asmgen.regalloc.sets import RegisterSet, join
 

@@ -145,7 +145,7 @@ class Builder:
             typed = tuple(_plain(operand) for operand in operands)
             chosen = {key: value for key, value in modifiers.items() if value is not False and value is not None}
             form = resolve(row, typed, chosen, self.arch, suffix)
-            self._check_leases(operands, where(source, helper))
+            self._check_leases(operands, source, helper)
         except OperandError as error:
             raise OperandError(error.sentence, where(source, helper)) from None
         except TypeError as error:
@@ -348,13 +348,13 @@ class Builder:
         offset = self.registers.resources().accum_offset if self.registers is not None else None
         return Program(self.name, self.arch, tuple(self.items), self.stagger, offset, self.entry)
 
-    def _check_leases(self, operands: tuple[Operand | str, ...], where: str) -> None:
+    def _check_leases(self, operands: tuple[Operand | str, ...], source: SourceLine | None, helper: SourceLine | None) -> None:
         if self.registers is None:
             return
         for operand in operands:
             value = operand.value if isinstance(operand, Modified) else operand
-            if isinstance(value, Reg):
-                self.registers.check(value, where)
+            if isinstance(value, Reg) and not self.registers.holds(value):
+                self.registers.check(value, where(source, helper))
 
 
 class Stream:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,7 @@ from asmgen.author.addressing import WaveIndex
 from asmgen.author.epilogue import ColumnRun, Corner, lane_places, run_length, runs_of, span
 from asmgen.author.globals import Rows
 from asmgen.isa.bufferformats import RAW_BUFFER
+from asmgen.isa.records import dataclass
 from asmgen.isa.registers import Reg
 
 if TYPE_CHECKING:

@@ -12,11 +12,12 @@ import math
 import numbers
 import operator
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from asmgen.codeobject.arguments import natural_offsets, scalar_type
 from asmgen.isa.errors import AsmgenError
+from asmgen.isa.records import dataclass
 
 SCHEMA = "asmgen-contract"
 SCHEMA_VERSION = 1

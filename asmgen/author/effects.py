@@ -7,10 +7,11 @@ bits of `Reg.mask`. A block may skip what it does, so whatever it writes it also
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
 from asmgen.isa.opcode import is_lds_dma
+from asmgen.isa.records import dataclass
 from asmgen.isa.registers import SGPR_BIT, exec_
 from asmgen.program.program import Instruction, Item, Label
 
@@ -93,6 +94,12 @@ class Unit:
             reads, writes = reads | part.reads, writes | part.writes
         memory = tuple(access for part in parts for access in part.memory)
         return Effects(reads | writes, writes, masked=writes & _VECTOR, keeps=True, memory=memory)
+
+    def again(self, number: int, tag: Tag) -> Unit:
+        """The same code under another number and tag; what was computed of it is not computed again."""
+        made = object.__new__(Unit)
+        made.__dict__.update(self.__dict__, number=number, tag=tag)
+        return made
 
     def __str__(self) -> str:
         return f"block {self.tag.block!r}" if self.is_block else self.first.text

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from asmgen.author.addressing import WaveIndex, emit_address
 from asmgen.author.conversions import narrow
 from asmgen.author.globals import Rows
 from asmgen.author.tiles import Tile, TileError
+from asmgen.isa.records import dataclass
 from asmgen.isa.registers import Reg, exec_
 
 if TYPE_CHECKING:

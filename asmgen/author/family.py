@@ -17,7 +17,7 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -25,6 +25,7 @@ from asmgen.author.contract import ContractArgument, ContractError, Formula, Ker
 from asmgen.author.problem import Problem
 from asmgen.author.writing import write_kernel
 from asmgen.isa.arch import ARCHITECTURES, LANES
+from asmgen.isa.records import dataclass
 
 if TYPE_CHECKING:
     from asmgen.author.kernel import Kernel

@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import functools
 import re
-from dataclasses import dataclass
-from difflib import get_close_matches
 
 from asmgen.isa.errors import OperandError
 from asmgen.isa.layout import Layout, LayoutError
 from asmgen.isa.layouts_mfma import element_bits, element_type, operand_layout, packing
 from asmgen.isa.mfmaoperands import matrix_row
 from asmgen.isa.opcodes.mfma import MFMA, MfmaRow
+from asmgen.isa.records import dataclass
 from asmgen.regalloc.ranges import author_line
 
 
@@ -127,4 +126,6 @@ def _nearest(name: str, arch: str) -> list[str]:
     found = re.match(r"(v_mfma_\w+?_\d+x\d+x)\d+(\w*)", wanted)
     dense = [row for row in MFMA if arch in MFMA[row].archs and row.startswith("v_mfma_")]
     alike = [row for row in dense if found is not None and row.startswith(found[1]) and row.endswith(found[2])]
+    from difflib import get_close_matches  # for errors alone
+
     return get_close_matches(wanted, alike or dense, 2, 0)

@@ -9,13 +9,14 @@ A view's base is a 64-bit address, so tensors may exceed 4 GiB; offsets inside o
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from asmgen.author.steps import StepIndex
 from asmgen.author.tiles import TileError
 from asmgen.isa.bufferformats import RAW_BUFFER
 from asmgen.isa.layouts_mfma import element_bits
+from asmgen.isa.records import dataclass
 from asmgen.isa.registers import Reg
 
 if TYPE_CHECKING:

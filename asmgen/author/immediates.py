@@ -6,10 +6,10 @@ A XOR swizzle costs one base register for each distinct pattern, padding one in 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from asmgen.isa.layout import LayoutError
 from asmgen.isa.modifiers import OFFSETS
+from asmgen.isa.records import dataclass
 
 DS_IMMEDIATES, BUFFER_IMMEDIATES, GLOBAL_IMMEDIATES = OFFSETS["DS"], OFFSETS["MUBUF"], OFFSETS["GLOBAL"]
 """Lowest and highest immediate offset of LDS, buffer and global (scratch alike) instructions."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
@@ -21,6 +21,7 @@ from asmgen.codeobject.metadata import arguments as argument_table
 from asmgen.codeobject.metadata import arguments_end
 from asmgen.isa.arch import ARCHITECTURES, PRELOAD_ENTRY
 from asmgen.isa.errors import AsmgenError
+from asmgen.isa.records import dataclass
 from asmgen.isa.registers import Reg, s, v
 from asmgen.program.program import Program
 from asmgen.program.text import program_text

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from asmgen.isa.arch import architecture
 from asmgen.isa.errors import AsmgenError
+from asmgen.isa.records import dataclass
 from asmgen.program.program import TokenUse
 from asmgen.regalloc.ranges import author_line
 

@@ -7,7 +7,9 @@ edge, not an error. An order that breaks this is refused with the lines of reade
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import functools
+from collections.abc import Sequence
+from operator import or_
 
 from asmgen.author.effects import Unit
 from asmgen.isa.errors import AsmgenError
@@ -15,6 +17,7 @@ from asmgen.isa.registers import SGPR_BIT, exec_, mask_names
 from asmgen.program.program import Item
 
 _ENTRY = -1
+_BEFORE = (_ENTRY,)
 _EXEC_BITS = tuple(SGPR_BIT + exec_.index + half for half in range(2))
 Definitions = tuple[int, ...]
 """The units whose writes a register may hold, oldest first; -1 is what it held before."""
@@ -34,8 +37,9 @@ def merge(units: Sequence[Unit], order: Sequence[int], live_out: int = -1) -> tu
         missing = sorted(set(range(len(units))) - set(order))
         raise MergeError(f"the order names {len(order)} of {len(units)} units; each must stand in it once"
                          + (f" (unit {missing[0]}, {units[missing[0]]}, does not)" if missing else ""))
-    meant = _Reaching(units)
-    placed = _Reaching(units)
+    parts = _Parts(units, live_out)
+    meant = _Reaching(units, parts)
+    placed = _Reaching(units, parts)
     for number in range(len(units)):
         meant.pass_unit(number)
     _check_fences(units, order)
@@ -47,6 +51,27 @@ def merge(units: Sequence[Unit], order: Sequence[int], live_out: int = -1) -> tu
     return tuple(item for number in order for item in units[number].items)
 
 
+class _Parts:
+    """The registers in sets, each named by its lowest bit, that no unit tells apart: definitions are kept once a set."""
+
+    def __init__(self, units: Sequence[Unit], live_out: int) -> None:
+        masks = {mask for unit in units for mask in (unit.effects.reads, unit.effects.writes, unit.effects.masked)}
+        masks.update(1 << bit for bit in _EXEC_BITS)
+        parts = [functools.reduce(or_, masks)]
+        masks.add(live_out & parts[0])
+        for mask in masks:
+            parts = [piece for part in parts for piece in (part & mask, part & ~mask) if piece]
+        self._parts = sorted((part & -part, part) for part in parts)
+        self._of: dict[int, tuple[int, ...]] = {}
+
+    def of(self, mask: int) -> tuple[int, ...]:
+        """The sets of which a unit's mask consists, lowest first, by the numbers of their lowest bits."""
+        found = self._of.get(mask)
+        if found is None:
+            found = self._of[mask] = tuple([low.bit_length() - 1 for low, part in self._parts if part & mask])
+        return found
+
+
 class _Reaching:
     """Reaching definitions, unit after unit: `at[n]` are those of the registers that unit n reads, `now` those behind the last unit.
 
@@ -54,8 +79,8 @@ class _Reaching:
     full): the others may still hold some lanes.
     """
 
-    def __init__(self, units: Sequence[Unit]) -> None:
-        self.units = units
+    def __init__(self, units: Sequence[Unit], parts: _Parts) -> None:
+        self.units, self.parts = units, parts
         self.now: dict[int, Definitions] = {}
         self.at: dict[int, dict[int, Definitions]] = {}
         self.exec_of: dict[int, tuple[Definitions, ...]] = {}
@@ -63,18 +88,18 @@ class _Reaching:
     def pass_unit(self, number: int) -> None:
         effects = self.units[number].effects
         now = self.now
-        self.at[number] = {bit: now.get(bit, (_ENTRY,)) for bit in bits(effects.reads)}
-        under = tuple(now.get(bit, (_ENTRY,)) for bit in _EXEC_BITS)
+        self.at[number] = {bit: now.get(bit, _BEFORE) for bit in self.parts.of(effects.reads)}
+        under = (now.get(_EXEC_BITS[0], _BEFORE), now.get(_EXEC_BITS[1], _BEFORE))
         self.exec_of[number] = under
-        full = self._full(under)
-        for bit in bits(effects.writes):
-            before = now.get(bit, (_ENTRY,))
+        masked = 0 if self._full(under) else effects.masked
+        alone = (number,)
+        for bit in self.parts.of(effects.writes):
             if effects.keeps:
-                now[bit] = (*before, number)
-            elif effects.masked >> bit & 1 and not full:
-                now[bit] = (*(other for other in before if other == _ENTRY or self.exec_of[other] != under), number)
+                now[bit] = (*now.get(bit, _BEFORE), number)
+            elif masked >> bit & 1:
+                now[bit] = (*[other for other in now.get(bit, _BEFORE) if other == _ENTRY or self.exec_of[other] != under], number)
             else:
-                now[bit] = (number,)
+                now[bit] = alone
 
     def _full(self, under: tuple[Definitions, ...]) -> bool:
         low, high = under
@@ -82,14 +107,6 @@ class _Reaching:
             return False
         unit = self.units[low[0]]
         return not unit.is_block and unit.first.name == "s_mov_b64" and unit.first.operands[1] == -1
-
-
-def bits(mask: int) -> Iterator[int]:
-    """The numbers of a mask's bits, lowest first."""
-    while mask:
-        low = mask & -mask
-        yield low.bit_length() - 1
-        mask ^= low
 
 
 def _compare(units: Sequence[Unit], number: int, meant: _Reaching, placed: _Reaching) -> None:
@@ -162,11 +179,9 @@ def _check_fences(units: Sequence[Unit], order: Sequence[int]) -> None:
 
 def _check_memory(units: Sequence[Unit], order: Sequence[int]) -> None:
     place = {number: index for index, number in enumerate(order)}
-    touching = [unit for unit in units if unit.effects.memory]
-    for index, first in enumerate(touching):
-        for second in touching[index + 1:]:
-            if place[first.number] < place[second.number]:
-                continue
+    touching = [(place[unit.number], unit) for unit in units if unit.effects.memory]
+    for index, (mine, first) in enumerate(touching):
+        for second in [unit for at, unit in touching[index + 1:] if at < mine]:
             for access in first.effects.memory:
                 other = next((other for other in second.effects.memory if access.conflicts(other)), None)
                 if other is not None:

@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from asmgen.author.effects import MemoryAccess, Unit
 from asmgen.author.schedules import Arrangement, Placed, Sync, is_matrix
 from asmgen.author.steps import PipelineError
 from asmgen.author.vectorslots import is_transcendental, vector_slots
+from asmgen.isa.records import dataclass
 from asmgen.isa.registers import m0
 
 _WAIT_AHEAD = 3  # slots, at most, from a barrier's wait to the barrier

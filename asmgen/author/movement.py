@@ -6,7 +6,6 @@ Addresses stand in registers that are computed once, in front of the loop; every
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from asmgen.author.addressing import WaveIndex, emit_address
@@ -20,6 +19,7 @@ from asmgen.isa.arch import LANES
 from asmgen.isa.layout import LayoutError
 from asmgen.isa.layouts_lds import DMA_BYTES
 from asmgen.isa.layouts_mfma import element_bits
+from asmgen.isa.records import dataclass
 from asmgen.isa.registers import Reg, m0
 
 if TYPE_CHECKING:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any
+
+from asmgen.isa.records import dataclass
 
 if TYPE_CHECKING:
     import numpy as np

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 
 from asmgen.author.effects import Unit
@@ -17,6 +17,7 @@ from asmgen.isa.arch import LANES
 from asmgen.isa.lds import addresses_per_lane, rule
 from asmgen.isa.opcode import group_of
 from asmgen.isa.opcodes.mfma import MFMA
+from asmgen.isa.records import dataclass
 from asmgen.isa.timing import Timing, gpu_of, timing
 from asmgen.program.program import Instruction
 

@@ -8,11 +8,12 @@ do not keep.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import groupby
 from typing import Protocol
 
 from asmgen.author.effects import Unit, depends
+from asmgen.isa.records import dataclass
 from asmgen.isa.registers import m0
 from asmgen.isa.timing import gpu_of, timing
 

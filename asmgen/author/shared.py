@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from asmgen.author.addressing import WaveIndex
@@ -21,6 +20,7 @@ from asmgen.author.swizzles import Access, choose
 from asmgen.author.tiles import TileError, split_index
 from asmgen.isa.layouts_mfma import element_bits
 from asmgen.isa.placement import Placement
+from asmgen.isa.records import dataclass
 
 if TYPE_CHECKING:
     from asmgen.author.builder import Builder

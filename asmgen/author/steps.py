@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from asmgen.isa.errors import AsmgenError
+from asmgen.isa.records import dataclass
 
 if TYPE_CHECKING:
     from asmgen.author.builder import Builder

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, replace
-from difflib import SequenceMatcher
+from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -21,6 +20,7 @@ from asmgen.author.schedulereport import ScheduleReport, schedule_report
 from asmgen.author.schedules import Arrangement, Schedule, Sync
 from asmgen.author.steps import Copy, PipelineError, StepIndex
 from asmgen.isa.operands import Symbol
+from asmgen.isa.records import dataclass
 from asmgen.program.program import Instruction, Item, Label
 
 if TYPE_CHECKING:
@@ -197,14 +197,16 @@ class StepUnits:
 
     def _of(self, phase: int, variant: Variant) -> dict[int, Unit]:
         """The units of a variant by entry. Raises PipelineError where the step emits other things in another phase."""
-        if (phase, variant) not in self._units:
+        known = self._units.get((phase, variant))
+        if known is None:
             _, units = self._run(phase, variant)
             numbers = self._numbers.get(variant, {})
             if {unit.tag.ordinal for unit in units} != set(numbers):
                 raise PipelineError("the step emits other operations in one copy than in another; only stages may differ", self.k.place())
             usual = set(self._numbers[self._variants[0]].values())
-            self._units[phase, variant] = {number: replace(unit, tag=replace(unit.tag, ordinal=number, seldom=number not in usual))
-                                           for unit in units for number in (numbers[unit.tag.ordinal],)}
+            self._units[phase, variant] = {
+                number: unit.again(unit.number, replace(unit.tag, ordinal=number, seldom=number not in usual))
+                for unit in units for number in (numbers[unit.tag.ordinal],)}
         return self._units[phase, variant]
 
     def _entries(self, phase: int) -> list[Unit]:
@@ -238,7 +240,7 @@ class StepUnits:
         for number, place in enumerate(row):
             for unit in self.kept(place):
                 numbered[number, unit.tag.ordinal] = len(emitted)
-                emitted.append(Unit(len(emitted), unit.items, unit.tag))
+                emitted.append(unit.again(len(emitted), unit.tag))
         placed = [(0, ordinal) for ordinal in _ordinals(arrangement) if ordinal in arrangement.lead]
         placed += [(number + (ordinal in arrangement.lead), ordinal) for number in range(len(row)) for ordinal in _ordinals(arrangement)]
         try:
@@ -264,6 +266,8 @@ def _key(unit: Unit) -> Hashable:
 
 def _aligned(have: list[_Aligned], more: list[_Aligned]) -> list[_Aligned]:
     """Both lists in one, in the order of each: entries that are alike become one, and iterations keep the order that they have in both."""
+    if not have:
+        return more
     found: list[_Aligned] = []
     for tag, low, high, first, last in _matched([(one.key, one.offset) for one in have], [(one.key, one.offset) for one in more]):
         if tag == "equal":
@@ -279,6 +283,8 @@ def _aligned(have: list[_Aligned], more: list[_Aligned]) -> list[_Aligned]:
 
 
 def _matched(one: Sequence[Hashable], other: Sequence[Hashable]) -> Sequence[tuple[str, int, int, int, int]]:
+    from difflib import SequenceMatcher  # only steps with several variants pay for its import
+
     return SequenceMatcher(None, one, other, autojunk=False).get_opcodes()
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from asmgen.author.fragments import Fragment
@@ -20,6 +19,7 @@ from asmgen.isa.arch import LANES
 from asmgen.isa.bankcost import Cost, cost
 from asmgen.isa.layout import Layout, LayoutError, identity
 from asmgen.isa.placement import Pads, Placement, Swizzle
+from asmgen.isa.records import dataclass
 
 READS = {32: "ds_read_b32", 64: "ds_read_b64", 96: "ds_read_b96", 128: "ds_read_b128"}
 WRITES = {32: "ds_write_b32", 64: "ds_write_b64", 96: "ds_write_b96", 128: "ds_write_b128"}

@@ -12,7 +12,6 @@ Tiles of 4 and 6 bits move as bytes: `views.as_bytes(tile)`.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from asmgen.author.addressing import WaveIndex
@@ -21,6 +20,7 @@ from asmgen.author.immediates import BUFFER_IMMEDIATES
 from asmgen.author.masks import lane_places
 from asmgen.author.steps import StepIndex, operation
 from asmgen.author.tiles import Tile, TileError
+from asmgen.isa.records import dataclass
 from asmgen.isa.registers import Reg, vcc
 
 if TYPE_CHECKING:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any
 
 from asmgen.author.fragments import Fragment
 from asmgen.isa.errors import AsmgenError
+from asmgen.isa.records import dataclass
 from asmgen.isa.registers import Reg
 from asmgen.regalloc.ranges import author_line
 from asmgen.regalloc.sets import RegisterSet

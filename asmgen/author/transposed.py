@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from asmgen.author.addressing import emit_address
@@ -27,6 +26,7 @@ from asmgen.author.tiles import Tile, TileError
 from asmgen.isa.arch import LANES
 from asmgen.isa.layout import LayoutError
 from asmgen.isa.layouts_lds import transposing_items, transposing_read
+from asmgen.isa.records import dataclass
 from asmgen.isa.registers import Reg
 
 if TYPE_CHECKING:

@@ -12,13 +12,13 @@ a part of the register, so that a half-word load may begin a new value.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from asmgen.isa.operands import Modified
+from asmgen.isa.records import dataclass
 from asmgen.isa.registers import mask_names
 from asmgen.program.controlflow import ControlFlow, control_flow
-from asmgen.program.program import Program
+from asmgen.program.program import Instruction, Program
 from asmgen.regalloc.dataflow import solve_masks
 from asmgen.regalloc.ranges import OwnedReg, PlanError, Range, short_place
 
@@ -63,7 +63,9 @@ def stale_reads(program: Program, ranges: Sequence[Range], flow: ControlFlow | N
         by_block[flow.block_of[step.position]].append(step)
     families = {family: number for number, family in enumerate(
         sorted({access.family for step in steps for access in step.writes if access.family != _ANYONE}))}
-    width = max(access.mask for step in steps for access in (*step.reads, *step.writes)).bit_length()
+    # Whole bytes a family, so that all of them are cut out of a set in one go.
+    size = -(-max(access.mask for step in steps for access in (*step.reads, *step.writes)).bit_length() // 8)
+    width = 8 * size
     everyone = sum(1 << number * width for number in families.values())
     adds, ends = [], []
     for block in by_block:
@@ -77,8 +79,9 @@ def stale_reads(program: Program, ranges: Sequence[Range], flow: ControlFlow | N
     entering = solve_masks([block.predecessors for block in flow.blocks], [0] * len(flow.blocks), adds, ends).entering
     found = []
     for block, entered in zip(by_block, entering, strict=True):
-        one = (1 << width) - 1
-        held = {family: mask for family, number in families.items() if (mask := entered >> number * width & one)}
+        text = entered.to_bytes(size * len(families), "little")
+        held = {family: mask for family, number in families.items()
+                if (mask := int.from_bytes(text[number * size:(number + 1) * size], "little"))}
         shared = _shared(held.values())
         for step in block:
             for read in step.reads:
@@ -131,24 +134,33 @@ def _families(ranges: Sequence[Range]) -> list[int]:
 def _steps(program: Program, families: Sequence[int]) -> list[_Step]:
     """Every instruction that reads or writes registers."""
     found = []
+    known: dict[int, tuple[tuple[_Access, ...], tuple[_Access, ...]]] = {}  # copies of a step share their instructions
     for position, instruction in enumerate(program.instructions):
-        reads, writes = [], []
-        others = instruction.writes
-        for place, operand in zip(instruction.form.operands, instruction.operands, strict=True):
-            owned = operand.value if isinstance(operand, Modified) else operand
-            if isinstance(owned, OwnedReg) and 0 <= owned.lease < len(families):
-                access = _Access(owned.mask, families[owned.lease], owned.lease)
-                # A load that fills half of a register "reads" the other half: nothing that it computes with.
-                if place.reads and not (place.writes and "keep" in instruction.opcode.flags):
-                    reads.append(access)
-                if place.writes:
-                    writes.append(access)
-                    others &= ~access.mask
-        if others:
-            writes.append(_Access(others, _ANYONE, _ANYONE))
-        if reads or writes:
-            found.append(_Step(position, tuple(reads), tuple(writes)))
+        accesses = known.get(id(instruction))
+        if accesses is None:
+            accesses = known[id(instruction)] = _accesses(instruction, families)
+        if accesses[0] or accesses[1]:
+            found.append(_Step(position, *accesses))
     return found
+
+
+def _accesses(instruction: Instruction, families: Sequence[int]) -> tuple[tuple[_Access, ...], tuple[_Access, ...]]:
+    """(reads, writes) of one instruction."""
+    reads, writes = [], []
+    others = instruction.writes
+    for place, operand in zip(instruction.form.operands, instruction.operands, strict=True):
+        owned = operand.value if isinstance(operand, Modified) else operand
+        if isinstance(owned, OwnedReg) and 0 <= owned.lease < len(families):
+            access = _Access(owned.mask, families[owned.lease], owned.lease)
+            # A load that fills half of a register "reads" the other half: nothing that it computes with.
+            if place.reads and not (place.writes and "keep" in instruction.opcode.flags):
+                reads.append(access)
+            if place.writes:
+                writes.append(access)
+                others &= ~access.mask
+    if others:
+        writes.append(_Access(others, _ANYONE, _ANYONE))
+    return tuple(reads), tuple(writes)
 
 
 def _contested(steps: Sequence[_Step]) -> list[_Step]:

@@ -12,11 +12,11 @@ import math
 import operator
 import struct
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.quote import quoted
+from asmgen.isa.records import dataclass
 
 if TYPE_CHECKING:
     from typing import Protocol

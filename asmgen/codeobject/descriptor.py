@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 
 from asmgen.isa.errors import AsmgenError
+from asmgen.isa.records import dataclass
 
 DESCRIPTOR_BYTES = 64
 CODE_ALIGNMENT = 256  # bytes; the hardware's program address drops the low 8 bits (docs/facts/instructions.md section 6)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from asmgen.codeobject import metadata
 from asmgen.codeobject.descriptor import CodeObjectError, initial_sgprs
 from asmgen.codeobject.metadata import Argument
 from asmgen.isa.arch import ARCHITECTURES, LANES, Architecture, accum_offset
+from asmgen.isa.records import dataclass
 from asmgen.isa.registers import AGPR_COUNT, SGPR_COUNT, VGPR_COUNT
 
 CODE_OBJECT_VERSIONS = (5, 6)

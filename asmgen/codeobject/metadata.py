@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from asmgen.codeobject.arguments import SCALAR_TYPES
 from asmgen.codeobject.descriptor import CodeObjectError
 from asmgen.isa.quote import quoted
+from asmgen.isa.records import dataclass
 
 NOTE_OWNER = b"AMDGPU"
 MOST_ARGUMENT_BYTES = 1 << 24

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from asmgen.isa.records import dataclass
 from asmgen.program.program import ENDINGS, Program
 
 

@@ -6,13 +6,14 @@ A Program never changes: a pass takes one and returns another.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cache, cached_property
 from typing import Any
 
 from asmgen.isa.modifiers import format_modifiers
 from asmgen.isa.opcode import Form, Opcode, OperandSpec, implicit_reads, reads_destination, roles
 from asmgen.isa.operands import SPECIAL_SOURCES, Modified, Operand, Special, Symbol, format_operand
+from asmgen.isa.records import dataclass
 from asmgen.isa.registers import NAMED, Reg
 
 IMPLICIT_MASKS = {name: reg.mask for name, reg in NAMED.items()}

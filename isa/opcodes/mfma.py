@@ -7,9 +7,9 @@ The f8f6f4 instructions take their A format from `cbsz` and their B format from 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from asmgen.isa.encodings import spread
+from asmgen.isa.records import dataclass
 
 # Name, class, registers of A/B/CD, passes on gfx942 and gfx950 ("-": not there). "{x,y}" stands for one row each.
 # For f8f6f4 the registers are those of 8-bit data; "4:8" is 4 passes without and 8 with an 8-bit operand.

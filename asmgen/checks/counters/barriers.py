@@ -7,9 +7,9 @@ of one buffer. An instruction of which several executions are outstanding is in 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from asmgen.checks.counters.ledger import Flight, Operation
+from asmgen.isa.records import dataclass
 from asmgen.program.controlflow import ControlFlow
 from asmgen.program.program import Instruction
 

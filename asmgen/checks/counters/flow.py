@@ -8,7 +8,6 @@ a token is not touched by a barrier, and stays in flight over it until a wait.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from heapq import heappop, heappush
 
 from asmgen.checks.counters.ledger import COUNTERS, PLAIN, Ledger, Operation, operations_of
@@ -18,6 +17,7 @@ from asmgen.checks.counters.waitsteps import Arrival as Arrival  # for those who
 from asmgen.checks.counters.waitsteps import Visit, WaitSteps
 from asmgen.checks.counters.waitsteps import WaitNeed as WaitNeed
 from asmgen.isa.arch import architecture
+from asmgen.isa.records import dataclass
 from asmgen.isa.registers import mask_names
 from asmgen.program.controlflow import Block, ControlFlow, Loop, control_flow
 from asmgen.program.program import Program

@@ -7,9 +7,8 @@ Behind a join the code may know from where it came, so a later branch may always
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from asmgen.checks.counters.ledger import VM, Operation
+from asmgen.isa.records import dataclass
 from asmgen.isa.registers import NAMED
 from asmgen.program.controlflow import ControlFlow
 from asmgen.program.program import Instruction, Program

@@ -7,9 +7,9 @@ then the loosest that let it all arrive; verification judges a point's wait by t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from asmgen.checks.counters.ledger import Operation
+from asmgen.isa.records import dataclass
 from asmgen.program.controlflow import ControlFlow
 from asmgen.program.program import Program
 

@@ -8,9 +8,9 @@ reached over at most n more barriers.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from asmgen.checks.counters.ledger import Ledger, Operation, Operations
+from asmgen.isa.records import dataclass
 from asmgen.program.controlflow import ControlFlow
 from asmgen.program.program import TokenUse
 from asmgen.regalloc.dataflow import solve

@@ -14,7 +14,6 @@ newer loads in flight on purpose. It is a warning where no wait ever ends the fl
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING
@@ -25,6 +24,7 @@ from asmgen.checks.counters.ledger import COUNTERS, LGKM, MOST_ROUNDS, VM, Fligh
 from asmgen.checks.counters.outofphase import ends_out_of_phase
 from asmgen.checks.counters.paths import find_route, reachable
 from asmgen.checks.counters.tokens import TooEarly
+from asmgen.isa.records import dataclass
 from asmgen.program.program import Instruction, Program
 
 if TYPE_CHECKING:

@@ -7,12 +7,13 @@ Insertion, verification and explanation (`flow`) walk over a finished program wi
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from asmgen.checks.counters.ledger import COUNTERS, LGKM, VM, Flight, Ledger, Operation, Operations, count_to_wait, limit_of
 from asmgen.checks.counters.points import WaitSpan
 from asmgen.checks.counters.tokens import Ahead, TooEarly, due_at_barrier, shared, too_early
 from asmgen.isa.arch import Architecture
+from asmgen.isa.records import dataclass
 from asmgen.isa.registers import mask_names
 
 
@@ -84,6 +85,7 @@ class WaitSteps:
         self.regions: Mapping[int, WaitSpan] = {}
         self.tokens = False
         self.needed_by: dict[tuple[int, str], int] = {}
+        self._at_barrier: dict[tuple[int, int], list[str]] = {}
 
     def step(self, ledger: Ledger, position: int, visit: Visit | None, entering: bool = False) -> None:
         operation = self.operations[position]
@@ -141,7 +143,7 @@ class WaitSteps:
         for key, newer in ledger.waited.items():
             source = self.operations[key[0]]
             if fence or source.arrives & touches or uses and shared(source.fills, uses) or \
-                    barrier and (due_at_barrier(source, self.ahead.get(position, (set(), set()))) or untokened(source)):
+                    barrier and (self._due_tokens(source, position) or untokened(source)):
                 used.append(key)
                 self._justify(key[1], key[2], source, newer)
         if used:
@@ -207,7 +209,7 @@ class WaitSteps:
                 return ("", "") if operation.queue == "vm" else ("lds-order", ", ".join(mask_names(source.arrives)))
             return "register", ", ".join(mask_names(source.arrives))
         if operation.barrier:
-            due = due_at_barrier(source, self.ahead.get(operation.position, (set(), set()))) if self.tokens else []
+            due = self._due_tokens(source, operation.position) if self.tokens else []
             if due:
                 return "token", ", ".join(due)
             return ("lds", "LDS data for other waves") if untokened(source) else ("", "")
@@ -218,6 +220,16 @@ class WaitSteps:
         if operation.leaves == "return" and source.lasting:
             return "return", ", ".join(mask_names(source.arrives)) or "LDS data"
         return "", ""
+
+    def _due_tokens(self, source: Operation, barrier: int) -> list[str]:
+        """`due_at_barrier` for the barrier at a position: walks ask for the same ones again and again."""
+        ahead = self.ahead.get(barrier)
+        if ahead is None or not (source.fills or source.uses):
+            return []
+        found = self._at_barrier.get((source.position, barrier))
+        if found is None:
+            found = self._at_barrier[source.position, barrier] = due_at_barrier(source, ahead)
+        return found
 
     def _entry_need(self, ledger: Ledger, position: int, need: WaitNeed | None) -> WaitNeed | None:
         """A callable function waits for whatever its caller left in flight (docs/facts/instructions.md section 4)."""

@@ -9,9 +9,9 @@ many wait states are asked for or inserted; it decides how bad a lack is. How lo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from asmgen.checks.waitstates.match import VECTOR_FILE, HazardFacts, HazardModel, PairNeed
+from asmgen.isa.records import dataclass
 from asmgen.program.controlflow import Block
 from asmgen.program.program import Instruction
 

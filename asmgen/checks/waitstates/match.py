@@ -7,13 +7,14 @@ walking of code here: the passes (asmgen.checks.waitstates.passes) and the emula
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from typing import NamedTuple
 
 from asmgen.isa.hazardforms import VECTOR_FILE as VECTOR_FILE  # for those who look at the masks of needs
 from asmgen.isa.hazardforms import Deciding, Kind, Parts, Subject, deciding, describe, states_of
 from asmgen.isa.operands import Operand
+from asmgen.isa.records import dataclass
 from asmgen.isa.registers import NAMED
 from asmgen.isa.waitrules import RULES, WaitRule
 

@@ -11,12 +11,13 @@ states away on any path counts, back-edges too, not the nearest alone. Insertion
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from asmgen.checks.waitstates.cover import Excuse, WalkedCode, excuse
 from asmgen.checks.waitstates.match import HazardFacts, PairNeed, hazard_model
 from asmgen.checks.waitstates.statesteps import CONTROL, Ages, HazardSteps, HazardTable, Lack, join
 from asmgen.isa.operands import HWREG_NAMES
+from asmgen.isa.records import dataclass
 from asmgen.isa.registers import mask_names
 from asmgen.isa.table import opcode
 from asmgen.isa.waitrules import NOP_LIMIT, WINDOW
