@@ -196,7 +196,7 @@ class _Modulo:
             first = 0 if self.vector and window.first < 0 <= window.last - wanted else window.first
             slots = range(first, window.last + 1)
             comfortable = range(first, max(first, window.last - wanted) + 1)
-            roomy = [slot for slot in comfortable if not self.load[(slot - 1) % self.length]]
+            roomy = comfortable if self.vector else [slot for slot in comfortable if not self.load[(slot - 1) % self.length]]
             choices = [slot for slot in (self._free(roomy), self._free(slots), min(slots, key=lambda slot: self.load[slot % self.length]))
                        if slot is not None]
             places[window.unit.tag.ordinal] = window.slot = self._take(choices[0])

@@ -117,6 +117,23 @@ def _extreme(k: TileBuilder, kind: str, target: Reg, members: Sequence[Reg], sta
     current: Reg = target if start else left.pop(0)
     if not left and current is not target:
         k.v_mov_b32(target, current)
+    if len(left) >= 2 * _CHUNK:
+        with k.scratch(f"other_{kind}") as other:  # two chains, as one waits for each result
+            second = left.pop(2)
+            while len(left) > 1:
+                k.emit(_THREE[kind], target, current, left.pop(0), left.pop(0))
+                current = target
+                if len(left) > 1:
+                    k.emit(_THREE[kind], other, second, left.pop(0), left.pop(0))
+                    second = other
+            left.append(other)
+            _chain(k, kind, target, current, left)
+        return
+    _chain(k, kind, target, current, left)
+
+
+def _chain(k: TileBuilder, kind: str, target: Reg, current: Reg, left: list[Reg]) -> None:
+    """One chain from `current` on, two members at a time."""
     while left:
         if len(left) == 1:
             k.emit(_OPS[kind], target, current, left.pop())

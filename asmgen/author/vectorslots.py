@@ -2,7 +2,7 @@
 
 Slot i is the window behind matrix unit i of N. Vector units keep their order. The first stands in the first window whose matrix units
 have given it its data, the last before the first that wants its result; between them a window takes so many clk as the whole step needs
-of each.
+of each. What is seldom there stands as early as it may, and keeps up only what wants it.
 """
 
 from __future__ import annotations
@@ -31,11 +31,17 @@ def vector_slots(phases: Sequence[Sequence[Unit]], stream: str, cycles: int) -> 
         return {}
     bounds = _Bounds(phases, cycles)
     total = sum(map(issue_clk, units))
-    done, slot = 0, 0
+    done, slot, apart = 0, 0, 0
     found: dict[int, int] = {}
+    seldom: list[Unit] = []
     for unit in units:
         first, last = bounds.of(unit)
-        slot = max(slot, first, done * bounds.length // max(1, total))
+        if unit.tag.seldom:
+            apart = found[unit.tag.ordinal] = max(slot, apart, first)
+            seldom.append(unit)
+            continue
+        wanted = [found[other.tag.ordinal] for other in seldom if depends(unit, other)]
+        slot = max(slot, first, done * bounds.length // max(1, total), *wanted)
         if slot > min(last, bounds.length - 1):
             raise PipelineError(f"{unit} has no slot: it wants what matrix unit {first} gives, what is before it takes until slot {slot}, "
                                 f"and its result is due in slot {last}", unit.first.where())
@@ -50,28 +56,20 @@ class _Bounds:
     def __init__(self, phases: Sequence[Sequence[Unit]], cycles: int) -> None:
         self.length = sum(map(is_matrix, phases[0]))
         self._result = -(-_RESULT // cycles)
-        self._line = [unit for step in range(3) for unit in phases[step % len(phases)]]
-        self._slots = {}
-        slot = -self.length
-        for place, unit in enumerate(self._line):
-            if is_matrix(unit):
-                self._slots[place] = slot
-                slot += 1
-        self._places = {unit.tag.ordinal: len(phases[0]) + place for place, unit in enumerate(phases[1 % len(phases)])}
+        line = [unit for step in range(3) for unit in phases[step % len(phases)]]
+        products = [place for place, unit in enumerate(line) if is_matrix(unit)]
+        effects = [line[place].effects for place in products]
+        self._products = [(place, slot, effect.reads, effect.writes)
+                          for slot, (place, effect) in enumerate(zip(products, effects, strict=True), -self.length)]
+        self._middle = {unit.tag.ordinal: (len(phases[0]) + place, unit.effects) for place, unit in enumerate(phases[1 % len(phases)])}
 
     def of(self, unit: Unit) -> tuple[int, int]:
         """The first and the last slot of a unit."""
-        at = self._places[unit.tag.ordinal]
-        own = self._line[at]
+        at, own = self._middle[unit.tag.ordinal]
         first, last = 0, 2 * self.length
-        for place, slot in self._slots.items():
-            other = self._line[place]
-            if not depends(own, other):
-                continue
-            if place > at:
-                last = min(last, slot - 1)
-            elif other.effects.writes & own.effects.reads:
-                first = max(first, slot + self._result)
-            else:
-                first = max(first, slot)
+        for place, slot, reads, writes in self._products:
+            if writes & own.reads:
+                first, last = (first, min(last, slot - 1)) if place > at else (max(first, slot + self._result), last)
+            elif own.writes & (reads | writes):
+                first, last = (first, min(last, slot - 1)) if place > at else (max(first, slot), last)
         return first, last

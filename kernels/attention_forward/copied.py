@@ -28,7 +28,6 @@ from asmgen.kernels.attention_forward.place import limits, place
 from asmgen.kernels.attention_forward.softmax import (
     exponentials,
     first_maximum,
-    hide,
     maximum,
     raise_maximum,
     rescale,
@@ -89,12 +88,7 @@ def copied(k: TileBuilder) -> None:
                 write(k, Ks[t + 2].part(k.wave), RK)
                 load(k, RK, kw.step(t + 3), rows=k.wave)
             with vector:
-                if masked:
-                    hide(k, S[t + 1], seen, keys)
-                if t.first:
-                    first_maximum(k, state, S[t + 1])
-                else:
-                    raise_maximum(k, state, S[t + 1])
+                (first_maximum if t.first else raise_maximum)(k, state, S[t + 1], seen if masked else None)
         with k.stage():
             with matrix:
                 mma(k, O, V, as_keys_are_read(as_operand(turned(narrowed(S[t], k.p.dtype)), M, "b"), fb), first=t.first)

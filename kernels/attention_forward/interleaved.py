@@ -23,7 +23,6 @@ from asmgen.kernels.attention_forward.pingpong import LEAST, lower, operand, upp
 from asmgen.kernels.attention_forward.place import limits, place
 from asmgen.kernels.attention_forward.softmax import (
     first_maximum,
-    hide,
     maximum,
     raise_maximum,
     rescale,
@@ -78,12 +77,7 @@ def interleaved(k: TileBuilder) -> None:
                 fill(k, Ks[t + 3], kw.step(t + 3))
                 read(k, K, Ks[t + 2])
             with vector:
-                if masked:
-                    hide(k, S[t + 1], seen, keys)
-                if t.first:
-                    first_maximum(k, state, S[t + 1])
-                else:
-                    raise_maximum(k, state, S[t + 1])
+                (first_maximum if t.first else raise_maximum)(k, state, S[t + 1], seen if masked else None)
         with k.stage():
             with matrix:
                 mma(k, O, V, operand(k, M, S[t]), first=t.first)

@@ -24,7 +24,6 @@ from asmgen.kernels.attention_forward.family import ATTENTION
 from asmgen.kernels.attention_forward.place import limits, place
 from asmgen.kernels.attention_forward.softmax import (
     first_maximum,
-    hide,
     maximum,
     raise_maximum,
     rescale,
@@ -99,12 +98,7 @@ def ping_pong(k: TileBuilder) -> None:
                 fill(k, Ks[t + 3], kw.step(t + 3))
                 read_transposed(k, V, Vs[t])
             with vector:
-                if masked:
-                    hide(k, S[t + 1], seen, keys)
-                if t.first:
-                    first_maximum(k, state, S[t + 1])
-                else:
-                    raise_maximum(k, state, S[t + 1])
+                (first_maximum if t.first else raise_maximum)(k, state, S[t + 1], seen if masked else None)
         with k.stage():
             with matrix:
                 mma(k, O, V, operand(k, M, P[t]), first=t.first)

@@ -151,9 +151,10 @@ def _add_pairs(k: TileBuilder, state: Softmax, weights: Tile) -> None:
             k.v_pk_add_f32(target, target, pair)
 
 
-def first_maximum(k: TileBuilder, state: Softmax, scores: Tile) -> None:
-    """The maximum of the first scores."""
-    column_max(k, state.high, scores)
+def first_maximum(k: TileBuilder, state: Softmax, scores: Tile, seen: Limits | None = None) -> None:
+    """The maximum of the first scores; those that are not `seen` are hidden."""
+    _largest(k, state, scores, seen)
+    reduce_lanes(k, "max", state.high, scores.index)
     if state.m is not None:
         max_(k, state.m, state.high, LOWEST)
         _relative(k, state)
@@ -162,11 +163,11 @@ def first_maximum(k: TileBuilder, state: Softmax, scores: Tile) -> None:
     _lower(k, state, scores)
 
 
-def raise_maximum(k: TileBuilder, state: Softmax, scores: Tile) -> None:
+def raise_maximum(k: TileBuilder, state: Softmax, scores: Tile, seen: Limits | None = None) -> None:
     """Where any score of a lane exceeds its limit, all queries take their new maximum, and `high` becomes what is left of
-    sums under the old one. VCC says so to `rescale`. An eager build does it always."""
+    sums under the old one. VCC says so to `rescale`. An eager build does it always. Scores that are not `seen` are hidden before."""
     at = scores.index
-    column_max(k, state.high, scores, across=False)
+    _largest(k, state, scores, seen)
     if k.p.rescale == "lazy":
         any_greater(k, state.high, state.limit or THRESHOLD)
     with _where_raised(k, "raise maximum", at):
@@ -227,17 +228,21 @@ def skip_plain(k: TileBuilder, plain: Reg, seen: Limits, keys: int) -> None:
             k.v_subrev_u32(limit, gone, limit)
 
 
-def hide(k: TileBuilder, scores: Tile, seen: Limits, keys: int) -> None:
-    """Scores of keys that a lane's query does not see become -infinity; the limits go on to the next step."""
-    width = scores.fragment.columns
-    for number in range(scores.columns // width):
-        part = scores.part(0, number * width, scores.rows, width)
-        mask_rows(k, part, seen.upper[number])
-        if seen.lower:
-            mask_rows_before(k, part, seen.lower[number])
-    with k.at(scores.index):
-        for limit in (*seen.upper, *seen.lower):
-            k.v_subrev_u32(limit, keys, limit)
+def _largest(k: TileBuilder, state: Softmax, scores: Tile, seen: Limits | None) -> None:
+    """The maximum of each lane's own scores, a fragment's queries after the other. Scores of keys that a lane's query does not see become
+    -infinity; the limits go on to the next step."""
+    f = scores.fragment
+    for number, register in enumerate(state.high.registers):
+        part = scores.part(0, number * f.columns, scores.rows, f.columns)
+        if seen is not None:
+            mask_rows(k, part, seen.upper[number])
+            if seen.lower:
+                mask_rows_before(k, part, seen.lower[number])
+        column_max(k, Vector(state.high.name, "column", f.columns, f, RegisterSet((register,))), part, across=False)
+    if seen is not None:
+        with k.at(scores.index):
+            for limit in (*seen.upper, *seen.lower):
+                k.v_subrev_u32(limit, scores.rows, limit)
 
 
 @contextmanager
