@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from asmgen.codeobject.descriptor import KernelDescriptor
 from asmgen.emulator.arrival.alignment import CHECK as MISALIGNED
@@ -23,6 +23,7 @@ from asmgen.emulator.arrival.workgroupraces import CHECK as WORKGROUP_RACE
 from asmgen.emulator.arrival.workgroupraces import Traces, WorkgroupRaces
 from asmgen.emulator.machine.devicememory import Memory
 from asmgen.emulator.machine.dispatch import Dispatch
+from asmgen.emulator.machine.kept import kept
 from asmgen.emulator.machine.state import LANES, Machine
 from asmgen.emulator.machine.ways import Ways
 from asmgen.emulator.scheduling.boundstep import queue_of, touch_of
@@ -30,7 +31,6 @@ from asmgen.emulator.scheduling.segments import Watcher
 from asmgen.isa.registers import Reg
 from asmgen.program.program import Instruction, Program
 
-Made = TypeVar("Made")
 _REGISTERS = frozenset({"read-before-wait", "overwrite-before-wait"})
 _UNDEFINED = frozenset({READ, USED})
 _LDS = frozenset({"lds-race", "lds-dma-before-wait", "uninitialised-lds-read", USED, MISALIGNED})
@@ -77,13 +77,13 @@ class Watching:
     @classmethod
     def of(cls, program: Program, descriptor: KernelDescriptor, dispatch: Dispatch, wanted: frozenset[str], in_memory: bool) -> Watching:
         """Walk the program for the checks in `wanted`. `in_memory`: device memory holds undefined bytes already."""
-        pairs = _kept(program, "_close_pairs", (), lambda: tuple(close_pairs(program))) if WAIT_STATE in wanted else ()
+        pairs = kept(program, "_close_pairs", (), lambda: tuple(close_pairs(program))) if WAIT_STATE in wanted else ()
         uses = None
         if wanted & _UNDEFINED:
             entry = program.labels[program.entry] if program.entry and dispatch.preload else 0
             full = dispatch.work_items % LANES == 0
             given = descriptor.accum_offset, defined_at_start(descriptor, dispatch), entry, full, in_memory
-            uses = _kept(program, "_uses", given, lambda: Uses.of(program, *given))
+            uses = kept(program, "_uses", given, lambda: Uses.of(program, *given))
         traces = Traces(program, dispatch.workgroups) if WORKGROUP_RACE in wanted and dispatch.workgroups > 1 and stores(program) else None
         return cls(program, wanted, pairs, uses, traces)
 
@@ -93,10 +93,7 @@ class Watching:
         registers = lds = memory = states = undefined = None
         alignment = Alignment(machine, program, findings) if MISALIGNED in wanted else None
         if wanted & _REGISTERS:
-            loaded = 0
-            for instruction in program.instructions:
-                if queue_of(instruction) is not None:
-                    loaded |= touch_of(0, instruction, machine, None).writes
+            loaded = kept(program, "_loaded", (machine.accum_offset,), lambda: _loaded(program, machine))
             registers = RegisterArrival(machine, counters, program, findings, loaded)
         if self.uses is not None and self.uses.matter:
             undefined = UndefinedWatcher(machine, program, findings, self.uses)
@@ -126,12 +123,13 @@ class Watching:
                 findings.add(finding)
 
 
-def _kept(program: Program, name: str, given: tuple[object, ...], make: Callable[[], Made]) -> Made:
-    """What `make` says of a program for what is `given`. It stays with the program: the next launch asks for the same."""
-    known: dict[str, tuple[tuple[object, ...], Made]] = program.__dict__
-    if name not in known or known[name][0] != given:
-        known[name] = given, make()
-    return known[name][1]
+def _loaded(program: Program, machine: Machine) -> int:
+    """The registers that loads write."""
+    loaded = 0
+    for instruction in program.instructions:
+        if queue_of(instruction) is not None:
+            loaded |= touch_of(0, instruction, machine, None).writes
+    return loaded
 
 
 def with_address_makers(program: Program, findings: Sequence[Finding]) -> list[Finding]:

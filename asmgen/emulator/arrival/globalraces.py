@@ -26,6 +26,7 @@ from asmgen.emulator.arrival.findings import Finding, Findings
 from asmgen.emulator.arrival.globalvalues import agreed, stored
 from asmgen.emulator.arrival.ldsvalues import Bytes, bytes_of
 from asmgen.emulator.arrival.racedbytes import RacedBytes
+from asmgen.emulator.machine.kept import kept
 from asmgen.emulator.machine.state import Group, Machine
 from asmgen.emulator.scheduling.boundstep import queue_of
 from asmgen.isa.registers import Reg
@@ -163,14 +164,11 @@ class GlobalArrival:
         self.raced = raced
         self.program = program
         self.findings = findings
-        self._facts = {id(instruction): (position, _kind(instruction), queue_of(instruction))
-                       for position, instruction in enumerate(program.instructions) if instruction.opcode.memory is not None}
-        self._compares = frozenset(position for position, instruction in enumerate(program.instructions)
-                                   if "compare" in instruction.opcode.flags)
+        self._facts, self._compares = kept(program, "_memory_facts", (), lambda: _facts(program))
         self._starts = [interval.start for interval in machine.memory.intervals]
         self._ends = [interval.end for interval in machine.memory.intervals]
-        self._data = {id(instruction): source for instruction in program.instructions
-                      if (source := data_of(instruction, machine)) is not None}
+        self._data = {number: source for number, (position, _, _) in self._facts.items()
+                      if (source := data_of(program.instructions[position], machine)) is not None}
         self._written: set[int] = set()
         self._told = False
         self.reset()
@@ -357,7 +355,15 @@ def data_of(instruction: Instruction, machine: Machine) -> Callable[[Group], Byt
     return lambda group: bytes_of(machine.vector[slot:slot + max(1, size // 4), group.select] >> shift, size)
 
 
+def _facts(program: Program) -> tuple[dict[int, tuple[int, int, int | None]], frozenset[int]]:
+    """(position, kind, queue) of each access to memory by the instruction's id; the positions of those that compare and swap."""
+    facts = {id(instruction): (position, _kind(instruction), queue_of(instruction))
+             for position, instruction in enumerate(program.instructions) if instruction.opcode.memory is not None}
+    return facts, frozenset(position for position, _, _ in facts.values() if "compare" in program.instructions[position].opcode.flags)
+
+
 def stores(program: Program) -> bool:
     """Whether a program writes device memory at all."""
-    return any((row := instruction.opcode.memory) is not None and row.space in ("buffer", "global", "flat") and row.kind != "load"
-               for instruction in program.instructions)
+    return kept(program, "_stores", (), lambda: any(
+        (row := instruction.opcode.memory) is not None and row.space in ("buffer", "global", "flat") and row.kind != "load"
+        for instruction in program.instructions))

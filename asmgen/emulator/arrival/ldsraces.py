@@ -36,6 +36,7 @@ from asmgen.emulator.arrival.ldscells import (
     touch,
 )
 from asmgen.emulator.arrival.ldsvalues import Bytes, Contents, first_differing
+from asmgen.emulator.machine.kept import kept
 from asmgen.emulator.machine.state import Group, Machine
 from asmgen.isa.opcode import is_lds_dma
 from asmgen.program.program import Instruction, Program
@@ -70,10 +71,12 @@ class LdsArrival:
         self.contents = contents
         self.alignment = alignment
         self.undefined = undefined
-        self.cells = Cells.make(machine.workgroups * machine.lds_stride, granule_of(program))
+        self.cells = Cells.make(machine.workgroups * machine.lds_stride,
+                                kept(program, "_lds_granule", (), lambda: granule_of(program)))
         self.interval = np.zeros(machine.workgroups, np.int64)
         instructions = program.instructions
-        self._touching = [position for position, instruction in enumerate(instructions) if reaches_lds(instruction)]
+        self._touching = kept(program, "_touching_lds", (), lambda: [
+            position for position, instruction in enumerate(instructions) if reaches_lds(instruction)])
         self._number = {position: number % _NUMBERS for number, position in enumerate(self._touching)}
         self._position = {id(instructions[position]): position for position in self._touching}
         kinds = [row.kind for position in self._touching if (row := instructions[position].opcode.memory) is not None]

@@ -36,6 +36,7 @@ from asmgen.emulator.arrival.workgrouptraces import (
     trace,
 )
 from asmgen.emulator.machine.devicememory import Interval, Memory
+from asmgen.emulator.machine.kept import kept
 from asmgen.emulator.machine.state import Group, Machine
 from asmgen.emulator.machine.ways import Ways
 from asmgen.emulator.scheduling.boundstep import Action, Step
@@ -60,9 +61,7 @@ class Traces:
 
     def __init__(self, program: Program, workgroups: int) -> None:
         self.program = program
-        self.polls = polling(program)
-        plain = [position for position, instruction in enumerate(program.instructions)
-                 if _plain(instruction) and id(instruction) not in self.polls]
+        self.polls, plain = kept(program, "_plain_accesses", (), lambda: _accesses(program))
         self.positions = plain
         self.numbers = {id(program.instructions[position]): number for number, position in enumerate(plain)}
         self.shift = min((min(row.bytes, 4).bit_length() - 1 for position in plain
@@ -170,10 +169,11 @@ class WorkgroupRaces:
         self.machine = machine
         self.program = program
         self.traces = traces
-        self._orders = {id(instruction): (False, True) if id(instruction) in traces.polls else _orders(instruction)
-                        for instruction in program.instructions}
-        self._data = {id(instruction): source for instruction in program.instructions
-                      if id(instruction) in traces.numbers and (source := data_of(instruction, machine)) is not None}
+        self._orders = kept(program, "_orders", (), lambda: {
+            id(instruction): (False, True) if id(instruction) in traces.polls else _orders(instruction)
+            for instruction in program.instructions})
+        self._data = {number: source for number, position in zip(traces.numbers, traces.positions, strict=True)
+                      if (source := data_of(program.instructions[position], machine)) is not None}
 
     def __call__(self, step: Step) -> Action | None:
         """What an instruction that orders workgroups without touching memory must do before it runs."""
@@ -264,6 +264,13 @@ class WorkgroupRaces:
             shift = (bits & -bits).bit_length() - 1
             if shift < traces.shift:
                 traces.refine(shift)
+
+
+def _accesses(program: Program) -> tuple[frozenset[int], list[int]]:
+    """`polling`, and the positions of the accesses that may be part of a race."""
+    polls = polling(program)
+    return polls, [position for position, instruction in enumerate(program.instructions)
+                   if _plain(instruction) and id(instruction) not in polls]
 
 
 def polling(program: Program) -> frozenset[int]:

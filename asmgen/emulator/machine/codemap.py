@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from asmgen.emulator.machine.devicememory import PAGE, Memory
+from asmgen.emulator.machine.kept import kept
 from asmgen.isa.errors import AsmgenError
 from asmgen.program.program import Program
 
@@ -27,6 +28,10 @@ class CodeMap:
     @classmethod
     def of(cls, program: Program, base: int = 0) -> CodeMap:
         """Addresses as the code object was loaded at `base`; synthetic ones for a program that has none."""
+        return kept(program, "_code_map", (base,), lambda: cls._made(program, base))
+
+    @classmethod
+    def _made(cls, program: Program, base: int) -> CodeMap:
         instructions = program.instructions
         if instructions and all(instruction.address is not None and instruction.size for instruction in instructions):
             starts = tuple(base + (instruction.address or 0) for instruction in instructions)

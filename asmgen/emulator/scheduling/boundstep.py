@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from asmgen.emulator.arrival.arrival import FLAT, LDS, SMEM, VM, RegisterTouch, ranges_of
+from asmgen.emulator.machine.kept import kept
 from asmgen.emulator.machine.state import Group, Machine
 from asmgen.isa.opcode import implicit_reads
 from asmgen.isa.operands import SPECIAL_SOURCES, Modified, Operand, Special, Waitcnt
@@ -124,6 +125,10 @@ def registers_of(operand: Operand) -> list[Reg]:
 
 def touched_registers(program: Program, machine: Machine) -> list[tuple[int, int]]:
     """First and last of the vector registers that a program may write: those it names, or all where it names some relative to M0."""
+    return kept(program, "_touched_registers", (machine.accum_offset, machine.registers), lambda: _touched_ranges(program, machine))
+
+
+def _touched_ranges(program: Program, machine: Machine) -> list[tuple[int, int]]:
     mask = 1  # v0 holds the work-item's number
     for instruction in program.instructions:
         if instruction.name.startswith("s_set_gpr_idx") or instruction.name.startswith("s_setreg"):

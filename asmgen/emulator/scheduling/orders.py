@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asmgen.emulator.machine.errors import EmulatorError
+from asmgen.emulator.machine.kept import kept
 from asmgen.emulator.machine.state import Group, Machine
 from asmgen.emulator.scheduling.meetings import BARRIER, Meetings
 from asmgen.isa.quote import quoted
@@ -54,7 +55,7 @@ class Lockstep:
     def __init__(self, machine: Machine, program: Program) -> None:
         self.machine = machine
         self.groups: dict[Place, Group] = {}
-        self.meetings = Meetings(program) if any(instruction.name == BARRIER for instruction in program.instructions) else None
+        self.meetings = kept(program, "_meetings", (), lambda: _meetings(program))
         self.ran = np.zeros(machine.waves, np.int64)  # cycles of the machine's clock that each wave has used, or got at a barrier
         self._running: Waves | None = None
         self._since = 0
@@ -115,6 +116,10 @@ class Lockstep:
                 apart.append((int(self.ran[groups[place].waves].max()), place))
             reached |= self.meetings.reached(stretch)
         return min(apart)[1]
+
+
+def _meetings(program: Program) -> Meetings | None:
+    return Meetings(program) if any(instruction.name == BARRIER for instruction in program.instructions) else None
 
 
 class Serial:
