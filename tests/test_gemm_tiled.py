@@ -16,6 +16,7 @@ from asmgen.tools.runner import RunReport, run_kernel
 LIBRARY = family("gemm-bf16")
 SMALL = {"tile": "128x128x64", "schedule": "interleave"}
 LARGE = {"tile": "256x256x64", "schedule": "ping-pong"}
+ROLES = {"schedule": "producer-consumer"}
 
 
 @cache
@@ -93,6 +94,35 @@ def test_the_large_tile_of_gfx942_on_an_odd_shape(schedule: str) -> None:
 @pytest.mark.parametrize("order", ["lockstep", "serial", "random:3"])
 def test_ping_pong_on_an_odd_shape_in_every_order(order: str) -> None:
     assert good(run(LARGE, {"m": 253, "n": 261, "k": 192, "lda": 200, "ldd": 264}, order))
+
+
+@pytest.mark.parametrize("steps", range(1, 8))
+def test_roles_on_odd_shapes_for_every_count(steps: int) -> None:
+    """Odd and even counts, up to two rounds of the loop: every path, in each order of waves."""
+    build = ROLES | ({"dtype": "f16", "out": "f16"} if steps % 3 == 0 else {})
+    shape = {"m": 67, "n": 131, "k": 64 * steps, "lda": 64 * steps + 8, "ldd": 133, "beta": 0.5 * (steps == 2)}
+    assert good(run(build, shape, ("lockstep", "serial", "random:3")[steps % 3]))
+
+
+@pytest.mark.parametrize(("steps", "order"), [(1, "serial"), (5, "random:3"), (6, "lockstep")])
+def test_twelve_consumers_on_an_odd_shape(steps: int, order: str) -> None:
+    assert good(run(ROLES | {"tile": "192x256x64"}, {"m": 131, "n": 259, "k": 64 * steps, "lda": 64 * steps + 8, "ldd": 261}, order))
+
+
+def test_roles_have_tiles_of_their_own() -> None:
+    with pytest.raises(ContractError, match="has no variant tile=256x256x64 schedule=producer-consumer for gfx950; there are: .*"
+                                            "tile=192x256x64 schedule=producer-consumer"):
+        build_kernel(LIBRARY, "gfx950", LARGE | ROLES)
+    with pytest.raises(ContractError, match="schedule=producer-consumer for gfx942"):
+        build_kernel(LIBRARY, "gfx942", ROLES)
+
+
+@pytest.mark.parametrize("tile", ["128x256x64", "192x256x64"])
+def test_registers_fit_the_waves_of_both_roles(tile: str) -> None:
+    """A SIMD has 512 registers: 168 for each of three waves, 128 for each of four."""
+    kernel = built(tuple((ROLES | {"tile": tile}).items())).kernel
+    waves = kernel.contract.workgroup[0] // 64
+    assert waves == {"128x256x64": 12, "192x256x64": 16}[tile] and -(-kernel.resources.vgprs // 8) * 8 * waves // 4 <= 512
 
 
 @pytest.mark.parametrize(("build", "sentence"), [({"out": "fp8"}, "out"), ({"bias": "column"}, "bias"), ({"window": -1}, "window")])

@@ -58,6 +58,7 @@ class Builder:
         self.arch = arch
         self.registers = plan
         self.stagger = stagger
+        self.roles: tuple[str, ...] = ()
         self.items: list[Item] = []
         self.regions: list[tuple[str, int]] = []
         self.remarks: list[str] = []  # lines for the head of the assembly text
@@ -346,7 +347,7 @@ class Builder:
                 known = ", ".join(self._labels) or "none"
                 raise AsmgenError(f"{item} branches to a label that is not placed; placed are: {known}", item.where())
         offset = self.registers.resources().accum_offset if self.registers is not None else None
-        return Program(self.name, self.arch, tuple(self.items), self.stagger, offset, self.entry)
+        return Program(self.name, self.arch, tuple(self.items), self.stagger, offset, self.entry, self.roles)
 
     def _check_leases(self, operands: tuple[Operand | str, ...], source: SourceLine | None, helper: SourceLine | None) -> None:
         if self.registers is None:

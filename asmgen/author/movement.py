@@ -136,7 +136,7 @@ class FillPlan:
 
 
 def fill(k: TileBuilder, target: SharedPart, source: Slice) -> None:
-    """Memory to LDS without a register: all waves of the workgroup together fill the cell.
+    """Memory to LDS without a register: all waves of the workgroup, or all that fill LDS, fill the cell together.
 
     Up to four neighbouring lines share one M0 and differ in immediates, which move both addresses. Raises TileError where the waves
     cannot share the tile's lines equally, or its pattern is none that lines can follow.
@@ -172,7 +172,8 @@ def _fill_plan(k: TileBuilder, tile: SharedTile, rows: Rows, of: str) -> FillPla
         raise TileError(f"fill: {tile} has slots of 12 bytes, which {k.arch} does not fill; gfx950 does")
     line = LANES * width
     dense = tile.rows * tile.columns * tile.bits // 8
-    waves = k.wave.count
+    wave = k.filling or k.wave
+    waves = wave.count
     if rows.count != tile.rows or element_bits(rows.matrix.dtype) != tile.bits:
         raise TileError(f"fill: {rows.count} rows of {rows.matrix.name} ({rows.matrix.dtype}) do not fill {tile}; "
                         f"{tile.rows} rows of {tile.dtype} do, as rows(first, count).parts(n) and halves() cut them")
@@ -187,7 +188,6 @@ def _fill_plan(k: TileBuilder, tile: SharedTile, rows: Rows, of: str) -> FillPla
     slack = (min(group, lines) - 1) * pitch
     element = tile.bits // 8
     offsets: list[Reg] = []
-    wave = k.wave
     at = Places(tile.placement, tile.rows, tile.columns)
     held = {at(row, column): (row, column * element) for row in range(tile.rows)
             for column in range(0, tile.columns - width // element + 1, width // element)}

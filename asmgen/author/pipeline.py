@@ -8,6 +8,8 @@ farthest iteration ahead that the step names (`t + d`) and u the least common mu
     loop          u copies, as long as u steps are left before the last d
     tails         the last d steps without what lies beyond the end; a count below d has a prologue of its own and joins them late
 
+Waves of two roles (`ProducerConsumer`) have all of this twice, each role with its own units of every copy and with all barriers.
+
 In every copy the schedule's order is checked by `merge` against emission order, over the seam to the next step too. Two segments, one
 loop after the other with data in flight over the seam: `segmentpaths`.
 """
@@ -17,12 +19,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from asmgen.author.schedules import Schedule
+from asmgen.author.schedules import ProducerConsumer, Schedule, produces
 from asmgen.author.segmentpaths import emit_segments, emit_to_the_end, first_loop
 from asmgen.author.stepcopies import Copies
 from asmgen.author.steps import PipelineError
 from asmgen.author.stepunits import Shape, Step, StepUnits
-from asmgen.isa.registers import Reg
+from asmgen.isa.registers import Reg, mask_names
 
 if TYPE_CHECKING:
     from asmgen.author.builder import Builder
@@ -37,32 +39,62 @@ def pipeline(k: Builder, step: Step | Segments, count: Reg | int | None, schedul
     Instead of a step and its count, two segments [(plain, n0), (masked, n1)] and None: n0 steps of one, then n1 of the other, together at
     least 1, with data in flight over the border. The first is the plain one; both have the same stages.
     `least` says that `segmentpaths.lend_steps` made the counts of two segments so, which takes fewer paths.
-    `groups` is an SGPR that is 0 for waves of the first group and 1 for those of the second, where the schedule has a stagger. With
+    `groups` is an SGPR that is 0 for waves of the first group and 1 for those of the second, where the schedule has a stagger; with roles
+    0 for consumers and 1 for producers, which end behind their loop. With
     `peel=1`, `t.first` is true for operations of the first iteration, wherever in the code they stand.
 
     Raises PipelineError for a step that cannot be pipelined, MergeError where the schedule's order would change a result.
     """
     segments = _segments(k, step, count)
-    if schedule.stagger and groups is None:
-        raise PipelineError(f"the schedule {schedule.name} lets half of the waves run behind; pipeline needs groups=, an SGPR that says "
-                            "which half a wave belongs to", k.place())
+    roles = isinstance(schedule, ProducerConsumer)
+    if (schedule.stagger or roles) and groups is None:
+        does = "gives waves different roles" if roles else "lets half of the waves run behind"
+        raise PipelineError(f"the schedule {schedule.name} {does}; pipeline needs groups=, an SGPR that says which "
+                            f"{'role a wave has' if roles else 'half a wave belongs to'}", k.place())
     units = StepUnits(k, [one for one, _ in segments], schedule, peel)
-    copies = Copies(k, units, schedule, groups, peel)
     if schedule.stagger:
         k.stagger = max(k.stagger, schedule.stagger)
-    done = k.fresh("pipeline_done")
     k.loop_begins(units.shape.ahead)
-    if len(segments) > 1:
-        wanted = units.shape.ahead + peel, units.shape.ahead
-        if least is not None and any(given < some for given, some in zip(least, wanted, strict=True)):
-            raise PipelineError(f"counts were made {least[0]} and {least[1]} or more, and this step, which looks {units.shape.ahead} "
-                                f"iterations ahead, wants at least {wanted}", k.place())
-        emit_segments(copies, segments[0][1], segments[1][1], done, least is not None)
+    if groups is not None and roles:
+        _refuse_shared_registers(k, units)
+        consumers, producers = k.fresh("consumers"), k.fresh("producers")
+        k.s_cmp_eq_u32(groups, 0)
+        k.s_cbranch_scc1(consumers)
+        k.label(producers)
+        _emit(Copies(k, units, schedule, groups, peel, produces), segments, least)
+        k.s_endpgm()
+        k.label(consumers)
+        _emit(Copies(k, units, schedule, groups, peel, lambda unit: not produces(unit)), segments, least)
+        k.roles = consumers, producers
     else:
-        _emit_one(copies, segments[0][1], done)
+        _emit(Copies(k, units, schedule, groups, peel), segments, least)
     for report in units.shape.reports:
         k.remarks += report.lines()
     return units.shape
+
+
+def _refuse_shared_registers(k: Builder, units: StepUnits) -> None:
+    """Raises PipelineError where a role's unit reads a register that the other role's units write: each wave has its own registers."""
+    for unit in units.every():
+        for other in units.every():
+            shared = unit.effects.reads & other.effects.writes if produces(unit) != produces(other) else 0
+            if shared:
+                raise PipelineError(f"{unit} reads {', '.join(mask_names(shared))} of {other}, which waves of the other role execute: "
+                                    "roles hand data over in LDS alone", unit.first.where())
+
+
+def _emit(copies: Copies, segments: Segments, least: tuple[int, int] | None) -> None:
+    """All paths."""
+    k, ahead, peel = copies.k, copies.ahead, copies.peel
+    done = k.fresh("pipeline_done")
+    if len(segments) == 1:
+        _emit_one(copies, segments[0][1], done)
+        return
+    wanted = ahead + peel, ahead
+    if least is not None and any(given < some for given, some in zip(least, wanted, strict=True)):
+        raise PipelineError(f"counts were made {least[0]} and {least[1]} or more, and this step, which looks {ahead} iterations ahead, "
+                            f"wants at least {wanted}", k.place())
+    emit_segments(copies, segments[0][1], segments[1][1], done, least is not None)
 
 
 def _segments(k: Builder, step: Step | Segments, count: Reg | int | None) -> Segments:

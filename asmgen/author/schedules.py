@@ -164,6 +164,30 @@ def _m0_ahead(order: Sequence[Placed], units: Mapping[int, Unit]) -> list[Placed
 
 
 @dataclass(frozen=True)
+class ProducerConsumer:
+    """Waves of two roles: producers move data to LDS, consumers read and multiply it, a step behind. Each step ends with a barrier for all
+    waves. Every role has the code of its own units, and all barriers: so the roles meet, barrier by barrier, on every path.
+    """
+
+    name: str = "producer-consumer"
+    stagger: int = 0
+
+    def arrange(self, phases: Sequence[Sequence[Unit]], offsets: Mapping[int, int]) -> Arrangement:
+        """Stage after stage in emission order; a memory stage ends with a wait point, the step with one and a barrier."""
+        order: list[Placed] = []
+        for _, group in groupby(phases[0], key=lambda unit: unit.tag.stage):
+            stage = list(group)
+            order += _m0_ahead([unit.tag.ordinal for unit in stage], {unit.tag.ordinal: unit for unit in stage})
+            order += [] if any(map(is_matrix, stage)) else [Sync("wait")]
+        return Arrangement((*order, Sync("wait"), Sync("barrier")))
+
+
+def produces(unit: Unit) -> bool:
+    """Whether a unit is the producers' work: it fills LDS, or says by M0 where."""
+    return bool(unit.effects.writes & m0.mask) or any(access.space == "lds" and access.write for access in unit.effects.memory)
+
+
+@dataclass(frozen=True)
 class InOrder:
     """Emission order, loads `ahead` steps early in register stages: for row kernels, which have no matrix stream. No barriers of its
     own: waits are those that registers ask for."""

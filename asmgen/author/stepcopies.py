@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -12,7 +12,6 @@ from asmgen.author.idlebarriers import idle_barriers
 from asmgen.author.schedules import Schedule, Sync, is_matrix
 from asmgen.author.stepunits import Place, StepUnits
 from asmgen.isa.registers import Reg, scc
-from asmgen.program.program import Instruction
 
 if TYPE_CHECKING:
     from asmgen.author.builder import Builder
@@ -22,11 +21,24 @@ def _reads_lds(unit: Unit) -> bool:
     return any(use.action == "read" for instruction in unit.instructions for use in instruction.tokens)
 
 
-class Copies:
-    """Emits copies of the step at places; paths (`pipeline`, `segmentpaths`) say which and in what order."""
+def _fills_lds(unit: Unit) -> bool:
+    return any(use.action == "write" for instruction in unit.instructions for use in instruction.tokens)
 
-    def __init__(self, k: Builder, units: StepUnits, schedule: Schedule, groups: Reg | None, peel: int) -> None:
-        self.k, self.units, self.schedule, self.groups, self.peel = k, units, schedule, groups, peel
+
+def _everything(unit: Unit) -> bool:
+    return True
+
+
+class Copies:
+    """Emits copies of the step at places; paths (`pipeline`, `segmentpaths`) say which and in what order.
+
+    Where waves have different roles, `mine` says which units are those of the role whose code is emitted. Synchronisation is placed as
+    for all units together, so that every role has the same barriers on every path.
+    """
+
+    def __init__(self, k: Builder, units: StepUnits, schedule: Schedule, groups: Reg | None, peel: int,
+                 mine: Callable[[Unit], bool] = _everything) -> None:
+        self.k, self.units, self.schedule, self.groups, self.peel, self.mine = k, units, schedule, groups, peel, mine
         self.ahead, self.unroll = units.shape.ahead, units.shape.unroll
 
     def span(self, first: int, end: int, phase: int, start: int | None = None, seam: int | None = None,
@@ -50,15 +62,14 @@ class Copies:
         """
         k, lead = self.k, self.units.shape.arrangement.lead
         early: list[Unit] = []
-        begin = len(k.items)
+        placed: list[Unit] = []
         *places, first = self.span(-self.ahead, 1, phase - self.ahead, 0, seam, stop)
         opening = self._opening(places)
         for place in places[:opening]:
             for unit in self.units.kept(place):
-                if _reads_lds(unit):
-                    early.append(unit)
-                else:
-                    k.append_unit(unit)
+                (early if _reads_lds(unit) else placed).append(unit)
+                if not _reads_lds(unit):
+                    self._append(unit)
             if self._sources_follow(place):
                 k.step_ends()
         ordered: list[Sync | Unit] = []
@@ -67,20 +78,20 @@ class Copies:
             cut = next(number for number, entry in enumerate(ordered) if isinstance(entry, Unit) and _reads_lds(entry))
             for entry in ordered[:cut]:
                 if isinstance(entry, Unit):
-                    k.append_unit(entry)
+                    placed.append(entry)
+                    self._append(entry)
             ordered = ordered[cut:]
         if lead:
             of_first = {unit.tag.ordinal: unit for unit in self.units.kept(first)}
             early += [of_first[entry] for entry in self.units.shape.arrangement.order
                       if isinstance(entry, int) and entry in lead and entry in of_first]
-        placed = [item for item in k.items[begin:] if isinstance(item, Instruction)]
-        if any(use.action == "write" for item in placed for use in item.tokens):
+        if any(map(_fills_lds, placed)):
             self._sync(Sync("wait"))
             for _ in range(1 + self.schedule.stagger):
                 self._sync(Sync("barrier"))
         self.shift(opening=True)
         for unit in early:
-            k.append_unit(unit)
+            self._append(unit)
         order = self.units.shape.arrangement.order
         if opening < len(places):
             self._place(ordered, None, self._sources_follow(places[opening]))
@@ -163,13 +174,18 @@ class Copies:
 
     # ---- one copy ----
 
+    def _append(self, unit: Unit) -> None:
+        if self.mine(unit):
+            self.k.append_unit(unit)
+
     def _entries(self, place: Place) -> list[Sync | Unit]:
         """What a copy consists of, in the schedule's order."""
         chosen = self.units.placed(place)
         return [entry if isinstance(entry, Sync) else chosen[entry] for entry in self.units.shape.arrangement.order
                 if isinstance(entry, Sync) or entry in chosen]
 
-    def _place(self, entries: Sequence[Sync | Unit], count_down: tuple[Reg, int] | None, more: bool) -> None:
+    def _place(self, every: Sequence[Sync | Unit], count_down: tuple[Reg, int] | None, more: bool) -> None:
+        entries = [entry for entry in every if isinstance(entry, Sync) or self.mine(entry)]
         last = max((place for place, entry in enumerate(entries) if isinstance(entry, Unit)), default=len(entries))
         final = entries[last] if last < len(entries) else None
         # The last unit hides the subtraction, unless it changes SCC, stands in a later block or still reads what moves on.
@@ -201,9 +217,10 @@ class Copies:
 
     def _sources_follow(self, place: Place) -> bool:
         """Whether a copy behind this one still reads a source in memory, so that sources must go on."""
+        offsets = self.units.source_offsets(self.mine)
         if place.high is None:
-            return True
-        return min(self.units.source_offsets(), default=place.high) < place.high - 1
+            return bool(offsets) or self.mine is _everything
+        return min(offsets, default=place.high) < place.high - 1
 
     def _end_copy(self, count_down: tuple[Reg, int] | None, more: bool) -> None:
         """The scalar code of a copy's end; what the branch tests comes last."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from asmgen.author.effects import Unit
 from asmgen.author.merge import MergeError, merge
 from asmgen.author.schedulereport import ScheduleReport, schedule_report
-from asmgen.author.schedules import Arrangement, Schedule, Sync
+from asmgen.author.schedules import Arrangement, ProducerConsumer, Schedule, Sync, produces
 from asmgen.author.steps import Copy, PipelineError, StepIndex
 from asmgen.isa.operands import Symbol
 from asmgen.isa.records import dataclass
@@ -108,9 +108,13 @@ class StepUnits:
             chosen |= {unit.tag.ordinal: unit for unit in self.kept(place.following(self.shape.unroll)) if unit.tag.ordinal in lead}
         return chosen
 
-    def source_offsets(self) -> list[int]:
-        """The iterations ahead for which the step reads sources in memory."""
-        return [self.shape.offsets[unit.tag.ordinal] for unit in self._entries(0) if self.k.follows_sources(unit)]
+    def source_offsets(self, mine: Callable[[Unit], bool]) -> list[int]:
+        """The iterations ahead for which those units of the step read sources in memory."""
+        return [self.shape.offsets[unit.tag.ordinal] for unit in self.every() if mine(unit) and self.k.follows_sources(unit)]
+
+    def every(self) -> list[Unit]:
+        """All units of the step in its first phase, whichever variant has them."""
+        return self._entries(0)
 
     # ---- survey ----
 
@@ -137,6 +141,8 @@ class StepUnits:
 
     def _report(self, segment: int) -> ScheduleReport:
         units = self._of(0, (segment, False))
+        if isinstance(self.schedule, ProducerConsumer):  # a step is as long as consumers take
+            units = {number: unit for number, unit in units.items() if not produces(unit)}
         order = tuple(entry for entry in self.shape.arrangement.order if isinstance(entry, Sync) or entry in units)
         return schedule_report(self.k.arch, list(units.values()), Arrangement(order), self.k.waves_per_simd, bool(self.schedule.stagger))
 

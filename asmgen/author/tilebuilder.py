@@ -35,6 +35,7 @@ class TileBuilder(KernelBuilder):
         self.made: dict[object, object] = {}
         self.lane: Reg = self.work_item
         self.wave = WaveIndex("wave", self.kernarg[0], 1)
+        self.filling: WaveIndex | None = None  # the waves that fill LDS where not all do
         self.sources: dict[Rows, int] = {}  # by how many iterations each is read ahead
         self.koffset: Reg | None = None
         self.kbytes = 0
@@ -100,6 +101,22 @@ class TileBuilder(KernelBuilder):
             self.v_readfirstlane_b32(wave, number)
         self.v_and_b32(lane, 63, self.work_item)
         self.lane, self.wave = lane, WaveIndex("wave", wave, waves)
+
+    def cast(self, producers: int) -> Reg:
+        """Give the last waves the role of filling LDS: from here on `wave` counts the others. The SGPR that is 1 for `producers`, else 0.
+
+        Changes SCC. Raises TileError where no wave is left for the other role.
+        """
+        wave = self.wave
+        consumers = wave.count - producers
+        if producers < 1 or consumers < 1:
+            raise TileError(f"of {wave.count} waves {producers} cannot fill LDS while others work; 1 to {wave.count - 1} can", self.place())
+        role, filling = self.registers.sgprs(1, "role", note="1: fills LDS"), self.registers.sgprs(1, "producer")
+        self.s_sub_u32(filling, wave.register, consumers)
+        self.s_cmp_ge_u32(wave.register, consumers)
+        self.s_cselect_b32(role, 1, 0)
+        self.wave, self.filling = WaveIndex(wave.name, wave.register, consumers), WaveIndex(wave.name, filling, producers)
+        return role
 
     def forget(self, *kinds: str) -> None:
         """Release the registers of addresses that operations of these kinds ("load", "lane places") made: later ones make their own."""

@@ -235,7 +235,8 @@ class Program:
 
     `stagger` is the number of barriers by which waves of a workgroup may run out of phase (docs/ARCHITECTURE.md section 3).
     `accum_offset` is where the unified register file is split, if known. `entry` is the label at which waves begin, ""
-    for the first instruction: with preloaded kernel arguments the hardware starts behind the compatibility entry.
+    for the first instruction: with preloaded kernel arguments the hardware starts behind the compatibility entry. `roles` are labels
+    at which code for some of a workgroup's waves each begins; barriers of one role meet those of the others in order.
     """
 
     name: str
@@ -244,6 +245,7 @@ class Program:
     stagger: int = 0
     accum_offset: int | None = None
     entry: str = ""
+    roles: tuple[str, ...] = ()
 
     @cached_property
     def instructions(self) -> tuple[Instruction, ...]:

@@ -1,7 +1,8 @@
 """Program to assembly text, one instruction a line, with tokens, reasons and comments behind it.
 
 The comment forms are read back (asmgen.reader): `; lds write NAME LOW:HIGH` is a token, the comment of an s_waitcnt or
-s_nop is its reason, `; region NAME` begins a region and `; stagger N` says by how many barriers waves may run out of phase.
+s_nop is its reason, `; region NAME` begins a region, `; stagger N` says by how many barriers waves may run out of phase,
+`; roles LABEL LABEL` at which labels code begins that only some waves of a workgroup have.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ _COMMENT_COLUMN = 64
 def program_text(program: Program) -> str:
     """The body of a kernel, from its first instruction to its last."""
     stagger = f"\t; stagger {program.stagger}\n" if program.stagger else ""
-    return stagger + "".join(f"{_line(item)}\n" for item in program.items)
+    roles = f"\t; roles {' '.join(program.roles)}\n" if program.roles else ""
+    return stagger + roles + "".join(f"{_line(item)}\n" for item in program.items)
 
 
 def _line(item: Item) -> str:

@@ -24,6 +24,7 @@ _TARGET = re.compile(r'^\s*\.amdgcn_target\s+"([^"\n]*)"', re.MULTILINE)
 _FUNCTION = re.compile(r"^\s*(?:\.type\s+([^\s,]+)\s*,\s*[@%]function|\.amdhsa_kernel\s+(\S+))", re.MULTILINE)
 _TOKEN = re.compile(r"lds (write|read) (\S+) (0x[0-9a-f]{1,8}):(0x[0-9a-f]{1,8})")
 _REGION = re.compile(r"region (\S.*)")
+_ROLES = re.compile(r"roles((?: [\w.$]+)+)")
 _STAGGER = re.compile(r"stagger (\d{1,3})")
 _CODE_SECTION = re.compile(r"\.text\b|[^,]*,\s*\"[a-z]*x")
 # Directives that change nothing about the instructions.
@@ -68,9 +69,9 @@ def read_text(text: str, arch: str | None = None, name: str = "", file: str = "<
     """One Program for each function or kernel symbol, in the order of the text; one called `name` where it has none.
 
     `arch` may be absent where the text has .amdgcn_target. A comment `lds write NAME LOW:HIGH` (or read) becomes a token, the comment of an
-    s_waitcnt or s_nop its reason, any other comment behind an instruction its comment; `region NAME` and `stagger N` stand alone. A
-    llvm-objdump listing is recognised by its addresses. Raises ReadError at FILE:LINE for an unknown instruction and wrong operands,
-    NeedsAssembler for text that computes.
+    s_waitcnt or s_nop its reason, any other comment behind an instruction its comment; `region NAME`, `stagger N` and `roles LABEL LABEL`
+    stand alone. A llvm-objdump listing is recognised by its addresses. Raises ReadError at FILE:LINE for an unknown instruction and
+    wrong operands, NeedsAssembler for text that computes.
     """
     check_characters(text, file)
     base = choose_arch(text, arch, file).partition(":")[0]
@@ -98,6 +99,7 @@ class _Part:
     items: list[Item] = field(default_factory=list)
     pending: list[Align] = field(default_factory=list)
     stagger: int = 0
+    roles: tuple[str, ...] = ()
 
     def add(self, item: Item) -> None:
         self.items += self.pending
@@ -141,7 +143,11 @@ class _TextReader:
     def _program(self, part: _Part) -> Program:
         facts = self._facts.get(part.name, _KernelFacts())
         entry = _body_label(part.items) if facts.preload else ""
-        return Program(part.name, self._arch, tuple(part.items), part.stagger, accum_offset=facts.accum_offset, entry=entry)
+        for role in part.roles:
+            if not any(isinstance(item, Label) and item.name == role for item in part.items):
+                raise ReadError(f"roles names the label {shorten(role)}, which is not there", self._file)
+        return Program(part.name, self._arch, tuple(part.items), part.stagger, accum_offset=facts.accum_offset, entry=entry,
+                       roles=part.roles)
 
     def _statement(self, statement: Statement) -> None:
         code = statement.code
@@ -161,6 +167,9 @@ class _TextReader:
             stagger = _STAGGER.fullmatch(statement.comment)
             if stagger is not None and self._in_code:
                 self._part().stagger = int(stagger[1])
+            roles = _ROLES.fullmatch(statement.comment)
+            if roles is not None and self._in_code:
+                self._part().roles = tuple(roles[1].split())
         elif code.startswith("."):
             self._directive(code, statement)
         elif "=" in code and _is_assignment(code):

@@ -12,6 +12,7 @@ from heapq import heappop, heappush
 
 from asmgen.checks.counters.ledger import COUNTERS, PLAIN, Ledger, Operation, operations_of
 from asmgen.checks.counters.points import wait_regions
+from asmgen.checks.counters.roles import meetings
 from asmgen.checks.counters.tokens import TooEarly, tokens_ahead
 from asmgen.checks.counters.waitsteps import Arrival as Arrival  # for those who read needs
 from asmgen.checks.counters.waitsteps import Visit, WaitSteps
@@ -53,6 +54,11 @@ class WaitFlow(WaitSteps):
         self.operations: list[Operation] = operations
         self.touches: list[int] = touches
         self.ahead = tokens_ahead(self.flow, operations, program.stagger)
+        self.meetings = meetings(program, self.flow, operations)
+        for barrier, others in self.meetings.behind.items():
+            fills, uses = self.ahead.get(barrier, (set(), set()))
+            self.ahead[barrier] = (fills.union(*(operations[other].fills for other in others)),
+                                   uses.union(*(operations[other].uses for other in others)))
         self.tokens = any(operation.fills or operation.uses for operation in operations)
         self.unknown_entries = frozenset(self._unknown_entries())
         self.regions = wait_regions(program, self.flow, operations, touches)

@@ -23,7 +23,7 @@ from asmgen.checks.counters.flow import Arrival, WaitFlow, WaitNeed
 from asmgen.checks.counters.ledger import COUNTERS, LGKM, MOST_ROUNDS, VM, Flight, Ledger, split_of, unified
 from asmgen.checks.counters.outofphase import ends_out_of_phase
 from asmgen.checks.counters.paths import find_route, reachable
-from asmgen.checks.counters.tokens import TooEarly
+from asmgen.checks.counters.tokens import TooEarly, shared
 from asmgen.isa.records import dataclass
 from asmgen.program.program import Instruction, Program
 
@@ -101,6 +101,7 @@ class Verifier:
         self._found = []
         self.flow.visit(self._visit)
         self._out_of_phase()
+        self._roles()
         if self.notes:
             self._strict_waits()
             self._full_counters()
@@ -284,6 +285,18 @@ class Verifier:
                       f"which set half of the waves behind (stagger {self.program.stagger}) and bring the other half level again, one " \
                       f"has no counterpart"
             self._found.append(WaitFinding(OUT_OF_PHASE, "warning", message, None, self.instructions[position], abs(apart), 0, position))
+
+    def _roles(self) -> None:
+        """What a role reads while another one fills it."""
+        for reader, filler in sorted(self.flow.meetings.together):
+            consumer, producer = self.instructions[reader], self.instructions[filler]
+            if consumer.waits == "off" or producer.waits == "off":
+                continue
+            where = f" ({producer.where()})" if producer.where() else ""
+            names = ", ".join(shared(self.operations[reader].uses, self.operations[filler].fills))
+            self._found.append(WaitFinding(BARRIERS, "error", f"{consumer.name} reads {names} between the same two barriers between which "
+                                           f"waves of another role fill it, {producer.text}{where}: a barrier must stand between, behind "
+                                           "the wait for the fill or for the read", producer, consumer, 0, 1, reader))
 
     def _wait(self, position: int, ledger: Ledger) -> None:
         wait = self.operations[position].wait

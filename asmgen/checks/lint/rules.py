@@ -45,7 +45,8 @@ _TABLE = (
     LintRule("W003", "error", "too few barriers between a wait and who relies on it",
          "Waves of a workgroup may be one or more barriers out of phase (stagger). A fill must have been waited for by its own wave at "
          "least "
-         "1 + stagger barriers before another wave reads it, and the last read likewise before the buffer is refilled."),
+         "1 + stagger barriers before another wave reads it, and the last read likewise before the buffer is refilled. Waves of different "
+         "roles are compared by the ordinals of their barriers, on every path: no role may read what another one fills meanwhile."),
     LintRule("W004", "note", "LDS data in flight at a barrier",
          "An LDS write or a load into LDS is still in flight when the wave arrives at s_barrier. s_barrier does not wait for it, so it may "
          "be read by other waves after the barrier before it has landed. That is right only if nobody reads those bytes so soon. Code "

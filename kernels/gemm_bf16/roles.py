@@ -1,0 +1,75 @@
+"""gemm-bf16 for gfx950 with waves of two roles: four producers fill LDS, eight or twelve consumers multiply (`producer-consumer`).
+
+Facts: a workgroup makes a tm x tn tile of D in steps of tk = 64 along K. Producers fill one of two stages of LDS while consumers read the
+other; one barrier a step changes them over. The tile is 2 x 2 quadrants, each consumer has a part of every quadrant, and reads one half
+of A at a time: all waves have as many registers as a consumer needs, 168 each of twelve waves and 128 each of sixteen, so that a tile of
+256 x 256 has no room. It is here to be compared with the schedules of `tiled`, which have all waves do both.
+"""
+
+from __future__ import annotations
+
+from asmgen.author.arithmetic import mma, zero
+from asmgen.author.epilogue import Corner
+from asmgen.author.movement import fill, read
+from asmgen.author.schedules import ProducerConsumer
+from asmgen.author.steps import StepIndex
+from asmgen.author.swizzles import DmaFill, FragmentRead
+from asmgen.author.tilebuilder import TileBuilder
+from asmgen.kernels.gemm_bf16.family import GEMM
+from asmgen.kernels.products.ends import finish, place
+
+
+@GEMM.variant("gfx950", tile=(128, 256, 64), waves=12, schedule="producer-consumer", occupancy=3, consumers=(2, 4))
+@GEMM.variant("gfx950", tile=(192, 256, 64), waves=16, schedule="producer-consumer", occupancy=4, consumers=(3, 4))
+def roles(k: TileBuilder) -> None:
+    """Either of the tiles above; `consumers` are rows and columns of waves."""
+    tm, tn, tk = k.variant.tile
+    down, across = k.variant.consumers
+    M = k.matrix_shape(f"f32_16x16x32_{k.p.dtype}")
+
+    # register plan: accumulators stay where they are; of A there is room for one half at a time
+    C = k.tile("C", tm // 2 // down, tn // 2 // across, M.d.T, grid=(2, 2), note="[half of M][half of N]")
+    A = k.tile("A", tm // 2 // down, tk, M.a, note="halves take turns")
+    B = k.tile("B", tn // 2 // across, tk, M.b, grid=(2,), note="[half of N]")
+    steps = k.registers.sgprs(1, "steps")
+    row0, column0 = k.registers.sgprs(1, "row0"), k.registers.sgprs(1, "column0")
+
+    # LDS map
+    As = k.shared("As", k.p.dtype, tm // 2, tk, stages=2, grid=(2,), serves=(FragmentRead(M.a), DmaFill()))
+    Bs = k.shared("Bs", k.p.dtype, tn // 2, tk, stages=2, grid=(2,), serves=(FragmentRead(M.b), DmaFill()))
+
+    k.region("prologue")
+    k.begin()
+    k.locate(k.variant.wave_count)
+    role = k.cast(k.variant.wave_count - down * across)
+    wm, wn = k.wave_grid(down, across)
+    zero(k, *C)  # while the arguments are on their way
+    place(k, row0, column0)
+    k.s_lshr_b32(steps, k.argument("k"), (tk - 1).bit_length())
+    a = k.matrix("a", k.p.dtype, rows="m", columns="k", stride="lda").rows(row0, tm).halves()
+    b = k.matrix("b", k.p.dtype, rows="n", columns="k", stride="ldb").rows(column0, tn).halves()
+    memory, matrix = k.streams("memory", "matrix")
+
+    def step(t: StepIndex) -> None:
+        with k.stage(), memory:
+            read(k, A, As[t, 0].part(wm))
+            read(k, B[0], Bs[t, 0].part(wn))
+            read(k, B[1], Bs[t, 1].part(wn))
+            for half in range(2):
+                fill(k, As[t + 1, half], a[half].k(t + 1))
+                fill(k, Bs[t + 1, half], b[half].k(t + 1))
+        with k.stage(), matrix:
+            mma(k, C[0, 0], A, B[0])
+            mma(k, C[0, 1], A, B[1])
+        with k.stage(), memory:
+            read(k, A, As[t, 1].part(wm))
+        with k.stage(), matrix:
+            mma(k, C[1, 0], A, B[0])
+            mma(k, C[1, 1], A, B[1])
+
+    k.region("main loop")
+    k.pipeline(step, steps, ProducerConsumer(), groups=role)
+
+    k.region("epilogue")
+    k.registers.release("A", "B")
+    finish(k, [Corner(C[i, j], i * tm // 2, j * tn // 2) for i in range(2) for j in range(2)], row0, column0, wm, wn)
