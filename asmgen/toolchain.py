@@ -7,12 +7,14 @@ Finding a tool looks at files only and starts no process, and nothing is remembe
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import re
 import shlex
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -27,6 +29,8 @@ INSTALL_ASSEMBLER = "python -m pip install ziglang"
 INSTALL_LLVM = "apt-get install clang-22 lld-22 llvm-22"
 _TARGET = "amdgcn-amd-amdhsa"
 _MOST_SAID = 1 << 20  # bytes of messages
+_PIPE_BYTES = 1 << 18
+_FILLING = 0.001  # seconds, in which llvm-objdump writes some ten thousand bytes
 _ZIG_TOOLS = ("clang", "ld.lld")
 _DIAGNOSTIC = re.compile(r"^<stdin>:(\d+):(\d+): (?:fatal )?error: (.*)$", re.MULTILINE)
 
@@ -262,7 +266,7 @@ def _exchange(process: subprocess.Popen[bytes], data: bytes | None, bounds: Boun
     for thread in (*helpers, watch):
         thread.start()
     try:
-        found = process.stdout.read(bounds.most + 1)
+        found = _gathered(process.stdout, bounds.most)
         if len(found) > bounds.most:
             process.kill()
         helpers[1].join()
@@ -272,6 +276,22 @@ def _exchange(process: subprocess.Popen[bytes], data: bytes | None, bounds: Boun
         watch.cancel()
     helpers[0].join()
     return found, said[0]
+
+
+def _gathered(stream: IO[bytes], most: int) -> bytes:
+    """What comes out of a pipe, as soon as it is more than `most` bytes no further.
+
+    A process that writes line by line would be read some lines at a time, which takes longer than making use of them: the pipe is given
+    time to fill.
+    """
+    with contextlib.suppress(AttributeError, OSError):  # a limit on the size of pipes
+        fcntl.fcntl(stream.fileno(), fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+    parts, size = [], 0
+    while size <= most and (part := os.read(stream.fileno(), _PIPE_BYTES)):
+        parts.append(part)
+        size += len(part)
+        time.sleep(_FILLING)
+    return b"".join(parts)
 
 
 def _feed(stream: IO[bytes], data: bytes) -> None:

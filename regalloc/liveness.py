@@ -121,10 +121,10 @@ class Liveness:
         found = []
         for number, block in enumerate(self.blocks):
             masks, start = self.block_masks(number), self.starts[number]
-            for index, access in enumerate(block.instructions):
-                dead = access.writes & ~masks[index + 1]
+            for index, (_, writes, _) in enumerate(block.instructions):
+                dead = writes & ~masks[index + 1]
                 if dead & ~ignore:
-                    found.append(DeadWrite(start + index, dead & ~ignore, dead == access.writes))
+                    found.append(DeadWrite(start + index, dead & ~ignore, dead == writes))
         return found
 
 

@@ -119,7 +119,7 @@ def test_every_rule_is_explained() -> None:
     assert {row.id for row in RULES} <= rules().keys()
     assert rule("w001").id == "W001"
     with pytest.raises(AsmgenError, match="nearest are .*W001"):
-        rule("W01")
+        rule("W0001")
 
 
 def test_facts_of_text() -> None:

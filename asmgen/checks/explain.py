@@ -160,7 +160,7 @@ def foresee(frontier: Frontier, instruction: Instruction, kernel: str, names: Na
 
 def _why_next(frontier: Frontier, instruction: Instruction) -> tuple[str, ...]:
     """What a wait would let arrive."""
-    wait = operation_of(frontier.position, instruction, 0, 0).wait
+    wait = operation_of(instruction).wait
     found = []
     for counter, given in ((VM, wait.vmcnt), (LGKM, wait.lgkmcnt)) if wait is not None else ():
         if given is not None:

@@ -243,10 +243,9 @@ class Frontier:
         return need.without("lds", self._steps)
 
     def _try(self, instruction: Instruction) -> Operation:
-        reads, writes = instruction.reads, instruction.writes
-        operation = operation_of(self.position, instruction, reads, writes)
+        operation = operation_of(instruction)
         self._hold(self.position, instruction, operation)
-        self._touches[self.position] = reads | writes
+        self._touches[self.position] = instruction.reads | instruction.writes
         return operation
 
     def _hold(self, position: int, instruction: Instruction, operation: Operation) -> None:

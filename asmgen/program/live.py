@@ -25,22 +25,27 @@ def program_liveness(program: Program, flow: ControlFlow | None = None, lanes_ke
     full_lanes = _full_lanes(program, flow) if lanes_kept else None
     instructions = program.instructions
     blocks = []
-    access = tuple.__new__  # a named tuple's own constructor takes three times as long, and this is one for each instruction
     for block in flow.blocks:
         accesses = []
         full = full_lanes is None or full_lanes[block.number]
         for instruction in instructions[block.first:block.last + 1]:
-            reads, writes = instruction.reads, instruction.writes
-            killed = writes
-            if not full and writes & _VECTOR and "mfma" not in instruction.opcode.classes:
-                killed = writes & ~_VECTOR
-            accesses.append(access(RegisterAccess, (reads, writes, killed)))
-            if full_lanes is not None and writes & _EXEC:
+            access = instruction.shared.get("full access" if full else "partial access") or _access(instruction, full)
+            accesses.append(access)
+            if full_lanes is not None and access.writes & _EXEC:
                 full = _sets_all(instruction)
         last = instructions[block.last]
         leaves = not block.successors and not last.name.startswith("s_endpgm") or block.last in flow.indirect
         blocks.append(LivenessBlock(accesses, block.successors, EVERYTHING if leaves else 0))
     return Liveness(blocks)
+
+
+def _access(instruction: Instruction, full: bool) -> RegisterAccess:
+    """What an instruction does where every lane is known to run, and where not."""
+    reads, writes = instruction.reads, instruction.writes
+    ends = full or "mfma" in instruction.opcode.classes
+    access = RegisterAccess(reads, writes, writes if ends else writes & ~_VECTOR)
+    instruction.shared["full access" if full else "partial access"] = access
+    return access
 
 
 def _sets_all(instruction: Instruction) -> bool:

@@ -91,6 +91,15 @@ class _MaskProperty:
         return reads if self.name == "reads" else writes
 
 
+class _Shared:
+    """Instruction.shared: what analyses remember of an instruction's text, one dictionary for all places where a reader met the text."""
+
+    def __get__(self, instruction: Instruction, owner: type[Instruction]) -> dict[str, Any]:
+        made: dict[str, Any] = {}
+        instruction.__dict__["shared"] = made
+        return made
+
+
 @dataclass(frozen=True)
 class Instruction:
     """One placed instruction.
@@ -160,6 +169,7 @@ class Instruction:
 
     reads = _MaskProperty("reads")
     writes = _MaskProperty("writes")
+    shared = _Shared()
 
     @property
     def target(self) -> str | None:
@@ -253,11 +263,16 @@ class Program:
         return tuple([item for item in self.items if isinstance(item, Instruction)])
 
     @cached_property
+    def touched(self) -> list[int]:
+        """The mask of the registers that each instruction reads or writes, by position."""
+        return [instruction.reads | instruction.writes for instruction in self.instructions]
+
+    @cached_property
     def registers(self) -> int:
         """The mask of every register that is read or written somewhere."""
         mask = 0
-        for instruction in self.instructions:
-            mask |= instruction.reads | instruction.writes
+        for touched in self.touched:
+            mask |= touched
         return mask
 
     @cached_property

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from heapq import heappop, heappush
 from typing import Any
 
@@ -78,6 +79,14 @@ _BRANCHES: dict[str, tuple[int, int]] = {  # the register whose value decides, a
     "s_cbranch_execz": (_EXEC, 0), "s_cbranch_execnz": (_EXEC, 1)}
 
 
+@lru_cache(maxsize=1 << 10)
+def _constant(value: int, waves: int) -> Value:
+    """An operand's number [waves]."""
+    found = np.full(waves, value, np.int64)
+    found.flags.writeable = False
+    return found
+
+
 @dataclass
 class State:
     """Values by bit of the register mask, of the waves in `waves` [waves]; a lane mask stands at the bit of its lower half."""
@@ -96,7 +105,7 @@ class State:
     def scalar(self, operand: Operand | Reg) -> Value | None:
         """What a scalar operand of 32 bits holds [waves]."""
         if isinstance(operand, int):
-            return np.full(len(self.waves), operand & _WORD, np.int64)
+            return _constant(operand & _WORD, len(self.waves))
         if isinstance(operand, Reg) and operand.count == 1:
             value = self.known.get(operand.mask.bit_length() - 1)
             return value if value is not None and value.ndim == 1 else None
@@ -143,6 +152,8 @@ class WaveValues:
         self.program = program
         self.flow = flow
         self._matters = _slice(program, wanted | _DECIDING)
+        self._mattering = [[program.instructions[position] for position in range(block.first, block.last + 1) if self._matters[position]]
+                           for block in flow.blocks]
         self.block = block
         self.waves = 1 if block is None else max(1, min(16, -(-block[0] * block[1] * block[2] // LANES)))
         self._entries: list[State | None] = [None for _ in flow.blocks]
@@ -180,10 +191,8 @@ class WaveValues:
             entry = self._entries[number]
             assert entry is not None
             state = entry.copy()
-            block = flow.blocks[number]
-            for position in range(block.first, block.last + 1):
-                if self._matters[position]:
-                    step(state, program.instructions[position])
+            for instruction in self._mattering[number]:
+                step(state, instruction)
             for successor, waves in self._edges(number, state):
                 if waves.any() and self._meet(successor, state.narrowed(waves)) and successor not in waiting:
                     waiting.add(successor)
@@ -242,46 +251,61 @@ class WaveValues:
 
 def _slice(program: Program, wanted: int) -> list[bool]:
     """By position, whether registers in `wanted` may depend on an instruction, wherever it stands."""
-    pairs = [(instruction.writes, instruction.reads) for instruction in program.instructions]
-    left = list(range(len(pairs)))
-    matters = [False] * len(pairs)
+    matters = [instruction.opcode.name in _CALLS for instruction in program.instructions]
+    # The last first: most of what an instruction needs stands before it, so that two or three rounds find everything.
+    left = [(instruction.writes, instruction.reads, position)
+            for position, instruction in enumerate(program.instructions) if instruction.writes][::-1]
     while True:
-        found = [position for position in left if pairs[position][0] & wanted]
-        if not found:
-            break
-        for position in found:
-            matters[position] = True
-            wanted |= pairs[position][1]
-        left = [position for position in left if not matters[position]]
-    for position, instruction in enumerate(program.instructions):
-        matters[position] = matters[position] or instruction.name in _CALLS
-    return matters
+        rest = []
+        for entry in left:
+            if entry[0] & wanted:
+                wanted |= entry[1]
+                matters[entry[2]] = True
+            else:
+                rest.append(entry)
+        if len(rest) == len(left):
+            return matters
+        left = rest
+
+
+@lru_cache(maxsize=1 << 12)
+def _bits(writes: int) -> tuple[tuple[int, bool], ...]:
+    """The bits that values of these registers stand at, each with whether it is one of theirs.
+
+    A lane mask is known by its lower half alone: the bit below a scalar register is there for the mask that it may be the upper half of.
+    """
+    mask = writes | writes >> SGPR_BIT + 1 << SGPR_BIT
+    found = []
+    while mask:
+        bit = (mask & -mask).bit_length() - 1
+        mask &= mask - 1
+        found.append((bit, bool(writes >> bit & 1)))
+    return tuple(found)
 
 
 def step(state: State, instruction: Instruction) -> None:
     """Pass one instruction."""
-    known = state.known
+    known, modifiers = state.known, instruction.modifiers
     found = _results(state, instruction) if instruction.form.encoding in _PLAIN and \
-        not any(instruction.modifiers.get(name) for name in _MODIFIERS) else {}
-    if instruction.name in _CALLS:
+        not (modifiers and any(modifiers.get(name) for name in _MODIFIERS)) else None
+    if instruction.opcode.name in _CALLS:
         known.clear()
         return
-    mask = instruction.writes
-    mask |= mask >> SGPR_BIT + 1 << SGPR_BIT  # a lane mask is known by its lower half alone
-    while mask:
-        bit = (mask & -mask).bit_length() - 1
-        mask &= mask - 1
-        if bit in known and (instruction.writes >> bit & 1 or known[bit].ndim == 2):
+    for bit, own in _bits(instruction.writes):
+        if bit in known and (own or known[bit].ndim == 2):
             del known[bit]
-    known.update(found)
+    if found:
+        known.update(found)
 
 
 def _results(state: State, instruction: Instruction) -> dict[int, Value]:
     """The values of the registers that an instruction writes, as far as they are known."""
-    name = instruction.name
+    name = instruction.opcode.name
     if not instruction.operands:
         return {}
     target, *sources = instruction.operands
+    if name in _SCALAR and isinstance(target, Reg):
+        return _scalar_result(state, name, (target.mask & -target.mask).bit_length() - 1, sources)
     if name.startswith("v_cmp_"):
         return _comparison(state, name, target, sources)
     if name.startswith(("s_cmp_", "s_cmpk_")):
@@ -289,8 +313,6 @@ def _results(state: State, instruction: Instruction) -> dict[int, Value]:
     if not isinstance(target, Reg):
         return {}
     bit = (target.mask & -target.mask).bit_length() - 1
-    if name in _SCALAR:
-        return _scalar_result(state, name, bit, sources)
     if name == "s_cselect_b32":
         one, other, scc = state.scalar(sources[0]), state.scalar(sources[1]), state.known.get(SCC_BIT)
         return {} if one is None or other is None or scc is None else {bit: np.where(scc != 0, one, other)}

@@ -48,7 +48,7 @@ class InstructionReader:
         if found is None:
             opcode, form, operands, modifiers, suffix = self.parts(text, "")
             found = Instruction(opcode, form, operands, dict(modifiers), suffix)
-            _ = found.reads  # computed here once, for all places where the text stands
+            _ = found.reads, found.shared  # made here once, for all places where the text stands
             if len(self.texts) >= MOST_TEXTS:
                 self.texts.clear()
             self.texts[text] = found

@@ -18,8 +18,10 @@ _WORD_BYTES = 4
 _LONGEST_LINE = 20_000  # characters: symbols of templates are long
 _HEADING = re.compile(r"([0-9a-fA-F]{8,16}) <(.*)>:$")
 _ENCODED = re.compile(r"[ \t]*([0-9A-Fa-f]{4,16}):((?:[ \t]+[0-9A-Fa-f]{8})+)")
-# What most lines are: no comment within, one or two words, nothing behind them but a symbol.
-_COMMON = re.compile(r"\t([^/\n]+)//[ \t]*([0-9A-Fa-f]{4,16}):[ \t]+([0-9A-Fa-f]{8})(?:[ \t]+([0-9A-Fa-f]{8}))?(?:$| <)")
+# What most lines are: no comment within, one or two words, nothing behind them but a symbol. The last group has any other line.
+_LINE = re.compile(r"^(?:\t([^/\n]+)//[ \t]*([0-9A-Fa-f]{4,16}):[ \t]+([0-9A-Fa-f]{8})(?:[ \t]+([0-9A-Fa-f]{8}))?(?:$| <.*)|(.*))",
+                   re.MULTILINE)
+_PIECE = 1 << 20  # characters of a listing that are matched at a time
 _MAX_DIGITS = 9
 _SOURCE = re.compile(r"; (.+):(\d+)(?: \(discriminator \d+\))?$")
 _EXACT = frozenset({"SOPP", "SOPK"})
@@ -91,16 +93,19 @@ def parse_listing(text: str, name: str = "the listing", piped: str = "") -> List
     source: SourceLine | None = None
     sources: dict[str, SourceLine | None] = {}
     after = -1
+    encodings: dict[str, tuple[int, ...]] = {}  # of one and of two words: most stand in a listing many times
     new = tuple.__new__  # what ListingLine(...) comes to, without a Python function for each of thousands
-    for number, line in enumerate(text.split("\n"), 1):
-        if len(line) > _LONGEST_LINE:
-            raise ReadError(f"a line of {len(line)} characters is no line of a listing", f"{name}:{number}")
-        common = _COMMON.match(line)
-        if common is not None:
-            code, at, first, second = common.groups()
+    for number, (code, at, first, second, line) in enumerate(_lines(text, name), 1):
+        if not line:
+            if not code:
+                continue
             code = code.strip()
             address = int(at, 16)
-            words = (int(first, 16),) if second is None else (int(first, 16), int(second, 16))
+            encoding = first + second
+            known = encodings.get(encoding)
+            if known is None:
+                known = encodings[encoding] = (int(first, 16), int(second, 16)) if second else (int(first, 16),)
+            words = known
         elif line.startswith("\t"):
             code, mark, comment = line.rpartition("//")
             match = _ENCODED.match(comment) if mark else None
@@ -129,6 +134,19 @@ def parse_listing(text: str, name: str = "the listing", piped: str = "") -> List
         after = address + _WORD_BYTES * len(words)
         lines.append(new(ListingLine, (code, address, words, source)))
     return Listing(tuple(lines), symbols)
+
+
+def _lines(text: str, name: str) -> Iterator[tuple[str, str, str, str, str]]:
+    """The groups of each line. Raises ReadError for one that is too long."""
+    lengths = [len(line) for line in text.split("\n")]
+    if (longest := max(lengths)) > _LONGEST_LINE:
+        raise ReadError(f"a line of {longest} characters is no line of a listing", f"{name}:{lengths.index(longest) + 1}")
+    start = 0
+    while start <= len(text):
+        end = text.find("\n", start + _PIECE)
+        end = end if end >= 0 else len(text)
+        yield from _LINE.findall(text, start, end)
+        start = end + 1
 
 
 def _source(line: str, piped: str) -> SourceLine | None:

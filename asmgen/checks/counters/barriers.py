@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from asmgen.checks.counters.ledger import Flight, Operation
+from asmgen.checks.counters.ledger import PLAIN, Flight, Operation
 from asmgen.isa.records import dataclass
 from asmgen.program.controlflow import ControlFlow
 from asmgen.program.program import Instruction
@@ -31,9 +31,9 @@ def sections(flow: ControlFlow, operations: list[Operation]) -> list[int]:
     number = 0
     for block in flow.blocks:
         number += 1
-        for position in range(block.first, block.last + 1):
-            operation = operations[position]
-            number += operation.barrier or operation.wait is not None
+        for operation in operations[block.first:block.last + 1]:
+            if operation is not PLAIN and (operation.barrier or operation.wait is not None):
+                number += 1
             found.append(number)
     return found
 

@@ -53,13 +53,15 @@ class WaitFlow(WaitSteps):
         self.flow: ControlFlow = control_flow(program)
         self.operations: list[Operation] = operations
         self.touches: list[int] = touches
-        self.ahead = tokens_ahead(self.flow, operations, program.stagger)
+        self.told: list[Operation] = [operation for operation in operations if operation is not PLAIN]
+        """The operations of which there is something to tell, for questions whether there is one of some sort."""
+        self.tokens = any(operation.fills or operation.uses for operation in self.told)
+        self.ahead = tokens_ahead(self.flow, operations, program.stagger) if self.tokens else {}
         self.meetings = meetings(program, self.flow, operations)
         for barrier, others in self.meetings.behind.items():
             fills, uses = self.ahead.get(barrier, (set(), set()))
             self.ahead[barrier] = (fills.union(*(operations[other].fills for other in others)),
                                    uses.union(*(operations[other].uses for other in others)))
-        self.tokens = any(operation.fills or operation.uses for operation in operations)
         self.unknown_entries = frozenset(self._unknown_entries())
         self.regions = wait_regions(program, self.flow, operations, touches)
         self._special = [operation is not PLAIN for operation in operations]
@@ -69,8 +71,8 @@ class WaitFlow(WaitSteps):
         """Blocks at which callers begin: functions behind the kernel, and the first block of a callable function."""
         instructions = self.program.instructions
         kernel = any(instruction.opcode.name == "s_endpgm" for instruction in reversed(instructions))
-        returns = any(operation.leaves == "return" for operation in self.operations)
-        indirect = bool(self.flow.indirect) or any(operation.leaves for operation in self.operations)
+        returns = any(operation.leaves == "return" for operation in self.told)
+        indirect = bool(self.flow.indirect) or any(operation.leaves for operation in self.told)
         labelled = set(self.program.labels.values())
         entry = self.program.labels.get(self.program.entry, 0) if self.program.entry else 0
         for block in self.flow.blocks:

@@ -38,9 +38,8 @@ _A_FILE = _V_FILE << VGPR_COUNT
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """What the ledger must know of one instruction, looked up once per program."""
+    """What the ledger must know of one instruction, wherever it stands."""
 
-    position: int
     counters: tuple[str, ...] = ()  # on which it counts
     weight: dict[str, int] = field(default_factory=dict)  # by how much, on each
     ordered: bool = False
@@ -56,7 +55,7 @@ class Operation:
     leaves: str = ""  # "call", "return" or ""
 
     @classmethod
-    def of(cls, position: int, instruction: Instruction, reads: int, writes: int) -> Operation:
+    def of(cls, instruction: Instruction, reads: int, writes: int) -> Operation:
         """The ledger's view of an instruction that is not plain and reads and writes those registers."""
         opcode = instruction.opcode
         if not (opcode.vmcnt or opcode.lgkmcnt):
@@ -64,13 +63,13 @@ class Operation:
             operand = instruction.operands[0] if name == "s_waitcnt" else None
             wait = operand if isinstance(operand, Waitcnt) else Waitcnt.decode(operand) if isinstance(operand, int) else None
             leaves = "call" if name in CALLS else "return" if name in RETURNS else ""
-            return cls(position, fence=bool(leaves), wait=wait, barrier=name == "s_barrier", leaves=leaves)
+            return cls(fence=bool(leaves), wait=wait, barrier=name == "s_barrier", leaves=leaves)
         traits = _traits(opcode.name, is_lds_dma(opcode, instruction.form))
         # The part of a register that a d16 load keeps is read, but not before the load writes.
         sources = reads & ~writes if traits.keeps and not _overlaps(instruction) else reads
         fills = tuple(use for use in instruction.tokens if use.action == "write") if instruction.tokens else ()
         uses = tuple(use for use in instruction.tokens if use.action == "read") if instruction.tokens else ()
-        return cls(position, traits.counters, traits.weight, bool(traits.queue), traits.queue, writes, sources, fills, uses,
+        return cls(traits.counters, traits.weight, bool(traits.queue), traits.queue, writes, sources, fills, uses,
                    traits.fills_lds, "cache" in opcode.classes or opcode.encoding == "SMEM" and not writes)
 
     @property
@@ -81,7 +80,7 @@ class Operation:
 
 Operations = Sequence[Operation] | Mapping[int, Operation]
 """Operations by position: of a whole program, or those alone that are in flight."""
-PLAIN = Operation(-1)
+PLAIN = Operation()
 """What all instructions are that the ledger knows by their registers alone."""
 
 
@@ -123,25 +122,35 @@ def unified(mask: int, split: int) -> int:
     return mask & ~(high << split) | high << VGPR_COUNT if high else mask
 
 
-def operation_of(position: int, instruction: Instruction, reads: int, writes: int) -> Operation:
+def operation_of(instruction: Instruction) -> Operation:
+    """The ledger's view of an instruction."""
+    known: Operation | None = instruction.shared.get("operation")
+    if known is None:
+        known = instruction.shared["operation"] = _operation(instruction, instruction.reads, instruction.writes)
+    return known
+
+
+def _operation(instruction: Instruction, reads: int, writes: int) -> Operation:
     """The ledger's view of an instruction that reads and writes those registers."""
     opcode = instruction.opcode
     if opcode.vmcnt or opcode.lgkmcnt or opcode.name in _MARKS:
-        return Operation.of(position, instruction, reads, writes)
+        return Operation.of(instruction, reads, writes)
     return PLAIN
 
 
 def operations_of(program: Program) -> tuple[list[Operation], list[int]]:
     """Every instruction's operation, and the registers that must have arrived before it issues, by position."""
     split = split_of(program)
-    high = _V_FILE >> split << split if split is not None else 0
-    operations, touches = [], []
-    for position, instruction in enumerate(program.instructions):
-        reads, writes = instruction.reads, instruction.writes
-        if split is not None and (reads | writes) & high:
-            reads, writes = unified(reads, split), unified(writes, split)
-        operations.append(operation_of(position, instruction, reads, writes))
-        touches.append(reads | writes)
+    operations = [instruction.shared.get("operation") or operation_of(instruction) for instruction in program.instructions]
+    if split is None:
+        return operations, program.touched
+    high, touches = _V_FILE >> split << split, list(program.touched)
+    for position, touched in enumerate(program.touched):
+        if touched & high:
+            instruction = program.instructions[position]
+            reads, writes = unified(instruction.reads, split), unified(instruction.writes, split)
+            operations[position] = _operation(instruction, reads, writes)
+            touches[position] = reads | writes
     return operations, touches
 
 
@@ -326,10 +335,10 @@ class Ledger:
         self.waited.clear()
         self.waited_mask = 0
 
-    def issue(self, operation: Operation, limits: dict[str, int], operations: Operations) -> list[str]:
-        """Pass the issue of a memory operation (its own waits passed). The counters that may be full and make it stall."""
+    def issue(self, position: int, limits: dict[str, int], operations: Operations) -> list[str]:
+        """Pass the issue of the memory operation at a position (its own waits passed). The counters that may be full and make it stall."""
         full = []
-        position = operation.position
+        operation = operations[position]
         for counter, weight in operation.weight.items():
             flight = self.vm if counter == VM else self.lgkm
             births = flight.births

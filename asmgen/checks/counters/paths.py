@@ -7,6 +7,8 @@ Behind a join the code may know from where it came, so a later branch may always
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from asmgen.checks.counters.ledger import VM, Operation
 from asmgen.isa.records import dataclass
 from asmgen.isa.registers import NAMED
@@ -82,12 +84,15 @@ def _other_lanes(instruction: Instruction, lanes: bool) -> bool:
     return lanes or instruction.name not in _NARROWING
 
 
-def reachable(program: Program, flow: ControlFlow, operations: list[Operation]) -> frozenset[int]:
-    """Blocks that can run: from the beginning and the entry, and, where code calls or jumps to computed addresses, from labels."""
+def reachable(program: Program, flow: ControlFlow, told: Iterable[Operation]) -> frozenset[int]:
+    """Blocks that can run: from the beginning and the entry, and, where code calls or jumps to computed addresses, from labels.
+
+    `told` are the operations that are not plain.
+    """
     starts = {0} if flow.blocks else set()
     if program.entry:
         starts.add(flow.block_of[program.labels[program.entry]])
-    if flow.indirect or any(operation.leaves for operation in operations):
+    if flow.indirect or any(operation.leaves for operation in told):
         starts |= {flow.block_of[position] for position in program.labels.values() if position < len(flow.block_of)}
     seen = set(starts)
     stack = list(starts)

@@ -68,8 +68,6 @@ def tokens_ahead(flow: ControlFlow, operations: list[Operation], stagger: int) -
     Backward dataflow, one pair of sets a number of barriers still to cross. A fill ends the search for uses within its bytes: a
     later use means the newer data.
     """
-    if not any(operation.fills or operation.uses for operation in operations):
-        return {}
     telling = [[position for position in range(block.last, block.first - 1, -1)
                 if operations[position].barrier or operations[position].fills or operations[position].uses] for block in flow.blocks]
     none: frozenset[TokenUse] = frozenset()

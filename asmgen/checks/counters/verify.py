@@ -85,12 +85,12 @@ class Verifier:
         self.instructions = program.instructions
         self.operations = self.flow.operations
         self.own = self.flow.tokens or any(instruction.waits for instruction in self.instructions)
-        self.runs = reachable(program, self.flow.flow, self.operations)
+        self.runs = reachable(program, self.flow.flow, self.flow.told)
         self._split = split_of(program)
         self._sections = sections(self.flow.flow, self.operations)
-        self._places = self._known_places(block)
         self._met: set[tuple[int, int]] = set()
-        self._reads_lds = any(operation.queue == "lds" and operation.arrives for operation in self.operations)
+        self._reads_lds = any(operation.queue == "lds" and operation.arrives for operation in self.flow.told)
+        self._places = self._known_places(block)
         self._found: list[WaitFinding] = []
         self._idle: set[tuple[int, str]] = set()
         self._unsure: set[tuple[int, str]] = set()
@@ -109,9 +109,9 @@ class Verifier:
         return sorted(self._found, key=lambda finding: (finding.position, _ORDER.index(finding.severity)))
 
     def _known_places(self, block: tuple[int, int, int] | None) -> Mapping[int, LdsBytes]:
-        into = {operation.position for operation in self.operations
-                if operation.queue == "vm" and operation.fills_lds and not operation.fills}
-        if not into or not any(operation.queue == "lds" and operation.arrives for operation in self.operations):
+        into = {position for position, operation in enumerate(self.operations)
+                if operation.fills_lds and operation.queue == "vm" and not operation.fills}
+        if not into or not self._reads_lds:
             return {}
         from asmgen.checks.counters.ldsplaces import known_places  # needs numpy
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 
-from asmgen.checks.counters.ledger import COUNTERS, LGKM, VM, Flight, Ledger, Operation, Operations, count_to_wait, limit_of
+from asmgen.checks.counters.ledger import COUNTERS, LGKM, PLAIN, VM, Flight, Ledger, Operation, Operations, count_to_wait, limit_of
 from asmgen.checks.counters.points import WaitSpan
 from asmgen.checks.counters.tokens import Ahead, TooEarly, due_at_barrier, shared, too_early
 from asmgen.isa.arch import Architecture
@@ -89,12 +89,19 @@ class WaitSteps:
 
     def step(self, ledger: Ledger, position: int, visit: Visit | None, entering: bool = False) -> None:
         operation = self.operations[position]
+        if operation is PLAIN and not entering and position not in self.regions \
+                and not self.touches[position] & (ledger.vm.mask | ledger.lgkm.mask):
+            if self.touches[position] & ledger.waited_mask:
+                self._use(ledger, operation, position, visit is not None)
+            if visit is not None:
+                visit(position, ledger, None, [], [])
+            return
         need = self.need(ledger, position)
         automatic = self.automatic(position)
         if automatic and entering:
             need = self._entry_need(ledger, position, need)
         if ledger.waited and (self.touches[position] & ledger.waited_mask or operation.fence or operation.barrier or operation.uses):
-            self._use(ledger, operation, position)
+            self._use(ledger, operation, position, visit is not None)
         early = too_early(ledger, operation, self.operations, 1 + self.stagger) if operation.fills or operation.uses else []
         full: list[str] = []
         if visit is not None:
@@ -114,17 +121,17 @@ class WaitSteps:
         if operation.wait is not None:
             for counter, given in ((VM, operation.wait.vmcnt), (LGKM, operation.wait.lgkmcnt)):
                 if given is not None and given < self.limits[counter]:
-                    self._pass_wait(ledger, counter, given, position)
+                    self._pass_wait(ledger, counter, given, position, visit is not None)
         if operation.barrier:
             ledger.barrier(1 + self.stagger)
         elif operation.leaves:
             ledger.call()
         elif operation.counters:
-            ledger.issue(operation, self.limits, self.operations)
+            ledger.issue(position, self.limits, self.operations)
 
-    def _pass_wait(self, ledger: Ledger, counter: str, count: int, position: int) -> None:
+    def _pass_wait(self, ledger: Ledger, counter: str, count: int, position: int, noting: bool) -> None:
         arrived = ledger.settle(counter, count, self.operations, position)
-        if self.watching:
+        if self.watching and noting:
             for producer, newer in arrived:
                 operation = self.operations[producer]
                 # Who waits for a store or for LDS data without a token has a reason that no register shows.
@@ -135,17 +142,18 @@ class WaitSteps:
         count = count_to_wait(operation, newer, counter, self.arch)
         self.needed_by[wait, counter] = min(self.needed_by.get((wait, counter), count), count)
 
-    def _use(self, ledger: Ledger, operation: Operation, position: int) -> None:
-        """Waits that stood for what this instruction uses were needed."""
+    def _use(self, ledger: Ledger, operation: Operation, position: int, noting: bool) -> None:
+        """Waits that stood for what this instruction uses were needed; `noting` keeps which."""
         touches, uses, barrier = self.touches[position], operation.uses, operation.barrier
         fence = operation.fence or barrier and not self.tokens
         used = []
         for key, newer in ledger.waited.items():
             source = self.operations[key[0]]
             if fence or source.arrives & touches or uses and shared(source.fills, uses) or \
-                    barrier and (self._due_tokens(source, position) or untokened(source)):
+                    barrier and (self._due_tokens(key[0], position) or untokened(source)):
                 used.append(key)
-                self._justify(key[1], key[2], source, newer)
+                if noting:
+                    self._justify(key[1], key[2], source, newer)
         if used:
             for key in used:
                 del ledger.waited[key]
@@ -169,7 +177,7 @@ class WaitSteps:
                 continue
             for producer, birth in flight.births.items():
                 source = self.operations[producer]
-                kind, what = self._due(source, operation, counter, touches)
+                kind, what = self._due(producer, position, counter, touches)
                 if kind:
                     newer = flight.clock - birth
                     found.add(count_to_wait(source, newer, counter, self.arch), Arrival(producer, counter, newer, what, kind))
@@ -188,7 +196,7 @@ class WaitSteps:
             for producer, birth in flight.births.items():
                 source = self.operations[producer]
                 due = ("register", ", ".join(mask_names(source.arrives))) if source.arrives & region.touches else \
-                    next((due for due in (self._due(source, self.operations[other], counter, 0) for other in region.meeting) if due[0]),
+                    next((due for due in (self._due(producer, other, counter, 0) for other in region.meeting) if due[0]),
                          ("", ""))
                 if due[0]:
                     newer = flight.clock - birth
@@ -201,15 +209,16 @@ class WaitSteps:
         return any(arrival.kind == "lds" and arrival.counter == counter for arrival in need.because) or \
             not all(self.operations[producer].ordered for producer in flight.births)
 
-    def _due(self, source: Operation, operation: Operation, counter: str, touches: int) -> tuple[str, str]:
-        """Why an operation in flight must have arrived before another one: (kind, what arrives), or ("", "")."""
+    def _due(self, producer: int, position: int, counter: str, touches: int) -> tuple[str, str]:
+        """Why an operation in flight must have arrived before the one at a position: (kind, what arrives), or ("", "")."""
+        source, operation = self.operations[producer], self.operations[position]
         if source.arrives & touches:
             alike = source.queue == operation.queue and operation.queue
             if alike and not source.arrives & operation.sources:
                 return ("", "") if operation.queue == "vm" else ("lds-order", ", ".join(mask_names(source.arrives)))
             return "register", ", ".join(mask_names(source.arrives))
         if operation.barrier:
-            due = self._due_tokens(source, operation.position) if self.tokens else []
+            due = self._due_tokens(producer, position) if self.tokens else []
             if due:
                 return "token", ", ".join(due)
             return ("lds", "LDS data for other waves") if untokened(source) else ("", "")
@@ -221,14 +230,14 @@ class WaitSteps:
             return "return", ", ".join(mask_names(source.arrives)) or "LDS data"
         return "", ""
 
-    def _due_tokens(self, source: Operation, barrier: int) -> list[str]:
+    def _due_tokens(self, producer: int, barrier: int) -> list[str]:
         """`due_at_barrier` for the barrier at a position: walks ask for the same ones again and again."""
-        ahead = self.ahead.get(barrier)
+        source, ahead = self.operations[producer], self.ahead.get(barrier)
         if ahead is None or not (source.fills or source.uses):
             return []
-        found = self._at_barrier.get((source.position, barrier))
+        found = self._at_barrier.get((producer, barrier))
         if found is None:
-            found = self._at_barrier[source.position, barrier] = due_at_barrier(source, ahead)
+            found = self._at_barrier[producer, barrier] = due_at_barrier(source, ahead)
         return found
 
     def _entry_need(self, ledger: Ledger, position: int, need: WaitNeed | None) -> WaitNeed | None:

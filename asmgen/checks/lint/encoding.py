@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 
 from asmgen.checks.lint.facts import KernelFacts
 from asmgen.checks.lint.finding import LintFinding
 from asmgen.isa.arch import architecture
 from asmgen.isa.operands import Operand
 from asmgen.isa.registers import SGPR_BIT, Reg
+from asmgen.isa.table import opcode as opcode_row
 from asmgen.program.controlflow import ControlFlow
 from asmgen.program.program import Instruction, Program
 
@@ -35,14 +37,16 @@ def encoding_findings(program: Program, flow: ControlFlow, runs: frozenset[int],
     small_floats = False
     for position, instruction in enumerate(program.instructions):
         opcode = instruction.opcode
+        if not _asked_of(opcode.name):
+            continue
         encoding = opcode.encoding
         if encoding in _BUFFER:
             offset = instruction.modifiers.get("offset", 0)
             if offset >= _OFFSET_LIMIT:
                 yield LintFinding("E001", "error", f"offset {offset} of {opcode.name} does not fit 12 bits; the assembler encodes "
                               f"{offset % _OFFSET_LIMIT}", file, name, instruction, None, offset, _OFFSET_LIMIT - 1)
-        elif encoding == "SOPP":
-            count = instruction.operands[0] if opcode.name == "s_nop" else 0
+        elif opcode.name == "s_nop":
+            count = instruction.operands[0]
             if isinstance(count, int) and count > profile.snop_max:
                 yield LintFinding("E002", "warning", f"s_nop {count} is {count % (profile.snop_max + 1) + 1} wait states, not {count + 1}: "
                                                  f"only bits 3:0 "
@@ -55,6 +59,13 @@ def encoding_findings(program: Program, flow: ControlFlow, runs: frozenset[int],
                 "OCP e4m3fn and e5m2 (the other architecture, gfx942, has FNUZ formats)"
             yield LintFinding("E006", "note", f"{opcode.name} means {kind}", file, name, instruction)
     yield from _descriptor_offsets(program, flow, runs, file)
+
+
+@cache
+def _asked_of(name: str) -> bool:
+    """Whether any rule looks at instructions of that name: buffers, s_nop, matrix instructions, small floats."""
+    row = opcode_row(name)
+    return row.encoding in _BUFFER or name == "s_nop" or "mfma" in row.classes or "f8" in name
 
 
 def _has_small_floats(instruction: Instruction) -> bool:
@@ -78,8 +89,9 @@ def _matrix_overlap(instruction: Instruction, file: str, kernel: str) -> Iterato
 def _descriptor_offsets(program: Program, flow: ControlFlow, runs: frozenset[int], file: str) -> Iterator[LintFinding]:
     """E007, where a block itself makes the constants."""
     instructions = program.instructions
+    asked = {flow.block_of[position] for position, instruction in enumerate(instructions) if instruction.opcode.encoding in _BUFFER}
     for block in flow.blocks:
-        if block.number not in runs:
+        if block.number not in runs or block.number not in asked:
             continue
         known: dict[int, int] = {}
         for position in range(block.first, block.last + 1):

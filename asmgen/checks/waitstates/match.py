@@ -12,11 +12,12 @@ from functools import cache
 from typing import NamedTuple
 
 from asmgen.isa.hazardforms import VECTOR_FILE as VECTOR_FILE  # for those who look at the masks of needs
-from asmgen.isa.hazardforms import Deciding, Kind, Parts, Subject, deciding, describe, states_of
+from asmgen.isa.hazardforms import Deciding, Kind, Parts, deciding, describe, states_of
 from asmgen.isa.operands import Operand
 from asmgen.isa.records import dataclass
 from asmgen.isa.registers import NAMED
 from asmgen.isa.waitrules import RULES, WaitRule
+from asmgen.program.program import Instruction
 
 _REGISTER_ROLES = frozenset({"srcc", "data"})
 """Producers' roles, besides what is written, that stand for registers of a file."""
@@ -92,23 +93,22 @@ class HazardModel:
         else:
             self._rules = tuple(rule for rule in RULES if not rule.artefact and self.arch in rule.archs)
 
-    def facts(self, instruction: Subject) -> HazardFacts:
+    def facts(self, instruction: Instruction) -> HazardFacts:
         """Describe one instruction."""
-        kept: dict[str, tuple[HazardModel, HazardFacts]] = instruction.__dict__  # asked again at each neighbour, and in each mutant
-        known = kept.get("_hazards")
+        known: tuple[HazardModel, HazardFacts] | None = instruction.shared.get("hazards")  # asked again wherever its text stands
         if known is not None and known[0] is self:
             return known[1]
         # By identity: the table makes each form once, and a form's hash goes through all of its places.
         found = self._by_form.get(id(instruction.form)) or self._example(instruction)
         if found.parts:
             found = HazardFacts(found.kind, found.states, found.window, found.parts, instruction.operands)
-            kept["_hazards"] = self, found
+        instruction.shared["hazards"] = self, found
         return found
 
-    def samples(self, instructions: Iterable[Subject]) -> list[HazardFacts]:
+    def samples(self, instructions: Iterable[Instruction]) -> list[HazardFacts]:
         """A description of each that is right in all but its operands, which may be another instruction's: `facts` has its own."""
         known = self._by_form
-        return [known.get(id(instruction.form)) or self._example(instruction) for instruction in instructions]
+        return [known.get(id(instruction.form)) or self.facts(instruction) for instruction in instructions]
 
     def writes_alone(self, kind: int) -> bool:
         """Whether an instruction of that kind is the producer of rows through the registers that it writes, and through nothing else."""
@@ -171,7 +171,7 @@ class HazardModel:
             found = self._pairs[producer, consumer] = self._select(self._kinds[producer], self._kinds[consumer])
         return found
 
-    def _example(self, instruction: Subject) -> HazardFacts:
+    def _example(self, instruction: Instruction) -> HazardFacts:
         """The description of the first instruction that was the same to the rows but for its registers."""
         form = instruction.form
         decides = self._deciding.get(id(form))

@@ -172,6 +172,7 @@ class _Walk(HazardSteps):
         table.add({facts.kind for facts in samples})
         super().__init__(table, program.instructions, samples)
         self.samples: list[HazardFacts] = samples
+        self._touched = program.touched
         self.instructions: tuple[Instruction, ...] = program.instructions
         flow = flow or control_flow(program)
         self.blocks = flow.blocks
@@ -185,12 +186,19 @@ class _Walk(HazardSteps):
         added before the position at once.
         """
         producers = self.entering(ages)
+        samples, touched, rows, windows = self.samples, self._touched, self.table.rows, self.table.windows
         for position in range(block.first, block.last + 1):
+            sample = samples[position]
             if position in nops:
                 producers.clock += nops[position]
-            if producers.entries and (lacking := self.lacking(producers, position)):
+            # What `lacking` and `issue` ask first is asked here already: most instructions have nothing to do with each other.
+            if (touched[position] | CONTROL) & producers.watched and rows[sample.kind] \
+                    and (lacking := self.lacking(producers, position)):
                 producers.clock += lack(position, lacking)
-            self.issue(producers, position, position in ages)
+            if windows[sample.kind]:
+                self.issue(producers, position, position in ages)
+            else:
+                producers.clock += sample.states
 
     def leaving(self, block: Block, ages: Ages, nops: Mapping[int, int]) -> Ages:
         """The ages behind a block that is entered with these. Only its last instructions matter where it is long."""

@@ -133,11 +133,16 @@ class HazardSteps:
                 if end > producers.clock}
 
     def _producer(self, position: int, birth: int) -> _Entry:
-        kind, written = self.samples[position].kind, self.instructions[position].writes
+        kind, instruction = self.samples[position].kind, self.instructions[position]
         if kind not in self.table.simple:
-            written = self.model.leaves(self.facts(position), written)
-        elif written & _VCC:
-            written |= _VCC
+            known: tuple[HazardModel, int] | None = instruction.shared.get("leaves")
+            if known is None or known[0] is not self.model:
+                known = instruction.shared["leaves"] = self.model, self.model.leaves(self.facts(position), instruction.writes)
+            written = known[1]
+        else:
+            written = instruction.writes
+            if written & _VCC:
+                written |= _VCC
         return birth + self.table.windows[kind], written, kind, position
 
 
