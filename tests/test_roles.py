@@ -14,7 +14,9 @@ from asmgen.author.steps import PipelineError, StepIndex, operation
 from asmgen.author.tiles import TileError
 from asmgen.checks.counters.verify import verify
 from asmgen.checks.counters.waitmodes import apply_waits
+from asmgen.checks.mutants import Judge, mutants
 from asmgen.isa.registers import m0, s, v
+from asmgen.kernels.registry import family
 from asmgen.program.program import Instruction, Program
 from asmgen.program.text import program_text
 from asmgen.reader.assembly import ReadError, read_text
@@ -222,3 +224,11 @@ def test_a_role_without_waves_is_refused() -> None:
     for producers in (0, 4):
         with pytest.raises(TileError, match=f"of 4 waves {producers} cannot fill LDS while others work; 1 to 3 can"):
             TileRun("gfx950", 4).k.cast(producers)
+
+
+def test_lint_finds_every_weaker_wait_and_barrier_of_the_librarys_roles() -> None:
+    program = family("gemm-bf16").build("gfx950", {"schedule": "producer-consumer"}).program
+    judge = Judge(program)
+    changed = [mutant for mutant in mutants(program) if mutant.kind in ("wait", "count", "barrier")]
+    assert [str(mutant) for mutant in changed if not judge.notices(mutant)] == []
+    assert {mutant.kind for mutant in changed} == {"wait", "count", "barrier"}
