@@ -96,6 +96,13 @@ def test_ping_pong_on_an_odd_shape_in_every_order(order: str) -> None:
     assert good(run(LARGE, {"m": 253, "n": 261, "k": 192, "lda": 200, "ldd": 264}, order))
 
 
+@pytest.mark.parametrize(("steps", "order"), [(1, "serial"), (2, "random:3"), (5, "lockstep")])
+def test_ping_pong_with_shares_of_dwords(steps: int, order: str) -> None:
+    """Half of 192 rows is one and a half lines of 16 bytes a lane for each of eight waves, so dwords come."""
+    shape = {"m": 100, "n": 131, "k": 64 * steps, "lda": 64 * steps + 8, "ldd": 133}
+    assert good(run(LARGE | {"tile": "192x256x64"}, shape, order))
+
+
 @pytest.mark.parametrize("steps", range(1, 8))
 def test_roles_on_odd_shapes_for_every_count(steps: int) -> None:
     """Odd and even counts, up to two rounds of the loop: every path, in each order of waves."""

@@ -22,7 +22,7 @@ from asmgen.isa.bankcost import cost
 from asmgen.isa.layouts_lds import DMA_BYTES
 from asmgen.isa.layouts_mfma import element_bits
 from asmgen.isa.placement import Pads, Placement
-from asmgen.isa.registers import s
+from asmgen.isa.registers import m0, s
 from tests.tile_harness import Array, TileRun, codes_of, registers_of, rounded, values_of
 
 WIDTH = {8: np.uint8, 16: np.uint16, 32: np.uint32}
@@ -197,6 +197,26 @@ def test_transposing_reads(case: int) -> None:
     assert counted == sum(cost("gfx950", one.op, one.addresses, one.bits).extra
                           for one in serves[0].instructions(Places(stored.placement, depth, width)))
     assert counted == 0 or dtype == "fp4"
+
+
+def test_a_tile_of_no_whole_lines_is_filled_by_dwords() -> None:
+    """16 rows of 32 bytes are half a line of 16 bytes a lane: two of 4, with one M0."""
+    f = mfma("i32_16x16x32_i8", "gfx950").a
+    values = some(16, 48, "i8")
+    run = TileRun("gfx950")
+    k = run.k
+    stored = k.shared("A", "i8", 16, 32)
+    fill(k, stored[()], matrix(run, values, "i8", 13, 32).rows(number(run, 0, "first_row_number"), 16).k())
+    k.s_waitcnt(vmcnt=0)
+    k.s_barrier()
+    x = run.tile("x", (16, 32), f)
+    read(k, x, stored[()])
+    run.give(x)
+    expected = rounded(values, "i8", "gfx950")[:, :32]
+    expected[13:] = 0
+    np.testing.assert_array_equal(run.finish()[0], expected)
+    names = [item.name for item in run.program.instructions if item.modifiers.get("lds") or m0.mask & item.writes]
+    assert names == ["s_add_u32"] + ["buffer_load_dword"] * 2
 
 
 def test_fills_do_not_tear_rows() -> None:

@@ -138,7 +138,8 @@ class FillPlan:
 def fill(k: TileBuilder, target: SharedPart, source: Slice) -> None:
     """Memory to LDS without a register: all waves of the workgroup, or all that fill LDS, fill the cell together.
 
-    Up to four neighbouring lines share one M0 and differ in immediates, which move both addresses. Raises TileError where the waves
+    A lane moves 16 bytes, or 4 where only so the waves' shares are equal. Neighbouring lines share one M0 as far as immediates, which move
+    both addresses, tell them apart. Raises TileError where the waves
     cannot share the tile's lines equally, or its pattern is none that lines can follow.
     """
     with operation(k, f"fill {target} from {source}", [target.index, source.index]):
@@ -167,13 +168,14 @@ def fill_plan(k: TileBuilder, tile: SharedTile, source: Slice) -> FillPlan:
 
 def _fill_plan(k: TileBuilder, tile: SharedTile, rows: Rows, of: str) -> FillPlan:
     slots = (12, 4) in tile.placement.pads.pads  # 12 bytes a lane in slots of 16, as ds_read_b96_tr_b6 wants rows of 6-bit elements
-    width = 12 if slots else max(width for width in DMA_BYTES[k.arch] if width != 12)
+    wave = k.filling or k.wave
+    waves = wave.count
+    dense = tile.rows * tile.columns * tile.bits // 8
+    widths = [width for width in reversed(DMA_BYTES[k.arch]) if width >= 4 and width != 12]
+    width = 12 if slots else next((width for width in widths if dense % (LANES * width * waves) == 0), widths[0])
     if width not in DMA_BYTES[k.arch]:
         raise TileError(f"fill: {tile} has slots of 12 bytes, which {k.arch} does not fill; gfx950 does")
     line = LANES * width
-    dense = tile.rows * tile.columns * tile.bits // 8
-    wave = k.filling or k.wave
-    waves = wave.count
     if rows.count != tile.rows or element_bits(rows.matrix.dtype) != tile.bits:
         raise TileError(f"fill: {rows.count} rows of {rows.matrix.name} ({rows.matrix.dtype}) do not fill {tile}; "
                         f"{tile.rows} rows of {tile.dtype} do, as rows(first, count).parts(n) and halves() cut them")

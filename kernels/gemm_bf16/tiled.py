@@ -19,6 +19,7 @@ CDNA3 = {"depth": 16, "stages": 1}
 @GEMM.variant("gfx950", tile=(256, 256, 64), waves=(4, 2), schedule="ping-pong", occupancy=2, **CDNA4)
 @GEMM.variant("gfx950", tile=(128, 256, 64), waves=(2, 4), schedule="ping-pong", occupancy=2, **CDNA4)
 @GEMM.variant("gfx950", tile=(256, 128, 64), waves=(2, 4), schedule="ping-pong", occupancy=2, **CDNA4)
+@GEMM.variant("gfx950", tile=(192, 256, 64), waves=(2, 4), schedule="ping-pong", occupancy=2, **CDNA4)
 @GEMM.variant("gfx950", tile=(256, 256, 64), waves=(2, 2), schedule="interleave", occupancy=1, **CDNA4)
 @GEMM.variant("gfx950", tile=(192, 256, 64), waves=(2, 2), schedule="interleave", occupancy=1, **CDNA4)
 @GEMM.variant("gfx950", tile=(128, 256, 64), waves=(2, 2), schedule="interleave", occupancy=1, **CDNA4)
