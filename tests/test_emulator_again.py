@@ -89,9 +89,62 @@ def test_launches_on_one_device_are_those_of_fresh_ones(order: str) -> None:
     assert found is None and new is last is not None and new is not again
 
 
-def test_what_checks_need_is_bound_anew() -> None:
+def test_launches_with_findings_leave_nothing_bound() -> None:
+    """With checks this program has findings: what it reads at the start is undefined."""
     memory = Memory()
     for checks in (False, True, False, False):
         again, fresh = (go(where, "lockstep", 3, checks=checks) for where in (memory, None))
         assert same(again, fresh)
         assert (memory.resident is None) is checks
+
+
+def checked_program() -> Program:
+    """Each work-item stores the sum of two words of LDS. `stride` is how far workgroups store apart, `turn` how far from its own a
+    work-item reads the second word, without a barrier, and the words are undefined where `skip` is not 0."""
+    k = Builder("kernel", "gfx950")
+    load_pointers(k, 1, 3)
+    stride, turn, skip = s[10], s[11], s[12]
+    k.v_and_b32(v[1], 0x3FF, v[0])
+    k.v_lshlrev_b32(v[2], 2, v[1])
+    k.s_cmp_lg_u32(skip, 0)
+    k.s_cbranch_scc1("skipped")
+    k.v_add_u32(v[5], 7, v[1])
+    k.label("skipped")
+    k.ds_write_b32(v[2], v[5])
+    k.v_add_u32(v[3], turn, v[2])
+    k.s_waitcnt(lgkmcnt=0)
+    k.ds_read_b32(v[6], v[2])
+    k.ds_read_b32(v[7], v[3])
+    k.s_mul_i32(s[20], s[2], stride)
+    k.v_add_u32(v[4], s[20], v[2])
+    k.s_waitcnt(lgkmcnt=0)
+    k.v_add3_u32(v[8], v[6], v[7], s[2])
+    k.global_store_dword(v[4], v[8], s[8:9])
+    k.s_endpgm()
+    return k.program()
+
+
+CHECKED = checked_program()
+SPAN = WAVES * 64 * 4
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_checked_launches_on_one_device_are_those_of_fresh_ones(order: str) -> None:
+    def run(memory: Memory | None, groups: int, stride: int, turn: int, skip: int) -> Launched:
+        buffers = [np.zeros((4 + groups, WAVES * 64), np.uint32)]
+        return launch("gfx950", CHECKED, (groups, 1, 1), BLOCK, buffers, [stride, turn, skip], lds=2048, memory=memory,
+                      options=Options(order=order))
+
+    good, race, lds, undefined = (3, SPAN, 0, 0), (3, 4, 0, 0), (3, SPAN, 256, 0), (3, SPAN, 0, 1)
+    for fault in race, lds, undefined:
+        memory = Memory()
+        kept = []
+        for values in good, good, fault, good, fault, fault, good, good:
+            again, fresh = (run(where, *values) for where in (memory, None))
+            assert same(again, fresh), (fault, values)
+            assert bool(fresh.checks) is (values is fault)
+            kept.append(memory.resident)
+        assert kept[0] is kept[1] is not kept[3] is not None and kept[2] is kept[4] is kept[5] is None
+    alone, memory = (1, 4, 0, 0), Memory()
+    assert not any(run(memory, *values).checks for values in (alone, alone))
+    assert run(memory, *race).checks == run(None, *race).checks

@@ -59,6 +59,18 @@ class Checkers:
         """Those that look at every step."""
         return tuple(part for part in (self.states, self.undefined, self.alignment, self.workgroups) if part is not None)
 
+    @property
+    def serve_again(self) -> bool:
+        """Whether another launch may have them, after one without findings: no undefined bits that it stored are left in memory."""
+        return self.undefined is None or self.undefined.unmarked
+
+    def renew(self, watching: Watching) -> None:
+        """Serve another launch of the same `Watching.shape`."""
+        if self.memory is not None:
+            self.memory.renew(watching.traces.raced if watching.traces is not None else None)
+        if self.workgroups is not None and watching.traces is not None:
+            self.workgroups.traces = watching.traces
+
     def parts(self) -> list[Resettable]:
         """Those that remember something."""
         return [part for part in (self.registers, self.lds, self.memory, self.states, self.undefined) if part is not None]
@@ -73,6 +85,11 @@ class Watching:
     pairs: tuple[Pair, ...]
     uses: Uses | None
     traces: Traces | None
+
+    @property
+    def shape(self) -> tuple[object, ...]:
+        """Launches of a program that agree in this are watched by the same code, with other traces."""
+        return self.wanted, id(self.pairs), id(self.uses), self.traces is not None and self.traces.on
 
     @classmethod
     def of(cls, program: Program, descriptor: KernelDescriptor, dispatch: Dispatch, wanted: frozenset[str], in_memory: bool) -> Watching:

@@ -161,14 +161,18 @@ class GlobalArrival:
     def __init__(self, machine: Machine, counters: Counters, program: Program, findings: Findings, raced: RacedBytes | None = None) -> None:
         self.machine = machine
         self.counters = counters
-        self.raced = raced
         self.program = program
         self.findings = findings
         self._facts, self._compares = kept(program, "_memory_facts", (), lambda: _facts(program))
-        self._starts = [interval.start for interval in machine.memory.intervals]
-        self._ends = [interval.end for interval in machine.memory.intervals]
         self._data = {number: source for number, (position, _, _) in self._facts.items()
                       if (source := data_of(program.instructions[position], machine)) is not None}
+        self.renew(raced)
+
+    def renew(self, raced: RacedBytes | None) -> None:
+        """A launch begins: nothing has been written, and there may be other buffers."""
+        self.raced = raced
+        self._starts = [interval.start for interval in self.machine.memory.intervals]
+        self._ends = [interval.end for interval in self.machine.memory.intervals]
         self._written: set[int] = set()
         self._told = False
         self.reset()

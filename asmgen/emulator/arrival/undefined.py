@@ -88,6 +88,11 @@ class UndefinedWatcher:
         self.quiet = True
         self.reset()
 
+    @property
+    def unmarked(self) -> bool:
+        """Whether no store of undefined bits was told to the memory: that is once a launch."""
+        return not self._marked
+
     def reset(self) -> None:
         """Other waves take these waves' places."""
         if self._shadow is not None:

@@ -200,11 +200,11 @@ class _Launch:
     @property
     def shape(self) -> tuple[object, ...]:
         """Launches of which this is equal can have the same resident, one after the other; () where it serves no other launch."""
-        options, dispatch = self.options, self.dispatch
-        if options.checks is not False or options.count_banks or options.watchers or options.trace is not None:
+        options, dispatch, watching = self.options, self.dispatch, self.watching
+        if options.count_banks or options.watchers or options.trace is not None:
             return ()
         return (id(self.program), self.descriptor, self.arch.name, self.together, dispatch.waves_per_workgroup, dispatch.dynamic_lds,
-                dispatch.code_base)
+                dispatch.code_base, *watching.shape)
 
     def leave(self, ended: bool) -> None:
         """The launch is over: what a next one can use stays with the memory."""
@@ -256,6 +256,7 @@ class _Resident:
         arrival = ArrivalModel(counters, deliveries, checkers.registers, checkers.lds, (*options.watchers, *traced), checkers.watchers)
         self.machine = machine
         self.program, self.findings, self.made_for = program, findings, launch.shape
+        self._checkers, self._watching = checkers, launch.watching
         self.scheduler = Scheduler(machine, decoder, counters, deliveries, findings, order_of(options.order)(machine, program), arrival,
                                    launch.budget, checkers.memory, options.trace)
         self._emptied: list[Resettable] = [machine, counters, *checkers.parts()]
@@ -264,11 +265,14 @@ class _Resident:
     @property
     def serves_again(self) -> bool:
         """Whether a launch of the same shape may begin where it has been."""
-        return bool(self.made_for) and self.scheduler.plain and self.machine.vector_file.nbytes <= KEPT_BYTES
+        return bool(self.made_for) and self.scheduler.plain and self._checkers.serve_again \
+            and self.machine.vector_file.nbytes <= KEPT_BYTES
 
     def renew(self, launch: _Launch) -> None:
         """Serve another launch, of the same shape; the one before had no findings."""
         launch.findings, self.machine.clock = self.findings, 0
+        self._checkers.renew(launch.watching)
+        self._watching = launch.watching
         self.scheduler.renew(launch.budget, order_of(launch.options.order)(self.machine, self.program))
 
     def start(self, launch: _Launch, first: int, workgroups: int, host: HostBlocks) -> None:
