@@ -1,4 +1,5 @@
-"""attention-forward for gfx942, 8 waves in ping-pong: each wave has 32 queries, a step takes 32 keys.
+"""attention-forward for gfx942, 8 waves in ping-pong: each wave has 32 queries, a step takes 32 keys, or 64 of half
+the elements, so that its keys and values are two loads of 8 elements a lane.
 
 As on gfx950, S^T = K Q^T gives P^T as the next product's operand where it lies. gfx942 has neither DMA of 16 bytes a lane nor transposing
 reads: keys and values come to LDS through registers, loaded a step before. Values are turned there: a lane loads two neighbours of
@@ -41,13 +42,14 @@ LEAST = (4, 3)  # plain and masked steps, if there are any
 
 
 @ATTENTION.variant("gfx942", tile=(256, 32), waves=8, schedule="ping-pong", occupancy=2, d=128)
+@ATTENTION.variant("gfx942", tile=(256, 64), waves=8, schedule="ping-pong", occupancy=2, d=64)
 def copied(k: TileBuilder) -> None:
     """32 queries a wave."""
     (queries, keys), d = k.variant.tile, k.variant.d
     M = k.matrix_shape(f"f32_32x32x8_{k.p.dtype}")
     fa, fb = deep(M.a, 2), deep(M.b, 2)
     line = block_fragment(M.a, 1, 8, d // 8)
-    across, down = (block_fragment(M.a, 4, 2, 8, by_columns) for by_columns in (False, True))
+    across, down = (block_fragment(M.a, 4, 2, d // 16, by_columns) for by_columns in (False, True))
     rows = queries // 8
 
     # register plan: K's and V's fragments take turns
