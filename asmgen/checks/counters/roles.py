@@ -39,7 +39,7 @@ class Stretch:
 
 
 @dataclass
-class Meetings:
+class MetBarriers:
     """By the position of a barrier, the operations of other roles that follow the barriers it meets; and pairs (reader, filler) of
     different roles' operations on the same bytes between the same barriers."""
 
@@ -47,9 +47,9 @@ class Meetings:
     together: set[tuple[int, int]] = field(default_factory=set)
 
 
-def meetings(program: Program, flow: ControlFlow, operations: Sequence[Operation]) -> Meetings:
+def meetings(program: Program, flow: ControlFlow, operations: Sequence[Operation]) -> MetBarriers:
     """How the barriers of a program's roles meet; nothing for a program without roles."""
-    found = Meetings()
+    found = MetBarriers()
     entries = [program.labels[label] for label in program.roles if program.labels.get(label, len(program)) < len(program)]
     roles = [_Role(program, flow, operations, entry) for entry in entries]
     for one, other in combinations(roles, 2):
@@ -57,7 +57,7 @@ def meetings(program: Program, flow: ControlFlow, operations: Sequence[Operation
     return found
 
 
-def _meet(one: _Role, other: _Role, operations: Sequence[Operation], found: Meetings) -> None:
+def _meet(one: _Role, other: _Role, operations: Sequence[Operation], found: MetBarriers) -> None:
     """Go along both roles' barriers at once. A state is where each stands, and the turns by which one (the first where `mine`) is ahead."""
     deciding = one.deciding & other.deciding
     waiting: list[tuple[int, int, tuple[str, ...], bool]] = [(one.entry, other.entry, (), True)]
