@@ -111,10 +111,10 @@ def deletions(program: Program, names: tuple[str, ...]) -> Iterator[tuple[Instru
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize(("arch", "preload"), [("gfx950", True), ("gfx942", False), ("gfx942", True)])
 def test_every_deleted_wait_or_barrier_is_found(arch: str, preload: bool, part: int) -> None:
-    """An odd and an even number of steps, a single one, and C reach every path; old firmware reaches the compatibility entry."""
+    """An odd and an even number of steps, a single one, C, and whole columns reach every path; old firmware the compatibility entry."""
     survivors = []
-    runs: list[tuple[dict[str, Any], bool]] = [({"k": 256}, True), ({"k": 320}, True), ({"k": 64}, True),
-                                               ({"k": 64, "alpha": 2.0, "beta": 0.5}, True)] + [({"k": 64}, False)] * preload
+    shapes = ({"k": 256}, {"k": 320}, {"k": 64}, {"k": 64, "n": 128}, {"k": 64, "alpha": 2.0, "beta": 0.5})
+    runs: list[tuple[dict[str, Any], bool]] = [*((shape, True) for shape in shapes), *([({"k": 64}, False)] * preload)]
     for item, mutant in islice(deletions(built(arch, preload).kernel.program, ("s_waitcnt", "s_barrier")), part, None, PARTS):
         for number, (more, firmware) in enumerate(runs):
             if any(finding.severity == "error" and finding.producer is not None and finding.consumer is not None

@@ -129,4 +129,5 @@ def test_nothing_survives(arch: str) -> None:
     assert [str(mutant) for mutant in found.survivors] == []
     placed = Counter(item.name for item in program.instructions)
     assert (found.total["wait"], found.total["barrier"]) == (placed["s_waitcnt"], placed["s_barrier"])
-    assert found.total["wait"] > 30 and found.total["barrier"] >= 3 and found.total["nop"] > 5 and found.total["swizzle"] > 3
+    assert found.total["wait"] > 30 and found.total["barrier"] >= 3 and found.total["swizzle"] > 3
+    assert found.total["nop"] >= placed["s_nop"] > 1

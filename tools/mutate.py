@@ -82,7 +82,8 @@ def builds(family: Family, arch: str) -> Iterator[dict[str, Any]]:
 
 
 def launches(contract: KernelContract) -> list[dict[str, Any]]:
-    """Run parameters of one workgroup: the example made small, loop lengths of 1, 4 and 5 steps."""
+    """Run parameters of one workgroup: the example made small, loop lengths of 1, 4 and 5 steps, and edges that are one element short,
+    as tiles that are cut may have code of their own."""
     own = {parameter.name: parameter for parameter in contract.parameters
            if parameter.kind == "run" and parameter.type is int and not parameter.default_from}
     values: dict[str, Any] = {name: contract.example[name] for name in own if name in contract.example}
@@ -98,6 +99,8 @@ def launches(contract: KernelContract) -> list[dict[str, Any]]:
     for name, parameter in own.items():
         if parameter.multiple_of > 1 and name in values:
             found += [values | {name: parameter.multiple_of * steps} for steps in _STEPS]
+    found.append(found[-1] | {name: values[name] - 1 for name, parameter in own.items()
+                              if parameter.multiple_of == 1 and values.get(name, 0) > 1})
     return [launch for launch in found if _groups(contract, launch) == size]
 
 

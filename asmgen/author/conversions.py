@@ -11,7 +11,8 @@ saturate is MODE's (fp8) or fixed (fp4, fp6 do).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from asmgen.author.constants import constant
@@ -63,11 +64,18 @@ def convert(k: TileBuilder, out: Tile, tile: Tile, rounding: str = "nearest", na
 Expansion = Callable[[Sequence[Reg], Sequence[Reg]], None]
 
 
-def narrow(k: TileBuilder, dtype: str, out: Sequence[Reg], values: Sequence[Reg]) -> None:
-    """VGPRs of f32 to pairs of bf16 or f16, nearest even, a NaN stays one; `out` may be the first half of `values`."""
-    one = _narrowing(k, dtype, "nearest", True, 1.0)
-    assert one is not None
-    one(out, values)
+@contextmanager
+def narrowing(k: TileBuilder, dtype: str) -> Iterator[Expansion]:
+    """A function that emits code for VGPRs of f32 (its second argument) to pairs of bf16 or f16 (its first, which may be the first half of
+    the second): nearest even, a NaN stays one. What all its calls have in common is made once."""
+    if dtype != "bf16" or k.arch == "gfx950":
+        one = _narrowing(k, dtype, "nearest", True, 1.0)
+        assert one is not None
+        yield one
+        return
+    with constant(k, "half", 0x7FFF) as half, constant(k, "upper_halves", _HIGH_HALVES) as select, k.scratch("quiet") as quiet:
+        k.v_mov_b32(quiet, 0x7FC00000)
+        yield lambda out, values: _rounded_together(k, out, values, half, select, quiet)
 
 
 def _way(k: TileBuilder, tile: Tile, out: Tile) -> str:
@@ -137,6 +145,24 @@ def _rounded(k: TileBuilder, out: Sequence[Reg], values: Sequence[Reg], nan: boo
                     k.v_cmp_u_f32(is_nan, value, value)
                     k.v_cndmask_b32(held[side], held[side], quiet, is_nan)
             k.v_perm_b32(target, held[1], held[0], select)
+
+
+def _rounded_together(k: TileBuilder, out: Sequence[Reg], values: Sequence[Reg], half: Reg, select: Reg, quiet: Reg) -> None:
+    """As `_rounded`, step by step for all values: none waits for the one before, and what a comparison says may be read only two
+    instructions later."""
+    count = len(values)
+    with k.scratch("rounded", count) as held, k.scratch("are_nan", 2 * count, "s") as are_nan:
+        nan = [are_nan[2 * number:2 * number + 1] for number in range(count)]
+        for number, value in enumerate(values):
+            k.v_bfe_u32(held[number], value, 16, 1)
+        for number, value in enumerate(values):
+            k.v_cmp_u_f32(nan[number], value, value)
+        for number, value in enumerate(values):
+            k.v_add3_u32(held[number], value, held[number], half)
+        for number in range(count):
+            k.v_cndmask_b32(held[number], held[number], quiet, nan[number])
+        for number, target in enumerate(out):
+            k.v_perm_b32(target, held[2 * number + 1], held[2 * number], select)
 
 
 def _f16(k: TileBuilder, out: Sequence[Reg], values: Sequence[Reg]) -> None:

@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from asmgen.author.addressing import WaveIndex, emit_address
-from asmgen.author.conversions import narrow
+from asmgen.author.conversions import narrowing
 from asmgen.author.globals import Rows
 from asmgen.author.tiles import Tile, TileError
 from asmgen.isa.records import dataclass
@@ -67,45 +67,79 @@ def lane_places(k: TileBuilder, name: str, first: Tile, column0: Reg, rows: Wave
 
 
 def store(k: TileBuilder, target: Rows, column0: Reg, corners: Sequence[Corner], rows: WaveIndex, columns: WaveIndex, width: int,
-          change: Change | None = None, cut: str = "") -> None:
+          change: Change | None = None) -> None:
     """Store the accumulators into rows of a matrix, `change`d and rounded to nearest as its bf16, f16 or f32.
 
     The wave (r, c) has each tile at (corner.row + r * tile.rows, corner.column + c * tile.columns); `column0` is an SGPR, `width` the
-    columns of the workgroup's tile. `cut` is a label for tiles that wide stores cannot take, else they have code here. Raises TileError
-    for fragments whose lanes hold no runs of columns, or a matrix of another type.
+    columns of the workgroup's tile. Raises TileError for fragments whose lanes hold no runs of columns, or a matrix of another type.
     """
-    first = corners[0].tile
-    run = run_length(first)
-    matrix = target.matrix
-    if matrix.dtype not in _TYPES:
-        raise TileError(f"store: accumulators are stored as {', '.join(_TYPES)}, not as {matrix.dtype}", k.place())
-    descriptor = target.resource(k)
-    lanes = lane_places(k, "d", first, column0, rows, columns)
-    plan = k.registers
-    offset = plan.vgprs(1, "d_offset")
-    stride, size = matrix.stride_bytes(k), matrix.bits // 8
-    k.v_mul_lo_u32(offset, lanes.row, stride)
-    k.v_lshl_add_u32(offset, lanes.column, size.bit_length() - 1, offset)
-    plan.release(lanes.row)
-    runs = list(runs_of(corners, run))
-    slow, done = cut or k.fresh("cut_columns"), k.fresh("stored")
+    slow, done = k.fresh("cut_columns"), k.fresh("stored")
+    with _places(k, target, column0, corners, rows, columns) as places:
+        unless_whole(k, target, column0, corners, width, slow)
+        _wide(k, places, corners, change)
+        k.s_branch(done)
+        k.label(slow)
+        _cut(k, places, list(runs_of(corners, run_length(corners[0].tile))), change)
+        k.label(done)
+
+
+def unless_whole(k: TileBuilder, target: Rows, column0: Reg, corners: Sequence[Corner], width: int, label: str) -> None:
+    """To the label where the tile's `width` columns are cut, or rows do not begin at a multiple of what a wide store moves."""
+    matrix, stride = target.matrix, target.matrix.stride_bytes(k)
     with k.scratch("left", file="s") as left, k.scratch("odd", file="s") as odd:
         k.s_sub_u32(left, matrix.columns_register, column0)
         k.s_cmp_lt_i32(left, width)
-        k.s_cbranch_scc1(slow)
+        k.s_cbranch_scc1(label)
         k.s_or_b32(odd, stride, matrix.pointer[0])
-        k.s_and_b32(odd, odd, size * run - 1)
-        k.s_cbranch_scc1(slow)
-    if k.arch == "gfx950" and matrix.bits == 16 and run == _TRADED and first.across % 2 == 0:
-        _traded(k, runs, first, offset, descriptor, matrix.dtype, stride, change)
+        k.s_and_b32(odd, odd, matrix.bits // 8 * run_length(corners[0].tile) - 1)
+        k.s_cbranch_scc1(label)
+
+
+def store_whole(k: TileBuilder, target: Rows, column0: Reg, corners: Sequence[Corner], rows: WaveIndex, columns: WaveIndex,
+                change: Change | None = None) -> None:
+    """`store` for what `unless_whole` lets through: straight code, a corner after the other, for an ending."""
+    with _places(k, target, column0, corners, rows, columns) as places:
+        for corner in corners:
+            _wide(k, places, [corner], change)
+
+
+@dataclass(frozen=True)
+class _Places:
+    """Where a lane's first element stands in memory: its offset in bytes and its column (VGPRs)."""
+
+    target: Rows
+    descriptor: Reg
+    stride: Reg
+    offset: Reg
+    column: Reg
+
+
+@contextmanager
+def _places(k: TileBuilder, target: Rows, column0: Reg, corners: Sequence[Corner], rows: WaveIndex,
+            columns: WaveIndex) -> Iterator[_Places]:
+    matrix = target.matrix
+    if matrix.dtype not in _TYPES:
+        raise TileError(f"store: accumulators are stored as {', '.join(_TYPES)}, not as {matrix.dtype}", k.place())
+    descriptor, stride = target.resource(k), matrix.stride_bytes(k)
+    lanes = lane_places(k, "d", corners[0].tile, column0, rows, columns)
+    offset = k.registers.vgprs(1, "d_offset")
+    k.v_mul_lo_u32(offset, lanes.row, stride)
+    k.v_lshl_add_u32(offset, lanes.column, (matrix.bits // 8).bit_length() - 1, offset)
+    k.registers.release(lanes.row)
+    yield _Places(target, descriptor, stride, offset, lanes.column)
+    k.registers.release(lanes.column, offset)
+
+
+def _wide(k: TileBuilder, places: _Places, corners: Sequence[Corner], change: Change | None) -> None:
+    """Whole runs of the corners."""
+    first, matrix = corners[0].tile, places.target.matrix
+    run = run_length(first)
+    runs = list(runs_of(corners, run))
+    traded = k.arch == "gfx950" and matrix.bits == 16 and run == _TRADED and first.across % 2 == 0
+    if traded:
+        _traded(k, runs, first, places.offset, places.descriptor, matrix.dtype, places.stride, change)
     else:
-        _whole(k, runs, offset, descriptor, matrix.dtype, stride, change)
-    if not cut:
-        k.s_branch(done)
-        k.label(slow)
-        _cut(k, runs, offset, lanes.column, descriptor, matrix.columns_register, matrix.dtype, stride, change)
-        k.label(done)
-    plan.release(lanes.column, offset)
+        _whole(k, runs, places.offset, places.descriptor, matrix.dtype, places.stride, change)
 
 
 def run_length(tile: Tile) -> int:
@@ -150,18 +184,18 @@ def row_offsets(k: TileBuilder, runs: Sequence[ColumnRun], offset: Reg, stride: 
 def _whole(k: TileBuilder, runs: Sequence[ColumnRun], offset: Reg, descriptor: Reg, dtype: str, stride: Reg,
            change: Change | None) -> None:
     """A store for each run, columns by immediates; f32 that nothing changes goes out of AGPRs too."""
-    with k.scratch("at") as at:
+    size = 4 if dtype == "f32" else 2
+    with k.scratch("at") as at, ExitStack() as stack:
+        narrow = stack.enter_context(narrowing(k, dtype)) if dtype != "f32" else None
         for run in row_offsets(k, runs, offset, stride, at):
-            if dtype == "f32" and change is None:
-                k.emit(_STORE[len(run.registers)], span(run.registers), at, descriptor, 0, offen=True, offset=4 * run.column)
-                continue
-            with _values(k, (run,), change) as values:
-                if dtype == "f32":
-                    k.emit(_STORE[len(values)], span(values), at, descriptor, 0, offen=True, offset=4 * run.column)
-                    continue
-                packed = values[:len(values) // 2]
-                narrow(k, dtype, packed, values)
-                k.emit(_STORE[len(packed)], span(packed), at, descriptor, 0, offen=True, offset=2 * run.column)
+            with ExitStack() as held:
+                words: Sequence[Reg] = run.registers
+                if narrow is not None or change is not None:
+                    words = held.enter_context(_values(k, (run,), change))
+                if narrow is not None:
+                    values, words = words, words[:len(words) // 2]
+                    narrow(words, values)
+                k.emit(_STORE[len(words)], span(words), at, descriptor, 0, offen=True, offset=size * run.column)
 
 
 def _traded(k: TileBuilder, runs: Sequence[ColumnRun], first: Tile, offset: Reg, descriptor: Reg, dtype: str, stride: Reg,
@@ -176,7 +210,7 @@ def _traded(k: TileBuilder, runs: Sequence[ColumnRun], first: Tile, offset: Reg,
     pairs = 2 if lines else 1
     count = _TRADED * pairs
     with k.scratch("at", pairs) as at, k.scratch("pair_offset") as pair_offset, k.scratch("packed", count) as packed, \
-            k.scratch("kept", _TRADED) as kept, k.scratch("eight_rows", file="s") as down:
+            k.scratch("kept", _TRADED) as kept, k.scratch("eight_rows", file="s") as down, narrowing(k, dtype) as narrow:
         moved = emit_address(k, "trade", lambda lane: 2 * (half * (lane >> 4 & 1) - _TRADED * (lane >> 4 & 1)), k.lane)
         k.v_add_u32(pair_offset, moved, offset)
         k.registers.release(moved)
@@ -192,7 +226,7 @@ def _traded(k: TileBuilder, runs: Sequence[ColumnRun], first: Tile, offset: Reg,
             for pair in range(pairs):
                 mine = words[_TRADED * pair:_TRADED * (pair + 1)]
                 with _values(k, group[2 * pair:2 * pair + 2], change) as values:
-                    narrow(k, dtype, mine, values)
+                    narrow(mine, values)
             for number in [number for number in range(count) if number % _TRADED < _TRADED // 2]:
                 k.v_permlane16_swap_b32(words[number], words[number + _TRADED // 2])
             if lines:
@@ -245,17 +279,20 @@ def _values(k: TileBuilder, runs: Sequence[ColumnRun], change: Change | None) ->
         yield values
 
 
-def _cut(k: TileBuilder, runs: Sequence[ColumnRun], offset: Reg, column: Reg, descriptor: Reg, columns: Reg | int, dtype: str,
-         stride: Reg, change: Change | None) -> None:
+def _cut(k: TileBuilder, places: _Places, runs: Sequence[ColumnRun], change: Change | None) -> None:
     """Element by element, the lanes beyond the last column switched off."""
+    offset, column, descriptor, stride = places.offset, places.column, places.descriptor, places.stride
+    columns, dtype = places.target.matrix.columns_register, places.target.matrix.dtype
     short = dtype != "f32"
-    for run in runs if short or change is not None else ():
-        with _values(k, (run,), change) as values:
-            words = values[:len(values) // 2] if short else values
-            if short:
-                narrow(k, dtype, words, values)
-            for number in range(len(words) if run.registers[0].file == "a" else 0):
-                k.v_accvgpr_write_b32(run.registers[number], words[number])
+    with ExitStack() as stack:
+        narrow = stack.enter_context(narrowing(k, dtype)) if short else None
+        for run in runs if short or change is not None else ():
+            with _values(k, (run,), change) as values:
+                words = values[:len(values) // 2] if short else values
+                if narrow is not None:
+                    narrow(words, values)
+                for number in range(len(words) if run.registers[0].file == "a" else 0):
+                    k.v_accvgpr_write_b32(run.registers[number], words[number])
     size = 2 if short else 4
     at_row = sorted({run.row for run in runs})
     with k.scratch("inside", 2, "s") as inside, k.scratch("limit", file="s") as limit, k.scratch("row_offsets", len(at_row)) as offsets:

@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from asmgen.author.ending import Ending
 from asmgen.author.schedules import ProducerConsumer, Schedule, produces
 from asmgen.author.segmentpaths import emit_segments, emit_to_the_end, first_loop
 from asmgen.author.stepcopies import Copies
@@ -33,7 +34,7 @@ Segments = Sequence[tuple[Step, "Reg | int"]]
 
 
 def pipeline(k: Builder, step: Step | Segments, count: Reg | int | None, schedule: Schedule, groups: Reg | None = None,
-             peel: int = 0, least: tuple[int, int] | None = None) -> Shape:
+             peel: int = 0, least: tuple[int, int] | None = None, ending: Ending | None = None) -> Shape:
     """Emit the loop of `count` (an SGPR, which is used up, or a number; at least 1) steps.
 
     Instead of a step and its count, two segments [(plain, n0), (masked, n1)] and None: n0 steps of one, then n1 of the other, together at
@@ -41,7 +42,8 @@ def pipeline(k: Builder, step: Step | Segments, count: Reg | int | None, schedul
     `least` says that `segmentpaths.lend_steps` made the counts of two segments so, which takes fewer paths.
     `groups` is an SGPR that is 0 for waves of the first group and 1 for those of the second, where the schedule has a stagger; with roles
     0 for consumers and 1 for producers, which end behind their loop. With
-    `peel=1`, `t.first` is true for operations of the first iteration, wherever in the code they stand.
+    `peel=1`, `t.first` is true for operations of the first iteration, wherever in the code they stand. An `ending` (of a pipeline of one
+    step function) ends the kernel behind the last step, mixed with a copy of it (`asmgen.author.ending`).
 
     Raises PipelineError for a step that cannot be pipelined, MergeError where the schedule's order would change a result.
     """
@@ -52,6 +54,8 @@ def pipeline(k: Builder, step: Step | Segments, count: Reg | int | None, schedul
         raise PipelineError(f"the schedule {schedule.name} {does}; pipeline needs groups=, an SGPR that says which "
                             f"{'role a wave has' if roles else 'half a wave belongs to'}", k.place())
     units = StepUnits(k, [one for one, _ in segments], schedule, peel)
+    if ending is not None and len(segments) > 1:
+        raise PipelineError("an ending follows one step function, and this pipeline has two segments", k.place())
     if schedule.stagger:
         k.stagger = max(k.stagger, schedule.stagger)
     k.loop_begins(units.shape.ahead)
@@ -64,10 +68,10 @@ def pipeline(k: Builder, step: Step | Segments, count: Reg | int | None, schedul
         _emit(Copies(k, units, schedule, groups, peel, produces), segments, least)
         k.s_endpgm()
         k.label(consumers)
-        _emit(Copies(k, units, schedule, groups, peel, lambda unit: not produces(unit)), segments, least)
+        _emit(Copies(k, units, schedule, groups, peel, lambda unit: not produces(unit), ending), segments, least)
         k.roles = consumers, producers
     else:
-        _emit(Copies(k, units, schedule, groups, peel), segments, least)
+        _emit(Copies(k, units, schedule, groups, peel, ending=ending), segments, least)
     for report in units.shape.reports:
         k.remarks += report.lines()
     return units.shape

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from asmgen.author.effects import Unit, depends
+from asmgen.author.ending import Ending, mixed
 from asmgen.author.idlebarriers import idle_barriers
 from asmgen.author.schedules import Schedule, Sync, is_matrix
 from asmgen.author.stepunits import Place, StepUnits
@@ -37,8 +38,9 @@ class Copies:
     """
 
     def __init__(self, k: Builder, units: StepUnits, schedule: Schedule, groups: Reg | None, peel: int,
-                 mine: Callable[[Unit], bool] = _everything) -> None:
+                 mine: Callable[[Unit], bool] = _everything, ending: Ending | None = None) -> None:
         self.k, self.units, self.schedule, self.groups, self.peel, self.mine = k, units, schedule, groups, peel, mine
+        self.ending = ending
         self.ahead, self.unroll = units.shape.ahead, units.shape.unroll
 
     def span(self, first: int, end: int, phase: int, start: int | None = None, seam: int | None = None,
@@ -141,9 +143,30 @@ class Copies:
                 self.k.label(entries[len(places) - number])
             kept = [Sync("level") if (number, at) == level else entry for at, entry in enumerate(copy)
                     if (number, at) not in idle or (number, at) == level]
+            if self.ending is not None and number == len(places) - 1:
+                self._end(self.ending, kept, level is None)
             self._place(kept, None, self._sources_follow(place))
         if level is None:
             self.shift(opening=False)
+
+    def _end(self, ending: Ending, last: Sequence[Sync | Unit], level: bool) -> None:
+        """A copy of the last step with the ending, where that serves."""
+        k = self.k
+        other = k.fresh("no_ending")
+        ending.guard(other)
+        with k.section() as section:
+            ending.body()
+        units = section.units
+        k.cut(section.start)
+        for entry in mixed([entry for entry in last if isinstance(entry, Sync) or self.mine(entry)], units):
+            if isinstance(entry, Sync):
+                self._sync(entry)
+            else:
+                k.append_unit(entry)
+        if level:
+            self.shift(opening=False)
+        k.s_endpgm()
+        k.label(other)
 
     def _idle(self, placed: Sequence[Sequence[Sync | Unit]], early: Sequence[Unit], joins: Sequence[int]) -> set[tuple[int, int]]:
         """Barriers, by copy and place in it, that are idle whether code comes from the first copy or joins at another one."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from asmgen.author.addressing import WaveIndex
 from asmgen.author.effects import Unit
+from asmgen.author.ending import Ending
 from asmgen.author.fragments import Fragment, MatrixShape, mfma
 from asmgen.author.globals import Matrix, Rows, Slice, Walk
 from asmgen.author.kernel import KernelBuilder
@@ -88,9 +89,9 @@ class TileBuilder(KernelBuilder):
         return Matrix(name, dtype, self.argument(name), self.argument(rows), self.argument(columns), self.argument(stride))
 
     def pipeline(self, step: Step | Segments, count: Reg | int | None, schedule: Schedule, groups: Reg | None = None,
-                 peel: int = 0, least: tuple[int, int] | None = None) -> Shape:
+                 peel: int = 0, least: tuple[int, int] | None = None, ending: Ending | None = None) -> Shape:
         """Emit the loop; see `asmgen.author.pipeline`."""
-        return pipeline(self, step, count, schedule, groups, peel, least)
+        return pipeline(self, step, count, schedule, groups, peel, least, ending)
 
     def locate(self, waves: int) -> None:
         """Lane and wave from the work-item's number, for a workgroup of `waves` waves in one dimension."""

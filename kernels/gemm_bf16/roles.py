@@ -71,5 +71,5 @@ def roles(k: TileBuilder) -> None:
     k.pipeline(step, steps, ProducerConsumer(), groups=role)
 
     k.region("epilogue")
-    k.registers.release("A", "B")
-    finish(k, [Corner(C[i, j], i * tm // 2, j * tn // 2) for i in range(2) for j in range(2)], row0, column0, wm, wn)
+    k.registers.release("A", "B")  # which an ending needs, so it follows the loop
+    finish(k, [Corner(C[i, j], i * tm // 2, j * tn // 2) for i in range(2) for j in range(2)], row0, column0, wm, wn).follow(k)

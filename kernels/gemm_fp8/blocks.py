@@ -98,7 +98,7 @@ def blocks(k: TileBuilder) -> None:
 
     k.region("epilogue")
     k.registers.release("A", "B", "P", "a_scales", "b_scales")
-    finish(k, factors, corners, row0, column0, wm, wn)
+    finish(k, factors, corners, row0, column0, wm, wn).rest()
 
 
 @dataclass(frozen=True)

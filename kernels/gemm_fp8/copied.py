@@ -14,6 +14,7 @@ from asmgen.author.views import deep
 from asmgen.isa.registers import Reg
 from asmgen.kernels.gemm_fp8.family import ELEMENTS, GEMM
 from asmgen.kernels.gemm_fp8.scaling import finish, load_factors, with_alpha
+from asmgen.kernels.products.ends import Ends
 from asmgen.kernels.products.quadrants import quadrants
 
 
@@ -26,8 +27,11 @@ def copied(k: TileBuilder) -> None:
     quadrants(k, M, deep(M.b, 2), deep(M.a, 2), _ends)
 
 
-def _ends(k: TileBuilder, corners: Sequence[Corner], row0: Reg, column0: Reg, wm: WaveIndex, wn: WaveIndex) -> None:
-    """Scales are loaded behind the loop, which leaves no registers for them."""
-    factors = load_factors(k, corners, row0, column0, wm, wn)
-    with_alpha(factors)
-    finish(k, factors, corners, row0, column0, wm, wn)
+def _ends(k: TileBuilder, corners: Sequence[Corner], row0: Reg, column0: Reg, wm: WaveIndex, wn: WaveIndex) -> Ends:
+    """Scales of rows and columns are loaded behind the loop, which leaves no registers for them."""
+    def load_and_finish() -> Ends:
+        factors = load_factors(k, corners, row0, column0, wm, wn)
+        with_alpha(factors)
+        return finish(k, factors, corners, row0, column0, wm, wn)
+
+    return load_and_finish() if k.p.scales == "tensor" else Ends(None, lambda: load_and_finish().rest())

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 
 from asmgen.author.addressing import WaveIndex
 from asmgen.author.combine import Numbers, add_along_columns, changed, load_columns, load_rows, scale_and_add
-from asmgen.author.epilogue import ColumnRun, Corner, run_length, runs_of, span, store
+from asmgen.author.ending import Ending
+from asmgen.author.epilogue import ColumnRun, Corner, run_length, runs_of, span, store, store_whole, unless_whole
 from asmgen.author.tilebuilder import TileBuilder
 from asmgen.isa.registers import Reg
+from asmgen.kernels.products.ends import Ends
 
 _ONE = 0x3F800000
 _MAGNITUDE = 0x7FFFFFFF
@@ -80,22 +82,37 @@ def with_alpha(factors: Factors) -> None:
             k.v_readfirstlane_b32(factors.all[number], product)
 
 
-def finish(k: TileBuilder, factors: Factors, corners: Sequence[Corner], row0: Reg, column0: Reg, wm: WaveIndex, wn: WaveIndex) -> None:
-    """Accumulators times their factors, plus beta C and bias, rounded to the type of D and stored."""
+def finish(k: TileBuilder, factors: Factors, corners: Sequence[Corner], row0: Reg, column0: Reg, wm: WaveIndex, wn: WaveIndex) -> Ends:
+    """Accumulators times their factors, plus beta C and bias, rounded to the type of D and stored; where only one factor for all is to be
+    applied, while the last step computes."""
     tm, tn, _ = k.variant.tile
-    c, d = (k.matrix(name, k.p.out, rows="m", columns="n", stride=f"ld{name}").rows(row0, tm) for name in ("c", "d"))
-    alone = k.fresh("product_alone")
-    with k.scratch("one", file="s") as one:
-        if k.p.bias == "none":
-            k.s_and_b32(one, k.argument("beta"), _MAGNITUDE)
-            k.s_cbranch_scc0(alone)
-        for run in runs_of(corners, run_length(corners[0].tile)):
-            with changed(k, run) as values:
-                factors.change(run, values)
-        factors.forget()
-        k.s_mov_b32(one, _ONE)
-        scale_and_add(k, corners, c, column0, wm, wn, one, k.argument("beta"))
-    if k.p.bias == "row":
-        add_along_columns(k, corners, Numbers("bias", k.argument("bias"), k.p.out, k.argument("n")), column0, wm, wn)
-    k.label(alone)
-    store(k, d, column0, corners, wm, wn, tn, factors.change)
+    c, d = (k.matrix(name, k.p.out, rows="m", columns="n", stride=f"ld{name}") for name in ("c", "d"))
+    whole, beta = d.rows(row0, tm), k.argument("beta")
+
+    def guard(label: str) -> None:
+        with k.scratch("magnitude", file="s") as magnitude:
+            k.s_and_b32(magnitude, beta, _MAGNITUDE)
+            k.s_cbranch_scc1(label)
+        unless_whole(k, whole, column0, corners, tn, label)
+
+    def rest() -> None:
+        alone = k.fresh("product_alone")
+        with k.scratch("one", file="s") as one:
+            if k.p.bias == "none":
+                k.s_and_b32(one, beta, _MAGNITUDE)
+                k.s_cbranch_scc0(alone)
+            for run in runs_of(corners, run_length(corners[0].tile)):
+                with changed(k, run) as values:
+                    factors.change(run, values)
+            factors.forget()
+            k.s_mov_b32(one, _ONE)
+            scale_and_add(k, corners, c.rows(row0, tm), column0, wm, wn, one, beta)
+        if k.p.bias == "row":
+            add_along_columns(k, corners, Numbers("bias", k.argument("bias"), k.p.out, k.argument("n")), column0, wm, wn)
+        k.label(alone)
+        store(k, d.rows(row0, tm), column0, corners, wm, wn, tn, factors.change)
+
+    early = k.p.bias == "none" and k.p.scales == "tensor"
+    if early:
+        d.stride_bytes(k)
+    return Ends(Ending(guard, lambda: store_whole(k, whole, column0, corners, wm, wn, factors.change)) if early else None, rest)

@@ -91,8 +91,9 @@ def tiled(k: TileBuilder) -> None:
             mma(k, C[1, 1], lower, B[1])
 
     k.region("main loop")
-    k.pipeline(step, steps, SCHEDULES[k.variant.schedule], groups=group)
+    behind = finish(k, factors, corners, row0, column0, wm, wn)
+    k.pipeline(step, steps, SCHEDULES[k.variant.schedule], groups=group, ending=behind.ending)
 
     k.region("epilogue")
     k.registers.release("A", "B")
-    finish(k, factors, corners, row0, column0, wm, wn)
+    behind.rest()

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from asmgen.author.addressing import WaveIndex
 from asmgen.author.combine import Numbers, add_along_columns, scale_and_add, unless_plain
 from asmgen.author.corners import each_corner
-from asmgen.author.epilogue import Corner, store
+from asmgen.author.ending import Ending
+from asmgen.author.epilogue import Corner, store, store_whole, unless_whole
 from asmgen.author.tilebuilder import TileBuilder
 from asmgen.author.tileorder import place_tile
+from asmgen.isa.records import dataclass
 from asmgen.isa.registers import Reg
 
 
@@ -36,21 +38,42 @@ def _divide(k: TileBuilder, number: Reg, edge: int) -> None:
         k.s_mul_hi_u32(number, number, 0x55555556)
 
 
-def finish(k: TileBuilder, corners: Sequence[Corner], row0: Reg, column0: Reg, wm: WaveIndex, wn: WaveIndex) -> None:
-    """alpha A B^T + beta C + bias, rounded to the type of D and stored. Whole tiles of A B^T go straight to memory; what is seldom asked
-    for, factors and cut columns, is done corner by corner."""
+@dataclass(frozen=True)
+class Ends:
+    """What stands behind the loop: an ending for whole tiles, where the kernel has one, and code for what is left."""
+
+    ending: Ending | None
+    rest: Callable[[], None]
+
+    def follow(self, k: TileBuilder) -> None:
+        """All of it behind the loop: for kernels whose loop leaves an ending no registers."""
+        if self.ending is not None:
+            label = k.fresh("no_ending")
+            self.ending.guard(label)
+            self.ending.body()
+            k.s_endpgm()
+            k.label(label)
+        self.rest()
+
+
+def finish(k: TileBuilder, corners: Sequence[Corner], row0: Reg, column0: Reg, wm: WaveIndex, wn: WaveIndex) -> Ends:
+    """alpha A B^T + beta C + bias, rounded to the type of D and stored. Whole tiles of A B^T go to memory while the last step computes;
+    what is seldom asked for, factors and cut columns, is done corner by corner."""
     tm, tn, _ = k.variant.tile
     c, d = (k.matrix(name, k.p.out, rows="m", columns="n", stride=f"ld{name}") for name in ("c", "d"))
     alpha, beta = k.argument("alpha"), k.argument("beta")
+    whole = d.rows(row0, tm)
+
+    def guard(label: str) -> None:
+        unless_plain(k, alpha, beta, label)
+        unless_whole(k, whole, column0, corners, tn, label)
+
+    def rest() -> None:
+        with each_corner(k, corners, row0, column0, k.argument("m")) as (corner, row, column):
+            scale_and_add(k, [corner], c.rows(row, tm // 2), column, wm, wn, alpha, beta)
+            if k.p.bias == "row":
+                add_along_columns(k, [corner], Numbers("bias", k.argument("bias"), k.p.out, k.argument("n")), column, wm, wn)
+            store(k, d.rows(row, tm // 2), column, [corner], wm, wn, tn // 2)
+
     d.stride_bytes(k)
-    general = k.fresh("general")
-    if k.p.bias == "none":
-        unless_plain(k, alpha, beta, general)
-        store(k, d.rows(row0, tm), column0, corners, wm, wn, tn, cut=general)
-        k.s_endpgm()
-    k.label(general)
-    with each_corner(k, corners, row0, column0, k.argument("m")) as (corner, row, column):
-        scale_and_add(k, [corner], c.rows(row, tm // 2), column, wm, wn, alpha, beta)
-        if k.p.bias == "row":
-            add_along_columns(k, [corner], Numbers("bias", k.argument("bias"), k.p.out, k.argument("n")), column, wm, wn)
-        store(k, d.rows(row, tm // 2), column, [corner], wm, wn, tn // 2)
+    return Ends(Ending(guard, lambda: store_whole(k, whole, column0, corners, wm, wn)) if k.p.bias == "none" else None, rest)

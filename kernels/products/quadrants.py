@@ -20,12 +20,12 @@ from asmgen.author.refill import Refills, refill
 from asmgen.author.schedules import PingPong, Schedule
 from asmgen.author.steps import StepIndex
 from asmgen.author.tilebuilder import TileBuilder
-from asmgen.kernels.products.ends import place
+from asmgen.kernels.products.ends import Ends, place
 
 SCHEDULES: dict[str, Schedule] = {"ping-pong": PingPong(), "interleave": Interleave()}
 
 
-def quadrants(k: TileBuilder, M: MatrixShape, fa: Fragment, fb: Fragment, ends: Callable[..., None]) -> None:
+def quadrants(k: TileBuilder, M: MatrixShape, fa: Fragment, fb: Fragment, ends: Callable[..., Ends]) -> None:
     """The kernel with A and B in fragments `fa` and `fb`, of their types; `ends` takes what `finish` does."""
     tm, tn, tk = k.variant.tile
     down, across = k.variant.waves
@@ -83,8 +83,10 @@ def quadrants(k: TileBuilder, M: MatrixShape, fa: Fragment, fb: Fragment, ends: 
             mma(k, C[1, 1], A, B[1])
 
     k.region("main loop")
-    k.pipeline(step, steps, SCHEDULES[k.variant.schedule], groups=group)
+    corners = [Corner(C[i, j], i * tm // 2, j * tn // 2) for i in range(2) for j in range(2)]
+    behind = ends(k, corners, row0, column0, wm, wn)
+    k.pipeline(step, steps, SCHEDULES[k.variant.schedule], groups=group, ending=behind.ending)
 
     k.region("epilogue")
     k.registers.release("A", "B", *(["RA", "RB"] if RA[0] else []))
-    ends(k, [Corner(C[i, j], i * tm // 2, j * tn // 2) for i in range(2) for j in range(2)], row0, column0, wm, wn)
+    behind.rest()

@@ -1,0 +1,99 @@
+"""Endings: the code behind a pipeline in the windows of a copy of its last step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from asmgen.author.builder import Builder
+from asmgen.author.effects import Unit
+from asmgen.author.ending import mixed
+from asmgen.author.schedules import Sync
+from asmgen.isa.registers import a, s, v
+from asmgen.program.program import Instruction
+
+
+def units(k: Builder, emit: object) -> list[Unit]:
+    """What a function emits, taken out of the builder again."""
+    with k.section() as section:
+        emit()  # type: ignore[operator]
+    found = section.units
+    k.cut(section.start)
+    return found
+
+
+def products(k: Builder, count: int, first: int = 0) -> list[Unit]:
+    """Matrix instructions on accumulators of their own."""
+    def emit() -> None:
+        for number in range(first, first + count):
+            k.v_mfma_f32_16x16x32_bf16(a[4 * number:4 * number + 3], v[0:3], v[4:7], a[4 * number:4 * number + 3])
+
+    return units(k, emit)
+
+
+def texts(order: Sequence[Sync | Unit]) -> list[str]:
+    return [entry.kind if isinstance(entry, Sync) else entry.first.text.split()[0] for entry in order]
+
+
+def place_of(order: Sequence[Sync | Unit], unit: Unit) -> int:
+    return next(place for place, entry in enumerate(order) if entry is unit)
+
+
+def test_each_window_has_room_for_three() -> None:
+    k = Builder("ending", "gfx950")
+    copy = products(k, 8)
+    code = units(k, lambda: [k.v_mov_b32(v[20 + number], number) for number in range(30)])
+    order = mixed(copy, code)
+    assert [entry for entry in order if entry in code] == code and [entry for entry in order if entry in copy] == copy
+    kinds = "".join("M" if text.startswith("v_mfma") else "." for text in texts(order))
+    assert kinds == "M..." * 8 + "." * 6
+    read = units(k, lambda: k.ds_read_b128(v[12:15], v[16]))
+    names = texts(mixed([copy[0], *read, *read, copy[1]], code[:4]))
+    assert names == [*texts(copy[:1]), "ds_read_b128", "ds_read_b128", "v_mov_b32", *texts(copy[1:2]), *["v_mov_b32"] * 3]
+
+
+def test_a_result_is_read_when_it_is_there_and_operands_stay_until_they_are_read() -> None:
+    k = Builder("ending", "gfx950")
+    copy = products(k, 10)
+    early, late, overwrites = (units(k, emit)[0] for emit in (
+        lambda: k.v_accvgpr_read_b32(v[20], a[0]), lambda: k.v_accvgpr_read_b32(v[21], a[36]), lambda: k.v_mov_b32(v[4], 0)))
+    order = mixed(copy, [early, late])
+    assert place_of(order, early) == 4 and place_of(order, late) == len(order) - 1  # four matrix instructions, then the read
+    order = mixed(copy, [overwrites, early])
+    assert place_of(order, overwrites) == 10 and place_of(order, early) == 11
+
+
+def test_what_tests_scc_is_not_parted_from_its_test_by_a_sync() -> None:
+    k = Builder("ending", "gfx950")
+    copy = products(k, 2)
+
+    def pairs() -> None:
+        for number in range(4):
+            k.s_add_u32(s[10 + 2 * number], s[10 + 2 * number], s[4])
+            k.s_addc_u32(s[11 + 2 * number], s[11 + 2 * number], 0)
+
+    order = mixed([copy[0], Sync("level"), copy[1]], units(k, pairs))
+    names = texts(order)
+    assert all(names[place - 1] == "s_add_u32" for place, name in enumerate(names) if name == "s_addc_u32")
+
+
+def test_memory_keeps_its_order() -> None:
+    k = Builder("ending", "gfx950")
+    fill = units(k, lambda: k.ds_write_b128(v[8], v[12:15]))
+    read = units(k, lambda: k.ds_read_b128(v[20:23], v[9]))
+    copy = [*products(k, 5), *fill, *products(k, 1, 5)]
+    assert place_of(mixed(copy, read), read[0]) > place_of(mixed(copy, read), fill[0])
+    assert place_of(mixed([*fill, *products(k, 5)], read), read[0]) == 2
+
+
+@pytest.mark.parametrize("schedule", ["interleave", "ping-pong"])
+def test_gemm_stores_its_first_accumulators_before_its_last_product(schedule: str) -> None:
+    from asmgen.kernels.registry import family
+
+    program = family("gemm-bf16").build("gfx950", {"tile": "256x256x64", "schedule": schedule}).program
+    code: tuple[Instruction, ...] = program.instructions
+    end = next(place for place, item in enumerate(code) if item.name == "s_endpgm")
+    last = max(place for place in range(end) if "mfma" in code[place].name)
+    stores = [place for place in range(end) if "store" in code[place].name]
+    assert stores and sum(place < last for place in stores) >= len(stores) // 4
