@@ -238,3 +238,10 @@ def test_registers_beyond_the_allocation(line: str) -> None:
     machine = Machine(architecture("gfx950"), 1, 1, 180, 180, 0, Memory())
     step = decoder_of(program, machine).step(0, MODE_DEFAULT, 0)
     assert step is not None and not Run(machine, MODE_DEFAULT).add(step)
+
+
+def test_bytes_by_selectors() -> None:
+    """v_perm_b32 with every selector below 16 at every place, which random words have too seldom: bytes, signs, zeros and ones."""
+    for seed in range(4):
+        same(["v_and_b32 v3, 0x0f0f0f0f, v3", "v_perm_b32 v5, v1, v2, v3", "v_perm_b32 v6, v2, s1, v3", "v_perm_b32 v3, v5, v3, v3"],
+             "gfx942", 3, MODE_DEFAULT, seed, full=bool(seed % 2))

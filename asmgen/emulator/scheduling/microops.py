@@ -23,7 +23,7 @@ FLUSH_IN, FLUSH_OUT, IEEE = 1, 2, 4
 OPERATIONS: dict[str, int] = {name: number for number, name in enumerate((
     "mov", "not", "neg", "abs", "select", "add", "sub", "mul", "mul_hi_u", "mul_hi_i", "and", "or", "xor", "xnor", "shl", "lshr", "ashr",
     "min_u", "max_u", "min_i", "max_i", "mul_u24", "mul_i24", "mad_u24", "mad_i24", "lshl_add", "add_lshl", "add3", "xad", "lshl_or",
-    "and_or", "or3", "bfe_u", "bfe_i", "bfi", "bfm", "alignbit", "alignbyte", "bitop3", "bcnt", "mbcnt_lo", "mbcnt_hi",
+    "and_or", "or3", "bfe_u", "bfe_i", "bfi", "bfm", "alignbit", "alignbyte", "perm", "bitop3", "bcnt", "mbcnt_lo", "mbcnt_hi",
     "add_f32", "sub_f32", "mul_f32", "fma_f32", "max_f32", "min_f32", "max3_f32", "min3_f32", "exp_f32",
     "cvt_f32_u32", "cvt_f32_i32", "cvt_u32_f32", "cvt_i32_f32", "cvt_pk_bf16",
     *(f"cmp_{relation}_{kind}" for kind in "ui" for relation in ("eq", "ne", "lt", "le", "gt", "ge")),

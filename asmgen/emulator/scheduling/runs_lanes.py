@@ -95,6 +95,18 @@ def _float(combine: Callable[..., Any], count: int) -> Body:
     return body
 
 
+def _first_nan(combine: Callable[..., Any], count: int) -> Body:
+    """`_float`; of several NaNs the first goes on. LLVM's own instructions give any of them, as it takes their sources in any order."""
+    def chosen(l: LaneCode, *values: Any) -> Any:
+        result = combine(l, *values)
+        for value in reversed(values):
+            quiet = l.floats(l.b.or_(l.pattern(value), words(0x00400000)))
+            result = l.b.select(l.b.fcmp_unordered("uno", value, value), quiet, result)
+        return result
+
+    return _float(chosen, count)
+
+
 def _choose(l: LaneCode, x: Any, y: Any, smaller: bool) -> Any:
     """The larger or smaller of two f32 patterns as v_max_f32 and v_min_f32 have it, as `kernels._select`."""
     b = l.b
@@ -192,6 +204,24 @@ def _align(unit: int) -> Body:
     return body
 
 
+def _permuted(l: LaneCode, x: Any, y: Any, z: Any) -> Any:
+    """v_perm_b32, as `integers.permute_bytes`: each byte of `z` chooses one of the eight of y and x, a sign, zeros or ones."""
+    b = l.b
+    result = words(0)
+    for place in range(0, 32, 8):
+        select = b.and_(b.lshr(z, words(place)), words(0xFF))
+        low = b.and_(select, words(3))
+        source = b.select(b.icmp_unsigned("!=", b.and_(select, words(4)), words(0)), x, y)
+        byte = b.and_(b.lshr(source, b.shl(low, words(3))), words(0xFF))
+        half = b.select(b.icmp_unsigned("!=", b.and_(select, words(2)), words(0)), x, y)
+        sign = b.ashr(b.shl(half, b.select(b.icmp_unsigned("!=", b.and_(select, words(1)), words(0)), words(0), words(16))), words(31))
+        other = b.select(b.icmp_unsigned(">", select, words(12)), words(0xFF), b.and_(sign, words(0xFF)))
+        other = b.select(b.icmp_unsigned("==", select, words(12)), words(0), other)
+        byte = b.select(b.icmp_unsigned("<", select, words(8)), byte, other)
+        result = b.or_(result, b.shl(byte, words(place)))
+    return result
+
+
 def _truth(l: LaneCode, x: Any, y: Any, z: Any) -> Any:
     """v_bitop3: `extra` is the truth table."""
     b = l.b
@@ -273,14 +303,13 @@ RESULTS: dict[str, Body] = {
     "bfe_u": _extract, "bfe_i": _extract_signed,
     "bfi": lambda l, x, y, z: l.b.or_(l.b.and_(x, y), l.b.and_(l.b.not_(x), z)),
     "bfm": lambda l, x, y, z: l.b.shl(l.b.sub(l.b.shl(words(1), l.b.and_(x, words(31))), words(1)), l.b.and_(y, words(31))),
-    "alignbit": _align(1), "alignbyte": _align(8),
+    "alignbit": _align(1), "alignbyte": _align(8), "perm": _permuted,
     "bitop3": _truth,
     "bcnt": lambda l, x, y, z: l.b.add(l.call(f"llvm.ctpop.v{LANES}i32", _WORDS, x), y),
     "mbcnt_lo": _below(False), "mbcnt_hi": _below(True),
-    "add_f32": _float(lambda l, x, y: l.b.fadd(x, y), 2),
-    "sub_f32": _float(lambda l, x, y: l.b.fsub(x, y), 2),
-    "mul_f32": _float(lambda l, x, y: l.b.fmul(x, y), 2),
-    "fma_f32": _float(lambda l, x, y, z: l.call(f"llvm.fma.v{LANES}f32", _FLOATS, x, y, z), 3),
+    "add_f32": _first_nan(lambda l, x, y: l.b.fadd(x, y), 2), "sub_f32": _first_nan(lambda l, x, y: l.b.fsub(x, y), 2),
+    "mul_f32": _first_nan(lambda l, x, y: l.b.fmul(x, y), 2),
+    "fma_f32": _first_nan(lambda l, x, y, z: l.call(f"llvm.fma.v{LANES}f32", _FLOATS, x, y, z), 3),
     "max_f32": _extreme(False, 2), "min_f32": _extreme(True, 2), "max3_f32": _extreme(False, 3), "min3_f32": _extreme(True, 3),
     "exp_f32": _exponential,
     "cvt_f32_u32": lambda l, x, y, z: l.pattern(l.b.uitofp(x, _FLOATS)),
