@@ -123,7 +123,7 @@ def _address(k: TileBuilder, name: str, at: tuple[int, ...], wave: WaveIndex | N
 
 @dataclass(frozen=True)
 class FillPlan:
-    """How a workgroup's waves fill one cell: `lines` DMA instructions a wave, `pitch` LDS bytes from one to the next, offsets in memory
+    """How a workgroup's waves fill one cell: `lines` DMA instructions a wave, `pitch` LDS bytes from one to its next, offsets in memory
     (a VGPR each), and the SGPR of where in the cell a wave begins. `slack` is added to all offsets: an immediate moves both addresses, so
     what it adds in memory is taken off them."""
 
@@ -139,8 +139,8 @@ def fill(k: TileBuilder, target: SharedPart, source: Slice) -> None:
     """Memory to LDS without a register: all waves of the workgroup, or all that fill LDS, fill the cell together.
 
     A lane moves 16 bytes, or 4 where only so the waves' shares are equal. Neighbouring lines share one M0 as far as immediates, which move
-    both addresses, tell them apart. Raises TileError where the waves
-    cannot share the tile's lines equally, or its pattern is none that lines can follow.
+    both addresses, tell them apart. Raises TileError where the waves cannot share the tile's lines equally, or its pattern is none that
+    lines can follow.
     """
     with operation(k, f"fill {target} from {source}", [target.index, source.index]):
         plan = fill_plan(k, target.tile, source)
@@ -186,8 +186,11 @@ def _fill_plan(k: TileBuilder, tile: SharedTile, rows: Rows, of: str) -> FillPla
     pitch = tile.placement.pads(line)
     if any((every % line) for every, add in tile.placement.pads.pads if (every, add) != (12, 4)):
         raise TileError(f"fill: {tile} has pads inside of a line of {line} bytes, which a DMA fills without a gap")
-    group = BUFFER_IMMEDIATES[1] // pitch + 1
-    slack = (min(group, lines) - 1) * pitch
+    # Dwords go to the waves in turns: a line is few rows, and only a line of each wave together is a whole period of a swizzle.
+    turns = not slots and width < widths[0]
+    own, step = (pitch, waves * pitch) if turns else (lines * pitch, pitch)
+    group = BUFFER_IMMEDIATES[1] // step + 1
+    slack = (min(group, lines) - 1) * step
     element = tile.bits // 8
     offsets: list[Reg] = []
     at = Places(tile.placement, tile.rows, tile.columns)
@@ -198,7 +201,7 @@ def _fill_plan(k: TileBuilder, tile: SharedTile, rows: Rows, of: str) -> FillPla
         found = []
         for w in range(waves):
             for lane in range(LANES):
-                place = held.get((w * lines + number) * pitch + lane * (16 if slots else width))
+                place = held.get(w * own + number * step + lane * (16 if slots else width))
                 if place is None:
                     raise TileError(f"fill: lane {lane} of a line of {tile} does not begin at a multiple of {width} bytes of a row")
                 found.append(place)
@@ -210,7 +213,7 @@ def _fill_plan(k: TileBuilder, tile: SharedTile, rows: Rows, of: str) -> FillPla
     for number in range(lines):
         rows_on, columns_on = places(number)
         down = {row - first for row, first in zip(rows_on, row_of, strict=True)}
-        more = slack - number % group * pitch
+        more = slack - number % group * step
         offset = k.registers.vgprs(1, f"{of}_offset{number or ''}")
         if offsets and columns_on == column_of and len(down) == 1:  # the first line moved down
             with k.scratch("lines_down", file="s") as jump:
@@ -227,5 +230,5 @@ def _fill_plan(k: TileBuilder, tile: SharedTile, rows: Rows, of: str) -> FillPla
             k.v_add_u32(offset, more, offset)
         k.registers.release(row, column)
         offsets.append(offset)
-    base = emit_address(k, f"{of}_line", lambda wave: wave * lines * pitch, None, (wave,))
-    return FillPlan(width, lines, pitch, tuple(offsets), base, slack)
+    base = emit_address(k, f"{of}_line", lambda wave: wave * own, None, (wave,))
+    return FillPlan(width, lines, step, tuple(offsets), base, slack)
