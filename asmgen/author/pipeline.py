@@ -34,7 +34,8 @@ Segments = Sequence[tuple[Step, "Reg | int"]]
 
 
 def pipeline(k: Builder, step: Step | Segments, count: Reg | int | None, schedule: Schedule, groups: Reg | None = None,
-             peel: int = 0, least: tuple[int, int] | None = None, ending: Ending | None = None) -> Shape:
+             peel: int = 0, least: tuple[int, int] | None = None, ending: Ending | None = None,
+             idle: Reg | None = None) -> Shape:
     """Emit the loop of `count` (an SGPR, which is used up, or a number; at least 1) steps.
 
     Instead of a step and its count, two segments [(plain, n0), (masked, n1)] and None: n0 steps of one, then n1 of the other, together at
@@ -43,7 +44,9 @@ def pipeline(k: Builder, step: Step | Segments, count: Reg | int | None, schedul
     `groups` is an SGPR that is 0 for waves of the first group and 1 for those of the second, where the schedule has a stagger; with roles
     0 for consumers and 1 for producers, which end behind their loop. With
     `peel=1`, `t.first` is true for operations of the first iteration, wherever in the code they stand. An `ending` (of a pipeline of one
-    step function) ends the kernel behind the last step, mixed with a copy of it (`asmgen.author.ending`).
+    step function) ends the kernel behind the last step, mixed with a copy of it (`asmgen.author.ending`). `idle` is an SGPR: how many of
+    the last iterations a wave can do without, less than all (0 or less: none), as what it computes there is masked. It leaves the tails
+    early, by a way of its own (`asmgen.author.leaving`).
 
     Raises PipelineError for a step that cannot be pipelined, MergeError where the schedule's order would change a result.
     """
@@ -56,6 +59,9 @@ def pipeline(k: Builder, step: Step | Segments, count: Reg | int | None, schedul
     units = StepUnits(k, [one for one, _ in segments], schedule, peel)
     if ending is not None and len(segments) > 1:
         raise PipelineError("an ending follows one step function, and this pipeline has two segments", k.place())
+    if idle is not None and (units.shape.arrangement.lead or roles or ending is not None):
+        other = "roles" if roles else "an ending" if ending is not None else "operations of the next step that run across it"
+        raise PipelineError(f"idle= lets waves leave behind a barrier, which does not go with {other}", k.place())
     if schedule.stagger:
         k.stagger = max(k.stagger, schedule.stagger)
     k.loop_begins(units.shape.ahead)
@@ -71,7 +77,9 @@ def pipeline(k: Builder, step: Step | Segments, count: Reg | int | None, schedul
         _emit(Copies(k, units, schedule, groups, peel, lambda unit: not produces(unit), ending), segments, least)
         k.roles = consumers, producers
     else:
-        _emit(Copies(k, units, schedule, groups, peel, ending=ending), segments, least)
+        copies = Copies(k, units, schedule, groups, peel, ending=ending, idle=idle)
+        _emit(copies, segments, least)
+        copies.ways_out()
     for report in units.shape.reports:
         k.remarks += report.lines()
     return units.shape

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 from asmgen.author.effects import Unit, depends
 from asmgen.author.ending import Ending, mixed
 from asmgen.author.idlebarriers import idle_barriers
+from asmgen.author.leaving import Leave, leaves
 from asmgen.author.schedules import Schedule, Sync, is_matrix
 from asmgen.author.stepunits import Place, StepUnits
+from asmgen.isa.opcode import is_lds_dma
 from asmgen.isa.registers import Reg, scc
 
 if TYPE_CHECKING:
@@ -38,9 +40,12 @@ class Copies:
     """
 
     def __init__(self, k: Builder, units: StepUnits, schedule: Schedule, groups: Reg | None, peel: int,
-                 mine: Callable[[Unit], bool] = _everything, ending: Ending | None = None) -> None:
+                 mine: Callable[[Unit], bool] = _everything, ending: Ending | None = None,
+                 idle: Reg | None = None) -> None:
         self.k, self.units, self.schedule, self.groups, self.peel, self.mine = k, units, schedule, groups, peel, mine
         self.ending = ending
+        self.idle = idle  # of how many last iterations a wave can do without
+        self._ways: list[tuple[str, Leave, bool]] = []  # label, what is done there, and whether the groups are level then
         self.ahead, self.unroll = units.shape.ahead, units.shape.unroll
 
     def span(self, first: int, end: int, phase: int, start: int | None = None, seam: int | None = None,
@@ -138,14 +143,16 @@ class Copies:
         placed = [self._entries(place) for place in places]
         idle = self._idle(placed, early, [len(places) - left for left in entries])
         level = min(idle, default=None) if self.schedule.stagger else None
-        for number, (place, copy) in enumerate(zip(places, placed, strict=True)):
+        kept = [[Sync("level") if (number, at) == level else entry for at, entry in enumerate(copy)
+                 if (number, at) not in idle or (number, at) == level] for number, copy in enumerate(placed)]
+        if self.idle is not None:
+            self._let_leave(places, kept, level is not None)
+        for number, (place, copy) in enumerate(zip(places, kept, strict=True)):
             if len(places) - number in entries:
                 self.k.label(entries[len(places) - number])
-            kept = [Sync("level") if (number, at) == level else entry for at, entry in enumerate(copy)
-                    if (number, at) not in idle or (number, at) == level]
             if self.ending is not None and number == len(places) - 1:
-                self._end(self.ending, kept, level is None)
-            self._place(kept, None, self._sources_follow(place))
+                self._end(self.ending, copy, level is None)
+            self._place(copy, None, self._sources_follow(place))
         if level is None:
             self.shift(opening=False)
 
@@ -167,6 +174,39 @@ class Copies:
             self.shift(opening=False)
         k.s_endpgm()
         k.label(other)
+
+    def _let_leave(self, places: Sequence[Place], copies: list[list[Sync | Unit]], levelled: bool) -> None:
+        """Put the places into the last copies where waves leave; their ways are emitted by `ways_out`."""
+        first = next((number for number, place in enumerate(places) if place.low == 0), -1)
+        for leave in leaves(copies, self.units.shape.offsets, first, 1 + self.schedule.stagger):  # the last ones first
+            if len(places) - leave.copy <= self.ahead and not self._sources_follow(places[leave.copy]):
+                copies[leave.copy].insert(leave.at, Sync("leave", len(self._ways)))
+                self._ways.append((self.k.fresh("leaves"), leave, levelled))
+
+    def ways_out(self) -> None:
+        """What waves do that leave early, behind all other paths; all go on behind it."""
+        if not self._ways:
+            return
+        k, out = self.k, self.k.fresh("all_done")
+        dma = any(is_lds_dma(one.opcode, one.form) for unit in self.units.kept(Place(0)) for one in unit.instructions)
+        k.s_branch(out)
+        for label, leave, levelled in self._ways:
+            k.label(label)
+            filled = not dma  # by writes whose wait the path before may have left to this one
+            for number, entry in enumerate(leave.way):
+                if isinstance(entry, Unit):
+                    k.append_unit(entry)
+                    filled |= not dma and any(access.space == "lds" and access.write for access in entry.effects.memory)
+                    continue
+                self._sync(entry)
+                if entry.kind == "wait" and (filled or dma and number in leave.landed):  # for reads that do not stand on this way
+                    k.s_waitcnt(**{"vmcnt" if dma else "lgkmcnt": 0})
+                    filled = False
+            if not levelled:
+                self.shift(opening=False)
+            if label != self._ways[-1][0]:
+                k.s_branch(out)
+        k.label(out)
 
     def _idle(self, placed: Sequence[Sequence[Sync | Unit]], early: Sequence[Unit], joins: Sequence[int]) -> set[tuple[int, int]]:
         """Barriers, by copy and place in it, that are idle whether code comes from the first copy or joins at another one."""
@@ -258,6 +298,11 @@ class Copies:
             k.s_barrier()
         elif what.kind == "level":
             self.shift(opening=False)
+        elif what.kind == "leave":
+            label, leave, _ = self._ways[what.level]
+            assert self.idle is not None
+            k.s_cmp_ge_i32(self.idle, leave.idle)
+            k.s_cbranch_scc1(label)
         elif what.kind == "priority":
             k.s_setprio(what.level)
         else:

@@ -89,9 +89,10 @@ class TileBuilder(KernelBuilder):
         return Matrix(name, dtype, self.argument(name), self.argument(rows), self.argument(columns), self.argument(stride))
 
     def pipeline(self, step: Step | Segments, count: Reg | int | None, schedule: Schedule, groups: Reg | None = None,
-                 peel: int = 0, least: tuple[int, int] | None = None, ending: Ending | None = None) -> Shape:
+                 peel: int = 0, least: tuple[int, int] | None = None, ending: Ending | None = None,
+                 idle: Reg | None = None) -> Shape:
         """Emit the loop; see `asmgen.author.pipeline`."""
-        return pipeline(self, step, count, schedule, groups, peel, least, ending)
+        return pipeline(self, step, count, schedule, groups, peel, least, ending, idle)
 
     def locate(self, waves: int) -> None:
         """Lane and wave from the work-item's number, for a workgroup of `waves` waves in one dimension."""

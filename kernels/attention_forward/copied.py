@@ -25,7 +25,7 @@ from asmgen.author.tiles import Tile
 from asmgen.author.views import as_operand, block_fragment, deep, linear_layout, narrowed, turned
 from asmgen.kernels.attention_forward.ends import finish
 from asmgen.kernels.attention_forward.family import ATTENTION
-from asmgen.kernels.attention_forward.place import limits, place
+from asmgen.kernels.attention_forward.place import idle_steps, limits, place
 from asmgen.kernels.attention_forward.softmax import (
     exponentials,
     first_maximum,
@@ -77,6 +77,7 @@ def copied(k: TileBuilder) -> None:
     if k.p.scale == "folded":
         scale_queries(k, state, Q, O)
     seen = limits(k, at, S.tiles[0])
+    idle = idle_steps(k, at, rows)
     if not k.p.window:
         lend_steps(k, at.plain, at.masked, LEAST)
     skip_plain(k, at.plain, seen, keys)
@@ -113,7 +114,7 @@ def copied(k: TileBuilder) -> None:
 
     k.region("main loop")
     segments = [(lambda t: step(t, False), at.plain), (lambda t: step(t, True), at.masked)]
-    k.pipeline(segments[1:] if k.p.window else segments, None, PingPong(), groups=group, peel=1, least=LEAST)
+    k.pipeline(segments[1:] if k.p.window else segments, None, PingPong(), groups=group, peel=1, least=LEAST, idle=idle)
 
     k.region("epilogue")
     k.registers.release("S", "K", "Q")

@@ -21,7 +21,7 @@ from asmgen.author.transposed import TransposedRead, read_transposed
 from asmgen.author.views import as_operand, in_order_of, narrowed, turned, with_dtype
 from asmgen.kernels.attention_forward.ends import finish
 from asmgen.kernels.attention_forward.family import ATTENTION
-from asmgen.kernels.attention_forward.place import limits, place
+from asmgen.kernels.attention_forward.place import idle_steps, limits, place
 from asmgen.kernels.attention_forward.softmax import (
     first_maximum,
     maximum,
@@ -85,6 +85,7 @@ def ping_pong(k: TileBuilder) -> None:
         scale_queries(k, state, Q, O)
     k.registers.release("work_item")
     seen = limits(k, at, S.tiles[0])
+    idle = idle_steps(k, at, rows)
     if not k.p.window:
         lend_steps(k, at.plain, at.masked, LEAST)
     skip_plain(k, at.plain, seen, keys)
@@ -119,7 +120,7 @@ def ping_pong(k: TileBuilder) -> None:
 
     k.region("main loop")
     segments = [(lambda t: step(t, False), at.plain), (lambda t: step(t, True), at.masked)]
-    k.pipeline(segments[1:] if k.p.window else segments, None, PingPong(), groups=group, peel=1, least=LEAST)
+    k.pipeline(segments[1:] if k.p.window else segments, None, PingPong(), groups=group, peel=1, least=LEAST, idle=idle)
 
     k.region("epilogue")
     k.registers.release("S", "K", "Q")

@@ -138,6 +138,29 @@ def _visit(k: TileBuilder, row0: Reg, first: Reg, plain: Reg, masked: Reg) -> No
         k.s_sub_u32(masked, end, plain)
 
 
+def idle_steps(k: TileBuilder, at: WorkgroupPart, rows: int) -> Reg | None:
+    """Of how many last steps a wave of `rows` queries sees no key, at most all but one (or a negative number): an SGPR. None where there
+    is no mask but the end of the keys. Changes SCC."""
+    if not (k.p.causal or k.p.window):
+        return None
+    keys = k.variant.tile[1]
+    idle = k.registers.sgprs(1, "idle_steps", note="last steps of which the wave sees no key")
+    with k.operation("idle steps"), k.scratch("seen_keys", file="s") as seen:
+        _right(k, seen)
+        k.s_add_u32(seen, seen, at.row0)
+        k.s_mul_i32(idle, k.wave.register, rows)
+        k.s_add_u32(seen, seen, idle)
+        k.s_add_u32(seen, seen, rows - 1)  # behind what the wave's last query sees
+        k.s_min_i32(seen, seen, k.argument("sk"))
+        k.s_sub_u32(seen, seen, at.first)
+        k.s_add_u32(seen, seen, keys - 1)
+        k.s_ashr_i32(seen, seen, (keys - 1).bit_length())
+        k.s_max_i32(seen, seen, 1)
+        k.s_add_u32(idle, at.plain, at.masked)
+        k.s_sub_u32(idle, idle, seen)
+    return idle
+
+
 @dataclass(frozen=True)
 class Limits:
     """The keys that a lane's query sees, for each fragment of queries of a wave: from `lower` (in a build with window) to below `upper`."""

@@ -1,0 +1,137 @@
+"""Waves that leave the end of a pipeline early: where, with which duties, and that the others find all that they wait for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+
+import numpy as np
+import pytest
+
+from asmgen.author.builder import Builder
+from asmgen.author.effects import Tag, Unit
+from asmgen.author.ldsmap import LdsMap
+from asmgen.author.leaving import leaves
+from asmgen.author.pipeline import pipeline
+from asmgen.author.schedules import Arrangement, InOrder, Sync
+from asmgen.author.steps import PipelineError, StepIndex
+from asmgen.codeobject.load import CodeObject
+from asmgen.emulator.scheduling.run import Options
+from asmgen.isa.registers import s, v
+from asmgen.kernels.attention_forward.library import ATTENTION
+from asmgen.kernels.attention_forward.problem import make_problem
+from asmgen.launch.emulated import EmulatedDevice
+from asmgen.program.program import Instruction, Label, Program
+from asmgen.regalloc.plan import RegisterPlan
+from asmgen.tools.build import Built, build_kernel
+from asmgen.tools.profile_command import trace_kernel
+
+WAIT, BARRIER = Sync("wait"), Sync("barrier")
+COMPUTE, LOAD, TURN, WRITE, READ = range(5)
+OFFSETS = {COMPUTE: 0, LOAD: 2, TURN: 1, WRITE: 1, READ: 0}
+
+
+def step() -> list[Unit]:
+    """Load x(t + 2), turn x(t + 1), write it to LDS, read it in the step of its iteration, compute with that."""
+    k, lds = Builder("k", "gfx950"), LdsMap("gfx950")
+    held = lds.take("x", 1024)
+    made = [k.v_add_f32(v[9], v[9], v[8]), k.global_load_dword(v[1], v[2], s[4:5]), k.v_mul_f32(v[3], 2.0, v[1]),
+            k.ds_write_b32(v[4], v[3], fills=held), k.ds_read_b32(v[8], v[4], uses=held)]
+    return [Unit(number, (item,), Tag("one", ordinal=number)) for number, item in enumerate(made)]
+
+
+def test_a_wave_leaves_where_only_duties_are_left() -> None:
+    """The last two copies. Behind the first barrier only what the write is made of is left beside iterations of the last copy; a wave that
+    can do without both leaves at once."""
+    compute, _, turn, write, read = step()
+    copies: list[list[Sync | Unit]] = [[read, WAIT, BARRIER, turn, write, WAIT, BARRIER, compute, WAIT, BARRIER],
+                                       [read, WAIT, BARRIER, compute]]
+    early, late = sorted(leaves(copies, OFFSETS, -1, 2), key=lambda leave: -leave.idle)
+    assert (late.idle, late.copy, late.at, late.way) == (1, 1, 0, (WAIT, BARRIER)) and not late.landed
+    assert (early.idle, early.copy, early.at) == (2, 0, 0)
+    assert early.way == (WAIT, BARRIER, turn, write, WAIT, BARRIER, WAIT, BARRIER, WAIT, BARRIER)
+    # Two barriers lie between the second wait point and the read of the last copy, one between the third and it.
+    assert early.landed == {4}
+
+
+def test_iterations_that_no_wave_does_without() -> None:
+    compute, _, turn, write, read = step()
+    copies: list[list[Sync | Unit]] = [[read, WAIT, BARRIER, turn, write, WAIT, BARRIER, compute, WAIT, BARRIER],
+                                       [read, WAIT, BARRIER, compute]]
+    assert [leave.idle for leave in leaves(copies, OFFSETS, 0, 2)] == [1]
+    assert leaves([[compute, read]], OFFSETS, 0, 2) == []
+
+
+def test_scc_that_is_still_read_keeps_waves_there() -> None:
+    """Whether a wave leaves is decided in SCC."""
+    k = Builder("k", "gfx950")
+    made = [k.s_cmp_eq_u32(s[8], 0), k.s_cselect_b32(s[9], s[8], 0), k.v_mov_b32(v[1], 1)]
+    test, use, other = (Unit(number, (item,), Tag("one", ordinal=number)) for number, item in enumerate(made))
+    for behind, places in ((use, [(0, 0)]), (other, [(1, 2), (0, 0)])):
+        copy: list[Sync | Unit] = [test, BARRIER, behind]
+        assert [(leave.copy, leave.at) for leave in leaves([copy, copy], dict.fromkeys(range(3), 0), -1, 2)] == places
+
+
+class Leading(InOrder):
+    """The first unit runs a copy early."""
+
+    def arrange(self, phases: Sequence[Sequence[Unit]], offsets: Mapping[int, int]) -> Arrangement:
+        return Arrangement(tuple(unit.tag.ordinal for unit in phases[0]), frozenset({0}))
+
+
+def test_operations_that_lead_cannot_be_left() -> None:
+    k = Builder("k", "gfx950", plan := RegisterPlan("gfx950"))
+    x, count, idle = plan.vgprs(1, "x"), plan.sgprs(1, "count"), plan.sgprs(1, "idle")
+
+    def one(t: StepIndex) -> None:
+        with k.stage(), k.streams("only")[0], k.at(t):
+            k.v_mov_b32(x, 1)
+
+    with pytest.raises(PipelineError, match="operations of the next step that run across it"):
+        pipeline(k, one, count, Leading(), idle=idle)
+
+
+@cache
+def causal(arch: str) -> Built:
+    return build_kernel(ATTENTION, arch, {"causal": True})
+
+
+def test_waves_of_the_diagonal_block_skip_tiles() -> None:
+    """256 queries, four tiles of 64 keys, of which waves 0 and 1 see one, 2 and 3 two, ...: the two products of 16 of iterations that
+    are left out, from the third stage's barrier of the last but two steps on."""
+    parameters = ATTENTION.contract("gfx950", {"causal": True}).resolve_run({"causal": True, "hq": 1, "sq": 256, "sk": 256})
+    traced = trace_kernel(ATTENTION, causal("gfx950"), parameters, 1)
+    assert traced.trace.program is not None
+    names = [instruction.name for instruction in traced.trace.program.instructions]
+    products = {trace.wave: sum("mfma" in names[position] for position in trace.positions) for trace in traced.trace.waves()}
+    barriers = {sum(names[position] == "s_barrier" for position in trace.positions) for trace in traced.trace.waves()}
+    assert [products[wave] for wave in (6, 7)] == [128] * 2 and len(barriers) == 1
+    assert [products[wave] for wave in (4, 5)] == [112] * 2 and all(products[wave] <= 80 for wave in range(4))
+
+
+def launched(program: Program) -> list[str]:
+    """The checks that find something in a causal launch of two steps more than the tile is wide."""
+    built = causal("gfx950")
+    name = built.kernel.resources.name
+    device = EmulatedDevice("gfx950", Options(), {name: program})
+    p = built.kernel.contract.resolve_run({"causal": True, "hq": 1, "sq": 256, "sk": 384})
+    problem = make_problem(p, 3, 1.0)
+    done = device.launch(CodeObject.load(built.code_object).kernel(name), built.kernel.contract.grid_of(p), built.kernel.contract.workgroup,
+                         problem.arguments)
+    output = next(output for output in problem.outputs if output.argument == "o")
+    assert done.findings or np.abs(problem.arguments["o"][output.select].astype(float) - output.expected).max() < 0.05
+    return [finding.check for finding in done.findings]
+
+
+def test_fills_of_a_wave_that_leaves_have_landed_for_the_others() -> None:
+    """Without its waits on the way out, another wave's read finds what it filled on its way."""
+    program = causal("gfx950").kernel.program
+    assert not launched(program)
+    kept, inside = [], False
+    for item in program.items:
+        if isinstance(item, Label):
+            inside = inside and not item.name.startswith(("all_done", "raise")) or item.name.startswith("leaves")
+        if not (inside and isinstance(item, Instruction) and item.name == "s_waitcnt"):
+            kept.append(item)
+    assert len(kept) < len(program.items)
+    assert launched(program.with_items(kept))
