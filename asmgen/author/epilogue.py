@@ -17,13 +17,14 @@ from asmgen.author.conversions import narrowing
 from asmgen.author.globals import Rows
 from asmgen.author.tiles import Tile, TileError
 from asmgen.isa.records import dataclass
-from asmgen.isa.registers import Reg, exec_
+from asmgen.isa.registers import Reg, exec_, vcc
 
 if TYPE_CHECKING:
     from asmgen.author.tilebuilder import TileBuilder
 
 _STORE = {1: "buffer_store_dword", 2: "buffer_store_dwordx2", 4: "buffer_store_dwordx4"}
 _TYPES = ("bf16", "f16", "f32")
+_LOWER_HALVES = 0x00FF00FF  # lanes 0 to 7 of each row of 16
 _TRADED = 4  # items of a run that v_permlane16_swap makes twice as long: rows of 16 lanes hold neighbouring runs
 
 
@@ -76,10 +77,11 @@ def store(k: TileBuilder, target: Rows, column0: Reg, corners: Sequence[Corner],
     slow, done = k.fresh("cut_columns"), k.fresh("stored")
     with _places(k, target, column0, corners, rows, columns) as places:
         unless_whole(k, target, column0, corners, width, slow)
-        _wide(k, places, corners, change)
+        runs = list(runs_of(corners, run_length(corners[0].tile)))
+        _wide(k, places, corners[0].tile, runs, change)
         k.s_branch(done)
         k.label(slow)
-        _cut(k, places, list(runs_of(corners, run_length(corners[0].tile))), change)
+        _cut(k, places, runs, change)
         k.label(done)
 
 
@@ -99,8 +101,8 @@ def store_whole(k: TileBuilder, target: Rows, column0: Reg, corners: Sequence[Co
                 change: Change | None = None) -> None:
     """`store` for what `unless_whole` lets through: straight code, a corner after the other, for an ending."""
     with _places(k, target, column0, corners, rows, columns) as places:
-        for corner in corners:
-            _wide(k, places, [corner], change)
+        length = run_length(corners[0].tile)
+        _wide(k, places, corners[0].tile, [run for corner in corners for run in runs_of([corner], length)], change)
 
 
 @dataclass(frozen=True)
@@ -130,13 +132,10 @@ def _places(k: TileBuilder, target: Rows, column0: Reg, corners: Sequence[Corner
     k.registers.release(lanes.column, offset)
 
 
-def _wide(k: TileBuilder, places: _Places, corners: Sequence[Corner], change: Change | None) -> None:
-    """Whole runs of the corners."""
-    first, matrix = corners[0].tile, places.target.matrix
-    run = run_length(first)
-    runs = list(runs_of(corners, run))
-    traded = k.arch == "gfx950" and matrix.bits == 16 and run == _TRADED and first.across % 2 == 0
-    if traded:
+def _wide(k: TileBuilder, places: _Places, first: Tile, runs: Sequence[ColumnRun], change: Change | None) -> None:
+    """Whole runs in the given order, of tiles like the `first`."""
+    matrix = places.target.matrix
+    if k.arch == "gfx950" and matrix.bits == 16 and len(runs[0].registers) == _TRADED and first.across % 2 == 0:
         _traded(k, runs, first, places.offset, places.descriptor, matrix.dtype, places.stride, change)
     else:
         _whole(k, runs, places.offset, places.descriptor, matrix.dtype, places.stride, change)
@@ -216,6 +215,8 @@ def _traded(k: TileBuilder, runs: Sequence[ColumnRun], first: Tile, offset: Reg,
         k.registers.release(moved)
         if lines:
             _lines_down(k, pair_offset, stride, half, down)
+            for part in range(2):
+                k.s_mov_b32(vcc[part], _LOWER_HALVES)
         words = [packed[number] for number in range(count)]
         last = -1
         for first_run, *others in zip(*[row_offsets(k, runs, pair_offset, stride, at[0])] * 2 * pairs, strict=True):
@@ -231,15 +232,15 @@ def _traded(k: TileBuilder, runs: Sequence[ColumnRun], first: Tile, offset: Reg,
                 k.v_permlane16_swap_b32(words[number], words[number + _TRADED // 2])
             if lines:
                 left, right = words[:_TRADED], words[_TRADED:]
-                for number, word in enumerate(left):
-                    k.v_mov_b32(kept[number], word)
-                for word, source in zip(left, right, strict=True):
-                    k.v_mov_b32_dpp(word, source, row_ror=8, row_mask=15, bank_mask=0xC)
-                for number, word in enumerate(right):
-                    k.v_mov_b32_dpp(word, kept[number], row_ror=8, row_mask=15, bank_mask=0x3)
-            for pair in range(pairs):
-                k.emit(_STORE[_TRADED], span(words[_TRADED * pair:_TRADED * (pair + 1)]), at[pair], descriptor, 0, offen=True,
-                       offset=2 * first_run.column)
+                for number, (word, other) in enumerate(zip(left, right, strict=True)):
+                    k.v_cndmask_b32_dpp(kept[number], other, word, vcc, row_ror=8, row_mask=15, bank_mask=15)
+                for word, other in zip(left, right, strict=True):
+                    k.v_mov_b32_dpp(other, word, row_ror=8, row_mask=15, bank_mask=0x3)
+                words_of_pairs = [[kept[number] for number in range(_TRADED)], right]
+            else:
+                words_of_pairs = [words]
+            for pair, four in enumerate(words_of_pairs):
+                k.emit(_STORE[_TRADED], span(four), at[pair], descriptor, 0, offen=True, offset=2 * first_run.column)
 
 
 def _lines_down(k: TileBuilder, offset: Reg, stride: Reg, half: int, down: Reg) -> None:
