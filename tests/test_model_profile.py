@@ -117,7 +117,9 @@ def test_steady_rounds_leave_the_ends_out() -> None:
     assert one.matrix_busy == pytest.approx(128 / one.cycles / 4)  # one of four SIMDs works
     assert one.bounds.binding == "matrix" and one.distance == pytest.approx(one.cycles / 128 - 1)
     assert not timed(loop(body, 4)).loops[0].steady
-    assert not timed(loop(body, 1)).loops
+    (once,) = timed(loop(body, 1)).loops
+    assert not once.steady and once.rounds == 1 and once.cycles == pytest.approx(one.cycles, rel=0.15)
+    assert not timed("s_branch N\n" + loop(body, 1) + "N:\n").loops  # nobody comes to it
 
 
 def test_matrix_busy_counts_all_waves_of_all_simds() -> None:
@@ -169,6 +171,16 @@ def test_unroll_is_the_repetition_of_a_step() -> None:
     positions = (0, *range(1, len(code) - 1), *range(1, len(code)))
     found = profile(code, [WaveTrace(0, 0, positions, (2,) * 4)], timing("MI355X"))
     assert found.loops[0].unroll == 2 and found.loops[0].rounds == 2
+
+
+def test_halves_of_a_tile_are_no_copies_of_a_step() -> None:
+    """The same sequence twice, but with accumulators of its own."""
+    load = "global_load_dword v4, v[2:3], off\n"
+    code = read_text(loop(load + MFMA.format(0, 15) + load + MFMA.format(16, 31), 8) + "s_endpgm\n", "gfx950")[0]
+    found = profile(code, [WaveTrace(0, 0, (0, *range(1, len(code))), (2,) * 2)], timing("MI355X"))
+    assert found.loops[0].unroll == 1 and found.loops[0].rounds == 1 and not found.loops[0].steady
+    eight = read_text(loop((load + MFMA.format(0, 15)) * 8, 8) + "s_endpgm\n", "gfx950")[0]
+    assert profile(eight, [WaveTrace(0, 0, tuple(range(len(eight))), (2,) * 8)], timing("MI355X")).loops[0].unroll == 8
 
 
 def test_estimate_of_a_grid() -> None:

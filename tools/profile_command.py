@@ -23,6 +23,7 @@ from asmgen.model.gridorder import GridOrder
 from asmgen.model.profile import LoopProfile, Profile, profile, whole_load
 from asmgen.model.steering import idle_arithmetic
 from asmgen.model.traffic import TiledProduct, traffic, under_load
+from asmgen.program.controlflow import control_flow
 from asmgen.tools.build import Built
 from asmgen.tools.launch_command import trace_launch_spec
 from asmgen.tools.runner import emulator, launch
@@ -95,6 +96,8 @@ class ProfileReport:
                          f"{moved.stored / 1e9:.3g} stored")
         lines.append("  time that each needs alone (us predicted): "
                      + ", ".join(f"{name} {seconds * 1e6:.1f}" for name, seconds in whole.parts.items()))
+        if not found.loops and (loops := len(control_flow(found.program).loops())):
+            lines.append(f"  no wave comes to a loop: what is to do takes no more than the code around the program's {loops}")
         for loop in found.loops:
             lines += _loop_lines(loop, found)
         lines.append(f"  instructions with the most stalls (clk predicted, all waves together; of {len(found.instructions)}):")

@@ -22,6 +22,8 @@ DROPPED = 2
 
 FAR = 0.15
 """A loop that is so much above its binding bound is limited by what its waves wait for, not by that unit."""
+_MOST_COPIES = 8
+"""Of a step in an unrolled loop."""
 _CONCURRENT = 0.75
 """A wave that goes round a loop for so much of the time in which any of its SIMD does goes round it beside the others."""
 
@@ -146,11 +148,11 @@ class _Analysis:
         self.heads: dict[int, list[list[int]]] = {}
 
     def loop(self, loop: Loop) -> LoopProfile | None:
-        """What is to be said of a loop; None where no wave went round it."""
+        """What is to be said of a loop; None where no wave came to it. Visits of one round count only where there are no others."""
         visits = [visit for number in range(len(self.waves)) for visit in self._visits(number, loop)]
-        if not any(visit.rounds > 1 for visit in visits):
+        if not visits:
             return None
-        visits = [visit for visit in visits if visit.rounds > 1]
+        visits = [visit for visit in visits if visit.rounds > 1] or visits
         steady = [visit.steady() for visit in visits]
         waves = sorted({visit.wave for visit in steady})
         cycles = sum(self._clocks(visit) for visit in steady) / sum(visit.rounds for visit in steady)
@@ -266,15 +268,28 @@ class _Analysis:
         """How often the loop's text repeats the same sequence of matrix, memory and barrier instructions with all of its barriers.
 
         A loop without barriers between copies, or without matrix instructions, is taken as it stands: its repetition may be the step's.
+        So are parts that have no accumulator in common, as the halves of a tile in ping-pong.
         """
-        names = [(instruction.name, cost.kind) for instruction, cost in
+        parts = [(instruction, cost.kind) for instruction, cost in
                  zip(self.program.instructions[loop.first:loop.last + 1], self.timeline.costs[loop.first:loop.last + 1], strict=True)
                  if cost.kind in (CostKind.MATRIX, CostKind.LDS, CostKind.VMEM, CostKind.BARRIER)]
-        mixed = {kind for _, kind in names}
-        if CostKind.MATRIX not in mixed or CostKind.VMEM not in mixed:
+        names = [instruction.name for instruction, _ in parts]
+        if not {CostKind.MATRIX, CostKind.VMEM} <= {kind for _, kind in parts}:
             return 1
-        return next(times for times in (4, 3, 2, 1)
-                    if len(names) % times == 0 and names == names[:len(names) // times] * times)
+        accumulators = [instruction.writes if kind is CostKind.MATRIX else 0 for instruction, kind in parts]
+
+        def repeated(times: int) -> bool:
+            """Whether the loop is so many copies of one sequence that accumulate in the same registers."""
+            size, rest = divmod(len(names), times)
+            common = -1
+            for begin in range(0, len(names), size):
+                copy = 0
+                for one in accumulators[begin:begin + size]:
+                    copy |= one
+                common &= copy
+            return not rest and bool(common) and names == names[:size] * times
+
+        return next(times for times in range(min(_MOST_COPIES, len(names)), 0, -1) if times == 1 or repeated(times))
 
 
 def _union(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
