@@ -11,7 +11,8 @@ import pytest
 from asmgen.author.contract import ContractError, KernelContract
 from asmgen.author.family import Variant
 from asmgen.kernels.attention_forward.family import ATTENTION
-from asmgen.kernels.attention_forward.problem import CANARY, make_problem
+from asmgen.kernels.attention_forward.problem import CANARY, make_problem, visible
+from asmgen.kernels.attention_forward.work import launch_work, steps_of_tiles
 
 SHAPE = {"b": 2, "hq": 4, "hkv": 2, "sq": 7, "sk": 5}
 
@@ -98,3 +99,29 @@ def test_defaults_are_those_of_dense_tensors() -> None:
     assert [p[f"k_stride_{name}"] for name in "bsh"] == [5 * 2 * 64, 2 * 64, 64]
     assert [p[f"o_stride_{name}"] for name in "bsh"] == [7 * 4 * 64, 4 * 64, 64]
     assert contract().grid_of(contract().resolve_run(SHAPE | {"sq": 257})) == (2 * 4 * 2, 1, 1)
+
+
+@pytest.mark.parametrize(("sq", "sk"), [(1, 1), (700, 700), (513, 90), (90, 513), (256, 64), (769, 1000)])
+@pytest.mark.parametrize("values", [{}, {"causal": True}, {"window": True, "left": 70, "right": 5}, {"window": True, "right": 200},
+                                    {"window": True, "causal": True, "left": 130}])
+def test_steps_reach_from_the_first_visible_key_to_the_last(values: dict[str, Any], sq: int, sk: int) -> None:
+    p = contract().resolve_run({"hq": 1, "sq": sq, "sk": sk, **values})
+    seen = visible(p)
+    for number, steps in enumerate(steps_of_tiles(p, (256, 64)).tolist()):
+        keys = np.flatnonzero(seen[256 * number:256 * (number + 1)].any(axis=0))
+        begins = keys[0] // 64 if len(keys) and values.get("window") else 0
+        assert steps == (max(1, -(-(keys[-1] + 1) // 64) - begins) if len(keys) else 1), number
+
+
+def test_work_of_a_launch() -> None:
+    """Its small problem has the first workgroup's masked steps, and whole trips less of plain ones."""
+    shape = {"b": 2, "hq": 16, "hkv": 8, "sq": 4000, "sk": 4100, "causal": True}
+    p = contract().resolve_run(shape)
+    work = launch_work(p, (256, 64))
+    assert len(work.steps) == 2 * 16 * 16 and work.steps[0] == work.steps.max() == 65 and work.steps.min() == 6
+    assert (work.first["sq"], work.first["sk"], work.first["b"], work.first["hq"]) == (160, 4100 - 40 * 64, 1, 1) and work.traced == 25
+    assert steps_of_tiles(work.first, (256, 64)).tolist() == [25]
+    assert work.read_bytes == 2 * 2 * 128 * (16 * 4000 + 16 * 4100) and work.flops == 4 * 256 * 64 * 128
+    assert work.first["q_stride_s"] == 128 and launch_work(contract().resolve_run(
+        {**shape, "q_stride_s": 16 * 128 + 8}), (256, 64)).first["q_stride_s"] == 16 * 128 + 8
+    make_problem(p, 0)  # at once: nothing is multiplied before somebody asks what comes out

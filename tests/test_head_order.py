@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from asmgen.author.contract import ContractArgument, Formula, KernelContract
-from asmgen.author.headorder import HeadPlace, place_head
+from asmgen.author.headorder import HeadPlace, place_head, tiles_in_order
 from asmgen.author.kernel import KernelBuilder
 from asmgen.program.program import Program
 from tests.emulator_launch import launch
@@ -72,6 +72,13 @@ def test_every_workgroup_has_a_place_of_its_own(longest_first: bool) -> None:
         first += count
         assert places == [expected(number, b, kv, group, tiles, longest_first) for number in range(count)], (b, kv, group, tiles)
         assert len(set(places)) == count and max(places)[0] == b - 1
+
+
+@pytest.mark.parametrize("longest_first", [False, True])
+def test_tiles_in_the_order_of_workgroups(longest_first: bool) -> None:
+    for b, kv, group, tiles in GRIDS:
+        order = [expected(number, b, kv, group, tiles, longest_first)[3] for number in range(b * kv * group * tiles)]
+        assert tiles_in_order(b * kv, group, tiles, longest_first) == order, (b, kv, group, tiles)
 
 
 @pytest.mark.parametrize("longest_first", [False, True])

@@ -25,11 +25,12 @@ from asmgen.model.gridcache import TileLoads, cache_rates
 from asmgen.model.gridorder import GridOrder
 from asmgen.model.profile import Profile, profile, whole_load
 from asmgen.model.traffic import TiledProduct, Traffic, traffic
+from asmgen.model.unequal import Steps, last_end
 from asmgen.model.usage import BOUNDS, UnitLoad, Usage, windows_optimum
 from asmgen.program.program import Program
 from asmgen.reader.assembly import read_text
 from asmgen.tools.cli import commands
-from asmgen.tools.measured import MEASUREMENTS, predict, report
+from asmgen.tools.measured import MEASUREMENTS, attention_report, predict, report
 from asmgen.tools.sensitivity import report_table, sensitivity, table
 from tests.emulator_launch import launch
 
@@ -183,6 +184,24 @@ def test_halves_of_a_tile_are_no_copies_of_a_step() -> None:
     assert profile(eight, [WaveTrace(0, 0, tuple(range(len(eight))), (2,) * 8)], timing("MI355X")).loops[0].unroll == 8
 
 
+def test_workgroups_of_unequal_length() -> None:
+    """XCDs have 2 units each here: of 7, 1, 1, 5 the last begins behind a 1. Others have nothing to do."""
+    cycles = np.zeros(32)
+    cycles[0::8] = 7, 1, 1, 5
+    cycles[3::8] = 1, 1, 7, 5
+    assert last_end(cycles[:25], 16) == 8 and last_end(cycles, 16) == 8 and last_end(cycles, 8) == 14
+    found = timed(loop("".join(MFMA.format(16 * n, 16 * n + 15) for n in range(4)) * 8, 200), block=256)
+    flops = found.loops[0].flops
+    alike = Steps(200, np.full(512, 200), flops)
+    assert estimate(found, 512, 1, steps=alike).seconds == pytest.approx(estimate(found, 512, 1).seconds, rel=1e-6)
+    falling = Steps(200, np.repeat([400, 100], 256), flops)
+    whole = estimate(found, 512, 1, steps=falling)
+    assert falling.cycles(found)[[0, -1]] == pytest.approx([found.cycles + 200 * found.loops[0].cycles,
+                                                            found.cycles - 100 * found.loops[0].cycles])
+    assert whole.seconds == pytest.approx(1.25 * (estimate(found, 512, 1).seconds - 2e-6) + 2e-6, rel=0.01)
+    assert whole.tflops * whole.seconds == pytest.approx(500 / 400 * 512 * 200 * flops / 1e12, rel=0.01)
+
+
 def test_estimate_of_a_grid() -> None:
     found = timed(loop("".join(MFMA.format(16 * n, 16 * n + 15) for n in range(4)) * 8, 200), block=256)
     whole = estimate(found, 257, 1)
@@ -286,6 +305,18 @@ def test_report_of_measurements(objdump: tuple[str, ...]) -> None:
     assert predict(replace(none, kernel="gemm-bf16", parameters={"tile": "3x5x7"})) is None
     row = replace(none, kernel="gemm-bf16", parameters={"m": "8192", "n": "8192"}, more={"not-a-parameter": "1"})
     assert "predicted" in report([row], 128) and "1 of 1 rows" in report([row], 128)
+
+
+@pytest.mark.slow
+def test_report_of_attention(objdump: tuple[str, ...]) -> None:
+    """A launch whose first workgroup has more steps than are timed takes what those take that were timed with as many."""
+    lines = attention_report((256, 512)).splitlines()
+    assert len(lines) == 1 + 2 * 2 * 2 and all("us, " in line and "limit" in line for line in lines[1:])
+    shape = ("attention-forward", "--arch", "gfx950", "-p", "hq=1", "-p", "causal=true", "--json")
+    long, short = (json.loads(run(*shape, "-p", f"sq={n}").output) for n in (2048, 512))
+    (step, *_) = (row["cycles_per_iteration"] / row["unroll"] for row in long["loops"] if row["matrix_busy"] > 0.9)
+    assert long["steps"] == {"timed": 24, "first": 32, "least": 4, "most": 32} and short["steps"]["timed"] == 8
+    assert long["cycles"] == pytest.approx(short["cycles"] + 24 * step, rel=0.005)
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ says.
 
 from __future__ import annotations
 
+import itertools
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from asmgen.isa.arch import ARCHITECTURES
 from asmgen.isa.timing import GPUS
 from asmgen.kernels.registry import family as find_family
 from asmgen.kernels.registry import names as family_names
+from asmgen.model.profile import Profile
 from asmgen.tools.build import build_kernel
 from asmgen.tools.grid_command import grid_report
 from asmgen.tools.profile_command import ProfileReport, Traced, choose_timing, report_traced, trace_kernel
@@ -92,6 +94,9 @@ MEASUREMENTS: tuple[Measurement, ...] = (
 )
 """Every row of tables 2, 3 and 4 but table 2's NVIDIA ones, and the three headline results."""
 
+ATTENTION_LENGTHS = (1024, 2048, 4096, 8192, 16384)
+_HEADS = ((16, 16), (64, 8))  # of Q and O, of K and V
+
 
 def trace_row(row: Measurement, k: int = 0) -> Traced | None:
     """What the first workgroup of a row's kernel executes, with another depth where `k` says one; None without such a kernel."""
@@ -134,6 +139,31 @@ def report(rows: Sequence[Measurement] = MEASUREMENTS, k: int = 0) -> str:
     return "\n".join(lines) + "\n"
 
 
+def attention_report(lengths: Sequence[int] = ATTENTION_LENGTHS, gpu: str = "MI355X") -> str:
+    """Predicted times of attention-forward, B 16, head dimension 128, bf16. TFLOPS count 4 b h n^2 d, and half of that where causal."""
+    lines = [f"attention-forward, B 16, d 128, bf16, {gpu}: predicted, not measured; TFLOPS of 4 b h n^2 d, half of it causal"]
+    chosen, library = choose_timing(GPUS[gpu], gpu, None), find_family("attention-forward")
+    timed: dict[str, tuple[Traced, Profile]] = {}
+    for causal in (False, True):
+        built = build_kernel(library, GPUS[gpu], {"causal": causal})
+        variant = library.select(GPUS[gpu], built.kernel.parameters)
+        for (heads, kv_heads), n in itertools.product(_HEADS, lengths):
+            shape = {**built.kernel.parameters, "b": 16, "hq": heads, "hkv": kv_heads, "sq": n}
+            parameters = library.contract(GPUS[gpu], shape).resolve_run(shape)
+            assert library.work is not None
+            work = library.work(parameters, variant)
+            first = repr(sorted(work.first.items()))  # the same for many launches
+            if first not in timed:
+                traced = trace_kernel(library, built, parameters, 1)
+                timed[first] = traced, report_traced(traced, chosen, "grid", 1).profile
+            found = report_traced(timed[first][0].standing_for(work), chosen, "grid", 1, timed=timed[first][1])
+            flops = 4 * 16 * heads * n * n * 128 / (2 if causal else 1)
+            whole, mask = found.estimate, "causal" if causal else "plain"
+            lines.append(f"  H {heads:2}/{kv_heads:<2} N {n:5} {mask:6}: {whole.seconds * 1e6:8.1f} us, "
+                         f"{flops / whole.seconds / 1e12:5.0f} TFLOPS, limit {whole.limit}")
+    return "\n".join(lines) + "\n"
+
+
 def _busy(share: float | None) -> str:
     return f", matrix cores busy {share:.2%}" if share is not None else ""
 
@@ -162,6 +192,8 @@ def _hits(row: Measurement, hits: CacheHits) -> str:
 def main(arch: str | None, k: int) -> None:
     """Print the report."""
     click.echo(report([row for row in MEASUREMENTS if arch in (None, GPUS[row.gpu])], k), nl=False)
+    if arch in (None, "gfx950"):
+        click.echo(attention_report(), nl=False)
 
 
 if __name__ == "__main__":

@@ -6,11 +6,12 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from asmgen.author.family import Family
+from asmgen.author.problem import LaunchWork
 from asmgen.emulator.scheduling.run import Options
 from asmgen.emulator.scheduling.trace import Trace
 from asmgen.isa.errors import AsmgenError
@@ -23,10 +24,11 @@ from asmgen.model.gridorder import GridOrder
 from asmgen.model.profile import LoopProfile, Profile, profile, whole_load
 from asmgen.model.steering import idle_arithmetic
 from asmgen.model.traffic import TiledProduct, traffic, under_load
+from asmgen.model.unequal import Steps
 from asmgen.program.controlflow import control_flow
 from asmgen.tools.build import Built
 from asmgen.tools.launch_command import trace_launch_spec
-from asmgen.tools.runner import emulator, launch
+from asmgen.tools.runner import emulator, start
 
 TRACED_EDGE = {"m": 512, "n": 512, "b": 1}
 """Parameters that count workgroups: the traced ones are the first, so that more of them would only cost time."""
@@ -42,6 +44,11 @@ class Traced:
     workgroups: int
     product: TiledProduct | None = None
     footprint: float | None = None
+    steps: Steps | None = None
+
+    def standing_for(self, work: LaunchWork) -> Traced:
+        """The same workgroup as the first one of a launch whose family says so much of it."""
+        return replace(self, workgroups=len(work.steps), footprint=float(work.read_bytes), steps=Steps(work.traced, work.steps, work.flops))
 
 
 @dataclass(frozen=True)
@@ -52,16 +59,24 @@ class ProfileReport:
     profile: Profile
     estimate: Estimate
     fitting: int
+    steps: Steps | None = None
+
+    @property
+    def cycles(self) -> float:
+        """clk of the first workgroup, with the steps that were left out of the timed one."""
+        return self.profile.cycles + (int(self.steps.missing[0]) * self.steps.clk_of_step(self.profile) if self.steps is not None else 0)
 
     def as_json(self) -> dict[str, Any]:
         """The fields of docs/ARCHITECTURE.md, and those that stand beside them. `cycles_per_iteration` is one trip through its code."""
         found, whole, code = self.profile, self.estimate, self.profile.program.instructions
         return {
             "kernel": self.name, "arch": found.timing.arch, "gpu": found.timing.gpu, "data": found.level, "predicted": True,
-            "cycles": found.cycles, "prologue": found.prologue, "epilogue": found.epilogue, "matrix_busy": found.matrix_busy,
+            "cycles": self.cycles, "prologue": found.prologue, "epilogue": found.epilogue, "matrix_busy": found.matrix_busy,
             "seconds_predicted": whole.seconds, "tflops_predicted": whole.tflops, "limit": whole.limit, "clock_mhz": whole.clock,
             "workgroups": whole.workgroups, "workgroups_per_cu": whole.resident, "workgroups_fitting": self.fitting,
             "workgroups_together": whole.together,
+            "steps": {"timed": self.steps.traced, "first": int(self.steps.each[0]), "least": int(self.steps.each.min()),
+                      "most": int(self.steps.each.max())} if self.steps is not None else None,
             "rounds": whole.rounds, "seconds_by_part": whole.parts, "memory": self._memory(),
             "overridden": sorted(found.timing.overridden),
             "loops": [self._loop(loop) for loop in found.loops],
@@ -89,6 +104,10 @@ class ProfileReport:
                  f"{found.prologue:.0f} before and {found.epilogue:.0f} behind the main loop, matrix cores busy {found.matrix_busy:.1%}",
                  f"  whole launch: {whole.workgroups} workgroups in {whole.rounds} rounds, {whole.together} on a unit, at "
                  f"{whole.clock:.0f} MHz: predicted {whole.seconds * 1e6:.1f} us, {whole.tflops:.1f} TFLOPS, limit {whole.limit}"]
+        if self.steps is not None:
+            each = self.steps.each
+            lines.insert(2, f"  timed with {self.steps.traced} steps; the first workgroup has {each[0]}: predicted {self.cycles:.0f} clk; "
+                            f"workgroups have {each.min()} to {each.max()} steps, {each.mean():.1f} on average")
         if whole.traffic is not None:
             moved = whole.traffic
             lines.append(f"  memory predicted from {moved.how}: L2 hits {moved.l2_hit:.1%}, LLC hits {moved.llc_hit:.1%}; "
@@ -121,15 +140,21 @@ def _loop_lines(loop: LoopProfile, found: Profile) -> list[str]:
 
 
 def trace_kernel(library: Family, built: Built, parameters: Mapping[str, Any], workgroups: int) -> Traced:
-    """Run the first workgroups of a library kernel on the emulator. The problem is made smaller where that leaves them as they are."""
+    """Run the first workgroups of a library kernel on the emulator. The problem is made smaller where that leaves them as they are, or as
+    the family's `work` says. Nothing is compared."""
     trace = Trace(workgroups, idle=idle_arithmetic)
     options = Options(checks=False, trace=trace)
     arch = built.kernel.resources.arch
-    small = smaller(library, parameters)
+    work = None
+    if library.work is not None and workgroups == 1:
+        work = library.work(parameters, library.select(arch, built.kernel.parameters))
+    small = smaller(library, parameters) if work is None else work.first
     problem, contract = library.problem(small, 0), built.kernel.contract
     with emulator(built, arch, options, lambda sentence: None, None) as device:
-        launch(device, built, problem, contract.grid_of(small), contract.workgroup)
+        start(device, built, problem, contract.grid_of(small), contract.workgroup)
     total = math.prod(contract.grid_of(parameters))
+    if work is not None:
+        return Traced(built.kernel.resources.name, trace, total).standing_for(work)
     written = {output.argument for output in problem.outputs}
     read = sum(value.nbytes for name, value in problem.arguments.items() if name not in written and hasattr(value, "nbytes"))
     return Traced(built.kernel.resources.name, trace, total, _product(parameters, total),
@@ -172,8 +197,9 @@ def choose_timing(arch: str, gpu: str | None, parameters: Path | None) -> Timing
     return timing(gpu_of(arch, gpu), read_overrides(parameters) if parameters is not None else None)
 
 
-def report_traced(traced: Traced, chosen: Timing, level: str, workgroups: int, spans: bool = False) -> ProfileReport:
-    """Profile what was traced. Raises AsmgenError for more workgroups than fit on a compute unit."""
+def report_traced(traced: Traced, chosen: Timing, level: str, workgroups: int, spans: bool = False,
+                  timed: Profile | None = None) -> ProfileReport:
+    """Profile what was traced, unless that is in `timed` already. Raises AsmgenError for more workgroups than fit on a compute unit."""
     if workgroups > traced.trace.fitting:
         raise AsmgenError(f"{workgroups} workgroups of {traced.name} do not fit on a compute unit: registers, wave slots and LDS have room "
                           f"for {traced.trace.fitting}")
@@ -181,11 +207,12 @@ def report_traced(traced: Traced, chosen: Timing, level: str, workgroups: int, s
     program = traced.trace.program
     assert program is not None
     resident = len({wave.workgroup for wave in waves})
-    moved = traffic(costs_of(program, chosen), waves, level, traced.workgroups, chosen, traced.product, traced.footprint)
+    longer = float(traced.steps.each.mean()) / traced.steps.traced if traced.steps is not None else 1.0
+    moved = traffic(costs_of(program, chosen), waves, level, traced.workgroups, chosen, traced.product, traced.footprint, longer)
     loaded = under_load(chosen, moved) if level == "grid" and traced.product is not None else chosen
-    found = profile(program, waves, loaded, level, spans)
-    whole = estimate(found, traced.workgroups, resident, moved, traced.trace.fitting, lambda: whole_load(found, waves))
-    return ProfileReport(traced.name, found, whole, traced.trace.fitting)
+    found = profile(program, waves, loaded, level, spans) if timed is None else timed
+    whole = estimate(found, traced.workgroups, resident, moved, traced.trace.fitting, lambda: whole_load(found, waves), traced.steps)
+    return ProfileReport(traced.name, found, whole, traced.trace.fitting, traced.steps)
 
 
 def write_trace(report: ProfileReport, path: Path) -> None:

@@ -92,6 +92,13 @@ def emulator(built: Built, arch: str, options: Options | None, say: Callable[[st
 def launch(device: Device, built: Built, problem: Problem, grid: tuple[int, int, int],
            block: tuple[int, int, int]) -> dict[str, np.ndarray[Any, Any]]:
     """Upload, launch, read every output back."""
+    buffers = start(device, built, problem, grid, block)
+    return {output.argument: device.read(buffers[output.argument], problem.arguments[output.argument].dtype,
+                                         problem.arguments[output.argument].shape) for output in problem.outputs}
+
+
+def start(device: Device, built: Built, problem: Problem, grid: tuple[int, int, int], block: tuple[int, int, int]) -> dict[str, Buffer]:
+    """Upload, launch, wait until it has ended; returns where the arrays lie on the device."""
     code_object = CodeObject.load(built.code_object)
     contract = built.kernel.contract
     buffers: dict[str, Buffer] = {name: device.upload(value) for name, value in problem.arguments.items() if isinstance(value, np.ndarray)}
@@ -99,8 +106,7 @@ def launch(device: Device, built: Built, problem: Problem, grid: tuple[int, int,
     kernel = device.load(code_object).kernel(built.kernel.resources.name)
     device.launch(kernel, grid, block, pack(contract.arguments, values))
     device.synchronize()
-    return {output.argument: device.read(buffers[output.argument], problem.arguments[output.argument].dtype,
-                                         problem.arguments[output.argument].shape) for output in problem.outputs}
+    return buffers
 
 
 def _compare(name: str, arch: str, device: str, problem: Problem, results: Mapping[str, np.ndarray[Any, Any]], seconds: float,

@@ -22,7 +22,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from asmgen.author.contract import ContractArgument, ContractError, Formula, KernelContract, Parameter, Rule, Value, Values, did_you_mean
-from asmgen.author.problem import Problem
+from asmgen.author.problem import LaunchWork, Problem
 from asmgen.author.writing import write_kernel
 from asmgen.isa.arch import ARCHITECTURES, LANES
 from asmgen.isa.records import dataclass
@@ -99,7 +99,8 @@ class Family:
     `parameters` are build and run parameters, beside `tile` and `schedule`, which the variants bring; a function of the variant where
     they or their limits depend on it, and so with `arguments`; a build parameter `preload` lets the hardware load the arguments.
     `problem(parameters, seed)` draws random data with a float64 reference. `example` gives the run parameters that have no default. `axes`
-    are the workgroup ids that code reads. `selection` chooses among the variants that serve a request, by all values that it gave.
+    are the workgroup ids that code reads. `selection` chooses among the variants that serve a request, by all values that it gave. `work`
+    says how long the workgroups of a launch are, where they differ or where one of them is long.
     """
 
     name: str
@@ -113,6 +114,7 @@ class Family:
     example: Values = field(default_factory=dict)
     axes: str = "x"
     selection: Callable[[Sequence[Variant], Values], Variant] = first_declared
+    work: Callable[[Values, Variant], LaunchWork] | None = None
     _writers: dict[Variant, FunctionType] = field(default_factory=dict, repr=False)
     _declared: list[Variant] = field(default_factory=list, repr=False)
 

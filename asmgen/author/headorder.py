@@ -28,6 +28,18 @@ class HeadPlace:
     tile: Reg
 
 
+def tiles_in_order(units: int, group: int, tiles: int, longest_first: bool) -> list[int]:
+    """The tile of each workgroup as `place_head` deals them, for `units` KV heads (of all batches) with `group` heads each."""
+    members = group * tiles
+    window = XCDS << max(0, _TOGETHER_BITS + 1 - members.bit_length()) if longest_first else XCDS
+    whole, even = units // window * window, units // XCDS * XCDS
+    found: list[int] = []
+    for size in [window] * (whole // window) + [even - whole, units - even]:
+        for tile in reversed(range(tiles)) if longest_first else range(tiles):
+            found += [tile] * (group * size)
+    return found
+
+
 def place_head(k: Builder, out: HeadPlace, number: Reg, batches: Reg, heads: Reg, kv_heads: Reg, tiles: Reg,
                longest_first: bool = False) -> None:
     """The place of workgroup `number` of batches * heads * tiles, all scalars; `heads` is a multiple of `kv_heads`. Changes SCC.

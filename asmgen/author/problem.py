@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cached_property
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +30,28 @@ class Output:
 
 @dataclass(frozen=True)
 class Problem:
-    """Arguments of one launch by name, arrays for pointers and numbers for the rest, and what must come out."""
+    """Arguments of one launch by name, arrays for pointers and numbers for the rest, and what must come out: a function where that is
+    dear, which is called when somebody asks."""
 
     arguments: Mapping[str, Any]
-    outputs: tuple[Output, ...]
+    expected: tuple[Output, ...] | Callable[[], tuple[Output, ...]]
+
+    @cached_property
+    def outputs(self) -> tuple[Output, ...]:
+        """What must come out."""
+        return self.expected() if callable(self.expected) else self.expected
+
+
+@dataclass(frozen=True)
+class LaunchWork:
+    """How long the workgroups of a launch are, for those who run only its first ones to predict the time of all.
+
+    `first` is a smaller problem whose first workgroup executes what this one's does, but for `traced` steps, as a rule fewer; `steps` are
+    those of each workgroup, in the order of the grid, `flops` those of a whole step; `read_bytes` is the size of what the launch reads.
+    """
+
+    first: Mapping[str, Any]
+    traced: int
+    steps: np.ndarray[Any, Any]
+    flops: float
+    read_bytes: int

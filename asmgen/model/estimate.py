@@ -2,9 +2,10 @@
 
 Workgroups run in rounds over the compute units, every round as long as the one that was timed; where several are on a unit, the ends of
 one go on beside the others' loops. If more fit on a unit than were timed together, they are taken to fill each other's gaps as far as the
-unit's bounds allow. The clock of a round falls with the share of the GPU's matrix cores that work, on a line between the
-table's two points, for loops with transcendental instructions on attention's line; what leaves the cores idle runs at the boost clock. L2,
-last-level cache and HBM each need their time for the launch's bytes: the longest of all counts, and the launch's cost comes on top.
+unit's bounds allow. Workgroups of unequal length (`unequal`) go to the units one by one. The clock of a round falls with the share of the
+GPU's matrix cores that work, on a line between the table's two points, for loops with transcendental instructions on attention's line; what
+leaves the cores idle runs at the boost clock. L2, last-level cache and HBM each need their time for the launch's bytes: the longest of all
+counts, and the launch's cost comes on top.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from asmgen.isa.timing import Timing
 from asmgen.model.costs import CostKind
 from asmgen.model.profile import FAR, Profile
 from asmgen.model.traffic import Traffic
+from asmgen.model.unequal import Steps, last_end
 from asmgen.model.usage import ResourceBounds, UnitLoad
 from asmgen.program.program import Instruction
 
@@ -49,10 +51,11 @@ class Estimate:
 
 
 def estimate(found: Profile, workgroups: int, resident: int, moved: Traffic | None = None, fitting: int = 0,
-             load: Callable[[], UnitLoad] | None = None) -> Estimate:
+             load: Callable[[], UnitLoad] | None = None, steps: Steps | None = None) -> Estimate:
     """The time of `workgroups` of which `resident` were timed together on a compute unit, and which move so many bytes.
 
     `fitting` is how many a unit holds; `load` gives what the timed ones ask of its parts, for more of them than were timed.
+    `steps`: how long each is, where they are not all as long as the timed ones.
     """
     timing = found.timing
     units = timing.clocks("compute_units")
@@ -71,6 +74,11 @@ def estimate(found: Profile, workgroups: int, resident: int, moved: Traffic | No
     clk = first + (rounds - 1) * further
     rest = 0.0 if not last else further if full else first
     running = (clk - rest) / dense + rest / sparse  # us
+    flops = found.flops * workgroups / resident
+    if steps is not None:
+        clk, flops = last_end(steps.cycles(found) * first / found.cycles, units * together), steps.total_flops(found)
+        dense = sparse = sustained_clock(timing, work / copies / found.flops * flops / (units * clk), mixed, f16)
+        running = clk / dense
     clock = clk / running
     if moved is not None and _stores_at_the_end(found):
         each, most = moved.stored / workgroups, units * together
@@ -90,7 +98,6 @@ def estimate(found: Profile, workgroups: int, resident: int, moved: Traffic | No
             limit = "power"
     if parts["launch"] > parts[longest]:
         limit = "launch"
-    flops = found.flops * workgroups / resident
     return Estimate(workgroups, resident, together, rounds, clock, seconds, flops / seconds / 1e12, limit, parts, moved)
 
 

@@ -55,8 +55,8 @@ def under_load(timing: Timing, moved: Traffic) -> Timing:
 
 
 def traffic(costs: Sequence[IssueCost], traces: Sequence[WaveTrace], level: str, workgroups: int, timing: Timing,
-            product: TiledProduct | None = None, footprint: float | None = None) -> Traffic:
-    """The bytes of a launch of `workgroups` of which some were traced.
+            product: TiledProduct | None = None, footprint: float | None = None, longer: float = 1.0) -> Traffic:
+    """The bytes of a launch of `workgroups` of which some were traced; the mean one loads `longer` times as much as these.
 
     `level` is the cycle model's: with "l2" nothing comes from farther, with "hbm" all does. With "grid" a product goes by the cache model,
     for as many workgroups on a compute unit as were traced; anything else loads each byte of its buffers (`footprint`) once from HBM and
@@ -75,7 +75,7 @@ def traffic(costs: Sequence[IssueCost], traces: Sequence[WaveTrace], level: str,
                     loaded += 0 if cost.store else moved
                     stored += moved if cost.store else 0
     factor = workgroups / traced
-    total, written = loaded * factor, stored * factor
+    total, written = loaded * factor * longer, stored * factor
     if level == "l2":
         return Traffic(total, 0, 0, 0, "everything in L2")
     if level == "hbm":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from asmgen.author.contract import ContractArgument, Formula, Parameter, Rule, Values
 from asmgen.author.family import Family, GridRule, Variant
-from asmgen.author.problem import Problem
+from asmgen.author.problem import LaunchWork, Problem
 
 TENSORS = ("q", "k", "v", "o")
 _MOST_ROWS = 1 << 24
@@ -89,6 +89,13 @@ def _problem(values: Values, seed: int) -> Problem:
     return make_problem(values, seed)
 
 
+def _work(values: Values, variant: Variant) -> LaunchWork:
+    """How long workgroups are; numpy is loaded only here."""
+    from asmgen.kernels.attention_forward.work import launch_work
+
+    return launch_work(values, variant.tile)
+
+
 def _workgroups(p: Values, rows: int) -> int:
     return int(p["b"] * p["hq"] * -(-p["sq"] // rows))
 
@@ -114,6 +121,7 @@ ATTENTION = Family(
     grid=GridRule("one workgroup for each {v.tile[0]} queries of a head of a batch",
                   lambda p, variant: (_workgroups(p, variant.tile[0]), 1, 1)),
     problem=_problem,
+    work=_work,
     rules=(
         Rule("hq must be a multiple of hkv", ("hq", "hkv"), lambda p: p["hq"] % p["hkv"] == 0),
         Rule(f"b * hq * sq / 128 must be at most {_MOST_WORKGROUPS}, the workgroups of a grid", ("b", "hq", "sq"),

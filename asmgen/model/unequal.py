@@ -1,0 +1,56 @@
+"""Launches whose workgroups are not alike: the clk of each from its number of steps, and when the last one ends.
+
+The hardware hands workgroups to the XCDs in turn, and each XCD the next one to the first compute unit that is free.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asmgen.isa.arch import XCDS
+from asmgen.model.profile import Profile
+
+
+@dataclass(frozen=True)
+class Steps:
+    """The steps of the workgroup that was timed, of every workgroup of the grid in order, and the flops of a whole step."""
+
+    traced: int
+    each: NDArray[np.int64]
+    flops: float
+
+    @property
+    def missing(self) -> NDArray[np.int64]:
+        """How many steps each workgroup has more than the timed one."""
+        return np.asarray(self.each - self.traced, np.int64)
+
+    def clk_of_step(self, found: Profile) -> float:
+        """Of a step of the main loop; of the whole run's steps where there is no loop."""
+        loop = found.main_loop
+        if loop is None or not loop.flops:
+            return found.cycles / self.traced
+        return loop.cycles * self.flops / loop.flops
+
+    def cycles(self, found: Profile) -> NDArray[np.float64]:
+        """clk of each workgroup, at least those before the loop."""
+        before = found.prologue if found.main_loop is not None else 0.0
+        return np.asarray(np.maximum(found.cycles + self.missing * self.clk_of_step(found), before), np.float64)
+
+    def total_flops(self, found: Profile) -> float:
+        """Of the whole launch."""
+        return float((found.flops + self.missing * self.flops).sum())
+
+
+def last_end(cycles: NDArray[np.float64], units: int) -> float:
+    """When the last workgroup ends, for so many compute units of all XCDs, each of which has one workgroup after the other."""
+    ends = [0.0]
+    for xcd in range(XCDS):
+        free = [0.0] * max(1, units // XCDS)
+        for clocks in cycles[xcd::XCDS].tolist():
+            heapq.heapreplace(free, free[0] + clocks)
+        ends.append(max(free))
+    return max(ends)

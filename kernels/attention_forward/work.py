@@ -1,0 +1,52 @@
+"""How many steps of keys each workgroup of attention-forward visits, and a small problem whose first workgroup stands for all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from asmgen.author.contract import Values
+from asmgen.author.headorder import tiles_in_order
+from asmgen.author.problem import LaunchWork
+from asmgen.kernels.attention_forward.family import TENSORS
+
+_MOST_TRACED, _COPIES = 24, 4
+"""Steps that a first workgroup of the small problem has, about; whole trips through loops of so many copies of a step are left out."""
+_LINE_ELEMENTS = 64  # of a cache line: rows that begin at multiples touch as many lines wherever they lie
+
+
+def steps_of_tiles(p: Values, tile: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    """The steps of each tile of queries: what `place` computes in scalar code. `tile` is queries and keys of a step."""
+    queries, keys = tile
+    sq, sk = p["sq"], p["sk"]
+    row0 = np.arange(0, sq, queries)
+    end = np.full(len(row0), sk)
+    first = np.zeros(len(row0), np.int64)
+    right = 0 if p["causal"] else p["right"]
+    if right >= 0:
+        end = np.clip(row0 + np.minimum(sq - row0, queries) + sk - sq + right, 0, sk)
+    if p["left"] >= 0:
+        first = np.maximum(row0 + sk - sq - p["left"], 0) // keys * keys
+    return np.asarray(np.maximum(1, -(-(np.maximum(end, first) - first) // keys)))
+
+
+def launch_work(p: Values, tile: tuple[int, ...]) -> LaunchWork:
+    """The work of a launch. Without a window, the first workgroup's tile is left alone, of one head, with fewer keys."""
+    queries, keys = tile
+    steps = steps_of_tiles(p, tile)
+    order = tiles_in_order(p["b"] * p["hkv"], p["hq"] // p["hkv"], len(steps), p["causal"])
+    traced, first = int(steps[order[0]]), _one_head(p)
+    if not p["window"]:
+        cut = max(0, traced - _MOST_TRACED) // _COPIES * _COPIES
+        rows = p["sq"] - queries * (len(steps) - 1) if p["causal"] else min(p["sq"], queries)
+        first, traced = {**first, "sq": rows, "sk": p["sk"] - cut * keys}, traced - cut
+    read = 2 * p["d"] * p["b"] * (p["hq"] * p["sq"] + 2 * p["hkv"] * p["sk"])
+    return LaunchWork(first, traced, steps[order], 4.0 * queries * keys * p["d"], read)
+
+
+def _one_head(p: Values) -> Mapping[str, Any]:
+    """The same for the first head alone, whose rows lie close together where that touches as many lines."""
+    close = {f"{tensor}_stride_s": p["d"] for tensor in TENSORS if p[f"{tensor}_stride_s"] % _LINE_ELEMENTS == 0}
+    return {**p, "b": 1, "hq": 1, "hkv": 1, **close}
