@@ -12,6 +12,7 @@ from asmgen.kernels.attention_forward.library import ATTENTION
 from asmgen.program.controlflow import control_flow
 from asmgen.program.program import Program
 from asmgen.tools.build import Built, build_kernel
+from asmgen.tools.profile_command import trace_kernel
 from asmgen.tools.runner import RunReport, run_kernel
 
 ORDERS = ("lockstep", "serial", "random:5")
@@ -68,6 +69,19 @@ def test_instructions_of_a_step() -> None:
     assert not {"s_nop", "v_mov_b32", "v_add_u32", "v_lshlrev_b32"} & set(plain)
     assert sum("exp" in name for name in plain) == 64 and sum(name.startswith("ds_read") for name in plain) == 96
     assert len(masked) <= len(plain) + 2 * 68
+
+
+def test_a_window_that_hides_no_first_key_has_plain_steps() -> None:
+    """Of sixteen steps the last ones alone are masked; a window of 700 keys to the left hides first keys, so that all are."""
+    masked = {}
+    for left in (-1, 1023, 700):
+        shape = {"window": True, "hq": 1, "sq": 256, "sk": 1024, "left": left, "right": 0}
+        p = ATTENTION.contract("gfx950", {"window": True}).resolve_run(shape)
+        traced = trace_kernel(ATTENTION, built((("window", True),)), p, 1)
+        assert traced.trace.program is not None
+        selects = {at for at, one in enumerate(traced.trace.program.instructions) if one.name == "v_cndmask_b32"}
+        masked[left] = next(sum(at in selects for at in wave.positions) for wave in traced.trace.waves() if wave.wave == 7)
+    assert masked[-1] == masked[1023] < masked[700] / 2
 
 
 @pytest.mark.slow

@@ -78,8 +78,7 @@ def copied(k: TileBuilder) -> None:
         scale_queries(k, state, Q, O)
     seen = limits(k, at, S.tiles[0])
     idle = idle_steps(k, at, rows)
-    if not k.p.window:
-        lend_steps(k, at.plain, at.masked, LEAST)
+    lend_steps(k, at.plain, at.masked, LEAST)
     skip_plain(k, at.plain, seen, keys)
     kw, vw = at.k.walk(at.first, keys), at.v.walk(at.first, keys)
     memory, matrix, vector = k.streams("memory", "matrix", "vector")
@@ -114,7 +113,7 @@ def copied(k: TileBuilder) -> None:
 
     k.region("main loop")
     segments = [(lambda t: step(t, False), at.plain), (lambda t: step(t, True), at.masked)]
-    k.pipeline(segments[1:] if k.p.window else segments, None, PingPong(), groups=group, peel=1, least=LEAST, idle=idle)
+    k.pipeline(segments, None, PingPong(), groups=group, peel=1, least=LEAST, idle=idle)
 
     k.region("epilogue")
     k.registers.release("S", "K", "Q")

@@ -64,8 +64,7 @@ def interleaved(k: TileBuilder) -> None:
     copy(k, Q, loaded)
     k.registers.release("loaded_Q", "work_item")
     seen = limits(k, at, S.tiles[0])
-    if not k.p.window:
-        lend_steps(k, at.plain, at.masked, LEAST)
+    lend_steps(k, at.plain, at.masked, LEAST)
     skip_plain(k, at.plain, seen, keys)
     k.forget("load", "lane places")
     kw, vw = at.k.walk(at.first, keys), at.v.walk(at.first, keys)
@@ -99,7 +98,7 @@ def interleaved(k: TileBuilder) -> None:
     k.region("main loop")
     segments = [(lambda t: step(t, False), at.plain), (lambda t: step(t, True), at.masked)]
     schedule = Interleave(Latencies(cycles=32), vector="vector")
-    k.pipeline(segments[1:] if k.p.window else segments, None, schedule, peel=1, least=LEAST)
+    k.pipeline(segments, None, schedule, peel=1, least=LEAST)
 
     k.region("epilogue")
     k.registers.release("S", "K", "Q", "V")

@@ -86,8 +86,7 @@ def ping_pong(k: TileBuilder) -> None:
     k.registers.release("work_item")
     seen = limits(k, at, S.tiles[0])
     idle = idle_steps(k, at, rows)
-    if not k.p.window:
-        lend_steps(k, at.plain, at.masked, LEAST)
+    lend_steps(k, at.plain, at.masked, LEAST)
     skip_plain(k, at.plain, seen, keys)
     k.forget("load", "lane places")
     kw, vw = at.k.walk(at.first, keys), at.v.walk(at.first, keys)
@@ -120,7 +119,7 @@ def ping_pong(k: TileBuilder) -> None:
 
     k.region("main loop")
     segments = [(lambda t: step(t, False), at.plain), (lambda t: step(t, True), at.masked)]
-    k.pipeline(segments[1:] if k.p.window else segments, None, PingPong(), groups=group, peel=1, least=LEAST, idle=idle)
+    k.pipeline(segments, None, PingPong(), groups=group, peel=1, least=LEAST, idle=idle)
 
     k.region("epilogue")
     k.registers.release("S", "K", "Q")

@@ -127,11 +127,12 @@ def _visit(k: TileBuilder, row0: Reg, first: Reg, plain: Reg, masked: Reg) -> No
         if k.p.window:
             _left(k, first)
             k.s_add_u32(first, first, row0)
+            k.s_cmp_gt_i32(first, 1 - queries)
+            k.s_cselect_b32(plain, 0, plain)  # queries that do not see the first key: steps at both ends are masked, plain ones come first
             k.s_max_i32(first, first, 0)
             k.s_andn2_b32(first, first, keys - 1)
             k.s_max_i32(end, end, first)
             k.s_sub_u32(end, end, first)
-            k.s_mov_b32(plain, 0)  # both ends of the keys are masked
         k.s_add_u32(end, end, keys - 1)
         k.s_lshr_b32(end, end, bits)
         k.s_max_u32(end, end, 1)
