@@ -17,7 +17,7 @@ from asmgen.isa.registers import v
 from tests.test_attention_forward import CAUSAL, FOLDED, LSE, WINDOW, Build, held, right
 from tests.test_attention_loop import steady
 
-WAVES = ("waves", 4)
+WAVES, SHORT = ("waves", 4), ("d", 64)
 SMALL = {"b": 1, "hq": 1}
 
 
@@ -38,19 +38,28 @@ def test_causal_heads_that_share_keys(shape: dict[str, Any]) -> None:
     right(held("gfx950", (WAVES, LSE, CAUSAL, FOLDED)), shape)
 
 
+@pytest.mark.parametrize(("shape", "logits"), [
+    ({"b": 1, "hq": 2, "hkv": 1, "sq": 300, "sk": 333}, 1.0), ({"b": 1, "hq": 1, "sq": 40, "sk": 300}, 64.0)])
+def test_short_rows(shape: dict[str, Any], logits: float) -> None:
+    """Whose P is scaled and summed by packed instructions; with and without plain steps, and with maxima that rise."""
+    right(held("gfx950", (WAVES, LSE, CAUSAL, SHORT)), shape, logits)
+
+
 @pytest.mark.slow
-def test_window_and_eager_rescale_of_f16() -> None:
-    right(held("gfx950", (WAVES, LSE, WINDOW, FOLDED, ("rescale", "eager"), ("dtype", "f16")), "serial"),
-          SMALL | {"sq": 90, "sk": 200, "left": 70, "right": 5}, 3.0)
+@pytest.mark.parametrize("build", [(FOLDED, ("rescale", "eager"), ("dtype", "f16")), (SHORT,)])
+def test_windows(build: Build) -> None:
+    """Eager rescale and another type by the way."""
+    right(held("gfx950", (WAVES, LSE, WINDOW, *build), "serial"), SMALL | {"sq": 90, "sk": 200, "left": 70, "right": 5}, 3.0)
 
 
-@pytest.mark.parametrize(("build", "most"), [((WAVES, LSE), 200), ((WAVES, LSE, CAUSAL, FOLDED), 170)])
-def test_instructions_of_two_steps(build: Build, most: int) -> None:
-    """Of 128 products; none of the others is a copy, a nop or an address."""
+@pytest.mark.parametrize(("build", "products", "most"), [
+    ((WAVES, LSE), 128, 4 * 200), ((WAVES, LSE, CAUSAL, FOLDED), 128, 4 * 170), ((WAVES, LSE, CAUSAL, SHORT), 64, 4 * 140)])
+def test_instructions_of_two_steps(build: Build, products: int, most: int) -> None:
+    """None beside the products is a copy, a nop or an address."""
     plain, masked = (names for program in held("gfx950", build).device.programs.values() for names in steady(program))
-    assert sum("mfma" in name for name in plain) == 128 and len(plain) <= 4 * most
+    assert sum("mfma" in name for name in plain) == products and len(plain) <= most
     assert not {"s_nop", "v_mov_b32", "v_add_u32", "v_lshlrev_b32", "v_accvgpr_read_b32"} & set(plain)
-    assert sum("exp" in name for name in plain) == 128 and sum(name.startswith("ds_read") for name in plain) == 96
+    assert sum("exp" in name for name in plain) == 128 and sum(name.startswith("ds_read") for name in plain) == 3 * products // 4
     assert len(masked) <= len(plain) + 2 * 136
 
 
@@ -100,6 +109,18 @@ def test_vector_work_is_spread_by_clk() -> None:
     filled = [sum(issue_clk(unit) for unit in units if slots.get(unit.tag.ordinal) == slot) for slot in range(8)]
     assert sum(filled) == 96 and all(8 <= clk <= 16 for clk in filled) and list(slots.values()) == sorted(slots.values())
     assert vector_slots([units], "", 32) == {}
+
+
+def test_packed_work_stands_at_the_end_of_a_window() -> None:
+    """What is before it fills the windows up to there, what is behind it the others; what other work takes of a window is not given out."""
+    def work(k: Builder, number: int) -> None:
+        for one in range(24 if number == 0 else 0):
+            (k.v_pk_mul_f32 if 8 <= one < 12 else k.v_mov_b32)(*((v[140 + 2 * one:141 + 2 * one], v[200:201], v[202:203])
+                                                                if 8 <= one < 12 else (v[140 + 2 * one], 1.0)))
+
+    slots = list(vector_slots([step(work)], "vector", 32).values())
+    assert slots[8:12] == [2] * 4 and max(slots[:8]) == 2 and min(slots[12:]) == 3 and slots == sorted(slots)
+    assert not {0, 1} & set(list(vector_slots([step(work)], "vector", 32, [24, 24, 0, 0, 0, 0, 0, 0]).values())[1:])
 
 
 def test_vector_work_waits_for_results_and_comes_before_who_wants_it() -> None:

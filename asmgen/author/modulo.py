@@ -13,18 +13,20 @@ Cover rule (docs/facts/measured_gfx950.md section 5): a load from memory wants c
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 
 from asmgen.author.effects import MemoryAccess, Unit
 from asmgen.author.schedules import Arrangement, Placed, Sync, is_matrix
 from asmgen.author.steps import PipelineError
-from asmgen.author.vectorslots import is_transcendental, vector_slots
+from asmgen.author.vectorslots import in_groups, is_transcendental, vector_slots
 from asmgen.isa.records import dataclass
 from asmgen.isa.registers import m0
 
 _WAIT_AHEAD = 3  # slots, at most, from a barrier's wait to the barrier
 _COPY = 3  # slots of a ds_write_b128, which takes longer than one window, and of the load behind it
+_ISSUE = 4  # clk
 _FULL = 7  # things in a slot that are too many
 
 
@@ -108,6 +110,7 @@ class _Modulo:
         self.slot_of = {unit.tag.ordinal: number for number, unit in enumerate(self.matrix)}
         self.others = [unit for unit in units if not is_matrix(unit)]
         self.vector = vector_slots(phases, schedule.vector, schedule.latencies.cycles)
+        self.grouped = in_groups([unit for unit in self.others if unit.tag.ordinal in self.vector])
         self.kept = self._kept(units)
         # What stands in each slot. The last one is the loop's branch's, the one before the scalar code's of a copy's end.
         self.load = [0] * self.length
@@ -144,7 +147,18 @@ class _Modulo:
         places |= self._place_fills(fills)
         places |= self._place_loads(self._windows({fill.unit.tag.ordinal: places[fill.unit.tag.ordinal] for fill in fills}, "global"))
         self._points(reads, points)
-        return self._order(places, barriers, points)
+        if self.vector:
+            self.vector = vector_slots(self.phases, self.schedule.vector, self.latencies.cycles, self._taken(places, barriers, points))
+        return self._order(places | self.vector, barriers, points)
+
+    def _taken(self, places: Mapping[int, int], barriers: Sequence[int], points: set[int]) -> list[int]:
+        """Clk of each window that other work takes, beside what goes behind something transcendental; the last one has a branch."""
+        slots = [slot for ordinal, slot in places.items() if ordinal not in self.vector]
+        slots += [*points, *(barrier - 1 for barrier in barriers), self.length - 1]
+        others = Counter(slot % self.length for slot in slots)
+        beside = Counter(self.vector[unit.tag.ordinal] for unit in self.others
+                         if unit.tag.ordinal in self.vector and is_transcendental(unit))
+        return [_ISSUE * max(0, others[slot] - beside[slot]) for slot in range(self.length)]
 
     def _take(self, slot: int) -> int:
         self.load[slot % self.length] += 1
@@ -406,18 +420,19 @@ class _Modulo:
         return Arrangement(tuple(order), lead)
 
     def _window(self, ordinals: Sequence[int]) -> list[int]:
-        """What stands in a window: as it is, but other work behind something transcendental, one each."""
+        """What stands in a window: as it is, but other work behind something transcendental, one each, and packed f32 last."""
         if not self.vector:
             return list(ordinals)
         units = {unit.tag.ordinal: unit for unit in self.others}
         waiting = [ordinal for ordinal in ordinals if ordinal not in self.vector]
+        packed = [ordinal for ordinal in ordinals if ordinal in self.grouped]
         found: list[int] = []
         for ordinal in ordinals:
-            if ordinal in self.vector:
+            if ordinal in self.vector and ordinal not in packed:
                 found.append(ordinal)
                 if waiting and is_transcendental(units[ordinal]):
                     found.append(waiting.pop(0))
-        return found + waiting
+        return found + waiting + packed
 
     def _points(self, reads: Sequence[Window], points: set[int]) -> None:
         """Adds wait points: each read is landed by one that stands when its data are there, at the latest before its first use."""

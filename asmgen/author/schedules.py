@@ -108,7 +108,8 @@ def issue_clk(unit: Unit) -> int:
     return sum(table.clocks("trans_issue" if "trans" in one.opcode.classes else "valu_issue") for one in unit.instructions)
 
 
-def _packed(unit: Unit) -> bool:
+def is_packed(unit: Unit) -> bool:
+    """Whether a unit is packed f32, which does not run beside a product."""
     return not unit.is_block and unit.first.name.startswith("v_pk_") and unit.first.name.endswith("_f32")
 
 
@@ -119,7 +120,7 @@ def spread(stage: Sequence[Unit], leads: Callable[[Unit], bool]) -> list[Unit]:
     leaders, others = [unit for unit in stage if leads(unit)], [unit for unit in stage if not leads(unit)]
     if not leaders or not others:
         return list(stage)
-    first = next((place for place, unit in enumerate(others) if not _packed(unit)
+    first = next((place for place, unit in enumerate(others) if not is_packed(unit)
                   or any(later.number < unit.number and depends(unit, later) for later in leaders)), len(others))
     order, others = others[:first], others[first:]
     # Packed f32 of the other waves waits for the last product in any case, so that the window behind it is as good as others then.

@@ -2,18 +2,25 @@
 
 Slot i is the window behind matrix unit i of N. Vector units keep their order. The first stands in the first window whose matrix units
 have given it its data, the last before the first that wants its result; between them a window takes so many clk as the whole step needs
-of each. What is seldom there stands as early as it may, and keeps up only what wants it.
+of each, less what other work takes there. Packed f32 in numbers, which no product covers, stands at a window's end, and what follows it
+in the next one. What is seldom there stands as early as it may, and keeps up only what wants it.
 """
 
 from __future__ import annotations
 
+import itertools
+from bisect import bisect_right
 from collections.abc import Sequence
 
 from asmgen.author.effects import Unit, depends
-from asmgen.author.schedules import is_matrix, issue_clk
+from asmgen.author.schedules import is_matrix, is_packed, issue_clk
 from asmgen.author.steps import PipelineError
 
 _RESULT = 64  # clk from a matrix unit of 32 clk to who may read its result without waiting: 16 passes and the wait states behind them
+_OPERANDS = 8  # clk of a matrix unit's in which nothing else is issued (docs/facts/measured_gfx950.md section 1)
+_BRANCH = 4
+_GROUP = 4  # packed instructions in a row for which a window is made longer
+_BEFORE_PACKED = 12  # clk from a matrix unit's end on in which packed f32 is not issued
 
 
 def is_transcendental(unit: Unit) -> bool:
@@ -21,8 +28,9 @@ def is_transcendental(unit: Unit) -> bool:
     return not unit.is_block and "trans" in unit.first.opcode.classes
 
 
-def vector_slots(phases: Sequence[Sequence[Unit]], stream: str, cycles: int) -> dict[int, int]:
-    """The slots of the units of a stream, by ordinal; `cycles` are clk of a matrix unit, `phases` as schedules get them.
+def vector_slots(phases: Sequence[Sequence[Unit]], stream: str, cycles: int, taken: Sequence[int] = ()) -> dict[int, int]:
+    """The slots of the units of a stream, by ordinal; `cycles` are clk of a matrix unit, `phases` as schedules get them, `taken` what other
+    work takes of each window, in clk.
 
     Raises PipelineError where a unit has no slot in its step.
     """
@@ -30,8 +38,10 @@ def vector_slots(phases: Sequence[Sequence[Unit]], stream: str, cycles: int) -> 
     if not units:
         return {}
     bounds = _Bounds(phases, cycles)
-    total = sum(map(issue_clk, units))
-    done, slot, apart = 0, 0, 0
+    grouped = in_groups(units)
+    paced = _paced([unit for unit in units if not unit.tag.seldom], grouped,
+                   [max(1, cycles - _OPERANDS - clk) for clk in taken or [0] * bounds.length])
+    slot, apart, packed = 0, 0, -1
     found: dict[int, int] = {}
     seldom: list[Unit] = []
     for unit in units:
@@ -41,13 +51,54 @@ def vector_slots(phases: Sequence[Sequence[Unit]], stream: str, cycles: int) -> 
             seldom.append(unit)
             continue
         wanted = [found[other.tag.ordinal] for other in seldom if depends(unit, other)]
-        slot = max(slot, first, done * bounds.length // max(1, total), *wanted)
+        group = unit.tag.ordinal in grouped
+        slot = max(slot if group or slot > packed else slot + 1, first, paced[unit.tag.ordinal], *wanted)
+        packed = slot if group else packed
         if slot > min(last, bounds.length - 1):
             raise PipelineError(f"{unit} has no slot: it wants what matrix unit {first} gives, what is before it takes until slot {slot}, "
                                 f"and its result is due in slot {last}", unit.first.where())
         found[unit.tag.ordinal] = slot
-        done += issue_clk(unit)
     return found
+
+
+def in_groups(units: Sequence[Unit]) -> frozenset[int]:
+    """The ordinals of vector units that stand at a window's end: packed f32, where it comes in numbers."""
+    runs = [list(run) for packed, run in itertools.groupby((unit for unit in units if not unit.tag.seldom), is_packed) if packed]
+    return frozenset(unit.tag.ordinal for run in runs if len(run) >= _GROUP for unit in run)
+
+
+def _paced(units: Sequence[Unit], grouped: frozenset[int], windows: Sequence[int]) -> dict[int, int]:
+    """Slots by the clk that windows have. A group of packed f32 stands at the end of the window nearest to where it would, and what is
+    before and behind it shares its own windows evenly; that one has more room, as packed f32 does not follow a product at once."""
+    room = list(windows)
+    clocks = {unit.tag.ordinal: 0 if unit.tag.ordinal in grouped else _clk(unit) for unit in units}
+    share = sum(room) / max(1, sum(clocks.values()))
+    runs: list[tuple[list[Unit], int]] = []  # up to which window, at its end
+    done, begin = 0, 0
+    for packed, members in itertools.groupby(units, lambda unit: unit.tag.ordinal in grouped):
+        run = list(members)
+        if packed:
+            room[max(0, begin - 1)] += _BEFORE_PACKED
+        else:
+            done += sum(clocks[unit.tag.ordinal] for unit in run)
+            begin = min(range(begin + 1, len(room) + 1), key=lambda end: abs(sum(windows[:end]) - done * share), default=len(room))
+        runs.append((run, begin))
+    ends = [0, *itertools.accumulate(room)]
+    found: dict[int, int] = {}
+    first = 0
+    for run, end in runs:
+        clk, whole = 0, max(1, sum(clocks[unit.tag.ordinal] for unit in run))
+        for unit in run:
+            place = ends[first] + clk * (ends[end] - ends[first]) / whole
+            found[unit.tag.ordinal] = max(0, end - 1) if unit.tag.ordinal in grouped else min(bisect_right(ends, place), end) - 1
+            clk += clocks[unit.tag.ordinal]
+        first = end
+    return found
+
+
+def _clk(unit: Unit) -> int:
+    """What a unit takes of its window; a block that is mostly skipped, a branch's slot."""
+    return _BRANCH if unit.is_block else issue_clk(unit)
 
 
 class _Bounds:

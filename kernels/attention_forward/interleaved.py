@@ -16,17 +16,20 @@ from asmgen.author.swizzles import DmaFill, FragmentRead
 from asmgen.author.tilebuilder import TileBuilder
 from asmgen.author.tilememory import load
 from asmgen.author.transposed import TransposedRead, read_transposed
-from asmgen.author.views import in_order_of
+from asmgen.author.views import in_order_of, with_dtype
 from asmgen.kernels.attention_forward.ends import finish
 from asmgen.kernels.attention_forward.family import ATTENTION
 from asmgen.kernels.attention_forward.pingpong import LEAST, lower, operand, upper
 from asmgen.kernels.attention_forward.place import limits, place
 from asmgen.kernels.attention_forward.softmax import (
+    add_pairs,
+    exponentials,
     first_maximum,
     maximum,
     raise_maximum,
     rescale,
     scale_queries,
+    shares,
     skip_plain,
     softmax,
     sum_up,
@@ -35,6 +38,7 @@ from asmgen.kernels.attention_forward.softmax import (
 
 
 @ATTENTION.variant("gfx950", tile=(256, 64), waves=4, schedule="interleave", occupancy=1, d=128)
+@ATTENTION.variant("gfx950", tile=(256, 64), waves=4, schedule="interleave", occupancy=1, d=64)
 def interleaved(k: TileBuilder) -> None:
     """64 queries a wave."""
     (queries, keys), d = k.variant.tile, k.variant.d
@@ -45,9 +49,11 @@ def interleaved(k: TileBuilder) -> None:
     O = k.tile("O", d, rows, M.d, file="a", note="O^T")
     Q = k.tile("Q", rows, d, M.b, file="a")
     K = k.tile("K", keys, d, M.a, file="a")
+    late = d == 64  # products do not cover the vector work: scales and sums of P are packed instructions, all in one place
     S = k.tile("S", keys, rows, M.d, stages=2, note="scores of keys by queries, then P")
-    V = k.tile("V", d, keys, in_order_of(M.a, operand(k, M, S.tiles[0]).fragment))
-    loaded = k.tile("loaded_Q", rows, d, M.b, turns=V)
+    P = k.tile("P", keys, rows, with_dtype(M.d, k.p.dtype), stages=2) if late else S
+    V = k.tile("V", d, keys, in_order_of(M.a, operand(k, M, P.tiles[0]).fragment), file="a" if late else "v")
+    loaded = k.tile("loaded_Q", rows, d, M.b, turns=P.tiles[1])
 
     # LDS map
     Ks = k.shared("Ks", k.p.dtype, keys, d, stages=2, serves=(FragmentRead(M.a), DmaFill()))
@@ -58,7 +64,7 @@ def interleaved(k: TileBuilder) -> None:
     k.locate(4)
     at = place(k)
     load(k, loaded, at.q.rows(at.row0, queries), rows=k.wave)
-    state = softmax(k, S.tiles[0])
+    state = softmax(k, S.tiles[0], late)
     if k.p.scale == "folded":
         scale_queries(k, state, loaded, S.tiles[0])
     copy(k, Q, loaded)
@@ -79,9 +85,13 @@ def interleaved(k: TileBuilder) -> None:
                 (first_maximum if t.first else raise_maximum)(k, state, S[t + 1], seen if masked else None)
         with k.stage():
             with matrix:
-                mma(k, O, V, operand(k, M, S[t]), first=t.first)
+                mma(k, O, V, operand(k, M, P[t]), first=t.first)
             with vector:
-                weigh(k, state, lower(S[t + 1]), lower(S[t + 1]), upper(S[t]))
+                if late:
+                    add_pairs(k, state, S[t])
+                    exponentials(k, state, S[t + 1])
+                else:
+                    weigh(k, state, lower(S[t + 1]), lower(P[t + 1]))
         with k.stage():
             with memory:
                 fill(k, Vs[t + 2], vw.step(t + 2))
@@ -93,11 +103,14 @@ def interleaved(k: TileBuilder) -> None:
             with matrix:
                 mma(k, S[t + 2], K, Q, first=state.start or True)
             with vector:
-                weigh(k, state, upper(S[t + 1]), upper(S[t + 1]), lower(S[t + 1]))
+                if late:
+                    shares(k, state, S[t + 1], P[t + 1])
+                else:
+                    weigh(k, state, upper(S[t + 1]), upper(P[t + 1]))
 
     k.region("main loop")
     segments = [(lambda t: step(t, False), at.plain), (lambda t: step(t, True), at.masked)]
-    schedule = Interleave(Latencies(cycles=32), vector="vector")
+    schedule = Interleave(Latencies(cycles=35 if late else 32), vector="vector")  # longer with the packed work of a step
     k.pipeline(segments, None, schedule, peel=1, least=LEAST)
 
     k.region("epilogue")

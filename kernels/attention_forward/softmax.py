@@ -32,9 +32,9 @@ LOWEST = -1e30  # finite, so that a row of which nothing is seen has P = 0 and n
 
 @dataclass(frozen=True)
 class Softmax:
-    """State of one wave's queries. `sums`, of which `total` is the first, are parts of each lane's own sum of P: one, or four that packed
-    instructions add to. `high` is the maximum of its own scores and, where the maximum rises, what O and the sums are multiplied by; `c` is
-    an SGPR.
+    """State of one wave's queries. `sums`, of which `total` is the first, are parts of each lane's own sum of P: one, or an even number
+    that packed instructions add to. `high` is the maximum of its own scores and, where the maximum rises, what O and the sums are
+    multiplied by; `c` is an SGPR.
 
     Exact scale: `m` is the maximum in units of S, `low` = -c m, `limit` = m + 8 / c, `slack` = 8 / c. Folded: `start` is a fragment full
     of -m, in powers of two; with a window, of which the first keys may all be hidden, it is as exact with c = 1.
@@ -72,9 +72,9 @@ def softmax(k: TileBuilder, like: Tile, late: bool = False) -> Softmax:
     k.s_mov_b32(factors[1:1], c)
     k.s_xor_b32(minus_c, c, 0x80000000)
     across = like.across
-    held = k.registers.vgprs(4 * across if late else across, "total", note="each lane's own sum of P")
-    sums = tuple(Vector("total", "column", like.columns, like.fragment, _singles(held, first, across))
-                 for first in range(0, held.count, across))
+    each = 4 // across if late else 1
+    held = k.registers.vgprs(each * across, "total", align=2 if late else 1, note="each lane's own sum of P")
+    sums = tuple(Vector("total", "column", like.columns, like.fragment, _singles(held, number, across, each)) for number in range(each))
     for vector in sums:
         fill_with(k, vector, 0)
     total, high = sums[0], column_vector(k, "high", like)
@@ -83,10 +83,10 @@ def softmax(k: TileBuilder, like: Tile, late: bool = False) -> Softmax:
         fill_with(k, start, 0)
         return Softmax(total, sums, high, c, minus_c, slack, start=start)
     m, limit = column_vector(k, "m", like), column_vector(k, "limit", like)
-    pair = k.registers.vgprs(2 if late else across, "low", note="-c m, in a pair that packed instructions name")
-    if late:
+    pair = k.registers.vgprs(2 if late else across, "low", align=2 if late else 1, note="-c m, in a pair that packed instructions name")
+    if late and across == 1:
         k.v_mov_b32(pair[1:1], 0)
-    low = Vector("low", "column", like.columns, like.fragment, _singles(pair, 0, across))
+    low = Vector("low", "column", like.columns, like.fragment, _singles(pair, 0, across, 1))
     return Softmax(total, sums, high, c, minus_c, slack, m, low, limit)
 
 
@@ -107,13 +107,13 @@ def scale_queries(k: TileBuilder, state: Softmax, queries: Tile, room: Tile) -> 
         k.s_mov_b32(state.slack, 0x41000000)  # 8
 
 
-def weigh(k: TileBuilder, state: Softmax, scores: Tile, weights: Tile, before: Tile) -> None:
+def weigh(k: TileBuilder, state: Softmax, scores: Tile, weights: Tile, before: Tile | None = None) -> None:
     """Scores become P, unrounded in place and rounded in `weights` (in the first registers of each fragment, where those are `scores`).
 
     Each lane adds them to its own sum; where P is summed late, those `before` them.
     """
-    if len(state.sums) > 1:
-        _add_pairs(k, state, before)
+    if before is not None and len(state.sums) > 1:
+        add_pairs(k, state, before)
     exponentials(k, state, scores)
     shares(k, state, scores, weights)
 
@@ -140,15 +140,18 @@ def sum_up(k: TileBuilder, state: Softmax) -> None:
     reduce_lanes(k, "sum", state.total)
 
 
-def _add_pairs(k: TileBuilder, state: Softmax, weights: Tile) -> None:
-    """Pairs of registers to pairs of sums, in turn."""
-    registers = [base[n:n + 1] for base in weights.bases for n in range(0, base.count, 2)]
-    pairs = [joined(one.registers.items[0], other.registers.items[0]) for one, other in (state.sums[:2], state.sums[2:])]
+def add_pairs(k: TileBuilder, state: Softmax, weights: Tile) -> None:
+    """Pairs of registers to pairs of sums, those of a query in turn, and those of two."""
     with k.at(weights.index):
-        for number, pair in enumerate(registers):
-            target = pairs[number % 2]
-            assert target is not None
-            k.v_pk_add_f32(target, target, pair)
+        number = 0
+        for row in range(weights.down):
+            for first in range(0, weights.fragment.registers, 2):
+                for column in range(weights.across):
+                    one, other = (part.registers.items[column] for part in state.sums[number % (len(state.sums) // 2) * 2:][:2])
+                    target = joined(one, other)
+                    assert target is not None
+                    k.v_pk_add_f32(target, target, weights.base(row, column)[first:first + 1])
+                number += 1
 
 
 def first_maximum(k: TileBuilder, state: Softmax, scores: Tile, seen: Limits | None = None) -> None:
@@ -273,9 +276,9 @@ def _lower(k: TileBuilder, state: Softmax, scores: Tile) -> None:
     sub(k, state.start, state.start, state.high)
 
 
-def _singles(held: Reg, first: int, count: int) -> RegisterSet:
-    """Registers one by one, as vectors have them."""
-    return RegisterSet(tuple(held[number:number] for number in range(first, first + count)))
+def _singles(held: Reg, first: int, count: int, step: int) -> RegisterSet:
+    """`count` registers one by one, as vectors have them, `step` apart."""
+    return RegisterSet(tuple(held[number:number] for number in range(first, first + count * step, step)))
 
 
 def _firsts(tile: Tile) -> RegisterSet:
