@@ -30,7 +30,7 @@ from asmgen.model.usage import BOUNDS, UnitLoad, Usage, windows_optimum
 from asmgen.program.program import Program
 from asmgen.reader.assembly import read_text
 from asmgen.tools.cli import commands
-from asmgen.tools.measured import MEASUREMENTS, attention_report, predict, report
+from asmgen.tools.measured import MEASUREMENTS, attention_report, attention_rows, predict, report
 from asmgen.tools.sensitivity import report_table, sensitivity, table
 from tests.emulator_launch import launch
 
@@ -308,15 +308,21 @@ def test_report_of_measurements(objdump: tuple[str, ...]) -> None:
 
 
 @pytest.mark.slow
-def test_report_of_attention(objdump: tuple[str, ...]) -> None:
+def test_report_of_attention(objdump: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     """A launch whose first workgroup has more steps than are timed takes what those take that were timed with as many."""
-    lines = attention_report((256, 512)).splitlines()
-    assert len(lines) == 1 + 2 * 2 * 2 and all("us, " in line and "limit" in line for line in lines[1:])
-    shape = ("attention-forward", "--arch", "gfx950", "-p", "hq=1", "-p", "causal=true", "--json")
-    long, short = (json.loads(run(*shape, "-p", f"sq={n}").output) for n in (2048, 512))
-    (step, *_) = (row["cycles_per_iteration"] / row["unroll"] for row in long["loops"] if row["matrix_busy"] > 0.9)
-    assert long["steps"] == {"timed": 24, "first": 32, "least": 4, "most": 32} and short["steps"]["timed"] == 8
-    assert long["cycles"] == pytest.approx(short["cycles"] + 24 * step, rel=0.005)
+    rows = {(heads, n): found for _, heads, n, found in attention_rows((512, 2048), "MI355X", (True,))}
+    assert len(rows) == 4
+    short, long = rows[(16, 16), 512], rows[(16, 16), 2048]
+    assert short.steps is not None and long.steps is not None and long.profile.main_loop is not None
+    step = long.profile.main_loop.cycles / long.profile.main_loop.unroll
+    assert (short.steps.traced, long.steps.traced, int(long.steps.each[0]), int(long.steps.each.min())) == (8, 24, 32, 4)
+    assert long.cycles == pytest.approx(short.cycles + 24 * step, rel=0.005)
+    assert long.as_json()["steps"] == {"timed": 24, "first": 32, "least": 4, "most": 32} and "has 32: predicted" in long.text()
+    four = rows[(64, 8), 2048].estimate
+    assert four.seconds == pytest.approx(4 * long.estimate.seconds, rel=0.05) and four.workgroups == 4 * long.estimate.workgroups
+    monkeypatch.setattr("asmgen.tools.measured.attention_rows", lambda *_: [(True, (16, 16), 2048, long)])
+    tflops = 2 * 16 * 16 * 2048**2 * 128 / long.estimate.seconds / 1e12
+    assert f"{long.estimate.seconds * 1e6:.1f} us, {tflops:5.0f} TFLOPS" in attention_report().splitlines()[1]
 
 
 @pytest.mark.slow

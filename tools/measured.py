@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import click
@@ -142,9 +142,20 @@ def report(rows: Sequence[Measurement] = MEASUREMENTS, k: int = 0) -> str:
 def attention_report(lengths: Sequence[int] = ATTENTION_LENGTHS, gpu: str = "MI355X") -> str:
     """Predicted times of attention-forward, B 16, head dimension 128, bf16. TFLOPS count 4 b h n^2 d, and half of that where causal."""
     lines = [f"attention-forward, B 16, d 128, bf16, {gpu}: predicted, not measured; TFLOPS of 4 b h n^2 d, half of it causal"]
+    for causal, heads, n, found in attention_rows(lengths, gpu):
+        flops = 4 * 16 * heads[0] * n * n * 128 / (2 if causal else 1)
+        whole, mask = found.estimate, "causal" if causal else "plain"
+        lines.append(f"  H {heads[0]:2}/{heads[1]:<2} N {n:5} {mask:6}: {whole.seconds * 1e6:8.1f} us, "
+                     f"{flops / whole.seconds / 1e12:5.0f} TFLOPS, limit {whole.limit}")
+    return "\n".join(lines) + "\n"
+
+
+def attention_rows(lengths: Sequence[int], gpu: str, masks: Sequence[bool] = (False, True)
+                   ) -> Iterator[tuple[bool, tuple[int, int], int, ProfileReport]]:
+    """Causal or not, heads of Q and of K, queries and keys, and what is predicted. Launches with the same first workgroup share it."""
     chosen, library = choose_timing(GPUS[gpu], gpu, None), find_family("attention-forward")
     timed: dict[str, tuple[Traced, Profile]] = {}
-    for causal in (False, True):
+    for causal in masks:
         built = build_kernel(library, GPUS[gpu], {"causal": causal})
         variant = library.select(GPUS[gpu], built.kernel.parameters)
         for (heads, kv_heads), n in itertools.product(_HEADS, lengths):
@@ -156,12 +167,8 @@ def attention_report(lengths: Sequence[int] = ATTENTION_LENGTHS, gpu: str = "MI3
             if first not in timed:
                 traced = trace_kernel(library, built, parameters, 1)
                 timed[first] = traced, report_traced(traced, chosen, "grid", 1).profile
-            found = report_traced(timed[first][0].standing_for(work), chosen, "grid", 1, timed=timed[first][1])
-            flops = 4 * 16 * heads * n * n * 128 / (2 if causal else 1)
-            whole, mask = found.estimate, "causal" if causal else "plain"
-            lines.append(f"  H {heads:2}/{kv_heads:<2} N {n:5} {mask:6}: {whole.seconds * 1e6:8.1f} us, "
-                         f"{flops / whole.seconds / 1e12:5.0f} TFLOPS, limit {whole.limit}")
-    return "\n".join(lines) + "\n"
+            traced, found = timed[first]
+            yield causal, (heads, kv_heads), n, report_traced(traced.standing_for(work), chosen, "grid", 1, timed=found)
 
 
 def _busy(share: float | None) -> str:
