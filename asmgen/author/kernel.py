@@ -21,9 +21,10 @@ from asmgen.codeobject.metadata import arguments as argument_table
 from asmgen.codeobject.metadata import arguments_end
 from asmgen.isa.arch import ARCHITECTURES, PRELOAD_ENTRY
 from asmgen.isa.errors import AsmgenError
+from asmgen.isa.operands import Waitcnt
 from asmgen.isa.records import dataclass
 from asmgen.isa.registers import Reg, s, v
-from asmgen.program.program import Program
+from asmgen.program.program import Instruction, Label, Program
 from asmgen.program.text import program_text
 from asmgen.regalloc.plan import RegisterPlan
 from asmgen.regalloc.report import MapColumn, format_map, format_plan
@@ -175,6 +176,8 @@ class KernelBuilder(Builder):
                 raise AsmgenError(f"{what} is {mode!r}; {', '.join(WAIT_MODES)} are possible", str(author_line()))
         check_leases(program, self.registers.ranges)
         program = apply_waits(program, waits)
+        if waits == "auto" and self.entry:
+            program = _entry_wait_where_needed(program, self._arguments)
         if wait_states == "auto":
             program = insert_wait_states(program)
         elif wait_states == "verify":
@@ -196,3 +199,19 @@ class KernelBuilder(Builder):
             arguments=self.table, max_flat_workgroup_size=x * y * z, reqd_workgroup_size=(x, y, z),
             workgroup_ids=("x" in self._axes, "y" in self._axes, "z" in self._axes), kernarg_preload=self._preload,
             code_object_version=self._version)
+
+
+def _entry_wait_where_needed(program: Program, arguments: Reg) -> Program:
+    """Without the compatibility entry's wait where the body waits for all scalar loads before it touches what that entry loads."""
+    start = next(place for place, item in enumerate(program.items) if isinstance(item, Label) and item.name == program.entry)
+    for item in program.items[start + 1:]:
+        if not isinstance(item, Instruction):
+            continue
+        operand = item.operands[0] if item.name == "s_waitcnt" else None
+        if isinstance(operand, Waitcnt) and operand.lgkmcnt == 0:
+            last = max(place for place, other in enumerate(program.items[:start]) if isinstance(other, Instruction)
+                       and other.name == "s_waitcnt")
+            return program.with_items(program.items[:last] + program.items[last + 1:])
+        if (item.reads | item.writes) & arguments.mask or item.target:
+            break
+    return program
