@@ -57,6 +57,13 @@ class Architecture:
         """The most registers a kernel may use to run `waves` waves per SIMD."""
         return self.vgpr_total // waves // self.vgpr_granule * self.vgpr_granule
 
+    def waves_for_lds(self, lds: int, waves: int) -> int:
+        """Occupancy by LDS: waves per SIMD of workgroups with `lds` bytes and `waves` waves each; at least 1, as one workgroup always fits
+        (docs/facts/instructions.md section 5)."""
+        granted = -(-lds // self.lds_granule) * self.lds_granule
+        workgroups = self.lds_bytes // granted if granted else self.waves_per_simd * self.simds_per_cu
+        return min(self.waves_per_simd, max(1, workgroups * waves // self.simds_per_cu))
+
 
 GFX942 = Architecture("gfx942", lds_bytes=65536, lds_granule=512, lds_banks=32, elf_mach=0x4C, m0_dma_bits=16, fp8="fnuz")
 GFX950 = Architecture("gfx950", lds_bytes=163840, lds_granule=1280, lds_banks=64, elf_mach=0x4F, m0_dma_bits=18, fp8="ocp")

@@ -92,6 +92,10 @@ def test_registers_beyond_the_allocation(register: str, beyond: bool) -> None:
 def test_occupancy_step() -> None:
     for used, expected in ((128, []), (129, ["R004"]), (136, ["R004"]), (137, []), (64, []), (72, ["R004"]), (512, [])):
         assert ids("s_endpgm", "gfx942", KernelFacts((used + 7) // 8 * 8, used, 4)) == expected, used
+    # 172 registers give 2 waves. Workgroups of 4 waves with 32 KiB of LDS give no more; with 20 KiB, or of 8 waves, 3 have room.
+    for lds, block, expected in ((32768, (256, 1, 1), []), (20480, (256, 1, 1), ["R004"]), (32768, (64, 8, 1), ["R004"]),
+                                 (32768, None, ["R004"]), (0, (256, 1, 1), ["R004"])):
+        assert ids("s_endpgm", "gfx942", KernelFacts(176, 172, 4, lds, block=block)) == expected, (lds, block)
 
 
 def test_severity_follows_who_asks() -> None:

@@ -58,21 +58,10 @@ def resources(program: Program, kernel: KernelRecord | None, facts: KernelFacts)
             "occupancy": _waves(arch, total, lds, waves)}, step
 
 
-def _workgroups(arch: Architecture, lds: int) -> int:
-    """That fit into the LDS of a compute unit."""
-    return arch.lds_bytes // _granted(arch, lds)
-
-
-def _granted(arch: Architecture, lds: int) -> int:
-    return -(-lds // arch.lds_granule) * arch.lds_granule
-
-
 def _waves(arch: Architecture, total: int, lds: int, waves: int) -> int:
     """Waves per SIMD by registers, and by LDS where the workgroup's waves are known (not 0)."""
     by_registers = arch.waves_for_vgprs(max(total, 1))
-    if not lds or not waves:
-        return by_registers
-    return max(1, min(by_registers, _workgroups(arch, lds) * waves // arch.simds_per_cu))
+    return min(by_registers, arch.waves_for_lds(lds, waves)) if lds and waves else by_registers
 
 
 def _step(arch: Architecture, total: int, lds: int, waves: int) -> OccupancyStep:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 
 from asmgen.checks.lint.facts import KernelFacts
 from asmgen.checks.lint.finding import LintFinding
-from asmgen.isa.arch import architecture
+from asmgen.isa.arch import LANES, architecture
 from asmgen.isa.registers import NAMED, SCC_BIT, SGPR_BIT, VGPR_COUNT, mask_names
 from asmgen.program.controlflow import ControlFlow
 from asmgen.program.live import program_liveness
@@ -77,7 +78,10 @@ def _occupancy(program: Program, facts: KernelFacts, file: str) -> Iterator[Lint
         return
     profile = architecture(program.arch)
     waves = profile.waves_for_vgprs(facts.wanted)
-    if waves < profile.waves_per_simd:
+    most = profile.waves_per_simd
+    if facts.lds and facts.block:  # the largest workgroup: smaller ones have fewer waves in the same LDS
+        most = profile.waves_for_lds(facts.lds, -(-prod(facts.block) // LANES))
+    if waves < most:
         step = profile.vgprs_for_waves(waves + 1)
         if 0 < facts.wanted - step <= _NEAR:
             yield LintFinding("R004", "note", f"{facts.wanted} vector registers give {waves} wave{'s' * (waves > 1)} per SIMD; with "

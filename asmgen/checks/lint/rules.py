@@ -110,7 +110,7 @@ _TABLE = (
          "may be meant."),
     LintRule("R004", "note", "a few registers short of the next occupancy step",
          "Waves per SIMD follow from the registers allocated: 512 divided by them, at most 8. This kernel misses the next step by 8 or "
-         "fewer."),
+         "fewer, and its LDS would not stand in the way."),
     LintRule("L001", "warning", "a comment silences a rule that does not exist",
          "The comment `; lint: off W001` silences W001 on its line, several ids with blanks between. An unknown id silences nothing."),
 )
