@@ -88,15 +88,19 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 # Files that `make quick` leaves out: each takes several seconds of one core.
 SLOW_FILES = frozenset({
-    "test_auto_against_llvm.py", "test_emulator_buffer.py", "test_emulator_formats.py", "test_emulator_hip.py",
+    "test_attention_forward.py", "test_attention_interleaved.py", "test_attention_loop.py", "test_auto_against_llvm.py",
+    "test_emulator_again.py", "test_emulator_buffer.py", "test_emulator_formats.py", "test_emulator_hip.py",
     "test_emulator_hip_float.py", "test_emulator_hip_matrix.py", "test_emulator_lds.py", "test_emulator_lds_atomics.py",
     "test_emulator_lds_dma.py", "test_emulator_matrix.py", "test_emulator_modifiers.py", "test_emulator_own_reading.py",
-    "test_emulator_valu_compare.py", "test_emulator_valu_convert.py", "test_emulator_valu_float.py", "test_emulator_valu_math.py",
-    "test_emulator_valu_packed.py", "test_emulator_valu_small_formats.py", "test_emulator_vmem.py", "test_emulator_vmem_atomics.py",
-    "test_formats.py", "test_gemm_bf16.py", "test_gemm_tiled.py", "test_global_races_quick.py", "test_hip_emulator.py",
-    "test_launch_examples.py", "test_lds_bounds.py", "test_mfma_layout.py", "test_mfma_states_agree.py", "test_mfma_tables.py",
-    "test_model_foreign.py", "test_mutation.py", "test_opcodes.py", "test_planted_faults.py", "test_reader_fuzz.py", "test_reader_isa.py",
-    "test_replace_semantics.py", "test_round_trip.py", "test_tile_chain.py", "test_waits_verify_random.py",
+    "test_emulator_progress.py", "test_emulator_schedule.py", "test_emulator_valu_compare.py", "test_emulator_valu_convert.py",
+    "test_emulator_valu_float.py", "test_emulator_valu_math.py", "test_emulator_valu_packed.py", "test_emulator_valu_small_formats.py",
+    "test_emulator_vmem.py", "test_emulator_vmem_atomics.py", "test_formats.py", "test_frontier.py", "test_gemm_bf16.py",
+    "test_gemm_fp8.py", "test_gemm_tiled.py", "test_global_races_quick.py", "test_hip_emulator.py", "test_hostile_files.py",
+    "test_launch_examples.py", "test_lds_bounds.py", "test_lds_cells.py", "test_leaving.py", "test_mfma_layout.py",
+    "test_mfma_states_agree.py", "test_mfma_tables.py", "test_model_foreign.py", "test_model_profile.py", "test_mutation.py",
+    "test_opcodes.py", "test_planted_faults.py", "test_reader_fuzz.py", "test_reader_isa.py", "test_replace_semantics.py",
+    "test_round_trip.py", "test_tile_chain.py", "test_tile_math.py", "test_tile_memory.py", "test_undefined_oracle.py",
+    "test_waits_verify_random.py", "test_workgroup_races.py",
 })
 
 
