@@ -1,9 +1,15 @@
-"""The library's gemm-bf16 on the emulator, whole: `python -m benchmarks.gemm [m n k]`, by default 1024 x 1024 x 512."""
+"""The library's gemm-bf16 on the emulator, whole: `python -m benchmarks.gemm [m n k launches]`, by default 1024 x 1024 x 512.
+
+Launches with checks off and on take turns, so that what else the machine does meets both; of each kind the least and the median CPU time
+of this process are shown, and what checks cost.
+"""
 
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Collection
+from statistics import median
 
 import numpy as np
 
@@ -12,6 +18,8 @@ from asmgen.codeobject.load import CodeObject
 from asmgen.kernels.registry import family
 from asmgen.tools.build import build_kernel
 from asmgen.tools.runner import Options, emulator, run_kernel
+
+LAUNCHES = 12
 
 
 def launcher(arch: str, sizes: dict[str, int], checks: bool | Collection[str]) -> Callable[[], float]:
@@ -42,20 +50,28 @@ def launcher(arch: str, sizes: dict[str, int], checks: bool | Collection[str]) -
     return run
 
 
-def main(m: int = 1024, n: int = 1024, k: int = 512) -> None:
-    """Seconds, wave-instructions and GFLOP/s on both architectures, checks off and on."""
-    library = family("gemm-bf16")
-    print(f"gemm-bf16 {m} x {n} x {k}".ljust(30) + "checks".rjust(8) + "seconds".rjust(10) + "M instr/s".rjust(11) + "GFLOP/s".rjust(9))
+def in_turns(runs: list[Callable[[], float]], times: int) -> list[list[float]]:
+    """CPU seconds of `times` rounds in which each of `runs` goes once, after one that nobody times."""
+    seconds: list[list[float]] = [[] for _ in runs]
+    for number in range(times + 1):
+        for run, found in zip(runs, seconds, strict=True):
+            began = time.process_time()
+            run()
+            if number:
+                found.append(time.process_time() - began)
+    return seconds
+
+
+def main(m: int = 1024, n: int = 1024, k: int = 512, launches: int = LAUNCHES) -> None:
+    """Milliseconds, GFLOP/s and what checks cost on both architectures: the ratios of the least, of the medians, and the median pair's."""
+    print(f"gemm-bf16 {m} x {n} x {k}".ljust(30) + "checks".rjust(8) + "least ms".rjust(10) + "median ms".rjust(11) + "GFLOP/s".rjust(9))
     for arch in ("gfx942", "gfx950"):
-        parameters = library.contract(arch).resolve_run({"m": m, "n": n, "k": k})
-        built = build_kernel(library, arch, {})
-        for checks in (False, True, False, True):
-            done = run_kernel(library, built, parameters, "emulator", program=built.kernel.program, say=lambda text: None,
-                              options=Options(checks=checks))
-            if not done.passed:
-                raise SystemExit(f"the result on {arch} is wrong")
-            rate, flops = done.wave_instructions / done.seconds, 2 * m * n * k / done.seconds
-            print(arch.ljust(30) + ("on" if checks else "off").rjust(8) + f"{done.seconds:10.2f}{rate / 1e6:11.3f}{flops / 1e9:9.2f}")
+        off, on = in_turns([launcher(arch, {"m": m, "n": n, "k": k}, checks) for checks in (False, True)], launches)
+        for name, found in (("off", off), ("on", on)):
+            rate = 2 * m * n * k / min(found) / 1e9
+            print(f"{arch:<30s}{name:>8s}{1e3 * min(found):10.1f}{1e3 * median(found):11.1f}{rate:9.2f}")
+        pairs = median(one / other for one, other in zip(on, off, strict=True))
+        print(f"{arch:<30s}{'on/off':>8s}{min(on) / min(off):10.2f}{median(on) / median(off):11.2f}  pairs {pairs:.2f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -57,10 +57,20 @@ class Architecture:
         """The most registers a kernel may use to run `waves` waves per SIMD."""
         return self.vgpr_total // waves // self.vgpr_granule * self.vgpr_granule
 
+    def allocated_lds(self, lds: int) -> int:
+        """Bytes of LDS that a workgroup which uses `lds` really gets."""
+        return -(-lds // self.lds_granule) * self.lds_granule
+
+    def workgroups_per_cu(self, total: int, lds: int, waves: int) -> int:
+        """How many workgroups of `waves` waves, each with `total` registers, and `lds` bytes a compute unit holds; 0 where not one fits."""
+        by_registers = self.waves_for_vgprs(total) * self.simds_per_cu // waves
+        granted = self.allocated_lds(lds)
+        return min(by_registers, self.lds_bytes // granted) if granted else by_registers
+
     def waves_for_lds(self, lds: int, waves: int) -> int:
         """Occupancy by LDS: waves per SIMD of workgroups with `lds` bytes and `waves` waves each; at least 1, as one workgroup always fits
         (docs/facts/instructions.md section 5)."""
-        granted = -(-lds // self.lds_granule) * self.lds_granule
+        granted = self.allocated_lds(lds)
         workgroups = self.lds_bytes // granted if granted else self.waves_per_simd * self.simds_per_cu
         return min(self.waves_per_simd, max(1, workgroups * waves // self.simds_per_cu))
 

@@ -88,7 +88,7 @@ class Watching:
 
     @property
     def shape(self) -> tuple[object, ...]:
-        """Launches of a program that agree in this are watched by the same code, with other traces."""
+        """Launches of a program that agree in this are watched by the same code, with other traces; it holds while this object lives."""
         return self.wanted, id(self.pairs), id(self.uses), self.traces is not None and self.traces.on
 
     @classmethod

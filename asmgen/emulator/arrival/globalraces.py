@@ -209,18 +209,18 @@ class GlobalArrival:
         machine, done = self.machine, self.counters.done
         ending = np.zeros(machine.workgroups, bool)
         ending[workgroups] = True
-        judged, kept = [], []
+        judged, living = [], []
         for row in self._log:
             mine = ending[machine.workgroup[row.waves]]
             if not mine.any():
-                kept.append(row)
+                living.append(row)
                 continue
             judged.append(row if mine.all() else row.part(mine))
             stays = ~mine | (row.tickets > done[row.queue, row.waves])
             if stays.any():
-                kept.append(row.part(stays))
-        self._log = kept
-        self._bytes = sum(row.addresses.nbytes + row.counts.nbytes for row in kept)
+                living.append(row.part(stays))
+        self._log = living
+        self._bytes = sum(row.addresses.nbytes + row.counts.nbytes for row in living)
         self._judge(judged)
 
     def _judge(self, rows: list[_Row]) -> None:

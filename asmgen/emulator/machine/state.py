@@ -63,7 +63,7 @@ class Machine:
         self.registers = registers
         self.accum_offset = accum_offset
         self.lds_declared = lds_bytes
-        self.lds_bytes = -(-lds_bytes // arch.lds_granule) * arch.lds_granule  # what the hardware allocates
+        self.lds_bytes = arch.allocated_lds(lds_bytes)
         self.lds_stride = self.lds_bytes + 16  # a wide access that ends outside is masked, but must stay in the array
         # One wave more than there are: a wave's registers would else lie a power of two apart and take turns in a few lines of the caches.
         self.vector_file: NDArray[np.uint32] = aligned_zeros((registers, waves + 1, LANES), np.uint32)

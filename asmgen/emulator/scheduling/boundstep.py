@@ -67,11 +67,11 @@ def queue_of(instruction: Instruction) -> int | None:
 
 def touch_of(position: int, instruction: Instruction, machine: Machine, queue: int | None) -> RegisterTouch:
     """The registers an instruction reads and writes, as bits of the split unified file."""
-    kept: dict[str, tuple[int, int, int]] = instruction.__dict__  # launches of a program ask for the same each time
-    offset, reads, writes = kept.get("_touched", (-1, 0, 0))
+    known: dict[str, tuple[int, int, int]] = instruction.__dict__  # launches of a program ask for the same each time
+    offset, reads, writes = known.get("_touched", (-1, 0, 0))
     if offset != machine.accum_offset:
         reads, writes = _touched(instruction, machine.accum_offset)
-        kept["_touched"] = machine.accum_offset, reads, writes
+        known["_touched"] = machine.accum_offset, reads, writes
     return RegisterTouch(position, reads, writes, queue, _kept(instruction, machine.accum_offset) if queue is not None else 0)
 
 

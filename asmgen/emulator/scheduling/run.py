@@ -227,9 +227,8 @@ def _check_room(workgroup_bytes: int, descriptor: KernelDescriptor, arch: Archit
 
 def _fitting(descriptor: KernelDescriptor, arch: Architecture, dispatch: Dispatch) -> int:
     """How many workgroups a compute unit has room for by registers, wave slots and LDS; at least the one that runs."""
-    waves = arch.waves_for_vgprs(descriptor.vgprs) * arch.simds_per_cu // dispatch.waves_per_workgroup
-    lds = -(-(descriptor.group_segment_fixed_size + dispatch.dynamic_lds) // arch.lds_granule) * arch.lds_granule
-    return max(1, min(waves, arch.lds_bytes // lds if lds else waves))
+    lds = descriptor.group_segment_fixed_size + dispatch.dynamic_lds
+    return max(1, arch.workgroups_per_cu(descriptor.vgprs, lds, dispatch.waves_per_workgroup))
 
 
 class _Resident:
@@ -256,7 +255,8 @@ class _Resident:
         arrival = ArrivalModel(counters, deliveries, checkers.registers, checkers.lds, (*options.watchers, *traced), checkers.watchers)
         self.machine = machine
         self.program, self.findings, self.made_for = program, findings, launch.shape
-        self._checkers, self._watching = checkers, launch.watching
+        self._checkers = checkers
+        self._watching = launch.watching  # `made_for` has ids of its parts
         self.scheduler = Scheduler(machine, decoder, counters, deliveries, findings, order_of(options.order)(machine, program), arrival,
                                    launch.budget, checkers.memory, options.trace)
         self._emptied: list[Resettable] = [machine, counters, *checkers.parts()]

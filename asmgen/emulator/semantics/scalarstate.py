@@ -88,7 +88,7 @@ def _register_allocation(machine: Machine, group: Group) -> Values:
 
 def _lds_allocation(machine: Machine, group: Group) -> Values:
     """LDS_ALLOC: base 0, LDS_SIZE in 20:12, in the architecture's granules."""
-    return np.full(group.size, -(-machine.lds_bytes // machine.arch.lds_granule) << 12, np.uint32)
+    return np.full(group.size, machine.lds_bytes // machine.arch.lds_granule << 12, np.uint32)
 
 
 def _same(value: int) -> Callable[[Machine, Group], Values]:

@@ -261,11 +261,8 @@ def hipFuncGetAttribute(runtime: Runtime, value: int, which: int, function: int)
 
 def _blocks_per_unit(found: Function, items: int, dynamic: int) -> int:
     """Workgroups of `items` work-items that a compute unit holds: by registers and by LDS."""
-    resources, arch = found.kernel.kernel.resources, found.gpu.profile
-    waves = -(-items // LANES)
-    by_registers = arch.waves_for_vgprs(resources.vgpr_count) * arch.simds_per_cu // waves
-    lds = -(-(resources.lds + dynamic) // arch.lds_granule) * arch.lds_granule
-    return min(by_registers, arch.lds_bytes // lds if lds else by_registers)
+    resources = found.kernel.kernel.resources
+    return found.gpu.profile.workgroups_per_cu(resources.vgpr_count, resources.lds + dynamic, -(-items // LANES))
 
 
 def hipModuleOccupancyMaxActiveBlocksPerMultiprocessor(runtime: Runtime, count: int, function: int, items: int, dynamic: int) -> None:
