@@ -174,7 +174,8 @@ def _passes(constant: int, longer: bool = False) -> States:
     return States(constant, constant, passes=True, longer=longer)
 
 
-_XDL_COMMIT = _passes(3, longer=True)
+XDL_COMMIT = _passes(3, longer=True)
+"""From a matrix instruction to who reads what it wrote in another way than as SrcC."""
 _SGEMM_COMMIT = _passes(2)
 _FIGURES_942 = "2 passes 5, 4 passes 7, 8 passes 11, 16 passes 19"
 
@@ -205,7 +206,7 @@ MATRIX_RULES = (
     WaitRule("dgemm4-srcc", "dgemm4", "sdgemm", "write>srcc", "overlapping", _fixed(4), "both",
              "overlapping SrcC without being the same registers", "F 3.1 row 18"),
     # SrcA, SrcB, index, scale: the result has to be in the register file.
-    WaitRule("xdl-srcab", "xdl", "mfma", "write>srcab", "", _XDL_COMMIT, "both",
+    WaitRule("xdl-srcab", "xdl", "mfma", "write>srcab", "", XDL_COMMIT, "both",
              "read as SrcA, SrcB, index or scale", f"F 3.1 row 4; CDNA3 7.5 case 105: {_FIGURES_942}"),
     WaitRule("sgemm-srcab", "sgemm", "mfma", "write>srcab", "", _SGEMM_COMMIT, "both",
              "read as SrcA, SrcB, index or scale", "F 3.1 row 9; CDNA3 7.5 case 110"),
@@ -214,9 +215,9 @@ MATRIX_RULES = (
     WaitRule("dgemm4-srcab", "dgemm4", "mfma", "write>srcab", "", _fixed(6), "both",
              "read as SrcA, SrcB, index or scale", "F 3.1 row 20"),
     # Vector instructions.
-    WaitRule("xdl-valu-read", "xdl", "valu", "write>read", "", _XDL_COMMIT, "both",
+    WaitRule("xdl-valu-read", "xdl", "valu", "write>read", "", XDL_COMMIT, "both",
              "read by a vector instruction", f"F 3.1 row 5; CDNA3 7.5 case 106: {_FIGURES_942}"),
-    WaitRule("xdl-valu-write", "xdl", "valu", "write>write", "", _XDL_COMMIT, "both",
+    WaitRule("xdl-valu-write", "xdl", "valu", "write>write", "", XDL_COMMIT, "both",
              "overwritten by a vector instruction", f"F 3.1 row 5; CDNA3 7.5 case 106: {_FIGURES_942}"),
     WaitRule("sgemm-valu-read", "sgemm", "valu", "write>read", "", _SGEMM_COMMIT, "both",
              "read by a vector instruction", "F 3.1 row 9; CDNA3 7.5 case 111"),
@@ -233,7 +234,7 @@ MATRIX_RULES = (
     WaitRule("dgemm4-valu-write", "dgemm4", "valu", "write>write", "", _fixed(6), "both",
              "overwritten by a vector instruction", "F 3.1 row 20"),
     # Memory instructions read data and address; a load's destination is LLVM's extension of the overwrite rows.
-    WaitRule("xdl-memory-read", "xdl", "memory", "write>read", "", _XDL_COMMIT, "both",
+    WaitRule("xdl-memory-read", "xdl", "memory", "write>read", "", XDL_COMMIT, "both",
              "data or address of a memory instruction", f"F 3.1 row 5; CDNA3 7.5 case 106: {_FIGURES_942}"),
     WaitRule("sgemm-memory-read", "sgemm", "memory", "write>read", "", _SGEMM_COMMIT, "both",
              "data or address of a memory instruction", "F 3.1 row 9; CDNA3 7.5 case 111"),
@@ -241,7 +242,7 @@ MATRIX_RULES = (
              "data or address of a memory instruction", "F 3.1 row 16; CDNA3 7.5 case 120"),
     WaitRule("dgemm4-memory-read", "dgemm4", "memory", "write>read", "", _fixed(9), "both",
              "data or address of a memory instruction", "F 3.1 row 21"),
-    WaitRule("xdl-load-write", "xdl", "load", "write>write", "", _XDL_COMMIT, "llvm",
+    WaitRule("xdl-load-write", "xdl", "load", "write>write", "", XDL_COMMIT, "llvm",
              "overwritten by a load", "F 3.1 last paragraph, 3.5 item 8"),
     WaitRule("sgemm-load-write", "sgemm", "load", "write>write", "", _SGEMM_COMMIT, "llvm",
              "overwritten by a load", "F 3.1 last paragraph, 3.5 item 8"),

@@ -18,15 +18,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 
 from asmgen.author.effects import MemoryAccess, Unit
-from asmgen.author.schedules import Arrangement, Placed, Sync, is_matrix
+from asmgen.author.schedules import Arrangement, Placed, Sync, clocks, is_matrix, is_transcendental
 from asmgen.author.steps import PipelineError
-from asmgen.author.vectorslots import in_groups, is_transcendental, vector_slots
+from asmgen.author.vectorslots import in_groups, vector_slots
 from asmgen.isa.records import dataclass
 from asmgen.isa.registers import m0
 
 _WAIT_AHEAD = 3  # slots, at most, from a barrier's wait to the barrier
 _COPY = 3  # slots of a ds_write_b128, which takes longer than one window, and of the load behind it
-_ISSUE = 4  # clk
 _FULL = 7  # things in a slot that are too many
 
 
@@ -109,6 +108,7 @@ class _Modulo:
             raise PipelineError("interleave places operations around matrix instructions, and this step has none")
         self.slot_of = {unit.tag.ordinal: number for number, unit in enumerate(self.matrix)}
         self.others = [unit for unit in units if not is_matrix(unit)]
+        self.unit = {unit.tag.ordinal: unit for unit in self.others}
         self.vector = vector_slots(phases, schedule.vector, schedule.latencies.cycles)
         self.grouped = in_groups([unit for unit in self.others if unit.tag.ordinal in self.vector])
         self.kept = self._kept(units)
@@ -118,12 +118,12 @@ class _Modulo:
         for slot in self.kept.values():
             self._take(slot)
         if self.vector:
-            for slot in set(range(self.length)) - self._with_room():
+            for slot in set(range(self.length)) - set(self._beside()):
                 self._take(slot)
 
-    def _with_room(self) -> set[int]:
-        """Windows with something transcendental, in whose second half another instruction goes."""
-        return {self.vector[unit.tag.ordinal] for unit in self.others if unit.tag.ordinal in self.vector and is_transcendental(unit)}
+    def _beside(self) -> Counter[int]:
+        """How many transcendental instructions stand in which window: in the second half of each another instruction goes."""
+        return Counter(self.vector[unit.tag.ordinal] for unit in self.others if unit.tag.ordinal in self.vector and is_transcendental(unit))
 
     def _kept(self, units: Sequence[Unit]) -> dict[int, int]:
         """The slots of what is not free to move, by ordinal; -1 in front of the first matrix unit."""
@@ -155,10 +155,8 @@ class _Modulo:
         """Clk of each window that other work takes, beside what goes behind something transcendental; the last one has a branch."""
         slots = [slot for ordinal, slot in places.items() if ordinal not in self.vector]
         slots += [*points, *(barrier - 1 for barrier in barriers), self.length - 1]
-        others = Counter(slot % self.length for slot in slots)
-        beside = Counter(self.vector[unit.tag.ordinal] for unit in self.others
-                         if unit.tag.ordinal in self.vector and is_transcendental(unit))
-        return [_ISSUE * max(0, others[slot] - beside[slot]) for slot in range(self.length)]
+        others, beside = Counter(slot % self.length for slot in slots), self._beside()
+        return [clocks("slot") * max(0, others[slot] - beside[slot]) for slot in range(self.length)]
 
     def _take(self, slot: int) -> int:
         self.load[slot % self.length] += 1
@@ -346,7 +344,7 @@ class _Modulo:
         for slot in places.values():
             self._take(slot)
         for writer in writers:
-            read = [places[ordinal] for ordinal in fills if self._reads_m0_of(writer, self._unit(ordinal))]
+            read = [places[ordinal] for ordinal in fills if self._reads_m0_of(writer, self.unit[ordinal])]
             if read:
                 before = max((places[ordinal] for ordinal in fills if places[ordinal] < min(read)), default=-1)
                 free = self._free(range(min(read) - 1, before, -1))
@@ -354,9 +352,6 @@ class _Modulo:
                 if slot < 0:
                     self.kept[writer.tag.ordinal] = slot
         return places
-
-    def _unit(self, ordinal: int) -> Unit:
-        return next(unit for unit in self.others if unit.tag.ordinal == ordinal)
 
     def _spaced(self, order: Sequence[Window], at: int, spacing: int, limit: int) -> dict[int, int] | None:
         """Each fill about `spacing` slots behind the one before it, from slot `at` on, in a slot of its window with room; None where one
@@ -404,7 +399,7 @@ class _Modulo:
             inside.setdefault(places[ordinal] % self.length, []).append(ordinal)
         late = {ordinal: slot for ordinal, slot in places.items() if slot >= self.length}
         if late:
-            unit = next(unit for unit in self.others if unit.tag.ordinal in late)
+            unit = self.unit[min(late)]
             raise PipelineError(f"{unit} would stand in the step behind its own", unit.first.where())
         order: list[Placed] = [*ahead]
         for slot, unit in enumerate(self.matrix):
@@ -423,14 +418,13 @@ class _Modulo:
         """What stands in a window: as it is, but other work behind something transcendental, one each, and packed f32 last."""
         if not self.vector:
             return list(ordinals)
-        units = {unit.tag.ordinal: unit for unit in self.others}
         waiting = [ordinal for ordinal in ordinals if ordinal not in self.vector]
         packed = [ordinal for ordinal in ordinals if ordinal in self.grouped]
         found: list[int] = []
         for ordinal in ordinals:
             if ordinal in self.vector and ordinal not in packed:
                 found.append(ordinal)
-                if waiting and is_transcendental(units[ordinal]):
+                if waiting and is_transcendental(self.unit[ordinal]):
                     found.append(waiting.pop(0))
         return found + waiting + packed
 

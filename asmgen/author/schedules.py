@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
+from functools import cache
 from itertools import groupby
 from typing import Protocol
 
@@ -62,6 +63,11 @@ def is_matrix(unit: Unit) -> bool:
     return any(instruction.opcode.group == "matrix" for instruction in unit.instructions)
 
 
+def _stages(units: Sequence[Unit]) -> list[list[Unit]]:
+    """A step's units, stage by stage."""
+    return [list(stage) for _, stage in groupby(units, key=lambda unit: unit.tag.stage)]
+
+
 @dataclass(frozen=True)
 class PingPong:
     """8 waves, two a SIMD: one computes while the other moves data. Each stage ends with a barrier, and one group of four waves runs a
@@ -79,10 +85,9 @@ class PingPong:
     def arrange(self, phases: Sequence[Sequence[Unit]], offsets: Mapping[int, int]) -> Arrangement:
         """Stage after stage in emission order; a memory stage ends with a wait point, every stage with a barrier."""
         order: list[Placed] = []
-        for _, group in groupby(phases[0], key=lambda unit: unit.tag.stage):
-            stage = list(group)
-            matrix = any(is_matrix(unit) for unit in stage)
-            stage = spread(stage, is_matrix if matrix else _is_memory)
+        for emitted in _stages(phases[0]):
+            matrix = any(map(is_matrix, emitted))
+            stage = spread(emitted, is_matrix if matrix else _is_memory)
             numbers: list[Placed] = [unit.tag.ordinal for unit in stage]
             if matrix:
                 # The first matrix instruction goes before the priority: nothing may stand between the barrier's release and it.
@@ -91,7 +96,7 @@ class PingPong:
                 order += [*numbers, Sync("barrier")]
             else:
                 numbers[0:0] = [] if self.priority is None else [Sync("priority", self.priority)]
-                order += [*_m0_ahead(numbers, {unit.tag.ordinal: unit for unit in stage}), Sync("wait"), Sync("barrier")]
+                order += [*_m0_ahead(numbers, stage), Sync("wait"), Sync("barrier")]
         return Arrangement(tuple(order))
 
 
@@ -99,13 +104,22 @@ def _is_memory(unit: Unit) -> bool:
     return bool(unit.effects.memory or unit.effects.writes & m0.mask) and not unit.is_block
 
 
+@cache
+def clocks(name: str) -> int:
+    """A row of the timing table in whole clk: of those about issue, which are the same on every GPU."""
+    return timing(gpu_of("gfx950")).clocks(name)
+
+
 def issue_clk(unit: Unit) -> int:
-    """How long a unit's vector instruction holds its port: 8 clk if it is transcendental, 4 any other; blocks and what is seldom there
-    count for nothing."""
+    """How long a unit's vector instruction holds its port; blocks and what is seldom there count for nothing."""
     if unit.is_block or unit.tag.seldom:
         return 0
-    table = timing(gpu_of("gfx950"))
-    return sum(table.clocks("trans_issue" if "trans" in one.opcode.classes else "valu_issue") for one in unit.instructions)
+    return clocks("trans_issue" if is_transcendental(unit) else "valu_issue")
+
+
+def is_transcendental(unit: Unit) -> bool:
+    """Whether a unit is one instruction that holds the vector port for longer than others."""
+    return not unit.is_block and "trans" in unit.first.opcode.classes
 
 
 def is_packed(unit: Unit) -> bool:
@@ -143,9 +157,11 @@ def spread(stage: Sequence[Unit], leads: Callable[[Unit], bool]) -> list[Unit]:
     return order
 
 
-def _m0_ahead(order: Sequence[Placed], units: Mapping[int, Unit]) -> list[Placed]:
+def _m0_ahead(order: Sequence[Placed], stage: Sequence[Unit]) -> list[Placed]:
     """Something between each write of M0 and the load that reads it, else a wait state would be: the write goes one place earlier, or,
     behind another such load, what stood before those comes between."""
+    units = {unit.tag.ordinal: unit for unit in stage}
+
     def uses_m0(entry: Placed) -> bool:
         return isinstance(entry, int) and bool((units[entry].effects.reads | units[entry].effects.writes) & m0.mask)
 
@@ -176,9 +192,8 @@ class ProducerConsumer:
     def arrange(self, phases: Sequence[Sequence[Unit]], offsets: Mapping[int, int]) -> Arrangement:
         """Stage after stage in emission order; a memory stage ends with a wait point, the step with one and a barrier."""
         order: list[Placed] = []
-        for _, group in groupby(phases[0], key=lambda unit: unit.tag.stage):
-            stage = list(group)
-            order += _m0_ahead([unit.tag.ordinal for unit in stage], {unit.tag.ordinal: unit for unit in stage})
+        for stage in _stages(phases[0]):
+            order += _m0_ahead([unit.tag.ordinal for unit in stage], stage)
             order += [] if any(map(is_matrix, stage)) else [Sync("wait")]
         return Arrangement((*order, Sync("wait"), Sync("barrier")))
 

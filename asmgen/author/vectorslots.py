@@ -13,19 +13,11 @@ from bisect import bisect_right
 from collections.abc import Sequence
 
 from asmgen.author.effects import Unit, depends
-from asmgen.author.schedules import is_matrix, is_packed, issue_clk
+from asmgen.author.schedules import clocks, is_matrix, is_packed, issue_clk
 from asmgen.author.steps import PipelineError
+from asmgen.isa.waitrules import XDL_COMMIT
 
-_RESULT = 64  # clk from a matrix unit of 32 clk to who may read its result without waiting: 16 passes and the wait states behind them
-_OPERANDS = 8  # clk of a matrix unit's in which nothing else is issued (docs/facts/measured_gfx950.md section 1)
-_BRANCH = 4
-_GROUP = 4  # packed instructions in a row for which a window is made longer
-_BEFORE_PACKED = 12  # clk from a matrix unit's end on in which packed f32 is not issued
-
-
-def is_transcendental(unit: Unit) -> bool:
-    """Whether a unit is one instruction that holds the vector port for twice as long as others."""
-    return not unit.is_block and "trans" in unit.first.opcode.classes
+_GROUP = 4  # packed instructions in a row for which a window is made longer: a choice
 
 
 def vector_slots(phases: Sequence[Sequence[Unit]], stream: str, cycles: int, taken: Sequence[int] = ()) -> dict[int, int]:
@@ -40,7 +32,7 @@ def vector_slots(phases: Sequence[Sequence[Unit]], stream: str, cycles: int, tak
     bounds = _Bounds(phases, cycles)
     grouped = in_groups(units)
     paced = _paced([unit for unit in units if not unit.tag.seldom], grouped,
-                   [max(1, cycles - _OPERANDS - clk) for clk in taken or [0] * bounds.length])
+                   [max(1, cycles - clocks("mfma_operand_read") - clk) for clk in taken or [0] * bounds.length])
     slot, apart, packed = 0, 0, -1
     found: dict[int, int] = {}
     seldom: list[Unit] = []
@@ -71,34 +63,34 @@ def _paced(units: Sequence[Unit], grouped: frozenset[int], windows: Sequence[int
     """Slots by the clk that windows have. A group of packed f32 stands at the end of the window nearest to where it would, and what is
     before and behind it shares its own windows evenly; that one has more room, as packed f32 does not follow a product at once."""
     room = list(windows)
-    clocks = {unit.tag.ordinal: 0 if unit.tag.ordinal in grouped else _clk(unit) for unit in units}
-    share = sum(room) / max(1, sum(clocks.values()))
+    taken = {unit.tag.ordinal: 0 if unit.tag.ordinal in grouped else _clk(unit) for unit in units}
+    share = sum(room) / max(1, sum(taken.values()))
     runs: list[tuple[list[Unit], int]] = []  # up to which window, at its end
     done, begin = 0, 0
     for packed, members in itertools.groupby(units, lambda unit: unit.tag.ordinal in grouped):
         run = list(members)
         if packed:
-            room[max(0, begin - 1)] += _BEFORE_PACKED
+            room[max(0, begin - 1)] += clocks("packed_hazard")
         else:
-            done += sum(clocks[unit.tag.ordinal] for unit in run)
+            done += sum(taken[unit.tag.ordinal] for unit in run)
             begin = min(range(begin + 1, len(room) + 1), key=lambda end: abs(sum(windows[:end]) - done * share), default=len(room))
         runs.append((run, begin))
     ends = [0, *itertools.accumulate(room)]
     found: dict[int, int] = {}
     first = 0
     for run, end in runs:
-        clk, whole = 0, max(1, sum(clocks[unit.tag.ordinal] for unit in run))
+        clk, whole = 0, max(1, sum(taken[unit.tag.ordinal] for unit in run))
         for unit in run:
             place = ends[first] + clk * (ends[end] - ends[first]) / whole
             found[unit.tag.ordinal] = max(0, end - 1) if unit.tag.ordinal in grouped else min(bisect_right(ends, place), end) - 1
-            clk += clocks[unit.tag.ordinal]
+            clk += taken[unit.tag.ordinal]
         first = end
     return found
 
 
 def _clk(unit: Unit) -> int:
     """What a unit takes of its window; a block that is mostly skipped, a branch's slot."""
-    return _BRANCH if unit.is_block else issue_clk(unit)
+    return clocks("slot") if unit.is_block else issue_clk(unit)
 
 
 class _Bounds:
@@ -106,7 +98,8 @@ class _Bounds:
 
     def __init__(self, phases: Sequence[Sequence[Unit]], cycles: int) -> None:
         self.length = sum(map(is_matrix, phases[0]))
-        self._result = -(-_RESULT // cycles)
+        # Whoever reads a result without waiting issues as many slots behind the passes of its matrix unit.
+        self._result = -(-(cycles + clocks("slot") * (1 + XDL_COMMIT.on("gfx950"))) // cycles)
         line = [unit for step in range(3) for unit in phases[step % len(phases)]]
         products = [place for place, unit in enumerate(line) if is_matrix(unit)]
         effects = [line[place].effects for place in products]
