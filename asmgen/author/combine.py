@@ -17,7 +17,7 @@ from asmgen.isa.registers import Reg
 if TYPE_CHECKING:
     from asmgen.author.tilebuilder import TileBuilder
 
-_ONE = 0x3F800000
+ONE = 0x3F800000  # of f32
 _MAGNITUDE = 0x7FFFFFFF
 _FAR = 1 << 24
 _SIZE = {"f32": 4, "f16": 2, "bf16": 2}
@@ -59,11 +59,16 @@ def scale_and_add(k: TileBuilder, corners: Sequence[Corner], c: Rows, column0: R
 
 def unless_plain(k: TileBuilder, alpha: Reg, beta: Reg, label: str) -> None:
     """To the label where alpha is not 1, or beta not 0."""
+    k.s_cmp_lg_u32(alpha, ONE)
+    k.s_cbranch_scc1(label)
+    ask_zero(k, beta)
+    k.s_cbranch_scc1(label)
+
+
+def ask_zero(k: TileBuilder, number: Reg) -> None:
+    """SCC becomes 1 where an SGPR holds another f32 than 0, 0 where it is 0 of either sign."""
     with k.scratch("magnitude", file="s") as magnitude:
-        k.s_cmp_lg_u32(alpha, _ONE)
-        k.s_cbranch_scc1(label)
-        k.s_and_b32(magnitude, beta, _MAGNITUDE)
-        k.s_cbranch_scc1(label)
+        k.s_and_b32(magnitude, number, _MAGNITUDE)
 
 
 @dataclass(frozen=True)

@@ -149,7 +149,7 @@ def _rounded(k: TileBuilder, out: Sequence[Reg], values: Sequence[Reg], nan: boo
 
 def _rounded_together(k: TileBuilder, out: Sequence[Reg], values: Sequence[Reg], half: Reg, select: Reg, quiet: Reg) -> None:
     """As `_rounded`, step by step for all values: none waits for the one before, and what a comparison says may be read only two
-    instructions later."""
+    instructions later. A loop has no registers for that, nor a need: its schedule finds what stands between dependent instructions."""
     count = len(values)
     with k.scratch("rounded", count) as held, k.scratch("are_nan", 2 * count, "s") as are_nan:
         nan = [are_nan[2 * number:2 * number + 1] for number in range(count)]

@@ -17,8 +17,8 @@ from asmgen.author.schedules import Sync, is_matrix
 from asmgen.isa.records import dataclass
 from asmgen.isa.registers import scc
 
-_WINDOW = 3  # instructions of 4 clk behind a matrix instruction of 16 clk
-_SETTLED = 4  # matrix instructions, the last writer among them, behind which a result is there without waiting
+_WINDOW = 3  # instructions of a slot of 4 clk behind a matrix instruction of 16 clk, the shortest of the library's products
+_SETTLED = 4  # matrix instructions, the last writer among them, behind which a result is there: 48 clk, and 4 passes want 7 states of 4
 
 
 @dataclass(frozen=True)

@@ -9,14 +9,13 @@ of A at a time: all waves have as many registers as a consumer needs, 168 each o
 from __future__ import annotations
 
 from asmgen.author.arithmetic import mma, zero
-from asmgen.author.epilogue import Corner
 from asmgen.author.movement import fill, read
 from asmgen.author.schedules import ProducerConsumer
 from asmgen.author.steps import StepIndex
 from asmgen.author.swizzles import DmaFill, FragmentRead
 from asmgen.author.tilebuilder import TileBuilder
 from asmgen.kernels.gemm_bf16.family import GEMM
-from asmgen.kernels.products.ends import finish, place
+from asmgen.kernels.products.ends import corners_of, finish, halves, place
 
 
 @GEMM.variant("gfx950", tile=(128, 256, 64), waves=12, schedule="producer-consumer", occupancy=3, consumers=(2, 4))
@@ -45,9 +44,7 @@ def roles(k: TileBuilder) -> None:
     wm, wn = k.wave_grid(down, across)
     zero(k, *C)  # while the arguments are on their way
     place(k, row0, column0)
-    k.s_lshr_b32(steps, k.argument("k"), (tk - 1).bit_length())
-    a = k.matrix("a", k.p.dtype, rows="m", columns="k", stride="lda").rows(row0, tm).halves()
-    b = k.matrix("b", k.p.dtype, rows="n", columns="k", stride="ldb").rows(column0, tn).halves()
+    a, b = halves(k, steps, row0, column0, k.p.dtype, k.p.dtype)
     memory, matrix = k.streams("memory", "matrix")
 
     def step(t: StepIndex) -> None:
@@ -72,4 +69,4 @@ def roles(k: TileBuilder) -> None:
 
     k.region("epilogue")
     k.registers.release("A", "B")  # which an ending needs, so it follows the loop
-    finish(k, [Corner(C[i, j], i * tm // 2, j * tn // 2) for i in range(2) for j in range(2)], row0, column0, wm, wn).follow(k)
+    finish(k, corners_of(k, C), row0, column0, wm, wn).follow(k)

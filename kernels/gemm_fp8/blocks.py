@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from asmgen.author.arithmetic import mma, zero
-from asmgen.author.epilogue import Corner, lane_places
+from asmgen.author.epilogue import lane_places
 from asmgen.author.movement import fill, read
 from asmgen.author.schedules import PingPong
 from asmgen.author.steps import StepIndex, operation
@@ -17,11 +17,11 @@ from asmgen.author.swizzles import DmaFill, FragmentRead
 from asmgen.author.tilebuilder import TileBuilder
 from asmgen.author.tiles import Tile
 from asmgen.isa.bufferformats import RAW_BUFFER
-from asmgen.isa.opcodes.mfma import F8F6F4_FORMATS
 from asmgen.isa.registers import Reg
-from asmgen.kernels.gemm_fp8.family import BLOCK, ELEMENTS, GEMM
+from asmgen.kernels.gemm_fp8.family import BLOCK, GEMM
 from asmgen.kernels.gemm_fp8.scaling import finish, load_factors, with_alpha
-from asmgen.kernels.products.ends import place
+from asmgen.kernels.gemm_fp8.shapes import wide_shape
+from asmgen.kernels.products.ends import corners_of, halves, place
 
 
 @GEMM.variant("gfx950", tile=(128, 256, 128), waves=(2, 4), schedule="ping-pong", occupancy=2, scales="block")
@@ -30,9 +30,7 @@ def blocks(k: TileBuilder) -> None:
     """Either of the tiles above."""
     tm, tn, tk = k.variant.tile
     down, across = k.variant.waves
-    of_a, of_b = ELEMENTS[k.p.a_dtype], ELEMENTS[k.p.b_dtype]
-    # D is made turned, so B is the instruction's first operand
-    M = k.matrix_shape("f32_16x16x128_f8f6f4", cbsz=F8F6F4_FORMATS.index(of_b), blgp=F8F6F4_FORMATS.index(of_a))
+    M, of_a, of_b = wide_shape(k)
 
     # register plan
     C = k.tile("C", tm // 2 // down, tn // 2 // across, M.d.T, grid=(2, 2), note="[half of M][half of N]")
@@ -53,15 +51,13 @@ def blocks(k: TileBuilder) -> None:
     wm, wn = k.wave_grid(down, across)
     zero(k, *C)  # while the arguments are on their way
     place(k, row0, column0)
-    corners = [Corner(C[i, j], i * tm // 2, j * tn // 2) for i in range(2) for j in range(2)]
+    corners = corners_of(k, C)
     factors = load_factors(k, corners, row0, column0, wm, wn)
     lanes = lane_places(k, "a_scale", C[0, 0], column0, wm, wn)
     k.registers.release(lanes.column)
     scales = _block_scales(k, lanes.row, row0, column0, C[0, 0].down)
     k.s_lshr_b32(group, k.wave.register, 2)
-    k.s_lshr_b32(steps, k.argument("k"), (tk - 1).bit_length())
-    a = k.matrix("a", of_a, rows="m", columns="k", stride="lda").rows(row0, tm).halves()
-    b = k.matrix("b", of_b, rows="n", columns="k", stride="ldb").rows(column0, tn).halves()
+    a, b = halves(k, steps, row0, column0, of_a, of_b)
     with_alpha(factors)
     memory, matrix = k.streams("memory", "matrix")
 

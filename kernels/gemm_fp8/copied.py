@@ -12,8 +12,9 @@ from asmgen.author.epilogue import Corner
 from asmgen.author.tilebuilder import TileBuilder
 from asmgen.author.views import deep
 from asmgen.isa.registers import Reg
-from asmgen.kernels.gemm_fp8.family import ELEMENTS, GEMM
+from asmgen.kernels.gemm_fp8.family import GEMM
 from asmgen.kernels.gemm_fp8.scaling import finish, load_factors, with_alpha
+from asmgen.kernels.gemm_fp8.shapes import narrow_shape
 from asmgen.kernels.products.ends import Ends
 from asmgen.kernels.products.quadrants import quadrants
 
@@ -22,8 +23,8 @@ from asmgen.kernels.products.quadrants import quadrants
 @GEMM.variant("gfx942", tile=(256, 256, 128), waves=(2, 4), schedule="ping-pong", occupancy=2, stages=1)
 @GEMM.variant("gfx942", tile=(256, 256, 128), waves=(2, 2), schedule="interleave", occupancy=1, stages=1)
 def copied(k: TileBuilder) -> None:
-    """Any of the tiles above. D is made turned, so B is the instruction's first operand."""
-    M = k.matrix_shape(f"f32_16x16x32_{ELEMENTS[k.p.b_dtype]}_{ELEMENTS[k.p.a_dtype]}")
+    """Any of the tiles above."""
+    M = narrow_shape(k)
     quadrants(k, M, deep(M.b, 2), deep(M.a, 2), _ends)
 
 

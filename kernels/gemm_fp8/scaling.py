@@ -6,15 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from asmgen.author.addressing import WaveIndex
-from asmgen.author.combine import Numbers, add_along_columns, changed, load_columns, load_rows, scale_and_add
+from asmgen.author.combine import ONE, Numbers, add_along_columns, ask_zero, changed, load_columns, load_rows, scale_and_add
 from asmgen.author.ending import Ending
 from asmgen.author.epilogue import ColumnRun, Corner, run_length, runs_of, span, store, store_whole, unless_whole
 from asmgen.author.tilebuilder import TileBuilder
 from asmgen.isa.registers import Reg
 from asmgen.kernels.products.ends import Ends
-
-_ONE = 0x3F800000
-_MAGNITUDE = 0x7FFFFFFF
 
 
 @dataclass(frozen=True)
@@ -41,7 +38,7 @@ class Factors:
     def forget(self) -> None:
         """All of them become 1: the accumulators have been multiplied."""
         for number in range(2):
-            self.k.s_mov_b32(self.all[number], _ONE)
+            self.k.s_mov_b32(self.all[number], ONE)
         for both, one in self.rows.values():
             self.k.v_mov_b32(both[one], 1.0)
         for run in self.columns.values():
@@ -90,22 +87,21 @@ def finish(k: TileBuilder, factors: Factors, corners: Sequence[Corner], row0: Re
     whole, beta = d.rows(row0, tm), k.argument("beta")
 
     def guard(label: str) -> None:
-        with k.scratch("magnitude", file="s") as magnitude:
-            k.s_and_b32(magnitude, beta, _MAGNITUDE)
-            k.s_cbranch_scc1(label)
+        ask_zero(k, beta)
+        k.s_cbranch_scc1(label)
         unless_whole(k, whole, column0, corners, tn, label)
 
     def rest() -> None:
         alone = k.fresh("product_alone")
+        if k.p.bias == "none":
+            ask_zero(k, beta)
+            k.s_cbranch_scc0(alone)
+        for run in runs_of(corners, run_length(corners[0].tile)):
+            with changed(k, run) as values:
+                factors.change(run, values)
+        factors.forget()
         with k.scratch("one", file="s") as one:
-            if k.p.bias == "none":
-                k.s_and_b32(one, beta, _MAGNITUDE)
-                k.s_cbranch_scc0(alone)
-            for run in runs_of(corners, run_length(corners[0].tile)):
-                with changed(k, run) as values:
-                    factors.change(run, values)
-            factors.forget()
-            k.s_mov_b32(one, _ONE)
+            k.s_mov_b32(one, ONE)
             scale_and_add(k, corners, c.rows(row0, tm), column0, wm, wn, one, beta)
         if k.p.bias == "row":
             add_along_columns(k, corners, Numbers("bias", k.argument("bias"), k.p.out, k.argument("n")), column0, wm, wn)

@@ -9,17 +9,16 @@ stages a half is asked for as soon as its last reader has passed.
 from __future__ import annotations
 
 from asmgen.author.arithmetic import mma, zero
-from asmgen.author.epilogue import Corner
 from asmgen.author.modulo import Interleave, Latencies
 from asmgen.author.movement import fill, read
 from asmgen.author.schedules import PingPong, Schedule
 from asmgen.author.steps import StepIndex
 from asmgen.author.swizzles import DmaFill, FragmentRead
 from asmgen.author.tilebuilder import TileBuilder
-from asmgen.isa.opcodes.mfma import F8F6F4_FORMATS
-from asmgen.kernels.gemm_fp8.family import ELEMENTS, GEMM
+from asmgen.kernels.gemm_fp8.family import GEMM
 from asmgen.kernels.gemm_fp8.scaling import finish, load_factors, with_alpha
-from asmgen.kernels.products.ends import place
+from asmgen.kernels.gemm_fp8.shapes import wide_shape
+from asmgen.kernels.products.ends import corners_of, halves, place
 
 SCHEDULES: dict[str, Schedule] = {"ping-pong": PingPong(), "interleave": Interleave(Latencies(cycles=32, lds=256))}
 """Reads of LDS early enough for a wait that stands a window of 32 clk before its barrier."""
@@ -38,9 +37,7 @@ def tiled(k: TileBuilder) -> None:
     tm, tn, tk = k.variant.tile
     down, across = k.variant.waves
     interleaved = k.variant.schedule == "interleave"
-    of_a, of_b = ELEMENTS[k.p.a_dtype], ELEMENTS[k.p.b_dtype]
-    # D is made turned, so B is the instruction's first operand
-    M = k.matrix_shape("f32_16x16x128_f8f6f4", cbsz=F8F6F4_FORMATS.index(of_b), blgp=F8F6F4_FORMATS.index(of_a))
+    M, of_a, of_b = wide_shape(k)
 
     # register plan: accumulators stay where they are; of A two waves a SIMD have room for one half at a time
     C = k.tile("C", tm // 2 // down, tn // 2 // across, M.d.T, grid=(2, 2), file="a" if interleaved else "v", note="[half of M][half of N]")
@@ -61,13 +58,11 @@ def tiled(k: TileBuilder) -> None:
     wm, wn = k.wave_grid(down, across)
     zero(k, *C)  # while the arguments are on their way
     place(k, row0, column0)
-    corners = [Corner(C[i, j], i * tm // 2, j * tn // 2) for i in range(2) for j in range(2)]
+    corners = corners_of(k, C)
     factors = load_factors(k, corners, row0, column0, wm, wn)
     if group is not None:
         k.s_lshr_b32(group, k.wave.register, 2)
-    k.s_lshr_b32(steps, k.argument("k"), (tk - 1).bit_length())
-    a = k.matrix("a", of_a, rows="m", columns="k", stride="lda").rows(row0, tm).halves()
-    b = k.matrix("b", of_b, rows="n", columns="k", stride="ldb").rows(column0, tn).halves()
+    a, b = halves(k, steps, row0, column0, of_a, of_b)
     with_alpha(factors)
     upper, lower = A[0], A[1 if interleaved else 0]
     memory, matrix = k.streams("memory", "matrix")

@@ -1,4 +1,5 @@
-"""What the tiled GEMMs do before and behind their loop: which tile of D a workgroup makes, and what D is beside A x B^T."""
+"""What the tiled GEMMs do before and behind their loop: which tile of D a workgroup makes from which rows of A and B, and what D is
+beside A x B^T."""
 
 from __future__ import annotations
 
@@ -9,8 +10,10 @@ from asmgen.author.combine import Numbers, add_along_columns, scale_and_add, unl
 from asmgen.author.corners import each_corner
 from asmgen.author.ending import Ending
 from asmgen.author.epilogue import Corner, store, store_whole, unless_whole
+from asmgen.author.globals import Rows
 from asmgen.author.tilebuilder import TileBuilder
 from asmgen.author.tileorder import place_tile
+from asmgen.author.tiles import TileGrid
 from asmgen.isa.records import dataclass
 from asmgen.isa.registers import Reg
 
@@ -36,6 +39,21 @@ def _divide(k: TileBuilder, number: Reg, edge: int) -> None:
     k.s_lshr_b32(number, number, (edge & -edge).bit_length() - 1)
     if edge & (edge - 1):
         k.s_mul_hi_u32(number, number, 0x55555556)
+
+
+def halves(k: TileBuilder, steps: Reg, row0: Reg, column0: Reg, of_a: str, of_b: str) -> tuple[tuple[Rows, Rows], tuple[Rows, Rows]]:
+    """The halves of the workgroup's rows of A and of B, of these types; `steps` becomes how often K holds the tile's depth."""
+    tm, tn, tk = k.variant.tile
+    k.s_lshr_b32(steps, k.argument("k"), (tk - 1).bit_length())
+    a = k.matrix("a", of_a, rows="m", columns="k", stride="lda").rows(row0, tm).halves()
+    b = k.matrix("b", of_b, rows="n", columns="k", stride="ldb").rows(column0, tn).halves()
+    return a, b
+
+
+def corners_of(k: TileBuilder, C: TileGrid) -> list[Corner]:
+    """The accumulators [half of M][half of N] and where they stand in the workgroup's tile."""
+    tm, tn, _ = k.variant.tile
+    return [Corner(C[i, j], i * tm // 2, j * tn // 2) for i in range(2) for j in range(2)]
 
 
 @dataclass(frozen=True)

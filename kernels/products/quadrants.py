@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from asmgen.author.arithmetic import mma, zero
-from asmgen.author.epilogue import Corner
 from asmgen.author.fragments import Fragment, MatrixShape
 from asmgen.author.modulo import Interleave
 from asmgen.author.movement import read
@@ -20,7 +19,7 @@ from asmgen.author.refill import Refills, refill
 from asmgen.author.schedules import PingPong, Schedule
 from asmgen.author.steps import StepIndex
 from asmgen.author.tilebuilder import TileBuilder
-from asmgen.kernels.products.ends import Ends, place
+from asmgen.kernels.products.ends import Ends, corners_of, halves, place
 
 SCHEDULES: dict[str, Schedule] = {"ping-pong": PingPong(), "interleave": Interleave()}
 
@@ -54,9 +53,7 @@ def quadrants(k: TileBuilder, M: MatrixShape, fa: Fragment, fb: Fragment, ends: 
     place(k, row0, column0)
     if group is not None:
         k.s_lshr_b32(group, k.wave.register, 2)
-    k.s_lshr_b32(steps, k.argument("k"), (tk - 1).bit_length())
-    a = k.matrix("a", fa.dtype, rows="m", columns="k", stride="lda").rows(row0, tm).halves()
-    b = k.matrix("b", fb.dtype, rows="n", columns="k", stride="ldb").rows(column0, tn).halves()
+    a, b = halves(k, steps, row0, column0, fa.dtype, fb.dtype)
     memory, matrix = k.streams("memory", "matrix")
 
     def step(t: StepIndex) -> None:
@@ -83,8 +80,7 @@ def quadrants(k: TileBuilder, M: MatrixShape, fa: Fragment, fb: Fragment, ends: 
             mma(k, C[1, 1], A, B[1])
 
     k.region("main loop")
-    corners = [Corner(C[i, j], i * tm // 2, j * tn // 2) for i in range(2) for j in range(2)]
-    behind = ends(k, corners, row0, column0, wm, wn)
+    behind = ends(k, corners_of(k, C), row0, column0, wm, wn)
     k.pipeline(step, steps, SCHEDULES[k.variant.schedule], groups=group, ending=behind.ending)
 
     k.region("epilogue")
