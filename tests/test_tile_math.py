@@ -24,6 +24,7 @@ from asmgen.author.tiles import TileError
 from asmgen.author.vectors import column_vector, row_vector
 from asmgen.author.views import with_dtype
 from asmgen.isa.registers import a, v
+from asmgen.program.program import Instruction
 from tests.tile_harness import Array, TileRun, rounded
 
 ARCHS = ("gfx942", "gfx950")
@@ -88,6 +89,36 @@ def test_functions_of_two_tiles_vectors_and_numbers(arch: str, packed: bool) -> 
     found = run.finish()
     for (op, _, expected), result in zip(cases, found, strict=True):
         np.testing.assert_allclose(result, expected, rtol=3e-7, atol=1e-6, err_msg=op.__name__)
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_tiles_in_agprs_go_through_vgprs(arch: str) -> None:
+    """Twelve registers, which is no multiple of those that go at once; a tile in AGPRs as destination, as source, as both."""
+    xs, ys = some(48, 16, 1), some(48, 16, 2)
+    run = TileRun(arch)
+    k = run.k
+    f = d_fragment(arch, SMALL)
+    x, y = run.tile("x", (48, 16), f, xs), run.tile("y", (48, 16), f, ys)
+    columns = column_vector(k, "columns", x)
+    column_max(k, columns, y)
+    ax, ay = (k.tile(name, 48, 16, f, file="a") for name in ("ax", "ay"))
+    copy(k, ax, x)
+    sub(k, ay, ax, y)
+    mul(k, ax, ax, columns)
+    out = run.tile("out", (48, 16), f)
+    sub(k, out, ay, ax)
+    before = len(k.items)
+    add(k, ay, ay, ax)
+    names = [item.name for item in k.items[before:] if isinstance(item, Instruction)]
+    assert [names.count(name) for name in ("v_accvgpr_read_b32", "v_pk_add_f32", "v_accvgpr_write_b32")] == [24, 6, 12]
+    sums = run.tile("sums", (48, 16), f)
+    copy(k, sums, ay)
+    for tile in (out, sums):
+        run.give(tile)
+    found = run.finish()
+    one, other = xs - ys, xs * ys.max(0, keepdims=True)
+    np.testing.assert_allclose(found[0], one - other, rtol=3e-7, atol=2e-6)
+    np.testing.assert_allclose(found[1], one + other, rtol=3e-7, atol=2e-6)
 
 
 SHAPES = [(SMALL, False), (SMALL, True), (LARGE, False), (LARGE, True)]

@@ -40,7 +40,7 @@ def check_aside(name: str, items: Sequence[Item]) -> None:
                           f"{last.name + ':' if isinstance(last, Label) else last}", first.where())
 
 
-def put_aside(items: Sequence[Item], tags: Sequence[Tag], fresh: Callable[[str], str]) -> tuple[list[Item], list[Tag]]:
+def put_aside(items: Sequence[Item], tags: Sequence[Tag], fresh: Callable[[str], str], arch: str) -> tuple[list[Item], list[Tag]]:
     """Items and their tags with the blocks that stand aside behind the end; `fresh` makes labels of names.
 
     Raises AsmgenError where the last instruction is no s_endpgm, so that control would come into the blocks from above.
@@ -57,9 +57,9 @@ def put_aside(items: Sequence[Item], tags: Sequence[Tag], fresh: Callable[[str],
         end = next(at for at in range(place, len(items)) if (label := items[at]) and isinstance(label, Label) and label.name == item.target)
         inside = replace(tag, aside=False)
         name = fresh(re.sub(r"[^A-Za-z0-9_]", "_", _name(tag)))
-        stay += [(_branch(OPPOSITE[item.name], name, item), inside), (items[end], inside)]
+        stay += [(_branch(arch, OPPOSITE[item.name], name, item), inside), (items[end], inside)]
         moved += [(Label(name, item.source), inside), *((one, inside) for one in items[place + 1:end]),
-                  (_branch("s_branch", str(item.target), item), inside)]
+                  (_branch(arch, "s_branch", str(item.target), item), inside)]
         place = end + 1
     if moved:
         ending = next(item for item, _ in reversed(stay) if isinstance(item, Instruction))  # the branch of a block at least
@@ -75,7 +75,7 @@ def _name(tag: Tag) -> str:
     return tag.block.partition("#")[0]
 
 
-def _branch(name: str, label: str, like: Instruction) -> Instruction:
+def _branch(arch: str, name: str, label: str, like: Instruction) -> Instruction:
     """A branch of that name at the place of another one."""
     row, operands = opcode(name), (Symbol(label),)
-    return replace(like, opcode=row, form=resolve(row, operands, {}, "gfx950", ""), operands=operands)
+    return replace(like, opcode=row, form=resolve(row, operands, {}, arch), operands=operands)

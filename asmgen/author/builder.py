@@ -195,7 +195,7 @@ class Builder:
         """Blocks with `aside` go behind the kernel's end, once all is placed. Raises AsmgenError where the kernel does not end with
         s_endpgm."""
         self._moved(0)
-        self.items, self._tags = put_aside(self.items, self._tags, self.fresh)
+        self.items, self._tags = put_aside(self.items, self._tags, self.fresh, self.arch)
         self._labels = {item.name: item.source for item in self.items if isinstance(item, Label)}
 
     @contextmanager

@@ -6,13 +6,14 @@
 
 The destination may be a source. f32 has everything; i32 adds, subtracts, multiplies and compares; f16 has the packed instructions;
 `neg`, `abs_`, `copy` and `fill` work on bits, so on every type. `packed` takes v_pk_*_f32 where registers are pairs: half the issues, but
-on gfx950 they do not run in an MFMA's shadow, so code beside matrix instructions turns it off (docs: measured on MI355X).
+on gfx950 they do not run in an MFMA's shadow, so code beside matrix instructions turns it off (docs: measured on MI355X). Operations of
+two sources (`mul`) take tiles in AGPRs too, eight registers at a time through VGPRs.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 Target = Tile | Vector
 TileSource = Tile | Vector | Reg | int | float
+_Value = Reg | int | float
 
 _UNARY = {"exp2": "v_exp_f32", "log2": "v_log_f32", "rcp": "v_rcp_f32", "rsq": "v_rsq_f32", "sqrt": "v_sqrt_f32"}
 _BINARY = {
@@ -39,7 +41,9 @@ _BINARY = {
 }
 _REVERSED = {"v_sub_f32": "v_subrev_f32", "v_sub_u32": "v_subrev_u32"}
 _PACKED = {"v_add_f32": "v_pk_add_f32", "v_sub_f32": "v_pk_add_f32", "v_mul_f32": "v_pk_mul_f32", "v_fma_f32": "v_pk_fma_f32"}
+_NEGATIVE: dict[str, Any] = {"neg_lo": (0, 1), "neg_hi": (0, 1)}  # the second source of a packed instruction
 _INLINE = (0, 0.5, -0.5, 1.0, -1.0, 2.0, -2.0, 4.0, -4.0)
+_MOVED = 8  # registers that go through VGPRs together, so that none waits for the one before it
 _SIGNS = {16: 0x80008000, 8: 0x80808080, 4: 0x88888888, 32: 0x80000000}
 
 
@@ -210,21 +214,43 @@ def _binary(k: TileBuilder, name: str, out: Target, a: TileSource, b: TileSource
     if name not in table and not (dtype == "f16" and name == "sub"):
         raise _no_such(k, name, dtype, [kind for kind, ops in _BINARY.items() if name in ops])
     with _operation(k, name, out, (a, b), at):
-        lists = [_operands(k, name, out, source) for source in (a, b)]
-        targets = _targets(k, name, out)
-        if dtype == "f16":
-            signs: dict[str, Any] = {"neg_lo": (0, 1), "neg_hi": (0, 1)} if name == "sub" else {}
-            for target, one, other in zip(targets, *lists, strict=True):
-                k.emit(table.get(name, "v_pk_add_f16"), target, one, other, **signs)
-            return
-        op = table[name]
-        number = 0
-        while number < len(targets):
-            if packed and op in _PACKED and _pair(k, op, targets, lists, number):
-                number += 2
-                continue
-            _two(k, op, targets[number], lists[0][number], lists[1][number])
-            number += 1
+        every = [_operands(k, name, out, source, any_file=True) for source in (a, b)]
+        op = table.get(name, "v_pk_add_f16")
+        for targets, lists in _through_vgprs(k, out.registers.items, every):
+            number = 0
+            while number < len(targets):
+                if packed and op in _PACKED and _pair(k, op, targets, lists, number):
+                    number += 2
+                    continue
+                if dtype == "f16":
+                    k.emit(op, targets[number], lists[0][number], lists[1][number], **(_NEGATIVE if name == "sub" else {}))
+                else:
+                    _two(k, op, targets[number], lists[0][number], lists[1][number])
+                number += 1
+
+
+def _through_vgprs(k: TileBuilder, targets: Sequence[Reg], lists: Sequence[Sequence[_Value]]) \
+        -> Iterator[tuple[Sequence[Reg], Sequence[Sequence[_Value]]]]:
+    """Destination and sources where vector instructions reach them: as they are, or, where some lie in AGPRs, parts for which those were
+    copied to VGPRs, from which the destination then goes back."""
+    parts = [slice(first, first + _MOVED) for first in range(0, len(targets), _MOVED)]
+    far = [list(dict.fromkeys(one for values in (targets, *lists) for one in values[part] if isinstance(one, Reg) and one.file == "a"))
+           for part in parts]
+    if not any(far):
+        yield targets, lists
+        return
+    with k.scratch("from_agprs", max(map(len, far))) as held:
+        for part, registers in zip(parts, far, strict=True):
+            near = {register: held[number] for number, register in enumerate(registers)}
+            sources = [values[part] for values in lists]
+            for register in registers:
+                if any(register in values for values in sources):
+                    k.v_accvgpr_read_b32(near[register], register)
+            yield [near.get(one, one) for one in targets[part]], [[near.get(one, one) if isinstance(one, Reg) else one for one in values]
+                                                                 for values in sources]
+            for register in targets[part]:
+                if register in near:
+                    k.v_accvgpr_write_b32(register, near[register])
 
 
 def _two(k: TileBuilder, op: str, target: Reg, a: Reg | int | float, b: Reg | int | float) -> None:
@@ -275,7 +301,7 @@ def _pair(k: TileBuilder, op: str, targets: Sequence[Reg], lists: Sequence[Seque
     if not all(high):
         modifiers["op_sel_hi"] = tuple(high)
     if op == "v_sub_f32":
-        modifiers |= {"neg_lo": (0, 1), "neg_hi": (0, 1)}
+        modifiers |= _NEGATIVE
     k.emit(_PACKED[op], target, *sources, **modifiers)
     return True
 

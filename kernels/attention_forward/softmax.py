@@ -26,7 +26,6 @@ from asmgen.regalloc.sets import RegisterSet
 
 LOG2_E = 0x3FB8AA3B
 THRESHOLD = 8.0  # powers of two by which scores may exceed the maximum that they are taken relative to
-_MOVED = 8  # registers of O that are scaled together, where it lies in AGPRs
 LOWEST = -1e30  # finite, so that a row of which nothing is seen has P = 0 and no NaN
 
 
@@ -192,26 +191,9 @@ def raise_maximum(k: TileBuilder, state: Softmax, scores: Tile, seen: Limits | N
 def rescale(k: TileBuilder, state: Softmax, out: Tile, at: StepIndex) -> None:
     """O under the new maximum, where `raise_maximum` has raised one."""
     with _where_raised(k, "rescale", at):
-        _scale_out(k, out, state.high, at)
+        mul(k, out, out, state.high, at=at)
         for part in state.sums if len(state.sums) > 1 else ():
             mul(k, part, part, state.high, at=at)
-
-
-def _scale_out(k: TileBuilder, out: Tile, factor: Vector, at: StepIndex) -> None:
-    """O times the factor of each query; out of AGPRs and back some registers at a time."""
-    if out.registers.items[0].file == "v":
-        mul(k, out, out, factor, at=at)
-        return
-    with k.at(at), k.scratch("part_of_O", _MOVED) as held:
-        for row, column in out.places():
-            base = out.base(row, column)
-            for first in range(0, base.count, _MOVED):
-                for number in range(_MOVED):
-                    k.v_accvgpr_read_b32(held[number], base[first + number])
-                for number in range(_MOVED):
-                    k.v_mul_f32(held[number], factor.registers.items[column], held[number])
-                for number in range(_MOVED):
-                    k.v_accvgpr_write_b32(base[first + number], held[number])
 
 
 def maximum(k: TileBuilder, state: Softmax) -> Vector:
