@@ -16,7 +16,6 @@ from asmgen.author.layoutchange import change_layout
 from asmgen.author.movement import read, write
 from asmgen.author.reductions import reduce_lanes
 from asmgen.author.schedules import PingPong
-from asmgen.author.segmentpaths import lend_steps
 from asmgen.author.steps import StepIndex
 from asmgen.author.swizzles import FragmentRead
 from asmgen.author.tilebuilder import TileBuilder
@@ -25,7 +24,7 @@ from asmgen.author.tiles import Tile
 from asmgen.author.views import as_operand, block_fragment, deep, linear_layout, narrowed, turned
 from asmgen.kernels.attention_forward.ends import finish
 from asmgen.kernels.attention_forward.family import ATTENTION
-from asmgen.kernels.attention_forward.place import idle_steps, limits, place
+from asmgen.kernels.attention_forward.place import LEAST, Limits, key_steps, place
 from asmgen.kernels.attention_forward.softmax import (
     exponentials,
     first_maximum,
@@ -34,11 +33,8 @@ from asmgen.kernels.attention_forward.softmax import (
     rescale,
     scale_queries,
     shares,
-    skip_plain,
     softmax,
 )
-
-LEAST = (4, 3)  # plain and masked steps, if there are any
 
 
 @ATTENTION.variant("gfx942", tile=(256, 32), waves=8, schedule="ping-pong", occupancy=2, d=128)
@@ -76,21 +72,17 @@ def copied(k: TileBuilder) -> None:
     state = softmax(k, S.tiles[0])
     if k.p.scale == "folded":
         scale_queries(k, state, Q, O)
-    seen = limits(k, at, S.tiles[0])
-    idle = idle_steps(k, at, rows)
-    lend_steps(k, at.plain, at.masked, LEAST)
-    skip_plain(k, at.plain, seen, keys)
-    kw, vw = at.k.walk(at.first, keys), at.v.walk(at.first, keys)
+    steps = key_steps(k, at, S.tiles[0])
     memory, matrix, vector = k.streams("memory", "matrix", "vector")
 
-    def step(t: StepIndex, masked: bool) -> None:
+    def step(t: StepIndex, seen: Limits | None) -> None:
         with k.stage():
             with memory:
                 read(k, V, Vs[t])
                 write(k, Ks[t + 2].part(k.wave), RK)
-                load(k, RK, kw.step(t + 3), rows=k.wave)
+                load(k, RK, steps.k.step(t + 3), rows=k.wave)
             with vector:
-                (first_maximum if t.first else raise_maximum)(k, state, S[t + 1], seen if masked else None)
+                (first_maximum if t.first else raise_maximum)(k, state, S[t + 1], seen)
         with k.stage():
             with matrix:
                 mma(k, O, V, as_keys_are_read(as_operand(turned(narrowed(S[t], k.p.dtype)), M, "b"), fb), first=t.first)
@@ -101,7 +93,7 @@ def copied(k: TileBuilder) -> None:
                 read(k, K, Ks[t + 2])
                 change_layout(k, RV, down, RT, at=t + 1)
                 write(k, Vs[t + 1].part(k.wave), turned(RT))
-                load(k, in_read_order(RV), vw.step(t + 2), columns=k.wave)
+                load(k, in_read_order(RV), steps.v.step(t + 2), columns=k.wave)
             with vector:
                 if not t.first:
                     rescale(k, state, O, t + 1)
@@ -112,8 +104,7 @@ def copied(k: TileBuilder) -> None:
                 shares(k, state, S[t + 1], S[t + 1])
 
     k.region("main loop")
-    segments = [(lambda t: step(t, False), at.plain), (lambda t: step(t, True), at.masked)]
-    k.pipeline(segments, None, PingPong(), groups=group, peel=1, least=LEAST, idle=idle)
+    k.pipeline(steps.segments(step), None, PingPong(), groups=group, peel=1, least=LEAST, idle=steps.idle)
 
     k.region("epilogue")
     k.registers.release("S", "K", "Q")

@@ -10,7 +10,6 @@ from asmgen.author.arithmetic import mma
 from asmgen.author.elementwise import copy
 from asmgen.author.modulo import Interleave, Latencies
 from asmgen.author.movement import fill, read
-from asmgen.author.segmentpaths import lend_steps
 from asmgen.author.steps import StepIndex
 from asmgen.author.swizzles import DmaFill, FragmentRead
 from asmgen.author.tilebuilder import TileBuilder
@@ -19,8 +18,8 @@ from asmgen.author.transposed import TransposedRead, read_transposed
 from asmgen.author.views import in_order_of, with_dtype
 from asmgen.kernels.attention_forward.ends import finish
 from asmgen.kernels.attention_forward.family import ATTENTION
-from asmgen.kernels.attention_forward.pingpong import LEAST, lower, operand, upper
-from asmgen.kernels.attention_forward.place import limits, place
+from asmgen.kernels.attention_forward.pingpong import lower, operand, upper
+from asmgen.kernels.attention_forward.place import LEAST, Limits, key_steps, place
 from asmgen.kernels.attention_forward.softmax import (
     add_pairs,
     exponentials,
@@ -30,7 +29,6 @@ from asmgen.kernels.attention_forward.softmax import (
     rescale,
     scale_queries,
     shares,
-    skip_plain,
     softmax,
     sum_up,
     weigh,
@@ -69,20 +67,17 @@ def interleaved(k: TileBuilder) -> None:
         scale_queries(k, state, loaded, S.tiles[0])
     copy(k, Q, loaded)
     k.registers.release("loaded_Q", "work_item")
-    seen = limits(k, at, S.tiles[0])
-    lend_steps(k, at.plain, at.masked, LEAST)
-    skip_plain(k, at.plain, seen, keys)
+    steps = key_steps(k, at, S.tiles[0], idle=False)
     k.forget("load", "lane places")
-    kw, vw = at.k.walk(at.first, keys), at.v.walk(at.first, keys)
     memory, matrix, vector = k.streams("memory", "matrix", "vector")
 
-    def step(t: StepIndex, masked: bool) -> None:
+    def step(t: StepIndex, seen: Limits | None) -> None:
         with k.stage():
             with memory:
-                fill(k, Ks[t + 3], kw.step(t + 3))
+                fill(k, Ks[t + 3], steps.k.step(t + 3))
                 read(k, K, Ks[t + 2])
             with vector:
-                (first_maximum if t.first else raise_maximum)(k, state, S[t + 1], seen if masked else None)
+                (first_maximum if t.first else raise_maximum)(k, state, S[t + 1], seen)
         with k.stage():
             with matrix:
                 mma(k, O, V, operand(k, M, P[t]), first=t.first)
@@ -94,7 +89,7 @@ def interleaved(k: TileBuilder) -> None:
                     weigh(k, state, lower(S[t + 1]), lower(P[t + 1]))
         with k.stage():
             with memory:
-                fill(k, Vs[t + 2], vw.step(t + 2))
+                fill(k, Vs[t + 2], steps.v.step(t + 2))
                 read_transposed(k, V, Vs[t + 1])
             with vector:
                 if not t.first:
@@ -109,9 +104,8 @@ def interleaved(k: TileBuilder) -> None:
                     weigh(k, state, upper(S[t + 1]), upper(P[t + 1]))
 
     k.region("main loop")
-    segments = [(lambda t: step(t, False), at.plain), (lambda t: step(t, True), at.masked)]
     schedule = Interleave(Latencies(cycles=35 if late else 32), vector="vector")  # longer with the packed work of a step
-    k.pipeline(segments, None, schedule, peel=1, least=LEAST)
+    k.pipeline(steps.segments(step), None, schedule, peel=1, least=LEAST)
 
     k.region("epilogue")
     k.registers.release("S", "K", "Q", "V")

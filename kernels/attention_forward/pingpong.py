@@ -11,7 +11,6 @@ from asmgen.author.arithmetic import mma
 from asmgen.author.fragments import MatrixShape
 from asmgen.author.movement import fill, read
 from asmgen.author.schedules import PingPong
-from asmgen.author.segmentpaths import lend_steps
 from asmgen.author.steps import StepIndex
 from asmgen.author.swizzles import DmaFill, FragmentRead
 from asmgen.author.tilebuilder import TileBuilder
@@ -21,20 +20,17 @@ from asmgen.author.transposed import TransposedRead, read_transposed
 from asmgen.author.views import as_operand, in_order_of, narrowed, turned, with_dtype
 from asmgen.kernels.attention_forward.ends import finish
 from asmgen.kernels.attention_forward.family import ATTENTION
-from asmgen.kernels.attention_forward.place import idle_steps, limits, place
+from asmgen.kernels.attention_forward.place import LEAST, Limits, key_steps, place
 from asmgen.kernels.attention_forward.softmax import (
     first_maximum,
     maximum,
     raise_maximum,
     rescale,
     scale_queries,
-    skip_plain,
     softmax,
     sum_up,
     weigh,
 )
-
-LEAST = (4, 3)  # plain and masked steps, if there are any
 
 
 def operand(k: TileBuilder, shape: MatrixShape, weights: Tile) -> Tile:
@@ -84,21 +80,17 @@ def ping_pong(k: TileBuilder) -> None:
     if k.p.scale == "folded":
         scale_queries(k, state, Q, O)
     k.registers.release("work_item")
-    seen = limits(k, at, S.tiles[0])
-    idle = idle_steps(k, at, rows)
-    lend_steps(k, at.plain, at.masked, LEAST)
-    skip_plain(k, at.plain, seen, keys)
+    steps = key_steps(k, at, S.tiles[0])
     k.forget("load", "lane places")
-    kw, vw = at.k.walk(at.first, keys), at.v.walk(at.first, keys)
     memory, matrix, vector = k.streams("memory", "matrix", "vector")
 
-    def step(t: StepIndex, masked: bool) -> None:
+    def step(t: StepIndex, seen: Limits | None) -> None:
         with k.stage():
             with memory:
-                fill(k, Ks[t + 3], kw.step(t + 3))
+                fill(k, Ks[t + 3], steps.k.step(t + 3))
                 read_transposed(k, V, Vs[t])
             with vector:
-                (first_maximum if t.first else raise_maximum)(k, state, S[t + 1], seen if masked else None)
+                (first_maximum if t.first else raise_maximum)(k, state, S[t + 1], seen)
         with k.stage():
             with matrix:
                 mma(k, O, V, operand(k, M, P[t]), first=t.first)
@@ -106,7 +98,7 @@ def ping_pong(k: TileBuilder) -> None:
                 weigh(k, state, lower(S[t + 1]), lower(P[t + 1]), upper(S[t]))
         with k.stage():
             with memory:
-                fill(k, Vs[t + 2], vw.step(t + 2))
+                fill(k, Vs[t + 2], steps.v.step(t + 2))
                 read(k, K, Ks[t + 2])
             with vector:
                 if not t.first:
@@ -118,8 +110,7 @@ def ping_pong(k: TileBuilder) -> None:
                 weigh(k, state, upper(S[t + 1]), upper(P[t + 1]), lower(S[t + 1]))
 
     k.region("main loop")
-    segments = [(lambda t: step(t, False), at.plain), (lambda t: step(t, True), at.masked)]
-    k.pipeline(segments, None, PingPong(), groups=group, peel=1, least=LEAST, idle=idle)
+    k.pipeline(steps.segments(step), None, PingPong(), groups=group, peel=1, least=LEAST, idle=steps.idle)
 
     k.region("epilogue")
     k.registers.release("S", "K", "Q")

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from asmgen.author.globals import Matrix
+from asmgen.author.globals import Matrix, Walk
 from asmgen.author.headorder import HeadPlace, place_head
 from asmgen.author.masks import lane_places
+from asmgen.author.pipeline import Segments
+from asmgen.author.segmentpaths import lend_steps
+from asmgen.author.steps import StepIndex
 from asmgen.author.tilebuilder import TileBuilder
 from asmgen.author.tiles import Tile
 from asmgen.isa.registers import Reg
 
 _UNLIMITED = 1 << 25  # more keys than there are
+LEAST = (4, 3)  # plain and masked steps, if there are any
 
 
 @dataclass(frozen=True)
@@ -139,29 +144,6 @@ def _visit(k: TileBuilder, row0: Reg, first: Reg, plain: Reg, masked: Reg) -> No
         k.s_sub_u32(masked, end, plain)
 
 
-def idle_steps(k: TileBuilder, at: WorkgroupPart, rows: int) -> Reg | None:
-    """Of how many last steps a wave of `rows` queries sees no key, at most all but one (or a negative number): an SGPR. None where there
-    is no mask but the end of the keys. Changes SCC."""
-    if not (k.p.causal or k.p.window):
-        return None
-    keys = k.variant.tile[1]
-    idle = k.registers.sgprs(1, "idle_steps", note="last steps of which the wave sees no key")
-    with k.operation("idle steps"), k.scratch("seen_keys", file="s") as seen:
-        _right(k, seen)
-        k.s_add_u32(seen, seen, at.row0)
-        k.s_mul_i32(idle, k.wave.register, rows)
-        k.s_add_u32(seen, seen, idle)
-        k.s_add_u32(seen, seen, rows - 1)  # behind what the wave's last query sees
-        k.s_min_i32(seen, seen, k.argument("sk"))
-        k.s_sub_u32(seen, seen, at.first)
-        k.s_add_u32(seen, seen, keys - 1)
-        k.s_ashr_i32(seen, seen, (keys - 1).bit_length())
-        k.s_max_i32(seen, seen, 1)
-        k.s_add_u32(idle, at.plain, at.masked)
-        k.s_sub_u32(idle, idle, seen)
-    return idle
-
-
 @dataclass(frozen=True)
 class Limits:
     """The keys that a lane's query sees, for each fragment of queries of a wave: from `lower` (in a build with window) to below `upper`."""
@@ -170,7 +152,36 @@ class Limits:
     lower: tuple[Reg, ...]
 
 
-def limits(k: TileBuilder, at: WorkgroupPart, scores: Tile) -> Limits:
+@dataclass(frozen=True)
+class KeySteps:
+    """The steps of a wave's loop: `seen` of masked ones (limits that go on with them), `idle` last ones of which the wave sees no key (an
+    SGPR; None where there is no mask but the end of the keys), and their rows of K and V."""
+
+    at: WorkgroupPart
+    seen: Limits
+    idle: Reg | None
+    k: Walk
+    v: Walk
+
+    def segments(self, step: Callable[[StepIndex, Limits | None], None]) -> Segments:
+        """The loop for `pipeline(..., least=LEAST)`, of a step that takes an iteration and, where it is masked, which keys are seen."""
+        return [(lambda t: step(t, None), self.at.plain), (lambda t: step(t, self.seen), self.at.masked)]
+
+
+def key_steps(k: TileBuilder, at: WorkgroupPart, scores: Tile, idle: bool = True) -> KeySteps:
+    """For waves with a tile of S^T each; `idle`: waves leave steps out. Some plain steps become masked ones. Changes SCC."""
+    keys = scores.rows
+    seen = _limits(k, at, scores)
+    last = _idle_steps(k, at, scores.columns) if idle else None
+    lend_steps(k, at.plain, at.masked, LEAST)
+    with k.scratch("plain_keys", file="s") as gone:
+        k.s_mul_i32(gone, at.plain, keys)
+        for limit in (*seen.upper, *seen.lower):
+            k.v_subrev_u32(limit, gone, limit)
+    return KeySteps(at, seen, last, at.k.walk(at.first, keys), at.v.walk(at.first, keys))
+
+
+def _limits(k: TileBuilder, at: WorkgroupPart, scores: Tile) -> Limits:
     """For a tile of S^T of the wave, keys by queries. VGPRs that count from the key `at.first` on. Changes SCC."""
     f = scores.fragment
     _, column = lane_places(k, f)
@@ -197,3 +208,26 @@ def limits(k: TileBuilder, at: WorkgroupPart, scores: Tile) -> Limits:
             k.v_min_i32(upper[-1], rest, upper[-1])
             k.s_add_u32(query, query, f.columns)
     return Limits(tuple(upper), tuple(lower))
+
+
+def _idle_steps(k: TileBuilder, at: WorkgroupPart, rows: int) -> Reg | None:
+    """Of how many last steps a wave of `rows` queries sees no key, at most all but one (or a negative number): an SGPR. None where there
+    is no mask but the end of the keys. Changes SCC."""
+    if not (k.p.causal or k.p.window):
+        return None
+    keys = k.variant.tile[1]
+    idle = k.registers.sgprs(1, "idle_steps", note="last steps of which the wave sees no key")
+    with k.operation("idle steps"), k.scratch("seen_keys", file="s") as seen:
+        _right(k, seen)
+        k.s_add_u32(seen, seen, at.row0)
+        k.s_mul_i32(idle, k.wave.register, rows)
+        k.s_add_u32(seen, seen, idle)
+        k.s_add_u32(seen, seen, rows - 1)  # behind what the wave's last query sees
+        k.s_min_i32(seen, seen, k.argument("sk"))
+        k.s_sub_u32(seen, seen, at.first)
+        k.s_add_u32(seen, seen, keys - 1)
+        k.s_ashr_i32(seen, seen, (keys - 1).bit_length())
+        k.s_max_i32(seen, seen, 1)
+        k.s_add_u32(idle, at.plain, at.masked)
+        k.s_sub_u32(idle, idle, seen)
+    return idle

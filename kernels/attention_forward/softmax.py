@@ -6,6 +6,7 @@ exp2(c S - c m), c = softmax_scale * log2(e), in float32. Folded: Q holds c q, a
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -103,7 +104,7 @@ def scale_queries(k: TileBuilder, state: Softmax, queries: Tile, room: Tile) -> 
     if state.start is None:
         k.s_mov_b32(state.c, 1.0)
         k.s_mov_b32(state.minus_c, -1.0)
-        k.s_mov_b32(state.slack, 0x41000000)  # 8
+        k.s_mov_b32(state.slack, THRESHOLD)
 
 
 def weigh(k: TileBuilder, state: Softmax, scores: Tile, weights: Tile, before: Tile | None = None) -> None:
@@ -141,16 +142,14 @@ def sum_up(k: TileBuilder, state: Softmax) -> None:
 
 def add_pairs(k: TileBuilder, state: Softmax, weights: Tile) -> None:
     """Pairs of registers to pairs of sums, those of a query in turn, and those of two."""
+    places = itertools.product(range(weights.down), range(0, weights.fragment.registers, 2))
     with k.at(weights.index):
-        number = 0
-        for row in range(weights.down):
-            for first in range(0, weights.fragment.registers, 2):
-                for column in range(weights.across):
-                    one, other = (part.registers.items[column] for part in state.sums[number % (len(state.sums) // 2) * 2:][:2])
-                    target = joined(one, other)
-                    assert target is not None
-                    k.v_pk_add_f32(target, target, weights.base(row, column)[first:first + 1])
-                number += 1
+        for number, (row, first) in enumerate(places):
+            for column in range(weights.across):
+                one, other = (part.registers.items[column] for part in state.sums[number % (len(state.sums) // 2) * 2:][:2])
+                target = joined(one, other)
+                assert target is not None
+                k.v_pk_add_f32(target, target, weights.base(row, column)[first:first + 1])
 
 
 def first_maximum(k: TileBuilder, state: Softmax, scores: Tile, seen: Limits | None = None) -> None:
@@ -203,14 +202,6 @@ def maximum(k: TileBuilder, state: Softmax) -> Vector:
     assert state.start is not None
     neg(k, state.high, Vector("start", "column", state.columns, state.high.fragment, _firsts(state.start)))
     return state.high
-
-
-def skip_plain(k: TileBuilder, plain: Reg, seen: Limits, keys: int) -> None:
-    """Limits from the first masked step on."""
-    with k.scratch("plain_keys", file="s") as gone:
-        k.s_mul_i32(gone, plain, keys)
-        for limit in (*seen.upper, *seen.lower):
-            k.v_subrev_u32(limit, gone, limit)
 
 
 def _largest(k: TileBuilder, state: Softmax, scores: Tile, seen: Limits | None) -> None:
