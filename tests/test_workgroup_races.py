@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import Any
 
 import numpy as np
 import pytest
 
-from asmgen.emulator.arrival import workgrouptraces, workgrouptraces_kernels
+from asmgen.emulator.arrival import workgroupraces, workgrouptraces, workgrouptraces_kernels
 from asmgen.emulator.arrival.workgrouptraces import NEVER, SEVERAL, TAG_SHIFT, Known, MemoryTouch
 from asmgen.emulator.machine.devicememory import PAGE
 from asmgen.emulator.scheduling.run import Options
@@ -278,3 +279,25 @@ def test_the_compiled_detector_is_the_plain_one(seed: int) -> None:
     (_, plain, memory, known), (_, compiled, other_memory, other_known) = states
     assert (plain == compiled).all() and (memory == other_memory).all() and (known.told == other_known.told).all()
     assert known.told.any() and (plain >> TAG_SHIFT == SEVERAL).any() and "numba" in sys.modules
+
+
+def test_loads_that_are_put_off_count_in_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Random accesses of three sizes to two buffers, with releases and acquisitions: the findings are those of loads looked at at once."""
+    sizes = (("ubyte", "byte"), ("ushort", "short"), ("dword", "dword"))
+    loads = [f"global_load_{load} v6, v5, s[{first}:{first + 1}]" for first in (8, 10) for load, _ in sizes]
+    stores = [f"global_store_{store} v5, v7, s[{first}:{first + 1}]" for first in (8, 10) for _, store in sizes]
+    orders = ["buffer_wbl2 sc1", "buffer_inv sc1", "global_atomic_add v6, v3, v4, s[10:11] offset:4092 sc0"]
+    racing = 0
+    for seed in range(16):
+        random = np.random.default_rng(seed)
+        lines = [OWN, "v_mov_b32 v4, 1", "v_mov_b32 v7, s2"]
+        for line in random.choice([*loads, *loads, *stores, *orders], 10).tolist():
+            lines += [f"v_add_u32 v5, {4 * int(random.integers(3))}, v{int(random.choice([2, 10, 12]))}", line]
+        found = []
+        for limit in (0, 700, 1 << 26):
+            monkeypatch.setattr(workgroupraces, "_PUT_OFF_BYTES", limit)
+            found.append([re.sub("byte 0x[0-9a-f]*", "", finding.sentence()) for finding in run("\n".join(lines), 3).findings
+                          if finding.check == "workgroup-race"])
+        assert found[0] == found[1] == found[2]
+        racing += bool(found[0])
+    assert racing >= 4

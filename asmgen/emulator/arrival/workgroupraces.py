@@ -12,6 +12,7 @@ instructions, as the order that went wrong may be one that the launch relies on 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -49,6 +50,8 @@ _MOST_BYTES = 1 << 30
 """Of the two words a cell for one buffer; larger buffers are not watched."""
 
 
+_PUT_OFF_BYTES = 1 << 26
+"""Bytes of the addresses of loads that are put off."""
 _LONGEST_POLL = 64
 """Instructions of a loop that waits for a flag."""
 
@@ -56,6 +59,7 @@ _LONGEST_POLL = 64
 class Traces:
     """What a launch of `workgroups` has done to device memory; its residents share it.
 
+    Loads of a buffer that nobody has written to meet nothing: they are put off until somebody does, which mostly is never.
     Programs with more than 4,095 plain accesses are not watched, nor is a launch any more whose workgroups have used up the tags.
     """
 
@@ -75,6 +79,8 @@ class Traces:
         self.raced, self.disputes = RacedBytes(), Disputes()
         self._made = 1  # tags; 0 is nobody's
         self.written: set[int] = set()  # starts of the buffers that somebody has written to
+        self._loads: dict[int, list[MemoryTouch]] = {}  # those put off, by the start of the buffer
+        self._put_off = 0  # bytes of theirs
         self._cells: dict[int, tuple[Words, Words]] = {}
         self._names: dict[int, str] = {}
         self._found: list[tuple[int, Finding]] = []  # by byte address
@@ -89,6 +95,21 @@ class Traces:
             self._names[start] = interval.name
             self._cells[start] = np.zeros(count, np.uint32), np.zeros(count, np.uint32)
         return self._cells[start]
+
+    def put_off(self, touch: MemoryTouch) -> bool:
+        """Whether a load need not be looked at now: nobody has written to its buffer."""
+        size = touch.addresses.nbytes + touch.counts.nbytes
+        if touch.written or touch.data is not None or self._put_off + size > _PUT_OFF_BYTES:
+            return False
+        self._loads.setdefault(touch.start, []).append(touch)
+        self._put_off += size
+        return True
+
+    def catch_up(self, start: int) -> list[MemoryTouch]:
+        """The loads of a buffer that were put off, in order: they come before what is done to its cells now."""
+        loads = self._loads.pop(start, [])
+        self._put_off -= sum(touch.addresses.nbytes + touch.counts.nbytes for touch in loads)
+        return [replace(touch, shift=self.shift) for touch in loads]
 
     def refine(self, shift: int) -> None:
         """Cells of 1 << shift bytes from now on."""
@@ -207,8 +228,7 @@ class WorkgroupRaces:
         for interval in self.machine.memory.intervals:
             if interval.end <= low or interval.start >= high:
                 continue
-            cells = traces.cells(interval)
-            if cells is None or not traces.on:
+            if not traces.on:
                 continue
             here = counts
             if low < interval.start or high > interval.end:
@@ -217,14 +237,22 @@ class WorkgroupRaces:
                 traces.written.add(interval.start)
             touch = MemoryTouch(addresses, here, size, interval.start, traces.shift, tags, homes, traces.acquired[homes], number, data,
                           interval.start in traces.written)
-            function: Any = trace
-            if self.machine.work.pays(32 * addresses.size):
-                from asmgen.emulator.arrival import workgrouptraces_kernels
-
-                function = workgrouptraces_kernels.trace
-            hits = function(*cells, self.machine.memory.u8, touch, traces.known)
+            if traces.put_off(touch) or (cells := traces.cells(interval)) is None:
+                continue
+            for earlier in traces.catch_up(interval.start):
+                self._trace(cells, earlier)  # which meets nothing, as when it came
+            hits = self._trace(cells, touch)
             if len(hits):
                 self._hear(group, touch, cells[0], hits)
+
+    def _trace(self, cells: tuple[Words, Words], touch: MemoryTouch) -> Numbers:
+        function: Any = trace
+        if self.machine.work.pays(32 * touch.addresses.size):
+            from asmgen.emulator.arrival import workgrouptraces_kernels
+
+            function = workgrouptraces_kernels.trace
+        hits: Numbers = function(*cells, self.machine.memory.u8, touch, self.traces.known)
+        return hits
 
     def _hear(self, group: Group, touch: MemoryTouch, writers: Words, hits: Numbers) -> None:
         """What an access met."""
