@@ -10,6 +10,7 @@ import pytest
 from asmgen.author.contract import ContractError
 from asmgen.emulator.scheduling.run import Options
 from asmgen.kernels.registry import family
+from asmgen.program.controlflow import control_flow
 from asmgen.tools.build import Built, build_kernel
 from asmgen.tools.runner import RunReport, run_kernel
 
@@ -130,6 +131,15 @@ def test_registers_fit_the_waves_of_both_roles(tile: str) -> None:
     kernel = built(tuple((ROLES | {"tile": tile}).items())).kernel
     waves = kernel.contract.workgroup[0] // 64
     assert waves == {"128x256x64": 12, "192x256x64": 16}[tile] and -(-kernel.resources.vgprs // 8) * 8 * waves // 4 <= 512
+
+
+@pytest.mark.parametrize("tile", ["128x256x64", "192x256x64"])
+def test_no_wait_state_is_filled_with_nothing_in_the_loops_of_roles(tile: str) -> None:
+    """As a producer's source goes on between M0 and the load that reads it."""
+    program = built(tuple((ROLES | {"tile": tile}).items())).kernel.program
+    names = [instruction.name for instruction in program.instructions]
+    loops = [loop for loop in control_flow(program).loops() if "s_barrier" in names[loop.first:loop.last + 1]]
+    assert len(loops) == 2 and not any("s_nop" in names[loop.first:loop.last + 1] for loop in loops)
 
 
 @pytest.mark.parametrize(("build", "sentence"), [({"out": "fp8"}, "out"), ({"bias": "column"}, "bias"), ({"window": -1}, "window")])

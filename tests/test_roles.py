@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 
+from asmgen.author.arithmetic import mma, zero
 from asmgen.author.builder import Builder
+from asmgen.author.fragments import mfma
 from asmgen.author.ldsmap import LdsMap, LdsRange
+from asmgen.author.movement import fill as fill_tile
+from asmgen.author.movement import read as read_tile
 from asmgen.author.pipeline import pipeline
 from asmgen.author.schedules import ProducerConsumer
 from asmgen.author.steps import PipelineError, StepIndex, operation
+from asmgen.author.swizzles import DmaFill, FragmentRead
+from asmgen.author.tilememory import store_tile
 from asmgen.author.tiles import TileError
 from asmgen.checks.counters.verify import verify
 from asmgen.checks.counters.waitmodes import apply_waits
@@ -20,7 +28,8 @@ from asmgen.kernels.registry import family
 from asmgen.program.program import Instruction, Program
 from asmgen.program.text import program_text
 from asmgen.reader.assembly import ReadError, read_text
-from tests.tile_harness import TileRun
+from tests.test_tile_memory import matrix
+from tests.tile_harness import Array, TileRun, rounded
 
 A, B = LdsRange("A", 0, 1024), LdsRange("B", 1024, 2048)
 Part = Callable[[Builder], object]
@@ -224,6 +233,53 @@ def test_a_role_without_waves_is_refused() -> None:
     for producers in (0, 4):
         with pytest.raises(TileError, match=f"of 4 waves {producers} cannot fill LDS while others work; 1 to 3 can"):
             TileRun("gfx950", 4).k.cast(producers)
+
+
+def product(count: int, again: bool = False) -> tuple[Array, Array, list[str]]:
+    """(what the kernel gives, A B^T, its code) with 64 columns a step: a wave fills A one step ahead and B two, another one multiplies.
+    With `again` the wave fills twice from one view of A."""
+    values = [np.random.default_rng(seed).normal(size=(16, 64 * count)) for seed in (1, 2)]
+    run = TileRun("gfx950", waves=2)
+    k, M = run.k, mfma("f32_16x16x32_bf16", "gfx950")
+    first = k.registers.sgprs(1, "first")
+    k.s_mov_b32(first, 0)
+    a, b = (matrix(run, one, "bf16", 16, 64 * count).rows(first, 16) for one in values)
+    out = matrix(run, np.zeros((16, 16)), "f32", 16, 16).rows(first, 16)
+    role = k.cast(1)
+    X, Y, C = run.tile("X", (16, 64), M.a), run.tile("Y", (16, 64), M.b), run.tile("C", (16, 16), M.d)
+    zero(k, C)
+    As, Bs = (k.shared(name, "bf16", 16, 64, stages=3, serves=(FragmentRead(side), DmaFill())) for name, side in (("As", M.a), ("Bs", M.b)))
+
+    def step(t: StepIndex) -> None:
+        with k.stage():
+            read_tile(k, X, As[t])
+            read_tile(k, Y, Bs[t])
+            fill_tile(k, As[t + 1], a.k(t + 1))
+            if again:
+                fill_tile(k, Bs[t + 1], a.k(t + 1))
+            else:
+                fill_tile(k, Bs[t + 2], b.k(t + 2))
+        with k.stage():
+            mma(k, C, X, Y)
+
+    k.pipeline(step, count, ProducerConsumer(), groups=role)
+    store_tile(k, out, C)
+    found = run.launch().buffers[4].view(np.float32)
+    one, other = (rounded(part, "bf16", "gfx950") for part in values)
+    return found.reshape(16, 16), one @ other.T, [instruction.text for instruction in run.program.instructions]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 8])
+def test_a_producers_source_goes_on_where_m0_wants_a_wait_state(count: int) -> None:
+    found, exact, code = product(count)
+    np.testing.assert_allclose(found, exact, rtol=1e-4, atol=1e-3)
+    behind = [code[number + 1] for number, text in enumerate(code) if text.startswith("s_add_u32 m0")]
+    assert len(behind) >= 2 * min(count, 3) and all(re.fullmatch(r"s_add_u32 (s\d+), \1, 0x80", text) for text in behind)
+
+
+def test_a_producers_source_serves_one_fill_of_a_step() -> None:
+    with pytest.raises(TileError, match=r"p2.k\(t\+1\) fills twice in a step, and counts its steps by that: another view"):
+        product(3, again=True)
 
 
 def test_lint_finds_every_weaker_wait_and_barrier_of_the_librarys_roles() -> None:

@@ -145,12 +145,14 @@ def fill(k: TileBuilder, target: SharedPart, source: Slice) -> None:
     with operation(k, f"fill {target} from {source}", [target.index, source.index]):
         plan = fill_plan(k, target.tile, source)
         resource = source.rows.resource(k, plan.slack)
-        advance = k.advance(source, target.tile.columns)
+        advance: Reg | int = 0
         op = _LOAD[8 * plan.bytes_]
         for line in range(plan.lines):
             group = BUFFER_IMMEDIATES[1] // plan.pitch + 1
             if line % group == 0:
                 k.s_add_u32(m0, plan.base, target.range.low + line * plan.pitch)
+            if line == 0:  # behind M0: a producer's own offset goes on here, which is the wait state that M0 wants before a load
+                advance = k.advance(source, target.tile.columns, fills=True)
             k.emit(op, plan.offsets[line], resource, advance, offen=True, offset=line % group * plan.pitch, lds=True, fills=target.range)
 
 

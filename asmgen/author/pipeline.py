@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from asmgen.author.ending import Ending
-from asmgen.author.schedules import ProducerConsumer, Schedule, produces
+from asmgen.author.schedules import ProducerConsumer, Schedule
 from asmgen.author.segmentpaths import emit_segments, emit_to_the_end, first_loop
 from asmgen.author.stepcopies import Copies
 from asmgen.author.steps import PipelineError
@@ -71,10 +71,10 @@ def pipeline(k: Builder, step: Step | Segments, count: Reg | int | None, schedul
         k.s_cmp_eq_u32(groups, 0)
         k.s_cbranch_scc1(consumers)
         k.label(producers)
-        _emit(Copies(k, units, schedule, groups, peel, produces), segments, least)
+        _emit(Copies(k, units, schedule, groups, peel, units.produces), segments, least)
         k.s_endpgm()
         k.label(consumers)
-        _emit(Copies(k, units, schedule, groups, peel, lambda unit: not produces(unit), ending), segments, least)
+        _emit(Copies(k, units, schedule, groups, peel, lambda unit: not units.produces(unit), ending), segments, least)
         k.roles = consumers, producers
     else:
         copies = Copies(k, units, schedule, groups, peel, ending=ending, idle=idle)
@@ -89,7 +89,7 @@ def _refuse_shared_registers(k: Builder, units: StepUnits) -> None:
     """Raises PipelineError where a role's unit reads a register that the other role's units write: each wave has its own registers."""
     for unit in units.every():
         for other in units.every():
-            shared = unit.effects.reads & other.effects.writes if produces(unit) != produces(other) else 0
+            shared = unit.effects.reads & other.effects.writes if units.produces(unit) != units.produces(other) else 0
             if shared:
                 raise PipelineError(f"{unit} reads {', '.join(mask_names(shared))} of {other}, which waves of the other role execute: "
                                     "roles hand data over in LDS alone", unit.first.where())

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
-from functools import cache
+from functools import cache, reduce
 from itertools import groupby
+from operator import or_
 from typing import Protocol
 
 from asmgen.author.effects import Unit, depends
@@ -193,14 +194,16 @@ class ProducerConsumer:
         """Stage after stage in emission order; a memory stage ends with a wait point, the step with one and a barrier."""
         order: list[Placed] = []
         for stage in _stages(phases[0]):
-            order += _m0_ahead([unit.tag.ordinal for unit in stage], stage)
+            order += [unit.tag.ordinal for unit in stage]
             order += [] if any(map(is_matrix, stage)) else [Sync("wait")]
         return Arrangement((*order, Sync("wait"), Sync("barrier")))
 
 
-def produces(unit: Unit) -> bool:
-    """Whether a unit is the producers' work: it fills LDS, or says by M0 where."""
-    return bool(unit.effects.writes & m0.mask) or any(access.space == "lds" and access.write for access in unit.effects.memory)
+def producing(units: Sequence[Unit]) -> frozenset[int]:
+    """The ordinals of the producers' work in a step: what fills LDS, and what writes registers that this reads."""
+    fills = [unit for unit in units if any(access.space == "lds" and access.write for access in unit.effects.memory)]
+    wanted = reduce(or_, (unit.effects.reads for unit in fills), 0)
+    return frozenset(unit.tag.ordinal for unit in (*fills, *(unit for unit in units if unit.effects.writes & wanted)))
 
 
 @dataclass(frozen=True)

@@ -11,13 +11,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
+from functools import cached_property
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 from asmgen.author.effects import Unit
 from asmgen.author.merge import MergeError, merge
 from asmgen.author.schedulereport import ScheduleReport, schedule_report
-from asmgen.author.schedules import Arrangement, ProducerConsumer, Schedule, Sync, produces
+from asmgen.author.schedules import Arrangement, ProducerConsumer, Schedule, Sync, producing
 from asmgen.author.steps import Copy, PipelineError, StepIndex
 from asmgen.isa.operands import Symbol
 from asmgen.isa.records import dataclass
@@ -116,6 +117,14 @@ class StepUnits:
         """All units of the step in its first phase, whichever variant has them."""
         return self._entries(0)
 
+    def produces(self, unit: Unit) -> bool:
+        """Whether a unit of the step is the producers' work, where waves have roles."""
+        return unit.tag.ordinal in self._producing
+
+    @cached_property
+    def _producing(self) -> frozenset[int]:
+        return producing(self.every())
+
     # ---- survey ----
 
     def _survey(self) -> Shape:
@@ -142,7 +151,7 @@ class StepUnits:
     def _report(self, segment: int) -> ScheduleReport:
         units = self._of(0, (segment, False))
         if isinstance(self.schedule, ProducerConsumer):  # a step is as long as consumers take
-            units = {number: unit for number, unit in units.items() if not produces(unit)}
+            units = {number: unit for number, unit in units.items() if not self.produces(unit)}
         order = tuple(entry for entry in self.shape.arrangement.order if isinstance(entry, Sync) or entry in units)
         return schedule_report(self.k.arch, list(units.values()), Arrangement(order), self.k.waves_per_simd, bool(self.schedule.stagger))
 

@@ -15,6 +15,7 @@ from asmgen.author.kernel import KernelBuilder
 from asmgen.author.pipeline import Segments, pipeline
 from asmgen.author.schedules import Schedule
 from asmgen.author.shared import SharedTile, shared
+from asmgen.author.steps import Copy
 from asmgen.author.stepunits import Shape, Step
 from asmgen.author.swizzles import Access, DmaFill
 from asmgen.author.tiles import Tile, TileError, TileGrid, tile_registers
@@ -39,6 +40,7 @@ class TileBuilder(KernelBuilder):
         self.filling: WaveIndex | None = None  # the waves that fill LDS where not all do
         self.sources: dict[Rows, int] = {}  # by how many iterations each is read ahead
         self.koffset: Reg | None = None
+        self.offsets: dict[Rows, tuple[Reg, Copy]] = {}  # of producers' sources, and the copy of the step that counted last
         self.kbytes = 0
         self.walks: list[Walk] = []
 
@@ -138,10 +140,12 @@ class TileBuilder(KernelBuilder):
         self.s_and_b32(wn, self.wave.register, columns - 1)
         return WaveIndex("wave_row", wm, rows), WaveIndex("wave_column", wn, columns)
 
-    def advance(self, source: Slice, columns: int) -> Reg | int:
+    def advance(self, source: Slice, columns: int, fills: bool = False) -> Reg | int:
         """The SGPR of how far a source has gone along K, in bytes, `columns` a step; 0 where the source does not belong to a step.
 
-        Raises TileError where sources of one loop go at different paces, or one is read for two iterations.
+        One goes on for all sources when a step ends. But where some waves do nothing but fill, each source that they fill from (`fills`)
+        has its own, which goes on here and now. Raises TileError where sources of one loop go at different paces, one is read for two
+        iterations, or one with an offset of its own twice in a step.
         """
         if source.index is None:
             return 0
@@ -149,8 +153,6 @@ class TileBuilder(KernelBuilder):
             if source.rows not in self.walks:
                 self.walks.append(source.rows)
             return source.rows.offset_of(self, source.index)
-        if self.koffset is None:
-            self.koffset = self.hoist(lambda: self.registers.sgprs(1, "k_offset", note="bytes that all sources have gone along K"))
         pace = columns * source.rows.matrix.bits // 8
         if self.kbytes not in (0, pace):
             raise TileError(f"{source} goes {pace} bytes a step along K, but other sources of this loop go {self.kbytes}", self.place())
@@ -158,7 +160,25 @@ class TileBuilder(KernelBuilder):
         known = self.sources.setdefault(source.rows, source.index.offset)
         if known != source.index.offset:
             raise TileError(f"{source} was read for t+{known} before: a view serves one iteration ahead", self.place())
+        if fills and self.filling is not None:
+            return self._own_offset(source, source.index.copy)
+        if self.koffset is None:
+            self.koffset = self.hoist(lambda: self.registers.sgprs(1, "k_offset", note="bytes that all sources have gone along K"))
         return self.koffset
+
+    def _own_offset(self, source: Slice, copy: Copy) -> Reg:
+        """A producer's source one step on."""
+        rows = source.rows
+        offset, counted = self.offsets.get(rows, (None, None))
+        if counted is copy:
+            raise TileError(f"{source} fills twice in a step, and counts its steps by that: another view of the same rows would do",
+                            self.place())
+        if offset is None:
+            name = self.registers.unused(f"{rows.matrix.name}_gone")
+            offset = self.hoist(lambda: self.registers.sgprs(1, name, note="bytes gone along K"))
+        self.offsets[rows] = offset, copy
+        self.s_add_u32(offset, offset, self.kbytes)
+        return offset
 
     @property
     def waves_per_simd(self) -> int:
@@ -169,11 +189,12 @@ class TileBuilder(KernelBuilder):
         """Each source's base goes back by the iterations that it lags behind the farthest, so that one offset serves all."""
         for walk in self.walks:
             walk.begin(self, ahead)
-        if self.koffset is None:
-            return
-        self.s_mov_b32(self.koffset, 0)
+        if self.koffset is not None:
+            self.s_mov_b32(self.koffset, 0)
         for rows, offset in self.sources.items():
             back = (ahead - offset) * self.kbytes
+            if rows in self.offsets:  # it goes on before its first use
+                self.s_mov_b32(self.offsets[rows][0], back - self.kbytes)
             if back:
                 for base in rows.descriptors.values():
                     self.s_sub_u32(base[0], base[0], back)
