@@ -61,6 +61,13 @@ class Cells:
         times = self.granule // granule
         return Cells(granule, *(np.repeat(words, times) for words in (self.writes, self.numbers, self.readers, self.carried)))
 
+    def repeat(self, size: int, workgroups: int) -> None:
+        """The first workgroup's `size` bytes are what each of `workgroups` did to its own."""
+        count = size // self.granule
+        for words in (self.writes, self.numbers, self.readers, self.carried):
+            rows = words[:workgroups * count].reshape(workgroups, count)
+            rows[1:] = rows[0]
+
 
 @dataclass(frozen=True)
 class Toucher:
@@ -70,6 +77,11 @@ class Toucher:
     numbers: NDArray[np.int64]
     tickets: NDArray[np.int32]
     intervals: NDArray[np.int64]
+
+    def first(self, count: int) -> Toucher:
+        """The first `count` waves."""
+        return self if count == len(self.waves) else \
+            Toucher(self.waves[:count], self.numbers[:count], self.tickets[:count], self.intervals[:count])
 
 
 @dataclass(frozen=True)
@@ -134,6 +146,26 @@ def touch(cells: Cells, at: Addresses, access: LdsAccess, who: Toucher, carrying
                 which = numbers[found] & 0xFFFF if kind in (AGAINST_READ, AGAINST_CARRIED) else numbers[found] >> 16
                 report[kind] = here[found], row, which, word[found]
     return report, unwritten, np.concatenate(hits)
+
+
+def repeating(at: Addresses, who: Toucher, waves: int, size: int, settled: NDArray[np.int32], done: NDArray[np.int32]) -> int:
+    """How many waves of the first workgroup touch LDS, where those of the following ones do just the same; else 0.
+
+    A workgroup has `waves` waves and `size` bytes of LDS. The same: as many waves with the same numbers, tickets, intervals, addresses in
+    the workgroup's LDS and inactive lanes, in workgroups that have waited alike.
+    """
+    count = int(np.searchsorted(who.waves, waves))
+    if count == 0 or len(at) % count:
+        return 0
+    workgroups = len(at) // count
+    home = np.arange(workgroups)[:, None]
+    if (who.waves.reshape(workgroups, count) - home * waves != who.waves[:count]).any():
+        return 0
+    lanes = at.reshape(workgroups, -1)
+    alike = [np.where(lanes >= 0, lanes - home * size, INACTIVE)]
+    alike += [numbers.reshape(workgroups, count) for numbers in (who.tickets, who.intervals)]
+    alike += [counts[:, :workgroups * waves].reshape(-1, workgroups, waves).swapaxes(0, 1) for counts in (settled, done)]
+    return count if all((rows == rows[0]).all() for rows in alike) else 0
 
 
 def carry(cells: Cells, at: Addresses, size: int, who: Toucher) -> None:

@@ -4,6 +4,8 @@ An access lives from its issue until its own wave has waited for it; two of diff
 barrier interval. A read that lives on behind a barrier meets later writes in the order of the LDS queue: that is a warning in code
 without LDS tokens. Atomics do not race with each other: their order is free, their effect is whole. Plain writes that leave
 the same values (`ldsvalues`) are a warning, of which a launch needs one only: compilers make them by the hundred.
+
+Workgroups that do the same, access for access (`ldscells.repeating`), are judged as one until they part or there is something to report.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ from asmgen.emulator.arrival.ldscells import (
     LdsAccess,
     Toucher,
     carry,
+    repeating,
     touch,
 )
 from asmgen.emulator.arrival.ldsvalues import Bytes, Contents, first_differing
@@ -43,6 +46,8 @@ from asmgen.program.program import Instruction, Program
 
 _WIDEST = 16
 _NUMBERS = 1 << 16
+_ANY = 0
+"""How many workgroups do the same before any has done something."""
 
 
 @dataclass(frozen=True)
@@ -83,16 +88,16 @@ class LdsArrival:
         self._atomic = np.array([kind == "atomic" for kind in kinds], bool)
         self._meets = any(instruction.name == "s_barrier" for instruction in instructions)
         self._tokens = any(instruction.tokens for instruction in instructions)
-        self._reads: list[_Read] = []
-        self._carrying = False
         self._told = False
+        self.reset()
 
     def reset(self) -> None:
         """Other workgroups take these workgroups' places: nobody has touched LDS."""
         self.cells.clear()
         self.interval.fill(0)
-        self._reads = []
+        self._reads: list[_Read] = []
         self._carrying = False
+        self._alike = _ANY  # workgroups that have done the same so far: only the first one's cells are kept; 1: each has its own
 
     def access(self, group: Group, position: int, at: Addresses, size: int, write: bool, queue: int = LDS,
                data: Callable[[], Bytes] | None = None, bits: int | None = None) -> None:
@@ -110,14 +115,28 @@ class LdsArrival:
         tickets = counters.issued[queue, group.select].copy()
         who = Toucher(waves, machine.wave_in_group[waves], tickets, self.interval[machine.workgroup[waves]])
         function: Any = touch
+        look: Any = repeating
         if machine.work.pays(32 * at.size):
             from asmgen.emulator.arrival import races_kernels
 
-            function = races_kernels.touch_cells
-        # An atomic writes what it reads, so one must look before.
-        fresh = self._unwritten(at, size) if write and self.undefined is not None and self._atomic[self._number[position]] else None
+            function, look = races_kernels.touch_cells, races_kernels.repeats
+        rows = 0
+        if self._alike != 1:
+            rows = look(at, who, machine.waves // machine.workgroups, machine.lds_stride, counters.settled, counters.done)
+            if not rows or self._alike not in (_ANY, len(at) // rows):
+                rows = self._part()
+            else:
+                self._alike = len(at) // rows
+        fresh = None
+        if write and self.undefined is not None and self._atomic[self._number[position]]:
+            rows = self._part()
+            fresh = self._unwritten(at, size)  # an atomic writes what it reads, so one must look before
+        rows = rows or len(at)
         access = LdsAccess(size, queue, write, self._number[position], self._atomic)
-        report, unwritten, hits = function(self.cells, at, access, who, self._carrying, counters.settled, counters.done)
+        report, unwritten, hits = function(self.cells, at[:rows], access, who.first(rows), self._carrying, counters.settled, counters.done)
+        if rows < len(at) and (report[:, 0] != NOBODY).any():
+            self._part()
+            unwritten, hits = np.tile(unwritten, len(at) // rows), self._for_each(hits, rows, len(at) // rows)
         if len(hits) and data is not None:
             differing = first_differing(at, data(), hits, self.cells.granule, self.contents)
             if differing is None:
@@ -129,6 +148,19 @@ class LdsArrival:
             self._judge(group, position, report, write)
             if self.undefined is not None and unwritten.any():
                 self.undefined(group, position, self._unwritten(at[unwritten], size) if fresh is None else fresh)
+
+    def _part(self) -> int:
+        """Workgroups do different things from here on, or there is something to report. Returns 0."""
+        if self._alike > 1:
+            self.cells.repeat(self.machine.lds_stride, self._alike)
+        self._alike = 1
+        return 0
+
+    def _for_each(self, hits: NDArray[np.int64], rows: int, workgroups: int) -> NDArray[np.int64]:
+        """Hits of the first workgroup's `rows` waves, for all of them."""
+        cells = self.machine.lds_stride // self.cells.granule
+        steps = np.arange(workgroups)[:, None, None] * np.array([cells, rows, 0, 0])
+        return np.asarray((hits + steps).reshape(-1, 4), np.int64)
 
     def flat(self, group: Group, instruction: Instruction, place: str, addresses: Addresses, counts: Addresses, size: int, low: int,
              high: int) -> None:
@@ -154,6 +186,12 @@ class LdsArrival:
             homes = machine.workgroup[read.waves]
             alive = (read.tickets > self.counters.done[read.queue, read.waves]) & np.isin(homes, workgroups)
             if alive.any():
+                if self._alike > 1:
+                    together = alive.reshape(self._alike, -1)
+                    if (together == together[0]).all() and (self.interval[:self._alike] == self.interval[0]).all():
+                        alive[together.shape[1]:] = False
+                    else:
+                        self._part()
                 waves = read.waves[alive]
                 who = Toucher(waves, machine.wave_in_group[waves], read.tickets[alive], self.interval[homes[alive]])
                 function: Any = carry

@@ -1,4 +1,4 @@
-"""`ldscells.touch` and `carry`, compiled; those are their test. Only `ldsraces` loads this file: it needs numba."""
+"""`ldscells.touch`, `carry` and `repeating`, compiled; those are their test. Only `ldsraces` loads this file: it needs numba."""
 
 from __future__ import annotations
 
@@ -30,6 +30,11 @@ def touch_cells(cells: Cells, at: Addresses, access: LdsAccess, who: Toucher, ca
 def carry_cells(cells: Cells, at: Addresses, size: int, who: Toucher) -> None:
     """What ldscells.carry does."""
     _carry(cells.carried, at, size, cells.granule.bit_length() - 1, who.numbers, who.intervals)
+
+
+def repeats(at: Addresses, who: Toucher, waves: int, size: int, settled: NDArray[np.int32], done: NDArray[np.int32]) -> int:
+    """What ldscells.repeating does."""
+    return int(_repeats(at, who.waves, who.tickets, who.intervals, waves, size, settled, done))
 
 
 @njit(cache=True)
@@ -138,3 +143,29 @@ def _carry(carried: Any, at: Any, size: int, shift: int, own: Any, intervals: An
             for cell in range(address >> shift, ((address + size - 1) >> shift) + 1):
                 old = carried[cell]
                 carried[cell] = (old if old & np.uint32(0xFFFF0000) == tag else tag) | bit
+
+
+@njit(cache=True)
+def _repeats(at: Any, own: Any, tickets: Any, intervals: Any, waves: int, size: int, settled: Any, done: Any) -> int:
+    count = 0
+    while count < len(own) and own[count] < waves:
+        count += 1
+    if count == 0 or len(own) % count != 0:
+        return 0
+    for row in range(count, len(own)):
+        first, home = row % count, row // count
+        if own[row] - home * waves != own[first] or tickets[row] != tickets[first] or intervals[row] != intervals[first]:
+            return 0
+        base = home * size
+        differs = np.int64(0)  # no way out of this loop: the host does several lanes at a time
+        for lane in range(at.shape[1]):
+            here, there = at[row, lane], at[first, lane]
+            differs |= here - (there if there < 0 else there + base)
+        if differs != 0:
+            return 0
+    for queue in range(settled.shape[0]):
+        for wave in range(waves, len(own) // count * waves):
+            first = wave % waves
+            if settled[queue, wave] != settled[queue, first] or done[queue, wave] != done[queue, first]:
+                return 0
+    return count
