@@ -14,7 +14,7 @@ from asmgen.checks.counters.verify import verify
 from asmgen.checks.waitstates.passes import insert as insert_wait_states
 from asmgen.checks.waitstates.passes import verify as verify_wait_states
 from asmgen.isa.errors import AsmgenError
-from asmgen.isa.registers import s, v
+from asmgen.isa.registers import s, scc, v
 from asmgen.isa.table import find
 from asmgen.program.program import Instruction, Label, Program
 from tests.emulator_launch import launch, load_pointers, store_by_item
@@ -44,6 +44,27 @@ def test_the_opposite_branch_enters_and_a_branch_returns(branch: str, opposite: 
     k.program()
 
 
+def test_scalar_code_that_makes_the_condition_stays() -> None:
+    """And what it writes always is not what the block reads, so that merge may place it anywhere."""
+    k = Builder("k", "gfx950")
+    with k.section() as section:
+        for number, front in enumerate((True, False)):
+            with k.block("mask", aside=True):
+                if front:
+                    k.s_cmp_lt_u32(s[8], s[9])
+                k.s_cbranch_scc1(f"seen{number}")
+                k.v_mov_b32(v[1], number)
+                k.s_add_u32(s[10], s[10], 1)
+                k.label(f"seen{number}")
+    assert [bool(unit.effects.reads & scc.mask) for unit in section.units] == [False, True]
+    assert all(unit.effects.reads & one.mask for unit in section.units for one in (v[1], s[10]))
+    k.s_endpgm()
+    k.put_blocks_aside()
+    k.put_blocks_aside()
+    assert lines(k)[:4] == ["s_cmp_lt_u32 s8, s9", "s_cbranch_scc0 mask_1", "seen0:", "s_cbranch_scc0 mask_2"]
+    assert lines(k)[6:10] == ["mask_1:", "v_mov_b32 v1, 0", "s_add_u32 s10, s10, 1", "s_branch seen0"]
+
+
 def test_every_conditional_branch_of_the_table_has_its_opposite() -> None:
     assert all(find(name) is not None and OPPOSITE[OPPOSITE[name]] == name != OPPOSITE[name] for name in OPPOSITE)
     assert len(OPPOSITE) == 6
@@ -51,12 +72,12 @@ def test_every_conditional_branch_of_the_table_has_its_opposite() -> None:
 
 def test_what_cannot_stand_aside_is_refused() -> None:
     k = Builder("k", "gfx950")
-    with pytest.raises(AsmgenError, match="begins with the conditional branch .* but v_mov_b32 v1, 1 is its first item"), \
+    with pytest.raises(AsmgenError, match="begins with the conditional branch .* but v_mov_b32 v1, 1 stands there"), \
             k.block("late", aside=True):
         k.v_mov_b32(v[1], 1)
         k.s_cbranch_vccz("skip")
         k.label("skip")
-    with pytest.raises(AsmgenError, match="s_branch other is its first item"), k.block("always", aside=True):
+    with pytest.raises(AsmgenError, match="s_branch other stands there"), k.block("always", aside=True):
         k.s_branch("other")
         k.label("other")
     with pytest.raises(AsmgenError, match="it is empty"), k.block("nothing", aside=True):

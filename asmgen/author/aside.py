@@ -8,6 +8,8 @@
                                       seldom_1:
                                           ...
                                           s_branch skip
+
+Scalar code in front of the branch, which makes what it tests, stays where it is.
 """
 
 from __future__ import annotations
@@ -29,15 +31,23 @@ OPPOSITE = {one: other for pair in _OPPOSITES for one, other in (pair, pair[::-1
 
 
 def check_aside(name: str, items: Sequence[Item]) -> None:
-    """Raises AsmgenError for a block that cannot stand aside: one that does not begin with a conditional branch to its last item."""
-    first, last = (items[0], items[-1]) if items else (None, None)
+    """Raises AsmgenError for a block that cannot stand aside: one that does not begin with a conditional branch to its last item, behind
+    scalar code at most."""
+    last = items[-1] if items else None
+    first = next((item for item in items if not _stays(item)), last)
     if not isinstance(first, Instruction) or first.name not in OPPOSITE:
-        found = f"{first} is its first item" if items else "it is empty"
+        found = f"{first} stands there" if items else "it is empty"
         raise AsmgenError(f"block {name!r} is to stand aside, so it begins with the conditional branch that skips it "
-                          f"({', '.join(sorted(OPPOSITE))}), but {found}", first.where() if isinstance(first, Instruction) else "")
+                          f"({', '.join(sorted(OPPOSITE))}), behind scalar code at most, but {found}",
+                          first.where() if isinstance(first, Instruction) else "")
     if not isinstance(last, Label) or first.target != last.name:
         raise AsmgenError(f"block {name!r} is to stand aside, so {first} skips all of it: its label is the block's last item, which is "
                           f"{last.name + ':' if isinstance(last, Label) else last}", first.where())
+
+
+def _stays(item: Item) -> bool:
+    """Whether it may stand in front of the branch."""
+    return isinstance(item, Instruction) and item.opcode.group == "salu"
 
 
 def put_aside(items: Sequence[Item], tags: Sequence[Tag], fresh: Callable[[str], str], arch: str) -> tuple[list[Item], list[Tag]]:
@@ -50,7 +60,7 @@ def put_aside(items: Sequence[Item], tags: Sequence[Tag], fresh: Callable[[str],
     place = 0
     while place < len(items):
         item, tag = items[place], tags[place]
-        if not (tag.aside and isinstance(item, Instruction)):
+        if not (tag.aside and isinstance(item, Instruction) and item.name in OPPOSITE):
             stay.append((item, tag))
             place += 1
             continue

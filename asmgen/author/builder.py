@@ -175,7 +175,7 @@ class Builder:
         """What is emitted within is placed whole: one entry, one exit, branches and labels of its own, no barrier.
 
         `aside`: it is seldom entered, and `put_blocks_aside` puts it behind the kernel's end. Such a block begins with a conditional
-        branch to the label that ends it. Raises AsmgenError where the block is otherwise.
+        branch to the label that ends it; scalar code in front of that stays. Raises AsmgenError where the block is otherwise.
         """
         if self._open_block:
             raise AsmgenError(f"block {name!r} stands inside of block {self._open_block!r}; blocks do not nest", str(author_line()))

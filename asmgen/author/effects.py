@@ -85,15 +85,21 @@ class Unit:
 
     @cached_property
     def effects(self) -> Effects:
-        """What it does, as one."""
+        """What it does, as one. What a block may leave as it is counts as read; what comes before its first branch or label is done
+        always."""
         if not self.is_block:
             return effects_of(self.first)
-        parts = [effects_of(instruction) for instruction in self.instructions]
-        reads = writes = 0
-        for part in parts:
-            reads, writes = reads | part.reads, writes | part.writes
-        memory = tuple(access for part in parts for access in part.memory)
-        return Effects(reads | writes, writes, masked=writes & _VECTOR, keeps=True, memory=memory)
+        reads = writes = always = 0
+        memory: list[MemoryAccess] = []
+        straight = True
+        for item in self.items:
+            straight = straight and isinstance(item, Instruction) and not item.is_branch
+            if isinstance(item, Instruction):
+                part = effects_of(item)
+                reads, writes = reads | part.reads & ~always, writes | part.writes
+                always |= part.writes & ~part.masked if straight and not part.keeps else 0
+                memory += part.memory
+        return Effects(reads | writes & ~always, writes, masked=writes & _VECTOR, keeps=True, memory=tuple(memory))
 
     def again(self, number: int, tag: Tag) -> Unit:
         """The same code under another number and tag; what was computed of it is not computed again."""

@@ -24,7 +24,8 @@ class WorkgroupPart:
     """A workgroup's part: queries from `row0` on (an SGPR) of one head, and its keys from `first` on, a multiple of a step's.
 
     q and o are that head's rows, k and v those of its KV head, bases of 64 bits; lse is a column of one row a query. `plain` steps, of
-    which every query sees every key, come before `masked` ones; together they are at least 1. SGPRs all; a loop uses the counts up.
+    which every query sees every key, come before `masked` ones; together they are at least 1. SGPRs all; a loop uses the counts up. In a
+    build with window, which hides keys at both ends, all steps are `masked`: see `Window`.
     """
 
     q: Matrix
@@ -34,7 +35,7 @@ class WorkgroupPart:
     lse: Matrix | None
     row0: Reg
     first: Reg
-    plain: Reg
+    plain: Reg | int
     masked: Reg
 
 
@@ -51,7 +52,9 @@ def place(k: TileBuilder) -> WorkgroupPart:
         q, kk, v, o = (_rows(k, name, found) for name in "qkvo")
         lse = _lse(k, found) if k.p.lse else None
     _visit(k, row0, first, plain, masked)
-    return WorkgroupPart(q, kk, v, o, lse, row0, first, plain, masked)
+    if k.p.window:
+        k.registers.release(plain)
+    return WorkgroupPart(q, kk, v, o, lse, row0, first, 0 if k.p.window else plain, masked)
 
 
 def _rows(k: TileBuilder, tensor: str, found: HeadPlace) -> Matrix:
@@ -132,8 +135,7 @@ def _visit(k: TileBuilder, row0: Reg, first: Reg, plain: Reg, masked: Reg) -> No
         if k.p.window:
             _left(k, first)
             k.s_add_u32(first, first, row0)
-            k.s_cmp_gt_i32(first, 1 - queries)
-            k.s_cselect_b32(plain, 0, plain)  # queries that do not see the first key: steps at both ends are masked, plain ones come first
+            k.s_mov_b32(plain, 0)
             k.s_max_i32(first, first, 0)
             k.s_andn2_b32(first, first, keys - 1)
             k.s_max_i32(end, end, first)
@@ -146,10 +148,23 @@ def _visit(k: TileBuilder, row0: Reg, first: Reg, plain: Reg, masked: Reg) -> No
 
 @dataclass(frozen=True)
 class Limits:
-    """The keys that a lane's query sees, for each fragment of queries of a wave: from `lower` (in a build with window) to below `upper`."""
+    """The first keys that a lane's queries do not see, one for each fragment of queries of a wave: VGPRs that count from a masked step's
+    first key on, and go on with the steps."""
+
+    upper: tuple[Reg, ...]
+
+
+@dataclass(frozen=True)
+class Window:
+    """The keys that a lane's queries see, for each fragment of queries of a wave from `lower` to below `upper`: VGPRs that count from the
+    first key on that no query of the wave misses on the left. So does the SGPR `key`, the first key of the step before, which goes on with
+    the steps. All queries of the wave see all keys of a step whose first key, unsigned, is below `whole`: so a wave masks only the steps
+    that it has to, and one loop does for steps of either kind."""
 
     upper: tuple[Reg, ...]
     lower: tuple[Reg, ...]
+    key: Reg
+    whole: Reg
 
 
 @dataclass(frozen=True)
@@ -158,12 +173,12 @@ class KeySteps:
     SGPR; None where there is no mask but the end of the keys), and their rows of K and V."""
 
     at: WorkgroupPart
-    seen: Limits
+    seen: Limits | Window
     idle: Reg | None
     k: Walk
     v: Walk
 
-    def segments(self, step: Callable[[StepIndex, Limits | None], None]) -> Segments:
+    def segments(self, step: Callable[[StepIndex, Limits | Window | None], None]) -> Segments:
         """The loop for `pipeline(..., least=LEAST)`, of a step that takes an iteration and, where it is masked, which keys are seen."""
         return [(lambda t: step(t, None), self.at.plain), (lambda t: step(t, self.seen), self.at.masked)]
 
@@ -171,21 +186,22 @@ class KeySteps:
 def key_steps(k: TileBuilder, at: WorkgroupPart, scores: Tile, idle: bool = True) -> KeySteps:
     """For waves with a tile of S^T each; `idle`: waves leave steps out. Some plain steps become masked ones. Changes SCC."""
     keys = scores.rows
-    seen = _limits(k, at, scores)
+    seen = _window(k, at, scores) if k.p.window else _limits(k, at, scores)
     last = _idle_steps(k, at, scores.columns) if idle else None
-    lend_steps(k, at.plain, at.masked, LEAST)
-    with k.scratch("plain_keys", file="s") as gone:
-        k.s_mul_i32(gone, at.plain, keys)
-        for limit in (*seen.upper, *seen.lower):
-            k.v_subrev_u32(limit, gone, limit)
+    if isinstance(seen, Limits) and isinstance(at.plain, Reg):
+        lend_steps(k, at.plain, at.masked, LEAST)
+        with k.scratch("plain_keys", file="s") as gone:
+            k.s_mul_i32(gone, at.plain, keys)
+            for limit in seen.upper:
+                k.v_subrev_u32(limit, gone, limit)
     return KeySteps(at, seen, last, at.k.walk(at.first, keys), at.v.walk(at.first, keys))
 
 
 def _limits(k: TileBuilder, at: WorkgroupPart, scores: Tile) -> Limits:
-    """For a tile of S^T of the wave, keys by queries. VGPRs that count from the key `at.first` on. Changes SCC."""
+    """Counted from the key `at.first` on."""
     f = scores.fragment
     _, column = lane_places(k, f)
-    upper, lower = [], []
+    upper = []
     with k.operation("limits"), k.scratch("first_query", file="s") as query, k.scratch("bound", file="s") as bound, \
             k.scratch("all", file="s") as rest:
         k.s_mul_i32(query, k.wave.register, scores.columns)
@@ -194,20 +210,48 @@ def _limits(k: TileBuilder, at: WorkgroupPart, scores: Tile) -> Limits:
         k.s_sub_u32(rest, k.argument("sk"), at.first)
         for number in range(scores.columns // f.columns):
             upper.append(k.registers.vgprs(1, f"upper{number or ''}", note="first key that a query does not see"))
-            if not (k.p.causal or k.p.window):
+            if not k.p.causal:
                 k.v_mov_b32(upper[-1], rest)
                 continue
             _right(k, bound)
             k.s_add_u32(bound, bound, query)
             k.v_add_u32(upper[-1], bound, column)
-            if k.p.window:
-                lower.append(k.registers.vgprs(1, f"lower{number or ''}", note="first key that a query sees"))
-                _left(k, bound)
-                k.s_add_u32(bound, bound, query)
-                k.v_add_u32(lower[-1], bound, column)
             k.v_min_i32(upper[-1], rest, upper[-1])
             k.s_add_u32(query, query, f.columns)
-    return Limits(tuple(upper), tuple(lower))
+    return Limits(tuple(upper))
+
+
+def _window(k: TileBuilder, at: WorkgroupPart, scores: Tile) -> Window:
+    """For the steps from the key `at.first` on."""
+    f = scores.fragment
+    _, column = lane_places(k, f)
+    key, whole = k.registers.sgprs(1, "step_key"), k.registers.sgprs(1, "whole_keys")
+    upper, lower = [], []
+    with k.operation("window"), k.scratch("first_query", file="s") as query, k.scratch("base", file="s") as base, \
+            k.scratch("all", file="s") as rest:
+        k.s_mul_i32(query, k.wave.register, scores.columns)
+        k.s_add_u32(query, query, at.row0)
+        _left(k, base)
+        k.s_add_u32(base, base, query)
+        k.s_add_u32(base, base, scores.columns - 1)
+        _right(k, whole)
+        k.s_add_u32(whole, whole, query)
+        k.s_sub_u32(whole, whole, base)
+        k.s_sub_u32(rest, k.argument("sk"), base)
+        for number in range(scores.columns // f.columns):
+            upper.append(k.registers.vgprs(1, f"upper{number or ''}", note="first key that a query does not see"))
+            lower.append(k.registers.vgprs(1, f"lower{number or ''}", note="first key that a query sees"))
+            k.v_add_u32(upper[-1], whole, column)
+            if number:
+                k.v_add_u32(upper[-1], number * f.columns, upper[-1])
+            k.v_min_i32(upper[-1], rest, upper[-1])
+            k.v_add_u32(lower[-1], number * f.columns - (scores.columns - 1), column)
+        k.s_min_i32(whole, whole, rest)
+        k.s_sub_u32(whole, whole, scores.rows - 1)
+        k.s_max_i32(whole, whole, 0)
+        k.s_sub_u32(key, at.first, base)
+        k.s_sub_u32(key, key, scores.rows)
+    return Window(tuple(upper), tuple(lower), key, whole)
 
 
 def _idle_steps(k: TileBuilder, at: WorkgroupPart, rows: int) -> Reg | None:

@@ -22,7 +22,7 @@ from asmgen.author.tiles import Tile
 from asmgen.author.vectors import Vector, column_vector
 from asmgen.author.views import narrowed, with_dtype
 from asmgen.isa.registers import Reg
-from asmgen.kernels.attention_forward.place import Limits
+from asmgen.kernels.attention_forward.place import Limits, Window
 from asmgen.regalloc.sets import RegisterSet
 
 LOG2_E = 0x3FB8AA3B
@@ -152,7 +152,7 @@ def add_pairs(k: TileBuilder, state: Softmax, weights: Tile) -> None:
                 k.v_pk_add_f32(target, target, weights.base(row, column)[first:first + 1])
 
 
-def first_maximum(k: TileBuilder, state: Softmax, scores: Tile, seen: Limits | None = None) -> None:
+def first_maximum(k: TileBuilder, state: Softmax, scores: Tile, seen: Limits | Window | None = None) -> None:
     """The maximum of the first scores; those that are not `seen` are hidden."""
     _largest(k, state, scores, seen)
     reduce_lanes(k, "max", state.high, scores.index)
@@ -164,7 +164,7 @@ def first_maximum(k: TileBuilder, state: Softmax, scores: Tile, seen: Limits | N
     _lower(k, state, scores)
 
 
-def raise_maximum(k: TileBuilder, state: Softmax, scores: Tile, seen: Limits | None = None) -> None:
+def raise_maximum(k: TileBuilder, state: Softmax, scores: Tile, seen: Limits | Window | None = None) -> None:
     """Where any score of a lane exceeds its limit, all queries take their new maximum, and `high` becomes what is left of
     sums under the old one. VCC says so to `rescale`. An eager build does it always. Scores that are not `seen` are hidden before."""
     at = scores.index
@@ -204,21 +204,41 @@ def maximum(k: TileBuilder, state: Softmax) -> Vector:
     return state.high
 
 
-def _largest(k: TileBuilder, state: Softmax, scores: Tile, seen: Limits | None) -> None:
+def _largest(k: TileBuilder, state: Softmax, scores: Tile, seen: Limits | Window | None) -> None:
     """The maximum of each lane's own scores, a fragment's queries after the other. Scores of keys that a lane's query does not see become
     -infinity; the limits go on to the next step."""
-    f = scores.fragment
+    if isinstance(seen, Window):
+        _hide(k, scores, seen)
     for number, register in enumerate(state.high.registers):
-        part = scores.part(0, number * f.columns, scores.rows, f.columns)
-        if seen is not None:
+        part = _queries(scores, number)
+        if isinstance(seen, Limits):
             mask_rows(k, part, seen.upper[number])
-            if seen.lower:
-                mask_rows_before(k, part, seen.lower[number])
-        column_max(k, Vector(state.high.name, "column", f.columns, f, RegisterSet((register,))), part, across=False)
-    if seen is not None:
+        column_max(k, Vector(state.high.name, "column", part.columns, part.fragment, RegisterSet((register,))), part, across=False)
+    if isinstance(seen, Limits):
         with k.at(scores.index):
-            for limit in (*seen.upper, *seen.lower):
+            for limit in seen.upper:
                 k.v_subrev_u32(limit, scores.rows, limit)
+
+
+def _hide(k: TileBuilder, scores: Tile, seen: Window) -> None:
+    """Mask the scores of keys outside of the window, in a block that is skipped where the wave sees them all."""
+    with k.block("hide", aside=True), k.at(scores.index):
+        skip = k.fresh("all_seen")
+        k.s_add_u32(seen.key, seen.key, scores.rows)
+        k.s_cmp_lt_u32(seen.key, seen.whole)
+        k.s_cbranch_scc1(skip)
+        with k.scratch("limit") as limit:
+            for number, (lower, upper) in enumerate(zip(seen.lower, seen.upper, strict=True)):
+                for bound, mask in ((lower, mask_rows_before), (upper, mask_rows)):
+                    k.v_subrev_u32(limit, seen.key, bound)
+                    mask(k, _queries(scores, number), limit)
+        k.label(skip)
+
+
+def _queries(scores: Tile, number: int) -> Tile:
+    """The scores of a fragment's queries."""
+    width = scores.fragment.columns
+    return scores.part(0, number * width, scores.rows, width)
 
 
 @contextmanager
