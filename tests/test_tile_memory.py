@@ -17,7 +17,7 @@ from asmgen.author.swizzles import DmaFill, FragmentRead, Places, plain
 from asmgen.author.tilememory import load, store_tile
 from asmgen.author.tiles import TileError
 from asmgen.author.transposed import TransposedRead, read_transposed
-from asmgen.author.views import as_bytes, as_operand, block_fragment, bytes_of, in_order_of, planes, turned, with_dtype
+from asmgen.author.views import as_bytes, as_operand, block_fragment, bytes_of, dealt, in_order_of, planes, turned, with_dtype
 from asmgen.isa.bankcost import cost
 from asmgen.isa.layouts_lds import DMA_BYTES
 from asmgen.isa.layouts_mfma import element_bits
@@ -58,6 +58,29 @@ def number(run: TileRun, value: int, name: str) -> object:
     reg = run.k.registers.sgprs(1, name)
     run.k.s_mov_b32(reg, value)
     return reg
+
+
+def test_rows_in_another_order() -> None:
+    """32 rows a wave dealt so that two accumulators side by side hold runs of eight; rows beyond the end read as 0 wherever they go."""
+    array, d = some(64, 64, "bf16"), mfma("f32_16x16x16_bf16", "gfx942").d.T
+    run = TileRun("gfx942")
+    source = matrix(run, array, "bf16", 60, 64)
+    x = run.tile("x", (32, 64), block_fragment(mfma("f32_16x16x16_bf16", "gfx942").a, 1, 8, 8))
+    load(run.k, x, source.rows(number(run, 32, "first_row_number"), 32), order=dealt(d, 2))  # type: ignore[arg-type]
+    run.give(x)
+    places = [8 * lanes + 4 * part + item for part in range(2) for lanes in range(4) for item in range(4)]
+    assert [dealt(d, 2)(row) for row in range(64)] == [*places, *(32 + place for place in places)]
+    expected = rounded(array, "bf16", "gfx942")
+    expected[60:] = 0
+    np.testing.assert_array_equal(run.finish()[0], expected[[32 + place for place in places]])
+
+
+def test_an_order_that_is_no_permutation_of_bits_is_refused() -> None:
+    run = TileRun("gfx942")
+    x = run.tile("x", (32, 64), block_fragment(mfma("f32_16x16x16_bf16", "gfx942").a, 1, 8, 8))
+    source = matrix(run, some(64, 64, "bf16"), "bf16", 64, 64)
+    with pytest.raises(TileError, match="no permutation of the bits of their numbers"):
+        load(run.k, x, source.rows(number(run, 0, "first_row_number"), 32), order=lambda row: row * 3 % 32)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("nontemporal", [False, True])

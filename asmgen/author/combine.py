@@ -21,7 +21,7 @@ ONE = 0x3F800000  # of f32
 _MAGNITUDE = 0x7FFFFFFF
 _FAR = 1 << 24
 _SIZE = {"f32": 4, "f16": 2, "bf16": 2}
-_TOGETHER = 4  # runs whose elements are asked for before the first of them is used
+_TOGETHER = 16  # elements that are asked for before the first of them is used
 
 
 def scale_and_add(k: TileBuilder, corners: Sequence[Corner], c: Rows, column0: Reg, rows: WaveIndex, columns: WaveIndex, alpha: Reg,
@@ -43,7 +43,7 @@ def scale_and_add(k: TileBuilder, corners: Sequence[Corner], c: Rows, column0: R
     lanes = lane_places(k, "c", corners[0].tile, column0, rows, columns)
     with k.scratch("c_offset") as offset, k.scratch("at") as at, k.scratch("row_offset", file="s") as jump, \
             k.scratch("alpha_pair", 2, "s") as alphas, k.scratch("beta_pair", 2, "s") as betas, \
-            k.scratch("c_values", _TOGETHER * run) as held:
+            k.scratch("c_values", _TOGETHER) as held:
         for number in range(2):
             k.s_mov_b32(alphas[number], alpha)
             k.s_mov_b32(betas[number], beta)
@@ -152,8 +152,9 @@ def _add(k: TileBuilder, runs: Sequence[ColumnRun], held: Reg, at: Reg, descript
     """The runs of one row, a few at a time."""
     length = len(runs[0].registers)
     alphas, betas = factors
-    for first in range(0, len(runs), _TOGETHER):
-        some = runs[first:first + _TOGETHER]
+    many = _TOGETHER // length
+    for first in range(0, len(runs), many):
+        some = runs[first:first + many]
         parts = [held[length * number:length * number + length - 1] for number in range(len(some))]
         for one, part in zip(some, parts, strict=True):
             _load(k, part, at, descriptor, dtype, one.column)

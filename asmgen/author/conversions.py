@@ -29,6 +29,7 @@ ROUNDINGS = ("nearest", "truncate")
 _HIGH_HALVES = 0x07060302  # v_perm_b32: the upper halves of both sources, the second source's below
 _BYTES = ("BYTE_0", "BYTE_1", "BYTE_2", "BYTE_3")
 _EIGHT = ("fp8", "bf8")
+_TOGETHER = 4  # values of f32 that are rounded step by step at once
 
 
 def convert(k: TileBuilder, out: Tile, tile: Tile, rounding: str = "nearest", nan: bool = True, scale: Reg | float = 1.0,
@@ -75,7 +76,11 @@ def narrowing(k: TileBuilder, dtype: str) -> Iterator[Expansion]:
         return
     with constant(k, "half", 0x7FFF) as half, constant(k, "upper_halves", _HIGH_HALVES) as select, k.scratch("quiet") as quiet:
         k.v_mov_b32(quiet, 0x7FC00000)
-        yield lambda out, values: _rounded_together(k, out, values, half, select, quiet)
+        def rounded(out: Sequence[Reg], values: Sequence[Reg]) -> None:
+            for first in range(0, len(values), _TOGETHER):
+                _rounded_together(k, out[first // 2:(first + _TOGETHER) // 2], values[first:first + _TOGETHER], half, select, quiet)
+
+        yield rounded
 
 
 def _way(k: TileBuilder, tile: Tile, out: Tile) -> str:

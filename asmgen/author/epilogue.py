@@ -1,9 +1,9 @@
 """Epilogues: accumulator tiles to memory, converted, with bounds.
 
-A lane holds runs of neighbouring columns of a row (`M.d.T`: four), which one wide store moves; of 16-bit types two fragments side by side
-trade runs first (v_permlane16_swap), so that a lane has eight columns. Rows beyond the matrix are dropped by the descriptor. Where
-columns may be cut or rows do not begin at a multiple of a run's bytes, a second path stores element by element under EXEC; both paths
-are in the code, and a scalar branch chooses.
+A lane holds runs of neighbouring columns of a row (`M.d.T`: four, `deep(M.d.T, 2)`: eight), which wide stores move; of 16-bit types two
+fragments with runs of four side by side trade them first where gfx950 can (v_permlane16_swap), so that a lane has eight columns. Rows
+beyond the matrix are dropped by the descriptor. Where columns may be cut or rows do not begin at a multiple of four elements, a second
+path stores element by element under EXEC; both paths are in the code, and a scalar branch chooses.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from asmgen.author.tilebuilder import TileBuilder
 
 _STORE = {1: "buffer_store_dword", 2: "buffer_store_dwordx2", 4: "buffer_store_dwordx4"}
+_WIDEST = max(_STORE)
 _TYPES = ("bf16", "f16", "f32")
 _LOWER_HALVES = 0x00FF00FF  # lanes 0 to 7 of each row of 16
 _TRADED = 4  # items of a run that v_permlane16_swap makes twice as long: rows of 16 lanes hold neighbouring runs
@@ -93,7 +94,7 @@ def unless_whole(k: TileBuilder, target: Rows, column0: Reg, corners: Sequence[C
         k.s_cmp_lt_i32(left, width)
         k.s_cbranch_scc1(label)
         k.s_or_b32(odd, stride, matrix.pointer[0])
-        k.s_and_b32(odd, odd, matrix.bits // 8 * run_length(corners[0].tile) - 1)
+        k.s_and_b32(odd, odd, matrix.bits // 8 * min(run_length(corners[0].tile), _TRADED) - 1)
         k.s_cbranch_scc1(label)
 
 
@@ -142,13 +143,13 @@ def _wide(k: TileBuilder, places: _Places, first: Tile, runs: Sequence[ColumnRun
 
 
 def run_length(tile: Tile) -> int:
-    """How many neighbouring columns of one row a lane holds side by side in its registers. Raises TileError where they are not 2 or 4."""
+    """How many neighbouring columns of one row a lane holds side by side in its registers. Raises TileError where not 2, 4 or 8."""
     table = tile.fragment.table
     run = 1
     while run < len(table) and table[run][0] == (table[0][0][0], table[0][0][1] + run):
         run += 1
-    if run not in (2, 4) or tile.dtype != "f32":
-        raise TileError(f"store: {tile} has runs of {run} columns in a lane, and stores want 2 or 4 of f32; use M.d.T as its fragment")
+    if run not in (2, 4, 8) or tile.dtype != "f32":
+        raise TileError(f"store: {tile} has runs of {run} columns in a lane, and stores want 2, 4 or 8 of f32; use M.d.T as its fragment")
     return run
 
 
@@ -194,7 +195,9 @@ def _whole(k: TileBuilder, runs: Sequence[ColumnRun], offset: Reg, descriptor: R
                 if narrow is not None:
                     values, words = words, words[:len(words) // 2]
                     narrow(words, values)
-                k.emit(_STORE[len(words)], span(words), at, descriptor, 0, offen=True, offset=size * run.column)
+                for first in range(0, len(words), _WIDEST):
+                    some = words[first:first + _WIDEST]
+                    k.emit(_STORE[len(some)], span(some), at, descriptor, 0, offen=True, offset=size * run.column + 4 * first)
 
 
 def _traded(k: TileBuilder, runs: Sequence[ColumnRun], first: Tile, offset: Reg, descriptor: Reg, dtype: str, stride: Reg,

@@ -11,6 +11,7 @@ into the registers that this frees.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from asmgen.author.fragments import Fragment
@@ -43,8 +44,11 @@ class Refills:
         return self.k.tile(name, rows // self.k.variant.wave_count, columns, self._line, grid=(count,), note="on their way to LDS")
 
 
-def refill(k: TileBuilder, cell: SharedPart, rows: Rows, staged: Tile | None) -> None:
-    """The cell of an iteration gets the rows' columns of it. Raises TileError for a cell of no iteration, and as `fill` and `write` do."""
+def refill(k: TileBuilder, cell: SharedPart, rows: Rows, staged: Tile | None, order: Callable[[int], int] | None = None) -> None:
+    """The cell of an iteration gets the rows' columns of it, through registers in an `order` as `load` has it.
+
+    Raises TileError for a cell of no iteration, and as `fill` and `write` do.
+    """
     if cell.index is None:
         name = cell.tile.name
         raise TileError(f"refill: {cell} belongs to no iteration; index {name} with the step first, {name}[t + 1]", k.place())
@@ -52,4 +56,4 @@ def refill(k: TileBuilder, cell: SharedPart, rows: Rows, staged: Tile | None) ->
         fill(k, cell, rows.k(cell.index))
     else:
         write(k, cell.part(k.wave), staged)
-        load(k, staged, rows.k(cell.index + 1), rows=k.wave)
+        load(k, staged, rows.k(cell.index + 1), rows=k.wave, order=order)

@@ -11,10 +11,12 @@ Tiles of 4 and 6 bits move as bytes: `views.as_bytes(tile)`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from asmgen.author.addressing import WaveIndex
+from asmgen.author.addressing import WaveIndex, emit_address
 from asmgen.author.globals import Rows, Slice
 from asmgen.author.immediates import BUFFER_IMMEDIATES
 from asmgen.author.masks import lane_places
@@ -46,9 +48,10 @@ class _Piece:
 
 
 def load(k: TileBuilder, tile: Tile, source: Slice | Rows, rows: WaveIndex | None = None, columns: WaveIndex | None = None,
-         column: Reg | int = 0, limit: Reg | int | None = None, nontemporal: bool = False, at: StepIndex | None = None) -> None:
+         column: Reg | int = 0, limit: Reg | int | None = None, nontemporal: bool = False, at: StepIndex | None = None,
+         order: Callable[[int], int] | None = None) -> None:
     """Memory to registers: the tile's rows from the source's first on (those of the wave, where `rows` is given), its columns from
-    `column` on.
+    `column` on. `order` says which row of the source each one is, and is a permutation of the bits of its number.
 
     The offsets stand in registers that are computed once, in front of a loop; one a row that a lane holds. `limit` counts the matrix's
     columns from `column` on that exist (signed); others become 0. Raises TileError where types differ or a lane's elements are narrower
@@ -56,7 +59,7 @@ def load(k: TileBuilder, tile: Tile, source: Slice | Rows, rows: WaveIndex | Non
     """
     part = source if isinstance(source, Slice) else Slice(source, None)
     pieces = _pieces(k, "load", tile, part.rows, limit is not None)
-    first = _offsets(k, tile, part.rows, rows, columns, column, pieces)
+    first = _offsets(k, tile, part.rows, rows, columns, column, pieces, order)
     with operation(k, f"load {tile.name} from {part}", [tile.index, part.index], writes=tile.registers.mask, at=at):
         descriptor = part.rows.resource(k)
         advance = k.advance(part, tile.columns)
@@ -135,19 +138,32 @@ def _runs(k: TileBuilder, what: str, tile: Tile, bounded: bool, least: int) -> I
 
 
 def _offsets(k: TileBuilder, tile: Tile, source: Rows, rows: WaveIndex | None, columns: WaveIndex | None, column: Reg | int,
-             pieces: list[_Piece]) -> dict[tuple[int, int], Reg]:
+             pieces: list[_Piece], order: Callable[[int], int] | None) -> dict[tuple[int, int], Reg]:
     """The VGPR of each row of a lane and page of immediates, made once."""
-    key = ("load", source.matrix, tile.fragment, tile.rows, tile.columns, rows, columns, column)
+    key = ("load", source.matrix, tile.fragment, tile.rows, tile.columns, rows, columns, column, order)
     made = k.made.get(key)
     if made is None:
         wanted = sorted({(piece.row, piece.column * tile.fragment.bits // 8 // _PAGE) for piece in pieces})
-        made = k.made[key] = k.hoist(lambda: _new_offsets(k, tile, source, rows, columns, column, wanted))
+        if order is not None:
+            _check_order(k, tile, rows, {row for row, _ in wanted}, order)
+        made = k.made[key] = k.hoist(lambda: _new_offsets(k, tile, source, rows, columns, column, wanted, order))
     assert isinstance(made, dict)
     return made
 
 
+def _check_order(k: TileBuilder, tile: Tile, rows: WaveIndex | None, of_pieces: set[int], order: Callable[[int], int]) -> None:
+    """A lane's rows are its first one and what the others lie behind it; so they must lie behind it in the source."""
+    lanes = {row for row, _ in tile.fragment.table[0]}
+    for wave in range(rows.count if rows is not None else 1):
+        for lane, piece in itertools.product(lanes, of_pieces):
+            first = wave * tile.rows + lane
+            if order(first + piece) != order(first) + order(piece):
+                raise TileError(f"load: the order of {tile}'s rows is no permutation of the bits of their numbers: it takes row {first} to "
+                                f"{order(first)} and {piece} to {order(piece)}, but {first + piece} to {order(first + piece)}", k.place())
+
+
 def _new_offsets(k: TileBuilder, tile: Tile, source: Rows, rows: WaveIndex | None, columns: WaveIndex | None, column: Reg | int,
-                 wanted: list[tuple[int, int]]) -> dict[tuple[int, int], Reg]:
+                 wanted: list[tuple[int, int]], order: Callable[[int], int] | None) -> dict[tuple[int, int], Reg]:
     held: dict[tuple[int, int], Reg] = {}
     number = sum(isinstance(one, tuple) and one[0] == "load" for one in k.made)
     name = f"{source.matrix.name}_{tile.name.partition('[')[0]}_offset{number or ''}"
@@ -155,10 +171,10 @@ def _new_offsets(k: TileBuilder, tile: Tile, source: Rows, rows: WaveIndex | Non
     for index, place in enumerate(wanted):
         held[place] = k.registers.vgprs(1, f"{name}_{index}")
         if index == 0:
-            _base(k, held[place], tile, source, rows, columns, column)
+            _base(k, held[place], tile, source, rows, columns, column, order)
             continue
         with k.scratch("row_jump", file="s") as jump:
-            k.s_mul_i32(jump, stride, place[0])
+            k.s_mul_i32(jump, stride, place[0] if order is None else order(place[0]))
             if place[1]:
                 k.s_add_u32(jump, jump, place[1] * _PAGE)
             k.v_add_u32(held[place], jump, held[wanted[0]])
@@ -166,12 +182,18 @@ def _new_offsets(k: TileBuilder, tile: Tile, source: Rows, rows: WaveIndex | Non
 
 
 def _base(k: TileBuilder, out: Reg, tile: Tile, rows_of: Rows, rows: WaveIndex | None, columns: WaveIndex | None,
-          column: Reg | int) -> None:
+          column: Reg | int, order: Callable[[int], int] | None = None) -> None:
     """The byte of the lane's first element, from the descriptor's base on."""
     row, lane_column = lane_places(k, tile.fragment)
     size = tile.fragment.bits // 8
-    with k.scratch("first_column") as first:
-        if rows is not None:
+    with ExitStack() as stack:
+        first = stack.enter_context(k.scratch("first_column"))
+        if order is not None:
+            at, ordered = [place for place, _ in tile.fragment.table[0]], order
+            row = emit_address(k, "ordered_row", lambda lane, **wave: ordered(at[lane] + sum(wave.values()) * tile.rows), k.lane,
+                               (rows,) if rows is not None else ())
+            stack.callback(k.registers.release, row)
+        elif rows is not None:
             with k.scratch("first_row", file="s") as corner:
                 k.s_mul_i32(corner, rows.register, tile.rows)
                 k.v_add_u32(out, corner, row)

@@ -7,6 +7,7 @@ order of k as long as both operands have the same: `as_operand` makes the one si
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 
 from asmgen.author.fragments import Fragment, MatrixShape
 from asmgen.author.tiles import Tile, TileError
@@ -83,15 +84,24 @@ def k_orders(fragment: Fragment, standard: Fragment) -> tuple[tuple[int, ...], .
 def deep(fragment: Fragment, count: int) -> Fragment:
     """The operand's fragment over `count` times as many k, all k of a lane neighbours: one wide access feeds `count` instructions.
 
-    Both operands of a product take the same. Raises TileError for a fragment whose lanes do not hold neighbouring k.
+    Both operands of a product take the same. Of accumulators (M.d.T) these are columns, and `count` fragments side by side hold them where
+    the rows of B come in `dealt` order. Raises TileError for a fragment whose lanes do not hold neighbouring k.
     """
-    if fragment.transposed or any(at != (line_row, first + item) for item, line in enumerate(fragment.table)
+    if (fragment.transposed and fragment.operand != "d") or any(at != (line_row, first + item) for item, line in enumerate(fragment.table)
                                   for at, (line_row, first) in zip(line, fragment.table[0], strict=True)):
         raise TileError(f"{fragment} has no lanes of neighbouring k, so several of it make no wide access")
     table = tuple(tuple((row, count * k + item) for row, k in fragment.table[0]) for item in range(count * fragment.items))
     columns = count * fragment.columns
     return Fragment(fragment.row, fragment.operand, fragment.dtype, fragment.rows, columns, linear_layout(table, fragment.rows, columns),
                     count * fragment.registers)
+
+
+def dealt(fragment: Fragment, count: int) -> Callable[[int], int]:
+    """Which row of B each of its rows is to be, so that `count` of the accumulators' fragments (M.d.T) side by side are a `deep` one."""
+    wide, items = deep(fragment, count), fragment.items
+    places = {part * fragment.columns + fragment.table[item][lane][1]: wide.table[part * items + item][lane][1]
+              for part in range(count) for item in range(items) for lane in range(LANES)}
+    return lambda row: row // wide.columns * wide.columns + places[row % wide.columns]
 
 
 @functools.cache

@@ -3,6 +3,7 @@ beside A x B^T."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 
 from asmgen.author.addressing import WaveIndex
@@ -10,10 +11,11 @@ from asmgen.author.combine import Numbers, add_along_columns, scale_and_add, unl
 from asmgen.author.corners import each_corner
 from asmgen.author.ending import Ending
 from asmgen.author.epilogue import Corner, store, store_whole, unless_whole
+from asmgen.author.fragments import Fragment
 from asmgen.author.globals import Rows
 from asmgen.author.tilebuilder import TileBuilder
 from asmgen.author.tileorder import place_tile
-from asmgen.author.tiles import TileGrid
+from asmgen.author.tiles import Tile, TileGrid
 from asmgen.isa.records import dataclass
 from asmgen.isa.registers import Reg
 
@@ -50,10 +52,11 @@ def halves(k: TileBuilder, steps: Reg, row0: Reg, column0: Reg, of_a: str, of_b:
     return a, b
 
 
-def corners_of(k: TileBuilder, C: TileGrid) -> list[Corner]:
-    """The accumulators [half of M][half of N] and where they stand in the workgroup's tile."""
+def corners_of(k: TileBuilder, C: TileGrid, fragment: Fragment | None = None) -> list[Corner]:
+    """The accumulators [half of M][half of N], seen as a `fragment` of theirs, and where they stand in the workgroup's tile."""
     tm, tn, _ = k.variant.tile
-    return [Corner(C[i, j], i * tm // 2, j * tn // 2) for i in range(2) for j in range(2)]
+    return [Corner(Tile(c.name, c.rows, c.columns, fragment or c.fragment, c.registers), row * tm // 2, column * tn // 2)
+            for (row, column), c in zip(itertools.product(range(2), repeat=2), C, strict=True)]
 
 
 @dataclass(frozen=True)

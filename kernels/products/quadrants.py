@@ -3,8 +3,8 @@
 Facts: a workgroup makes a tm x tn tile of D in steps of tk along K. The tile is 2 x 2 quadrants; each wave has a part of every
 quadrant, so that a step is four products A[half] B[half]^T, and while one is computed the halves that the next ones need are read.
 A half in LDS is refilled as soon as its last reader has passed: by LDS-DMA into two stages on gfx950; on gfx942, whose LDS holds one
-stage of 256 rows each of 128 bytes, through registers that hold the step behind it. The first half of B is read a step ahead, so that
-no memory stage has more than eight reads of gfx950.
+stage of 256 rows each of 128 bytes, through registers that hold the step behind it. There B's rows are dealt to fragments, so that a lane
+has eight neighbours of a row of D. The first half of B is read a step ahead, so that no memory stage has more than eight reads of gfx950.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from asmgen.author.refill import Refills, refill
 from asmgen.author.schedules import PingPong, Schedule
 from asmgen.author.steps import StepIndex
 from asmgen.author.tilebuilder import TileBuilder
+from asmgen.author.views import dealt, deep
 from asmgen.kernels.products.ends import Ends, corners_of, halves, place
 
 SCHEDULES: dict[str, Schedule] = {"ping-pong": PingPong(), "interleave": Interleave()}
@@ -36,6 +37,7 @@ def quadrants(k: TileBuilder, M: MatrixShape, fa: Fragment, fb: Fragment, ends: 
     A = k.tile("A", tm // 2 // down, tk, fa, note="one half of M at a time")
     B = k.tile("B", tn // 2 // across, tk, fb, grid=(2,), note="[half of N]")
     RA, RB = by_a.staged("RA", tm // 2, tk, 2), by_b.staged("RB", tn // 2, tk, 2)
+    paired = None if by_b.dma else dealt(M.d.T, 2)  # rows of B, so that a lane has twice as many neighbours of a row of D
     steps = k.registers.sgprs(1, "steps")
     group = None if interleaved else k.registers.sgprs(1, "group", note="waves 4 to 7 run a stage behind")
     row0, column0 = k.registers.sgprs(1, "row0"), k.registers.sgprs(1, "column0")
@@ -65,7 +67,7 @@ def quadrants(k: TileBuilder, M: MatrixShape, fa: Fragment, fb: Fragment, ends: 
             mma(k, C[0, 0], A, B[0])
         with k.stage(), memory:
             read(k, B[1], Bs[t, 1].part(wn))
-            refill(k, Bs[t + stages, 0], b[0], RB[0])
+            refill(k, Bs[t + stages, 0], b[0], RB[0], paired)
         with k.stage(), matrix:
             mma(k, C[0, 1], A, B[1])
         with k.stage(), memory:
@@ -75,12 +77,12 @@ def quadrants(k: TileBuilder, M: MatrixShape, fa: Fragment, fb: Fragment, ends: 
             mma(k, C[1, 0], A, B[0])
         with k.stage(), memory:
             read(k, B[0], Bs[t + 1, 0].part(wn))
-            refill(k, Bs[t + stages, 1], b[1], RB[1])
+            refill(k, Bs[t + stages, 1], b[1], RB[1], paired)
         with k.stage(), matrix:
             mma(k, C[1, 1], A, B[1])
 
     k.region("main loop")
-    behind = ends(k, corners_of(k, C), row0, column0, wm, wn)
+    behind = ends(k, corners_of(k, C, M.d.T if paired is None else deep(M.d.T, 2)), row0, column0, wm, wn)
     k.pipeline(step, steps, SCHEDULES[k.variant.schedule], groups=group, ending=behind.ending)
 
     k.region("epilogue")
