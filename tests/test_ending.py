@@ -65,17 +65,18 @@ def test_a_result_is_read_when_it_is_there_and_operands_stay_until_they_are_read
 
 
 def test_what_tests_scc_is_not_parted_from_its_test_by_a_sync() -> None:
+    """Which may be emitted as code that writes SCC. The first window has room for three instructions, so that a pair is begun."""
     k = Builder("ending", "gfx950")
-    copy = products(k, 2)
+    copy = products(k, 3)
 
     def pairs() -> None:
         for number in range(4):
             k.s_add_u32(s[10 + 2 * number], s[10 + 2 * number], s[4])
             k.s_addc_u32(s[11 + 2 * number], s[11 + 2 * number], 0)
 
-    order = mixed([copy[0], Sync("level"), copy[1]], units(k, pairs))
-    names = texts(order)
-    assert all(names[place - 1] == "s_add_u32" for place, name in enumerate(names) if name == "s_addc_u32")
+    names = texts(mixed([*copy[:2], Sync("level"), copy[2]], units(k, pairs)))
+    product, one, other = "v_mfma_f32_16x16x32_bf16", "s_add_u32", "s_addc_u32"
+    assert names == [product, one, other, one, product, other, "level", product, one, other, one, other]
 
 
 def test_memory_keeps_its_order() -> None:

@@ -129,5 +129,7 @@ def test_nothing_survives(arch: str) -> None:
     assert [str(mutant) for mutant in found.survivors] == []
     placed = Counter(item.name for item in program.instructions)
     assert (found.total["wait"], found.total["barrier"]) == (placed["s_waitcnt"], placed["s_barrier"])
-    assert found.total["wait"] > 30 and found.total["barrier"] >= 3 and found.total["swizzle"] > 3
-    assert found.total["nop"] >= placed["s_nop"] > 1
+    assert found.total["wait"] > 30 and found.total["barrier"] > 6 and found.total["swizzle"] > 3
+    # Two on gfx942, where stores round without waiting: one that can only be deleted, one that can also be made shorter.
+    nops = [item.operands[0] for item in program.instructions if item.name == "s_nop"]
+    assert found.total["nop"] == len(nops) + sum(bool(count) for count in nops) > len(nops) > 1

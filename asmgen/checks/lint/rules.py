@@ -6,6 +6,7 @@ W: wait counters (asmgen.checks.counters.verify). E: encoding traps. R: register
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
@@ -128,9 +129,15 @@ def rule(name: str) -> LintRule:
     for candidate in (name, name.upper(), name.lower()):
         if candidate in known:
             return known[candidate]
-    near = ", ".join(get_close_matches(name, known, 3)) or "W001"
+    alike = [candidate for candidate in known if _short(candidate) == _short(name)]
+    near = ", ".join(dict.fromkeys([*alike, *get_close_matches(name, known, 3 - len(alike))])) or "W001"
     raise AsmgenError(f"there is no rule {quoted(name)}; the nearest are {near}. A place is written FILE:LINE, or FILE:0xADDRESS for a "
                       f"code object")
+
+
+def _short(name: str) -> str:
+    """An id without the zeros in front of its number: W1 for W01 and W001."""
+    return re.sub(r"(?<=^[A-Z])0+(?=\d)", "", name.upper())
 
 
 def _wait_state_rule(row: WaitRule) -> LintRule:
