@@ -31,6 +31,7 @@ from asmgen.program.program import Program
 from asmgen.reader.assembly import read_text
 from asmgen.tools.cli import commands
 from asmgen.tools.measured import MEASUREMENTS, attention_report, attention_rows, predict, report
+from asmgen.tools.profile_command import ProfileReport
 from asmgen.tools.sensitivity import report_table, sensitivity, table
 from tests.emulator_launch import launch
 
@@ -120,7 +121,9 @@ def test_steady_rounds_leave_the_ends_out() -> None:
     assert not timed(loop(body, 4)).loops[0].steady
     (once,) = timed(loop(body, 1)).loops
     assert not once.steady and once.rounds == 1 and once.cycles == pytest.approx(one.cycles, rel=0.15)
-    assert not timed("s_branch N\n" + loop(body, 1) + "N:\n").loops  # nobody comes to it
+    passed = timed("s_branch N\n" + loop(body, 1) + "N:\n")
+    assert not passed.loops and "no wave comes to a loop" in ProfileReport("k", passed, estimate(passed, 1, 1), 1).text()
+    assert "no wave comes" not in ProfileReport("k", found, estimate(found, 1, 1), 1).text()
 
 
 def test_matrix_busy_counts_all_waves_of_all_simds() -> None:

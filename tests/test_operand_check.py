@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from asmgen.isa import table
-from asmgen.isa.check import resolve
+from asmgen.isa.check import _RESOLVED, resolve
 from asmgen.isa.errors import OperandError
 from asmgen.isa.operands import OFF, HwReg, Modified, Operand, Special, Symbol, Waitcnt
 from asmgen.isa.registers import Reg, a, exec_, m0, s, v, vcc
@@ -223,3 +223,23 @@ def test_architecture_is_part_of_the_verdict() -> None:
 def test_what_is_no_operand_at_all_is_named() -> None:
     assert "vdst expects a VGPR, got 'v0'" in refusal("v_mov_b32", "v0", v[1])  # type: ignore[arg-type]
     assert "got None" in refusal("v_mov_b32", v[0], None)  # type: ignore[arg-type]
+
+
+# A mnemonic with its suffix, operands that it takes, and operands like them that it does not.
+ALIKE: list[tuple[str, str, tuple[Any, ...], tuple[Any, ...]]] = [
+    ("v_mfma_f32_32x32x8_f16", "", (v[0:15], v[16:17], v[20:21], v[0:15]), (v[0:15], v[14:15], v[20:21], v[0:15])),
+    ("v_add_f32", "_e64", (v[1], 0.0, v[2]), (v[1], -0.0, v[2])),
+    ("v_add_f32", "", (v[1], Modified(0.0, neg=True), v[2]), (v[1], Modified(-0.0, neg=True), v[2])),
+    ("s_movk_i32", "", (s[1], 1), (s[1], True)),
+    ("v_mov_b64", "", (v[2:3], v[4:5]), (v[2:3], v[5:6])),
+    ("v_mov_b64", "", (v[2:3], s[4:5]), (v[2:3], s[5:6])),
+]
+
+
+@pytest.mark.parametrize(("name", "suffix", "good", "bad"), ALIKE)
+def test_what_is_remembered_of_one_instruction_is_not_taken_for_another(name: str, suffix: str, good: tuple[Any, ...], bad: tuple[Any, ...]
+                                                                        ) -> None:
+    """Whichever is asked for first, and each twice."""
+    for order in ((False, True, False, True), (True, False, True)):
+        _RESOLVED.clear()
+        assert [bool(refusal(name, *(bad if wrong else good), suffix=suffix)) for wrong in order] == list(order)
