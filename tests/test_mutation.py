@@ -13,6 +13,7 @@ from asmgen.isa.registers import s, v
 from asmgen.kernels.registry import family
 from asmgen.program.program import Program
 from asmgen.tools import mutate
+from asmgen.tools.build import build_kernel
 
 
 def sample() -> Program:
@@ -84,6 +85,7 @@ def test_launches_are_one_workgroup_with_short_and_long_loops() -> None:
     contract = family("gemm-bf16").contract("gfx950")
     found = mutate.launches(contract)
     assert {launch["k"] for launch in found} >= {64, 256, 320}
+    assert {(launch["m"], launch["n"]) for launch in found} == {(128, 96), (127, 95)}  # tiles that are whole, and cut in both directions
     assert all(contract.grid_of(contract.resolve_run(launch)) == (1, 1, 1) for launch in found)
 
 
@@ -99,7 +101,8 @@ def test_builds_are_those_of_every_variant() -> None:
 def test_the_emulator_judges_what_lint_lets_through() -> None:
     """One wait deleted, which lint would never pass: the emulator alone finds it too, and nothing in the unchanged program."""
     library = family("gemm-bf16")
-    program, emulates = mutate.on_emulator(library, "gfx942", {})
+    built = build_kernel(library, "gfx942", {})
+    program, emulates = built.kernel.program, mutate.on_emulator(library, built)
     deleted = next(mutant for mutant in mutants(program) if mutant.kind == "wait" and "lgkmcnt(5)" in mutant.change)
     assert emulates(deleted)
     assert not emulates(Mutant("wait", "nothing", deleted.original, program))
@@ -109,8 +112,9 @@ def test_the_emulator_judges_a_build_with_its_own_data() -> None:
     """Data of another format than the build takes would be wrong whatever a mutant does: nobody would survive."""
     library = family("gemm-bf16")
     build = next(build for build in mutate.builds(library, "gfx950") if build["dtype"] == "f16")
-    program, emulates = mutate.on_emulator(library, "gfx950", build)
-    assert not emulates(Mutant("wait", "nothing", program.instructions[0], program))
+    built = build_kernel(library, "gfx950", build)
+    program = built.kernel.program
+    assert not mutate.on_emulator(library, built)(Mutant("wait", "nothing", program.instructions[0], program))
 
 
 def test_unknown_kernel_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
@@ -124,8 +128,9 @@ def test_unknown_kernel_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize("arch", ["gfx942", "gfx950"])
 def test_nothing_survives(arch: str) -> None:
     library = family("gemm-bf16")
-    program, emulates = mutate.on_emulator(library, arch, {"preload": arch == "gfx950"})
-    found = mutate.score(arch, program, emulates)
+    built = build_kernel(library, arch, {"preload": arch == "gfx950"})
+    program = built.kernel.program
+    found = mutate.score(arch, program, mutate.on_emulator(library, built))
     assert [str(mutant) for mutant in found.survivors] == []
     placed = Counter(item.name for item in program.instructions)
     assert (found.total["wait"], found.total["barrier"]) == (placed["s_waitcnt"], placed["s_barrier"])

@@ -152,7 +152,7 @@ def test_loops_that_count_alike_are_followed_round_by_round() -> None:
 
 
 def test_loops_that_count_otherwise_may_meet_anywhere() -> None:
-    """Producers that go on may refill B, which consumers read behind their loop: with a count of their own, or one that they alone change."""
+    """Producers that go on may refill B, which consumers read behind their loop: with a count of their own, or one they alone change."""
     assert {rule for rule, _, _ in errors(loops("s21"))} == {"W003"}
     assert {rule for rule, _, _ in errors(loops(more="s_mov_b32 s20, 7"))} == {"W003"}
     assert errors(loops(more="s_mov_b32 s21, 7")) == []

@@ -24,6 +24,7 @@ from asmgen.isa.errors import AsmgenError
 from asmgen.kernels.registry import family as find_family
 from asmgen.kernels.registry import names
 from asmgen.program.program import Program
+from asmgen.tools.build import Built, build_kernel
 from asmgen.tools.entry import status_of
 
 Emulates = Callable[[Mutant], bool]
@@ -113,17 +114,14 @@ def _groups(contract: KernelContract, values: dict[str, Any]) -> int:
     return x * y * z
 
 
-def on_emulator(family: Family, arch: str, build: dict[str, Any]) -> tuple[Program, Emulates]:
-    """The finished program of a variant, and a function that runs mutants of it."""
+def on_emulator(family: Family, built: Built) -> Emulates:
+    """A function that runs mutants of a finished variant."""
     from asmgen.emulator.scheduling.run import Options
-    from asmgen.tools.build import build_kernel
     from asmgen.tools.runner import RunReport, run_kernel
 
-    built = build_kernel(family, arch, build)
-    contract = built.kernel.contract
-    program = built.kernel.program
+    contract, program = built.kernel.contract, built.kernel.program
     preloads = (True, False) if program.entry else (True,)
-    runs = [(contract.resolve_run(build | launch), preload) for launch in launches(contract) for preload in preloads]
+    runs = [(contract.resolve_run({**built.kernel.parameters, **launch}), preload) for launch in launches(contract) for preload in preloads]
 
     def run(changed: Program, number: int) -> RunReport:
         parameters, preload = runs[number]
@@ -149,9 +147,9 @@ def on_emulator(family: Family, arch: str, build: dict[str, Any]) -> tuple[Progr
         except AsmgenError:
             return True
         return not report.passed or any(finding.severity == "error" for finding in report.findings) \
-            or (report.bank_conflicts or 0) > usual_conflicts(number)
+            or (conflicts := report.bank_conflicts or 0) > 0 and conflicts > usual_conflicts(number)
 
-    return program, emulates
+    return emulates
 
 
 @click.command()
@@ -164,9 +162,9 @@ def commands(kernels: tuple[str, ...], arch: str | None) -> int:
         family = find_family(name)
         for target in (family.check_arch(arch),) if arch else family.archs:
             for build in builds(family, target):
-                program, emulates = on_emulator(family, target, build)
+                built = build_kernel(family, target, build)
                 shown = " ".join(f"{key}={value}" for key, value in build.items())
-                found = score(f"{name} {target} {shown}".rstrip(), program, emulates)
+                found = score(f"{name} {target} {shown}".rstrip(), built.kernel.program, on_emulator(family, built))
                 click.echo("\n".join(found.lines()))
                 survived = survived or bool(found.survivors)
     return int(survived)
