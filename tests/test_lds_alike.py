@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asmgen.emulator.arrival import ldsraces, races_kernels
-from asmgen.emulator.arrival.ldscells import INACTIVE, Toucher, repeating
-from asmgen.emulator.arrival.races_kernels import repeats
+from asmgen.emulator.arrival import ldsraces
+from asmgen.emulator.arrival.ldscells import INACTIVE, Toucher, repeating, same_places
+from asmgen.emulator.arrival.races_kernels import places_repeat, repeats
 from asmgen.emulator.scheduling.run import Options
 from asmgen.reader.assembly import read_text
 from tests.emulator_launch import Launched, launch
@@ -30,14 +30,14 @@ def alike(rng: np.random.Generator) -> tuple[Any, list[Any], list[Any]]:
     return at, [waves, waves % WAVES, tickets, np.full(len(waves), 7)], counters
 
 
-@pytest.mark.parametrize("function", [repeating, repeats])
-def test_what_repeats(function: Any) -> None:
+@pytest.mark.parametrize(("function", "same"), [(repeating, same_places), (repeats, places_repeat)])
+def test_what_repeats(function: Any, same: Any) -> None:
     """Any single difference in any workgroup but the first is seen, and so is one in the first."""
     for seed in range(200):
         rng = np.random.default_rng(seed)
         at, who, counters = alike(rng)
         count = len(at) // WORKGROUPS
-        assert function(at, Toucher(*who), WAVES, LDS, *counters) == count
+        assert function(Toucher(*who), WAVES, *counters) == count and same(at, count, LDS)
         changed = rng.choice(["lane", "inactive", "wave", "ticket", "interval", "settled", "done"])
         row = int(rng.integers(len(at)))
         if changed in ("lane", "inactive"):
@@ -49,9 +49,10 @@ def test_what_repeats(function: Any) -> None:
             at, who = np.delete(at, row, 0), [np.delete(column, row) for column in who]
         else:
             who[2 if changed == "ticket" else 3][row] += 1
-        found = function(at, Toucher(*who), WAVES, LDS, *counters)
+        found = function(Toucher(*who), WAVES, *counters)
+        found = found if same(at[:len(at) // count * count], count, LDS) else 0
         assert found == (1 if changed == "wave" and count == 1 and row == WORKGROUPS - 1 else 0)  # then fewer workgroups repeat
-    assert function(at[:0], Toucher(*(column[:0] for column in who)), WAVES, LDS, *counters) == 0
+    assert function(Toucher(*(column[:0] for column in who)), WAVES, *counters) == 0
 
 
 def body(rng: np.random.Generator, same: bool) -> str:
@@ -101,8 +102,7 @@ def test_what_is_found_is_what_each_workgroup_alone_shows(same: bool, monkeypatc
             patch.setattr(ldsraces.LdsArrival, "access", access)
             together = run(code)
         with monkeypatch.context() as patch:
-            patch.setattr(ldsraces, "repeating", lambda *given: 0)
-            patch.setattr(races_kernels, "repeats", lambda *given: 0)
+            patch.setattr(ldsraces.LdsArrival, "_repeating", lambda *given: 0)
             apart = run(code)
         assert [finding.sentence() for finding in together.findings] == [finding.sentence() for finding in apart.findings], seed
         found |= {finding.check for finding in together.findings}

@@ -148,24 +148,25 @@ def touch(cells: Cells, at: Addresses, access: LdsAccess, who: Toucher, carrying
     return report, unwritten, np.concatenate(hits)
 
 
-def repeating(at: Addresses, who: Toucher, waves: int, size: int, settled: NDArray[np.int32], done: NDArray[np.int32]) -> int:
-    """How many waves of the first workgroup touch LDS, where those of the following ones do just the same; else 0.
-
-    A workgroup has `waves` waves and `size` bytes of LDS. The same: as many waves with the same numbers, tickets, intervals, addresses in
-    the workgroup's LDS and inactive lanes, in workgroups that have waited alike.
-    """
+def repeating(who: Toucher, waves: int, settled: NDArray[np.int32], done: NDArray[np.int32]) -> int:
+    """How many waves of the first workgroup touch LDS, where as many of the following ones do, with the same numbers, tickets and
+    intervals, in workgroups of `waves` waves that have waited alike; else 0."""
     count = int(np.searchsorted(who.waves, waves))
-    if count == 0 or len(at) % count:
+    if count == 0 or len(who.waves) % count:
         return 0
-    workgroups = len(at) // count
+    workgroups = len(who.waves) // count
     home = np.arange(workgroups)[:, None]
     if (who.waves.reshape(workgroups, count) - home * waves != who.waves[:count]).any():
         return 0
-    lanes = at.reshape(workgroups, -1)
-    alike = [np.where(lanes >= 0, lanes - home * size, INACTIVE)]
-    alike += [numbers.reshape(workgroups, count) for numbers in (who.tickets, who.intervals)]
+    alike: list[NDArray[Any]] = [numbers.reshape(workgroups, count) for numbers in (who.tickets, who.intervals)]
     alike += [counts[:, :workgroups * waves].reshape(-1, workgroups, waves).swapaxes(0, 1) for counts in (settled, done)]
     return count if all((rows == rows[0]).all() for rows in alike) else 0
+
+
+def same_places(at: Addresses, count: int, size: int) -> bool:
+    """Whether the lanes of each further `count` waves are as inactive and go where those of the first do, in their own `size` bytes."""
+    lanes = at.reshape(len(at) // count, -1)
+    return bool((np.where(lanes >= 0, lanes - np.arange(len(lanes))[:, None] * size, INACTIVE) == lanes[0]).all())
 
 
 def carry(cells: Cells, at: Addresses, size: int, who: Toucher) -> None:

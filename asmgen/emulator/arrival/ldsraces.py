@@ -11,8 +11,7 @@ Workgroups that do the same, access for access (`ldscells.repeating`), are judge
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,27 +35,30 @@ from asmgen.emulator.arrival.ldscells import (
     Toucher,
     carry,
     repeating,
+    same_places,
     touch,
 )
 from asmgen.emulator.arrival.ldsvalues import Bytes, Contents, first_differing
 from asmgen.emulator.machine.kept import kept
-from asmgen.emulator.machine.state import Group, Machine
+from asmgen.emulator.machine.state import Group, Machine, Selection
 from asmgen.isa.opcode import is_lds_dma
 from asmgen.program.program import Instruction, Program
 
 _WIDEST = 16
 _NUMBERS = 1 << 16
+_NO_PLACES = np.zeros((0, 1), np.int64)
 _ANY = 0
 """How many workgroups do the same before any has done something."""
 
 
 @dataclass(frozen=True)
 class _Read:
-    """A read that its waves may not have waited for."""
+    """A read that its waves may not have waited for; `at` is the first workgroup's while all do the same."""
 
     at: Addresses
     size: int
     waves: NDArray[np.int64]
+    select: Selection
     tickets: NDArray[np.int32]
     queue: int
 
@@ -99,67 +101,90 @@ class LdsArrival:
         self._carrying = False
         self._alike = _ANY  # workgroups that have done the same so far: only the first one's cells are kept; 1: each has its own
 
+    def alike(self, group: Group, queue: int = LDS) -> int:
+        """How many waves of a group are the first workgroup's, where those of all others have done the same so far; else 0."""
+        return self._repeating(self._toucher(group, queue)) if self._alike != 1 else 0
+
     def access(self, group: Group, position: int, at: Addresses, size: int, write: bool, queue: int = LDS,
                data: Callable[[], Bytes] | None = None, bits: int | None = None) -> None:
         """An instruction touches `size` bytes at each of `at` [waves, lanes], byte addresses in the machine's LDS or INACTIVE.
 
+        Where `at` are those of `alike` waves only, those of the other workgroups touch the same in theirs, as the caller has compared.
         `data` gives what a plain write is about to write, [waves, lanes, size]; `bits` are those that any of `at` has, where known.
         """
-        machine, counters, waves = self.machine, self.counters, group.waves
+        machine, counters = self.machine, self.counters
         bits = int(np.bitwise_or.reduce(at, axis=None)) if bits is None else bits
         if self.alignment is not None and bits & _WIDEST - 1:
             self.alignment.in_lds(group, position, at, size)
         low_bits = bits & self.cells.granule - 1
         if low_bits:  # it begins within a cell, whose other bytes it does not touch
             self.cells = self.cells.refined(low_bits & -low_bits)
-        tickets = counters.issued[queue, group.select].copy()
-        who = Toucher(waves, machine.wave_in_group[waves], tickets, self.interval[machine.workgroup[waves]])
-        function: Any = touch
-        look: Any = repeating
+        who, function, same = self._toucher(group, queue), touch, same_places
         if machine.work.pays(32 * at.size):
             from asmgen.emulator.arrival import races_kernels
 
-            function, look = races_kernels.touch_cells, races_kernels.repeats
-        rows = 0
-        if self._alike != 1:
-            rows = look(at, who, machine.waves // machine.workgroups, machine.lds_stride, counters.settled, counters.done)
-            if not rows or self._alike not in (_ANY, len(at) // rows):
-                rows = self._part()
+            function, same = races_kernels.touch_cells, races_kernels.places_repeat
+        if self._alike != 1 and len(at) == group.size:
+            rows = self._repeating(who)
+            if rows and same(at, rows, machine.lds_stride):
+                at = at[:rows]
             else:
-                self._alike = len(at) // rows
+                self._part()
+        self._alike = group.size // len(at)
         fresh = None
         if write and self.undefined is not None and self._atomic[self._number[position]]:
-            rows = self._part()
+            at = self._part(at)
             fresh = self._unwritten(at, size)  # an atomic writes what it reads, so one must look before
-        rows = rows or len(at)
         access = LdsAccess(size, queue, write, self._number[position], self._atomic)
-        report, unwritten, hits = function(self.cells, at[:rows], access, who.first(rows), self._carrying, counters.settled, counters.done)
-        if rows < len(at) and (report[:, 0] != NOBODY).any():
-            self._part()
-            unwritten, hits = np.tile(unwritten, len(at) // rows), self._for_each(hits, rows, len(at) // rows)
+        report, unwritten, hits = function(self.cells, at, access, who.first(len(at)), self._carrying, counters.settled, counters.done)
+        found = report[:, 0].max() != NOBODY
+        if found and self._alike > 1:
+            unwritten, hits = np.tile(unwritten, self._alike), self._for_each(hits, len(at))
+            at = self._part(at)
         if len(hits) and data is not None:
             differing = first_differing(at, data(), hits, self.cells.granule, self.contents)
             if differing is None:
                 self._agreed(group, position, report[AGAINST_WRITE])
             report[AGAINST_WRITE] = NOBODY if differing is None else differing
         if not write and self._meets:
-            self._reads.append(_Read(at, size, waves, tickets, queue))
-        if (report[:, 0] != NOBODY).any():
+            self._reads.append(_Read(at, size, group.waves, group.select, who.tickets, queue))
+        if found:
             self._judge(group, position, report, write)
             if self.undefined is not None and unwritten.any():
                 self.undefined(group, position, self._unwritten(at[unwritten], size) if fresh is None else fresh)
 
-    def _part(self) -> int:
-        """Workgroups do different things from here on, or there is something to report. Returns 0."""
-        if self._alike > 1:
-            self.cells.repeat(self.machine.lds_stride, self._alike)
-        self._alike = 1
-        return 0
+    def _toucher(self, group: Group, queue: int) -> Toucher:
+        machine, chosen = self.machine, group.select
+        return Toucher(group.waves, machine.wave_in_group[chosen], self.counters.issued[queue, chosen].copy(),
+                       self.interval[machine.workgroup[chosen]])
 
-    def _for_each(self, hits: NDArray[np.int64], rows: int, workgroups: int) -> NDArray[np.int64]:
-        """Hits of the first workgroup's `rows` waves, for all of them."""
+    def _repeating(self, who: Toucher) -> int:
+        """How many waves are the first workgroup's, where those of all that have done the same so far do the same again; else 0."""
+        look: Callable[..., int] = repeating
+        if self.machine.work.pays(32 * len(who.waves)):
+            from asmgen.emulator.arrival import races_kernels
+
+            look = races_kernels.repeats
+        rows = look(who, self.machine.waves // self.machine.workgroups, self.counters.settled, self.counters.done)
+        return rows if rows and self._alike in (_ANY, len(who.waves) // rows) else 0
+
+    def _part(self, at: Addresses = _NO_PLACES) -> Addresses:
+        """Workgroups do different things from here on, or there is something to report. Returns `at` of the first one, for all of them."""
+        workgroups, self._alike = max(1, self._alike), 1
+        if workgroups == 1:
+            return at
+        self.cells.repeat(self.machine.lds_stride, workgroups)
+        self._reads = [replace(read, at=self._everywhere(read.at, workgroups)) for read in self._reads]
+        return self._everywhere(at, workgroups)
+
+    def _everywhere(self, at: Addresses, workgroups: int) -> Addresses:
+        homes = np.arange(workgroups)[:, None, None] * self.machine.lds_stride
+        return np.asarray(np.where(at >= 0, at + homes, INACTIVE).reshape(-1, at.shape[1]), np.int64)
+
+    def _for_each(self, hits: NDArray[np.int64], rows: int) -> NDArray[np.int64]:
+        """Hits of the first workgroup's `rows` waves, for all that do the same."""
         cells = self.machine.lds_stride // self.cells.granule
-        steps = np.arange(workgroups)[:, None, None] * np.array([cells, rows, 0, 0])
+        steps = np.arange(self._alike)[:, None, None] * np.array([cells, rows, 0, 0])
         return np.asarray((hits + steps).reshape(-1, 4), np.int64)
 
     def flat(self, group: Group, instruction: Instruction, place: str, addresses: Addresses, counts: Addresses, size: int, low: int,
@@ -174,33 +199,38 @@ class LdsArrival:
     def waited(self) -> None:
         """Waves have waited: forget reads that have all arrived."""
         if self._reads:
-            self._reads = [read for read in self._reads if (read.tickets > self.counters.done[read.queue, read.waves]).any()]
+            done = self.counters.done
+            self._reads = [read for read in self._reads if (read.tickets > done[read.queue, read.select]).any()]
 
     def release(self, workgroups: NDArray[np.int64]) -> None:
         """A new barrier interval begins for these workgroups: reads that their waves have not waited for live on."""
         self.interval[workgroups] += 1
         if (self.interval[workgroups] % INTERVALS == 0).any():
             self.cells.forget_readers()
-        machine = self.machine
-        for read in self._reads:
-            homes = machine.workgroup[read.waves]
-            alive = (read.tickets > self.counters.done[read.queue, read.waves]) & np.isin(homes, workgroups)
-            if alive.any():
-                if self._alike > 1:
-                    together = alive.reshape(self._alike, -1)
-                    if (together == together[0]).all() and (self.interval[:self._alike] == self.interval[0]).all():
-                        alive[together.shape[1]:] = False
-                    else:
-                        self._part()
-                waves = read.waves[alive]
-                who = Toucher(waves, machine.wave_in_group[waves], read.tickets[alive], self.interval[homes[alive]])
-                function: Any = carry
-                if machine.work.pays(32 * read.at.size):
-                    from asmgen.emulator.arrival import races_kernels
+        machine, ending = self.machine, np.zeros(self.machine.workgroups, bool)
+        ending[workgroups] = True
+        for number in range(len(self._reads)):
+            read = self._reads[number]
+            homes = machine.workgroup[read.select]
+            alive = (read.tickets > self.counters.done[read.queue, read.select]) & ending[homes]
+            if not alive.any():
+                continue
+            if self._alike > 1:
+                together = alive.reshape(self._alike, -1)
+                if (together == together[0]).all() and (self.interval[:self._alike] == self.interval[0]).all():
+                    alive[len(read.at):] = False
+                else:
+                    self._part()
+                    read = self._reads[number]
+            waves = read.waves[alive]
+            who = Toucher(waves, machine.wave_in_group[waves], read.tickets[alive], self.interval[homes[alive]])
+            function = carry
+            if machine.work.pays(32 * read.at.size):
+                from asmgen.emulator.arrival import races_kernels
 
-                    function = races_kernels.carry_cells
-                function(self.cells, read.at[alive], read.size, who)
-                self._carrying = True
+                function = races_kernels.carry_cells
+            function(self.cells, read.at[alive[:len(read.at)]], read.size, who)
+            self._carrying = True
         self.waited()
 
     def _agreed(self, group: Group, position: int, fault: NDArray[np.int64]) -> None:

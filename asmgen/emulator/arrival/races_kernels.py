@@ -1,4 +1,5 @@
-"""`ldscells.touch`, `carry` and `repeating`, compiled; those are their test. Only `ldsraces` loads this file: it needs numba."""
+"""`ldscells.touch`, `carry`, `repeating` and `same_places`, compiled; those are their test. Only `ldsraces` loads this file: it needs
+numba."""
 
 from __future__ import annotations
 
@@ -32,9 +33,14 @@ def carry_cells(cells: Cells, at: Addresses, size: int, who: Toucher) -> None:
     _carry(cells.carried, at, size, cells.granule.bit_length() - 1, who.numbers, who.intervals)
 
 
-def repeats(at: Addresses, who: Toucher, waves: int, size: int, settled: NDArray[np.int32], done: NDArray[np.int32]) -> int:
+def repeats(who: Toucher, waves: int, settled: NDArray[np.int32], done: NDArray[np.int32]) -> int:
     """What ldscells.repeating does."""
-    return int(_repeats(at, who.waves, who.tickets, who.intervals, waves, size, settled, done))
+    return int(_repeats(who.waves, who.tickets, who.intervals, waves, settled, done))
+
+
+def places_repeat(at: Addresses, count: int, size: int) -> bool:
+    """What ldscells.same_places does."""
+    return bool(_places_repeat(at, count, size))
 
 
 @njit(cache=True)
@@ -146,26 +152,32 @@ def _carry(carried: Any, at: Any, size: int, shift: int, own: Any, intervals: An
 
 
 @njit(cache=True)
-def _repeats(at: Any, own: Any, tickets: Any, intervals: Any, waves: int, size: int, settled: Any, done: Any) -> int:
+def _repeats(own: Any, tickets: Any, intervals: Any, waves: int, settled: Any, done: Any) -> int:
     count = 0
     while count < len(own) and own[count] < waves:
         count += 1
     if count == 0 or len(own) % count != 0:
         return 0
     for row in range(count, len(own)):
-        first, home = row % count, row // count
-        if own[row] - home * waves != own[first] or tickets[row] != tickets[first] or intervals[row] != intervals[first]:
+        first = row % count
+        if own[row] - row // count * waves != own[first] or tickets[row] != tickets[first] or intervals[row] != intervals[first]:
             return 0
-        base = home * size
+    for queue in range(settled.shape[0]):
+        for start in range(waves, len(own) // count * waves, waves):
+            for wave in range(waves):
+                if settled[queue, start + wave] != settled[queue, wave] or done[queue, start + wave] != done[queue, wave]:
+                    return 0
+    return count
+
+
+@njit(cache=True)
+def _places_repeat(at: Any, count: int, size: int) -> bool:
+    for row in range(count, at.shape[0]):
+        first, base = row % count, row // count * size
         differs = np.int64(0)  # no way out of this loop: the host does several lanes at a time
         for lane in range(at.shape[1]):
             here, there = at[row, lane], at[first, lane]
             differs |= here - (there if there < 0 else there + base)
         if differs != 0:
-            return 0
-    for queue in range(settled.shape[0]):
-        for wave in range(waves, len(own) // count * waves):
-            first = wave % waves
-            if settled[queue, wave] != settled[queue, first] or done[queue, wave] != done[queue, first]:
-                return 0
-    return count
+            return False
+    return True

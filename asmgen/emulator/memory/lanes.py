@@ -71,14 +71,14 @@ def store_words(window: ByteWindow, addresses: Addresses, counts: NDArray[np.int
     _scatter(window, (addresses[..., None] + offsets)[valid], np.moveaxis(values, 0, -1)[valid], 4)
 
 
-def load_rows(window: ByteWindow, addresses: Addresses, counts: NDArray[np.int64], words: int) -> Words:
-    """As `load_words`, but [*shape, words]: what a lane loads lies together, as it does in memory."""
+def load_rows(window: ByteWindow, addresses: Addresses, counts: NDArray[np.int64], words: int, into: Words | None = None) -> Words:
+    """As `load_words`, but [*shape, words]: what a lane loads lies together, as it does in memory. `into`: where it may be put."""
     if window.work.pays(8 * addresses.size * words):
         from asmgen.emulator.memory import lanes_kernels
 
-        result = np.empty((addresses.size, words), np.uint32)
-        lanes_kernels.load_rows(window.u8, window.u32, addresses.ravel(), window.origin, counts.ravel(), result)
-        return result.reshape(*addresses.shape, words)
+        result = np.empty((*addresses.shape, words), np.uint32) if into is None else into
+        lanes_kernels.load_rows(window.u8, window.u32, addresses.ravel(), window.origin, counts.ravel(), result.reshape(-1, words))
+        return result
     return np.ascontiguousarray(np.moveaxis(load_words(window, addresses, counts, words), 0, -1))
 
 

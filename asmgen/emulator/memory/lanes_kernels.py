@@ -231,6 +231,19 @@ def place_in_lds(vector: Any, waves: Any, everyone: bool, mask: Any, address: in
 
 
 @njit(cache=True)
+def lanes_repeat(vector: Any, waves: Any, slot: int, count: int) -> bool:
+    """Whether a register's lanes of each further `count` waves are those of the first."""
+    for number in range(count, len(waves)):
+        first, here = vector[slot, waves[number % count]], vector[slot, waves[number]]
+        differs = np.uint32(0)
+        for lane in range(64):
+            differs |= first[lane] ^ here[lane]
+        if differs != 0:
+            return False
+    return True
+
+
+@njit(cache=True)
 def place_in_buffer(vector: Any, waves: Any, everyone: bool, mask: Any, descriptors: Any, starts: Any, index: int, offset: int,
                     immediate: int, size: int, words: int, addresses: Any, counts: Any) -> Any:
     """Addresses and element counts [waves, 64] of a plain buffer access; returns the bytes (first, end) that it spans.

@@ -23,6 +23,8 @@ from asmgen.isa.registers import Reg
 from asmgen.program.program import Instruction
 
 Step = Callable[[Group], None]
+_WHOLE = (4, 16)
+"""Bytes of a lane with which one lane's place in LDS begins where the last one's ends."""
 
 
 @dataclass
@@ -125,13 +127,17 @@ def dma_places(instruction: Instruction, machine: Machine) -> Callable[[Group], 
     assert row is not None
     stride = 16 if row.bytes > 4 else 4
     field_mask = m0_mask(row, machine)
-    lane_offset = np.arange(LANES, dtype=np.int64) * stride + int(instruction.modifiers.get("offset", 0))
+    lane_offset = np.arange(LANES, dtype=np.int64) * stride + _offset(instruction)
 
     def places(group: Group) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         base = (machine.scalar[M0, group.select] & field_mask).astype(np.int64)[:, None]
         return base + lane_offset, (machine.workgroup[group.waves] * machine.lds_stride)[:, None]
 
     return places
+
+
+def _offset(instruction: Instruction) -> int:
+    return int(instruction.modifiers.get("offset", 0))
 
 
 def to_lds(instruction: Instruction, position: int, row: MemoryRow, accesses: Accesses, context: Context,
@@ -147,6 +153,24 @@ def to_lds(instruction: Instruction, position: int, row: MemoryRow, accesses: Ac
     words = max(1, row.bytes // 4)
     destination = dma_places(instruction, machine)
     signed = row.type in ("sbyte", "sshort")
+    lane_offset, immediate, place_mask = 4 * words * np.arange(LANES, dtype=np.int64), _offset(instruction), m0_mask(row, machine)
+
+    def deliver_rows(group: Group, values: NDArray[np.uint32]) -> bool:
+        """`deliver`, where all lanes of each wave follow each other; False where they do not, or leave the kernel's LDS."""
+        if group.mask is not None or row.bytes not in _WHOLE:
+            return False
+        places = (machine.scalar[M0, group.select] & place_mask).astype(np.int64) + immediate
+        if places.min() < 0 or places.max() + 4 * words * LANES > machine.lds_declared or (places & 3).any():
+            return False
+        at = places + machine.workgroup[group.select] * machine.lds_stride
+        if context.lds_arrival is not None:
+            rows = context.lds_arrival.alike(group, VM)
+            if not rows or (places.reshape(-1, rows) != places[:rows]).any():
+                rows = group.size
+            context.lds_arrival.access(group, position, at[:rows, None] + lane_offset, 4 * words, True, VM, lambda: values.view(np.uint8))
+        tickets = context.counters.issued[VM, group.select].copy()
+        context.deliveries.waiting.append(Delivery(at, np.full(group.size, words), values, group.waves, tickets))
+        return True
 
     def deliver(group: Group, access: AddressedLanes, values: NDArray[np.uint32]) -> None:
         """`values` are [waves, 64, words]."""
@@ -182,7 +206,10 @@ def to_lds(instruction: Instruction, position: int, row: MemoryRow, accesses: Ac
             values = sign_extended(values, row.bytes) if signed else values
         else:
             counts = counts_in_range(access, 4, words, group, instruction, context.findings)
-            values = load_rows(access.window, access.addresses, counts, words)
+            room = context.deliveries.room(group.size, LANES, words) if row.bytes in _WHOLE else None
+            values = load_rows(access.window, access.addresses, counts, words, room)
+            if deliver_rows(group, values):
+                return
         deliver(group, access, values)
 
     def step_typed(group: Group) -> None:
@@ -198,11 +225,11 @@ def _whole_rows(instruction: Instruction, row: MemoryRow, context: Context) -> C
     """The delivery of a plain buffer load that nobody watches, where all lanes are active, aligned and in range; else None."""
     named = {spec.name: operand for spec, operand in zip(instruction.form.operands, instruction.operands, strict=True)}
     resource, vaddr = named.get("srsrc"), named.get("vaddr")
-    fitting = row.space == "buffer" and row.bytes in (4, 16) and not instruction.modifiers.get("idxen")
+    fitting = row.space == "buffer" and row.bytes in _WHOLE and not instruction.modifiers.get("idxen")
     if not fitting or context.lds_arrival is not None or not isinstance(resource, Reg):
         return None
     machine, words, first = context.machine, row.bytes // 4, resource.index
-    soffset, immediate = fetch_scalar(machine, named["soffset"], "u32"), int(instruction.modifiers.get("offset", 0))
+    soffset, immediate = fetch_scalar(machine, named["soffset"], "u32"), _offset(instruction)
     slot = machine.slot(vaddr) if instruction.modifiers.get("offen") and isinstance(vaddr, Reg) else -1
     window = device_window(machine.memory, machine.work)
     place_mask = m0_mask(row, machine)

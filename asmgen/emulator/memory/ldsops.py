@@ -207,13 +207,16 @@ def _straight(instruction: Instruction, position: int, row: MemoryRow, slots: di
         if context.arrival is not None:
             from asmgen.emulator.memory import lanes_kernels
 
-            homes = machine.workgroup[group.waves] * machine.lds_stride
             everyone = group.mask is None
             mask = nobody if group.mask is None else group.mask
             for number, offset in enumerate(offsets.tolist()):
-                at = np.empty((group.size, LANES), np.int64)
-                bits = lanes_kernels.place_in_lds(machine.vector_file, group.waves, everyone, mask, address, offset, where[0].size,
-                                                  homes, machine.lds_declared, at)
+                rows = context.arrival.alike(group) if everyone else 0
+                if not rows or not lanes_kernels.lanes_repeat(machine.vector_file, group.waves, address, rows):
+                    rows = group.size
+                waves = group.waves[:rows]
+                at = np.empty((rows, LANES), np.int64)
+                bits = lanes_kernels.place_in_lds(machine.vector_file, waves, everyone, mask, address, offset, where[0].size,
+                                                  machine.workgroup[waves] * machine.lds_stride, machine.lds_declared, at)
                 written = partial(data, group, number) if data is not None else None
                 context.arrival.access(group, position, at, where[0].size, row.kind == "store", data=written, bits=bits)
 
