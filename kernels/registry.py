@@ -19,6 +19,7 @@ _MODULES = {
     "gemm-bf16": "asmgen.kernels.gemm_bf16.library",
     "gemm-fp8": "asmgen.kernels.gemm_fp8.library",
 }
+_CODE = (".s", ".co", ".o", ".hsaco")
 
 
 def names() -> list[str]:
@@ -30,6 +31,9 @@ def family(name: str) -> Family:
     """The family of that name, or of FILE.py:NAME. Raises AsmgenError, with the nearest names, for an unknown one."""
     if names_a_file(name):
         return family_of_file(name)
+    if name.endswith(_CODE):
+        raise AsmgenError(f"{quoted(name)} names a file of code, where a kernel of the library or FILE.py:NAME is wanted; lint, inspect, "
+                          "diff and explain read such a file; launch, profile and banks run it as a launch specification (SPEC.json) says")
     if name not in _MODULES:
         raise AsmgenError(f"there is no kernel {quoted(name)}; {did_you_mean(name, names())}; a file of your own is named FILE.py:NAME")
     return next(found for found in families_of(vars(import_module(_MODULES[name]))).values() if found.name == name)

@@ -166,7 +166,12 @@ def test_list_and_doctor(capsys: pytest.CaptureFixture[str]) -> None:
     assert list(by_name) == ["01-vector-add", "02-row-sum", "03-transpose", "04-mfma-tile", "attention-forward", "gemm-bf16", "gemm-fp8"]
     gemm = by_name["gemm-bf16"]
     assert gemm["workgroup"] == [256, 1, 1] and {variant["arch"] for variant in gemm["variants"]} == {"gfx950", "gfx942"}
+    choices = {name: parameter.get("choices") for name, parameter in by_name["attention-forward"]["parameters"].items()}
+    assert (choices["d"], choices["waves"], choices["rounding"]) == ([128, 64], [8], ["nearest", "truncated"])  # of any of its variants
+    assert "first variant of gfx950; --arch gfx942 shows the other" in call(capsys, "list")[1]
     assert "gfx942" in refused(capsys, "list", "--arch", "gfx1100")
+    for command in ("profile", "banks", "run", "build"):
+        assert "k.co' names a file of code, where a kernel of the library or FILE.py:NAME is wanted" in refused(capsys, command, "k.co")
     status, out, _ = call(capsys, "list", "--isa", "--arch", "gfx942")
     assert status == 0 and "v_mfma_f32_16x16x16_bf16" in out and "v_permlane16_swap_b32" not in out
     status, out, _ = call(capsys, "doctor")

@@ -422,7 +422,7 @@ def layout(instruction: str, arch: str | None, parameters: tuple[str, ...], oper
 @commands.command()
 @click.argument("subject", metavar="[KERNEL|SPEC.json]", required=False)
 @click.option("--tile", metavar="ROWSxCOLS", help="No run, but a tile of so many elements.")
-@click.option("--dtype", help="Of the tile: f32, bf16, f16, fp8, bf8, i8, fp6, bf6 or fp4.")
+@click.option("--dtype", help="Of the tile: f32, i32, bf16, f16, fp8, bf8, i8, fp6, bf6 or fp4.")
 @click.option("--arch", help="gfx942 or gfx950; of a kernel by default its first.")
 @click.option("--swizzle", metavar="S", help="Of the tile: a published one by name, SHIFT:MASK[,...], pad:EVERY+ADD, lines:EVERY+ADD "
               "or auto. Default: plain rows.")

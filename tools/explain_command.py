@@ -80,8 +80,7 @@ def _new(places: list[tuple[Program, int]], program: Program, position: int) -> 
 def _nothing(name: str, number: str, known: list[int], by_address: bool) -> str:
     what = "address" if by_address else "line"
     if not known:
-        other = "FILE:LINE" if by_address else "FILE:0xADDRESS"
-        return f"the instructions of {name} have no {what}s; {other} names them"
+        return f"the instructions of {name} have no {'addresses; FILE:LINE' if by_address else 'lines; FILE:0xADDRESS'} names them"
     wanted = _number(number) or 0
     near = sorted(sorted(known, key=lambda value: abs(value - wanted))[:3])
     shown = ", ".join(hex(value) if by_address else str(value) for value in near)

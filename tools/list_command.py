@@ -65,7 +65,9 @@ def kernel_text(rows: Sequence[dict[str, Any]]) -> str:
         return "no kernel for that architecture\n"
     parts: list[Any] = []
     for row in rows:
-        parts += [f"{row['kernel']}: {row['title']}", f"  {', '.join(row['archs'])}; {row['grid']['sentence']}"]
+        others = " and ".join(f"--arch {arch}" for arch in row["archs"] if arch != row["arch"])
+        parts += [f"{row['kernel']}: {row['title']}", f"  {', '.join(row['archs'])}; {row['grid']['sentence']}",
+                  f"  first variant of {row['arch']}{f'; {others} shows the other' if others else ''}"]
         parts.append(table(("  parameter", "kind", "default", "legal", "meaning"),
                            [(f"  {name}", entry["kind"], _default(entry), _legal(entry), entry["doc"])
                             for name, entry in row["parameters"].items()]))

@@ -234,10 +234,12 @@ class Family:
         return write_kernel(self._writers[variant], named, variant, build, self.axes)
 
     def describe(self, arch: str = "") -> dict[str, Any]:
-        """JSON values: the default variant's contract, as far as it is known before the build, and all variants."""
+        """JSON values: the default variant's contract, as far as it is known before the build, with what other variants of the
+        architecture offer among the choices, and all variants."""
         arch = self.check_arch(arch)
         document = self.contract(arch).describe()
-        for name in _SELECTORS.keys() & document["parameters"].keys():
-            every = (self._fixed(variant).get(name) for variant in self.variants(arch))
-            document["parameters"][name]["choices"] = [value for value in dict.fromkeys(every) if value]
-        return document | {"variants": [variant.describe() for variant in self.variants()]}
+        for name, parameter in document["parameters"].items():
+            fixed = [own[name] for variant in self.variants(arch) if name in (own := self._fixed(variant))]
+            if fixed:
+                parameter["choices"] = list(dict.fromkeys([*parameter.get("choices", ()), *fixed]))
+        return document | {"arch": arch, "variants": [variant.describe() for variant in self.variants()]}

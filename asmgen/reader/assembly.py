@@ -59,7 +59,7 @@ def choose_arch(text: str, arch: str | None, file: str) -> str:
     """The target id to read text for: its own, or the one asked for. Raises ReadError where there is none, or where the two differ."""
     own = text_arch(text)
     if own is None and arch is None:
-        raise ReadError(f"the text does not say which architecture it is for: name one of {', '.join(ARCHITECTURES)}", file)
+        raise ReadError(f"the text does not say which architecture it is for: name one of {', '.join(ARCHITECTURES)} (--arch)", file)
     if own is not None and arch is not None and own.partition(":")[0] != arch.partition(":")[0]:
         raise ReadError(f"the text is for {own}, not for {arch}", file)
     return own or arch or ""
