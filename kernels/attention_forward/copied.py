@@ -24,7 +24,7 @@ from asmgen.author.tiles import Tile
 from asmgen.author.views import as_operand, block_fragment, deep, linear_layout, narrowed, turned
 from asmgen.kernels.attention_forward.ends import finish
 from asmgen.kernels.attention_forward.family import ATTENTION
-from asmgen.kernels.attention_forward.place import LEAST, Limits, Window, key_steps, place
+from asmgen.kernels.attention_forward.place import LEAST, Limits, WindowLimits, key_steps, place
 from asmgen.kernels.attention_forward.softmax import (
     exponentials,
     first_maximum,
@@ -75,7 +75,7 @@ def copied(k: TileBuilder) -> None:
     steps = key_steps(k, at, S.tiles[0])
     memory, matrix, vector = k.streams("memory", "matrix", "vector")
 
-    def step(t: StepIndex, seen: Limits | Window | None) -> None:
+    def step(t: StepIndex, seen: Limits | WindowLimits | None) -> None:
         with k.stage():
             with memory:
                 read(k, V, Vs[t])

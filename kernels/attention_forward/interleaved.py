@@ -19,7 +19,7 @@ from asmgen.author.views import in_order_of, with_dtype
 from asmgen.kernels.attention_forward.ends import finish
 from asmgen.kernels.attention_forward.family import ATTENTION
 from asmgen.kernels.attention_forward.pingpong import lower, operand, upper
-from asmgen.kernels.attention_forward.place import LEAST, Limits, Window, key_steps, place
+from asmgen.kernels.attention_forward.place import LEAST, Limits, WindowLimits, key_steps, place
 from asmgen.kernels.attention_forward.softmax import (
     add_pairs,
     exponentials,
@@ -71,7 +71,7 @@ def interleaved(k: TileBuilder) -> None:
     k.forget("load", "lane places")
     memory, matrix, vector = k.streams("memory", "matrix", "vector")
 
-    def step(t: StepIndex, seen: Limits | Window | None) -> None:
+    def step(t: StepIndex, seen: Limits | WindowLimits | None) -> None:
         with k.stage():
             with memory:
                 fill(k, Ks[t + 3], steps.k.step(t + 3))

@@ -20,7 +20,7 @@ from asmgen.author.transposed import TransposedRead, read_transposed
 from asmgen.author.views import as_operand, in_order_of, narrowed, turned, with_dtype
 from asmgen.kernels.attention_forward.ends import finish
 from asmgen.kernels.attention_forward.family import ATTENTION
-from asmgen.kernels.attention_forward.place import LEAST, Limits, Window, key_steps, place
+from asmgen.kernels.attention_forward.place import LEAST, Limits, WindowLimits, key_steps, place
 from asmgen.kernels.attention_forward.softmax import (
     first_maximum,
     maximum,
@@ -84,7 +84,7 @@ def ping_pong(k: TileBuilder) -> None:
     k.forget("load", "lane places")
     memory, matrix, vector = k.streams("memory", "matrix", "vector")
 
-    def step(t: StepIndex, seen: Limits | Window | None) -> None:
+    def step(t: StepIndex, seen: Limits | WindowLimits | None) -> None:
         with k.stage():
             with memory:
                 fill(k, Ks[t + 3], steps.k.step(t + 3))

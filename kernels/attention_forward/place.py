@@ -25,7 +25,7 @@ class WorkgroupPart:
 
     q and o are that head's rows, k and v those of its KV head, bases of 64 bits; lse is a column of one row a query. `plain` steps, of
     which every query sees every key, come before `masked` ones; together they are at least 1. SGPRs all; a loop uses the counts up. In a
-    build with window, which hides keys at both ends, all steps are `masked`: see `Window`.
+    build with window, which hides keys at both ends, all steps are `masked`: see `WindowLimits`.
     """
 
     q: Matrix
@@ -155,7 +155,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Window:
+class WindowLimits:
     """The keys that a lane's queries see, for each fragment of queries of a wave from `lower` to below `upper`: VGPRs that count from the
     first key on that no query of the wave misses on the left. So does the SGPR `key`, the first key of the step before, which goes on with
     the steps. All queries of the wave see all keys of a step whose first key, unsigned, is below `whole`: so a wave masks only the steps
@@ -173,12 +173,12 @@ class KeySteps:
     SGPR; None where there is no mask but the end of the keys), and their rows of K and V."""
 
     at: WorkgroupPart
-    seen: Limits | Window
+    seen: Limits | WindowLimits
     idle: Reg | None
     k: Walk
     v: Walk
 
-    def segments(self, step: Callable[[StepIndex, Limits | Window | None], None]) -> Segments:
+    def segments(self, step: Callable[[StepIndex, Limits | WindowLimits | None], None]) -> Segments:
         """The loop for `pipeline(..., least=LEAST)`, of a step that takes an iteration and, where it is masked, which keys are seen."""
         return [(lambda t: step(t, None), self.at.plain), (lambda t: step(t, self.seen), self.at.masked)]
 
@@ -221,7 +221,7 @@ def _limits(k: TileBuilder, at: WorkgroupPart, scores: Tile) -> Limits:
     return Limits(tuple(upper))
 
 
-def _window(k: TileBuilder, at: WorkgroupPart, scores: Tile) -> Window:
+def _window(k: TileBuilder, at: WorkgroupPart, scores: Tile) -> WindowLimits:
     """For the steps from the key `at.first` on."""
     f = scores.fragment
     _, column = lane_places(k, f)
@@ -251,7 +251,7 @@ def _window(k: TileBuilder, at: WorkgroupPart, scores: Tile) -> Window:
         k.s_max_i32(whole, whole, 0)
         k.s_sub_u32(key, at.first, base)
         k.s_sub_u32(key, key, scores.rows)
-    return Window(tuple(upper), tuple(lower), key, whole)
+    return WindowLimits(tuple(upper), tuple(lower), key, whole)
 
 
 def _idle_steps(k: TileBuilder, at: WorkgroupPart, rows: int) -> Reg | None:

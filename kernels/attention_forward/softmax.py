@@ -22,7 +22,7 @@ from asmgen.author.tiles import Tile
 from asmgen.author.vectors import Vector, column_vector
 from asmgen.author.views import narrowed, with_dtype
 from asmgen.isa.registers import Reg
-from asmgen.kernels.attention_forward.place import Limits, Window
+from asmgen.kernels.attention_forward.place import Limits, WindowLimits
 from asmgen.regalloc.sets import RegisterSet
 
 LOG2_E = 0x3FB8AA3B
@@ -152,7 +152,7 @@ def add_pairs(k: TileBuilder, state: Softmax, weights: Tile) -> None:
                 k.v_pk_add_f32(target, target, weights.base(row, column)[first:first + 1])
 
 
-def first_maximum(k: TileBuilder, state: Softmax, scores: Tile, seen: Limits | Window | None = None) -> None:
+def first_maximum(k: TileBuilder, state: Softmax, scores: Tile, seen: Limits | WindowLimits | None = None) -> None:
     """The maximum of the first scores; those that are not `seen` are hidden."""
     _largest(k, state, scores, seen)
     reduce_lanes(k, "max", state.high, scores.index)
@@ -164,7 +164,7 @@ def first_maximum(k: TileBuilder, state: Softmax, scores: Tile, seen: Limits | W
     _lower(k, state, scores)
 
 
-def raise_maximum(k: TileBuilder, state: Softmax, scores: Tile, seen: Limits | Window | None = None) -> None:
+def raise_maximum(k: TileBuilder, state: Softmax, scores: Tile, seen: Limits | WindowLimits | None = None) -> None:
     """Where any score of a lane exceeds its limit, all queries take their new maximum, and `high` becomes what is left of
     sums under the old one. VCC says so to `rescale`. An eager build does it always. Scores that are not `seen` are hidden before."""
     at = scores.index
@@ -204,10 +204,10 @@ def maximum(k: TileBuilder, state: Softmax) -> Vector:
     return state.high
 
 
-def _largest(k: TileBuilder, state: Softmax, scores: Tile, seen: Limits | Window | None) -> None:
+def _largest(k: TileBuilder, state: Softmax, scores: Tile, seen: Limits | WindowLimits | None) -> None:
     """The maximum of each lane's own scores, a fragment's queries after the other. Scores of keys that a lane's query does not see become
     -infinity; the limits go on to the next step."""
-    if isinstance(seen, Window):
+    if isinstance(seen, WindowLimits):
         _hide(k, scores, seen)
     for number, register in enumerate(state.high.registers):
         part = _queries(scores, number)
@@ -220,7 +220,7 @@ def _largest(k: TileBuilder, state: Softmax, scores: Tile, seen: Limits | Window
                 k.v_subrev_u32(limit, scores.rows, limit)
 
 
-def _hide(k: TileBuilder, scores: Tile, seen: Window) -> None:
+def _hide(k: TileBuilder, scores: Tile, seen: WindowLimits) -> None:
     """Mask the scores of keys outside of the window, in a block that is skipped where the wave sees them all."""
     with k.block("hide", aside=True), k.at(scores.index):
         skip = k.fresh("all_seen")
