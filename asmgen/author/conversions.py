@@ -12,7 +12,7 @@ saturate is MODE's (fp8) or fixed (fp4, fp6 do).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from asmgen.author.constants import constant
@@ -66,21 +66,34 @@ Expansion = Callable[[Sequence[Reg], Sequence[Reg]], None]
 
 
 @contextmanager
-def narrowing(k: TileBuilder, dtype: str) -> Iterator[Expansion]:
+def narrowing(k: TileBuilder, dtype: str, doubt: Reg | None = None) -> Iterator[Expansion]:
     """A function that emits code for VGPRs of f32 (its second argument) to pairs of bf16 or f16 (its first, which may be the first half of
-    the second): nearest even, a NaN stays one. What all its calls have in common is made once."""
-    if dtype != "bf16" or k.arch == "gfx950":
+    the second): nearest even, a NaN stays one. What all its calls have in common is made once.
+
+    With a VGPR of `doubt` (`doubted` says whether there is a use for it) NaNs may become numbers, and then `doubt` becomes one: bf16 takes
+    3 instructions an element in place of 4.5. It may become NaN where there was an infinity or large numbers too.
+    """
+    if not doubted(k, dtype):
         one = _narrowing(k, dtype, "nearest", True, 1.0)
         assert one is not None
         yield one
         return
-    with constant(k, "half", 0x7FFF) as half, constant(k, "upper_halves", _HIGH_HALVES) as select, k.scratch("quiet") as quiet:
-        k.v_mov_b32(quiet, 0x7FC00000)
+    with ExitStack() as stack:
+        half, select = (stack.enter_context(constant(k, *number)) for number in (("half", 0x7FFF), ("upper_halves", _HIGH_HALVES)))
+        quiet = stack.enter_context(k.scratch("quiet")) if doubt is None else None
+        if quiet is not None:
+            k.v_mov_b32(quiet, 0x7FC00000)
+
         def rounded(out: Sequence[Reg], values: Sequence[Reg]) -> None:
             for first in range(0, len(values), _TOGETHER):
-                _rounded_together(k, out[first // 2:(first + _TOGETHER) // 2], values[first:first + _TOGETHER], half, select, quiet)
+                _rounded_together(k, out[first // 2:(first + _TOGETHER) // 2], values[first:first + _TOGETHER], half, select, quiet, doubt)
 
         yield rounded
+
+
+def doubted(k: TileBuilder, dtype: str) -> bool:
+    """Whether `narrowing` has instructions for NaNs alone."""
+    return dtype == "bf16" and k.arch == "gfx942"
 
 
 def _way(k: TileBuilder, tile: Tile, out: Tile) -> str:
@@ -152,20 +165,29 @@ def _rounded(k: TileBuilder, out: Sequence[Reg], values: Sequence[Reg], nan: boo
             k.v_perm_b32(target, held[1], held[0], select)
 
 
-def _rounded_together(k: TileBuilder, out: Sequence[Reg], values: Sequence[Reg], half: Reg, select: Reg, quiet: Reg) -> None:
+def _rounded_together(k: TileBuilder, out: Sequence[Reg], values: Sequence[Reg], half: Reg, select: Reg, quiet: Reg | None,
+                      doubt: Reg | None) -> None:
     """As `_rounded`, step by step for all values: none waits for the one before, and what a comparison says may be read only two
-    instructions later. A loop has no registers for that, nor a need: its schedule finds what stands between dependent instructions."""
-    count = len(values)
-    with k.scratch("rounded", count) as held, k.scratch("are_nan", 2 * count, "s") as are_nan:
-        nan = [are_nan[2 * number:2 * number + 1] for number in range(count)]
+    instructions later. A loop has no registers for that, nor a need: its schedule finds what stands between dependent instructions.
+
+    `doubt` adds up products of neighbours, which are NaN with either; `quiet` is what takes the place of a NaN, where one is to stay.
+    """
+    with k.scratch("rounded", len(values)) as held, ExitStack() as stack:
         for number, value in enumerate(values):
             k.v_bfe_u32(held[number], value, 16, 1)
-        for number, value in enumerate(values):
-            k.v_cmp_u_f32(nan[number], value, value)
+            if doubt is not None and number % 2:
+                k.v_fma_f32(doubt, values[number - 1], value, doubt)
+        nan: list[Reg] = []
+        if quiet is not None:
+            are_nan = stack.enter_context(k.scratch("are_nan", 2 * len(values), "s"))
+            nan = [are_nan[2 * number:2 * number + 1] for number in range(len(values))]
+        for one, value in zip(nan, values, strict=False):
+            k.v_cmp_u_f32(one, value, value)
         for number, value in enumerate(values):
             k.v_add3_u32(held[number], value, held[number], half)
-        for number in range(count):
-            k.v_cndmask_b32(held[number], held[number], quiet, nan[number])
+        for number, one in enumerate(nan):
+            assert quiet is not None
+            k.v_cndmask_b32(held[number], held[number], quiet, one)
         for number, target in enumerate(out):
             k.v_perm_b32(target, held[2 * number + 1], held[2 * number], select)
 

@@ -11,11 +11,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from asmgen.author.effects import Unit
 from asmgen.author.schedules import Sync, is_matrix
 from asmgen.isa.records import dataclass
 from asmgen.isa.registers import scc
+
+if TYPE_CHECKING:
+    from asmgen.author.builder import Builder
 
 _WINDOW = 3  # instructions of a slot of 4 clk behind a matrix instruction of 16 clk, the shortest of the library's products
 _SETTLED = 4  # matrix instructions, the last writer among them, behind which a result is there: 48 clk, and 4 passes want 7 states of 4
@@ -24,11 +28,19 @@ _SETTLED = 4  # matrix instructions, the last writer among them, behind which a 
 @dataclass(frozen=True)
 class Ending:
     """`guard(label)` emits scalar code that branches to `label` where the ending does not serve; it stands in front of the last step.
-    `body()` emits straight code, without labels or barriers, behind which the kernel ends. What follows the pipeline serves the others.
+    `body()` emits straight code, without labels or barriers, behind which the kernel ends. What follows the pipeline serves the others;
+    `again` is a label there, to which waves go for which the body leaves VCC other than 0.
     """
 
     guard: Callable[[str], None]
     body: Callable[[], None]
+    again: str | None = None
+
+    def end(self, k: Builder) -> None:
+        """What stands behind the body."""
+        if self.again is not None:
+            k.s_cbranch_vccnz(self.again)
+        k.s_endpgm()
 
 
 def mixed(copy: Sequence[Sync | Unit], ending: Sequence[Unit]) -> list[Sync | Unit]:

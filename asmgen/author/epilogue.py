@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from asmgen.author.addressing import WaveIndex, emit_address
-from asmgen.author.conversions import narrowing
+from asmgen.author.conversions import doubted, narrowing
 from asmgen.author.globals import Rows
 from asmgen.author.tiles import Tile, TileError
 from asmgen.isa.records import dataclass
@@ -100,10 +100,20 @@ def unless_whole(k: TileBuilder, target: Rows, column0: Reg, corners: Sequence[C
 
 def store_whole(k: TileBuilder, target: Rows, column0: Reg, corners: Sequence[Corner], rows: WaveIndex, columns: WaveIndex,
                 change: Change | None = None) -> None:
-    """`store` for what `unless_whole` lets through: straight code, a corner after the other, for an ending."""
-    with _places(k, target, column0, corners, rows, columns) as places:
-        length = run_length(corners[0].tile)
-        _wide(k, places, corners[0].tile, [run for corner in corners for run in runs_of([corner], length)], change)
+    """`store` for what `unless_whole` lets through: straight code, a corner after the other, for an ending.
+
+    Where rounding is `doubted`, VCC is left with the lanes that may have lost a NaN, and accumulators as they are but for the change of
+    those in VGPRs: what follows may store them again.
+    """
+    length = run_length(corners[0].tile)
+    runs = [run for corner in corners for run in runs_of([corner], length)]
+    with _places(k, target, column0, corners, rows, columns) as places, ExitStack() as stack:
+        doubt = stack.enter_context(k.scratch("doubt")) if doubted(k, target.matrix.dtype) else None
+        if doubt is not None:
+            k.v_mov_b32(doubt, 0)
+        _wide(k, places, corners[0].tile, runs, change, doubt)
+        if doubt is not None:
+            k.v_cmp_u_f32(vcc, doubt, doubt)
 
 
 @dataclass(frozen=True)
@@ -133,13 +143,14 @@ def _places(k: TileBuilder, target: Rows, column0: Reg, corners: Sequence[Corner
     k.registers.release(lanes.column, offset)
 
 
-def _wide(k: TileBuilder, places: _Places, first: Tile, runs: Sequence[ColumnRun], change: Change | None) -> None:
+def _wide(k: TileBuilder, places: _Places, first: Tile, runs: Sequence[ColumnRun], change: Change | None,
+          doubt: Reg | None = None) -> None:
     """Whole runs in the given order, of tiles like the `first`."""
     matrix = places.target.matrix
     if k.arch == "gfx950" and matrix.bits == 16 and len(runs[0].registers) == _TRADED and first.across % 2 == 0:
         _traded(k, runs, first, places.offset, places.descriptor, matrix.dtype, places.stride, change)
     else:
-        _whole(k, runs, places.offset, places.descriptor, matrix.dtype, places.stride, change)
+        _whole(k, runs, places.offset, places.descriptor, matrix.dtype, places.stride, change, doubt)
 
 
 def run_length(tile: Tile) -> int:
@@ -181,19 +192,22 @@ def row_offsets(k: TileBuilder, runs: Sequence[ColumnRun], offset: Reg, stride: 
         yield run
 
 
-def _whole(k: TileBuilder, runs: Sequence[ColumnRun], offset: Reg, descriptor: Reg, dtype: str, stride: Reg,
-           change: Change | None) -> None:
-    """A store for each run, columns by immediates; f32 that nothing changes goes out of AGPRs too."""
+def _whole(k: TileBuilder, runs: Sequence[ColumnRun], offset: Reg, descriptor: Reg, dtype: str, stride: Reg, change: Change | None,
+           doubt: Reg | None) -> None:
+    """A store for each run, columns by immediates; f32 that nothing changes goes out of AGPRs too. Without `doubt`
+    values are narrowed in place."""
     size = 4 if dtype == "f32" else 2
     with k.scratch("at") as at, ExitStack() as stack:
-        narrow = stack.enter_context(narrowing(k, dtype)) if dtype != "f32" else None
+        narrow = stack.enter_context(narrowing(k, dtype, doubt)) if dtype != "f32" else None
+        packed = stack.enter_context(k.scratch("packed", len(runs[0].registers) // 2)) if doubt is not None else None
         for run in row_offsets(k, runs, offset, stride, at):
             with ExitStack() as held:
                 words: Sequence[Reg] = run.registers
                 if narrow is not None or change is not None:
                     words = held.enter_context(_values(k, (run,), change))
                 if narrow is not None:
-                    values, words = words, words[:len(words) // 2]
+                    values = words
+                    words = words[:len(words) // 2] if packed is None else [packed[number] for number in range(packed.count)]
                     narrow(words, values)
                 for first in range(0, len(words), _WIDEST):
                     some = words[first:first + _WIDEST]

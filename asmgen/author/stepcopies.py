@@ -172,7 +172,7 @@ class Copies:
                 k.append_unit(entry)
         if level:
             self.shift(opening=False)
-        k.s_endpgm()
+        ending.end(k)
         k.label(other)
 
     def _let_leave(self, places: Sequence[Place], copies: list[list[Sync | Unit]], levelled: bool) -> None:

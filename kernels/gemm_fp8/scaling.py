@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from asmgen.author.addressing import WaveIndex
 from asmgen.author.combine import ONE, Numbers, add_along_columns, ask_zero, changed, load_columns, load_rows, scale_and_add
+from asmgen.author.conversions import doubted
 from asmgen.author.ending import Ending
 from asmgen.author.epilogue import ColumnRun, Corner, run_length, runs_of, span, store, store_whole, unless_whole
 from asmgen.author.tilebuilder import TileBuilder
@@ -24,11 +25,14 @@ class Factors:
     rows: dict[int, tuple[Reg, int]]
     columns: dict[int, Reg]
 
-    def change(self, run: ColumnRun, values: Sequence[Reg]) -> None:
-        """Multiply a run's values, in VGPRs."""
+    def change(self, run: ColumnRun, values: Sequence[Reg], shadow: bool = False) -> None:
+        """Multiply a run's values, in VGPRs; in the `shadow` of matrix instructions one by one, as nothing packed issues there."""
         for pair in range(0, len(values), 2):
             two = span(values[pair:pair + 2])
-            if self.columns:
+            if shadow and not self.columns:
+                for value in values[pair:pair + 2]:
+                    self.k.v_mul_f32(value, self.all[0], value)
+            elif self.columns:
                 self.k.v_pk_mul_f32(two, two, self.columns[run.column][pair:pair + 1])
                 both, one = self.rows[run.row]
                 self.k.v_pk_mul_f32(two, two, both, op_sel=(0, one), op_sel_hi=(1, one))
@@ -85,13 +89,22 @@ def finish(k: TileBuilder, factors: Factors, corners: Sequence[Corner], row0: Re
     tm, tn, _ = k.variant.tile
     c, d = (k.matrix(name, k.p.out, rows="m", columns="n", stride=f"ld{name}") for name in ("c", "d"))
     whole, beta = d.rows(row0, tm), k.argument("beta")
+    early = k.p.bias == "none" and k.p.scales == "tensor"
+    again = k.fresh("with_nans") if early and doubted(k, k.p.out) else None
 
     def guard(label: str) -> None:
         ask_zero(k, beta)
         k.s_cbranch_scc1(label)
         unless_whole(k, whole, column0, corners, tn, label)
 
+    def body() -> None:
+        store_whole(k, whole, column0, corners, wm, wn, lambda run, values: factors.change(run, values, run.row < tm // 2))
+        if again is not None and corners[0].tile.registers.items[0].file == "v":
+            factors.forget()  # changed in place
+
     def rest() -> None:
+        if again is not None:
+            k.label(again)
         alone = k.fresh("product_alone")
         if k.p.bias == "none":
             ask_zero(k, beta)
@@ -108,7 +121,6 @@ def finish(k: TileBuilder, factors: Factors, corners: Sequence[Corner], row0: Re
         k.label(alone)
         store(k, d.rows(row0, tm), column0, corners, wm, wn, tn, factors.change)
 
-    early = k.p.bias == "none" and k.p.scales == "tensor"
     if early:
         d.stride_bytes(k)
-    return Ends(Ending(guard, lambda: store_whole(k, whole, column0, corners, wm, wn, factors.change)) if early else None, rest)
+    return Ends(Ending(guard, body, again) if early else None, rest)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 from asmgen.author.addressing import WaveIndex
 from asmgen.author.combine import Numbers, add_along_columns, scale_and_add, unless_plain
+from asmgen.author.conversions import doubted
 from asmgen.author.corners import each_corner
 from asmgen.author.ending import Ending
 from asmgen.author.epilogue import Corner, store, store_whole, unless_whole
@@ -72,7 +73,7 @@ class Ends:
             label = k.fresh("no_ending")
             self.ending.guard(label)
             self.ending.body()
-            k.s_endpgm()
+            self.ending.end(k)
             k.label(label)
         self.rest()
 
@@ -84,12 +85,19 @@ def finish(k: TileBuilder, corners: Sequence[Corner], row0: Reg, column0: Reg, w
     c, d = (k.matrix(name, k.p.out, rows="m", columns="n", stride=f"ld{name}") for name in ("c", "d"))
     alpha, beta = k.argument("alpha"), k.argument("beta")
     whole = d.rows(row0, tm)
+    plain = k.p.bias == "none"
+    again = k.fresh("with_nans") if plain and doubted(k, k.p.out) else None
 
     def guard(label: str) -> None:
         unless_plain(k, alpha, beta, label)
         unless_whole(k, whole, column0, corners, tn, label)
 
+    def body() -> None:
+        store_whole(k, whole, column0, corners, wm, wn)
+
     def rest() -> None:
+        if again is not None:
+            k.label(again)
         with each_corner(k, corners, row0, column0, k.argument("m")) as (corner, row, column):
             scale_and_add(k, [corner], c.rows(row, tm // 2), column, wm, wn, alpha, beta)
             if k.p.bias == "row":
@@ -97,4 +105,4 @@ def finish(k: TileBuilder, corners: Sequence[Corner], row0: Reg, column0: Reg, w
             store(k, d.rows(row, tm // 2), column, [corner], wm, wn, tn // 2)
 
     d.stride_bytes(k)
-    return Ends(Ending(guard, lambda: store_whole(k, whole, column0, corners, wm, wn)) if k.p.bias == "none" else None, rest)
+    return Ends(Ending(guard, body, again) if plain else None, rest)
