@@ -145,6 +145,7 @@ def test_inspect_a_code_object_of_ours(tmp_path: Path, capsys: pytest.CaptureFix
     assert "C" in owners and "main loop" in report["register_map"]["regions"]
     status, out, _ = call(capsys, "inspect", str(tmp_path / f"{BUILT}.co"))
     assert "64 of them AGPRs" in out and "64 MFMA" in out and "k_offset" in out
+    assert out.splitlines()[:5] == call(capsys, "inspect", str(tmp_path / f"{BUILT}.s"))[1].splitlines()[:5]  # title, registers, occupancy
 
 
 @pytest.mark.needs_objdump

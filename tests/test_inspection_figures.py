@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -221,7 +222,8 @@ def test_run_counts_the_whole_grid(tmp_path: Path) -> None:
 
 
 def test_the_main_loop() -> None:
-    """Of nested loops the inner one; of two ways back to one head the whole; of several loops the one with most matrix cycles."""
+    """Of nested loops the inner one; of two ways back to one head the whole; of several loops the one with most matrix cycles, of
+    equal ones that with the fewest other instructions, or that which a run takes."""
     def chosen(text: str) -> tuple[int, int] | None:
         loop = inspected(text).main_loop
         return (loop.first, loop.last) if loop is not None else None
@@ -229,6 +231,13 @@ def test_the_main_loop() -> None:
     assert chosen("O:\n" + "v_mov_b32 v1, 0\n" * 6 + "L:\nv_mov_b32 v2, 0\ns_cbranch_scc1 L\ns_cbranch_vccz O\n") == (6, 7)
     assert chosen("L:\ns_mov_b32 s4, 0\nv_mov_b32 v2, 0\ns_cbranch_vccz L\nv_mov_b32 v3, 0\ns_cbranch_scc1 L\n") == (0, 4)
     assert chosen("A:\n" + "v_mov_b32 v1, 0\n" * 9 + "s_cbranch_scc1 A\nB:\n" + small(0, 4, 8) + "s_cbranch_scc1 B\n") == (10, 11)
+    masked = "A:\n" + "v_mov_b32 v1, 0\n" * 3 + small(0, 4, 8) + "s_cbranch_scc1 A\n"
+    plain = "B:\n" + small(0, 4, 8) + "s_cbranch_scc1 B\n"
+    assert chosen(masked + plain) == (5, 6) and chosen(plain + masked) == (0, 1)
+    for rounds, first in (((7, 1), 0), ((1, 7), 5)):
+        kernel = inspected(masked + plain)
+        run = replace(kernel, loops=tuple(replace(loop, rounds=count) for loop, count in zip(kernel.loops, rounds, strict=True)))
+        assert run.main_loop is not None and run.main_loop.first == first
     assert chosen("v_mov_b32 v1, 0\n") is None
 
 

@@ -53,8 +53,12 @@ def test_text_and_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     for tile in ("A", "Bs"):
         status, _, _ = call(capsys, "layout", f"gemm-bf16:{tile}", *GEMM, "--svg", str(tmp_path / "picture.svg"))
         assert status == 0
-        squares = ElementTree.parse(tmp_path / "picture.svg").getroot().findall(f"{SVG}rect")
+        picture = ElementTree.parse(tmp_path / "picture.svg").getroot()
+        squares = picture.findall(f"{SVG}rect")
         assert len(squares) == 1 + (32 * 64 if tile == "A" else 4 * 64 * 64)
+        axes, zero = picture.findall(f"{SVG}text")[1:3]
+        assert axes.text == "row \\ column" and zero.text == "0"
+        assert float(axes.attrib["x"]) + 6 * len(axes.text) < float(squares[1].attrib["x"]) < float(zero.attrib["x"])  # beside each other
 
 
 def test_what_there_is_not(capsys: pytest.CaptureFixture[str]) -> None:

@@ -90,13 +90,18 @@ class KernelReport:
 
     @property
     def main_loop(self) -> LoopReport | None:
-        """Of the innermost loops the one whose round occupies the matrix core longest; without matrix instructions the longest one.
+        """Of the innermost loops the one whose round occupies the matrix core longest; of equal ones that which a run went round more
+        often, else the one with the least beside its products (masks stand in others). Without matrix instructions the longest one.
 
         A loop that begins with its outer loop is the same one: its body has several ways back.
         """
         inner = [loop for loop in self.loops if not any(loop.first + _SAME_HEAD < other.first and other.last <= loop.last
                                                         for other in self.loops)]
-        return max(inner, key=lambda loop: (loop.code.matrix_cycles, loop.code.instructions), default=None)
+        def rank(loop: LoopReport) -> tuple[float, int, int]:
+            matrix, length = loop.code.matrix_cycles, loop.code.instructions
+            return (matrix, loop.rounds or 0, -length) if matrix else (0, 0, length)
+
+        return max(inner, key=rank, default=None)
 
     def as_json(self) -> dict[str, Any]:
         """The fields of docs/FORMATS.md section 1, and everything else."""
@@ -173,7 +178,7 @@ def inspect_program(program: Program, kernel: KernelRecord | None, beside: MapsB
     most = metadata.get(".max_flat_workgroup_size")
     if facts.block is not None:
         most = facts.block[0] * facts.block[1] * facts.block[2]
-    sizes, step = resources(program, kernel, facts)
+    sizes, step = resources(program, kernel, facts, metadata)
     return KernelReport(program, sizes, step, figures(program.instructions, found, program.arch, uses, loops=False), loops, regions, rows,
                         _arguments(kernel, metadata), most if isinstance(most, int) else None, facts.block, wait_reports(program), uses,
                         lds_use(program, flow, found, facts.block, beside.lds_map),

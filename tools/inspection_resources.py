@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,8 +35,9 @@ class OccupancyStep:
         return dict(vars(self))
 
 
-def resources(program: Program, kernel: KernelRecord | None, facts: KernelFacts) -> tuple[dict[str, int], OccupancyStep]:
-    """From the code object's metadata and descriptor; from directives and the instructions where there is none.
+def resources(program: Program, kernel: KernelRecord | None, facts: KernelFacts, metadata: Mapping[str, Any]
+              ) -> tuple[dict[str, int], OccupancyStep]:
+    """From the code object's metadata and descriptor; from directives, a text's metadata and the instructions where there is none.
 
     AGPRs are the metadata's, and those that the instructions name where it does not count as many, as hand-written kernels leave it out.
     """
@@ -51,7 +53,9 @@ def resources(program: Program, kernel: KernelRecord | None, facts: KernelFacts)
     else:
         agpr = named
         vgpr = total = max(-(-arch_vgprs // 4) * 4 + agpr if agpr else arch_vgprs, facts.wanted or 0)
-        sgpr, lds, scratch, spills = (used >> SGPR_BIT & (1 << SGPR_COUNT) - 1).bit_length(), facts.lds or 0, 0, 0
+        said = metadata.get(".sgpr_count")  # with VCC and what else the hardware takes, as a code object has it
+        sgpr = said if isinstance(said, int) else (used >> SGPR_BIT & (1 << SGPR_COUNT) - 1).bit_length()
+        lds, scratch, spills = facts.lds or 0, 0, 0
         waves = -(-facts.block[0] * facts.block[1] * facts.block[2] // LANES) if facts.block is not None else 0
     step = _step(arch, total, lds, waves)
     return {"vgpr": vgpr, "agpr": agpr, "arch_vgpr": arch_vgprs, "sgpr": sgpr, "lds": lds, "scratch": scratch, "spills": spills,

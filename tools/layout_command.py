@@ -170,20 +170,21 @@ def drawings_svg(drawings: Sequence[Drawing]) -> str:
 
 
 def _grid_svg(drawing: Drawing, top: float) -> tuple[list[str], tuple[float, float]]:
-    cells, separator = drawing.cells, " \\ "
+    cells, axes = drawing.cells, " \\ ".join(drawing.axes)
+    left = max(_MARGIN, len(axes) * _LETTER + 12)
     step = max(max(len(text) for line in cells for text, _ in line), 3) * _LETTER + 6
     parts = [f'<text x="6" y="{top + 16:.0f}" font-size="13">{drawing.title}</text>',
-             f'<text x="6" y="{top + 36:.0f}">{separator.join(drawing.axes)}</text>']
+             f'<text x="6" y="{top + 36:.0f}">{axes}</text>']
     for column in range(len(cells[0])):
-        parts.append(f'<text x="{_MARGIN + (column + 0.5) * step:.1f}" y="{top + 36:.0f}" text-anchor="middle" fill="#555">{column}</text>')
+        parts.append(f'<text x="{left + (column + 0.5) * step:.1f}" y="{top + 36:.0f}" text-anchor="middle" fill="#555">{column}</text>')
     for row, line in enumerate(cells):
         y = top + _HEAD + row * _CELL_HEIGHT
-        parts.append(f'<text x="{_MARGIN - 6}" y="{y + 14:.0f}" text-anchor="end" fill="#555">{row}</text>')
+        parts.append(f'<text x="{left - 6:.1f}" y="{y + 14:.0f}" text-anchor="end" fill="#555">{row}</text>')
         for column, (text, hue) in enumerate(line):
-            x = _MARGIN + column * step
+            x = left + column * step
             parts.append(f'<rect x="{x:.1f}" y="{y:.0f}" width="{step:.1f}" height="{_CELL_HEIGHT}" fill="{_colour(hue)}" stroke="#888" '
                          f'stroke-width="0.5"/><text x="{x + step / 2:.1f}" y="{y + 14:.0f}" text-anchor="middle">{text}</text>')
-    width = max(_MARGIN + len(cells[0]) * step + 6, len(drawing.title) * 8.2 + 12)
+    width = max(left + len(cells[0]) * step + 6, len(drawing.title) * 8.2 + 12)
     return parts, (width, _HEAD + len(cells) * _CELL_HEIGHT + 12)
 
 
