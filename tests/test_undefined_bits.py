@@ -72,6 +72,13 @@ LEGAL = {
         s_waitcnt lgkmcnt(0)
         global_store_dword v2, v4, s[8:9]""",
     "overwritten before the host reads": "global_store_dword v2, v33, s[8:9]\ns_waitcnt vmcnt(0)\nglobal_store_dword v2, v1, s[8:9]",
+    "read before undefined LDS comes into its register":
+        "v_mov_b32 v8, v1\ns_branch on\non:\nv_add_u32 v9, v8, v8\nds_read_b32 v8, v2\ns_waitcnt lgkmcnt(0)\n" + STORE.format("v9"),
+    "read before an undefined product comes into its register":
+        "v_mov_b32 v12, v1\ns_branch on\non:\nv_add_u32 v9, v12, v12\n"
+        "v_mfma_f32_16x16x16_f16 v[12:15], v[34:35], v[34:35], 0\n" + STORE.format("v9"),
+    "undefined until defined LDS comes into its register":
+        "ds_write_b32 v2, v1\ns_waitcnt lgkmcnt(0)\nv_mov_b32 v8, v33\nds_read_b32 v8, v2\ns_waitcnt lgkmcnt(0)\n" + STORE.format("v8"),
     "VCC that a defined bit decides": "s_mov_b32 vcc_lo, 1\ns_cbranch_vccz over\nover:\ns_nop 0",
     "a matrix column that nobody stores": "v_mov_b32 v4, 0\nv_pk_fma_f32 v[4:5], v[32:33], v[32:33], v[32:33] op_sel_hi:[0,0,0]\ns_nop 0",
 }

@@ -252,7 +252,8 @@ class _Resident:
             watcher = options.trace.watcher(machine)
             machine.memory_watchers.append(watcher.memory)
             traced = (watcher,)
-        arrival = ArrivalModel(counters, deliveries, checkers.registers, checkers.lds, (*options.watchers, *traced), checkers.watchers)
+        arrival = ArrivalModel(counters, deliveries, checkers.registers, checkers.lds, (*options.watchers, *traced), checkers.watchers,
+                               checkers.undefined)
         self.machine = machine
         self.program, self.findings, self.made_for = program, findings, launch.shape
         self._checkers = checkers

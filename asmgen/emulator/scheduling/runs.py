@@ -6,7 +6,7 @@ What an instruction does in a run and by itself is the same bit for bit: numpy's
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,18 +25,30 @@ _CONDITIONS = {"scc0": (-1, False), "scc1": (-1, True), "vccz": (VCC, False), "v
                "execnz": (EXEC, True)}
 
 
-class Run:
-    """Instructions that follow each other and see no other wave. `add` until it returns False, then `action`."""
+class Follower(Protocol):
+    """Who must act before some of the instructions, but only while not `quiet`, which no arithmetic ends."""
 
-    def __init__(self, machine: Machine, mode: int) -> None:
+    quiet: bool
+
+
+class Run:
+    """Instructions that follow each other and see no other wave. `add` until it returns False, then `actions`.
+
+    While the `follower` is quiet, what it does before an instruction splits no run.
+    """
+
+    def __init__(self, machine: Machine, mode: int, follower: Follower | None = None) -> None:
         self.machine = machine
         self.mode = mode
+        self.follower = follower
         self._lowering = Lowering.of(machine, mode)
         self._products = Products(machine.waves + 1)
         self.reads = self.writes = 0  # registers, as bits of the unified file, SGPRs and what has a name
         self.reads_lds = False
+        self._followed_reads = self._followed_writes = 0  # of `reads` and `writes`, those of instructions with something before them
         self._rows: list[Row] = []
         self._plain: list[Action] = []
+        self._steps: list[tuple[Step, Action | None]] = []
 
     def takes(self, step: Step) -> bool:
         """Whether `add` would take it."""
@@ -50,8 +62,13 @@ class Run:
         """Whether a step may run before what the run has gathered: neither writes what the other touches."""
         return not (step.touch.reads & self.writes or step.touch.writes & (self.reads | self.writes))
 
-    def add(self, step: Step) -> bool:
-        """Take one more instruction; False where a run does not know it."""
+    def before_followed(self, step: Step) -> bool:
+        """Whether what the follower does before a step may be done before what it does within the run."""
+        touch = step.touch
+        return not (touch.reads & self._followed_writes or touch.writes & (self._followed_reads | self._followed_writes))
+
+    def add(self, step: Step, following: Action | None = None) -> bool:
+        """Take one more instruction, with what the follower does before it; False where a run does not know it."""
         if not self.takes(step) or step.run is None:
             return False
         if isinstance(step.run, Product):
@@ -62,6 +79,10 @@ class Run:
             self._products.written(step.touch.writes)
         self.reads |= step.touch.reads
         self.writes |= step.touch.writes
+        if following is not None:
+            self._followed_reads |= step.touch.reads
+            self._followed_writes |= step.touch.writes
+        self._steps.append((step, following))
         self._rows += rows
         self._plain.append(step.run.move if isinstance(step.run, LdsRead) else step.run)
         return True
@@ -74,7 +95,34 @@ class Run:
 
     def actions(self, compiled: bool = False) -> list[Action]:
         """What runs them; with `compiled` never numpy's steps."""
-        return [self._action(compiled)] if self._plain else []
+        if not self._plain:
+            return []
+        follower, whole = self.follower, self._action(compiled)
+        if follower is None or all(following is None for _, following in self._steps):
+            return [whole]
+        pieces: list[Action] = []
+
+        def run(group: Group) -> None:
+            if follower.quiet:
+                whole(group)
+                return
+            if not pieces:
+                pieces.extend(self._pieces())
+            for action in pieces:
+                action(group)
+
+        return [run]
+
+    def _pieces(self) -> list[Action]:
+        """The run, split where the follower has something to do."""
+        actions: list[Action] = []
+        piece = Run(self.machine, self.mode)
+        for step, following in self._steps:
+            if following is not None:
+                actions += [*piece.actions(), following]
+                piece = Run(self.machine, self.mode)
+            piece.add(step)
+        return [*actions, *piece.actions()]
 
     def _action(self, compiled: bool) -> Action:
         machine, plain = self.machine, tuple(self._plain)
@@ -105,12 +153,12 @@ class Run:
         condition = branch.name.removeprefix("s_cbranch_")
         if condition not in _CONDITIONS or not self._plain or self._renews():
             return None
-        machine, given = self.machine, self._code()
+        machine, given, follower = self.machine, self._code(), self.follower
         register, taken = _CONDITIONS[condition]
         work = 8 * LANES * len(self._plain)
 
         def spin(group: Group, limit: int) -> int:
-            if limit <= 0 or not machine.work.pays(work * len(group.waves)):
+            if limit <= 0 or follower is not None and not follower.quiet or not machine.work.pays(work * len(group.waves)):
                 return 0
             from asmgen.emulator.scheduling import runs_kernel
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from asmgen.emulator.arrival.arrival import FLAT, LDS, VM, Counters, RegisterArrival, RegisterTouch
 from asmgen.emulator.arrival.ldsraces import LdsArrival
+from asmgen.emulator.arrival.undefined import UndefinedWatcher
 from asmgen.emulator.machine.state import M0, MODE_GPR_INDEX, Group
 from asmgen.emulator.memory.ldsops import LdsRead
 from asmgen.emulator.memory.vmem import Deliveries
@@ -56,7 +57,7 @@ class ArrivalModel:
     """The arrival model as the segments need it. `registers` is None where checks are off.
 
     `watchers` may look at anything; when a matrix instruction or a read of LDS comes, the `checkers` look at no register's value but an
-    address.
+    address. One of them is the `follower` of undefined values.
     """
 
     counters: Counters
@@ -65,6 +66,7 @@ class ArrivalModel:
     lds: LdsArrival | None = None
     watchers: Sequence[Watcher] = ()
     checkers: Sequence[Watcher] = ()
+    follower: UndefinedWatcher | None = None
 
 
 class Segments:
@@ -87,7 +89,7 @@ class Segments:
         actions: list[Action] = []
         issued: list[int] = []
         first, longest = position, LONGEST_ALONE if alone else LONGEST
-        run = Run(self.decoder.machine, mode)
+        run = Run(self.decoder.machine, mode, self.arrival.follower)
         accesses = 0
         checked = 0  # registers that a step of this segment has looked at already: they have arrived
         while True:
@@ -130,16 +132,19 @@ class Segments:
         """
         arrival, registers = self.arrival, self.arrival.registers
         watching = [action for watcher in arrival.watchers if (action := watcher(step)) is not None]
-        checking = [action for watcher in arrival.checkers if (action := watcher(step)) is not None]
+        checking = {watcher: action for watcher in arrival.checkers if (action := watcher(step)) is not None}
+        straight = isinstance(step.run, Product | LdsRead)
+        within = checking.pop(arrival.follower, None) if arrival.follower is not None and not straight and run.takes(step) else None
         # Whether something of it comes before the run.
-        ahead = bool(watching) or bool(checking) and not isinstance(step.run, Product | LdsRead)
+        ahead = bool(watching) or bool(checking) and not straight
         ahead = ahead or step.run is not None and not run.takes(step)
         late = isinstance(step.run, LdsRead) and bool(step.touch.reads & run.writes)  # it looks at where it goes
+        late = late or straight and bool(checking) and not run.before_followed(step)
         if late or ahead and not run.before(step) or run.reads_lds and self._fills_lds(step):
             actions += run.actions()
-            run = Run(run.machine, run.mode)
+            run = Run(run.machine, run.mode, run.follower)
         actions += watching
-        actions += checking
+        actions += checking.values()
         if registers is not None:
             wanted = registers.loaded & ~checked
             touch = replace(step.touch, reads=step.touch.reads & wanted, writes=step.touch.writes & wanted)
@@ -152,7 +157,7 @@ class Segments:
         if step.wait is not None:
             if self._checking or self._dma and step.wait.vmcnt is not None:
                 actions.append(_wait(arrival, step))
-        elif step.run is not None and not run.add(step):
+        elif step.run is not None and not run.add(step, within):
             actions.append(step.run.bound if isinstance(step.run, Late) else step.run)
         return run
 
