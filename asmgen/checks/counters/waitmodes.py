@@ -26,8 +26,10 @@ def apply_waits(program: Program, mode: str) -> Program:
 
     Raises AsmgenError at the author's line for the first error in a part that is to be verified.
     """
-    items = [item.in_mode(mode) if isinstance(item, Instruction) and not item.waits else item for item in program.items]
-    program = program.with_items(items)
+    modeless = {id(item): item for item in program.items if isinstance(item, Instruction) and not item.waits}
+    # Copies of a step share their instructions, and what is known of them: they do behind this too.
+    changed = {number: item.in_mode(mode) for number, item in modeless.items()}
+    program = program.with_items([changed.get(id(item), item) for item in program.items])
     modes = {instruction.waits for instruction in program.instructions}
     if modes & {"auto", POINT}:
         program = insert_waits(program)
