@@ -57,19 +57,32 @@ class _Parts:
     def __init__(self, units: Sequence[Unit], live_out: int) -> None:
         masks = {mask for unit in units for mask in (unit.effects.reads, unit.effects.writes, unit.effects.masked)}
         masks.update(1 << bit for bit in _EXEC_BITS)
-        parts = [functools.reduce(or_, masks)]
-        masks.add(live_out & parts[0])
-        for mask in masks:
-            parts = [piece for part in parts for piece in (part & mask, part & ~mask) if piece]
-        self._parts = sorted((part & -part, part) for part in parts)
+        every = functools.reduce(or_, masks)
+        masks.add(live_out & every)
+        inside: dict[int, list[int]] = {}  # the masks that a register is in, by number: the same for all of a set
+        for number, mask in enumerate(masks):
+            for bit in _bits(mask):
+                inside.setdefault(bit, []).append(number)
+        lowest: dict[tuple[int, ...], int] = {}
+        self._part = {bit: lowest.setdefault(tuple(inside[bit]), bit) for bit in _bits(every)}
         self._of: dict[int, tuple[int, ...]] = {}
 
     def of(self, mask: int) -> tuple[int, ...]:
         """The sets of which a unit's mask consists, lowest first, by the numbers of their lowest bits."""
         found = self._of.get(mask)
         if found is None:
-            found = self._of[mask] = tuple([low.bit_length() - 1 for low, part in self._parts if part & mask])
+            found = self._of[mask] = tuple([bit for bit in _bits(mask) if self._part[bit] == bit])
         return found
+
+
+def _bits(mask: int) -> list[int]:
+    """The numbers of a mask's bits, lowest first."""
+    found = []
+    while mask:
+        low = mask & -mask
+        found.append(low.bit_length() - 1)
+        mask ^= low
+    return found
 
 
 class _Reaching:
