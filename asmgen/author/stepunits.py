@@ -91,15 +91,12 @@ class StepUnits:
 
     def kept(self, place: Place) -> list[Unit]:
         """The units of a step whose iterations a copy keeps, each of its iteration's variant, labels renamed."""
-        found: dict[int, Unit] = {}
-        for segment, first in self._variants:
-            if first and place.first is None:
-                continue
-            for number, unit in self._of(place.phase, (segment, first)).items():
-                offset = self.shape.offsets[number]
-                if place.keeps(offset) and place.segment(offset) == segment and (offset == place.first) == first:
-                    found[number] = unit
-        return [relabelled(self.k, found[number]) for number in sorted(found)]
+        offsets = self.shape.offsets
+        kept = {offset: self._of(place.phase, (place.segment(offset), offset == place.first))
+                for offset in set(offsets.values()) if place.keeps(offset)}
+        none: dict[int, Unit] = {}
+        found = [unit for number, offset in offsets.items() if (unit := kept.get(offset, none).get(number)) is not None]
+        return [relabelled(self.k, unit) if unit.is_block else unit for unit in found]
 
     def placed(self, place: Place) -> dict[int, Unit]:
         """What stands in a copy, by ordinal: its own step's units, but of those that lead the next step's."""
