@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from asmgen.author.effects import Unit
+from asmgen.author.schedulereport import occupancy
 from asmgen.author.schedules import Sync, is_matrix
 from asmgen.isa.records import dataclass
 from asmgen.isa.registers import scc
@@ -21,7 +22,7 @@ from asmgen.isa.registers import scc
 if TYPE_CHECKING:
     from asmgen.author.builder import Builder
 
-_WINDOW = 3  # instructions of a slot of 4 clk behind a matrix instruction of 16 clk, the shortest of the library's products
+_SLOT = 4  # clk in which a wave issues an instruction (isa.timing)
 _SETTLED = 4  # matrix instructions, the last writer among them, behind which a result is there: 48 clk, and 4 passes want 7 states of 4
 
 
@@ -43,10 +44,11 @@ class Ending:
         k.s_endpgm()
 
 
-def mixed(copy: Sequence[Sync | Unit], ending: Sequence[Unit]) -> list[Sync | Unit]:
+def mixed(copy: Sequence[Sync | Unit], ending: Sequence[Unit], arch: str) -> list[Sync | Unit]:
     """The last copy of a step with the units of an ending in its windows, both in their orders; what finds no room follows.
 
-    A unit of the ending stands behind all of the copy's that it depends on.
+    A window has as many slots as its matrix instruction keeps the core busy for, less its own. A unit of the ending stands behind all of
+    the copy's that it depends on.
     """
     rest = _Rest(copy)
     pending = deque(ending)
@@ -62,7 +64,7 @@ def mixed(copy: Sequence[Sync | Unit], ending: Sequence[Unit]) -> list[Sync | Un
             continue
         if is_matrix(entry):
             matrix.append(place)
-            room = _WINDOW
+            room = occupancy(next(one for one in entry.instructions if one.opcode.group == "matrix"), arch) // _SLOT - 1
         else:
             room -= 1
         if place + 1 < len(copy) and not _is_matrix(copy[place + 1]):

@@ -165,7 +165,7 @@ class Copies:
             ending.body()
         units = section.units
         k.cut(section.start)
-        for entry in mixed([entry for entry in last if isinstance(entry, Sync) or self.mine(entry)], units):
+        for entry in mixed([entry for entry in last if isinstance(entry, Sync) or self.mine(entry)], units, k.arch):
             if isinstance(entry, Sync):
                 self._sync(entry)
             else:
