@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from asmgen.emulator.scheduling.run import Options
 from asmgen.emulator.scheduling.trace import Trace, WaveTrace, has_cost
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.timing import GPUS, PARAMETERS, Timing, read_overrides, timing
+from asmgen.kernels.registry import family
 from asmgen.model.chrometrace import chrome_trace
 from asmgen.model.costs import costs_of
 from asmgen.model.cycles import CAUSES
@@ -31,7 +33,7 @@ from asmgen.program.program import Program
 from asmgen.reader.assembly import read_text
 from asmgen.tools.cli import commands
 from asmgen.tools.measured import MEASUREMENTS, attention_report, attention_rows, predict, report
-from asmgen.tools.profile_command import ProfileReport
+from asmgen.tools.profile_command import ProfileReport, smaller
 from asmgen.tools.sensitivity import report_table, sensitivity, table
 from tests.emulator_launch import launch
 
@@ -296,6 +298,17 @@ def test_command_on_a_library_kernel(objdump: tuple[str, ...], tmp_path: Path) -
     assert json.loads((tmp_path / "t.json").read_text())["traceEvents"]
     faster = json.loads(run(*shape, "--json", "--parameters", str(overrides)).output)
     assert faster["cycles"] < found["cycles"] and faster["overridden"] == ["latency_grid"]
+
+
+def test_only_workgroups_are_left_out_of_the_problem() -> None:
+    """Rows of a sum count its workgroups, columns do not; and so many workgroups stay as are asked for."""
+    rows = family("02-row-sum")
+    assert smaller(rows.contract(), {"m": 1000, "n": 9000}) == {"m": 512, "n": 9000}
+    product = family("gemm-bf16").contract("gfx950", {"tile": "256x256x64", "schedule": "ping-pong"})
+    asked = product.resolve_run({"m": 4096, "n": 2048, "k": 64})
+    for workgroups, m, n in ((1, 512, 512), (5, 512, 2048), (17, 4096, 512), (33, 4096, 2048)):
+        found = smaller(product, asked, workgroups)
+        assert (found["m"], found["n"]) == (m, n) and math.prod(product.grid_of(found)) >= workgroups
 
 
 def test_report_of_measurements(objdump: tuple[str, ...]) -> None:

@@ -78,7 +78,7 @@ def banks_of_kernel(family: Family, built: Built, parameters: Mapping[str, Any])
     """Run a built kernel on the emulator, on a problem of few workgroups, and count. Raises AsmgenError where it touches no LDS."""
     options = Options(checks=False, count_banks=True)
     arch, contract = built.kernel.resources.arch, built.kernel.contract
-    chosen = smaller(family, parameters)
+    chosen = smaller(contract, parameters)
     with emulator(built, arch, options, lambda sentence: None, None) as device:
         launch(device, built, family.problem(chosen, 0), contract.grid_of(chosen), contract.workgroup)
         result = device.launches[-1]

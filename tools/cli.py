@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.stderr.close()  # whoever read our output has gone; python would complain about it at exit
         sys.exit(FAILED)
     except OSError as error:
-        _refuse(f"{shown(error.filename)}: {error.strerror}" if error.filename else str(error))
+        _refuse(f"{shown(error.filename)}: cannot be read or written: {error.strerror}" if error.filename else str(error))
     except MemoryError as error:
         _refuse(f"there is not enough memory{f': {shorten(str(error))}' if str(error) else ''}")
     except Exception as error:

@@ -42,13 +42,13 @@ def resources_text(kernel: KernelReport) -> str:
     """One line."""
     r = kernel.resources
     return (f"  {r['vgpr']} VGPRs of the unified file, {r['agpr']} of them AGPRs, {r['sgpr']} SGPRs, {r['lds']} bytes of LDS, "
-            f"{r['scratch']} of scratch, {r['spills']} spills: {r['occupancy']} waves per SIMD")
+            f"{r['scratch']} of scratch, {r['spills']} spills: {_waves(r['occupancy'])} per SIMD")
 
 
 def step_text(step: OccupancyStep, occupancy: int) -> str:
     """How far more waves are, and what may be added without fewer."""
     spare = [f"{step.spare_registers} VGPRs"] + ([f"{step.spare_lds} bytes of LDS"] if step.spare_lds is not None else [])
-    more = f"room for {' and '.join(spare)} more at {occupancy} waves"
+    more = f"room for {' and '.join(spare)} more at {_waves(occupancy)}"
     if step.next_waves is None:
         return f"limit {step.limit}; {more}"
     less = [f"{step.excess_registers} VGPRs"] * bool(step.excess_registers) + [f"{step.excess_lds} bytes of LDS"] * bool(step.excess_lds)
@@ -60,7 +60,11 @@ def workgroup_text(kernel: KernelReport) -> str:
     if kernel.most_workitems is None:
         return "  the workgroup's size is not stated"
     block = f" ({' x '.join(map(str, kernel.block))})" if kernel.block is not None and kernel.block[1:] != (1, 1) else ""
-    return f"  workgroups of at most {kernel.most_workitems} work-items{block}, {kernel.waves} waves"
+    return f"  workgroups of at most {kernel.most_workitems} work-items{block}, {_waves(kernel.waves or 0)}"
+
+
+def _waves(number: int) -> str:
+    return f"{number} wave{'s' * (number != 1)}"
 
 
 def mix_rows(kernel: KernelReport) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:

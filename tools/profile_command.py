@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from asmgen.author.contract import KernelContract
 from asmgen.author.family import Family
 from asmgen.author.problem import LaunchWork
 from asmgen.emulator.scheduling.run import Options
@@ -31,7 +32,7 @@ from asmgen.tools.launch_command import trace_launch_spec
 from asmgen.tools.runner import emulator, start
 
 TRACED_EDGE = {"m": 512, "n": 512, "b": 1}
-"""Parameters that count workgroups: the traced ones are the first, so that more of them would only cost time."""
+"""What parameters that count workgroups are cut to: the traced ones are the first, so that more of them would only cost time."""
 _WORST = 12  # instructions that the text names
 
 
@@ -102,8 +103,9 @@ class ProfileReport:
         lines = [f"{self.name} on {found.timing.gpu} ({found.timing.arch}), data in {found.level}: predicted, not measured",
                  f"  {whole.resident} workgroup{'s' * (whole.resident > 1)} on a compute unit{more}: {found.cycles} clk predicted, "
                  f"{found.prologue:.0f} before and {found.epilogue:.0f} behind the main loop, matrix cores busy {found.matrix_busy:.1%}",
-                 f"  whole launch: {whole.workgroups} workgroups in {whole.rounds} rounds, {whole.together} on a unit, at "
-                 f"{whole.clock:.0f} MHz: predicted {whole.seconds * 1e6:.1f} us, {whole.tflops:.1f} TFLOPS, limit {whole.limit}"]
+                 f"  whole launch: {whole.workgroups} workgroup{'s' * (whole.workgroups > 1)} in {whole.rounds} "
+                 f"round{'s' * (whole.rounds > 1)}, {whole.together} on a unit, at {whole.clock:.0f} MHz: "
+                 f"predicted {whole.seconds * 1e6:.1f} us, {whole.tflops:.1f} TFLOPS, limit {whole.limit}"]
         if self.steps is not None:
             each = self.steps.each
             lines.insert(2, f"  timed with {self.steps.traced} steps; the first workgroup has {each[0]}: predicted {self.cycles:.0f} clk; "
@@ -148,8 +150,9 @@ def trace_kernel(library: Family, built: Built, parameters: Mapping[str, Any], w
     work = None
     if library.work is not None and workgroups == 1:
         work = library.work(parameters, library.select(arch, built.kernel.parameters))
-    small = smaller(library, parameters) if work is None else work.first
-    problem, contract = library.problem(small, 0), built.kernel.contract
+    contract = built.kernel.contract
+    small = smaller(contract, parameters, workgroups) if work is None else work.first
+    problem = library.problem(small, 0)
     with emulator(built, arch, options, lambda sentence: None, None) as device:
         start(device, built, problem, contract.grid_of(small), contract.workgroup)
     total = math.prod(contract.grid_of(parameters))
@@ -172,10 +175,14 @@ def _product(parameters: Mapping[str, Any], workgroups: int) -> TiledProduct | N
     return TiledProduct(order, (tm, tn, tk), parameters["k"]) if order.tiles == workgroups <= LARGEST_GRID else None
 
 
-def smaller(library: Family, parameters: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Fewer workgroups of the same kind: no more than those of TRACED_EDGE where it has them."""
-    return {name: min(value, TRACED_EDGE[name]) if name in TRACED_EDGE and isinstance(value, int) else value
-            for name, value in parameters.items()}
+def smaller(contract: KernelContract, parameters: Mapping[str, Any], workgroups: int = 1) -> Mapping[str, Any]:
+    """Fewer workgroups of the same kind, but so many at least: those of TRACED_EDGE, where its parameters count workgroups."""
+    found = dict(parameters)
+    for name, most in TRACED_EDGE.items():
+        cut = found | {name: min(most, found[name])} if isinstance(found.get(name), int) else found
+        if workgroups <= math.prod(contract.grid_of(cut)) < math.prod(contract.grid_of(found)):
+            found = cut
+    return found
 
 
 def report_kernel(library: Family, built: Built, parameters: Mapping[str, Any], chosen: Timing, level: str, workgroups: int,
