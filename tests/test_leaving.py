@@ -92,29 +92,41 @@ def test_operations_that_lead_cannot_be_left() -> None:
 
 
 @cache
-def causal(arch: str) -> Built:
-    return build_kernel(ATTENTION, arch, {"causal": True})
+def causal(arch: str, waves: int = 8) -> Built:
+    return build_kernel(ATTENTION, arch, {"causal": True, "waves": waves})
+
+
+def products_of_diagonal_block(waves: int) -> list[int]:
+    """By wave, of 256 queries and as many keys; all pass the same barriers."""
+    parameters = ATTENTION.contract("gfx950", {"causal": True, "waves": waves}).resolve_run({"hq": 1, "sq": 256, "sk": 256, "causal": True})
+    traced = trace_kernel(ATTENTION, causal("gfx950", waves), parameters, 1)
+    assert traced.trace.program is not None
+    names = [instruction.name for instruction in traced.trace.program.instructions]
+    assert len({sum(names[position] == "s_barrier" for position in trace.positions) for trace in traced.trace.waves()}) == 1
+    products = {trace.wave: sum("mfma" in names[position] for position in trace.positions) for trace in traced.trace.waves()}
+    return [products[wave] for wave in range(waves)]
 
 
 def test_waves_of_the_diagonal_block_skip_tiles() -> None:
     """256 queries, four tiles of 64 keys, of which waves 0 and 1 see one, 2 and 3 two, ...: the two products of 16 of iterations that
     are left out, from the third stage's barrier of the last but two steps on."""
-    parameters = ATTENTION.contract("gfx950", {"causal": True}).resolve_run({"causal": True, "hq": 1, "sq": 256, "sk": 256})
-    traced = trace_kernel(ATTENTION, causal("gfx950"), parameters, 1)
-    assert traced.trace.program is not None
-    names = [instruction.name for instruction in traced.trace.program.instructions]
-    products = {trace.wave: sum("mfma" in names[position] for position in trace.positions) for trace in traced.trace.waves()}
-    barriers = {sum(names[position] == "s_barrier" for position in trace.positions) for trace in traced.trace.waves()}
-    assert [products[wave] for wave in (6, 7)] == [128] * 2 and len(barriers) == 1
-    assert [products[wave] for wave in (4, 5)] == [112] * 2 and all(products[wave] <= 80 for wave in range(4))
+    products = products_of_diagonal_block(8)
+    assert products[6:] == [128] * 2 and products[4:6] == [112] * 2 and all(number <= 80 for number in products[:4])
 
 
-def launched(program: Program) -> list[str]:
+def test_interleaved_waves_skip_tiles_too() -> None:
+    """Four waves of 64 queries, whose products are 32 instructions: the last sees four tiles, each before it one less. Places to leave are
+    fewer, as there are no stages that barriers end."""
+    first, second, *others = products_of_diagonal_block(4)
+    assert others == [256] * 2 and first <= 128 and second <= 256 - 63
+
+
+def launched(waves: int, program: Program) -> list[str]:
     """The checks that find something in a causal launch of two steps more than the tile is wide."""
-    built = causal("gfx950")
+    built = causal("gfx950", waves)
     name = built.kernel.resources.name
     device = EmulatedDevice("gfx950", Options(), {name: program})
-    p = built.kernel.contract.resolve_run({"causal": True, "hq": 1, "sq": 256, "sk": 384})
+    p = built.kernel.contract.resolve_run({"causal": True, "waves": waves, "hq": 1, "sq": 256, "sk": 384})
     problem = make_problem(p, 3, 1.0)
     done = device.launch(CodeObject.load(built.code_object).kernel(name), built.kernel.contract.grid_of(p), built.kernel.contract.workgroup,
                          problem.arguments)
@@ -123,10 +135,11 @@ def launched(program: Program) -> list[str]:
     return [finding.check for finding in done.findings]
 
 
-def test_fills_of_a_wave_that_leaves_have_landed_for_the_others() -> None:
+@pytest.mark.parametrize("waves", [8, 4])
+def test_fills_of_a_wave_that_leaves_have_landed_for_the_others(waves: int) -> None:
     """Without its waits on the way out, another wave's read finds what it filled on its way."""
-    program = causal("gfx950").kernel.program
-    assert not launched(program)
+    program = causal("gfx950", waves).kernel.program
+    assert not launched(waves, program)
     kept, inside = [], False
     for item in program.items:
         if isinstance(item, Label):
@@ -134,4 +147,4 @@ def test_fills_of_a_wave_that_leaves_have_landed_for_the_others() -> None:
         if not (inside and isinstance(item, Instruction) and item.name == "s_waitcnt"):
             kept.append(item)
     assert len(kept) < len(program.items)
-    assert launched(program.with_items(kept))
+    assert launched(waves, program.with_items(kept))

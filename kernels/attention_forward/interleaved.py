@@ -67,7 +67,7 @@ def interleaved(k: TileBuilder) -> None:
         scale_queries(k, state, loaded, S.tiles[0])
     copy(k, Q, loaded)
     k.registers.release("loaded_Q", "work_item")
-    steps = key_steps(k, at, S.tiles[0], idle=False)
+    steps = key_steps(k, at, S.tiles[0])
     k.forget("load", "lane places")
     memory, matrix, vector = k.streams("memory", "matrix", "vector")
 
@@ -105,7 +105,7 @@ def interleaved(k: TileBuilder) -> None:
 
     k.region("main loop")
     schedule = Interleave(Latencies(cycles=35 if late else 32), vector="vector")  # longer with the packed work of a step
-    k.pipeline(steps.segments(step), None, schedule, peel=1, least=LEAST)
+    k.pipeline(steps.segments(step), None, schedule, peel=1, least=LEAST, idle=steps.idle)
 
     k.region("epilogue")
     k.registers.release("S", "K", "Q", "V")

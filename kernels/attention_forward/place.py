@@ -183,18 +183,18 @@ class KeySteps:
         return [(lambda t: step(t, None), self.at.plain), (lambda t: step(t, self.seen), self.at.masked)]
 
 
-def key_steps(k: TileBuilder, at: WorkgroupPart, scores: Tile, idle: bool = True) -> KeySteps:
-    """For waves with a tile of S^T each; `idle`: waves leave steps out. Some plain steps become masked ones. Changes SCC."""
+def key_steps(k: TileBuilder, at: WorkgroupPart, scores: Tile) -> KeySteps:
+    """For waves with a tile of S^T each. Some plain steps become masked ones. Changes SCC."""
     keys = scores.rows
     seen = _window(k, at, scores) if k.p.window else _limits(k, at, scores)
-    last = _idle_steps(k, at, scores.columns) if idle else None
+    idle = _idle_steps(k, at, scores.columns)
     if isinstance(seen, Limits) and isinstance(at.plain, Reg):
         lend_steps(k, at.plain, at.masked, LEAST)
         with k.scratch("plain_keys", file="s") as gone:
             k.s_mul_i32(gone, at.plain, keys)
             for limit in seen.upper:
                 k.v_subrev_u32(limit, gone, limit)
-    return KeySteps(at, seen, last, at.k.walk(at.first, keys), at.v.walk(at.first, keys))
+    return KeySteps(at, seen, idle, at.k.walk(at.first, keys), at.v.walk(at.first, keys))
 
 
 def _limits(k: TileBuilder, at: WorkgroupPart, scores: Tile) -> Limits:
