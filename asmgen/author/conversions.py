@@ -117,7 +117,7 @@ def _narrowing(k: TileBuilder, dtype: str, rounding: str, nan: bool, scale: Reg 
             return lambda out, values: _truncated(k, out, values)
         if new:
             return lambda out, values: _pairs(k, "v_cvt_pk_bf16_f32", out, values)
-        return lambda out, values: _rounded(k, out, values, nan)
+        return lambda out, values: (_rounded_with_nans if nan else _rounded)(k, out, values)
     if dtype == "f16":
         if rounding == "truncate":
             return lambda out, values: _pairs(k, "v_cvt_pkrtz_f16_f32", out, values)
@@ -148,27 +148,27 @@ def _truncated(k: TileBuilder, out: Sequence[Reg], values: Sequence[Reg]) -> Non
             k.v_perm_b32(target, values[2 * number + 1], values[2 * number], select)
 
 
-def _rounded(k: TileBuilder, out: Sequence[Reg], values: Sequence[Reg], nan: bool) -> None:
-    """Nearest even: add 0x7fff and the lowest kept bit, keep the upper half. The carry may not turn a NaN into a number."""
-    with k.scratch("rounded", 2) as held, k.scratch("is_nan", 2, "s") as is_nan, constant(k, "half", 0x7FFF) as half, \
-            constant(k, "upper_halves", _HIGH_HALVES) as select, k.scratch("quiet") as quiet:
-        if nan:
-            k.v_mov_b32(quiet, 0x7FC00000)
+def _rounded(k: TileBuilder, out: Sequence[Reg], values: Sequence[Reg]) -> None:
+    """Numbers to nearest even: add 0x7fff and the lowest kept bit, keep the upper half. Pair by pair, as a loop has few registers to spare
+    and its schedule finds what stands between dependent instructions."""
+    with k.scratch("rounded", 2) as held, constant(k, "half", 0x7FFF) as half, constant(k, "upper_halves", _HIGH_HALVES) as select:
         for number, target in enumerate(out):
             for side in range(2):
                 value = values[2 * number + side]
                 k.v_bfe_u32(held[side], value, 16, 1)
                 k.v_add3_u32(held[side], value, held[side], half)
-                if nan:
-                    k.v_cmp_u_f32(is_nan, value, value)
-                    k.v_cndmask_b32(held[side], held[side], quiet, is_nan)
             k.v_perm_b32(target, held[1], held[0], select)
+
+
+def _rounded_with_nans(k: TileBuilder, out: Sequence[Reg], values: Sequence[Reg]) -> None:
+    with narrowing(k, "bf16") as rounded:
+        rounded(out, values)
 
 
 def _rounded_together(k: TileBuilder, out: Sequence[Reg], values: Sequence[Reg], half: Reg, select: Reg, quiet: Reg | None,
                       doubt: Reg | None) -> None:
     """As `_rounded`, step by step for all values: none waits for the one before, and what a comparison says may be read only two
-    instructions later. A loop has no registers for that, nor a need: its schedule finds what stands between dependent instructions.
+    instructions later. The carry may not turn a NaN into a number.
 
     `doubt` adds up products of neighbours, which are NaN with either; `quiet` is what takes the place of a NaN, where one is to stay.
     """
