@@ -269,15 +269,19 @@ def test_the_compiled_detector_is_the_plain_one(seed: int) -> None:
         homes = np.sort(random.choice(groups, int(random.integers(1, groups + 1)), replace=False))
         tags = homes + 1 + groups * random.integers(2, size=len(homes))
         addresses = np.stack([random.choice(count // 2, 64, replace=False) * 2 for _ in homes]) * (1 << shift) + PAGE
+        if random.random() < 0.5:  # lanes that follow each other
+            first = 2 * random.integers(count // 2 - 64, size=(len(homes), 1))
+            addresses = (int(random.integers(1, 3)) * np.arange(64) + first << shift) + PAGE
         counts = random.integers(0, 2 + (shift < 2), size=addresses.shape)
+        counts[random.random(len(counts)) < 0.5] = 2
         size = 1 << shift
         data = random.integers(0, 2, size=(len(homes), 64, 2 * size)).astype(np.uint8) if random.random() < 0.5 else None
         number = int(random.integers(numbers))
         touch = MemoryTouch(addresses, counts, size, PAGE, shift, tags, homes, acquired[homes], number, data)
         for module, cells, memory, known in states:
             module.trace(cells[0], cells[1], memory, touch, known)
-    (_, plain, memory, known), (_, compiled, other_memory, other_known) = states
-    assert (plain == compiled).all() and (memory == other_memory).all() and (known.told == other_known.told).all()
+        (_, plain, memory, known), (_, compiled, other_memory, other_known) = states
+        assert (plain == compiled).all() and (memory == other_memory).all() and (known.told == other_known.told).all()
     assert known.told.any() and (plain >> TAG_SHIFT == SEVERAL).any() and "numba" in sys.modules
 
 

@@ -133,11 +133,20 @@ def _alike(readers: int, writers: int, cells: int, own: int, written: bool) -> A
 
 
 @njit(cache=True)
+def _fresh(writers: Any, readers: Any, first: int, cells: int) -> bool:
+    """Whether nobody has touched any of `cells` cells."""
+    touched = np.uint32(0)
+    for cell in range(first, first + cells):
+        touched |= writers[cell] | readers[cell]
+    return bool(touched == 0)
+
+
+@njit(cache=True)
 def _trace(writers: Any, readers: Any, memory: Any, addresses: Any, counts: Any, size: int, start: int, shift: int, tags: Any, homes: Any,
            acquired: Any, number: int, write: bool, data: Any, before: Any, tag_homes: Any, released: Any, told: Any, disputes: Any,
            hits: Any, written: bool) -> int:
     count = stored = 0
-    times, lanes = size >> shift, addresses.shape[1]
+    times, lanes, whole, flat = size >> shift, addresses.shape[1], before.shape[2], before.reshape(-1)
     for row in range(addresses.shape[0]):
         home, since = homes[row], acquired[row]
         own = tags[row]
@@ -158,12 +167,21 @@ def _trace(writers: Any, readers: Any, memory: Any, addresses: Any, counts: Any,
                 continue
             parts = counts[row, lane] * times
             first = (addresses[row, lane] - start) >> shift
-            if not write:
-                following, cells = lane + 1, parts  # lanes that follow each other in memory are looked at together
-                while following < lanes and parts > 0 and addresses[row, following] - start == (first + cells) << shift:
-                    cells += counts[row, following] * times
-                    following += 1
-                begin = np.int64(first) * 4
+            following, cells = lane + 1, parts  # lanes that follow each other in memory are looked at together
+            while following < lanes and parts > 0 and addresses[row, following] - start == (first + cells) << shift \
+                    and (not write or counts[row, following - 1] * times == whole):
+                cells += counts[row, following] * times
+                following += 1
+            begin = np.int64(first) * 4
+            if write:
+                if cells > 0 and _fresh(writers, readers, first, cells):
+                    at, place = addresses[row, lane] - PAGE >> shift, (row * lanes + lane) * whole
+                    for cell in range(cells):
+                        same = flat[place + cell] == memory[at + cell]
+                        writers[first + cell] = np.uint32(mine | SILENT) if same else np.uint32(mine)
+                    alone = following
+                    continue
+            else:
                 read = _alike(np.int64(readers.ctypes.data) + begin, np.int64(writers.ctypes.data) + begin, cells, own, written)
                 if read >= 0:
                     tag = read >> TAG_SHIFT
