@@ -27,7 +27,7 @@ def rows_of(rng: np.random.Generator, aligned: bool) -> list[_Row]:
             addresses &= -size
         counts = rng.integers(0, 3, own.shape)
         kind = int(rng.choice((READ, READ, WRITE, ATOMIC)))
-        rows.append(_Row(position, kind, 0, 0, waves, np.zeros(len(waves), np.int32), addresses, counts, size, None))
+        rows.append(_Row(position, kind, 0, 0, waves, waves, np.zeros(len(waves), np.int32), addresses, counts, size, None))
     return rows
 
 
@@ -69,5 +69,5 @@ def test_places_too_far_apart_for_a_quick_look_show_nothing() -> None:
     rng = np.random.default_rng(3)
     row = next(row for row in rows_of(rng, True) if row.counts.any())
     assert GlobalArrival._apart(DEVICE, [row]) is not changed_by_two([row])
-    other = _Row(9, WRITE, 0, 0, row.waves, row.tickets, row.addresses + (1 << 40), row.counts, row.size, None)
+    other = _Row(9, WRITE, 0, 0, row.waves, row.select, row.tickets, row.addresses + (1 << 40), row.counts, row.size, None)
     assert GlobalArrival._apart(DEVICE, [row, other]) is False

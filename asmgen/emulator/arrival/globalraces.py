@@ -27,7 +27,7 @@ from asmgen.emulator.arrival.globalvalues import agreed, stored
 from asmgen.emulator.arrival.ldsvalues import Bytes, bytes_of
 from asmgen.emulator.arrival.racedbytes import RacedBytes
 from asmgen.emulator.machine.kept import kept
-from asmgen.emulator.machine.state import Group, Machine
+from asmgen.emulator.machine.state import Group, Machine, Selection
 from asmgen.emulator.scheduling.boundstep import queue_of
 from asmgen.isa.registers import Reg
 from asmgen.program.program import Instruction, Program
@@ -48,7 +48,7 @@ Numbers = NDArray[np.int64]
 class _Row:
     """One execution of an instruction by a group: addresses and counts [waves, lanes] of elements of `size` bytes.
 
-    `data` [waves, lanes, bytes] is what a plain store writes, where that is known.
+    `select` chooses the waves from arrays over all; `data` [waves, lanes, bytes] is what a plain store writes, where that is known.
     """
 
     position: int
@@ -56,6 +56,7 @@ class _Row:
     queue: int
     buffer: int
     waves: Numbers
+    select: Selection
     tickets: NDArray[np.int32]
     addresses: Numbers
     counts: Numbers
@@ -66,7 +67,7 @@ class _Row:
         """Some of the waves."""
         if chosen.all():
             return self
-        return _Row(self.position, self.kind, self.queue, self.buffer, self.waves[chosen], self.tickets[chosen],
+        return _Row(self.position, self.kind, self.queue, self.buffer, self.waves[chosen], self.waves[chosen], self.tickets[chosen],
                     self.addresses[chosen], self.counts[chosen], self.size, self.data[chosen] if self.data is not None else None)
 
     def keys(self) -> Numbers:
@@ -196,7 +197,7 @@ class GlobalArrival:
         tickets = self.counters.issued[queue, group.select].copy()
         source = self._data.get(id(instruction))
         data = source(group) if source is not None else None
-        self._log.append(_Row(position, kind, queue, buffer, group.waves, tickets, addresses, counts, size, data))
+        self._log.append(_Row(position, kind, queue, buffer, group.waves, group.select, tickets, addresses, counts, size, data))
         self._bytes += addresses.nbytes + counts.nbytes + (data.nbytes if data is not None else 0)
         if self._bytes > LOG_BYTES:
             self._judge(self._log)
@@ -210,13 +211,18 @@ class GlobalArrival:
         ending = np.zeros(machine.workgroups, bool)
         ending[workgroups] = True
         judged, living = [], []
+        everyone = ending.all()
         for row in self._log:
-            mine = ending[machine.workgroup[row.waves]]
-            if not mine.any():
-                living.append(row)
-                continue
-            judged.append(row if mine.all() else row.part(mine))
-            stays = ~mine | (row.tickets > done[row.queue, row.waves])
+            stays = row.tickets > done[row.queue, row.select]
+            if everyone:
+                judged.append(row)
+            else:
+                mine = ending[machine.workgroup[row.select]]
+                if not mine.any():
+                    living.append(row)
+                    continue
+                judged.append(row if mine.all() else row.part(mine))
+                stays |= ~mine
             if stays.any():
                 living.append(row.part(stays))
         self._log = living

@@ -46,6 +46,9 @@ from asmgen.program.program import Instruction, Program
 
 _WIDEST = 16
 _NUMBERS = 1 << 16
+Places = Callable[[int], Addresses]
+"""Addresses [waves, lanes] of a group. Asked for so many of its first waves, those of one workgroup, it may give these waves' only, where
+those of the following workgroups go to the same places of their own LDS; asked for 0, all."""
 _NO_PLACES = np.zeros((0, 1), np.int64)
 _ANY = 0
 """How many workgroups do the same before any has done something."""
@@ -101,35 +104,31 @@ class LdsArrival:
         self._carrying = False
         self._alike = _ANY  # workgroups that have done the same so far: only the first one's cells are kept; 1: each has its own
 
-    def alike(self, group: Group, queue: int = LDS) -> int:
-        """How many waves of a group are the first workgroup's, where those of all others have done the same so far; else 0."""
-        return self._repeating(self._toucher(group, queue)) if self._alike != 1 else 0
+    def access(self, group: Group, position: int, places: Addresses | Places, size: int, write: bool, queue: int = LDS,
+               data: Callable[[], Bytes] | None = None) -> None:
+        """An instruction touches `size` bytes at each of `places` [waves, lanes], byte addresses in the machine's LDS or INACTIVE.
 
-    def access(self, group: Group, position: int, at: Addresses, size: int, write: bool, queue: int = LDS,
-               data: Callable[[], Bytes] | None = None, bits: int | None = None) -> None:
-        """An instruction touches `size` bytes at each of `at` [waves, lanes], byte addresses in the machine's LDS or INACTIVE.
-
-        Where `at` are those of `alike` waves only, those of the other workgroups touch the same in theirs, as the caller has compared.
-        `data` gives what a plain write is about to write, [waves, lanes, size]; `bits` are those that any of `at` has, where known.
+        `data` gives what a plain write is about to write, [waves, lanes, size].
         """
         machine, counters = self.machine, self.counters
-        bits = int(np.bitwise_or.reduce(at, axis=None)) if bits is None else bits
+        who = self._toucher(group, queue)
+        rows = self._repeating(who) if self._alike != 1 else 0
+        at = places(rows) if callable(places) else places
+        bits = int(np.bitwise_or.reduce(at, axis=None))
         if self.alignment is not None and bits & _WIDEST - 1:
             self.alignment.in_lds(group, position, at, size)
         low_bits = bits & self.cells.granule - 1
         if low_bits:  # it begins within a cell, whose other bytes it does not touch
             self.cells = self.cells.refined(low_bits & -low_bits)
-        who, function, same = self._toucher(group, queue), touch, same_places
+        function, same = touch, same_places
         if machine.work.pays(32 * at.size):
             from asmgen.emulator.arrival import races_kernels
 
             function, same = races_kernels.touch_cells, races_kernels.places_repeat
-        if self._alike != 1 and len(at) == group.size:
-            rows = self._repeating(who)
-            if rows and same(at, rows, machine.lds_stride):
-                at = at[:rows]
-            else:
-                self._part()
+        if rows and len(at) == group.size and same(at, rows, machine.lds_stride):
+            at = at[:rows]
+        elif self._alike != 1 and len(at) == group.size:
+            self._part()
         self._alike = group.size // len(at)
         fresh = None
         if write and self.undefined is not None and self._atomic[self._number[position]]:

@@ -216,9 +216,8 @@ def write_lds(vector: Any, waves: Any, everyone: bool, mask: Any, address: int, 
 
 @njit(cache=True)
 def place_in_lds(vector: Any, waves: Any, everyone: bool, mask: Any, address: int, offset: int, size: int, homes: Any, limit: int,
-                 at: Any) -> Any:
-    """Byte addresses [waves, 64] of LDS accesses of `size` bytes; -16 where a lane is inactive or ends outside. Returns their bits."""
-    bits = np.int64(0)
+                 at: Any) -> None:
+    """Byte addresses [waves, 64] of LDS accesses of `size` bytes; -16 where a lane is inactive or ends outside."""
     for number in range(len(waves)):
         wave = waves[number]
         for lane in range(64):
@@ -226,8 +225,6 @@ def place_in_lds(vector: Any, waves: Any, everyone: bool, mask: Any, address: in
             inside = (everyone or mask[number, lane]) and place + size <= limit
             place = place + homes[number] if inside else np.int64(-16)
             at[number, lane] = place
-            bits |= place
-    return bits
 
 
 @njit(cache=True)

@@ -164,10 +164,11 @@ def to_lds(instruction: Instruction, position: int, row: MemoryRow, accesses: Ac
             return False
         at = places + machine.workgroup[group.select] * machine.lds_stride
         if context.lds_arrival is not None:
-            rows = context.lds_arrival.alike(group, VM)
-            if not rows or (places.reshape(-1, rows) != places[:rows]).any():
-                rows = group.size
-            context.lds_arrival.access(group, position, at[:rows, None] + lane_offset, 4 * words, True, VM, lambda: values.view(np.uint8))
+            def lanes(rows: int) -> NDArray[np.int64]:
+                repeat = rows and (places.reshape(-1, rows) == places[:rows]).all()
+                return (at[:rows, None] if repeat else at[:, None]) + lane_offset
+
+            context.lds_arrival.access(group, position, lanes, 4 * words, True, VM, lambda: values.view(np.uint8))
         tickets = context.counters.issued[VM, group.select].copy()
         context.deliveries.waiting.append(Delivery(at, np.full(group.size, words), values, group.waves, tickets))
         return True

@@ -209,16 +209,18 @@ def _straight(instruction: Instruction, position: int, row: MemoryRow, slots: di
 
             everyone = group.mask is None
             mask = nobody if group.mask is None else group.mask
+
+            def places(rows: int, offset: int) -> Addresses:
+                repeat = rows and everyone and lanes_kernels.lanes_repeat(machine.vector_file, group.waves, address, rows)
+                waves = group.waves[:rows] if repeat else group.waves
+                at = np.empty((len(waves), LANES), np.int64)
+                lanes_kernels.place_in_lds(machine.vector_file, waves, everyone, mask, address, offset, where[0].size,
+                                           machine.workgroup[waves] * machine.lds_stride, machine.lds_declared, at)
+                return at
+
             for number, offset in enumerate(offsets.tolist()):
-                rows = context.arrival.alike(group) if everyone else 0
-                if not rows or not lanes_kernels.lanes_repeat(machine.vector_file, group.waves, address, rows):
-                    rows = group.size
-                waves = group.waves[:rows]
-                at = np.empty((rows, LANES), np.int64)
-                bits = lanes_kernels.place_in_lds(machine.vector_file, waves, everyone, mask, address, offset, where[0].size,
-                                                  machine.workgroup[waves] * machine.lds_stride, machine.lds_declared, at)
                 written = partial(data, group, number) if data is not None else None
-                context.arrival.access(group, position, at, where[0].size, row.kind == "store", data=written, bits=bits)
+                context.arrival.access(group, position, partial(places, offset=offset), where[0].size, row.kind == "store", data=written)
 
     def load(group: Group) -> None:
         from asmgen.emulator.memory import ldsread_kernels
