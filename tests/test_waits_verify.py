@@ -373,6 +373,10 @@ def test_mode_of_a_kernel() -> None:
     k.ds_read_b32(v[10], v[0])
     k.v_mov_b32(v[1], v[10])
     assert len(apply_waits(k.program(), "off")) == 2
+    first, *_ = k.program().instructions
+    for one in (first, first.in_mode("off")):
+        twice = apply_waits(k.program().with_items([one, one]), "off").instructions
+        assert len(set(map(id, twice))) == 2  # findings and the emulator tell places apart by identity
     assert len(apply_waits(k.program(), "auto")) == 3
     with pytest.raises(AsmgenError, match=r"lgkmcnt\(0\)"):
         apply_waits(k.program(), "verify")

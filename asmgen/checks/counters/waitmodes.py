@@ -24,12 +24,11 @@ class _Found(Protocol):
 def apply_waits(program: Program, mode: str) -> Program:
     """The program with its waits in order, `mode` being that of all instructions that have none of their own.
 
+    Copies of a step share their instructions; here each place gets one of its own, by whose identity findings and the emulator go.
     Raises AsmgenError at the author's line for the first error in a part that is to be verified.
     """
-    modeless = {id(item): item for item in program.items if isinstance(item, Instruction) and not item.waits}
-    # Copies of a step share their instructions, and what is known of them: they do behind this too.
-    changed = {number: item.in_mode(mode) for number, item in modeless.items()}
-    program = program.with_items([changed.get(id(item), item) for item in program.items])
+    items = [item.in_mode(item.waits or mode) if isinstance(item, Instruction) else item for item in program.items]
+    program = program.with_items(items)
     modes = {instruction.waits for instruction in program.instructions}
     if modes & {"auto", POINT}:
         program = insert_waits(program)
