@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -305,3 +306,17 @@ def test_loads_that_are_put_off_count_in_their_order(monkeypatch: pytest.MonkeyP
         assert found[0] == found[1] == found[2]
         racing += bool(found[0])
     assert racing >= 4
+
+
+@pytest.mark.parametrize("name", ["read-only data", "different values"])
+def test_one_instruction_in_two_places(name: str) -> None:
+    """As builders put copies of a step: what is found is what two equal instructions show."""
+    body = RIGHT[name] if name in RIGHT else WRONG[name][0]
+    (program,) = read_text(f"{PROLOGUE}{body}\n{body.splitlines()[-1]}\ns_endpgm\n", "gfx950")
+    items = list(program.items)
+    assert items[-2] is not items[-3] and str(items[-2]) == str(items[-3])
+    found = []
+    for last in (items[-2], items[-3]):
+        buffers = [np.zeros(4096, np.uint32), np.zeros(4096, np.uint32)]
+        found.append(set(races(launch("gfx950", replace(program, items=(*items[:-2], last, items[-1])), (2, 1, 1), (64, 1, 1), buffers))))
+    assert found[0] == found[1] and bool(found[0]) == (name in WRONG)

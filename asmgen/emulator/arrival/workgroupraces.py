@@ -193,8 +193,8 @@ class WorkgroupRaces:
         self._orders = kept(program, "_orders", (), lambda: {
             id(instruction): (False, True) if id(instruction) in traces.polls else _orders(instruction)
             for instruction in program.instructions})
-        self._data = {number: source for number, position in zip(traces.numbers, traces.positions, strict=True)
-                      if (source := data_of(program.instructions[position], machine)) is not None}
+        plain = (program.instructions[position] for position in traces.positions)
+        self._data = {id(instruction): source for instruction in plain if (source := data_of(instruction, machine)) is not None}
 
     def __call__(self, step: Step) -> Action | None:
         """What an instruction that orders workgroups without touching memory must do before it runs."""
