@@ -1,10 +1,11 @@
-"""Half of the waves set behind by a conditional barrier, and brought level again: W012 finds the one without the other."""
+"""Half of the waves set behind by a conditional barrier, and brought level again: W012 finds the one without the other, W013 halves that
+compute at once."""
 
 from __future__ import annotations
 
 import pytest
 
-from asmgen.checks.counters.outofphase import ends_out_of_phase
+from asmgen.checks.counters.outofphase import Phases
 from asmgen.checks.counters.verify import verify
 from asmgen.program.controlflow import control_flow
 from asmgen.reader.assembly import read_text
@@ -17,7 +18,7 @@ _SECOND = _CLOSE.replace("level", "also_level")
 
 def shifts(body: str, stagger: int = 1) -> list[list[int]]:
     (program,) = read_text((f"; stagger {stagger}\n" if stagger else "") + body + "s_endpgm\n", "gfx950")
-    found = list(ends_out_of_phase(program, control_flow(program)).values())
+    found = list(Phases(program, control_flow(program)).apart_at_the_end().values())
     said = [finding for finding in verify(program) if finding.rule == "W012"]
     assert len(said) == len(found) and all(finding.severity == "warning" and finding.consumer.name == "s_endpgm" for finding in said)
     return found
@@ -45,3 +46,40 @@ def test_two_barriers_need_two() -> None:
     both = _OPEN.replace("s_barrier", "s_barrier\ns_barrier")
     assert shifts(both + _LOOP + _CLOSE.replace("s_barrier", "s_barrier\ns_barrier"), 2) == []
     assert shifts(both + _LOOP + _CLOSE, 2) == [[1]]
+
+
+def meetings(body: str, stagger: int = 1) -> list[tuple[str, str]]:
+    """What the two halves do at once: first sources of the MFMAs, the one behind first."""
+    (program,) = read_text((f"; stagger {stagger}\n" if stagger else "") + body + "s_endpgm\n", "gfx950")
+    found = [finding for finding in verify(program) if finding.rule == "W013"]
+    assert all(finding.severity == "note" for finding in found)
+    assert not [finding for finding in verify(program, notes=False) if finding.rule == "W013"]
+    return [(str(finding.producer.operands[1]), str(finding.consumer.operands[1])) for finding in found if finding.producer is not None]
+
+
+def stages(*which: int) -> str:
+    """Stages, each with a barrier behind it: an MFMA of v[N:N+3], or, for 0, something else."""
+    return "".join((f"v_mfma_f32_16x16x32_bf16 v[80:83], v[{first}:{first + 3}], v[60:63], v[80:83]\n" if first else "v_mov_b32 v9, 1\n")
+                   + "s_barrier\n" for first in which)
+
+
+@pytest.mark.parametrize(("body", "found"), [
+    (_OPEN + stages(0, 4, 0, 8) + _CLOSE, []),
+    (stages(4, 8, 12) + _OPEN + stages(4, 0) + _CLOSE + stages(8, 12), []),  # the halves are level at both ends
+    (_OPEN + stages(0, 4, 8, 0) + _CLOSE, [("v[4:7]", "v[8:11]")]),
+    (_OPEN + stages(0, 4, 8, 12) + _CLOSE, [("v[4:7]", "v[8:11]"), ("v[8:11]", "v[12:15]")]),
+    # A missing barrier joins a stage to the one before it.
+    (_OPEN + stages(0, 4) + "v_mov_b32 v9, 2\n" + stages(8, 0) + _CLOSE, [("v[4:7]", "v[8:11]")]),
+    # A loop whose last stage meets its first one.
+    (_OPEN + "round:\n" + stages(4, 0, 8) + "s_cmp_eq_u32 s9, 0\ns_cbranch_scc0 round\n" + _CLOSE, [("v[8:11]", "v[4:7]")]),
+    (_OPEN + "round:\n" + stages(4, 0, 8, 0) + "s_cmp_eq_u32 s9, 0\ns_cbranch_scc0 round\n" + _CLOSE, []),
+])
+def test_halves_that_compute_at_once(body: str, found: list[tuple[str, str]]) -> None:
+    assert meetings(body) == found
+    assert meetings(body, stagger=0) == []
+
+
+def test_halves_two_barriers_apart_meet_two_stages_later() -> None:
+    both = [_OPEN.replace("s_barrier", "s_barrier\ns_barrier"), _CLOSE.replace("s_barrier", "s_barrier\ns_barrier")]
+    assert meetings(both[0] + stages(4, 8, 0, 0) + both[1], 2) == []
+    assert meetings(both[0] + stages(4, 0, 8, 0) + both[1], 2) == [("v[4:7]", "v[8:11]")]

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from asmgen.checks.counters.barriers import LdsGroup, described, groups_in_flight, sections
 from asmgen.checks.counters.flow import Arrival, WaitFlow, WaitNeed
 from asmgen.checks.counters.ledger import COUNTERS, LGKM, MOST_ROUNDS, VM, Flight, Ledger, split_of, unified
-from asmgen.checks.counters.outofphase import ends_out_of_phase
+from asmgen.checks.counters.outofphase import Phases
 from asmgen.checks.counters.paths import find_route, reachable
 from asmgen.checks.counters.tokens import TooEarly, shared
 from asmgen.isa.records import dataclass
@@ -42,6 +42,7 @@ LDS_ORDER = "W009"
 LOOP = "W010"
 LDS_IN_FLIGHT = "W011"
 OUT_OF_PHASE = "W012"
+MEETING = "W013"
 
 _KINDS = {"register": MISSING, "own-dma": MISSING, "token": TOKEN, "lds-order": LDS_ORDER}
 _ORDER = ("error", "warning", "note")
@@ -100,9 +101,11 @@ class Verifier:
         """All of them, in program order, worse ones first."""
         self._found = []
         self.flow.visit(self._visit)
-        self._out_of_phase()
+        phases = Phases(self.program, self.flow.flow)
+        self._out_of_phase(phases)
         self._roles()
         if self.notes:
+            self._meetings(phases)
             self._strict_waits()
             self._full_counters()
             self._loops()
@@ -276,8 +279,8 @@ class Verifier:
         self._found.append(WaitFinding(BARRIERS, "error", message, producer, self.instructions[position], max(other.have, 0), other.need,
                                    position))
 
-    def _out_of_phase(self) -> None:
-        for position, shifts in ends_out_of_phase(self.program, self.flow.flow).items():
+    def _out_of_phase(self, phases: Phases) -> None:
+        for position, shifts in phases.apart_at_the_end().items():
             if self.flow.flow.block_of[position] not in self.runs:
                 continue
             apart = max(shifts, key=abs)
@@ -285,6 +288,17 @@ class Verifier:
                       f"which set half of the waves behind (stagger {self.program.stagger}) and bring the other half level again, one " \
                       f"has no counterpart"
             self._found.append(WaitFinding(OUT_OF_PHASE, "warning", message, None, self.instructions[position], abs(apart), 0, position))
+
+    def _meetings(self, phases: Phases) -> None:
+        for before, position in phases.meetings():
+            if self.flow.flow.block_of[position] not in self.runs:
+                continue
+            other, mine = self.instructions[before], self.instructions[position]
+            where = f" ({other.where()})" if other.where() else ""
+            message = f"while half of the waves compute from here on, the other half, {self.program.stagger} " \
+                      f"barrier{'s' * (self.program.stagger != 1)} behind, compute from {other.text}{where} on: both want the matrix " \
+                      f"cores, where a barrier between them and what stands before would keep the halves in turn"
+            self._found.append(WaitFinding(MEETING, "note", message, other, mine, None, None, position))
 
     def _roles(self) -> None:
         """What a role reads while another one fills it."""

@@ -80,6 +80,10 @@ _TABLE = (
          "brings the other half level by the same branch with the opposite condition. On a path to s_endpgm one of the two is missing. "
          "A wave that has ended holds no barrier up, so nothing hangs, but the halves ran in another phase than the schedule was made "
          "for."),
+    LintRule("W013", "note", "halves of a workgroup that compute at the same time",
+         "With a stagger, half of the waves are where the other half was one or more barriers before. Ping-pong has one half compute "
+         "while the other one reads memory; here there are MFMAs in both places. Results are right, but the matrix cores are asked for "
+         "twice now and not at all at another time. At the end of a loop, where barriers are left out, that costs nothing."),
     LintRule("E001", "error", "buffer offset beyond 4095",
          "The offset of MUBUF and MTBUF has 12 bits. LLVM 22's assembler takes 4096 and encodes 0: another address than was written."),
     LintRule("E002", "warning", "s_nop above 15",
