@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 from asmgen.author.contract import ContractError
+from asmgen.checks.counters.verify import verify
+from asmgen.checks.mutants import Judge, mutants
 from asmgen.emulator.scheduling.run import Options
 from asmgen.kernels.registry import family
 from asmgen.launch.emulated import EmulatedDevice
@@ -69,6 +71,15 @@ def test_what_d_is_beside_the_product(case: int) -> None:
 def test_scales_of_blocks(tile: str, shape: dict[str, int]) -> None:
     """The second block of columns lies inside of B and behind its end, steps are one and odd."""
     assert good(run({"tile": tile, "scales": "block", "b_dtype": "e5m2"}, shape | {"alpha": 0.5, "beta": 1.0}))
+
+
+def test_halves_of_block_scales_stay_in_turn() -> None:
+    """Of one step, too, which goes on at the last step's code; its memory stages hold barriers apart that order no data."""
+    program = built((("scales", "block"),)).kernel.program
+    assert verify(program, notes=False) == []
+    judge = Judge(program)
+    barriers = [mutant for mutant in mutants(program) if mutant.kind == "barrier"]
+    assert len(barriers) > 70 and all(map(judge.notices, barriers))
 
 
 @pytest.mark.parametrize("k", [128, 256, 640])

@@ -145,10 +145,11 @@ def _emit_one(copies: Copies, count: Reg | int, done: str) -> None:
     first_loop(copies, count)
     copies.last(copies.span(0, ahead, 0, stop=ahead), entries=tails)
     for number, label in shorts:
-        k.s_branch(done)
+        if number == 1 or not tails:  # code behind a path that joins the tail is reached by its label alone
+            k.s_branch(done)
         k.label(label)
         if number in tails:
-            copies.prologue(ahead - number, stop=number)
+            copies.prologue(ahead - number, stop=number, join=tails[number])
             k.s_branch(tails[number])
         else:
             _straight(copies, number)

@@ -46,6 +46,7 @@ class Copies:
         self.ending = ending
         self.idle = idle  # of how many last iterations a wave can do without
         self._ways: list[tuple[str, Leave, bool]] = []  # label, what is done there, and whether the groups are level then
+        self._level_at: dict[str, list[Sync | Unit]] = {}  # last copies that other paths join, by label, where the groups are level there
         self.ahead, self.unroll = units.shape.ahead, units.shape.unroll
 
     def span(self, first: int, end: int, phase: int, start: int | None = None, seam: int | None = None,
@@ -60,12 +61,12 @@ class Copies:
         return [Place((phase + step - first) % self.unroll, distance(start, step), distance(stop, step), distance(seam, step),
                       distance(start if self.peel else None, step)) for step in range(first, end)]
 
-    def prologue(self, phase: int, seam: int | None = None, stop: int | None = None) -> list[Unit]:
+    def prologue(self, phase: int, seam: int | None = None, stop: int | None = None, join: str = "") -> list[Unit]:
         """What steps before step 0, which has that phase, do for iterations from 0 on: in emission order, then a wait point and barriers.
 
         Operations that read LDS, or run a copy early, come behind the barriers, as what they read must have landed; these are returned.
         Where what was read is used before step 0, or its place filled anew, the schedule's order and synchronisation begin with the first
-        such read.
+        such read. Where all goes on at a label of the last copies, `join`, at which the groups are level, they are made so.
         """
         k, lead = self.k, self.units.shape.arrangement.lead
         early: list[Unit] = []
@@ -99,12 +100,16 @@ class Copies:
         self.shift(opening=True)
         for unit in early:
             self._append(unit)
-        order = self.units.shape.arrangement.order
-        if opening < len(places):
-            self._place(ordered, None, self._sources_follow(places[opening]))
-            self.steady(places[opening + 1:])
-        elif early and Sync("wait") in order:
+        copies = [ordered, *map(self._entries, places[opening + 1:])] if opening < len(places) else []
+        behind, level = self._level_at.get(join), None
+        if behind is not None:
+            copies, level = self._levelled(copies, self._idle([*copies, behind], early, []))
+        for place, copy in zip(places[opening:], copies, strict=True):
+            self._place(copy, None, self._sources_follow(place))
+        if not copies and early and Sync("wait") in self.units.shape.arrangement.order:
             self._sync(Sync("wait"))  # as copies wait for the reads of the next one: else every round pays for the first
+        if behind is not None and level is None:
+            self.shift(opening=False)
         return early
 
     def _opening(self, places: Sequence[Place]) -> int:
@@ -141,15 +146,14 @@ class Copies:
         the first group waits for the second one in place of the first of these. `entries` are labels of the copies that other paths join
         at, by how many steps are left there."""
         placed = [self._entries(place) for place in places]
-        idle = self._idle(placed, early, [len(places) - left for left in entries])
-        level = min(idle, default=None) if self.schedule.stagger else None
-        kept = [[Sync("level") if (number, at) == level else entry for at, entry in enumerate(copy)
-                 if (number, at) not in idle or (number, at) == level] for number, copy in enumerate(placed)]
+        kept, level = self._levelled(placed, self._idle(placed, early, [len(places) - left for left in entries]))
         if self.idle is not None:
             self._let_leave(places, kept, level is not None)
         for number, (place, copy) in enumerate(zip(places, kept, strict=True)):
             if len(places) - number in entries:
                 self.k.label(entries[len(places) - number])
+                if level is not None and level < (number, 0):
+                    self._level_at[entries[len(places) - number]] = [entry for later in kept[number:] for entry in later]
             if self.ending is not None and number == len(places) - 1:
                 self._end(self.ending, copy, level is None)
             self._place(copy, None, self._sources_follow(place))
@@ -207,6 +211,13 @@ class Copies:
             if label != self._ways[-1][0]:
                 k.s_branch(out)
         k.label(out)
+
+    def _levelled(self, placed: Sequence[Sequence[Sync | Unit]], idle: set[tuple[int, int]]) \
+            -> tuple[list[list[Sync | Unit]], tuple[int, int] | None]:
+        """Copies without idle barriers. With a stagger the first group waits for the second one in place of the first of these: where."""
+        level = min(idle, default=None) if self.schedule.stagger else None
+        return [[Sync("level") if (number, at) == level else entry for at, entry in enumerate(copy)
+                 if (number, at) not in idle or (number, at) == level] for number, copy in enumerate(placed)], level
 
     def _idle(self, placed: Sequence[Sequence[Sync | Unit]], early: Sequence[Unit], joins: Sequence[int]) -> set[tuple[int, int]]:
         """Barriers, by copy and place in it, that are idle whether code comes from the first copy or joins at another one."""
