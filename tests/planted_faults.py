@@ -89,6 +89,15 @@ REGISTERS = (
         + s_waitcnt vmcnt(0)
         v_add_u32 v5, v4, v1 @c
     """),
+    Planted("one of two waves waits", R, """
+        global_load_dword v4, v2, s[8:9] @p
+        s_cmp_eq_u32 s20, 0
+        - s_cbranch_scc1 over
+        + s_nop 0
+        s_waitcnt vmcnt(0)
+        over:
+        v_add_u32 v5, v4, v1 @c
+    """, waves=2),
     Planted("second of two loads", R, """
         global_load_dword v4, v2, s[8:9]
         global_load_dword v5, v2, s[10:11] @p

@@ -137,6 +137,12 @@ class RegisterArrival:
             self.tickets[touch.queue][first:last + 1, group.select] = tickets
             self.producers[first:last + 1, group.select] = touch.position
 
+    def waited(self) -> None:
+        """Waves have waited: where nothing of a queue is in flight any more, nobody need look at its registers."""
+        for queue in QUEUES:
+            if self.hot[queue] and (self.counters.done[queue] == self.counters.issued[queue]).all():
+                self.hot[queue] = 0
+
     def _check(self, group: Group, touch: RegisterTouch, queue: int, mask: int) -> None:
         for first, last in ranges_of(mask):
             waiting = self.tickets[queue][first:last + 1, group.select] > self.counters.done[queue, group.select]

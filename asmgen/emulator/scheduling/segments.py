@@ -193,7 +193,7 @@ def _issue(arrival: ArrivalModel, step: Step) -> Action:
 
 
 def _wait(arrival: ArrivalModel, step: Step) -> Action:
-    counters, deliveries, wait, lds = arrival.counters, arrival.deliveries, step.wait, arrival.lds
+    counters, deliveries, wait, lds, registers = arrival.counters, arrival.deliveries, step.wait, arrival.lds, arrival.registers
     assert wait is not None
     delivers = wait.vmcnt is not None
 
@@ -203,5 +203,7 @@ def _wait(arrival: ArrivalModel, step: Step) -> Action:
             deliveries.deliver()
         if lds is not None:
             lds.waited()
+        if registers is not None:
+            registers.waited()
 
     return settle
