@@ -51,7 +51,7 @@ def interleaved(k: TileBuilder) -> None:
     S = k.tile("S", keys, rows, M.d, stages=2, note="scores of keys by queries, then P")
     P = k.tile("P", keys, rows, with_dtype(M.d, k.p.dtype), stages=2) if late else S
     V = k.tile("V", d, keys, in_order_of(M.a, operand(k, M, P.tiles[0]).fragment), file="a" if late else "v")
-    loaded = k.tile("loaded_Q", rows, d, M.b, turns=P.tiles[1])
+    loaded = k.tile("loaded_Q", rows, d, M.b, turns=P.tiles[1]) if k.p.scale == "folded" else Q  # scaled in VGPRs
 
     # LDS map
     Ks = k.shared("Ks", k.p.dtype, keys, d, stages=2, serves=(FragmentRead(M.a), DmaFill()))
@@ -65,8 +65,9 @@ def interleaved(k: TileBuilder) -> None:
     state = softmax(k, S.tiles[0], late)
     if k.p.scale == "folded":
         scale_queries(k, state, loaded, S.tiles[0])
-    copy(k, Q, loaded)
-    k.registers.release("loaded_Q", "work_item")
+        copy(k, Q, loaded)
+        k.registers.release("loaded_Q")
+    k.registers.release("work_item")
     steps = key_steps(k, at, S.tiles[0])
     k.forget("load", "lane places")
     memory, matrix, vector = k.streams("memory", "matrix", "vector")
