@@ -8,7 +8,8 @@ and the swap), LDS's permutation network on gfx942 (ds_swizzle_b32 for 16 lanes 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from asmgen.author.elementwise import joined
@@ -91,11 +92,13 @@ def _reduce(k: TileBuilder, kind: str, axis: str, out: Vector, tile: Tile, acros
                         "across=False and finish with reduce_lanes, or add(k, ...) two vectors", k.place())
     reads = tile.registers.mask | (out.registers.mask if start else 0)
     with operation(k, f"{axis} {kind} of {tile.name}", [tile.index, out.index], reads=reads, writes=out.registers.mask, at=at):
-        for target, members in _members(out, tile):
-            if kind == "sum":
+        found = _members(out, tile)
+        if kind == "sum":
+            for target, members in found:
                 _sum(k, target, members, start, packed)
-            else:
-                _extreme(k, kind, target, members, start)
+        else:
+            for first in range(0, len(found), _CHUNK):
+                _extremes(k, kind, found[first:first + _CHUNK], start)
         if across and out.shared_lanes:
             _lanes(k, _OPS[kind], out)
 
@@ -112,33 +115,39 @@ def _members(out: Vector, tile: Tile) -> list[tuple[Reg, list[Reg]]]:
     return list(found.values())
 
 
-def _extreme(k: TileBuilder, kind: str, target: Reg, members: Sequence[Reg], start: bool) -> None:
-    left = list(members)
-    current: Reg = target if start else left.pop(0)
-    if not left and current is not target:
-        k.v_mov_b32(target, current)
-    if len(left) >= 2 * _CHUNK:
-        with k.scratch(f"other_{kind}") as other:  # two chains, as one waits for each result
-            second = left.pop(2)
-            while len(left) > 1:
-                k.emit(_THREE[kind], target, current, left.pop(0), left.pop(0))
-                current = target
-                if len(left) > 1:
-                    k.emit(_THREE[kind], other, second, left.pop(0), left.pop(0))
-                    second = other
-            left.append(other)
-            _chain(k, kind, target, current, left)
+def _extremes(k: TileBuilder, kind: str, found: Sequence[tuple[Reg, list[Reg]]], start: bool) -> None:
+    """Chains in turns, as one waits for each result: those of several targets, or two of one."""
+    if len(found) > 1:
+        for line in itertools.zip_longest(*(_chain(kind, target, [*([target] if start else []), *members]) for target, members in found)):
+            for op, registers in filter(None, line):
+                k.emit(op, *registers)
         return
-    _chain(k, kind, target, current, left)
-
-
-def _chain(k: TileBuilder, kind: str, target: Reg, current: Reg, left: list[Reg]) -> None:
-    """One chain from `current` on, two members at a time."""
-    while left:
-        if len(left) == 1:
-            k.emit(_OPS[kind], target, current, left.pop())
-        else:
+    target, members = found[0]
+    left = [*([target] if start else []), *members]
+    if len(left) <= 2 * _CHUNK:
+        for op, registers in _chain(kind, target, left):
+            k.emit(op, *registers)
+        return
+    with k.scratch(f"other_{kind}") as other:
+        current, second = left.pop(0), left.pop(2)
+        while len(left) > 1:
             k.emit(_THREE[kind], target, current, left.pop(0), left.pop(0))
+            current = target
+            if len(left) > 1:
+                k.emit(_THREE[kind], other, second, left.pop(0), left.pop(0))
+                second = other
+        for op, registers in _chain(kind, target, [current, *left, other]):
+            k.emit(op, *registers)
+
+
+def _chain(kind: str, target: Reg, members: Sequence[Reg]) -> Iterator[tuple[str, tuple[Reg, ...]]]:
+    """One chain, two members at a time behind the first."""
+    current, *left = members
+    if not left and current is not target:
+        yield "v_mov_b32", (target, current)
+    for number in range(0, len(left), 2):
+        pair = left[number:number + 2]
+        yield (_THREE if len(pair) > 1 else _OPS)[kind], (target, current, *pair)
         current = target
 
 

@@ -205,15 +205,14 @@ def maximum(k: TileBuilder, state: Softmax) -> Vector:
 
 
 def _largest(k: TileBuilder, state: Softmax, scores: Tile, seen: Limits | WindowLimits | None) -> None:
-    """The maximum of each lane's own scores, a fragment's queries after the other. Scores of keys that a lane's query does not see become
-    -infinity; the limits go on to the next step."""
+    """The maximum of each lane's own scores. Scores of keys that a lane's query does not see become -infinity; the limits go on to the
+    next step."""
     if isinstance(seen, WindowLimits):
         _hide(k, scores, seen)
-    for number, register in enumerate(state.high.registers):
-        part = _queries(scores, number)
-        if isinstance(seen, Limits):
-            mask_rows(k, part, seen.upper[number])
-        column_max(k, Vector(state.high.name, "column", part.columns, part.fragment, RegisterSet((register,))), part, across=False)
+    if isinstance(seen, Limits):
+        for number, limit in enumerate(seen.upper):
+            mask_rows(k, _queries(scores, number), limit)
+    column_max(k, state.high, scores, across=False)
     if isinstance(seen, Limits):
         with k.at(scores.index):
             for limit in seen.upper:
