@@ -3,8 +3,8 @@
 Facts: a workgroup makes a tm x tn tile of D in steps of tk along K. The tile is 2 x 2 quadrants; each wave has a part of every
 quadrant, so that a step is four products A[half] B[half]^T, and while one is computed the halves that the next ones need are read.
 A half in LDS is refilled as soon as its last reader has passed: by LDS-DMA into two stages on gfx950; on gfx942, whose LDS holds one
-stage of 256 rows each of 128 bytes, through registers that hold the step behind it. There B's rows are dealt to fragments, so that a lane
-has eight neighbours of a row of D. The first half of B is read a step ahead, so that no memory stage has more than eight reads of gfx950.
+stage of 256 rows each of 128 bytes, through registers that hold the step behind it. There B's rows are dealt to fragments, so that stores
+of 16-bit types have 16 bytes a lane. The first half of B is read a step ahead, so that no memory stage has more than eight reads of gfx950.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ def quadrants(k: TileBuilder, M: MatrixShape, fa: Fragment, fb: Fragment, ends: 
     A = k.tile("A", tm // 2 // down, tk, fa, note="one half of M at a time")
     B = k.tile("B", tn // 2 // across, tk, fb, grid=(2,), note="[half of N]")
     RA, RB = by_a.staged("RA", tm // 2, tk, 2), by_b.staged("RB", tn // 2, tk, 2)
-    paired = None if by_b.dma else dealt(M.d.T, 2)  # rows of B, so that a lane has twice as many neighbours of a row of D
+    # rows of B so that a lane has eight neighbours of a row of D; of f32 four are 16 bytes already
+    paired = None if by_b.dma or k.p.out == "f32" else dealt(M.d.T, 2)
     steps = k.registers.sgprs(1, "steps")
     group = None if interleaved else k.registers.sgprs(1, "group", note="waves 4 to 7 run a stage behind")
     row0, column0 = k.registers.sgprs(1, "row0"), k.registers.sgprs(1, "column0")
