@@ -127,6 +127,13 @@ class Effects:
 
 def effects_of(instruction: Instruction) -> Effects:
     """The effects of one instruction."""
+    known: Effects | None = instruction.shared.get("effects")
+    if known is None:
+        known = instruction.shared["effects"] = _effects(instruction)
+    return known
+
+
+def _effects(instruction: Instruction) -> Effects:
     opcode = instruction.opcode
     classes = opcode.classes
     if classes & _FENCES:

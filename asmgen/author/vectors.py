@@ -49,23 +49,27 @@ class Vector:
     @property
     def per(self) -> int:
         """Registers for each fragment along the axis."""
-        return len(profile(self.fragment, self.axis)[1])
+        return len(self._coordinates)
+
+    @functools.cached_property
+    def _coordinates(self) -> tuple[tuple[int, ...], ...]:
+        """By register of a fragment, the coordinate of each lane."""
+        return profile(self.fragment, self.axis)[1]
 
     def fits(self, fragment: Fragment, size: int) -> bool:
         """Whether a tile of `size` rows (columns) of that fragment has its rows in the lanes where this vector has them."""
-        mine, its = profile(self.fragment, self.axis)[1], profile(fragment, self.axis)[1]
-        return self.size == size and set(mine) == set(its)
+        return self.size == size and set(self._coordinates) == set(profile(fragment, self.axis)[1])
 
     def of(self, tile: Tile, row: int, column: int, item: int) -> Reg:
         """The register that goes with an item of fragment (row, column) of a tile that it fits."""
         numbers, coordinates = profile(tile.fragment, self.axis)
-        place = profile(self.fragment, self.axis)[1].index(coordinates[numbers[item]])
+        place = self._coordinates.index(coordinates[numbers[item]])
         return self.registers.items[(row if self.axis == "row" else column) * self.per + place]
 
     @functools.cached_property
     def shared_lanes(self) -> tuple[int, ...]:
         """The bits of a lane's number that do not matter: lanes that differ in them hold the same rows."""
-        coordinates = profile(self.fragment, self.axis)[1]
+        coordinates = self._coordinates
         return tuple(bit for bit in range(LANES.bit_length() - 1)
                      if all(line[lane] == line[lane ^ 1 << bit] for line in coordinates for lane in range(LANES)))
 

@@ -141,9 +141,9 @@ class Instruction:
         return self.text
 
     def in_mode(self, waits: str) -> Instruction:
-        """The same instruction in a block of that mode; what was computed of it is not computed again."""
+        """The same instruction in a block of that mode; what was computed of it is not computed again, nor what is for all its copies."""
         made = object.__new__(Instruction)
-        made.__dict__.update(self.__dict__, waits=waits)
+        made.__dict__.update(self.__dict__, waits=waits, shared=self.shared, text=self.text)
         return made
 
     @property
@@ -174,8 +174,8 @@ class Instruction:
     @property
     def target(self) -> str | None:
         """The label that a branch names."""
-        for spec, operand in zip(self.form.operands, self.operands, strict=True):
-            if "b" in spec.accepts and isinstance(operand, Symbol):
+        for place, operand in enumerate(self.operands):
+            if isinstance(operand, Symbol) and "b" in self.form.operands[place].accepts:
                 return operand.name
         return None
 
