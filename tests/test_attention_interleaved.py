@@ -14,11 +14,22 @@ from asmgen.author.schedules import issue_clk
 from asmgen.author.steps import PipelineError
 from asmgen.author.vectorslots import vector_slots
 from asmgen.isa.registers import v
+from asmgen.kernels.attention_forward.library import ATTENTION
 from tests.test_attention_forward import CAUSAL, FOLDED, LSE, WINDOW, Build, held, right
 from tests.test_attention_loop import steady
 
 WAVES, SHORT = ("waves", 4), ("d", 64)
 SMALL = {"b": 1, "hq": 1}
+
+
+@pytest.mark.parametrize(("arch", "asked", "waves"), [
+    ("gfx950", {}, 8), ("gfx950", {"d": 64}, 4), ("gfx950", {"d": 64, "waves": 8}, 8), ("gfx950", {"d": 64, "schedule": "ping-pong"}, 8),
+    ("gfx950", {"waves": 4}, 4), ("gfx942", {"d": 64}, 8)])
+def test_short_rows_are_its_own(arch: str, asked: dict[str, Any], waves: int) -> None:
+    """Unless something else is asked for."""
+    chosen = ATTENTION.select(arch, asked)
+    assert chosen.wave_count == waves and chosen.d == asked.get("d", 128)
+    assert ATTENTION.contract(arch, asked).parameter("waves").default == waves
 
 
 @pytest.mark.parametrize("sk", [1, 64, 449, 577])

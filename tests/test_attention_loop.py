@@ -17,6 +17,7 @@ from asmgen.tools.runner import RunReport, run_kernel
 
 ORDERS = ("lockstep", "serial", "random:5")
 ONE = {"b": 1, "hq": 1, "hkv": 1, "lse": True}
+SHORT = {"d": 64, "waves": 8}
 
 
 @cache
@@ -87,14 +88,14 @@ def test_a_wave_masks_the_steps_that_hold_an_end_of_its_windows() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("build", [{"scale": "folded", "causal": True}, {"d": 64}, {"d": 64, "scale": "folded", "rescale": "eager"},
-                                   {"d": 64, "window": True, "dtype": "f16"}, {"rescale": "eager", "dtype": "f16"},
+@pytest.mark.parametrize("build", [{"scale": "folded", "causal": True}, SHORT, {**SHORT, "scale": "folded", "rescale": "eager"},
+                                   {**SHORT, "window": True, "dtype": "f16"}, {"rescale": "eager", "dtype": "f16"},
                                    {"scale": "folded", "rescale": "eager", "window": True, "dtype": "f16"}])
 def test_scale_rescale_and_types(build: dict[str, Any]) -> None:
     assert good(run({"lse": True} | build, ONE | {"sq": 300, "sk": 500, "softmax_scale": 1.0, "left": 150 if "window" in build else -1}))
 
 
-@pytest.mark.parametrize(("build", "most"), [({"scale": "folded"}, 198), ({"d": 64}, 156), ({"d": 64, "scale": "folded"}, 140)])
+@pytest.mark.parametrize(("build", "most"), [({"scale": "folded"}, 198), (SHORT, 156), ({**SHORT, "scale": "folded"}, 140)])
 def test_instructions_of_other_steps(build: dict[str, Any], most: int) -> None:
     plain, _ = steady(built(tuple(build.items())).kernel.program)
     assert len(plain) <= 2 * most and "s_nop" not in plain

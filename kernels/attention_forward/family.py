@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from asmgen.author.contract import ContractArgument, Formula, Parameter, Rule, Values
 from asmgen.author.family import Family, GridRule, Variant
 from asmgen.author.problem import LaunchWork, Problem
@@ -20,7 +22,7 @@ def _parameters(variant: Variant) -> tuple[Parameter, ...]:
         Parameter("dtype", "build", str, "type of Q, K, V and O; scores, sums and O are float32 until they are rounded", default="bf16",
                   choices=("bf16", "f16")),
         Parameter("d", "build", int, "elements of a head's row", default=128, choices=(128, 64)),
-        Parameter("waves", "build", int, "waves of a workgroup", default=8, choices=(8, 4)),
+        Parameter("waves", "build", int, "waves of a workgroup; not given: 4 on gfx950 for d=64, else 8", default=8, choices=(8, 4)),
         Parameter("causal", "build", bool, "query i sees keys up to i + sk - sq", default=False),
         Parameter("window", "build", bool, "query i sees keys from i + sk - sq - left to i + sk - sq + right", default=False),
         Parameter("lse", "build", bool, "write the natural logarithm of the sum of exponentials of each row too", default=False),
@@ -100,6 +102,12 @@ def _workgroups(p: Values, rows: int) -> int:
     return int(p["b"] * p["hq"] * -(-p["sq"] // rows))
 
 
+def _preferred(serving: Sequence[Variant], _: Values) -> Variant:
+    """The first that is declared, but of those for short rows the one of 4 waves, which is predicted faster for any number of keys."""
+    first = serving[0]
+    return next((variant for variant in serving if variant.d == first.d == 64 and variant.wave_count == 4), first)
+
+
 ATTENTION = Family(
     name="attention-forward",
     title="O = softmax(scale Q K^T + mask) V, softmax in float32",
@@ -122,6 +130,7 @@ ATTENTION = Family(
                   lambda p, variant: (_workgroups(p, variant.tile[0]), 1, 1)),
     problem=_problem,
     work=_work,
+    selection=_preferred,
     rules=(
         Rule("hq must be a multiple of hkv", ("hq", "hkv"), lambda p: p["hq"] % p["hkv"] == 0),
         Rule(f"b * hq * sq / 128 must be at most {_MOST_WORKGROUPS}, the workgroups of a grid", ("b", "hq", "sq"),
