@@ -221,6 +221,15 @@ def test_run_counts_the_whole_grid(tmp_path: Path) -> None:
     assert "not the same code" in str(refused.exception) and "v_sub_u32" in str(refused.exception)
 
 
+def test_a_text_has_what_its_metadata_say() -> None:
+    """SGPRs with VCC, scratch and spills; without metadata what instructions name."""
+    code = "s_mov_b32 s9, 0\ns_endpgm\n"
+    metadata = {".sgpr_count": 18, ".private_segment_fixed_size": 88, ".vgpr_spill_count": 3, ".sgpr_spill_count": 2, ".name": "k"}
+    for given, expected in ((metadata, (18, 88, 5)), ({}, (10, 0, 0))):
+        found = inspect_program(read_text(code, "gfx950")[0], None, metadata=given).resources
+        assert (found["sgpr"], found["scratch"], found["spills"]) == expected
+
+
 def test_the_main_loop() -> None:
     """Of nested loops the inner one; of two ways back to one head the whole; of several loops the one with most matrix cycles, of
     equal ones that with the fewest other instructions, or that which a run takes."""

@@ -48,14 +48,15 @@ def resources(program: Program, kernel: KernelRecord | None, facts: KernelFacts,
         given = kernel.resources
         vgpr, agpr, sgpr = given.vgpr_count, max(given.agpr_count, named), given.sgpr_count
         lds, scratch, spills = given.lds, given.scratch, given.vgpr_spills + given.sgpr_spills
-        total = max(vgpr, kernel.descriptor.vgprs)
+        total = vgpr if arch.allocated_vgprs(vgpr) == kernel.descriptor.vgprs else max(vgpr, kernel.descriptor.vgprs)
         waves = -(-given.max_flat_workgroup_size // LANES)
     else:
         agpr = named
         vgpr = total = max(-(-arch_vgprs // 4) * 4 + agpr if agpr else arch_vgprs, facts.wanted or 0)
-        said = metadata.get(".sgpr_count")  # with VCC and what else the hardware takes, as a code object has it
-        sgpr = said if isinstance(said, int) else (used >> SGPR_BIT & (1 << SGPR_COUNT) - 1).bit_length()
-        lds, scratch, spills = facts.lds or 0, 0, 0
+        said = {name: value for name, value in metadata.items() if isinstance(value, int)}
+        sgpr = said.get(".sgpr_count", (used >> SGPR_BIT & (1 << SGPR_COUNT) - 1).bit_length())
+        lds, scratch = facts.lds or 0, said.get(".private_segment_fixed_size", 0)
+        spills = said.get(".vgpr_spill_count", 0) + said.get(".sgpr_spill_count", 0)
         waves = -(-facts.block[0] * facts.block[1] * facts.block[2] // LANES) if facts.block is not None else 0
     step = _step(arch, total, lds, waves)
     return {"vgpr": vgpr, "agpr": agpr, "arch_vgpr": arch_vgprs, "sgpr": sgpr, "lds": lds, "scratch": scratch, "spills": spills,
