@@ -86,7 +86,7 @@ def _bits(mask: int) -> list[int]:
 
 
 class _Reaching:
-    """Reaching definitions, unit after unit: `at[n]` are those of the registers that unit n reads, `now` those behind the last unit.
+    """Reaching definitions, unit after unit: `at[n]` are those of the sets of registers that unit n reads, `now` those behind the last one.
 
     A vector write ends the definitions that were made under the same definition of EXEC (or by anything, where EXEC is known to be
     full): the others may still hold some lanes.
@@ -95,16 +95,17 @@ class _Reaching:
     def __init__(self, units: Sequence[Unit], parts: _Parts) -> None:
         self.units, self.parts = units, parts
         self.now: dict[int, Definitions] = {}
-        self.at: dict[int, dict[int, Definitions]] = {}
+        self.at: dict[int, list[Definitions]] = {}
+        self.under: tuple[Definitions, ...] = (_BEFORE, _BEFORE)  # the definitions of EXEC
+        self.full = False
         self.exec_of: dict[int, tuple[Definitions, ...]] = {}
 
     def pass_unit(self, number: int) -> None:
         effects = self.units[number].effects
         now = self.now
-        self.at[number] = {bit: now.get(bit, _BEFORE) for bit in self.parts.of(effects.reads)}
-        under = (now.get(_EXEC_BITS[0], _BEFORE), now.get(_EXEC_BITS[1], _BEFORE))
-        self.exec_of[number] = under
-        masked = 0 if self._full(under) else effects.masked
+        self.at[number] = [now.get(bit, _BEFORE) for bit in self.parts.of(effects.reads)]
+        under = self.exec_of[number] = self.under
+        masked = 0 if self.full else effects.masked
         alone = (number,)
         for bit in self.parts.of(effects.writes):
             if effects.keeps:
@@ -113,6 +114,9 @@ class _Reaching:
                 now[bit] = (*[other for other in now.get(bit, _BEFORE) if other == _ENTRY or self.exec_of[other] != under], number)
             else:
                 now[bit] = alone
+        if effects.writes & exec_.mask:
+            self.under = (now.get(_EXEC_BITS[0], _BEFORE), now.get(_EXEC_BITS[1], _BEFORE))
+            self.full = self._full(self.under)
 
     def _full(self, under: tuple[Definitions, ...]) -> bool:
         low, high = under
@@ -123,11 +127,11 @@ class _Reaching:
 
 
 def _compare(units: Sequence[Unit], number: int, meant: _Reaching, placed: _Reaching) -> None:
-    wanted, given = meant.at[number], placed.at[number]
-    if wanted == given:
+    if meant.at[number] == placed.at[number]:
         return
-    bit = next(bit for bit in wanted if wanted[bit] != given[bit])
-    raise MergeError(_sentence(units, units[number], bit, wanted[bit], given[bit]), units[number].first.where())
+    read = zip(meant.parts.of(units[number].effects.reads), meant.at[number], placed.at[number], strict=True)
+    bit, wanted, given = next(one for one in read if one[1] != one[2])
+    raise MergeError(_sentence(units, units[number], bit, wanted, given), units[number].first.where())
 
 
 def _compare_end(units: Sequence[Unit], meant: _Reaching, placed: _Reaching, live_out: int) -> None:
