@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -289,9 +290,13 @@ class Copies:
                 return place
         return last
 
+    @cached_property
+    def _source_offsets(self) -> list[int]:
+        return self.units.source_offsets(self.mine)
+
     def _sources_follow(self, place: Place) -> bool:
         """Whether a copy behind this one still reads a source in memory, so that sources must go on."""
-        offsets = self.units.source_offsets(self.mine)
+        offsets = self._source_offsets
         if place.high is None:
             return bool(offsets) or self.mine is _everything
         return min(offsets, default=place.high) < place.high - 1
