@@ -12,6 +12,7 @@ a part of the register, so that a half-word load may begin a new value.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from asmgen.isa.operands import Modified
@@ -167,10 +168,12 @@ def _contested(steps: Sequence[_Step]) -> list[_Step]:
     """The steps with those registers alone that some family reads and another one writes."""
     read: dict[int, int] = {}
     written: dict[int, int] = {}
-    for step in steps:
-        for accesses, masks in ((step.reads, read), (step.writes, written)):
-            for access in accesses:
-                masks[access.family] = masks.get(access.family, 0) | access.mask
+    # By identity, here and below: copies of a step share what is known of their instructions.
+    every_read = {id(step.reads): step.reads for step in steps}
+    every_write = {id(step.writes): step.writes for step in steps}
+    for every, masks in ((every_read, read), (every_write, written)):
+        for access in chain.from_iterable(every.values()):
+            masks[access.family] = masks.get(access.family, 0) | access.mask
     once = twice = 0  # written by one family at least, by two
     for family, mask in written.items():
         if family != _ANYONE:
@@ -179,9 +182,10 @@ def _contested(steps: Sequence[_Step]) -> list[_Step]:
     contested = 0
     for family, mask in read.items():
         contested |= mask & (twice | once & ~written.get(family, 0))
+    cut = {number: _within(accesses, contested) for number, accesses in (every_read | every_write).items()}
     found = []
     for step in steps:
-        reads, writes = _within(step.reads, contested), _within(step.writes, contested)
+        reads, writes = cut[id(step.reads)], cut[id(step.writes)]
         if reads or writes:
             found.append(_Step(step.position, reads, writes))
     return found
