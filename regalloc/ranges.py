@@ -105,7 +105,8 @@ def author_frames(home: str = "") -> tuple[tuple[str, int] | None, tuple[str, in
     it runs belongs to the line where that is declared.
     """
     frame: FrameType | None = sys._getframe(1)
-    nearest = found = None
+    nearest: FrameType | None = None
+    found = None
     while frame is not None:
         role = _role(frame.f_globals.get("__name__", ""))
         if role == "kernel":
@@ -115,9 +116,9 @@ def author_frames(home: str = "") -> tuple[tuple[str, int] | None, tuple[str, in
         elif role == "calls the author":
             return found or _declared(frame), None
         elif role == "machinery" and nearest is None:
-            nearest = _place(frame)
+            nearest = frame
         frame = frame.f_back
-    return found or nearest, None
+    return found or (_place(nearest) if nearest is not None else None), None
 
 
 def home_file() -> str:
