@@ -161,35 +161,36 @@ def _trace(writers: Any, readers: Any, memory: Any, addresses: Any, counts: Any,
                 prefetch(np.int64(readers.ctypes.data) + ahead)
                 if written:
                     prefetch(np.int64(writers.ctypes.data) + ahead)
-        alone = 0  # lanes before this one have been dealt with
+        alone = apart = 0  # lanes before these have been dealt with, or must be looked at one by one
         for lane in range(lanes):
             if lane < alone:
                 continue
             parts = counts[row, lane] * times
             first = (addresses[row, lane] - start) >> shift
-            following, cells = lane + 1, parts  # lanes that follow each other in memory are looked at together
-            while following < lanes and parts > 0 and addresses[row, following] - start == (first + cells) << shift \
-                    and (not write or counts[row, following - 1] * times == whole):
-                cells += counts[row, following] * times
-                following += 1
-            begin = np.int64(first) * 4
-            if write:
-                if cells > 0 and _fresh(writers, readers, first, cells):
+            if lane >= apart:
+                following, cells = lane + 1, parts  # lanes that follow each other in memory are looked at together
+                while following < lanes and parts > 0 and addresses[row, following] - start == (first + cells) << shift \
+                        and (not write or counts[row, following - 1] * times == whole):
+                    cells += counts[row, following] * times
+                    following += 1
+                if not write:
+                    begin = np.int64(first) * 4
+                    read = _alike(np.int64(readers.ctypes.data) + begin, np.int64(writers.ctypes.data) + begin, cells, own, written)
+                    if read >= 0:
+                        tag = read >> TAG_SHIFT
+                        if tag != SEVERAL:
+                            foreign = tag > 0 and tag_homes[tag] != home and released[tag] > since
+                            readers[first:first + cells] = np.uint32(SEVERAL << TAG_SHIFT | read % NUMBERS if foreign else mine)
+                        alone = following
+                        continue
+                elif cells > 0 and _fresh(writers, readers, first, cells):
                     at, place = addresses[row, lane] - PAGE >> shift, (row * lanes + lane) * whole
                     for cell in range(cells):
                         same = flat[place + cell] == memory[at + cell]
                         writers[first + cell] = np.uint32(mine | SILENT) if same else np.uint32(mine)
                     alone = following
                     continue
-            else:
-                read = _alike(np.int64(readers.ctypes.data) + begin, np.int64(writers.ctypes.data) + begin, cells, own, written)
-                if read >= 0:
-                    tag = read >> TAG_SHIFT
-                    if tag != SEVERAL:
-                        foreign = tag > 0 and tag_homes[tag] != home and released[tag] > since
-                        readers[first:first + cells] = np.uint32(SEVERAL << TAG_SHIFT | read % NUMBERS if foreign else mine)
-                    alone = following
-                    continue
+                apart = following
             for part in range(parts):
                 at = addresses[row, lane] + (part << shift)
                 cell = first + part
