@@ -92,7 +92,8 @@ class _MaskProperty:
 
 
 class _Shared:
-    """Instruction.shared: what analyses remember of an instruction's text, one dictionary for all places where a reader met the text."""
+    """Instruction.shared: what analyses remember of an instruction's text, one dictionary for all places where a reader met the text or a
+    pipeline put a copy."""
 
     def __get__(self, instruction: Instruction, owner: type[Instruction]) -> dict[str, Any]:
         made: dict[str, Any] = {}
