@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING
 
 from asmgen.author.effects import Unit
 from asmgen.author.schedulereport import occupancy
-from asmgen.author.schedules import Sync, is_matrix
+from asmgen.author.schedules import Sync, clocks, is_matrix
 from asmgen.isa.records import dataclass
 from asmgen.isa.registers import scc
 
 if TYPE_CHECKING:
     from asmgen.author.builder import Builder
 
-_SLOT = 4  # clk in which a wave issues an instruction (isa.timing)
 _SETTLED = 4  # matrix instructions, the last writer among them, behind which a result is there: 48 clk, and 4 passes want 7 states of 4
 
 
@@ -64,7 +63,7 @@ def mixed(copy: Sequence[Sync | Unit], ending: Sequence[Unit], arch: str) -> lis
             continue
         if is_matrix(entry):
             matrix.append(place)
-            room = occupancy(next(one for one in entry.instructions if one.opcode.group == "matrix"), arch) // _SLOT - 1
+            room = occupancy(next(one for one in entry.instructions if one.opcode.group == "matrix"), arch) // clocks("slot") - 1
         else:
             room -= 1
         if place + 1 < len(copy) and not _is_matrix(copy[place + 1]):
