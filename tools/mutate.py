@@ -1,8 +1,9 @@
 """`python -m asmgen.tools.mutate [KERNEL ...]`: does verification, or else the emulator, find every weakened wait, barrier and nop,
 and every swizzle that is undone?
 
-Over every family, architecture, variant and choice of a build parameter. Lint judges first; the emulator runs, on one workgroup, what
-lint lets through: a wrong result, an error of its checks or more LDS bank conflicts than the kernel has find a mutant.
+Over every family, architecture, variant and choice of a build parameter. Lint judges first; what it lets through runs on the emulator, in
+the launches of one workgroup that execute the changed place: a wrong result, an error of its checks or more LDS bank conflicts than the
+kernel has find a mutant.
 The score and the survivors are printed; the status is 1 where anything survives, 2 for a request that cannot be met.
 """
 
@@ -12,12 +13,10 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import click
 
-from asmgen.author.contract import KernelContract
 from asmgen.author.family import Family
 from asmgen.checks.mutants import KINDS, Judge, Mutant, mutants
 from asmgen.isa.errors import AsmgenError
@@ -26,9 +25,9 @@ from asmgen.kernels.registry import names
 from asmgen.program.program import Program
 from asmgen.tools.build import Built, build_kernel
 from asmgen.tools.entry import status_of
+from asmgen.tools.mutantruns import KnownRun, Runs
 
 Emulates = Callable[[Mutant], bool]
-_STEPS = (1, 4, 5)  # of a loop: the shortest, an even and an odd number of rounds
 
 
 @dataclass(frozen=True)
@@ -82,72 +81,27 @@ def builds(family: Family, arch: str) -> Iterator[dict[str, Any]]:
             yield from (defaults | {parameter.name: other} for other in others if other != defaults[parameter.name])
 
 
-def launches(contract: KernelContract) -> list[dict[str, Any]]:
-    """Run parameters of one workgroup: the example made small, loop lengths of 1, 4 and 5 steps, and edges that are one element short,
-    as tiles that are cut may have code of their own."""
-    own = {parameter.name: parameter for parameter in contract.parameters
-           if parameter.kind == "run" and parameter.type is int and not parameter.default_from}
-    values: dict[str, Any] = {name: contract.example[name] for name in own if name in contract.example}
-    size = _groups(contract, values)
-    for name, parameter in own.items():
-        step, least = parameter.multiple_of, parameter.minimum or parameter.multiple_of
-        while name in values and size > 1 and values[name] > least:
-            smaller = values | {name: max(least, values[name] // 2 // step * step)}
-            if (fewer := _groups(contract, smaller)) >= size:
-                break
-            values, size = smaller, fewer
-    found = [values]
-    for name, parameter in own.items():
-        if parameter.multiple_of > 1 and name in values:
-            found += [values | {name: parameter.multiple_of * steps} for steps in _STEPS]
-    found.append(found[-1] | {name: values[name] - 1 for name, parameter in own.items()
-                              if parameter.multiple_of == 1 and values.get(name, 0) > 1})
-    return [launch for launch in found if _groups(contract, launch) == size]
-
-
-def _groups(contract: KernelContract, values: dict[str, Any]) -> int:
-    """Workgroups of a launch; very many where the contract refuses it."""
-    try:
-        x, y, z = contract.grid_of(contract.resolve_run(values))
-    except AsmgenError:
-        return 1 << 62
-    return x * y * z
-
-
 def on_emulator(family: Family, built: Built) -> Emulates:
     """A function that runs mutants of a finished variant."""
-    from asmgen.emulator.scheduling.run import Options
-    from asmgen.tools.runner import RunReport, run_kernel
-
-    contract, program = built.kernel.contract, built.kernel.program
-    preloads = (True, False) if program.entry else (True,)
-    runs = [(contract.resolve_run({**built.kernel.parameters, **launch}), preload) for launch in launches(contract) for preload in preloads]
-
-    def run(changed: Program, number: int) -> RunReport:
-        parameters, preload = runs[number]
-        return run_kernel(family, built, parameters, "emulator", program=changed, options=Options(preload=preload, count_banks=True))
-
-    @cache
-    def usual_conflicts(number: int) -> int:
-        return run(program, number).bank_conflicts or 0
-
-    order = list(range(len(runs)))
+    runs = Runs(family, built)
+    places = {id(instruction): position for position, instruction in enumerate(runs.program.instructions)}
 
     def emulates(mutant: Mutant) -> bool:
-        for number in order:
-            if found(mutant, number):
-                order.remove(number)
-                order.insert(0, number)  # the next mutant is on the same path, mostly
+        everywhere = mutant.kind == "swizzle"  # one of them is all swizzles
+        for known in runs.through(None if everywhere else places[id(mutant.original)]):
+            if found(mutant, known):
+                runs.known.remove(known)
+                runs.known.insert(0, known)  # the next mutant is on the same path, mostly
                 return True
         return False
 
-    def found(mutant: Mutant, number: int) -> bool:
+    def found(mutant: Mutant, known: KnownRun) -> bool:
         try:
-            report = run(mutant.program, number)
+            report = runs.run(known.launch, known.preload, mutant.program)
         except AsmgenError:
             return True
         return not report.passed or any(finding.severity == "error" for finding in report.findings) \
-            or (conflicts := report.bank_conflicts or 0) > 0 and conflicts > usual_conflicts(number)
+            or (report.bank_conflicts or 0) > known.bank_conflicts
 
     return emulates
 

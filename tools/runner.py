@@ -43,6 +43,7 @@ class RunReport:
     bank_conflicts: int | None
     findings: tuple[Finding, ...] = field(default=())
     spec: Path | None = None  # the launch specification that was written
+    counts: tuple[int, ...] = ()  # executions by instruction position, over all waves
 
     def as_json(self) -> dict[str, Any]:
         """The fields of docs/FORMATS.md section 1, and those that stand beside them."""
@@ -118,7 +119,7 @@ def _compare(name: str, arch: str, device: str, problem: Problem, results: Mappi
     return RunReport(name, arch, device, worst <= 1.0 and untouched and not errors, absolute, relative, worst, untouched, seconds,
                      last.wave_instructions if last is not None else None,
                      sum(last.bank_conflicts.values()) if last is not None else None,
-                     last.findings if last is not None else (), spec)
+                     last.findings if last is not None else (), spec, last.counts if last is not None else ())
 
 
 def _judge(output: Output, before: np.ndarray[Any, Any], after: np.ndarray[Any, Any]) -> tuple[float, float, float, bool]:

@@ -1,0 +1,87 @@
+"""The launches on which mutants are run, and what each of them executes of the unchanged program."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+from asmgen.author.family import Family
+from asmgen.emulator.scheduling.run import Options
+from asmgen.isa.arch import LANES
+from asmgen.isa.errors import AsmgenError
+from asmgen.program.program import Program
+from asmgen.tools.build import Built
+from asmgen.tools.runner import RunReport, run_kernel
+from asmgen.tools.smalllaunches import drawn_launches, launches
+
+_BARREN = 30  # drawn launches in a row that execute nothing new, behind which no more are drawn
+
+
+@dataclass(frozen=True)
+class KnownRun:
+    """A launch that the unchanged program was run on: how often it executed each instruction, over all waves, and its bank conflicts."""
+
+    launch: Mapping[str, Any]
+    preload: bool
+    counts: tuple[int, ...]
+    bank_conflicts: int
+
+
+class Runs:
+    """The launches on which a built variant's mutants are run: given ones, and drawn ones as long as code is left that none executes.
+
+    A run of the unchanged program says what a launch executes, so that a mutant runs only where its instruction does. Raises AsmgenError
+    where the unchanged program fails, as every mutant would be found then.
+    """
+
+    def __init__(self, family: Family, built: Built) -> None:
+        self._family, self._built, self.program = family, built, built.kernel.program
+        contract, build = built.kernel.contract, built.kernel.parameters
+        preloads = (True, False) if self.program.entry else (True,)
+        given = [(launch, preload) for launch in launches(contract, build) for preload in preloads]
+        self._given = len(given)
+        self._ahead = chain(given, ((launch, True) for launch in drawn_launches(contract, build)))
+        self._barren = 0
+        self._waves = math.prod(contract.workgroup) // LANES
+        self.known: list[KnownRun] = []
+        self.executed: set[tuple[int, bool]] = set()
+
+    def through(self, position: int | None) -> Iterator[KnownRun]:
+        """The runs that execute an instruction, all for None, those that found something last first; new ones are made at need."""
+        for known in [*self.known]:
+            if position is None or known.counts[position]:
+                yield known
+        while (another := self._another()) is not None:
+            if position is None or another.counts[position]:
+                yield another
+
+    def run(self, launch: Mapping[str, Any], preload: bool, program: Program | None = None) -> RunReport:
+        """One run, of the unchanged program or another one."""
+        parameters = self._built.kernel.contract.resolve_run({**self._built.kernel.parameters, **launch})
+        return run_kernel(self._family, self._built, parameters, "emulator", program=program or self.program,
+                          options=Options(preload=preload, count_banks=True))
+
+    def _another(self) -> KnownRun | None:
+        """The next launch that is worth keeping; None where all code is executed, or many drawn launches have executed nothing new."""
+        while len(self.known) < self._given or self._barren < _BARREN and self._left():
+            launch, preload = next(self._ahead, (None, True))
+            if launch is None:
+                return None
+            report = self.run(launch, preload)
+            if not report.passed:
+                raise AsmgenError(f"the unchanged program fails with {launch}, so mutants cannot be judged")
+            fresh = {(position, again) for position, count in enumerate(report.counts)
+                     for again in (False, True) if count > self._waves * again} - self.executed
+            self.executed |= fresh
+            self._barren = 0 if fresh else self._barren + 1
+            if fresh or len(self.known) < self._given:
+                self.known.append(KnownRun(launch, preload, report.counts, report.bank_conflicts or 0))
+                return self.known[-1]
+        return None
+
+    def _left(self) -> bool:
+        """Whether there is code that no launch has executed."""
+        return len({position for position, _ in self.executed}) < len(self.program.instructions)
