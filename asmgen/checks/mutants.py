@@ -23,7 +23,7 @@ from asmgen.program.program import Instruction, Item, Program
 KINDS = ("wait", "count", "barrier", "nop", "swizzle")
 _SWIZZLE = "v_xor_b32"
 _MISSING = frozenset({waits.MISSING, waits.TOKEN, waits.BARRIERS, waits.LDS_AT_BARRIER, waits.LDS_ORDER, waits.LDS_IN_FLIGHT,
-                      waits.OUT_OF_PHASE, waits.MEETING})
+                      waits.OUT_OF_PHASE, waits.MEETING, waits.PARTING})
 _Key = tuple[str, int, int, int]
 
 

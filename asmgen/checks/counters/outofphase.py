@@ -40,6 +40,10 @@ class Phases:
         start = [_Ways() if block.number else _Ways({(0, self._nothing)}) for block in self._blocks]
         self._ways = solve([block.predecessors for block in self._blocks], start, self._behind, frozenset.union)
 
+    def shift(self, number: int) -> int:
+        """By how many barriers a block's conditional branch sets the waves with SCC = 0 behind those with SCC = 1."""
+        return self._shift[number] if self._shift else 0
+
     def apart_at_the_end(self) -> dict[int, list[int]]:
         """For each s_endpgm, by position: the shifts other than 0 with which a path gets there, in order."""
         found = {}

@@ -22,6 +22,7 @@ from asmgen.checks.counters.barriers import LdsGroup, described, groups_in_fligh
 from asmgen.checks.counters.flow import Arrival, WaitFlow, WaitNeed
 from asmgen.checks.counters.ledger import COUNTERS, LGKM, MOST_ROUNDS, VM, Flight, Ledger, split_of, unified
 from asmgen.checks.counters.outofphase import Phases
+from asmgen.checks.counters.partings import Partings
 from asmgen.checks.counters.paths import find_route, reachable
 from asmgen.checks.counters.tokens import TooEarly, shared
 from asmgen.isa.records import dataclass
@@ -43,6 +44,7 @@ LOOP = "W010"
 LDS_IN_FLIGHT = "W011"
 OUT_OF_PHASE = "W012"
 MEETING = "W013"
+PARTING = "W014"
 
 _KINDS = {"register": MISSING, "own-dma": MISSING, "token": TOKEN, "lds-order": LDS_ORDER}
 _ORDER = ("error", "warning", "note")
@@ -52,7 +54,7 @@ _ORDER = ("error", "warning", "note")
 class WaitFinding:
     """A wait that is missing, too strict or idle.
 
-    `have` and `need` are counts: the count that stands (None: none does) and the one that would be right; barriers for W003 and W012.
+    `have` and `need` are counts: the count that stands (None: none does) and the one that would be right; barriers for W003, W012 and W014.
     `producer` is what is in flight, `consumer` what touches it or the wait itself; `position` is the consumer's. `rounds` says how
     many executions of the producer before its last the finding is about.
     """
@@ -103,6 +105,7 @@ class Verifier:
         self.flow.visit(self._visit)
         phases = Phases(self.program, self.flow.flow)
         self._out_of_phase(phases)
+        self._partings(phases)
         self._roles()
         if self.notes:
             self._meetings(phases)
@@ -288,6 +291,27 @@ class Verifier:
                       f"which set half of the waves behind (stagger {self.program.stagger}) and bring the other half level again, one " \
                       f"has no counterpart"
             self._found.append(WaitFinding(OUT_OF_PHASE, "warning", message, None, self.instructions[position], abs(apart), 0, position))
+
+    def _partings(self, phases: Phases) -> None:
+        if not (self.flow.tokens or self.program.stagger):
+            return
+        for parting in Partings(self.program, self.flow.flow, phases).found():
+            if self.flow.flow.block_of[parting.position] not in self.runs:
+                continue
+            (taken, shifted), (passed, _) = parting.taken, parting.passed
+            where = "end"
+            if parting.meets is not None:
+                meets = self.instructions[parting.meets]
+                where = f"meet again at {meets.text}{f' ({meets.where()})' if meets.where() else ''}"
+            if taken == passed:
+                message = f"waves of a workgroup part here, and {'those that take the branch' if shifted else 'the others'} alone pass a " \
+                          f"branch over s_barrier, which sets half of them behind or brings it level again, before they {where}"
+            else:
+                message = f"waves of a workgroup part here, and those that take the branch pass {taken or 'no'} " \
+                          f"barrier{'s' * (taken != 1)}, the others {passed or 'no'}, before they {where}: a barrier of the ones meets " \
+                          f"another one of the others from there on"
+            self._found.append(WaitFinding(PARTING, "warning", message, None, self.instructions[parting.position], taken, passed,
+                                           parting.position))
 
     def _meetings(self, phases: Phases) -> None:
         for before, position in phases.meetings():

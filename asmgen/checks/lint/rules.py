@@ -84,6 +84,12 @@ _TABLE = (
          "With a stagger, half of the waves are where the other half was one or more barriers before. Ping-pong has one half compute "
          "while the other one reads memory; here there are MFMAs in both places. Results are right, but the matrix cores are asked for "
          "twice now and not at all at another time. At the end of a loop, where barriers are left out, that costs nothing."),
+    LintRule("W014", "warning", "waves that part and do not pass the same barriers",
+         "The waves of a workgroup go different ways at a branch whose condition follows from the work item's number, and one way "
+         "has fewer barriers than the other before they meet again or end. A barrier lets waves go on when all have arrived at theirs, "
+         "wherever it stands: those with fewer are a barrier ahead from there on, or, where no barrier follows, the others wait at their "
+         "last one until these have ended. Only code with tokens or a stagger is judged; not ways with a loop over barriers, roles, "
+         "which have barriers of their own, nor waves that end at once."),
     LintRule("E001", "error", "buffer offset beyond 4095",
          "The offset of MUBUF and MTBUF has 12 bits. LLVM 22's assembler takes 4096 and encodes 0: another address than was written."),
     LintRule("E002", "warning", "s_nop above 15",

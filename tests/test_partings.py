@@ -1,0 +1,97 @@
+"""Waves of a workgroup that part at a branch and pass different numbers of barriers (W014), and branches at which none is wrong."""
+
+from __future__ import annotations
+
+import pytest
+
+from asmgen.checks.counters.verify import verify
+from asmgen.checks.mutants import Judge, mutants
+from asmgen.kernels.attention_forward.library import ATTENTION
+from asmgen.program.program import Program
+from asmgen.reader.assembly import read_text
+
+_BARRIER = "s_barrier\n"
+_WAVE = "v_readfirstlane_b32 s8, v0\ns_lshr_b32 s8, s8, 6\n"
+_PARTS = _WAVE + "s_add_u32 s9, s2, s8\ns_cmp_ge_i32 s9, 3\n"  # a workgroup's number and a wave's
+_UNIFORM = _WAVE + "s_add_u32 s9, s2, s3\ns_cmp_ge_i32 s9, 3\n"
+_OPEN = "s_cmp_eq_u32 s8, 0\ns_cbranch_scc1 in_phase\ns_barrier\nin_phase:\n"
+_LEVEL = "s_cmp_eq_u32 s8, 0\ns_cbranch_scc0 LABEL\ns_barrier\nLABEL:\n"
+_LOOP = "round:\ns_barrier\ns_sub_u32 s10, s10, 1\ns_cmp_eq_u32 s10, 0\ns_cbranch_scc0 round\n"
+
+
+def read(body: str, stagger: int = 1) -> Program:
+    (program,) = read_text((f"; stagger {stagger}\n" if stagger else "") + body + "s_endpgm\n", "gfx950")
+    return program
+
+
+def partings(body: str, stagger: int = 1) -> list[tuple[int | None, int | None]]:
+    """Barriers where the branch is taken and where it is not."""
+    found = [finding for finding in verify(read(body, stagger), notes=False) if finding.rule == "W014"]
+    assert all(finding.severity == "warning" and finding.consumer.is_branch for finding in found)
+    return [(finding.have, finding.need) for finding in found]
+
+
+def ways(condition: str, passed: str, taken: str, behind: str = "v_mov_b32 v5, 1\n") -> str:
+    """Code that goes two ways and meets again."""
+    return f"{condition}s_cbranch_scc1 leaves\n{passed}s_branch done\nleaves:\n{taken}done:\n{behind}"
+
+
+@pytest.mark.parametrize(("body", "found"), [
+    (ways(_PARTS, 2 * _BARRIER, 2 * _BARRIER), []),
+    (ways(_PARTS, 2 * _BARRIER, _BARRIER), [(1, 2)]),
+    (ways(_PARTS, _BARRIER, 2 * _BARRIER, 3 * _BARRIER), [(2, 1)]),
+    (_PARTS + "s_cbranch_scc1 past\ns_barrier\nv_mov_b32 v4, 1\npast:\ns_barrier\n", [(0, 1)]),
+    # The workgroup's number decides for all waves alike; so does what they load from an address that all have.
+    (ways(_UNIFORM, 2 * _BARRIER, _BARRIER), []),
+    (ways("s_load_dword s9, s[4:5], 0\ns_waitcnt lgkmcnt(0)\ns_cmp_eq_u32 s9, 0\n", _BARRIER, ""), []),
+    # The number is overwritten, and what a branch tests is that of all.
+    (ways("v_mov_b32 v0, 5\n" + _PARTS, 2 * _BARRIER, _BARRIER), []),
+    (ways(_PARTS + "s_cmp_eq_u32 s2, 0\n", 2 * _BARRIER, _BARRIER), []),
+    # By data: loaded by each lane for itself.
+    (ways("global_load_dword v3, v0, s[4:5]\ns_waitcnt vmcnt(0)\nv_cmp_lt_f32 vcc, 0, v3\n", _BARRIER, "").replace("scc1", "vccnz"),
+     [(0, 1)]),
+    # On one of the ways all waves may go on by either of two; that is right if one of them is.
+    (ways(_PARTS, ways("s_cmp_eq_u32 s2, 0\n", _BARRIER, 2 * _BARRIER).replace("leaves", "other").replace("done", "inner"), _BARRIER), []),
+    (ways(_PARTS, ways("s_cmp_eq_u32 s2, 0\n", _BARRIER, 2 * _BARRIER).replace("leaves", "other").replace("done", "inner"), ""), [(0, 1)]),
+    # A loop over barriers has any number of them; one without has none.
+    (ways(_PARTS, "s_mov_b32 s10, 4\n" + _LOOP, 4 * _BARRIER), []),
+    (ways(_PARTS, _BARRIER + _LOOP.replace(_BARRIER, ""), 2 * _BARRIER), [(2, 1)]),
+    (_PARTS + "again:\ns_barrier\ns_add_u32 s9, s9, 1\ns_cmp_ge_i32 s9, 3\ns_cbranch_scc0 again\n", []),
+    # Ends apart: with barriers before them, and without.
+    (_PARTS + f"s_cbranch_scc1 leaves\n{2 * _BARRIER}s_endpgm\nleaves:\n{_BARRIER}", [(1, 2)]),
+    (_PARTS + f"s_cbranch_scc1 leaves\n{2 * _BARRIER}s_endpgm\nleaves:\n", []),
+])
+def test_barriers_of_waves_that_part(body: str, found: list[tuple[int, int]]) -> None:
+    assert partings(body) == found
+    assert partings(body, stagger=0) == []  # foreign code
+
+
+def test_a_stagger_counts_apart() -> None:
+    """Ways level the halves each for itself; the branches that set them apart and bring them level have unlike ways by design."""
+    levels = [_LEVEL.replace("LABEL", label) for label in ("level", "also_level")]
+    parts = "s_cmp_ge_i32 s9, 3\n"
+    opened = _WAVE + "s_add_u32 s9, s2, s8\n" + _OPEN + 3 * _BARRIER
+    assert partings(opened + ways(parts, 2 * _BARRIER + levels[0], _BARRIER + levels[1] + _BARRIER)) == []
+    assert partings(opened + ways(parts, 2 * _BARRIER + levels[0], _BARRIER + levels[1])) == [(1, 2)]
+    # One way leaves the halves apart: a barrier more would not mend that.
+    assert partings(opened + ways(parts, 2 * _BARRIER + levels[0], 3 * _BARRIER)) == [(3, 2)]
+    (alone,) = [finding for finding in verify(read(opened + ways(parts, 2 * _BARRIER + levels[0], 2 * _BARRIER))) if finding.rule == "W014"]
+    assert "the others alone pass a branch over s_barrier" in alone.message
+
+
+def test_roles_have_barriers_of_their_own() -> None:
+    body = f"{_PARTS}s_cbranch_scc1 consumers\nproducers:\n{3 * _BARRIER}s_endpgm\nconsumers:\n{2 * _BARRIER}"
+    assert partings(body) == [(2, 3)]
+    assert partings("; roles consumers producers\n" + body) == []
+
+
+def test_a_barrier_of_a_way_out_is_missed() -> None:
+    """Each barrier behind the places where waves leave the end of attention's loop early, and on their ways."""
+    program = ATTENTION.build("gfx950", {"causal": True, "waves": 8}).program
+    assert not [finding for finding in verify(program) if finding.rule == "W014"]
+    ways_out = sorted(position for label, position in program.labels.items() if label.startswith("leaves"))
+    first, last = ways_out[-1], next(position for label, position in program.labels.items() if label.startswith("all_done"))
+    inside = {id(instruction) for instruction in program.instructions[first:last] if instruction.name == "s_barrier"}
+    judge = Judge(program)
+    assert len(inside) > 2
+    assert all(judge.notices(mutant) for mutant in mutants(program) if id(mutant.original) in inside)
