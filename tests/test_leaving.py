@@ -46,20 +46,20 @@ def test_a_wave_leaves_where_only_duties_are_left() -> None:
     compute, _, turn, write, read = step()
     copies: list[list[Sync | Unit]] = [[read, WAIT, BARRIER, turn, write, WAIT, BARRIER, compute, WAIT, BARRIER],
                                        [read, WAIT, BARRIER, compute]]
-    early, late = sorted(leaves(copies, OFFSETS, -1, 2), key=lambda leave: -leave.idle)
-    assert (late.idle, late.copy, late.at, late.way) == (1, 1, 0, (WAIT, BARRIER)) and not late.landed
+    early, late = sorted(leaves(copies, OFFSETS, -1), key=lambda leave: -leave.idle)
+    assert (late.idle, late.copy, late.at, late.way) == (1, 1, 0, (WAIT, BARRIER)) and not late.read
     assert (early.idle, early.copy, early.at) == (2, 0, 0)
     assert early.way == (WAIT, BARRIER, turn, write, WAIT, BARRIER, WAIT, BARRIER, WAIT, BARRIER)
-    # Two barriers lie between the second wait point and the read of the last copy, one between the third and it.
-    assert early.landed == {4}
+    # Behind the barrier that ends the first of the two copies, the others read what the last one uses.
+    assert {place: [str(use) for use in uses] for place, uses in early.read.items()} == {7: ["lds read x 0x0:0x400"]}
 
 
 def test_iterations_that_no_wave_does_without() -> None:
     compute, _, turn, write, read = step()
     copies: list[list[Sync | Unit]] = [[read, WAIT, BARRIER, turn, write, WAIT, BARRIER, compute, WAIT, BARRIER],
                                        [read, WAIT, BARRIER, compute]]
-    assert [leave.idle for leave in leaves(copies, OFFSETS, 0, 2)] == [1]
-    assert leaves([[compute, read]], OFFSETS, 0, 2) == []
+    assert [leave.idle for leave in leaves(copies, OFFSETS, 0)] == [1]
+    assert leaves([[compute, read]], OFFSETS, 0) == []
 
 
 def test_scc_that_is_still_read_keeps_waves_there() -> None:
@@ -69,7 +69,7 @@ def test_scc_that_is_still_read_keeps_waves_there() -> None:
     test, use, other = (Unit(number, (item,), Tag("one", ordinal=number)) for number, item in enumerate(made))
     for behind, places in ((use, [(0, 0)]), (other, [(1, 2), (0, 0)])):
         copy: list[Sync | Unit] = [test, BARRIER, behind]
-        assert [(leave.copy, leave.at) for leave in leaves([copy, copy], dict.fromkeys(range(3), 0), -1, 2)] == places
+        assert [(leave.copy, leave.at) for leave in leaves([copy, copy], dict.fromkeys(range(3), 0), -1)] == places
 
 
 class Leading(InOrder):

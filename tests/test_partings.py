@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from asmgen.author.builder import Builder
+from asmgen.author.ldsmap import LdsRange
 from asmgen.checks.counters.verify import verify
+from asmgen.checks.counters.waitmodes import apply_waits
 from asmgen.checks.mutants import Judge, mutants
+from asmgen.isa.registers import s, v
 from asmgen.kernels.attention_forward.library import ATTENTION
 from asmgen.program.program import Program
 from asmgen.reader.assembly import read_text
@@ -95,3 +99,35 @@ def test_a_barrier_of_a_way_out_is_missed() -> None:
     judge = Judge(program)
     assert len(inside) > 2
     assert all(judge.notices(mutant) for mutant in mutants(program) if id(mutant.original) in inside)
+
+
+def way_out(wait: int | None, reads: str = "A[0] 0x0:0x400") -> str:
+    """A wave fills A, goes another way than those that read it two barriers later, and waits for its fill on the way."""
+    waited = "" if wait is None else f"s_waitcnt vmcnt({wait})\n"
+    fills = "".join(f"buffer_load_dword v1, s[4:7], 0 offen lds ; lds write {filled}\n" for filled in ("A[0] 0x0:0x400", "B 0x800:0xc00"))
+    return (f"s_mov_b32 m0, 0\n{fills}{_PARTS}s_cbranch_scc1 leaves\ns_waitcnt vmcnt(1)\n{2 * _BARRIER}"
+            f"ds_read_b32 v2, v1 ; lds read A[0] 0x0:0x400\ns_endpgm\nleaves:\n{waited}s_barrier\ns_barrier ; lds read {reads}\n")
+
+
+@pytest.mark.parametrize(("program", "missing"), [
+    (way_out(1), 0), (way_out(None), 1), (way_out(2), 1), (way_out(None, "A[0] 0x400:0x500"), 0), (way_out(1, "B 0x800:0xc00"), 1),
+])
+def test_fills_are_waited_for_on_a_way_whose_barrier_says_what_others_read(program: str, missing: int) -> None:
+    """With a stagger, the barrier before that one is the last that may do; what is no part of what is read, or newer, may be in flight."""
+    found = [finding for finding in verify(read(program)) if finding.severity == "error"]
+    assert [(finding.rule, finding.consumer.name) for finding in found] == [("W002", "s_barrier")] * missing
+
+
+def test_what_others_read_is_waited_for_by_insertion() -> None:
+    k = Builder("k", "gfx950", stagger=1)
+    held = LdsRange("A", 0, 1024)
+    for fills in (held, LdsRange("B", 2048, 3072)):
+        k.buffer_load_dword(v[1], s[4:7], 0, offen=True, lds=True, fills=fills)
+    k.wait_point()
+    k.s_barrier()
+    k.barrier_of_readers((held.read(),))
+    k.s_endpgm()
+    program = apply_waits(k.program(), "auto")
+    assert [instruction.text for instruction in program.instructions if instruction.name.startswith(("s_w", "s_b"))] == [
+        "s_waitcnt vmcnt(1)", "s_barrier", "s_barrier"]
+    assert not [finding for finding in verify(program) if finding.severity != "note"]

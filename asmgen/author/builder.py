@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -36,7 +37,7 @@ from asmgen.isa.errors import AsmgenError, OperandError
 from asmgen.isa.operands import Modified, Operand, Symbol, Waitcnt
 from asmgen.isa.registers import Reg
 from asmgen.isa.table import canonical, opcode
-from asmgen.program.program import Align, Instruction, Item, Label, Program, Region, SourceLine
+from asmgen.program.program import Align, Instruction, Item, Label, Program, Region, SourceLine, TokenUse
 from asmgen.regalloc.plan import RegisterPlan
 from asmgen.regalloc.pool import default_align
 from asmgen.regalloc.ranges import author_frames, home_file
@@ -272,6 +273,11 @@ class Builder:
         """A place for one s_waitcnt with the loosest counts for all that is due before the next wait point; the passes fill it in."""
         with self.waits("point"):
             self.emit("s_waitcnt")
+
+    def barrier_of_readers(self, reads: Sequence[TokenUse]) -> None:
+        """An s_barrier behind which other waves read those bytes of LDS, though code that follows does not: what this wave fills of them is
+        waited for in time."""
+        self._append(replace(self._instruction("s_barrier", (), {}, None, None, ""), tokens=tuple(reads)))
 
     def fresh(self, name: str) -> str:
         """A label of that name that nothing else has."""

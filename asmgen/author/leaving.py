@@ -12,6 +12,7 @@ from asmgen.author.effects import Unit
 from asmgen.author.schedules import Sync
 from asmgen.isa.records import dataclass
 from asmgen.isa.registers import scc
+from asmgen.program.program import TokenUse
 
 Entries = Sequence[Sync | Unit]
 
@@ -19,21 +20,20 @@ Entries = Sequence[Sync | Unit]
 @dataclass(frozen=True)
 class Leave:
     """In front of entry `at` of copy `copy` a wave may leave that can do without the last `idle` iterations; `way` is what it still does:
-    duties, barriers, and each wait point with whether fills of memory have to have landed there."""
+    duties, barriers and wait points. `read` are, by place in the way, barriers with what others read of LDS behind them."""
 
     copy: int
     at: int
     idle: int
     way: tuple[Unit | Sync, ...]
-    landed: frozenset[int]
+    read: Mapping[int, tuple[TokenUse, ...]]
 
 
-def leaves(copies: Sequence[Entries], offsets: Mapping[int, int], first: int, apart: int) -> list[Leave]:
+def leaves(copies: Sequence[Entries], offsets: Mapping[int, int], first: int) -> list[Leave]:
     """The places where waves may leave copies of a step up to the end of a loop: behind a barrier, the earliest for each number of
     iterations that they can do without.
 
-    `offsets` are iterations by ordinal; iterations of copy `first` and before it are never done without. `apart` is the number of barriers
-    between the wait for a fill of LDS and a read of it by other waves.
+    `offsets` are iterations by ordinal; iterations of copy `first` and before it are never done without.
     """
     flat = [(copy, at, entry) for copy, entries in enumerate(copies) for at, entry in enumerate(entries)]
     duties = _duties([entry for _, _, entry in flat])
@@ -51,7 +51,7 @@ def leaves(copies: Sequence[Entries], offsets: Mapping[int, int], first: int, ap
             tested = bool(entry.effects.reads & scc.mask) or tested and not entry.effects.writes & scc.mask
         if _behind_barrier(flat, place) and earliest < len(copies) and not tested:
             found[len(copies) - earliest] = place
-    return [_leave(flat, duties, idle, place, apart) for idle, place in found.items()]
+    return [_leave(flat, duties, idle, place) for idle, place in found.items()]
 
 
 def _behind_barrier(flat: Sequence[tuple[int, int, Sync | Unit]], place: int) -> bool:
@@ -74,24 +74,19 @@ def _duties(entries: Entries) -> set[int]:
     return found
 
 
-def _leave(flat: Sequence[tuple[int, int, Sync | Unit]], duties: set[int], idle: int, place: int, apart: int) -> Leave:
-    """What is done from a place on, with the wait points at which fills must have landed: for each read of the others the last one that
-    is far enough in front of it."""
+def _leave(flat: Sequence[tuple[int, int, Sync | Unit]], duties: set[int], idle: int, place: int) -> Leave:
+    """What is done from a place on, and what others read there that a wave that leaves does not."""
     way: list[Unit | Sync] = []
-    landed: set[int] = set()
-    points: list[tuple[int, int]] = []  # wait points in the way, with how many barriers stand before them
-    barriers = 0
+    read: dict[int, dict[TokenUse, None]] = {}
     for number in range(place, len(flat)):
         entry = flat[number][2]
         if isinstance(entry, Sync):
-            if entry.kind == "wait":
-                points.append((len(way), barriers))
-            barriers += entry.kind == "barrier"
+            if entry.kind == "barrier":
+                read[len(way)] = {}
             way.append(entry)
-            continue
-        if any(access.space == "lds" and not access.write for access in entry.effects.memory):
-            landed |= set([at for at, before in points if barriers - before >= apart][-1:])
-        if number in duties:
+        elif number in duties:
             way.append(entry)
+        elif read:
+            read[max(read)] |= {use: None for instruction in entry.instructions for use in instruction.tokens}
     copy, at, _ = flat[place]
-    return Leave(copy, at, idle, tuple(way), frozenset(landed))
+    return Leave(copy, at, idle, tuple(way), {number: tuple(uses) for number, uses in read.items() if uses})

@@ -45,8 +45,8 @@ def pipeline(k: Builder, step: Step | Segments, count: Reg | int | None, schedul
     0 for consumers and 1 for producers, which end behind their loop. With
     `peel=1`, `t.first` is true for operations of the first iteration, wherever in the code they stand. An `ending` (of a pipeline of one
     step function) ends the kernel behind the last step, mixed with a copy of it (`asmgen.author.ending`). `idle` is an SGPR: how many of
-    the last iterations a wave can do without, less than all (0 or less: none), as what it computes there is masked. It leaves the tails
-    early, by a way of its own (`asmgen.author.leaving`).
+    the last iterations a wave can do without, less than all and, of two segments, none of the first (0 or less: none), as what it
+    computes there is masked. It leaves the tails early, by a way of its own (`asmgen.author.leaving`).
 
     Raises PipelineError for a step that cannot be pipelined, MergeError where the schedule's order would change a result.
     """

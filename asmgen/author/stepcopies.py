@@ -14,7 +14,6 @@ from asmgen.author.idlebarriers import idle_barriers
 from asmgen.author.leaving import Leave, leaves
 from asmgen.author.schedules import Schedule, Sync, is_matrix
 from asmgen.author.stepunits import Place, StepUnits
-from asmgen.isa.opcode import is_lds_dma
 from asmgen.isa.registers import Reg, scc
 
 if TYPE_CHECKING:
@@ -183,8 +182,10 @@ class Copies:
     def _let_leave(self, places: Sequence[Place], copies: list[list[Sync | Unit]], levelled: bool) -> None:
         """Put the places into the last copies where waves leave; their ways are emitted by `ways_out`."""
         first = next((number for number, place in enumerate(places) if place.low == 0), -1)
-        for leave in leaves(copies, self.units.shape.offsets, first, 1 + self.schedule.stagger):  # the last ones first
-            if len(places) - leave.copy <= self.ahead and not self._sources_follow(places[leave.copy]):
+        end = places[-1]
+        masked = len(places) if end.seam is None or end.high is None else end.high - end.seam  # steps: no wave does without plain ones
+        for leave in leaves(copies, self.units.shape.offsets, first):  # the last ones first
+            if len(places) - leave.copy <= self.ahead and leave.idle <= masked and not self._sources_follow(places[leave.copy]):
                 copies[leave.copy].insert(leave.at, Sync("leave", len(self._ways)))
                 self._ways.append((self.k.fresh("leaves"), leave, levelled))
 
@@ -193,20 +194,16 @@ class Copies:
         if not self._ways:
             return
         k, out = self.k, self.k.fresh("all_done")
-        dma = any(is_lds_dma(one.opcode, one.form) for unit in self.units.kept(Place(0)) for one in unit.instructions)
         k.s_branch(out)
         for label, leave, levelled in self._ways:
             k.label(label)
-            filled = not dma  # by writes whose wait the path before may have left to this one
             for number, entry in enumerate(leave.way):
                 if isinstance(entry, Unit):
                     k.append_unit(entry)
-                    filled |= not dma and any(access.space == "lds" and access.write for access in entry.effects.memory)
-                    continue
-                self._sync(entry)
-                if entry.kind == "wait" and (filled or dma and number in leave.landed):  # for reads that do not stand on this way
-                    k.s_waitcnt(**{"vmcnt" if dma else "lgkmcnt": 0})
-                    filled = False
+                elif number in leave.read:
+                    k.barrier_of_readers(leave.read[number])
+                else:
+                    self._sync(entry)
             if not levelled:
                 self.shift(opening=False)
             if label != self._ways[-1][0]:

@@ -52,6 +52,7 @@ class Operation:
     fence: bool = False  # it may be there for the sake of whatever has arrived: a call, a cache operation, a scalar store
     wait: Waitcnt | None = None
     barrier: bool = False
+    relied: tuple[TokenUse, ...] = ()  # what waves that go another way read behind a barrier
     leaves: str = ""  # "call", "return" or ""
 
     @classmethod
@@ -63,7 +64,8 @@ class Operation:
             operand = instruction.operands[0] if name == "s_waitcnt" else None
             wait = operand if isinstance(operand, Waitcnt) else Waitcnt.decode(operand) if isinstance(operand, int) else None
             leaves = "call" if name in CALLS else "return" if name in RETURNS else ""
-            return cls(fence=bool(leaves), wait=wait, barrier=name == "s_barrier", leaves=leaves)
+            relied = tuple(use for use in instruction.tokens if use.action == "read") if name == "s_barrier" else ()
+            return cls(fence=bool(leaves), wait=wait, barrier=name == "s_barrier", relied=relied, leaves=leaves)
         traits = _traits(opcode.name, is_lds_dma(opcode, instruction.form))
         # The part of a register that a d16 load keeps is read, but not before the load writes.
         sources = reads & ~writes if traits.keeps and not _overlaps(instruction) else reads

@@ -83,7 +83,8 @@ def tokens_ahead(flow: ControlFlow, operations: list[Operation], stagger: int) -
     for number, levels in enumerate(solution.entering):
         for position in telling[number]:
             if operations[position].barrier:
-                result[position] = (set().union(*(fills for fills, _ in levels)), set().union(*(uses for _, uses in levels)))
+                result[position] = (set().union(*(fills for fills, _ in levels)),
+                                    set(operations[position].relied).union(*(uses for _, uses in levels)))
             levels = _before(operations[position], levels)
     return result
 
@@ -94,6 +95,8 @@ _Levels = tuple[tuple[frozenset[TokenUse], frozenset[TokenUse]], ...]
 
 def _before(operation: Operation, levels: _Levels) -> _Levels:
     """What follows before an operation, from what follows after it."""
+    if operation.relied:
+        levels = ((levels[0][0], levels[0][1].union(operation.relied)), *levels[1:])
     if operation.barrier:
         levels = ((frozenset(), frozenset()), *levels[:-1])
     if operation.fills:
