@@ -108,9 +108,23 @@ class Copies:
             self._place(copy, None, self._sources_follow(place))
         if not copies and early and Sync("wait") in self.units.shape.arrangement.order:
             self._sync(Sync("wait"))  # as copies wait for the reads of the next one: else every round pays for the first
+        for _ in range(self._barriers_missing(early, first) if not copies else 0):
+            self._sync(Sync("barrier"))
         if behind is not None and level is None:
             self.shift(opening=False)
         return early
+
+    def _barriers_missing(self, early: Sequence[Unit], first: Place) -> int:
+        """How many barriers step 0 lacks in front of what fills the places of reads that stand before it: in a loop those at the end of
+        the copy before do it."""
+        needed, passed = 0, 0
+        for entry in self._entries(first):
+            if isinstance(entry, Sync):
+                passed += entry.kind == "barrier"
+            elif _fills_lds(entry) and any(access.conflicts(other) for access in entry.effects.memory
+                                           for read in early for other in read.effects.memory):
+                needed = max(needed, 1 + self.schedule.stagger - passed)
+        return needed
 
     def _opening(self, places: Sequence[Place]) -> int:
         """How many copies of a prologue stand in emission order: all, or those before the first read of LDS on whose data, or in whose
