@@ -8,11 +8,13 @@ from itertools import islice
 import pytest
 
 from asmgen.author.builder import Builder
-from asmgen.checks.mutants import Judge, Mutant, mutants
+from asmgen.checks.counters.verify import Verifier, WaitFinding, verify
+from asmgen.checks.mutants import MISSING, Judge, Mutant, mutants
 from asmgen.isa.operands import OFF
 from asmgen.isa.registers import s, v
 from asmgen.kernels.registry import family
 from asmgen.program.program import Program
+from asmgen.reader.instruction import parse_instruction
 from asmgen.tools import mutantruns, mutate
 from asmgen.tools.build import build_kernel
 from asmgen.tools.mutantruns import Runs
@@ -67,6 +69,32 @@ def test_the_judge_counts_only_what_a_mutant_adds() -> None:
     """The barrier serves nothing that anybody names, so deleting it goes unnoticed; every other mutant is noticed."""
     judge = Judge(sample())
     assert [mutant.kind for mutant in mutants(sample()) if not judge.notices(mutant)] == ["barrier"]
+
+
+@pytest.mark.parametrize(("build", "every"), [({}, 9), ({"schedule": "ping-pong"}, 17), ({"schedule": "producer-consumer"}, 5)])
+def test_the_judge_looks_where_a_mutant_may_matter_and_finds_what_is_found_everywhere(build: dict[str, str], every: int) -> None:
+    """In a tenth of the time; barriers of roles are judged in the whole program alone."""
+    program = family("gemm-bf16").build("gfx950", build).program
+    places = {id(instruction): position for position, instruction in enumerate(program.instructions)}
+    asked = [mutant for mutant in mutants(program) if mutant.kind in ("wait", "count", "barrier")
+             and not (program.roles and mutant.kind == "barrier")][::every]
+    assert len(asked) > 5
+    for notes in (False, True):
+        verifier = Verifier(program, notes)
+        before = found_by(verifier.findings())
+        for mutant in asked:
+            position = places[id(mutant.original)]
+            shorter = len(mutant.program) < len(program)
+            changed = parse_instruction("s_nop 0", "gfx950") if shorter else mutant.program.instructions[position]
+            items = [changed if item is mutant.original else item for item in program.items]
+            quickly = found_by(verifier.weakened(program.with_items(items), position))
+            assert quickly - before == found_by(verify(mutant.program, notes)) - before, str(mutant)
+        assert found_by(verifier.findings()) == before
+
+
+def found_by(findings: list[WaitFinding]) -> set[tuple[str, int, int]]:
+    """What is missing, by rule, producer and consumer."""
+    return {(finding.rule, id(finding.producer), id(finding.consumer)) for finding in findings if finding.rule in MISSING}
 
 
 def test_survivors_are_listed_and_the_emulator_is_asked_last() -> None:

@@ -6,7 +6,7 @@ Every such mutant must be found by lint, by the emulator or by the count of LDS 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from asmgen.checks.counters import verify as waits
@@ -22,8 +22,9 @@ from asmgen.program.program import Instruction, Item, Program
 
 KINDS = ("wait", "count", "barrier", "nop", "swizzle")
 _SWIZZLE = "v_xor_b32"
-_MISSING = frozenset({waits.MISSING, waits.TOKEN, waits.BARRIERS, waits.LDS_AT_BARRIER, waits.LDS_ORDER, waits.LDS_IN_FLIGHT,
-                      waits.OUT_OF_PHASE, waits.MEETING, waits.PARTING})
+MISSING = frozenset({waits.MISSING, waits.TOKEN, waits.BARRIERS, waits.LDS_AT_BARRIER, waits.LDS_ORDER, waits.LDS_IN_FLIGHT,
+                     waits.OUT_OF_PHASE, waits.MEETING, waits.PARTING})
+"""The rules of what a weaker program lacks."""
 _Key = tuple[str, int, int, int]
 
 
@@ -112,8 +113,13 @@ class Judge:
     """What verification says of the unchanged program, so that only what a mutant adds counts."""
 
     def __init__(self, program: Program) -> None:
-        self._waits = _wait_findings(program)
+        self._program = program
+        self._brief, self._whole = (waits.Verifier(program, notes) for notes in (False, True))
+        self._waits = _keys(self._whole.findings())
         self._states = _state_findings(program)
+        self._places = {id(instruction): position for position, instruction in enumerate(program.instructions)}
+        self._numbers = {id(item): number for number, item in enumerate(program.items)}
+        self._nothing = Instruction(opcode("s_nop"), resolve(opcode("s_nop"), (0,), {}, program.arch), (0,))
 
     def notices(self, mutant: Mutant) -> bool:
         """Whether verification misses a wait, a barrier or a wait state in the mutant that the program does not lack.
@@ -122,16 +128,25 @@ class Judge:
         """
         if mutant.kind == "swizzle":
             return False
-        if mutant.kind != "nop" and _wait_findings(mutant.program, notes=False) - self._waits:
+        if mutant.kind != "nop" and self._misses(mutant, self._brief):
             return True  # most waits are missed here, and this is the quickest to ask
         if _state_findings(mutant.program) - self._states:
             return True
-        return mutant.kind != "nop" and bool(_wait_findings(mutant.program) - self._waits)
+        return mutant.kind != "nop" and (self._misses(mutant, self._whole) or bool(_keys(waits.verify(mutant.program)) - self._waits))
+
+    def _misses(self, mutant: Mutant, verifier: waits.Verifier) -> bool:
+        """Whether it finds what is missing, as far as that shows near the changed place."""
+        position = self._places.get(id(mutant.original))
+        if position is None or mutant.kind == "barrier" and self._program.roles:
+            return False
+        program = mutant.program
+        if len(program) < len(self._program):  # positions of a program without the instruction would be others
+            program = _changed(self._program, self._numbers[id(mutant.original)], (self._nothing,))
+        return bool(_keys(verifier.weakened(program, position)) - self._waits)
 
 
-def _wait_findings(program: Program, notes: bool = True) -> set[_Key]:
-    return {(finding.rule, id(finding.producer), id(finding.consumer), finding.rounds) for finding in waits.verify(program, notes)
-            if finding.rule in _MISSING}
+def _keys(findings: Iterable[waits.WaitFinding]) -> set[_Key]:
+    return {(finding.rule, id(finding.producer), id(finding.consumer), finding.rounds) for finding in findings if finding.rule in MISSING}
 
 
 def _state_findings(program: Program) -> set[_Key]:

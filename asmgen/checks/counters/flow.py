@@ -7,10 +7,11 @@ a token is not touched by a barrier, and stays in flight over it until a wait.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from copy import copy
 from heapq import heappop, heappush
 
-from asmgen.checks.counters.ledger import COUNTERS, PLAIN, Ledger, Operation, operations_of
+from asmgen.checks.counters.ledger import COUNTERS, PLAIN, Ledger, Operation, operation_of, operations_of
 from asmgen.checks.counters.points import wait_regions
 from asmgen.checks.counters.roles import meetings
 from asmgen.checks.counters.tokens import TooEarly, tokens_ahead
@@ -89,30 +90,37 @@ class WaitFlow(WaitSteps):
         return ledger
 
     def _solve(self) -> tuple[list[Ledger], list[Ledger]]:
-        """Ledgers at block entries and behind blocks, to a fixed point.
+        """Ledgers at block entries and behind blocks, to a fixed point."""
+        entries = [self._entry_of(block) for block in self.flow.blocks]
+        exits: list[Ledger | None] = [None for _ in self.flow.blocks]
+        self._settle(entries, exits, range(len(self.flow.blocks)))
+        return entries, [left for left in exits if left is not None]
+
+    def _settle(self, entries: list[Ledger], exits: list[Ledger | None], blocks: Iterable[int]) -> set[int]:
+        """Go through some blocks, and on to a fixed point from those ledgers, which change; returns which blocks were gone through.
 
         Verifying is a plain union of paths. Inserting, a stricter wait on one path can empty what a looser one left, so the transfer is not
         monotone; after a few visits entries only grow, which ends it and is at worst a wait too strict.
         """
-        blocks = self.flow.blocks
-        entries = [self._entry_of(block) for block in blocks]
-        exits: list[Ledger | None] = [None for _ in blocks]  # every block is gone through at least once
-        visits = [0 for _ in blocks]
-        order = list(range(len(blocks)))  # a heap: earlier blocks first
-        pending = set(order)
+        visits = [0 for _ in self.flow.blocks]
+        order = sorted(blocks)  # a heap: earlier blocks first
+        pending, due = set(order), set(order)
+        found: set[int] = set()
         while order:
             number = heappop(order)
             pending.remove(number)
-            block = blocks[number]
+            block = self.flow.blocks[number]
             visits[number] += 1
             entry = entries[number].copy() if visits[number] > _SETTLE_ROUNDS else self._entry_of(block)
             for predecessor in block.predecessors:
                 left = exits[predecessor]
                 if left is not None:
                     entry.merge(left)
-            if exits[number] is not None and entry.same(entries[number]):
+            if number not in due and entry.same(entries[number]):
                 continue
+            due.discard(number)
             entries[number] = entry
+            found.add(number)
             after = self._run(block, entry.copy(), None)
             before = exits[number]
             if before is None or not after.same(before):
@@ -121,7 +129,26 @@ class WaitFlow(WaitSteps):
                     if successor not in pending:
                         pending.add(successor)
                         heappush(order, successor)
-        return entries, [left for left in exits if left is not None]
+        return found
+
+    def weakened(self, program: Program, position: int) -> tuple[WaitFlow, set[int]]:
+        """The flow of a program with another instruction at one position: a wait for less than this one's, or something plain instead of a
+        wait or a barrier; and the blocks in which anything differs. It is solved there alone: nothing arrives earlier than in this one,
+        which must be a verification, of a program without roles where it is a barrier."""
+        other = copy(self)
+        other.program, other.needed_by, other._at_barrier = program, {}, {}
+        other.operations = [*self.operations]
+        other.operations[position] = operation_of(program.instructions[position])
+        other._special = [operation is not PLAIN for operation in other.operations]
+        blocks = {self.flow.block_of[position]}
+        if self.operations[position].barrier and self.tokens:
+            other.ahead = tokens_ahead(self.flow, other.operations, program.stagger)
+            blocks |= {self.flow.block_of[barrier] for barrier, tokens in other.ahead.items() if tokens != self.ahead[barrier]}
+        exits: list[Ledger | None] = [*self._exits]
+        other.entries = [*self.entries]
+        blocks = other._settle(other.entries, exits, blocks)
+        other._exits = [left for left in exits if left is not None]
+        return other, blocks
 
     def _run(self, block: Block, ledger: Ledger, visit: Visit | None) -> Ledger:
         """Go through a block; the ledger behind it, its clocks at 0."""
@@ -136,11 +163,12 @@ class WaitFlow(WaitSteps):
         ledger.forget(self.limits, self.operations)
         return ledger
 
-    def visit(self, visit: Visit) -> None:
-        """Call `visit` for every instruction that touches what is in flight, waits, issues or meets others, in program order."""
+    def visit(self, visit: Visit, blocks: Iterable[int] | None = None) -> None:
+        """Call `visit` for every instruction (of some blocks) that touches what is in flight, waits, issues or meets others, in program
+        order."""
         self.needed_by.clear()
-        for block in self.flow.blocks:
-            self._run(block, self.entries[block.number].copy(), visit)
+        for number in range(len(self.flow.blocks)) if blocks is None else sorted(blocks):
+            self._run(self.flow.blocks[number], self.entries[number].copy(), visit)
 
     def needs(self) -> dict[int, WaitNeed]:
         """The need of every instruction that has one."""

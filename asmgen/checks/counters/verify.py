@@ -14,6 +14,7 @@ newer loads in flight on purpose. It is a warning where no wait ever ends the fl
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING
@@ -113,6 +114,26 @@ class Verifier:
             self._full_counters()
             self._loops()
         return sorted(self._found, key=lambda finding: (finding.position, _ORDER.index(finding.severity)))
+
+    def weakened(self, program: Program, position: int) -> list[WaitFinding]:
+        """Those findings on a missing wait or barrier that this program, with one wait or barrier weaker (`WaitFlow.weakened`), may have
+        more than the verified one; quicker than to verify it."""
+        other = copy(self)
+        other.program, other.instructions = program, program.instructions
+        other.flow, blocks = self.flow.weakened(program, position)
+        other.operations = other.flow.operations
+        other._found, other._met, other._idle, other._unsure, other._full = [], set(), set(), set(), {}
+        barrier = self.operations[position].barrier
+        if barrier:
+            other._sections = sections(other.flow.flow, other.operations)
+        other.flow.visit(other._visit, blocks)
+        if barrier:
+            phases = Phases(program, other.flow.flow)
+            other._out_of_phase(phases)
+            other._partings(phases)
+            if other.notes:
+                other._meetings(phases)
+        return other._found
 
     def _known_places(self, block: tuple[int, int, int] | None) -> Mapping[int, LdsBytes]:
         into = {position for position, operation in enumerate(self.operations)
@@ -262,7 +283,7 @@ class Verifier:
         for flight in (ledger.vm, ledger.lgkm):
             for producer in flight.births:
                 other = self.operations[producer]
-                if not (other.fills or other.uses):
+                if not (operation.uses and other.fills or operation.fills and other.uses):
                     continue
                 for mine, theirs, refill in ((operation.uses, other.fills, False), (operation.fills, other.uses, True)):
                     names = [use.name for use in mine if any(use.low < one.high and one.low < use.high for one in theirs)]

@@ -173,8 +173,8 @@ class WaitSteps:
             return None
         found = WaitNeed(position)
         for counter, flight, mask in ((VM, ledger.vm, vm), (LGKM, ledger.lgkm, lgkm)):
-            if not (mask or operation.barrier or operation.uses or operation.leaves):
-                continue
+            if not (mask or operation.barrier or operation.uses and counter == VM or operation.leaves):
+                continue  # what an operation uses of LDS it waits for as the wave's own DMA alone
             for producer, birth in flight.births.items():
                 source = self.operations[producer]
                 kind, what = self._due(producer, position, counter, touches)
