@@ -67,6 +67,12 @@ def test_whole_tiles_take_the_wide_stores() -> None:
         assert good(run(SMALL | {"out": out}, {"m": 127, "n": 256, "k": 128}))
 
 
+@pytest.mark.parametrize(("arch", "build"), [("gfx950", {}), ("gfx942", {}), ("gfx942", {"out": "f32"}),
+                                             ("gfx950", {"tile": "128x256x64", "schedule": "producer-consumer", "out": "f16"})])
+def test_whole_columns_take_a_bias_while_the_last_step_computes(arch: str, build: dict[str, Any]) -> None:
+    assert good(run(({"tile": "128x128x64"} | build) | {"bias": "row"}, {"m": 70, "n": 256, "k": 128}, arch=arch))
+
+
 def test_c_is_not_read_where_beta_is_0() -> None:
     """The problem's C has one row then; a read beyond it would be found."""
     assert good(run(SMALL, {"m": 130, "n": 131, "k": 64, "alpha": 3.0}))

@@ -24,9 +24,9 @@ _SIZE = {"f32": 4, "f16": 2, "bf16": 2}
 _TOGETHER = 16  # elements that are asked for before the first of them is used
 
 
-def scale_and_add(k: TileBuilder, corners: Sequence[Corner], c: Rows, column0: Reg, rows: WaveIndex, columns: WaveIndex, alpha: Reg,
+def scale_and_add(k: TileBuilder, corners: Sequence[Corner], c: Rows, column0: Reg, rows: WaveIndex, columns: WaveIndex, alpha: Reg | None,
                   beta: Reg) -> None:
-    """Accumulators become alpha times themselves plus beta times C, whose rows are `c`; `alpha` and `beta` are SGPRs of f32.
+    """Accumulators become alpha times themselves plus beta times C, whose rows are `c`; `alpha` and `beta` are SGPRs of f32, None is 1.
 
     Nothing is done where alpha is 1 and beta 0, and C is not read where beta is 0. Places as for `store`; what C's rows hold beyond its
     last column may be read and serves nothing.
@@ -42,11 +42,7 @@ def scale_and_add(k: TileBuilder, corners: Sequence[Corner], c: Rows, column0: R
         k.s_cselect_b32(descriptor[2], descriptor[2], 0)  # no bytes: loads give 0
     lanes = lane_places(k, "c", corners[0].tile, column0, rows, columns)
     with k.scratch("c_offset") as offset, k.scratch("at") as at, k.scratch("row_offset", file="s") as jump, \
-            k.scratch("alpha_pair", 2, "s") as alphas, k.scratch("beta_pair", 2, "s") as betas, \
-            k.scratch("c_values", _TOGETHER) as held:
-        for number in range(2):
-            k.s_mov_b32(alphas[number], alpha)
-            k.s_mov_b32(betas[number], beta)
+            _pair(k, "alpha_pair", alpha) as alphas, _pair(k, "beta_pair", beta) as betas, k.scratch("c_values", _TOGETHER) as held:
         k.v_mul_lo_u32(offset, lanes.row, stride)
         k.v_lshl_add_u32(offset, lanes.column, size.bit_length() - 1, offset)
         for row, group in groupby(runs_of(corners, run), key=lambda one: one.row):
@@ -57,10 +53,23 @@ def scale_and_add(k: TileBuilder, corners: Sequence[Corner], c: Rows, column0: R
     k.label(done)
 
 
-def unless_plain(k: TileBuilder, alpha: Reg, beta: Reg, label: str) -> None:
-    """To the label where alpha is not 1, or beta not 0."""
-    k.s_cmp_lg_u32(alpha, ONE)
-    k.s_cbranch_scc1(label)
+@contextmanager
+def _pair(k: TileBuilder, name: str, number: Reg | None) -> Iterator[Reg | None]:
+    """A number twice, as packed instructions want it."""
+    if number is None:
+        yield None
+        return
+    with k.scratch(name, 2, "s") as both:
+        for half in range(2):
+            k.s_mov_b32(both[half], number)
+        yield both
+
+
+def unless_plain(k: TileBuilder, alpha: Reg | None, beta: Reg, label: str) -> None:
+    """To the label where alpha is not 1 (as None is), or beta not 0."""
+    if alpha is not None:
+        k.s_cmp_lg_u32(alpha, ONE)
+        k.s_cbranch_scc1(label)
     ask_zero(k, beta)
     k.s_cbranch_scc1(label)
 
@@ -91,20 +100,30 @@ def add_along_columns(k: TileBuilder, corners: Sequence[Corner], vector: Numbers
             _widen(k, held, vector.dtype)
             for one in group:
                 with changed(k, one) as accumulators:
-                    for pair in range(0, run, 2):
-                        two = span(accumulators[pair:pair + 2])
-                        k.v_pk_add_f32(two, two, held[pair:pair + 1])
+                    add(k, accumulators, held)
+
+
+def add(k: TileBuilder, values: Sequence[Reg], numbers: Reg, shadow: bool = False) -> None:
+    """Neighbouring values plus as many numbers; in the `shadow` of matrix instructions one by one, as nothing packed issues there."""
+    for pair in range(0, len(values), 2):
+        two = span(values[pair:pair + 2])
+        if shadow:
+            for number in range(pair, pair + 2):
+                k.v_add_f32(values[number], numbers[number], values[number])
+        else:
+            k.v_pk_add_f32(two, two, numbers[pair:pair + 1])
 
 
 def load_columns(k: TileBuilder, corners: Sequence[Corner], vector: Numbers, column0: Reg, rows: WaveIndex,
                  columns: WaveIndex) -> dict[int, Reg]:
-    """The f32 numbers of a lane's runs of columns by the run's column, in VGPRs of the name of `vector`."""
+    """The numbers, made f32, of a lane's runs of columns by the run's column, in VGPRs of the name of `vector`."""
     run = run_length(corners[0].tile)
     places = sorted({one.column for one in runs_of(corners, run)})
     held = k.registers.vgprs(run * len(places), vector.name, align=2)
     with _columns_of(k, corners, vector, column0, rows, columns) as load:
         for number, column in enumerate(places):
             load(held[run * number:run * number + run - 1], column)
+    _widen(k, held, vector.dtype)
     return {column: held[run * number:run * number + run - 1] for number, column in enumerate(places)}
 
 
@@ -148,7 +167,8 @@ def load_rows(k: TileBuilder, corners: Sequence[Corner], vector: Numbers, row0: 
     return {row: (held[number // 2 * 2:number // 2 * 2 + 1], number % 2) for number, row in enumerate(places)}
 
 
-def _add(k: TileBuilder, runs: Sequence[ColumnRun], held: Reg, at: Reg, descriptor: Reg, dtype: str, factors: tuple[Reg, Reg]) -> None:
+def _add(k: TileBuilder, runs: Sequence[ColumnRun], held: Reg, at: Reg, descriptor: Reg, dtype: str,
+         factors: tuple[Reg | None, Reg | None]) -> None:
     """The runs of one row, a few at a time."""
     length = len(runs[0].registers)
     alphas, betas = factors
@@ -163,7 +183,8 @@ def _add(k: TileBuilder, runs: Sequence[ColumnRun], held: Reg, at: Reg, descript
             with changed(k, one) as accumulators:
                 for pair in range(0, length, 2):
                     two = span(accumulators[pair:pair + 2])
-                    k.v_pk_mul_f32(two, two, alphas)
+                    if alphas is not None:
+                        k.v_pk_mul_f32(two, two, alphas)
                     k.v_pk_fma_f32(two, part[pair:pair + 1], betas, two)
 
 

@@ -11,21 +11,36 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from asmgen.author.epilogue import Corner
+from asmgen.isa.records import dataclass
 from asmgen.isa.registers import Reg
 
 if TYPE_CHECKING:
     from asmgen.author.tilebuilder import TileBuilder
 
 
-@contextmanager
-def each_corner(k: TileBuilder, corners: Sequence[Corner], row0: Reg, column0: Reg, rows: Reg) -> Iterator[tuple[Corner, Reg, Reg]]:
-    """What is emitted within runs for each corner that begins before row number `rows` (an SGPR), of a copy of its accumulators in VGPRs.
+@dataclass(frozen=True)
+class CornerCopy:
+    """A corner in its turn: `corner` is a copy of its accumulators, at (0, 0) of what begins at `row` and `column` (SGPRs); `beside` are
+    copies of the registers that go with it, None where there are none. VGPRs all."""
 
-    Yields (the copy, row, column): as a corner at (0, 0) of what begins at that row and column, SGPRs; `row0` and `column0` are those of
-    the workgroup's tile. All corners are of one shape.
+    corner: Corner
+    row: Reg
+    column: Reg
+    beside: Reg | None
+
+
+@contextmanager
+def each_corner(k: TileBuilder, corners: Sequence[Corner], row0: Reg, column0: Reg, rows: Reg,
+                beside: Sequence[Sequence[Reg]] = ()) -> Iterator[CornerCopy]:
+    """What is emitted within runs for each corner that begins before row number `rows` (an SGPR).
+
+    `row0` and `column0` are those of the workgroup's tile; `beside` are VGPRs that go with each of the corners, as many for each. All
+    corners are of one shape.
     """
     first = corners[0].tile
     copy = k.tile("corner", first.rows, first.columns, first.fragment, note="accumulators of one corner at a time")
+    count = len(beside[0]) if beside else 0
+    held = k.registers.vgprs(count, "beside_corner", align=2, note="what goes with them") if count else None
     turn, body, following = k.fresh("corner"), k.fresh("of_corner"), k.fresh("next_corner")
     with k.scratch("corner_number", file="s") as number, k.scratch("corner_row", file="s") as row, \
             k.scratch("corner_column", file="s") as column:
@@ -43,12 +58,17 @@ def each_corner(k: TileBuilder, corners: Sequence[Corner], row0: Reg, column0: R
             k.s_add_u32(column, column0, corner.column)
             for to, source in zip(copy.registers, corner.tile.registers, strict=True):
                 k.emit("v_accvgpr_read_b32" if source.file == "a" else "v_mov_b32", to, source)
+            for at, source in enumerate(beside[place] if held is not None else ()):
+                assert held is not None
+                k.v_mov_b32(held[at], source)
         k.label(body)
         k.s_cmp_ge_u32(row, rows)
         k.s_cbranch_scc1(following)
-        yield Corner(copy, 0, 0), row, column
+        yield CornerCopy(Corner(copy, 0, 0), row, column, held)
         k.label(following)
         k.s_add_u32(number, number, 1)
         k.s_cmp_lt_u32(number, len(corners))
         k.s_cbranch_scc1(turn)
     k.registers.release("corner")
+    if held is not None:
+        k.registers.release(held)

@@ -68,9 +68,9 @@ def lane_places(k: TileBuilder, name: str, first: Tile, column0: Reg, rows: Wave
     return LanePlaces(row, column)
 
 
-def store(k: TileBuilder, target: Rows, column0: Reg, corners: Sequence[Corner], rows: WaveIndex, columns: WaveIndex, width: int,
-          change: Change | None = None) -> None:
-    """Store the accumulators into rows of a matrix, `change`d and rounded to nearest as its bf16, f16 or f32.
+def store(k: TileBuilder, target: Rows, column0: Reg, corners: Sequence[Corner], rows: WaveIndex, columns: WaveIndex,
+          width: int) -> None:
+    """Store the accumulators into rows of a matrix, rounded to nearest as its bf16, f16 or f32.
 
     The wave (r, c) has each tile at (corner.row + r * tile.rows, corner.column + c * tile.columns); `column0` is an SGPR, `width` the
     columns of the workgroup's tile. Raises TileError for fragments whose lanes hold no runs of columns, or a matrix of another type.
@@ -79,10 +79,10 @@ def store(k: TileBuilder, target: Rows, column0: Reg, corners: Sequence[Corner],
     with _places(k, target, column0, corners, rows, columns) as places:
         unless_whole(k, target, column0, corners, width, slow)
         runs = list(runs_of(corners, run_length(corners[0].tile)))
-        _wide(k, places, corners[0].tile, runs, change)
+        _wide(k, places, corners[0].tile, runs)
         k.s_branch(done)
         k.label(slow)
-        _cut(k, places, runs, change)
+        _cut(k, places, runs)
         k.label(done)
 
 
@@ -99,16 +99,16 @@ def unless_whole(k: TileBuilder, target: Rows, column0: Reg, corners: Sequence[C
 
 
 def store_whole(k: TileBuilder, target: Rows, column0: Reg, corners: Sequence[Corner], rows: WaveIndex, columns: WaveIndex,
-                change: Change | None = None) -> None:
+                change: Change | None = None, doubtful: bool = False) -> None:
     """`store` for what `unless_whole` lets through: straight code, a corner after the other, for an ending.
 
-    Where rounding is `doubted`, VCC is left with the lanes that may have lost a NaN, and accumulators as they are but for the change of
-    those in VGPRs: what follows may store them again.
+    Where rounding is `doubted` and may be `doubtful`, VCC is left with the lanes that may have lost a NaN, and accumulators as they are but
+    for the change of those in VGPRs: what follows may store them again.
     """
     length = run_length(corners[0].tile)
     runs = [run for corner in corners for run in runs_of([corner], length)]
     with _places(k, target, column0, corners, rows, columns) as places, ExitStack() as stack:
-        doubt = stack.enter_context(k.scratch("doubt")) if doubted(k, target.matrix.dtype) else None
+        doubt = stack.enter_context(k.scratch("doubt")) if doubtful and doubted(k, target.matrix.dtype) else None
         if doubt is not None:
             k.v_mov_b32(doubt, 0)
         _wide(k, places, corners[0].tile, runs, change, doubt)
@@ -143,7 +143,7 @@ def _places(k: TileBuilder, target: Rows, column0: Reg, corners: Sequence[Corner
     k.registers.release(lanes.column, offset)
 
 
-def _wide(k: TileBuilder, places: _Places, first: Tile, runs: Sequence[ColumnRun], change: Change | None,
+def _wide(k: TileBuilder, places: _Places, first: Tile, runs: Sequence[ColumnRun], change: Change | None = None,
           doubt: Reg | None = None) -> None:
     """Whole runs in the given order, of tiles like the `first`."""
     matrix = places.target.matrix
@@ -297,20 +297,19 @@ def _values(k: TileBuilder, runs: Sequence[ColumnRun], change: Change | None) ->
         yield values
 
 
-def _cut(k: TileBuilder, places: _Places, runs: Sequence[ColumnRun], change: Change | None) -> None:
+def _cut(k: TileBuilder, places: _Places, runs: Sequence[ColumnRun]) -> None:
     """Element by element, the lanes beyond the last column switched off."""
     offset, column, descriptor, stride = places.offset, places.column, places.descriptor, places.stride
     columns, dtype = places.target.matrix.columns_register, places.target.matrix.dtype
     short = dtype != "f32"
-    with ExitStack() as stack:
-        narrow = stack.enter_context(narrowing(k, dtype)) if short else None
-        for run in runs if short or change is not None else ():
-            with _values(k, (run,), change) as values:
-                words = values[:len(values) // 2] if short else values
-                if narrow is not None:
+    if short:
+        with narrowing(k, dtype) as narrow:
+            for run in runs:
+                with _values(k, (run,), None) as values:
+                    words = values[:len(values) // 2]
                     narrow(words, values)
-                for number in range(len(words) if run.registers[0].file == "a" else 0):
-                    k.v_accvgpr_write_b32(run.registers[number], words[number])
+                    for number in range(len(words) if run.registers[0].file == "a" else 0):
+                        k.v_accvgpr_write_b32(run.registers[number], words[number])
     size = 2 if short else 4
     at_row = sorted({run.row for run in runs})
     with k.scratch("inside", 2, "s") as inside, k.scratch("limit", file="s") as limit, k.scratch("row_offsets", len(at_row)) as offsets:

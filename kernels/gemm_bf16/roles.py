@@ -69,4 +69,4 @@ def roles(k: TileBuilder) -> None:
 
     k.region("epilogue")
     k.registers.release("A", "B")  # which an ending needs, so it follows the loop
-    finish(k, corners_of(k, C), row0, column0, wm, wn).follow(k)
+    finish(k, corners_of(k, C), row0, column0, wm, wn, mixes=False).follow(k)

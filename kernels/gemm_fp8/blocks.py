@@ -19,9 +19,9 @@ from asmgen.author.tiles import Tile
 from asmgen.isa.bufferformats import RAW_BUFFER
 from asmgen.isa.registers import Reg
 from asmgen.kernels.gemm_fp8.family import BLOCK, GEMM
-from asmgen.kernels.gemm_fp8.scaling import finish, load_factors, with_alpha
+from asmgen.kernels.gemm_fp8.scaling import load_factors, with_alpha
 from asmgen.kernels.gemm_fp8.shapes import wide_shape
-from asmgen.kernels.products.ends import corners_of, halves, place
+from asmgen.kernels.products.ends import corners_of, finish, halves, place
 
 
 @GEMM.variant("gfx950", tile=(128, 256, 128), waves=(2, 4), schedule="ping-pong", occupancy=2, scales="block")
@@ -94,7 +94,7 @@ def blocks(k: TileBuilder) -> None:
 
     k.region("epilogue")
     k.registers.release("A", "B", "P", "a_scales", "b_scales")
-    finish(k, factors, corners, row0, column0, wm, wn).rest()
+    finish(k, corners, row0, column0, wm, wn, factors, mixes=False).follow(k)
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from asmgen.author.tilebuilder import TileBuilder
 from asmgen.author.views import deep
 from asmgen.isa.registers import Reg
 from asmgen.kernels.gemm_fp8.family import GEMM
-from asmgen.kernels.gemm_fp8.scaling import finish, load_factors, with_alpha
+from asmgen.kernels.gemm_fp8.scaling import load_factors, with_alpha
 from asmgen.kernels.gemm_fp8.shapes import narrow_shape
-from asmgen.kernels.products.ends import Ends
+from asmgen.kernels.products.ends import Ends, finish
 from asmgen.kernels.products.quadrants import quadrants
 
 
@@ -28,11 +28,13 @@ def copied(k: TileBuilder) -> None:
     quadrants(k, M, deep(M.b, 2), deep(M.a, 2), _ends)
 
 
-def _ends(k: TileBuilder, corners: Sequence[Corner], row0: Reg, column0: Reg, wm: WaveIndex, wn: WaveIndex) -> Ends:
+def _ends(k: TileBuilder, corners: Sequence[Corner], row0: Reg, column0: Reg, wm: WaveIndex, wn: WaveIndex, mixes: bool) -> Ends:
     """Scales of rows and columns are loaded behind the loop, which leaves no registers for them."""
-    def load_and_finish() -> Ends:
+    def load_and_finish(mixes: bool) -> Ends:
         factors = load_factors(k, corners, row0, column0, wm, wn)
         with_alpha(factors)
-        return finish(k, factors, corners, row0, column0, wm, wn)
+        return finish(k, corners, row0, column0, wm, wn, factors, mixes)
 
-    return load_and_finish() if k.p.scales == "tensor" else Ends(None, lambda: load_and_finish().rest())
+    if k.p.scales == "tensor":
+        return load_and_finish(mixes)
+    return Ends(None, None, lambda: load_and_finish(mixes=False).follow(k))

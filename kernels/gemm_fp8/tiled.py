@@ -16,9 +16,9 @@ from asmgen.author.steps import StepIndex
 from asmgen.author.swizzles import DmaFill, FragmentRead
 from asmgen.author.tilebuilder import TileBuilder
 from asmgen.kernels.gemm_fp8.family import GEMM
-from asmgen.kernels.gemm_fp8.scaling import finish, load_factors, with_alpha
+from asmgen.kernels.gemm_fp8.scaling import load_factors, with_alpha
 from asmgen.kernels.gemm_fp8.shapes import wide_shape
-from asmgen.kernels.products.ends import corners_of, halves, place
+from asmgen.kernels.products.ends import corners_of, finish, halves, place
 
 SCHEDULES: dict[str, Schedule] = {"ping-pong": PingPong(), "interleave": Interleave(Latencies(cycles=32, lds=256))}
 """Reads of LDS early enough for a wait that stands a window of 32 clk before its barrier."""
@@ -86,9 +86,9 @@ def tiled(k: TileBuilder) -> None:
             mma(k, C[1, 1], lower, B[1])
 
     k.region("main loop")
-    behind = finish(k, factors, corners, row0, column0, wm, wn)
-    k.pipeline(step, steps, SCHEDULES[k.variant.schedule], groups=group, ending=behind.ending)
+    behind = finish(k, corners, row0, column0, wm, wn, factors)
+    k.pipeline(step, steps, SCHEDULES[k.variant.schedule], groups=group, ending=behind.early)
 
     k.region("epilogue")
     k.registers.release("A", "B")
-    behind.rest()
+    behind.follow(k)

@@ -7,11 +7,11 @@ import itertools
 from collections.abc import Callable, Sequence
 
 from asmgen.author.addressing import WaveIndex
-from asmgen.author.combine import Numbers, add_along_columns, scale_and_add, unless_plain
+from asmgen.author.combine import Numbers, add, add_along_columns, load_columns, scale_and_add, unless_plain
 from asmgen.author.conversions import doubted
 from asmgen.author.corners import each_corner
 from asmgen.author.ending import Ending
-from asmgen.author.epilogue import Corner, store, store_whole, unless_whole
+from asmgen.author.epilogue import ColumnRun, Corner, store, store_whole, unless_whole
 from asmgen.author.fragments import Fragment
 from asmgen.author.globals import Rows
 from asmgen.author.tilebuilder import TileBuilder
@@ -19,6 +19,7 @@ from asmgen.author.tileorder import place_tile
 from asmgen.author.tiles import Tile, TileGrid
 from asmgen.isa.records import dataclass
 from asmgen.isa.registers import Reg
+from asmgen.kernels.products.factors import Factors
 
 
 def place(k: TileBuilder, row0: Reg, column0: Reg) -> None:
@@ -62,47 +63,71 @@ def corners_of(k: TileBuilder, C: TileGrid, fragment: Fragment | None = None) ->
 
 @dataclass(frozen=True)
 class Ends:
-    """What stands behind the loop: an ending for whole tiles, where the kernel has one, and code for what is left."""
+    """What stands behind the loop: for whole tiles an ending, which a pipeline mixes with its last step (`early`) or which follows the loop
+    (`late`), and code for what is left."""
 
-    ending: Ending | None
+    early: Ending | None
+    late: Ending | None
     rest: Callable[[], None]
 
     def follow(self, k: TileBuilder) -> None:
-        """All of it behind the loop: for kernels whose loop leaves an ending no registers."""
-        if self.ending is not None:
+        """All that is not in the loop."""
+        if self.late is not None:
             label = k.fresh("no_ending")
-            self.ending.guard(label)
-            self.ending.body()
-            self.ending.end(k)
+            self.late.guard(label)
+            self.late.body()
+            self.late.end(k)
             k.label(label)
         self.rest()
 
 
-def finish(k: TileBuilder, corners: Sequence[Corner], row0: Reg, column0: Reg, wm: WaveIndex, wn: WaveIndex) -> Ends:
-    """alpha A B^T + beta C + bias, rounded to the type of D and stored. Whole tiles of A B^T go to memory while the last step computes;
-    what is seldom asked for, factors and cut columns, is done corner by corner."""
+def finish(k: TileBuilder, corners: Sequence[Corner], row0: Reg, column0: Reg, wm: WaveIndex, wn: WaveIndex,
+           factors: Factors | None = None, mixes: bool = True) -> Ends:
+    """alpha A B^T + beta C + bias, rounded to the type of D and stored; `factors` stand for alpha where accumulators have them.
+
+    Whole tiles that take neither alpha nor C go to memory while the last step computes, or, where the loop leaves that no registers
+    (`mixes` is False), right behind it. What is seldom asked for, alpha, C and cut columns, is done corner by corner.
+    """
     tm, tn, _ = k.variant.tile
     c, d = (k.matrix(name, k.p.out, rows="m", columns="n", stride=f"ld{name}") for name in ("c", "d"))
-    alpha, beta = k.argument("alpha"), k.argument("beta")
+    alpha, beta = None if factors is not None else k.argument("alpha"), k.argument("beta")
     whole = d.rows(row0, tm)
-    plain = k.p.bias == "none"
-    again = k.fresh("with_nans") if plain and doubted(k, k.p.out) else None
+    bias = Numbers("bias", k.argument("bias"), k.p.out, k.argument("n")) if k.p.bias == "row" else None
+    alone = bias is None and (factors is None or not factors.differ)
+    again = k.fresh("with_nans") if alone and doubted(k, k.p.out) else None
 
     def guard(label: str) -> None:
         unless_plain(k, alpha, beta, label)
         unless_whole(k, whole, column0, corners, tn, label)
 
     def body() -> None:
-        store_whole(k, whole, column0, corners, wm, wn)
+        added = load_columns(k, corners, bias, column0, wm, wn) if bias is not None else {}
+
+        def change(run: ColumnRun, values: Sequence[Reg]) -> None:
+            shadow = mixes and run.row < tm // 2
+            if factors is not None:
+                factors.change(run, values, shadow)
+            if added:
+                add(k, values, added[run.column], shadow)
+
+        store_whole(k, whole, column0, corners, wm, wn, change if factors is not None or bias is not None else None, again is not None)
+        if bias is not None:
+            k.registers.release(bias.name)
+        if factors is not None and again is not None and corners[0].tile.registers.items[0].file == "v":
+            factors.forget()  # changed in place
 
     def rest() -> None:
         if again is not None:
             k.label(again)
-        with each_corner(k, corners, row0, column0, k.argument("m")) as (corner, row, column):
-            scale_and_add(k, [corner], c.rows(row, tm // 2), column, wm, wn, alpha, beta)
-            if k.p.bias == "row":
-                add_along_columns(k, [corner], Numbers("bias", k.argument("bias"), k.p.out, k.argument("n")), column, wm, wn)
-            store(k, d.rows(row, tm // 2), column, [corner], wm, wn, tn // 2)
+        beside = [factors.of(corner) for corner in corners] if factors is not None else ()
+        with each_corner(k, corners, row0, column0, k.argument("m"), beside) as at:
+            if factors is not None:
+                factors.at(at).apply(at.corner)
+            scale_and_add(k, [at.corner], c.rows(at.row, tm // 2), at.column, wm, wn, alpha, beta)
+            if bias is not None:
+                add_along_columns(k, [at.corner], bias, at.column, wm, wn)
+            store(k, d.rows(at.row, tm // 2), at.column, [at.corner], wm, wn, tn // 2)
 
     d.stride_bytes(k)
-    return Ends(Ending(guard, body, again) if plain else None, rest)
+    ending = Ending(guard, body, again)
+    return Ends(ending if mixes else None, None if mixes else ending, rest)

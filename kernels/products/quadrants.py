@@ -26,7 +26,7 @@ SCHEDULES: dict[str, Schedule] = {"ping-pong": PingPong(), "interleave": Interle
 
 
 def quadrants(k: TileBuilder, M: MatrixShape, fa: Fragment, fb: Fragment, ends: Callable[..., Ends]) -> None:
-    """The kernel with A and B in fragments `fa` and `fb`, of their types; `ends` takes what `finish` does."""
+    """The kernel with A and B in fragments `fa` and `fb`, of their types; `ends` takes what `finish` does, but for factors."""
     tm, tn, tk = k.variant.tile
     down, across = k.variant.waves
     interleaved = k.variant.schedule == "interleave"
@@ -37,6 +37,8 @@ def quadrants(k: TileBuilder, M: MatrixShape, fa: Fragment, fb: Fragment, ends: 
     A = k.tile("A", tm // 2 // down, tk, fa, note="one half of M at a time")
     B = k.tile("B", tn // 2 // across, tk, fb, grid=(2,), note="[half of N]")
     RA, RB = by_a.staged("RA", tm // 2, tk, 2), by_b.staged("RB", tn // 2, tk, 2)
+    # 8 waves of 256 x 256 have no room for a bias beside them
+    mixes = k.p.bias == "none" or interleaved or tm * tn < 256 * 256
     # rows of B so that a lane has eight neighbours of a row of D; of f32 four are 16 bytes already
     paired = None if by_b.dma or k.p.out == "f32" else dealt(M.d.T, 2)
     steps = k.registers.sgprs(1, "steps")
@@ -83,9 +85,9 @@ def quadrants(k: TileBuilder, M: MatrixShape, fa: Fragment, fb: Fragment, ends: 
             mma(k, C[1, 1], A, B[1])
 
     k.region("main loop")
-    behind = ends(k, corners_of(k, C, M.d.T if paired is None else deep(M.d.T, 2)), row0, column0, wm, wn)
-    k.pipeline(step, steps, SCHEDULES[k.variant.schedule], groups=group, ending=behind.ending)
+    behind = ends(k, corners_of(k, C, M.d.T if paired is None else deep(M.d.T, 2)), row0, column0, wm, wn, mixes=mixes)
+    k.pipeline(step, steps, SCHEDULES[k.variant.schedule], groups=group, ending=behind.early)
 
     k.region("epilogue")
     k.registers.release("A", "B", *(["RA", "RB"] if RA[0] else []))
-    behind.rest()
+    behind.follow(k)

@@ -1,0 +1,86 @@
+"""Factors of accumulators that are known ahead of the loop, and multiplied into what is stored behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from asmgen.author.combine import ONE
+from asmgen.author.corners import CornerCopy
+from asmgen.author.epilogue import ColumnRun, Corner, run_length, runs_of, span
+from asmgen.author.tilebuilder import TileBuilder
+from asmgen.isa.registers import Reg
+
+
+@dataclass(frozen=True)
+class Factors:
+    """What accumulators are multiplied with: `all` of them (a pair of equal SGPRs), or those of rows and of columns, by the runs' places
+    (of a row a pair of VGPRs and which of them it is; of a column a VGPR for each of the run; empty where there is one for all)."""
+
+    k: TileBuilder
+    all: Reg
+    rows: dict[int, tuple[Reg, int]]
+    columns: dict[int, Reg]
+
+    @property
+    def differ(self) -> bool:
+        """Whether accumulators have different ones."""
+        return bool(self.columns)
+
+    def change(self, run: ColumnRun, values: Sequence[Reg], shadow: bool = False) -> None:
+        """Multiply a run's values, in VGPRs; in the `shadow` of matrix instructions one by one, as nothing packed issues there."""
+        for pair in range(0, len(values), 2):
+            two = span(values[pair:pair + 2])
+            if shadow:
+                for number in range(pair, pair + 2):
+                    for factor in self._single(run, number):
+                        self.k.v_mul_f32(values[number], factor, values[number])
+            elif self.differ:
+                self.k.v_pk_mul_f32(two, two, self.columns[run.column][pair:pair + 1])
+                both, one = self.rows[run.row]
+                self.k.v_pk_mul_f32(two, two, both, op_sel=(0, one), op_sel_hi=(1, one))
+            else:
+                self.k.v_pk_mul_f32(two, two, self.all)
+
+    def _single(self, run: ColumnRun, number: int) -> Sequence[Reg]:
+        """The factors of one value of a run."""
+        if not self.differ:
+            return (self.all[0],)
+        both, one = self.rows[run.row]
+        return self.columns[run.column][number], both[one]
+
+    def apply(self, corner: Corner) -> None:
+        """Multiply a corner's accumulators, in VGPRs."""
+        for run in runs_of([corner], run_length(corner.tile)):
+            self.change(run, run.registers)
+
+    def forget(self) -> None:
+        """The one for all becomes 1: the accumulators have been multiplied."""
+        for number in range(2):
+            self.k.s_mov_b32(self.all[number], ONE)
+
+    def of(self, corner: Corner) -> list[Reg]:
+        """The registers of a corner's columns, then of its rows, of which a last one without a pair comes twice."""
+        if not self.differ:
+            return []
+        rows, columns = _places(corner)
+        of_rows = [both[one] for both, one in map(self.rows.__getitem__, rows)]
+        return [held[number] for held in map(self.columns.__getitem__, columns) for number in range(held.count)] \
+            + of_rows + of_rows[len(rows) // 2 * 2:]
+
+    def at(self, copy: CornerCopy) -> Factors:
+        """Those of a corner's copy, in copies of what `of` gives."""
+        if copy.beside is None:
+            return self
+        rows, columns = _places(copy.corner)
+        run, held = run_length(copy.corner.tile), copy.beside
+        behind = run * len(columns)
+        return Factors(self.k, self.all,
+                       {row: (held[number // 2 * 2:number // 2 * 2 + 1], number % 2) for number, row in enumerate(rows, behind)},
+                       {column: held[run * number:run * number + run - 1] for number, column in enumerate(columns)})
+
+
+def _places(corner: Corner) -> tuple[list[int], list[int]]:
+    """The rows and the columns of a corner's runs, in order."""
+    runs = list(runs_of([corner], run_length(corner.tile)))
+    return sorted({run.row for run in runs}), sorted({run.column for run in runs})
