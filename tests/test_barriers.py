@@ -1,42 +1,180 @@
-"""Barriers at the end of a pipeline: those stay that order a fill or a first read, and no others."""
+"""Barriers at the end of a pipeline: those stay that order a fill or a first read, or keep the halves' MFMAs apart, and no others."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cache
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from asmgen.author.builder import Builder
 from asmgen.author.effects import Tag, Unit
 from asmgen.author.idlebarriers import idle_barriers
 from asmgen.author.ldsmap import LdsRange
-from asmgen.author.schedules import Sync
-from asmgen.isa.registers import v
+from asmgen.author.schedules import Sync, is_matrix
+from asmgen.isa.registers import s, scc, v
+
+Program = Sequence[Sync | Unit]
 
 
-def entries(letters: str) -> Sequence[Sync | Unit]:
-    """`|` a barrier, `w` a wait point, `a` and `b` reads of the halves of cell c, `c` a read of all of it, `A` a write of its lower half,
-    `?` a read that names nothing."""
-    found: list[Sync | Unit] = []
-    for letter in letters:
-        if letter in "|w":
-            found.append(Sync("barrier" if letter == "|" else "wait"))
-            continue
-        k = Builder("k", "gfx950")
-        low, high = {"a": (0, 64), "b": (64, 128), "c": (0, 128), "A": (0, 64), "?": (0, 0)}[letter]
-        part = LdsRange("c", low, high)
-        if letter == "A":
-            k.ds_write_b32(v[0], v[1], fills=part)
-        elif letter == "?":
-            k.ds_read_b32(v[2], v[0])
-        else:
-            k.ds_read_b32(v[2], v[0], uses=part)
-        found.append(Unit(0, (k.items[0],), Tag("main")))
-    return found
+@cache
+def entry(letter: str) -> Sync | Unit:
+    """`|` a barrier, `(` half of the waves fall behind, `)` they are level, `a` and `b` reads of the halves of cell c, `c` a read of all of
+    it, `A` and `C` writes of its lower half and of all, `?` a read that names nothing, `m` an MFMA, `=` a comparison, `!` its branch's."""
+    if letter in "|()":
+        return Sync({"|": "barrier", "(": "open", ")": "level"}[letter])
+    k = Builder("k", "gfx950")
+    part = {"a": (0, 64), "b": (64, 128), "c": (0, 128)}.get(letter.lower(), (0, 0))
+    if letter in "AC":
+        k.ds_write_b32(v[0], v[1], fills=LdsRange("c", *part))
+    elif letter == "?":
+        k.ds_read_b32(v[2], v[0])
+    elif letter == "m":
+        k.v_mfma_f32_16x16x32_bf16(v[8:11], v[12:15], v[16:19], v[8:11])
+    elif letter == "=":
+        k.s_cmp_eq_u32(s[0], 0)
+    elif letter == "!":
+        k.s_cselect_b32(s[1], 1, 0)
+    else:
+        k.ds_read_b32(v[2], v[0], uses=LdsRange("c", *part))
+    return Unit(0, (k.items[0],), Tag("main"))
+
+
+def entries(letters: str) -> Program:
+    return [entry(letter) for letter in letters]
 
 
 @pytest.mark.parametrize(("letters", "idle"), [
-    ("a|a|", {1, 3}), ("a|b|", {3}), ("c|b|", {1, 3}), ("a|c|", {3}), ("aA|a|", {4}), ("a|A|", {3}), ("bA|b|", {2, 4}),
-    ("a|a", {1}), ("a|?|", {3}), ("a|w|a|", {1, 3, 5}), ("|a|a|", {2, 4}), ("a|a|A|a|a|", {1, 7, 9}), ("", set())])
+    ("a|a|", {1, 3}), ("a|b|", {3}), ("c|b|", {1, 3}), ("a|c|", {3}), ("aA|a|", {4}), ("a|A|", {3}), ("bA|b|", {2, 4}), ("a|A|A|", {3, 5}),
+    ("a|a", {1}), ("a|?|", {3}), ("a|m|a|", {1, 3, 5}), ("|a|a|", {2, 4}), ("a|a|A|a|a|", {1, 7, 9}), ("a|A|C|", {5}), ("", set())])
 def test_a_barrier_stays_where_a_fill_or_a_first_read_follows(letters: str, idle: set[int]) -> None:
-    assert idle_barriers(entries(letters)) == idle
+    assert idle_barriers(entries(letters)) == dict.fromkeys(idle)
+
+
+@pytest.mark.parametrize(("front", "letters", "thin"), [
+    ("", "||||a|m|", "--||a)m-"),  # of four barriers two are enough, and behind the last access the halves are level
+    ("(", "m|m||A|", "m(m||A)"),
+    ("m|", "|m|||A", "|m-||A"),  # a free stage between two MFMAs is enough,
+    ("m|", "m|||A", "m-||A"),
+    ("m|", "||m||A", "|-m||A"),
+    ("(", "|m||m||A|", "(m||m||A)"),  # and stays
+    ("(a", "||m||C|m|", "-(m||C)m-"),  # half of the waves fall behind in place of the last one that goes
+    ("(a", "a|m||", "a)m--"),  # nothing orders data: a half falls behind and is level again at once
+    ("(a", "|=|!||C=|!|", "(=-!||C=-!)"),  # no branch may come where a comparison waits for its reader
+])
+def test_with_a_stagger(front: str, letters: str, thin: str) -> None:
+    found = idle_barriers(entries(letters), 1, {0: entries(front)})
+    shown = {None: "-", Sync("open"): "(", Sync("level"): ")"}
+    assert "".join(shown[found[place]] if place in found else letter for place, letter in enumerate(letters)) == thin
+
+
+def test_every_way_in_has_its_say() -> None:
+    """What one way has read before, another one has not; and where another one's MFMAs meet."""
+    code = entries("c|m|b|")
+    assert set(idle_barriers(code)) == {1, 3, 5}
+    assert set(idle_barriers(code, 0, {0: (), 2: entries("c")})) == {1, 3, 5}
+    assert set(idle_barriers(code, 0, {0: (), 2: entries("a|")})) == {1, 5}
+    code = entries("|||m||A")
+    assert set(idle_barriers(code, 1, {0: entries("m|")})) == {1, 2}
+    assert set(idle_barriers(code, 1, {0: entries("m|"), 2: entries("(m|")})) == {0, 1}
+    code = entries("|m||C")
+    assert idle_barriers(code, 1, {0: entries("(")}) == {0: Sync("open")}
+    assert idle_barriers(code, 1, {0: entries("("), 2: entries("(|")}) == {0: None}  # each way has its own
+
+
+# ---- two halves, barrier by barrier ----
+
+def passed(program: Program, stagger: int) -> list[list[int]]:
+    """For each half how many barriers it has passed in front of each entry; without an "open" one half is behind from the start."""
+    behind = 0 if Sync("open") in program else stagger
+    counts: list[list[int]] = [[], []]
+    now = [0, behind]
+    for one in program:
+        for half in (0, 1):
+            counts[half].append(now[half])
+        now = [now[0] + (one == Sync("barrier")) + stagger * (one == Sync("level")),
+               now[1] + (one == Sync("barrier")) + stagger * (one == Sync("open"))]
+    if Sync("level") not in program:
+        now[0] += stagger
+    assert now[0] == now[1]  # else a half waits for ever
+    return counts
+
+
+def conflicting(one: Sync | Unit, other: Sync | Unit) -> bool:
+    """Whether one reads what the other fills; what names nothing is anywhere."""
+    if isinstance(one, Sync) or isinstance(other, Sync):
+        return False
+    return any(mine.write != theirs.write and mine.conflicts(theirs) for mine in one.effects.memory for theirs in other.effects.memory)
+
+
+def certain(counts: list[list[int]], settled: int, place: int) -> bool:
+    """Whether every wave of either half has come by `settled` when one gets to `place`."""
+    return all(counts[mine][settled] < counts[theirs][place] for mine in (0, 1) for theirs in (0, 1))
+
+
+def settlements(program: Program, counts: list[list[int]]) -> Mapping[int, tuple[int, list[int]]]:
+    """For each access the last place at which it can have been waited for, with all that relies on it: later accesses of other waves."""
+    found = {}
+    for place, one in enumerate(program):
+        relying = [later for later in range(place + 1, len(program)) if conflicting(one, program[later])]
+        last = max((at for at in range(place + 1, len(program)) if all(certain(counts, at, later) for later in relying)), default=None)
+        if relying and last is not None:
+            found[place] = last, relying
+    return found
+
+
+def meetings(program: Program, counts: list[list[int]], end: int) -> int:
+    """Between how many barriers both halves compute, once they are apart and before the entry `end`."""
+    first = program.index(Sync("open")) if Sync("open") in program else 0
+    computing = [{counts[half][place] for place in range(first, end) if is_matrix_at(program[place])} for half in (0, 1)]
+    return len(computing[0] & computing[1])
+
+
+def is_matrix_at(one: Sync | Unit) -> bool:
+    return isinstance(one, Unit) and is_matrix(one)
+
+
+def check(front: Program, code: Program, found: Mapping[int, Sync | None], stagger: int, known: bool = True) -> None:
+    """Nothing loses its order, and no halves meet anew, on a way through `code` from a front that was `known`."""
+    before = [*front, *code]
+    moved = Sync("open") in found.values()
+    idle = Sync("wait")  # stands for what is gone, so that places stay what they are
+    after = [idle if moved and one == Sync("open") else one for one in front]
+    after += [(found[place] or idle) if place in found else one for place, one in enumerate(code)]
+    were, are = passed(before, stagger), passed(after, stagger)
+    for at, relying in settlements(before, were).values():
+        assert all(certain(are, at, place) for place in relying)
+    end = after.index(Sync("level")) if Sync("level") in after else len(after)
+    if known:
+        assert meetings(after, are, end) <= meetings(before, were, end)
+    for place, one in enumerate(after):
+        if one in (Sync("open"), Sync("level")) and place >= len(front):
+            rest = [other for other in after[place:] if isinstance(other, Unit) and (other.effects.reads | other.effects.writes) & scc.mask]
+            assert not rest or not rest[0].effects.reads & scc.mask
+
+
+CODE = st.lists(st.sampled_from("||||||aabcACmmm=!"), min_size=4, max_size=16).map("".join)
+
+
+@settings(max_examples=200)
+@given(front=CODE, letters=CODE, stagger=st.sampled_from([0, 1, 1, 2]))
+def test_unknown_code_in_front_keeps_its_order(front: str, letters: str, stagger: int) -> None:
+    found = idle_barriers(entries(letters), stagger)
+    check(entries(front), entries(letters), found, stagger, known=False)
+
+
+@settings(max_examples=200)
+@given(fronts=st.lists(st.tuples(CODE, st.integers(0, 8), st.booleans(), st.integers(0, 16)), min_size=1, max_size=3), letters=CODE,
+       stagger=st.sampled_from([0, 1, 1, 2]))
+def test_every_way_keeps_its_order(fronts: list[tuple[str, int, bool, int]], letters: str, stagger: int) -> None:
+    code = entries(letters)
+    ways: dict[int, Program] = {}
+    for number, (front, cut, opens, place) in enumerate(fronts):
+        ways[min(place, len(code)) if number else 0] = entries(front[:cut] + "(" * opens + front[cut:])
+    found = idle_barriers(code, stagger, ways)
+    level = min((place for place, instead in found.items() if instead == Sync("level")), default=len(code))
+    for place, front in ways.items():
+        if place <= level or not stagger:
+            check(front, code[place:], {at - place: instead for at, instead in found.items() if at >= place}, stagger)

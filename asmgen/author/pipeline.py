@@ -131,7 +131,7 @@ def _emit_one(copies: Copies, count: Reg | int, done: str) -> None:
     k, ahead, peel = copies.k, copies.ahead, copies.peel
     if isinstance(count, int):
         if (count - ahead - peel) // copies.unroll < 2:  # straight through where the loop would not run twice
-            _straight(copies, count)
+            copies.straight(count)
             return
         copies.prologue(0)
         copies.steady(copies.span(0, peel, 0, 0))
@@ -152,11 +152,5 @@ def _emit_one(copies: Copies, count: Reg | int, done: str) -> None:
             copies.prologue(ahead - number, stop=number, join=tails[number])
             k.s_branch(tails[number])
         else:
-            _straight(copies, number)
+            copies.straight(number)
     k.label(done)
-
-
-def _straight(copies: Copies, count: int) -> None:
-    """Prologue and all steps of a small count."""
-    early = copies.prologue(0, stop=count)
-    copies.last(copies.span(0, count, 0, 0, stop=count), early)

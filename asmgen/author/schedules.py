@@ -23,7 +23,7 @@ from asmgen.isa.timing import gpu_of, timing
 @dataclass(frozen=True)
 class Sync:
     """Something that only schedules place: "barrier", "wait" (a wait point: one s_waitcnt with the loosest counts for all that is due
-    before the next one) or "priority" (to `level`). Pipelines themselves add "level" and "leave" (`stepcopies`, `leaving`)."""
+    before the next one) or "priority" (to `level`). Pipelines themselves add "open", "level" and "leave" (`stepcopies`, `leaving`)."""
 
     kind: str
     level: int = 0

@@ -168,8 +168,7 @@ def _short(copies: Copies, first: int, second: Reg | int, join: str, done: str) 
         k.s_branch(join)
     for number, label in ends.items():
         k.label(label)
-        early = copies.prologue(0, first, first + number)
-        copies.last(copies.span(0, first + number, 0, 0, first, first + number), early)
+        copies.straight(first + number, first)
         k.s_branch(done)
 
 

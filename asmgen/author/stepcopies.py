@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import accumulate
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -14,10 +15,31 @@ from asmgen.author.idlebarriers import idle_barriers
 from asmgen.author.leaving import Leave, leaves
 from asmgen.author.schedules import Schedule, Sync, is_matrix
 from asmgen.author.stepunits import Place, StepUnits
+from asmgen.isa.records import dataclass
 from asmgen.isa.registers import Reg, scc
 
 if TYPE_CHECKING:
     from asmgen.author.builder import Builder
+
+
+Entries = Sequence[Sync | Unit]
+
+
+@dataclass(frozen=True)
+class _Opening:
+    """What a prologue consists of: units in emission order, step by step, with whether sources follow; what settles their fills; what
+    stands behind that; and copies in the schedule's order, at their places."""
+
+    placed: list[tuple[list[Unit], bool]]
+    settled: list[Sync]
+    early: list[Sync | Unit]
+    places: list[Place]
+    copies: list[list[Sync | Unit]]
+
+    @property
+    def entries(self) -> list[Sync | Unit]:
+        """All in front of the copies, the second group falling behind in its place."""
+        return [*(unit for units, _ in self.placed for unit in units), *self.settled, Sync("open"), *self.early]
 
 
 def _reads_lds(unit: Unit) -> bool:
@@ -30,6 +52,10 @@ def _fills_lds(unit: Unit) -> bool:
 
 def _everything(unit: Unit) -> bool:
     return True
+
+
+def _level(copies: Sequence[Entries]) -> int | None:
+    return next((number for number, copy in enumerate(copies) if Sync("level") in copy), None)
 
 
 class Copies:
@@ -61,60 +87,56 @@ class Copies:
         return [Place((phase + step - first) % self.unroll, distance(start, step), distance(stop, step), distance(seam, step),
                       distance(start if self.peel else None, step)) for step in range(first, end)]
 
-    def prologue(self, phase: int, seam: int | None = None, stop: int | None = None, join: str = "") -> list[Unit]:
+    def prologue(self, phase: int, seam: int | None = None, stop: int | None = None, join: str = "") -> None:
         """What steps before step 0, which has that phase, do for iterations from 0 on: in emission order, then a wait point and barriers.
 
-        Operations that read LDS, or run a copy early, come behind the barriers, as what they read must have landed; these are returned.
-        Where what was read is used before step 0, or its place filled anew, the schedule's order and synchronisation begin with the first
-        such read. Where all goes on at a label of the last copies, `join`, at which the groups are level, they are made so.
+        Operations that read LDS, or run a copy early, come behind the barriers, as what they read must have landed. Where what was read
+        is used before step 0, or its place filled anew, the schedule's order and synchronisation begin with the first such read. Where all
+        goes on at a label of the last copies, `join`, at which the groups are level, they are made so.
         """
-        k, lead = self.k, self.units.shape.arrangement.lead
-        early: list[Unit] = []
-        placed: list[Unit] = []
+        opening = self._opening(phase, seam, stop)
+        behind = self._level_at.get(join)
+        copies = opening.copies if behind is None else self._thinned([*opening.copies, behind], {0: opening.entries})[:-1]
+        self._open(opening, copies)
+        if behind is not None and _level(copies) is None:
+            self.shift(opening=False)
+
+    def straight(self, count: int, seam: int | None = None) -> None:
+        """Prologue and all steps of a small count, as one straight code."""
+        opening = self._opening(0, seam, count)
+        places = self.span(0, count, 0, 0, seam, count)
+        copies = self._thinned([*opening.copies, *map(self._entries, places)], {0: opening.entries})
+        self._open(opening, copies)
+        self._to_the_end(places, copies[len(opening.places):], _level(copies))
+
+    def _opening(self, phase: int, seam: int | None, stop: int | None) -> _Opening:
+        """What a prologue consists of."""
+        lead = self.units.shape.arrangement.lead
         *places, first = self.span(-self.ahead, 1, phase - self.ahead, 0, seam, stop)
-        opening = self._opening(places)
-        for place in places[:opening]:
-            for unit in self.units.kept(place):
-                (early if _reads_lds(unit) else placed).append(unit)
-                if not _reads_lds(unit):
-                    self._append(unit)
-            if self._sources_follow(place):
-                k.step_ends()
-        ordered: list[Sync | Unit] = []
-        if opening < len(places):
-            ordered = self._entries(places[opening])
-            cut = next(number for number, entry in enumerate(ordered) if isinstance(entry, Unit) and _reads_lds(entry))
-            for entry in ordered[:cut]:
-                if isinstance(entry, Unit):
-                    placed.append(entry)
-                    self._append(entry)
-            ordered = ordered[cut:]
+        plain = self._plain(places)
+        early: list[Sync | Unit] = []
+        placed: list[tuple[list[Unit], bool]] = []
+        for place in places[:plain]:
+            units = self.units.kept(place)
+            early += [unit for unit in units if _reads_lds(unit)]
+            placed.append(([unit for unit in units if not _reads_lds(unit)], self._sources_follow(place)))
+        copies = [self._entries(place) for place in places[plain:]]
+        if copies:
+            cut = next(number for number, entry in enumerate(copies[0]) if isinstance(entry, Unit) and _reads_lds(entry))
+            placed.append(([entry for entry in copies[0][:cut] if isinstance(entry, Unit)], False))
+            copies[0] = copies[0][cut:]
         if lead:
             of_first = {unit.tag.ordinal: unit for unit in self.units.kept(first)}
             early += [of_first[entry] for entry in self.units.shape.arrangement.order
                       if isinstance(entry, int) and entry in lead and entry in of_first]
-        if any(map(_fills_lds, placed)):
-            self._sync(Sync("wait"))
-            for _ in range(1 + self.schedule.stagger):
-                self._sync(Sync("barrier"))
-        self.shift(opening=True)
-        for unit in early:
-            self._append(unit)
-        copies = [ordered, *map(self._entries, places[opening + 1:])] if opening < len(places) else []
-        behind, level = self._level_at.get(join), None
-        if behind is not None:
-            copies, level = self._levelled(copies, self._idle([*copies, behind], early, []))
-        for place, copy in zip(places[opening:], copies, strict=True):
-            self._place(copy, None, self._sources_follow(place))
         if not copies and early and Sync("wait") in self.units.shape.arrangement.order:
-            self._sync(Sync("wait"))  # as copies wait for the reads of the next one: else every round pays for the first
-        for _ in range(self._barriers_missing(early, first) if not copies else 0):
-            self._sync(Sync("barrier"))
-        if behind is not None and level is None:
-            self.shift(opening=False)
-        return early
+            early.append(Sync("wait"))  # as copies wait for the reads of the next one: else every round pays for the first
+        early += [Sync("barrier")] * (self._barriers_missing(early, first) if not copies else 0)
+        filled = any(_fills_lds(unit) for units, _ in placed for unit in units)
+        barriers = 1 + self.schedule.stagger if filled else 0
+        return _Opening(placed, [Sync("wait"), *[Sync("barrier")] * barriers] if filled else [], early, places[plain:], copies)
 
-    def _barriers_missing(self, early: Sequence[Unit], first: Place) -> int:
+    def _barriers_missing(self, early: Entries, first: Place) -> int:
         """How many barriers step 0 lacks in front of what fills the places of reads that stand before it: in a loop those at the end of
         the copy before do it."""
         needed, passed = 0, 0
@@ -122,11 +144,30 @@ class Copies:
             if isinstance(entry, Sync):
                 passed += entry.kind == "barrier"
             elif _fills_lds(entry) and any(access.conflicts(other) for access in entry.effects.memory
-                                           for read in early for other in read.effects.memory):
+                                           for read in early if isinstance(read, Unit) for other in read.effects.memory):
                 needed = max(needed, 1 + self.schedule.stagger - passed)
         return needed
 
-    def _opening(self, places: Sequence[Place]) -> int:
+    def _open(self, opening: _Opening, copies: Sequence[Entries]) -> None:
+        """A prologue, with these `copies` (and maybe more) for its own; the second group falls behind in front, if not in one of them."""
+        for units, more in opening.placed:
+            for unit in units:
+                self._append(unit)
+            if more:
+                self.k.step_ends()
+        for sync in opening.settled:
+            self._sync(sync)
+        if not any(Sync("open") in copy for copy in copies):
+            self.shift(opening=True)
+        for entry in opening.early:
+            if isinstance(entry, Sync):
+                self._sync(entry)
+            else:
+                self._append(entry)
+        for place, copy in zip(opening.places, copies, strict=False):
+            self._place(copy, None, self._sources_follow(place))
+
+    def _plain(self, places: Sequence[Place]) -> int:
         """How many copies of a prologue stand in emission order: all, or those before the first read of LDS on whose data, or in whose
         place, something is done before step 0."""
         reads: list[Unit] = []
@@ -155,24 +196,40 @@ class Copies:
             self._place(self._entries(place), (left, down) if number == len(places) else None, self._sources_follow(place))
         k.s_cbranch_scc0(label)
 
-    def last(self, places: Sequence[Place], early: Sequence[Unit] = (), entries: Mapping[int, str] = MappingProxyType({})) -> None:
-        """Copies up to the loop's end, without the barriers that order nothing any more; `early` stand in front of them. With a stagger
-        the first group waits for the second one in place of the first of these. `entries` are labels of the copies that other paths join
-        at, by how many steps are left there."""
-        placed = [self._entries(place) for place in places]
-        kept, level = self._levelled(placed, self._idle(placed, early, [len(places) - left for left in entries]))
+    def last(self, places: Sequence[Place], entries: Mapping[int, str] = MappingProxyType({})) -> None:
+        """Copies up to the loop's end, without the barriers that order nothing any more. With a stagger the first group waits for the
+        second one in place of the first of these. `entries` are labels of the copies that other paths join at, behind a prologue of their
+        own, by how many steps are left there."""
+        copies = [self._entries(place) for place in places]
+        ways: dict[int, Entries] = {0: self._computing}
+        for left in entries:
+            opening = self._opening(places[-left].phase, None, left)
+            ways[len(places) - left] = [*opening.entries, *(entry for copy in opening.copies for entry in copy)]
+        copies = self._thinned(copies, ways)
+        self._to_the_end(places, copies, _level(copies), entries)
+
+    def _to_the_end(self, places: Sequence[Place], copies: list[list[Sync | Unit]], level: int | None,
+                    entries: Mapping[int, str] = MappingProxyType({})) -> None:
+        """Emit the last copies; in copy `level`, if any, the groups come level."""
         if self.idle is not None:
-            self._let_leave(places, kept, level is not None)
-        for number, (place, copy) in enumerate(zip(places, kept, strict=True)):
+            self._let_leave(places, copies, level is not None)
+        for number, (place, copy) in enumerate(zip(places, copies, strict=True)):
             if len(places) - number in entries:
                 self.k.label(entries[len(places) - number])
-                if level is not None and level < (number, 0):
-                    self._level_at[entries[len(places) - number]] = [entry for later in kept[number:] for entry in later]
+                if level is not None and level < number:
+                    self._level_at[entries[len(places) - number]] = [entry for later in copies[number:] for entry in later]
             if self.ending is not None and number == len(places) - 1:
                 self._end(self.ending, copy, level is None)
             self._place(copy, None, self._sources_follow(place))
         if level is None:
             self.shift(opening=False)
+
+    @cached_property
+    def _computing(self) -> Entries:
+        """A steady copy's barriers and matrix work, which touches no LDS: what is in front of the last copies, for the matrix cores."""
+        matrix = {unit.tag.ordinal: unit for unit in self.units.every() if is_matrix(unit)}
+        return [entry if isinstance(entry, Sync) else matrix[entry] for entry in self.units.shape.arrangement.order
+                if isinstance(entry, Sync) or entry in matrix]
 
     def _end(self, ending: Ending, last: Sequence[Sync | Unit], level: bool) -> None:
         """A copy of the last step with the ending, where that serves."""
@@ -224,26 +281,13 @@ class Copies:
                 k.s_branch(out)
         k.label(out)
 
-    def _levelled(self, placed: Sequence[Sequence[Sync | Unit]], idle: set[tuple[int, int]]) \
-            -> tuple[list[list[Sync | Unit]], tuple[int, int] | None]:
-        """Copies without idle barriers. With a stagger the first group waits for the second one in place of the first of these: where."""
-        level = min(idle, default=None) if self.schedule.stagger else None
-        return [[Sync("level") if (number, at) == level else entry for at, entry in enumerate(copy)
-                 if (number, at) not in idle or (number, at) == level] for number, copy in enumerate(placed)], level
-
-    def _idle(self, placed: Sequence[Sequence[Sync | Unit]], early: Sequence[Unit], joins: Sequence[int]) -> set[tuple[int, int]]:
-        """Barriers, by copy and place in it, that are idle whether code comes from the first copy or joins at another one."""
-        found: set[tuple[int, int]] | None = None
-        joined = len(placed)
-        for first in sorted({0, *joins}, reverse=True):
-            names = [(number, at) for number in range(first, len(placed)) for at in range(len(placed[number]))]
-            front = early if not first else ()
-            flat = [*front, *(placed[number][at] for number, at in names)]
-            mine = {names[place - len(front)] for place in idle_barriers(flat, self.schedule.stagger)}
-            # Copies that a later way in does not go through are judged by the others.
-            found = mine if found is None else {name for name in mine if name in found or name[0] < joined}
-            joined = first
-        return found or set()
+    def _thinned(self, copies: Sequence[Entries], ways: Mapping[int, Entries]) -> list[list[Sync | Unit]]:
+        """Copies without idle barriers; `ways` are what paths do in front of the copies they begin with."""
+        begins = [0, *accumulate(map(len, copies))]
+        instead = idle_barriers([entry for copy in copies for entry in copy], self.schedule.stagger,
+                                {begins[number]: front for number, front in ways.items()})
+        return [[instead.get(place) or entry for place, entry in enumerate(copy, begins[number]) if instead.get(place, entry)]
+                for number, copy in enumerate(copies)]
 
     def shift(self, opening: bool) -> None:
         """The conditional barriers that put the second group behind the first, and bring the first back level with it."""
@@ -323,8 +367,8 @@ class Copies:
         k = self.k
         if what.kind == "barrier":
             k.s_barrier()
-        elif what.kind == "level":
-            self.shift(opening=False)
+        elif what.kind in ("open", "level"):
+            self.shift(what.kind == "open")
         elif what.kind == "leave":
             label, leave, _ = self._ways[what.level]
             assert self.idle is not None
