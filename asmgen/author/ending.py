@@ -55,9 +55,8 @@ def mixed(copy: Sequence[Sync | Unit], ending: Sequence[Unit], arch: str) -> lis
     matrix: list[int] = []  # places of the matrix units that are placed
     room = 0
     for place, entry in enumerate(copy):
-        if isinstance(entry, Sync) or entry.effects.writes & scc.mask:
-            while pending and pending[0].effects.reads & scc.mask:
-                order.append(pending.popleft())  # nothing may come between it and what it tests
+        while isinstance(entry, Sync) and pending and pending[0].effects.reads & scc.mask:
+            order.append(pending.popleft())  # a branch of the schedule may not come between it and what it tests
         order.append(entry)
         if isinstance(entry, Sync):
             continue
