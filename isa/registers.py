@@ -47,10 +47,14 @@ class Reg:
 
         Raises IndexError where the part is not inside the range.
         """
+        return Reg(self.file, *self.part(key))
+
+    def part(self, key: int | slice) -> tuple[int, int]:
+        """Index and count of such a part."""
         first, last = _bounds(key)
         if not 0 <= first <= last < self.count:
             raise IndexError(f"{self} has {self.count} registers, numbered 0 to {self.count - 1}: [{first}:{last}] is not inside")
-        return Reg(self.file, self.index + first, last - first + 1)
+        return self.index + first, last - first + 1
 
     @property
     def last(self) -> int:

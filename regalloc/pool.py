@@ -8,7 +8,7 @@ change.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import field
 from types import MappingProxyType
 
 from asmgen.isa.arch import ACCUM_GRANULE, Architecture, accum_offset
@@ -109,13 +109,13 @@ class Pool:
     def take(self, reg: Reg) -> Pool:
         """The pool with these registers held; they must be free."""
         bits = ((1 << reg.count) - 1) << reg.index
-        return replace(self, held={**self.held, reg.file: self.held[reg.file] | bits},
-                       high={**self.high, reg.file: max(self.high[reg.file], reg.last + 1)})
+        return Pool(self.arch, self.waves, {**self.held, reg.file: self.held[reg.file] | bits},
+                    {**self.high, reg.file: max(self.high[reg.file], reg.last + 1)})
 
     def give(self, reg: Reg) -> Pool:
         """The pool with these registers free again; the high-water marks stay."""
         bits = ((1 << reg.count) - 1) << reg.index
-        return replace(self, held={**self.held, reg.file: self.held[reg.file] & ~bits})
+        return Pool(self.arch, self.waves, {**self.held, reg.file: self.held[reg.file] & ~bits}, self.high)
 
 
 def _multiples(align: int, size: int) -> int:

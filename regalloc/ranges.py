@@ -36,8 +36,8 @@ class OwnedReg(Reg):
 
     def __getitem__(self, key: int | slice) -> OwnedReg:
         """A part of the range, inclusive as in `Reg.__getitem__`, with the same lease; raises IndexError outside of it."""
-        part = super().__getitem__(key)
-        return OwnedReg(part.file, part.index, part.count, self.lease)
+        first, count = self.part(key)
+        return OwnedReg(self.file, first, count, self.lease)
 
     # The generated comparison of a dataclass demands equal classes; operands must compare by their registers alone.
     def __eq__(self, other: object) -> bool:
@@ -83,7 +83,8 @@ class Range:
 
     def covers(self, reg: Reg) -> bool:
         """Whether every register of `reg` is one of the range's."""
-        return reg.file == self.reg.file and self.reg.index <= reg.index and reg.last <= self.reg.last
+        own = self.reg
+        return reg.file == own.file and own.index <= reg.index and reg.index + reg.count <= own.index + own.count
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import lru_cache
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -91,6 +92,7 @@ class Builder:
         def emit(*operands: Operand | str, **modifiers: Any) -> Instruction:
             return self.emit(name, *operands, **modifiers)
 
+        self.__dict__[name] = emit  # kernels ask for a few mnemonics thousands of times
         return emit
 
     def emit(self, name: str, *operands: Operand | str, fills: LdsRange | None = None, uses: LdsRange | None = None,
@@ -144,7 +146,7 @@ class Builder:
             row = opcode(canonical_name)
             if canonical_name == "s_waitcnt" and not operands:
                 operands, modifiers = (Waitcnt(**modifiers),), {}
-            typed = tuple(_plain(operand) for operand in operands)
+            typed = tuple([_plain(operand) for operand in operands])
             chosen = {key: value for key, value in modifiers.items() if value is not False and value is not None}
             form = resolve(row, typed, chosen, self.arch, suffix)
             self._check_leases(operands, source, helper)
@@ -158,7 +160,7 @@ class Builder:
 
     def _places(self) -> tuple[SourceLine | None, SourceLine | None]:
         author, helper = author_frames(self.home)
-        return SourceLine(*author) if author else None, SourceLine(*helper) if helper else None
+        return _line(*author) if author else None, _line(*helper) if helper else None
 
     def streams(self, *names: str) -> tuple[Stream, ...]:
         """Streams of those names: `with stream:` emits into it. Raises AsmgenError for a name that is given twice."""
@@ -481,6 +483,9 @@ def where(source: SourceLine | None, helper: SourceLine | None) -> str:
     return f"{source} (by {helper})" if helper is not None else str(source)
 
 
+_line = lru_cache(maxsize=1024)(SourceLine)  # one line of a kernel emits many instructions
+
+
 def _plain(operand: Operand | str) -> Operand:
     """An operand as a Program holds it: labels as symbols."""
     return Symbol(operand) if isinstance(operand, str) else operand
@@ -489,4 +494,4 @@ def _plain(operand: Operand | str) -> Operand:
 def author_line() -> SourceLine | None:
     """The nearest line up the stack that is not asmgen's own machinery: a kernel file's or a user's."""
     place, _ = author_frames()
-    return SourceLine(*place) if place is not None else None
+    return _line(*place) if place is not None else None

@@ -117,6 +117,7 @@ class Family:
     work: Callable[[Values, Variant], LaunchWork] | None = None
     _writers: dict[Variant, FunctionType] = field(default_factory=dict, repr=False)
     _declared: list[Variant] = field(default_factory=list, repr=False)
+    _parameters: dict[Variant, Sequence[Parameter]] = field(default_factory=dict, repr=False)  # those that were asked for
 
     # ---- declaring ----
 
@@ -196,7 +197,11 @@ class Family:
         return named | {name: value for name, value in (("waves", variant.wave_count), *variant.further) if name in own}
 
     def _own(self, variant: Variant) -> Sequence[Parameter]:
-        return self.parameters(variant) if callable(self.parameters) else self.parameters
+        if not callable(self.parameters):
+            return self.parameters
+        if variant not in self._parameters:
+            self._parameters[variant] = self.parameters(variant)
+        return self._parameters[variant]
 
     # ---- contracts and kernels ----
 
