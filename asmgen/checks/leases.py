@@ -11,13 +11,14 @@ a part of the register, so that a half-word load may begin a new value.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Sequence
-from itertools import chain
+from operator import or_
 from typing import NamedTuple
 
 from asmgen.isa.operands import Modified
 from asmgen.isa.records import dataclass
-from asmgen.isa.registers import mask_names
+from asmgen.isa.registers import SCC_BIT, mask_names
 from asmgen.program.controlflow import ControlFlow, control_flow
 from asmgen.program.program import Instruction, Program
 from asmgen.regalloc.dataflow import solve_masks
@@ -37,62 +38,55 @@ class StaleRead:
     written_as: Range
 
 
-class _Access(NamedTuple):
-    """Registers of one operand, the family that holds them (or _ANYONE) and the lease itself."""
-
-    mask: int
-    family: int
-    lease: int
+_Accesses = tuple[tuple[OwnedReg, ...], tuple[OwnedReg, ...], int]
+"""What an instruction reads and writes under leases of the plan, and what else it writes of the plan's registers, as bits."""
+_Step = tuple[int, _Accesses]
+"""An instruction's position, and that."""
 
 
-class _Step(NamedTuple):
-    """What an instruction reads, then writes, of the registers that matter."""
+class _Doubt(NamedTuple):
+    """A read of which something in its block says no good: by family the registers that others wrote there, and the registers of which
+    the way into the block decides."""
 
     position: int
-    reads: tuple[_Access, ...]
-    writes: tuple[_Access, ...]
+    read: OwnedReg
+    strange: dict[int, int]
+    entering: int
 
 
 def stale_reads(program: Program, ranges: Sequence[Range], flow: ControlFlow | None = None) -> list[StaleRead]:
     """Every read that another owner's value may reach, in program order, one a reader and owner. `ranges` are the plan's, by lease."""
-    steps = _contested(_steps(program, _families(ranges)))
-    if not steps:
-        return []
+    families = _families(ranges)
     flow = flow or control_flow(program)
     by_block: list[list[_Step]] = [[] for _ in flow.blocks]
-    for step in steps:
-        by_block[flow.block_of[step.position]].append(step)
-    families = {family: number for number, family in enumerate(
-        sorted({access.family for step in steps for access in step.writes if access.family != _ANYONE}))}
+    for step in _steps(program, ranges):
+        by_block[flow.block_of[step[0]]].append(step)
+    walked = [_walk(block, families) for block in by_block]
+    wanted = _union(doubt.entering for doubts, _ in walked for doubt in doubts)
+    left = [_by_family(owners, wanted) for _, owners in walked]
+    numbers = {family: number for number, family in enumerate(sorted({family for masks in left for family in masks if family != _ANYONE}))}
     # Whole bytes a family, so that all of them are cut out of a set in one go.
-    size = -(-max(access.mask for step in steps for access in (*step.reads, *step.writes)).bit_length() // 8)
+    size = -(-wanted.bit_length() // 8)
     width = 8 * size
-    everyone = sum(1 << number * width for number in families.values())
-    adds, ends = [], []
-    for block in by_block:
-        left: dict[int, int] = {}
-        written = 0
-        for step in block:
-            _pass(step, left)
-            written |= _union(step.writes)
-        adds.append(sum(mask << families[family] * width for family, mask in left.items()))
-        ends.append(everyone * written)
+    everyone = sum(1 << number * width for number in numbers.values())
+    adds = [sum(mask << numbers[family] * width for family, mask in masks.items() if family != _ANYONE) for masks in left]
+    ends = [everyone * _union(masks.values()) for masks in left]
     entering = solve_masks([block.predecessors for block in flow.blocks], [0] * len(flow.blocks), adds, ends).entering
     found = []
-    for block, entered in zip(by_block, entering, strict=True):
-        text = entered.to_bytes(size * len(families), "little")
-        held = {family: mask for family, number in families.items()
+    for (doubts, _), entered in zip(walked, entering, strict=True):
+        text = entered.to_bytes(size * len(numbers), "little") if doubts else b""
+        held = {family: mask for family, number in numbers.items()
                 if (mask := int.from_bytes(text[number * size:(number + 1) * size], "little"))}
-        shared = _shared(held.values())
-        for step in block:
-            for read in step.reads:
-                if not read.mask & (shared | ~held.get(read.family, 0)):
-                    continue  # all of it is the reader's own, and nobody else's
-                for family, mask in held.items():
-                    if family != read.family and mask & read.mask:
-                        writer, written_as = _nearest(steps, flow, step.position, family, mask & read.mask)
-                        found.append(StaleRead(step.position, writer, mask & read.mask, ranges[read.lease], ranges[written_as]))
-            _pass(step, held, shared)
+        every, shared = _union(held.values()), _shared(held.values())
+        for position, read, strange, open_ in doubts:
+            own = families[read.lease]
+            if not strange and not open_ & every & (shared | ~held.get(own, 0)):
+                continue  # what enters is the reader's own, and nobody else's
+            for family in sorted({*strange, *held} - {own}):
+                mask = strange.get(family, 0) | held.get(family, 0) & open_
+                if mask:
+                    writer, written_as = _nearest(by_block, flow, families, position, family, mask)
+                    found.append(StaleRead(position, writer, mask, ranges[read.lease], ranges[written_as]))
     return found
 
 
@@ -132,88 +126,81 @@ def _families(ranges: Sequence[Range]) -> list[int]:
     return [root(lease) for lease in range(len(ranges))]
 
 
-def _steps(program: Program, families: Sequence[int]) -> list[_Step]:
-    """Every instruction that reads or writes registers."""
+def _steps(program: Program, ranges: Sequence[Range]) -> list[_Step]:
+    """Every instruction that reads or writes registers of the plan."""
+    planned = _union(held.reg.mask for held in ranges)
     found = []
-    known: dict[int, tuple[tuple[_Access, ...], tuple[_Access, ...]]] = {}  # copies of a step share their instructions
+    known: dict[int, _Accesses] = {}  # copies of a step share their instructions
     for position, instruction in enumerate(program.instructions):
         accesses = known.get(id(instruction))
         if accesses is None:
-            accesses = known[id(instruction)] = _accesses(instruction, families)
-        if accesses[0] or accesses[1]:
-            found.append(_Step(position, *accesses))
+            accesses = known[id(instruction)] = _accesses(instruction, len(ranges), planned)
+        if accesses[0] or accesses[1] or accesses[2]:
+            found.append((position, accesses))
     return found
 
 
-def _accesses(instruction: Instruction, families: Sequence[int]) -> tuple[tuple[_Access, ...], tuple[_Access, ...]]:
-    """(reads, writes) of one instruction."""
+def _accesses(instruction: Instruction, leases: int, planned: int) -> _Accesses:
+    """(reads, writes, other writes) of one instruction."""
     reads, writes = [], []
-    others = instruction.writes
+    others = instruction.writes & planned
     for place, operand in zip(instruction.form.operands, instruction.operands, strict=True):
         owned = operand.value if isinstance(operand, Modified) else operand
-        if isinstance(owned, OwnedReg) and 0 <= owned.lease < len(families):
-            access = _Access(owned.mask, families[owned.lease], owned.lease)
-            # A load that fills half of a register "reads" the other half: nothing that it computes with.
-            if place.reads and not (place.writes and "keep" in instruction.opcode.flags):
-                reads.append(access)
-            if place.writes:
-                writes.append(access)
-                others &= ~access.mask
-    if others:
-        writes.append(_Access(others, _ANYONE, _ANYONE))
-    return tuple(reads), tuple(writes)
+        if not isinstance(owned, OwnedReg) or not 0 <= owned.lease < leases:
+            continue
+        # A load that fills half of a register "reads" the other half: nothing that it computes with.
+        if place.reads and not (place.writes and "keep" in instruction.opcode.flags):
+            reads.append(owned)
+        if place.writes:
+            writes.append(owned)
+            others &= ~owned.mask
+    return tuple(reads), tuple(writes), others
 
 
-def _contested(steps: Sequence[_Step]) -> list[_Step]:
-    """The steps with those registers alone that some family reads and another one writes."""
-    read: dict[int, int] = {}
-    written: dict[int, int] = {}
-    # By identity, here and below: copies of a step share what is known of their instructions.
-    every_read = {id(step.reads): step.reads for step in steps}
-    every_write = {id(step.writes): step.writes for step in steps}
-    for every, masks in ((every_read, read), (every_write, written)):
-        for access in chain.from_iterable(every.values()):
-            masks[access.family] = masks.get(access.family, 0) | access.mask
-    once = twice = 0  # written by one family at least, by two
-    for family, mask in written.items():
-        if family != _ANYONE:
-            twice |= once & mask
-            once |= mask
-    contested = 0
-    for family, mask in read.items():
-        contested |= mask & (twice | once & ~written.get(family, 0))
-    cut = {number: _within(accesses, contested) for number, accesses in (every_read | every_write).items()}
-    found = []
-    for step in steps:
-        reads, writes = cut[id(step.reads)], cut[id(step.writes)]
-        if reads or writes:
-            found.append(_Step(step.position, reads, writes))
+def _walk(steps: Iterable[_Step], families: Sequence[int]) -> tuple[list[_Doubt], list[int | None]]:
+    """The reads of a block that its own family did not write there, and who wrote each register last (None: nobody in the block)."""
+    owners: list[int | None] = [None] * (SCC_BIT + 1)
+    doubts = []
+    for position, (reads, writes, others) in steps:
+        for read in reads:
+            end = read.mask.bit_length()
+            last = owners[end - read.count:end]
+            family = families[read.lease]
+            if last.count(family) == read.count:
+                continue
+            strange: dict[int, int] = {}
+            if last.count(None) == read.count:
+                doubts.append(_Doubt(position, read, strange, read.mask))
+                continue
+            entering = 0
+            for bit, owner in enumerate(last, end - read.count):
+                if owner is None:
+                    entering |= 1 << bit
+                elif owner not in (family, _ANYONE):
+                    strange[owner] = strange.get(owner, 0) | 1 << bit
+            if strange or entering:
+                doubts.append(_Doubt(position, read, strange, entering))
+        for write in writes:
+            end = write.mask.bit_length()
+            owners[end - write.count:end] = [families[write.lease]] * write.count
+        while others:
+            low = others & -others
+            owners[low.bit_length() - 1] = _ANYONE
+            others ^= low
+    return doubts, owners
+
+
+def _by_family(owners: Sequence[int | None], wanted: int) -> dict[int, int]:
+    """By family, the wanted registers that it wrote last."""
+    found: dict[int, int] = {}
+    for bit, owner in enumerate(owners):
+        if owner is not None and wanted >> bit & 1:
+            found[owner] = found.get(owner, 0) | 1 << bit
     return found
-
-
-def _within(accesses: Iterable[_Access], mask: int) -> tuple[_Access, ...]:
-    return tuple([access if not access.mask & ~mask else _Access(access.mask & mask, access.family, access.lease)
-                  for access in accesses if access.mask & mask])
-
-
-def _pass(step: _Step, held: dict[int, int], shared: int = 0) -> None:
-    """What each family's writes have left, behind an instruction; `shared` covers the registers of which several hold something."""
-    for access in step.writes:
-        if not access.mask & ~held.get(access.family, 0) and not access.mask & shared:
-            continue  # what was its own stays its own
-        for family, mask in list(held.items()):
-            if mask & access.mask:
-                left = mask & ~access.mask
-                if left:
-                    held[family] = left
-                else:
-                    del held[family]
-        if access.family != _ANYONE:
-            held[access.family] = held.get(access.family, 0) | access.mask
 
 
 def _shared(masks: Iterable[int]) -> int:
-    """What at least two of the masks have: a write leaves its registers to one family, so behind a block's entry there is no more of it."""
+    """What at least two of the masks have."""
     once = twice = 0
     for mask in masks:
         twice |= once & mask
@@ -221,29 +208,24 @@ def _shared(masks: Iterable[int]) -> int:
     return twice
 
 
-def _union(accesses: Iterable[_Access]) -> int:
-    mask = 0
-    for access in accesses:
-        mask |= access.mask
-    return mask
+def _union(masks: Iterable[int]) -> int:
+    return functools.reduce(or_, masks, 0)
 
 
-def _nearest(steps: Sequence[_Step], flow: ControlFlow, reader: int, family: int, mask: int) -> tuple[int, int]:
+def _nearest(by_block: Sequence[Sequence[_Step]], flow: ControlFlow, families: Sequence[int], reader: int, family: int, mask: int) \
+        -> tuple[int, int]:
     """The nearest writer of a family, and its lease, that reaches the reader with some register of `mask`."""
-    by_block: dict[int, list[_Step]] = {}
-    for step in steps:
-        by_block.setdefault(flow.block_of[step.position], []).append(step)
-    start = flow.block_of[reader]
-    waiting = [(start, mask, reader)]
+    waiting = [(flow.block_of[reader], mask, reader)]
     seen: dict[int, int] = {}
     while waiting:
         number, left, end = waiting.pop(0)
-        for step in reversed(by_block.get(number, [])):
-            if step.position < end:
-                for access in step.writes:
-                    if access.family == family and access.mask & left:
-                        return step.position, access.lease
-                    left &= ~access.mask
+        for position, (_, writes, others) in reversed(by_block[number]):
+            if position < end:
+                for write in writes:
+                    if families[write.lease] == family and write.mask & left:
+                        return position, write.lease
+                    left &= ~write.mask
+                left &= ~others
         for predecessor in flow.blocks[number].predecessors if left else ():
             if left & ~seen.get(predecessor, 0):
                 seen[predecessor] = seen.get(predecessor, 0) | left
