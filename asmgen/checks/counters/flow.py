@@ -14,7 +14,7 @@ from heapq import heappop, heappush
 from asmgen.checks.counters.ledger import COUNTERS, PLAIN, Ledger, Operation, operation_of, operations_of
 from asmgen.checks.counters.points import wait_regions
 from asmgen.checks.counters.roles import meetings
-from asmgen.checks.counters.tokens import TooEarly, tokens_ahead
+from asmgen.checks.counters.tokens import tokens_ahead
 from asmgen.checks.counters.waitsteps import Arrival as Arrival  # for those who read needs
 from asmgen.checks.counters.waitsteps import Visit, WaitSteps
 from asmgen.checks.counters.waitsteps import WaitNeed as WaitNeed
@@ -66,6 +66,7 @@ class WaitFlow(WaitSteps):
         self.unknown_entries = frozenset(self._unknown_entries())
         self.regions = wait_regions(program, self.flow, operations, touches)
         self._special = [operation is not PLAIN for operation in operations]
+        self._needs: list[dict[int, WaitNeed]] = [{} for _ in self.flow.blocks]  # by block, as it was last gone through
         self.entries, self._exits = self._solve()
 
     def _unknown_entries(self) -> Iterator[int]:
@@ -153,11 +154,14 @@ class WaitFlow(WaitSteps):
     def _run(self, block: Block, ledger: Ledger, visit: Visit | None) -> Ledger:
         """Go through a block; the ledger behind it, its clocks at 0."""
         touches, special = self.touches, self._special
+        needs = self._needs[block.number] = {}
         hot = ledger.hot
         entering = block.number in self.unknown_entries
         for position in range(block.first, block.last + 1):
             if special[position] or touches[position] & hot or entering or position in self.regions:
-                self.step(ledger, position, visit, entering)
+                need = self.step(ledger, position, visit, entering)
+                if need is not None:
+                    needs[position] = need
                 hot = ledger.hot
                 entering = False
         ledger.forget(self.limits, self.operations)
@@ -172,14 +176,7 @@ class WaitFlow(WaitSteps):
 
     def needs(self) -> dict[int, WaitNeed]:
         """The need of every instruction that has one."""
-        found: dict[int, WaitNeed] = {}
-
-        def note(position: int, ledger: Ledger, need: WaitNeed | None, early: list[TooEarly], full: list[str]) -> None:
-            if need is not None:
-                found[position] = need
-
-        self.visit(note)
-        return found
+        return {position: need for needs in self._needs for position, need in needs.items()}
 
     def before(self, position: int) -> Ledger:
         """The ledger right before an instruction. Raises IndexError outside of the program."""

@@ -53,10 +53,10 @@ def too_early(ledger: Ledger, operation: Operation, operations: Operations, need
     found = []
     for position, barriers in ledger.settled.items():
         other = operations[position]
-        names = shared(other.fills, operation.uses)
+        names = shared(other.fills, operation.uses) if other.fills and operation.uses else []
         if names:
             found.append(TooEarly(position, barriers, need, names[0], False))
-        names = shared(other.uses, operation.fills)
+        names = shared(other.uses, operation.fills) if other.uses and operation.fills else []
         if names:
             found.append(TooEarly(position, barriers, need, names[0], True))
     return found

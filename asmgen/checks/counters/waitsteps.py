@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
+from functools import lru_cache
 
 from asmgen.checks.counters.ledger import COUNTERS, LGKM, PLAIN, VM, Flight, Ledger, Operation, Operations, count_to_wait, limit_of
 from asmgen.checks.counters.points import WaitSpan
@@ -87,7 +88,8 @@ class WaitSteps:
         self.needed_by: dict[tuple[int, str], int] = {}
         self._at_barrier: dict[tuple[int, int], list[str]] = {}
 
-    def step(self, ledger: Ledger, position: int, visit: Visit | None, entering: bool = False) -> None:
+    def step(self, ledger: Ledger, position: int, visit: Visit | None, entering: bool = False) -> WaitNeed | None:
+        """Pass the instruction at a position; the wait that it needs before it."""
         operation = self.operations[position]
         if operation is PLAIN and not entering and position not in self.regions \
                 and not self.touches[position] & (ledger.vm.mask | ledger.lgkm.mask):
@@ -95,7 +97,7 @@ class WaitSteps:
                 self._use(ledger, operation, position, visit is not None)
             if visit is not None:
                 visit(position, ledger, None, [], [])
-            return
+            return None
         need = self.need(ledger, position)
         automatic = self.automatic(position)
         if automatic and entering:
@@ -128,6 +130,7 @@ class WaitSteps:
             ledger.call()
         elif operation.counters:
             ledger.issue(position, self.limits, self.operations)
+        return need
 
     def _pass_wait(self, ledger: Ledger, counter: str, count: int, position: int, noting: bool) -> None:
         arrived = ledger.settle(counter, count, self.operations, position)
@@ -195,7 +198,7 @@ class WaitSteps:
             flight = ledger[counter]
             for producer, birth in flight.births.items():
                 source = self.operations[producer]
-                due = ("register", ", ".join(mask_names(source.arrives))) if source.arrives & region.touches else \
+                due = ("register", _named(source.arrives)) if source.arrives & region.touches else \
                     next((due for due in (self._due(producer, other, counter, 0) for other in region.meeting) if due[0]),
                          ("", ""))
                 if due[0]:
@@ -215,8 +218,8 @@ class WaitSteps:
         if source.arrives & touches:
             alike = source.queue == operation.queue and operation.queue
             if alike and not source.arrives & operation.sources:
-                return ("", "") if operation.queue == "vm" else ("lds-order", ", ".join(mask_names(source.arrives)))
-            return "register", ", ".join(mask_names(source.arrives))
+                return ("", "") if operation.queue == "vm" else ("lds-order", _named(source.arrives))
+            return "register", _named(source.arrives)
         if operation.barrier:
             due = self._due_tokens(producer, position) if self.tokens else []
             if due:
@@ -227,7 +230,7 @@ class WaitSteps:
             names = shared(source.fills, operation.uses)
             return ("own-dma", ", ".join(names)) if names else ("", "")
         if operation.leaves == "return" and source.lasting:
-            return "return", ", ".join(mask_names(source.arrives)) or "LDS data"
+            return "return", _named(source.arrives) or "LDS data"
         return "", ""
 
     def _due_tokens(self, producer: int, barrier: int) -> list[str]:
@@ -247,6 +250,12 @@ class WaitSteps:
             if ledger[counter].unknown:
                 found.add(0, Arrival(-1, counter, 0, "whatever a caller left in flight", "entry"))
         return found if found.counts else None
+
+
+@lru_cache(maxsize=1024)
+def _named(mask: int) -> str:
+    """Registers by name: walks ask for the same ones again and again."""
+    return ", ".join(mask_names(mask))
 
 
 def untokened(source: Operation) -> bool:
