@@ -178,6 +178,9 @@ class _Modulo:
         """The window of every unit that reads `space` into registers of the users (ordinals with their slots): behind the last use of
         the old content, before the first of the new one."""
         line = [(step, unit) for step in range(3) for unit in self.phases[step % len(self.phases)]]
+        using = [(at, (step - 1) * self.length + users[unit.tag.ordinal], unit.effects.reads) for at, (step, unit) in enumerate(line)
+                 if unit.tag.ordinal in users]
+        writing = [(at, unit) for at, (_, unit) in enumerate(line) if unit.effects.writes and unit.tag.ordinal not in self.slot_of]
         found = []
         for place, (step, unit) in enumerate(line):
             if step != 1 or unit.tag.ordinal in self.kept or unit.tag.ordinal in self.vector:
@@ -185,12 +188,10 @@ class _Modulo:
             if not any(access.space == space and not access.write for access in unit.effects.memory):
                 continue
             writes = unit.effects.writes
-            uses = [(at, (other_step - 1) * self.length + users[other.tag.ordinal]) for at, (other_step, other) in enumerate(line)
-                    if other.tag.ordinal in users and other.effects.reads & writes]
+            uses = [(at, slot) for at, slot, reads in using if reads & writes]
             if not uses:
                 continue
-            following = next((at for at, (_, other) in enumerate(line) if at > place and other is not unit
-                              and other.effects.writes & writes and other.tag.ordinal not in self.slot_of), len(line))
+            following = next((at for at, other in writing if at > place and other is not unit and other.effects.writes & writes), len(line))
             before = max((slot for at, slot in uses if at < place), default=-self.length)
             after = min((slot for at, slot in uses if place < at < following), default=2 * self.length)
             window = Window(unit, before + 1, after - 1)
