@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import operator
 from collections.abc import Iterator, Mapping, Sequence
 
 from asmgen.isa import gf2
@@ -82,6 +83,12 @@ class Layout:
                     low = [a ^ b for a, b in zip(low, digit.xor, strict=True)] if value == 1 else low
                     high = [a + value * b for a, b in zip(high, digit.add, strict=True)]
         return {name: a + b for (name, _), a, b in zip(self.outputs, low, high, strict=True)}
+
+    def along(self, name: str) -> list[dict[str, int]]:
+        """The outputs at each value of one input, in order, all others being 0."""
+        names = list(self.output_sizes)
+        found = _contributions(dict(self.inputs)[name], len(names))
+        return [dict(zip(names, map(operator.add, xor, add), strict=True)) for xor, add in found]
 
     def points(self) -> Iterator[tuple[dict[str, int], dict[str, int]]]:
         """Every input with its output, the first input fastest."""

@@ -71,6 +71,13 @@ class Swizzle:
             swizzled ^= offset >> shift & mask
         return swizzled
 
+    def all(self, offsets: list[int]) -> list[int]:
+        """The same of each offset."""
+        swizzled = offsets
+        for shift, mask in self.terms:
+            swizzled = [after ^ (offset >> shift & mask) for after, offset in zip(swizzled, offsets, strict=True)]
+        return swizzled
+
     @property
     def period(self) -> int:
         """Offsets that are multiples of it pass the swizzle as they are, and may be added before or after it."""
@@ -114,6 +121,13 @@ class Pads:
         padded = offset
         for every, add in self.pads:
             padded += offset // every * add
+        return padded
+
+    def all(self, offsets: list[int]) -> list[int]:
+        """The same of each offset."""
+        padded = offsets
+        for every, add in self.pads:
+            padded = [after + offset // every * add for after, offset in zip(padded, offsets, strict=True)]
         return padded
 
     @property

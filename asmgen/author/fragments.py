@@ -56,8 +56,8 @@ class Fragment:
     @functools.cached_property
     def table(self) -> tuple[tuple[tuple[int, int], ...], ...]:
         """(row, column) of each item in each lane: table[item][lane]."""
-        lanes = [self.layout(lane=lane) for lane in range(self.layout.input_sizes["lane"])]
-        items = [self.layout(item=item) for item in range(self.items)] if self.items > 1 else [{"row": 0, "column": 0}]
+        lanes = self.layout.along("lane")
+        items = self.layout.along("item") if self.items > 1 else [{"row": 0, "column": 0}]
         if any(self.layout(lane=lane, **({"item": item} if self.items > 1 else {}))[name] != place[name] + items[item][name]
                for lane, place in ((0, lanes[0]), (len(lanes) - 1, lanes[-1])) for item in (self.items - 1,) for name in ("row", "column")):
             raise LayoutError(f"items and lanes of {self} do not add up")

@@ -67,7 +67,7 @@ class FragmentRead:
         for row in range(0, places.rows - f.rows + 1, f.rows):
             for column in range(0, places.columns - f.columns + 1, f.columns):
                 for lanes, bits in pieces:
-                    yield LaneAccess(ops[bits], tuple([places(row + r, column + c) for r, c in lanes]), bits)
+                    yield LaneAccess(ops[bits], tuple(places.of(lanes, row, column)), bits)
 
 
 @dataclass(frozen=True)
@@ -98,12 +98,17 @@ class Places:
     def __call__(self, row: int, column: int) -> int:
         return self._pads(self._swizzle(self._row[row] + self._column[column]))
 
+    def of(self, elements: Sequence[tuple[int, int]], row: int, column: int) -> list[int]:
+        """Those of (row, column) elements of what begins at that row and column."""
+        of_row, of_column = self._row, self._column
+        dense = [of_row[row + r] + of_column[column + c] for r, c in elements]
+        return self._pads.all(self._swizzle.all(dense))
+
 
 @functools.lru_cache(maxsize=16)
 def _dense_offsets(dense: Layout, rows: int, columns: int) -> tuple[list[int], list[int]]:
     """Offsets of the rows and of the columns: many placements are tried on one dense layout."""
-    of_row = [dense(row=row)["offset"] for row in range(rows)]
-    of_column = [dense(column=column)["offset"] for column in range(columns)]
+    of_row, of_column = ([at["offset"] for at in dense.along(name)] for name in ("row", "column"))
     if any(dense(row=rows - 1, column=column)["offset"] != of_row[-1] + of_column[column] for column in (1 % columns, columns - 1)):
         raise LayoutError("offsets of rows and columns do not add up in this dense layout")
     return of_row, of_column
@@ -126,7 +131,7 @@ def chunks(fragment: Fragment, places: Places) -> list[tuple[int, int]]:
         while item + run < len(at) and at[item + run] == at[item] + run * step:
             run += 1
         # What is an aligned run in one lane must be one in all.
-        least = functools.reduce(operator.or_, [places(*place) for place in fragment.table[item]], 16)
+        least = functools.reduce(operator.or_, places.of(fragment.table[item], 0, 0), 16)
         size = next((width for width in (128, 64, 32) if width <= run * bits and least % (width // 8) == 0), 0)
         if not size:
             raise LayoutError(f"item {item} of {fragment} has no whole dword of neighbours in LDS")
