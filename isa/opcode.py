@@ -138,7 +138,9 @@ def reads_destination(form: Form, modifiers: Mapping[str, Any]) -> bool:
         partial = "dst_sel" in form.modifiers and modifiers.get("dst_sel", "DWORD") != "DWORD"
         return partial and modifiers.get("dst_unused", "UNUSED_PRESERVE") == "UNUSED_PRESERVE"
     if form.encoding == "VOP3" and "op_sel" in form.modifiers:
-        selected = modifiers.get("op_sel") or ()
+        selected = modifiers.get("op_sel")
+        if not selected:
+            return False
         sources = sum(place.reads and not place.writes for place in form.operands)
         return len(selected) > sources and bool(selected[sources])
     return False

@@ -10,15 +10,14 @@ otherwise, s0 bit 512, scc bit 640. Sets of registers are such integers everywhe
 
 from __future__ import annotations
 
-from functools import cached_property
-
-from asmgen.isa.records import dataclass
+from asmgen.isa.records import cached_property, dataclass
 
 VGPR_COUNT = 256
 AGPR_COUNT = 256
 SGPR_COUNT = 102
 SGPR_BIT = VGPR_COUNT + AGPR_COUNT
 SCC_BIT = SGPR_BIT + 128
+_FILE_BIT = {"v": 0, "a": VGPR_COUNT, "s": SGPR_BIT, "scc": SCC_BIT}
 
 _SPECIAL_BASE = {"flat_scratch": 102, "xnack_mask": 104, "vcc": 106, "exec": 126}
 _SPECIAL_SINGLE = {"m0": 124}
@@ -68,11 +67,11 @@ class Reg:
     @cached_property
     def mask(self) -> int:
         """One bit a register, AGPRs at 256 and above (see the module's text)."""
-        return self.mask_at(VGPR_COUNT)
+        return (1 << self.count) - 1 << _FILE_BIT[self.file] + self.index
 
     def mask_at(self, accum_offset: int) -> int:
         """One bit a register where the unified file is split at `accum_offset`: a# is the same register as v#(accum_offset + #)."""
-        return ((1 << self.count) - 1) << (_file_bit(self.file, accum_offset) + self.index)
+        return (1 << self.count) - 1 << (accum_offset if self.file == "a" else _FILE_BIT[self.file]) + self.index
 
     def __str__(self) -> str:
         if self.file == "scc":
@@ -88,14 +87,6 @@ class Reg:
 
 def _plain(prefix: str, index: int, count: int) -> str:
     return f"{prefix}{index}" if count == 1 else f"{prefix}[{index}:{index + count - 1}]"
-
-
-def _file_bit(file: str, accum_offset: int) -> int:
-    if file == "v":
-        return 0
-    if file == "a":
-        return accum_offset
-    return SGPR_BIT if file == "s" else SCC_BIT
 
 
 def _bounds(key: int | slice) -> tuple[int, int]:

@@ -8,9 +8,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 
-from asmgen.isa.records import dataclass
+from asmgen.isa.records import cached_property, dataclass
 from asmgen.isa.registers import Reg
 from asmgen.regalloc.ranges import OwnedReg, PlanError, author_line
 

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import field
-from functools import cached_property
 
 from asmgen.isa.opcode import is_lds_dma
-from asmgen.isa.records import dataclass
+from asmgen.isa.records import cached_property, dataclass
 from asmgen.isa.registers import SGPR_BIT, exec_
 from asmgen.program.program import Instruction, Item, Label
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field, replace
-from functools import cache, cached_property
+from functools import cache
 from typing import Any
 
 from asmgen.isa.modifiers import format_modifiers
 from asmgen.isa.opcode import Form, Opcode, OperandSpec, implicit_reads, reads_destination, roles
 from asmgen.isa.operands import SPECIAL_SOURCES, Modified, Operand, Special, Symbol, format_operand
-from asmgen.isa.records import dataclass
+from asmgen.isa.records import cached_property, dataclass
 from asmgen.isa.registers import NAMED, Reg
 
 IMPLICIT_MASKS = {name: reg.mask for name, reg in NAMED.items()}
@@ -68,8 +68,7 @@ class Region:
 class _MaskProperty:
     """Instruction.reads or .writes: the mask of every register read or written, implicit ones (exec, vcc, scc, m0) too.
 
-    AGPRs stand at bit 256 and above. Every analysis asks for both, so the first question computes and keeps the two: a
-    cached_property would take a lock each time.
+    AGPRs stand at bit 256 and above. Every analysis asks for both, so the first question computes and keeps the two.
     """
 
     def __init__(self, name: str) -> None:
@@ -79,7 +78,7 @@ class _MaskProperty:
         reads, writes = _named(implicit_reads(instruction.opcode, instruction.form)), _named(instruction.opcode.writes)
         keeps = reads_destination(instruction.form, instruction.modifiers)
         for place, operand in zip(instruction.form.operands, instruction.operands, strict=True):
-            mask = operand.mask if isinstance(operand, Reg) else operand_mask(operand)
+            mask = operand.mask if isinstance(operand, Reg) else 0 if isinstance(operand, int) else operand_mask(operand)
             if place.writes:
                 writes |= mask
                 if keeps or place.reads:
@@ -175,6 +174,8 @@ class Instruction:
     @property
     def target(self) -> str | None:
         """The label that a branch names."""
+        if not self.is_branch:
+            return None
         for place, operand in enumerate(self.operands):
             if isinstance(operand, Symbol) and "b" in self.form.operands[place].accepts:
                 return operand.name
