@@ -46,6 +46,8 @@ def _nothing_collected() -> Iterator[None]:
     try:
         yield
     finally:
+        gc.freeze()
+        gc.unfreeze()  # among the oldest objects now: as young ones all would be looked through at once
         if running:
             gc.enable()
 
