@@ -61,6 +61,10 @@ def test_a_barrier_stays_where_a_fill_or_a_first_read_follows(letters: str, idle
     ("m|", "||m||A", "|-m||A"),
     ("(", "|m||m||A|", "(m||m||A)"),  # and stays
     ("(a", "||m||C|m|", "-(m||C)m-"),  # half of the waves fall behind in place of the last one that goes
+    ("||(", "|m|A||a|", "-m(A||a)"),  # nobody reads before the first fill, but what the prologue's barriers are for
+    ("||(b", "|m|A||a|", "-m(A||a)"),
+    ("||(a", "|m|A||a|", "|m|A||a)"),
+    ("|(", "|m|A||a|", "|m|A||a)"),
     ("(a", "a|m||", "a)m--"),  # nothing orders data: a half falls behind and is level again at once
     ("(a", "|=|!||C=|!|", "(=-!||C=-!)"),  # no branch may come where a comparison waits for its reader
 ])

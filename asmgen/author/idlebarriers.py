@@ -3,6 +3,7 @@
 Data: with a stagger of n, what other waves fill is waited for at least 1 + n barriers before it is read, and reads so before the place is
 filled anew. Wherever that wait stands, it stands before the last 1 + n barriers in front of the access: those stay, for the first access
 of its kind to those bytes. What was read before has landed for every wave, and what is being filled anew is read no more.
+A prologue that sets halves apart waits in front of 1 + n barriers of its own: what code before the pipeline does stands in order by those.
 
 Matrix cores: while halves run n barriers apart, one half is where the other was n barriers before. A barrier stays that keeps MFMAs of
 both places apart.
@@ -58,13 +59,17 @@ def idle_barriers(entries: Entries, stagger: int = 0, ways: Mapping[int, Entries
 
 
 def _ordering(entries: Entries, count: int) -> set[int]:
-    """The places of the last `count` barriers in front of each first access of LDS bytes."""
+    """The places of the last `count` barriers in front of each first access of LDS bytes; but where all since the beginning is known, and
+    with it so many barriers in front of everything, the first access of all is ordered by those."""
     found: set[int] = set()
     barriers: list[int] = []
-    done: list[MemoryAccess] = []
+    done: list[MemoryAccess] = []  # in whose order others stand too
+    before: list[MemoryAccess] = []
+    known = False
     for place, entry in enumerate(entries):
         if isinstance(entry, Sync):
             barriers += [place] if entry == _BARRIER else []
+            known |= entry.kind == "open" and len(barriers) >= count
             continue
         for access in entry.effects.memory:
             if access.space != "lds":
@@ -73,7 +78,9 @@ def _ordering(entries: Entries, count: int) -> set[int]:
                 found.update(barriers)
             elif not any(_covers(other, access) for other in done):
                 done = [*(other for other in done if not access.conflicts(other)), access]
-                found.update(barriers[-count:])
+                if not known or any(access.conflicts(other) for other in before):
+                    found.update(barriers[-count:])
+                before.append(access)
     return found
 
 
