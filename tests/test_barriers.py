@@ -14,7 +14,9 @@ from asmgen.author.effects import Tag, Unit
 from asmgen.author.idlebarriers import idle_barriers
 from asmgen.author.ldsmap import LdsRange
 from asmgen.author.schedules import Sync, is_matrix
+from asmgen.checks.mutants import Judge, mutants
 from asmgen.isa.registers import s, scc, v
+from asmgen.kernels.attention_forward.library import ATTENTION
 
 Program = Sequence[Sync | Unit]
 
@@ -182,3 +184,11 @@ def test_every_way_keeps_its_order(fronts: list[tuple[str, int, bool, int]], let
     for place, front in ways.items():
         if place <= level or not stagger:
             check(front, code[place:], {at - place: instead for at, instead in found.items() if at >= place}, stagger)
+
+
+def test_a_prologue_in_front_of_a_loop_has_no_idle_barrier() -> None:
+    """Lint misses each barrier of a kernel whose prologue reads LDS, and fills places that nothing has touched, before its loops."""
+    program = ATTENTION.build("gfx950", {"d": 64, "waves": 4, "window": True}).program
+    judge = Judge(program)
+    deleted = [mutant for mutant in mutants(program) if mutant.kind == "barrier"]
+    assert len(deleted) > 20 and all(judge.notices(mutant) for mutant in deleted)

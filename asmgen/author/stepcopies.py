@@ -96,7 +96,10 @@ class Copies:
         """
         opening = self._opening(phase, seam, stop)
         behind = self._level_at.get(join)
-        copies = opening.copies if behind is None else self._thinned([*opening.copies, behind], {0: opening.entries})[:-1]
+        following = [behind] if behind is not None else map(self._entries, self.span(0, self.unroll, phase, 0, seam, stop))
+        copies = opening.copies
+        if copies and (behind is not None or not self.schedule.stagger):  # a loop that goes on out of phase needs all of them
+            copies = self._thinned([*copies, *following], {0: opening.entries})[:len(copies)]
         self._open(opening, copies)
         if behind is not None and _level(copies) is None:
             self.shift(opening=False)
