@@ -17,7 +17,7 @@ from asmgen.tools.build import Built
 from asmgen.tools.runner import RunReport, run_kernel
 from asmgen.tools.smalllaunches import drawn_launches, launches
 
-_BARREN = 30  # drawn launches in a row that execute nothing new, behind which no more are drawn
+_BARREN = 50  # drawn launches in a row that execute nothing new, behind which no more are drawn
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,8 @@ def launches(contract: KernelContract, build: Values) -> list[dict[str, Value]]:
 
 def drawn_launches(contract: KernelContract, build: Values, seed: int = 0) -> Iterator[dict[str, Value]]:
     """Others, as many as there are: of each parameter the value of the smallest launch, or, every other time, some steps of the tile
-    (or of what it must be a multiple of), or one element more. As many workgroups as the smallest launch has."""
+    (or of what it must be a multiple of), or one element more; the least of these as often as all others. As many workgroups as the
+    smallest launch has."""
     small = _small(contract, build)
     size = _groups(contract, build, small)
     choices = {}
@@ -48,7 +49,8 @@ def drawn_launches(contract: KernelContract, build: Values, seed: int = 0) -> It
             choices[parameter.name] = values
     chance, seen, tries = random.Random(seed), {tuple(small.items())}, 0
     while choices and tries < _TRIES:
-        launch = small | {name: chance.choice(values) for name, values in choices.items() if chance.random() < 0.5}
+        launch = small | {name: chance.choice((values[0], chance.choice(values))) for name, values in choices.items()
+                          if chance.random() < 0.5}
         tries += 1
         if tuple(launch.items()) not in seen and _groups(contract, build, launch) == size:
             seen.add(tuple(launch.items()))
