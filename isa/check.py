@@ -59,7 +59,7 @@ def resolve(opcode: Opcode, operands: Sequence[Operand], modifiers: Mapping[str,
     """
     key = _alike(opcode, operands, modifiers, arch, suffix)
     known = _RESOLVED.get(key)
-    if known is not None and known[0] is opcode:
+    if known is not None and known[0] is opcode and not (known[1].encoding == "MAI" and _matrix_fault(known[1], operands)):
         return known[1]
     if arch not in opcode.archs:
         raise OperandError(f"{opcode.name} does not exist on {arch}, only on {', '.join(sorted(opcode.archs))}")
@@ -72,7 +72,7 @@ def resolve(opcode: Opcode, operands: Sequence[Operand], modifiers: Mapping[str,
             continue
         score, reason = _fault(opcode, form, operands, given, arch)
         if not reason:
-            if key is not None and form.encoding != "MAI":
+            if key is not None and (form.encoding != "MAI" or best[1] is None):  # else another one might do where nothing overlaps
                 if len(_RESOLVED) == _MOST_RESOLVED:
                     _RESOLVED.clear()
                 _RESOLVED[key] = opcode, form
@@ -93,7 +93,7 @@ _MOST_RESOLVED = 4096
 def _alike(opcode: Opcode, operands: Sequence[Operand], modifiers: Mapping[str, Any], arch: str, suffix: str) -> Hashable:
     """What decides the form: of vector registers the file, the count and whether they begin at an even number, of other operands all.
 
-    Of matrix instructions it is not enough, as their registers may not overlap. None where something cannot be a key.
+    Of matrix instructions it is not all, as their registers may not overlap. None where something cannot be a key.
     """
     shapes = tuple([(operand.file, operand.count, operand.index & 1) if isinstance(operand, Reg) and operand.file in "va"
                     else (float, repr(operand)) if isinstance(operand, float | Modified)  # 0.0 equals -0.0, and 1 equals 1.0

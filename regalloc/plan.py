@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from types import MappingProxyType, TracebackType
 from typing import overload
 
@@ -60,6 +59,7 @@ class RegisterPlan:
         self._pool = Pool(profile, waves)
         self._ranges: list[Range] = []  # by lease number
         self._live: dict[str, tuple[int, ...]] = {}  # leases by name: a register set has one a range
+        self._views: dict[int, list[int]] = {}  # the leases that look into a lease, in the order of their taking
         self._held = 0  # mask of everything that a live range holds
 
     # ---- taking ----
@@ -284,6 +284,8 @@ class RegisterPlan:
         owned = OwnedReg(reg.file, reg.index, reg.count, lease)
         self._ranges.append(Range(lease, name, owned, kind, note, where, self.position(), parents))
         self._live[name] = (*self._live.get(name, ()), lease)
+        for parent in parents:
+            self._views.setdefault(parent, []).append(lease)
         if self._ranges[-1].owns:
             self._held |= owned.mask
             if reg.file in FILE_SIZES and reg.last < FILE_SIZES[reg.file]:
@@ -307,11 +309,11 @@ class RegisterPlan:
         return RegisterSet(tuple(held))
 
     def _end(self, ending: Range, where: str, ended_by: str = "") -> None:
-        for view in [r for r in self.live() if ending.lease in r.parents]:
+        for view in self._views.pop(ending.lease, ()):
             # A view of two views goes with the first of them.
-            if self._ranges[view.lease].live:
-                self._end(view, where, f"end of {ending.name!r}, which it was a view of")
-        self._ranges[ending.lease] = replace(ending, released=where, last=self.position() - 1, ended_by=ended_by)
+            if self._ranges[view].live:
+                self._end(self._ranges[view], where, f"end of {ending.name!r}, which it was a view of")
+        self._ranges[ending.lease] = ending.ended(where, self.position() - 1, ended_by)
         left = tuple(lease for lease in self._live[ending.name] if lease != ending.lease)
         if left:
             self._live[ending.name] = left

@@ -71,6 +71,10 @@ class Range:
     last: int | None = None
     ended_by: str = ""
 
+    def ended(self, where: str, last: int, ended_by: str) -> Range:
+        """The same lease, released."""
+        return Range(self.lease, self.name, self.reg, self.kind, self.note, self.taken, self.first, self.parents, where, last, ended_by)
+
     @property
     def live(self) -> bool:
         """Whether the range is still held."""
@@ -109,7 +113,7 @@ def author_frames(home: str = "") -> tuple[tuple[str, int] | None, tuple[str, in
     nearest: FrameType | None = None
     found = None
     while frame is not None:
-        role = _role(frame.f_globals.get("__name__", ""))
+        role = _ROLES[frame.f_globals.get("__name__", "")]
         if role == "kernel":
             if not home or frame.f_code.co_filename == home:
                 return _place(frame), found
@@ -126,7 +130,7 @@ def home_file() -> str:
     """The file of the nearest caller outside of asmgen's machinery, as Python names it; "" where there is none."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        role = _role(frame.f_globals.get("__name__", ""))
+        role = _ROLES[frame.f_globals.get("__name__", "")]
         if role == "kernel":
             return frame.f_code.co_filename
         if role == "calls the author":
@@ -135,14 +139,22 @@ def home_file() -> str:
     return ""
 
 
-@lru_cache(maxsize=256)
-def _role(module: str) -> str:
+class _Roles(dict[str, str]):
     """Whose code a module is. A `with` statement calls its context manager through contextlib, which is nobody's kernel."""
-    if module == "contextlib" or _inside(module, "asmgen.regalloc"):
-        return "between"
-    if module == _CALLS_THE_AUTHOR:
-        return "calls the author"
-    return "machinery" if _inside(module, "asmgen") and not _inside(module, "asmgen.kernels") else "kernel"
+
+    def __missing__(self, module: str) -> str:
+        if module == "contextlib" or _inside(module, "asmgen.regalloc"):
+            role = "between"
+        elif module == _CALLS_THE_AUTHOR:
+            role = "calls the author"
+        else:
+            role = "machinery" if _inside(module, "asmgen") and not _inside(module, "asmgen.kernels") else "kernel"
+        self[module] = role
+        return role
+
+
+_ROLES = _Roles()
+"""By module, as far as asked for: every frame above every instruction asks."""
 
 
 def author_line() -> str:
@@ -173,6 +185,7 @@ def place_name(path: str, module: str, folder: str) -> str:
     return inside.replace(os.sep, "/")
 
 
+@lru_cache(maxsize=256)
 def _inside(module: str, package: str) -> bool:
     return module == package or module.startswith(package + ".")
 

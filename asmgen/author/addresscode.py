@@ -204,8 +204,11 @@ def _plan(address: _At, points: Sequence[_Point], inputs: Sequence[Input], effor
 
 def _found(space: Space, points: Sequence[_Point], address: _At, effort: int) -> Computed | None:
     """The cheapest value found; inputs whose contributions only add up are planned one by one."""
+    origin = dict.fromkeys(points[0], 0)
+
     def only(name: str) -> _At:
-        return lambda point: address({other: at if other == name else 0 for other, at in point.items()})
+        known = functools.cache(lambda value: address(origin | {name: value}))
+        return lambda point: known(point[name])
 
     alone = {value.name: only(value.name) for value in space.inputs}
     if any(sum(part(point) for part in alone.values()) != address(point) for point in points):
@@ -311,7 +314,7 @@ class _Search:
 
     def _masked(self, target: int, level: int) -> list[Computed]:
         """The target as a known value of this level with bits cleared."""
-        return [self.space.cut(value, mask) for value in self.levels[level] if not target & ~value.bits
+        return [self.space.cut(value, mask) for value in self.levels[level] if target & value.bits == target
                 for mask in self.hints.masks if self.space.masked(value.bits, mask) == target]
 
     def _field_by_field(self) -> Computed | None:

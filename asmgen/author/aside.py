@@ -65,7 +65,7 @@ def put_aside(items: Sequence[Item], tags: Sequence[Tag], fresh: Callable[[str],
             place += 1
             continue
         end = next(at for at in range(place, len(items)) if isinstance(label := items[at], Label) and label.name == item.target)
-        inside = replace(tag, aside=False)
+        inside = tag._replace(aside=False)
         name = fresh(re.sub(r"[^A-Za-z0-9_]", "_", _name(tag)))
         stay += [(_branch(arch, OPPOSITE[item.name], name, item), inside), (items[end], inside)]
         moved += [(Label(name, item.source), inside), *((one, inside) for one in items[place + 1:end]),

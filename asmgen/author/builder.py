@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -89,10 +89,7 @@ class Builder:
         if not name.startswith(("v_", "s_", "ds_", "buffer_", "tbuffer_", "global_", "flat_", "scratch_")):
             raise AttributeError(f"Builder has no attribute {name!r}, and no instruction begins like that")
 
-        def emit(*operands: Operand | str, **modifiers: Any) -> Instruction:
-            return self.emit(name, *operands, **modifiers)
-
-        self.__dict__[name] = emit  # kernels ask for a few mnemonics thousands of times
+        emit = self.__dict__[name] = partial(self.emit, name)  # kept, as kernels ask for a few mnemonics thousands of times
         return emit
 
     def emit(self, name: str, *operands: Operand | str, fills: LdsRange | None = None, uses: LdsRange | None = None,
@@ -108,7 +105,7 @@ class Builder:
 
     def _append(self, item: Item) -> None:
         self.items.append(item)
-        self._tags.append(Tag(self._stream, self._open_block, self.stage_number, self.ordinal, aside=self._aside))
+        self._tags.append(Tag(self._stream, self._open_block, self.stage_number, self.ordinal, False, self._aside))
         self.position += isinstance(item, Instruction)
         self.ordinal += 1
 
@@ -154,7 +151,7 @@ class Builder:
             raise OperandError(error.sentence, where(source, helper)) from None
         except TypeError as error:
             raise OperandError(f"{name}: {error}", where(source, helper)) from None
-        tokens = tuple(use for use in (fills.written() if fills else None, uses.read() if uses else None) if use is not None)
+        tokens = (*((fills.written(),) if fills else ()), *((uses.read(),) if uses else ()))
         return Instruction(row, form, typed, chosen, suffix, source, "", comment, tokens, waits=self._waits, helper=helper,
                            operations=self._operations)
 
@@ -243,6 +240,10 @@ class Builder:
     def append_unit(self, unit: Unit) -> None:
         """Place a unit that was taken out of the builder before."""
         self.items += unit.items
+        if not unit.is_block:
+            self._tags.append(unit.tag)
+            self.position += 1
+            return
         self._tags += [unit.tag] * len(unit.items)
         self._labels.update({item.name: item.source for item in unit.items if isinstance(item, Label)})
         self.position += len(unit.instructions)

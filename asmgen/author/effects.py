@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import field
+from typing import NamedTuple
 
 from asmgen.isa.opcode import is_lds_dma
 from asmgen.isa.records import cached_property, dataclass
@@ -40,8 +41,7 @@ class MemoryAccess:
         return not (self.write and other.write and self.part and self.part == other.part and self.low == other.low)
 
 
-@dataclass(frozen=True)
-class Tag:
+class Tag(NamedTuple):
     """Where an author emitted an item: stream, block ("" outside of blocks), stage of the step, and its number among all that the step
     emits; `seldom` marks what only other variants of a step than its first one have (peeled, or of the second segment), `aside` what
     `author.aside` puts behind the kernel's end."""

@@ -217,7 +217,7 @@ class StepUnits:
                 raise PipelineError("the step emits other operations in one copy than in another; only stages may differ", self.k.place())
             usual = set(self._numbers[self._variants[0]].values())
             self._units[phase, variant] = {
-                number: unit.again(unit.number, replace(unit.tag, ordinal=number, seldom=number not in usual))
+                number: unit.again(unit.number, unit.tag._replace(ordinal=number, seldom=number not in usual))
                 for unit in units for number in (numbers[unit.tag.ordinal],)}
         return self._units[phase, variant]
 

@@ -31,8 +31,8 @@ def _line(item: Item) -> str:
 
 def instruction_line(instruction: Instruction) -> str:
     """One instruction with its comments."""
-    comments = [str(token) for token in instruction.tokens] + [text for text in (instruction.reason, instruction.comment) if text]
     code = f"\t{instruction.text}"
-    if not comments:
+    if not (instruction.tokens or instruction.reason or instruction.comment):
         return code
+    comments = [*map(str, instruction.tokens), *(text for text in (instruction.reason, instruction.comment) if text)]
     return f"{code.ljust(_COMMENT_COLUMN)} ; {'; '.join(comments)}"

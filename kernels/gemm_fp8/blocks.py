@@ -6,8 +6,6 @@ accumulators by v_fmac_f32, in the memory stage behind its matrix stage, while t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from asmgen.author.arithmetic import mma, zero
 from asmgen.author.epilogue import lane_places
 from asmgen.author.movement import fill, read
@@ -17,6 +15,7 @@ from asmgen.author.swizzles import DmaFill, FragmentRead
 from asmgen.author.tilebuilder import TileBuilder
 from asmgen.author.tiles import Tile
 from asmgen.isa.bufferformats import RAW_BUFFER
+from asmgen.isa.records import dataclass
 from asmgen.isa.registers import Reg
 from asmgen.kernels.gemm_fp8.family import BLOCK, GEMM
 from asmgen.kernels.gemm_fp8.scaling import load_factors, with_alpha

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from asmgen.author.combine import ONE
 from asmgen.author.corners import CornerCopy
 from asmgen.author.epilogue import ColumnRun, Corner, run_length, runs_of, span
 from asmgen.author.tilebuilder import TileBuilder
+from asmgen.isa.records import dataclass
 from asmgen.isa.registers import Reg
 
 

@@ -14,12 +14,13 @@ A load that overwrites what an older load of the same vector-memory queue will w
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 
 from asmgen.isa.arch import Architecture
 from asmgen.isa.opcode import is_lds_dma
 from asmgen.isa.operands import Waitcnt
+from asmgen.isa.records import dataclass
 from asmgen.isa.registers import VGPR_COUNT
 from asmgen.isa.table import opcode as opcode_row
 from asmgen.program.program import Instruction, Program, TokenUse, operand_mask
@@ -36,7 +37,7 @@ _V_FILE = (1 << VGPR_COUNT) - 1
 _A_FILE = _V_FILE << VGPR_COUNT
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Operation:
     """What the ledger must know of one instruction, wherever it stands."""
 
