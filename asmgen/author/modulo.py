@@ -61,6 +61,19 @@ def _slack(spans: Sequence[Slots]) -> int:
     return min([last - first for first, last in spans])
 
 
+def _fits(fills: Sequence[int], spans: Sequence[Slots], covers: Sequence[int]) -> bool:
+    """Whether the fills, each taking the cover of its kind, find room in the windows of their kinds: earliest deadline first."""
+    deadlines = [(last, first) for first, last in spans]
+    at = 0
+    for kind in sorted(fills, key=deadlines.__getitem__):
+        last, first = deadlines[kind]
+        at = max(at, first)
+        if at > last or first > last:
+            return False
+        at += covers[kind]
+    return True
+
+
 @dataclass
 class Window:
     """Slots in which a unit may stand, both inclusive."""
@@ -284,18 +297,20 @@ class _Modulo:
         A window of several barriers begins with the earliest and ends with the latest that one of them allows, so what all barriers
         from a place on would give bounds every choice among them.
         """
-        kinds = list(dict.fromkeys((_is_copy(unit), old, new) for unit, old, new in edges))
+        every = [(_is_copy(unit), old, new) for unit, old, new in edges]
+        kinds = list(dict.fromkeys(every))
+        numbers = [kinds.index(kind) for kind in every]
+        cover = min(self.latencies.slots(self.latencies.load), max(1, self.length // len(edges)))
+        covers = [min(_COPY, cover) if copy else cover for copy, _, _ in kinds]
         alone = [[self._fill_window(*kind, barrier, settle, trip) for kind in kinds] for barrier in grid]
         behind = list(itertools.accumulate(reversed(alone), _union))[::-1]
-        best: tuple[int, tuple[int, ...], list[Window]] | None = None
+        best: tuple[int, tuple[int, ...], list[Slots]] | None = None
 
         def search(place: int, chosen: tuple[int, ...], spans: list[Slots]) -> None:
             nonlocal best
             if len(chosen) == count:
-                span_of = dict(zip(kinds, spans, strict=True))
-                windows = [Window(unit, *span_of[_is_copy(unit), old, new]) for unit, old, new in edges]
-                if self._fits(windows):
-                    best = _slack(spans), chosen, windows
+                if _fits(numbers, spans, covers):
+                    best = _slack(spans), chosen, spans
                 return
             for at in range(place, len(grid) - (count - len(chosen)) + 1):
                 least = -1 if best is None else best[0]
@@ -306,7 +321,10 @@ class _Modulo:
                     search(at + 1, (*chosen, grid[at]), wider)
 
         search(0, (), [])
-        return None if best is None else best[1:]
+        if best is None:
+            return None
+        _, barriers, spans = best
+        return barriers, [Window(unit, *spans[number]) for (unit, _, _), number in zip(edges, numbers, strict=True)]
 
     def _fill_window(self, copy: bool, old: int, new: int, barrier: int, settle: int, trip: int) -> Slots:
         """Behind the first pass of a barrier after the last read of the old content, and a round trip before its last pass ahead of the
@@ -315,17 +333,6 @@ class _Modulo:
         ahead = barrier + n * ((new - 1 - barrier) // n)
         return (max(0, barrier + n * ((old + settle - barrier) // n + 1)),
                 min(n - 1 - 2 * copy, ahead - max(settle if copy else trip, 1 + _WAIT_AHEAD)))
-
-    def _fits(self, windows: Sequence[Window]) -> bool:
-        """Whether the fills, each taking its cover, find room in their windows: earliest deadline first."""
-        cover = min(self.latencies.slots(self.latencies.load), max(1, self.length // len(windows)))
-        at = 0
-        for window in sorted(windows, key=lambda window: (window.last, window.first)):
-            at = max(at, window.first)
-            if at > window.last or window.first > window.last:
-                return False
-            at += min(_COPY, cover) if _is_copy(window.unit) else cover
-        return True
 
     def _place_fills(self, windows: list[Window]) -> dict[int, int]:
         """As evenly over the step as windows allow, earliest deadline first; M0 is written a slot before the load that reads it."""
