@@ -50,11 +50,12 @@ class Runs:
         self.executed: set[tuple[int, bool]] = set()
 
     def through(self, position: int | None) -> Iterator[KnownRun]:
-        """The runs that execute an instruction, all for None, those that found something last first; new ones are made at need."""
+        """The runs that execute an instruction, those that found something last first; new ones are made at need. For None, which is
+        where it is not known, the given launches."""
         for known in [*self.known]:
             if position is None or known.counts[position]:
                 yield known
-        while (another := self._another()) is not None:
+        while (position is not None or len(self.known) < self._given) and (another := self._another()) is not None:
             if position is None or another.counts[position]:
                 yield another
 

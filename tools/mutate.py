@@ -87,8 +87,7 @@ def on_emulator(family: Family, built: Built) -> Emulates:
     places = {id(instruction): position for position, instruction in enumerate(runs.program.instructions)}
 
     def emulates(mutant: Mutant) -> bool:
-        everywhere = mutant.kind == "swizzle"  # one of them is all swizzles
-        for known in runs.through(None if everywhere else places[id(mutant.original)]):
+        for known in runs.through(places.get(id(mutant.original))):
             if found(mutant, known):
                 runs.known.remove(known)
                 runs.known.insert(0, known)  # the next mutant is on the same path, mostly
