@@ -180,8 +180,7 @@ def emit_to_the_end(copies: Copies, count: Reg | int, phase: int, seam: int | No
     k, unroll, ahead = copies.k, copies.unroll, copies.ahead
 
     def steps(number: int) -> None:
-        copies.steady(copies.span(0, number, phase, seam=seam), end=True)
-        copies.last(copies.span(0, ahead, phase + number, seam=seam, stop=ahead))
+        copies.last(copies.span(0, number + ahead, phase, seam=seam, stop=number + ahead))
 
     round_ = copies.span(0, unroll, phase, seam=seam)
     if isinstance(count, int):

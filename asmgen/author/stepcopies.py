@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from itertools import accumulate
 from types import MappingProxyType
@@ -184,11 +183,10 @@ class Copies:
                     return found
         return len(places)
 
-    def steady(self, places: Sequence[Place], end: bool = False) -> None:
-        """Copies in the schedule's order, with its synchronisation; at the `end`, those of the last iterations alone follow."""
-        for number, place in enumerate(places, 1):
-            read = replace(place, high=self.ahead + 1) if end and number == len(places) else place  # by what is behind it
-            self._place(self._entries(place), None, self._sources_follow(read))
+    def steady(self, places: Sequence[Place]) -> None:
+        """Copies in the schedule's order, with its synchronisation."""
+        for place in places:
+            self._place(self._entries(place), None, self._sources_follow(place))
 
     def loop(self, places: Sequence[Place], left: Reg, down: int) -> None:
         """A round of copies again and again; `left` goes down by `down` each, until it borrows."""
@@ -256,11 +254,12 @@ class Copies:
     def _let_leave(self, places: Sequence[Place], copies: list[list[Sync | Unit]], levelled: bool) -> None:
         """Put the places into the last copies where waves leave; their ways are emitted by `ways_out`."""
         first = next((number for number, place in enumerate(places) if place.low == 0), -1)
-        end = places[-1]
+        end, skipped = places[-1], max(0, len(places) - self.ahead)  # copies in front of those
         masked = len(places) if end.seam is None or end.high is None else end.high - end.seam  # steps: no wave does without plain ones
-        for leave in leaves(copies, self.units.shape.offsets, first):  # the last ones first
-            if len(places) - leave.copy <= self.ahead and leave.idle <= masked and not self._sources_follow(places[leave.copy]):
-                copies[leave.copy].insert(leave.at, Sync("leave", len(self._ways)))
+        for leave in leaves(copies[skipped:], self.units.shape.offsets, first - skipped):  # the last ones first
+            copy = skipped + leave.copy
+            if leave.idle <= masked and not self._sources_follow(places[copy]):
+                copies[copy].insert(leave.at, Sync("leave", len(self._ways)))
                 self._ways.append((self.k.fresh("leaves"), leave, levelled))
 
     def ways_out(self) -> None:
