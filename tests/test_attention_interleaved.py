@@ -106,7 +106,7 @@ def step(work: Callable[[Builder, int], None]) -> list[Unit]:
                 k.v_mfma_f32_32x32x16_bf16(v[16 * number:16 * number + 15], v[130:133], v[134:137], 0)
             with vector:
                 work(k, number)
-    return [replace(unit, tag=replace(unit.tag, ordinal=number)) for number, unit in enumerate(section.units)]
+    return [replace(unit, tag=unit.tag._replace(ordinal=number)) for number, unit in enumerate(section.units)]
 
 
 def test_vector_work_is_spread_by_clk() -> None:
