@@ -97,7 +97,7 @@ def add_along_columns(k: TileBuilder, corners: Sequence[Corner], vector: Numbers
     with _columns_of(k, corners, vector, column0, rows, columns) as load, k.scratch("vector_values", run) as held:
         for column, group in groupby(sorted(runs_of(corners, run), key=lambda one: one.column), key=lambda one: one.column):
             load(held, column)
-            _widen(k, held, vector.dtype)
+            widen(k, held, vector.dtype)
             for one in group:
                 with changed(k, one) as accumulators:
                     add(k, accumulators, held)
@@ -116,14 +116,13 @@ def add(k: TileBuilder, values: Sequence[Reg], numbers: Reg, shadow: bool = Fals
 
 def load_columns(k: TileBuilder, corners: Sequence[Corner], vector: Numbers, column0: Reg, rows: WaveIndex,
                  columns: WaveIndex) -> dict[int, Reg]:
-    """The numbers, made f32, of a lane's runs of columns by the run's column, in VGPRs of the name of `vector`."""
+    """The numbers of a lane's runs of columns by the run's column, in VGPRs of the name of `vector`; `widen` makes them f32."""
     run = run_length(corners[0].tile)
     places = sorted({one.column for one in runs_of(corners, run)})
     held = k.registers.vgprs(run * len(places), vector.name, align=2)
     with _columns_of(k, corners, vector, column0, rows, columns) as load:
         for number, column in enumerate(places):
             load(held[run * number:run * number + run - 1], column)
-    _widen(k, held, vector.dtype)
     return {column: held[run * number:run * number + run - 1] for number, column in enumerate(places)}
 
 
@@ -179,7 +178,7 @@ def _add(k: TileBuilder, runs: Sequence[ColumnRun], held: Reg, at: Reg, descript
         for one, part in zip(some, parts, strict=True):
             _load(k, part, at, descriptor, dtype, one.column)
         for one, part in zip(some, parts, strict=True):
-            _widen(k, part, dtype)
+            widen(k, part, dtype)
             with changed(k, one) as accumulators:
                 for pair in range(0, length, 2):
                     two = span(accumulators[pair:pair + 2])
@@ -195,7 +194,8 @@ def _load(k: TileBuilder, held: Reg, at: Reg, descriptor: Reg, dtype: str, colum
         k.emit(op, held[number], at, descriptor, 0, offen=True, offset=size * (column + number))
 
 
-def _widen(k: TileBuilder, held: Reg, dtype: str) -> None:
+def widen(k: TileBuilder, held: Reg, dtype: str) -> None:
+    """Elements of bf16, f16 or f32 that lie in a register each become f32."""
     for number in range(held.count):
         if dtype == "bf16":
             k.v_lshlrev_b32(held[number], 16, held[number])

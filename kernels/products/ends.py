@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Callable, Sequence
 
 from asmgen.author.addressing import WaveIndex
-from asmgen.author.combine import Numbers, add, add_along_columns, load_columns, scale_and_add, unless_plain
+from asmgen.author.combine import Numbers, add, add_along_columns, load_columns, scale_and_add, unless_plain, widen
 from asmgen.author.conversions import doubted
 from asmgen.author.corners import each_corner
 from asmgen.author.ending import Ending
@@ -102,11 +102,15 @@ def finish(k: TileBuilder, corners: Sequence[Corner], row0: Reg, column0: Reg, w
 
     def body() -> None:
         added = load_columns(k, corners, bias, column0, wm, wn) if bias is not None else {}
+        narrow = set(added)  # columns whose numbers are still as memory has them: they are on their way until they are needed
 
         def change(run: ColumnRun, values: Sequence[Reg]) -> None:
             shadow = mixes and run.row < tm // 2
             if factors is not None:
                 factors.change(run, values, shadow)
+            if run.column in narrow:
+                widen(k, added[run.column], k.p.out)
+                narrow.remove(run.column)
             if added:
                 add(k, values, added[run.column], shadow)
 
