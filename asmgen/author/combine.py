@@ -105,13 +105,13 @@ def add_along_columns(k: TileBuilder, corners: Sequence[Corner], vector: Numbers
 
 def add(k: TileBuilder, values: Sequence[Reg], numbers: Reg, shadow: bool = False) -> None:
     """Neighbouring values plus as many numbers; in the `shadow` of matrix instructions one by one, as nothing packed issues there."""
+    if shadow:
+        for number, value in enumerate(values):
+            k.v_add_f32(value, numbers[number], value)
+        return
     for pair in range(0, len(values), 2):
         two = span(values[pair:pair + 2])
-        if shadow:
-            for number in range(pair, pair + 2):
-                k.v_add_f32(values[number], numbers[number], values[number])
-        else:
-            k.v_pk_add_f32(two, two, numbers[pair:pair + 1])
+        k.v_pk_add_f32(two, two, numbers[pair:pair + 1])
 
 
 def load_columns(k: TileBuilder, corners: Sequence[Corner], vector: Numbers, column0: Reg, rows: WaveIndex,

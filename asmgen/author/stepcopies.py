@@ -254,7 +254,7 @@ class Copies:
     def _let_leave(self, places: Sequence[Place], copies: list[list[Sync | Unit]], levelled: bool) -> None:
         """Put the places into the last copies where waves leave; their ways are emitted by `ways_out`."""
         first = next((number for number, place in enumerate(places) if place.low == 0), -1)
-        end, skipped = places[-1], max(0, len(places) - self.ahead)  # copies in front of those
+        end, skipped = places[-1], max(0, len(places) - self.ahead)  # copies where nobody leaves yet
         masked = len(places) if end.seam is None or end.high is None else end.high - end.seam  # steps: no wave does without plain ones
         for leave in leaves(copies[skipped:], self.units.shape.offsets, first - skipped):  # the last ones first
             copy = skipped + leave.copy

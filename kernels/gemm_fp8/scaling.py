@@ -1,4 +1,4 @@
-"""The scales of gemm-fp8 as factors of its accumulators: loaded ahead of the loop, alpha among them."""
+"""The scales of gemm-fp8 as factors of its accumulators, alpha among them: loaded ahead of the loop where it leaves them registers."""
 
 from __future__ import annotations
 

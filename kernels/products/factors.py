@@ -1,4 +1,4 @@
-"""Factors of accumulators that are known ahead of the loop, and multiplied into what is stored behind it."""
+"""Factors of accumulators, which are multiplied into what is stored behind the loop."""
 
 from __future__ import annotations
 
@@ -29,13 +29,14 @@ class Factors:
 
     def change(self, run: ColumnRun, values: Sequence[Reg], shadow: bool = False) -> None:
         """Multiply a run's values, in VGPRs; in the `shadow` of matrix instructions one by one, as nothing packed issues there."""
+        if shadow:
+            for number, value in enumerate(values):
+                for factor in self._single(run, number):
+                    self.k.v_mul_f32(value, factor, value)
+            return
         for pair in range(0, len(values), 2):
             two = span(values[pair:pair + 2])
-            if shadow:
-                for number in range(pair, pair + 2):
-                    for factor in self._single(run, number):
-                        self.k.v_mul_f32(values[number], factor, values[number])
-            elif self.differ:
+            if self.differ:
                 self.k.v_pk_mul_f32(two, two, self.columns[run.column][pair:pair + 1])
                 both, one = self.rows[run.row]
                 self.k.v_pk_mul_f32(two, two, both, op_sel=(0, one), op_sel_hi=(1, one))
