@@ -5,8 +5,9 @@ of scales (i or j, kb). An item is an element's number in the lane's registers, 
 out, so `identity("item", "k", 4) * identity("lane", "i", 16)` says that a lane holds four consecutive k of row `lane % 16`.
 
 Sources: CDNA4 ISA 7.1.5, 7.1.6, 7.2.1 and 7.5.1, CDNA3 ISA 7.1, AMD's matrix calculator. The layouts are the same on every
-architecture that has the instruction. On the ISA's text alone rest the sparse A side, the index sets, and the k order of 8-bit and
-6-bit f8f6f4 data; on the calculator alone D of v_mfma_f64_4x4x4_4b_f64, where the ISA's formula disagrees.
+architecture that has the instruction. On the ISA's text alone rest the index sets and the k order of 8-bit and 6-bit f8f6f4 data; on the
+calculator alone D of v_mfma_f64_4x4x4_4b_f64, where the ISA's formula disagrees; A of the sparse shapes of doubled K on one production
+kernel (docs/facts/instructions.md section 2 says how sure that is).
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def operand_layout(row: MfmaRow, operand: str, code: int = 0) -> Layout:
         return _d(row)
     if operand in ("a", "b"):
         depth = row.k // 2 if row.sparse and operand == "a" else row.k
-        return _input(row, operand, depth, _runs(row, element_bits(element_type(row, operand, code))))
+        return _input(row, operand, depth, _runs(row, operand, element_bits(element_type(row, operand, code))))
     if operand == "index":
         if not row.sparse:
             raise OperandError(f"{row.name} is not sparse and has no index register; v_smfmac_* have")
@@ -69,10 +70,10 @@ def operand_layout(row: MfmaRow, operand: str, code: int = 0) -> Layout:
     return identity("lane", outer, edge) * identity("lane", "kb", row.k // SCALE_BLOCK)
 
 
-def _runs(row: MfmaRow, bits: int) -> int:
-    """Separate runs of consecutive k in a lane: the upper half of a lane's 8-bit f8f6f4 items starts at K/2, and so it is in the sparse
-    shapes of gfx950 with doubled K."""
-    return 2 if (row.f8f6f4 and bits == 8) or (row.sparse and row.b_regs == 8) else 1
+def _runs(row: MfmaRow, operand: str, bits: int) -> int:
+    """Separate runs of consecutive k in a lane: the upper half of a lane's 8-bit f8f6f4 items starts at K/2, and so does that of B in the
+    sparse shapes of gfx950 with doubled K. Their packed A is one run."""
+    return 2 if (row.f8f6f4 and bits == 8) or (row.sparse and operand == "b" and row.b_regs == 8) else 1
 
 
 def _input(row: MfmaRow, operand: str, depth: int, runs: int) -> Layout:

@@ -100,12 +100,13 @@ def item_place(shape: Shape, operand: str, x: int, k: int, block: int) -> tuple[
     edge = shape.m if operand == "a" else shape.n
     bits = bits_of(shape.a if operand == "a" else shape.b)
     if shape.sparse:
-        items = 4 if bits == 16 else 8  # of a lane's two registers of A; B has twice as many
-        items *= 1 if operand == "a" else 2
-        half = shape.k // 2 if operand == "b" else shape.k // 4
         groups = LANES // edge
-        doubled = groups * items < (shape.k if operand == "b" else shape.k // 2)
-        upper, rest = (k // half, k % half) if doubled else (0, k)
+        if operand == "a":  # packed, consecutive for a lane in all shapes
+            items = shape.k // 2 // groups
+            return x + edge * (k // items), k % items
+        items = 8 if bits == 16 else 16  # of four registers; the shapes with eight repeat that at K / 2
+        doubled = groups * items < shape.k
+        upper, rest = divmod(k, shape.k // 2) if doubled else (0, k)
         return x + edge * (rest // items), upper * items + rest % items
     if shape.k in (64, 128) and shape.blocks == 1 and bits_of(shape.a) <= 8 and shape.result == "f32" and shape.k * edge == 2048:
         if bits < 8:  # f8f6f4, 4 and 6 bits: 32 consecutive k

@@ -30,20 +30,17 @@ for _type in ("f16", "bf16"):
 for _type in ("fp8_fp8", "fp8_bf8", "bf8_fp8", "bf8_bf8"):
     DENSE |= {f"f32_16x16x32_{_type}": (16, 16, 32, 1, 8, 8), f"f32_32x32x16_{_type}": (32, 32, 16, 1, 8, 8)}
 
-# M = N, K, bits, and of each lane group the first k of its lower and (of doubled shapes) upper registers, for B.
+# M = N, K, bits; for each lane group the first packed p of A, then the first k of B's lower and (of doubled shapes) upper registers.
+EIGHT_BITS = (("i32", "i8"), ("f32", "fp8_fp8"), ("f32", "fp8_bf8"), ("f32", "bf8_fp8"), ("f32", "bf8_bf8"))
 SPARSE = {
-    **{f"f32_16x16x32_{t}": (16, 32, 16, (0, 8, 16, 24), ()) for t in ("f16", "bf16")},
-    **{f"f32_32x32x16_{t}": (32, 16, 16, (0, 8), ()) for t in ("f16", "bf16")},
-    **{f"f32_16x16x64_{t}": (16, 64, 16, (0, 8, 16, 24), (32, 40, 48, 56)) for t in ("f16", "bf16")},
-    **{f"f32_32x32x32_{t}": (32, 32, 16, (0, 8), (16, 24)) for t in ("f16", "bf16")},
-    **{f"{d}_16x16x64_{t}": (16, 64, 8, (0, 16, 32, 48), ()) for d, t in
-       (("i32", "i8"), ("f32", "fp8_fp8"), ("f32", "fp8_bf8"), ("f32", "bf8_fp8"), ("f32", "bf8_bf8"))},
-    **{f"{d}_32x32x32_{t}": (32, 32, 8, (0, 16), ()) for d, t in
-       (("i32", "i8"), ("f32", "fp8_fp8"), ("f32", "fp8_bf8"), ("f32", "bf8_fp8"), ("f32", "bf8_bf8"))},
-    **{f"{d}_16x16x128_{t}": (16, 128, 8, (0, 16, 32, 48), (64, 80, 96, 112)) for d, t in
-       (("i32", "i8"), ("f32", "fp8_fp8"), ("f32", "fp8_bf8"), ("f32", "bf8_fp8"), ("f32", "bf8_bf8"))},
-    **{f"{d}_32x32x64_{t}": (32, 64, 8, (0, 16), (32, 48)) for d, t in
-       (("i32", "i8"), ("f32", "fp8_fp8"), ("f32", "fp8_bf8"), ("f32", "bf8_fp8"), ("f32", "bf8_bf8"))},
+    **{f"f32_16x16x32_{t}": (16, 32, 16, (0, 4, 8, 12), (0, 8, 16, 24), ()) for t in ("f16", "bf16")},
+    **{f"f32_32x32x16_{t}": (32, 16, 16, (0, 4), (0, 8), ()) for t in ("f16", "bf16")},
+    **{f"f32_16x16x64_{t}": (16, 64, 16, (0, 8, 16, 24), (0, 8, 16, 24), (32, 40, 48, 56)) for t in ("f16", "bf16")},
+    **{f"f32_32x32x32_{t}": (32, 32, 16, (0, 8), (0, 8), (16, 24)) for t in ("f16", "bf16")},
+    **{f"{d}_16x16x64_{t}": (16, 64, 8, (0, 8, 16, 24), (0, 16, 32, 48), ()) for d, t in EIGHT_BITS},
+    **{f"{d}_32x32x32_{t}": (32, 32, 8, (0, 8), (0, 16), ()) for d, t in EIGHT_BITS},
+    **{f"{d}_16x16x128_{t}": (16, 128, 8, (0, 16, 32, 48), (0, 16, 32, 48), (64, 80, 96, 112)) for d, t in EIGHT_BITS},
+    **{f"{d}_32x32x64_{t}": (32, 64, 8, (0, 16), (0, 16), (32, 48)) for d, t in EIGHT_BITS},
 }
 F8F6F4 = {"f32_16x16x128_f8f6f4": (16, 128), "f32_32x32x64_f8f6f4": (32, 64)}
 Place = tuple[int, int, int, int]
@@ -137,7 +134,7 @@ def test_scales(short: str, byte: int) -> None:
 
 @pytest.mark.parametrize("short", SPARSE)
 def test_sparse_inputs_and_indices(short: str) -> None:
-    edge, depth, bits, lower, upper = SPARSE[short]
+    edge, depth, bits, packed, lower, upper = SPARSE[short]
     run = 256 // bits // 2  # consecutive k of B in four registers
     b, a, index = {}, {}, {}
     for half, firsts in enumerate((lower, upper)):
@@ -145,10 +142,11 @@ def test_sparse_inputs_and_indices(short: str) -> None:
             for x in range(edge):
                 for item in range(run):
                     b[0, first + item, x] = at(x + edge * group, half * run + item, bits)
-                for item in range(run // 2):
-                    packed = first // 2 + item
-                    a[0, x, packed] = at(x + edge * group, half * run // 2 + item, bits)
-                    index[0, x, packed] = at(x + edge * group, half * run // 2 + item, 2)
+    for group, first in enumerate(packed):
+        for x in range(edge):
+            for item in range(packed[1]):
+                a[0, x, first + item] = at(x + edge * group, item, bits)
+                index[0, x, first + item] = at(x + edge * group, item, 2)
     assert len(b) == edge * depth and len(a) == edge * depth // 2
     name = f"v_smfmac_{short}"
     assert table(name, "b") == b and table(name, "a") == a and table(name, "index") == index
