@@ -47,8 +47,8 @@ class WaitRule:
     consumer (ROLES); "any" needs no register in common. `relation` narrows it (RELATIONS). `asked_by` is "isa", "llvm" or "both";
     an `artefact` row is LLVM's own mistake and is never asked for unless LLVM is to be matched. `text` stands
     behind the registers in messages: "v[0:3] <text>". `doubt` says why a place that ignores the row may be sound although
-    the row counts as asked for: such a place is a warning, no error. `told`: a launch
-    warns of it too, as what goes wrong is not seen later.
+    the row counts as asked for: such a place is no error but a warning, or a note where `doubtful` says so. `told`: a launch
+    says it too, as what goes wrong is not seen later.
     """
 
     id: str
@@ -62,13 +62,14 @@ class WaitRule:
     source: str
     artefact: bool = False
     doubt: str = ""
+    doubtful: str = "warning"
     told: bool = False
 
     @property
     def severity(self) -> str:
         """Of a place that ignores the row alone: an error where ISA text and LLVM both ask without doubt, a note where only LLVM asks."""
         if self.asked_by == "both":
-            return "warning" if self.doubt else "error"
+            return self.doubtful if self.doubt else "error"
         return "warning" if self.asked_by == "isa" else "note"
 
     @property
@@ -346,7 +347,8 @@ OTHER_RULES = (
     WaitRule("salu-m0-buffer", "salu", "buffer_dma", "write>m0", "", _fixed(1), "both",
              "read by a buffer load into LDS", "F 3.3 row 33; CDNA3 4.5 case 17",
              doubt="the ISA text names scratch and global loads into LDS and buffer_store_LDS_dword, which these chips lack, but no buffer "
-                   "load; shipping kernels of both chips write M0 right before one", told=True),
+                   "load; shipping kernels of both chips write M0 right before one (56 % of all warnings that lint had on them)",
+             doubtful="note", told=True),
     WaitRule("wide-store-valu", "wide_store", "vector", "data>write", "", _fixed(2), "both",
              "still read by a wide store when a vector instruction overwrites them", "F 3.3 row 36; CDNA3 4.5 case 9"),
     WaitRule("wide-store-load", "wide_store", "load", "data>write", "", _fixed(1), "isa",

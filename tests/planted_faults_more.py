@@ -225,7 +225,7 @@ STATES = (
         s_mov_b32 m0, 64 @p
         + s_nop 0
         buffer_load_dword v2, s[8:11], 0 offen lds @c
-    """, severity="warning"),
+    """, severity="note"),
     Planted("M0 moved on one way to a buffer load into LDS", W, """
         s_mov_b32 s10, 4096
         s_mov_b32 s11, 0x20000
@@ -236,7 +236,7 @@ STATES = (
         + s_nop 0
         on:
         buffer_load_dword v2, s[8:11], 0 offen lds @c
-    """, severity="warning"),
+    """, severity="note"),
     Planted("a matrix source behind another matrix instruction", W, """
         v_mov_b32 v6, 0
         v_mov_b32 v7, 0

@@ -59,7 +59,7 @@ def test_rule_fires_and_is_silent(expected: str, fires: str, silent: str) -> Non
     assert expected not in ids(silent)
 
 
-@pytest.mark.parametrize(("dma", "severity"), [("buffer_load_dword v0, s[4:7], 0 offen lds", "warning"),
+@pytest.mark.parametrize(("dma", "severity"), [("buffer_load_dword v0, s[4:7], 0 offen lds", "note"),
                                                ("global_load_lds_dword v0, s[4:5]", "error")])
 def test_m0_written_right_before_a_dma(dma: str, severity: str) -> None:
     """The ISA text names the global and scratch forms, LLVM all of them."""

@@ -35,7 +35,8 @@ class StateFinding:
     """A place where wait states are missing.
 
     `severity` is "error" where LLVM 22 and the ISA text both ask for more than there is, "warning" where only the ISA text does, or
-    where what stands between takes long enough although it counts too little (cover.py), "note" where only LLVM asks.
+    where what stands between takes long enough although it counts too little (cover.py), "note" where only LLVM asks; what the row
+    says where shipping kernels cast doubt on it.
     `have` counts the wait states between on the shortest path, `need` satisfies every row. `position` is the consumer's among the
     program's instructions.
     """
@@ -389,7 +390,7 @@ def _severity(needs: Sequence[PairNeed]) -> str:
     sure = {need.rule.asked_by for need in needs if not need.rule.doubt}
     if "both" in sure or {"isa", "llvm"} <= sure:
         return "error"
-    return "note" if all(need.rule.asked_by == "llvm" for need in needs) else "warning"
+    return min((need.rule.severity for need in needs), key=SEVERITIES.index)
 
 
 def _excused(needs: Sequence[PairNeed], found: Excuse) -> tuple[str, str]:

@@ -3,8 +3,9 @@
 First a walk over the program finds the pairs that some path brings too close together; only where there are any
 do waves count their wait states and the pairs' instructions look at the count. The rules are isa's data, the walk is this
 file's own: the pass that inserts s_nops is judged here. Only rules that ISA text and LLVM both have without doubt are errors of a
-kernel (a doubtful one that is `told` is a warning), and only where the issue slots that the wave has let pass are too few as well:
-a matrix instruction waits for the core, and an SGPR that a scalar instruction has rewritten is no longer the vector instruction's.
+kernel (a doubtful one that is `told` is as severe as lint calls it), and only where the issue slots that the wave has let pass are too
+few as well: a matrix instruction waits for the core, and an SGPR that a scalar instruction has rewritten is no longer the vector
+instruction's.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ CHECK = "wait-state"
 class Pair:
     """`consumer` needs `states` wait states behind `producer` (positions) for the registers of `mask`, and has fewer on some path.
 
-    `doubt` says why it is no more than a warning, where it is not. `always`: every wave that executes the consumer comes straight from
+    `doubt` says why it is no error, where it is none. `always`: every wave that executes the consumer comes straight from
     the producer, `have` wait states before.
     """
 
@@ -41,6 +42,7 @@ class Pair:
     rule: str
     mask: int
     doubt: str = ""
+    severity: str = "error"
     have: int = 0
     always: bool = False
 
@@ -105,7 +107,8 @@ def _note(producer: int, position: int, rows: Sequence[Demand], age: int, found:
     """An error is what both sources ask for: the smaller of their largest demands, and the row that makes it."""
     for demand in rows:
         if demand.row.told and demand.states > age:
-            found[producer, position] = Pair(producer, position, demand.states, demand.row.id, demand.shared, demand.row.doubt)
+            found[producer, position] = Pair(producer, position, demand.states, demand.row.id, demand.shared, demand.row.doubt,
+                                            demand.row.severity)
     sure = [demand for demand in rows if not demand.row.doubt]
     sides = [max((demand for demand in sure if demand.row.asked_by != other), key=lambda demand: demand.states, default=None)
              for other in ("llvm", "isa")]
@@ -219,5 +222,5 @@ class WaitStateWatcher:
         message = f"{have} wait states where {pair.states} are needed (rule {pair.rule})"
         if pair.doubt:
             message += f": LLVM 22 puts an s_nop there, but {pair.doubt}"
-        self.findings.add(Finding(CHECK, "warning" if pair.doubt else "error", message, producer, consumer, wave,
+        self.findings.add(Finding(CHECK, pair.severity, message, producer, consumer, wave,
                                   int(self.machine.workgroup[wave])))
