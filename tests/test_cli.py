@@ -77,6 +77,8 @@ def test_run_prints_json_and_nothing_else(capsys: pytest.CaptureFixture[str]) ->
     fields = {"kernel", "arch", "device", "passed", "max_abs_error", "max_rel_error", "wave_instructions", "seconds", "findings"}
     assert fields <= set(report)
     assert report["findings"] == [] and report["lds_bank_conflicts"] == 0 and report["device"] == "emulator"
+    share = report["executed"]
+    assert 0 < share["instructions"] < share["of"] and share["share"] == share["instructions"] / share["of"]  # a tile that is cut, no loop
     assert err == "asmgen: running on the emulator of gfx942, as asked\n"
 
 

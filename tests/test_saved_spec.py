@@ -30,6 +30,7 @@ def test_the_specification_runs_again(tmp_path: Path) -> None:
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     again = json.loads(run("launch", report["spec"], "--device", "emulator", "--json"))
     assert again["wave_instructions"] == report["wave_instructions"] and again["findings"] == []
+    assert again["executed"] == report["executed"] and 0 < again["executed"]["instructions"] <= again["executed"]["of"]
     a, b = (np.load(folder / f"{name}.npy").view(ml_dtypes.bfloat16).astype(np.float64) for name in ("a", "b"))
     np.testing.assert_allclose(np.load(folder / "d_out.npy"), a @ b.T, atol=1e-4)
     assert {name: (folder / name).read_bytes() for name in before} == before

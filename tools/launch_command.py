@@ -22,11 +22,12 @@ from asmgen.launch.hip import choose_device
 from asmgen.launch.memorylimit import MEMORY_LIMIT
 from asmgen.launch.saves import Save, check_saves, write_all
 from asmgen.launch.spec import POINTER_BYTES, AliasArgument, BufferArgument, LaunchSpec, SpecError, ValueArgument, read_spec
+from asmgen.tools.executed import Executed, executed
 
 
 @dataclass(frozen=True)
 class LaunchReport:
-    """What `asmgen launch` says. `wave_instructions` is None on a GPU."""
+    """What `asmgen launch` says. `wave_instructions` and `executed` are None on a GPU."""
 
     kernel: str
     arch: str
@@ -35,6 +36,7 @@ class LaunchReport:
     seconds: float
     saved: tuple[str, ...]
     findings: tuple[Finding, ...] = field(default=())
+    executed: Executed | None = None
 
     @property
     def passed(self) -> bool:
@@ -44,12 +46,13 @@ class LaunchReport:
     def as_json(self) -> dict[str, Any]:
         """The fields of docs/FORMATS.md section 1, and those that stand beside them."""
         return {"kernel": self.kernel, "arch": self.arch, "device": self.device, "passed": self.passed,
-                "wave_instructions": self.wave_instructions, "seconds": self.seconds, "saved": list(self.saved),
+                "wave_instructions": self.wave_instructions, "executed": self.executed.as_json() if self.executed is not None else None,
+                "seconds": self.seconds, "saved": list(self.saved),
                 "findings": [finding.as_json() for finding in self.findings]}
 
     def text(self) -> str:
         """The report for people, with a line for each finding."""
-        count = f", {self.wave_instructions} wave instructions" if self.wave_instructions is not None else ""
+        count = f", {self.wave_instructions} wave instructions, {self.executed} executed" if self.wave_instructions is not None else ""
         lines = [f"{self.kernel} ({self.arch}) on {self.device}: {self.seconds:.3f} s{count}"]
         lines += [f"saved {name}" for name in self.saved]
         lines += [finding.sentence() for finding in self.findings]
@@ -89,7 +92,8 @@ def run_launch_spec(path: Path, device: str = "auto", options: Options | None = 
         saved = write_all(saves, spec.origin)
         last: LaunchResult | None = opened.launches[-1] if isinstance(opened, EmulatedDevice) else None
         return LaunchReport(kernel.name, code_object.arch, opened.name, last.wave_instructions if last is not None else None, seconds,
-                            tuple(saved), last.findings if last is not None else ())
+                            tuple(saved), last.findings if last is not None else (),
+                            executed(last.program, [last.counts]) if last is not None else None)
 
 
 @dataclass(frozen=True)

@@ -149,6 +149,7 @@ def run_text(report: RunReport) -> str:
              f"  bytes outside of the result    {'untouched' if report.untouched else 'OVERWRITTEN'}"]
     if report.wave_instructions is not None:
         lines += [f"  wave instructions emulated     {report.wave_instructions}",
+                  f"  executed                       {report.executed}",
                   f"  LDS bank conflicts             {report.bank_conflicts} extra cycles (predicted from the emulator's addresses)",
                   f"  seconds                        {report.seconds:.2f} (of this machine's emulator)"]
     lines += [f"  {finding.sentence()}" for finding in report.findings] or ["  findings                       none"]

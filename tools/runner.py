@@ -23,6 +23,7 @@ from asmgen.launch.memorylimit import MEMORY_LIMIT, check_total, making_data
 from asmgen.program.program import Program
 from asmgen.toolchain import find_tool
 from asmgen.tools.build import Built
+from asmgen.tools.executed import Executed, executed
 from asmgen.tools.saved_spec import save_spec
 
 
@@ -44,6 +45,12 @@ class RunReport:
     findings: tuple[Finding, ...] = field(default=())
     spec: Path | None = None  # the launch specification that was written
     counts: tuple[int, ...] = ()  # executions by instruction position, over all waves
+    program: Program | None = None  # what the emulator ran
+
+    @property
+    def executed(self) -> Executed | None:
+        """How much of the program ran; None on a GPU."""
+        return executed(self.program, [self.counts]) if self.program is not None else None
 
     def as_json(self) -> dict[str, Any]:
         """The fields of docs/FORMATS.md section 1, and those that stand beside them."""
@@ -52,6 +59,7 @@ class RunReport:
             "max_abs_error": self.max_abs_error, "max_rel_error": self.max_rel_error, "error_over_tolerance": self.worst,
             "untouched": self.untouched, "seconds": self.seconds, "wave_instructions": self.wave_instructions,
             "lds_bank_conflicts": self.bank_conflicts, "findings": [finding.as_json() for finding in self.findings],
+            "executed": share.as_json() if (share := self.executed) is not None else None,
             "spec": str(self.spec) if self.spec is not None else None,
         }
 
@@ -119,7 +127,8 @@ def _compare(name: str, arch: str, device: str, problem: Problem, results: Mappi
     return RunReport(name, arch, device, worst <= 1.0 and untouched and not errors, absolute, relative, worst, untouched, seconds,
                      last.wave_instructions if last is not None else None,
                      sum(last.bank_conflicts.values()) if last is not None else None,
-                     last.findings if last is not None else (), spec, last.counts if last is not None else ())
+                     last.findings if last is not None else (), spec, last.counts if last is not None else (),
+                     last.program if last is not None else None)
 
 
 def _judge(output: Output, before: np.ndarray[Any, Any], after: np.ndarray[Any, Any]) -> tuple[float, float, float, bool]:

@@ -41,6 +41,22 @@ class ControlFlow:
     block_of: tuple[int, ...]
     indirect: tuple[int, ...]
 
+    def reachable(self, program: Program, calls: bool) -> frozenset[int]:
+        """Blocks of `program` that can run: from its beginning and its entry, and, where code calls or jumps to computed addresses, from
+        labels. `calls` says that there are calls or returns."""
+        starts = {0} if self.blocks else set()
+        if program.entry:
+            starts.add(self.block_of[program.labels[program.entry]])
+        if self.indirect or calls:
+            starts |= {self.block_of[position] for position in program.labels.values() if position < len(self.block_of)}
+        seen, stack = set(starts), list(starts)
+        while stack:
+            for successor in self.blocks[stack.pop()].successors:
+                if successor not in seen:
+                    seen.add(successor)
+                    stack.append(successor)
+        return frozenset(seen)
+
     def loops(self) -> list[Loop]:
         """Loops by back-edge, outermost first where they nest.
 

@@ -89,16 +89,4 @@ def reachable(program: Program, flow: ControlFlow, told: Iterable[Operation]) ->
 
     `told` are the operations that are not plain.
     """
-    starts = {0} if flow.blocks else set()
-    if program.entry:
-        starts.add(flow.block_of[program.labels[program.entry]])
-    if flow.indirect or any(operation.leaves for operation in told):
-        starts |= {flow.block_of[position] for position in program.labels.values() if position < len(flow.block_of)}
-    seen = set(starts)
-    stack = list(starts)
-    while stack:
-        for successor in flow.blocks[stack.pop()].successors:
-            if successor not in seen:
-                seen.add(successor)
-                stack.append(successor)
-    return frozenset(seen)
+    return flow.reachable(program, any(operation.leaves for operation in told))

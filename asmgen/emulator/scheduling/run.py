@@ -68,13 +68,14 @@ class Options:
 
 @dataclass(frozen=True)
 class LaunchResult:
-    """What came of a launch. `counts` are executions by instruction position, over all waves; `seconds` the emulator's own."""
+    """What came of a launch. `counts` are executions by position in `program`, over all waves; `seconds` the emulator's own."""
 
     findings: tuple[Finding, ...]
     wave_instructions: int
     seconds: float
     counts: tuple[int, ...]
     bank_accesses: dict[int, BankedAccess]
+    program: Program
 
     @property
     def bank_conflicts(self) -> dict[int, int]:
@@ -112,7 +113,7 @@ def run_launch(program: Program, descriptor: KernelDescriptor, arch: Architectur
     launch.leave(ended)
     findings = tuple(with_address_makers(program, launch.findings.all()))
     return LaunchResult(findings, launch.budget.executed, time.perf_counter() - began, tuple(counts.tolist()),
-                        launch.banks.accesses)
+                        launch.banks.accesses, program)
 
 
 class _Launch:

@@ -1,0 +1,66 @@
+"""What share of a kernel's instructions launches have executed, and which ones they have not.
+
+Only instructions that some path reaches count: padding after the end does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from asmgen.checks.counters.ledger import CALLS, RETURNS
+from asmgen.program.controlflow import control_flow
+from asmgen.program.program import Instruction, Program
+
+
+@dataclass(frozen=True)
+class Executed:
+    """`instructions` were executed by some wave, `of` can be; `missing` holds the positions of the others, in order."""
+
+    instructions: int
+    of: int
+    missing: tuple[int, ...]
+
+    @property
+    def share(self) -> float:
+        """0 to 1; 1 where nothing can be executed."""
+        return self.instructions / self.of if self.of else 1.0
+
+    def as_json(self) -> dict[str, Any]:
+        """JSON values."""
+        return {"instructions": self.instructions, "of": self.of, "share": self.share}
+
+    def __str__(self) -> str:
+        percent = 100.0 * self.share
+        shown = f"{percent:.1f}" if percent < 99.95 or not self.missing else "99.9"  # what is not all never reads as all
+        return f"{self.instructions} of {self.of} instructions ({shown} %)"
+
+
+def executed(program: Program, counts: Iterable[Sequence[int]]) -> Executed:
+    """Of what can be reached, what launches executed together; `counts` has the executions by position of each."""
+    instructions, flow = program.instructions, control_flow(program)
+    blocks = flow.reachable(program, any(instruction.name in CALLS or instruction.name in RETURNS for instruction in instructions))
+    able = [position for number in sorted(blocks) for position in range(flow.blocks[number].first, flow.blocks[number].last + 1)]
+    done = {position for row in counts for position, count in enumerate(row) if count}
+    missing = tuple(position for position in able if position not in done)
+    return Executed(len(able) - len(missing), len(able), missing)
+
+
+def stretches(program: Program, positions: Sequence[int]) -> list[str]:
+    """Neighbours among the positions in one line each: how many, from where in the file, from which label, the first one's text."""
+    labels = sorted((position, name) for name, position in program.labels.items())
+    found: list[list[int]] = []
+    for position in positions:
+        if found and found[-1][-1] == position - 1:
+            found[-1].append(position)
+        else:
+            found.append([position])
+    return [_stretch(program.instructions[group[0]], group, [name for position, name in labels if position <= group[0]][-1:])
+            for group in found]
+
+
+def _stretch(first: Instruction, group: Sequence[int], label: Sequence[str]) -> str:
+    place = f" at {where}" if (where := first.where()) else ""
+    under = f" after label {label[0]}" if label else ""
+    return f"{len(group)} from number {group[0]}{under}{place}: {first.text}"
