@@ -13,7 +13,8 @@ from asmgen.isa.operands import OFF
 from asmgen.isa.registers import SCC_BIT, SGPR_BIT, exec_, m0, s, v, vcc
 from asmgen.program.controlflow import control_flow
 from asmgen.program.program import Program
-from asmgen.program.wavevalues import _SCALAR, _VECTOR, WaveValues, step
+from asmgen.program.wavesteps import _SCALAR, _VECTOR, step
+from asmgen.program.wavevalues import WaveValues
 from asmgen.reader.assembly import read_text
 from tests.emulator_harness import run
 

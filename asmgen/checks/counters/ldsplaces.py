@@ -19,7 +19,8 @@ from asmgen.isa.opcode import is_lds_dma
 from asmgen.isa.registers import NAMED, Reg
 from asmgen.program.controlflow import ControlFlow
 from asmgen.program.program import Instruction, Program
-from asmgen.program.wavevalues import State, WaveValues
+from asmgen.program.wavestate import State
+from asmgen.program.wavevalues import WaveValues
 
 _GLOBAL_M0 = 0x3FFFC  # the bits of M0 that a global load into LDS takes
 _MOST_BYTES = 1 << 20

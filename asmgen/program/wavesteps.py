@@ -1,0 +1,220 @@
+"""How an instruction changes the values that are known of registers: integer arithmetic in 32 bits, comparisons, lane masks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from asmgen.isa.arch import LANES
+from asmgen.isa.operands import Operand
+from asmgen.isa.registers import SCC_BIT, SGPR_BIT, Reg
+from asmgen.program.program import Instruction
+from asmgen.program.wavestate import EXEC_BIT, WORD, State, Value
+
+_PLAIN = frozenset({"SOP1", "SOP2", "SOPK", "SOPC", "VOP1", "VOP2", "VOP3", "VOPC"})
+_MODIFIERS = frozenset({"clamp", "omod", "op_sel", "neg", "abs"})
+
+
+def _signed(value: Value) -> Value:
+    return (value ^ 0x80000000) - 0x80000000
+
+
+def _field(value: Value, start: Value, width: Value) -> Value:
+    return value >> (start & 31) & (1 << (width & 31)) - 1
+
+
+# Result of an instruction of its sources in the order in which the assembler writes them (ISA, chapters "SOP1" to "VOP3").
+_SCALAR: dict[str, Callable[..., Value]] = {
+    "s_mov_b32": lambda a: a, "s_movk_i32": lambda a: (a & 0xFFFF ^ 0x8000) - 0x8000, "s_not_b32": lambda a: ~a,
+    "s_add_u32": lambda a, b: a + b, "s_add_i32": lambda a, b: a + b, "s_sub_u32": lambda a, b: a - b, "s_sub_i32": lambda a, b: a - b,
+    "s_lshl_b32": lambda a, b: a << (b & 31), "s_lshr_b32": lambda a, b: a >> (b & 31),
+    "s_ashr_i32": lambda a, b: _signed(a) >> (b & 31), "s_and_b32": lambda a, b: a & b, "s_or_b32": lambda a, b: a | b,
+    "s_xor_b32": lambda a, b: a ^ b, "s_andn2_b32": lambda a, b: a & ~b, "s_orn2_b32": lambda a, b: a | ~b,
+    "s_mul_i32": lambda a, b: a * b, "s_bfe_u32": lambda a, b: a >> (b & 31) & (1 << np.minimum(b >> 16 & 127, 32)) - 1,
+    "s_lshl1_add_u32": lambda a, b: (a << 1) + b, "s_lshl2_add_u32": lambda a, b: (a << 2) + b,
+    "s_lshl3_add_u32": lambda a, b: (a << 3) + b, "s_lshl4_add_u32": lambda a, b: (a << 4) + b,
+    "s_min_u32": np.minimum, "s_max_u32": np.maximum,
+}
+_VECTOR: dict[str, Callable[..., Value]] = {
+    "v_mov_b32": lambda a: a, "v_not_b32": lambda a: ~a, "v_add_u32": lambda a, b: a + b, "v_add_co_u32": lambda a, b: a + b,
+    "v_sub_u32": lambda a, b: a - b, "v_subrev_u32": lambda a, b: b - a, "v_lshlrev_b32": lambda a, b: b << (a & 31),
+    "v_lshrrev_b32": lambda a, b: b >> (a & 31), "v_ashrrev_i32": lambda a, b: _signed(b) >> (a & 31), "v_and_b32": lambda a, b: a & b,
+    "v_or_b32": lambda a, b: a | b, "v_xor_b32": lambda a, b: a ^ b, "v_mul_lo_u32": lambda a, b: a * b,
+    "v_mul_u32_u24": lambda a, b: (a & 0xFFFFFF) * (b & 0xFFFFFF),
+    "v_mad_u32_u24": lambda a, b, c: (a & 0xFFFFFF) * (b & 0xFFFFFF) + c, "v_lshl_add_u32": lambda a, b, c: (a << (b & 31)) + c,
+    "v_add_lshl_u32": lambda a, b, c: (a + b & WORD) << (c & 31), "v_lshl_or_b32": lambda a, b, c: a << (b & 31) | c,
+    "v_and_or_b32": lambda a, b, c: a & b | c, "v_or3_b32": lambda a, b, c: a | b | c, "v_add3_u32": lambda a, b, c: a + b + c,
+    "v_xad_u32": lambda a, b, c: (a ^ b) + c, "v_bfe_u32": _field, "v_bfi_b32": lambda a, b, c: a & b | ~a & c,
+    "v_min_u32": np.minimum, "v_max_u32": np.maximum,
+}
+_COMPARED: dict[str, Callable[[Value, Value], Any]] = {
+    "eq": np.equal, "lg": np.not_equal, "ne": np.not_equal, "gt": np.greater, "ge": np.greater_equal, "lt": np.less, "le": np.less_equal}
+_MASKS: dict[str, Callable[[Value, Value], Value]] = {
+    "and": lambda a, b: a & b, "or": lambda a, b: a | b, "xor": lambda a, b: a ^ b, "andn2": lambda a, b: a & (1 - b)}
+_CARRY = {"s_add_u32": lambda a, b: a + b > WORD, "s_sub_u32": lambda a, b: b > a}
+_NONZERO = ("s_lshl_b32", "s_lshr_b32", "s_ashr_i32", "s_and_b32", "s_or_b32", "s_xor_b32", "s_andn2_b32", "s_orn2_b32", "s_bfe_u32",
+            "s_not_b32")
+CALLS = frozenset({"s_swappc_b64", "s_call_b64"})
+
+
+@lru_cache(maxsize=1 << 12)
+def _bits(writes: int) -> tuple[tuple[int, bool], ...]:
+    """The bits that values of these registers stand at, each with whether it is one of theirs.
+
+    A lane mask is known by its lower half alone: the bit below a scalar register is there for the mask that it may be the upper half of.
+    """
+    mask = writes | writes >> SGPR_BIT + 1 << SGPR_BIT
+    found = []
+    while mask:
+        bit = (mask & -mask).bit_length() - 1
+        mask &= mask - 1
+        found.append((bit, bool(writes >> bit & 1)))
+    return tuple(found)
+
+
+def step(state: State, instruction: Instruction) -> None:
+    """Pass one instruction."""
+    known, modifiers = state.known, instruction.modifiers
+    found = _results(state, instruction) if instruction.form.encoding in _PLAIN and \
+        not (modifiers and any(modifiers.get(name) for name in _MODIFIERS)) else None
+    if instruction.opcode.name in CALLS:
+        known.clear()
+        return
+    for bit, own in _bits(instruction.writes):
+        if bit in known and (own or known[bit].ndim == 2):
+            del known[bit]
+    if found:
+        known.update(found)
+
+
+def _results(state: State, instruction: Instruction) -> dict[int, Value]:
+    """The values of the registers that an instruction writes, as far as they are known."""
+    name = instruction.opcode.name
+    if not instruction.operands:
+        return {}
+    target, *sources = instruction.operands
+    if name in _SCALAR and isinstance(target, Reg):
+        return _scalar_result(state, name, (target.mask & -target.mask).bit_length() - 1, sources)
+    if name.startswith("v_cmp_"):
+        return _comparison(state, name, target, sources)
+    if name.startswith(("s_cmp_", "s_cmpk_")):
+        return _scalar_comparison(state, name, [target, *sources])
+    if not isinstance(target, Reg):
+        return {}
+    bit = (target.mask & -target.mask).bit_length() - 1
+    if name == "s_cselect_b32":
+        one, other, scc = state.scalar(sources[0]), state.scalar(sources[1]), state.known.get(SCC_BIT)
+        return {} if one is None or other is None or scc is None else {bit: np.where(scc != 0, one, other)}
+    if name in ("s_addk_i32", "s_mulk_i32"):
+        old, (constant,) = state.scalar(target), sources
+        if old is None or not isinstance(constant, int):
+            return {}
+        constant = (constant & 0xFFFF ^ 0x8000) - 0x8000
+        return {bit: (old + constant if name == "s_addk_i32" else old * constant) & WORD}
+    if name == "v_readfirstlane_b32":
+        value, exec_ = state.vector(sources[0]), state.known.get(EXEC_BIT)
+        if value is None or exec_ is None:
+            return {}
+        return {bit: value[np.arange(len(value)), exec_.argmax(axis=1)]}
+    if name in ("v_mbcnt_lo_u32_b32", "v_mbcnt_hi_u32_b32") and sources[0] == -1:
+        base, lane = state.vector(sources[1]), np.arange(LANES)
+        below = np.minimum(lane, 32) if name == "v_mbcnt_lo_u32_b32" else np.maximum(lane - 32, 0)
+        return {} if base is None else _merged(state, bit, base + below)
+    if name in _VECTOR:
+        if name == "v_add_co_u32":
+            sources = sources[1:]
+        values = [state.vector(source) for source in sources]
+        return {} if any(value is None for value in values) else _merged(state, bit, _VECTOR[name](*values) & WORD)
+    return _mask_result(state, name, bit, target, sources)
+
+
+def _merged(state: State, bit: int, value: Value) -> dict[int, Value]:
+    """A vector result: lanes that EXEC leaves out keep what they held."""
+    exec_ = state.known.get(EXEC_BIT)
+    if exec_ is None:
+        return {}
+    if exec_.all():
+        return {bit: value}
+    old = state.known.get(bit)
+    return {} if old is None or old.ndim != 2 else {bit: np.where(exec_ != 0, value, old)}
+
+
+def _scalar_result(state: State, name: str, bit: int, sources: list[Operand]) -> dict[int, Value]:
+    values = [state.scalar(source) for source in sources]
+    if any(value is None for value in values):
+        return {}
+    result = _SCALAR[name](*values) & WORD
+    found = {bit: result}
+    if name in _NONZERO:
+        found[SCC_BIT] = (result != 0).astype(np.int64)
+    elif name in _CARRY:
+        found[SCC_BIT] = _CARRY[name](*values).astype(np.int64)
+    return found
+
+
+def _comparison(state: State, name: str, target: Operand, sources: list[Operand]) -> dict[int, Value]:
+    relation, kind = name.split("_")[2:4]
+    values = [state.vector(source) for source in sources]
+    exec_ = state.known.get(EXEC_BIT)
+    if kind not in ("u32", "i32") or relation not in _COMPARED or None in [None if value is None else 0 for value in values] or \
+            exec_ is None or not isinstance(target, Reg):
+        return {}
+    one, other = (_signed(value) if kind == "i32" else value for value in values if value is not None)
+    return {(target.mask & -target.mask).bit_length() - 1: _COMPARED[relation](one, other).astype(np.int64) & exec_}
+
+
+def _scalar_comparison(state: State, name: str, sources: list[Operand]) -> dict[int, Value]:
+    relation, kind = name.split("_")[2:4]
+    constant = sources[1]
+    if name.startswith("s_cmpk_") and isinstance(constant, int):
+        sources = [sources[0], (constant & 0xFFFF ^ 0x8000) - 0x8000 if kind == "i32" else constant & 0xFFFF]
+    one, other = (state.scalar(source) for source in sources)
+    if one is None or other is None or kind not in ("u32", "i32") or relation not in _COMPARED:
+        return {}
+    if kind == "i32":
+        one, other = _signed(one), _signed(other)
+    return {SCC_BIT: _COMPARED[relation](one, other).astype(np.int64)}
+
+
+def _mask_result(state: State, name: str, bit: int, target: Reg, sources: list[Operand]) -> dict[int, Value]:
+    """64-bit lane masks: moves, logic, EXEC saved and replaced."""
+    if not name.endswith("_b64") or target.count != 2:
+        return {}
+    operation = name.removeprefix("s_").removesuffix("_b64").removesuffix("_saveexec")
+    values = [state.lanes(source) for source in sources]
+    if name == "s_mov_b64":
+        if values[0] is not None:
+            return {bit: values[0]}
+        pair = _pair(state, sources[0])
+        return {} if pair is None else {bit: pair[0], bit + 1: pair[1]}
+    if name.endswith("_saveexec_b64"):
+        old = state.known.get(EXEC_BIT)
+        found = {} if old is None else {bit: old}
+        if old is not None and values[0] is not None and operation in _MASKS:
+            result = values[0] & (1 - old) if operation == "andn2" else _MASKS[operation](values[0], old)
+            found |= {EXEC_BIT: result, SCC_BIT: result.max(axis=1)}
+        return found
+    if operation not in _MASKS or len(values) != 2:
+        return {}
+    one, other = values
+    if operation == "or" and any(value is not None and value.all() for value in values):  # whatever the other holds
+        one = other = np.ones((len(state.waves), LANES), np.int64)
+    if one is None or other is None:
+        return {}
+    result = _MASKS[operation](one, other)
+    return {bit: result, SCC_BIT: result.max(axis=1)}
+
+
+def _pair(state: State, source: Operand) -> tuple[Value, Value] | None:
+    """Both words of a scalar operand of 64 bits."""
+    if isinstance(source, int):
+        low, high = state.scalar(source & WORD), state.scalar(WORD if source < 0 else source >> 32)
+    elif isinstance(source, Reg) and source.count == 2:
+        first = (source.mask & -source.mask).bit_length() - 1
+        low, high = state.known.get(first), state.known.get(first + 1)
+    else:
+        return None
+    return None if low is None or high is None or low.ndim != 1 or high.ndim != 1 else (low, high)
