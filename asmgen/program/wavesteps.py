@@ -7,12 +7,13 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from asmgen.isa.arch import LANES
 from asmgen.isa.operands import Operand
-from asmgen.isa.registers import SCC_BIT, SGPR_BIT, Reg
+from asmgen.isa.registers import SCC_BIT, Reg
 from asmgen.program.program import Instruction
-from asmgen.program.wavestate import EXEC_BIT, WORD, State, Value
+from asmgen.program.wavestate import EXEC_BIT, WORD, State, Value, Words, nonzero, together
 
 _PLAIN = frozenset({"SOP1", "SOP2", "SOPK", "SOPC", "VOP1", "VOP2", "VOP3", "VOPC"})
 _MODIFIERS = frozenset({"clamp", "omod", "op_sel", "neg", "abs"})
@@ -36,7 +37,8 @@ _SCALAR: dict[str, Callable[..., Value]] = {
     "s_mul_i32": lambda a, b: a * b, "s_bfe_u32": lambda a, b: a >> (b & 31) & (1 << np.minimum(b >> 16 & 127, 32)) - 1,
     "s_lshl1_add_u32": lambda a, b: (a << 1) + b, "s_lshl2_add_u32": lambda a, b: (a << 2) + b,
     "s_lshl3_add_u32": lambda a, b: (a << 3) + b, "s_lshl4_add_u32": lambda a, b: (a << 4) + b,
-    "s_min_u32": np.minimum, "s_max_u32": np.maximum,
+    "s_min_u32": np.minimum, "s_max_u32": np.maximum, "s_nand_b32": lambda a, b: ~(a & b), "s_nor_b32": lambda a, b: ~(a | b),
+    "s_xnor_b32": lambda a, b: ~(a ^ b), "s_bfm_b32": lambda a, b: (1 << (a & 31)) - 1 << (b & 31),
 }
 _VECTOR: dict[str, Callable[..., Value]] = {
     "v_mov_b32": lambda a: a, "v_not_b32": lambda a: ~a, "v_add_u32": lambda a, b: a + b, "v_add_co_u32": lambda a, b: a + b,
@@ -52,27 +54,23 @@ _VECTOR: dict[str, Callable[..., Value]] = {
 }
 _COMPARED: dict[str, Callable[[Value, Value], Any]] = {
     "eq": np.equal, "lg": np.not_equal, "ne": np.not_equal, "gt": np.greater, "ge": np.greater_equal, "lt": np.less, "le": np.less_equal}
-_MASKS: dict[str, Callable[[Value, Value], Value]] = {
-    "and": lambda a, b: a & b, "or": lambda a, b: a | b, "xor": lambda a, b: a ^ b, "andn2": lambda a, b: a & (1 - b)}
+_LOGIC: dict[str, Callable[[Value, Value], Value]] = {
+    "and": lambda a, b: a & b, "or": lambda a, b: a | b, "xor": lambda a, b: a ^ b, "andn2": lambda a, b: a & ~b,
+    "orn2": lambda a, b: a | ~b, "nand": lambda a, b: ~(a & b), "nor": lambda a, b: ~(a | b), "xnor": lambda a, b: ~(a ^ b),
+    "andn1": lambda a, b: ~a & b, "orn1": lambda a, b: ~a | b}
+"""Of s_OP_b64 the two sources, of s_OP_saveexec_b64 and s_OP_wrexec_b64 the source and EXEC (CDNA3 ISA, "SOP1", "SOP2")."""
+_SHIFTS: dict[str, Callable[[NDArray[np.uint64], NDArray[np.uint64]], NDArray[np.uint64]]] = {
+    "s_lshl_b64": np.left_shift, "s_lshr_b64": np.right_shift}
 _CARRY = {"s_add_u32": lambda a, b: a + b > WORD, "s_sub_u32": lambda a, b: b > a}
 _NONZERO = ("s_lshl_b32", "s_lshr_b32", "s_ashr_i32", "s_and_b32", "s_or_b32", "s_xor_b32", "s_andn2_b32", "s_orn2_b32", "s_bfe_u32",
-            "s_not_b32")
+            "s_not_b32", "s_nand_b32", "s_nor_b32", "s_xnor_b32")
 CALLS = frozenset({"s_swappc_b64", "s_call_b64"})
 
 
 @lru_cache(maxsize=1 << 12)
-def _bits(writes: int) -> tuple[tuple[int, bool], ...]:
-    """The bits that values of these registers stand at, each with whether it is one of theirs.
-
-    A lane mask is known by its lower half alone: the bit below a scalar register is there for the mask that it may be the upper half of.
-    """
-    mask = writes | writes >> SGPR_BIT + 1 << SGPR_BIT
-    found = []
-    while mask:
-        bit = (mask & -mask).bit_length() - 1
-        mask &= mask - 1
-        found.append((bit, bool(writes >> bit & 1)))
-    return tuple(found)
+def _bits(writes: int) -> tuple[int, ...]:
+    """The bits of a mask."""
+    return tuple(bit for bit in range(writes.bit_length()) if writes >> bit & 1)
 
 
 def step(state: State, instruction: Instruction) -> None:
@@ -83,9 +81,8 @@ def step(state: State, instruction: Instruction) -> None:
     if instruction.opcode.name in CALLS:
         known.clear()
         return
-    for bit, own in _bits(instruction.writes):
-        if bit in known and (own or known[bit].ndim == 2):
-            del known[bit]
+    for bit in _bits(instruction.writes):
+        known.pop(bit, None)
     if found:
         known.update(found)
 
@@ -98,7 +95,7 @@ def _results(state: State, instruction: Instruction) -> dict[int, Value]:
     target, *sources = instruction.operands
     if name in _SCALAR and isinstance(target, Reg):
         return _scalar_result(state, name, (target.mask & -target.mask).bit_length() - 1, sources)
-    if name.startswith("v_cmp_"):
+    if name.startswith(("v_cmp_", "v_cmpx_")):
         return _comparison(state, name, target, sources)
     if name.startswith(("s_cmp_", "s_cmpk_")):
         return _scalar_comparison(state, name, [target, *sources])
@@ -115,7 +112,7 @@ def _results(state: State, instruction: Instruction) -> dict[int, Value]:
         constant = (constant & 0xFFFF ^ 0x8000) - 0x8000
         return {bit: (old + constant if name == "s_addk_i32" else old * constant) & WORD}
     if name == "v_readfirstlane_b32":
-        value, exec_ = state.vector(sources[0]), state.known.get(EXEC_BIT)
+        value, exec_ = state.vector(sources[0]), state.known_exec
         if value is None or exec_ is None:
             return {}
         return {bit: value[np.arange(len(value)), exec_.argmax(axis=1)]}
@@ -128,18 +125,20 @@ def _results(state: State, instruction: Instruction) -> dict[int, Value]:
             sources = sources[1:]
         values = [state.vector(source) for source in sources]
         return {} if any(value is None for value in values) else _merged(state, bit, _VECTOR[name](*values) & WORD)
-    return _mask_result(state, name, bit, target, sources)
+    if target.count != 2 or target.file != "s":
+        return {}
+    return _saved_exec(state, name, bit, sources[0]) if name.endswith("exec_b64") else _wide_result(state, name, bit, sources)
 
 
 def _merged(state: State, bit: int, value: Value) -> dict[int, Value]:
     """A vector result: lanes that EXEC leaves out keep what they held."""
-    exec_ = state.known.get(EXEC_BIT)
+    exec_ = state.known_exec
     if exec_ is None:
         return {}
     if exec_.all():
         return {bit: value}
     old = state.known.get(bit)
-    return {} if old is None or old.ndim != 2 else {bit: np.where(exec_ != 0, value, old)}
+    return {} if old is None else {bit: np.where(exec_ != 0, value, old)}
 
 
 def _scalar_result(state: State, name: str, bit: int, sources: list[Operand]) -> dict[int, Value]:
@@ -158,12 +157,14 @@ def _scalar_result(state: State, name: str, bit: int, sources: list[Operand]) ->
 def _comparison(state: State, name: str, target: Operand, sources: list[Operand]) -> dict[int, Value]:
     relation, kind = name.split("_")[2:4]
     values = [state.vector(source) for source in sources]
-    exec_ = state.known.get(EXEC_BIT)
+    exec_ = state.known_exec
     if kind not in ("u32", "i32") or relation not in _COMPARED or None in [None if value is None else 0 for value in values] or \
             exec_ is None or not isinstance(target, Reg):
         return {}
     one, other = (_signed(value) if kind == "i32" else value for value in values if value is not None)
-    return {(target.mask & -target.mask).bit_length() - 1: _COMPARED[relation](one, other).astype(np.int64) & exec_}
+    words = together(_COMPARED[relation](one, other).astype(np.int64) & exec_)
+    bit = (target.mask & -target.mask).bit_length() - 1
+    return {place + word: words[word] for place in ((bit, EXEC_BIT) if name.startswith("v_cmpx_") else (bit,)) for word in (0, 1)}
 
 
 def _scalar_comparison(state: State, name: str, sources: list[Operand]) -> dict[int, Value]:
@@ -179,42 +180,74 @@ def _scalar_comparison(state: State, name: str, sources: list[Operand]) -> dict[
     return {SCC_BIT: _COMPARED[relation](one, other).astype(np.int64)}
 
 
-def _mask_result(state: State, name: str, bit: int, target: Reg, sources: list[Operand]) -> dict[int, Value]:
-    """64-bit lane masks: moves, logic, EXEC saved and replaced."""
-    if not name.endswith("_b64") or target.count != 2:
-        return {}
-    operation = name.removeprefix("s_").removesuffix("_b64").removesuffix("_saveexec")
-    values = [state.lanes(source) for source in sources]
+def _wide_result(state: State, name: str, bit: int, sources: list[Operand]) -> dict[int, Value]:
+    """A scalar result of 64 bits."""
     if name == "s_mov_b64":
-        if values[0] is not None:
-            return {bit: values[0]}
-        pair = _pair(state, sources[0])
-        return {} if pair is None else {bit: pair[0], bit + 1: pair[1]}
-    if name.endswith("_saveexec_b64"):
-        old = state.known.get(EXEC_BIT)
-        found = {} if old is None else {bit: old}
-        if old is not None and values[0] is not None and operation in _MASKS:
-            result = values[0] & (1 - old) if operation == "andn2" else _MASKS[operation](values[0], old)
-            found |= {EXEC_BIT: result, SCC_BIT: result.max(axis=1)}
-        return found
-    if operation not in _MASKS or len(values) != 2:
-        return {}
-    one, other = values
-    if operation == "or" and any(value is not None and value.all() for value in values):  # whatever the other holds
-        one = other = np.ones((len(state.waves), LANES), np.int64)
-    if one is None or other is None:
-        return {}
-    result = _MASKS[operation](one, other)
-    return {bit: result, SCC_BIT: result.max(axis=1)}
+        return _placed(bit, state.words(sources[0]))
+    if name == "s_cselect_b64":
+        scc, one, other = state.known.get(SCC_BIT), state.words(sources[0]), state.words(sources[1])
+        return {} if scc is None else _placed(bit, (_selected(scc, one[0], other[0]), _selected(scc, one[1], other[1])))
+    if name == "s_bfm_b64":
+        size, start = (state.scalar(source) for source in sources)
+        return {} if size is None or start is None else _placed(bit, _split((np.uint64(1) << _count(size)) - np.uint64(1) << _count(start)))
+    if name in _SHIFTS:
+        low, high = state.words(sources[0])
+        count = state.scalar(sources[1])
+        if low is None or high is None or count is None:
+            return {}
+        return _with_scc(bit, _split(_SHIFTS[name](low.astype(np.uint64) | high.astype(np.uint64) << np.uint64(32), _count(count))))
+    operation = name.removeprefix("s_").removesuffix("_b64")
+    if name == "s_not_b64":
+        return _with_scc(bit, _logic("nor", state.words(sources[0]), state.words(0)))
+    if operation in _LOGIC and len(sources) == 2:
+        return _with_scc(bit, _logic(operation, state.words(sources[0]), state.words(sources[1])))
+    return {}
 
 
-def _pair(state: State, source: Operand) -> tuple[Value, Value] | None:
-    """Both words of a scalar operand of 64 bits."""
-    if isinstance(source, int):
-        low, high = state.scalar(source & WORD), state.scalar(WORD if source < 0 else source >> 32)
-    elif isinstance(source, Reg) and source.count == 2:
-        first = (source.mask & -source.mask).bit_length() - 1
-        low, high = state.known.get(first), state.known.get(first + 1)
-    else:
+def _saved_exec(state: State, name: str, bit: int, source: Operand) -> dict[int, Value]:
+    """s_OP_saveexec_b64 keeps the old EXEC, s_OP_wrexec_b64 the new one."""
+    operation, kind, _ = name.removeprefix("s_").split("_")
+    if bit == EXEC_BIT or operation not in _LOGIC:
+        return {}
+    old = state.pair(EXEC_BIT)
+    words = _logic(operation, state.words(source), old)
+    return _placed(bit, old if kind == "saveexec" else words) | _with_scc(EXEC_BIT, words)
+
+
+def _logic(operation: str, one: Words, other: Words) -> Words:
+    """Bitwise, word by word. A word is also known where an unknown one has no say: its bits all 0 and all 1 give the same."""
+    low, high = (_logic_word(_LOGIC[operation], *words) for words in zip(one, other, strict=True))
+    return low, high
+
+
+def _logic_word(function: Callable[[Value, Value], Value], one: Value | None, other: Value | None) -> Value | None:
+    if one is None and other is None:
         return None
-    return None if low is None or high is None or low.ndim != 1 or high.ndim != 1 else (low, high)
+    some = one if one is not None else other
+    assert some is not None
+    extremes = np.zeros_like(some), np.full_like(some, WORD)
+    results = [function(first, second) & WORD for first in (extremes if one is None else (one,))
+               for second in (extremes if other is None else (other,))]
+    return results[0] if all(np.array_equal(results[0], result) for result in results) else None
+
+
+def _selected(scc: Value, one: Value | None, other: Value | None) -> Value | None:
+    return None if one is None or other is None else np.where(scc != 0, one, other)
+
+
+def _count(value: Value) -> NDArray[np.uint64]:
+    return (value & 63).astype(np.uint64)
+
+
+def _split(value: NDArray[np.uint64]) -> Words:
+    return (value & np.uint64(WORD)).astype(np.int64), (value >> np.uint64(32)).astype(np.int64)
+
+
+def _placed(bit: int, words: Words) -> dict[int, Value]:
+    return {bit + number: word for number, word in enumerate(words) if word is not None}
+
+
+def _with_scc(bit: int, words: Words) -> dict[int, Value]:
+    """A result that sets SCC where it is not 0."""
+    scc = nonzero(words)
+    return _placed(bit, words) | ({} if scc is None else {SCC_BIT: scc})

@@ -1,9 +1,10 @@
 """What is known of registers before a kernel runs: values that follow from constants and from the number of the work-item.
 
 Constant propagation, each wave of a workgroup for itself: a scalar register has a value for each wave, a vector register for each lane of
-each wave, or is unknown. Branches whose condition is known are followed by the waves that take them, so that code for some waves
-only shows as such. Where paths meet that bring different values, as a buffer's number that a loop changes, the register is
-unknown. Arithmetic is of integers, in 32 bits; whatever else writes a register makes it unknown.
+each wave, or is unknown. A lane mask, EXEC too, is its two words, as in the hardware, whatever wrote them. Branches whose condition is
+known are followed by the waves that take them, so that code for some waves only shows as such. Where paths meet that bring different
+values, as a buffer's number that a loop changes, the register is unknown. Arithmetic is of integers, in 32 bits, and of masks; whatever
+else writes a register makes it unknown.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from asmgen.isa.arch import LANES
 from asmgen.isa.registers import NAMED, SCC_BIT
 from asmgen.program.controlflow import ControlFlow
 from asmgen.program.program import Program
-from asmgen.program.wavestate import EXEC_BIT, VCC_BIT, State, Value
+from asmgen.program.wavestate import EXEC_BIT, VCC_BIT, WORD, State, Value, constant
 from asmgen.program.wavesteps import CALLS, step
 
 _DECIDING = 1 << SCC_BIT | NAMED["vcc"].mask | NAMED["exec"].mask
@@ -50,7 +51,7 @@ class WaveValues:
         self.takes = [none if state is None else state.waves for state in self._entries]
 
     def _first(self) -> State:
-        known = {EXEC_BIT: np.ones((self.waves, LANES), np.int64)}
+        known = dict.fromkeys((EXEC_BIT, EXEC_BIT + 1), constant(WORD, self.waves))
         if self.block is not None:
             x, y, _ = self.block
             number = np.arange(self.waves * LANES, dtype=np.int64).reshape(self.waves, LANES)
@@ -90,11 +91,10 @@ class WaveValues:
         block = self.flow.blocks[number]
         last = self.program.instructions[block.last]
         deciding = _BRANCHES.get(last.name)
-        value = state.known.get(deciding[0]) if deciding is not None else None
+        value = state.deciding(deciding[0]) if deciding is not None else None
         if deciding is None or value is None or len(block.successors) != 2:
             return [(successor, state.waves) for successor in block.successors]
-        shown = value if value.ndim == 1 else value.max(axis=1)
-        taken = (shown != 0) == bool(deciding[1])
+        taken = (value != 0) == bool(deciding[1])
         target = self.flow.block_of[self.program.labels[last.target]] if last.target is not None else -1
         return [(successor, state.waves & (taken if successor == target else ~taken)) for successor in block.successors]
 
@@ -110,7 +110,7 @@ class WaveValues:
             other = state.known.get(bit)
             if other is value:
                 known[bit] = value
-            elif other is not None and other.ndim == value.ndim and np.array_equal(value[both], other[both]):
+            elif other is not None and np.array_equal(value[both], other[both]):
                 mask = old.waves if value.ndim == 1 else old.waves[:, None]
                 known[bit] = np.where(mask, value, other)
         waves = old.waves | state.waves
