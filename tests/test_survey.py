@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
 
 import pytest
 
+from asmgen.checks.lint.finding import LintFinding
+from asmgen.checks.lint.linting import Linter
 from asmgen.kernels.registry import family
+from asmgen.program.program import Program
 from asmgen.toolchain import assemble
 from asmgen.tools import survey
 from asmgen.tools.build import build_kernel
@@ -64,6 +69,28 @@ def test_status_and_summary(folder: Path, capsys: pytest.CaptureFixture[str]) ->
     with pytest.raises(SystemExit) as ended:
         survey.main([str(folder / "notes.txt")])
     assert ended.value.code == 2 and "notes.txt" in capsys.readouterr().err
+
+
+def test_a_fault_of_ours_leaves_the_others(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Also where it kills the process: the objects that waited for their turn are still read."""
+    lint = Linter.lint
+
+    def failing(linter: Linter, program: Program) -> list[LintFinding]:
+        if program.name != "f":
+            return lint(linter, program)
+        if deadly:
+            os.kill(os.getpid(), signal.SIGKILL)
+        raise IndexError("too many indices")
+
+    monkeypatch.setattr(Linter, "lint", failing)
+    for deadly, sentence in ((False, "internal error, which no input should cause: IndexError at test_survey.py:"),
+                             (True, "the process that read it was killed")):
+        with pytest.raises(SystemExit) as ended:
+            survey.main([str(folder)])
+        lines = capsys.readouterr().out.splitlines()
+        assert ended.value.code == 1 and lines[-1].startswith("1 of 3 code objects read")
+        (said,) = (line for line in lines if "faulty.co" in line)
+        assert sentence in said and (deadly or "kernel f" in said)
 
 
 def test_a_bundle_counts_for_each_architecture(folder: Path, tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ import io
 import json
 import os
 import sys
-import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +20,7 @@ import click
 from asmgen import __version__
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.quote import printable, shorten, shown
+from asmgen.tools.entry import internal_error
 
 if TYPE_CHECKING:
     from asmgen.tools.banks_run import RunBanks
@@ -65,14 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except Exception as error:
         if os.environ.get("ASMGEN_TRACEBACK"):
             raise
-        _refuse(_internal(error))
-
-
-def _internal(error: Exception) -> str:
-    """The sentence for a fault of asmgen itself. Tests and tools that throw bad input at asmgen know it by its first two words."""
-    last = traceback.extract_tb(error.__traceback__)[-1]
-    return (f"internal error, which no input should cause: {type(error).__name__} at {Path(last.filename).name}:{last.lineno} "
-            f"({shorten(str(error))}); with ASMGEN_TRACEBACK=1 asmgen shows the whole trace")
+        _refuse(f"{internal_error(error)}; with ASMGEN_TRACEBACK=1 asmgen shows the whole trace")
 
 
 def _refuse(sentence: str) -> None:

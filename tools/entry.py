@@ -1,12 +1,25 @@
-"""How the tools that run as `python -m asmgen.tools.NAME` end: a status, or one sentence and 2 for a request that cannot be met."""
+"""How the tools that run as `python -m asmgen.tools.NAME` end: a status, or one sentence and 2 for a request that cannot be met.
+
+The sentence for a fault of asmgen itself stands here too, for the command line and for tools that go on with the next file.
+"""
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Sequence
+from pathlib import Path
 
 import click
 
 from asmgen.isa.errors import AsmgenError
+from asmgen.isa.quote import shorten
+
+
+def internal_error(error: BaseException) -> str:
+    """The sentence for a fault of asmgen itself. Tests and tools that throw bad input at asmgen know it by its first two words."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return (f"internal error, which no input should cause: {type(error).__name__} at {Path(last.filename).name}:{last.lineno} "
+            f"({shorten(str(error))})")
 
 
 def status_of(command: click.Command, name: str, arguments: Sequence[str] | None) -> int:

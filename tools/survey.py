@@ -1,10 +1,9 @@
 """`python -m asmgen.tools.survey PATH...`: what lint says of every kernel in files and folders, thousands of them.
 
 Every code object for gfx942 or gfx950 counts, alone, in an offload bundle or inside a shared library; other files are passed over.
-Printed are the objects that cannot be read, each with its sentence, the findings by rule with the number of objects that have
-them, and instructions a second of processor time; on a terminal, meanwhile, how far it is.
-The status is 1 where an object cannot be read or a finding is an error, 2 for
-a request that cannot be met.
+Printed are the objects that cannot be read or that asmgen fails at, each with its sentence, the findings by rule with the
+number of objects that have them, and instructions a second of processor time; on a terminal, meanwhile, how far it is.
+The status is 1 where an object cannot be read or a finding is an error, 2 for a request that cannot be met.
 """
 
 from __future__ import annotations
@@ -12,8 +11,8 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import BrokenExecutor, ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -27,9 +26,10 @@ from asmgen.codeobject.bundle import BUNDLE_MAGIC, COMPRESSED_MAGIC
 from asmgen.codeobject.load import CodeObject
 from asmgen.isa.arch import ARCHITECTURES
 from asmgen.isa.errors import AsmgenError
+from asmgen.isa.quote import printable
 from asmgen.reader.collection import collection_paused
 from asmgen.reader.disassembly import read_programs
-from asmgen.tools.entry import status_of
+from asmgen.tools.entry import internal_error, status_of
 
 _REFRESH = 0.2  # seconds
 _ELF = b"\x7fELF"
@@ -68,6 +68,13 @@ def _holds_kernels(data: bytes) -> bool:
 
 def survey(file: Path) -> list[Surveyed]:
     """What lint says of each code object in a file; one entry with a failure where the file has none that can be opened."""
+    try:
+        return _survey(file)
+    except Exception as error:  # a fault of asmgen at one file says nothing of the next
+        return [Surveyed(str(file), internal_error(error))]
+
+
+def _survey(file: Path) -> list[Surveyed]:
     data = file.read_bytes()
     alone = data.startswith(_ELF) and data[_MACHINE] == _AMDGPU
     objects: list[CodeObject] = []
@@ -91,10 +98,11 @@ def _surveyed_kernels(file: Path, code_object: CodeObject) -> Surveyed:
     instructions = 0
     findings: Counter[tuple[str, str]] = Counter()
     linter = Linter(str(file), facts_of_code_object(code_object))
-    programs = read_programs(code_object)
     began = time.process_time()
+    at = ""
     try:
-        for program in programs:
+        for program in read_programs(code_object):
+            at = program.name
             then = time.process_time()
             findings.update((finding.severity, finding.rule) for finding in linter.lint(program))
             ended = time.process_time()
@@ -102,6 +110,8 @@ def _surveyed_kernels(file: Path, code_object: CodeObject) -> Surveyed:
             reading, linting, began = reading + then - began, linting + ended - then, ended
     except AsmgenError as error:
         return Surveyed(str(file), str(error))
+    except Exception as error:
+        return Surveyed(str(file), f"{code_object.origin}: {internal_error(error)}, at or after kernel {printable(at)}")
     if not instructions:
         return Surveyed(str(file), f"{code_object.origin}: it holds no code")
     return Surveyed(str(file), "", instructions, reading, linting, findings)
@@ -130,14 +140,31 @@ def summary(found: Sequence[Surveyed]) -> list[str]:
 def _surveyed_all(files: Sequence[Path], jobs: int) -> Iterator[tuple[int, Surveyed]]:
     """(number of the file, what its objects say), as they come, with progress where somebody watches."""
     shown = _Progress(len(files))
-    with ProcessPoolExecutor(jobs) as pool:
-        numbers = {pool.submit(survey, file): number for number, file in enumerate(files)}
-        for done in as_completed(numbers):
-            for entry in done.result():
-                shown.count(entry)
-                yield numbers[done], entry
-            shown.file()
+    for number, entries in _in_processes(dict(enumerate(files)), jobs):
+        for entry in entries:
+            shown.count(entry)
+            yield number, entry
+        shown.file()
     shown.end()
+
+
+def _in_processes(files: Mapping[int, Path], jobs: int) -> Iterator[tuple[int, list[Surveyed]]]:
+    """A process that is killed takes all that its pool still has to do: each of these files then gets a pool of its own."""
+    lost: list[int] = []
+    with ProcessPoolExecutor(jobs) as pool:
+        numbers = {pool.submit(survey, file): number for number, file in files.items()}
+        for done in as_completed(numbers):
+            try:
+                entries = done.result()
+            except BrokenExecutor:
+                lost.append(numbers[done])
+            else:
+                yield numbers[done], entries
+    if len(files) == 1:
+        yield from ((number, [Surveyed(str(files[number]), "the process that read it was killed")]) for number in lost)
+    else:
+        for number in sorted(lost):
+            yield from _in_processes({number: files[number]}, 1)
 
 
 class _Progress:
