@@ -125,7 +125,7 @@ def launched(waves: int, program: Program) -> list[str]:
     """The checks that find something in a causal launch of two steps more than the tile is wide."""
     built = causal("gfx950", waves)
     name = built.kernel.resources.name
-    device = EmulatedDevice("gfx950", Options(), {name: program})
+    device = EmulatedDevice("gfx950", Options(), {name: program}, keep_errors=True)
     p = built.kernel.contract.resolve_run({"causal": True, "waves": waves, "hq": 1, "sq": 256, "sk": 384})
     problem = make_problem(p, 3, 1.0)
     done = device.launch(CodeObject.load(built.code_object).kernel(name), built.kernel.contract.grid_of(p), built.kernel.contract.workgroup,

@@ -72,7 +72,7 @@ def run_launch_spec(path: Path, device: str = "auto", options: Options | None = 
     check_saves(spec, path)
     shapes = buffer_shapes(spec, memory_limit)
     chosen_options = _options(spec, options or Options())
-    chosen = choose_device(device, code_object.arch, lambda: EmulatedDevice(code_object.arch, chosen_options))
+    chosen = choose_device(device, code_object.arch, lambda: EmulatedDevice(code_object.arch, chosen_options, keep_errors=True))
     say(chosen.sentence)
     with chosen.device as opened:
         held = [_upload(opened, spec, argument, shape) if isinstance(argument, BufferArgument) and shape is not None else None
@@ -115,7 +115,7 @@ def trace_launch_spec(path: Path, options: Options, memory_limit: int = MEMORY_L
     code_object = CodeObject.load(spec.code_object, spec.arch)
     kernel = code_object.kernel(spec.kernel)
     shapes = buffer_shapes(spec, memory_limit)
-    with EmulatedDevice(code_object.arch, options) as device:
+    with EmulatedDevice(code_object.arch, options, keep_errors=True) as device:
         held = [_upload(device, spec, argument, shape) if isinstance(argument, BufferArgument) and shape is not None else None
                 for argument, shape in zip(spec.args, shapes, strict=True)]
         device.launch(device.load(code_object).kernel(kernel.name), spec.grid, spec.block, _kernarg(spec, kernel, held), spec.dynamic_lds)

@@ -95,7 +95,7 @@ def emulator(built: Built, arch: str, options: Options | None, say: Callable[[st
         say("no llvm-objdump: the emulator runs the builder's program, not what stands in the code object")
         given = built.kernel.program
     programs = {built.kernel.resources.name: given} if given is not None else {}
-    return EmulatedDevice(arch, options or Options(count_banks=True), programs)
+    return EmulatedDevice(arch, options or Options(count_banks=True), programs, keep_errors=True)
 
 
 def launch(device: Device, built: Built, problem: Problem, grid: tuple[int, int, int],

@@ -26,6 +26,10 @@ class DeviceError(AsmgenError):
     """A device cannot be had, or refused a call: which call with which arguments, why, and what would help."""
 
 
+class LaunchError(DeviceError):
+    """A launch ran, and the emulator has found an error in it: which kernel, the finding, how many more. Its results are worthless."""
+
+
 @dataclass(frozen=True)
 class Buffer:
     """`nbytes` bytes of device memory from `address` on."""

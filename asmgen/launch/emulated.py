@@ -16,7 +16,7 @@ from asmgen.emulator.machine.devicememory import Memory
 from asmgen.emulator.machine.dispatch import Dispatch
 from asmgen.emulator.scheduling.run import LaunchResult, Options, run_launch
 from asmgen.isa.arch import architecture
-from asmgen.launch.device import Buffer, DeviceError, Loadable, check_launch, check_span
+from asmgen.launch.device import Buffer, DeviceError, LaunchError, Loadable, check_launch, check_span
 from asmgen.launch.external import HOST, External
 from asmgen.launch.packing import upload_arguments
 from asmgen.program.program import Program
@@ -120,12 +120,17 @@ class EmulatedEvent:
 class EmulatedDevice:
     """Device memory is host memory; a launch runs at once. `launches` keeps what came of each.
 
+    An error among the findings of a launch raises LaunchError where it was launched. `keep_errors` is for those who read `findings`
+    themselves: then nothing is raised. `options.checks` says what is looked for.
+
     `programs` gives the code of kernels by name where it need not be read back from the code object (no llvm-objdump).
     """
 
-    def __init__(self, arch: str, options: Options | None = None, programs: Mapping[str, Program] | None = None) -> None:
+    def __init__(self, arch: str, options: Options | None = None, programs: Mapping[str, Program] | None = None, *,
+                 keep_errors: bool = False) -> None:
         self.profile = architecture(arch)
         self.options = options or Options()
+        self.keep_errors = keep_errors
         self.programs = dict(programs or {})
         self.memory = Memory()
         self.launches: list[LaunchResult] = []
@@ -200,6 +205,7 @@ class EmulatedDevice:
                kernarg: bytes | Sequence[Any] | Mapping[str, Any], dynamic_lds: int = 0, stream: object = None) -> LaunchResult:
         """Run a kernel to its end and return what came of it (`launches[-1]` too); EmulatorError where the emulator cannot go on.
 
+        Raises LaunchError for an error that was found, once `launches` and the arrays have what came of it; not with `keep_errors`.
         A `stream` changes nothing: all of them are in the order of the calls.
 
         `kernel` is a loaded one or `code_object.kernel(name)`. `kernarg` is the segment's bytes, or the arguments in order or by name:
@@ -212,12 +218,19 @@ class EmulatedDevice:
         if not isinstance(kernarg, bytes | bytearray | memoryview):
             uploaded = upload_arguments(self, kernel.kernel, kernarg, grid, block, dynamic_lds)
             try:
-                result = self.launch(kernel, grid, block, uploaded.kernarg, dynamic_lds)
+                result = self._run(kernel, grid, block, uploaded.kernarg, dynamic_lds)
                 uploaded.copy_back()
             finally:
                 uploaded.free()
-            return result
-        kernarg = bytes(kernarg)
+        else:
+            result = self._run(kernel, grid, block, bytes(kernarg), dynamic_lds)
+        if result.errors and not self.keep_errors:
+            raise _launch_error(kernel.name, result)
+        return result
+
+    def _run(self, kernel: EmulatedKernel, grid: tuple[int, int, int], block: tuple[int, int, int], kernarg: bytes,
+             dynamic_lds: int) -> LaunchResult:
+        """The launch itself, with the segment's bytes."""
         check_launch(kernel.kernel, self.arch, grid, block, kernarg, dynamic_lds)
         address = self.memory.allocate(max(len(kernarg), 64), "kernel arguments")
         self.memory.view(address, len(kernarg))[:] = np.frombuffer(kernarg, np.uint8)
@@ -308,3 +321,11 @@ class EmulatedDevice:
         from asmgen.reader.disassembly import read_kernel  # lark is needed only for code that was not built here
 
         return read_kernel(code_object, kernel)
+
+
+def _launch_error(kernel: str, result: LaunchResult) -> LaunchError:
+    """The first error of a launch and how many others there are."""
+    first, *others = result.errors
+    more = f", and {len(others)} more errors" if len(others) > 1 else ", and 1 more error" if others else ""
+    return LaunchError(f"{kernel}: {first.sentence().removeprefix('error: ')}{more}; what it has computed is worthless "
+                       "(EmulatedDevice(..., keep_errors=True) raises nothing: launches[-1].findings has them all)")

@@ -96,7 +96,7 @@ class Runtime:
         self.memory = Memory()
         self.gpus: list[GpuState] = []
         for index, arch in enumerate(archs):
-            device = EmulatedDevice(arch, options)
+            device = EmulatedDevice(arch, options, keep_errors=True)
             device.memory = self.memory
             self.gpus.append(GpuState(index, architecture(arch), device))
         self.thread = _Thread()
