@@ -24,7 +24,7 @@ KERNELS: tuple[tuple[str, str, int, int, list[Any]], ...] = (
     ("divergent_calls", "divergent_calls", 2, 128, [np.zeros(256, np.float32), floats(250, 4, 8), 250]),
     ("indirect_calls", "indirect_calls", 3, 64, [np.zeros(192, np.uint32), ints(192, 1, 0, 99).view(np.uint32),
                                                  ints(192, 2, 0, 3).view(np.uint32)]),
-    ("scratch_array", "scratch_array", 2, 64, [np.zeros(128, np.int32), ints(128, 3, 0, 99), ints(128, 4, 0, 15)]),
+    ("scratch_array", "scratch_array", 2, 64, [np.zeros(128, np.int32), ints(128, 3, 0, 99), ints(1024, 4, 0, 15)]),
     ("bitonic_sort", "bitonic_sort", 1, 256, [floats(256, 5)]),
     ("lds_reduce", "lds_reduce", 3, 256, [np.zeros(3, np.float32), floats(700, 6), 700]),
     ("lds_transpose", "lds_transpose", 2, 256, [np.zeros(8192, np.uint16), ints(4096, 7).view(np.uint16)]),
