@@ -1,20 +1,26 @@
 """Matrix products of the library on tensors: `asmgen.kernels.gemm.bf16(a, b)`.
 
-A tensor is PyTorch's, anything that speaks DLPack, or a numpy array (for the emulator). Tensors are used where they are. No machine that
-tests this has PyTorch on ROCm: it was tested on the emulator, and on stand-ins for GPU tensors through hip-python on the emulated runtime.
+A tensor is PyTorch's, anything that speaks DLPack, or a numpy array. The former are used where they are, with the strides that they have;
+a numpy array is copied to the device row by row without gaps, so that any view will do, and `out` is copied back into the elements that its
+view covers. No machine that tests this has PyTorch on ROCm: it was tested on the emulator, and on stand-ins for GPU tensors through
+hip-python on the emulated runtime.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+import numpy as np
+
 from asmgen.codeobject.load import KernelRecord
 from asmgen.isa.errors import AsmgenError
+from asmgen.isa.quote import quoted
 from asmgen.kernels.built import code_object
 from asmgen.kernels.registry import family as find_family
-from asmgen.launch.external import GPU, External, external_of, is_external
+from asmgen.launch.external import GPU, External, dense_strides, external_of, is_external
 from asmgen.launch.hip import HipDevice
 
 _ALIGNMENT = 16  # bytes of an address that 16-byte loads take
@@ -35,47 +41,76 @@ class _Plan:
     unread: int  # pointers behind the numbers, of C and bias, which are not read
 
 
+@dataclass(frozen=True)
+class _Tensor:
+    """An argument: its name, where it is (None where the device gets a copy), and the facts that a plan depends on.
+
+    `facts` are the shape, the strides in elements and the type as the kernel gets them. The element that is furthest from the first one is
+    `reach` elements behind it.
+    """
+
+    name: str
+    address: int | None
+    facts: tuple[tuple[int, ...], tuple[int, ...], str]
+
+    @property
+    def reach(self) -> int:
+        """0 for a tensor without elements too."""
+        shape, strides, _ = self.facts
+        return sum((count - 1) * stride for count, stride in zip(shape, strides, strict=True) if count)
+
+
 def bf16(a: Any, b: Any, out: Any = None, device: Any = None, stream: Any = None) -> Any:
     """a @ b.T in bfloat16 with float32 accumulation: `a` is [M, K], `b` is [N, K] as torch.nn.Linear holds weights, `out` is [M, N].
 
-    K is a multiple of 64; rows may be apart by any multiple of 8 elements. `out` is made like `a` where it is not given, and returned.
+    M and N are 1 or more, K is a multiple of 64; rows of tensors may be apart by any multiple of 8 elements, a numpy array may be any view.
+    `out` is made like `a` where it is not given, and returned; it must not share elements with `a` or `b`.
     `device` is where it runs: the GPU of the tensors where it is not given; tensors in host memory need an EmulatedDevice. It runs on
     `stream`, or else on PyTorch's current stream, and has not finished when the function returns. Raises TensorError or ContractError,
-    which name the argument, before anything is launched.
+    which name the argument, before anything is launched, and LaunchError where the emulator has found an error in the launch.
     """
     if out is None:
         out = _empty(a, b)
-    key = _facts(a), _facts(b), _facts(out)
+    tensors = _tensor("a", a), _tensor("b", b), _tensor("out", out)
     if device is None:
         device = _gpu(a)
-    plan = _plan(device.arch, *key)
-    for name, tensor in (("a", a), ("b", b)):
-        _check_address(name, tensor)
+    elif not (isinstance(getattr(device, "arch", None), str) and hasattr(device, "launch")):
+        raise TensorError(f"device of gemm.bf16 must be a device of asmgen.launch, got {_kind(device)}; EmulatedDevice('gfx950') or "
+                          "HipDevice() would work")
+    plan = _plan(device.arch, *(tensor.facts for tensor in tensors))
+    _check_writable(out)
+    _check_places(tensors, (a, b, out))
     plan.kernel.launch(device, plan.grid, plan.block, (a, b, out, *plan.numbers, *[out] * plan.unread), 0, stream)
     return out
 
 
-def _facts(tensor: Any) -> tuple[tuple[int, ...], tuple[int, ...], str]:
-    """Shape, strides in elements, type: what a plan depends on."""
+def _tensor(name: str, tensor: Any) -> _Tensor:
+    if isinstance(tensor, np.ndarray):  # launches copy it in C order
+        return _Tensor(name, None, (tensor.shape, dense_strides(tensor.shape), str(tensor.dtype)))
     if hasattr(tensor, "data_ptr"):
-        return tuple(tensor.shape), tuple(tensor.stride()), str(tensor.dtype)
-    if hasattr(tensor, "strides") and hasattr(tensor, "itemsize"):
-        return tuple(tensor.shape), tuple(stride // tensor.itemsize for stride in tensor.strides), str(tensor.dtype)
+        return _Tensor(name, tensor.data_ptr(), (tuple(tensor.shape), tuple(tensor.stride()), str(tensor.dtype).removeprefix("torch.")))
     if not is_external(tensor):
-        raise TensorError(f"gemm.bf16 takes tensors, got a {type(tensor).__name__}")
-    found = external_of(tensor, "a tensor of gemm.bf16")
-    return found.shape, found.strides, found.dtype
+        raise TensorError(f"gemm.bf16 takes tensors, got a {type(tensor).__name__} as {name}")
+    found = external_of(tensor, f"{name} of gemm.bf16")
+    return _Tensor(name, found.address, (found.shape, found.strides, found.dtype))
+
+
+def _kind(value: Any) -> str:
+    """A value of a wrong kind, as errors show it."""
+    return f"the str {quoted(value)}" if isinstance(value, str) else f"a {type(value).__name__}"
 
 
 @cache
 def _plan(arch: str, a: tuple[Any, ...], b: tuple[Any, ...], out: tuple[Any, ...]) -> _Plan:
     """Check the contract, choose and build the kernel. The default variant serves every shape as long as there is no selection."""
     for name, letters, (shape, strides, dtype) in (("a", "[M, K]", a), ("b", "[N, K]", b), ("out", "[M, N]", out)):
-        if dtype.removeprefix("torch.") not in ("bfloat16", "bfloat"):
-            raise TensorError(f"{name} of gemm.bf16 must be bfloat16, got {dtype.removeprefix('torch.')}")
+        if dtype not in ("bfloat16", "bfloat"):
+            raise TensorError(f"{name} of gemm.bf16 must be bfloat16, got {dtype}")
         if len(shape) != 2:
             raise TensorError(f"{name} of gemm.bf16 must be a matrix {letters}, got the shape {list(shape)}")
-        if strides[1] != 1 and shape[1] != 1:
+        if shape[0] < 1:
+            raise TensorError(f"{name} of gemm.bf16 has no rows: {letters} is {list(shape)}; 1 row and more would work")
+        if strides[1] != 1 and shape[1] > 1:
             raise TensorError(f"{name} of gemm.bf16 must have its rows' elements side by side (stride 1), got the strides {list(strides)}: "
                               "pass a contiguous one")
     (m, k), (n, other), made = a[0], b[0], out[0]
@@ -101,19 +136,51 @@ def _variant(arch: str, m: int, n: int) -> dict[str, str]:
     return {}
 
 
-def _check_address(name: str, tensor: Any) -> None:
-    address = tensor.data_ptr() if hasattr(tensor, "data_ptr") else 0
-    if address % _ALIGNMENT:
-        raise TensorError(f"{name} of gemm.bf16 must begin at a multiple of {_ALIGNMENT} bytes, and it begins at {address:#x}")
+def _check_writable(out: Any) -> None:
+    """Raises TensorError for an `out` that numpy keeps from being written, or whose elements are not one each."""
+    if not isinstance(out, np.ndarray):
+        return
+    if not out.flags.writeable:
+        raise TensorError("out of gemm.bf16 is read-only, so the product has no place; an array whose flags.writeable is True would work")
+    if any(stride == 0 and count > 1 for stride, count in zip(out.strides, out.shape, strict=True)):
+        raise TensorError(f"out of gemm.bf16 must have a place for each element, and its strides are {list(out.strides)}; "
+                          "an array without a stride of 0 would work")
+
+
+def _check_places(tensors: Sequence[_Tensor], given: Sequence[Any]) -> None:
+    """Raises TensorError where a kernel cannot load from an address, or would write what other workgroups have yet to read."""
+    out = tensors[2]
+    for tensor, value in zip(tensors[:2], given, strict=False):
+        if tensor.address is not None and tensor.address % _ALIGNMENT:
+            raise TensorError(f"{tensor.name} of gemm.bf16 must begin at a multiple of {_ALIGNMENT} bytes, and it begins at "
+                              f"{tensor.address:#x}")
+        if _share(tensor, value, out, given[2]):
+            raise TensorError(f"out of gemm.bf16 shares elements with {tensor.name}, which workgroups read while others write; "
+                              "another out would work")
+
+
+def _share(tensor: _Tensor, value: Any, other: _Tensor, out: Any) -> bool:
+    """Whether two tensors have an element in common: two of numpy, or two that are used where they are."""
+    if tensor.address is None or other.address is None:
+        return isinstance(value, np.ndarray) and isinstance(out, np.ndarray) and np.shares_memory(value, out)
+    if tensor.address + 2 * tensor.reach < other.address or other.address + 2 * other.reach < tensor.address:
+        return False
+    return np.shares_memory(_Span(tensor.address, *tensor.facts[:2]), _Span(other.address, *other.facts[:2]))
+
+
+class _Span:
+    """What numpy takes for an array of 2-byte elements; it computes with the addresses and reads nothing."""
+
+    def __init__(self, address: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> None:
+        self.__array_interface__ = {"data": (address, True), "shape": shape, "strides": tuple(2 * stride for stride in strides),
+                                    "typestr": "<u2", "version": 3}
 
 
 def _empty(a: Any, b: Any) -> Any:
     """A matrix for the result, of the kind that `a` is."""
-    rows, columns = _facts(a)[0][:1], _facts(b)[0][:1]
+    rows, columns = _tensor("a", a).facts[0][:1], _tensor("b", b).facts[0][:1]
     if hasattr(a, "new_empty"):
         return a.new_empty((*rows, *columns))
-    import numpy as np
-
     if isinstance(a, np.ndarray):
         return np.empty((*rows, *columns), a.dtype)
     raise TensorError(f"out of gemm.bf16 must be given where a is a {type(a).__name__}")

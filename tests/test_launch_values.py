@@ -5,7 +5,9 @@ There is no PyTorch here: its tensors are stood in for by objects that show what
 
 from __future__ import annotations
 
+import ctypes
 import sys
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,12 +17,13 @@ import pytest
 
 from asmgen.codeobject.arguments import Typed
 from asmgen.codeobject.load import CodeObject
+from asmgen.emulator.scheduling.run import Options
 from asmgen.isa.errors import AsmgenError
 from asmgen.kernels import gemm
 from asmgen.kernels.gemm import TensorError
-from asmgen.launch.device import Buffer
+from asmgen.launch.device import Buffer, LaunchError
 from asmgen.launch.emulated import EmulatedDevice
-from asmgen.launch.external import GPU, HOST, dense_strides, external_of
+from asmgen.launch.external import GPU, HOST, _Tensor, dense_strides, external_of
 from asmgen.launch.hip import HipDevice
 from asmgen.toolchain import assemble
 from tests.test_hip_device import FakeHip
@@ -118,6 +121,17 @@ class DlpackArray:
         return self.device
 
 
+class BfloatArray(DlpackArray):
+    """As DlpackArray, of bfloat16: numpy speaks of plain numbers only, so that the type is written into what it says (DLDataType)."""
+
+    def __dlpack__(self) -> object:
+        capsule = self.array.view(np.uint16).__dlpack__()
+        get = ctypes.pythonapi.PyCapsule_GetPointer
+        get.restype, get.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
+        _Tensor.from_address(get(capsule, b"dltensor")).dtype.code = 4
+        return capsule
+
+
 @pytest.fixture(scope="module")
 def code() -> CodeObject:
     return CodeObject.load(assemble(SOURCE, "gfx950"))
@@ -176,7 +190,7 @@ def test_arrays_of_others_are_used_where_they_are(code: CodeObject) -> None:
 
 def test_a_view_is_no_more_than_its_bytes(code: CodeObject) -> None:
     d, p = np.zeros(3, np.uint32), np.ones(1, np.uint32)
-    with EmulatedDevice("gfx950") as device:
+    with EmulatedDevice("gfx950", keep_errors=True) as device:
         code.kernel().launch(device, ONE, (64, 1, 1), (TorchTensor(d[:1]), TorchTensor(p), 3))
         assert [finding.check for finding in device.launches[-1].findings] == ["access-outside-registry"]
         assert d.tolist() == [3, 0, 0]
@@ -184,6 +198,41 @@ def test_a_view_is_no_more_than_its_bytes(code: CodeObject) -> None:
         for views in ((d[:1], d), (d, d[:1]), (d[1:], d), (d, d), (d[:2], d[1:])):
             code.kernel().launch(device, ONE, (64, 1, 1), (*map(TorchTensor, views), 3))
             assert device.launches[-1].findings == () and len(device.memory.intervals) == 1, views
+
+
+def test_an_error_of_a_launch_raises_where_it_was_launched(code: CodeObject) -> None:
+    d, p = np.zeros(2, np.uint32), np.array([9], np.uint32)
+    kernel = code.kernel()
+    with EmulatedDevice("gfx950") as device:
+        for values in ((d, 4096, 3), {"d": d, "p": 4096, "x": 3}, d.ctypes.data.to_bytes(8, "little") + bytes(16)):
+            with pytest.raises(LaunchError) as caught:
+                kernel.launch(device, ONE, (64, 1, 1), values)
+            assert caught.value.sentence.startswith("store: access-outside-registry: 4 bytes at 0x") and "keep_errors" in str(caught.value)
+            assert device.launches[-1].errors and "\n" not in str(caught.value)
+        held, loaded = device.upload(d), device.load(code).kernel()
+        with pytest.raises(LaunchError, match="access-outside-registry"):
+            device.launch(loaded, ONE, (64, 1, 1), held.address.to_bytes(8, "little") + bytes(16))
+        assert kernel.launch(device, ONE, (64, 1, 1), (d, p, 3)).findings == () and d.tolist() == [3, 9]
+    late = np.array([7], np.uint32)
+    with EmulatedDevice("gfx950", Options(checks=())) as device:  # what costs nothing is checked all the same
+        assert kernel.launch(device, ONE, (64, 1, 1), (d, late, 3)).errors == []
+    with EmulatedDevice("gfx950", keep_errors=True) as device:
+        assert [finding.check for finding in kernel.launch(device, ONE, (64, 1, 1), (d, 4096, 3)).errors] == ["access-outside-registry"]
+
+
+def test_arrays_that_share_memory_are_written_where_the_kernel_has_written(code: CodeObject) -> None:
+    """Each is a copy on the device: the one that is only read does not undo what was stored through the other."""
+    memory = np.array([1, 2, 3, 4], np.uint32)
+    with EmulatedDevice("gfx950") as device:
+        code.kernel().launch(device, ONE, (64, 1, 1), (memory[:2], memory, 9))
+        assert memory.tolist() == [9, 1, 3, 4]
+        code.kernel().launch(device, ONE, (64, 1, 1), (memory[1::2], memory[::-1], 6))
+        assert memory.tolist() == [9, 6, 3, 4]
+
+
+def test_a_device_that_is_none(code: CodeObject) -> None:
+    with pytest.raises(AsmgenError, match=r"store is launched on a device of asmgen.launch, got 'gfx950'; EmulatedDevice\('gfx950'\) or"):
+        code.kernel().launch("gfx950", ONE, (64, 1, 1), (1, 2, 3))  # type: ignore[arg-type]
 
 
 def test_what_arrays_say_of_themselves() -> None:
@@ -237,6 +286,15 @@ def test_tensors_of_another_gpu_and_of_the_host_are_refused(code: CodeObject) ->
                 code.kernel().launch(device, ONE, (64, 1, 1), (tensor, tensor, 2))
 
 
+@pytest.fixture(scope="module")
+def shared_cache(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        gemm._plan.cache_clear()
+        yield
+    gemm._plan.cache_clear()
+
+
 @pytest.fixture
 def fresh_cache(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
@@ -263,6 +321,70 @@ def test_gemm_of_tensors(fresh_cache: Any) -> None:
     assert len(list(fresh_cache.iterdir())) == 1
 
 
+def asymmetric(rows: int, columns: int, seed: int) -> np.ndarray[Any, Any]:
+    """Whole numbers, whose products are exact."""
+    return np.random.default_rng(seed).integers(-3, 4, (rows, columns)).astype(ml_dtypes.bfloat16)
+
+
+VIEWS = {
+    "whole": lambda rows, seed: asymmetric(rows, 64, seed),
+    "columns": lambda rows, seed: asymmetric(rows, 200, seed)[:, 70:134],  # no row begins at a multiple of 16 bytes
+    "every other row": lambda rows, seed: asymmetric(2 * rows, 64, seed)[::2],
+    "backwards": lambda rows, seed: asymmetric(rows, 64, seed)[::-1],
+    "every other column": lambda rows, seed: asymmetric(rows, 128, seed)[:, ::2],
+    "transposed": lambda rows, seed: asymmetric(64, rows, seed).T,
+    "one row again and again": lambda rows, seed: np.broadcast_to(asymmetric(1, 64, seed), (rows, 64)),
+}
+
+
+@pytest.mark.parametrize(("name", "rows", "columns"), [
+    (name, *places) for name, places in zip(VIEWS, [(slice(2, 7), slice(3, 22)), (slice(11, 1, -2), slice(1, 58, 3))] * 4, strict=False)])
+def test_gemm_takes_any_view_of_numpy(shared_cache: None, name: str, rows: slice, columns: slice) -> None:
+    a, b, around = VIEWS[name](5, 1), VIEWS[name](19, 2), np.full((12, 60), 7, ml_dtypes.bfloat16)
+    out, untouched = around[rows, columns], np.ones(around.shape, bool)
+    untouched[rows, columns] = False
+    with EmulatedDevice("gfx950") as device:
+        assert gemm.bf16(a, b, out, device=device) is out and device.launches[-1].findings == ()
+    assert np.array_equal(out.astype(np.float64), a.astype(np.float64) @ b.astype(np.float64).T) and (around[untouched] == 7).all()
+
+
+def aligned(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """A copy whose first element is at a multiple of 16 bytes."""
+    memory = np.zeros(array.nbytes + 16, np.uint8)
+    copy = memory[-memory.ctypes.data % 16:][:array.nbytes].view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    return copy
+
+
+def test_gemm_takes_rows_apart_of_tensors(shared_cache: None) -> None:
+    """Tensors are used where they are: with the strides of the view, and nothing beside an `out` view is touched."""
+    a, b = aligned(asymmetric(5, 144, 3))[:, 8:72], aligned(asymmetric(19, 96, 4))[:, 32:]
+    expected, around = a.astype(np.float64) @ b.astype(np.float64).T, np.full((7, 40), 7, ml_dtypes.bfloat16)
+    with EmulatedDevice("gfx950") as device:
+        for wrap in (TorchTensor, BfloatArray):
+            around[...] = 7
+            gemm.bf16(wrap(a), wrap(b), wrap(around[1:6, 3:22]), device=device)
+            assert np.array_equal(around[1:6, 3:22].astype(np.float64), expected)
+            around[1:6, 3:22] = 7
+            assert (around == 7).all()
+        # beside each other in one storage, and one inside the other
+        storage = aligned(np.concatenate([a, np.zeros((5, 64), a.dtype)], axis=1))
+        parts = [TorchTensor(storage[:, first:last]) for first, last in ((0, 64), (64, 83), (45, 64))]
+        gemm.bf16(parts[0], wrap(b), parts[1], device=device)
+        assert np.array_equal(parts[1].array.astype(np.float64), expected)
+        with pytest.raises(TensorError, match="out of gemm.bf16 shares elements with a"):
+            gemm.bf16(parts[0], wrap(b), parts[2], device=device)
+
+
+def test_an_error_in_a_product_raises(shared_cache: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b = asymmetric(16, 64, 1), asymmetric(16, 64, 2)
+    plain = gemm._plan("gfx950", *(gemm._tensor("a", tensor).facts for tensor in (a, b, a[:, :16])))
+    far = replace(plain, numbers=(*plain.numbers[:3], 1 << 16, *plain.numbers[4:]))  # rows of A that are nowhere
+    monkeypatch.setattr(gemm, "_plan", lambda *facts: far)
+    with EmulatedDevice("gfx950") as device, pytest.raises(LaunchError, match="access-outside-registry"):
+        gemm.bf16(a, b, device=device)
+
+
 def test_a_damaged_cache_of_kernels_is_not_used(fresh_cache: Any) -> None:
     a, b = matrix(16, 64, 1), matrix(16, 64, 2)
     with EmulatedDevice("gfx950") as device:
@@ -275,22 +397,38 @@ def test_a_damaged_cache_of_kernels_is_not_used(fresh_cache: Any) -> None:
 
 
 def test_gemm_refuses_what_is_outside_its_contract(fresh_cache: Any) -> None:
-    a, b = matrix(32, 128, 1), matrix(16, 128, 2)
+    a, b, fixed = matrix(32, 128, 1), matrix(16, 128, 2), matrix(32, 128, 3)
+    fixed.flags.writeable, shifted = False, aligned(a).reshape(-1)[1:-127].reshape(31, 128)
     cases: list[tuple[tuple[Any, ...], str]] = [
         ((a, b[:, :64]), "b of gemm.bf16 must be [N, K] with K = 128"),
         ((a.astype(np.float32), b), "a of gemm.bf16 must be bfloat16, got float32"),
         ((a, b[0]), "b of gemm.bf16 must be a matrix [N, K], got the shape [128]"),
         ((a[:, :100], b[:, :100]), "k must be a multiple of 64"),
-        ((a.T, b), "a of gemm.bf16 must have its rows' elements side by side"),
+        ((TorchTensor(matrix(64, 4, 3).T), b[:, :64]), "a of gemm.bf16 must have its rows' elements side by side"),
         ((a, b, matrix(3, 3, 0)), "out of gemm.bf16 must be [M, N]"),
+        ((a, b, TorchTensor(matrix(16, 32, 3).T)), "out of gemm.bf16 must have its rows' elements side by side"),
+        ((TorchTensor(np.broadcast_to(a[:1], a.shape)), b), "lda must be at least"),
+        ((BfloatArray(a[::-1]), b), "a of gemm.bf16 has the strides [-128, 1]"),
+        ((BfloatArray(fixed), b), "a of gemm.bf16 cannot be taken by DLPack"),
+        ((BfloatArray(shifted), b, matrix(31, 16, 4)), "a of gemm.bf16 must begin at a multiple of 16 bytes"),
+        ((a, b, fixed[:, :16]), "out of gemm.bf16 is read-only"),
+        ((a, b, np.lib.stride_tricks.as_strided(a, (32, 16), (0, 2))), "out of gemm.bf16 must have a place for each element"),
+        ((a[:, :64], b[:, :64], a[:, 60:76]), "out of gemm.bf16 shares elements with a"),
+        ((a[:16], b, b[:, :16]), "out of gemm.bf16 shares elements with b"),
+        ((a[:0], b), "a of gemm.bf16 has no rows: [M, K] is [0, 128]; 1 row and more would work"),
+        ((a, b[:0]), "b of gemm.bf16 has no rows: [N, K] is [0, 128]"),
+        ((a[:, :0], b[:, :0]), "k must be at least 64"),
         ((a, [1.0]), "gemm.bf16 takes tensors, got a list"),
-        ((TorchTensor(a.reshape(-1)[1:-127].reshape(31, 128)), b), "multiple of 16 bytes"),
+        ((TorchTensor(shifted), b), "a of gemm.bf16 must begin at a multiple of 16 bytes"),
     ]
     with EmulatedDevice("gfx950") as device:
         for tensors, sentence in cases:
             with pytest.raises(AsmgenError) as caught:
                 gemm.bf16(*tensors, device=device)
-            assert sentence in str(caught.value), tensors
+            assert sentence in str(caught.value) and "\n" not in str(caught.value), tensors
         assert device.launches == []
+    for wrong, shown in (("gfx950", "the str 'gfx950'"), (SimpleNamespace(type="cuda"), "a SimpleNamespace"), (EmulatedDevice, "a type")):
+        with pytest.raises(TensorError, match=f"device of gemm.bf16 must be a device of asmgen.launch, got {shown}; EmulatedDevice"):
+            gemm.bf16(a, b, device=wrong)
     with pytest.raises(TensorError, match="a of gemm.bf16 is in host memory"):
         gemm.bf16(a, b)

@@ -136,6 +136,9 @@ class KernelRecord:
         `__dlpack__`; used where it is), or a numpy array, which is uploaded and read back into itself. Raises AsmgenError, which names
         the argument, before anything is launched.
         """
+        if not hasattr(device, "launch"):
+            raise CodeObjectError(f"{self.name} is launched on a device of asmgen.launch, got {quoted(device)}; EmulatedDevice('gfx950') "
+                                  "or HipDevice() would work")
         return device.launch(self, grid, block, args, dynamic_lds, stream)
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from asmgen.codeobject.arguments import ArgumentError
+from asmgen.isa.quote import printable
 
 HOST, GPU = "host", "gpu"
 # Source: dlpack.h, DLDeviceType. ROCm's pinned host memory has an address that both sides use.
@@ -81,12 +82,17 @@ def _of_dlpack(value: Any, what: str) -> External:
     if int(kind) not in _DLPACK_DEVICES:
         raise ArgumentError(f"{what} is on the DLPack device type {int(kind)}; kernels take arrays of ROCm GPUs (10), the emulator those "
                             "of the host (1)")
-    capsule = value.__dlpack__()
+    try:
+        capsule = value.__dlpack__()
+    except (BufferError, RuntimeError, TypeError, ValueError) as error:  # a read-only numpy array is one that DLPack has no word for
+        raise ArgumentError(f"{what} cannot be taken by DLPack: {printable(str(error))}") from error
     get = ctypes.pythonapi.PyCapsule_GetPointer
     get.restype, get.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
     tensor = _Tensor.from_address(get(capsule, b"dltensor"))
     shape = tuple(tensor.shape[axis] for axis in range(tensor.ndim))
     strides = tuple(tensor.strides[axis] for axis in range(tensor.ndim)) if tensor.strides else dense_strides(shape)
+    if any(stride < 0 for stride in strides):
+        raise ArgumentError(f"{what} has the strides {list(strides)}; kernels count from the first element on: a copy would work")
     row = tensor.dtype
     dtype = _DLPACK_TYPES.get(row.code, f"type{row.code}-") + ("" if row.code == 6 else str(row.bits))
     return External((tensor.data or 0) + tensor.byte_offset, _span(shape, strides) * row.bits * row.lanes // 8, _DLPACK_DEVICES[int(kind)],

@@ -25,10 +25,16 @@ class Uploaded:
     borrowed: list[External] = field(default_factory=list)
 
     def copy_back(self) -> None:
-        """Put what the device has into the arrays that can be written."""
-        for array, buffer in self.buffers.values():
-            if array.flags.writeable:
-                array[...] = self.device.read(buffer, array.dtype, array.shape)
+        """Put what the kernel has changed into the arrays, as far as they can be written.
+
+        Nothing else is written: two views of the same memory are two copies on the device, and the one that the kernel has only read must
+        not undo what it has stored through the other.
+        """
+        writable = [(array, buffer) for array, buffer in self.buffers.values() if array.flags.writeable and array.size]
+        found = [(array, self.device.read(buffer, array.dtype, array.shape)) for array, buffer in writable]
+        changed = [_differ(array, new) for array, new in found]  # of all of them before one is written
+        for (array, new), where in zip(found, changed, strict=True):
+            np.copyto(array, new, where=where)
 
     def free(self) -> None:
         """Give the memory back."""
@@ -50,6 +56,13 @@ class Uploaded:
         if self.device.borrow(what, found):
             self.borrowed.append(found)
         return found.address, found.is_torch
+
+
+def _differ(old: np.ndarray[Any, Any], new: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Which elements have other bits."""
+    bits = [np.ascontiguousarray(array).view(np.uint8).reshape(*old.shape, old.itemsize) for array in (old, new)]
+    differ: np.ndarray[Any, Any] = (bits[0] != bits[1]).any(axis=-1)
+    return differ
 
 
 def upload_arguments(device: Device, kernel: KernelRecord, values: Sequence[Any] | Mapping[str, Any], grid: Size, block: Size,
