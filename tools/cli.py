@@ -1,11 +1,18 @@
 """The command line: `asmgen COMMAND`. Each command loads only what it needs.
 
-Exit status: 0 good; 1 the check failed; 2 the request was wrong, with one sentence on stderr.
+Exit status: 0 good; 1 the check failed; 2 the request was wrong, with one sentence on stderr; 130 after Ctrl-C.
 """
 
 from __future__ import annotations
 
+from asmgen.interrupts import STATUS as INTERRUPTED
+from asmgen.interrupts import watch
+
+if __name__ == "__main__":
+    watch()  # before the rest is loaded
+
 import atexit
+import errno
 import gc
 import io
 import json
@@ -27,6 +34,7 @@ if TYPE_CHECKING:
     from asmgen.tools.tile_layout import TileTable
 
 GOOD, FAILED, WRONG = 0, 1, 2
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)  # all other files that are written name themselves
 _LONGEST = 500  # characters of a sentence about the command line
 
 
@@ -37,7 +45,9 @@ def commands() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """The console script. Never returns: exits with the status."""
+    """The command line, the process's own where no `arguments` are given. Never returns: exits with the status."""
+    if arguments is None:
+        watch()
     gc.set_threshold(50_000, 20, 50)  # what a command makes it keeps to its end: looking for circles took a fifth of the time
     atexit.register(gc.freeze)  # and Python would look through all of it once more as it ends
     for stream in (sys.stdout, sys.stderr):
@@ -51,15 +61,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message())
         sys.exit(WRONG)
-    except click.Abort:
-        _refuse("interrupted")
+    except click.Abort:  # where `watch` does not watch
+        _say("interrupted")
+        sys.exit(INTERRUPTED)
     except click.ClickException as error:
         _refuse(shorten(" ".join(error.format_message().split()), _LONGEST))
     except BrokenPipeError:
         sys.stderr.close()  # whoever read our output has gone; python would complain about it at exit
         sys.exit(FAILED)
     except OSError as error:
-        _refuse(f"{shown(error.filename)}: cannot be read or written: {error.strerror}" if error.filename else str(error))
+        name = shown(error.filename) if error.filename else "the standard output" if error.errno in _NO_ROOM else ""
+        _refuse(f"{name}: cannot be read or written: {error.strerror}" if name else str(error))
     except MemoryError as error:
         _refuse(f"there is not enough memory{f': {shorten(str(error))}' if str(error) else ''}")
     except Exception as error:
@@ -392,6 +404,7 @@ def explain(subject: str, arch: str | None, as_json: bool) -> int:
 def layout(instruction: str, arch: str | None, parameters: tuple[str, ...], operand: str | None, formats: str | None, lane: int | None,
            register: int | None, svg: Path | None, as_json: bool) -> int:
     """Which lane and register holds which element of a matrix instruction's operands, or of a tile of a kernel (in LDS: which bytes)."""
+    from asmgen.files import write_plain
     from asmgen.tools.layout_command import operand_tables, tables_svg, tables_text
 
     if ":" in instruction:
@@ -399,13 +412,13 @@ def layout(instruction: str, arch: str | None, parameters: tuple[str, ...], oper
         if svg is not None and (lane, register) != (None, None):
             raise AsmgenError("a picture shows whole tiles; leave out --lane and --register")
         if svg is not None:
-            svg.write_text(table.svg())
+            write_plain(svg, table.svg().encode())
         if as_json or svg is None:
             _document(table.as_json()) if as_json else click.echo(table.text(lane is not None or register is not None), nl=False)
         return GOOD
     tables = operand_tables(instruction, arch, operand, formats, lane, register)
     if svg is not None:
-        svg.write_text(tables_svg(tables))
+        write_plain(svg, tables_svg(tables).encode())
     if as_json:
         _document(tables[0].as_json() if operand else {"instruction": tables[0].instruction, "arch": tables[0].arch,
                                                        "operands": [table.as_json() for table in tables]})
@@ -450,11 +463,12 @@ def banks(subject: str | None, tile: str | None, dtype: str | None, arch: str | 
 @json_option
 def grid(arch: str | None, parameters: tuple[str, ...], gpu: str | None, search: bool, svg: Path | None, as_json: bool) -> int:
     """The order of a matrix product's tiles over the XCDs (-p m, n, k, tile, window, chunk, rotated, dtype) and predicted cache hits."""
+    from asmgen.files import write_plain
     from asmgen.tools.grid_command import grid_report
 
     report = grid_report(arch, gpu, parameters, search)
     if svg is not None:
-        svg.write_text(report.svg())
+        write_plain(svg, report.svg().encode())
     if as_json or svg is None:
         _document(report.as_json()) if as_json else click.echo(report.text(), nl=False)
     return GOOD

@@ -7,6 +7,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from asmgen.files import write_plain
 from asmgen.program.mix import groups
 from asmgen.tools.inspection import FileReport, KernelReport
 from asmgen.tools.inspection_picture import GROUP_COLOURS, STALL_COLOURS, lds_svg, timeline_svg
@@ -42,10 +43,10 @@ code,td.c{font-family:"DejaVu Sans Mono",ui-monospace,monospace;font-size:12px}
 
 
 def write_html(report: FileReport, path: Path, spec: Path | None = None) -> None:
-    """Write the page; with a specification the kernel that it launches is timed as it runs. Raises AsmgenError as a launch does, OSError
-    where the file cannot be written."""
+    """Write the page; with a specification the kernel that it launches is timed as it runs. Raises AsmgenError as a launch does,
+    FileError where the file cannot be written."""
     timelines = [loop_timeline(kernel, spec if kernel.counts is not None else None) for kernel in report.kernels]
-    path.write_text(inspection_html(report, timelines), encoding="utf-8", errors="backslashreplace")
+    write_plain(path, inspection_html(report, timelines).encode(errors="backslashreplace"))
 
 
 def inspection_html(report: FileReport, timelines: Sequence[LoopTimeline | None]) -> str:

@@ -18,6 +18,7 @@ from asmgen.author.kernel import Kernel
 from asmgen.codeobject.load import CodeObject
 from asmgen.emulator.scheduling.run import Options
 from asmgen.emulator.scheduling.trace import Trace
+from asmgen.files import write_plain
 from asmgen.isa.arch import LANES
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.lds import Phases, rule
@@ -234,5 +235,6 @@ def probe_device(kind: str, names: Sequence[str], arch: str | None, timing_of: A
 
 
 def write_parameters(report: ProbeReport, path: Path) -> None:
-    """The file that `asmgen profile --parameters` takes. Raises OSError where it cannot be written."""
-    path.write_text(json.dumps({name: max(0.0, value) for name, value in sorted(report.parameters.items())}, indent=1) + "\n")
+    """The file that `asmgen profile --parameters` takes. Raises FileError where it cannot be written."""
+    parameters = {name: max(0.0, value) for name, value in sorted(report.parameters.items())}
+    write_plain(path, (json.dumps(parameters, indent=1) + "\n").encode())

@@ -15,6 +15,7 @@ from asmgen.author.family import Family
 from asmgen.author.problem import LaunchWork
 from asmgen.emulator.scheduling.run import Options
 from asmgen.emulator.scheduling.trace import Trace
+from asmgen.files import write_plain
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.timing import Timing, gpu_of, read_overrides, timing
 from asmgen.model.chrometrace import chrome_trace
@@ -223,5 +224,5 @@ def report_traced(traced: Traced, chosen: Timing, level: str, workgroups: int, s
 
 
 def write_trace(report: ProfileReport, path: Path) -> None:
-    """Write the Chrome trace. Raises OSError where the file cannot be written."""
-    path.write_text(json.dumps(chrome_trace(report.profile)))
+    """Write the Chrome trace. Raises FileError where the file cannot be written."""
+    write_plain(path, json.dumps(chrome_trace(report.profile)).encode())
