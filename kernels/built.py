@@ -5,15 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import asmgen
 from asmgen.author.family import Family
+from asmgen.author.kernel import symbol_of
 from asmgen.codeobject.load import CodeObject
 from asmgen.isa.errors import AsmgenError
-from asmgen.launch.cache import cache_folder, cached, key_of
+from asmgen.launch.cache import cache_folder, cached, key_of, write_checked
 from asmgen.toolchain import ToolError, assemble, find_toolchain
 
 _MAKERS = ("author", "checks", "codeobject", "isa", "kernels", "program", "regalloc")
@@ -48,15 +50,27 @@ def code_object(family: Family, arch: str, parameters: Mapping[str, Any]) -> Cod
 
     Raises AsmgenError for what cannot be built. A cache folder that cannot be written costs time, nothing else.
     """
-    name = family.contract(arch, parameters).stem or f"{family.name}-{arch}"
+    variant = family.select(arch, parameters)
+    name = family.stem(variant, family.contract_of(variant).resolve_build(parameters))
     key = key_of(name, json.dumps(dict(parameters), sort_keys=True), _source_digest(), _assembler())
     path = cache_folder() / "kernels" / f"{name}-{key}.co"
 
     def build() -> bytes:
         return assemble(family.build(arch, parameters).text(), arch, name=f"{name}.s")
 
-    data = cached(path, build)
+    loaded = _loaded(cached(path, build), arch, name, str(path))
+    if loaded is None:  # whole, but not this kernel: somebody else wrote it
+        data = build()
+        with suppress(OSError):
+            write_checked(path, data)
+        loaded = CodeObject.load(data, arch, str(path))
+    return loaded
+
+
+def _loaded(data: bytes, arch: str, name: str, origin: str) -> CodeObject | None:
+    """The code object with the one kernel of that file name; None for any other."""
     try:
-        return CodeObject.load(data, arch, str(path))
-    except AsmgenError:  # whole, but not a code object of this name: somebody else wrote it
-        return CodeObject.load(build(), arch, name)
+        found = CodeObject.load(data, arch, origin)
+    except AsmgenError:
+        return None
+    return found if list(found.kernels) == [symbol_of(name)] else None

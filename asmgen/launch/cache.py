@@ -1,8 +1,9 @@
 """Files that are made once and found again by what they were made from, in the user's cache folder.
 
-A file is its payload and a trailer: eight bytes that name the form, and the payload's SHA-256. It appears by renaming, so that a killed
-process leaves no half of one under its name, and the digest is checked whenever it is read, so that a damaged file is made anew. Several
-processes may make the same file at once: each puts its own, whole, in the same place.
+A file is its payload and a trailer: eight bytes that name the form, and the SHA-256 of the file's name, with two of its folders, and of
+the payload. It appears by renaming, so that a killed process leaves no half of one under its name, and the digest is checked whenever it
+is read, so that a damaged file, or one that was made under another name, is made anew. What is no plain file is not read: a pipe would
+never end. Several processes may make the same file at once: each puts its own, whole, in the same place.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from asmgen.files import FileError, read_plain
 from asmgen.scratch import scratch_folder
 
-_FORM = b"asmgen/1"
+_FORM = b"asmgen/2"
 TRAILER_BYTES = len(_FORM) + hashlib.sha256().digest_size
 
 
@@ -36,13 +38,18 @@ def key_of(*parts: str | bytes) -> str:
 
 
 def read_checked(path: Path) -> bytes | None:
-    """The payload of a file, None where it is not there, cannot be read or is damaged."""
+    """The payload of a file, None where it is not there, cannot be read, is damaged or was made under another name."""
     try:
-        data = path.read_bytes()
-    except OSError:
+        data = read_plain(path)
+    except FileError:
         return None
     payload, form, digest = data[:-TRAILER_BYTES], data[-TRAILER_BYTES:-32], data[-32:]
-    return payload if len(data) >= TRAILER_BYTES and form == _FORM and hashlib.sha256(payload).digest() == digest else None
+    return payload if len(data) >= TRAILER_BYTES and form == _FORM and _digest(path, payload) == digest else None
+
+
+def _digest(path: Path, payload: bytes) -> bytes:
+    names = os.fsencode("/".join(path.absolute().parts[-3:]))  # the cache folder itself may be moved
+    return hashlib.sha256(names + b"\0" + payload).digest()
 
 
 def write_checked(path: Path, payload: bytes) -> None:
@@ -51,7 +58,7 @@ def write_checked(path: Path, payload: bytes) -> None:
     with scratch_folder(path.parent) as scratch:
         new = scratch / path.name
         with new.open("xb") as file:
-            file.write(payload + _FORM + hashlib.sha256(payload).digest())
+            file.write(payload + _FORM + _digest(path, payload))
             file.flush()
             os.fsync(file.fileno())
         os.replace(new, path)
