@@ -18,7 +18,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("isa", "regalloc", "asmgen", "kernels", "tools")
 """The folders that hold modules of asmgen."""
-HOST = frozenset({"toolchain", "files", "scratch"})
+HOST = frozenset({"toolchain", "files", "scratch", "interrupts"})
 """Files beside the rooms, about the machine that asmgen runs on."""
 ALLOWED: dict[str, frozenset[str]] = {
     "isa": frozenset(),

@@ -1,4 +1,4 @@
-"""How the tools that run as `python -m asmgen.tools.NAME` end: a status, or one sentence and 2 for a request that cannot be met.
+"""How the tools that run as `python -m asmgen.tools.NAME` end: a status, one sentence and 2 for a request that cannot be met, or 130.
 
 The sentence for a fault of asmgen itself stands here too, for the command line and for tools that go on with the next file.
 """
@@ -11,6 +11,7 @@ from pathlib import Path
 
 import click
 
+from asmgen.interrupts import watch
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.quote import shorten
 
@@ -24,6 +25,8 @@ def internal_error(error: BaseException) -> str:
 
 def status_of(command: click.Command, name: str, arguments: Sequence[str] | None) -> int:
     """Run a click command that returns its status; `arguments` are the process's where there are none. Says on stderr why it refuses."""
+    if arguments is None:
+        watch()
     try:
         status = command.main(args=list(arguments) if arguments is not None else None, prog_name=name, standalone_mode=False)
         return status if isinstance(status, int) else 0

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from hashlib import sha256
+from multiprocessing import active_children
 from pathlib import Path
 
 import click
@@ -24,6 +25,7 @@ from asmgen.checks.lint.linting import Linter
 from asmgen.checks.lint.rules import SEVERITIES, rules
 from asmgen.codeobject.bundle import BUNDLE_MAGIC, COMPRESSED_MAGIC
 from asmgen.codeobject.load import CodeObject
+from asmgen.interrupts import unwatched
 from asmgen.isa.arch import ARCHITECTURES
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.quote import printable
@@ -151,15 +153,20 @@ def _surveyed_all(files: Sequence[Path], jobs: int) -> Iterator[tuple[int, Surve
 def _in_processes(files: Mapping[int, Path], jobs: int) -> Iterator[tuple[int, list[Surveyed]]]:
     """A process that is killed takes all that its pool still has to do: each of these files then gets a pool of its own."""
     lost: list[int] = []
-    with ProcessPoolExecutor(jobs) as pool:
-        numbers = {pool.submit(survey, file): number for number, file in files.items()}
-        for done in as_completed(numbers):
-            try:
-                entries = done.result()
-            except BrokenExecutor:
-                lost.append(numbers[done])
-            else:
-                yield numbers[done], entries
+    with ProcessPoolExecutor(jobs, initializer=unwatched) as pool:
+        try:
+            numbers = {pool.submit(survey, file): number for number, file in files.items()}
+            for done in as_completed(numbers):
+                try:
+                    entries = done.result()
+                except BrokenExecutor:
+                    lost.append(numbers[done])
+                else:
+                    yield numbers[done], entries
+        except BaseException:  # Ctrl-C too: nobody waits for the others
+            for worker in active_children():
+                worker.kill()
+            raise
     if len(files) == 1:
         yield from ((number, [Surveyed(str(files[number]), "the process that read it was killed")]) for number in lost)
     else:

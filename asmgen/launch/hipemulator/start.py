@@ -8,6 +8,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
+from asmgen.interrupts import Interrupted
 from asmgen.isa.errors import AsmgenError
 from asmgen.launch.device import DeviceError
 from asmgen.launch.hipemulator import copies, devices, errorcalls, graphs, hipmemory, modules, streams
@@ -51,7 +52,7 @@ def dispatcher(runtime: Runtime) -> Callable[[int, Any], int]:
         except AsmgenError as error:
             runtime.say(f"{name}: {error}")
             code = HipError("hipErrorLaunchFailure").code
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, Interrupted):
             _thread.interrupt_main()  # an exception cannot pass through the C library: it is raised again behind the call
             code = unknown
         except BaseException as error:
