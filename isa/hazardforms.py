@@ -53,12 +53,15 @@ class Subject(Protocol):
 
 @dataclass(frozen=True)
 class Kind:
-    """What the choice of rows depends on, besides registers: classes, matrix kind and passes, opcode and encoding of a dot product."""
+    """What the choice of rows depends on, besides registers: classes, matrix kind, passes and opcode, opcode and encoding of a dot
+    product."""
 
     classes: frozenset[str]
     matrix: str
     passes: int
     dot: tuple[str, str] | None
+    mnemonic: str = ""
+    """Of a matrix instruction."""
 
 
 class Role(NamedTuple):
@@ -192,7 +195,7 @@ def _matrix(arch: str, opcode: Opcode, form: Form, modifiers: Mapping[str, Any])
     accumulator = 0 if row.sparse else 3
     others = tuple(place for place in places[1:] if place != accumulator)
     inputs = (accumulator, *others)
-    return Kind(frozenset(classes), row.kind, passes, None), {
+    return Kind(frozenset(classes), row.kind, passes, None, opcode.name), {
         "write": Role((0,), _mask), "srcc": Role((accumulator,), _mask), "srcab": Role(others, _mask),
         "inputs": Role(inputs, _mask), "read": Role(inputs, _mask), "touch": Role(places, _mask), "exec": Role((), _mask, _EXEC),
     }

@@ -6,7 +6,7 @@ fewer than `states` wait states lie between. Several rows may fire for one pair:
 
 Sources, cited by each row: F = docs/facts/instructions.md with its section (LLVM 22.1.8 measured by `post-RA-hazard-rec`, CDNA3 and CDNA4
 ISA texts); the ISA sections are CDNA3 ISA 4.5 and 7.5, CDNA4 ISA 4.5 and 7.6. Where LLVM and the ISA text differ the two stand as
-two rows, each marked with who asks, and whoever inserts takes the larger (F 3.5).
+two rows, each marked with who asks, and whoever inserts takes the larger (F 3.5). Open findings: docs/facts/errata.md section 2.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ class WaitRule:
     """One row.
 
     `producer` and `consumer` are classes (CLASSES). `overlap` is "ROLE>ROLE": which registers of the producer meet which of the
-    consumer (ROLES); "any" needs no register in common. `relation` narrows it (RELATIONS). `asked_by` is "isa", "llvm" or "both";
-    an `artefact` row is LLVM's own mistake and is never asked for unless LLVM is to be matched. `text` stands
-    behind the registers in messages: "v[0:3] <text>". `doubt` says why a place that ignores the row may be sound although
-    the row counts as asked for: such a place is no error but a warning, or a note where `doubtful` says so. `told`: a launch
-    says it too, as what goes wrong is not seen later.
+    consumer (ROLES); "any" needs no register in common. `relation` narrows it (RELATIONS). `asked_by` is "isa", "llvm", "both", or
+    "open" where neither does but a public finding (isa/errata.py); an `artefact` row is LLVM's own mistake and is never asked for
+    unless LLVM is to be matched. `text` stands behind the registers in messages: "v[0:3] <text>". `doubt` says why a place that
+    ignores the row may be sound although the row counts as asked for: such a place is no error but a warning, or a note where
+    `doubtful` says so. `told`: a launch says it too, as what goes wrong is not seen later.
     """
 
     id: str
@@ -67,10 +67,15 @@ class WaitRule:
 
     @property
     def severity(self) -> str:
-        """Of a place that ignores the row alone: an error where ISA text and LLVM both ask without doubt, a note where only LLVM asks."""
+        """Of a place that ignores the row alone: an error where ISA text and LLVM both ask without doubt, a note where the text does
+        not."""
         if self.asked_by == "both":
             return self.doubtful if self.doubt else "error"
         return "warning" if self.asked_by == "isa" else "note"
+
+    def asked(self, who: str) -> bool:
+        """Whether "isa" or "llvm" asks for it."""
+        return self.asked_by in (who, "both")
 
     @property
     def roles(self) -> tuple[str, str]:
@@ -161,6 +166,7 @@ RELATIONS = {
     "": "nothing more",
     "identical": "the same registers, class and passes",
     "identical_other": "the same registers, another class or number of passes",
+    "identical_opcode": "the same registers, class and passes, another opcode",
     "overlapping": "overlapping registers, not the same",
     "same_opcode": "the same opcode in the same encoding",
     "other_opcode": "another opcode or encoding",
@@ -188,6 +194,8 @@ MATRIX_RULES = (
              "overlapping SrcC without being the same registers", "F 3.1 row 2; CDNA3 7.5 case 103"),
     WaitRule("xdl-srcc-passes", "xdl", "xdl", "write>srcc", "identical_other", States(1, 2, passes=True), "isa",
              "SrcC of a matrix instruction with another number of passes", "F 3.5 item 3; CDNA3 7.5 case 102"),
+    WaitRule("xdl-srcc-opcode", "xdl", "xdl", "write>srcc", "identical_opcode", States(1, 2, passes=True), "open",
+             "SrcC of a matrix instruction of another opcode", "docs/facts/errata.md section 2: llvm#218363"),
     WaitRule("xdl-sgemm-srcc", "xdl", "sdgemm", "write>srcc", "overlapping", _passes(1, longer=True), "both",
              "overlapping SrcC of an f32 or f64 matrix instruction", "F 3.1 row 3; CDNA3 7.5 case 104"),
     WaitRule("xdl-sgemm-srcc-class", "xdl", "sdgemm", "write>srcc", "identical_other", _passes(1, longer=True), "isa",

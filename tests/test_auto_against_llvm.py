@@ -29,7 +29,7 @@ from tests.hip_launch import floats, ints
 pytestmark = [needs_clang, pytest.mark.needs_objdump]
 FREE = 99
 ACCESSES = ("ds_", "s_load", "s_buffer_load", "buffer_", "global_", "flat_", "scratch_")
-ISA_ONLY = {rule.text for rule in RULES if rule.asked_by == "isa"}
+ISA_ONLY = {rule.text for rule in RULES if not rule.asked("llvm")}
 
 
 def stripped(program: Program) -> Program:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from asmgen.checks.counters.verify import Verifier
 from asmgen.checks.lint.encoding import encoding_findings
+from asmgen.checks.lint.erratarules import erratum_findings
 from asmgen.checks.lint.facts import KernelFacts, facts_of_code_object, facts_of_text
 from asmgen.checks.lint.finding import LintFinding, apply_silence
 from asmgen.checks.lint.registerrules import register_findings
@@ -59,7 +60,7 @@ def _lint(program: Program, file: str, facts: KernelFacts, notes: bool) -> list[
             continue
         placed.append((state.position, LintFinding(state.rule, severity, state.message, file, name, state.consumer, state.producer,
                                                    state.have, state.need)))
-    others = list(encoding_findings(program, flow, runs, facts, file))
+    others = [*encoding_findings(program, flow, runs, facts, file), *erratum_findings(program, flow, runs, file)]
     if notes or facts.vgprs is not None:
         others += register_findings(program, flow, runs, facts, file)
     positions = {id(instruction): position for position, instruction in enumerate(program.instructions)} if others else {}

@@ -1,7 +1,7 @@
 """Every rule of lint: id, severity, title and explanation. `asmgen explain ID` prints them.
 
 W: wait counters (asmgen.checks.counters.verify). E: encoding traps. R: registers. L: lint's own. Wait states have the ids of their rows
-(isa/waitrules.py), from which their text is made.
+(isa/waitrules.py) and errata of operands theirs (isa/errata.py), from which their text is made.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 
+from asmgen.isa.errata import PACKED_ODD_LOW, Erratum
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.quote import quoted
 from asmgen.isa.waitrules import CLASSES, RELATIONS, ROLES, RULES, WaitRule
@@ -130,7 +131,7 @@ _TABLE = (
 @cache
 def rules() -> dict[str, LintRule]:
     """Every rule by id, in order."""
-    return {rule.id: rule for rule in (*_TABLE, *map(_wait_state_rule, RULES))}
+    return {rule.id: rule for rule in (*_TABLE, _erratum_rule(PACKED_ODD_LOW), *map(_wait_state_rule, RULES))}
 
 
 def rule(name: str) -> LintRule:
@@ -150,9 +151,18 @@ def _short(name: str) -> str:
     return re.sub(r"(?<=^[A-Z])0+(?=\d)", "", name.upper())
 
 
+def _erratum_rule(row: Erratum) -> LintRule:
+    text = f"{row.where} on {', '.join(row.archs)}: {row.what}. It happens where {row.condition}. " \
+           f"Concerned are {', '.join(sorted(row.mnemonics))}. What works: {row.cure}. " \
+           "An error in a program with matrix instructions, a warning in one without, as another wave of the SIMD may run some, and " \
+           f"where the pair is exchanged. How sure: {row.sure}. Source: {row.source}."
+    return LintRule(row.id, "error", f"erratum: {row.where.partition(' (')[0]}", text[0].upper() + text[1:])
+
+
 def _wait_state_rule(row: WaitRule) -> LintRule:
     who = {"both": "the ISA text and LLVM 22 both ask for it", "isa": "the ISA text asks for it, LLVM 22 does not",
-           "llvm": "LLVM 22 asks for it, the ISA text does not"}[row.asked_by]
+           "llvm": "LLVM 22 asks for it, the ISA text does not",
+           "open": "neither the ISA text nor LLVM 22 asks for it, but a finding that is open does"}[row.asked_by]
     if row.doubt:
         who = f"LLVM 22 asks for it, and so does the ISA text when read widely, but {row.doubt}"
     figures = []

@@ -89,7 +89,7 @@ class HazardModel:
 
     def __post_init__(self) -> None:
         if self.match_llvm:
-            self._rules = tuple(rule for rule in RULES if rule.asked_by != "isa" and self.arch in rule.archs)
+            self._rules = tuple(rule for rule in RULES if rule.asked("llvm") and self.arch in rule.archs)
         else:
             self._rules = tuple(rule for rule in RULES if not rule.artefact and self.arch in rule.archs)
 
@@ -207,6 +207,10 @@ class HazardModel:
             same: bool | None = None
             if rule.relation in ("identical", "identical_other"):
                 if alike is not (rule.relation == "identical"):
+                    continue
+                same = True
+            elif rule.relation == "identical_opcode":
+                if not alike or producer.mnemonic == consumer.mnemonic:
                     continue
                 same = True
             elif rule.relation == "overlapping":

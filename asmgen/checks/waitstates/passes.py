@@ -361,14 +361,13 @@ def reasons(instructions: Sequence[Instruction] | Mapping[int, Instruction], lac
 
 def _finding(walk: _Walk, position: int, producer: int, age: int, needs: Sequence[PairNeed]) -> StateFinding:
     first, second = walk.instructions[producer], walk.instructions[position]
-    isa = max((need.states for need in needs if need.rule.asked_by != "llvm"), default=0)
-    llvm = max((need.states for need in needs if need.rule.asked_by != "isa"), default=0)
-    most = max(isa, llvm)
+    isa, llvm = (max((need.states for need in needs if need.rule.asked(who)), default=0) for who in ("isa", "llvm"))
+    most = max(need.states for need in needs)
     worst = next(need for need in needs if need.states == most)
     severity, why = _severity(needs), f"LLVM 22 puts an s_nop there, but {worst.rule.doubt}" if worst.rule.doubt else ""
     if severity == "error":
         severity, why = _excused(needs, excuse(walk.code, producer, position, most))
-    who = "" if isa == llvm else f" ({isa or 'none'} by the ISA text, {llvm or 'none'} by LLVM 22)"
+    who = "" if isa == llvm == most else f" ({isa or 'none'} by the ISA text, {llvm or 'none'} by LLVM 22)"
     message = f"{second.text} needs {most} wait state{'s' * (most > 1)}{who} behind {_behind(first)}, {age or 'none'} there: " \
               f"{_subject(first, worst)} {worst.rule.text}{f' ({why})' if why else ''}"
     return StateFinding(worst.rule.id, severity, first, second, age, most, message, position)

@@ -137,6 +137,8 @@ def _related(relation: str, producer: Kind, consumer: Kind, same: bool) -> bool:
             return same and alike
         case "identical_other":
             return same and not alike
+        case "identical_opcode":
+            return same and alike and producer.mnemonic != consumer.mnemonic
         case "overlapping":
             return not same
         case "same_opcode":

@@ -110,8 +110,8 @@ def _note(producer: int, position: int, rows: Sequence[Demand], age: int, found:
             found[producer, position] = Pair(producer, position, demand.states, demand.row.id, demand.shared, demand.row.doubt,
                                             demand.row.severity)
     sure = [demand for demand in rows if not demand.row.doubt]
-    sides = [max((demand for demand in sure if demand.row.asked_by != other), key=lambda demand: demand.states, default=None)
-             for other in ("llvm", "isa")]
+    sides = [max((demand for demand in sure if demand.row.asked(who)), key=lambda demand: demand.states, default=None)
+             for who in ("isa", "llvm")]
     if sides[0] is None or sides[1] is None:
         return
     least = min(sides[0], sides[1], key=lambda demand: demand.states)
