@@ -11,6 +11,9 @@ ACCUM_GRANULE = 4
 
 LANES = 64
 """Work-items of a wave (docs/facts/instructions.md section 6)."""
+LANE_SWAPS = {4: "v_permlane16_swap_b32", 5: "v_permlane32_swap_b32"}
+"""gfx950's swaps by the bit of the lane's number that each exchanges with the choice between its two registers
+(docs/facts/semantics.md section 6)."""
 PRELOAD_ENTRY = 256
 """Bytes behind a kernel's entry at which firmware that preloads arguments starts (docs/facts/instructions.md section 6)."""
 XCDS = 8

@@ -20,6 +20,7 @@ from asmgen.author.movement import read, write
 from asmgen.author.shared import SharedPart
 from asmgen.author.steps import StepIndex, operation
 from asmgen.author.tiles import Tile, TileError, tile_registers
+from asmgen.isa.arch import LANE_SWAPS
 from asmgen.isa.registers import Reg
 from asmgen.regalloc.sets import RegisterSet, join
 
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from asmgen.author.tilebuilder import TileBuilder
 
 LANE_BITS = 6
-_SWAPS = {4: "v_permlane16_swap_b32", 5: "v_permlane32_swap_b32"}
 Position = tuple[str, int]  # "item" or "lane", and the bit of its number
 
 
@@ -124,7 +124,7 @@ def change_layout(k: TileBuilder, tile: Tile, fragment: Fragment, out: Tile | No
             for bit, lane_bit in plan.swaps:
                 for number, reg in enumerate(items):
                     if not number >> bit & 1:
-                        k.emit(_SWAPS[lane_bit], reg, items[number | 1 << bit])
+                        k.emit(LANE_SWAPS[lane_bit], reg, items[number | 1 << bit])
     ordered: tuple[Reg, ...] = tuple(items[number] for number in plan.registers)
     moved = Tile(tile.name, tile.rows, tile.columns, fragment, RegisterSet(join(ordered)), tile.index)
     if out is not None:
