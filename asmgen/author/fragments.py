@@ -111,20 +111,25 @@ class MatrixShape:
 def mfma(shape: str, arch: str, cbsz: int = 0, blgp: int = 0) -> MatrixShape:
     """The matrix instruction v_mfma_SHAPE (or v_mfma_scale_SHAPE), for instance "f32_16x16x32_bf16".
 
-    Raises OperandError for one that does not exist or that the architecture lacks, with the nearest ones that it has.
+    Raises OperandError for one that does not exist or that the architecture lacks, with the nearest ones that it has, and for one of
+    several blocks: elements of all blocks have the same rows and columns, so a tile could not tell them apart.
     """
     name = shape if shape.startswith("v_") else f"v_mfma_{shape}"
     try:
-        return MatrixShape(matrix_row(name, arch), arch, cbsz, blgp)
+        row = matrix_row(name, arch)
     except OperandError as error:
         raise OperandError(f"{error.sentence}; {arch} has {' and '.join(_nearest(name, arch))}", author_line()) from None
+    if row.blocks > 1:
+        raise OperandError(f"{name} multiplies {row.blocks} blocks of {row.m} x {row.n} at once, and a tile's fragments are of one; take "
+                           f"{' or '.join(_nearest(name, arch))}, or write k.{name}(...) yourself", author_line())
+    return MatrixShape(row, arch, cbsz, blgp)
 
 
 def _nearest(name: str, arch: str) -> list[str]:
-    """Dense instructions of the architecture like the one that it lacks: of its rows, columns and types where there are some."""
-    wanted = name.replace("scale_", "").replace("f8f6f4", "fp8_fp8")
+    """Dense instructions of the architecture, of one block, like another: of its rows, columns and types where there are some."""
+    wanted = re.sub(r"_\d+b_", "_", name.replace("scale_", "").replace("f8f6f4", "fp8_fp8"))
     found = re.match(r"(v_mfma_\w+?_\d+x\d+x)\d+(\w*)", wanted)
-    dense = [row for row in MFMA if arch in MFMA[row].archs and row.startswith("v_mfma_")]
+    dense = [row for row in MFMA if arch in MFMA[row].archs and row.startswith("v_mfma_") and MFMA[row].blocks == 1]
     alike = [row for row in dense if found is not None and row.startswith(found[1]) and row.endswith(found[2])]
     from difflib import get_close_matches  # for errors alone
 
