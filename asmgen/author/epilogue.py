@@ -1,7 +1,7 @@
 """Epilogues: accumulator tiles to memory, converted, with bounds.
 
-A lane holds runs of neighbouring columns of a row (`M.d.T`: four, `deep(M.d.T, 2)`: eight), which wide stores move; of 16-bit types two
-fragments with runs of four side by side trade them first where gfx950 can (v_permlane16_swap), so that a lane has eight columns. Rows
+A lane holds runs of neighbouring columns of a row (`M.d.T`: four, `deep(M.d.T, 2)`: eight), which wide stores move; of 16-bit types lanes
+with runs of four side by side trade them first where gfx950 can (`lanetrades`), so that a lane has eight columns. Rows
 beyond the matrix are dropped by the descriptor. Where columns may be cut or rows do not begin at a multiple of four elements, a second
 path stores element by element under EXEC; both paths are in the code, and a scalar branch chooses.
 """
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from asmgen.author.addressing import WaveIndex, emit_address
 from asmgen.author.conversions import doubted, narrowing
 from asmgen.author.globals import Rows
+from asmgen.author.lanetrades import LINE_BIT, Trade, trade_of
 from asmgen.author.tiles import Tile, TileError
 from asmgen.isa.records import dataclass
 from asmgen.isa.registers import Reg, exec_, vcc
@@ -26,7 +27,7 @@ _STORE = {1: "buffer_store_dword", 2: "buffer_store_dwordx2", 4: "buffer_store_d
 _WIDEST = max(_STORE)
 _TYPES = ("bf16", "f16", "f32")
 _LOWER_HALVES = 0x00FF00FF  # lanes 0 to 7 of each row of 16
-_TRADED = 4  # items of a run that v_permlane16_swap makes twice as long: rows of 16 lanes hold neighbouring runs
+_TRADED = 4  # items of a run that a trade makes twice as long: the widest store moves eight of 16 bits
 
 
 @dataclass(frozen=True)
@@ -147,8 +148,10 @@ def _wide(k: TileBuilder, places: _Places, first: Tile, runs: Sequence[ColumnRun
           doubt: Reg | None = None) -> None:
     """Whole runs in the given order, of tiles like the `first`."""
     matrix = places.target.matrix
-    if k.arch == "gfx950" and matrix.bits == 16 and len(runs[0].registers) == _TRADED and first.across % 2 == 0:
-        _traded(k, runs, first, places.offset, places.descriptor, matrix.dtype, places.stride, change)
+    trade = trade_of(first.fragment, [(run.row, run.column) for run in runs], _TRADED) \
+        if k.arch == "gfx950" and matrix.bits == 16 and len(runs[0].registers) == _TRADED else None
+    if trade is not None:
+        _traded(k, runs, trade, places.offset, places.descriptor, matrix.dtype, places.stride, change)
     else:
         _whole(k, runs, places.offset, places.descriptor, matrix.dtype, places.stride, change, doubt)
 
@@ -214,30 +217,29 @@ def _whole(k: TileBuilder, runs: Sequence[ColumnRun], offset: Reg, descriptor: R
                     k.emit(_STORE[len(some)], span(some), at, descriptor, 0, offen=True, offset=size * run.column + 4 * first)
 
 
-def _traded(k: TileBuilder, runs: Sequence[ColumnRun], first: Tile, offset: Reg, descriptor: Reg, dtype: str, stride: Reg,
+def _traded(k: TileBuilder, runs: Sequence[ColumnRun], trade: Trade, offset: Reg, descriptor: Reg, dtype: str, stride: Reg,
             change: Change | None) -> None:
-    """Neighbouring fragments in pairs. Rows of 16 lanes hold neighbouring runs; the odd rows of the left fragment change places with the
-    even ones of the right fragment, then every lane has two neighbouring runs, of the left fragment in even rows, of the right in odd.
+    """Runs in pairs: a lane whose bit `trade.lane_bit` is 0 gets the left run of its pair and that run's neighbour, a lane whose bit is 1
+    the right one's.
 
-    Where four fragments stand side by side, two pairs trade again, lanes 0 to 7 of the right pair's rows for lanes 8 to 15 of the left
-    one's: a store then has 8 rows of 128 bytes, whole lines, instead of 16 rows of 64 bytes, which take twice as long.
+    With `trade.lines` two pairs trade again, lanes 0 to 7 of the right pair's rows for lanes 8 to 15 of the left one's: of 16 x 16
+    fragments a store then has 8 rows of 128 bytes, whole lines, instead of 16 rows of 64 bytes, which take twice as long.
     """
-    half, lines = first.fragment.columns, first.across % 4 == 0
-    pairs = 2 if lines else 1
+    pairs = 2 if trade.lines else 1
     count = _TRADED * pairs
     with k.scratch("at", pairs) as at, k.scratch("pair_offset") as pair_offset, k.scratch("packed", count) as packed, \
             k.scratch("kept", _TRADED) as kept, k.scratch("eight_rows", file="s") as down, narrowing(k, dtype) as narrow:
-        moved = emit_address(k, "trade", lambda lane: 2 * (half * (lane >> 4 & 1) - _TRADED * (lane >> 4 & 1)), k.lane)
+        moved = emit_address(k, "trade", lambda lane: 2 * (trade.step - _TRADED) * (lane >> trade.lane_bit & 1), k.lane)
         k.v_add_u32(pair_offset, moved, offset)
         k.registers.release(moved)
-        if lines:
-            _lines_down(k, pair_offset, stride, half, down)
+        if trade.lines:
+            _lines_down(k, pair_offset, stride, 2 * trade.step, down)
             for part in range(2):
                 k.s_mov_b32(vcc[part], _LOWER_HALVES)
         words = [packed[number] for number in range(count)]
         last = -1
         for first_run, *others in zip(*[row_offsets(k, runs, pair_offset, stride, at[0])] * 2 * pairs, strict=True):
-            if lines and first_run.row != last:
+            if trade.lines and first_run.row != last:
                 k.v_add_u32(at[1], down, at[0])
             last = first_run.row
             group = [first_run, *others]
@@ -246,8 +248,8 @@ def _traded(k: TileBuilder, runs: Sequence[ColumnRun], first: Tile, offset: Reg,
                 with _values(k, group[2 * pair:2 * pair + 2], change) as values:
                     narrow(mine, values)
             for number in [number for number in range(count) if number % _TRADED < _TRADED // 2]:
-                k.v_permlane16_swap_b32(words[number], words[number + _TRADED // 2])
-            if lines:
+                k.emit(trade.swap, words[number], words[number + _TRADED // 2])
+            if trade.lines:
                 left, right = words[:_TRADED], words[_TRADED:]
                 for number, (word, other) in enumerate(zip(left, right, strict=True)):
                     k.v_cndmask_b32_dpp(kept[number], other, word, vcc, row_ror=8, row_mask=15, bank_mask=15)
@@ -260,12 +262,12 @@ def _traded(k: TileBuilder, runs: Sequence[ColumnRun], first: Tile, offset: Reg,
                 k.emit(_STORE[_TRADED], span(four), at[pair], descriptor, 0, offen=True, offset=2 * first_run.column)
 
 
-def _lines_down(k: TileBuilder, offset: Reg, stride: Reg, half: int, down: Reg) -> None:
-    """Lanes 8 to 15 of each row of lanes move 8 rows up and a pair of fragments to the right; `down` gets the bytes of 8 rows."""
+def _lines_down(k: TileBuilder, offset: Reg, stride: Reg, columns: int, down: Reg) -> None:
+    """Lanes 8 to 15 of each row of lanes move 8 rows up and so many columns, a pair's, to the right; `down` gets the bytes of 8 rows."""
     with k.scratch("upper_lanes") as upper, k.scratch("up", file="s") as up:
-        k.s_lshl_b32(down, stride, 3)
-        k.s_sub_u32(up, 2 * 2 * half, down)
-        k.v_bfe_u32(upper, k.lane, 3, 1)
+        k.s_lshl_b32(down, stride, LINE_BIT)
+        k.s_sub_u32(up, 2 * columns, down)
+        k.v_bfe_u32(upper, k.lane, LINE_BIT, 1)
         k.v_mul_lo_u32(upper, upper, up)
         k.v_add_u32(offset, upper, offset)
 
