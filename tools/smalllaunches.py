@@ -15,31 +15,40 @@ from asmgen.isa.errors import AsmgenError
 
 _STEPS = (1, 4, 5)  # of a loop: the shortest, an even and an odd number of rounds
 _MOST_STEPS = 10
+_MOST_ROUNDS = 24  # of a loop whose steps are all whole: tiles in up to 8 stages, filled 6 ahead, come round twice
 _FACTOR = 16.0  # of a number that is no size
 _TRIES = 1000  # to draw another launch
+_APART = 8  # elements that are 16 bytes of the narrowest type that rows of D have
+_UNBOUNDED = 64  # a size that many times as large for as many workgroups is not one that tiles divide
 
 
 def launches(contract: KernelContract, build: Values) -> list[dict[str, Value]]:
-    """Run parameters of one workgroup: the example made small, loop lengths of 1, 4 and 5 steps, and edges that are one element short,
-    as tiles that are cut may have code of their own."""
-    values = _small(contract, build)
-    size, own = _groups(contract, build, values), _sizes(contract)
-    found = [values]
+    """Run parameters of one workgroup: the example made small and with tiles as full as they get, each with loops of 1, 4 and 5 steps,
+    rows further apart and each number that is no size another one, and edges that are one element short: whole tiles and tiles that are
+    cut may have code of their own."""
+    small = _small(contract, build)
+    full, size, own = _full(contract, build, small), _groups(contract, build, small), _sizes(contract)
+    found = [small, full]
     for name, parameter in own.items():
-        if parameter.multiple_of > 1 and name in values:
-            found += [values | {name: parameter.multiple_of * steps} for steps in _STEPS]
-    found.append(found[-1] | {name: values[name] - 1 for name, parameter in own.items()
-                              if parameter.multiple_of == 1 and values.get(name, 0) > 1})
+        if parameter.multiple_of > 1 and name in small:
+            found += [values | {name: parameter.multiple_of * steps} for steps in _STEPS for values in (small, full)]
+    longest = found[-1]
+    found += [longest | {parameter.name: other} for parameter in contract.parameters for other in _values(parameter, build)
+              if isinstance(parameter.default, float)]
+    found.append(_apart(contract, build, longest))
+    found.append(longest | {name: small[name] - 1 for name, parameter in own.items()
+                            if parameter.multiple_of == 1 and small.get(name, 0) > 1})
     return [launch for number, launch in enumerate(found)
             if launch not in found[:number] and _groups(contract, build, launch) == size]
 
 
 def drawn_launches(contract: KernelContract, build: Values, seed: int = 0) -> Iterator[dict[str, Value]]:
-    """Others, as many as there are: of each parameter the value of the smallest launch, or, every other time, some steps of the tile
-    (or of what it must be a multiple of), or one element more; the least of these as often as all others. As many workgroups as the
-    smallest launch has."""
+    """Others, as many as there are, with as many workgroups as the smallest launch has: first each length of each loop, with each value
+    of each number that is no size. Then of each parameter the value of the smallest launch or of one whose tiles are full, or, every
+    other time, some steps of the tile (or of what it must be a multiple of), or one element more or less; the least of these as often as
+    all others."""
     small = _small(contract, build)
-    size = _groups(contract, build, small)
+    size, bases = _groups(contract, build, small), (small, _full(contract, build, small))
     choices = {}
     for parameter in contract.parameters:
         usual = small.get(parameter.name, small.get(str(parameter.default_from), parameter.default))
@@ -47,15 +56,31 @@ def drawn_launches(contract: KernelContract, build: Values, seed: int = 0) -> It
                   if _groups(contract, build, small | {parameter.name: value}) == size]
         if set(values) - {usual}:
             choices[parameter.name] = values
-    chance, seen, tries = random.Random(seed), {tuple(small.items())}, 0
+    chance, seen, tries = random.Random(seed), {tuple(sorted(small.items()))}, 0
+    for launch in _lengths(contract, build, choices, bases[1]):
+        if tuple(sorted(launch.items())) not in seen and _groups(contract, build, launch) == size:
+            seen.add(tuple(sorted(launch.items())))
+            yield launch
     while choices and tries < _TRIES:
-        launch = small | {name: chance.choice((values[0], chance.choice(values))) for name, values in choices.items()
+        launch = chance.choice(bases) | {name: chance.choice((values[0], chance.choice(values))) for name, values in choices.items()
                           if chance.random() < 0.5}
         tries += 1
-        if tuple(launch.items()) not in seen and _groups(contract, build, launch) == size:
-            seen.add(tuple(launch.items()))
+        if tuple(sorted(launch.items())) not in seen and _groups(contract, build, launch) == size:
+            seen.add(tuple(sorted(launch.items())))
             tries = 0
             yield launch
+
+
+def _lengths(contract: KernelContract, build: Values, choices: dict[str, list[Value]],
+             full: dict[str, Any]) -> Iterator[dict[str, Value]]:
+    """The launch with full tiles, each size that tiles do not divide at each of its values, once as it is and once with each number."""
+    numbers: list[dict[str, Value]] = [{}]
+    for name, values in choices.items():
+        if isinstance(values[0], float):
+            numbers.append({name: values[0]})
+    for name, values in choices.items():
+        if isinstance(values[0], int) and not _divided(contract, build, full, name):
+            yield from (full | {name: value} | number for value in values for number in numbers)
 
 
 def _sizes(contract: KernelContract) -> dict[str, Parameter]:
@@ -79,15 +104,47 @@ def _small(contract: KernelContract, build: Values) -> dict[str, Any]:
     return values
 
 
+def _apart(contract: KernelContract, build: Values, values: dict[str, Any]) -> dict[str, Any]:
+    """The launch with each number larger that follows from others, as strides do, as far as the contract allows."""
+    size = _groups(contract, build, values)
+    for parameter in contract.parameters:
+        if parameter.kind == "run" and parameter.default_from:
+            resolved: dict[str, Any] = contract.resolve_run({**build, **values})
+            larger = values | {parameter.name: resolved[parameter.name] + max(_APART, parameter.multiple_of)}
+            values = larger if _groups(contract, build, larger) == size else values
+    return values
+
+
+def _divided(contract: KernelContract, build: Values, values: dict[str, Any], name: str) -> bool:
+    """Whether tiles divide that size, so that more of it takes more workgroups."""
+    return name in values and _groups(contract, build, values | {name: _UNBOUNDED * values[name]}) > _groups(contract, build, values)
+
+
+def _full(contract: KernelContract, build: Values, small: dict[str, Any]) -> dict[str, Any]:
+    """The smallest launch with each size as large as as many workgroups take, where that has an end."""
+    size = _groups(contract, build, small)
+    values = dict(small)
+    for name in _sizes(contract):
+        if not _divided(contract, build, small, name):
+            continue
+        fits, many = small[name], _UNBOUNDED * small[name]
+        while many - fits > 1:
+            middle = (fits + many) // 2
+            fits, many = (middle, many) if _groups(contract, build, small | {name: middle}) <= size else (fits, middle)
+        values[name] = fits
+    return values
+
+
 def _values(parameter: Parameter, build: Values) -> list[Value]:
     """What a run parameter may be, of what is worth a try; nothing for one that a formula gives."""
     found: list[Value] = []
     if parameter.kind == "run" and parameter.type is int and (not parameter.default_from or isinstance(parameter.default_from, str)):
         step = int(str(build.get("tile", "1")).rpartition("x")[2]) if parameter.multiple_of == 1 else parameter.multiple_of
-        rests = (0, 1) if parameter.multiple_of == 1 else (0,)
-        found = [step * steps + rest for steps in range(_MOST_STEPS + 1) for rest in rests]
+        rests = (0, 1, step - 1) if parameter.multiple_of == 1 and step > 2 else (0,)
+        most = _MOST_STEPS if parameter.multiple_of == 1 else _MOST_ROUNDS
+        found += [step * steps + rest for steps in range(most + 1) for rest in rests]
     elif parameter.kind == "run" and isinstance(parameter.default, float):
-        found = [parameter.default * _FACTOR or 1.0]
+        found.append(parameter.default * _FACTOR or 1.0)
     return [value for value in found if _legal(parameter, value)]
 
 
