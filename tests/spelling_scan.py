@@ -23,7 +23,8 @@ from asmgen.isa import table
 from asmgen.isa.arch import ARCHITECTURES
 from asmgen.reader.errors import NeedsAssembler, ReadError, UnknownSpelling
 from asmgen.reader.instruction import InstructionReader
-from tests.instruction_samples import Sample, assembler_errors, legal
+from asmgen.tools.instructionsamples import Sample, legal
+from tests.instruction_samples import assembler_errors
 
 _SUFFIX = re.compile(r"_(e32|e64|dpp|sdwa)$")
 _REGISTER = re.compile(r"\b([vas]|ttmp)(?:(\d+)|\[(\d+):(\d+)\])")

@@ -32,8 +32,8 @@ from asmgen.isa.operands import Modified, Operand
 from asmgen.isa.registers import Reg, v
 from asmgen.isa.table import names, opcode
 from asmgen.program.program import Instruction
+from asmgen.tools.instructionsamples import operand as other_operand
 from tests.emulator_harness import ARCHS, run
-from tests.instruction_samples import operand as other_operand
 
 WAVES, REGISTERS, CHUNKS = 4, 160, 6
 NO_IEEE = 0x100  # all denormals flushed, IEEE off: where omod works

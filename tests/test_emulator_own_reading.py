@@ -20,7 +20,7 @@ from asmgen.isa.table import names, opcode
 from asmgen.program.controlflow import control_flow
 from asmgen.program.program import Instruction
 from asmgen.reader.instruction import parse_instruction
-from tests.instruction_samples import legal
+from asmgen.tools.instructionsamples import legal
 from tests.test_waitstate_rows import EXAMPLES
 
 EMULATOR = Path(__file__).resolve().parent.parent / "asmgen" / "emulator"

@@ -15,7 +15,8 @@ from asmgen.isa.modifiers import format_modifiers, parse_format, parse_swizzle
 from asmgen.isa.opcode import Form, group_of, implicit_reads, is_lds_dma, reads_destination
 from asmgen.isa.operands import OFF, HwReg, Modified, Operand, Symbol, Waitcnt
 from asmgen.isa.registers import a, exec_, m0, s, v, vcc
-from tests.instruction_samples import Sample, assembler_errors, encodings, legal, meaning, round_trip
+from asmgen.tools.instructionsamples import Sample, legal
+from tests.instruction_samples import assembler_errors, encodings, meaning, round_trip
 
 ARCHS = ("gfx942", "gfx950")
 needs_llvm = pytest.mark.skipif(shutil.which("llvm-mc-22") is None, reason="llvm-mc-22 is not installed")

@@ -13,7 +13,8 @@ from asmgen.isa.check import _RESOLVED, resolve
 from asmgen.isa.errors import OperandError
 from asmgen.isa.operands import OFF, HwReg, Modified, Operand, Special, Symbol, Waitcnt
 from asmgen.isa.registers import Reg, a, exec_, m0, s, v, vcc
-from tests.instruction_samples import Sample, assembler_errors, spoilt
+from asmgen.tools.instructionsamples import Sample
+from tests.instruction_samples import assembler_errors, spoilt
 
 CASES = 12_000  # for each architecture
 needs_llvm = pytest.mark.skipif(shutil.which("llvm-mc-22") is None, reason="llvm-mc-22 is not installed")

@@ -14,8 +14,8 @@ from asmgen.program.text import program_text
 from asmgen.reader.disassembly import read_functions
 from asmgen.reader.instruction import InstructionReader
 from asmgen.toolchain import assemble
+from asmgen.tools.instructionsamples import Sample, legal
 from tests.clang_objects import ARCHS, needs_clang
-from tests.instruction_samples import Sample, legal
 
 SHARES = (0.0, 0.5, 1.0)
 
