@@ -78,7 +78,12 @@ def _compiled(name: str, arch: str, level: int, *extra: str) -> bytes:
 @cache
 def hip_object(name: str, arch: str, level: int = 2) -> CodeObject:
     """tests/hip_sources/NAME.hip compiled for an architecture with -O0 to -O3; kernels have the names in the source."""
-    return CodeObject.load(_compile(name, arch, level))
+    return CodeObject.load(hip_bytes(name, arch, level))
+
+
+def hip_bytes(name: str, arch: str, level: int) -> bytes:
+    """The same as a file."""
+    return _compile(name, arch, level)
 
 
 @cache

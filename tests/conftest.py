@@ -98,6 +98,7 @@ SLOW_FILES = frozenset({
     "test_gemm_fp8.py", "test_gemm_tiled.py", "test_global_races_quick.py", "test_hip_emulator.py", "test_hostile_files.py",
     "test_launch_examples.py", "test_lds_bounds.py", "test_lds_cells.py", "test_leaving.py", "test_mfma_layout.py",
     "test_mfma_states_agree.py", "test_mfma_tables.py", "test_model_foreign.py", "test_model_profile.py", "test_mutation.py",
+    "test_oddsweep.py",
     "test_opcodes.py", "test_planted_faults.py", "test_reader_fuzz.py", "test_reader_isa.py", "test_replace_semantics.py",
     "test_round_trip.py", "test_tile_chain.py", "test_tile_math.py", "test_tile_memory.py", "test_undefined_oracle.py",
     "test_waits_verify_random.py", "test_workgroup_races.py",
