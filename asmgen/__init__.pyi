@@ -37,7 +37,7 @@ from asmgen.author.tiles import TileError as TileError
 from asmgen.author.tiles import TileGrid as TileGrid
 from asmgen.checks.counters.insert import insert_waits as insert_waits
 from asmgen.checks.lint.linting import lint_file as lint_file
-from asmgen.checks.lint.linting import lint_program as lint_program
+from asmgen.checks.lint.programlint import lint_program as lint_program
 from asmgen.codeobject.load import CodeObject as CodeObject
 from asmgen.isa.arch import architecture as architecture
 from asmgen.isa.errors import AsmgenError as AsmgenError

@@ -11,7 +11,7 @@ from asmgen.author import arithmetic, epilogue, movement, schedules, swizzles
 from asmgen.author.family import Variant
 from asmgen.author.kernel import Kernel
 from asmgen.author.tilebuilder import TileBuilder
-from asmgen.checks.lint.linting import lint_program
+from asmgen.checks.lint.programlint import lint_program
 from asmgen.isa.registers import v
 from asmgen.kernels.gemm_bf16.family import GEMM
 from asmgen.program.controlflow import control_flow

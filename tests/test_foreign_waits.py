@@ -16,7 +16,7 @@ from asmgen.checks.counters import ldsplaces
 from asmgen.checks.counters.verify import WaitFinding, verify
 from asmgen.checks.lint.facts import KernelFacts, facts_of_text
 from asmgen.checks.lint.finding import LintFinding
-from asmgen.checks.lint.linting import lint_program
+from asmgen.checks.lint.programlint import lint_program
 from asmgen.checks.mutants import Mutant
 from asmgen.codeobject.textmetadata import text_metadata
 from asmgen.isa.check import resolve

@@ -6,7 +6,7 @@ import pytest
 
 from asmgen.checks.explain import explain
 from asmgen.checks.lint.facts import KernelFacts
-from asmgen.checks.lint.linting import lint_program
+from asmgen.checks.lint.programlint import lint_program
 from asmgen.program.program import Program
 from asmgen.reader.assembly import read_text
 

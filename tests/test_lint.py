@@ -9,7 +9,8 @@ import pytest
 
 from asmgen.checks.lint.facts import KernelFacts, facts_of_text
 from asmgen.checks.lint.finding import LintFinding
-from asmgen.checks.lint.linting import lint_file, lint_program
+from asmgen.checks.lint.linting import lint_file
+from asmgen.checks.lint.programlint import lint_program
 from asmgen.checks.lint.rules import SEVERITIES, rule, rules
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.waitrules import RULES

@@ -22,7 +22,7 @@ from asmgen.author.schedules import PingPong, Schedule
 from asmgen.author.steps import StepIndex
 from asmgen.author.swizzles import DmaFill, FragmentRead
 from asmgen.author.tilebuilder import TileBuilder
-from asmgen.checks.lint.linting import lint_program
+from asmgen.checks.lint.programlint import lint_program
 from asmgen.emulator.scheduling.run import Options
 from asmgen.isa.operands import Waitcnt
 from tests.emulator_launch import launch

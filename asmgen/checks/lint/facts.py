@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from asmgen.codeobject.load import CodeObject
 from asmgen.codeobject.textmetadata import text_metadata
 from asmgen.isa.arch import architecture
+
+if TYPE_CHECKING:
+    from asmgen.codeobject.load import CodeObject
 
 _KERNEL = re.compile(r"^\s*\.amdhsa_kernel\s+(\S+)\s*$(.*?)^\s*\.end_amdhsa_kernel", re.MULTILINE | re.DOTALL)
 # Numbers as LLVM writes them, octal behind a 0; longer ones than any that a kernel can mean are not known.

@@ -1,0 +1,49 @@
+"""lint of a Program: waits, wait states, registers, encoding traps. A build asks it too, so nothing here parses text."""
+
+from __future__ import annotations
+
+from asmgen.checks.counters.verify import Verifier
+from asmgen.checks.lint.encoding import encoding_findings
+from asmgen.checks.lint.erratarules import erratum_findings
+from asmgen.checks.lint.facts import KernelFacts
+from asmgen.checks.lint.finding import LintFinding, apply_silence
+from asmgen.checks.lint.registerrules import register_findings
+from asmgen.checks.lint.rules import SEVERITIES
+from asmgen.checks.waitstates.passes import verify as verify_wait_states
+from asmgen.program.program import Program
+from asmgen.reader.collection import collection_paused
+
+NO_FACTS = KernelFacts()
+
+
+def lint_program(program: Program, file: str = "", facts: KernelFacts = NO_FACTS, notes: bool = True) -> list[LintFinding]:
+    """Everything that lint finds in one Program, in program order, worse findings of one place first.
+
+    Without `notes`, errors and warnings alone, and quicker.
+    """
+    with collection_paused():
+        return _lint(program, file, facts, notes)
+
+
+def _lint(program: Program, file: str, facts: KernelFacts, notes: bool) -> list[LintFinding]:
+    verifier = Verifier(program, notes, facts.block)
+    flow, runs = verifier.flow.flow, verifier.runs
+    name = program.name
+    placed: list[tuple[int, LintFinding]] = []
+    for wait in verifier.findings():
+        placed.append((wait.position, LintFinding(wait.rule, wait.severity, wait.message, file, name, wait.consumer, wait.producer,
+                                                  wait.have, wait.need)))
+    for state in verify_wait_states(program, flow=flow):
+        severity = state.severity
+        if flow.block_of[state.position] not in runs:
+            continue
+        placed.append((state.position, LintFinding(state.rule, severity, state.message, file, name, state.consumer, state.producer,
+                                                   state.have, state.need)))
+    others = [*encoding_findings(program, flow, runs, facts, file), *erratum_findings(program, flow, runs, file)]
+    if notes or facts.vgprs is not None:
+        others += register_findings(program, flow, runs, facts, file)
+    positions = {id(instruction): position for position, instruction in enumerate(program.instructions)} if others else {}
+    placed += [(positions[id(finding.consumer)] if finding.consumer is not None else -1, finding) for finding in others]
+    placed.sort(key=lambda entry: (entry[0], SEVERITIES.index(entry[1].severity)))
+    found = apply_silence((finding for _, finding in placed), program.instructions, file, name)
+    return found if notes else [finding for finding in found if finding.severity != "note"]
