@@ -66,6 +66,37 @@ def test_it_builds_runs_and_inspects(own: Path, tmp_path: Path, capsys: pytest.C
     assert str(tmp_path) not in text
 
 
+@pytest.mark.needs_objdump
+@pytest.mark.parametrize("finish", ["verify", "off"])
+def test_what_lint_calls_an_error_is_refused(own: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], finish: str) -> None:
+    """x is used while it is on its way: in a kernel of the author's own waits, checked or not."""
+    own.write_text(f"{KERNEL}    k.s_endpgm()\n    return k.finish(waits={finish!r}, wait_states={finish!r})\n")
+    arguments = f"{own}:twice", "-o", str(tmp_path / "out")
+    status, out, err = call(capsys, "build", *arguments)
+    lines = err.splitlines()
+    assert (status, out) == (1, "") and not (tmp_path / "out").exists()
+    assert len(lines) == 3 and all(line.endswith("[W001]") for line in lines[:-1])
+    assert "my_kernel.py:23: error: global_load_dword reads s[4:7] while s_load_dwordx4" in lines[0]
+    assert "my_kernel.py:24: error: v_lshlrev_b32 reads v2 while global_load_dword" in lines[1]
+    assert lines[-1].startswith("asmgen: twice_gfx942 has 2 errors") and "--no-verify" in lines[-1]
+    assert call(capsys, "build", *arguments, "--json")[:2] == (1, "[]\n")
+    status, out, err = call(capsys, "run", f"{own}:twice", "--device", "emulator", "--json")
+    report = json.loads(out)
+    assert status == 1 and not report["passed"] and report["findings"][0]["rule"] == "W001" and "my_kernel.py:24" in err
+    status, out, err = call(capsys, "build", *arguments, "--no-verify")
+    assert (status, err) == (0, "") and (tmp_path / "out" / "twice_gfx942.co").exists()
+    status, out, _ = call(capsys, "run", f"{own}:twice", "--device", "emulator", "--no-verify", "--json")
+    assert status == 1 and {finding["check"] for finding in json.loads(out)["findings"]} >= {"read-before-wait"}
+
+
+@pytest.mark.needs_objdump
+def test_a_part_whose_waits_are_off_is_judged_too(own: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    line = "    k.v_lshlrev_b32(x, 1, x)\n"
+    for before, status in (("", 1), ("        k.s_waitcnt(vmcnt=0, lgkmcnt=0)\n", 0)):
+        own.write_text(KERNEL.replace(line, f"    with k.waits('off'):\n{before}    {line}"))
+        assert call(capsys, "build", f"{own}:twice", "-o", str(tmp_path / "out"))[0] == status
+
+
 def test_refusals_are_one_sentence(own: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "there is no file" in refused(capsys, "build", f"{tmp_path}/none.py:twice")
     assert "did you mean 'twice'? (known are twice)" in refused(capsys, "build", f"{own}:twize")

@@ -13,8 +13,12 @@ from typing import Any
 
 from asmgen.author.family import Family
 from asmgen.author.kernel import Kernel
+from asmgen.checks.lint.facts import KernelFacts
+from asmgen.checks.lint.finding import LintFinding
+from asmgen.checks.lint.programlint import lint_program
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.records import dataclass
+from asmgen.program.program import Instruction
 from asmgen.regalloc.report import map_rows
 from asmgen.scratch import scratch_folder
 from asmgen.toolchain import Toolchain, assemble
@@ -29,12 +33,24 @@ class Built:
     code_object: bytes
 
 
-def build_kernel(family: Family, arch: str, parameters: Mapping[str, Any], toolchain: Toolchain | None = None) -> Built:
-    """Build and assemble the variant that `parameters`, build parameters all, choose. Raises AsmgenError for what cannot be built."""
+def build_kernel(family: Family, arch: str, parameters: Mapping[str, Any], toolchain: Toolchain | None = None,
+                 verify: bool = True) -> Built:
+    """Build and assemble the variant that `parameters`, build parameters all, choose; without `verify`, also where waits are missing that
+    its author asks to verify. Raises AsmgenError for what cannot be built."""
     with _nothing_collected():
-        kernel = family.build(arch, parameters)
+        kernel = family.build(arch, parameters, verify)
         text = kernel.text()
     return Built(kernel, text, assemble(text, arch, toolchain, name=f"{kernel.name}.s"))
+
+
+def lint_errors(built: Built) -> list[LintFinding]:
+    """What `asmgen lint` calls an error in a kernel, in parts too whose waits their author keeps to himself (mode "off")."""
+    kernel = built.kernel
+    program, facts = kernel.program, KernelFacts(lds=kernel.lds.size, block=kernel.contract.workgroup)
+    with _nothing_collected():
+        if any(instruction.waits == "off" for instruction in program.instructions):
+            program = program.with_items(item.in_mode("verify") if isinstance(item, Instruction) else item for item in program.items)
+        return lint_program(program, f"{kernel.name}.s", facts, warnings=False)
 
 
 @contextmanager

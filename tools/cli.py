@@ -30,7 +30,9 @@ from asmgen.isa.quote import printable, shorten, shown
 from asmgen.tools.entry import internal_error
 
 if TYPE_CHECKING:
+    from asmgen.checks.lint.finding import LintFinding
     from asmgen.tools.banks_run import RunBanks
+    from asmgen.tools.build import Built
     from asmgen.tools.tile_layout import TileTable
 
 GOOD, FAILED, WRONG = 0, 1, 2
@@ -94,6 +96,8 @@ def _document(value: Any) -> None:
 
 
 parameters_option = click.option("-p", "parameters", multiple=True, metavar="NAME=VALUE", help="A kernel parameter; may be repeated.")
+verify_option = click.option("--no-verify", "verify", is_flag=True, flag_value=False, default=True,
+                             help="Take a kernel in which lint finds errors, too.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
 memory_option = click.option("--memory-limit", default=2 << 30, show_default=True, type=click.IntRange(0), metavar="BYTES",
                              help="What the buffers of the launch may have together.")
@@ -136,15 +140,21 @@ def doctor(as_json: bool) -> int:
 @click.option("--arch", help="Default: the kernel's first architecture.")
 @parameters_option
 @click.option("-o", "folder", default="build", show_default=True, type=click.Path(path_type=Path), help="Where the files go.")
+@verify_option
 @json_option
-def build(kernel: str, arch: str | None, parameters: tuple[str, ...], folder: Path, as_json: bool) -> int:
+def build(kernel: str, arch: str | None, parameters: tuple[str, ...], folder: Path, verify: bool, as_json: bool) -> int:
     """Write FAMILY_ARCH_TILE_SCHEDULE.s, .co and .json (the contract). KERNEL is a family of the library or FILE.py:NAME."""
     from asmgen.kernels.registry import family as find_family
     from asmgen.tools.build import build_kernel, write_built
 
     family = find_family(kernel)
     chosen = family.check_arch(arch or "")
-    paths = [str(path) for path in write_built(build_kernel(family, chosen, family.parse(chosen, parameters)), folder)]
+    built = build_kernel(family, chosen, family.parse(chosen, parameters), verify=False)
+    if verify and _errors_in(built):
+        if as_json:
+            _document([])
+        return FAILED
+    paths = [str(path) for path in write_built(built, folder)]
     _document(paths) if as_json else click.echo("\n".join(paths))
     return GOOD
 
@@ -160,9 +170,10 @@ def build(kernel: str, arch: str | None, parameters: tuple[str, ...], folder: Pa
 @click.option("--save-spec", "spec_folder", type=click.Path(path_type=Path), metavar="DIR",
               help="Write the launch specification with its code object and data: DIR/spec.json.")
 @memory_option
+@verify_option
 @json_option
 def run(kernel: str, arch: str | None, parameters: tuple[str, ...], device: str, seed: int, order: str, checks: bool,
-        spec_folder: Path | None, memory_limit: int, as_json: bool) -> int:
+        spec_folder: Path | None, memory_limit: int, verify: bool, as_json: bool) -> int:
     """Build a kernel, run it on real data, compare with the float64 reference. KERNEL is a family of the library or FILE.py:NAME."""
     from asmgen.kernels.registry import family as find_family
     from asmgen.tools.build import build_kernel
@@ -173,7 +184,12 @@ def run(kernel: str, arch: str | None, parameters: tuple[str, ...], device: str,
     contract = family.contract(chosen, values)
     resolved = contract.resolve_run(values)
     built_from = {name: resolved[name] for name in resolved if contract.parameter(name).kind == "build"}
-    built = build_kernel(family, chosen, built_from)
+    built = build_kernel(family, chosen, built_from, verify=False)
+    if verify and (errors := _errors_in(built)):
+        if as_json:
+            _document({"kernel": family.name, "arch": chosen, "device": None, "passed": False, "max_abs_error": None, "max_rel_error": None,
+                       "wave_instructions": None, "seconds": 0.0, "findings": [error.as_json() for error in errors]})
+        return FAILED
 
     from asmgen.emulator.scheduling.run import Options
     from asmgen.tools.list_command import run_text
@@ -472,6 +488,18 @@ def grid(arch: str | None, parameters: tuple[str, ...], gpu: str | None, search:
     if as_json or svg is None:
         _document(report.as_json()) if as_json else click.echo(report.text(), nl=False)
     return GOOD
+
+
+def _errors_in(built: Built) -> list[LintFinding]:
+    """What lint calls an error in a kernel, told on stderr."""
+    from asmgen.tools.build import lint_errors
+
+    errors = lint_errors(built)
+    for error in errors:
+        click.echo(printable(error.sentence()), err=True)
+    if errors:
+        _say(f"{built.kernel.name} has {len(errors)} error{'s' * (len(errors) > 1)}, so it is not taken; --no-verify takes it as it is")
+    return errors
 
 
 def _tile_table(subject: str, arch: str | None, parameters: tuple[str, ...], lane: int | None, register: int | None) -> TileTable:

@@ -229,14 +229,14 @@ class Family:
         digest = hashlib.sha256(json.dumps(other).encode()).hexdigest()[:8] if other else ""
         return "_".join(part for part in (self.name, variant.arch, variant.tile_text, variant.schedule, digest) if part)
 
-    def build(self, arch: str = "", values: Values | None = None) -> Kernel:
-        """Write the kernel for these build parameters. Raises ContractError for parameters outside of the contract, and what the
-        author's function raises."""
+    def build(self, arch: str = "", values: Values | None = None, verify: bool = True) -> Kernel:
+        """Write the kernel for these build parameters; without `verify`, waits and wait states that the author asks to verify are left
+        as they are. Raises ContractError for parameters outside of the contract, and what the author's function raises."""
         variant = self.select(arch, values)
         contract = self.contract_of(variant)
         build = contract.resolve_build(values or {})
         named = replace(contract, stem=self.stem(variant, build))
-        return write_kernel(self._writers[variant], named, variant, build, self.axes)
+        return write_kernel(self._writers[variant], named, variant, build, self.axes, verify)
 
     def describe(self, arch: str = "") -> dict[str, Any]:
         """JSON values: the default variant's contract, as far as it is known before the build, with what other variants of the

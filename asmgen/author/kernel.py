@@ -79,20 +79,21 @@ class KernelBuilder(Builder):
 
     `waves` is the occupancy the author wants, in waves per SIMD. With `preload` the hardware fills the arguments before the
     first instruction, and a compatibility entry loads them for firmware that does not (docs/facts/instructions.md section 4).
-    `k.p` has the build parameters as attributes.
+    `k.p` has the build parameters as attributes. Without `verify`, mode "verify" is as "off".
     """
 
     registers: RegisterPlan
 
     def __init__(self, contract: KernelContract, arch: str, parameters: Mapping[str, Value], waves: int | None = None,
                  preload: bool = False, workgroup_ids: str = "x", stagger: int = 0, code_object_version: int = 6,
-                 variant: Variant | None = None) -> None:
+                 variant: Variant | None = None, verify: bool = True) -> None:
         plan = RegisterPlan(arch, waves, position=lambda: self.position)
         super().__init__(contract.name, arch, plan, stagger)
         self.contract = contract
         self.parameters = dict(parameters)
         self.p = SimpleNamespace(**self.parameters)
         self._variant = variant
+        self._verify = verify
         self.lds = LdsMap(arch)
         self.table = argument_table([(argument.name, argument.type) for argument in contract.arguments])
         self.tiles: dict[str, object] = {}
@@ -175,12 +176,12 @@ class KernelBuilder(Builder):
             if mode not in WAIT_MODES:
                 raise AsmgenError(f"{what} is {mode!r}; {', '.join(WAIT_MODES)} are possible", str(author_line()))
         check_leases(program, self.registers.ranges)
-        program = apply_waits(program, waits)
+        program = apply_waits(program, waits, self._verify)
         if waits == "auto" and self.entry:
             program = _entry_wait_where_needed(program, self._arguments)
         if wait_states == "auto":
             program = insert_wait_states(program)
-        elif wait_states == "verify":
+        elif wait_states == "verify" and self._verify:
             refuse_errors(verify_wait_states(program))
         contract = replace(self.contract, lds_bytes=self.lds.size)
         return Kernel(program, self._resources(), contract, self.parameters, self.registers, self.lds, self._regions(), self.tiles,

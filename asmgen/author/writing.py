@@ -22,15 +22,16 @@ if TYPE_CHECKING:
 
 
 def write_kernel(writer: FunctionType, contract: KernelContract, variant: Variant, parameters: Mapping[str, Value],
-                 axes: str) -> Kernel:
+                 axes: str, verify: bool = True) -> Kernel:
     """Call `writer` with a new builder and finish what it wrote: s_endpgm at the end, waits and wait states where it left them out.
+    Without `verify`, those that it asks to verify are not.
 
     Raises ContractError where it returns something that is no kernel, and what it raises itself.
     """
     from asmgen.author.tilebuilder import TileBuilder
 
     k = TileBuilder(contract, variant.arch, parameters, waves=variant.occupancy, preload=parameters.get("preload") is True,
-                    workgroup_ids=axes, variant=variant)
+                    workgroup_ids=axes, variant=variant, verify=verify)
     try:
         finished = writer(k)
     except AsmgenError:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import copy
-from functools import reduce
+from functools import cached_property, reduce
 from operator import or_
 from typing import TYPE_CHECKING
 
@@ -27,7 +27,7 @@ from asmgen.checks.counters.partings import Partings
 from asmgen.checks.counters.paths import find_route, reachable
 from asmgen.checks.counters.tokens import TooEarly, shared
 from asmgen.isa.records import dataclass
-from asmgen.program.program import Instruction, Program
+from asmgen.program.program import Instruction, Program, TokenUse
 
 if TYPE_CHECKING:
     from asmgen.checks.counters.ldsplaces import LdsBytes
@@ -80,12 +80,13 @@ def verify(program: Program, notes: bool = True, block: tuple[int, int, int] | N
 
 
 class Verifier:
-    """One verification; it keeps the solved flow for who wants to know more (`flow`)."""
+    """One verification; it keeps the solved flow for who wants to know more (`flow`). With `errors` it looks for nothing milder."""
 
-    def __init__(self, program: Program, notes: bool = True, block: tuple[int, int, int] | None = None) -> None:
+    def __init__(self, program: Program, notes: bool = True, block: tuple[int, int, int] | None = None, errors: bool = False) -> None:
         self.program = program
-        self.notes = notes
-        self.flow = WaitFlow(program, automatic=False, watching=notes)
+        self.notes = notes and not errors
+        self._errors = errors
+        self.flow = WaitFlow(program, automatic=False, watching=self.notes)
         self.instructions = program.instructions
         self.operations = self.flow.operations
         self.own = self.flow.tokens or any(instruction.waits for instruction in self.instructions)
@@ -104,10 +105,11 @@ class Verifier:
         """All of them, in program order, worse ones first."""
         self._found = []
         self.flow.visit(self._visit)
-        phases = Phases(self.program, self.flow.flow)
-        self._out_of_phase(phases)
-        self._partings(phases)
         self._roles()
+        if not self._errors:
+            phases = Phases(self.program, self.flow.flow)
+            self._out_of_phase(phases)
+            self._partings(phases)
         if self.notes:
             self._meetings(phases)
             self._strict_waits()
@@ -279,17 +281,30 @@ class Verifier:
         """Token fills and uses that are still in flight, without even a barrier behind them, where their bytes are used or refilled."""
         operation = self.operations[position]
         need = 1 + self.program.stagger
+        fills, uses = self._cells[position]
         found = []
         for flight in (ledger.vm, ledger.lgkm):
-            for producer in flight.births:
+            for producer in flight.births.keys() & self._cells.keys():
+                filled, used = self._cells[producer]
                 other = self.operations[producer]
-                if not (operation.uses and other.fills or operation.fills and other.uses):
-                    continue
-                for mine, theirs, refill in ((operation.uses, other.fills, False), (operation.fills, other.uses, True)):
-                    names = [use.name for use in mine if any(use.low < one.high and one.low < use.high for one in theirs)]
-                    if names:
-                        found.append(TooEarly(producer, -1, need, names[0], refill))
-        return found
+                if uses & filled:
+                    found.append(TooEarly(producer, -1, need, shared(operation.uses, other.fills)[0], False))
+                if fills & used:
+                    found.append(TooEarly(producer, -1, need, shared(operation.fills, other.uses)[0], True))
+        return sorted(found, key=lambda early: early.other)
+
+    @cached_property
+    def _cells(self) -> dict[int, tuple[int, int]]:
+        """A bit for each piece of LDS that is filled and used by position: what is in flight is compared with all that comes."""
+        telling = {position: (operation.fills, operation.uses) for position, operation in enumerate(self.operations)
+                   if operation.fills or operation.uses}
+        borders = sorted({border for fills, uses in telling.values() for one in (*fills, *uses) for border in (one.low, one.high)})
+        place = {border: 1 << number for number, border in enumerate(borders)}
+
+        def cells(tokens: tuple[TokenUse, ...]) -> int:
+            return reduce(or_, (place[one.high] - place[one.low] for one in tokens), 0)
+
+        return {position: (cells(fills), cells(uses)) for position, (fills, uses) in telling.items()}
 
     def _barriers(self, position: int, other: TooEarly) -> None:
         producer = self.instructions[other.other]

@@ -16,17 +16,19 @@ from asmgen.reader.collection import collection_paused
 NO_FACTS = KernelFacts()
 
 
-def lint_program(program: Program, file: str = "", facts: KernelFacts = NO_FACTS, notes: bool = True) -> list[LintFinding]:
+def lint_program(program: Program, file: str = "", facts: KernelFacts = NO_FACTS, notes: bool = True,
+                 warnings: bool = True) -> list[LintFinding]:
     """Everything that lint finds in one Program, in program order, worse findings of one place first.
 
-    Without `notes`, errors and warnings alone, and quicker.
+    Without `notes`, errors and warnings alone, and quicker; without `warnings`, errors alone, and quicker still.
     """
     with collection_paused():
-        return _lint(program, file, facts, notes)
+        return _lint(program, file, facts, SEVERITIES[:1 + warnings + (warnings and notes)])
 
 
-def _lint(program: Program, file: str, facts: KernelFacts, notes: bool) -> list[LintFinding]:
-    verifier = Verifier(program, notes, facts.block)
+def _lint(program: Program, file: str, facts: KernelFacts, severities: tuple[str, ...]) -> list[LintFinding]:
+    notes = "note" in severities
+    verifier = Verifier(program, notes, facts.block, severities == ("error",))
     flow, runs = verifier.flow.flow, verifier.runs
     name = program.name
     placed: list[tuple[int, LintFinding]] = []
@@ -46,4 +48,4 @@ def _lint(program: Program, file: str, facts: KernelFacts, notes: bool) -> list[
     placed += [(positions[id(finding.consumer)] if finding.consumer is not None else -1, finding) for finding in others]
     placed.sort(key=lambda entry: (entry[0], SEVERITIES.index(entry[1].severity)))
     found = apply_silence((finding for _, finding in placed), program.instructions, file, name)
-    return found if notes else [finding for finding in found if finding.severity != "note"]
+    return found if notes else [finding for finding in found if finding.severity in severities]
