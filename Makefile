@@ -6,26 +6,34 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 WORKERS ?= 2
 
+# hip-python comes with ROCm, in its version, so these are what people have. The tests run under the installed one and the oldest.
+HIP_VERSIONS := 6.2.0.499.16 6.4.4.555.40 7.0.2.555.40 7.2.2.562.43 10.0.0.0.1.2
+HIP_OLDEST := $(VENV)/hip/$(firstword $(HIP_VERSIONS))/.installed
+
 # Tests and benchmarks start many processes: each would compile all of asmgen again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test quick bench clean install
+.PHONY: demo test quick test-hip bench clean install
 
 demo: $(INSTALLED)
 	$(BIN)/asmgen build gemm-bf16 --arch gfx950 -o build
 	$(BIN)/asmgen run gemm-bf16 --arch gfx950 --device emulator -p m=512 -p n=384 -p k=256
 	$(BIN)/asmgen inspect build/gemm-bf16_gfx950_128x128x64_interleave.co
 
-test: $(INSTALLED)
+test: install
 	$(BIN)/ruff check .
 	$(BIN)/mypy -p asmgen
 	$(BIN)/python -m pytest -n $(WORKERS)
 
 # For every commit: at most 90 seconds.
-quick: $(INSTALLED)
+quick: install
 	$(BIN)/ruff check .
 	$(BIN)/mypy -p asmgen
 	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow"
+
+# The emulated HIP runtime under every version of hip-python; the first time it downloads 1 GB.
+test-hip: install $(HIP_VERSIONS:%=$(VENV)/hip/%/.installed)
+	ASMGEN_HIP_VERSIONS=all $(BIN)/python -m pytest tests/test_hip_versions.py tests/test_hip_device.py
 
 bench: $(INSTALLED)
 	$(BIN)/python -m benchmarks
@@ -35,7 +43,13 @@ clean:
 	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -path ./$(VENV) -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
 
-install: $(INSTALLED)
+install: $(INSTALLED) $(HIP_OLDEST)
+
+# Each in a folder of its own, beside the installed one. Where a version has no wheel for this Python its tests are skipped, and say so.
+$(VENV)/hip/%/.installed: | $(INSTALLED)
+	@rm -rf $(@D)
+	@if $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --target $(@D) hip-python==$*; \
+		then touch $@; else rm -rf $(@D); echo "hip-python $* cannot be installed: its tests are skipped" >&2; fi
 
 # The [dev] extra brings ziglang, so that there is an assembler whatever becomes of LLVM's own tools.
 $(INSTALLED): pyproject.toml tools/install_llvm.sh tools/install_browser.sh

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -244,6 +245,8 @@ def test_doctor_reports_everything_and_raises_nothing(tmp_path: Path) -> None:
         assert status.found or status.install or status.name == "GPU"
         assert not (status.found and status.install)
     assert found["numba"].found and found["ziglang"].version[0].isdigit()
+    if found["hip-python"].found:
+        assert found["hip-python"].version == metadata.version("hip-python")
     missing = {status.name: status for status in doctor(search())}
     assert missing["clang"].install == "python -m pip install ziglang" and "tried" in missing["clang"].version
     broken = {status.name: status for status in doctor(search({"ASMGEN_CLANG": "/nowhere/clang"}))}

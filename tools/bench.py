@@ -13,8 +13,9 @@ import numpy as np
 from asmgen.author.family import Family
 from asmgen.codeobject.load import CodeObject, KernelRecord
 from asmgen.isa.errors import AsmgenError
+from asmgen.launch import hipbinding
 from asmgen.launch.device import DeviceError
-from asmgen.launch.hip import HipDevice, why_no_gpu
+from asmgen.launch.hip import HipDevice, properties_of, why_no_gpu
 from asmgen.tools.build import Built
 
 WARM_UPS, RUNS = 500, 100
@@ -136,8 +137,9 @@ def floating_operations(parameters: Mapping[str, Any]) -> int | None:
 
 def environment(device: HipDevice) -> dict[str, Any]:
     """What a time depends on beside the kernel, as far as HIP tells: None where it does not."""
-    properties = device.binding.hipGetDeviceProperties(device.gpu.index)[1]
+    properties = properties_of(device.binding, device.gpu.index)
     told = {name: getattr(properties, name, None) for name in ("multiProcessorCount", "clockRate", "memoryClockRate")}
     return {"gpu": device.name, "compute_units": told["multiProcessorCount"], "clock_khz_at_most": told["clockRate"],
             "memory_clock_khz": told["memoryClockRate"], "hip_runtime": device.call("hipRuntimeGetVersion"),
-            "hip_driver": device.call("hipDriverGetVersion"), "python": platform.python_version(), "system": platform.platform()}
+            "hip_driver": device.call("hipDriverGetVersion"), "hip_python": hipbinding.version(),
+            "python": platform.python_version(), "system": platform.platform()}

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from importlib.util import find_spec
 
+from asmgen.launch import hipbinding
 from asmgen.launch.hip import hip_available
 from asmgen.toolchain import INSTALL_ASSEMBLER, INSTALL_LLVM, Search, ToolError, find_tool, find_toolchain
 
@@ -61,16 +62,17 @@ def _tool(name: str, command: Sequence[str] | None, install: str = INSTALL_LLVM)
 
 
 def _packages() -> list[ToolStatus]:
-    return [_package("numba", "numba", "python -m pip install numba"), _package("hip-python", "hip", "python -m pip install hip-python")]
+    return [_package("numba", "numba", "python -m pip install numba"),
+            _package("hip-python", "hip", "python -m pip install hip-python", hipbinding.version)]
 
 
-def _package(name: str, module: str, install: str) -> ToolStatus:
+def _package(name: str, module: str, install: str, own_version: Callable[[], str] = str) -> ToolStatus:
     spec = find_spec(module)
     if spec is None:
         return ToolStatus(name, "", "", install)
     where = spec.origin or next(iter(spec.submodule_search_locations or ()), module)
     try:
-        return ToolStatus(name, where, metadata.version(name))
+        return ToolStatus(name, where, own_version() or metadata.version(name))
     except metadata.PackageNotFoundError:
         return ToolStatus(name, where, "of unknown version")
 

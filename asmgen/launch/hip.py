@@ -1,9 +1,8 @@
 """A real GPU through hip-python: memory, code objects and launches, each HIP call checked and named when it fails.
 
-hip-python is imported when a device is asked for, never before; it imports without ROCm and fails at the first call (RuntimeError:
-libamdhip64.so cannot be opened). Each of its functions returns a tuple whose first entry is a hipError_t. No AMD GPU was present
-where this was written: the tests run it through the real hip-python on the emulated runtime (asmgen.launch.hipemulator), and replay
-single calls against a recording stand-in of the binding.
+Each function of hip-python returns a tuple whose first entry is a hipError_t; where its versions differ otherwise stands in hipbinding.py.
+No AMD GPU was present where this was written: the tests run it through the real hip-python on the emulated runtime
+(asmgen.launch.hipemulator), and replay single calls against a recording stand-in of the binding.
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ import numpy
 
 from asmgen.isa.quote import quoted
 from asmgen.launch.device import EMULATED_NAME, Buffer, Device, DeviceError, DeviceKernel, Loadable, check_launch, check_span
+from asmgen.launch.hipbinding import device_properties, import_binding, text
 from asmgen.launch.hipstreams import HipEvent, HipStream, stream_handle
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ LAUNCH_PARAM_BUFFER_POINTER = 1
 LAUNCH_PARAM_BUFFER_SIZE = 2
 LAUNCH_PARAM_END = 3
 
-INSTALL = "pip install hip-python brings it"
 _EMULATOR = "the emulator runs the same code object: --device emulator"
 _TARGET = "its target, with xnack and sramecc settings, is not the GPU's; build it for the GPU's architecture"
 _NO_CODE = "the bytes are no AMD GPU code object; asmgen inspect FILE reads them"
@@ -76,21 +75,15 @@ class Choice(NamedTuple):
     sentence: str
 
 
-def _import_binding() -> Any:
-    try:
-        from hip import hip
-    except ImportError as error:
-        raise DeviceError(f"hip-python is not installed ({error}); {INSTALL}; {_EMULATOR}") from error
-    except Exception as error:  # a binding that does not find its libraries fails with whatever its loader raises
-        raise DeviceError(f"hip-python cannot be imported ({error}); {INSTALL}; {_EMULATOR}") from error
-    return hip
-
-
 def _call(binding: Any, function: str, *arguments: Any, shown: str = "", context: str = "") -> Any:
     """The results of one HIP call without its error code: None, or the only one. `shown` are the arguments as the error prints them."""
-    call = f"{function}({shown})"
+    return _result(lambda: getattr(binding, function)(*arguments), f"{function}({shown})", context)
+
+
+def _result(make: Callable[[], tuple[Any, ...]], call: str, context: str = "") -> Any:
+    """What `make`, a HIP call that errors name `call`, returns behind its error code."""
     try:
-        code, *results = getattr(binding, function)(*arguments)
+        code, *results = make()
     except Exception as error:  # no library is a RuntimeError, no such function an AttributeError, an unknown error code a ValueError
         if "dlopen" in str(error):
             missing = "ROCm's libamdhip64.so is not here, an installed ROCm brings it"
@@ -107,18 +100,18 @@ def _failure(call: str, code: Any, context: str) -> DeviceError:
     return DeviceError(f"{call} failed with {name} ({int(code)}){context}{help_text}")
 
 
-def _text(value: Any) -> str:
-    # hip-python before 7.14 returns the property's bytes
-    return value.split(b"\0")[0].decode() if isinstance(value, bytes) else str(value)
+def properties_of(binding: Any, index: int) -> Any:
+    """The hipDeviceProp_t of a GPU. Raises DeviceError where HIP does."""
+    return _result(partial(device_properties, binding, index), f"hipGetDeviceProperties({index})")
 
 
 def visible_gpus(binding: Any | None = None) -> tuple[Gpu, ...]:
     """Every GPU that HIP sees. Raises DeviceError where hip-python, ROCm or all GPUs are missing."""
-    binding = binding if binding is not None else _import_binding()
+    hip = binding if binding is not None else import_binding(_EMULATOR)
     gpus = []
-    for index in range(int(_call(binding, "hipGetDeviceCount"))):
-        properties = _call(binding, "hipGetDeviceProperties", index, shown=str(index))
-        gpus.append(Gpu(index, _text(properties.name), _text(properties.gcnArchName).split(":")[0]))
+    for index in range(int(_call(hip, "hipGetDeviceCount"))):
+        properties = properties_of(hip, index)
+        gpus.append(Gpu(index, text(properties.name), text(properties.gcnArchName).split(":")[0]))
     if not gpus:
         raise DeviceError(f"hipGetDeviceCount() found no GPU; {_HELP['hipErrorNoDevice']}")
     return tuple(gpus)
@@ -189,7 +182,7 @@ class HipDevice:
     """
 
     def __init__(self, arch: str | None = None, binding: Any | None = None, index: int | None = None) -> None:
-        self.binding: Any = binding if binding is not None else _import_binding()
+        self.binding: Any = binding if binding is not None else import_binding(_EMULATOR)
         self.gpus = visible_gpus(self.binding)
         matching = [gpu for gpu in self.gpus if (arch is None or gpu.arch == arch) and (index is None or gpu.index == index)]
         if not matching:

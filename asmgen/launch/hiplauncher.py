@@ -5,13 +5,13 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from functools import partial
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from asmgen.codeobject.load import KernelRecord, Size
 from asmgen.launch.device import DeviceError, check_launch
 from asmgen.launch.external import torch_stream
 from asmgen.launch.hip import HostArray, launch_extra
+from asmgen.launch.hipbinding import ready
 from asmgen.launch.hipstreams import stream_handle
 from asmgen.launch.packing import upload_arguments
 from asmgen.launch.prepared import Arguments
@@ -35,7 +35,7 @@ class HipLauncher:
         # Without arguments there is no address to be had of the segment, and none is needed.
         self._address = ctypes.addressof((ctypes.c_char * len(segment)).from_buffer(segment)) if segment else 0
         self._extra, self._size = launch_extra(self._address, len(segment))
-        self._given = _ready(device.binding, ctypes.addressof(self._extra) if segment else None)
+        self._given = ready(device.binding, ctypes.addressof(self._extra) if segment else None)
         self._shape: tuple[Size, Size, int] | None = None
         self._launch: Callable[..., Any] = device.binding.hipModuleLaunchKernel
 
@@ -86,13 +86,3 @@ class HipLauncher:
             uploaded.copy_back()
         finally:
             uploaded.free()
-
-
-def _ready(binding: Any, extra: int | None) -> tuple[Any, Any, Any]:
-    """The default stream, no kernelParams, and `extra` as hip-python's own objects: it makes these of anything else at each call (5 us)."""
-    try:
-        package = binding.__name__.rpartition(".")[0]
-        helpers, types = import_module(f"{package}._hip_helpers"), import_module(f"{package}.util.types")
-        return binding.ihipStream_t.fromObj(None), types.ListOfPointer(None), helpers.HipModuleLaunchKernel_extra(extra)
-    except (ImportError, AttributeError):
-        return None, None, extra

@@ -1,4 +1,7 @@
-"""A user's program on hip-python alone: module API, memory, streams, events, graphs, properties, errors. Argument: code objects by GPU."""
+"""A user's program on hip-python alone: module API, memory, streams, events, graphs, properties, errors. Argument: code objects by GPU.
+
+As users of each version write it: up to 7.2 structures are the caller's, texts are bytes and kernelParams is an address.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from typing import Any
 import numpy as np
 from hip import hip
 
+OLD = hip.__name__ == "hip.hip"  # later it is rocm.bindings.hip
 COUNT = 1000
 GRID, BLOCK = (4, 1, 1), (256, 1, 1)
 
@@ -29,11 +33,28 @@ def fails(name: str, result: tuple[Any, ...]) -> None:
     assert hip.hipGetLastError()[0] == 0
 
 
+def device_properties(index: int) -> Any:
+    if not OLD:
+        return check(hip.hipGetDeviceProperties(index))
+    found = hip.hipDeviceProp_t()
+    check(hip.hipGetDeviceProperties(found, index))
+    return found
+
+
+def pointer_attributes(pointer: Any) -> Any:
+    if not OLD:
+        return check(hip.hipPointerGetAttributes(pointer))
+    found = hip.hipPointerAttribute_t()
+    check(hip.hipPointerGetAttributes(found, pointer))
+    return found
+
+
 def properties(index: int, arch: str) -> None:
-    found = check(hip.hipGetDeviceProperties(index))
+    found = device_properties(index)
     for name in found.PROPERTIES():
         getattr(found, name)
-    assert found.gcnArchName.split(":")[0] == arch and "emulator" in found.name, (found.gcnArchName, found.name)
+    named, name = (value.decode() if OLD else value for value in (found.gcnArchName, found.name))
+    assert named.split(":")[0] == arch and "emulator" in name, (named, name)
     assert (list(found.maxThreadsDim), list(found.maxGridSize)) == ([1024] * 3, [(1 << 31) - 1, 65536, 65536])
     assert (found.warpSize, found.major, found.minor) == (64, 9, int(arch[4]))
     assert found.sharedMemPerBlock == {"gfx942": 65536, "gfx950": 163840}[arch]
@@ -69,7 +90,9 @@ def launches(path: str) -> None:
 
     # kernelParams: the address of each argument
     values = [ctypes.c_void_p(int(pointer)) for pointer in (dc, dc, db)] + [ctypes.c_int(10)]
-    check(hip.hipModuleLaunchKernel(kernel, *GRID, *BLOCK, 0, None, [ctypes.addressof(value) for value in values], None))
+    addresses = [ctypes.addressof(value) for value in values]
+    table = (ctypes.c_void_p * len(addresses))(*addresses)
+    check(hip.hipModuleLaunchKernel(kernel, *GRID, *BLOCK, 0, None, ctypes.addressof(table) if OLD else addresses, None))
     check(hip.hipMemcpy(c, dc, c.nbytes, kinds.hipMemcpyDeviceToHost))
     assert np.array_equal(c[:10], (a + b)[:10] + b[:10]) and np.array_equal(c[10:], (a + b)[10:])
 
@@ -112,7 +135,7 @@ def launches(path: str) -> None:
     check(hip.hipMemsetD32(da, 0x3F800000, COUNT))
     check(hip.hipMemcpyDtoH(c, da, c.nbytes))
     assert (c == 1.0).all()
-    found = check(hip.hipPointerGetAttributes(db))
+    found = pointer_attributes(db)
     assert found.type == hip.hipMemoryType.hipMemoryTypeDevice and int(found.devicePointer) == int(db)
 
     # what is wrong
