@@ -339,7 +339,7 @@ IN_LDS = (
         + s_waitcnt lgkmcnt(0)
         s_barrier
         ds_write_b32 v2, v3 @c
-    """, waves=2, severity="warning"),
+    """, waves=2),
     Planted("two waves write the same bytes", L, """
         - v_and_b32 v4, 0xff, v2
         + v_mov_b32 v4, v2

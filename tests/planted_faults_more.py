@@ -84,7 +84,7 @@ BETWEEN_WORKGROUPS = (
         + s_lshl_b32 s22, s2, 8
         + v_add_u32 v2, s22, v2
         global_store_dword v2, v4, s[8:9] @p @c
-    """, severity="warning"),
+    """),
     Planted("a workgroup loads what another one stores", B, """
         s_cmp_eq_u32 s2, 0
         s_cbranch_scc0 second
@@ -95,7 +95,7 @@ BETWEEN_WORKGROUPS = (
         - v_mov_b32 v5, v2
         + v_add_u32 v5, 0x100, v2
         global_load_dword v6, v5, s[8:9] @c
-    """, severity="warning"),
+    """),
     Planted("one byte of a dword", B, """
         s_cmp_eq_u32 s2, 0
         s_cbranch_scc0 second
@@ -105,7 +105,7 @@ BETWEEN_WORKGROUPS = (
         second:
         - global_load_ushort v6, v2, s[8:9] offset:2 @c
         + global_load_ushort v6, v2, s[8:9]
-    """, severity="warning"),
+    """),
     Planted("buffer instructions of two workgroups", B, """
         s_mov_b32 s10, 4096
         s_mov_b32 s11, 0x20000
@@ -115,7 +115,7 @@ BETWEEN_WORKGROUPS = (
         s_lshl_b32 s22, s2, 9
         - s_lshl_b32 s22, s2, 8
         buffer_store_dwordx2 v[4:5], v6, s[8:11], s22 offen @p @c
-    """, severity="warning", also=()),
+    """),
 )
 
 UNDEFINED = (

@@ -31,7 +31,7 @@ def races(launched: Launched) -> list[tuple[str, str]]:
     """The names of both instructions of each race."""
     assert not [finding.sentence() for finding in launched.findings if finding.check != "workgroup-race"]
     return [(finding.producer.name, finding.consumer.name) for finding in launched.findings
-            if finding.producer is not None and finding.consumer is not None and finding.severity == "warning"]
+            if finding.producer is not None and finding.consumer is not None and finding.severity == "error"]
 
 
 OWN = "s_lshl_b32 s22, s2, 8\nv_add_u32 v10, s22, v2\nv_mov_b32 v11, s2\nv_xor_b32 v12, 0x100, v10\n"  # v10 own places, v12 another's
@@ -260,7 +260,7 @@ def test_the_compiled_detector_is_the_plain_one(seed: int) -> None:
     for module in (workgrouptraces, workgrouptraces_kernels):
         cells = np.zeros((2, count + 1), np.uint32)
         memory = np.zeros(count << shift, np.uint8)
-        known = Known(np.arange(-1, 2 * groups), np.full(2 * groups + 1, NEVER), np.zeros((numbers, numbers), bool),
+        known = Known(np.arange(-1, 2 * groups), np.full(2 * groups + 1, NEVER), np.zeros((numbers, numbers), np.int32),
                       np.zeros((numbers, numbers), np.int32))
         known.homes[1:] = np.arange(2 * groups) % groups
         known.released[1:1 + groups] = [int(NEVER), 3, 5, int(NEVER), 8]

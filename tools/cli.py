@@ -101,6 +101,8 @@ verify_option = click.option("--no-verify", "verify", is_flag=True, flag_value=F
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
 memory_option = click.option("--memory-limit", default=2 << 30, show_default=True, type=click.IntRange(0), metavar="BYTES",
                              help="What the buffers of the launch may have together.")
+allow_option = click.option("--allow", multiple=True, type=click.Choice(["races"]),
+                            help="Races between different values are warnings, not errors.")
 
 
 @commands.command("list")
@@ -170,10 +172,11 @@ def build(kernel: str, arch: str | None, parameters: tuple[str, ...], folder: Pa
 @click.option("--save-spec", "spec_folder", type=click.Path(path_type=Path), metavar="DIR",
               help="Write the launch specification with its code object and data: DIR/spec.json.")
 @memory_option
+@allow_option
 @verify_option
 @json_option
 def run(kernel: str, arch: str | None, parameters: tuple[str, ...], device: str, seed: int, order: str, checks: bool,
-        spec_folder: Path | None, memory_limit: int, verify: bool, as_json: bool) -> int:
+        spec_folder: Path | None, memory_limit: int, allow: tuple[str, ...], verify: bool, as_json: bool) -> int:
     """Build a kernel, run it on real data, compare with the float64 reference. KERNEL is a family of the library or FILE.py:NAME."""
     from asmgen.kernels.registry import family as find_family
     from asmgen.tools.build import build_kernel
@@ -195,8 +198,8 @@ def run(kernel: str, arch: str | None, parameters: tuple[str, ...], device: str,
     from asmgen.tools.list_command import run_text
     from asmgen.tools.runner import run_kernel
 
-    report = run_kernel(family, built, resolved, device, seed, Options(checks, order, count_banks=True), _say, spec_folder=spec_folder,
-                        memory_limit=memory_limit)
+    options = Options(checks, order, count_banks=True, allow=allow)
+    report = run_kernel(family, built, resolved, device, seed, options, _say, spec_folder=spec_folder, memory_limit=memory_limit)
     _document(report.as_json()) if as_json else click.echo(run_text(report), nl=False)
     return GOOD if report.passed else FAILED
 
@@ -207,13 +210,14 @@ def run(kernel: str, arch: str | None, parameters: tuple[str, ...], device: str,
 @click.option("--budget", default=1_000_000_000, show_default=True, type=click.IntRange(1),
               help="Wave instructions after which the emulator calls it a runaway; an access to memory or LDS counts as 128 at least.")
 @memory_option
+@allow_option
 @json_option
-def launch(spec: Path, device: str, budget: int, memory_limit: int, as_json: bool) -> int:
+def launch(spec: Path, device: str, budget: int, memory_limit: int, allow: tuple[str, ...], as_json: bool) -> int:
     """Run any code object as a launch specification says (README: launch specification)."""
     from asmgen.emulator.scheduling.run import Options
     from asmgen.tools.launch_command import run_launch_spec
 
-    report = run_launch_spec(spec, device, Options(instruction_budget=budget), say=_say, memory_limit=memory_limit)
+    report = run_launch_spec(spec, device, Options(instruction_budget=budget, allow=allow), say=_say, memory_limit=memory_limit)
     _document(report.as_json()) if as_json else click.echo(report.text(), nl=False)
     return GOOD if report.passed else FAILED
 

@@ -133,7 +133,7 @@ class Watching:
         """Add what can be said only now that the launch is over; `ended`: all of its workgroups have."""
         if self.traces is None:
             return
-        racing = {frozenset((id(finding.producer), id(finding.consumer))) for finding in findings.all()
+        racing = {frozenset((id(finding.producer), id(finding.consumer))) for finding in findings.found.values()
                   if finding.check == GLOBAL_RACE and finding.severity == "error"}
         for finding in self.traces.findings(memory, ended):
             if frozenset((id(finding.producer), id(finding.consumer))) not in racing:

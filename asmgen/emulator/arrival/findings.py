@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 
 from asmgen.isa.errors import AsmgenError
 from asmgen.program.program import Instruction
@@ -33,7 +33,7 @@ CHECKS = {check.name: check for check in (
     Check("lds-race", "error", "two waves touch the same LDS bytes in one barrier interval, or while a write is in flight over a barrier, "
                                "and one of them writes"),
     Check("global-race", "error", "two waves of a workgroup touch the same bytes of device memory in one barrier interval, one writes"),
-    Check("workgroup-race", "warning", "two workgroups touch the same bytes of device memory in no order, and one changes them"),
+    Check("workgroup-race", "error", "two workgroups touch the same bytes of device memory in no order, and one changes them"),
     Check("uninitialised-read", "warning", "a register is read that nobody wrote"),
     Check("uninitialised-lds-read", "warning", "LDS bytes are read that nobody wrote"),
     Check("uninitialised-use", "error", "what nobody wrote reaches an address, a branch, EXEC or memory that the host reads"),
@@ -51,6 +51,9 @@ CHECKS = {check.name: check for check in (
     Check("kill", "error", "a wave kills itself", True),
 )}
 """Every check by name."""
+RACES = frozenset({"lds-race", "global-race", "workgroup-race"})
+ALLOWANCES = {"races": RACES}
+"""What a caller may allow: the checks whose errors are warnings then."""
 
 
 def chosen_checks(choice: bool | Collection[str]) -> frozenset[str]:
@@ -73,7 +76,8 @@ def chosen_checks(choice: bool | Collection[str]) -> frozenset[str]:
 class Finding:
     """One fault: which check found it, what happened, and where.
 
-    `producer` is the instruction that started it (the load, the other wave's access), `consumer` the one at which it shows.
+    `producer` is the instruction that started it (the load, the other wave's access), `consumer` the one at which it shows. `count` is
+    how often it was seen, at least.
     """
 
     check: str
@@ -83,6 +87,7 @@ class Finding:
     consumer: Instruction | None
     wave: int
     workgroup: int
+    count: int = 1
 
     def sentence(self) -> str:
         """All of it, in one sentence."""
@@ -91,13 +96,14 @@ class Finding:
             parts.append(f"at `{self.consumer.text}`{_where(self.consumer)}")
         if self.producer is not None:
             parts.append(f"after `{self.producer.text}`{_where(self.producer)}")
-        parts.append(f"first in wave {self.wave} of workgroup {self.workgroup}")
+        often = f"{self.count} times, " if self.count > 1 else ""
+        parts.append(f"{often}first in wave {self.wave} of workgroup {self.workgroup}")
         return ", ".join(parts)
 
     def as_json(self) -> dict[str, object]:
         """The fields of `asmgen run --json`."""
-        return {"check": self.check, "severity": self.severity, "message": self.message, "wave": self.wave, "workgroup": self.workgroup,
-                "producer": _describe(self.producer), "consumer": _describe(self.consumer)}
+        return {"check": self.check, "severity": self.severity, "message": self.message, "count": self.count, "wave": self.wave,
+                "workgroup": self.workgroup, "producer": _describe(self.producer), "consumer": _describe(self.consumer)}
 
 
 def _where(instruction: Instruction) -> str:
@@ -114,31 +120,54 @@ def _describe(instruction: Instruction | None) -> dict[str, object] | None:
             "source": str(instruction.source) if instruction.source is not None else None}
 
 
+Key = tuple[str, int, int]
+
+
 @dataclass
 class Findings:
     """The distinct findings of a launch: the first of the worst of each (check, producer, consumer) is kept, the others counted.
 
-    Those of checks that are not `wanted` are dropped.
+    Two instructions that race are one pair, whichever comes first. Those of checks that are not `wanted` are dropped.
     """
 
     wanted: frozenset[str] = frozenset(CHECKS)
-    found: dict[tuple[str, int, int], Finding] = field(default_factory=dict)
-    times: dict[tuple[str, int, int], int] = field(default_factory=dict)
+    found: dict[Key, Finding] = field(default_factory=dict)
+    times: dict[Key, int] = field(default_factory=dict)
 
     def add(self, finding: Finding) -> None:
         """Record one."""
         if finding.check not in self.wanted:
             return
-        key = (finding.check, id(finding.producer), id(finding.consumer))
+        key = _key(finding.check, finding.producer, finding.consumer)
         known = self.found.setdefault(key, finding)
         if SEVERITIES.index(finding.severity) < SEVERITIES.index(known.severity):
             self.found[key] = finding
-        self.times[key] = self.times.get(key, 0) + 1
+        self.times[key] = self.times.get(key, 0) + finding.count
 
     def has(self, check: str, producer: Instruction | None, consumer: Instruction | None) -> bool:
         """Whether that one is known already."""
-        return (check, id(producer), id(consumer)) in self.found
+        return _key(check, producer, consumer) in self.found
 
     def all(self) -> list[Finding]:
         """In the order found."""
-        return list(self.found.values())
+        return [replace(finding, count=self.times[key]) for key, finding in self.found.items()]
+
+
+def _key(check: str, producer: Instruction | None, consumer: Instruction | None) -> Key:
+    first, second = id(producer), id(consumer)
+    return (check, second, first) if check in RACES and second < first else (check, first, second)
+
+
+def allowed_checks(allow: Collection[str]) -> frozenset[str]:
+    """The checks whose errors are to be warnings. Raises AsmgenError for what cannot be allowed."""
+    names = [allow] if isinstance(allow, str) else list(allow)
+    for name in names:
+        if name not in ALLOWANCES:
+            raise AsmgenError(f"{name!r} cannot be allowed; {', '.join(ALLOWANCES)} can")
+    return frozenset(check for name in names for check in ALLOWANCES[name])
+
+
+def allowing(findings: Iterable[Finding], allowed: frozenset[str]) -> Iterator[Finding]:
+    """The findings, errors of the checks `allowed` as warnings."""
+    for finding in findings:
+        yield replace(finding, severity="warning") if finding.severity == "error" and finding.check in allowed else finding

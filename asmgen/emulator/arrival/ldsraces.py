@@ -1,9 +1,9 @@
 """Races in LDS between waves, reads of bytes that an LDS-DMA has not delivered, and reads of bytes that nobody wrote.
 
 An access lives from its issue until its own wave has waited for it; two of different waves, one a write, race if their lives share a
-barrier interval. A read that lives on behind a barrier meets later writes in the order of the LDS queue: that is a warning in code
-without LDS tokens. Atomics do not race with each other: their order is free, their effect is whole. Plain writes that leave
-the same values (`ldsvalues`) are a warning, of which a launch needs one only: compilers make them by the hundred.
+barrier interval, a read that lives on over a barrier with the writes after it too. Atomics do not race with each other: their order is
+free, their effect is whole. Plain writes that leave the same values (`ldsvalues`) are a warning, of which a launch needs one only:
+compilers make them by the hundred.
 
 Workgroups that do the same, access for access (`ldscells.repeating`), are judged as one until they part or there is something to report.
 """
@@ -92,7 +92,6 @@ class LdsArrival:
         kinds = [row.kind for position in self._touching if (row := instructions[position].opcode.memory) is not None]
         self._atomic = np.array([kind == "atomic" for kind in kinds], bool)
         self._meets = any(instruction.name == "s_barrier" for instruction in instructions)
-        self._tokens = any(instruction.tokens for instruction in instructions)
         self._told = False
         self.reset()
 
@@ -267,7 +266,6 @@ class LdsArrival:
             elif kind == AGAINST_READ:
                 what = "overwrites LDS that another wave reads in the same barrier interval"
             elif kind == AGAINST_CARRIED:
-                severity = "error" if self._tokens else "warning"
                 what = "overwrites LDS that another wave reads, which did not wait for it before the barrier"
             else:
                 severity, check, what, other = "warning", "uninitialised-lds-read", "reads LDS that nobody wrote", NOBODY

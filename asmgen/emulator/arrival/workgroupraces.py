@@ -6,8 +6,8 @@ s_dcache_inv): any of them will do, so that tickets, semaphores and grid barrier
 are not seen. A load that a short loop repeats at one address waits for somebody: it acquires too, and whose store it finds has released.
 Atomics and accesses with scope bits are no part of a race. Stores of workgroups that all leave the same in the end are none either
 (workgroupdisputes): workgroups that overlap at an edge write the same there. Where the waves of one workgroup race already, what the
-workgroup leaves means nothing: these bytes and pairs of instructions are left to that finding. It is a warning, once per pair of
-instructions, as the order that went wrong may be one that the launch relies on (workgroups in order of dispatch).
+workgroup leaves means nothing: these bytes and pairs of instructions are left to that finding. Some launches rely on an order that
+nothing here shows (workgroups in order of dispatch): they allow races.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ class Traces:
         self.time = 0
         self.tags = np.zeros(workgroups, np.int64)  # of each workgroup, 0 where it needs a new one
         self.acquired = np.full(workgroups, -1, np.int64)
-        self.known = Known(np.full(1024, -1, np.int64), np.full(1024, NEVER), np.zeros((len(plain) + 1,) * 2, bool),
-                           np.zeros((len(plain) + 1,) * 2, np.int32))
+        pairs = (len(plain) + 1,) * 2
+        self.known = Known(np.full(1024, -1, np.int64), np.full(1024, NEVER), np.zeros(pairs, np.int32), np.zeros(pairs, np.int32))
         self.raced, self.disputes = RacedBytes(), Disputes()
         self._made = 1  # tags; 0 is nobody's
         self.written: set[int] = set()  # starts of the buffers that somebody has written to
@@ -83,7 +83,7 @@ class Traces:
         self._put_off = 0  # bytes of theirs
         self._cells: dict[int, tuple[Words, Words]] = {}
         self._names: dict[int, str] = {}
-        self._found: list[tuple[int, Finding]] = []  # by byte address
+        self._found: list[tuple[int, Finding, tuple[int, int]]] = []  # by byte address; the numbers of the pair
 
     def cells(self, interval: Interval) -> tuple[Words, Words] | None:
         """Writers and readers of a buffer's bytes, None where they are too many."""
@@ -165,13 +165,11 @@ class Traces:
         buffer = self._names[max(start for start in self._names if start <= address)]
         message = f"{verb} byte {address:#x} ({buffer}), which {who} {'wrote' if written else 'read'}; workgroups run in " \
                   "any order, and no atomic, flag or cache write-back between says which comes first"
-        self._found.append((address, Finding(CHECK, "warning", message, first, second, now.wave, now.home)))
+        self._found.append((address, Finding(CHECK, "error", message, first, second, now.wave, now.home), (number, now.number)))
 
     def note_once(self, address: int, other: Left, now: Left, written: bool) -> None:
         """`note` for a pair that has not been told yet."""
-        told = self.known.told
-        if not told[other.number, now.number]:
-            told[other.number, now.number] = told[now.number, other.number] = True
+        if self.known.count(other.number, now.number) == 1:
             self.note(address, other.tag, other.number, now, written)
 
     def findings(self, memory: Memory, ended: bool) -> list[Finding]:
@@ -180,7 +178,8 @@ class Traces:
             for address, other, last in self.disputes.open(self._cells, memory.u8, self.shift):
                 if not self.raced.meets(address, address + (1 << self.shift)):
                     self.note_once(address, other, last, True)
-        return [finding for address, finding in self._found if not self.raced.meets(address, address + (1 << self.shift))]
+        return [replace(finding, count=int(self.known.told[pair])) for address, finding, pair in self._found
+                if not self.raced.meets(address, address + (1 << self.shift))]
 
 
 class WorkgroupRaces:

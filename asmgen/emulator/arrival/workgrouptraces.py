@@ -35,13 +35,19 @@ Words = NDArray[np.uint32]
 
 @dataclass(frozen=True)
 class Known:
-    """What accesses are compared with: the workgroup of each tag and when its accesses were released; of pairs, which are told already,
-    and how many cells they dispute."""
+    """What accesses are compared with: the workgroup of each tag and when its accesses were released; of pairs, how often they
+    raced, of which the first time is told, and how many cells they dispute."""
 
     homes: Numbers
     released: Numbers
-    told: NDArray[np.bool_]
+    told: NDArray[np.int32]
     disputes: NDArray[np.int32]
+
+    def count(self, first: int, second: int) -> int:
+        """How often the pair has raced, with this time."""
+        times = int(self.told[first, second]) + 1
+        self.told[first, second] = self.told[second, first] = times
+        return times
 
 
 @dataclass(frozen=True)
@@ -83,10 +89,8 @@ def trace(writers: Words, readers: Words, u8: NDArray[np.uint8], touch: MemoryTo
             for fault, words, kind in met:
                 for index in np.flatnonzero(fault).tolist():
                     word = int(words[index])
-                    if kind in (OLD_READ, WRITTEN):
-                        if known.told[touch.number, word % NUMBERS]:
-                            continue
-                        known.told[touch.number, word % NUMBERS] = known.told[word % NUMBERS, touch.number] = True
+                    if kind in (OLD_READ, WRITTEN) and known.count(touch.number, word % NUMBERS) > 1:
+                        continue
                     hits.append((int(at[index]) + (step << touch.shift), row, word, kind, int(old[index]), int(new[index])))
     return np.array(hits, np.int64).reshape(-1, 6)
 

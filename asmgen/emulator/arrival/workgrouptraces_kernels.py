@@ -57,10 +57,13 @@ def trace(writers: Words, readers: Words, u8: NDArray[np.uint8], touch: MemoryTo
 @njit(cache=True)
 def _hit(hits: Any, count: int, told: Any, number: int, address: int, row: int, word: Any, kind: int) -> int:
     other = word % NUMBERS
-    if count == len(hits) or told[number, other]:
+    seen = told[number, other]
+    if count == len(hits) and seen == 0:
         return count
-    told[number, other] = True
-    told[other, number] = True
+    told[number, other] = seen + 1
+    told[other, number] = seen + 1
+    if seen > 0:
+        return count
     return int(_note(hits, count, address, row, word, kind, 0, 0))
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from asmgen.codeobject.descriptor import KernelDescriptor
 from asmgen.emulator.arrival.arrival import Counters
 from asmgen.emulator.arrival.checkers import Resettable, Watching, with_address_makers
-from asmgen.emulator.arrival.findings import Finding, Findings, chosen_checks
+from asmgen.emulator.arrival.findings import Finding, Findings, allowed_checks, allowing, chosen_checks
 from asmgen.emulator.machine.codemap import CodeMap
 from asmgen.emulator.machine.devicememory import Memory
 from asmgen.emulator.machine.dispatch import Dispatch, HostBlocks, start_waves
@@ -50,7 +50,8 @@ DYNAMIC_STACK = 16384
 class Options:
     """What a launch models besides the results: `checks`, the `order` of waves, counting LDS bank conflicts.
 
-    `checks` are all (True), those that cost nothing (False), or the names of some (findings.CHECKS).
+    `checks` are all (True), those that cost nothing (False), or the names of some (findings.CHECKS). `allow` {"races"}: races between
+    different values are warnings, not errors.
 
     `watchers` see every instruction when it is bound (segments.Watcher).
     `trace` notes what the waves of the first workgroups execute; only these run then, and nothing is computed that the trace does not need.
@@ -64,6 +65,7 @@ class Options:
     instruction_budget: int = 2_000_000_000
     watchers: tuple[Watcher, ...] = ()
     trace: Trace | None = None
+    allow: Collection[str] = ()
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,7 @@ class LaunchResult:
 def run_launch(program: Program, descriptor: KernelDescriptor, arch: Architecture, dispatch: Dispatch, memory: Memory,
                options: Options) -> LaunchResult:
     """Run every workgroup of a dispatch. Raises EmulatorError where the emulator cannot go on."""
-    began = time.perf_counter()
+    began, allowed = time.perf_counter(), allowed_checks(options.allow)
     launch = _Launch(program, descriptor, arch, dispatch, memory, options)
     host = HostBlocks.make(memory, descriptor, dispatch)
     marked = len(memory.shadow.marks) if memory.shadow is not None else 0
@@ -111,7 +113,7 @@ def run_launch(program: Program, descriptor: KernelDescriptor, arch: Architectur
     for resident in launch.residents:
         counts += resident.scheduler.counts()
     launch.leave(ended)
-    findings = tuple(with_address_makers(program, launch.findings.all()))
+    findings = tuple(allowing(with_address_makers(program, launch.findings.all()), allowed))
     return LaunchResult(findings, launch.budget.executed, time.perf_counter() - began, tuple(counts.tolist()),
                         launch.banks.accesses, program)
 
