@@ -18,16 +18,19 @@ from asmgen.tools.runner import RunReport, run_kernel
 from asmgen.tools.smalllaunches import drawn_launches, launches
 
 _BARREN = 50  # drawn launches in a row that execute nothing new, behind which no more are drawn
+_LONGER, _SHORTEST = 20, 100_000  # what a mutant may execute: times what the program does, and this more
 
 
 @dataclass(frozen=True)
 class KnownRun:
-    """A launch that the unchanged program was run on: how often it executed each instruction, over all waves, and its bank conflicts."""
+    """A launch that the unchanged program was run on: how often it executed each instruction, over all waves, and its bank conflicts.
+    `budget` is what a mutant may execute: many times as much."""
 
     launch: Mapping[str, Any]
     preload: bool
     counts: tuple[int, ...]
     bank_conflicts: int
+    budget: int
 
 
 class Runs:
@@ -59,11 +62,21 @@ class Runs:
             if position is None or another.counts[position]:
                 yield another
 
-    def run(self, launch: Mapping[str, Any], preload: bool, program: Program | None = None) -> RunReport:
-        """One run, of the unchanged program or another one."""
+    def run(self, launch: Mapping[str, Any], preload: bool, program: Program | None = None, seed: int = 0,
+            budget: int = Options.instruction_budget) -> RunReport:
+        """One run, of the unchanged program or another one, on the data of that seed."""
         parameters = self._built.kernel.contract.resolve_run({**self._built.kernel.parameters, **launch})
-        return run_kernel(self._family, self._built, parameters, "emulator", program=program or self.program,
-                          options=Options(preload=preload, count_banks=True))
+        return run_kernel(self._family, self._built, parameters, "emulator", seed, program=program or self.program,
+                          options=Options(preload=preload, count_banks=True, instruction_budget=budget))
+
+    def passes(self, known: KnownRun, program: Program, seed: int = 0) -> RunReport | None:
+        """The report of a mutant's run that shows nothing; None where it does: a wrong result, an error, more bank conflicts."""
+        try:
+            report = self.run(known.launch, known.preload, program, seed, known.budget)
+        except AsmgenError:
+            return None
+        wrong = not report.passed or any(finding.severity == "error" for finding in report.findings)
+        return None if wrong or (report.bank_conflicts or 0) > known.bank_conflicts else report
 
     def _another(self) -> KnownRun | None:
         """The next launch that is worth keeping; None where all code is executed, or many drawn launches have executed nothing new."""
@@ -79,7 +92,8 @@ class Runs:
             self.executed |= fresh
             self._barren = 0 if fresh else self._barren + 1
             if fresh or len(self.known) < self._given:
-                self.known.append(KnownRun(launch, preload, report.counts, report.bank_conflicts or 0))
+                self.known.append(KnownRun(launch, preload, report.counts, report.bank_conflicts or 0,
+                                           _LONGER * (report.wave_instructions or 0) + _SHORTEST))
                 return self.known[-1]
         return None
 

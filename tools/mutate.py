@@ -4,6 +4,8 @@ and every swizzle that is undone?
 Over every family, architecture, variant and choice of a build parameter. Lint judges first; what it lets through runs on the emulator, in
 the launches of one workgroup that execute the changed place: a wrong result, an error of its checks or more LDS bank conflicts than the
 kernel has find a mutant.
+With --index the mutants are those of index arithmetic, of which so many are drawn for each build; the emulator alone judges them, and one
+whose outputs are the program's bit for bit on 50 launches is equivalent.
 The score and the survivors are printed; the status is 1 where anything survives, 2 for a request that cannot be met.
 """
 
@@ -19,13 +21,13 @@ import click
 
 from asmgen.author.family import Family
 from asmgen.checks.mutants import KINDS, Judge, Mutant, mutants
-from asmgen.isa.errors import AsmgenError
 from asmgen.kernels.registry import family as find_family
 from asmgen.kernels.registry import names
 from asmgen.program.program import Program
 from asmgen.tools.build import Built, build_kernel
 from asmgen.tools.entry import status_of
-from asmgen.tools.mutantruns import KnownRun, Runs
+from asmgen.tools.indexruns import IndexJudge
+from asmgen.tools.mutantruns import Runs
 
 Emulates = Callable[[Mutant], bool]
 
@@ -88,19 +90,11 @@ def on_emulator(family: Family, built: Built) -> Emulates:
 
     def emulates(mutant: Mutant) -> bool:
         for known in runs.through(places.get(id(mutant.original))):
-            if found(mutant, known):
+            if runs.passes(known, mutant.program) is None:
                 runs.known.remove(known)
                 runs.known.insert(0, known)  # the next mutant is on the same path, mostly
                 return True
         return False
-
-    def found(mutant: Mutant, known: KnownRun) -> bool:
-        try:
-            report = runs.run(known.launch, known.preload, mutant.program)
-        except AsmgenError:
-            return True
-        return not report.passed or any(finding.severity == "error" for finding in report.findings) \
-            or (report.bank_conflicts or 0) > known.bank_conflicts
 
     return emulates
 
@@ -108,16 +102,23 @@ def on_emulator(family: Family, built: Built) -> Emulates:
 @click.command()
 @click.argument("kernels", nargs=-1)
 @click.option("--arch", help="Only this architecture.")
-def commands(kernels: tuple[str, ...], arch: str | None) -> int:
-    """Weaken every wait, barrier and nop of the library's kernels in turn and undo every swizzle; exit with 1 where nobody notices."""
+@click.option("-p", "parameters", multiple=True, metavar="NAME=VALUE", help="Only the build with these parameters; may be repeated.")
+@click.option("--index", default=0, metavar="N", type=click.IntRange(0), help="Instead N mutants of index arithmetic for each build.")
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Which of them.")
+def commands(kernels: tuple[str, ...], arch: str | None, parameters: tuple[str, ...], index: int, seed: int) -> int:
+    """Weaken every wait, barrier and nop of the library's kernels in turn and undo every swizzle; exit with 1 where nobody notices.
+
+    With --index, exchange registers, offsets, strides, swizzle constants and matrix operands at places drawn uniformly.
+    """
     survived = False
     for name in kernels or names():
         family = find_family(name)
         for target in (family.check_arch(arch),) if arch else family.archs:
-            for build in builds(family, target):
+            for build in [family.parse(target, parameters)] if parameters else builds(family, target):
                 built = build_kernel(family, target, build)
-                shown = " ".join(f"{key}={value}" for key, value in build.items())
-                found = score(f"{name} {target} {shown}".rstrip(), built.kernel.program, on_emulator(family, built))
+                shown = f"{name} {target} {' '.join(f'{key}={value}' for key, value in build.items())}".rstrip()
+                found = IndexJudge(Runs(family, built)).score(shown, index, seed) if index \
+                    else score(shown, built.kernel.program, on_emulator(family, built))
                 click.echo("\n".join(found.lines()))
                 survived = survived or bool(found.survivors)
     return int(survived)

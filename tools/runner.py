@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -46,6 +47,7 @@ class RunReport:
     spec: Path | None = None  # the launch specification that was written
     counts: tuple[int, ...] = ()  # executions by instruction position, over all waves
     program: Program | None = None  # what the emulator ran
+    digest: bytes = b""  # of all bytes of all outputs
 
     @property
     def executed(self) -> Executed | None:
@@ -128,13 +130,20 @@ def _compare(name: str, arch: str, device: str, problem: Problem, results: Mappi
                      last.wave_instructions if last is not None else None,
                      sum(last.bank_conflicts.values()) if last is not None else None,
                      last.findings if last is not None else (), spec, last.counts if last is not None else (),
-                     last.program if last is not None else None)
+                     last.program if last is not None else None, _digest(results))
+
+
+def _digest(results: Mapping[str, np.ndarray[Any, Any]]) -> bytes:
+    found = hashlib.blake2b(digest_size=16)
+    for name in sorted(results):
+        found.update(np.ascontiguousarray(results[name]).view(np.uint8).data)
+    return found.digest()
 
 
 def _judge(output: Output, before: np.ndarray[Any, Any], after: np.ndarray[Any, Any]) -> tuple[float, float, float, bool]:
     """(largest |error|, relative to its row, relative to the tolerance, nothing else written). A NaN counts as infinite error."""
-    found = after[output.select].astype(np.float64)
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore"):  # NaNs that signal, infinities
+        found = after[output.select].astype(np.float64)
         error = np.where(found == output.expected, 0.0, np.abs(found - output.expected))
     error = np.where(np.isnan(error), np.inf, error)
     sizes = np.abs(np.where(np.isfinite(output.expected), output.expected, 0.0))
