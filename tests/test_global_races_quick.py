@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from asmgen.emulator.arrival.globalraces import ATOMIC, READ, WRITE, GlobalArrival, Numbers, Spans, _Row, conflicts
+from asmgen.emulator.arrival.globalraces import ATOMIC, ATOMIC_READ, READ, WRITE, GlobalArrival, Numbers, Spans, _Row, conflicts
 
 WAVES, LANES = 4, 8
 DEVICE = cast(GlobalArrival, SimpleNamespace(machine=SimpleNamespace(work=SimpleNamespace(pays=lambda places: True))))
@@ -26,7 +26,7 @@ def rows_of(rng: np.random.Generator, aligned: bool) -> list[_Row]:
         if aligned:
             addresses &= -size
         counts = rng.integers(0, 3, own.shape)
-        kind = int(rng.choice((READ, READ, WRITE, ATOMIC)))
+        kind = int(rng.choice((READ, ATOMIC_READ, WRITE, ATOMIC)))
         rows.append(_Row(position, kind, 0, 0, waves, waves, np.zeros(len(waves), np.int32), addresses, counts, size, None))
     return rows
 
@@ -40,7 +40,7 @@ def changed_by_two(rows: list[_Row]) -> bool:
             for address, count in zip(row.addresses[number].tolist(), row.counts[number].tolist(), strict=True):
                 for byte in range(address, address + count * row.size):
                     touched.setdefault(byte, set()).add(wave)
-                    if row.kind != READ:
+                    if row.kind in (WRITE, ATOMIC):
                         changed.setdefault(byte, set()).add(wave)
     return any(touched[byte] - {wave} for byte, waves in changed.items() for wave in waves)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from asmgen.emulator.arrival.globalraces import ATOMIC, READ, WRITE, Spans, conflicts
+from asmgen.emulator.arrival.globalraces import ATOMIC, ATOMIC_READ, READ, WRITE, Spans, conflicts
 from asmgen.emulator.arrival.ldscells import INACTIVE, Cells, LdsAccess, Toucher, carry, touch
 from asmgen.emulator.arrival.races_kernels import carry_cells, touch_cells
 
@@ -69,13 +69,14 @@ def test_conflicts_of_spans_are_exact(seed: int) -> None:
     rng = np.random.default_rng(seed)
     count, homes = int(rng.integers(1, 30)), np.array([0, 0, 0, 1, 1])
     low = rng.integers(1, 120, count).astype(np.int64)
-    spans = Spans(rng.integers(0, 5, count), low, low + rng.integers(1, 12, count), rng.choice([READ, READ, WRITE, ATOMIC], count), low)
+    kinds = rng.choice([READ, READ, WRITE, ATOMIC, ATOMIC_READ, ATOMIC_READ], count)
+    spans = Spans(rng.integers(0, 5, count), low, low + rng.integers(1, 12, count), kinds, low)
     bad = set()
     for home in (0, 1):
         for byte in range(140):
             at = [number for number in range(count) if homes[spans.waves[number]] == home and low[number] <= byte < spans.high[number]]
-            if any(spans.waves[one] != spans.waves[two] and (spans.kinds[one] != spans.kinds[two] or spans.kinds[one] == WRITE)
-                   for one in at for two in at):
+            if any(spans.waves[one] != spans.waves[two] and (WRITE in (kinds[one], kinds[two])
+                                                             or {kinds[one], kinds[two]} == {READ, ATOMIC}) for one in at for two in at):
                 bad.add(home << 47 | byte)
     found = set(conflicts(spans, homes).tolist())
     assert found <= bad

@@ -4,11 +4,11 @@ Accesses are logged as they come and judged when their workgroup's barrier inter
 unseen. The rest is first compared by the bytes between each wave's lowest and highest lane; only where those of two waves overlap are
 the lanes' own bytes compared, exactly. An access lives on into the next interval where its wave has not waited for it.
 
-Atomics do not race with each other; loads and stores with scope bits (sc0, sc1) count as such, as compilers make atomic
-loads and stores of them. So does a plain load whose wave compares and swaps the same places afterwards: it is a guess, and the
-comparison finds out whether it was right. Plain stores of the same values (`globalvalues`) are a warning, once. What orders waves by
-other means than barriers (a flag that one wave spins on) is not seen. Where a workgroup makes more than LOG_BYTES of accesses without
-a barrier, those are judged among themselves.
+Atomics do not race with each other; stores with scope bits (sc0, sc1) count as such, as compilers make atomic stores of them. A load
+with scope bits is disturbed by plain stores alone. So is a plain load whose wave compares and swaps the same places afterwards: it is a
+guess, and the comparison finds out whether it was right. Where all waves store the same values (`globalvalues`), which who reads there
+finds in any case, it is a warning, once. What orders waves by other means than barriers (a flag that one wave spins on) is not seen.
+Where a workgroup makes more than LOG_BYTES of accesses without a barrier, those are judged among themselves.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ from numpy.typing import NDArray
 
 from asmgen.emulator.arrival.arrival import Counters
 from asmgen.emulator.arrival.findings import Finding, Findings
-from asmgen.emulator.arrival.globalvalues import agreed, stored
+from asmgen.emulator.arrival.globalvalues import Stores, agreed, changes_of, stored, untouched
 from asmgen.emulator.arrival.ldsvalues import Bytes, bytes_of
 from asmgen.emulator.arrival.racedbytes import RacedBytes
+from asmgen.emulator.machine.devicememory import PAGE
 from asmgen.emulator.machine.kept import kept
 from asmgen.emulator.machine.state import Group, Machine, Selection
 from asmgen.emulator.scheduling.boundstep import queue_of
@@ -33,7 +34,8 @@ from asmgen.isa.registers import Reg
 from asmgen.program.program import Instruction, Program
 
 CHECK = "global-race"
-READ, WRITE, ATOMIC = range(3)
+READ, WRITE, ATOMIC, ATOMIC_READ = range(4)
+_READS = (READ, ATOMIC_READ)
 LOG_BYTES = 1 << 26
 """Bytes of logged addresses from which on they are judged and forgotten."""
 _SHIFT = 47  # device addresses are smaller
@@ -48,7 +50,8 @@ Numbers = NDArray[np.int64]
 class _Row:
     """One execution of an instruction by a group: addresses and counts [waves, lanes] of elements of `size` bytes.
 
-    `select` chooses the waves from arrays over all; `data` [waves, lanes, bytes] is what a plain store writes, where that is known.
+    `select` chooses the waves from arrays over all; `data` [waves, lanes, bytes] is what a plain store writes, where that is known, and
+    `changes` which bytes of it were not there before.
     """
 
     position: int
@@ -62,13 +65,22 @@ class _Row:
     counts: Numbers
     size: int
     data: Bytes | None
+    changes: Bytes | None = None
 
     def part(self, chosen: NDArray[np.bool_]) -> _Row:
         """Some of the waves."""
         if chosen.all():
             return self
         return _Row(self.position, self.kind, self.queue, self.buffer, self.waves[chosen], self.waves[chosen], self.tickets[chosen],
-                    self.addresses[chosen], self.counts[chosen], self.size, self.data[chosen] if self.data is not None else None)
+                    self.addresses[chosen], self.counts[chosen], self.size, self.data[chosen] if self.data is not None else None,
+                    self.changes[chosen] if self.changes is not None else None)
+
+    def bytes_within(self, homes: Numbers, data: Bytes | None, starts: Numbers, ends: Numbers) -> Stores:
+        """`stored` of what the lanes write, with the workgroup (`homes` of each wave) << 47 in the places."""
+        active = self.counts > 0
+        waves = np.broadcast_to(self.waves[:, None], active.shape)[active]
+        places = (homes[waves] << _SHIFT) + self.addresses[active]
+        return stored(places, (self.counts * self.size)[active], waves, data[active] if data is not None else None, starts, ends)
 
     def keys(self) -> Numbers:
         """The wave << 47 and the address of each lane's first byte."""
@@ -116,6 +128,11 @@ class Spans:
         columns = ("waves", "low", "high", "kinds", "positions")
         return cls(*(np.concatenate([getattr(part, column) for part in parts]) for column in columns))
 
+    def of_kinds(self, *kinds: int) -> Spans:
+        """Those of some kinds."""
+        chosen = np.isin(self.kinds, kinds)
+        return Spans(self.waves[chosen], self.low[chosen], self.high[chosen], self.kinds[chosen], self.positions[chosen])
+
 
 def conflicts(spans: Spans, homes: Numbers) -> Numbers:
     """Byte addresses, with the workgroup (`homes` of each wave) << 47, at which two waves of a workgroup meet and one writes.
@@ -124,20 +141,23 @@ def conflicts(spans: Spans, homes: Numbers) -> Numbers:
     """
     home = homes[spans.waves] << _SHIFT
     waves, first, _ = _merged(spans)
-    by_kind = [(home + spans.low)[spans.kinds == kind] for kind in (READ, WRITE, ATOMIC)]
-    points = np.unique(np.concatenate([first + (homes[waves] << _SHIFT), *by_kind]))
+    points = np.unique(np.concatenate([first + (homes[waves] << _SHIFT), home + spans.low]))
     return points[_in_conflict(points, spans, homes)]
 
 
 def _in_conflict(points: Numbers, spans: Spans, homes: Numbers) -> NDArray[np.bool_]:
     home = homes[spans.waves] << _SHIFT
     low, high = home + spans.low, home + spans.high
+    reads, writes, atomics = (_covered(points, low[spans.kinds == kind], high[spans.kinds == kind]) for kind in (READ, WRITE, ATOMIC))
+    stored_to = (writes > 0) & (_waves_at(points, spans, homes) > 1)
+    changed = (reads > 0) & (atomics > 0) & (_waves_at(points, spans.of_kinds(READ, ATOMIC), homes) > 1)
+    return np.asarray(stored_to | changed, bool)
+
+
+def _waves_at(points: Numbers, spans: Spans, homes: Numbers) -> Numbers:
+    """How many waves touch each point."""
     waves, first, last = _merged(spans)
-    first, last = first + (homes[waves] << _SHIFT), last + (homes[waves] << _SHIFT)
-    by_kind = [spans.kinds == kind for kind in (READ, WRITE, ATOMIC)]
-    meeting = _covered(points, first, last)
-    reads, writes, atomics = (_covered(points, low[chosen], high[chosen]) for chosen in by_kind)
-    return np.asarray((meeting > 1) & ((writes > 0) | (reads > 0) & (atomics > 0)), bool)
+    return _covered(points, first + (homes[waves] << _SHIFT), last + (homes[waves] << _SHIFT))
 
 
 def _merged(spans: Spans) -> tuple[Numbers, Numbers, Numbers]:
@@ -145,8 +165,8 @@ def _merged(spans: Spans) -> tuple[Numbers, Numbers, Numbers]:
     base = spans.waves << _SHIFT
     order = np.argsort(base + spans.low, kind="stable")
     begin, reach = (base + spans.low)[order], np.maximum.accumulate((base + spans.high)[order])
-    starts = np.append(True, begin[1:] > reach[:-1])
-    ends = np.append(starts[1:], True)
+    starts = np.append(True, begin[1:] > reach[:-1])[:len(begin)]
+    ends = np.append(starts[1:], True)[:len(begin)]
     waves = begin[starts] >> _SHIFT
     return waves, begin[starts] - (waves << _SHIFT), reach[ends] - (waves << _SHIFT)
 
@@ -192,16 +212,25 @@ class GlobalArrival:
         buffer = bisect_right(self._starts, low) - 1
         if buffer < 0 or self._ends[buffer] < high:
             buffer = -1  # several at once
-        if kind != READ:
+        if kind not in _READS:
             self._written.add(buffer)
         tickets = self.counters.issued[queue, group.select].copy()
         source = self._data.get(id(instruction))
         data = source(group) if source is not None else None
-        self._log.append(_Row(position, kind, queue, buffer, group.waves, group.select, tickets, addresses, counts, size, data))
-        self._bytes += addresses.nbytes + counts.nbytes + (data.nbytes if data is not None else 0)
+        changes = self._changes(addresses, counts, size, data) if data is not None and kind == WRITE else None
+        self._log.append(_Row(position, kind, queue, buffer, group.waves, group.select, tickets, addresses, counts, size, data, changes))
+        self._bytes += addresses.nbytes + counts.nbytes + (2 * data.nbytes if data is not None else 0)
         if self._bytes > LOG_BYTES:
             self._judge(self._log)
             self.reset()
+
+    def _changes(self, addresses: Numbers, counts: Numbers, size: int, data: Bytes) -> Bytes:
+        look = changes_of
+        if self.machine.work.pays(32 * data.size):
+            from asmgen.emulator.arrival import globalraces_kernels
+
+            look = globalraces_kernels.changes_of
+        return look(self.machine.memory.u8, addresses - PAGE, counts * size, data)
 
     def release(self, workgroups: Numbers) -> None:
         """The barrier interval of these workgroups ends, or they do: judge what they did. What they have not waited for lives on."""
@@ -231,7 +260,8 @@ class GlobalArrival:
 
     def _judge(self, rows: list[_Row]) -> None:
         rows = [row for row in rows if row.buffer in self._written or -1 in self._written or row.buffer == -1 and self._written]
-        if all(row.kind == READ for row in rows) or len({row.kind for row in rows}) == 1 and rows[0].kind == ATOMIC:
+        kinds = {row.kind for row in rows}
+        if WRITE not in kinds and not kinds >= {READ, ATOMIC}:
             return
         if self._apart(rows):
             return
@@ -277,8 +307,8 @@ class GlobalArrival:
         from asmgen.emulator.arrival import globalraces_kernels
 
         owners = np.zeros(int(high - low) >> shift, np.int32)
-        return all(globalraces_kernels.take(owners, row.addresses, row.counts, row.size, shift, int(low), row.waves, row.kind != READ)
-                   for row in sorted(rows, key=lambda row: row.kind == READ))
+        return all(globalraces_kernels.take(owners, row.addresses, row.counts, row.size, shift, int(low), row.waves, row.kind not in _READS)
+                   for row in sorted(rows, key=lambda row: row.kind in _READS))
 
     def _note_raced(self, raced: RacedBytes, spans: Spans, rows: list[_Row]) -> None:
         home = self.machine.workgroup[spans.waves] << _SHIFT
@@ -288,7 +318,7 @@ class GlobalArrival:
         raced.add(bounds[at] & (1 << _SHIFT) - 1, bounds[at + 1] & (1 << _SHIFT) - 1)
 
     def _without_guesses(self, rows: list[_Row]) -> list[_Row]:
-        """The rows, with loads as atomics where their wave compares and swaps all of what it loaded later on."""
+        """The rows, with loads as atomic ones where their wave compares and swaps all of what it loaded later on."""
         swapped: list[Numbers] = []
         found = []
         for row in reversed(rows):
@@ -296,31 +326,28 @@ class GlobalArrival:
                 swapped.append(row.keys()[row.counts > 0])
             elif row.kind == READ and swapped:
                 guessed = (np.isin(row.keys(), np.concatenate(swapped)) | (row.counts == 0)).all(axis=1)
-                found.append(replace(row.part(guessed), kind=ATOMIC))
+                found.append(replace(row.part(guessed), kind=ATOMIC_READ))
                 row = row.part(~guessed)
             found.append(row)
         return found[::-1]
 
     def _agreed(self, points: Numbers, spans: Spans, rows: list[_Row]) -> NDArray[np.bool_]:
-        """At which points waves only store, and the same values up to the next point at which anything begins or ends."""
+        """At which points waves store the same values, up to the next point at which anything begins or ends: what stood there already
+        where somebody reads it."""
         homes = self.machine.workgroup
         home = homes[spans.waves] << _SHIFT
         low, high = home + spans.low, home + spans.high
         bounds = np.unique(np.concatenate([low, high]))
         ends = bounds[np.searchsorted(bounds, points, "right")]
-        others = spans.kinds != WRITE
-        storing = _covered(points, low[others], high[others]) == 0
-        starts, ends, parts = points[storing], ends[storing], []
-        for row in rows:
-            active = row.counts > 0
-            if row.kind == WRITE and active.any():
-                waves = np.broadcast_to(row.waves[:, None], active.shape)[active]
-                places = (homes[waves] << _SHIFT) + row.addresses[active]
-                data = row.data[active] if row.data is not None else None
-                parts.append(stored(places, (row.counts * row.size)[active], waves, data, starts, ends))
+        atomics, reads = spans.kinds == ATOMIC, np.isin(spans.kinds, _READS)
+        storing = _covered(points, low[atomics], high[atomics]) == 0
+        starts, ends = points[storing], ends[storing]
         result: NDArray[np.bool_] = storing.copy()
         if storing.any():
-            result[storing] = agreed(parts, starts)
+            writers = [row for row in rows if row.kind == WRITE and row.counts.any()]
+            unread = _covered(starts, low[reads], high[reads]) == 0
+            result[storing] = agreed([row.bytes_within(homes, row.data, starts, ends) for row in writers], starts) \
+                & (unread | untouched([row.bytes_within(homes, row.changes, starts, ends) for row in writers], starts))
         return result
 
     def _report(self, spans: Spans, homes: Numbers, point: int, harmless: bool = False) -> None:
@@ -331,25 +358,27 @@ class GlobalArrival:
                  if waves[first] != waves[second] and _collide(kinds[first], kinds[second]))
         first, second = next(pairs)
         instructions = self.program.instructions
-        verbs = ("reads", "writes", "changes")
+        verbs = ("reads", "writes", "changes", "reads")
         other = int(self.machine.wave_in_group[waves[first]])
         message = f"{verbs[kinds[second]]} byte {address:#x} that wave {other} {verbs[kinds[first]]} in the same barrier interval"
         if harmless:
-            message += ", both with the same value, so nothing is wrong yet; more of this kind is not reported"
+            same = "which leaves it as it was" if kinds[first] in _READS or kinds[second] in _READS else "both with the same value"
+            message += f", {same}, so nothing is wrong yet; more of this kind is not reported"
         self.findings.add(Finding(CHECK, "warning" if harmless else "error", message, instructions[int(spans.positions[at[first]])],
                                   instructions[int(spans.positions[at[second]])], int(waves[second]), home))
 
 
 def _collide(first: Any, second: Any) -> bool:
-    return bool(first != second or first == WRITE)
+    return WRITE in (first, second) or {int(first), int(second)} == {READ, ATOMIC}
 
 
 def _kind(instruction: Instruction) -> int:
     row = instruction.opcode.memory
     assert row is not None
-    if row.kind == "atomic" or instruction.modifiers.get("sc0") or instruction.modifiers.get("sc1"):
-        return ATOMIC
-    return WRITE if row.kind == "store" else READ
+    scoped = bool(instruction.modifiers.get("sc0") or instruction.modifiers.get("sc1"))
+    if row.kind == "load":
+        return ATOMIC_READ if scoped else READ
+    return WRITE if row.kind == "store" and not scoped else ATOMIC
 
 
 def data_of(instruction: Instruction, machine: Machine) -> Callable[[Group], Bytes] | None:

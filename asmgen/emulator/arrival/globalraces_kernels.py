@@ -1,8 +1,10 @@
-"""The quick look of `globalraces`, compiled. Only `globalraces` loads this file: it needs numba."""
+"""The quick look of `globalraces`, and `globalvalues.changes_of`, compiled. Only `globalraces` loads this file: it needs numba."""
 
 from __future__ import annotations
 
 from typing import Any
+
+import numpy as np
 
 from asmgen.emulator.scheduling.jit import njit
 
@@ -24,3 +26,20 @@ def take(owners: Any, addresses: Any, counts: Any, size: int, shift: int, low: i
                 if keeps:
                     owners[cell] = me
     return True
+
+
+def changes_of(u8: Any, addresses: Any, lengths: Any, data: Any) -> Any:
+    """What globalvalues.changes_of does."""
+    result = np.zeros(data.shape, np.uint8)
+    _changes(u8, addresses, lengths, data, result)
+    return result
+
+
+@njit(cache=True)
+def _changes(u8: Any, addresses: Any, lengths: Any, data: Any, result: Any) -> None:
+    for wave in range(data.shape[0]):
+        for lane in range(data.shape[1]):
+            at = addresses[wave, lane]
+            for byte in range(min(lengths[wave, lane], data.shape[2])):
+                if u8[at + byte] != data[wave, lane, byte]:
+                    result[wave, lane, byte] = 1

@@ -1,6 +1,7 @@
 """Whether waves that store to the same bytes of device memory in one barrier interval store the same values: then no order matters.
 
-Kernels whose waves all hold a row's sum let all of them store it.
+Kernels whose waves all hold a row's sum let all of them store it. Who reads such bytes meanwhile finds the same in any order only where
+the stores change nothing.
 """
 
 from __future__ import annotations
@@ -48,4 +49,21 @@ def agreed(stores: list[Stores], starts: Numbers) -> NDArray[np.bool_]:
     different = (places[1:] == places[:-1]) & (values[1:] != values[:-1])
     result = np.ones(len(starts), bool)
     result[np.searchsorted(starts, places[1:][different], "right") - 1] = False
+    return result
+
+
+def untouched(changes: list[Stores], starts: Numbers) -> NDArray[np.bool_]:
+    """Which of the stretches that begin at `starts` every store leaves as they are; `changes` has 0 for bytes that stay the same."""
+    result = np.ones(len(starts), bool)
+    for part in changes:
+        result[np.searchsorted(starts, part.places[part.values != 0], "right") - 1] = False
+    return result
+
+
+def changes_of(u8: NDArray[np.uint8], addresses: Numbers, lengths: Numbers, data: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """1 for each byte of `data` [waves, lanes, bytes], of each lane the first `lengths`, that is not in memory `u8` at `addresses` yet."""
+    offsets = np.arange(data.shape[2])
+    written = offsets < lengths[..., None]
+    result = np.zeros(data.shape, np.uint8)
+    result[written] = u8[(addresses[..., None] + offsets)[written]] != data[written]
     return result

@@ -1,0 +1,140 @@
+"""Races of reads with writes: an error where the read may find either of two values, a warning where the write changes nothing.
+
+And what reads beside atomics is no race at all. Each case has a neighbour, as close to it as can be, that is an error.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from asmgen.emulator.arrival.globalraces_kernels import changes_of as compiled_changes_of
+from asmgen.emulator.arrival.globalvalues import changes_of
+from asmgen.emulator.scheduling.run import Options
+from asmgen.reader.assembly import read_text
+from tests.emulator_launch import Launched, launch
+from tests.planted_faults import Planted
+
+ORDERS = ("lockstep", "serial", "random:5")
+G = "global-race"
+PART = "s_cmp_eq_u32 s20, 0\ns_cbranch_scc1 zero\n"
+"""Wave 0 goes to `zero`, the others go on."""
+
+HARMLESS = (
+    Planted("a store of what stands there", G, f"""
+        + v_mov_b32 v5, 1
+        - v_mov_b32 v5, 2
+        {PART}
+        global_load_dword v6, v3, s[8:9]
+        s_endpgm
+        zero:
+        global_store_dword v3, v5, s[8:9]
+    """, waves=2),
+    Planted("one byte of those that are read", G, f"""
+        v_mov_b32 v4, 1
+        v_mov_b32 v5, 4
+        - v_mov_b32 v5, 0x104
+        {PART}
+        global_load_dwordx2 v[6:7], v3, s[8:9]
+        s_endpgm
+        zero:
+        global_store_dwordx2 v3, v[4:5], s[8:9]
+    """, waves=3),
+    Planted("a change before, in front of a barrier", G, f"""
+        v_mov_b32 v5, 9
+        {PART}
+        + s_barrier
+        global_load_dword v6, v3, s[8:9]
+        s_endpgm
+        zero:
+        global_store_dword v3, v5, s[8:9]
+        s_waitcnt vmcnt(0)
+        + s_barrier
+        global_store_dword v3, v5, s[8:9]
+    """, waves=2),
+    Planted("a load with scope bits", G, f"""
+        + v_mov_b32 v5, 1
+        - v_mov_b32 v5, 2
+        {PART}
+        global_load_dword v6, v3, s[8:9] sc0 sc1
+        s_endpgm
+        zero:
+        global_store_dword v3, v5, s[8:9]
+    """, waves=2),
+)
+
+NOTHING = (
+    Planted("a plain load beside one with scope bits", G, f"""
+        v_mov_b32 v5, 2
+        {PART}
+        global_load_dword v6, v3, s[8:9]
+        s_endpgm
+        zero:
+        + global_load_dword v6, v3, s[8:9] sc1
+        - global_store_dword v3, v5, s[8:9] sc1
+    """, waves=2),
+    Planted("a load with scope bits beside atomics", G, f"""
+        v_mov_b32 v5, 2
+        {PART}
+        + global_load_dword v6, v3, s[8:9] sc0
+        - global_load_dword v6, v3, s[8:9]
+        s_endpgm
+        zero:
+        global_atomic_add v3, v5, s[8:9]
+        global_store_dword v3, v5, s[8:9] offset:4 sc1
+    """, waves=2),
+    Planted("a wave that loads and adds, and one that only looks", G, f"""
+        v_mov_b32 v5, 2
+        {PART}
+        + global_load_dword v6, v3, s[8:9] sc1
+        - global_load_dword v6, v3, s[8:9]
+        s_endpgm
+        zero:
+        global_load_dword v6, v3, s[8:9]
+        global_atomic_add v3, v5, s[8:9]
+    """, waves=2),
+    Planted("a guess that a swap compares, and a plain load", G, f"""
+        v_mov_b32 v5, 2
+        v_mov_b32 v4, 1
+        {PART}
+        + global_load_dword v6, v2, s[8:9]
+        - global_load_dword v6, v3, s[8:9]
+        s_endpgm
+        zero:
+        global_load_dword v6, v2, s[8:9]
+        s_waitcnt vmcnt(0)
+        global_atomic_cmpswap v6, v3, v[4:5], s[8:9] sc0
+    """, waves=2),
+)
+
+
+def run(text: str, waves: int, order: str = "lockstep") -> Launched:
+    (program,) = read_text(text, "gfx950")
+    buffers = [np.arange(1024, dtype=np.uint32) * 3 + 1, np.zeros(1024, np.uint32)]
+    return launch("gfx950", program, (1, 1, 1), (64 * waves, 1, 1), buffers, lds=8192, vgprs=256, options=Options(order=order))
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("case", HARMLESS + NOTHING, ids=lambda case: case.name)
+def test_reads_beside_writes(case: Planted, order: str) -> None:
+    faulty = [finding for finding in run(case.text(False)[0], case.waves, order).findings if finding.check not in case.also]
+    assert [(finding.check, finding.severity) for finding in faulty if finding.severity == "error"], [one.sentence() for one in faulty]
+    assert {finding.check for finding in faulty} == {case.check}
+    harmless = run(case.text(True)[0], case.waves, order).findings
+    assert len(harmless) == (case in HARMLESS), [finding.sentence() for finding in harmless]
+    for finding in harmless:
+        assert (finding.check, finding.severity) == (case.check, "warning") and "leaves it as it was" in finding.message
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_changed_bytes_are_found_exactly(seed: int) -> None:
+    """Compiled and not, against bytes one by one."""
+    rng = np.random.default_rng(seed)
+    size = int(rng.choice([1, 2, 4, 16]))
+    memory = rng.integers(0, 3, 400).astype(np.uint8)
+    addresses, lengths = rng.integers(0, 380, (3, 5)), rng.integers(0, size + 1, (3, 5))
+    data = rng.integers(0, 3, (3, 5, size)).astype(np.uint8)
+    expected = [[[int(byte < lengths[wave, lane] and memory[addresses[wave, lane] + byte] != data[wave, lane, byte])
+                  for byte in range(size)] for lane in range(5)] for wave in range(3)]
+    assert changes_of(memory, addresses, lengths, data).tolist() == expected
+    assert compiled_changes_of(memory, addresses, lengths, data).tolist() == expected
