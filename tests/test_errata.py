@@ -7,12 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from asmgen.author.builder import Builder
 from asmgen.checks.lint.finding import LintFinding
 from asmgen.checks.lint.linting import lint_file, lint_program
 from asmgen.checks.lint.rules import rule, rules
 from asmgen.checks.mutants import Judge, mutants
 from asmgen.checks.waitstates.passes import insert
 from asmgen.isa.errata import ERRATA, PACKED_ODD_LOW
+from asmgen.isa.errors import OperandError
+from asmgen.isa.registers import s, v
 from asmgen.isa.waitrules import RULES
 from asmgen.reader.assembly import read_text
 from asmgen.toolchain import assemble
@@ -134,3 +137,24 @@ def test_it_is_a_note_only_though_the_rest_is_an_error() -> None:
     (program,) = read_text("\n".join([*CHANGE, "v_mov_b32 v0, v20", "s_endpgm"]), "gfx950", "k", "k.s")
     severities = {finding.rule: finding.severity for finding in lint_program(program, "k.s")}
     assert severities["xdl-srcc-opcode"] == "note" and severities["xdl-valu-read"] == "error"
+
+
+def test_the_builder_refuses_the_form_and_names_what_works() -> None:
+    k = Builder("k", "gfx950")
+    with pytest.raises(OperandError, match=r"takes v3 of v\[2:3\] for its low half.*even register.*SGPR.*two scalar.*despite=") as refused:
+        k.v_pk_mul_f32(v[0:1], v[0:1], v[2:3], op_sel=(0, 1))
+    assert "test_errata.py" in str(refused.value)
+    with pytest.raises(OperandError, match="there is no erratum 'packed'"):
+        k.v_pk_mul_f32(v[0:1], v[0:1], v[2:3], op_sel=(0, 1), despite="packed")
+    assert not k.items
+    accepted = k.v_pk_mul_f32(v[0:1], v[0:1], v[2:3], op_sel=(0, 1), despite="packed-odd-low", comment="on purpose")
+    assert accepted.text == BROADCAST and accepted.comment == "on purpose, lint: off packed-odd-low" and k.items == [accepted]
+
+
+def test_the_builder_takes_the_twins() -> None:
+    k = Builder("k", "gfx950")
+    k.v_pk_mul_f32(v[0:1], v[0:1], v[2:3], op_sel_hi=(1, 0))
+    k.v_pk_mul_f32(v[0:1], v[0:1], s[2:3], op_sel=(0, 1))
+    k.v_pk_add_f32(v[0:1], v[2:3], v[4:5], op_sel=(0, 1), op_sel_hi=(1, 0))
+    Builder("k", "gfx942").v_pk_mul_f32(v[0:1], v[0:1], v[2:3], op_sel=(0, 1))
+    assert len(k.items) == 3

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from asmgen.author.aside import check_aside, put_aside
 from asmgen.author.effects import Tag, Unit, units_of
+from asmgen.author.erratacheck import CONCERNED, check_errata
 from asmgen.author.ldsmap import LdsRange
 from asmgen.author.merge import merge, order_of_streams
 from asmgen.author.steps import Copy, PipelineError, StepIndex, operation
@@ -93,13 +94,13 @@ class Builder:
         return emit
 
     def emit(self, name: str, *operands: Operand | str, fills: LdsRange | None = None, uses: LdsRange | None = None,
-             comment: str = "", **modifiers: Any) -> Instruction:
+             comment: str = "", despite: str = "", **modifiers: Any) -> Instruction:
         """Append the instruction of that mnemonic (an `_e32`, `_e64`, `_dpp` or `_sdwa` suffix forces the encoding).
 
-        A string operand is a label. Raises OperandError, at the caller's line, for whatever the assembler would refuse
-        or silently miscode, and PlanError for a register that nobody holds.
+        A string operand is a label. Raises OperandError, at the caller's line, for whatever the assembler would refuse or silently miscode
+        and for a form that an erratum hits, unless `despite` names it (isa/errata.py); PlanError for a register that nobody holds.
         """
-        instruction = self._instruction(name, operands, modifiers, fills, uses, comment)
+        instruction = self._instruction(name, operands, modifiers, fills, uses, comment, despite)
         self._append(instruction)
         return instruction
 
@@ -136,7 +137,7 @@ class Builder:
         return lambda reg: " / ".join(dict.fromkeys([owner.name for owner in held if owner.reg.overlaps(reg)]))
 
     def _instruction(self, name: str, operands: tuple[Operand | str, ...], modifiers: dict[str, Any], fills: LdsRange | None,
-                     uses: LdsRange | None, comment: str) -> Instruction:
+                     uses: LdsRange | None, comment: str, despite: str = "") -> Instruction:
         source, helper = self._places()
         try:
             canonical_name, suffix = canonical(name)
@@ -146,6 +147,8 @@ class Builder:
             typed = tuple([_plain(operand) for operand in operands])
             chosen = {key: value for key, value in modifiers.items() if value is not False and value is not None}
             form = resolve(row, typed, chosen, self.arch, suffix)
+            if despite or canonical_name in CONCERNED:
+                comment = check_errata(self.arch, canonical_name, typed, chosen, despite, comment)
             self._check_leases(operands, source, helper)
         except OperandError as error:
             raise OperandError(error.sentence, where(source, helper)) from None

@@ -6,7 +6,8 @@
 
 The destination may be a source. f32 has everything; i32 adds, subtracts, multiplies and compares; f16 has the packed instructions;
 `neg`, `abs_`, `copy` and `fill` work on bits, so on every type. `packed` takes v_pk_*_f32 where registers are pairs: half the issues, but
-on gfx950 they do not run in an MFMA's shadow, so code beside matrix instructions turns it off (docs: measured on MI355X). Operations of
+on gfx950 they do not run in an MFMA's shadow, so code beside matrix instructions turns it off (docs: measured on MI355X). Nor do they take
+the odd register of a pair twice there (isa/errata.py): a value for both results stands in an even one, or each has its own. Operations of
 two sources (`mul`) take tiles in AGPRs too, eight registers at a time through VGPRs.
 """
 
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from asmgen.author.steps import StepIndex, operation
 from asmgen.author.tiles import Tile, TileError
 from asmgen.author.vectors import Vector
+from asmgen.isa.errata import PACKED_ODD_LOW
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.layouts_mfma import element_bits
 from asmgen.isa.registers import Reg, vcc
@@ -286,6 +288,8 @@ def _pair(k: TileBuilder, op: str, targets: Sequence[Reg], lists: Sequence[Seque
             both = _around(k, one)
             if both is not None:
                 side = one.index - both.index
+                if side and one.file == "v" and k.arch in PACKED_ODD_LOW.archs:
+                    return False
                 sources.append(both)
                 low.append(side)
                 high.append(side)

@@ -77,22 +77,32 @@ class Vector:
         return f"{self.name} ({self.size} {self.axis}s)"
 
 
-def row_vector(k: TileBuilder, name: str, like: Tile, at: Reg | Sequence[Reg] | None = None) -> Vector:
-    """A value for each row of tiles like that one, pinned `at` registers or from the pool. Raises TileError or PlanError."""
-    return _vector(k, name, "row", like, at)
+def row_vector(k: TileBuilder, name: str, like: Tile, at: Reg | Sequence[Reg] | None = None, apart: bool = False) -> Vector:
+    """A value for each row of tiles like that one, pinned `at` registers or from the pool. Raises TileError or PlanError.
+
+    `apart`: each register from the pool is the even one of a pair of its own, so that packed instructions of gfx950 too take it twice;
+    the odd ones are cleared at once.
+    """
+    return _vector(k, name, "row", like, at, apart)
 
 
-def column_vector(k: TileBuilder, name: str, like: Tile, at: Reg | Sequence[Reg] | None = None) -> Vector:
+def column_vector(k: TileBuilder, name: str, like: Tile, at: Reg | Sequence[Reg] | None = None, apart: bool = False) -> Vector:
     """A value for each column of tiles like that one, as `row_vector`."""
-    return _vector(k, name, "column", like, at)
+    return _vector(k, name, "column", like, at, apart)
 
 
-def _vector(k: TileBuilder, name: str, axis: str, like: Tile, at: Reg | Sequence[Reg] | None) -> Vector:
+def _vector(k: TileBuilder, name: str, axis: str, like: Tile, at: Reg | Sequence[Reg] | None, apart: bool) -> Vector:
+    held: Reg | RegisterSet
     size, f = (like.rows, like.fragment.rows) if axis == "row" else (like.columns, like.fragment.columns)
     count = size // f * len(profile(like.fragment, axis)[1])
-    if at is None:
+    if at is None and apart:
+        pairs = k.registers.vgprs(2 * count, name, align=2, note="the even ones, which packed instructions take twice")
+        held = RegisterSet(tuple(pairs[number:number] for number in range(0, 2 * count, 2)))
+        for number in range(1, 2 * count, 2):
+            k.v_mov_b32(pairs[number], 0)  # a pair is read as a whole, though only half of it counts
+    elif at is None:
         # Whole, and at an even register, so that packed instructions can name its pairs.
-        held: Reg | RegisterSet = k.registers.vgprs(count, name)
+        held = k.registers.vgprs(count, name)
     else:
         held = k.registers.pin(name, at if isinstance(at, Reg) else tuple(at))
     registers = held if isinstance(held, RegisterSet) else RegisterSet((held,))

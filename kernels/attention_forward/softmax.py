@@ -72,21 +72,21 @@ def softmax(k: TileBuilder, like: Tile, late: bool = False) -> Softmax:
     k.s_mov_b32(factors[1:1], c)
     k.s_xor_b32(minus_c, c, 0x80000000)
     across = like.across
-    each = 4 // across if late else 1
-    held = k.registers.vgprs(each * across, "total", align=2 if late else 1, note="each lane's own sum of P")
-    sums = tuple(Vector("total", "column", like.columns, like.fragment, _singles(held, number, across, each)) for number in range(each))
+    if late:
+        each = 4 // across
+        held = k.registers.vgprs(each * across, "total", align=2, note="each lane's own sum of P")
+        sums = tuple(Vector("total", "column", like.columns, like.fragment, _singles(held, number, across, each)) for number in range(each))
+    else:
+        sums = (column_vector(k, "total", like, apart=across > 1),)
     for vector in sums:
         fill_with(k, vector, 0)
-    total, high = sums[0], column_vector(k, "high", like)
+    total, high = sums[0], column_vector(k, "high", like, apart=across > 1)
     if k.p.scale == "folded" and not k.p.window:
         start = k.tile("start", like.fragment.rows, like.columns, like.fragment, note="-m")
         fill_with(k, start, 0)
         return Softmax(total, sums, high, c, minus_c, slack, start=start)
     m, limit = column_vector(k, "m", like), column_vector(k, "limit", like)
-    pair = k.registers.vgprs(2 if late else across, "low", align=2 if late else 1, note="-c m, in a pair that packed instructions name")
-    if late and across == 1:
-        k.v_mov_b32(pair[1:1], 0)
-    low = Vector("low", "column", like.columns, like.fragment, _singles(pair, 0, across, 1))
+    low = column_vector(k, "low", like, apart=late)
     return Softmax(total, sums, high, c, minus_c, slack, m, low, limit)
 
 

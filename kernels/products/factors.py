@@ -8,6 +8,7 @@ from asmgen.author.combine import ONE
 from asmgen.author.corners import CornerCopy
 from asmgen.author.epilogue import ColumnRun, Corner, run_length, runs_of, span
 from asmgen.author.tilebuilder import TileBuilder
+from asmgen.isa.errata import PACKED_ODD_LOW
 from asmgen.isa.records import dataclass
 from asmgen.isa.registers import Reg
 
@@ -39,7 +40,11 @@ class Factors:
             if self.differ:
                 self.k.v_pk_mul_f32(two, two, self.columns[run.column][pair:pair + 1])
                 both, one = self.rows[run.row]
-                self.k.v_pk_mul_f32(two, two, both, op_sel=(0, one), op_sel_hi=(1, one))
+                if one and self.k.arch in PACKED_ODD_LOW.archs:
+                    for value in values[pair:pair + 2]:
+                        self.k.v_mul_f32(value, both[one], value)
+                else:
+                    self.k.v_pk_mul_f32(two, two, both, op_sel=(0, one), op_sel_hi=(1, one))
             else:
                 self.k.v_pk_mul_f32(two, two, self.all)
 
