@@ -94,13 +94,15 @@ class _Writer:
 
     def piece(self) -> None:
         """A few instructions of one kind."""
-        kind = self.chance.randrange(10)
+        kind = self.chance.randrange(12)
         if kind == 0:
             self.guarded()
         elif kind == 1:
             self.loop()
         elif kind < 4:
             self.any_instructions()
+        elif kind < 6:
+            self.from_known_values()
         else:
             self.some(*_KINDS)
 
@@ -116,6 +118,17 @@ class _Writer:
             labels = any("b" in place.accepts for form in forms for place in form.operands)
             if forms and not labels and row.name not in _ENDINGS and "branch" not in row.classes:
                 self.lines.append("\t" + legal(self.chance, row, self.chance.choice(forms), self.arch).text())
+
+    def from_known_values(self) -> None:
+        """EXEC and M0 that follow from constants and the wave's number by a step or two, and LDS under them."""
+        pair = self.chance.choice(CHOICES["pair"])
+        self.say("s_mov_b64 exec, -1", "v_lshlrev_b32 v1, 2, v0", f"s_mov_b64 {pair}, {{wide}}", "s_mov_b32 m0, {constant}",
+                 self.chance.choice((f"s_mov_b64 exec, {pair}", f"s_{{logic}}_b64 exec, exec, {pair}", "s_mov_b64 exec, {wide}",
+                                     f"s_{{saved}}_saveexec_b64 {pair}, {{wide}}", "v_cmpx_{relation}_{kind} {mask}, 2, v1")))
+        for _ in range(self.chance.randrange(3)):
+            self.some("exec", "m0", "scalar")
+        for _ in range(self.chance.randrange(1, 4)):
+            self.some("lds")
 
     def guarded(self) -> None:
         """Code of some lanes; EXEC is restored or not."""
