@@ -109,11 +109,11 @@ def diff_files(a: Path, b: Path, arch: str | None = None) -> FileDiff:
 
 def compare(a: KernelReport, b: KernelReport) -> KernelPair:
     """Two kernels."""
-    predicted = [(kernel.main_loop, loop_timeline(kernel)) for kernel in (a, b)]
+    predicted = [loop_timeline(kernel) for kernel in (a, b)]
     loops = []
     for one, other, likeness in match_loops(a.loops, b.loops):
-        found = [_loop_figures(kernel, loop, timeline if loop is main else None)
-                 for kernel, loop, (main, timeline) in zip((a, b), (one, other), predicted, strict=True)]
+        found = [_loop_figures(kernel, loop, timeline if timeline is not None and loop in (timeline.loop, *timeline.sisters) else None)
+                 for kernel, loop, timeline in zip((a, b), (one, other), predicted, strict=True)]
         loops.append(LoopPair(one, other, likeness, (found[0], found[1])))
     return KernelPair(a, b, (_kernel_figures(a), _kernel_figures(b)), tuple(loops))
 

@@ -95,13 +95,17 @@ class KernelReport:
 
         A loop that begins with its outer loop is the same one: its body has several ways back.
         """
-        inner = [loop for loop in self.loops if not any(loop.first + _SAME_HEAD < other.first and other.last <= loop.last
-                                                        for other in self.loops)]
         def rank(loop: LoopReport) -> tuple[float, int, int]:
             matrix, length = loop.code.matrix_cycles, loop.code.instructions
             return (matrix, loop.rounds or 0, -length) if matrix else (0, 0, length)
 
-        return max(inner, key=rank, default=None)
+        return max(self.inner_loops, key=rank, default=None)
+
+    @property
+    def inner_loops(self) -> tuple[LoopReport, ...]:
+        """Those without another loop in them."""
+        return tuple(loop for loop in self.loops if not any(loop.first + _SAME_HEAD < other.first and other.last <= loop.last
+                                                            for other in self.loops))
 
     def as_json(self) -> dict[str, Any]:
         """The fields of docs/FORMATS.md section 1, and everything else."""

@@ -2,11 +2,13 @@
 
 Without a run every wave that may come to the loop starts at its first instruction together with the others, goes round it a few times,
 finds its data in L2 and no bank conflict. Barriers that only some waves pass before put these out of phase. Inner branches fall through.
+Waves that go round a sister of the loop meanwhile do so (`inspection_sisters`).
 With a run the waves of the first workgroup are timed as they ran.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,14 +17,13 @@ from asmgen.isa.timing import Timing, gpu_of, timing
 from asmgen.model.costs import CostKind, costs_of
 from asmgen.model.cycles import ModelError, WaveTimes
 from asmgen.model.profile import Profile, profile
-from asmgen.program.controlflow import control_flow
 from asmgen.program.program import Program
 from asmgen.tools.inspection import KernelReport, LoopReport
+from asmgen.tools.inspection_code import waves_text
+from asmgen.tools.inspection_sisters import LoopWaves, barriers_in, loops_together
 
 ROUNDS = 8
-"""So many times each wave goes round a loop that is timed from its code alone."""
-_MOST_STEPS = 4  # times the loop's length: a walk through its code that does not come back is given up
-_WAVES = 4  # where the workgroup's size is not known
+"""So many times at least each wave goes round a loop that is timed from its code alone."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class RoundRow:
 
 @dataclass(frozen=True)
 class LoopTimeline:
-    """A round in the middle of a loop: clk `begin` to `end` of the profile's timeline."""
+    """A round in the middle of a loop: clk `begin` to `end` of the profile's timeline. `sisters` are loops that other waves go round."""
 
     loop: LoopReport
     profile: Profile
@@ -45,6 +46,7 @@ class LoopTimeline:
     end: int
     rows: tuple[RoundRow, ...]
     assumed: str
+    sisters: tuple[LoopReport, ...] = ()
 
     @property
     def clocks(self) -> int:
@@ -71,66 +73,37 @@ def loop_timeline(kernel: KernelReport, spec: Path | None = None, chosen: Timing
         if made is not None:
             return made
     try:
-        traces = _traces(kernel, loop, table)
-        assumed = "all waves begin the loop together, but for barriers that only some of them pass before; no bank conflicts, data in L2"
-        return _round(loop, profile(kernel.program, traces, table, "l2", spans=True), assumed) if traces else None
+        together = loops_together(kernel, loop)
+        traces = _traces(kernel.program, together, table) if together else []
+        sisters = tuple(one.loop for one in together[1:])
+        return _round(loop, profile(kernel.program, traces, table, "l2", spans=True), _assumed(together), sisters) if traces else None
     except ModelError:
         return None
 
 
-def _traces(kernel: KernelReport, loop: LoopReport, table: Timing) -> list[WaveTrace]:
-    program = kernel.program
-    body = _body(program, loop)
-    if not body:
-        return []
-    costs = costs_of(program, table)
-    accesses = []
-    for position in body:
-        instruction, cost = program.instructions[position], costs[position]
-        if has_cost(instruction):
-            accesses.append(cost.lds_ideal if cost.kind is CostKind.LDS else max(1, cost.bytes // LINE))
-    numbers = loop.waves if loop.waves else range(min(kernel.waves or _WAVES, 16))
-    apart = _barriers_apart(kernel, loop)
-    return [WaveTrace(0, wave, (*apart.get(wave, ()), *tuple(body) * ROUNDS), tuple(accesses) * ROUNDS) for wave in numbers]
+def _traces(program: Program, together: Sequence[LoopWaves], table: Timing) -> list[WaveTrace]:
+    """Some rounds of each loop by its waves: barriers keep them in step, so that a loop with twice as many a round has half the rounds."""
+    costs, meetings = costs_of(program, table), ROUNDS * max(barriers_in(program, one.body) for one in together)
+    traces = []
+    for one in together:
+        each = barriers_in(program, one.body)
+        rounds = -(-meetings // each) if each else ROUNDS
+        accesses = tuple(costs[position].lds_ideal if costs[position].kind is CostKind.LDS else max(1, costs[position].bytes // LINE)
+                         for position in one.body if has_cost(program.instructions[position]))
+        traces += [WaveTrace(0, wave, (*one.before[wave], *one.body * rounds), accesses * rounds) for wave in one.waves]
+    return sorted(traces, key=lambda trace: trace.wave)
 
 
-def _barriers_apart(kernel: KernelReport, loop: LoopReport) -> dict[int, list[int]]:
-    """By wave, barriers before the loop that only a part of the waves comes to: they put waves out of phase, as ping-pong wants it."""
-    program = kernel.program
-    barriers = [position for position in range(loop.first) if program.instructions[position].name == "s_barrier"]
-    if kernel.block is None or not barriers:
-        return {}
-    from asmgen.program.wavevalues import WaveValues
-
-    flow = control_flow(program)
-    takes = WaveValues(program, flow, kernel.block).takes
-    found: dict[int, list[int]] = {}
-    for position in barriers:
-        waves = takes[flow.block_of[position]].tolist()
-        for wave, comes in enumerate(waves):
-            if comes and not all(waves):
-                found.setdefault(wave, []).append(position)
-    return found
+def _assumed(together: Sequence[LoopWaves]) -> str:
+    """What is taken for given where nothing ran."""
+    said = "all waves begin the loop together, but for barriers that only some of them pass before; no bank conflicts, data in L2"
+    for one in together[1:]:
+        said += f"; waves {waves_text(one.waves)} go round instructions {one.loop.first} to {one.loop.last} meanwhile"
+        said += " (a guess: the code does not say which waves these are)" if one.guessed else ""
+    return said
 
 
-def _body(program: Program, loop: LoopReport) -> list[int]:
-    """The positions of one round; empty where the walk does not come from the first instruction to the last."""
-    body, position = [], loop.first
-    for _ in range(_MOST_STEPS * loop.code.instructions):
-        body.append(position)
-        if position == loop.last:
-            return body
-        instruction = program.instructions[position]
-        position += 1
-        if instruction.ends_block:
-            target = program.labels.get(instruction.target or "", -1)
-            if not loop.first <= target <= loop.last:
-                return []
-            position = target
-    return []
-
-
-def _round(loop: LoopReport, found: Profile, assumed: str) -> LoopTimeline | None:
+def _round(loop: LoopReport, found: Profile, assumed: str, sisters: tuple[LoopReport, ...] = ()) -> LoopTimeline | None:
     """A round in the middle of the first wave's visit that has the most."""
     best: tuple[int, WaveTimes, list[int]] | None = None
     for wave in found.timeline.waves:
@@ -146,5 +119,5 @@ def _round(loop: LoopReport, found: Profile, assumed: str) -> LoopTimeline | Non
     issued = {wave.positions[at]: wave.issued[at] - begin for at in reversed(range(first, last))}
     stalls = {row.position: {cause: clocks / row.executed for cause, clocks in row.stalls.items()} for row in found.instructions}
     rows = tuple(RoundRow(position, issued.get(position, -1), stalls.get(position, {})) for position in range(loop.first, loop.last + 1))
-    return LoopTimeline(loop, found, begin, end, rows, assumed)
+    return LoopTimeline(loop, found, begin, end, rows, assumed, sisters)
 

@@ -58,7 +58,7 @@ class Partings:
         """All of them, in order."""
         if not any(self._barriers):
             return []
-        differ, behind = self._differing(), self._behind()
+        differ, behind = differing_registers(self._program, self._flow), self._behind()
         found: list[Parting] = []
         for block in self._blocks:
             tested = self._program.instructions[block.last].reads & differ[block.number]
@@ -111,17 +111,17 @@ class Partings:
                 if meets in self._blocks[number].successors or meets == self._end and not self._blocks[number].successors]
         return frozenset().union(*last)
 
-    def _differing(self) -> Sequence[int]:
-        """The registers that may differ among the waves of a workgroup, as bits, behind each block."""
-        steps = [[(instruction.reads, instruction.writes, instruction.name == _ITS_OWN)
-                  for instruction in self._program.instructions[block.first:block.last + 1] if instruction.writes]
-                 for block in self._blocks]
 
-        def behind(number: int, differ: int) -> int:
-            for reads, writes, own in steps[number]:
-                differ = differ | writes if own or reads & differ else differ & ~writes
-            return differ
+def differing_registers(program: Program, flow: ControlFlow) -> Sequence[int]:
+    """The registers that may differ among the waves of a workgroup, as bits, behind each block."""
+    steps = [[(instruction.reads, instruction.writes, instruction.name == _ITS_OWN)
+              for instruction in program.instructions[block.first:block.last + 1] if instruction.writes] for block in flow.blocks]
 
-        entries = {0, self._program.labels.get(self._program.entry, 0)}
-        start = [_WORK_ITEM if block.first in entries else 0 for block in self._blocks]
-        return solve([block.predecessors for block in self._blocks], start, behind, lambda one, other: one | other).leaving
+    def behind(number: int, differ: int) -> int:
+        for reads, writes, own in steps[number]:
+            differ = differ | writes if own or reads & differ else differ & ~writes
+        return differ
+
+    entries = {0, program.labels.get(program.entry, 0)}
+    start = [_WORK_ITEM if block.first in entries else 0 for block in flow.blocks]
+    return solve([block.predecessors for block in flow.blocks], start, behind, lambda one, other: one | other).leaving
