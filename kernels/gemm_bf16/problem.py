@@ -7,6 +7,9 @@ import numpy as np
 from asmgen.author.contract import Values
 from asmgen.author.problem import Problem
 from asmgen.kernels.products.problem import TYPES, with_result
+from asmgen.kernels.products.sums import sums
+
+_DEPTH = 16  # products along K of the shortest matrix instruction of its variants, v_mfma_f32_16x16x16 of gfx942
 
 
 def make_problem(p: Values, seed: int) -> Problem:
@@ -16,4 +19,4 @@ def make_problem(p: Values, seed: int) -> Problem:
     a = random.standard_normal((p["m"], p["lda"])).astype(taken)
     b = random.standard_normal((p["n"], p["ldb"])).astype(taken)
     left, right = a[:, :p["k"]].astype(np.float64), b[:, :p["k"]].astype(np.float64)
-    return with_result(p, random, {"a": a, "b": b}, left @ right.T, np.abs(left) @ np.abs(right).T)
+    return with_result(p, random, {"a": a, "b": b}, sums(left, right, _DEPTH))

@@ -11,11 +11,14 @@ from asmgen.author.contract import Values
 from asmgen.author.problem import Problem
 from asmgen.kernels.gemm_fp8.family import BLOCK
 from asmgen.kernels.products.problem import with_result
+from asmgen.kernels.products.sums import sums
 
 _ELEMENTS: dict[tuple[str, str], Any] = {
     ("ocp", "e4m3"): ml_dtypes.float8_e4m3fn, ("ocp", "e5m2"): ml_dtypes.float8_e5m2,
     ("fnuz", "e4m3"): ml_dtypes.float8_e4m3fnuz, ("fnuz", "e5m2"): ml_dtypes.float8_e5m2fnuz,
 }
+_DEPTHS = {"ocp": 128, "fnuz": 32}
+"""Products along K of a matrix instruction: v_mfma_f32_16x16x128_f8f6f4 of gfx950, v_mfma_f32_16x16x32 of gfx942."""
 
 
 def make_problem(p: Values, seed: int) -> Problem:
@@ -34,7 +37,7 @@ def make_problem(p: Values, seed: int) -> Problem:
         of_a, of_b = of_a[:, None], of_b[:, None]
     left, right = a[:, :k].astype(np.float64) * of_a, b[:, :k].astype(np.float64) * of_b
     operands = {"a": a, "b": b, "a_scale": a_scale, "b_scale": b_scale}
-    return with_result(p, random, operands, left @ right.T, np.abs(left) @ np.abs(right).T)
+    return with_result(p, random, operands, sums(left, right, _DEPTHS[p["encoding"]]))
 
 
 def _scales(random: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
