@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from asmgen.author.contract import ContractError
 from asmgen.codeobject.load import KernelRecord
 from asmgen.isa.errors import AsmgenError
-from asmgen.isa.quote import quoted
+from asmgen.isa.quote import printable, quoted
 from asmgen.kernels.built import code_object
 from asmgen.kernels.registry import family as find_family
 from asmgen.launch.external import GPU, External, dense_strides, external_of, is_external
@@ -30,6 +31,10 @@ class TensorError(AsmgenError):
     """A tensor is not what a function of the library takes: which, what it is, and what would work."""
 
 
+Facts = tuple[tuple[int, ...], tuple[int, ...], str]
+"""Shape, strides in elements and type of a tensor, as the kernel gets it: what a plan depends on."""
+
+
 @dataclass(frozen=True)
 class _Plan:
     """A launch for one shape: everything but the pointers."""
@@ -39,25 +44,8 @@ class _Plan:
     block: tuple[int, int, int]
     numbers: tuple[int | float | str, ...]
     unread: int  # pointers behind the numbers, of C and bias, which are not read
-
-
-@dataclass(frozen=True)
-class _Tensor:
-    """An argument: its name, where it is (None where the device gets a copy), and the facts that a plan depends on.
-
-    `facts` are the shape, the strides in elements and the type as the kernel gets them. The element that is furthest from the first one is
-    `reach` elements behind it.
-    """
-
-    name: str
-    address: int | None
-    facts: tuple[tuple[int, ...], tuple[int, ...], str]
-
-    @property
-    def reach(self) -> int:
-        """0 for a tensor without elements too."""
-        shape, strides, _ = self.facts
-        return sum((count - 1) * stride for count, stride in zip(shape, strides, strict=True) if count)
+    facts: tuple[Facts, Facts, Facts]  # of a, b, out
+    nbytes: tuple[int, ...]  # from the first byte of each to the last
 
 
 def bf16(a: Any, b: Any, out: Any = None, device: Any = None, stream: Any = None) -> Any:
@@ -71,28 +59,32 @@ def bf16(a: Any, b: Any, out: Any = None, device: Any = None, stream: Any = None
     """
     if out is None:
         out = _empty(a, b)
-    tensors = _tensor("a", a), _tensor("b", b), _tensor("out", out)
+    (a_place, a_facts), (b_place, b_facts), (out_place, out_facts) = _located("a", a), _located("b", b), _located("out", out)
     if device is None:
         device = _gpu(a)
     elif not (isinstance(getattr(device, "arch", None), str) and hasattr(device, "launch")):
         raise TensorError(f"device of gemm.bf16 must be a device of asmgen.launch, got {_kind(device)}; EmulatedDevice('gfx950') or "
                           "HipDevice() would work")
-    plan = _plan(device.arch, *(tensor.facts for tensor in tensors))
+    plan = _plan(device.arch, a_facts, b_facts, out_facts)
     _check_writable(out)
-    _check_places(tensors, (a, b, out))
+    _check_places(plan, (a_place, b_place, out_place), (a, b, out))
     plan.kernel.launch(device, plan.grid, plan.block, (a, b, out, *plan.numbers, *[out] * plan.unread), 0, stream)
     return out
 
 
-def _tensor(name: str, tensor: Any) -> _Tensor:
+def _located(name: str, tensor: Any) -> tuple[int | None, Facts]:
+    """Where a tensor is, None where the device gets a copy, and its facts."""
     if isinstance(tensor, np.ndarray):  # launches copy it in C order
-        return _Tensor(name, None, (tensor.shape, dense_strides(tensor.shape), str(tensor.dtype)))
+        return None, (tensor.shape, dense_strides(tensor.shape), str(tensor.dtype))
     if hasattr(tensor, "data_ptr"):
-        return _Tensor(name, tensor.data_ptr(), (tuple(tensor.shape), tuple(tensor.stride()), str(tensor.dtype).removeprefix("torch.")))
+        try:
+            return tensor.data_ptr(), (tuple(tensor.shape), tuple(tensor.stride()), str(tensor.dtype))
+        except RuntimeError as error:  # what PyTorch says of sparse tensors and the like
+            raise TensorError(f"{name} of gemm.bf16 must be a dense tensor with memory of its own: {printable(str(error))}") from error
     if not is_external(tensor):
         raise TensorError(f"gemm.bf16 takes tensors, got a {type(tensor).__name__} as {name}")
     found = external_of(tensor, f"{name} of gemm.bf16")
-    return _Tensor(name, found.address, (found.shape, found.strides, found.dtype))
+    return found.address, (found.shape, found.strides, found.dtype)
 
 
 def _kind(value: Any) -> str:
@@ -101,11 +93,11 @@ def _kind(value: Any) -> str:
 
 
 @cache
-def _plan(arch: str, a: tuple[Any, ...], b: tuple[Any, ...], out: tuple[Any, ...]) -> _Plan:
+def _plan(arch: str, a: Facts, b: Facts, out: Facts) -> _Plan:
     """Check the contract, choose and build the kernel. The default variant serves every shape as long as there is no selection."""
     for name, letters, (shape, strides, dtype) in (("a", "[M, K]", a), ("b", "[N, K]", b), ("out", "[M, N]", out)):
-        if dtype not in ("bfloat16", "bfloat"):
-            raise TensorError(f"{name} of gemm.bf16 must be bfloat16, got {dtype}")
+        if dtype.removeprefix("torch.") not in ("bfloat16", "bfloat"):
+            raise TensorError(f"{name} of gemm.bf16 must be bfloat16, got {dtype.removeprefix('torch.')}")
         if len(shape) != 2:
             raise TensorError(f"{name} of gemm.bf16 must be a matrix {letters}, got the shape {list(shape)}")
         if shape[0] < 1:
@@ -122,11 +114,20 @@ def _plan(arch: str, a: tuple[Any, ...], b: tuple[Any, ...], out: tuple[Any, ...
     arch = family.check_arch(arch)
     contract = family.contract(arch, _variant(arch, m, n))
     rows = {name: strides[0] if shape[0] > 1 else shape[1] for name, (shape, strides, _) in (("lda", a), ("ldb", b), ("ldd", out))}
-    values = contract.resolve_run({"m": m, "n": n, "k": k, **rows})
+    try:
+        values = contract.resolve_run({"m": m, "n": n, "k": k, **rows})
+    except ContractError as error:
+        found = {"lda": ("a", a), "ldb": ("b", b), "ldd": ("out", out)}.get(error.sentence.partition(" ")[0])
+        if found is None:
+            raise
+        name, (_, strides, _) = found
+        raise TensorError(f"{name} of gemm.bf16 has the strides {list(strides)}: {error.sentence}; a contiguous copy would work") from error
     build = {name: values[name] for name in values if contract.parameter(name).kind == "build"}
     pointers = sum(argument.type == "pointer" for argument in contract.arguments)
     numbers = tuple(values[argument.name] for argument in contract.arguments if argument.type != "pointer")
-    return _Plan(code_object(family, arch, build).kernel(), contract.grid_of(values), contract.workgroup, numbers, pointers - 3)
+    nbytes = tuple(2 + 2 * sum((count - 1) * stride for count, stride in zip(*one[:2], strict=True)) for one in (a, b, out))
+    return _Plan(code_object(family, arch, build).kernel(), contract.grid_of(values), contract.workgroup, numbers, pointers - 3,
+                 (a, b, out), nbytes)
 
 
 def _variant(arch: str, m: int, n: int) -> dict[str, str]:
@@ -147,25 +148,25 @@ def _check_writable(out: Any) -> None:
                           "an array without a stride of 0 would work")
 
 
-def _check_places(tensors: Sequence[_Tensor], given: Sequence[Any]) -> None:
+def _check_places(plan: _Plan, places: Sequence[int | None], given: Sequence[Any]) -> None:
     """Raises TensorError where a kernel cannot load from an address, or would write what other workgroups have yet to read."""
-    out = tensors[2]
-    for tensor, value in zip(tensors[:2], given, strict=False):
-        if tensor.address is not None and tensor.address % _ALIGNMENT:
-            raise TensorError(f"{tensor.name} of gemm.bf16 must begin at a multiple of {_ALIGNMENT} bytes, and it begins at "
-                              f"{tensor.address:#x}")
-        if _share(tensor, value, out, given[2]):
-            raise TensorError(f"out of gemm.bf16 shares elements with {tensor.name}, which workgroups read while others write; "
-                              "another out would work")
+    for number, name in enumerate("ab"):
+        place = places[number]
+        if place is not None and place % _ALIGNMENT:
+            raise TensorError(f"{name} of gemm.bf16 must begin at a multiple of {_ALIGNMENT} bytes, and it begins at {place:#x}")
+        if _share(plan, places, given, number):
+            raise TensorError(f"out of gemm.bf16 shares elements with {name}, which workgroups read while others write; another out would "
+                              "work")
 
 
-def _share(tensor: _Tensor, value: Any, other: _Tensor, out: Any) -> bool:
-    """Whether two tensors have an element in common: two of numpy, or two that are used where they are."""
-    if tensor.address is None or other.address is None:
-        return isinstance(value, np.ndarray) and isinstance(out, np.ndarray) and np.shares_memory(value, out)
-    if tensor.address + 2 * tensor.reach < other.address or other.address + 2 * other.reach < tensor.address:
+def _share(plan: _Plan, places: Sequence[int | None], given: Sequence[Any], number: int) -> bool:
+    """Whether `a` or `b` has an element in common with `out`: both of numpy, or both used where they are."""
+    place, out = places[number], places[2]
+    if not place or not out:  # a copy, or a tensor without memory, which the launch refuses
+        return isinstance(given[number], np.ndarray) and isinstance(given[2], np.ndarray) and np.shares_memory(given[number], given[2])
+    if place + plan.nbytes[number] <= out or out + plan.nbytes[2] <= place:
         return False
-    return np.shares_memory(_Span(tensor.address, *tensor.facts[:2]), _Span(other.address, *other.facts[:2]))
+    return np.shares_memory(_Span(place, *plan.facts[number][:2]), _Span(out, *plan.facts[2][:2]))
 
 
 class _Span:
@@ -178,7 +179,7 @@ class _Span:
 
 def _empty(a: Any, b: Any) -> Any:
     """A matrix for the result, of the kind that `a` is."""
-    rows, columns = _tensor("a", a).facts[0][:1], _tensor("b", b).facts[0][:1]
+    rows, columns = _located("a", a)[1][0][:1], _located("b", b)[1][0][:1]
     if hasattr(a, "new_empty"):
         return a.new_empty((*rows, *columns))
     if isinstance(a, np.ndarray):

@@ -107,6 +107,13 @@ class TorchTensor:
 TorchTensor.__module__ = "torch"
 
 
+class Sparse(TorchTensor):
+    """A tensor without memory."""
+
+    def data_ptr(self) -> int:
+        raise RuntimeError("no storage")
+
+
 class DlpackArray:
     """Speaks DLPack and nothing else."""
 
@@ -378,7 +385,7 @@ def test_gemm_takes_rows_apart_of_tensors(shared_cache: None) -> None:
 
 def test_an_error_in_a_product_raises(shared_cache: None, monkeypatch: pytest.MonkeyPatch) -> None:
     a, b = asymmetric(16, 64, 1), asymmetric(16, 64, 2)
-    plain = gemm._plan("gfx950", *(gemm._tensor("a", tensor).facts for tensor in (a, b, a[:, :16])))
+    plain = gemm._plan("gfx950", *(gemm._located("a", tensor)[1] for tensor in (a, b, a[:, :16])))
     far = replace(plain, numbers=(*plain.numbers[:3], 1 << 16, *plain.numbers[4:]))  # rows of A that are nowhere
     monkeypatch.setattr(gemm, "_plan", lambda *facts: far)
     with EmulatedDevice("gfx950") as device, pytest.raises(LaunchError, match="access-outside-registry"):
@@ -407,7 +414,10 @@ def test_gemm_refuses_what_is_outside_its_contract(fresh_cache: Any) -> None:
         ((TorchTensor(matrix(64, 4, 3).T), b[:, :64]), "a of gemm.bf16 must have its rows' elements side by side"),
         ((a, b, matrix(3, 3, 0)), "out of gemm.bf16 must be [M, N]"),
         ((a, b, TorchTensor(matrix(16, 32, 3).T)), "out of gemm.bf16 must have its rows' elements side by side"),
-        ((TorchTensor(np.broadcast_to(a[:1], a.shape)), b), "lda must be at least"),
+        ((TorchTensor(np.broadcast_to(a[:1], a.shape)), b), "a of gemm.bf16 has the strides [0, 1]: lda must be at least"),
+        ((a, TorchTensor(matrix(16, 132, 3)[:, :128])), "b of gemm.bf16 has the strides [132, 1]: ldb must be a multiple of 8"),
+        ((TorchTensor(a, "meta"), b, matrix(32, 16, 5)), "is on the device meta"),
+        ((Sparse(a), b), "a of gemm.bf16 must be a dense tensor with memory of its own: no storage"),
         ((BfloatArray(a[::-1]), b), "a of gemm.bf16 has the strides [-128, 1]"),
         ((BfloatArray(fixed), b), "a of gemm.bf16 cannot be taken by DLPack"),
         ((BfloatArray(shifted), b, matrix(31, 16, 4)), "a of gemm.bf16 must begin at a multiple of 16 bytes"),
