@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.planted_faults import BACK, IN_LDS, LOOP, REGISTERS, UL, UR, UU, B, G, M, Planted, W, X
+from tests.planted_faults_flat import FLAT
 
 DEVICE = (
     Planted("two waves store to the same bytes", G, """
@@ -17,8 +18,11 @@ DEVICE = (
         global_load_dword v5, v4, s[8:9] @c
     """, waves=2),
     Planted("a shift in place", G, """
+        s_lshl_b32 s22, s2, 11
+        v_add_u32 v2, s22, v2
         global_load_dword v5, v2, s[8:9] offset:4 @p
         s_waitcnt vmcnt(0)
+        v_add_u32 v5, 1, v5
         + s_barrier
         global_store_dword v2, v5, s[8:9] @c
     """, waves=4),
@@ -447,4 +451,4 @@ ENDS = (
     """),
 )
 
-FAULTS = (*REGISTERS, *IN_LDS, *DEVICE, *BETWEEN_WORKGROUPS, *UNDEFINED, *STATES, *ALIGNED, *OUTSIDE, *ENDS)
+FAULTS = (*REGISTERS, *IN_LDS, *FLAT, *DEVICE, *BETWEEN_WORKGROUPS, *UNDEFINED, *STATES, *ALIGNED, *OUTSIDE, *ENDS)

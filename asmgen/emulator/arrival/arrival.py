@@ -21,6 +21,7 @@ from asmgen.program.program import Instruction, Program
 
 VM, LDS, SMEM, FLAT = range(4)
 QUEUES = (VM, LDS, SMEM, FLAT)
+"""SMEM has all that lgkmcnt(0) settles, and nothing less: scalar operations, and what flat ones do in LDS."""
 _BITS = SGPR_BIT + 129
 MOST_OUTSTANDING = {VM: COUNTER_MAX["vmcnt"], LDS: COUNTER_MAX["lgkmcnt"]}
 """What vmcnt and lgkmcnt can count: one operation more stalls at its issue until the oldest of an in-order queue has finished
@@ -59,6 +60,11 @@ class Counters:
         self.issued[queue, group.select] += 1
         return self.issued[queue, group.select]
 
+    def issue_flat(self, group: Group, some: NDArray[np.bool_]) -> NDArray[np.int32]:
+        """As `issue` for a flat operation; the waves of which `some` lanes go to LDS have a ticket of the queue SMEM too."""
+        self.issued[SMEM, group.select] += some
+        return self.issue(group, FLAT)
+
     def hold(self, group: Group, queue: int) -> bool:
         """Settle what must have finished for the newest operation to be issued at all; whether that was anything."""
         if queue not in MOST_OUTSTANDING:
@@ -74,7 +80,8 @@ class Counters:
         """Settle what a wait guarantees.
 
         In-order queues settle all but the newest n operations. Scalar loads arrive in any order: only 0 tells. A flat operation
-        counts on both counters and keeps neither's order: both must have been waited down to 0, by one wait or by two.
+        counts on both counters and keeps neither's order: both must have been waited down to 0, by one wait or by two, but for what it
+        does in LDS, which is done when lgkmcnt is 0.
         """
         chosen = group.select
         for count, queue in ((wait.vmcnt, VM), (wait.lgkmcnt, LDS)):
@@ -136,6 +143,15 @@ class RegisterArrival:
         for first, last in ranges_of(touch.writes):
             self.tickets[touch.queue][first:last + 1, group.select] = tickets
             self.producers[first:last + 1, group.select] = touch.position
+
+    def issue_flat(self, group: Group, touch: RegisterTouch, tickets: NDArray[np.int32], within: NDArray[np.bool_]) -> None:
+        """`issue` of a flat operation; what comes from LDS alone, for the waves `within` it, is there when lgkmcnt is 0."""
+        self.issue(group, touch, np.where(within, np.int32(0), tickets))
+        if within.any():
+            self.hot[SMEM] |= touch.writes
+            waves = group.waves[within]
+            for first, last in ranges_of(touch.writes):
+                self.tickets[SMEM][first:last + 1, waves] = self.counters.issued[SMEM, waves]
 
     def waited(self) -> None:
         """Waves have waited: where nothing of a queue is in flight any more, nobody need look at its registers."""

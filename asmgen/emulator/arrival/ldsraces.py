@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asmgen.emulator.arrival.alignment import Alignment
-from asmgen.emulator.arrival.arrival import FLAT, LDS, MOST_OUTSTANDING, VM, Counters
+from asmgen.emulator.arrival.arrival import LDS, MOST_OUTSTANDING, SMEM, VM, Counters
 from asmgen.emulator.arrival.findings import Finding, Findings
 from asmgen.emulator.arrival.ldscells import (
     AGAINST_CARRIED,
@@ -192,7 +192,7 @@ class LdsArrival:
         if place == "LDS" and row is not None:
             most = max(1, int(counts.max(initial=0)))
             at = np.where(counts == most, addresses, INACTIVE)
-            self.access(group, self._position[id(instruction)], at, size * most, row.kind != "load", FLAT)
+            self.access(group, self._position[id(instruction)], at, size * most, row.kind != "load", SMEM)
 
     def waited(self) -> None:
         """Waves have waited: forget reads that have all arrived."""
@@ -247,8 +247,8 @@ class LdsArrival:
         newer = int(self.counters.crossed[queue, writer]) - ticket
         if newer < 0:
             return "that another wave writes in the same barrier interval"
-        if queue == FLAT:
-            missing = "vmcnt(0) and lgkmcnt(0)"
+        if queue == SMEM:
+            missing = "lgkmcnt(0)"  # a flat one
         else:
             missing = f"{'vmcnt' if queue == VM else 'lgkmcnt'}({min(newer, MOST_OUTSTANDING[queue] - 1)})"
         return f"that another wave's write may not have reached, in flight over the barrier: that wave did not wait for it before " \

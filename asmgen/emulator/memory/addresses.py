@@ -202,6 +202,22 @@ def _flat(instruction: Instruction, named: dict[str, Operand], machine: Machine)
     return accesses
 
 
+def waves_in_lds(instruction: Instruction, machine: Machine) -> Callable[[Group], tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
+    """Of a flat instruction: which waves of a group have some active lane that goes to LDS, and which no other."""
+    named = {spec.name: operand for spec, operand in zip(instruction.form.operands, instruction.operands, strict=True)}
+    vaddr = named["vaddr"]
+    assert isinstance(vaddr, Reg)
+    slot, immediate = machine.slot(vaddr), int(instruction.modifiers.get("offset", 0))
+
+    def waves(group: Group) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        lanes = group.lanes()
+        shared = lanes & (_pair(machine, slot, group) + immediate >> 32 == SHARED_BASE >> 32)
+        some = shared.any(axis=1)
+        return some, some & (shared == lanes).all(axis=1)
+
+    return waves
+
+
 def _scratch(instruction: Instruction, named: dict[str, Operand], machine: Machine) -> Accesses:
     """An offset in the lane's private memory: a 32-bit VGPR, a 32-bit SGPR, either or both, and a signed immediate offset."""
     vaddr, saddr = named.get("vaddr"), named.get("saddr")

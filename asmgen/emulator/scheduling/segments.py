@@ -14,6 +14,7 @@ from asmgen.emulator.arrival.arrival import FLAT, LDS, VM, Counters, RegisterArr
 from asmgen.emulator.arrival.ldsraces import LdsArrival
 from asmgen.emulator.arrival.undefined import UndefinedWatcher
 from asmgen.emulator.machine.state import M0, MODE_GPR_INDEX, Group
+from asmgen.emulator.memory.addresses import waves_in_lds
 from asmgen.emulator.memory.ldsops import LdsRead
 from asmgen.emulator.memory.vmem import Deliveries
 from asmgen.emulator.scheduling.boundstep import Action, Late, Step
@@ -181,6 +182,16 @@ def _issue(arrival: ArrivalModel, step: Step) -> Action:
     counters, deliveries, queue, touch = arrival.counters, arrival.deliveries, step.queue, step.touch
     assert queue is not None
     registers = arrival.registers if touch.writes else None
+    if queue == FLAT:
+        in_lds = waves_in_lds(step.instruction, deliveries.machine)
+
+        def issue_flat(group: Group) -> None:
+            some, within = in_lds(group)
+            tickets = counters.issue_flat(group, some)
+            if registers is not None:
+                registers.issue_flat(group, touch, tickets, within)
+
+        return issue_flat
 
     def issue(group: Group) -> None:
         tickets = counters.issue(group, queue)
