@@ -6,12 +6,19 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from asmgen.codeobject.emit import KernelResources, header, trailer
+from asmgen.codeobject.load import CodeObject
 from asmgen.codeobject.metadata import arguments
 from asmgen.emulator.arrival.findings import Finding, Findings, allowed_checks
+from asmgen.emulator.scheduling.run import Options
 from asmgen.isa.errors import AsmgenError
+from asmgen.launch.device import LaunchError
+from asmgen.launch.emulated import EmulatedDevice
+from asmgen.launch.hipemulator.command import environment
+from asmgen.launch.hipemulator.hipstate import Runtime
 from asmgen.reader.assembly import read_text
 from asmgen.toolchain import assemble
 from asmgen.tools.cli import main
@@ -54,6 +61,32 @@ def test_racy_twins_exit_1_and_clean_ones_0(planted: Planted, tmp_path: Path, ca
     assert command(capsys, "launch", write_launch(tmp_path, planted, False, checks=False))[0] == 0
     status, document = command(capsys, "launch", write_launch(tmp_path, planted, True))
     assert (status, document["passed"], document["findings"]) == (0, True, [])
+
+
+@pytest.mark.parametrize("planted", TWINS, ids=lambda planted: planted.name)
+def test_racy_twins_raise_from_python_and_clean_ones_do_not(planted: Planted, tmp_path: Path) -> None:
+    """On an EmulatedDevice at the launch; on the emulated HIP runtime the GPU has a fault."""
+    size, memory = (64 * planted.waves, 1, 1), np.zeros((2, 1024), np.uint32)
+    for repaired, allow, good in ((False, (), False), (False, ("races",), True), (True, (), True)):
+        write_launch(tmp_path, planted, repaired)
+        kernel = CodeObject.load(tmp_path / "k.co").kernel()
+        with EmulatedDevice(planted.arch, Options(allow=allow)) as device:
+            if good:
+                assert kernel.launch(device, (2, 1, 1), size, [*memory.copy()]).errors == []
+            else:
+                with pytest.raises(LaunchError, match=f"planted: {planted.check}: "):
+                    kernel.launch(device, (2, 1, 1), size, [*memory.copy()])
+        runtime = Runtime([planted.arch], Options(allow=allow), lambda sentence: None)
+        runtime.report(runtime.gpus[0], "planted", device.launches[-1].findings)
+        assert (runtime.gpus[0].fault is None) == good
+
+
+def test_a_hip_emulator_that_allows_races(monkeypatch: pytest.MonkeyPatch) -> None:
+    for allow in ((), ("races",)):
+        for name, value in environment(["gfx950"], allow=allow, variables={}).items():
+            if name.startswith("ASMGEN_HIP_EMULATOR"):
+                monkeypatch.setenv(name, value)
+        assert Runtime.from_environment().gpus[0].device.options.allow == allow
 
 
 def test_there_are_twins_of_each_kind() -> None:

@@ -282,9 +282,10 @@ def probe(names: tuple[str, ...], arch: str | None, gpu: str | None, device: str
 @click.option("--arch", "archs", multiple=True, help="gfx950 (the default) or gfx942; given n times there are n GPUs.")
 @click.option("--checks/--no-checks", default=True, show_default=True, help="The emulator's arrival checks.")
 @click.option("--order", default="lockstep", show_default=True, help="Order of waves: lockstep, serial or random:SEED.")
+@allow_option
 @click.option("--calls", is_flag=True, help="List the HIP calls that there are.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
-def hip_emulator(archs: tuple[str, ...], checks: bool, order: str, calls: bool, command: tuple[str, ...]) -> int:
+def hip_emulator(archs: tuple[str, ...], checks: bool, order: str, allow: tuple[str, ...], calls: bool, command: tuple[str, ...]) -> int:
     """Run a program that uses hip-python on the emulator: what it computes, not how fast."""
     from asmgen.launch.hipemulator.hipcalls import listing
 
@@ -297,7 +298,7 @@ def hip_emulator(archs: tuple[str, ...], checks: bool, order: str, calls: bool, 
 
     if warning():
         _say(warning())
-    become(command, environment(archs or ("gfx950",), checks, order))
+    become(command, environment(archs or ("gfx950",), checks, order, allow=allow))
     return FAILED
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -16,10 +16,11 @@ MARK = "ASMGEN_HIP_EMULATOR"
 """Set in every process that runs on the emulated runtime: the architectures of its GPUs."""
 
 
-def environment(archs: Sequence[str], checks: bool = True, order: str = "lockstep",
-                variables: Mapping[str, str] | None = None, idle: frozenset[str] = frozenset()) -> dict[str, str]:
+def environment(archs: Sequence[str], checks: bool = True, order: str = "lockstep", variables: Mapping[str, str] | None = None,
+                idle: frozenset[str] = frozenset(), allow: Collection[str] = ()) -> dict[str, str]:
     """The environment in which hip-python finds the emulator: one GPU for each of `archs`. Raises AsmgenError.
 
+    `checks`, `order` and `allow` are those of a launch's Options.
     The calls in `idle` do nothing, for measuring what their callers take.
     hip-python looks into $ROCM_PATH/lib before LD_LIBRARY_PATH, so both name the emulator's folder.
     """
@@ -29,7 +30,8 @@ def environment(archs: Sequence[str], checks: bool = True, order: str = "lockste
     given = os.environ if variables is None else variables
     changed = {"LD_LIBRARY_PATH": search_path(folders, given.get("LD_LIBRARY_PATH", "")),
                "ROCM_PATH": str(folders[0].parent), MARK: ",".join(archs),
-               f"{MARK}_CHECKS": str(int(checks)), f"{MARK}_ORDER": order, f"{MARK}_HOME": str(Path(__file__).resolve().parents[3])}
+               f"{MARK}_CHECKS": str(int(checks)), f"{MARK}_ORDER": order, f"{MARK}_ALLOW": ",".join(allow),
+               f"{MARK}_HOME": str(Path(__file__).resolve().parents[3])}
     return {**given, **changed}
 
 

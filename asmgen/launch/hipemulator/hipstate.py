@@ -121,7 +121,8 @@ class Runtime:
                 chosen.append(archs[int(word)])
             archs = chosen
         checks = os.environ.get("ASMGEN_HIP_EMULATOR_CHECKS", "1") != "0"
-        return cls(archs, Options(checks=checks, order=os.environ.get("ASMGEN_HIP_EMULATOR_ORDER", "lockstep")))
+        allow = tuple(filter(None, os.environ.get("ASMGEN_HIP_EMULATOR_ALLOW", "").split(",")))
+        return cls(archs, Options(checks=checks, order=os.environ.get("ASMGEN_HIP_EMULATOR_ORDER", "lockstep"), allow=allow))
 
     def say(self, sentence: str, once: bool = False) -> None:
         """One line on stderr; with `once` not a second time."""

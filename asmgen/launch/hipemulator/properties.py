@@ -9,6 +9,8 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
+from asmgen.launch.device import DeviceError
+from asmgen.launch.hipbinding import import_binding
 from asmgen.launch.hipemulator.errors import HipError
 from asmgen.launch.hipemulator.hipstate import TOTAL_BYTES, GpuState, put_text
 
@@ -61,10 +63,9 @@ def numbers(gpu: GpuState) -> dict[str, int]:
 def binding() -> Any:
     """hip-python, as the calling program has it. Raises HipError where it has none."""
     try:
-        from hip import hip
-    except ImportError:
-        raise HipError("hipErrorNotSupported", "this call needs hip-python in the calling program") from None
-    return hip
+        return import_binding("the calling program has to have it")
+    except DeviceError as error:
+        raise HipError("hipErrorNotSupported", error.sentence) from None
 
 
 def fill_properties(gpu: GpuState, address: int) -> None:
