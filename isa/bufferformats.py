@@ -23,6 +23,8 @@ FIELDS: tuple[tuple[int, ...], ...] = tuple(_fields(name) for name in DATA_FORMA
 
 RAW_BUFFER = 0x00020000
 """The last word of a descriptor of raw memory: 32-bit data, no format conversion, no swizzle."""
+MOST_RECORDS = (1 << 32) - 1
+"""The largest num_records of a descriptor, an unsigned number of 32 bits: the bytes of raw memory that it shows at most."""
 SELECT_ZERO, SELECT_ONE, SELECT_FIRST = 0, 1, 4
 """What a destination select of a descriptor names: a constant, or (SELECT_FIRST + n) component n."""
 IDENTITY = tuple(SELECT_FIRST + component for component in range(4))

@@ -18,14 +18,13 @@ if TYPE_CHECKING:
     from asmgen.author.tilebuilder import TileBuilder
 
 ONE = 0x3F800000  # of f32
-_MAGNITUDE = 0x7FFFFFFF
 _FAR = 1 << 24
 _SIZE = {"f32": 4, "f16": 2, "bf16": 2}
 _TOGETHER = 16  # elements that are asked for before the first of them is used
 
 
-def scale_and_add(k: TileBuilder, corners: Sequence[Corner], c: Rows, column0: Reg, rows: WaveIndex, columns: WaveIndex, alpha: Reg | None,
-                  beta: Reg) -> None:
+def scale_and_add(k: TileBuilder, corners: Sequence[Corner], c: Rows, column0: Reg, rows: WaveIndex | None, columns: WaveIndex,
+                  alpha: Reg | None, beta: Reg) -> None:
     """Accumulators become alpha times themselves plus beta times C, whose rows are `c`; `alpha` and `beta` are SGPRs of f32, None is 1.
 
     Nothing is done where alpha is 1 and beta 0, and C is not read where beta is 0. Places as for `store`; what C's rows hold beyond its
@@ -36,10 +35,9 @@ def scale_and_add(k: TileBuilder, corners: Sequence[Corner], c: Rows, column0: R
     unless_plain(k, alpha, beta, general)
     k.s_branch(done)
     k.label(general)
-    with k.scratch("magnitude", file="s") as magnitude:
-        descriptor, stride = c.resource(k), c.matrix.stride_bytes(k)
-        k.s_and_b32(magnitude, beta, _MAGNITUDE)
-        k.s_cselect_b32(descriptor[2], descriptor[2], 0)  # no bytes: loads give 0
+    descriptor, stride = c.resource(k), c.matrix.stride_bytes(k)
+    ask_zero(k, beta)
+    k.s_cselect_b32(descriptor[2], descriptor[2], 0)  # no bytes: loads give 0
     lanes = lane_places(k, "c", corners[0].tile, column0, rows, columns)
     with k.scratch("c_offset") as offset, k.scratch("at") as at, k.scratch("row_offset", file="s") as jump, \
             _pair(k, "alpha_pair", alpha) as alphas, _pair(k, "beta_pair", beta) as betas, k.scratch("c_values", _TOGETHER) as held:
@@ -67,17 +65,20 @@ def _pair(k: TileBuilder, name: str, number: Reg | None) -> Iterator[Reg | None]
 
 def unless_plain(k: TileBuilder, alpha: Reg | None, beta: Reg, label: str) -> None:
     """To the label where alpha is not 1 (as None is), or beta not 0."""
-    if alpha is not None:
-        k.s_cmp_lg_u32(alpha, ONE)
-        k.s_cbranch_scc1(label)
-    ask_zero(k, beta)
+    if alpha is None:
+        ask_zero(k, beta)
+    else:
+        with k.scratch("factor", file="s") as factor, k.scratch("magnitude", file="s") as magnitude:
+            k.s_xor_b32(factor, alpha, ONE)
+            k.s_lshl_b32(magnitude, beta, 1)
+            k.s_or_b32(factor, factor, magnitude)
     k.s_cbranch_scc1(label)
 
 
 def ask_zero(k: TileBuilder, number: Reg) -> None:
     """SCC becomes 1 where an SGPR holds another f32 than 0, 0 where it is 0 of either sign."""
     with k.scratch("magnitude", file="s") as magnitude:
-        k.s_and_b32(magnitude, number, _MAGNITUDE)
+        k.s_lshl_b32(magnitude, number, 1)
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ class Numbers:
     size: Reg
 
 
-def add_along_columns(k: TileBuilder, corners: Sequence[Corner], vector: Numbers, column0: Reg, rows: WaveIndex,
+def add_along_columns(k: TileBuilder, corners: Sequence[Corner], vector: Numbers, column0: Reg, rows: WaveIndex | None,
                       columns: WaveIndex) -> None:
     """Every accumulator plus the number of its column. Places as for `store`."""
     run = run_length(corners[0].tile)
@@ -127,7 +128,7 @@ def load_columns(k: TileBuilder, corners: Sequence[Corner], vector: Numbers, col
 
 
 @contextmanager
-def _columns_of(k: TileBuilder, corners: Sequence[Corner], vector: Numbers, column0: Reg, rows: WaveIndex,
+def _columns_of(k: TileBuilder, corners: Sequence[Corner], vector: Numbers, column0: Reg, rows: WaveIndex | None,
                 columns: WaveIndex) -> Iterator[Callable[[Reg, int], None]]:
     """What loads the numbers of a lane's columns from one of the workgroup's on."""
     bytes_ = _SIZE[vector.dtype]

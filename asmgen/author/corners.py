@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from asmgen.author.addressing import WaveIndex
 from asmgen.author.epilogue import Corner
 from asmgen.isa.records import dataclass
 from asmgen.isa.registers import Reg
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CornerCopy:
-    """A corner in its turn: `corner` is a copy of its accumulators, at (0, 0) of what begins at `row` and `column` (SGPRs); `beside` are
-    copies of the registers that go with it, None where there are none. VGPRs all."""
+    """A corner in its turn: `corner` is a copy of its accumulators, at (0, 0) of what begins at `row`, the wave's own, and at `column`,
+    the workgroup's (SGPRs); `beside` are copies of the registers that go with it, None where there are none. VGPRs all."""
 
     corner: Corner
     row: Reg
@@ -30,12 +31,12 @@ class CornerCopy:
 
 
 @contextmanager
-def each_corner(k: TileBuilder, corners: Sequence[Corner], row0: Reg, column0: Reg, rows: Reg,
+def each_corner(k: TileBuilder, corners: Sequence[Corner], row0: Reg, column0: Reg, rows: Reg, wave: WaveIndex,
                 beside: Sequence[Sequence[Reg]] = ()) -> Iterator[CornerCopy]:
     """What is emitted within runs for each corner that begins before row number `rows` (an SGPR).
 
-    `row0` and `column0` are those of the workgroup's tile; `beside` are VGPRs that go with each of the corners, as many for each. All
-    corners are of one shape.
+    `row0` and `column0` are those of the workgroup's tile; the waves of number `wave` have theirs so many times a corner's rows down.
+    `beside` are VGPRs that go with each of the corners, as many for each. All corners are of one shape.
     """
     first = corners[0].tile
     copy = k.tile("corner", first.rows, first.columns, first.fragment, note="accumulators of one corner at a time")
@@ -62,6 +63,9 @@ def each_corner(k: TileBuilder, corners: Sequence[Corner], row0: Reg, column0: R
                 assert held is not None
                 k.v_mov_b32(held[at], source)
         k.label(body)
+        with k.scratch("rows_of_waves", file="s") as down:
+            k.s_mul_i32(down, wave.register, first.rows)
+            k.s_add_u32(row, row, down)
         k.s_cmp_ge_u32(row, rows)
         k.s_cbranch_scc1(following)
         yield CornerCopy(Corner(copy, 0, 0), row, column, held)

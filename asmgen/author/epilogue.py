@@ -10,13 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from asmgen.author.addressing import WaveIndex, emit_address
 from asmgen.author.conversions import doubted, narrowing
-from asmgen.author.globals import Rows
+from asmgen.author.globals import Rows, most_stride
 from asmgen.author.lanetrades import LINE_BIT, Trade, trade_of
 from asmgen.author.tiles import Tile, TileError
+from asmgen.isa.bufferformats import MOST_RECORDS
 from asmgen.isa.records import dataclass
 from asmgen.isa.registers import Reg, exec_, vcc
 
@@ -60,22 +62,28 @@ Change = Callable[[ColumnRun, Sequence[Reg]], None]
 """Emits what the values of a run (VGPRs, in the run's order) go through on their way to memory, in place."""
 
 
-def lane_places(k: TileBuilder, name: str, first: Tile, column0: Reg, rows: WaveIndex, columns: WaveIndex) -> LanePlaces:
-    """The places of the lanes' first elements; the wave (r, c) has each tile at (r * tile.rows, c * tile.columns) from its corner."""
+def lane_places(k: TileBuilder, name: str, first: Tile, column0: Reg, rows: WaveIndex | None, columns: WaveIndex) -> LanePlaces:
+    """The places of the lanes' first elements; the wave (r, c) has each tile at (r * tile.rows, c * tile.columns) from its corner, or,
+    where `rows` is None, at its corner's row."""
     at = first.fragment.table[0]
-    row = emit_address(k, f"{name}_row", lambda lane, **wave: at[lane][0] + wave[rows.name] * first.rows, k.lane, (rows,))
+    row = emit_address(k, f"{name}_row", lambda lane, **wave: at[lane][0] + sum(wave.values()) * first.rows, k.lane,
+                       (rows,) if rows is not None else ())
     column = emit_address(k, f"{name}_column", lambda lane, **wave: at[lane][1] + wave[columns.name] * first.columns, k.lane, (columns,))
     k.v_add_u32(column, column0, column)
     return LanePlaces(row, column)
 
 
-def store(k: TileBuilder, target: Rows, column0: Reg, corners: Sequence[Corner], rows: WaveIndex, columns: WaveIndex,
+def store(k: TileBuilder, target: Rows, column0: Reg, corners: Sequence[Corner], rows: WaveIndex | None, columns: WaveIndex,
           width: int) -> None:
     """Store the accumulators into rows of a matrix, rounded to nearest as its bf16, f16 or f32.
 
-    The wave (r, c) has each tile at (corner.row + r * tile.rows, corner.column + c * tile.columns); `column0` is an SGPR, `width` the
-    columns of the workgroup's tile. Raises TileError for fragments whose lanes hold no runs of columns, or a matrix of another type.
+    The wave (r, c) has each tile at (corner.row + r * tile.rows, corner.column + c * tile.columns), or, where `rows` is None and the
+    target is the wave's own, at corner.row; `column0` is an SGPR, `width` the columns of the workgroup's tile. Raises TileError for
+    fragments whose lanes hold no runs of columns, or a matrix of another type.
     """
+    if rows is not None and not target.fits():
+        _store_own(k, target, column0, corners, rows, columns, width)
+        return
     slow, done = k.fresh("cut_columns"), k.fresh("stored")
     with _places(k, target, column0, corners, rows, columns) as places:
         unless_whole(k, target, column0, corners, width, slow)
@@ -87,15 +95,40 @@ def store(k: TileBuilder, target: Rows, column0: Reg, corners: Sequence[Corner],
         k.label(done)
 
 
+def _store_own(k: TileBuilder, target: Rows, column0: Reg, corners: Sequence[Corner], rows: WaveIndex, columns: WaveIndex,
+               width: int) -> None:
+    """`store` where one descriptor may not reach all rows of the target: a wave's of a corner have one of their own."""
+    target.matrix.stride_bytes(k)  # in front of the branches
+    for at, group in groupby(sorted(corners, key=lambda corner: corner.row), key=lambda corner: corner.row):
+        own, beyond = [Corner(corner.tile, 0, corner.column) for corner in group], k.fresh("beyond_the_last_row")
+        with k.scratch("own_row", file="s") as row:
+            k.s_mul_i32(row, rows.register, own[0].tile.rows)
+            k.s_add_u32(row, row, target.first)
+            k.s_add_u32(row, row, target.offset + at)
+            k.s_cmp_ge_u32(row, target.matrix.rows_register)
+            k.s_cbranch_scc1(beyond)
+            store(k, Rows(target.matrix, row, 0, own[0].tile.rows), column0, own, None, columns, width)
+            k.label(beyond)
+
+
 def unless_whole(k: TileBuilder, target: Rows, column0: Reg, corners: Sequence[Corner], width: int, label: str) -> None:
-    """To the label where the tile's `width` columns are cut, or rows do not begin at a multiple of what a wide store moves."""
+    """To the label where the tile's `width` columns are cut, or rows do not begin at a multiple of what a wide store moves, or may lie
+    so far apart that one descriptor does not show the target's."""
     matrix, stride = target.matrix, target.matrix.stride_bytes(k)
+    misplaced = matrix.bits // 8 * min(run_length(corners[0].tile), _TRADED) - 1
     with k.scratch("left", file="s") as left, k.scratch("odd", file="s") as odd:
         k.s_sub_u32(left, matrix.columns_register, column0)
         k.s_cmp_lt_i32(left, width)
         k.s_cbranch_scc1(label)
-        k.s_or_b32(odd, stride, matrix.pointer[0])
-        k.s_and_b32(odd, odd, matrix.bits // 8 * min(run_length(corners[0].tile), _TRADED) - 1)
+        if target.fits():
+            k.s_or_b32(odd, stride, matrix.pointer[0])
+            k.s_and_b32(odd, odd, misplaced)
+        else:
+            near = 1 << (most_stride(target.count, 8) + 1).bit_length() - 1  # bytes, a power of two
+            target.near = True
+            k.s_and_b32(odd, matrix.pointer[0], misplaced)
+            k.s_or_b32(odd, odd, stride)
+            k.s_and_b32(odd, odd, MOST_RECORDS & -near | misplaced)
         k.s_cbranch_scc1(label)
 
 
@@ -129,7 +162,7 @@ class _Places:
 
 
 @contextmanager
-def _places(k: TileBuilder, target: Rows, column0: Reg, corners: Sequence[Corner], rows: WaveIndex,
+def _places(k: TileBuilder, target: Rows, column0: Reg, corners: Sequence[Corner], rows: WaveIndex | None,
             columns: WaveIndex) -> Iterator[_Places]:
     matrix = target.matrix
     if matrix.dtype not in _TYPES:

@@ -4,7 +4,8 @@
     upper, lower = a.rows(y, 256).halves()     # 128 rows each, bounds to the byte
     upper.k(t + 2)                             # its columns of iteration t + 2, for fill and load
 
-A view's base is a 64-bit address, so tensors may exceed 4 GiB; offsets inside of a tile of rows are 32 bits.
+A view's base is a 64-bit address, so tensors may exceed 4 GiB; offsets inside of a tile of rows are 32 bits. Where the contract says how
+far rows lie apart at most, rows that 32 bits may not reach are refused; `most_stride` is what the contract may allow.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from asmgen.author.steps import StepIndex
 from asmgen.author.tiles import TileError
-from asmgen.isa.bufferformats import RAW_BUFFER
+from asmgen.isa.bufferformats import MOST_RECORDS, RAW_BUFFER
 from asmgen.isa.layouts_mfma import element_bits
 from asmgen.isa.records import dataclass
 from asmgen.isa.registers import Reg
@@ -23,18 +24,26 @@ if TYPE_CHECKING:
     from asmgen.author.builder import Builder
 
 
+def most_stride(rows: int, bits: int, beside: int = 0) -> int:
+    """How many elements of `bits` bits rows, none longer than that, may lie apart where one descriptor shows `rows` of them and `beside`
+    bytes more: offsets and num_records are 32 bits."""
+    return (MOST_RECORDS - beside) * 8 // (rows * bits)
+
+
 @dataclass(eq=False)
 class Rows:
     """`count` rows of a matrix from a row of its own on, behind a descriptor for each slack, made when it is first used.
 
     Rows beyond the matrix read as 0 and are not written: the descriptor ends behind the last byte of the last row. `first` is an SGPR.
+    `near` says that code asks whether the rows fit one descriptor before it uses them.
     """
 
     matrix: Matrix
     first: Reg
     offset: int
     count: int
-    descriptors: dict[int, Reg] = field(default_factory=dict)  # by slack
+    descriptors: dict[int | Reg, Reg] = field(default_factory=dict)  # by slack
+    near: bool = False
 
     def halves(self) -> tuple[Rows, Rows]:
         """The upper and the lower half of the rows."""
@@ -52,41 +61,63 @@ class Rows:
         """The columns of an iteration: as many as what they are moved to has."""
         return Slice(self, index if isinstance(index, StepIndex) else None)
 
-    def resource(self, k: Builder, slack: int = 0) -> Reg:
+    def resource(self, k: Builder, slack: Reg | int = 0) -> Reg:
         """The descriptor. A tile of rows that begins behind the matrix's last row shows that row instead: nothing of it is used.
 
-        Its base lies `slack` bytes before the rows, so that offsets from which an immediate was taken off are not negative.
+        Its base lies `slack` bytes before the rows, so that offsets from which an immediate was taken off are not negative; in an SGPR
+        it is 0 where the rows lie far apart. Raises TileError where the contract lets them lie so far apart that 32 bits do not reach the
+        last one.
         """
         if slack not in self.descriptors:
+            self.check_reach(k, slack)
             self.descriptors[slack] = k.hoist(lambda: self._describe(k, slack))
         return self.descriptors[slack]
+
+    def fits(self, beside: int = 0) -> bool:
+        """Whether a descriptor shows the rows and `beside` bytes at any stride of the contract; True where that says no largest one."""
+        return self.matrix.most is None or self.reach is None or self.matrix.most <= most_stride(self.reach, self.matrix.bits, beside)
+
+    def check_reach(self, k: Builder, slack: Reg | int, more: int = 0) -> None:
+        """Raises TileError where they, the slack and `more` bytes do not fit, and code does not ask for it."""
+        beside = more + (slack if isinstance(slack, int) else 0)
+        if not self.near and not self.fits(beside):
+            m = self.matrix
+            assert m.most is not None and self.reach is not None
+            raise TileError(f"{self.reach} rows of {m.name}, up to {m.most} elements apart, and {beside} bytes take "
+                            f"{self.reach * m.most * m.bits // 8 + beside} bytes, and a descriptor shows {MOST_RECORDS}; at most "
+                            f"{MOST_RECORDS * 8 // (m.most * m.bits)} rows, or a stride of at most "
+                            f"{most_stride(self.reach, m.bits, beside)} in the contract, would do", k.place())
 
     @property
     def reach(self) -> int | None:
         """The most rows that the descriptor shows; None: all that the matrix has."""
         return self.count
 
-    def _describe(self, k: Builder, slack: int) -> Reg:
+    def _describe(self, k: Builder, slack: Reg | int) -> Reg:
         assert k.registers is not None
         m = self.matrix
         descriptor = k.registers.sgprs(4, k.registers.unused(f"{m.name}_buffer{self.offset or ''}"))
         base, records = descriptor[0:1], descriptor[2]
         stride = m.stride_bytes(k)
-        with k.scratch("first", file="s") as first, k.scratch("high", file="s") as high:
-            k.s_add_u32(first, self.first, self.offset)
-            k.s_sub_u32(high, m.rows_register, 1)
-            k.s_min_u32(first, first, high)
-            k.s_mul_i32(base[0], first, stride)
-            k.s_mul_hi_u32(high, first, stride)
-            k.s_add_u32(base[0], m.pointer[0], base[0])
-            k.s_addc_u32(base[1], m.pointer[1], high)
-            k.s_sub_u32(records, m.rows_register, first)
+        with k.scratch("first", file="s") as first, k.scratch("last", file="s") as last:
+            k.s_sub_u32(last, m.rows_register, 1)
+            if self.offset:
+                k.s_add_u32(first, self.first, self.offset)
+            k.s_min_u32(first, first if self.offset else self.first, last)
+            k.s_sub_u32(records, last, first)
             if self.reach is not None:
-                k.s_min_u32(records, records, self.reach)
-            k.s_sub_u32(records, records, 1)
+                k.s_min_u32(records, records, self.reach - 1)
             k.s_mul_i32(records, records, stride)
-            k.s_mul_i32(high, m.columns_register, m.bits // 8)
-            k.s_add_u32(records, records, high)
+            k.s_mul_i32(base[0], first, stride)
+            k.s_mul_hi_u32(last, first, stride)
+            k.s_add_u32(base[0], m.pointer[0], base[0])
+            k.s_addc_u32(base[1], m.pointer[1], last)
+            row: Reg | int = last
+            if isinstance(m.columns_register, int):
+                row = m.columns_register * m.bits // 8
+            else:
+                k.s_mul_i32(last, m.columns_register, m.bits // 8)
+            k.s_add_u32(records, records, row)
         if slack:
             k.s_sub_u32(base[0], base[0], slack)
             k.s_subb_u32(base[1], base[1], 0)
@@ -155,7 +186,10 @@ class Slice:
 
 @dataclass(eq=False)
 class Matrix:
-    """rows x columns elements in memory, rows `stride` elements apart; all sizes are SGPRs."""
+    """rows x columns elements in memory, rows `stride` elements apart; all sizes are SGPRs.
+
+    The stride is `least` to `most` elements, as the contract says (None: it says nothing).
+    """
 
     name: str
     dtype: str
@@ -163,6 +197,8 @@ class Matrix:
     rows_register: Reg
     columns_register: Reg | int
     stride: Reg
+    least: int = 0
+    most: int | None = None
     _stride_bytes: Reg | None = field(default=None)
 
     @property

@@ -5,7 +5,7 @@ Addresses stand in registers that are computed once, in front of the loop; every
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from asmgen.author.addressing import WaveIndex, emit_address
@@ -125,14 +125,14 @@ def _address(k: TileBuilder, name: str, at: tuple[int, ...], wave: WaveIndex | N
 class FillPlan:
     """How a workgroup's waves fill one cell: `lines` DMA instructions a wave, `pitch` LDS bytes from one to its next, offsets in memory
     (a VGPR each), and the SGPR of where in the cell a wave begins. `slack` is added to all offsets: an immediate moves both addresses, so
-    what it adds in memory is taken off them."""
+    what it adds in memory is taken off them, and none becomes negative however close to each other the matrix's rows may lie."""
 
     bytes_: int
     lines: int
     pitch: int
     offsets: tuple[Reg, ...]
     base: Reg
-    slack: int
+    slack: Reg | int
 
 
 def fill(k: TileBuilder, target: SharedPart, source: Slice) -> None:
@@ -192,7 +192,6 @@ def _fill_plan(k: TileBuilder, tile: SharedTile, rows: Rows, of: str) -> FillPla
     turns = not slots and width < widths[0]
     own, step = (pitch, waves * pitch) if turns else (lines * pitch, pitch)
     group = BUFFER_IMMEDIATES[1] // step + 1
-    slack = (min(group, lines) - 1) * step
     element = tile.bits // 8
     offsets: list[Reg] = []
     at = Places(tile.placement, tile.rows, tile.columns)
@@ -211,16 +210,18 @@ def _fill_plan(k: TileBuilder, tile: SharedTile, rows: Rows, of: str) -> FillPla
 
     assert k.registers is not None
     stride = rows.matrix.stride_bytes(k)
+    taken = [(number % group * step - column, row) for number in range(lines) for row, column in zip(*places(number), strict=True)]
+    slack = _slack(k, of, rows, taken, tile.columns * element)
     row_of, column_of = places(0)
     for number in range(lines):
         rows_on, columns_on = places(number)
         down = {row - first for row, first in zip(rows_on, row_of, strict=True)}
-        more = slack - number % group * step
+        less = number % group * step
         offset = k.registers.vgprs(1, f"{of}_offset{number or ''}")
         if offsets and columns_on == column_of and len(down) == 1:  # the first line moved down
             with k.scratch("lines_down", file="s") as jump:
                 k.s_mul_i32(jump, stride, down.pop())
-                k.s_add_u32(jump, jump, more - slack)
+                k.s_add_u32(jump, jump, -less)
                 k.v_add_u32(offset, jump, offsets[0])
             offsets.append(offset)
             continue
@@ -228,9 +229,27 @@ def _fill_plan(k: TileBuilder, tile: SharedTile, rows: Rows, of: str) -> FillPla
         column = emit_address(k, f"{of}_column", lambda lane, wave, at=columns_on: at[wave * LANES + lane], k.lane, (wave,))
         k.v_mul_lo_u32(offset, row, stride)
         k.v_add_u32(offset, offset, column)
-        if more:
-            k.v_add_u32(offset, more, offset)
+        if isinstance(slack, int) and slack != less:
+            k.v_add_u32(offset, slack - less, offset)
+        elif not isinstance(slack, int):
+            k.v_add_u32(offset, slack, offset)
+            if less:
+                k.v_add_u32(offset, -less, offset)
         k.registers.release(row, column)
         offsets.append(offset)
     base = emit_address(k, f"{of}_line", lambda wave: wave * own, None, (wave,))
     return FillPlan(width, lines, step, tuple(offsets), base, slack)
+
+
+def _slack(k: TileBuilder, of: str, rows: Rows, taken: Sequence[tuple[int, int]], step: int) -> Reg | int:
+    """What is added to all offsets so that none is negative; `taken` are bytes that an immediate takes off an offset without its row's
+    part, and the row's number. In an SGPR where a descriptor has no room for it, and for the bytes of a `step` that a source may lag
+    behind, at any stride: 0 where rows lie so far apart that no offset needs it."""
+    matrix = rows.matrix
+    most = max(0, *(bytes_ - row * matrix.least * matrix.bits // 8 for bytes_, row in taken))
+    if rows.fits(most + step) or any(bytes_ > 0 and not row for bytes_, row in taken):
+        return most
+    slack = k.registers.sgprs(1, f"{of}_slack", note="added to offsets of rows that lie close together")
+    k.s_cmp_lt_u32(matrix.stride_bytes(k), max(-(-bytes_ // row) for bytes_, row in taken if bytes_ > 0))
+    k.s_cselect_b32(slack, most, 0)
+    return slack

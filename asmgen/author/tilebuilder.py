@@ -87,8 +87,16 @@ class TileBuilder(KernelBuilder):
         return made
 
     def matrix(self, name: str, dtype: str, rows: str, columns: str, stride: str) -> Matrix:
-        """The matrix behind pointer argument `name`; the others name arguments too."""
-        return Matrix(name, dtype, self.argument(name), self.argument(rows), self.argument(columns), self.argument(stride))
+        """The matrix behind pointer argument `name`; the others name arguments too. The limits of the stride are the contract's."""
+        return Matrix(name, dtype, self.argument(name), self.argument(rows), self.argument(columns), self.argument(stride),
+                      *self.limits(stride))
+
+    def limits(self, parameter: str) -> tuple[int, int | None]:
+        """The smallest and the largest value of a whole number that the contract lets through: 0 and None where it says nothing."""
+        for one in self.contract.parameters:
+            if one.name == parameter:
+                return int(one.minimum or 0), None if one.maximum is None else int(one.maximum)
+        return 0, None
 
     def pipeline(self, step: Step | Segments, count: Reg | int | None, schedule: Schedule, groups: Reg | None = None,
                  peel: int = 0, least: tuple[int, int] | None = None, ending: Ending | None = None,
@@ -196,7 +204,8 @@ class TileBuilder(KernelBuilder):
             if rows in self.offsets:  # it goes on before its first use
                 self.s_mov_b32(self.offsets[rows][0], back - self.kbytes)
             if back:
-                for base in rows.descriptors.values():
+                for slack, base in rows.descriptors.items():
+                    rows.check_reach(self, slack, back)
                     self.s_sub_u32(base[0], base[0], back)
                     self.s_subb_u32(base[1], base[1], 0)
                     self.s_add_u32(base[2], base[2], back)

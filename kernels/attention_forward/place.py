@@ -69,7 +69,8 @@ def _rows(k: TileBuilder, tensor: str, found: HeadPlace) -> Matrix:
         k.s_addc_u32(base[1], base[1], far[1])
     k.s_lshl_b64(base, base, 1)
     _add_pointer(k, base, tensor)
-    return Matrix(tensor, k.p.dtype, base, k.argument("sq" if own else "sk"), k.variant.d, k.argument(f"{tensor}_stride_s"))
+    least, most = k.limits(f"{tensor}_stride_s")
+    return Matrix(tensor, k.p.dtype, base, k.argument("sq" if own else "sk"), k.variant.d, k.argument(f"{tensor}_stride_s"), least, most)
 
 
 def _lse(k: TileBuilder, found: HeadPlace) -> Matrix:

@@ -11,7 +11,7 @@ _TYPE = Parameter("dtype", "build", str, "type of A and B", default="bf16", choi
 
 
 def _parameters(variant: Variant) -> tuple[Parameter, ...]:
-    return product_parameters((_TYPE,), variant.tile[2], 8)
+    return product_parameters((_TYPE,), variant, 16)
 
 
 def _problem(values: Values, seed: int) -> Problem:

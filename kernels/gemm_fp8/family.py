@@ -26,7 +26,7 @@ def _parameters(variant: Variant) -> tuple[Parameter, ...]:
         Parameter("scales", "build", str, "what a scale belongs to: tensor: all of A, all of B; row: a row of A, a row of B; "
                   "block: 128 columns of a row of A, 128 x 128 of B, in tiles of their own", default="tensor", choices=("tensor", "row")),
     )
-    return product_parameters(operands, variant.tile[2], 16)
+    return product_parameters(operands, variant, 8)
 
 
 def _problem(values: Values, seed: int) -> Problem:

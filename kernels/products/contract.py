@@ -5,16 +5,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from asmgen.author.contract import ContractArgument, Parameter, Rule
-from asmgen.author.family import GridRule
+from asmgen.author.family import GridRule, Variant
+from asmgen.author.globals import most_stride
+from asmgen.isa.layouts_mfma import element_bits
 
-# Row offsets inside a half of a tile are 32 bits: 128 rows of 2 * (2^24 - 1) bytes of operands, 4 * (2^24 - 1) of D, stay below 2^32.
-_MAX_STRIDE = (1 << 24) - 1
+_LINE = 128  # bits of A and B that one load takes, which begin at multiples of as many
+_WIDEST_OUT = "f32"
 _MAX_EDGE = (1 << 31) - 1
 _MOST_TILES = 1 << 20
 
 
-def product_parameters(operands: Sequence[Parameter], depth: int, line: int) -> tuple[Parameter, ...]:
-    """`operands` are the build parameters that say what A and B are; k is a multiple of `depth`, `line` elements are 16 bytes of A or B."""
+def product_parameters(operands: Sequence[Parameter], variant: Variant, bits: int) -> tuple[Parameter, ...]:
+    """`operands` are the build parameters that say what A and B are, of elements of `bits`; k is a multiple of the tile's depth.
+
+    Rows lie apart as far as 32 bits of bytes reach over those that one descriptor shows: half the tile's of A and of B (`ends.halves`),
+    a wave's of a corner of C and of D, here of the widest type (`ends.finish`). A build refuses limits that its descriptors do not have.
+    """
+    depth, line = variant.tile[2], _LINE // bits
+    most = {name: most_stride(variant.tile[axis] // 2, bits) // line * line for axis, name in enumerate("ab")}
+    most |= dict.fromkeys("cd", most_stride(corner_rows(variant), element_bits(_WIDEST_OUT)))
+
+    def stride(name: str, row: str, doc: str, minimum: int = 1, step: int = 1) -> Parameter:
+        return Parameter(f"ld{name}", "run", int, f"elements from one row of {name.upper()} to the next{doc}", minimum=minimum,
+                         maximum=most[name], multiple_of=step, default_from=row)
+
     return (
         Parameter("preload", "build", bool, "let the hardware load the kernel arguments before the first instruction", default=False),
         *operands,
@@ -26,17 +40,19 @@ def product_parameters(operands: Sequence[Parameter], depth: int, line: int) -> 
                   minimum=0, maximum=_MOST_TILES),
         Parameter("m", "run", int, "rows of A and D", minimum=1, maximum=_MAX_EDGE),
         Parameter("n", "run", int, "rows of B, columns of D", minimum=1, maximum=_MAX_EDGE),
-        Parameter("k", "run", int, "columns of A and B", minimum=depth, maximum=_MAX_STRIDE // depth * depth, multiple_of=depth),
-        *(_stride(f"ld{name}", "k", f"elements from one row of {name.upper()} to the next; 16-byte loads want a multiple of {line}", line)
-          for name in "ab"),
-        *(_stride(f"ld{name}", "n", f"elements from one row of {name.upper()} to the next") for name in "dc"),
+        Parameter("k", "run", int, "columns of A and B", minimum=depth, maximum=min(most["a"], most["b"]) // depth * depth,
+                  multiple_of=depth),
+        *(stride(name, "k", f"; 16-byte loads want a multiple of {line}", depth, line) for name in "ab"),
+        *(stride(name, "n", "") for name in "dc"),
         Parameter("alpha", "run", float, "factor of A x B^T", default=1.0),
         Parameter("beta", "run", float, "factor of C, which is not read where this is 0", default=0.0),
     )
 
 
-def _stride(name: str, row: str, doc: str, step: int = 1) -> Parameter:
-    return Parameter(name, "run", int, doc, minimum=1, maximum=_MAX_STRIDE // step * step, multiple_of=step, default_from=row)
+def corner_rows(variant: Variant) -> int:
+    """Rows of a wave's part of a corner, of which a tile has two from top to bottom."""
+    down = dict(variant.further).get("consumers", variant.waves)[0]
+    return int(variant.tile[0] // 2 // down)
 
 
 PRODUCT_ARGUMENTS = (

@@ -86,7 +86,8 @@ def finish(k: TileBuilder, corners: Sequence[Corner], row0: Reg, column0: Reg, w
     """alpha A B^T + beta C + bias, rounded to the type of D and stored; `factors` stand for alpha where accumulators have them.
 
     Whole tiles that take neither alpha nor C go to memory while the last step computes, or, where the loop leaves that no registers
-    (`mixes` is False), right behind it. What is seldom asked for, alpha, C and cut columns, is done corner by corner.
+    (`mixes` is False), right behind it. What is seldom asked for, alpha, C, cut columns, and rows so far apart that the tile spans 4 GiB,
+    is done corner by corner, by each wave behind descriptors of its own rows.
     """
     tm, tn, _ = k.variant.tile
     c, d = (k.matrix(name, k.p.out, rows="m", columns="n", stride=f"ld{name}") for name in ("c", "d"))
@@ -124,13 +125,14 @@ def finish(k: TileBuilder, corners: Sequence[Corner], row0: Reg, column0: Reg, w
         if again is not None:
             k.label(again)
         beside = [factors.of(corner) for corner in corners] if factors is not None else ()
-        with each_corner(k, corners, row0, column0, k.argument("m"), beside) as at:
+        with each_corner(k, corners, row0, column0, k.argument("m"), wm, beside) as at:
             if factors is not None:
                 factors.at(at).apply(at.corner)
-            scale_and_add(k, [at.corner], c.rows(at.row, tm // 2), at.column, wm, wn, alpha, beta)
+            rows = at.corner.tile.rows
+            scale_and_add(k, [at.corner], c.rows(at.row, rows), at.column, None, wn, alpha, beta)
             if bias is not None:
-                add_along_columns(k, [at.corner], bias, at.column, wm, wn)
-            store(k, d.rows(at.row, tm // 2), at.column, [at.corner], wm, wn, tn // 2)
+                add_along_columns(k, [at.corner], bias, at.column, None, wn)
+            store(k, d.rows(at.row, rows), at.column, [at.corner], None, wn, tn // 2)
 
     d.stride_bytes(k)
     ending = Ending(guard, body, again)
