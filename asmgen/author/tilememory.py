@@ -12,17 +12,16 @@ Tiles of 4 and 6 bits move as bytes: `views.as_bytes(tile)`.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from asmgen.author.addressing import WaveIndex, emit_address
 from asmgen.author.globals import Rows, Slice
-from asmgen.author.immediates import BUFFER_IMMEDIATES
 from asmgen.author.masks import lane_places
 from asmgen.author.steps import StepIndex, operation
+from asmgen.author.tilepieces import PAGE, TilePiece, pieces_of
 from asmgen.author.tiles import Tile, TileError
-from asmgen.isa.records import dataclass
 from asmgen.isa.registers import Reg, vcc
 
 if TYPE_CHECKING:
@@ -33,18 +32,6 @@ _LOADS = {32: "buffer_load_dword", 64: "buffer_load_dwordx2", 128: "buffer_load_
 _STORES = {16: ("buffer_store_short", "buffer_store_short_d16_hi"), 32: ("buffer_store_dword",), 64: ("buffer_store_dwordx2",),
            128: ("buffer_store_dwordx4",)}
 _OUTSIDE = 0x80000000  # an offset beyond any descriptor of less than 2 GiB, with room for an immediate
-_PAGE = BUFFER_IMMEDIATES[1] + 1
-
-
-@dataclass(frozen=True)
-class _Piece:
-    """What one instruction moves: its registers, which half of them (16 bits), bits, and its row and column from the lane's first on."""
-
-    registers: Reg
-    half: int
-    bits: int
-    row: int
-    column: int
 
 
 def load(k: TileBuilder, tile: Tile, source: Slice | Rows, rows: WaveIndex | None = None, columns: WaveIndex | None = None,
@@ -58,14 +45,14 @@ def load(k: TileBuilder, tile: Tile, source: Slice | Rows, rows: WaveIndex | Non
     than an instruction moves.
     """
     part = source if isinstance(source, Slice) else Slice(source, None)
-    pieces = _pieces(k, "load", tile, part.rows, limit is not None)
+    pieces = pieces_of(k, "load", tile, part.rows, limit is not None)
     first = _offsets(k, tile, part.rows, rows, columns, column, pieces, order)
     with operation(k, f"load {tile.name} from {part}", [tile.index, part.index], writes=tile.registers.mask, at=at):
         descriptor = part.rows.resource(k)
         advance = k.advance(part, tile.columns)
         for piece in pieces:
-            base = first[piece.row, piece.column * tile.fragment.bits // 8 // _PAGE]
-            offset = piece.column * tile.fragment.bits // 8 % _PAGE
+            base = first[piece.row, piece.column * tile.fragment.bits // 8 // PAGE]
+            offset = piece.column * tile.fragment.bits // 8 % PAGE
             op = _LOADS[piece.bits]
             if limit is None:
                 k.emit(op, piece.registers, base, descriptor, advance, offen=True, offset=offset, nt=nontemporal)
@@ -78,7 +65,7 @@ def load(k: TileBuilder, tile: Tile, source: Slice | Rows, rows: WaveIndex | Non
 def store_tile(k: TileBuilder, target: Rows, tile: Tile, rows: WaveIndex | None = None, columns: WaveIndex | None = None,
                column: Reg | int = 0, limit: Reg | int | None = None, nontemporal: bool = False, at: StepIndex | None = None) -> None:
     """Registers to memory, of any element type, as `load` the other way round; AGPRs too. Offsets are computed where it stands."""
-    pieces = _pieces(k, "store", tile, target, limit is not None)
+    pieces = pieces_of(k, "store", tile, target, limit is not None)
     with operation(k, f"store {tile.name}", [tile.index], reads=tile.registers.mask, at=at):
         descriptor = target.resource(k)
         stride = target.matrix.stride_bytes(k)
@@ -87,11 +74,11 @@ def store_tile(k: TileBuilder, target: Rows, tile: Tile, rows: WaveIndex | None 
             _base(k, base, tile, target, rows, columns, column)
             last: tuple[int, int] | None = None
             for piece in sorted(pieces, key=lambda one: (one.row, one.column)):
-                page, offset = divmod(piece.column * tile.fragment.bits // 8, _PAGE)
+                page, offset = divmod(piece.column * tile.fragment.bits // 8, PAGE)
                 if (piece.row, page) != last:
                     k.s_mul_i32(jump, stride, piece.row)
                     if page:
-                        k.s_add_u32(jump, jump, page * _PAGE)
+                        k.s_add_u32(jump, jump, page * PAGE)
                     k.v_add_u32(here, jump, base)
                     last = piece.row, page
                 op, address = _STORES[piece.bits][piece.half], here
@@ -101,49 +88,13 @@ def store_tile(k: TileBuilder, target: Rows, tile: Tile, rows: WaveIndex | None 
                 k.emit(op, piece.registers, address, descriptor, 0, offen=True, offset=offset, nt=nontemporal)
 
 
-def _pieces(k: TileBuilder, what: str, tile: Tile, rows: Rows, bounded: bool) -> list[_Piece]:
-    f = tile.fragment
-    if tile.dtype != rows.matrix.dtype:
-        raise TileError(f"{what}: {tile} and {rows.matrix.name} ({rows.matrix.dtype}) are not of one type; convert(k, ...) the tile",
-                        k.place())
-    if f.bits % 8:
-        raise TileError(f"{what}: {tile} has elements of {f.bits} bits; move it as bytes, {what}(k, ... as_bytes({tile.name}) ...), of a "
-                        "matrix of i8", k.place())
-    return [_Piece(_part(tile.base(row, column), item * f.bits // 32, size), item * f.bits % 32 // 16, size,
-                   row * f.rows + f.table[item][0][0] - f.table[0][0][0], column * f.columns + f.table[item][0][1] - f.table[0][0][1])
-            for row, column in tile.places() for item, size in _runs(k, what, tile, bounded, 32 if what == "load" else 16)]
-
-
-def _part(base: Reg, first: int, bits: int) -> Reg:
-    return base[first:first + max(1, bits // 32) - 1]
-
-
-def _runs(k: TileBuilder, what: str, tile: Tile, bounded: bool, least: int) -> Iterator[tuple[int, int]]:
-    """(first item, bits) of what one instruction moves in each fragment."""
-    f = tile.fragment
-    widest = max(f.bits if f.bits >= 16 else 32, least) if bounded else 128
-    places = [line[0] for line in f.table]
-    item = 0
-    while item < len(places):
-        run = 1
-        while item + run < len(places) and places[item + run] == (places[item][0], places[item][1] + run):
-            run += 1
-        most = min(run * f.bits, widest)
-        size = next((size for size in (128, 64, 32, 16) if least <= size <= most and item * f.bits % min(size, 32) == 0), 0)
-        if not size:
-            raise TileError(f"{what}: a lane of {tile} holds {run} neighbour of a row at a time, {run * f.bits} bits, and the least that "
-                            f"moves is {least}; take a fragment with more of them (M.d.T), or go through LDS", k.place())
-        yield item, size
-        item += size // f.bits
-
-
 def _offsets(k: TileBuilder, tile: Tile, source: Rows, rows: WaveIndex | None, columns: WaveIndex | None, column: Reg | int,
-             pieces: list[_Piece], order: Callable[[int], int] | None) -> dict[tuple[int, int], Reg]:
+             pieces: list[TilePiece], order: Callable[[int], int] | None) -> dict[tuple[int, int], Reg]:
     """The VGPR of each row of a lane and page of immediates, made once."""
     key = ("load", source.matrix, tile.fragment, tile.rows, tile.columns, rows, columns, column, order)
     made = k.made.get(key)
     if made is None:
-        wanted = sorted({(piece.row, piece.column * tile.fragment.bits // 8 // _PAGE) for piece in pieces})
+        wanted = sorted({(piece.row, piece.column * tile.fragment.bits // 8 // PAGE) for piece in pieces})
         if order is not None:
             _check_order(k, tile, rows, {row for row, _ in wanted}, order)
         made = k.made[key] = k.hoist(lambda: _new_offsets(k, tile, source, rows, columns, column, wanted, order))
@@ -176,7 +127,7 @@ def _new_offsets(k: TileBuilder, tile: Tile, source: Rows, rows: WaveIndex | Non
         with k.scratch("row_jump", file="s") as jump:
             k.s_mul_i32(jump, stride, place[0] if order is None else order(place[0]))
             if place[1]:
-                k.s_add_u32(jump, jump, place[1] * _PAGE)
+                k.s_add_u32(jump, jump, place[1] * PAGE)
             k.v_add_u32(held[place], jump, held[wanted[0]])
     return held
 
