@@ -96,12 +96,9 @@ class Store:
     def _fill(self, k: TileBuilder, tile: Tile) -> None:
         """Each wave's accumulators, laid out here by hand: words[wave][register][lane]."""
         form = self.form
-        words = np.zeros((WAVES, DOWN, self.across, form.items, 64), np.uint32)
-        for wave, down, side, item, lane in np.ndindex(words.shape):
-            row, column = form.place(lane, item)
-            words[wave, down, side, item, lane] = self.values[down * form.rows + row, (wave * self.across + side) * form.columns + column
-                                                              ].view(np.uint32)
-        self.words = words.reshape(-1, 64)
+        rows, columns = np.array([[form.place(lane, item) for lane in range(64)] for item in range(form.items)]).transpose(2, 0, 1)
+        self.words = np.concatenate([self.values[down * form.rows + rows, (wave * self.across + side) * form.columns + columns]
+                                     for wave in range(WAVES) for down in range(DOWN) for side in range(self.across)]).view(np.uint32)
         pointer, count = k.argument("p1"), len(tile.registers.items)
         with k.scratch("jump", file="s") as jump, k.scratch("place") as place, k.scratch("word") as word:
             k.s_mul_i32(jump, k.wave.register, 256 * count)

@@ -169,17 +169,20 @@ class Builder:
         return tuple(Stream(self, name) for name in names)
 
     def section(self) -> Section:
-        """`with k.section() as section:` gathers what is emitted within; `section.merge(order)` places it. Without that, emission order
-        stays."""
+        """`with k.section() as section:` gathers what is emitted within; `section.merge(order)` places it, else emission order stays."""
         return Section(self)
 
     @contextmanager
-    def block(self, name: str, aside: bool = False) -> Iterator[None]:
-        """What is emitted within is placed whole: one entry, one exit, branches and labels of its own, no barrier.
+    def block(self, name: str, aside: bool = False, nested: bool = False) -> Iterator[None]:
+        """What is emitted within is placed whole: one entry, one exit, branches and labels of its own, no barrier. Inside of another
+        block that is an error, or where it may be `nested`, a part of that block.
 
         `aside`: it is seldom entered, and `put_blocks_aside` puts it behind the kernel's end. Such a block begins with a conditional
         branch to the label that ends it; scalar code in front of that stays. Raises AsmgenError where the block is otherwise.
         """
+        if self._open_block and nested:
+            yield
+            return
         if self._open_block:
             raise AsmgenError(f"block {name!r} stands inside of block {self._open_block!r}; blocks do not nest", str(author_line()))
         self._block_count += 1

@@ -4,9 +4,11 @@
     store_tile(k, target, P, column=column0, rows=wm, columns=wn, nontemporal=True)
 
 A lane's neighbours in a row move by one instruction of up to 128 bits. Rows beyond the matrix read as 0 and are not written: the descriptor
-ends behind them. Columns have no such end; `limit` bounds them: loads by dwords (it is a whole number of them), stores of 16 and 32 bits
-by elements. Loads want pointer, stride and first column to be multiples of 4 bytes, stores too except for those with a `limit`.
-Tiles of 4 and 6 bits move as bytes: `views.as_bytes(tile)`.
+ends behind them. Columns have no such end; `limit` bounds them to the element, and only the fragment that it cuts moves by less
+(`cutcolumns`). Loads want pointer, stride and first column to be multiples of 4 bytes, stores too except for those with a `limit`, which
+go by elements where they are not.
+Tiles of 4 and 6 bits move as bytes: `views.as_bytes(tile)`. Their columns and their `limit` count bytes, so a limit stands between two
+elements of 4 bits, or four of 6.
 """
 
 from __future__ import annotations
@@ -14,24 +16,20 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from contextlib import ExitStack
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from asmgen.author.addressing import WaveIndex, emit_address
+from asmgen.author.cutcolumns import bounded, lanes_inside, load_rest, send_outside, store_rest, unless_odd
 from asmgen.author.globals import Rows, Slice
 from asmgen.author.masks import lane_places
 from asmgen.author.steps import StepIndex, operation
-from asmgen.author.tilepieces import PAGE, TilePiece, pieces_of
+from asmgen.author.tilepieces import LOADS, PAGE, STORES, TilePiece, pieces_of
 from asmgen.author.tiles import Tile, TileError
-from asmgen.isa.registers import Reg, vcc
+from asmgen.isa.registers import Reg
 
 if TYPE_CHECKING:
     from asmgen.author.tilebuilder import TileBuilder
-
-# No load of a half: where SRAM ECC is on, as on these chips, buffer_load_short_d16 does not keep the register's other half (LLVM 22).
-_LOADS = {32: "buffer_load_dword", 64: "buffer_load_dwordx2", 128: "buffer_load_dwordx4"}
-_STORES = {16: ("buffer_store_short", "buffer_store_short_d16_hi"), 32: ("buffer_store_dword",), 64: ("buffer_store_dwordx2",),
-           128: ("buffer_store_dwordx4",)}
-_OUTSIDE = 0x80000000  # an offset beyond any descriptor of less than 2 GiB, with room for an immediate
 
 
 def load(k: TileBuilder, tile: Tile, source: Slice | Rows, rows: WaveIndex | None = None, columns: WaveIndex | None = None,
@@ -40,52 +38,88 @@ def load(k: TileBuilder, tile: Tile, source: Slice | Rows, rows: WaveIndex | Non
     """Memory to registers: the tile's rows from the source's first on (those of the wave, where `rows` is given), its columns from
     `column` on. `order` says which row of the source each one is, and is a permutation of the bits of its number.
 
-    The offsets stand in registers that are computed once, in front of a loop; one a row that a lane holds. `limit` counts the matrix's
-    columns from `column` on that exist (signed); others become 0. Raises TileError where types differ or a lane's elements are narrower
-    than an instruction moves.
+    The offsets stand in registers that are computed once, in front of a loop; one a row that a lane holds. `limit` (a number or an SGPR)
+    counts the matrix's columns from `column` on that exist (signed); others become 0, and nothing of them is read. Raises TileError where
+    types differ or a lane's elements are narrower than an instruction moves.
     """
     part = source if isinstance(source, Slice) else Slice(source, None)
-    pieces = pieces_of(k, "load", tile, part.rows, limit is not None)
+    pieces = pieces_of(k, "load", tile, part.rows)
     first = _offsets(k, tile, part.rows, rows, columns, column, pieces, order)
-    with operation(k, f"load {tile.name} from {part}", [tile.index, part.index], writes=tile.registers.mask, at=at):
+
+    def place(piece: TilePiece) -> tuple[Reg, int]:
+        page, offset = divmod(piece.column * tile.fragment.bits // 8, PAGE)
+        return first[piece.row, page], offset
+
+    with operation(k, f"load {tile.name} from {part}", [tile.index, part.index], writes=tile.registers.mask, at=at), ExitStack() as stack:
         descriptor = part.rows.resource(k)
         advance = k.advance(part, tile.columns)
-        for piece in pieces:
-            base = first[piece.row, piece.column * tile.fragment.bits // 8 // PAGE]
-            offset = piece.column * tile.fragment.bits // 8 % PAGE
-            op = _LOADS[piece.bits]
-            if limit is None:
-                k.emit(op, piece.registers, base, descriptor, advance, offen=True, offset=offset, nt=nontemporal)
-                continue
-            with k.scratch("bounded") as bounded:
-                _bound(k, bounded, base, tile, columns, limit, piece.column)
-                k.emit(op, piece.registers, bounded, descriptor, advance, offen=True, offset=offset, nt=nontemporal)
+
+        def move(op: str, registers: Reg, piece: TilePiece, more: int = 0, instead: Reg | None = None) -> None:
+            base, offset = place(piece)
+            k.emit(op, registers, instead or base, descriptor, advance, offen=True, offset=offset + more, nt=nontemporal)
+
+        if limit is None:
+            for piece in pieces:
+                move(LOADS[piece.bits], piece.registers, piece)
+            return
+        bound = stack.enter_context(bounded(k, tile, columns, limit))
+        for _, group in groupby(sorted(pieces, key=lambda one: (one.column, one.row)), key=lambda one: one.column):
+            for number, piece in enumerate(group):
+                if not number:
+                    lanes_inside(k, bound, tile.fragment.bits, piece)
+                with k.scratch("bounded") as offset:
+                    send_outside(k, offset, place(piece)[0])
+                    move(LOADS[piece.bits], piece.registers, piece, 0, offset)
+        load_rest(k, tile, bound, pieces, move)
 
 
 def store_tile(k: TileBuilder, target: Rows, tile: Tile, rows: WaveIndex | None = None, columns: WaveIndex | None = None,
                column: Reg | int = 0, limit: Reg | int | None = None, nontemporal: bool = False, at: StepIndex | None = None) -> None:
-    """Registers to memory, of any element type, as `load` the other way round; AGPRs too. Offsets are computed where it stands."""
-    pieces = pieces_of(k, "store", tile, target, limit is not None)
-    with operation(k, f"store {tile.name}", [tile.index], reads=tile.registers.mask, at=at):
+    """Registers to memory, of any element type, as `load` the other way round; AGPRs too. Offsets are computed where it stands. Columns
+    from `limit` on are not written."""
+    pieces = pieces_of(k, "store", tile, target)
+    bits = tile.fragment.bits
+    with operation(k, f"store {tile.name}", [tile.index], reads=tile.registers.mask, at=at), ExitStack() as stack:
         descriptor = target.resource(k)
         stride = target.matrix.stride_bytes(k)
-        with k.scratch("tile_offset") as base, k.scratch("row_offset") as here, k.scratch("row_jump", file="s") as jump, \
-                k.scratch("bounded") as bounded:
-            _base(k, base, tile, target, rows, columns, column)
-            last: tuple[int, int] | None = None
-            for piece in sorted(pieces, key=lambda one: (one.row, one.column)):
-                page, offset = divmod(piece.column * tile.fragment.bits // 8, PAGE)
-                if (piece.row, page) != last:
-                    k.s_mul_i32(jump, stride, piece.row)
-                    if page:
-                        k.s_add_u32(jump, jump, page * PAGE)
-                    k.v_add_u32(here, jump, base)
-                    last = piece.row, page
-                op, address = _STORES[piece.bits][piece.half], here
-                if limit is not None:
-                    _bound(k, bounded, here, tile, columns, limit, piece.column)
-                    address = bounded
-                k.emit(op, piece.registers, address, descriptor, 0, offen=True, offset=offset, nt=nontemporal)
+        base, here = (stack.enter_context(k.scratch(name)) for name in ("tile_offset", "row_offset"))
+        jump = stack.enter_context(k.scratch("row_jump", file="s"))
+        _base(k, base, tile, target, rows, columns, column)
+        last: list[tuple[int, int]] = []  # the row and page that `here` has
+
+        def place(piece: TilePiece) -> int:
+            page, offset = divmod(piece.column * bits // 8, PAGE)
+            if last != [(piece.row, page)]:
+                k.s_mul_i32(jump, stride, piece.row)
+                if page:
+                    k.s_add_u32(jump, jump, page * PAGE)
+                k.v_add_u32(here, jump, base)
+                last[:] = [(piece.row, page)]
+            return offset
+
+        def reach_again(piece: TilePiece) -> None:
+            last.clear()
+            place(piece)
+
+        def move(op: str, registers: Reg, piece: TilePiece, more: int = 0, instead: Reg | None = None) -> None:
+            offset = place(piece) + more
+            k.emit(op, registers, instead or here, descriptor, 0, offen=True, offset=offset, nt=nontemporal)
+
+        bound = stack.enter_context(bounded(k, tile, columns, limit)) if limit is not None else None
+        if bound is not None and any(32 > bits < piece.bits for piece in pieces):
+            bound = stack.enter_context(unless_odd(k, bound, target.matrix, column))
+        for piece in sorted(pieces, key=lambda one: (one.row, one.column)):
+            op = STORES[piece.bits][piece.half]
+            if bound is None:
+                move(op, piece.registers, piece)
+                continue
+            place(piece)
+            lanes_inside(k, bound, bits, piece)
+            with k.scratch("bounded") as offset:
+                send_outside(k, offset, here)
+                move(op, piece.registers, piece, 0, offset)
+        if bound is not None:
+            store_rest(k, tile, bound, pieces, move, reach_again)
 
 
 def _offsets(k: TileBuilder, tile: Tile, source: Rows, rows: WaveIndex | None, columns: WaveIndex | None, column: Reg | int,
@@ -156,19 +190,3 @@ def _base(k: TileBuilder, out: Reg, tile: Tile, rows_of: Rows, rows: WaveIndex |
                 k.s_mul_i32(corner, columns.register, tile.columns)
                 k.v_add_u32(first, corner, first)
         k.v_lshl_add_u32(out, first, size.bit_length() - 1, out)
-
-
-def _bound(k: TileBuilder, out: Reg, base: Reg, tile: Tile, columns: WaveIndex | None, limit: Reg | int, column: int) -> None:
-    """The offset, or one outside of the descriptor where the lane's column lies at the limit or behind it."""
-    _, lane_column = lane_places(k, tile.fragment)
-    with k.scratch("columns_left", file="s") as left:
-        k.s_mov_b32(left, limit)
-        if columns is not None:
-            with k.scratch("first_column_of_wave", file="s") as corner:
-                k.s_mul_i32(corner, columns.register, tile.columns)
-                k.s_sub_u32(left, left, corner)
-        if column:
-            k.s_sub_u32(left, left, column)
-        k.v_cmp_gt_i32(vcc, left, lane_column)
-        k.v_mov_b32(out, _OUTSIDE)
-        k.v_cndmask_b32(out, out, base, vcc)
