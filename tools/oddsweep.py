@@ -2,7 +2,7 @@
 
 Each generated program (`oddprograms`), or each file that is named, goes as text and as code object through lint, inspect with its page, and
 diff with itself, in this process. Printed is where asmgen fails or refuses, with the command that repeats it; the status is then 1.
-Words between instructions that are none themselves are rightly refused, and counted.
+Words between instructions that are none, or overlap the next one, are rightly refused, and counted.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from asmgen.tools.inspection_text import inspection_text
 from asmgen.tools.lint_command import lint_rows, lint_text
 from asmgen.tools.oddprograms import odd_program
 
-_DATA = "data between instructions cannot be read"
+_DATA = ("data between instructions cannot be read", "where the instruction above ends")  # a word that looks like half of a long one
 
 
 @dataclass(frozen=True)
