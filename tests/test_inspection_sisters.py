@@ -67,6 +67,24 @@ def test_loops_that_do_not_run_together_stay_apart(text: str) -> None:
     assert found.sisters == () and len(found.profile.loops) == 1 and "meanwhile" not in found.assumed
 
 
+def test_waves_that_part_in_the_loop_go_their_own_ways() -> None:
+    """One loop of all waves: half of them multiply first, the others load first."""
+    parted = (f"s_cmp_lt_u32 s8, 4\ns_cbranch_scc0 late\n{PRODUCTS}s_barrier\n{LOADS}s_barrier\ns_branch both\n"
+              f"late:\n{LOADS}s_barrier\n{PRODUCTS}s_barrier\nboth:\n")
+    found, alike = shown(f"{WAVE}{loop('A', parted)}"), shown(f"{WAVE}{loop('A', ROUND)}")
+    (apart,), (together,) = found.profile.loops, alike.profile.loops
+    assert apart.waves == 8 and found.sisters == () and "waves 4 to 7 go their own way in it" in found.assumed
+    assert apart.matrix_busy > together.matrix_busy + 0.1
+
+
+def test_of_loops_on_the_other_side_the_like_one_counts() -> None:
+    """Waves 4 to 7 have a loop with masks too, as long in products and longer in code."""
+    masked = ROUND.replace("s_nop 15\n", "v_mov_b32 v50, v51\n" * 40, 1)
+    text = two_copies(WAVE).replace("end:\n", f"{loop('C', masked)}end:\n")
+    found = shown(text)
+    assert [one.first for one in found.sisters] == [found.profile.loops[1].first] and len(found.profile.loops) == 2
+
+
 def test_a_producer_with_more_barriers_a_round_keeps_step() -> None:
     """Two barriers a round meet one of the consumers': half as many rounds, each twice as long."""
     found = shown(two_copies(WAVE, f"{PRODUCTS}s_barrier\n", f"{LOADS}s_barrier\n" * 2, ""))

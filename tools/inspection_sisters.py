@@ -8,7 +8,7 @@ where it does not, loops with equally many barriers a round are taken for sister
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from asmgen.checks.counters.partings import differing_registers
@@ -46,7 +46,8 @@ class _Sister:
 
 
 def loops_together(kernel: KernelReport, main: LoopReport) -> tuple[LoopWaves, ...]:
-    """The main loop and its sisters, each with its waves; nothing where a walk through its code does not come round the main loop."""
+    """The main loop and its sisters, each with its waves, apart where these go different ways in it; nothing where a walk through its code
+    does not come round the main loop."""
     program, flow = kernel.program, control_flow(kernel.program)
     body = _body(program, main)
     if not body:
@@ -54,36 +55,38 @@ def loops_together(kernel: KernelReport, main: LoopReport) -> tuple[LoopWaves, .
     every = range(min(kernel.waves or _WAVES, _MOST_WAVES))
     mine = tuple(wave for wave in main.waves or every if wave in every)
     sisters = _sisters(kernel, flow, main, body)
-    some = _barriers_of_some(kernel, flow)
+    comes = _Comes(kernel, flow)
 
-    def going(loop: LoopReport, walk: tuple[int, ...], waves: Collection[int], barriers: Collection[int] | None = None) -> LoopWaves:
-        before = {wave: tuple(position for position in sorted({*some.get(wave, ()), *(barriers or ())}) if position < loop.first)
-                  for wave in waves}
-        return LoopWaves(loop, walk, tuple(waves), before, barriers is not None)
+    def going(loop: LoopReport, waves: Collection[int], barriers: Collection[int] | None = None) -> list[LoopWaves]:
+        walks: dict[tuple[int, ...], list[int]] = {}
+        for wave in waves:
+            walks.setdefault(_body(program, loop, comes.of(wave)) or _body(program, loop), []).append(wave)
+        return [LoopWaves(loop, walk, tuple(some), {wave: comes.before(wave, loop, barriers or ()) for wave in some}, barriers is not None)
+                for walk, some in walks.items()]
 
-    if len(mine) == len(every):
-        equal = [one for one in sisters if one.loop.waves in (None, main.waves)
-                 and barriers_in(program, one.body) == barriers_in(program, body) > 0]
-        if equal and len(every) > 1:
-            sister, half = max(equal, key=_work), len(every) // 2
-            return going(main, body, every[:half], sister.main), going(sister.loop, sister.body, every[half:], sister.its)
+    def alike(sister: _Sister) -> tuple[bool, float, int]:
+        """Of several loops on one side that one counts which has the most of this."""
+        code = sister.loop.code
+        return (barriers_in(program, sister.body) == barriers_in(program, body), code.matrix_cycles,
+                -abs(code.instructions - main.code.instructions))
+
+    if len(mine) == len(every) > 1:
+        equal = [one for one in sisters if one.loop.waves in (None, main.waves) and alike(one)[0] and barriers_in(program, body)]
+        if equal:
+            sister, half = max(equal, key=alike), len(every) // 2
+            return (*going(main, every[:half], sister.main), *going(sister.loop, every[half:], sister.its))
     of: dict[int, list[int]] = {}
     for wave in every:
         fitting = [number for number, one in enumerate(sisters) if one.loop.waves and wave in one.loop.waves
                    and not {*one.loop.waves} & {*mine}]
         if fitting:
-            of.setdefault(max(fitting, key=lambda number: _work(sisters[number])), []).append(wave)
-    return going(main, body, mine), *(going(sisters[number].loop, sisters[number].body, waves) for number, waves in of.items())
+            of.setdefault(max(fitting, key=lambda number: alike(sisters[number])), []).append(wave)
+    return (*going(main, mine), *(one for number, waves in of.items() for one in going(sisters[number].loop, waves)))
 
 
 def barriers_in(program: Program, positions: Collection[int]) -> int:
     """How many of these instructions are barriers."""
     return sum(program.instructions[position].name == "s_barrier" for position in positions)
-
-
-def _work(sister: _Sister) -> tuple[float, int]:
-    """Of several loops on one side that one counts which has the most of this."""
-    return sister.loop.code.matrix_cycles, sister.loop.code.instructions
 
 
 def _sisters(kernel: KernelReport, flow: ControlFlow, main: LoopReport, body: tuple[int, ...]) -> list[_Sister]:
@@ -113,36 +116,43 @@ def _barriers_of(program: Program, flow: ControlFlow, blocks: Collection[int]) -
                  if program.instructions[position].name == "s_barrier")
 
 
-def _barriers_of_some(kernel: KernelReport, flow: ControlFlow) -> dict[int, list[int]]:
-    """By wave, barriers that only a part of the waves comes to: they put waves out of phase, as ping-pong wants it."""
-    program = kernel.program
-    barriers = [position for position, instruction in enumerate(program.instructions) if instruction.name == "s_barrier"]
-    if kernel.block is None or not barriers:
-        return {}
-    from asmgen.program.wavevalues import WaveValues  # needs numpy
+class _Comes:
+    """Which waves come to which code, as far as constants and the waves' numbers tell."""
 
-    takes = WaveValues(program, flow, kernel.block).takes
-    found: dict[int, list[int]] = {}
-    for position in barriers:
-        waves = takes[flow.block_of[position]].tolist()
-        for wave, comes in enumerate(waves):
-            if comes and not all(waves):
-                found.setdefault(wave, []).append(position)
-    return found
+    def __init__(self, kernel: KernelReport, flow: ControlFlow) -> None:
+        self._program, self._flow = kernel.program, flow
+        self._takes: Sequence[Sequence[bool]] = ()
+        if kernel.block is not None:
+            from asmgen.program.wavevalues import WaveValues  # needs numpy
+
+            self._takes = [waves.tolist() for waves in WaveValues(kernel.program, flow, kernel.block).takes]
+
+    def of(self, wave: int) -> Callable[[int], bool]:
+        """Whether this wave may come to a position."""
+        takes, block_of = self._takes, self._flow.block_of
+        return lambda position: not takes or takes[block_of[position]][wave]
+
+    def before(self, wave: int, loop: LoopReport, guessed: Collection[int]) -> tuple[int, ...]:
+        """Barriers ahead of a loop that this wave comes to and others do not: they put waves out of phase, as ping-pong wants it. `guessed`
+        are taken for such."""
+        return tuple(position for position in range(loop.first) if self._program.instructions[position].name == "s_barrier"
+                     and (position in guessed or self._takes and self._takes[self._flow.block_of[position]][wave]
+                          and not all(self._takes[self._flow.block_of[position]])))
 
 
-def _body(program: Program, loop: LoopReport) -> tuple[int, ...]:
-    """The positions of one round; empty where the walk does not come from the first instruction to the last."""
+def _body(program: Program, loop: LoopReport, comes: Callable[[int], bool] = lambda position: True) -> tuple[int, ...]:
+    """The positions of one round; empty where the walk does not come from the first instruction to the last. Inner branches fall through,
+    but where the wave only `comes` to their target."""
     body, position = [], loop.first
     for _ in range(_MOST_STEPS * loop.code.instructions):
         body.append(position)
         if position == loop.last:
             return tuple(body)
         instruction = program.instructions[position]
+        target = program.labels.get(instruction.target or "", -1)
         position += 1
-        if instruction.ends_block:
-            target = program.labels.get(instruction.target or "", -1)
-            if not loop.first <= target <= loop.last:
+        if instruction.ends_block or target >= 0 and not comes(position):
+            if not loop.first <= target <= loop.last or not comes(target):
                 return ()
             position = target
     return ()

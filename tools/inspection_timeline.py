@@ -75,7 +75,7 @@ def loop_timeline(kernel: KernelReport, spec: Path | None = None, chosen: Timing
     try:
         together = loops_together(kernel, loop)
         traces = _traces(kernel.program, together, table) if together else []
-        sisters = tuple(one.loop for one in together[1:])
+        sisters = tuple(one.loop for one in together if one.loop is not loop)
         return _round(loop, profile(kernel.program, traces, table, "l2", spans=True), _assumed(together), sisters) if traces else None
     except ModelError:
         return None
@@ -98,7 +98,8 @@ def _assumed(together: Sequence[LoopWaves]) -> str:
     """What is taken for given where nothing ran."""
     said = "all waves begin the loop together, but for barriers that only some of them pass before; no bank conflicts, data in L2"
     for one in together[1:]:
-        said += f"; waves {waves_text(one.waves)} go round instructions {one.loop.first} to {one.loop.last} meanwhile"
+        said += f"; waves {waves_text(one.waves)} go round instructions {one.loop.first} to {one.loop.last} meanwhile" \
+            if one.loop != together[0].loop else f"; waves {waves_text(one.waves)} go their own way in it"
         said += " (a guess: the code does not say which waves these are)" if one.guessed else ""
     return said
 
