@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, cycle
 from typing import Any
 
 from asmgen.author.family import Family
@@ -24,13 +24,19 @@ _LONGER, _SHORTEST = 20, 100_000  # what a mutant may execute: times what the pr
 @dataclass(frozen=True)
 class KnownRun:
     """A launch that the unchanged program was run on: how often it executed each instruction, over all waves, and its bank conflicts.
-    `budget` is what a mutant may execute: many times as much."""
+    `seed` is its data's, `budget` what a mutant may execute: many times as much."""
 
     launch: Mapping[str, Any]
     preload: bool
     counts: tuple[int, ...]
     bank_conflicts: int
+    seed: int
     budget: int
+
+
+def _seeds() -> Iterator[int]:
+    """Two launches each with data that holds odd numbers and without (author.problem.holds_odd): small and full tiles take turns."""
+    return cycle((0, 0, 1, 1))
 
 
 class Runs:
@@ -46,7 +52,7 @@ class Runs:
         preloads = (True, False) if self.program.entry else (True,)
         given = [(launch, preload) for launch in launches(contract, build) for preload in preloads]
         self._given = len(given)
-        self._ahead = chain(given, ((launch, True) for launch in drawn_launches(contract, build)))
+        self._ahead = zip(chain(given, ((launch, True) for launch in drawn_launches(contract, build))), _seeds(), strict=False)
         self._barren = 0
         self._waves = math.prod(contract.workgroup) // LANES
         self.known: list[KnownRun] = []
@@ -69,10 +75,10 @@ class Runs:
         return run_kernel(self._family, self._built, parameters, "emulator", seed, program=program or self.program,
                           options=Options(preload=preload, count_banks=True, instruction_budget=budget))
 
-    def passes(self, known: KnownRun, program: Program, seed: int = 0) -> RunReport | None:
+    def passes(self, known: KnownRun, program: Program) -> RunReport | None:
         """The report of a mutant's run that shows nothing; None where it does: a wrong result, an error, more bank conflicts."""
         try:
-            report = self.run(known.launch, known.preload, program, seed, known.budget)
+            report = self.run(known.launch, known.preload, program, known.seed, known.budget)
         except AsmgenError:
             return None
         wrong = not report.passed or any(finding.severity == "error" for finding in report.findings)
@@ -81,18 +87,19 @@ class Runs:
     def _another(self) -> KnownRun | None:
         """The next launch that is worth keeping; None where all code is executed, or many drawn launches have executed nothing new."""
         while len(self.known) < self._given or self._barren < _BARREN and self._left():
-            launch, preload = next(self._ahead, (None, True))
-            if launch is None:
+            following = next(self._ahead, None)
+            if following is None:
                 return None
-            report = self.run(launch, preload)
+            (launch, preload), seed = following
+            report = self.run(launch, preload, seed=seed)
             if not report.passed:
-                raise AsmgenError(f"the unchanged program fails with {launch}, so mutants cannot be judged")
+                raise AsmgenError(f"the unchanged program fails with {launch} and the data of seed {seed}, so mutants cannot be judged")
             fresh = {(position, again) for position, count in enumerate(report.counts)
                      for again in (False, True) if count > self._waves * again} - self.executed
             self.executed |= fresh
             self._barren = 0 if fresh else self._barren + 1
             if fresh or len(self.known) < self._given:
-                self.known.append(KnownRun(launch, preload, report.counts, report.bank_conflicts or 0,
+                self.known.append(KnownRun(launch, preload, report.counts, report.bank_conflicts or 0, seed,
                                            _LONGER * (report.wave_instructions or 0) + _SHORTEST))
                 return self.known[-1]
         return None

@@ -122,7 +122,7 @@ def start(device: Device, built: Built, problem: Problem, grid: tuple[int, int, 
 
 def _compare(name: str, arch: str, device: str, problem: Problem, results: Mapping[str, np.ndarray[Any, Any]], seconds: float,
              last: LaunchResult | None, spec: Path | None) -> RunReport:
-    judged = [_judge(output, problem.arguments[output.argument], results[output.argument]) for output in problem.outputs]
+    judged = [judge(output, problem.arguments[output.argument], results[output.argument]) for output in problem.outputs]
     absolute, relative, worst = (max(float(row[column]) for row in judged) for column in range(3))
     untouched = all(row[3] for row in judged)
     errors = last.errors if last is not None else []
@@ -140,16 +140,17 @@ def _digest(results: Mapping[str, np.ndarray[Any, Any]]) -> bytes:
     return found.digest()
 
 
-def _judge(output: Output, before: np.ndarray[Any, Any], after: np.ndarray[Any, Any]) -> tuple[float, float, float, bool]:
-    """(largest |error|, relative to its row, relative to the tolerance, nothing else written). A NaN counts as infinite error."""
+def judge(output: Output, before: np.ndarray[Any, Any], after: np.ndarray[Any, Any]) -> tuple[float, float, float, bool]:
+    """(largest |error|, relative to its row, relative to the tolerance, nothing else written). A NaN or an infinity that is not expected,
+    or is expected and not found, counts as infinite error."""
     with np.errstate(invalid="ignore"):  # NaNs that signal, infinities
         found = after[output.select].astype(np.float64)
-        error = np.where(found == output.expected, 0.0, np.abs(found - output.expected))
+        error = np.where((found == output.expected) | np.isnan(found) & np.isnan(output.expected), 0.0, np.abs(found - output.expected))
     error = np.where(np.isnan(error), np.inf, error)
     sizes = np.abs(np.where(np.isfinite(output.expected), output.expected, 0.0))
     rows = np.maximum(sizes.max(axis=-1, keepdims=True), np.finfo(np.float32).tiny)
     with np.errstate(divide="ignore", invalid="ignore"):
-        share = np.where(error == 0, 0.0, error / output.tolerance)
+        share = np.where(error == 0, 0.0, np.where(np.isinf(error), np.inf, error / output.tolerance))
     kept = after.copy()
     kept[output.select] = before[output.select]
     return float(error.max()), float((error / rows).max()), float(share.max()), kept.tobytes() == before.tobytes()

@@ -7,7 +7,7 @@ drawn, and who runs them keeps those that execute something new.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from asmgen.author.contract import KernelContract, Parameter, Value, Values
@@ -43,44 +43,61 @@ def launches(contract: KernelContract, build: Values) -> list[dict[str, Value]]:
 
 
 def drawn_launches(contract: KernelContract, build: Values, seed: int = 0) -> Iterator[dict[str, Value]]:
-    """Others, as many as there are, with as many workgroups as the smallest launch has: first each length of each loop, with each value
-    of each number that is no size. Then of each parameter the value of the smallest launch or of one whose tiles are full, or, every
-    other time, some steps of the tile (or of what it must be a multiple of), or one element more or less; the least of these as often as
+    """Others, as many as there are, with as many workgroups as the smallest launch has. In turn: the next length of each loop, with each
+    value of each number that is no size; and of each parameter the value of the smallest launch or of one whose tiles are full, or, every
+    other time, some steps of the tile (or of what it must be a multiple of), or one element more or less, the least of these as often as
     all others."""
     small = _small(contract, build)
     size, bases = _groups(contract, build, small), (small, _full(contract, build, small))
-    choices = {}
+    choices: dict[str, list[Value]] = {}
+    lengths = set()
     for parameter in contract.parameters:
-        usual = small.get(parameter.name, small.get(str(parameter.default_from), parameter.default))
+        usual: Any = small.get(parameter.name, small.get(str(parameter.default_from), parameter.default))
         values = [value for value in _values(parameter, build)
                   if _groups(contract, build, small | {parameter.name: value}) == size]
         if set(values) - {usual}:
             choices[parameter.name] = values
-    chance, seen, tries = random.Random(seed), {tuple(sorted(small.items()))}, 0
-    for launch in _lengths(contract, build, choices, bases[1]):
-        if tuple(sorted(launch.items())) not in seen and _groups(contract, build, launch) == size:
-            seen.add(tuple(sorted(launch.items())))
-            yield launch
-    while choices and tries < _TRIES:
-        launch = chance.choice(bases) | {name: chance.choice((values[0], chance.choice(values))) for name, values in choices.items()
-                          if chance.random() < 0.5}
+            if parameter.type is int and (not parameter.default_from or values[0] < usual):  # else it is a stride
+                lengths.add(parameter.name)
+    if not choices:
+        return
+    loops = [_lengths(choices, bases[1], name) for name in choices if name in lengths and not _divided(contract, build, small, name)]
+    seen, tries = {tuple(sorted(small.items()))}, 0
+    for launch in _in_turn([*loops, _mixed(choices, bases, random.Random(seed))]):
         tries += 1
-        if tuple(sorted(launch.items())) not in seen and _groups(contract, build, launch) == size:
-            seen.add(tuple(sorted(launch.items())))
+        key = tuple(sorted(launch.items()))
+        if key not in seen and _groups(contract, build, launch) == size:
+            seen.add(key)
             tries = 0
             yield launch
+        if tries == _TRIES:
+            return
 
 
-def _lengths(contract: KernelContract, build: Values, choices: dict[str, list[Value]],
-             full: dict[str, Any]) -> Iterator[dict[str, Value]]:
-    """The launch with full tiles, each size that tiles do not divide at each of its values, once as it is and once with each number."""
+def _in_turn(sources: list[Iterator[dict[str, Value]]]) -> Iterator[dict[str, Value]]:
+    """One of each as long as it has any."""
+    while sources:
+        for source in [*sources]:
+            try:
+                yield next(source)
+            except StopIteration:
+                sources.remove(source)
+
+
+def _mixed(choices: dict[str, list[Value]], bases: Sequence[dict[str, Value]], chance: random.Random) -> Iterator[dict[str, Value]]:
+    """Random ones without end."""
+    while True:
+        yield chance.choice(bases) | {name: chance.choice((values[0], chance.choice(values))) for name, values in choices.items()
+                                      if chance.random() < 0.5}
+
+
+def _lengths(choices: dict[str, list[Value]], full: dict[str, Any], name: str) -> Iterator[dict[str, Value]]:
+    """The launch with full tiles and each value of a size, once as it is and once with each number that is no size."""
     numbers: list[dict[str, Value]] = [{}]
-    for name, values in choices.items():
+    for other, values in choices.items():
         if isinstance(values[0], float):
-            numbers.append({name: values[0]})
-    for name, values in choices.items():
-        if isinstance(values[0], int) and not _divided(contract, build, full, name):
-            yield from (full | {name: value} | number for value in values for number in numbers)
+            numbers.append({other: values[0]})
+    yield from (full | {name: value} | number for value in choices[name] for number in numbers)
 
 
 def _sizes(contract: KernelContract) -> dict[str, Parameter]:

@@ -13,13 +13,21 @@ if TYPE_CHECKING:
     import numpy as np
 
 
+def holds_odd(seed: int) -> bool:
+    """Whether the library's data of that seed holds odd numbers (NaN, infinities, subnormal numbers, ties): even ones do.
+
+    Odd seeds are for all that odd numbers hide: where a NaN makes a kernel store its tile once more, nobody sees what it stored at first.
+    """
+    return seed % 2 == 0
+
+
 @dataclass(frozen=True)
 class Output:
     """One output buffer of a problem, to be compared after the launch.
 
     `expected` is the float64 reference, `tolerance` the largest legal |error| of each element, or of all; both have the shape of the
     elements that the kernel writes, `select` (slices, or arrays of indices) picks them out of the whole buffer, whose other elements must
-    stay as they were. An infinity that is expected and found has no error.
+    stay as they were. An infinity that is expected and found has no error, and so has a NaN.
     """
 
     argument: str

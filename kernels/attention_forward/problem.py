@@ -17,19 +17,22 @@ LSE_ERROR = 1e-5  # of max(1, |LSE|)
 _TYPES: dict[str, tuple[Any, float]] = {"bf16": (ml_dtypes.bfloat16, 2.0**-8), "f16": (np.float16, 2.0**-11)}
 """numpy's type, and the largest relative error of rounding to nearest."""
 _LEAST_HALF_UNIT = {"bf16": 2.0**-134, "f16": 2.0**-25}  # of subnormal numbers
+_SMALLEST = {"bfloat16": 2.0**-133, "float16": 2.0**-24}  # subnormal numbers
+_LEAST_QUERIES = 16  # below which one is too large a part of all
 _EPSILON = 2.0**-24  # of float32
 _LOG2_E = np.float32(1.4426950408889634)
 
 Array = np.ndarray[Any, Any]
 
 
-def make_problem(p: Values, seed: int, logits: float = 1.0) -> Problem:
+def make_problem(p: Values, seed: int, logits: float = 1.0, odd: bool = False) -> Problem:
     """Q, K, V of random normal values (Q times `logits`: scores beyond 10 leave a softmax of few keys), O and LSE full of canaries.
 
     |O - ref| <= u sum(p|v|)/l + u_out |O| + float32 terms, |LSE - ref| <= 1e-5 max(1, |LSE|). u is the rounding of p to the type that the
-    second product takes, u_out that of O. The float32 terms: a score is off by (d + 2) 2^-24 sum|q||k| and its exponent by 2^-22 of
-    its size, which moves p relative to the sum; products and sum of up to sk terms are off by sk 2^-24. Where Q is scaled beforehand, the
-    reference takes the rounded one.
+    second product takes, u_out that of O, which is off by half a subnormal unit where it is subnormal. The float32 terms: a score is off
+    by (d + 2) 2^-24 sum|q||k| and its exponent by 2^-22 of its size, which moves p relative to the sum; products and sum of up to sk terms
+    are off by sk 2^-24. Where Q is scaled beforehand, the reference takes the rounded one.
+    `odd` puts odd numbers in places (`_put_odd`).
     """
     random = np.random.default_rng(seed)
     taken, unit = _TYPES[p["dtype"]]
@@ -43,6 +46,8 @@ def make_problem(p: Values, seed: int, logits: float = 1.0) -> Problem:
             views[name] = np.lib.stride_tricks.as_strided(flat, sizes, tuple(flat.itemsize * stride for stride in strides))
             data = random.standard_normal(sizes, np.float32) * np.float32(logits if name == "q" else 1.0)
             views[name][...] = data.astype(taken)
+    if odd:
+        _put_odd(random, views)
     lse = arguments["lse"] = np.full((p["b"], p["hq"], p["sq"]) if p["lse"] else (1, 1, 1), CANARY, np.float32)
     for argument in ("b", "hq", "hkv", "sq", "sk", "softmax_scale", "left", "right"):
         arguments[argument] = p[argument]
@@ -53,12 +58,24 @@ def make_problem(p: Values, seed: int, logits: float = 1.0) -> Problem:
         places = np.lib.stride_tricks.as_strided(np.arange(flat.size), sizes, tuple(8 * stride for stride in strides))
         truncated = p.get("rounding") == "truncated"
         found = reference(p, views["q"], views["k"], views["v"], unit * (2 if truncated else 1), _LEAST_HALF_UNIT[p["dtype"]])
-        tolerance = found.tolerance + unit * (np.abs(found.o) + found.tolerance)
+        tolerance = found.tolerance + np.maximum(unit * (np.abs(found.o) + found.tolerance), _LEAST_HALF_UNIT[p["dtype"]])
         expected_lse = found.lse if p["lse"] else unwritten
         lse_tolerance = LSE_ERROR * np.maximum(1.0, np.abs(np.where(np.isfinite(expected_lse), expected_lse, 0.0))) * p["lse"]
         return Output("o", found.o, tolerance, (places,)), Output("lse", expected_lse, lse_tolerance)
 
     return Problem(arguments, expected)
+
+
+def _put_odd(random: np.random.Generator, views: dict[str, Array]) -> None:
+    """Of at least 16 queries in all one has a NaN, so its rows of O and LSE are NaN. Of K and V an eighth are zeros of either sign or
+    subnormal numbers. Infinities would make a NaN of each key that is hidden or far from its row's maximum."""
+    q = views["q"]
+    if q[..., 0].size >= _LEAST_QUERIES:
+        q[tuple(random.integers(size) for size in q.shape)] = np.nan
+    for name in "kv":
+        chosen = np.asarray(random.random(views[name].shape) < 1 / 8)
+        small = _SMALLEST[views[name].dtype.name]
+        views[name][chosen] = random.choice(np.array([0.0, -0.0, small, -3 * small]).astype(q.dtype), int(chosen.sum()))
 
 
 def _elements(sizes: tuple[int, ...], strides: tuple[int, ...]) -> int:

@@ -6,17 +6,19 @@ import numpy as np
 
 from asmgen.author.contract import Values
 from asmgen.author.problem import Problem
+from asmgen.kernels.products.odd import put_odd
 from asmgen.kernels.products.problem import TYPES, with_result
 from asmgen.kernels.products.sums import sums
 
 _DEPTH = 16  # products along K of the shortest matrix instruction of its variants, v_mfma_f32_16x16x16 of gfx942
 
 
-def make_problem(p: Values, seed: int) -> Problem:
-    """A, B, C and bias of random normal values, D full of canaries."""
+def make_problem(p: Values, seed: int, odd: bool = False) -> Problem:
+    """A, B, C and bias of random normal values, D full of canaries; `odd` numbers (products/odd.py) in places."""
     random = np.random.default_rng(seed)
     taken, _ = TYPES[p["dtype"]]
     a = random.standard_normal((p["m"], p["lda"])).astype(taken)
     b = random.standard_normal((p["n"], p["ldb"])).astype(taken)
+    exact = put_odd(random, a, b, p["k"]) if odd else None
     left, right = a[:, :p["k"]].astype(np.float64), b[:, :p["k"]].astype(np.float64)
-    return with_result(p, random, {"a": a, "b": b}, sums(left, right, _DEPTH))
+    return with_result(p, random, {"a": a, "b": b}, sums(left, right, _DEPTH), odd, exact)

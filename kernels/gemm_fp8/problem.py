@@ -10,6 +10,7 @@ import numpy as np
 from asmgen.author.contract import Values
 from asmgen.author.problem import Problem
 from asmgen.kernels.gemm_fp8.family import BLOCK
+from asmgen.kernels.products.odd import put_odd
 from asmgen.kernels.products.problem import with_result
 from asmgen.kernels.products.sums import sums
 
@@ -21,12 +22,15 @@ _DEPTHS = {"ocp": 128, "fnuz": 32}
 """Products along K of a matrix instruction: v_mfma_f32_16x16x128_f8f6f4 of gfx950, v_mfma_f32_16x16x32 of gfx942."""
 
 
-def make_problem(p: Values, seed: int) -> Problem:
-    """A and B of random normal values, scales that are no powers of two, some negative, C and bias; D full of canaries."""
+def make_problem(p: Values, seed: int, odd: bool = False) -> Problem:
+    """A and B of random normal values, scales that are no powers of two, some negative, C and bias; D full of canaries; `odd`
+    numbers (products/odd.py) in places."""
     random = np.random.default_rng(seed)
     m, n, k = p["m"], p["n"], p["k"]
     a = random.standard_normal((m, p["lda"])).astype(_ELEMENTS[p["encoding"], p["a_dtype"]])
     b = random.standard_normal((n, p["ldb"])).astype(_ELEMENTS[p["encoding"], p["b_dtype"]])
+    if odd:
+        put_odd(random, a, b, k)
     steps = -(-k // BLOCK)
     shapes = {"tensor": ((1,), (1,)), "row": ((m,), (n,)), "block": ((steps, m), (-(-n // BLOCK), steps))}[p["scales"]]
     a_scale, b_scale = (_scales(random, shape) for shape in shapes)
@@ -37,7 +41,7 @@ def make_problem(p: Values, seed: int) -> Problem:
         of_a, of_b = of_a[:, None], of_b[:, None]
     left, right = a[:, :k].astype(np.float64) * of_a, b[:, :k].astype(np.float64) * of_b
     operands = {"a": a, "b": b, "a_scale": a_scale, "b_scale": b_scale}
-    return with_result(p, random, operands, sums(left, right, _DEPTHS[p["encoding"]]))
+    return with_result(p, random, operands, sums(left, right, _DEPTHS[p["encoding"]]), odd)
 
 
 def _scales(random: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:

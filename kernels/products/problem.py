@@ -10,6 +10,7 @@ import numpy as np
 
 from asmgen.author.contract import Values
 from asmgen.author.problem import Output, Problem
+from asmgen.kernels.products.odd import put_odd_addends
 from asmgen.kernels.products.sums import UNIT, Matrix, Sums
 
 CANARY = -123.0  # what the columns of D behind n hold, and must go on holding
@@ -20,19 +21,31 @@ _LEAST_HALF_UNIT = {"f16": 2.0**-25}  # of subnormal numbers, where data comes n
 _FLUSHED = 2.0**-110  # float32 numbers below 2^-126 may be flushed to 0, fewer than 2^16 times
 
 
-def with_result(p: Values, random: np.random.Generator, operands: dict[str, Matrix], product: Sums) -> Problem:
-    """The problem of D = alpha A B^T + beta C + bias, as far as p asks for them, with the tolerance of `tolerance_of`."""
+def with_result(p: Values, random: np.random.Generator, operands: dict[str, Matrix], product: Sums, odd: bool = False,
+                exact: int | None = None) -> Problem:
+    """The problem of D = alpha A B^T + beta C + bias, as far as p asks for them, with the tolerance of `tolerance_of`.
+
+    `odd` puts odd numbers into C and bias. The row `exact` of the product is exact in float32: where nothing is done to it but rounding to
+    the type of D, that is to nearest, ties to even, and has no tolerance.
+    """
     given, _ = TYPES[p["out"]]
     d = np.full((p["m"], p["ldd"]), CANARY, given)
     c = random.standard_normal((p["m"], p["ldc"]) if p["beta"] else (1, 8)).astype(given)
     bias = random.standard_normal(p["n"] if p["bias"] == "row" else 8).astype(given)
+    if odd:
+        put_odd_addends(random, c, bool(p["beta"]))
+        put_odd_addends(random, bias, p["bias"] == "row")
     added = ([p["beta"] * c[:, :p["n"]].astype(np.float64)] if p["beta"] else []) + \
         ([bias.astype(np.float64)] if p["bias"] == "row" else [])
-    expected = p["alpha"] * product.value
-    for more in added:
-        expected = expected + more
+    with np.errstate(invalid="ignore"):
+        expected = p["alpha"] * product.value
+        for more in added:
+            expected = expected + more
+        tolerance = tolerance_of(p, product, expected, added)
+    if exact is not None and p["alpha"] == 1.0 and not added:
+        expected[exact], tolerance[exact] = expected[exact].astype(given).astype(np.float64), 0.0
     return Problem(operands | {"d": d, "c": c, "bias": bias} | {name: p[name] for name in _NUMBERS},
-                   (Output("d", expected, tolerance_of(p, product, expected, added), (slice(None), slice(0, p["n"]))),))
+                   (Output("d", expected, tolerance, (slice(None), slice(0, p["n"]))),))
 
 
 def tolerance_of(p: Values, product: Sums, expected: Matrix, added: Sequence[Matrix]) -> Matrix:
