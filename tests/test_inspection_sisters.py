@@ -56,6 +56,12 @@ def test_two_copies_of_a_loop_are_timed_as_the_one_copy_is(before: str, block: b
     assert ("a guess" in found.assumed) == (before == UNKNOWN or not block)
 
 
+def test_a_loop_around_both_goes_round_with_them() -> None:
+    """Persistent workgroups: behind the end of a tile both sides come to both loops again."""
+    found = shown(f"tiles:\n{two_copies(WAVE)}s_sub_u32 s21, s21, 1\ns_cmp_lg_u32 s21, 0\ns_cbranch_scc1 tiles\n")
+    assert len(found.sisters) == 1 and found.profile.loops[-1].matrix_busy > 0.9
+
+
 @pytest.mark.parametrize("text", [
     f"{WAVE}{loop('A', ROUND)}{loop('B', ROUND)}",  # all waves, one after the other
     two_copies(ARGUMENT),  # the same way for all waves

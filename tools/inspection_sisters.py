@@ -90,23 +90,28 @@ def barriers_in(program: Program, positions: Collection[int]) -> int:
 
 
 def _sisters(kernel: KernelReport, flow: ControlFlow, main: LoopReport, body: tuple[int, ...]) -> list[_Sister]:
-    """The loops on the other sides of branches that may part waves."""
-    program, blocks, found = kernel.program, flow.blocks, []
-    others = [loop for loop in kernel.inner_loops if loop.first > main.last or loop.last < main.first]
+    """The loops on the other sides of branches that may part waves, before any loop around these goes round again."""
+    program, head = kernel.program, flow.block_of[main.first]
+    others = [(loop, walk) for loop in kernel.inner_loops if (loop.first > main.last or loop.last < main.first)
+              and (walk := _body(program, loop)) and bool(barriers_in(program, walk)) == bool(barriers_in(program, body))]
     if not others:
         return []
-    differ, head = differing_registers(program, flow), flow.block_of[main.first]
-    for block in blocks:
-        if len(block.successors) != 2 or not program.instructions[block.last].reads & differ[block.number]:
-            continue
-        following = [() if other is block else other.successors for other in blocks]
-        sides = [reached(following, [successor]) for successor in block.successors]
-        for loop in others:
-            its = flow.block_of[loop.first]
-            for mine, other in (sides, sides[::-1]):
-                walk = _body(program, loop) if head in mine - other and its in other - mine else ()
-                if walk and bool(barriers_in(program, walk)) == bool(barriers_in(program, body)):
-                    found.append(_Sister(loop, walk, _barriers_of(program, flow, other - mine), _barriers_of(program, flow, mine - other)))
+    back = {(flow.block_of[loop.last], flow.block_of[loop.first]) for loop in flow.loops()}
+    following = [[one for one in block.successors if (block.number, one) not in back] for block in flow.blocks]
+    before = [[one for one in block.predecessors if (one, block.number) not in back] for block in flow.blocks]
+    differ, leading = differing_registers(program, flow), reached(before, [head])
+    parting = [block for block in flow.blocks if len(following[block.number]) == 2 and len(leading & {*following[block.number]}) == 1
+               and program.instructions[block.last].reads & differ[block.number]]
+    found = []
+    for loop, walk in others:
+        its = reached(before, [flow.block_of[loop.first]])
+        for block in parting:
+            (mine,) = leading & {*following[block.number]}
+            (other,) = {*following[block.number]} - {mine}
+            if other in its and mine not in its:
+                sides = reached(following, [mine]), reached(following, [other])
+                found.append(_Sister(loop, walk, _barriers_of(program, flow, sides[1] - sides[0]),
+                                     _barriers_of(program, flow, sides[0] - sides[1])))
     return found
 
 
