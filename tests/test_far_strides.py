@@ -1,4 +1,4 @@
-"""Products whose rows lie so far apart that a tile spans 4 GiB: both sides of each limit."""
+"""Products whose rows lie so far apart that a tile spans 4 GiB: both sides of each limit; and D in the place of C."""
 
 from __future__ import annotations
 
@@ -56,6 +56,14 @@ def test_the_largest_strides_of_a_contract(name: str, arch: str, build: tuple[tu
     for stride, value in most.items():
         with pytest.raises(ContractError, match=f"{stride} must be at most {value}"):
             contract.resolve_run({"m": 1, "n": 1, "k": 64, stride: value + contract.parameter(stride).multiple_of})
+
+
+@pytest.mark.parametrize(("arch", "build"), [("gfx950", ()), ("gfx942", F32), ("gfx950", (("schedule", "producer-consumer"),))])
+def test_d_in_the_place_of_c(arch: str, build: tuple[tuple[str, Any], ...]) -> None:
+    """Lanes of cut columns do not load what other waves store: the elements of C beyond n, which begin the next row where ldc is n."""
+    with FarDevice(arch) as far:
+        for shape in ({"n": 131}, {"n": 256}, {"n": 300, "ldd": 304, "ldc": 304, "alpha": 2.0}):
+            far.check(built("gemm-bf16", arch, build), {"m": 130, "k": 64, "beta": -1.0, **shape}, in_place=True)
 
 
 @pytest.mark.parametrize(("stride", "columns"), [(64, 64), (528, 64), (16777208, 64), (16777208, 16777152)])

@@ -8,11 +8,12 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from asmgen.author.addressing import WaveIndex
-from asmgen.author.epilogue import ColumnRun, Corner, lane_places, run_length, runs_of, span
+from asmgen.author.conversions import widening
+from asmgen.author.epilogue import ColumnRun, Corner, lane_places, run_length, runs_of, span, unless_whole
 from asmgen.author.globals import Rows
 from asmgen.isa.bufferformats import RAW_BUFFER
 from asmgen.isa.records import dataclass
-from asmgen.isa.registers import Reg
+from asmgen.isa.registers import Reg, exec_, vcc
 
 if TYPE_CHECKING:
     from asmgen.author.tilebuilder import TileBuilder
@@ -20,33 +21,48 @@ if TYPE_CHECKING:
 ONE = 0x3F800000  # of f32
 _FAR = 1 << 24
 _SIZE = {"f32": 4, "f16": 2, "bf16": 2}
+_LOAD = {1: "buffer_load_dword", 2: "buffer_load_dwordx2", 4: "buffer_load_dwordx4"}
+_WIDEST = max(_LOAD)
 _TOGETHER = 16  # elements that are asked for before the first of them is used
 
+Load = Callable[[Sequence[ColumnRun], Sequence[Reg]], None]
+"""Emits what brings the numbers of runs of a row into VGPRs, as many for each run as it has columns."""
 
-def scale_and_add(k: TileBuilder, corners: Sequence[Corner], c: Rows, column0: Reg, rows: WaveIndex | None, columns: WaveIndex,
+
+def scale_and_add(k: TileBuilder, corners: Sequence[Corner], c: Rows, column0: Reg, rows: WaveIndex | None, columns: WaveIndex, width: int,
                   alpha: Reg | None, beta: Reg) -> None:
     """Accumulators become alpha times themselves plus beta times C, whose rows are `c`; `alpha` and `beta` are SGPRs of f32, None is 1.
 
-    Nothing is done where alpha is 1 and beta 0, and C is not read where beta is 0. Places as for `store`; what C's rows hold beyond its
-    last column may be read and serves nothing.
+    Nothing is done where alpha is 1 and beta 0, and C is not read where beta is 0, nor beyond its last column: it may be D, where other
+    waves store. Places and `width` as for `store`.
     """
-    run, size = run_length(corners[0].tile), c.matrix.bits // 8
-    general, done = k.fresh("alpha_beta"), k.fresh("combined")
+    run, matrix = run_length(corners[0].tile), c.matrix
+    general, cut, done = k.fresh("alpha_beta"), k.fresh("cut_columns_of_c"), k.fresh("combined")
     unless_plain(k, alpha, beta, general)
     k.s_branch(done)
     k.label(general)
-    descriptor, stride = c.resource(k), c.matrix.stride_bytes(k)
+    descriptor, stride = c.resource(k), matrix.stride_bytes(k)
     ask_zero(k, beta)
     k.s_cselect_b32(descriptor[2], descriptor[2], 0)  # no bytes: loads give 0
     lanes = lane_places(k, "c", corners[0].tile, column0, rows, columns)
-    with k.scratch("c_offset") as offset, k.scratch("at") as at, k.scratch("row_offset", file="s") as jump, \
-            _pair(k, "alpha_pair", alpha) as alphas, _pair(k, "beta_pair", beta) as betas, k.scratch("c_values", _TOGETHER) as held:
+    with k.scratch("c_offset") as offset, k.scratch("at") as at, k.scratch("columns_left") as left, \
+            k.scratch("row_offset", file="s") as jump, _pair(k, "alpha_pair", alpha) as alphas, \
+            _pair(k, "beta_pair", beta) as betas, k.scratch("c_values", _TOGETHER) as held:
         k.v_mul_lo_u32(offset, lanes.row, stride)
-        k.v_lshl_add_u32(offset, lanes.column, size.bit_length() - 1, offset)
-        for row, group in groupby(runs_of(corners, run), key=lambda one: one.row):
-            k.s_mul_i32(jump, stride, row)
-            k.v_add_u32(at, jump, offset)
-            _add(k, list(group), held, at, descriptor, c.matrix.dtype, (alphas, betas))
+        k.v_lshl_add_u32(offset, lanes.column, (matrix.bits // 8).bit_length() - 1, offset)
+
+        def add_runs(load: Load) -> None:
+            for row, group in groupby(runs_of(corners, run), key=lambda one: one.row):
+                k.s_mul_i32(jump, stride, row)
+                k.v_add_u32(at, jump, offset)
+                _add(k, list(group), held, load, (alphas, betas))
+
+        unless_whole(k, c, column0, corners, width, cut)
+        add_runs(lambda runs, parts: _load_whole(k, runs, parts, at, descriptor, matrix.dtype))
+        k.s_branch(done)
+        k.label(cut)
+        k.v_sub_u32(left, matrix.columns_register, lanes.column)
+        add_runs(lambda runs, parts: _load_cut(k, runs, parts, at, descriptor, matrix.dtype, left))
     k.registers.release(lanes.row, lanes.column)
     k.label(done)
 
@@ -167,8 +183,7 @@ def load_rows(k: TileBuilder, corners: Sequence[Corner], vector: Numbers, row0: 
     return {row: (held[number // 2 * 2:number // 2 * 2 + 1], number % 2) for number, row in enumerate(places)}
 
 
-def _add(k: TileBuilder, runs: Sequence[ColumnRun], held: Reg, at: Reg, descriptor: Reg, dtype: str,
-         factors: tuple[Reg | None, Reg | None]) -> None:
+def _add(k: TileBuilder, runs: Sequence[ColumnRun], held: Reg, load: Load, factors: tuple[Reg | None, Reg | None]) -> None:
     """The runs of one row, a few at a time."""
     length = len(runs[0].registers)
     alphas, betas = factors
@@ -176,16 +191,38 @@ def _add(k: TileBuilder, runs: Sequence[ColumnRun], held: Reg, at: Reg, descript
     for first in range(0, len(runs), many):
         some = runs[first:first + many]
         parts = [held[length * number:length * number + length - 1] for number in range(len(some))]
+        load(some, parts)
         for one, part in zip(some, parts, strict=True):
-            _load(k, part, at, descriptor, dtype, one.column)
-        for one, part in zip(some, parts, strict=True):
-            widen(k, part, dtype)
             with changed(k, one) as accumulators:
                 for pair in range(0, length, 2):
                     two = span(accumulators[pair:pair + 2])
                     if alphas is not None:
                         k.v_pk_mul_f32(two, two, alphas)
                     k.v_pk_fma_f32(two, part[pair:pair + 1], betas, two)
+
+
+def _load_whole(k: TileBuilder, runs: Sequence[ColumnRun], parts: Sequence[Reg], at: Reg, descriptor: Reg, dtype: str) -> None:
+    """Whole runs that begin at multiples of what a load takes, as f32: narrower ones go through the last registers of their parts."""
+    size = _SIZE[dtype]
+    words = [part[part.count - part.count * size // 4:part.count - 1] for part in parts]
+    for run, part in zip(runs, words, strict=True):
+        for first in range(0, part.count, _WIDEST):
+            some = part[first:min(first + _WIDEST, part.count) - 1]
+            k.emit(_LOAD[some.count], some, at, descriptor, 0, offen=True, offset=size * run.column + 4 * first)
+    if dtype != "f32":
+        for part, narrow in zip(parts, words, strict=True):
+            widening(k, dtype)([part[number] for number in range(part.count)], [narrow[number] for number in range(narrow.count)])
+
+
+def _load_cut(k: TileBuilder, runs: Sequence[ColumnRun], parts: Sequence[Reg], at: Reg, descriptor: Reg, dtype: str, left: Reg) -> None:
+    """Element by element, as f32. Runs come by columns: lanes that have none `left` (a VGPR) stay switched off until all are loaded."""
+    for run, part in zip(runs, parts, strict=True):
+        for number in range(part.count):
+            k.v_cmpx_lt_i32(vcc, run.column + number, left)
+            _load(k, part[number], at, descriptor, dtype, run.column + number)
+    k.s_mov_b64(exec_, -1)
+    for part in parts:
+        widen(k, part, dtype)
 
 
 def _load(k: TileBuilder, held: Reg, at: Reg, descriptor: Reg, dtype: str, column: int) -> None:

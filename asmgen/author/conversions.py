@@ -91,6 +91,14 @@ def narrowing(k: TileBuilder, dtype: str, doubt: Reg | None = None) -> Iterator[
         yield rounded
 
 
+def widening(k: TileBuilder, dtype: str) -> Expansion:
+    """A function that emits code for VGPRs with pairs of bf16 or f16 (its second argument, which may be the last half of the first) to
+    f32."""
+    one = _widening(k, dtype, 1.0)
+    assert one is not None
+    return one
+
+
 def doubted(k: TileBuilder, dtype: str) -> bool:
     """Whether `narrowing` has instructions for NaNs alone."""
     return dtype == "bf16" and k.arch == "gfx942"
