@@ -12,8 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from asmgen.author.contract import ContractArgument, ContractError, Formula, KernelContract, Parameter, Rule, did_you_mean
+from asmgen.author.contract import Alias, ContractArgument, ContractError, Formula, KernelContract, Parameter, Rule, did_you_mean
 from asmgen.codeobject.arguments import ArgumentError
+from asmgen.kernels.registry import family
+from asmgen.tools.list_command import kernel_rows, kernel_text
 
 
 def tiles(p: Any) -> tuple[int, int, int]:
@@ -226,6 +228,18 @@ def test_json_of_a_build() -> None:
     assert document["parameters"]["preload"]["default"] is False
     assert document["rules"][0] == {"sentence": "lda must be at least k", "reads": ["lda", "k"]}
     assert "m" not in document["build"] and document["example"]["m"] == 100
+
+
+def test_arguments_that_may_be_one_array() -> None:
+    """In the .json of the products, and in what list prints; pointers only."""
+    for name in ("gemm-bf16", "gemm-fp8"):
+        document = family(name).contract("gfx950").describe()
+        assert document["aliases"] == [{"arguments": ["c", "d"], "where": "ldc is ldd"}]
+        (row,) = (row for row in kernel_rows("gfx950") if row["kernel"] == name)
+        assert "c and d may be one array where ldc is ldd; nothing else that is written may overlap" in kernel_text([row])
+    assert CONTRACT.describe()["aliases"] == [] and "one array" not in kernel_text(
+        [row for row in kernel_rows("gfx950") if row["kernel"] == "attention-forward"])
+    assert "k may share memory with, but that is no pointer" in sentence(lambda: contract_with(aliases=(Alias(("k",), "ever"),)))
 
 
 def test_json_keys_are_sorted_at_every_level() -> None:

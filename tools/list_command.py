@@ -72,6 +72,8 @@ def kernel_text(rows: Sequence[dict[str, Any]]) -> str:
                            [(f"  {name}", entry["kind"], _default(entry), _legal(entry), entry["doc"])
                             for name, entry in row["parameters"].items()]))
         parts += [f"  {rule['sentence']}" for rule in row["rules"]]
+        parts += [f"  {' and '.join(alias['arguments'])} may be one array where {alias['where']}; nothing else that is written may overlap"
+                  for alias in row["aliases"]]
         parts += [f"  variant {' '.join(f'{name}={_shown(value)}' for name, value in variant.items())}" for variant in row["variants"]]
     return render(*parts)
 

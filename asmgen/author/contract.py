@@ -197,12 +197,25 @@ class Rule:
 
 
 @dataclass(frozen=True)
+class Alias:
+    """Pointer arguments that may be one address, under a condition: "ldc is ldd". What a kernel writes overlaps nothing else."""
+
+    arguments: tuple[str, ...]
+    where: str
+
+    def describe(self) -> dict[str, Any]:
+        """What KERNEL.json says of it."""
+        return {"arguments": list(self.arguments), "where": self.where}
+
+
+@dataclass(frozen=True)
 class KernelContract:
     """All that a kernel promises and asks for.
 
     `workgroup` is the block in work-items. `grid` computes (x, y, z) in workgroups. `lds_bytes` and `workspace_bytes` are constants or
     formulas; `lds_bytes` is None until the build has shown it. `stem` names the files of a build, `name` where it is empty. `example`
-    gives the run parameters without default for the evaluated examples of the .json; it must be a legal launch.
+    gives the run parameters without default for the evaluated examples of the .json; it must be a legal launch. `aliases` are the
+    arguments that may share memory although the kernel writes some of them.
     """
 
     name: str
@@ -217,6 +230,7 @@ class KernelContract:
     rules: tuple[Rule, ...] = ()
     example: Values = field(default_factory=dict, hash=False)
     stem: str = ""
+    aliases: tuple[Alias, ...] = ()
 
     def __post_init__(self) -> None:
         seen: set[str] = set()
@@ -234,6 +248,11 @@ class KernelContract:
         names = [argument.name for argument in self.arguments]
         if len(set(names)) != len(names):
             raise ContractError(f"{self.name} declares an argument twice: {', '.join(names)}")
+        pointers = [argument.name for argument in self.arguments if argument.type == "pointer"]
+        for name in (name for alias in self.aliases for name in alias.arguments):
+            if name not in pointers:
+                raise ContractError(f"{self.name} says what {name} may share memory with, but that is no pointer; "
+                                    f"{did_you_mean(name, pointers)}")
 
     def parameter(self, name: str) -> Parameter:
         """The parameter of that name; ContractError with the nearest known name for any other."""
@@ -345,6 +364,7 @@ class KernelContract:
             "parameters": {parameter.name: parameter.describe() for parameter in self.parameters},
             "arguments": [argument.describe(offset) for argument, offset in zip(self.arguments, offsets, strict=True)],
             "rules": [{"sentence": rule.sentence, "reads": list(rule.reads)} for rule in self.rules],
+            "aliases": [alias.describe() for alias in self.aliases],
             "workgroup": list(self.workgroup),
             "grid": _described(Formula(self.grid.sentence, lambda resolved: list(self.grid_of(resolved))), example),
             "workspace_bytes": _described(self.workspace_bytes, example),

@@ -21,7 +21,18 @@ from dataclasses import field, replace
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from asmgen.author.contract import ContractArgument, ContractError, Formula, KernelContract, Parameter, Rule, Value, Values, did_you_mean
+from asmgen.author.contract import (
+    Alias,
+    ContractArgument,
+    ContractError,
+    Formula,
+    KernelContract,
+    Parameter,
+    Rule,
+    Value,
+    Values,
+    did_you_mean,
+)
 from asmgen.author.problem import LaunchWork, Problem
 from asmgen.author.writing import write_kernel
 from asmgen.isa.arch import ARCHITECTURES, LANES
@@ -100,7 +111,8 @@ class Family:
     they or their limits depend on it, and so with `arguments`; a build parameter `preload` lets the hardware load the arguments.
     `problem(parameters, seed)` draws random data with a float64 reference. `example` gives the run parameters that have no default. `axes`
     are the workgroup ids that code reads. `selection` chooses among the variants that serve a request, by all values that it gave. `work`
-    says how long the workgroups of a launch are, where they differ or where one of them is long.
+    says how long the workgroups of a launch are, where they differ or where one of them is long. `aliases` say which arguments may share
+    memory.
     """
 
     name: str
@@ -115,6 +127,7 @@ class Family:
     axes: str = "x"
     selection: Callable[[Sequence[Variant], Values], Variant] = first_declared
     work: Callable[[Values, Variant], LaunchWork] | None = None
+    aliases: tuple[Alias, ...] = ()
     _writers: dict[Variant, FunctionType] = field(default_factory=dict, repr=False)
     _declared: list[Variant] = field(default_factory=list, repr=False)
     _parameters: dict[Variant, Sequence[Parameter]] = field(default_factory=dict, repr=False)  # those that were asked for
@@ -219,7 +232,7 @@ class Family:
         arguments = self.arguments(variant) if callable(self.arguments) else self.arguments
         return KernelContract(self.name, self.title, self.archs or (variant.arch,), parameters, arguments,
                               (LANES * variant.wave_count, 1, 1), grid, None, self.workspace_bytes, self.rules, self.example,
-                              self.stem(variant, {}))
+                              self.stem(variant, {}), self.aliases)
 
     def stem(self, variant: Variant, build: Mapping[str, Value]) -> str:
         """The name of a build's files: FAMILY_ARCH_TILE_SCHEDULE, and a hash of further build parameters that are not the default's."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from asmgen.author.contract import Parameter, Values
 from asmgen.author.family import Family, Variant
 from asmgen.author.problem import Problem, holds_odd
-from asmgen.kernels.products.contract import PRODUCT_ARGUMENTS, PRODUCT_GRID, PRODUCT_RULES, product_parameters
+from asmgen.kernels.products.contract import PRODUCT_ALIASES, PRODUCT_ARGUMENTS, PRODUCT_GRID, PRODUCT_RULES, product_parameters
 
 _TYPE = Parameter("dtype", "build", str, "type of A and B", default="bf16", choices=("bf16", "f16"))
 
@@ -30,5 +30,6 @@ GEMM = Family(
     problem=_problem,
     axes="xy",
     rules=PRODUCT_RULES,
+    aliases=PRODUCT_ALIASES,
     example={"m": 512, "n": 384, "k": 256},
 )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from asmgen.author.contract import ContractArgument, Parameter, Values
 from asmgen.author.family import Family, Variant
 from asmgen.author.problem import Problem, holds_odd
-from asmgen.kernels.products.contract import PRODUCT_ARGUMENTS, PRODUCT_GRID, PRODUCT_RULES, product_parameters
+from asmgen.kernels.products.contract import PRODUCT_ALIASES, PRODUCT_ARGUMENTS, PRODUCT_GRID, PRODUCT_RULES, product_parameters
 
 ELEMENTS = {"e4m3": "fp8", "e5m2": "bf8"}
 """Types of A and B by parameter, as matrix instructions call them."""
@@ -56,5 +56,6 @@ GEMM = Family(
     axes="xy",
     selection=_selection,
     rules=PRODUCT_RULES,
+    aliases=PRODUCT_ALIASES,
     example={"m": 512, "n": 384, "k": 256},
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from asmgen.author.contract import ContractArgument, Parameter, Rule
+from asmgen.author.contract import Alias, ContractArgument, Parameter, Rule
 from asmgen.author.family import GridRule, Variant
 from asmgen.author.globals import most_stride
 from asmgen.isa.layouts_mfma import element_bits
@@ -81,3 +81,6 @@ PRODUCT_RULES = (
     Rule("ldd must be at least n", ("ldd", "n"), lambda p: p["ldd"] >= p["n"]),
     Rule("ldc must be at least n", ("ldc", "n"), lambda p: p["ldc"] >= p["n"]),
 )
+
+PRODUCT_ALIASES = (Alias(("c", "d"), "ldc is ldd"),)
+"""A wave reads C where it stores D, before that, and nowhere else."""
