@@ -81,14 +81,18 @@ def _pair(k: TileBuilder, name: str, number: Reg | None) -> Iterator[Reg | None]
 
 def unless_plain(k: TileBuilder, alpha: Reg | None, beta: Reg, label: str) -> None:
     """To the label where alpha is not 1 (as None is), or beta not 0."""
-    if alpha is None:
-        ask_zero(k, beta)
-    else:
-        with k.scratch("factor", file="s") as factor, k.scratch("magnitude", file="s") as magnitude:
-            k.s_xor_b32(factor, alpha, ONE)
-            k.s_lshl_b32(magnitude, beta, 1)
-            k.s_or_b32(factor, factor, magnitude)
+    with k.scratch("factors", file="s") as factors:
+        ask_plain(k, alpha, beta, factors)
     k.s_cbranch_scc1(label)
+
+
+def ask_plain(k: TileBuilder, alpha: Reg | None, beta: Reg, out: Reg) -> None:
+    """The SGPR `out` becomes 0 where alpha is 1 (as None is) and beta 0, SCC 1 where it does not."""
+    k.s_lshl_b32(out, beta, 1)  # without its sign
+    if alpha is not None:
+        with k.scratch("factor", file="s") as factor:
+            k.s_xor_b32(factor, alpha, ONE)
+            k.s_or_b32(out, out, factor)
 
 
 def ask_zero(k: TileBuilder, number: Reg) -> None:

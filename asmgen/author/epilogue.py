@@ -111,9 +111,10 @@ def _store_own(k: TileBuilder, target: Rows, column0: Reg, corners: Sequence[Cor
             k.label(beyond)
 
 
-def unless_whole(k: TileBuilder, target: Rows, column0: Reg, corners: Sequence[Corner], width: int, label: str) -> None:
+def unless_whole(k: TileBuilder, target: Rows, column0: Reg, corners: Sequence[Corner], width: int, label: str,
+                 other: Reg | None = None) -> None:
     """To the label where the tile's `width` columns are cut, or rows do not begin at a multiple of what a wide store moves, or may lie
-    so far apart that one descriptor does not show the target's."""
+    so far apart that one descriptor does not show the target's; and where an `other` SGPR is not 0."""
     matrix, stride = target.matrix, target.matrix.stride_bytes(k)
     misplaced = matrix.bits // 8 * min(run_length(corners[0].tile), _TRADED) - 1
     with k.scratch("left", file="s") as left, k.scratch("odd", file="s") as odd:
@@ -129,6 +130,8 @@ def unless_whole(k: TileBuilder, target: Rows, column0: Reg, corners: Sequence[C
             k.s_and_b32(odd, matrix.pointer[0], misplaced)
             k.s_or_b32(odd, odd, stride)
             k.s_and_b32(odd, odd, MOST_RECORDS & -near | misplaced)
+        if other is not None:
+            k.s_or_b32(odd, odd, other)
         k.s_cbranch_scc1(label)
 
 

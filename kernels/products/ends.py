@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Callable, Sequence
 
 from asmgen.author.addressing import WaveIndex
-from asmgen.author.combine import Numbers, add, add_along_columns, load_columns, scale_and_add, unless_plain, widen
+from asmgen.author.combine import Numbers, add, add_along_columns, ask_plain, load_columns, scale_and_add, widen
 from asmgen.author.conversions import doubted
 from asmgen.author.corners import each_corner
 from asmgen.author.ending import Ending
@@ -98,8 +98,9 @@ def finish(k: TileBuilder, corners: Sequence[Corner], row0: Reg, column0: Reg, w
     again = k.fresh("with_nans") if alone and doubted(k, k.p.out) else None
 
     def guard(label: str) -> None:
-        unless_plain(k, alpha, beta, label)
-        unless_whole(k, whole, column0, corners, tn, label)
+        with k.scratch("factors", file="s") as not_plain:
+            ask_plain(k, alpha, beta, not_plain)
+            unless_whole(k, whole, column0, corners, tn, label, not_plain)
 
     def body() -> None:
         added = load_columns(k, corners, bias, column0, wm, wn) if bias is not None else {}
