@@ -11,7 +11,7 @@ import random
 import re
 from dataclasses import dataclass
 
-from asmgen.codeobject.emit import KernelResources, header, trailer
+from asmgen.codeobject.emit import KernelResources, file_trailer, header, kernel_trailer
 from asmgen.isa.arch import ARCHITECTURES
 from asmgen.isa.table import names, opcode
 from asmgen.tools.instructionsamples import legal
@@ -47,6 +47,7 @@ class _Writer:
         self.lines: list[str] = []
         self.parts = chance.randrange(2, 9)
         self.made = 0  # labels besides those of parts
+        self.called = False  # whether the program calls its function
 
     def text(self) -> str:
         """The whole file."""
@@ -64,10 +65,14 @@ class _Writer:
         self.label(self.part(self.parts))
         if self.chance.random() < 0.8:
             self.say("s_endpgm")
+        code, self.lines = self.lines, []
+        if self.called:
+            self.function()
         resources = KernelResources(self.name, self.arch, vgprs=registers, sgprs=100, agprs=registers, max_flat_workgroup_size=most,
                                     lds_bytes=self.chance.choice((0, 512, 16384, 65536)), reqd_workgroup_size=block,
                                     workitem_id=self.chance.randrange(3))
-        return header(resources) + "".join(f"{line}\n" for line in self.lines) + trailer(resources)
+        return "".join((header(resources), *(f"{line}\n" for line in code), kernel_trailer(resources),
+                        *(f"{line}\n" for line in self.lines), file_trailer([resources])))
 
     def say(self, *lines: str) -> None:
         """Write lines of code; places in braces are filled."""
@@ -163,7 +168,7 @@ class _Writer:
 
     def leave(self, part: int) -> None:
         """To any part, or on to the next."""
-        there, here, kind = self.anywhere(), self.part(part), self.chance.randrange(14)
+        there, here, kind = self.anywhere(), self.part(part), self.chance.randrange(15)
         if kind < 4:
             self.say(f"s_cbranch_{{condition}} {there}")
         elif kind == 4:
@@ -186,6 +191,20 @@ class _Writer:
                                          "s_setpc_b64 s[30:31]", "s_rfe_b64 s[30:31]", f"s_cbranch_cdbguser {there}")))
         elif kind == 11:
             self.say(f"s_cbranch_{{condition}} {self.chance.randrange(4)}")
+
+        elif kind == 12:
+            self.called = True
+            self.jump_to_address(f"{self.name}_function")
+
+    def function(self) -> None:
+        """A function behind the kernel that may return."""
+        name, back = f"{self.name}_function", self.fresh()
+        self.lines += ["\t.text", f"\t.type {name},@function", f"{name}:"]
+        for _ in range(self.chance.randrange(4)):
+            self.piece()
+        self.label(back)
+        self.say(self.chance.choice(("s_setpc_b64 s[30:31]", "s_setpc_b64 s[30:31]", "s_endpgm", f"s_cbranch_{{condition}} {back}")))
+        self.lines.append(f"\t.size {name}, .-{name}")
 
     def jump_to_address(self, target: str) -> None:
         """A jump to an address of the program's own text, by s_getpc_b64."""
