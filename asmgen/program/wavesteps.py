@@ -27,6 +27,12 @@ def _field(value: Value, start: Value, width: Value) -> Value:
     return value >> (start & 31) & (1 << (width & 31)) - 1
 
 
+def _signed_field(value: Value, start: Value, width: Value) -> Value:
+    """`width` bits from `start` on, sign-extended; beyond the value's end stands its sign."""
+    sign = np.where(width > 0, 1 << np.maximum(width, 1) - 1, 0)
+    return (_signed(value) >> (start & 31) & (1 << width) - 1 ^ sign) - sign
+
+
 # Result of an instruction of its sources in the order in which the assembler writes them (ISA, chapters "SOP1" to "VOP3").
 _SCALAR: dict[str, Callable[..., Value]] = {
     "s_mov_b32": lambda a: a, "s_movk_i32": lambda a: (a & 0xFFFF ^ 0x8000) - 0x8000, "s_not_b32": lambda a: ~a,
@@ -35,6 +41,7 @@ _SCALAR: dict[str, Callable[..., Value]] = {
     "s_ashr_i32": lambda a, b: _signed(a) >> (b & 31), "s_and_b32": lambda a, b: a & b, "s_or_b32": lambda a, b: a | b,
     "s_xor_b32": lambda a, b: a ^ b, "s_andn2_b32": lambda a, b: a & ~b, "s_orn2_b32": lambda a, b: a | ~b,
     "s_mul_i32": lambda a, b: a * b, "s_bfe_u32": lambda a, b: a >> (b & 31) & (1 << np.minimum(b >> 16 & 127, 32)) - 1,
+    "s_bfe_i32": lambda a, b: _signed_field(a, b, np.minimum(b >> 16 & 127, 32)),
     "s_lshl1_add_u32": lambda a, b: (a << 1) + b, "s_lshl2_add_u32": lambda a, b: (a << 2) + b,
     "s_lshl3_add_u32": lambda a, b: (a << 3) + b, "s_lshl4_add_u32": lambda a, b: (a << 4) + b,
     "s_min_u32": np.minimum, "s_max_u32": np.maximum, "s_nand_b32": lambda a, b: ~(a & b), "s_nor_b32": lambda a, b: ~(a | b),
@@ -50,6 +57,7 @@ _VECTOR: dict[str, Callable[..., Value]] = {
     "v_add_lshl_u32": lambda a, b, c: (a + b & WORD) << (c & 31), "v_lshl_or_b32": lambda a, b, c: a << (b & 31) | c,
     "v_and_or_b32": lambda a, b, c: a & b | c, "v_or3_b32": lambda a, b, c: a | b | c, "v_add3_u32": lambda a, b, c: a + b + c,
     "v_xad_u32": lambda a, b, c: (a ^ b) + c, "v_bfe_u32": _field, "v_bfi_b32": lambda a, b, c: a & b | ~a & c,
+    "v_bfe_i32": lambda a, b, c: _signed_field(a, b, c & 31),
     "v_min_u32": np.minimum, "v_max_u32": np.maximum,
 }
 _COMPARED: dict[str, Callable[[Value, Value], Any]] = {
@@ -63,7 +71,7 @@ _SHIFTS: dict[str, Callable[[NDArray[np.uint64], NDArray[np.uint64]], NDArray[np
     "s_lshl_b64": np.left_shift, "s_lshr_b64": np.right_shift}
 _CARRY = {"s_add_u32": lambda a, b: a + b > WORD, "s_sub_u32": lambda a, b: b > a}
 _NONZERO = ("s_lshl_b32", "s_lshr_b32", "s_ashr_i32", "s_and_b32", "s_or_b32", "s_xor_b32", "s_andn2_b32", "s_orn2_b32", "s_bfe_u32",
-            "s_not_b32", "s_nand_b32", "s_nor_b32", "s_xnor_b32")
+            "s_bfe_i32", "s_not_b32", "s_nand_b32", "s_nor_b32", "s_xnor_b32")
 CALLS = frozenset({"s_swappc_b64", "s_call_b64"})
 
 

@@ -34,7 +34,7 @@ class WaveValues:
     work-item (LLVM AMDGPUUsage, "Initial Kernel Execution State").
 
     `wanted` are the registers that are asked for; what they and the branches do not depend on is passed over. `takes[block]` says which
-    waves come to a block [waves].
+    waves come to a block [waves], `ways[block]` the blocks that follow it with the waves that go there.
     """
 
     def __init__(self, program: Program, flow: ControlFlow, block: tuple[int, int, int] | None = None, wanted: int = 0) -> None:
@@ -46,6 +46,7 @@ class WaveValues:
         self.block = block
         self.waves = 1 if block is None else max(1, min(16, -(-block[0] * block[1] * block[2] // LANES)))
         self._entries: list[State | None] = [None for _ in flow.blocks]
+        self.ways: list[list[tuple[int, NDArray[np.bool_]]]] = [[] for _ in flow.blocks]
         self._solve()
         none = np.zeros(self.waves, bool)
         self.takes = [none if state is None else state.waves for state in self._entries]
@@ -82,7 +83,8 @@ class WaveValues:
             state = entry.copy()
             for instruction in self._mattering[number]:
                 step(state, instruction)
-            for successor, waves in self._edges(number, state):
+            self.ways[number] = self._edges(number, state)
+            for successor, waves in self.ways[number]:
                 if waves.any() and self._meet(successor, state.narrowed(waves)) and successor not in waiting:
                     waiting.add(successor)
                     heappush(queue, successor)
