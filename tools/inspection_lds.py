@@ -47,7 +47,7 @@ def lds_use(program: Program, flow: ControlFlow, groups: Sequence[str], block: t
     touched: list[tuple[str, int, int, bool]] = []
     unknown = 0
     asked = [position for position, group in enumerate(groups) if group in _FILLING + _READING]
-    places = known_places(program, flow, block, writes=True) if asked else {}
+    places = known_places(program, flow, block) if asked else {}
     for position in asked:
         fills, tokens = groups[position] in _FILLING, program.instructions[position].tokens
         if tokens:

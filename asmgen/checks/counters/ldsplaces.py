@@ -1,12 +1,13 @@
 """Which bytes of LDS instructions without tokens fill and read, where constants and the work-item's number say so.
 
 A load into LDS writes at M0 + offset + 4 or 16 bytes for each lane (ISA, "LDS Direct"; docs/facts/instructions.md section 4). M0 is known
-where it follows from constants and the wave's number, in every round of a loop the same; addresses of LDS reads likewise. Places are those
-of all waves of the workgroup together: every wave may read what another one's load brings. This file needs numpy.
+where it follows from constants and the wave's number, in every round of a loop the same; addresses of LDS reads likewise. Places are known
+for each wave, and for all waves of the workgroup together: every wave may read what another one's load brings. This file needs numpy.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
@@ -25,15 +26,24 @@ from asmgen.program.wavevalues import WaveValues
 _GLOBAL_M0 = 0x3FFFC  # the bits of M0 that a global load into LDS takes
 _MOST_BYTES = 1 << 20
 
-_Seen = dict[tuple[int, int, int, int], tuple[int, object]]
+_Seen = dict[tuple[int, int, int, int], tuple[list[int], object]]
 """Bytes of an address register's lanes at offset 0, by the identity of its value, of EXEC and of the waves, which are kept beside them."""
 
 
 @dataclass(frozen=True)
 class LdsBytes:
-    """Bytes of LDS as a bit mask, a bit a byte."""
+    """Bytes of LDS as a bit mask, a bit a byte: of all waves, and where an instruction touches them of each (0: of none). They are `sure`
+    where the lanes that run are known, else some of them may not be touched."""
 
     mask: int
+    waves: tuple[int, ...] = ()
+    sure: bool = False
+
+    @classmethod
+    def of(cls, waves: Sequence[int], sure: bool) -> LdsBytes | None:
+        """The bytes that an instruction touches in each wave, None where it touches none."""
+        mask = reduce(or_, waves, 0)
+        return cls(mask, tuple(waves), sure) if mask else None
 
     def meets(self, other: LdsBytes) -> bool:
         """Whether the two share a byte."""
@@ -43,6 +53,10 @@ class LdsBytes:
         """The bytes of both, those of the other alone where they have none in common."""
         return LdsBytes(self.mask & other.mask or other.mask)
 
+    def part(self, mask: int) -> LdsBytes:
+        """Some of them, of whatever waves."""
+        return LdsBytes(self.mask & mask)
+
     def __or__(self, other: LdsBytes) -> LdsBytes:
         return LdsBytes(self.mask | other.mask)
 
@@ -51,31 +65,38 @@ class LdsBytes:
         return f"{low:#x}:{self.mask.bit_length():#x}"
 
 
-def known_places(program: Program, flow: ControlFlow, block: tuple[int, int, int] | None, writes: bool = False) -> dict[int, LdsBytes]:
-    """By position, what loads into LDS fill and LDS reads (with `writes` also LDS writes and atomics) touch; without those that are not
-    known. `block` is the workgroup's size."""
-    asked = []
-    wanted = 0
-    for position, instruction in enumerate(program.instructions):
-        row = instruction.opcode.memory
-        if row is None or instruction.tokens:
-            continue
-        if is_lds_dma(instruction.opcode, instruction.form):
-            asked.append(position)
-            wanted |= NAMED["m0"].mask
-        elif row.space == "lds" and (writes or row.kind == "load") and (address := _address(instruction)) is not None:
-            asked.append(position)
-            wanted |= address.mask
-    found = {}
-    arch = architecture(program.arch)
-    seen: _Seen = {}
-    for position, state in WaveValues(program, flow, block, wanted).at(asked):
-        instruction = program.instructions[position]
-        into = is_lds_dma(instruction.opcode, instruction.form)
-        places = _filled(instruction, state, arch) if into else _read(instruction, state, seen)
-        if places is not None:
-            found[position] = places
-    return found
+def known_places(program: Program, flow: ControlFlow, block: tuple[int, int, int] | None) -> dict[int, LdsBytes]:
+    """`LdsPlaces.known` of a program."""
+    return LdsPlaces(program, flow, block).known
+
+
+class LdsPlaces:
+    """`known`: by position, what loads into LDS fill and LDS reads, writes and atomics touch; without those that are not known. `values`
+    say which waves go where. `block` is the workgroup's size."""
+
+    def __init__(self, program: Program, flow: ControlFlow, block: tuple[int, int, int] | None) -> None:
+        asked = []
+        wanted = 0
+        for position, instruction in enumerate(program.instructions):
+            row = instruction.opcode.memory
+            if row is None or instruction.tokens:
+                continue
+            if is_lds_dma(instruction.opcode, instruction.form):
+                asked.append(position)
+                wanted |= NAMED["m0"].mask
+            elif row.space == "lds" and (address := _address(instruction)) is not None:
+                asked.append(position)
+                wanted |= address.mask
+        self.values = WaveValues(program, flow, block, wanted)
+        self.known: dict[int, LdsBytes] = {}
+        arch = architecture(program.arch)
+        seen: _Seen = {}
+        for position, state in self.values.at(asked):
+            instruction = program.instructions[position]
+            into = is_lds_dma(instruction.opcode, instruction.form)
+            places = _filled(instruction, state, arch) if into else _touched(instruction, state, seen)
+            if places is not None:
+                self.known[position] = places
 
 
 def _address(instruction: Instruction) -> Reg | None:
@@ -92,16 +113,22 @@ def _filled(instruction: Instruction, state: State, arch: Architecture) -> LdsBy
         return None
     lane = 16 if row.bytes > 4 else 4
     bits = (1 << arch.m0_dma_bits) - 1 if row.space == "buffer" else _GLOBAL_M0
-    starts = (m0[state.waves] & bits) + int(instruction.modifiers.get("offset", 0))
+    starts = (m0 & bits) + int(instruction.modifiers.get("offset", 0))
     written = min(16, max(4, row.bytes))
-    whole = (1 << lane * (LANES - 1) + written) - 1
-    mask = 0
-    for start in set(starts.tolist()):
-        mask |= whole << start if start >= 0 else whole >> -start  # what lies below LDS is not written
-    return LdsBytes(mask) if mask else None
+    running = state.known_exec
+    waves = []
+    for wave, start in enumerate(starts.tolist()):
+        lanes = range(LANES) if running is None else np.flatnonzero(running[wave]).tolist()
+        if not state.waves[wave] or not lanes:
+            waves.append(0)
+            continue
+        whole = (1 << lane * (LANES - 1) + written) - 1 if len(lanes) == LANES else \
+            reduce(or_, ((1 << written) - 1 << lane * number for number in lanes))
+        waves.append(whole << start if start >= 0 else whole >> -start)  # what lies below LDS is not written
+    return LdsBytes.of(waves, running is not None)
 
 
-def _read(instruction: Instruction, state: State, seen: _Seen) -> LdsBytes | None:
+def _touched(instruction: Instruction, state: State, seen: _Seen) -> LdsBytes | None:
     row, address = instruction.opcode.memory, _address(instruction)
     at = state.vector(address) if address is not None else None
     if row is None or at is None:
@@ -114,16 +141,18 @@ def _read(instruction: Instruction, state: State, seen: _Seen) -> LdsBytes | Non
     lanes = state.known_exec
     key = id(at), id(lanes), id(state.waves), size
     if key not in seen:
-        chosen = at[state.waves] if lanes is None else at[(lanes != 0) & state.waves[:, None]]
-        starts = np.unique(chosen)
-        seen[key] = _mask(starts[starts + size <= _MOST_BYTES], size), (at, lanes, state.waves)
-    mask = seen[key][0]
-    return LdsBytes(reduce(or_, (mask << offset for offset in offsets))) if mask else None
+        running = np.broadcast_to(state.waves[:, None], at.shape) if lanes is None else (lanes != 0) & state.waves[:, None]
+        seen[key] = _masks(at, running & (at + size <= _MOST_BYTES), size), (at, lanes, state.waves)
+    masks = seen[key][0]
+    return LdsBytes.of([reduce(or_, (mask << offset for offset in offsets)) for mask in masks], lanes is not None)
 
 
-def _mask(starts: NDArray[np.int64], size: int) -> int:
-    if not len(starts):
-        return 0
-    touched = np.zeros(int(starts.max()) + size, np.uint8)
-    touched[(starts[:, None] + np.arange(size)).ravel()] = 1
-    return int.from_bytes(np.packbits(touched, bitorder="little").tobytes(), "little")
+def _masks(starts: NDArray[np.int64], running: NDArray[np.bool_], size: int) -> list[int]:
+    """The bytes of each wave, `size` from each start of a lane that runs."""
+    waves, lanes = np.nonzero(running)
+    if not len(waves):
+        return [0] * len(starts)
+    chosen = starts[waves, lanes]
+    touched = np.zeros((len(starts), int(chosen.max()) + size), np.uint8)
+    touched[waves[:, None], chosen[:, None] + np.arange(size)] = 1
+    return [int.from_bytes(row.tobytes(), "little") for row in np.packbits(touched, axis=1, bitorder="little")]
