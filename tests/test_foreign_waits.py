@@ -8,8 +8,10 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import cache
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from asmgen.checks.counters import ldsplaces
@@ -83,18 +85,20 @@ def made(name: str, arch: str, build: tuple[tuple[str, Any], ...]) -> Built:
 def find_places_once(monkeypatch: pytest.MonkeyPatch, program: Program, block: tuple[int, int, int] | None) -> None:
     """Which bytes of LDS are touched follows from values, which no wait changes: mutants have the program's. Finding them is most of the
     time of a reading; it is done for the program and the first mutant."""
-    usual = ldsplaces.known_places
-    found = {id(program.instructions[position]): places for position, places in usual(program, control_flow(program), block).items()}
+    usual = ldsplaces.LdsPlaces
+    whole = usual(program, control_flow(program), block)
+    found = {id(program.instructions[position]): places for position, places in whole.known.items()}
     compared: list[Program] = []
 
-    def known(mutant: Program, flow: ControlFlow, block: tuple[int, int, int] | None) -> dict[int, ldsplaces.LdsBytes]:
+    def known(mutant: Program, flow: ControlFlow, block: tuple[int, int, int] | None) -> object:
         places = {position: found[id(one)] for position, one in enumerate(mutant.instructions) if id(one) in found}
         if not compared:
-            assert places == usual(mutant, flow, block)
+            exact = usual(mutant, flow, block)
+            assert places == exact.known and all(map(np.array_equal, whole.values.takes, exact.values.takes))
             compared.append(mutant)
-        return places
+        return SimpleNamespace(known=places, values=whole.values)
 
-    monkeypatch.setattr(ldsplaces, "known_places", known)
+    monkeypatch.setattr(ldsplaces, "LdsPlaces", known)
 
 
 @pytest.mark.parametrize(("name", "arch", "build"), list(library()), ids=lambda value: str(value).replace(" ", ""))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from asmgen.checks.lint.facts import KernelFacts, facts_of_text
+from asmgen.checks.lint.facts import KernelFacts, facts_of_code_object, facts_of_text
 from asmgen.checks.lint.finding import LintFinding
 from asmgen.checks.lint.linting import lint_file
 from asmgen.checks.lint.programlint import lint_program
@@ -229,12 +229,10 @@ def test_code_objects_have_addresses(tmp_path: Path, capsys: pytest.CaptureFixtu
 def test_compiler_output_has_neither_errors_nor_warnings(arch: str, level: int) -> None:
     kernels = 0
     for name, code_object in hip_objects(arch, level).items():
+        facts = facts_of_code_object(code_object)
         for kernel in code_object.kernels.values():
             kernels += 1
-            descriptor = kernel.descriptor
-            facts = KernelFacts(descriptor.vgprs, None, descriptor.accum_offset, descriptor.group_segment_fixed_size,
-                                descriptor.user_sgpr_count)
-            found = lint_program(read_kernel(code_object, kernel), name, facts, notes=level == 2)
+            found = lint_program(read_kernel(code_object, kernel), name, facts[kernel.name], notes=level == 2)
             allowed = {row.id for row in RULES if row.asked_by == "isa"}
             assert [finding.sentence() for finding in found if finding.severity == "error"] == []
             # LLVM exchanges the halves of pairs, which nobody has seen fail; it makes no other form of the erratum of packed f32.

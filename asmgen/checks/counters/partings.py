@@ -10,7 +10,7 @@ condition follows from a work item's number, be it by way of data. All other bra
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from operator import and_
 
 from asmgen.checks.counters.outofphase import Phases
@@ -64,6 +64,21 @@ class Partings:
             tested = self._program.instructions[block.last].reads & differ[block.number]
             if tested and len(block.successors) == 2 and not self._shifts[block.number] and behind[block.number] >> self._end & 1:
                 found += self._judged(block, behind)
+        return found
+
+    def behind_unknown(self, branches: Iterable[int]) -> frozenset[int]:
+        """Of branches, by block: blocks that waves come to after they may have parted at one of them before barriers."""
+        differ, behind = differing_registers(self._program, self._flow), self._behind()
+        following = [block.successors for block in self._blocks]
+        found: frozenset[int] = frozenset()
+        for number in branches:
+            block = self._blocks[number]
+            if self._program.instructions[block.last].reads & differ[number]:
+                common = behind[number] & ~(1 << number)
+                meets = next((one for one in range(self._end + 1) if common >> one & 1 and behind[one] == common), self._end)
+                region = reached([[one for one in ways if one != meets] for ways in following], following[number])
+                if any(self._barriers[one] or self._shifts[one] for one in region - {meets}):
+                    found |= reached(following, following[number])
         return found
 
     def _judged(self, block: Block, behind: Sequence[int]) -> Iterator[Parting]:

@@ -6,8 +6,8 @@ a warning too where EXEC was replaced in between, since a load and a write of on
 not meet, and where the counter must have been full in between, since a full counter lets nothing more issue before the oldest has arrived.
 In foreign code a register that is only overwritten makes a warning: the last prefetch of a loop, which nobody wants, has often landed long
 before its register is used again, and the author may know. In programs of asmgen's own (with tokens, or built with a mode) it is an error.
-With tokens, data of other waves and reuse of buffers are errors; code without tokens says nothing about who reads LDS, so
-LDS data in flight at a barrier is a note there, one for each group of loads (`barriers`): a kernel with several buffers has
+With tokens, data of other waves and reuse of buffers are errors. Without, they are where known addresses prove them (`barrierraces`); else
+LDS data in flight at a barrier is a note, one for each group of loads (`barriers`): a kernel with several buffers has
 newer loads in flight on purpose. It is a warning where no wait ever ends the flight. Everything about speed is a note.
 """
 
@@ -19,6 +19,7 @@ from functools import cached_property, reduce
 from operator import or_
 from typing import TYPE_CHECKING
 
+from asmgen.checks.counters.barrierraces import READ, LdsRaces, lds_kinds, race_sentence
 from asmgen.checks.counters.barriers import LdsGroup, described, groups_in_flight, sections
 from asmgen.checks.counters.flow import Arrival, WaitFlow, WaitNeed
 from asmgen.checks.counters.ledger import COUNTERS, LGKM, MOST_ROUNDS, VM, Flight, Ledger, split_of, unified
@@ -30,7 +31,7 @@ from asmgen.isa.records import dataclass
 from asmgen.program.program import Instruction, Program, TokenUse
 
 if TYPE_CHECKING:
-    from asmgen.checks.counters.ldsplaces import LdsBytes
+    from asmgen.checks.counters.ldsplaces import LdsBytes, LdsPlaces
 
 MISSING = "W001"
 TOKEN = "W002"
@@ -95,7 +96,10 @@ class Verifier:
         self._sections = sections(self.flow.flow, self.operations)
         self._met: set[tuple[int, int]] = set()
         self._reads_lds = any(operation.queue == "lds" and operation.arrives for operation in self.flow.told)
-        self._places = self._known_places(block)
+        self._block = block
+        self._kinds = lds_kinds(program)
+        self._races = self._new_races()
+        self._places = self._known_places()
         self._found: list[WaitFinding] = []
         self._idle: set[tuple[int, str]] = set()
         self._unsure: set[tuple[int, str]] = set()
@@ -105,6 +109,7 @@ class Verifier:
         """All of them, in program order, worse ones first."""
         self._found = []
         self.flow.visit(self._visit)
+        self._lds_races()
         self._roles()
         if not self._errors:
             phases = Phases(self.program, self.flow.flow)
@@ -128,7 +133,9 @@ class Verifier:
         barrier = self.operations[position].barrier
         if barrier:
             other._sections = sections(other.flow.flow, other.operations)
+        other._races = other._new_races()
         other.flow.visit(other._visit, blocks)
+        other._lds_races()
         if barrier:
             phases = Phases(program, other.flow.flow)
             other._out_of_phase(phases)
@@ -137,14 +144,22 @@ class Verifier:
                 other._meetings(phases)
         return other._found
 
-    def _known_places(self, block: tuple[int, int, int] | None) -> Mapping[int, LdsBytes]:
+    def _new_races(self) -> LdsRaces | None:
+        return LdsRaces(self.program, self.flow.flow, self.operations, self._kinds, self._sections, lambda: self._lds_places) \
+            if self._kinds and any(operation.barrier for operation in self.flow.told) else None
+
+    @cached_property
+    def _lds_places(self) -> LdsPlaces:
+        from asmgen.checks.counters.ldsplaces import LdsPlaces  # needs numpy
+
+        return LdsPlaces(self.program, self.flow.flow, self._block)
+
+    def _known_places(self) -> Mapping[int, LdsBytes]:
         into = {position for position, operation in enumerate(self.operations)
                 if operation.fills_lds and operation.queue == "vm" and not operation.fills}
         if not into or not self._reads_lds:
             return {}
-        from asmgen.checks.counters.ldsplaces import known_places  # needs numpy
-
-        places = known_places(self.program, self.flow.flow, block)
+        places = self._lds_places.known
         return places if into & places.keys() else {}
 
     def _visit(self, position: int, ledger: Ledger, need: WaitNeed | None, early: list[TooEarly], full: list[str]) -> None:
@@ -161,8 +176,10 @@ class Verifier:
         if (operation.fills or operation.uses) and instruction.waits != "off":
             for other in (*early, *self._never_settled(position, ledger)):
                 self._barriers(position, other)
-        if position in self._places and operation.queue == "lds" and instruction.waits != "off":
+        if position in self._places and self._kinds.get(position) == READ:
             self._reads_in_flight(position, ledger)
+        if operation.barrier and self._races is not None and instruction.waits != "off":
+            self._races.crossing(position, ledger)
         if operation.wait is not None:
             self._wait(position, ledger)
         for counter in full:
@@ -359,6 +376,25 @@ class Verifier:
                       f"barrier{'s' * (self.program.stagger != 1)} behind, compute from {other.text}{where} on: both want the matrix " \
                       f"cores, where a barrier between them and what stands before would keep the halves in turn"
             self._found.append(WaitFinding(MEETING, "note", message, other, mine, None, None, position))
+
+    def _lds_races(self) -> None:
+        """What other waves do to LDS bytes that are in use yet, as far as addresses are known."""
+        for race in self._races.found() if self._races is not None else ():
+            last, kind = race.first[-1], self._kinds[race.first[-1]]
+            if race.bytes is None and (kind != READ or not self.notes):
+                continue  # of what fills LDS a note tells without knowing where
+            severity = "note" if race.bytes is None else "warning" if race.doubt else "error"
+            at = race.at if race.flying else race.second
+            counter, count = self.operations[last].counters[0], 0
+            if race.flying and self._races is not None and self.operations[last].ordered:
+                count = min(self._races.newer(race), self.flow.limits[counter] - 1)
+            rule = LDS_AT_BARRIER if race.bytes is None else TOKEN if race.flying else BARRIERS
+            message = race_sentence(race, self.program, self._kinds, f"s_waitcnt {counter}({count})")
+            have, need = (None, count) if race.flying else (race.distance + 1, race.distance + 2)
+            if severity == "error":  # the same loads are no warning at the reads too
+                same = {id(self.instructions[first]) for first in race.first}
+                self._found = [one for one in self._found if one.rule != LDS_IN_FLIGHT or id(one.producer) not in same]
+            self._found.append(WaitFinding(rule, severity, message, self.instructions[last], self.instructions[at], have, need, at))
 
     def _roles(self) -> None:
         """What a role reads while another one fills it."""

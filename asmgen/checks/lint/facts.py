@@ -32,6 +32,7 @@ class KernelFacts:
     lds: int | None = None
     user_sgprs: int | None = None
     block: tuple[int, int, int] | None = None  # as many work-items as a workgroup may have
+    most: int | None = None  # the same in all dimensions together
 
 
 def facts_of_code_object(code_object: CodeObject) -> dict[str, KernelFacts]:
@@ -41,7 +42,7 @@ def facts_of_code_object(code_object: CodeObject) -> dict[str, KernelFacts]:
         descriptor = kernel.descriptor
         found[name] = KernelFacts(descriptor.vgprs, kernel.resources.vgpr_count or descriptor.vgprs, descriptor.accum_offset,
                                   descriptor.group_segment_fixed_size, descriptor.user_sgpr_count,
-                                  block_of(kernel.metadata, descriptor.workitem_id_dims))
+                                  block_of(kernel.metadata, descriptor.workitem_id_dims), most_of(kernel.metadata))
     return found
 
 
@@ -59,14 +60,21 @@ def facts_of_text(text: str, arch: str) -> dict[str, KernelFacts]:
             users += values.get("user_sgpr_kernarg_preload_length", 0)
         found[match[1]] = KernelFacts(profile.allocated_vgprs(wanted) if wanted is not None else None, wanted,
                                       values.get("accum_offset"), values.get("group_segment_fixed_size"), users,
-                                      block_of(described.get(match[1], {}), values.get("system_vgpr_workitem_id", 0)))
+                                      block_of(described.get(match[1], {}), values.get("system_vgpr_workitem_id", 0)),
+                                      most_of(described.get(match[1], {})))
     return found
 
 
 def block_of(metadata: Mapping[str, Any], dims: int) -> tuple[int, int, int] | None:
     """The workgroup of a kernel: as its metadata requires it, else the largest in one dimension where v0 holds no other (`dims` 0)."""
-    required, most = metadata.get(".reqd_workgroup_size"), metadata.get(".max_flat_workgroup_size")
+    required, most = metadata.get(".reqd_workgroup_size"), most_of(metadata)
     if isinstance(required, list) and len(required) == 3 and all(type(size) is int and 0 < size <= _MOST_WORKITEMS for size in required):
         x, y, z = required
         return (x, y, z) if x * y * z <= _MOST_WORKITEMS else None
-    return (most, 1, 1) if type(most) is int and 0 < most <= _MOST_WORKITEMS and not dims else None
+    return (most, 1, 1) if most is not None and not dims else None
+
+
+def most_of(metadata: Mapping[str, Any]) -> int | None:
+    """How many work-items a workgroup of a kernel may have."""
+    most = metadata.get(".max_flat_workgroup_size")
+    return most if type(most) is int and 0 < most <= _MOST_WORKITEMS else None

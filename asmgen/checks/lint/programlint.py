@@ -10,7 +10,9 @@ from asmgen.checks.lint.finding import LintFinding, apply_silence
 from asmgen.checks.lint.registerrules import register_findings
 from asmgen.checks.lint.rules import SEVERITIES
 from asmgen.checks.waitstates.passes import verify as verify_wait_states
+from asmgen.program.controlflow import control_flow
 from asmgen.program.program import Program
+from asmgen.program.workitems import takes_x_alone
 from asmgen.reader.collection import collection_paused
 
 NO_FACTS = KernelFacts()
@@ -26,9 +28,16 @@ def lint_program(program: Program, file: str = "", facts: KernelFacts = NO_FACTS
         return _lint(program, file, facts, SEVERITIES[:1 + warnings + (warnings and notes)])
 
 
+def _block_of(program: Program, facts: KernelFacts) -> tuple[int, int, int] | None:
+    """The workgroup: a row where the code takes no other coordinate of the work-item."""
+    if facts.block is None and facts.most is not None and takes_x_alone(program, control_flow(program)):
+        return facts.most, 1, 1
+    return facts.block
+
+
 def _lint(program: Program, file: str, facts: KernelFacts, severities: tuple[str, ...]) -> list[LintFinding]:
     notes = "note" in severities
-    verifier = Verifier(program, notes, facts.block, severities == ("error",))
+    verifier = Verifier(program, notes, _block_of(program, facts), severities == ("error",))
     flow, runs = verifier.flow.flow, verifier.runs
     name = program.name
     placed: list[tuple[int, LintFinding]] = []

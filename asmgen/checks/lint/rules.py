@@ -43,18 +43,24 @@ _TABLE = (
          "LDS bytes that a token names are filled by one wave and read by another, or read by one and refilled by another. A wait "
          "covers the "
          "wave's own operations only, so each wave must wait for its fills (or its reads) before the barrier that lets the others go on; "
-         "with a stagger of n barriers, before the barrier from which the read or refill is at most n more barriers away."),
+         "with a stagger of n barriers, before the barrier from which the read or refill is at most n more barriers away. Without tokens "
+         "the addresses count, where they follow from constants and the work-item's number, and which waves pass barriers alone and are "
+         "behind from there on. It is an error where different waves surely touch the same bytes, a warning where the path may be "
+         "impossible, where EXEC or the ways of waves are not known, or where all waves may write the same. A wave's own bytes are no "
+         "matter: LDS operations of one wave keep their order."),
     LintRule("W003", "error", "too few barriers between a wait and who relies on it",
          "Waves of a workgroup may be one or more barriers out of phase (stagger). A fill must have been waited for by its own wave at "
          "least "
          "1 + stagger barriers before another wave reads it, and the last read likewise before the buffer is refilled. Waves of different "
-         "roles are compared by the ordinals of their barriers, on every path: no role may read what another one fills meanwhile."),
+         "roles are compared by the ordinals of their barriers, on every path: no role may read what another one fills meanwhile. Without "
+         "tokens, known addresses count, as for W002."),
     LintRule("W004", "note", "LDS data in flight at a barrier",
          "An LDS write or a load into LDS is still in flight when the wave arrives at s_barrier. s_barrier does not wait for it, so it may "
          "be read by other waves after the barrier before it has landed. That is right only if nobody reads those bytes so soon. Code "
          "without tokens does not say who reads what, so this is a note there, one for each group of loads (and each round of a loop) that "
          "one wait would cover: a kernel with several buffers has the newer groups in flight on purpose. It is a warning where no wait "
-         "ever ends the flight, round after round of a loop."),
+         "ever ends the flight, round after round of a loop. An LDS read in flight, behind whose barrier something writes LDS, is a note "
+         "where one of the addresses is not known; where both are, W002 tells."),
     LintRule("W005", "note", "wait stricter than needed",
          "The first instruction that needs something of what this wait let arrive would be served by a larger count: newer operations "
          "could "
