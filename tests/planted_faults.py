@@ -380,7 +380,8 @@ IN_LDS = (
         ds_read_b32 v5, v4 @c
     """, waves=2),
     Planted("the second barrier of a loop", L, "v_xor_b32 v4, 0x100, v2\n" + LOOP + """
-        ds_write_b32 v2, v1 @c
+        v_add_u32 v6, s21, v1
+        ds_write_b32 v2, v6 @c
         s_waitcnt lgkmcnt(0)
         s_barrier
         ds_read_b32 v5, v4 @p

@@ -10,6 +10,8 @@ import pytest
 
 from asmgen.emulator.arrival.globalraces_kernels import changes_of as compiled_changes_of
 from asmgen.emulator.arrival.globalvalues import changes_of
+from asmgen.emulator.arrival.ldsvalues import changes
+from asmgen.emulator.arrival.races_kernels import lanes_change
 from asmgen.emulator.scheduling.run import Options
 from asmgen.reader.assembly import read_text
 from tests.emulator_launch import Launched, launch
@@ -63,6 +65,92 @@ HARMLESS = (
     """, waves=2),
 )
 
+L = "lds-race"
+FILL = "ds_write_b32 v2, v1\ns_waitcnt lgkmcnt(0)\ns_barrier\nv_xor_b32 v4, 0x100, v2\nv_xor_b32 v5, 64, v1\n"
+"""Each of two waves has left its work-items' numbers; v4: the other wave's places, v5: what stands there."""
+
+IN_LDS = (
+    Planted("a write of what another wave reads", L, f"""
+        {FILL}
+        - v_add_u32 v5, 1, v5
+        {PART}
+        ds_read_b32 v6, v2
+        s_waitcnt lgkmcnt(0)
+        s_endpgm
+        zero:
+        ds_write_b32 v4, v5
+        s_waitcnt lgkmcnt(0)
+    """, waves=2),
+    Planted("one lane's byte", L, f"""
+        {FILL}
+        v_cmp_eq_u32 vcc, 0x41, v5
+        - v_cndmask_b32 v5, v5, v4, vcc
+        {PART}
+        ds_read_b32 v6, v2
+        s_waitcnt lgkmcnt(0)
+        s_endpgm
+        zero:
+        ds_write_b8 v4, v5
+        s_waitcnt lgkmcnt(0)
+    """, waves=2),
+    Planted("a read in flight over a barrier", L, f"""
+        {FILL}
+        - v_add_u32 v5, 1, v5
+        ds_read_b32 v6, v2
+        s_barrier
+        ds_write_b32 v4, v5
+        s_waitcnt lgkmcnt(0)
+    """, waves=2),
+    Planted("a change that the barrier settles", L, f"""
+        {FILL}
+        v_add_u32 v5, 1, v5
+        {PART}
+        + s_barrier
+        ds_read_b32 v6, v2
+        s_waitcnt lgkmcnt(0)
+        s_endpgm
+        zero:
+        ds_write_b32 v4, v5
+        s_waitcnt lgkmcnt(0)
+        + s_barrier
+        ds_write_b32 v4, v5
+        s_waitcnt lgkmcnt(0)
+    """, waves=2),
+    Planted("a change that nothing has settled", L, f"""
+        {FILL}
+        - v_add_u32 v6, 1, v5
+        + v_mov_b32 v6, v5
+        {PART}
+        ds_read_b32 v7, v2
+        s_waitcnt lgkmcnt(0)
+        s_endpgm
+        zero:
+        ds_write_b32 v4, v6
+        ds_write_b32 v4, v5
+        s_waitcnt lgkmcnt(0)
+    """, waves=2),
+    Planted("LDS-DMA of what stands there", L, f"""
+        s_mov_b32 m0, 0
+        v_and_b32 v6, 63, v1
+        v_lshlrev_b32 v6, 2, v6
+        s_cmp_eq_u32 s20, 0
+        s_cbranch_scc1 filled
+        global_load_lds_dword v6, s[8:9]
+        s_waitcnt vmcnt(0)
+        filled:
+        s_barrier
+        + v_mov_b32 v8, v6
+        - v_add_u32 v8, 4, v6
+        {PART}
+        ds_read_b32 v7, v6
+        s_waitcnt lgkmcnt(0)
+        s_endpgm
+        zero:
+        global_load_lds_dword v8, s[8:9]
+        s_waitcnt vmcnt(0)
+    """, waves=2),
+)
+
 NOTHING = (
     Planted("a plain load beside one with scope bits", G, f"""
         v_mov_b32 v5, 2
@@ -93,6 +181,67 @@ NOTHING = (
         global_load_dword v6, v3, s[8:9]
         global_atomic_add v3, v5, s[8:9]
     """, waves=2),
+    Planted("a compare-and-swap loop in LDS", L, """
+        ds_write_b32 v2, v1
+        s_waitcnt lgkmcnt(0)
+        s_barrier
+        ds_read_b32 v6, v3
+        again:
+        s_waitcnt lgkmcnt(0)
+        v_add_u32 v7, 1, v6
+        + ds_cmpst_rtn_b32 v8, v3, v6, v7
+        - ds_add_rtn_u32 v8, v3, v7
+        s_waitcnt lgkmcnt(0)
+        v_cmp_ne_u32 vcc, v8, v6
+        v_mov_b32 v6, v8
+        + s_and_b64 exec, exec, vcc
+        + s_cbranch_execnz again
+    """, waves=3),
+    Planted("a read at another place than the swap's", L, """
+        ds_write_b32 v2, v1
+        s_waitcnt lgkmcnt(0)
+        s_barrier
+        - ds_read_b32 v6, v3 offset:4
+        + ds_read_b32 v6, v3
+        s_waitcnt lgkmcnt(0)
+        v_add_u32 v7, 1, v6
+        ds_cmpst_rtn_b32 v8, v3, v6, v7
+        ds_add_u32 v3, v7 offset:4
+        s_waitcnt lgkmcnt(0)
+    """, waves=2),
+    Planted("a loop that waits for the other waves' swaps", L, f"""
+        ds_write_b32 v2, v3
+        s_waitcnt lgkmcnt(0)
+        s_barrier
+        v_mov_b32 v7, 1
+        {PART}
+        ds_cmpst_b32 v3, v3, v7
+        s_waitcnt lgkmcnt(0)
+        s_endpgm
+        zero:
+        ds_read_b32 v6, v3
+        s_waitcnt lgkmcnt(0)
+        v_readfirstlane_b32 s22, v6
+        s_nop 4
+        s_cmp_eq_u32 s22, 0
+        + s_cbranch_scc1 zero
+    """, waves=2),
+    Planted("a guess, and a plain write", L, f"""
+        ds_write_b32 v2, v1
+        s_waitcnt lgkmcnt(0)
+        s_barrier
+        v_mov_b32 v7, 9
+        {PART}
+        ds_read_b32 v6, v3
+        s_waitcnt lgkmcnt(0)
+        ds_cmpst_rtn_b32 v8, v3, v6, v7
+        s_waitcnt lgkmcnt(0)
+        s_endpgm
+        zero:
+        + ds_wrxchg_rtn_b32 v6, v3, v7
+        - ds_write_b32 v3, v7
+        s_waitcnt lgkmcnt(0)
+    """, waves=2),
     Planted("a guess that a swap compares, and a plain load", G, f"""
         v_mov_b32 v5, 2
         v_mov_b32 v4, 1
@@ -115,13 +264,13 @@ def run(text: str, waves: int, order: str = "lockstep") -> Launched:
 
 
 @pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("case", HARMLESS + NOTHING, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", HARMLESS + IN_LDS + NOTHING, ids=lambda case: case.name)
 def test_reads_beside_writes(case: Planted, order: str) -> None:
     faulty = [finding for finding in run(case.text(False)[0], case.waves, order).findings if finding.check not in case.also]
     assert [(finding.check, finding.severity) for finding in faulty if finding.severity == "error"], [one.sentence() for one in faulty]
     assert {finding.check for finding in faulty} == {case.check}
     harmless = run(case.text(True)[0], case.waves, order).findings
-    assert len(harmless) == (case in HARMLESS), [finding.sentence() for finding in harmless]
+    assert len(harmless) == (case not in NOTHING), [finding.sentence() for finding in harmless]
     for finding in harmless:
         assert (finding.check, finding.severity) == (case.check, "warning") and "leaves it as it was" in finding.message
 
@@ -138,3 +287,19 @@ def test_changed_bytes_are_found_exactly(seed: int) -> None:
                   for byte in range(size)] for lane in range(5)] for wave in range(3)]
     assert changes_of(memory, addresses, lengths, data).tolist() == expected
     assert compiled_changes_of(memory, addresses, lengths, data).tolist() == expected
+
+
+@pytest.mark.parametrize("size", [1, 2, 4, 8, 16])
+def test_lanes_that_change_lds_are_found_exactly(size: int) -> None:
+    """Compiled and not, against bytes one by one; of three workgroups that do the same any one counts."""
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        lds = rng.integers(0, 2, 3 * 256).astype(np.uint8)
+        at = np.where(rng.random((2, 8)) < 0.8, rng.integers(0, 240 // size, (2, 8)) * (size if seed % 2 else 1), -16)
+        words = rng.integers(0, 2, (max(1, size // 4), 6, 8, 4)).astype(np.uint8).view(np.uint32)[..., 0]
+        data = [words[byte // 4] >> 8 * (byte % 4) & 255 for byte in range(size)]
+        expected = [[start >= 0 and any(lds[start + 256 * home + byte] != data[byte][2 * home + wave, lane]
+                                        for home in range(3) for byte in range(size))
+                     for lane, start in enumerate(row)] for wave, row in enumerate(at.tolist())]
+        assert changes(lds, at, words, size, 256).tolist() == expected
+        assert lanes_change(lds, at, words, size, 256).tolist() == expected

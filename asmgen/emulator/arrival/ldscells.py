@@ -18,10 +18,13 @@ NOBODY = -1
 INACTIVE = -16
 """Address of a lane that does nothing: negative, and as aligned as any."""
 # What `touch` reports, by row of its answer: the cell or NOBODY, the index of the wave within the group, the other access's number, and
-# what `Cells.writes` held there before.
-AGAINST_WRITE, EARLY, AGAINST_READ, AGAINST_CARRIED, UNWRITTEN = range(5)
-KINDS = 5
-TICKET_SHIFT, WAVE_SHIFT = 6, 2
+# what `Cells.writes` held there before, 0 against reads.
+AGAINST_WRITE, EARLY, AGAINST_READ, AGAINST_CARRIED, UNWRITTEN, UNCHANGED = range(6)
+"""UNCHANGED: a read and a write that race, whatever the order with the same value."""
+KINDS = 6
+TICKET_SHIFT, STALE_SHIFT, CHANGED_SHIFT, WAVE_SHIFT = 8, 7, 6, 2
+CHANGED, STALE = 1 << CHANGED_SHIFT, 1 << STALE_SHIFT
+FLAGS = CHANGED | STALE
 READERS = 0xFFFF  # waves of a workgroup fit in a bit mask of 16
 INTERVALS = 1 << 16
 NO_HITS = np.zeros((0, 4), np.int64)
@@ -29,9 +32,12 @@ NO_HITS = np.zeros((0, 4), np.int64)
 
 @dataclass
 class Cells:
-    """`writes`: ticket << 6 | wave of the workgroup << 2 | queue of the last write, 0 for none. `numbers`: number of the instruction that
-    wrote last << 16 | that read last. `readers`: barrier interval << 16 | one bit for each wave of the workgroup that read in it; `carried`
-    the same for reads of earlier intervals that lived on into that one.
+    """`writes`: ticket << 8 | flags | wave of the workgroup << 2 | queue of the last write, 0 for none. `numbers`: number of the
+    instruction that wrote last << 16 | that read last. `readers`: barrier interval << 16 | one bit for each wave of the workgroup that
+    read in it; `tried` the same for guesses, `carried` for reads of earlier intervals that lived on into that one.
+
+    The flags are about the writes of which the last one is the last, and which nothing has settled: CHANGED, that one of them gave the
+    cell another value; STALE, that somebody had read it before.
     """
 
     granule: int
@@ -39,32 +45,38 @@ class Cells:
     numbers: Words
     readers: Words
     carried: Words
+    tried: Words
+
+    @property
+    def words(self) -> tuple[Words, ...]:
+        """All that is kept of them."""
+        return self.writes, self.numbers, self.readers, self.carried, self.tried
 
     @classmethod
     def make(cls, size: int, granule: int) -> Cells:
         """Cells of `granule` bytes for `size` bytes of LDS that nobody touched."""
         count = -(-size // granule) + 1
-        return cls(granule, *(np.zeros(count, np.uint32) for _ in range(4)))
+        return cls(granule, *(np.zeros(count, np.uint32) for _ in range(5)))
 
     def clear(self) -> None:
         """Nobody has touched them."""
-        for words in (self.writes, self.readers, self.carried):
+        for words in (self.writes, self.readers, self.carried, self.tried):
             words.fill(0)
 
     def forget_readers(self) -> None:
         """Interval numbers begin anew."""
-        self.readers.fill(0)
-        self.carried.fill(0)
+        for words in (self.readers, self.carried, self.tried):
+            words.fill(0)
 
     def refined(self, granule: int) -> Cells:
         """The same in smaller cells."""
         times = self.granule // granule
-        return Cells(granule, *(np.repeat(words, times) for words in (self.writes, self.numbers, self.readers, self.carried)))
+        return Cells(granule, *(np.repeat(words, times) for words in self.words))
 
     def repeat(self, size: int, workgroups: int) -> None:
         """The first workgroup's `size` bytes are what each of `workgroups` did to its own."""
         count = size // self.granule
-        for words in (self.writes, self.numbers, self.readers, self.carried):
+        for words in self.words:
             rows = words[:workgroups * count].reshape(workgroups, count)
             rows[1:] = rows[0]
 
@@ -87,13 +99,16 @@ class Toucher:
 @dataclass(frozen=True)
 class LdsAccess:
     """`size` bytes a lane; the queue; whether it writes; its number among the program's instructions that touch LDS, and whether each of
-    them is an atomic."""
+    them is an atomic. A `guess` is a read that races with no atomic. `changed` says for each lane of a write, [waves, lanes], whether it
+    gives its bytes another value."""
 
     size: int
     queue: int
     write: bool
     number: int
     atomic: NDArray[np.bool_]
+    guess: bool
+    changed: NDArray[np.bool_]
 
 
 def touch(cells: Cells, at: Addresses, access: LdsAccess, who: Toucher, carrying: bool, settled: NDArray[np.int32],
@@ -108,34 +123,43 @@ def touch(cells: Cells, at: Addresses, access: LdsAccess, who: Toucher, carrying
     unwritten = np.zeros(len(at), bool)
     effect = bool(access.atomic[access.number])
     for row in range(len(at)):
-        lanes = at[row][at[row] >= 0]
+        active = at[row] >= 0
+        lanes = at[row][active]
         first = lanes // cells.granule
         count = (lanes + access.size - 1) // cells.granule - first + 1
         spread = np.arange(int(count.max(initial=0)))
-        here = (first[:, None] + spread)[spread < count[:, None]]
+        covered = spread < count[:, None]
+        here = (first[:, None] + spread)[covered]
         wave, tag, bit = int(who.waves[row]), int(who.intervals[row]) % INTERVALS << 16, 1 << int(who.numbers[row])
         word: Any = cells.writes[here].astype(np.int64)
         numbers: Any = cells.numbers[here].astype(np.int64)
-        readers: Any = cells.readers[here].astype(np.int64)
+        readers, late, tried = (_of_interval(words, here, tag) for words in (cells.readers, cells.carried, cells.tried))
         other, queue, ticket = wave - who.numbers[row] + (word >> WAVE_SHIFT & 15), word & 3, word >> TICKET_SHIFT
-        race = (word != 0) & (other != wave) & (ticket > settled[queue, other])
-        if effect:
+        unsettled = (word != 0) & (ticket > settled[queue, other])
+        race = unsettled & (other != wave)
+        if effect or access.guess:
             race &= ~access.atomic[numbers >> 16]
         early = (word != 0) & (other == wave) & (queue == 0) & (ticket > done[0, wave])
-        faults = {AGAINST_WRITE: race, EARLY: early & (not access.write or access.queue != 0)}  # LDS-DMA delivers in order
+        once = np.zeros(len(here), bool)
+        once[np.unique(here, return_index=True)[1]] = True
         if access.write:
-            once = np.zeros(len(here), bool)
-            once[np.unique(here, return_index=True)[1]] = True
-            once &= race
-            hits.append(np.stack([here[once], np.full(int(once.sum()), row), numbers[once] >> 16, word[once]], axis=1))
-            others = READERS & ~bit
-            faults[AGAINST_READ] = (readers & ~READERS == tag) & (readers & others != 0)
-            late: Any = cells.carried[here].astype(np.int64)
-            faults[AGAINST_CARRIED] = (late & ~READERS == tag) & (late & others != 0)
+            hit = once & race
+            hits.append(np.stack([here[hit], np.full(int(hit.sum()), row), numbers[hit] >> 16, word[hit]], axis=1))
+            changed = np.broadcast_to(access.changed[row][active][:, None], covered.shape)[covered]
+            unknown = (word == 0) | (queue == 0) & (ticket > done[0, other])  # nobody wrote it, or a DMA has not arrived
+            differs = changed | unknown | unsettled & (word & STALE != 0)
+            met = (readers | (0 if effect else tried)) & ~bit != 0
+            late = late * carrying
+            behind = late & ~bit != 0
+            faults = {AGAINST_WRITE: race, EARLY: early & (access.queue != 0),  # LDS-DMA delivers in order
+                      AGAINST_READ: met & differs, AGAINST_CARRIED: behind & differs, UNCHANGED: once & (met | behind) & ~differs}
+            flags = np.where(unsettled, word & FLAGS, 0) | (changed | unknown) * (CHANGED | (readers | late | tried != 0) * STALE)
             cells.writes[here] = int(who.tickets[row]) << TICKET_SHIFT | int(who.numbers[row]) << WAVE_SHIFT | access.queue
+            np.bitwise_or.at(cells.writes, here, flags.astype(np.uint32))
             cells.numbers[here] = numbers & 0xFFFF | access.number << 16
         else:
-            cells.readers[here] = np.where(readers & ~READERS == tag, readers, tag) | bit
+            faults = {AGAINST_WRITE: race & (word & CHANGED != 0), EARLY: early, UNCHANGED: race & (word & CHANGED == 0)}
+            (cells.tried if access.guess else cells.readers)[here] = tag | (tried if access.guess else readers) | bit
             cells.numbers[here] = numbers & ~0xFFFF | access.number
         if not access.write or effect:
             faults[UNWRITTEN] = word == 0
@@ -143,9 +167,18 @@ def touch(cells: Cells, at: Addresses, access: LdsAccess, who: Toucher, carrying
         for kind, fault in faults.items():
             if report[kind, 0] == NOBODY and fault.any():
                 found = int(np.argmax(fault))
-                which = numbers[found] & 0xFFFF if kind in (AGAINST_READ, AGAINST_CARRIED) else numbers[found] >> 16
-                report[kind] = here[found], row, which, word[found]
+                if kind in (AGAINST_READ, AGAINST_CARRIED):
+                    report[kind] = here[found], row, numbers[found] & 0xFFFF, 0
+                else:
+                    reader = kind == UNCHANGED and access.write
+                    report[kind] = here[found], row, numbers[found] & 0xFFFF if reader else numbers[found] >> 16, word[found]
     return report, unwritten, np.concatenate(hits)
+
+
+def _of_interval(words: Words, here: NDArray[np.int64], tag: int) -> Any:
+    """The bits of waves that `words` has for cells and the interval of `tag`."""
+    found: Any = words[here].astype(np.int64)
+    return np.where(found & ~READERS == tag, found & READERS, 0)
 
 
 def repeating(who: Toucher, waves: int, settled: NDArray[np.int32], done: NDArray[np.int32]) -> int:

@@ -2,8 +2,8 @@
 
 An access lives from its issue until its own wave has waited for it; two of different waves, one a write, race if their lives share a
 barrier interval, a read that lives on over a barrier with the writes after it too. Atomics do not race with each other: their order is
-free, their effect is whole. Plain writes that leave the same values (`ldsvalues`) are a warning, of which a launch needs one only:
-compilers make them by the hundred.
+free, their effect is whole, and some reads do not race with them (`ldsguesses`). Writes that leave the same values (`ldsvalues`), and
+writes that change nothing while others read, are a warning, of which a launch needs one only: compilers make them by the hundred.
 
 Workgroups that do the same, access for access (`ldscells.repeating`), are judged as one until they part or there is something to report.
 """
@@ -28,6 +28,7 @@ from asmgen.emulator.arrival.ldscells import (
     INTERVALS,
     NOBODY,
     TICKET_SHIFT,
+    UNCHANGED,
     WAVE_SHIFT,
     Addresses,
     Cells,
@@ -38,7 +39,8 @@ from asmgen.emulator.arrival.ldscells import (
     same_places,
     touch,
 )
-from asmgen.emulator.arrival.ldsvalues import Bytes, Contents, first_differing
+from asmgen.emulator.arrival.ldsguesses import guesses
+from asmgen.emulator.arrival.ldsvalues import Contents, Registers, bytes_of, changes, first_differing
 from asmgen.emulator.machine.kept import kept
 from asmgen.emulator.machine.state import Group, Machine, Selection
 from asmgen.isa.opcode import is_lds_dma
@@ -92,7 +94,8 @@ class LdsArrival:
         kinds = [row.kind for position in self._touching if (row := instructions[position].opcode.memory) is not None]
         self._atomic = np.array([kind == "atomic" for kind in kinds], bool)
         self._meets = any(instruction.name == "s_barrier" for instruction in instructions)
-        self._told = False
+        self._guesses = kept(program, "_lds_guesses", (), lambda: guesses(program))
+        self._told = self._told_unchanged = False
         self.reset()
 
     def reset(self) -> None:
@@ -104,10 +107,10 @@ class LdsArrival:
         self._alike = _ANY  # workgroups that have done the same so far: only the first one's cells are kept; 1: each has its own
 
     def access(self, group: Group, position: int, places: Addresses | Places, size: int, write: bool, queue: int = LDS,
-               data: Callable[[], Bytes] | None = None) -> None:
+               data: Callable[[], Registers] | None = None) -> None:
         """An instruction touches `size` bytes at each of `places` [waves, lanes], byte addresses in the machine's LDS or INACTIVE.
 
-        `data` gives what a plain write is about to write, [waves, lanes, size].
+        `data` gives the registers that a plain write is about to write from, [words, waves, lanes].
         """
         machine, counters = self.machine, self.counters
         who = self._toucher(group, queue)
@@ -133,23 +136,37 @@ class LdsArrival:
         if write and self.undefined is not None and self._atomic[self._number[position]]:
             at = self._part(at)
             fresh = self._unwritten(at, size)  # an atomic writes what it reads, so one must look before
-        access = LdsAccess(size, queue, write, self._number[position], self._atomic)
+        written = data() if write and data is not None and machine.waves > machine.workgroups else None
+        access = LdsAccess(size, queue, write, self._number[position], self._atomic, position in self._guesses,
+                           self._changed(at, written, size))
         report, unwritten, hits = function(self.cells, at, access, who.first(len(at)), self._carrying, counters.settled, counters.done)
         found = report[:, 0].max() != NOBODY
         if found and self._alike > 1:
             unwritten, hits = np.tile(unwritten, self._alike), self._for_each(hits, len(at))
             at = self._part(at)
-        if len(hits) and data is not None:
-            differing = first_differing(at, data(), hits, self.cells.granule, self.contents)
+        if len(hits) and written is not None:
+            differing = first_differing(at, bytes_of(written, size), hits, self.cells.granule, self.contents)
             if differing is None:
                 self._agreed(group, position, report[AGAINST_WRITE])
             report[AGAINST_WRITE] = NOBODY if differing is None else differing
-        if not write and self._meets:
+        if not write and self._meets and not access.guess:
             self._reads.append(_Read(at, size, group.waves, group.select, who.tickets, queue))
         if found:
             self._judge(group, position, report, write)
             if self.undefined is not None and unwritten.any():
                 self.undefined(group, position, self._unwritten(at[unwritten], size) if fresh is None else fresh)
+
+    def _changed(self, at: Addresses, written: Registers | None, size: int) -> NDArray[np.bool_]:
+        """Which lanes give their bytes another value; all where what they write is not known."""
+        machine = self.machine
+        if written is None:
+            return np.ones(at.shape, bool)
+        look = changes
+        if machine.work.pays(32 * written.size):
+            from asmgen.emulator.arrival import races_kernels
+
+            look = races_kernels.lanes_change
+        return look(machine.lds, at, written, size, machine.lds_stride)
 
     def _toucher(self, group: Group, queue: int) -> Toucher:
         machine, chosen = self.machine, group.select
@@ -259,6 +276,8 @@ class LdsArrival:
             if cell == NOBODY:
                 continue
             severity, check, other = "error", "lds-race", self._touching[number] if len(self._touching) <= _NUMBERS else NOBODY
+            if kind == UNCHANGED and self._told_unchanged:
+                continue
             if kind == AGAINST_WRITE:
                 what = f"{'overwrites' if write else 'reads'} LDS {self._written(group, row, word)}"
             elif kind == EARLY:
@@ -267,6 +286,11 @@ class LdsArrival:
                 what = "overwrites LDS that another wave reads in the same barrier interval"
             elif kind == AGAINST_CARRIED:
                 what = "overwrites LDS that another wave reads, which did not wait for it before the barrier"
+            elif kind == UNCHANGED:
+                self._told_unchanged, severity = True, "warning"
+                met = "overwrites LDS that another wave reads" if write else "reads LDS that another wave writes"
+                what = f"{met}, with nothing between; the write leaves it as it was, so nothing is wrong yet; more of this kind is not " \
+                       "reported"
             else:
                 severity, check, what, other = "warning", "uninitialised-lds-read", "reads LDS that nobody wrote", NOBODY
             self._report(check, severity, what, other, position, cell, int(group.waves[row]))

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 Addresses = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
+Registers = NDArray[np.uint32]
 Contents = Callable[[Addresses], Bytes]
 """What stands at byte addresses of the machine's LDS, or will when all LDS-DMA on its way has arrived."""
 
@@ -21,6 +22,20 @@ Contents = Callable[[Addresses], Bytes]
 def bytes_of(words: NDArray[Any], size: int) -> Bytes:
     """The data [waves, lanes, size] of registers [words, waves, lanes]."""
     return np.ascontiguousarray(np.moveaxis(words, 0, -1).astype(np.uint32, copy=False)).view(np.uint8)[..., :size]
+
+
+def changes(lds: Bytes, at: Addresses, words: Registers, size: int, stride: int) -> NDArray[np.bool_]:
+    """Whether a lane's `size` bytes of registers [words, waves, lanes] are others than stand at `at` [waves, lanes] of `lds`; not for
+    inactive lanes.
+
+    Where `at` has the waves of the first workgroup only, the others do the same in their own `stride` bytes: any of them counts.
+    """
+    data = bytes_of(words, size)
+    homes = stride * np.arange(len(data) // len(at))[:, None, None, None]
+    active = at >= 0
+    places = np.where(active[..., None], at[..., None] + np.arange(data.shape[2]), 0) + homes
+    differs = (lds[places] != data.reshape(places.shape)).any(axis=(0, 3))
+    return np.asarray(differs & active, bool)
 
 
 def first_differing(at: Addresses, data: Bytes, hits: NDArray[np.int64], granule: int, contents: Contents) -> NDArray[np.int64] | None:

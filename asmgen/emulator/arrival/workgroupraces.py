@@ -12,6 +12,7 @@ nothing here shows (workgroups in order of dispatch): they allow races.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -295,24 +296,25 @@ class WorkgroupRaces:
 
 def _accesses(program: Program) -> tuple[frozenset[int], list[int]]:
     """`polling`, and the positions of the accesses that may be part of a race."""
-    polls = polling(program)
+    polls = polling(program, _plain)
     return polls, [position for position, instruction in enumerate(program.instructions)
                    if _plain(instruction) and id(instruction) not in polls]
 
 
-def polling(program: Program) -> frozenset[int]:
-    """The loads (by id) that a short loop without stores repeats at one address: they wait for what others store there."""
+def polling(program: Program, waits: Callable[[Instruction], bool], none_of: frozenset[str] = frozenset()) -> frozenset[int]:
+    """The loads (by id), of those that `waits` chooses, that a short loop without stores, and without `none_of` by name, repeats at one
+    address: they wait for what others store there."""
     found: set[int] = set()
-    if any(_plain(instruction) for instruction in program.instructions):
+    if any(waits(instruction) for instruction in program.instructions):
         for first, last in Ways(program).loops():
             body = program.instructions[first:last + 1]
             stores = any((row := instruction.opcode.memory) is not None and row.kind == "store" for instruction in body)
-            if len(body) > _LONGEST_POLL or stores:
+            if len(body) > _LONGEST_POLL or stores or not none_of.isdisjoint(instruction.name for instruction in body):
                 continue
             written = 0
             for instruction in body:
                 written |= instruction.writes
-            found |= {id(instruction) for instruction in body if _plain(instruction) and not written & _sources(instruction)}
+            found |= {id(instruction) for instruction in body if waits(instruction) and not written & _sources(instruction)}
     return frozenset(found)
 
 

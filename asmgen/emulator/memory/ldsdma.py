@@ -168,7 +168,7 @@ def to_lds(instruction: Instruction, position: int, row: MemoryRow, accesses: Ac
                 repeat = rows and (places.reshape(-1, rows) == places[:rows]).all()
                 return (at[:rows, None] if repeat else at[:, None]) + lane_offset
 
-            context.lds_arrival.access(group, position, lanes, 4 * words, True, VM, lambda: values.view(np.uint8))
+            context.lds_arrival.access(group, position, lanes, 4 * words, True, VM, lambda: np.moveaxis(values, 2, 0))
         tickets = context.counters.issued[VM, group.select].copy()
         context.deliveries.waiting.append(Delivery(at, np.full(group.size, words), values, group.waves, tickets))
         return True
@@ -189,7 +189,7 @@ def to_lds(instruction: Instruction, position: int, row: MemoryRow, accesses: Ac
             at, reached = home + place, np.where(whole, home + place, INACTIVE)
             counts = np.clip((machine.lds_bytes - place) // 4, 0, words) * (access.active & (place >= 0))
         if context.lds_arrival is not None:
-            context.lds_arrival.access(group, position, reached, 4 * words, True, VM, lambda: values.view(np.uint8))
+            context.lds_arrival.access(group, position, reached, 4 * words, True, VM, lambda: np.moveaxis(values, 2, 0))
         context.deliveries.waiting.append(Delivery(at, counts, values, group.waves, tickets))
 
     whole = _whole_rows(instruction, row, context) if typed is None else None

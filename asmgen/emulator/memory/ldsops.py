@@ -19,7 +19,7 @@ from asmgen.emulator.arrival.arrival import Counters
 from asmgen.emulator.arrival.findings import Findings
 from asmgen.emulator.arrival.ldscells import INACTIVE
 from asmgen.emulator.arrival.ldsraces import LdsArrival
-from asmgen.emulator.arrival.ldsvalues import Bytes, bytes_of
+from asmgen.emulator.arrival.ldsvalues import Registers
 from asmgen.emulator.machine.state import LANES, M0, Group, Machine, mask_bits
 from asmgen.emulator.memory.atomics import atomic_of, joined, perform, write_joined
 from asmgen.emulator.memory.lanes import array_window, load_narrow, load_words, sign_extended, store_narrow, store_words
@@ -240,13 +240,14 @@ def _straight(instruction: Instruction, position: int, row: MemoryRow, slots: di
     return _Straight(look, load if row.kind == "load" else store)
 
 
-def _data_of(instruction: Instruction, slots: dict[str, int], size: int, machine: Machine) -> Callable[[Group, int], Bytes]:
-    """What a store writes to each of its places, [waves, 64, size]."""
+def _data_of(instruction: Instruction, slots: dict[str, int], size: int, machine: Machine) -> Callable[[Group, int], Registers]:
+    """The registers that a store writes to each of its places, [words, waves, 64]; what is written are the lowest bytes."""
     sources = [slots[name] for name in ("data0", "data1") if name in slots]
     shift = np.uint32(16 if "hi" in instruction.opcode.flags else 0)
 
-    def data(group: Group, number: int) -> Bytes:
-        return bytes_of(machine.vector[sources[number]:sources[number] + max(1, size // 4), group.select] >> shift, size)
+    def data(group: Group, number: int) -> Registers:
+        words: Registers = machine.vector[sources[number]:sources[number] + max(1, size // 4), group.select]
+        return words >> shift if shift else words
 
     return data
 

@@ -1,0 +1,66 @@
+"""Reads of LDS that no atomic disturbs: guesses that a compare-and-swap checks, and reads of a loop that waits for others.
+
+Compilers make plain reads of atomic loads from LDS, so nothing in the instruction tells them from others.
+"""
+
+from __future__ import annotations
+
+from asmgen.emulator.arrival.workgroupraces import polling
+from asmgen.emulator.machine.ways import Ways
+from asmgen.isa.registers import Reg
+from asmgen.program.program import Instruction, Program
+
+
+def guesses(program: Program) -> frozenset[int]:
+    """The positions of reads behind which, on some way, the same address is compared and swapped, and of reads that a loop without stores
+    and barriers repeats at one address."""
+    swaps = [position for position, instruction in enumerate(program.instructions)
+             if _in_lds(instruction, "atomic") and instruction.name.startswith("ds_cmpst_")]
+    reads = [position for position, instruction in enumerate(program.instructions) if _reads_one_place(instruction)]
+    if not reads:
+        return frozenset()
+    polls = polling(program, _reads_one_place, frozenset({"s_barrier"}))
+    ways = Ways(program) if swaps else None
+    return frozenset(position for position in reads if id(program.instructions[position]) in polls
+                     or ways is not None and _is_compared(program, ways, position, swaps))
+
+
+def _is_compared(program: Program, ways: Ways, read: int, swaps: list[int]) -> bool:
+    """Whether one of the swaps, at the place that was read, can be reached with no barrier and no write of its address register between."""
+    place = _place(program.instructions[read])
+    targets = {position for position in swaps if _place(program.instructions[position]) == place}
+    if place is None or not targets:
+        return False
+    waiting, seen = [read], set[int]()
+    while waiting:
+        position = waiting.pop()
+        instruction = program.instructions[position]
+        if instruction.writes & place[0].mask or instruction.name == "s_barrier":
+            continue
+        piece = ways.piece_of[position]
+        following = [position + 1] if position < ways.pieces[piece].last else \
+            [ways.pieces[number].first for number in ways.following(piece, False)]
+        if not targets.isdisjoint(following):
+            return True
+        waiting += [other for other in following if other not in seen]
+        seen.update(following)
+    return False
+
+
+def _in_lds(instruction: Instruction, kind: str) -> bool:
+    row = instruction.opcode.memory
+    return row is not None and row.space == "lds" and row.kind == kind
+
+
+def _reads_one_place(instruction: Instruction) -> bool:
+    return _in_lds(instruction, "load") and "two" not in instruction.opcode.flags and "tr" not in instruction.opcode.flags
+
+
+def _place(instruction: Instruction) -> tuple[Reg, int, int] | None:
+    """The register with the address, the offset and the size."""
+    row = instruction.opcode.memory
+    named = {spec.name: operand for spec, operand in zip(instruction.form.operands, instruction.operands, strict=True)}
+    address = named.get("addr")
+    if row is None or not isinstance(address, Reg):
+        return None
+    return address, int(instruction.modifiers.get("offset", 0)), row.bytes
