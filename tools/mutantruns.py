@@ -17,7 +17,7 @@ from asmgen.tools.build import Built
 from asmgen.tools.runner import RunReport, run_kernel
 from asmgen.tools.smalllaunches import drawn_launches, launches
 
-_BARREN = 50  # drawn launches in a row that execute nothing new, behind which no more are drawn
+_BARREN = 150  # drawn launches in a row that execute nothing new, behind which no more are drawn
 _LONGER, _SHORTEST = 20, 100_000  # what a mutant may execute: times what the program does, and this more
 
 
@@ -35,7 +35,8 @@ class KnownRun:
 
 
 def _seeds() -> Iterator[int]:
-    """Two launches each with data that holds odd numbers and without (author.problem.holds_odd): small and full tiles take turns."""
+    """Two launches each with data that holds NaN and infinities (author.problem.holds_nonfinite) and without: small and full tiles take
+    turns."""
     return cycle((0, 0, 1, 1))
 
 

@@ -26,7 +26,7 @@ from asmgen.tools.mutate import builds
 from asmgen.tools.runner import run_kernel
 from asmgen.tools.smalllaunches import drawn_launches, launches
 
-_BARREN = 60  # drawn launches in a row that execute nothing new, after which no more are drawn
+_BARREN = 150  # drawn launches in a row that execute nothing new, after which no more are drawn
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Reach:
 
 def reach(family: Family, built: Built, barren: int = _BARREN) -> Reach:
     """Run the shapes of a build without the emulator's checks until all code is executed or `barren` drawn ones bring nothing new. Every
-    other one's data holds odd numbers (author.problem.holds_odd)."""
+    other one's data holds NaN and infinities (author.problem.holds_nonfinite)."""
     program, contract, build = built.kernel.program, built.kernel.contract, built.kernel.parameters
     rows: list[Sequence[int]] = []
     kept, wrong = [], []

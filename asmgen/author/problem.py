@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     import numpy as np
 
 
-def holds_odd(seed: int) -> bool:
-    """Whether the library's data of that seed holds odd numbers (NaN, infinities, subnormal numbers, ties): even ones do.
+def holds_nonfinite(seed: int) -> bool:
+    """Whether the library's data of that seed holds NaN and infinities: that of even ones does.
 
-    Odd seeds are for all that odd numbers hide: where a NaN makes a kernel store its tile once more, nobody sees what it stored at first.
+    Odd seeds are for what these hide: where a NaN makes a kernel store its tile once more, nobody sees what it stored at first.
     """
     return seed % 2 == 0
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from asmgen.author.contract import ContractArgument, Formula, Parameter, Rule, Values
 from asmgen.author.family import Family, GridRule, Variant
-from asmgen.author.problem import LaunchWork, Problem, holds_odd
+from asmgen.author.problem import LaunchWork, Problem, holds_nonfinite
 
 TENSORS = ("q", "k", "v", "o")
 _MOST_ROWS = 1 << 24
@@ -85,10 +85,10 @@ def _head_fits(tensor: str) -> Rule:
 
 
 def _problem(values: Values, seed: int) -> Problem:
-    """Random data, that of even seeds with odd numbers in places; numpy is loaded only here."""
+    """Random data with odd numbers in places; numpy is loaded only here."""
     from asmgen.kernels.attention_forward.problem import make_problem
 
-    return make_problem(values, seed, odd=holds_odd(seed))
+    return make_problem(values, seed, nonfinite=holds_nonfinite(seed))
 
 
 def _work(values: Values, variant: Variant) -> LaunchWork:

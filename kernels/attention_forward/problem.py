@@ -25,14 +25,14 @@ _LOG2_E = np.float32(1.4426950408889634)
 Array = np.ndarray[Any, Any]
 
 
-def make_problem(p: Values, seed: int, logits: float = 1.0, odd: bool = False) -> Problem:
+def make_problem(p: Values, seed: int, logits: float = 1.0, nonfinite: bool | None = None) -> Problem:
     """Q, K, V of random normal values (Q times `logits`: scores beyond 10 leave a softmax of few keys), O and LSE full of canaries.
 
     |O - ref| <= u sum(p|v|)/l + u_out |O| + float32 terms, |LSE - ref| <= 1e-5 max(1, |LSE|). u is the rounding of p to the type that the
     second product takes, u_out that of O, which is off by half a subnormal unit where it is subnormal. The float32 terms: a score is off
     by (d + 2) 2^-24 sum|q||k| and its exponent by 2^-22 of its size, which moves p relative to the sum; products and sum of up to sk terms
     are off by sk 2^-24. Where Q is scaled beforehand, the reference takes the rounded one.
-    `odd` puts odd numbers in places (`_put_odd`).
+    Where `nonfinite` is given there are odd numbers in places (`_put_odd`).
     """
     random = np.random.default_rng(seed)
     taken, unit = _TYPES[p["dtype"]]
@@ -46,8 +46,8 @@ def make_problem(p: Values, seed: int, logits: float = 1.0, odd: bool = False) -
             views[name] = np.lib.stride_tricks.as_strided(flat, sizes, tuple(flat.itemsize * stride for stride in strides))
             data = random.standard_normal(sizes, np.float32) * np.float32(logits if name == "q" else 1.0)
             views[name][...] = data.astype(taken)
-    if odd:
-        _put_odd(random, views)
+    if nonfinite is not None:
+        _put_odd(random, views, nonfinite)
     lse = arguments["lse"] = np.full((p["b"], p["hq"], p["sq"]) if p["lse"] else (1, 1, 1), CANARY, np.float32)
     for argument in ("b", "hq", "hkv", "sq", "sk", "softmax_scale", "left", "right"):
         arguments[argument] = p[argument]
@@ -66,11 +66,11 @@ def make_problem(p: Values, seed: int, logits: float = 1.0, odd: bool = False) -
     return Problem(arguments, expected)
 
 
-def _put_odd(random: np.random.Generator, views: dict[str, Array]) -> None:
-    """Of at least 16 queries in all one has a NaN, so its rows of O and LSE are NaN. Of K and V an eighth are zeros of either sign or
-    subnormal numbers. Infinities would make a NaN of each key that is hidden or far from its row's maximum."""
+def _put_odd(random: np.random.Generator, views: dict[str, Array], nonfinite: bool) -> None:
+    """Of K and V an eighth are zeros of either sign or subnormal numbers. Where data is to be `nonfinite`, one query has a NaN, of at least
+    16 in all, so its rows of O and LSE are NaN. Infinities would make a NaN of each key that is hidden or far from its row's maximum."""
     q = views["q"]
-    if q[..., 0].size >= _LEAST_QUERIES:
+    if nonfinite and q[..., 0].size >= _LEAST_QUERIES:
         q[tuple(random.integers(size) for size in q.shape)] = np.nan
     for name in "kv":
         chosen = np.asarray(random.random(views[name].shape) < 1 / 8)

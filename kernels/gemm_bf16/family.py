@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from asmgen.author.contract import Parameter, Values
 from asmgen.author.family import Family, Variant
-from asmgen.author.problem import Problem, holds_odd
+from asmgen.author.problem import Problem, holds_nonfinite
 from asmgen.kernels.products.contract import PRODUCT_ALIASES, PRODUCT_ARGUMENTS, PRODUCT_GRID, PRODUCT_RULES, product_parameters
 
 _TYPE = Parameter("dtype", "build", str, "type of A and B", default="bf16", choices=("bf16", "f16"))
@@ -15,10 +15,10 @@ def _parameters(variant: Variant) -> tuple[Parameter, ...]:
 
 
 def _problem(values: Values, seed: int) -> Problem:
-    """Random normal data, that of even seeds with odd numbers in places; numpy is loaded only here."""
+    """Random normal data with odd numbers in places; numpy is loaded only here."""
     from asmgen.kernels.gemm_bf16.problem import make_problem
 
-    return make_problem(values, seed, holds_odd(seed))
+    return make_problem(values, seed, holds_nonfinite(seed))
 
 
 GEMM = Family(

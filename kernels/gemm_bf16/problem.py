@@ -13,12 +13,12 @@ from asmgen.kernels.products.sums import sums
 _DEPTH = 16  # products along K of the shortest matrix instruction of its variants, v_mfma_f32_16x16x16 of gfx942
 
 
-def make_problem(p: Values, seed: int, odd: bool = False) -> Problem:
-    """A, B, C and bias of random normal values, D full of canaries; `odd` numbers (products/odd.py) in places."""
+def make_problem(p: Values, seed: int, nonfinite: bool) -> Problem:
+    """A, B, C and bias of random normal values with odd numbers in places (products/odd.py), D full of canaries."""
     random = np.random.default_rng(seed)
     taken, _ = TYPES[p["dtype"]]
     a = random.standard_normal((p["m"], p["lda"])).astype(taken)
     b = random.standard_normal((p["n"], p["ldb"])).astype(taken)
-    exact = put_odd(random, a, b, p["k"]) if odd else None
+    exact = put_odd(random, a, b, p["k"], nonfinite)
     left, right = a[:, :p["k"]].astype(np.float64), b[:, :p["k"]].astype(np.float64)
-    return with_result(p, random, {"a": a, "b": b}, sums(left, right, _DEPTH), odd, exact)
+    return with_result(p, random, {"a": a, "b": b}, sums(left, right, _DEPTH), nonfinite, exact)

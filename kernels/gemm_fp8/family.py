@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from asmgen.author.contract import ContractArgument, Parameter, Values
 from asmgen.author.family import Family, Variant
-from asmgen.author.problem import Problem, holds_odd
+from asmgen.author.problem import Problem, holds_nonfinite
 from asmgen.kernels.products.contract import PRODUCT_ALIASES, PRODUCT_ARGUMENTS, PRODUCT_GRID, PRODUCT_RULES, product_parameters
 
 ELEMENTS = {"e4m3": "fp8", "e5m2": "bf8"}
@@ -30,10 +30,10 @@ def _parameters(variant: Variant) -> tuple[Parameter, ...]:
 
 
 def _problem(values: Values, seed: int) -> Problem:
-    """Random normal data, that of even seeds with odd numbers in places; numpy is loaded only here."""
+    """Random normal data with odd numbers in places; numpy is loaded only here."""
     from asmgen.kernels.gemm_fp8.problem import make_problem
 
-    return make_problem(values, seed, holds_odd(seed))
+    return make_problem(values, seed, holds_nonfinite(seed))
 
 
 def _selection(candidates: Sequence[Variant], values: Values) -> Variant:

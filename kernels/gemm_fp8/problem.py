@@ -22,15 +22,14 @@ _DEPTHS = {"ocp": 128, "fnuz": 32}
 """Products along K of a matrix instruction: v_mfma_f32_16x16x128_f8f6f4 of gfx950, v_mfma_f32_16x16x32 of gfx942."""
 
 
-def make_problem(p: Values, seed: int, odd: bool = False) -> Problem:
-    """A and B of random normal values, scales that are no powers of two, some negative, C and bias; D full of canaries; `odd`
-    numbers (products/odd.py) in places."""
+def make_problem(p: Values, seed: int, nonfinite: bool) -> Problem:
+    """A and B of random normal values with odd numbers in places (products/odd.py), scales that are no powers of two, some negative,
+    C and bias; D full of canaries."""
     random = np.random.default_rng(seed)
     m, n, k = p["m"], p["n"], p["k"]
     a = random.standard_normal((m, p["lda"])).astype(_ELEMENTS[p["encoding"], p["a_dtype"]])
     b = random.standard_normal((n, p["ldb"])).astype(_ELEMENTS[p["encoding"], p["b_dtype"]])
-    if odd:
-        put_odd(random, a, b, k)
+    put_odd(random, a, b, k, nonfinite)
     steps = -(-k // BLOCK)
     shapes = {"tensor": ((1,), (1,)), "row": ((m,), (n,)), "block": ((steps, m), (-(-n // BLOCK), steps))}[p["scales"]]
     a_scale, b_scale = (_scales(random, shape) for shape in shapes)
@@ -41,7 +40,7 @@ def make_problem(p: Values, seed: int, odd: bool = False) -> Problem:
         of_a, of_b = of_a[:, None], of_b[:, None]
     left, right = a[:, :k].astype(np.float64) * of_a, b[:, :k].astype(np.float64) * of_b
     operands = {"a": a, "b": b, "a_scale": a_scale, "b_scale": b_scale}
-    return with_result(p, random, operands, sums(left, right, _DEPTHS[p["encoding"]]), odd)
+    return with_result(p, random, operands, sums(left, right, _DEPTHS[p["encoding"]]), nonfinite)
 
 
 def _scales(random: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:

@@ -2,46 +2,68 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
+from numpy.typing import NDArray
 
 from asmgen.kernels.products.sums import Matrix
 
-LEAST = 16  # rows, or columns of D, below which each would be too large a part of all
+GROUP = 16
+"""Rows of which one is odd; also those that the smallest fragment has, so that none is left out."""
 _SMALL = {"bfloat16": 2.0**-120, "float16": 2.0**-14, "float8_e4m3fn": 2.0**-6, "float8_e5m2": 2.0**-14, "float8_e4m3fnuz": 2.0**-7,
           "float8_e5m2fnuz": 2.0**-15}
 """The smallest normal number of a type, but for bf16, where products of subnormal numbers are too small for float32."""
 
 
-def put_odd(random: np.random.Generator, a: Matrix, b: Matrix, k: int) -> int | None:
-    """Changes A [m, lda] and B [n, ldb] in place. What stands behind column k is NaN, as no kernel may use it.
+@dataclass(frozen=True)
+class Exact:
+    """Rows and columns of the product that have one term each that is not zero, so they are exact in float32."""
 
-    Of at least 16 rows one of A has a NaN, another an infinity, one is so small that its numbers are mostly subnormal, one has zeros
-    of either sign in places, and one is 1.5 at one k and zero elsewhere: these products are exact, and many are ties of the type of B.
-    One row of B, of as many, has an infinity. All of D but two rows and a column is finite. Returns the number of the row whose products
-    are exact, if there is one.
+    rows: tuple[int, ...]
+    columns: tuple[int, ...]
+
+    def places(self, shape: tuple[int, ...]) -> NDArray[np.bool_]:
+        """True where the product is exact, [m, n]."""
+        found = np.zeros(shape, bool)
+        found[list(self.rows)] = True
+        found[:, list(self.columns)] = True
+        return found
+
+
+def put_odd(random: np.random.Generator, a: Matrix, b: Matrix, k: int, nonfinite: bool) -> Exact:
+    """Changes A [m, lda] and B [n, ldb] in place, and returns which rows and columns of D are exact.
+
+    Of each 16 rows of A and of B one is 1.5 at one k and zero elsewhere. Its products are exact, and many are ties of the type of the other
+    operand: one in each row and column of the accumulators of any matrix instruction. One row of A is so small that its numbers are mostly
+    subnormal, one has zeros of either sign. Where data is to be `nonfinite`, one other row of each 16 has a NaN or, in turn, an infinity,
+    and all that lies behind column k is NaN, as no kernel may use it. More than three quarters of D stay as they are.
     """
-    one: int | None = None
-    a[:, k:] = np.nan
-    b[:, k:] = np.nan
-    if len(a) >= LEAST:
-        with_nan, with_infinity, small, with_zeros, one = (int(row) for row in random.choice(len(a), 5, replace=False))
-        a[with_nan, random.integers(k)] = np.nan
-        a[with_infinity, random.integers(k)] = -np.inf
-        a[small, :k] = (a[small, :k].astype(np.float64) * _SMALL[a.dtype.name]).astype(a.dtype)
-        a[with_zeros, random.integers(k, size=max(1, k // 8))] = 0.0
-        a[with_zeros, random.integers(k, size=max(1, k // 8))] = -0.0
-        a[one, :k] = 0.0
-        a[one, random.integers(k)] = 1.5
-    if len(b) >= LEAST:
-        b[random.integers(len(b)), random.integers(k)] = np.inf
-    return one
+    exact: list[list[int]] = []
+    for array, values in ((a, (np.nan, -np.inf)), (b, (np.inf, np.nan))):
+        ones = []
+        for number in range(len(array) // GROUP):
+            odd, one, small, with_zeros = (GROUP * number + int(row) for row in random.permutation(GROUP)[:4])
+            if nonfinite:
+                array[odd, random.integers(k)] = values[number % 2]
+            array[one, :k] = 0.0
+            array[one, random.integers(k)] = 1.5
+            ones.append(one)
+            if array is a and number == 0:
+                array[small, :k] = (array[small, :k].astype(np.float64) * _SMALL[array.dtype.name]).astype(array.dtype)
+                for zero in (0.0, -0.0):
+                    array[with_zeros, random.integers(k, size=max(1, k // 8))] = zero
+        exact.append(ones)
+        if nonfinite:
+            array[:, k:] = np.nan
+    return Exact(tuple(exact[0]), tuple(exact[1]))
 
 
 def put_odd_addends(random: np.random.Generator, c: Matrix, used: bool) -> None:
     """Changes C or a bias in place: one NaN, one infinity and a zero where it is `used` and has at least 16 columns, else all NaN."""
     if not used:
         c[...] = np.nan
-    elif c.shape[-1] >= LEAST:
+    elif c.shape[-1] >= GROUP:
         places = [tuple(random.integers(size) for size in c.shape) for _ in range(3)]
         for place, value in zip(places, (np.nan, np.inf, -0.0), strict=True):
             c[place] = value

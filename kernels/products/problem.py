@@ -10,7 +10,7 @@ import numpy as np
 
 from asmgen.author.contract import Values
 from asmgen.author.problem import Output, Problem
-from asmgen.kernels.products.odd import put_odd_addends
+from asmgen.kernels.products.odd import Exact, put_odd_addends
 from asmgen.kernels.products.sums import UNIT, Matrix, Sums
 
 CANARY = -123.0  # what the columns of D behind n hold, and must go on holding
@@ -21,18 +21,19 @@ _LEAST_HALF_UNIT = {"f16": 2.0**-25}  # of subnormal numbers, where data comes n
 _FLUSHED = 2.0**-110  # float32 numbers below 2^-126 may be flushed to 0, fewer than 2^16 times
 
 
-def with_result(p: Values, random: np.random.Generator, operands: dict[str, Matrix], product: Sums, odd: bool = False,
-                exact: int | None = None) -> Problem:
+def with_result(p: Values, random: np.random.Generator, operands: dict[str, Matrix], product: Sums,
+                nonfinite: bool = False, exact: Exact | None = None) -> Problem:
     """The problem of D = alpha A B^T + beta C + bias, as far as p asks for them, with the tolerance of `tolerance_of`.
 
-    `odd` puts odd numbers into C and bias. The row `exact` of the product is exact in float32: where nothing is done to it but rounding to
-    the type of D, that is to nearest, ties to even, and has no tolerance.
+    `nonfinite` puts a NaN and an infinity into C and bias, and leaves nothing but NaN in them where they may not be read. What is
+    `exact` of the product has one term: where nothing is done to it but rounding to the type of D, that is to nearest, ties to even,
+    and has no tolerance.
     """
     given, _ = TYPES[p["out"]]
     d = np.full((p["m"], p["ldd"]), CANARY, given)
     c = random.standard_normal((p["m"], p["ldc"]) if p["beta"] else (1, 8)).astype(given)
     bias = random.standard_normal(p["n"] if p["bias"] == "row" else 8).astype(given)
-    if odd:
+    if nonfinite:
         put_odd_addends(random, c, bool(p["beta"]))
         put_odd_addends(random, bias, p["bias"] == "row")
     added = ([p["beta"] * c[:, :p["n"]].astype(np.float64)] if p["beta"] else []) + \
@@ -43,7 +44,8 @@ def with_result(p: Values, random: np.random.Generator, operands: dict[str, Matr
             expected = expected + more
         tolerance = tolerance_of(p, product, expected, added)
     if exact is not None and p["alpha"] == 1.0 and not added:
-        expected[exact], tolerance[exact] = expected[exact].astype(given).astype(np.float64), 0.0
+        places = exact.places(expected.shape)
+        expected[places], tolerance[places] = expected[places].astype(given).astype(np.float64), 0.0
     return Problem(operands | {"d": d, "c": c, "bias": bias} | {name: p[name] for name in _NUMBERS},
                    (Output("d", expected, tolerance, (slice(None), slice(0, p["n"]))),))
 
