@@ -10,6 +10,7 @@ import pytest
 
 from asmgen.checks.lint.finding import LintFinding
 from asmgen.checks.lint.linting import Linter
+from asmgen.files import FileError
 from asmgen.kernels.registry import family
 from asmgen.program.program import Program
 from asmgen.toolchain import assemble
@@ -69,6 +70,23 @@ def test_status_and_summary(folder: Path, capsys: pytest.CaptureFixture[str]) ->
     with pytest.raises(SystemExit) as ended:
         survey.main([str(folder / "notes.txt")])
     assert ended.value.code == 2 and "notes.txt" in capsys.readouterr().err
+
+
+def test_files_that_cannot_be_read_are_named(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = Path.read_bytes
+
+    def failing(path: Path) -> bytes:
+        if path.name == "faulty.co":
+            raise PermissionError(13, "Permission denied", str(path))
+        return read(path)
+
+    monkeypatch.setattr(Path, "read_bytes", failing)
+    assert [path.name for path in survey.candidates([folder])] == ["cut.co", "again.co", "faulty.co"]
+    (found,) = survey.survey(folder / "deep" / "faulty.co")
+    assert found.failure == "cannot be read: Permission denied"
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(FileError, match="it is a pipe"):
+        list(survey.candidates([tmp_path / "pipe"]))
 
 
 def test_a_fault_of_ours_leaves_the_others(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

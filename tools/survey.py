@@ -25,6 +25,7 @@ from asmgen.checks.lint.linting import Linter
 from asmgen.checks.lint.rules import SEVERITIES, rules
 from asmgen.codeobject.bundle import BUNDLE_MAGIC, COMPRESSED_MAGIC
 from asmgen.codeobject.load import CodeObject
+from asmgen.files import plain_size
 from asmgen.interrupts import unwatched
 from asmgen.isa.arch import ARCHITECTURES
 from asmgen.isa.errors import AsmgenError
@@ -52,11 +53,18 @@ class Surveyed:
 
 
 def candidates(paths: Iterable[Path]) -> Iterator[Path]:
-    """The files among these and below these folders that may hold kernels, each content once. Raises OSError for a path that is none."""
+    """The files among these and below these folders that may hold kernels, each content once, and those that cannot be read. Raises
+    FileError for a path that is neither a folder nor a plain file."""
     seen: set[bytes] = set()
     for path in paths:
+        if not path.is_dir():
+            plain_size(path)
         for file in sorted(entry for entry in path.rglob("*") if entry.is_file()) if path.is_dir() else [path]:
-            data = file.read_bytes()
+            try:
+                data = file.read_bytes()
+            except OSError:  # `survey` says why
+                yield file
+                continue
             digest = sha256(data).digest()
             if _holds_kernels(data) and digest not in seen:
                 seen.add(digest)
@@ -72,6 +80,8 @@ def survey(file: Path) -> list[Surveyed]:
     """What lint says of each code object in a file; one entry with a failure where the file has none that can be opened."""
     try:
         return _survey(file)
+    except OSError as error:
+        return [Surveyed(str(file), f"cannot be read: {error.strerror}")]
     except Exception as error:  # a fault of asmgen at one file says nothing of the next
         return [Surveyed(str(file), internal_error(error))]
 
