@@ -58,7 +58,9 @@ def test_the_largest_strides_of_a_contract(name: str, arch: str, build: tuple[tu
             contract.resolve_run({"m": 1, "n": 1, "k": 64, stride: value + contract.parameter(stride).multiple_of})
 
 
-@pytest.mark.parametrize(("arch", "build"), [("gfx950", ()), ("gfx942", F32), ("gfx950", (("schedule", "producer-consumer"),))])
+@pytest.mark.parametrize(("arch", "build"), [
+    ("gfx950", (("tile", "64x64x64"),)), ("gfx942", F32), ("gfx950", (("schedule", "producer-consumer"),)),
+])
 def test_d_in_the_place_of_c(arch: str, build: tuple[tuple[str, Any], ...]) -> None:
     """Lanes of cut columns do not load what other waves store: the elements of C beyond n, which begin the next row where ldc is n."""
     with FarDevice(arch) as far:

@@ -62,6 +62,8 @@ def scale_and_add(k: TileBuilder, corners: Sequence[Corner], c: Rows, column0: R
         k.s_branch(done)
         k.label(cut)
         k.v_sub_u32(left, matrix.columns_register, lanes.column)
+        for number in range(held.count):
+            k.v_mov_b32(held[number], 0)  # what is not loaded is added too, to what is not stored
         add_runs(lambda runs, parts: _load_cut(k, runs, parts, at, descriptor, matrix.dtype, left))
     k.registers.release(lanes.row, lanes.column)
     k.label(done)
