@@ -15,7 +15,9 @@ PRODUCTS = "".join(f"v_mfma_f32_32x32x16_bf16 a[{n}:{n + 15}], v[4:7], v[8:11], 
 LOADS = "ds_read_b128 v[4:7], v12\nds_read_b128 v[8:11], v12 offset:64\nglobal_load_dwordx4 v[40:43], v[2:3], off\ns_nop 15\ns_nop 15\n"
 ROUND = f"{PRODUCTS}s_barrier\n{LOADS}s_waitcnt lgkmcnt(0)\ns_barrier\n"
 WAVE = "v_lshrrev_b32 v30, 6, v0\nv_readfirstlane_b32 s8, v30\ns_cmp_lt_u32 s8, 4\n"
-UNKNOWN = "v_readfirstlane_b32 s8, v0\ns_load_dword s8, s[2:3], s8\ns_waitcnt lgkmcnt(0)\ns_cmp_lt_u32 s8, 4\n"
+UNKNOWN = ("v_lshrrev_b32 v30, 6, v0\nv_cvt_f32_u32 v30, v30\nv_cvt_u32_f32 v30, v30\nv_readfirstlane_b32 s8, v30\n"
+           "s_cmp_lt_u32 s8, 4\n")
+LOADED = "v_readfirstlane_b32 s8, v0\ns_load_dword s8, s[2:3], s8\ns_waitcnt lgkmcnt(0)\ns_cmp_lt_u32 s8, 4\n"
 ARGUMENT = "s_load_dword s8, s[0:1], 0\ns_waitcnt lgkmcnt(0)\ns_cmp_lt_u32 s8, 4\n"
 
 
@@ -42,7 +44,7 @@ def two_copies(before: str, mine: str = ROUND, its: str = ROUND, shift: str = "s
 ONE_COPY = f"{WAVE}s_cbranch_scc1 A\ns_barrier\n{loop('A', ROUND)}"
 
 
-@pytest.mark.parametrize("before,block", [(WAVE, True), (WAVE, False), (UNKNOWN, True)], ids=["known", "no block", "loaded"])
+@pytest.mark.parametrize("before,block", [(WAVE, True), (WAVE, False), (UNKNOWN, True)], ids=["known", "no block", "floats"])
 def test_two_copies_of_a_loop_are_timed_as_the_one_copy_is(before: str, block: bool) -> None:
     """While half of the waves multiply the other half load: one loop alone leaves two fifths idle, both together leave little."""
     found, one = shown(two_copies(before), block), shown(ONE_COPY)
@@ -65,9 +67,10 @@ def test_a_loop_around_both_goes_round_with_them() -> None:
 @pytest.mark.parametrize("text", [
     f"{WAVE}{loop('A', ROUND)}{loop('B', ROUND)}",  # all waves, one after the other
     two_copies(ARGUMENT),  # the same way for all waves
+    two_copies(LOADED),  # data decides, which most often is the same for all
     two_copies(UNKNOWN, ROUND, PRODUCTS),  # not known, and barriers that do not meet
     f"{WAVE}s_cbranch_scc0 middle\n{loop('A', ROUND)}middle:\ns_barrier\n{WAVE}s_cbranch_scc1 end\n{loop('B', ROUND)}end:\n",  # in turns
-    two_copies(WAVE, ROUND, PRODUCTS)], ids=["sequence", "argument", "other barriers", "turns", "no barriers"])
+    two_copies(WAVE, ROUND, PRODUCTS)], ids=["sequence", "argument", "loaded", "other barriers", "turns", "no barriers"])
 def test_loops_that_do_not_run_together_stay_apart(text: str) -> None:
     found = shown(text)
     assert found.sisters == () and len(found.profile.loops) == 1 and "meanwhile" not in found.assumed
@@ -97,6 +100,11 @@ def test_a_producer_with_more_barriers_a_round_keeps_step() -> None:
     consumer, producer = found.profile.loops
     assert found.loop.first == consumer.first and found.sisters[0].first == producer.first
     assert producer.cycles == pytest.approx(2 * consumer.cycles, rel=0.02) and consumer.steady and producer.steady
+
+
+def test_a_loop_with_far_more_barriers_bounds_nobody() -> None:
+    found = shown(two_copies(WAVE, f"{PRODUCTS}s_barrier\n", "s_barrier\n" * 500, ""))
+    assert max(len(wave.positions) for wave in found.profile.timeline.waves) < 600
 
 
 def test_page_and_diff_show_both_loops_as_predicted() -> None:

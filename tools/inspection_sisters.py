@@ -1,9 +1,10 @@
 """Loops that the waves of a workgroup go round at the same time: where waves part, each part has its own.
 
 Ping-pong kernels with a copy of the loop for each half of the waves, producers and consumers: one loop alone leaves the unit half idle. Two
-loops are sisters where a branch that may part waves leads to the one only on one side and to the other only on its other side, no wave
-comes to both, and a round of each has barriers or neither has. Which waves take a side follows from constants and the waves' numbers;
-where it does not, loops with equally many barriers a round are taken for sisters, and each has a half of the waves.
+loops are sisters where a branch on what differs from wave to wave, loaded data apart, leads to the one only on one side and to the other
+only on its other side, no wave comes to both, and a round of each has barriers or neither has. Which waves take a side follows from
+constants and the waves' numbers; where it does not, loops with equally many barriers a round are taken for sisters, and each has a half of
+the waves.
 """
 
 from __future__ import annotations
@@ -99,7 +100,7 @@ def _sisters(kernel: KernelReport, flow: ControlFlow, main: LoopReport, body: tu
     back = {(flow.block_of[loop.last], flow.block_of[loop.first]) for loop in flow.loops()}
     following = [[one for one in block.successors if (block.number, one) not in back] for block in flow.blocks]
     before = [[one for one in block.predecessors if (one, block.number) not in back] for block in flow.blocks]
-    differ, leading = differing_registers(program, flow), reached(before, [head])
+    differ, leading = differing_registers(program, flow, loads=False), reached(before, [head])
     parting = [block for block in flow.blocks if len(following[block.number]) == 2 and len(leading & {*following[block.number]}) == 1
                and program.instructions[block.last].reads & differ[block.number]]
     found = []

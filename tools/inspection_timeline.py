@@ -26,6 +26,9 @@ ROUNDS = 8
 """So many times at least each wave goes round a loop that is timed from its code alone."""
 
 
+_MOST_ROUNDS = 4 * ROUNDS  # of a loop beside one with far more barriers a round
+
+
 @dataclass(frozen=True)
 class RoundRow:
     """One instruction of the loop, of one wave in one round: clk of its issue from the round's begin on (-1: not executed in it), and clk
@@ -83,10 +86,10 @@ def loop_timeline(kernel: KernelReport, spec: Path | None = None, chosen: Timing
 
 def _traces(program: Program, together: Sequence[LoopWaves], table: Timing) -> list[WaveTrace]:
     """Some rounds of each loop by its waves: barriers keep them in step, so that a loop with twice as many a round has half the rounds."""
-    costs, meetings = costs_of(program, table), ROUNDS * max(barriers_in(program, one.body) for one in together)
+    costs, passed = costs_of(program, table), [barriers_in(program, one.body) for one in together]
+    meetings = min(ROUNDS * max(passed), _MOST_ROUNDS * min((each for each in passed if each), default=0))
     traces = []
-    for one in together:
-        each = barriers_in(program, one.body)
+    for one, each in zip(together, passed, strict=True):
         rounds = -(-meetings // each) if each else ROUNDS
         accesses = tuple(costs[position].lds_ideal if costs[position].kind is CostKind.LDS else max(1, costs[position].bytes // LINE)
                          for position in one.body if has_cost(program.instructions[position]))

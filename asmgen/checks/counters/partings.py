@@ -127,9 +127,10 @@ class Partings:
         return frozenset().union(*last)
 
 
-def differing_registers(program: Program, flow: ControlFlow) -> Sequence[int]:
-    """The registers that may differ among the waves of a workgroup, as bits, behind each block."""
-    steps = [[(instruction.reads, instruction.writes, instruction.name == _ITS_OWN)
+def differing_registers(program: Program, flow: ControlFlow, loads: bool = True) -> Sequence[int]:
+    """The registers that may differ among the waves of a workgroup, as bits, behind each block. Without `loads`, what is loaded from
+    addresses that differ is taken for the same."""
+    steps = [[(instruction.reads if loads or instruction.opcode.memory is None else 0, instruction.writes, instruction.name == _ITS_OWN)
               for instruction in program.instructions[block.first:block.last + 1] if instruction.writes] for block in flow.blocks]
 
     def behind(number: int, differ: int) -> int:
