@@ -209,6 +209,33 @@ NOTHING = (
         ds_add_u32 v3, v7 offset:4
         s_waitcnt lgkmcnt(0)
     """, waves=2),
+    Planted("a flat load with scope bits, as of a volatile variable", L, """
+        ds_write_b32 v2, v1
+        s_waitcnt lgkmcnt(0)
+        s_barrier
+        s_mov_b64 s[12:13], src_shared_base
+        v_mov_b32 v5, s13
+        v_mov_b32 v4, v3
+        + flat_load_dword v6, v[4:5] sc0 sc1
+        - flat_load_dword v6, v[4:5]
+        s_waitcnt vmcnt(0) lgkmcnt(0)
+        ds_add_u32 v3, v1
+        s_waitcnt lgkmcnt(0)
+    """, waves=2),
+    Planted("a flat guess and a flat swap", L, """
+        ds_write_b32 v2, v1
+        s_waitcnt lgkmcnt(0)
+        s_barrier
+        s_mov_b64 s[12:13], src_shared_base
+        v_mov_b32 v5, s13
+        v_mov_b32 v4, v3
+        flat_load_dword v7, v[4:5]
+        s_waitcnt vmcnt(0) lgkmcnt(0)
+        v_add_u32 v6, 1, v7
+        + flat_atomic_cmpswap v8, v[4:5], v[6:7] sc0
+        - flat_atomic_swap v8, v[4:5], v6 sc0
+        s_waitcnt vmcnt(0) lgkmcnt(0)
+    """, waves=2),
     Planted("a loop that waits for the other waves' swaps", L, f"""
         ds_write_b32 v2, v3
         s_waitcnt lgkmcnt(0)
