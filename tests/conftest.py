@@ -95,7 +95,7 @@ SLOW_FILES = frozenset({
     "test_emulator_progress.py", "test_emulator_schedule.py", "test_emulator_valu_compare.py", "test_emulator_valu_convert.py",
     "test_emulator_valu_float.py", "test_emulator_valu_math.py", "test_emulator_valu_packed.py", "test_emulator_valu_small_formats.py",
     "test_emulator_vmem.py", "test_emulator_vmem_atomics.py",
-    "test_far_strides.py", "test_formats.py", "test_frontier.py", "test_gemm_bf16.py",
+    "test_far_keys.py", "test_far_strides.py", "test_formats.py", "test_frontier.py", "test_gemm_bf16.py",
     "test_gemm_fp8.py", "test_gemm_tiled.py", "test_global_races_quick.py", "test_hip_emulator.py", "test_hip_versions.py",
     "test_hostile_files.py", "test_launch_examples.py", "test_lds_bounds.py", "test_lds_cells.py", "test_leaving.py", "test_mfma_layout.py",
     "test_mfma_states_agree.py", "test_mfma_tables.py", "test_model_foreign.py", "test_model_profile.py", "test_mutation.py",

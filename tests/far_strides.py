@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import mmap
+import sys
 from functools import cache
 from pathlib import Path
 from types import TracebackType
@@ -17,6 +18,9 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from asmgen.author.contract import ContractArgument, Formula, KernelContract, Parameter
+from asmgen.author.fragments import MatrixShape
+from asmgen.author.tilebuilder import TileBuilder
 from asmgen.codeobject.load import CodeObject
 from asmgen.emulator.scheduling.run import Options
 from asmgen.kernels.registry import family
@@ -129,3 +133,47 @@ class FarDevice:
 def built(name: str, arch: str, build: tuple[tuple[str, Any], ...]) -> Built:
     """One build for all launches of it."""
     return build_kernel(family(name), arch, dict(build))
+
+
+def far_builder(numbers: tuple[str, ...], limit: Parameter) -> tuple[TileBuilder, MatrixShape]:
+    """Of four waves, with pointers d and a."""
+    arguments = tuple([ContractArgument(name, "pointer", "") for name in "da"] + [ContractArgument(name, "u32", "") for name in numbers])
+    k = TileBuilder(KernelContract("far", "far", ("gfx950",), (limit,), arguments, (256, 1, 1), Formula("one", lambda _: (1, 1, 1))),
+                    "gfx950", {}, workgroup_ids="xyz")
+    k.begin()
+    k.locate(4)
+    return k, k.matrix_shape("f32_16x16x32_bf16")
+
+
+def sides(rows: int, size: int) -> list[int]:
+    """Strides in elements of `size` bytes around those at which `rows` of them, and halves, take 4 GiB; the issue's own; the largest."""
+    limits = [(1 << 32) // (count * size) for count in (rows, rows - 1, rows // 2, rows // 2 - 1)]
+    return sorted({limit + step for limit in limits for step in (-4, 0, 4)} | {4210748, 4210752, 8421504, 8454664, (1 << 24) - 1})
+
+
+def sweep(name: str, arch: str, order: str) -> int:
+    """Launch every variant of a family at all sides, D and C by turns, whole and cut columns. Returns how many launches failed."""
+    failed = 0
+    for variant in family(name).variants(arch):
+        for out in ("f32", "bf16"):
+            scales = {key: value for key, value in variant.further if key == "scales"}
+            one = build_kernel(family(name), arch, {"tile": variant.tile_text, "schedule": variant.schedule, "out": out} | scales)
+            most = int(one.kernel.contract.parameter("ldd").maximum or 0)
+            tm, tn, _ = variant.tile
+            strides = [stride for stride in sides(tm, 4 if out == "f32" else 2) if stride < most]
+            for number, stride in enumerate([*strides, most]):
+                shape = {"m": tm + 1, "n": tn + (3 if number % 2 else 0), "k": variant.tile[2], "ldd": stride}
+                if number % 3 == 1:
+                    shape |= {"beta": -1.0, "alpha": 2.0, "ldc": stride}
+                with FarDevice(arch, order) as far:
+                    try:
+                        far.check(one, shape, in_place=number % 6 == 1, seed=number)
+                    except AssertionError as error:
+                        failed += 1
+                        print(f"{name} {arch} {variant} out={out} {shape}: {' '.join(str(error).split())[:200]}")
+        print(f"{name} {arch} {variant}: done", flush=True)
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(min(1, sum(sweep(name, arch, "lockstep") for name in ("gemm-bf16", "gemm-fp8") for arch in ("gfx950", "gfx942"))))

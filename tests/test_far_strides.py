@@ -7,17 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asmgen.author.contract import ContractArgument, ContractError, Formula, KernelContract, Parameter
+from asmgen.author.contract import ContractError, Parameter
 from asmgen.author.epilogue import Corner, store
-from asmgen.author.fragments import MatrixShape
 from asmgen.author.movement import fill, read
 from asmgen.author.swizzles import DmaFill, FragmentRead
-from asmgen.author.tilebuilder import TileBuilder
 from asmgen.author.tilememory import store_tile
 from asmgen.author.tiles import TileError
 from asmgen.emulator.machine.devicememory import Memory
 from tests.emulator_launch import launch
-from tests.far_strides import FarDevice, FarMatrix, built
+from tests.far_strides import FarDevice, FarMatrix, built, far_builder
 
 PING_PONG = (("schedule", "ping-pong"), ("tile", "256x256x64"))
 INTERLEAVE = (("schedule", "interleave"), ("tile", "256x256x64"))
@@ -73,7 +71,7 @@ def test_a_fill_reaches_the_last_byte_that_32_bits_count(stride: int, columns: i
     """128 rows take 2^32 - 2160 bytes at the largest stride and K, so that none are left for what immediates take off offsets; rows that
     lie close need those."""
     numbers = ("m", "columns", "width", "stride")
-    k, M = _builder(numbers, Parameter("stride", "run", int, "", minimum=64, maximum=16777208, multiple_of=8))
+    k, M = far_builder(numbers, Parameter("stride", "run", int, "", minimum=64, maximum=16777208, multiple_of=8))
     held = k.shared("held", "bf16", 128, 64, serves=(FragmentRead(M.a), DmaFill()))[()]
     x = k.tile("x", 32, 64, M.a)
     fill(k, held, k.matrix("a", "bf16", "m", "columns", "stride").rows(k.ids["y"], 128).k())
@@ -97,7 +95,7 @@ def test_rows_that_32_bits_do_not_reach_are_refused() -> None:
     """128 rows of 2^25 bytes take 2^32, one more than a descriptor shows; 127 fit."""
     limit = Parameter("stride", "run", int, "", maximum=1 << 24)
     for count in (127, 128):
-        k, _ = _builder(("m", "columns", "stride"), limit)
+        k, _ = far_builder(("m", "columns", "stride"), limit)
         rows = k.matrix("a", "bf16", "m", "columns", "stride").rows(k.ids["y"], count)
         if count == 127:
             rows.resource(k)
@@ -109,7 +107,7 @@ def test_rows_that_32_bits_do_not_reach_are_refused() -> None:
 @pytest.mark.parametrize(("rows", "columns", "stride"), [(100, 128, (1 << 24) - 4), (70, 77, (1 << 24) - 1), (70, 128, 128)])
 def test_store_gives_waves_descriptors_of_their_own(rows: int, columns: int, stride: int) -> None:
     """128 rows of up to 2^26 bytes: a wave has 32 in either half. Those of the last rows' waves that begin behind row 70 have none."""
-    k, M = _builder(("m", "n", "stride"), Parameter("stride", "run", int, "", maximum=(1 << 24) - 1))
+    k, M = far_builder(("m", "n", "stride"), Parameter("stride", "run", int, "", maximum=(1 << 24) - 1))
     wm, wn = k.wave_grid(2, 2)
     zero_row = k.registers.sgprs(1, "zero_row")
     k.s_mov_b32(zero_row, 0)
@@ -135,13 +133,3 @@ def test_store_gives_waves_descriptors_of_their_own(rows: int, columns: int, str
     assert not done.findings
     np.testing.assert_array_equal(d.rows[:rows], expected[:rows, :columns])
     assert not d.rows[rows:].any() and d.resident() == before
-
-
-def _builder(numbers: tuple[str, ...], limit: Parameter) -> tuple[TileBuilder, MatrixShape]:
-    """Of four waves, with pointers d and a."""
-    arguments = tuple([ContractArgument(name, "pointer", "") for name in "da"] + [ContractArgument(name, "u32", "") for name in numbers])
-    k = TileBuilder(KernelContract("far", "far", ("gfx950",), (limit,), arguments, (256, 1, 1), Formula("one", lambda _: (1, 1, 1))),
-                    "gfx950", {}, workgroup_ids="xyz")
-    k.begin()
-    k.locate(4)
-    return k, k.matrix_shape("f32_16x16x32_bf16")

@@ -131,7 +131,10 @@ class Walk(Rows):
     """Rows that go down by `count` with every iteration of a loop: `walk.step(t + 2)` are those of iteration t + 2, all their columns.
 
     One descriptor shows the matrix from `first` to its end, below 4 GiB; how far the rows have gone is a scalar offset of the walk's own.
+    `beyond` are rows behind the last one to which that offset may go by the contract, which keeps all of them below 4 GiB.
     """
+
+    beyond: int | None = None
 
     ahead: int | None = None
     gone: Reg | None = None
@@ -147,7 +150,11 @@ class Walk(Rows):
         return None
 
     def offset_of(self, k: Builder, index: StepIndex) -> Reg:
-        """The SGPR of the bytes gone. Raises TileError where one walk is asked for two iterations of a step."""
+        """The SGPR of the bytes gone. Raises TileError where one walk is asked for two iterations of a step, or for rows farther ahead
+        than the contract has room for."""
+        if self.beyond is not None and (index.offset + 1) * self.count > self.beyond:
+            raise TileError(f"{self.matrix.name} is read {index.offset} iterations of {self.count} rows ahead, and the contract keeps "
+                            f"{self.beyond} rows behind the last one below 4 GiB; more of them there would do", k.place())
         if self.ahead not in (None, index.offset):
             raise TileError(f"{self.matrix.name} was read for t+{self.ahead} before: a walk serves one iteration ahead", k.place())
         self.ahead = index.offset
@@ -222,6 +229,6 @@ class Matrix:
         """`count` rows from the one whose number is in SGPR `first` on."""
         return Rows(self, first, 0, count)
 
-    def walk(self, first: Reg, count: int) -> Walk:
-        """Rows that go down by `count` an iteration, from the one whose number is in SGPR `first` on."""
-        return Walk(self, first, 0, count)
+    def walk(self, first: Reg, count: int, beyond: int | None = None) -> Walk:
+        """Rows that go down by `count` an iteration, from the one whose number is in SGPR `first` on, up to `beyond` behind the last."""
+        return Walk(self, first, 0, count, beyond=beyond)

@@ -6,14 +6,18 @@ from collections.abc import Sequence
 
 from asmgen.author.contract import ContractArgument, Formula, Parameter, Rule, Values
 from asmgen.author.family import Family, GridRule, Variant
+from asmgen.author.globals import most_stride
 from asmgen.author.problem import LaunchWork, Problem, holds_nonfinite
+from asmgen.isa.bufferformats import MOST_RECORDS
 
 TENSORS = ("q", "k", "v", "o")
 _MOST_ROWS = 1 << 24
 _MOST_ELEMENTS = (1 << 32) - 8
-# Offsets from a head's first row of K or V on are 32 bits of bytes, and loads run up to eight steps ahead or behind.
-_HEAD_ELEMENTS, _ROWS_AHEAD = 1 << 31, 512
-_ROW_STRIDE = _HEAD_ELEMENTS // _ROWS_AHEAD - 8
+_BITS = 16  # of an element of Q, K, V, O
+_LINE = 8  # elements at whose multiples rows begin
+ROWS_AHEAD = 512
+"""Rows by which the scalar offset of a head's keys may go on behind the last one: one descriptor shows all rows of a head's K or V, and
+offsets from its first one on are 32 bits."""
 _MOST_WORKGROUPS = 1 << 22
 
 
@@ -42,7 +46,7 @@ def _parameters(variant: Variant) -> tuple[Parameter, ...]:
                   maximum=_MOST_ROWS),
         Parameter("right", "run", int, "keys behind its own that a query sees in a build with window, -1 for all", default=-1, minimum=-1,
                   maximum=_MOST_ROWS),
-        *(stride for tensor in TENSORS for stride in _strides(tensor, variant.d)),
+        *(stride for tensor in TENSORS for stride in _strides(tensor, variant)),
     )
 
 
@@ -50,16 +54,18 @@ def _size(name: str, doc: str, default: int | None = None, default_from: str = "
     return Parameter(name, "run", int, doc, default=default, minimum=1, maximum=_MOST_ROWS, default_from=default_from)
 
 
-def _strides(tensor: str, d: int) -> tuple[Parameter, ...]:
-    """Of tensors whose dimensions are (b, s, h, d); rows begin at multiples of 16 bytes."""
-    heads, rows = ("hq", "sq") if tensor in "qo" else ("hkv", "sk")
+def _strides(tensor: str, variant: Variant) -> tuple[Parameter, ...]:
+    """Of tensors whose dimensions are (b, s, h, d); rows begin at multiples of 16 bytes. Those of Q and O may lie apart as far as one
+    descriptor shows a workgroup's, those of K and V as far as `_head_fits` says."""
+    heads, rows, shown = ("hq", "sq", variant.tile[0]) if tensor in "qo" else ("hkv", "sk", ROWS_AHEAD)
+    d, most = variant.d, most_stride(shown, _BITS) // _LINE * _LINE
 
     def stride(name: str, what: str, text: str, default: Formula, minimum: int, maximum: int) -> Parameter:
         return Parameter(f"{tensor}_stride_{name}", "run", int, f"elements of {tensor.upper()} from one {what} to the next{text}",
-                         minimum=minimum, maximum=maximum, multiple_of=8, default_from=default)
+                         minimum=minimum, maximum=maximum, multiple_of=_LINE, default_from=default)
 
     return (
-        stride("s", "row", "; 16-byte loads want a multiple of 8", Formula(f"{heads} * d", lambda p: p[heads] * d), d, _ROW_STRIDE),
+        stride("s", "row", "; 16-byte loads want a multiple of 8", Formula(f"{heads} * d", lambda p: p[heads] * d), d, most),
         stride("h", "head", "", Formula("d", lambda p: d), 0, _MOST_ELEMENTS),
         stride("b", "batch", "", Formula(f"the larger one of {rows} * {tensor}_stride_s and {heads} * {tensor}_stride_h",
                                          lambda p: max(p[rows] * p[f"{tensor}_stride_s"], p[heads] * p[f"{tensor}_stride_h"])),
@@ -80,8 +86,9 @@ def _rows_of_o_are_apart(p: Values) -> bool:
 
 def _head_fits(tensor: str) -> Rule:
     stride = f"{tensor}_stride_s"
-    return Rule(f"(sk + {_ROWS_AHEAD}) * {stride} must be at most 2^31, as offsets inside of one head are 32 bits", ("sk", stride),
-                lambda p: (p["sk"] + _ROWS_AHEAD) * p[stride] <= _HEAD_ELEMENTS)
+    most = (MOST_RECORDS + 1) * 8 // _BITS
+    return Rule(f"(sk + {ROWS_AHEAD}) * {stride} must be at most {most}, as offsets inside of one head are 32 bits", ("sk", stride),
+                lambda p: (p["sk"] + ROWS_AHEAD) * p[stride] <= most)
 
 
 def _problem(values: Values, seed: int) -> Problem:

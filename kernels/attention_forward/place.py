@@ -14,6 +14,7 @@ from asmgen.author.steps import StepIndex
 from asmgen.author.tilebuilder import TileBuilder
 from asmgen.author.tiles import Tile
 from asmgen.isa.registers import Reg
+from asmgen.kernels.attention_forward.family import ROWS_AHEAD
 
 _UNLIMITED = 1 << 25  # more keys than there are
 LEAST = (4, 3)  # plain and masked steps, if there are any
@@ -195,7 +196,7 @@ def key_steps(k: TileBuilder, at: WorkgroupPart, scores: Tile) -> KeySteps:
             k.s_mul_i32(gone, at.plain, keys)
             for limit in seen.upper:
                 k.v_subrev_u32(limit, gone, limit)
-    return KeySteps(at, seen, idle, at.k.walk(at.first, keys), at.v.walk(at.first, keys))
+    return KeySteps(at, seen, idle, at.k.walk(at.first, keys, ROWS_AHEAD), at.v.walk(at.first, keys, ROWS_AHEAD))
 
 
 def _limits(k: TileBuilder, at: WorkgroupPart, scores: Tile) -> Limits:
