@@ -99,7 +99,8 @@ def test_attention_has_one_query_of_nan() -> None:
     assert np.isnan(lse.expected).sum() == 1 and (np.isnan(o.expected).any(axis=-1) == np.isnan(lse.expected)).all()
     v = wide(library.problem(p, 0).arguments["v"])
     assert ((v != 0) & (np.abs(v) < 2.0**-126)).any() and (np.signbit(v) & (v == 0)).any()
-    assert np.isfinite(library.problem(p, 1).outputs[0].expected).all()
+    finite = library.problem(p, 1).outputs[0]
+    assert np.isfinite(finite.expected).all() and (finite.tolerance > 2.0**-126).all()  # subnormal V is flushed
 
 
 @pytest.mark.parametrize(("name", "arch", "build", "run"), [
