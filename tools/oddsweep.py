@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import click
@@ -22,7 +23,7 @@ from asmgen.isa.errors import AsmgenError
 from asmgen.toolchain import assemble
 from asmgen.tools.diff_command import diff_files
 from asmgen.tools.entry import internal_error, status_of
-from asmgen.tools.inspection import inspect_file
+from asmgen.tools.inspection import FileReport, inspect_file
 from asmgen.tools.inspection_html import write_html
 from asmgen.tools.inspection_text import inspection_text
 from asmgen.tools.lint_command import lint_rows, lint_text
@@ -51,12 +52,15 @@ def sweep_file(path: Path) -> Iterator[Fault]:
         report = lint_file(path)
         lint_text(report), json.dumps(lint_rows(report))
 
+    @cache
+    def inspected() -> FileReport:
+        return inspect_file(path)
+
     def inspect() -> None:
-        report = inspect_file(path)
-        inspection_text(report), json.dumps(report.as_json())
+        inspection_text(inspected()), json.dumps(inspected().as_json())
 
     def page() -> None:
-        write_html(inspect_file(path), path.with_suffix(".html"))
+        write_html(inspected(), path.with_suffix(".html"))
 
     def diff() -> None:
         found = diff_files(path, path)
