@@ -88,7 +88,8 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 # Files that `make quick` leaves out: each takes several seconds of one core.
 SLOW_FILES = frozenset({
-    "test_attention_forward.py", "test_attention_interleaved.py", "test_attention_loop.py", "test_auto_against_llvm.py",
+    "test_attention_forward.py", "test_attention_interleaved.py", "test_attention_loop.py", "test_attention_scores.py",
+    "test_auto_against_llvm.py",
     "test_emulator_again.py", "test_emulator_buffer.py", "test_emulator_formats.py", "test_emulator_hip.py",
     "test_emulator_hip_float.py", "test_emulator_hip_matrix.py", "test_emulator_lds.py", "test_emulator_lds_atomics.py",
     "test_emulator_lds_dma.py", "test_emulator_matrix.py", "test_emulator_modifiers.py", "test_emulator_own_reading.py",

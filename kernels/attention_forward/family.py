@@ -30,8 +30,10 @@ def _parameters(variant: Variant) -> tuple[Parameter, ...]:
         Parameter("causal", "build", bool, "query i sees keys up to i + sk - sq", default=False),
         Parameter("window", "build", bool, "query i sees keys from i + sk - sq - left to i + sk - sq + right", default=False),
         Parameter("lse", "build", bool, "write the natural logarithm of the sum of exponentials of each row too", default=False),
-        Parameter("scale", "build", str, "exact: scores are scaled in float32; folded: Q is, and rounded to its type again",
-                  default="exact", choices=("exact", "folded")),
+        Parameter("scale", "build", str, "exact: scores, any finite ones, are scaled in float32; folded: Q is, and rounded to its type "
+                  "again; scores times log2(e) and their differences must be finite then, and without a window a row's are as exact as "
+                  "2^-24 of the largest magnitude that its maximum has had, so that a row is wrong whose scores rise from below -2^20 to "
+                  "near zero", default="exact", choices=("exact", "folded")),
         Parameter("rescale", "build", str, "lazy: O is scaled when a row's maximum has grown by more than 8 powers of two; eager: always",
                   default="lazy", choices=("lazy", "eager")),
         *((Parameter("rounding", "build", str, "how P becomes an operand of the second product", default="nearest",

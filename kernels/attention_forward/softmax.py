@@ -2,13 +2,21 @@
 
 Scores are taken relative to a maximum that stays, where the build is lazy, until one exceeds it by more than 8 powers of two. Exact scale:
 exp2(c S - c m), c = softmax_scale * log2(e), in float32. Folded: Q holds c q, and -m is what the product K Q^T starts from.
+
+Exact scale takes every finite score. c m is rounded, by up to 2^-25 of its size: so P of the maximum is no 1 but up to 2^+-2 while c m is
+below 2^26, which cancels as all P of a query share it. Where |c m| is larger (`_HUGE`), a power of two g for which g m, exact, is between
+2^26 and 2^27 takes the place of c: the maximum has P = 1, and the next lower float32 has P = 2^-8, where c would give it 2^-4 or less.
+
+Folded scale does not: the product's partial sums begin at -m, so a score is as exact as 2^-24 of the largest |m| that its query has had.
+Where a maximum rises from far below zero to near zero, scores that differ by less than that become equal. Nothing may exceed float32
+in units of log2: neither scores nor their distance from m.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
 from asmgen.author.conversions import convert
@@ -21,13 +29,31 @@ from asmgen.author.tilebuilder import TileBuilder
 from asmgen.author.tiles import Tile
 from asmgen.author.vectors import Vector, column_vector
 from asmgen.author.views import narrowed, with_dtype
-from asmgen.isa.registers import Reg
+from asmgen.isa.operands import Modified
+from asmgen.isa.registers import Reg, vcc
 from asmgen.kernels.attention_forward.place import Limits, WindowLimits
 from asmgen.regalloc.sets import RegisterSet
 
 LOG2_E = 0x3FB8AA3B
 THRESHOLD = 8.0  # powers of two by which scores may exceed the maximum that they are taken relative to
-LOWEST = -1e30  # finite, so that a row of which nothing is seen has P = 0 and no NaN
+LOWEST = -float.fromhex("0x1.fffffep127")  # finite, so that a row of which nothing is seen has P = 0 and no NaN
+_HUGE = 0x4C800000  # 2^26
+_EXPONENT = 27  # of g m, as v_frexp_exp_i32_f32 has it
+_MAGNITUDE = 0x7FFFFFFF
+
+
+@dataclass(frozen=True)
+class Peak:
+    """What exact scores are taken relative to: `m` is the maximum in units of S, `factor` = c or, where c m is huge, g, `low` = -factor m.
+    A lazy build has `limit` = m + 8 / c, an eager one the lanes that are `tamed`: some factor of theirs is g (a pair of SGPRs). `bound`,
+    an SGPR, is from where on c m is huge."""
+
+    m: Vector
+    factor: Vector
+    low: Vector
+    bound: Reg
+    limit: Vector | None
+    tamed: Reg | None
 
 
 @dataclass(frozen=True)
@@ -36,8 +62,8 @@ class Softmax:
     that packed instructions add to. `high` is the maximum of its own scores and, where the maximum rises, what O and the sums are
     multiplied by; `c` is an SGPR.
 
-    Exact scale: `m` is the maximum in units of S, `low` = -c m, `limit` = m + 8 / c, `slack` = 8 / c. Folded: `start` is a fragment full
-    of -m, in powers of two; with a window, of which the first keys may all be hidden, it is as exact with c = 1.
+    Exact scale: `peak`, `slack` = 8 / c. Folded: `start` is a fragment full of -m, in powers of two; with a window, of which the first
+    keys may all be hidden, it is as exact with c = 1.
     """
 
     total: Vector
@@ -46,9 +72,7 @@ class Softmax:
     c: Reg
     minus_c: Reg
     slack: Reg
-    m: Vector | None = None
-    low: Vector | None = None
-    limit: Vector | None = None
+    peak: Peak | None = None
     start: Tile | None = None
 
     @property
@@ -85,9 +109,15 @@ def softmax(k: TileBuilder, like: Tile, late: bool = False) -> Softmax:
         start = k.tile("start", like.fragment.rows, like.columns, like.fragment, note="-m")
         fill_with(k, start, 0)
         return Softmax(total, sums, high, c, minus_c, slack, start=start)
-    m, limit = column_vector(k, "m", like), column_vector(k, "limit", like)
-    low = column_vector(k, "low", like, apart=late)
-    return Softmax(total, sums, high, c, minus_c, slack, m, low, limit)
+    bound = k.registers.sgprs(1, "bound", note="where scores are huge")
+    k.s_mov_b32(bound, _HUGE)
+    lazy = k.p.rescale == "lazy"
+    limit = column_vector(k, "limit", like) if lazy else None
+    tamed = None if lazy else k.registers.sgprs(2, "tamed", align=2)
+    if tamed is not None:
+        k.s_mov_b64(tamed, 0)
+    factor, low = (column_vector(k, name, like, apart=late) for name in ("factor", "low"))
+    return Softmax(total, sums, high, c, minus_c, slack, Peak(column_vector(k, "m", like), factor, low, bound, limit, tamed))
 
 
 def scale_queries(k: TileBuilder, state: Softmax, queries: Tile, room: Tile) -> None:
@@ -120,8 +150,8 @@ def weigh(k: TileBuilder, state: Softmax, scores: Tile, weights: Tile, before: T
 
 def exponentials(k: TileBuilder, state: Softmax, scores: Tile) -> None:
     """The first part of `weigh`: P in float32."""
-    if state.low is not None:
-        fma(k, scores, scores, state.c, state.low, packed=len(state.sums) > 1)
+    if state.peak is not None:
+        fma(k, scores, scores, state.peak.factor, state.peak.low, packed=len(state.sums) > 1)
     exp2(k, scores, scores)
 
 
@@ -155,10 +185,16 @@ def add_pairs(k: TileBuilder, state: Softmax, weights: Tile) -> None:
 def first_maximum(k: TileBuilder, state: Softmax, scores: Tile, seen: Limits | WindowLimits | None = None) -> None:
     """The maximum of the first scores; those that are not `seen` are hidden."""
     _largest(k, state, scores, seen)
-    reduce_lanes(k, "max", state.high, scores.index)
-    if state.m is not None:
-        max_(k, state.m, state.high, LOWEST)
-        _relative(k, state)
+    at = scores.index
+    reduce_lanes(k, "max", state.high, at)
+    if state.peak is not None:
+        peak = state.peak
+        max_(k, peak.m, state.high, LOWEST, at=at)
+        mul(k, peak.low, peak.m, state.minus_c, at=at)
+        copy(k, peak.factor, state.c, at=at)
+        with _where_huge(k, peak, at, first=True):
+            _tame(k, state, peak, peak.m, at)
+        _limit(k, state, peak, at)
         return
     max_(k, state.high, state.high, LOWEST)
     _lower(k, state, scores)
@@ -170,19 +206,17 @@ def raise_maximum(k: TileBuilder, state: Softmax, scores: Tile, seen: Limits | W
     at = scores.index
     _largest(k, state, scores, seen)
     if k.p.rescale == "lazy":
-        any_greater(k, state.high, state.limit or THRESHOLD)
+        any_greater(k, state.high, state.peak.limit if state.peak is not None and state.peak.limit is not None else THRESHOLD)
     with _where_raised(k, "raise maximum", at):
         reduce_lanes(k, "max", state.high)
-        if state.m is not None and state.low is not None:
-            max_(k, state.m, state.m, state.high)
-            copy(k, state.high, state.low, at=at)
-            _relative(k, state)
-            sub(k, state.high, state.low, state.high)
+        if state.peak is not None:
+            _raise(k, state, state.peak, at)
         else:
             max_(k, state.high, state.high, 0)
             _lower(k, state, scores)
-            mul(k, state.high, state.high, -1.0)
-        exp2(k, state.high, state.high)
+        with k.at(at):
+            for register in state.high.registers:
+                k.v_exp_f32(register, Modified(register, neg=state.peak is None))
         if len(state.sums) == 1:
             mul(k, state.total, state.total, state.high)
 
@@ -197,8 +231,8 @@ def rescale(k: TileBuilder, state: Softmax, out: Tile, at: StepIndex) -> None:
 
 def maximum(k: TileBuilder, state: Softmax) -> Vector:
     """What P is relative to: in units of S, or of log2 where the scale is folded."""
-    if state.m is not None:
-        return state.m
+    if state.peak is not None:
+        return state.peak.m
     assert state.start is not None
     neg(k, state.high, Vector("start", "column", state.columns, state.high.fragment, _firsts(state.start)))
     return state.high
@@ -254,11 +288,76 @@ def _where_raised(k: TileBuilder, name: str, at: StepIndex) -> Iterator[None]:
         k.label(skip)
 
 
-def _relative(k: TileBuilder, state: Softmax) -> None:
-    """What is kept of a maximum."""
-    assert state.m is not None and state.low is not None and state.limit is not None
-    mul(k, state.low, state.m, state.minus_c)
-    add(k, state.limit, state.m, state.slack)
+def _raise(k: TileBuilder, state: Softmax, peak: Peak, at: StepIndex) -> None:
+    """The maximum of what it was and of `high`, which becomes the logarithm of what is left of sums under the old one."""
+    with _vector(k, "raised", state, at) as raised:
+        max_(k, raised, peak.m, state.high, at=at)
+        with k.at(at):
+            for high, new, low in zip(state.high.registers, raised.registers, peak.low.registers, strict=True):
+                k.v_fma_f32(high, new, state.minus_c, Modified(low, neg=True))
+        mul(k, peak.low, raised, state.minus_c, at=at)
+        with _where_huge(k, peak, at) if peak.tamed is not None else nullcontext():
+            _tame(k, state, peak, raised, at, state.high)
+        copy(k, peak.m, raised, at=at)
+        _limit(k, state, peak, at)
+
+
+def _limit(k: TileBuilder, state: Softmax, peak: Peak, at: StepIndex) -> None:
+    if peak.limit is not None:
+        add(k, peak.limit, peak.m, state.slack, at=at)
+
+
+def _tame(k: TileBuilder, state: Softmax, peak: Peak, maximum: Vector, at: StepIndex, grown: Vector | None = None) -> None:
+    """Where -c times the new `maximum`, which is in `low`, is huge: g in place of c. `grown`, what the maximum has grown by, is then from
+    `m`, as `low` of before had another factor."""
+    with k.at(at), k.operation("huge scores"), k.scratch("huge", 2, "s") as huge, k.scratch("power") as power, \
+            k.scratch("tame") as tame:
+        for number, new in enumerate(maximum.registers):
+            m, factor, low = (vector.registers.items[number] for vector in (peak.m, peak.factor, peak.low))
+            k.v_cmp_le_f32(huge, peak.bound, Modified(low, abs=True))
+            k.v_frexp_exp_i32_f32(power, new)
+            k.v_sub_u32(power, _EXPONENT, power)
+            k.v_ldexp_f32(power, 1.0, power)
+            k.v_mov_b32(factor, state.c)
+            k.v_cndmask_b32(factor, factor, power, huge)
+            k.v_mul_f32(tame, Modified(power, neg=True), new)
+            k.v_cndmask_b32(low, low, tame, huge)
+            if grown is not None:
+                change = grown.registers.items[number]
+                k.v_sub_f32(tame, m, new)
+                k.v_mul_f32(tame, power, tame)
+                k.v_cndmask_b32(change, change, tame, huge)
+            if peak.tamed is not None and number:
+                k.s_or_b64(peak.tamed, peak.tamed, huge)
+            elif peak.tamed is not None:
+                k.s_mov_b64(peak.tamed, huge)
+
+
+@contextmanager
+def _where_huge(k: TileBuilder, peak: Peak, at: StepIndex, first: bool = False) -> Iterator[None]:
+    """A block that is skipped where no `low` is huge nor, unless it is the `first`, any factor another one than c."""
+    with k.at(at), k.operation("huge scores"), k.scratch("one_huge", 2, "s") as one:
+        for number, low in enumerate(peak.low.registers):
+            k.v_cmp_le_f32(one if number else vcc, peak.bound, Modified(low, abs=True))
+            if number:
+                k.s_or_b64(vcc, vcc, one)
+        if peak.tamed is not None and not first:
+            k.s_or_b64(vcc, vcc, peak.tamed)
+    # The eager loops of long rows take more code than a branch to their end reaches over.
+    with k.block("huge scores", aside=k.p.rescale == "lazy" or k.variant.d < 128):
+        skip = k.fresh("not_huge")
+        with k.at(at):
+            k.s_cbranch_vccz(skip)
+        yield
+        k.label(skip)
+
+
+@contextmanager
+def _vector(k: TileBuilder, name: str, state: Softmax, at: StepIndex) -> Iterator[Vector]:
+    """A value for each query in passing."""
+    like = state.high
+    with k.scratch(name, like.registers.count) as held:
+        yield Vector(name, "column", like.size, like.fragment, RegisterSet((held,)), at)
 
 
 def _lower(k: TileBuilder, state: Softmax, scores: Tile) -> None:
