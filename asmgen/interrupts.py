@@ -2,7 +2,7 @@
 
 Python's own KeyboardInterrupt does not give that: click and others catch it, what it hits in a callback or at exit is printed with its
 trace, and a bare `except` in a library swallows it. So it is raised as another exception, what nobody catches ends in the line, and a
-process that goes on for all that is ended soon after.
+process that goes on for all that is ended soon after. Nothing that takes long is imported: until `watch` is called there may be a trace.
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ import atexit
 import os
 import signal
 import sys
-import threading
-from types import FrameType, TracebackType
-from typing import Any, NoReturn
+
+TYPE_CHECKING = False  # typing's own takes some milliseconds
+if TYPE_CHECKING:
+    from types import FrameType, TracebackType
+    from typing import Any, NoReturn
 
 STATUS = 130
 """Of a process that Ctrl-C ended: 128 + SIGINT, as shells have it."""
@@ -27,12 +29,15 @@ class Interrupted(BaseException):
 
 def watch() -> None:
     """From now on Ctrl-C ends the process so. Nothing changes where it is ignored (nohup), or is somebody else's already."""
-    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        return
+    try:
+        signal.signal(signal.SIGINT, _interrupt)
+    except ValueError:  # not the main thread: Ctrl-C is another's affair
         return
     atexit.register(_over)  # registered first, so called last
     sys.excepthook = _uncaught
     sys.unraisablehook = _swallowed
-    signal.signal(signal.SIGINT, _interrupt)
 
 
 def unwatched() -> None:
