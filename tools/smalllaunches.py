@@ -61,7 +61,9 @@ def drawn_launches(contract: KernelContract, build: Values, seed: int = 0) -> It
                 lengths.add(parameter.name)
     if not choices:
         return
-    loops = [_lengths(choices, bases[1], name) for name in choices if name in lengths and not _divided(contract, build, small, name)]
+    least = bases[1] | {name: values[0] for name, values in choices.items() if _divided(contract, build, small, name)}
+    loops = [_lengths(choices, (bases[1], least), name) for name in choices
+             if name in lengths and not _divided(contract, build, small, name)]
     seen, tries = {tuple(sorted(small.items()))}, 0
     for launch in _in_turn([*loops, _mixed(choices, bases, random.Random(seed))]):
         tries += 1
@@ -91,13 +93,14 @@ def _mixed(choices: dict[str, list[Value]], bases: Sequence[dict[str, Value]], c
                                       if chance.random() < 0.5}
 
 
-def _lengths(choices: dict[str, list[Value]], full: dict[str, Any], name: str) -> Iterator[dict[str, Value]]:
-    """The launch with full tiles and each value of a size, once as it is and once with each number that is no size."""
+def _lengths(choices: dict[str, list[Value]], bases: Sequence[dict[str, Any]], name: str) -> Iterator[dict[str, Value]]:
+    """The launches with full tiles and with the least, and each value of a size, once as it is and once with each number that is no
+    size."""
     numbers: list[dict[str, Value]] = [{}]
     for other, values in choices.items():
         if isinstance(values[0], float):
             numbers.append({other: values[0]})
-    yield from (full | {name: value} | number for value in choices[name] for number in numbers)
+    yield from (base | {name: value} | number for value in choices[name] for number in numbers for base in bases)
 
 
 def _sizes(contract: KernelContract) -> dict[str, Parameter]:

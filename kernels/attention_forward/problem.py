@@ -18,6 +18,8 @@ _TYPES: dict[str, tuple[Any, float]] = {"bf16": (ml_dtypes.bfloat16, 2.0**-8), "
 """numpy's type, and the largest relative error of rounding to nearest."""
 _LEAST_HALF_UNIT = {"bf16": 2.0**-134, "f16": 2.0**-25}  # of subnormal numbers
 _SMALLEST = {"bfloat16": 2.0**-133, "float16": 2.0**-24}  # subnormal numbers
+_LARGE_SPREAD = 4.0  # standard deviation of scores
+_RISE = 1 / 128  # of the size of keys, from one to the next
 _LEAST_QUERIES = 16  # below which one is too large a part of all
 _FLUSHED = 2.0**-126  # float32 numbers below may be flushed to 0: products with a row of V, and their sum
 _EPSILON = 2.0**-24  # of float32
@@ -48,7 +50,7 @@ def make_problem(p: Values, seed: int, logits: float = 1.0, nonfinite: bool | No
             data = random.standard_normal(sizes, np.float32) * np.float32(logits if name == "q" else 1.0)
             views[name][...] = data.astype(taken)
     if nonfinite is not None:
-        _put_odd(random, views, nonfinite)
+        _put_odd(random, views, nonfinite, p["softmax_scale"] * p["d"]**0.5)
     lse = arguments["lse"] = np.full((p["b"], p["hq"], p["sq"]) if p["lse"] else (1, 1, 1), CANARY, np.float32)
     for argument in ("b", "hq", "hkv", "sq", "sk", "softmax_scale", "left", "right"):
         arguments[argument] = p[argument]
@@ -68,10 +70,14 @@ def make_problem(p: Values, seed: int, logits: float = 1.0, nonfinite: bool | No
     return Problem(arguments, expected)
 
 
-def _put_odd(random: np.random.Generator, views: dict[str, Array], nonfinite: bool) -> None:
+def _put_odd(random: np.random.Generator, views: dict[str, Array], nonfinite: bool, spread: float) -> None:
     """Of K and V an eighth are zeros of either sign or subnormal numbers. Where data is to be `nonfinite`, one query has a NaN, of at least
-    16 in all, so its rows of O and LSE are NaN. Infinities would make a NaN of each key that is hidden or far from its row's maximum."""
-    q = views["q"]
+    16 in all, so its rows of O and LSE are NaN. Infinities would make a NaN of each key that is hidden or far from its row's maximum.
+    Where the `spread` of scores is large anyway, so that few keys count, later keys are larger ones: each step then raises the maximum of
+    any query, even of one alone."""
+    q, k = views["q"], views["k"]
+    if spread > _LARGE_SPREAD:
+        k *= (1 + _RISE * np.arange(k.shape[2]))[:, None].astype(k.dtype)
     if nonfinite and q[..., 0].size >= _LEAST_QUERIES:
         q[tuple(random.integers(size) for size in q.shape)] = np.nan
     for name in "kv":
