@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 from pathlib import Path
 
 import ml_dtypes
@@ -11,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from asmgen.tools.cli import commands
+from asmgen.tools.saved_spec import _array_writer
 
 pytestmark = pytest.mark.needs_objdump
 
@@ -51,3 +53,25 @@ def test_a_folder_that_cannot_be_made_is_refused_before_the_run(tmp_path: Path) 
     done = CliRunner().invoke(commands, ["run", "02-row-sum", "--device", "emulator", "--save-spec", str(tmp_path / "file")],
                               standalone_mode=False)
     assert "cannot make the folder" in str(done.exception) and done.stdout == ""
+
+
+@pytest.mark.parametrize(("command", "name"), [(["run", "01-vector-add", "--device", "emulator", "-p", "n=100000", "--save-spec"], "x.npy"),
+                                               (["build", "gemm-bf16", "-o"], "gemm-bf16_gfx950_128x128x64_interleave.s")])
+def test_a_file_that_finds_no_room_is_named(command: list[str], name: str, tmp_path: Path) -> None:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 15, before[1]))
+    try:
+        done = CliRunner().invoke(commands, [*command, str(tmp_path)], standalone_mode=False)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert name in str(done.exception) and "File too large" in str(done.exception) and list(tmp_path.iterdir()) == []
+
+
+def test_arrays_of_any_shape_are_written_as_numpy_writes_them(tmp_path: Path) -> None:
+    for number, value in enumerate((np.arange(12, dtype=np.float32).reshape(3, 4), np.zeros((0, 3), np.int8), np.float64(2.5).reshape(()),
+                                    np.arange(12, dtype=np.uint16).reshape(3, 4).T, np.ones(3, ml_dtypes.bfloat16))):
+        with (tmp_path / f"{number}.npy").open("wb") as file:
+            _array_writer(value)(file)
+        found = np.load(tmp_path / f"{number}.npy")
+        assert found.shape == value.shape and found.dtype.itemsize == value.dtype.itemsize
+        assert found.tobytes() == value.tobytes()

@@ -88,14 +88,17 @@ def write_built(built: Built, folder: Path) -> list[Path]:
     contents = {".s": built.text.encode(), ".co": built.code_object,
                 ".json": (json.dumps(description(built), indent=1, sort_keys=True) + "\n").encode()}
     targets = [folder / f"{built.kernel.name}{suffix}" for suffix in contents]
+    name = built.kernel.name
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with scratch_folder(folder) as scratch:
             for target, data in zip(targets, contents.values(), strict=True):
-                (scratch / target.name).write_bytes(data)
+                name = target.name
+                (scratch / name).write_bytes(data)
             for target in targets:
-                os.replace(scratch / target.name, target)
+                name = target.name
+                os.replace(scratch / name, target)
     except OSError as error:
-        raise AsmgenError(f"cannot write {built.kernel.name} to {folder}: {error.strerror or error}; "
+        raise AsmgenError(f"cannot write {name} to {folder}: {error.strerror or error}; "
                           "another folder can be named with -o") from None
     return targets

@@ -49,8 +49,13 @@ def save_spec(built: Built, problem: Problem, grid: tuple[int, int, int], folder
 
 
 def _array_writer(value: np.ndarray[Any, Any]) -> Callable[[BinaryIO], None]:
-    plain = value if value.dtype.isbuiltin == 1 else value.view(f"u{value.dtype.itemsize}")
-    return lambda file: np.save(file, plain, allow_pickle=False)
+    plain = np.ascontiguousarray(value if value.dtype.isbuiltin == 1 else value.view(f"u{value.dtype.itemsize}")).reshape(value.shape)
+
+    def write(file: BinaryIO) -> None:  # np.save does not say why it cannot
+        np.lib.format.write_array_header_1_0(file, np.lib.format.header_data_from_array_1_0(plain))
+        file.write(plain.reshape(-1).view(np.uint8).data)
+
+    return write
 
 
 def _write(file: BinaryIO, data: bytes) -> None:
