@@ -45,17 +45,19 @@ def scale_and_add(k: TileBuilder, corners: Sequence[Corner], c: Rows, column0: R
     ask_zero(k, beta)
     k.s_cselect_b32(descriptor[2], descriptor[2], 0)  # no bytes: loads give 0
     lanes = lane_places(k, "c", corners[0].tile, column0, rows, columns)
+    by_row = [list(group) for _, group in groupby(runs_of(corners, run), key=lambda one: one.row)]
+    together = min(_TOGETHER, run * max(map(len, by_row)))
     with k.scratch("c_offset") as offset, k.scratch("at") as at, k.scratch("columns_left") as left, \
             k.scratch("row_offset", file="s") as jump, _pair(k, "alpha_pair", alpha) as alphas, \
-            _pair(k, "beta_pair", beta) as betas, k.scratch("c_values", _TOGETHER) as held:
+            _pair(k, "beta_pair", beta) as betas, k.scratch("c_values", together) as held:
         k.v_mul_lo_u32(offset, lanes.row, stride)
         k.v_lshl_add_u32(offset, lanes.column, (matrix.bits // 8).bit_length() - 1, offset)
 
         def add_runs(load: Load) -> None:
-            for row, group in groupby(runs_of(corners, run), key=lambda one: one.row):
-                k.s_mul_i32(jump, stride, row)
+            for group in by_row:
+                k.s_mul_i32(jump, stride, group[0].row)
                 k.v_add_u32(at, jump, offset)
-                _add(k, list(group), held, load, (alphas, betas))
+                _add(k, group, held, load, (alphas, betas))
 
         unless_whole(k, c, column0, corners, width, cut)
         add_runs(lambda runs, parts: _load_whole(k, runs, parts, at, descriptor, matrix.dtype))
@@ -193,7 +195,7 @@ def _add(k: TileBuilder, runs: Sequence[ColumnRun], held: Reg, load: Load, facto
     """The runs of one row, a few at a time."""
     length = len(runs[0].registers)
     alphas, betas = factors
-    many = _TOGETHER // length
+    many = held.count // length
     for first in range(0, len(runs), many):
         some = runs[first:first + many]
         parts = [held[length * number:length * number + length - 1] for number in range(len(some))]
@@ -224,7 +226,8 @@ def _load_cut(k: TileBuilder, runs: Sequence[ColumnRun], parts: Sequence[Reg], a
     """Element by element, as f32. Runs come by columns: lanes that have none `left` (a VGPR) stay switched off until all are loaded."""
     for run, part in zip(runs, parts, strict=True):
         for number in range(part.count):
-            k.v_cmpx_lt_i32(vcc, run.column + number, left)
+            k.v_cmp_lt_i32(vcc, run.column + number, left)
+            k.s_mov_b64(exec_, vcc)  # v_cmpx would want wait states in front of the load
             _load(k, part[number], at, descriptor, dtype, run.column + number)
     k.s_mov_b64(exec_, -1)
     for part in parts:
