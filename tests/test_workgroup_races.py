@@ -211,6 +211,17 @@ def test_a_flag_without_scope_bits_is_believed(order: str) -> None:
     assert races(launched) == [] and launched.buffers[1][256:320].tolist() == [7] * 64
 
 
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("bits", ["", " glc"])
+def test_a_flag_that_scalar_loads_wait_for_is_believed(bits: str, order: str) -> None:
+    """As hand-written kernels have it: the flag's store has no scope bits either."""
+    wait = f"again:\ns_load_dword s24, s[10:11], 0x0{bits}\ns_waitcnt lgkmcnt(0)\ns_cmp_eq_u32 s24, 0\ns_cbranch_scc1 again"
+    launched = run(FLAG.format(release="", set="global_store_dword v3, v5, s[10:11]", wait=wait), order=order)
+    assert races(launched) == [] and launched.buffers[1][256:320].tolist() == [7] * 64
+    once = FLAG.format(release="", set="global_store_dword v3, v5, s[10:11]", wait=wait.replace(" glc", "").rpartition("\n")[0])
+    assert ("global_store_dword", "global_load_dword") in races(run(once, order="serial"))
+
+
 def test_a_loop_that_moves_on_is_no_poll() -> None:
     walk = SPIN.replace(" sc1", "").replace("buffer_inv", "").replace("s_cmp_eq_u32 s24, 0", "v_add_u32 v3, 4, v3\ns_cmp_eq_u32 s24, 0")
     flag = FLAG.format(release="", set="global_store_dword v3, v5, s[10:11]", wait=walk)

@@ -123,6 +123,7 @@ class Watching:
         workgroups = WorkgroupRaces(machine, program, self.traces) if self.traces is not None and self.traces.on else None
         if workgroups is not None:
             machine.memory_watchers.append(workgroups.note)
+            machine.scalar_watchers.append(workgroups.note_scalar)
         if alignment is not None:
             machine.memory_watchers.append(alignment.in_memory)
         if self.pairs:

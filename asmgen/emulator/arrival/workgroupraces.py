@@ -2,8 +2,9 @@
 
 Workgroups of a grid run in any order. Two are ordered where the first released after its access (an atomic, a store with scope bits,
 buffer_wbl2, s_dcache_wb) and the second acquired later, before its own (an atomic that returns, a load with scope bits, buffer_inv,
-s_dcache_inv): any of them will do, so that tickets, semaphores and grid barriers of all sorts are believed, and some races behind them
-are not seen. A load that a short loop repeats at one address waits for somebody: it acquires too, and whose store it finds has released.
+s_dcache_inv, a scalar load with glc): any of them will do, so that tickets, semaphores and grid barriers of all sorts are believed, and
+some races behind them are not seen. A load, also a scalar one, that a short loop repeats at one address waits for somebody: it acquires
+too, and whose store it finds has released.
 Atomics and accesses with scope bits are no part of a race. Stores of workgroups that all leave the same in the end are none either
 (workgroupdisputes): workgroups that overlap at an edge write the same there. Where the waves of one workgroup race already, what the
 workgroup leaves means nothing: these bytes and pairs of instructions are left to that finding. Some launches rely on an order that
@@ -193,6 +194,7 @@ class WorkgroupRaces:
         self._orders = kept(program, "_orders", (), lambda: {
             id(instruction): (False, True) if id(instruction) in traces.polls else _orders(instruction)
             for instruction in program.instructions})
+        self._scalar = kept(program, "_scalar_acquisitions", (), lambda: _scalar_acquisitions(program))
         plain = (program.instructions[position] for position in traces.positions)
         self._data = {id(instruction): source for instruction in plain if (source := data_of(instruction, machine)) is not None}
 
@@ -244,6 +246,12 @@ class WorkgroupRaces:
             hits = self._trace(cells, touch)
             if len(hits):
                 self._hear(group, touch, cells[0], hits)
+
+    def note_scalar(self, group: Group, instruction: Instruction, addresses: Numbers) -> None:
+        """A state.ScalarWatcher."""
+        if self.traces.on and id(instruction) in self._scalar:
+            self._find(addresses)
+            self.traces.synchronise(self._homes(group), False, True)
 
     def _trace(self, cells: tuple[Words, Words], touch: MemoryTouch) -> Numbers:
         function: Any = trace
@@ -316,6 +324,17 @@ def polling(program: Program, waits: Callable[[Instruction], bool], none_of: fro
                 written |= instruction.writes
             found |= {id(instruction) for instruction in body if waits(instruction) and not written & _sources(instruction)}
     return frozenset(found)
+
+
+def _scalar_acquisitions(program: Program) -> frozenset[int]:
+    """The scalar loads (by id) that wait for what others store, or say that they do not take it from the cache."""
+    loads = {id(instruction): instruction for instruction in program.instructions if _loads_scalars(instruction)}
+    return polling(program, _loads_scalars) | {number for number, load in loads.items() if load.modifiers.get("glc")}
+
+
+def _loads_scalars(instruction: Instruction) -> bool:
+    row = instruction.opcode.memory
+    return row is not None and row.space == "scalar" and row.kind == "load"
 
 
 def _sources(instruction: Instruction) -> int:

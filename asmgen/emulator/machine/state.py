@@ -41,6 +41,8 @@ APERTURE_LIMIT = 0xFFFFFFFF
 MemoryWatcher = Callable[["Group", Instruction, str, NDArray[np.int64], NDArray[np.int64], int, int, int], None]
 """Is told of vector memory accesses: group, instruction, the memory's name (addresses.Access), byte addresses [waves, 64] in it, counts
 [waves, 64] of elements, their size in bytes, and for device memory the bytes (from, to) in which all lie."""
+ScalarWatcher = Callable[["Group", Instruction, NDArray[np.int64]], None]
+"""Is told of scalar loads: group, instruction, byte address of each wave."""
 
 
 def aligned_zeros(shape: tuple[int, ...], dtype: type[np.generic]) -> NDArray[Any]:
@@ -94,6 +96,7 @@ class Machine:
         self.run_buffers: Array = np.zeros((0, 0))  # decoded matrix operands of compiled runs, made when the first one needs them
         self.run_rows: NDArray[np.uint32] = aligned_zeros((RUN_ROWS, LANES), np.uint32)
         self.memory_watchers: list[MemoryWatcher] = []
+        self.scalar_watchers: list[ScalarWatcher] = []
         self._private: NDArray[np.uint8] | None = None
 
     def reset(self) -> None:

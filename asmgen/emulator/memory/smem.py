@@ -107,10 +107,12 @@ def _touchable(instruction: Instruction, context: Context, group: Group, address
 
 
 def _load(instruction: Instruction, target: int, words: int, place: Callable[[Group], ScalarPlace], context: Context) -> Step:
-    scalar, memory = context.machine.scalar, context.machine.memory
+    scalar, memory, watchers = context.machine.scalar, context.machine.memory, context.machine.scalar_watchers
 
     def step(group: Group) -> None:
         at = place(group)
+        for watcher in watchers:
+            watcher(group, instruction, at.addresses)
         for word in range(words):
             addresses = at.addresses + 4 * word
             good = _touchable(instruction, context, group, addresses, at.allowed(4 * word), 4)
@@ -122,10 +124,12 @@ def _load(instruction: Instruction, target: int, words: int, place: Callable[[Gr
 
 
 def _store(instruction: Instruction, source: int, words: int, place: Callable[[Group], ScalarPlace], context: Context) -> Step:
-    scalar, memory = context.machine.scalar, context.machine.memory
+    scalar, memory, watchers = context.machine.scalar, context.machine.memory, context.machine.scalar_watchers
 
     def step(group: Group) -> None:
         at = place(group)
+        for watcher in watchers:
+            watcher(group, instruction, at.addresses)
         for word in range(words):
             addresses = at.addresses + 4 * word
             good = _touchable(instruction, context, group, addresses, at.allowed(4 * word), 4)

@@ -229,6 +229,7 @@ class Scheduler:
             segments.made.clear()
         self._watched = None
         self.machine.memory_watchers.clear()
+        self.machine.scalar_watchers.clear()
 
     def _go_on(self) -> bool:
         """Let waves run again that are known to repeat: others may wait for them at a barrier. Returns whether there are any."""
