@@ -1,7 +1,7 @@
 """Errata: what the silicon does against its manual, and where manual and compiler are doubted in public, as data.
 
-One row an erratum. `lint` names each place under the ids of `rules`. An erratum of wait states has its figures in isa/waitrules.py, whose
-rows are among its `rules`, so that insertion keeps it away; of the others the condition on operands is computed here (`odd_low_reads`).
+One row an erratum; lint names each place under its id. One of wait states has the id of the row of isa/waitrules.py that holds its
+figures, so that insertion keeps it away; of the others the condition on operands is computed here (`odd_low_reads`).
 """
 
 from __future__ import annotations
@@ -18,13 +18,12 @@ from asmgen.isa.registers import Reg
 class Erratum:
     """One row: on `archs`, `what` goes wrong at `where` under `condition`; `cure` says what works instead.
 
-    `rules` are the ids under which lint names a place, `mnemonics` whose operands decide (none where rows of wait states do), `source` who
-    has seen it, and `sure` how certain it is.
+    `mnemonics` are those whose operands decide (none where a row of wait states does), `source` says who has seen it, and `sure` how
+    certain it is.
     """
 
     id: str
     archs: tuple[str, ...]
-    rules: tuple[str, ...]
     mnemonics: frozenset[str]
     what: str
     where: str
@@ -37,7 +36,6 @@ class Erratum:
 PACKED_ODD_LOW = Erratum(
     id="packed-odd-low",
     archs=("gfx950",),
-    rules=("packed-odd-low",),
     mnemonics=frozenset({"v_pk_mul_f32", "v_pk_fma_f32", "v_pk_add_f32"}),
     what="the low result is now and then computed from a stale value of the odd register; the high result is always right",
     where="packed f32 instructions whose low half takes the odd register of a VGPR pair (op_sel has a 1 at that source)",
@@ -51,9 +49,8 @@ PACKED_ODD_LOW = Erratum(
          "unproven",
 )
 MFMA_OPCODE_CHANGE = Erratum(
-    id="mfma-opcode-change",
+    id="xdl-srcc-opcode",
     archs=("gfx942", "gfx950"),
-    rules=("xdl-srcc-opcode",),
     mnemonics=frozenset(),
     what="the second of two matrix instructions may read its SrcC before the first one's result is there",
     where="two matrix instructions of one number of passes, but different opcodes, neither of f32 or f64 inputs, the second with the first "
@@ -61,7 +58,7 @@ MFMA_OPCODE_CHANGE = Erratum(
     condition="fewer wait states lie between than for an overlap in part",
     cure="leave the wait states of an overlap in part between them, as insertion does",
     source="docs/facts/errata.md section 2: llvm#218363 (open)",
-    sure="a public finding that is not settled; neither the ISA text nor LLVM 22 asks for any wait state there",
+    sure="a public finding that is not settled",
 )
 ERRATA = (PACKED_ODD_LOW, MFMA_OPCODE_CHANGE)
 """Every row."""

@@ -5,9 +5,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from asmgen.author.builder import Builder
+from asmgen.author.elementwise import mul
+from asmgen.author.vectors import column_vector
 from asmgen.checks.lint.finding import LintFinding
 from asmgen.checks.lint.linting import lint_file, lint_program
 from asmgen.checks.lint.rules import rule, rules
@@ -17,8 +20,11 @@ from asmgen.isa.errata import ERRATA, PACKED_ODD_LOW
 from asmgen.isa.errors import OperandError
 from asmgen.isa.registers import s, v
 from asmgen.isa.waitrules import RULES
+from asmgen.program.program import Instruction
 from asmgen.reader.assembly import read_text
 from asmgen.toolchain import assemble
+from tests.test_tile_math import SMALL, d_fragment
+from tests.tile_harness import TileRun
 
 MATRIX = "v_mfma_f32_16x16x32_f16 v[20:23], v[4:7], v[8:11], 0\n"
 SPARSE = "v_smfmac_f32_16x16x64_f16 v[20:23], v[4:7], v[8:15], v16\n"
@@ -103,9 +109,9 @@ def test_the_table_is_whole() -> None:
     known = rules()
     rows = {row.id: row for row in RULES}
     for erratum in ERRATA:
-        assert all(name in known for name in erratum.rules)
+        assert erratum.sure in known[erratum.id].text
         assert all((erratum.what, erratum.where, erratum.condition, erratum.cure, erratum.source, erratum.sure))
-        assert erratum.mnemonics or {arch for name in erratum.rules for arch in rows[name].archs} == set(erratum.archs)
+        assert erratum.mnemonics or rows[erratum.id].archs == set(erratum.archs)
     text = rule("PACKED-ODD-LOW").text
     assert "v_pk_fma_f32" in text and "rocMLIR#2459" in text and "unproven" in text
 
@@ -158,3 +164,15 @@ def test_the_builder_takes_the_twins() -> None:
     k.v_pk_add_f32(v[0:1], v[2:3], v[4:5], op_sel=(0, 1), op_sel_hi=(1, 0))
     Builder("k", "gfx942").v_pk_mul_f32(v[0:1], v[0:1], v[2:3], op_sel=(0, 1))
     assert len(k.items) == 3
+
+
+@pytest.mark.parametrize(("arch", "apart", "packed", "single"), [("gfx950", True, 8, 0), ("gfx950", False, 4, 8), ("gfx942", False, 8, 0)])
+def test_element_operations_take_even_registers_twice(arch: str, apart: bool, packed: int, single: int) -> None:
+    """A value for each column of two fragments: side by side in a pair, or each in the even register of a pair of its own."""
+    run = TileRun(arch)
+    x = run.tile("x", (32, 32), d_fragment(arch, SMALL), np.ones((32, 32)))
+    columns = column_vector(run.k, "columns", x, apart=apart)
+    before = len(run.k.items)
+    mul(run.k, x, x, columns)
+    names = [item.name for item in run.k.items[before:] if isinstance(item, Instruction)]
+    assert (names.count("v_pk_mul_f32"), names.count("v_mul_f32")) == (packed, single) and len(names) == packed + single

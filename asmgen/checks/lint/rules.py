@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 
-from asmgen.isa.errata import PACKED_ODD_LOW, Erratum
+from asmgen.isa.errata import ERRATA, PACKED_ODD_LOW, Erratum
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.quote import quoted
 from asmgen.isa.waitrules import CLASSES, RELATIONS, ROLES, RULES, WaitRule
@@ -179,13 +179,14 @@ def _wait_state_rule(row: WaitRule) -> LintRule:
             figures.append(f"{arch}: {states}")
         else:
             figures.append(f"{arch}: {constant}")
+    open_finding = "".join(f" {found.what[0].upper()}{found.what[1:]}: {found.sure}." for found in ERRATA if found.id == row.id)
     producer, consumer = row.roles
     what = f"where {ROLES[producer]} of the first meet {ROLES[consumer]} of the second" if producer != "any" else "whatever their registers"
     relation = f" ({RELATIONS[row.relation]})" if row.relation else ""
     text = f"{CLASSES[row.producer]}, then {CLASSES[row.consumer]}, {what}{relation}. Wait states that must lie between: " \
            f"{'; '.join(figures)}. " \
            f"The hardware does not check; {who}. " \
-           f"Every instruction is one wait state, s_nop n is n + 1. Source: {_source(row.source)}."
+           f"Every instruction is one wait state, s_nop n is n + 1.{open_finding} Source: {_source(row.source)}."
     return LintRule(row.id, row.severity, f"wait states: {row.text}", text[0].upper() + text[1:])
 
 
