@@ -292,10 +292,15 @@ def _raise(k: TileBuilder, state: Softmax, peak: Peak, at: StepIndex) -> None:
     """The maximum of what it was and of `high`, which becomes the logarithm of what is left of sums under the old one."""
     with _vector(k, "raised", state, at) as raised:
         max_(k, raised, peak.m, state.high, at=at)
-        with k.at(at):
-            for high, new, low in zip(state.high.registers, raised.registers, peak.low.registers, strict=True):
-                k.v_fma_f32(high, new, state.minus_c, Modified(low, neg=True))
-        mul(k, peak.low, raised, state.minus_c, at=at)
+        if peak.tamed is None:
+            copy(k, state.high, peak.low, at=at)
+            mul(k, peak.low, raised, state.minus_c, at=at)
+            sub(k, state.high, peak.low, state.high, at=at)
+        else:  # one instruction less in each step, and off by the rounding of the new `low`
+            with k.at(at):
+                for high, new, low in zip(state.high.registers, raised.registers, peak.low.registers, strict=True):
+                    k.v_fma_f32(high, new, state.minus_c, Modified(low, neg=True))
+            mul(k, peak.low, raised, state.minus_c, at=at)
         with _where_huge(k, peak, at) if peak.tamed is not None else nullcontext():
             _tame(k, state, peak, raised, at, state.high)
         copy(k, peak.m, raised, at=at)
