@@ -29,12 +29,12 @@ Load = Callable[[Sequence[ColumnRun], Sequence[Reg]], None]
 """Emits what brings the numbers of runs of a row into VGPRs, as many for each run as it has columns."""
 
 
-def scale_and_add(k: TileBuilder, corners: Sequence[Corner], c: Rows, column0: Reg, rows: WaveIndex | None, columns: WaveIndex, width: int,
+def scale_and_add(k: TileBuilder, corners: Sequence[Corner], c: Rows, column0: Reg, rows: WaveIndex | None, columns: WaveIndex,
                   alpha: Reg | None, beta: Reg) -> None:
     """Accumulators become alpha times themselves plus beta times C, whose rows are `c`; `alpha` and `beta` are SGPRs of f32, None is 1.
 
     Nothing is done where alpha is 1 and beta 0, and C is not read where beta is 0, nor beyond its last column: it may be D, where other
-    waves store. Places and `width` as for `store`.
+    waves store. Places as for `store`.
     """
     run, matrix = run_length(corners[0].tile), c.matrix
     general, cut, done = k.fresh("alpha_beta"), k.fresh("cut_columns_of_c"), k.fresh("combined")
@@ -59,7 +59,10 @@ def scale_and_add(k: TileBuilder, corners: Sequence[Corner], c: Rows, column0: R
                 k.v_add_u32(at, jump, offset)
                 _add(k, group, held, load, (alphas, betas))
 
-        unless_whole(k, c, column0, corners, width, cut)
+        with k.scratch("own_column", file="s") as own:  # of other waves columns may be cut
+            k.s_mul_i32(own, columns.register, corners[0].tile.columns)
+            k.s_add_u32(own, own, column0)
+            unless_whole(k, c, own, corners, max(corner.column for corner in corners) + corners[0].tile.columns, cut)
         add_runs(lambda runs, parts: _load_whole(k, runs, parts, at, descriptor, matrix.dtype))
         k.s_branch(done)
         k.label(cut)

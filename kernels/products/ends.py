@@ -130,7 +130,7 @@ def finish(k: TileBuilder, corners: Sequence[Corner], row0: Reg, column0: Reg, w
             if factors is not None:
                 factors.at(at).apply(at.corner)
             rows = at.corner.tile.rows
-            scale_and_add(k, [at.corner], c.rows(at.row, rows), at.column, None, wn, tn // 2, alpha, beta)
+            scale_and_add(k, [at.corner], c.rows(at.row, rows), at.column, None, wn, alpha, beta)
             if bias is not None:
                 add_along_columns(k, [at.corner], bias, at.column, None, wn)
             store(k, d.rows(at.row, rows), at.column, [at.corner], None, wn, tn // 2)
