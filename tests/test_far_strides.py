@@ -11,7 +11,7 @@ from asmgen.author.contract import ContractError, Parameter
 from asmgen.author.epilogue import Corner, store
 from asmgen.author.movement import fill, read
 from asmgen.author.swizzles import DmaFill, FragmentRead
-from asmgen.author.tilememory import store_tile
+from asmgen.author.tilememory import load, store_tile
 from asmgen.author.tiles import TileError
 from asmgen.emulator.machine.devicememory import Memory
 from tests.emulator_launch import launch
@@ -102,6 +102,16 @@ def test_rows_that_32_bits_do_not_reach_are_refused() -> None:
             continue
         with pytest.raises(TileError, match="128 rows of a, up to 16777216 elements apart.*at most 127 rows, or .* at most 16777215 "):
             rows.resource(k)
+
+
+def test_a_limit_wants_offsets_that_no_row_has() -> None:
+    """128 rows of 2^25 - 2 bytes fit, but leave no offset beyond the descriptor for what the limit cuts."""
+    k, M = far_builder(("m", "columns", "stride"), Parameter("stride", "run", int, "", maximum=(1 << 24) - 1))
+    rows, x = k.matrix("a", "bf16", "m", "columns", "stride").rows(k.ids["y"], 128), k.tile("x", 32, 64, M.a)
+    for move in (lambda **more: load(k, x, rows, **more), lambda **more: store_tile(k, rows, x, **more)):
+        move()
+        with pytest.raises(TileError, match="128 rows of a, up to 16777215 elements apart, and 8192 bytes take 4294975232 bytes"):
+            move(limit=60)
 
 
 @pytest.mark.parametrize(("rows", "columns", "stride"), [(100, 128, (1 << 24) - 4), (70, 77, (1 << 24) - 1), (70, 128, 128)])

@@ -17,6 +17,7 @@ from asmgen.author.globals import Matrix
 from asmgen.author.masks import lane_places
 from asmgen.author.tilepieces import LOADS, STORES, TilePiece
 from asmgen.author.tiles import Tile
+from asmgen.isa.bufferformats import MOST_RECORDS
 from asmgen.isa.records import dataclass
 from asmgen.isa.registers import Reg, exec_, vcc
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from asmgen.author.tilebuilder import TileBuilder
 
 _OUTSIDE = 0xFFFFE000  # beyond a descriptor of up to 4 GiB less 8 KiB, with room for an immediate and 16 bytes
+BEYOND = MOST_RECORDS + 1 - _OUTSIDE  # bytes that a descriptor does not show where some lanes name an offset beyond it
 _NO_COLUMN = 0xC0000000  # as a signed number far below every column
 _DWORD = 32
 _TOGETHER = 4  # dwords of three bytes that are put together at once: two scratch registers each

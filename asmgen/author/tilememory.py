@@ -20,7 +20,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from asmgen.author.addressing import WaveIndex, emit_address
-from asmgen.author.cutcolumns import bounded, lanes_inside, load_rest, send_outside, store_rest, unless_odd
+from asmgen.author.cutcolumns import BEYOND, bounded, lanes_inside, load_rest, send_outside, store_rest, unless_odd
 from asmgen.author.globals import Rows, Slice
 from asmgen.author.masks import lane_places
 from asmgen.author.steps import StepIndex, operation
@@ -51,6 +51,7 @@ def load(k: TileBuilder, tile: Tile, source: Slice | Rows, rows: WaveIndex | Non
         return first[piece.row, page], offset
 
     with operation(k, f"load {tile.name} from {part}", [tile.index, part.index], writes=tile.registers.mask, at=at), ExitStack() as stack:
+        part.rows.check_reach(k, 0, 0 if limit is None else BEYOND)
         descriptor = part.rows.resource(k)
         advance = k.advance(part, tile.columns)
 
@@ -80,6 +81,7 @@ def store_tile(k: TileBuilder, target: Rows, tile: Tile, rows: WaveIndex | None 
     pieces = pieces_of(k, "store", tile, target)
     bits = tile.fragment.bits
     with operation(k, f"store {tile.name}", [tile.index], reads=tile.registers.mask, at=at), ExitStack() as stack:
+        target.check_reach(k, 0, 0 if limit is None else BEYOND)
         descriptor = target.resource(k)
         stride = target.matrix.stride_bytes(k)
         base, here = (stack.enter_context(k.scratch(name)) for name in ("tile_offset", "row_offset"))
