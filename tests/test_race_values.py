@@ -302,6 +302,27 @@ def test_reads_beside_writes(case: Planted, order: str) -> None:
         assert (finding.check, finding.severity) == (case.check, "warning") and "leaves it as it was" in finding.message
 
 
+@pytest.mark.parametrize("order", ORDERS)
+def test_one_pair_in_many_places_does_not_hide_another(order: str) -> None:
+    """64 places apart from each other in low memory, and more behind them."""
+    case = Planted("", G, f"""
+        v_mov_b32 v5, 2
+        v_and_b32 v4, 63, v1
+        v_lshlrev_b32 v4, 3, v4
+        {PART}
+        global_load_dword v6, v4, s[8:9]
+        global_load_dword v7, v4, s[8:9] offset:1024
+        s_endpgm
+        zero:
+        global_store_dword v4, v5, s[8:9]
+        global_store_byte v4, v5, s[8:9] offset:1025
+    """, waves=2)
+    found = run(case.text(False)[0], 2, order).findings
+    assert {frozenset((finding.producer.name, finding.consumer.name)) for finding in found if finding.producer and finding.consumer} == {
+        frozenset(("global_load_dword", "global_store_dword")), frozenset(("global_load_dword", "global_store_byte"))}
+    assert all(finding.severity == "error" and finding.count > 1 for finding in found)
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_changed_bytes_are_found_exactly(seed: int) -> None:
     """Compiled and not, against bytes one by one."""

@@ -284,7 +284,8 @@ class GlobalArrival:
             if alike.any() and not self._told:
                 self._told = True
                 self._report(spans, homes, int(points[alike][0]), True)
-            for point in points[~alike][:_WITNESSES].tolist():
+            wrong = points[~alike]
+            for point in wrong[::-(-len(wrong) // _WITNESSES) or 1].tolist():  # all over: there may be several pairs
                 self._report(spans, homes, point)
             if self.raced is not None and not alike.all():
                 self._note_raced(self.raced, spans, parts)
