@@ -43,7 +43,7 @@ def test_faults_come_with_what_repeats_them(monkeypatch: pytest.MonkeyPatch, cap
     (tmp_path / "data.s").write_text('.amdgcn_target "amdgcn-amd-amdhsa--gfx950"\ns_endpgm\n.long 0xffffffff\n')
     with pytest.raises(SystemExit) as ended:
         oddsweep.main([str(tmp_path / "k.s"), str(tmp_path / "data.s")])
-    assert ended.value.code == 0 and "2 programs, 1 of them with data that is no code, 0 faults" in capsys.readouterr().out
+    assert ended.value.code == 0 and "2 programs, 1 of them refused for what they hold, 0 faults" in capsys.readouterr().out
     monkeypatch.setattr(Linter, "lint", failing)
     with pytest.raises(SystemExit) as ended:
         oddsweep.main(["--first", "7", "--count", "1", "--keep", str(tmp_path / "kept")])

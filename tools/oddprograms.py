@@ -25,17 +25,19 @@ _PLACE = re.compile(r"\{(\w+)\}")
 
 @dataclass(frozen=True)
 class OddProgram:
-    """The text of one kernel, as clang takes it."""
+    """The text of one kernel, as clang takes it. `data`: it holds random words, which may be no instruction and then are refused."""
 
     number: int
     arch: str
     text: str
+    data: bool
 
 
 def odd_program(number: int, seed: int = 0) -> OddProgram:
     """Program `number` of a seed: the same text always. The architectures take turns."""
     arch = tuple(ARCHITECTURES)[number % len(ARCHITECTURES)]
-    return OddProgram(number, arch, _Writer(random.Random(f"{seed} {number}"), arch, number).text())
+    writer = _Writer(random.Random(f"{seed} {number}"), arch, number)
+    return OddProgram(number, arch, writer.text(), writer.random_words)
 
 
 class _Writer:
@@ -48,6 +50,7 @@ class _Writer:
         self.parts = chance.randrange(2, 9)
         self.made = 0  # labels besides those of parts
         self.called = False  # whether the program calls its function
+        self.random_words = False
 
     def text(self) -> str:
         """The whole file."""
@@ -218,5 +221,7 @@ class _Writer:
     def data(self) -> None:
         """Words that are no code, where none runs."""
         if self.chance.random() < 0.4:
-            self.say(self.chance.choice((f".long {self.chance.randrange(1 << 32):#x}", ".long 0xbf800000, 0", ".p2align 6",
-                                         ".fill 4, 4, 0xbf800000", ".quad 0x123456789")))
+            word = f".long {self.chance.randrange(1 << 32):#x}"
+            chosen = self.chance.choice((word, ".long 0xbf800000, 0", ".p2align 6", ".fill 4, 4, 0xbf800000", ".quad 0x123456789"))
+            self.random_words |= chosen == word
+            self.say(chosen)
