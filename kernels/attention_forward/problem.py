@@ -22,6 +22,7 @@ _LARGE_SPREAD = 4.0  # standard deviation of scores
 _RISE = 1 / 128  # of the size of keys, from one to the next
 _LEAST_QUERIES = 16  # below which one is too large a part of all
 _FLUSHED = 2.0**-126  # float32 numbers below may be flushed to 0: products with a row of V, and their sum
+_HUGE = {"bfloat16": 2.0**90}  # of the types that have one
 _EPSILON = 2.0**-24  # of float32
 _LOG2_E = np.float32(1.4426950408889634)
 
@@ -34,7 +35,8 @@ def make_problem(p: Values, seed: int, logits: float = 1.0, nonfinite: bool | No
     |O - ref| <= u sum(p|v|)/l + u_out |O| + float32 terms, |LSE - ref| <= 1e-5 max(1, |LSE|). u is the rounding of p to the type that the
     second product takes, u_out that of O, which is off by half a subnormal unit where it is subnormal. The float32 terms: a score is off
     by (d + 2) 2^-24 sum|q||k| and its exponent by 2^-22 of its size, which moves p relative to the sum; products and sum of up to sk terms
-    are off by sk 2^-24. Where Q is scaled beforehand, the reference takes the rounded one.
+    are off by sk 2^-24. Of a query with a single element, scores are exact and so is their distance from the maximum. Where Q is scaled
+    beforehand, the reference takes the rounded one.
     Where `nonfinite` is given there are odd numbers in places (`_put_odd`).
     """
     random = np.random.default_rng(seed)
@@ -73,13 +75,19 @@ def make_problem(p: Values, seed: int, logits: float = 1.0, nonfinite: bool | No
 def _put_odd(random: np.random.Generator, views: dict[str, Array], nonfinite: bool, spread: float) -> None:
     """Of K and V an eighth are zeros of either sign or subnormal numbers. Where data is to be `nonfinite`, one query has a NaN, of at least
     16 in all, so its rows of O and LSE are NaN. Infinities would make a NaN of each key that is hidden or far from its row's maximum.
+    Another query of bf16 has a single element, of 2^90, so that its scores are huge, and exact.
     Where the `spread` of scores is large anyway, so that few keys count, later keys are larger ones: each step then raises the maximum of
     any query, even of one alone."""
     q, k = views["q"], views["k"]
     if spread > _LARGE_SPREAD:
         k *= (1 + _RISE * np.arange(k.shape[2]))[:, None].astype(k.dtype)
     if nonfinite and q[..., 0].size >= _LEAST_QUERIES:
-        q[tuple(random.integers(size) for size in q.shape)] = np.nan
+        place = tuple(random.integers(size) for size in q.shape)
+        q[place] = np.nan
+        if q.dtype.name in _HUGE and q.shape[2] > 1:
+            row = (*place[:2], (place[2] + 1) % q.shape[2])
+            q[row] = 0
+            q[(*row, place[3])] = _HUGE[q.dtype.name]
     for name in "kv":
         chosen = np.asarray(random.random(views[name].shape) < 1 / 8)
         small = _SMALLEST[views[name].dtype.name]
@@ -134,6 +142,9 @@ def reference(p: Values, q: Array, k: Array, v: Array, rounding: float, least: f
     o, magnitude = shares @ values, shares @ np.abs(values)
     sizes = np.abs(np.where(seen, scores, 0.0)) + np.abs(np.where(np.isfinite(largest), largest, 0.0))
     off = (d + 2) * _EPSILON * scale * (np.abs(grouped) @ np.abs(keys).swapaxes(-1, -2)) + 4 * _EPSILON * (1 + sizes)
+    if p["scale"] == "exact":  # where each score is a single product it is exact, and so is what it lies below the maximum
+        below = np.where(seen, np.where(np.isfinite(largest), largest, 0.0) - scores, 0.0)
+        off = np.where(np.count_nonzero(grouped, axis=-1, keepdims=True) == 1, 4 * _EPSILON * (1 + below), off)
     moved = shares * off
     tolerance = (rounding + 2 * p["sk"] * _EPSILON) * magnitude + moved @ np.abs(values) + np.abs(o) * moved.sum(axis=-1, keepdims=True)
     tolerance += least * (seen @ np.abs(values)) * (total > 0)
