@@ -213,3 +213,11 @@ def test_lds_places_under_such_an_exec(write: str) -> None:
     expected = {"s_mov_b64 exec, 1": 0xF, "s_mov_b64 exec, s[4:5]": (1 << 256) - 1, "s_mov_b64 s[4:5], 2\ns_mov_b64 exec, s[4:5]": 0xF0,
                 "s_mov_b32 exec_hi, 0": (1 << 128) - 1, "s_bfm_b64 exec, 5, 3": (1 << 32) - 1 & ~((1 << 12) - 1)}
     assert found == expected[write]
+
+
+def test_lds_places_by_way_of_agprs() -> None:
+    """Compilers keep lane addresses in AGPRs; lanes that EXEC leaves out keep what an AGPR held."""
+    program = of("v_lshlrev_b32 v1, 2, v0\nv_accvgpr_write_b32 a3, v1\ns_mov_b64 exec, 1\nv_accvgpr_write_b32 a3, 64\n"
+                 "s_mov_b64 exec, -1\nv_accvgpr_mov_b32 a4, a3\nv_accvgpr_read_b32 v2, a4\nds_read_b32 v3, v2\ns_endpgm")
+    (found,) = known_places(program, control_flow(program), (64, 1, 1)).values()
+    assert found.mask == (1 << 256) - 1 & ~0xF and found.sure

@@ -16,6 +16,7 @@ from asmgen.program.program import Instruction
 from asmgen.program.wavestate import EXEC_BIT, WORD, State, Value, Words, nonzero, together
 
 _PLAIN = frozenset({"SOP1", "SOP2", "SOPK", "SOPC", "VOP1", "VOP2", "VOP3", "VOPC"})
+_TO_AND_FROM_ACC = frozenset({"v_accvgpr_read_b32", "v_accvgpr_write_b32", "v_accvgpr_mov_b32"})
 _MODIFIERS = frozenset({"clamp", "omod", "op_sel", "neg", "abs"})
 
 
@@ -84,7 +85,7 @@ def _bits(writes: int) -> tuple[int, ...]:
 def step(state: State, instruction: Instruction) -> None:
     """Pass one instruction."""
     known, modifiers = state.known, instruction.modifiers
-    found = _results(state, instruction) if instruction.form.encoding in _PLAIN and \
+    found = _results(state, instruction) if (instruction.form.encoding in _PLAIN or instruction.name in _TO_AND_FROM_ACC) and \
         not (modifiers and any(modifiers.get(name) for name in _MODIFIERS)) else None
     if instruction.opcode.name in CALLS:
         known.clear()
@@ -119,6 +120,9 @@ def _results(state: State, instruction: Instruction) -> dict[int, Value]:
             return {}
         constant = (constant & 0xFFFF ^ 0x8000) - 0x8000
         return {bit: (old + constant if name == "s_addk_i32" else old * constant) & WORD}
+    if name in _TO_AND_FROM_ACC:
+        value = state.vector(sources[0])
+        return {} if value is None else _merged(state, bit, value)
     if name == "v_readfirstlane_b32":
         value, exec_ = state.vector(sources[0]), state.known_exec
         if value is None or exec_ is None:
