@@ -8,7 +8,9 @@ import pytest
 from asmgen.checks.lint.facts import KernelFacts
 from asmgen.checks.lint.finding import LintFinding
 from asmgen.checks.lint.programlint import lint_program
+from asmgen.program.controlflow import control_flow
 from asmgen.program.program import Program
+from asmgen.program.unrolled import inner_loops, unroll
 from asmgen.reader.assembly import read_text
 from tests.emulator_launch import launch
 
@@ -63,6 +65,26 @@ def ping_pong(reads: str, writes: str, between: str = BARRIER, rounds: int = 3) 
            f"v_mov_b32 v9, v8\n{BARRIER}s_sub_u32 s22, s22, 1\ns_cmp_lg_u32 s22, 0\ns_cbranch_scc1 loop\n{LEVEL}"
 
 
+def rounds(code: str, turn: str, count: int | str = 6) -> str:
+    """A loop of so many rounds."""
+    return f"s_mov_b32 s22, {count}\nloop:\n{code}{turn}s_sub_u32 s22, s22, 1\ns_cmp_lg_u32 s22, 0\ns_cbranch_scc1 loop\n"
+
+
+def two_buffers(other: str) -> str:
+    """Each round reads one buffer and writes the one at v7, which is the same or the other one."""
+    turn = "v_xor_b32 v4, 0x400, v4\nv_xor_b32 v7, 0x400, v7\n"
+    return f"v_xor_b32 v7, {other}, v3\n{rounds(read() + BARRIER + write(lane='v7') + WAIT + BARRIER, turn)}"
+
+
+def three_buffers(newer: int) -> str:
+    """Loads two rounds ahead; s24 is the place that is filled, v7 the one that is read, by another wave."""
+    into = "s_add_u32 m0, s21, s24\ns_nop 4\nglobal_load_lds_dword v3, s[8:9]\n"
+    step = "s_add_u32 s24, s24, 0x400\ns_cmp_eq_u32 s24, 0xc00\ns_cselect_b32 s24, 0, s24\n"
+    turn = "s_add_u32 s25, s25, 0x400\ns_cmp_eq_u32 s25, 0xc00\ns_cselect_b32 s25, 0, s25\n"
+    body = f"s_waitcnt vmcnt({newer})\n{BARRIER}{into}{step}v_add_u32 v7, s25, v4\n{read(lane='v7')}s_waitcnt lgkmcnt(0)\n"
+    return f"s_mov_b32 s24, 0\ns_mov_b32 s25, 0\n{into}{step}{into}{step}{rounds(body, turn)}"
+
+
 HALF = "s_mov_b64 exec, 0xffffffff\n"
 ALL = "s_mov_b64 exec, -1\n"
 FIRST_WAVE = "s_cmp_eq_u32 s20, 0\ns_cbranch_scc0 over\n{}over:\n"
@@ -87,6 +109,8 @@ TWINS = {
                        "s_cmp_lg_u32 s22, 0\ns_cbranch_scc1 loop\n",
                        "s_mov_b32 s22, 3\nloop:\n" + write() + WAIT + BARRIER + read() + WAIT + BARRIER + "s_sub_u32 s22, s22, 1\n"
                        "s_cmp_lg_u32 s22, 0\ns_cbranch_scc1 loop\n"),
+    "two buffers": (two_buffers("0"), two_buffers("0x400")),
+    "three buffers": (three_buffers(2), three_buffers(1)),
     "ping-pong": (ping_pong(read(), write()), ping_pong(read() + WAIT, write())),
     "ping-pong with loads": (ping_pong(read(), fill(0)), ping_pong(read() + WAIT, fill(0))),
     "ping-pong, too few barriers": (ping_pong(read() + WAIT, write(), between=""), ping_pong(read() + WAIT, write())),
@@ -107,12 +131,12 @@ def lint(code: str, block: tuple[int, int, int] | None = (64 * WAVES, 1, 1)) -> 
 
 @pytest.mark.parametrize(("code", "racy"), CASES)
 def test_racy_and_clean_twins(code: str, racy: bool) -> None:
-    """Lint says error of the one and nothing of the other; the emulator agrees, in whatever order waves run."""
+    """Lint says error of the one and nothing of the other; the emulator agrees."""
     found = [finding for finding in lint(BEGIN + code + END) if finding.rule in RULES]
-    assert {finding.severity for finding in found} == ({"error"} if racy else set()), [finding.sentence() for finding in found]
-    launches = [launch("gfx950", program_of(BEGIN + code + END), block=(64 * WAVES, 1, 1), buffers=[np.arange(4096, dtype=np.uint32)],
-                       lds=4096, order=order) for order in ("lockstep", "serial")]
-    assert any("lds-race" in launched.checks for launched in launches) is racy
+    assert any(finding.severity == "error" for finding in found) is bool(found) is racy, [finding.sentence() for finding in found]
+    launched = launch("gfx950", program_of(BEGIN + code + END), block=(64 * WAVES, 1, 1),
+                      buffers=[np.arange(4096, dtype=np.uint32)], lds=4096)
+    assert ("lds-race" in launched.checks) is racy
 
 
 def said(code: str, block: tuple[int, int, int] | None = (64 * WAVES, 1, 1)) -> list[tuple[str, str, str]]:
@@ -164,12 +188,26 @@ def test_code_that_takes_x_alone_has_workgroups_of_one_row(first: str, severitie
     assert {finding.severity for finding in found if finding.rule in (*RULES, "W004")} == severities
 
 
-def test_buffers_that_take_turns_are_a_note() -> None:
-    """The place changes from round to round: nobody knows whether the read's buffer is the written one."""
-    turn = "v_xor_b32 v4, 0x400, v4\nv_xor_b32 v3, 0x400, v3\n"
-    code = f"{read()}{BARRIER}{write(1024)}{WAIT}{BARRIER}{turn}"
-    loop = f"s_mov_b32 s22, 4\nloop:\n{code}s_sub_u32 s22, s22, 1\ns_cmp_lg_u32 s22, 0\ns_cbranch_scc1 loop\n"
-    assert {row[1] for row in said(loop)} == {"note"}
+def test_places_that_never_come_back_are_a_note() -> None:
+    """Each round reads and writes further on: no number of rounds tells whether bytes meet."""
+    turn = "v_add_u32 v4, 4, v4\nv_add_u32 v3, 4, v3\n"
+    assert {row[:2] for row in said(rounds(read() + BARRIER + write(1024) + WAIT + BARRIER, turn, "s7"))} == {("W004", "note")}
+
+
+@pytest.mark.parametrize("times", [1, 2, 3])
+def test_an_unrolled_loop_does_the_same(times: int) -> None:
+    """A loop with a branch inside and one out of it, and each position's instruction."""
+    inner = "s_bitcmp1_b32 s22, 0\ns_cbranch_scc0 even\nv_add_u32 v8, s22, v8\neven:\ns_cmp_eq_u32 s22, 3\ns_cbranch_scc1 out\n"
+    code = f"s_load_dwordx2 s[8:9], s[0:1], 0\nv_mov_b32 v8, 0\n{rounds(inner + 'v_lshlrev_b32 v8, 1, v8', chr(10), 9)}out:\n" \
+           "v_lshlrev_b32 v0, 2, v0\ns_waitcnt lgkmcnt(0)\nglobal_store_dword v0, v8, s[8:9]\ns_endpgm\n"
+    program = program_of(code)
+    (loop,) = inner_loops(control_flow(program))
+    longer = unroll(program, [loop], times)
+    assert len(longer.program) == len(program) + (times - 1) * (loop.last - loop.first + 2) == len(longer.original)
+    assert all(position < 0 or instruction.opcode is program.instructions[position].opcode
+               for position, instruction in zip(longer.original, longer.program.instructions, strict=True))
+    one, other = (launch("gfx950", made, buffers=[np.zeros(64, np.uint32)]).buffers[0] for made in (program, longer.program))
+    assert one.any() and (one == other).all()
 
 
 @pytest.mark.parametrize(("code", "doubt"), [

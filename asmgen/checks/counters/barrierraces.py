@@ -12,6 +12,7 @@ constants and the number of the work-item (`ldsplaces`); where they do not, nobo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING
@@ -38,7 +39,7 @@ class LdsRace:
     barriers other waves do what stands at `second`. Without `flying` all is waited for, and `distance` more barriers are too few.
 
     `waves` is a pair of waves that touch the same bytes of LDS there, `bytes` those bytes (None: the places are not known). It is an
-    error where there is no `doubt`.
+    error where there is no `doubt`. `newer` operations of their counter were issued behind all that is in flight.
     """
 
     first: tuple[int, ...]
@@ -49,6 +50,7 @@ class LdsRace:
     waves: tuple[int, int] = (0, 0)
     doubt: str = ""
     flying: bool = True
+    newer: int = 0
 
 
 def race_sentence(race: LdsRace, program: Program, kinds: Mapping[int, str], wait: str) -> str:
@@ -123,10 +125,6 @@ class LdsRaces:
         if flying:
             self._crossing[barrier] = flying
 
-    def newer(self, race: LdsRace) -> int:
-        """How many operations of its counter were issued behind all that is in flight in a race."""
-        return min(self._crossing[race.at][position] for position in race.first)
-
     def found(self) -> Iterator[LdsRace]:
         """All of them: the worst of each barrier and of the accesses that one wait before it would let arrive."""
         if not self._may_meet():
@@ -136,7 +134,7 @@ class LdsRaces:
             for members in self._grouped(flying):
                 race = self._worst(barrier, members, True)
                 if race is not None and members not in told:
-                    yield race
+                    yield replace(race, newer=min(flying[position] for position in race.first))
                     if race.bytes is not None:
                         told.add(members)
         if any(group != other for number in range(len(self._flow.blocks)) for group, other, _ in self._groups.distances(number)):

@@ -19,15 +19,17 @@ from functools import cached_property, reduce
 from operator import or_
 from typing import TYPE_CHECKING
 
-from asmgen.checks.counters.barrierraces import READ, LdsRaces, lds_kinds, race_sentence
+from asmgen.checks.counters.barrierraces import READ, LdsRace, LdsRaces, lds_kinds, race_sentence
 from asmgen.checks.counters.barriers import LdsGroup, described, groups_in_flight, sections
 from asmgen.checks.counters.flow import Arrival, WaitFlow, WaitNeed
 from asmgen.checks.counters.ledger import COUNTERS, LGKM, MOST_ROUNDS, VM, Flight, Ledger, split_of, unified
 from asmgen.checks.counters.outofphase import Phases
 from asmgen.checks.counters.partings import Partings
 from asmgen.checks.counters.paths import find_route, reachable
+from asmgen.checks.counters.roundraces import races_by_rounds
 from asmgen.checks.counters.tokens import TooEarly, shared
 from asmgen.isa.records import dataclass
+from asmgen.program.controlflow import control_flow
 from asmgen.program.program import Instruction, Program, TokenUse
 
 if TYPE_CHECKING:
@@ -73,7 +75,8 @@ class WaitFinding:
 
 
 def verify(program: Program, notes: bool = True, block: tuple[int, int, int] | None = None) -> list[WaitFinding]:
-    """Everything wrong with a program's waits, in program order. Without `notes`, errors and warnings alone, which is quicker.
+    """Everything wrong with a program's waits, in program order. Without `notes`, errors and warnings alone, which is quicker; rounds of
+    loops with buffers that take turns are not told apart then.
 
     `block` is the workgroup's size, None where not known.
     """
@@ -99,6 +102,7 @@ class Verifier:
         self._block = block
         self._kinds = lds_kinds(program)
         self._races = self._new_races()
+        self._rounds = self.notes and block is not None  # whether rounds of loops are told apart: that takes another verification
         self._places = self._known_places()
         self._found: list[WaitFinding] = []
         self._idle: set[tuple[int, str]] = set()
@@ -133,7 +137,7 @@ class Verifier:
         barrier = self.operations[position].barrier
         if barrier:
             other._sections = sections(other.flow.flow, other.operations)
-        other._races = other._new_races()
+        other._races, other._rounds = other._new_races(), False
         other.flow.visit(other._visit, blocks)
         other._lds_races()
         if barrier:
@@ -377,17 +381,38 @@ class Verifier:
                       f"cores, where a barrier between them and what stands before would keep the halves in turn"
             self._found.append(WaitFinding(MEETING, "note", message, other, mine, None, None, position))
 
+    def races(self) -> list[LdsRace]:
+        """LDS races of the program as it stands, without rounds of loops told apart."""
+        if self._races is None:
+            return []
+        races = self._races
+        self.flow.visit(lambda position, ledger, *_: races.crossing(position, ledger) if self.operations[position].barrier else None)
+        return list(races.found())
+
+    def _judged_races(self) -> list[LdsRace]:
+        races = list(self._races.found()) if self._races is not None else []
+        if not self._rounds or all(race.bytes is not None for race in races):
+            return races
+        from asmgen.checks.counters.ldsplaces import LdsPlaces  # needs numpy
+
+        def known(program: Program) -> frozenset[int]:
+            return frozenset(self._lds_places.known if program is self.program else
+                             LdsPlaces(program, control_flow(program), self._block).known)
+
+        return races_by_rounds(self.program, self.flow.flow, races, known,
+                               lambda program: Verifier(program, False, self._block, errors=True).races())
+
     def _lds_races(self) -> None:
         """What other waves do to LDS bytes that are in use yet, as far as addresses are known."""
-        for race in self._races.found() if self._races is not None else ():
+        for race in self._judged_races():
             last, kind = race.first[-1], self._kinds[race.first[-1]]
             if race.bytes is None and (kind != READ or not self.notes):
                 continue  # of what fills LDS a note tells without knowing where
             severity = "note" if race.bytes is None else "warning" if race.doubt else "error"
             at = race.at if race.flying else race.second
             counter, count = self.operations[last].counters[0], 0
-            if race.flying and self._races is not None and self.operations[last].ordered:
-                count = min(self._races.newer(race), self.flow.limits[counter] - 1)
+            if race.flying and self.operations[last].ordered:
+                count = min(race.newer, self.flow.limits[counter] - 1)
             rule = LDS_AT_BARRIER if race.bytes is None else TOKEN if race.flying else BARRIERS
             message = race_sentence(race, self.program, self._kinds, f"s_waitcnt {counter}({count})")
             have, need = (None, count) if race.flying else (race.distance + 1, race.distance + 2)

@@ -22,7 +22,8 @@ def lint_program(program: Program, file: str = "", facts: KernelFacts = NO_FACTS
                  warnings: bool = True) -> list[LintFinding]:
     """Everything that lint finds in one Program, in program order, worse findings of one place first.
 
-    Without `notes`, errors and warnings alone, and quicker; without `warnings`, errors alone, and quicker still.
+    Without `notes`, errors and warnings alone, and quicker: rounds of loops, in which buffers take turns, are not told apart. Without
+    `warnings`, errors alone, and quicker still.
     """
     with collection_paused():
         return _lint(program, file, facts, SEVERITIES[:1 + warnings + (warnings and notes)])

@@ -47,7 +47,7 @@ _TABLE = (
          "the addresses count, where they follow from constants and the work-item's number, and which waves pass barriers alone and are "
          "behind from there on. It is an error where different waves surely touch the same bytes, a warning where the path may be "
          "impossible, where EXEC or the ways of waves are not known, or where all waves may write the same. A wave's own bytes are no "
-         "matter: LDS operations of one wave keep their order."),
+         "matter: LDS operations of one wave keep their order. Of loops two to four rounds are written out where buffers take turns."),
     LintRule("W003", "error", "too few barriers between a wait and who relies on it",
          "Waves of a workgroup may be one or more barriers out of phase (stagger). A fill must have been waited for by its own wave at "
          "least "
