@@ -5,7 +5,8 @@ on lgkmcnt, a load into LDS on vmcnt) lives on into what stands behind it, where
 one of them a write, to the same bytes race there. Waves that are n barriers behind (`wavegroups`) meet what stands n barriers further
 on; there, too few barriers race even where all is waited for.
 
-LDS operations of one wave keep their order, so that what a wave does to its own bytes is no race. Addresses are those that follow from
+LDS operations of one wave keep their order, so that what a wave does to its own bytes is no race (docs/facts/instructions.md section 4,
+with what hardware made of such races). Addresses are those that follow from
 constants and the number of the work-item (`ldsplaces`); where they do not, nobody knows, and a note says so.
 """
 
