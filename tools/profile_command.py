@@ -34,6 +34,7 @@ from asmgen.tools.runner import emulator, start
 
 TRACED_EDGE = {"m": 512, "n": 512, "b": 1}
 """What parameters that count workgroups are cut to: the traced ones are the first, so that more of them would only cost time."""
+_FINITE = 1  # an odd seed: NaN and huge scores make kernels go ways that ordinary data seldom does
 _WORST = 12  # instructions that the text names
 
 
@@ -153,7 +154,7 @@ def trace_kernel(library: Family, built: Built, parameters: Mapping[str, Any], w
         work = library.work(parameters, library.select(arch, built.kernel.parameters))
     contract = built.kernel.contract
     small = smaller(contract, parameters, workgroups) if work is None else work.first
-    problem = library.problem(small, 0)
+    problem = library.problem(small, _FINITE)
     with emulator(built, arch, options, lambda sentence: None, None) as device:
         start(device, built, problem, contract.grid_of(small), contract.workgroup)
     total = math.prod(contract.grid_of(parameters))
