@@ -22,6 +22,7 @@ def test_launches_are_one_workgroup_with_short_and_long_loops() -> None:
     found = launches(contract, {})
     assert {launch["k"] for launch in found} >= {64, 256, 320}
     assert {(launch["m"], launch["n"]) for launch in found} == {(128, 128), (128, 96), (127, 95)}  # whole tiles, and cut ones
+    assert {(launch["m"], launch["beta"]) for launch in found if "beta" in launch} == {(128, 1.0), (127, 1.0)}
     assert all(contract.grid_of(contract.resolve_run(launch)) == (1, 1, 1) for launch in found)
 
 

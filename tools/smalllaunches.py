@@ -24,8 +24,8 @@ _UNBOUNDED = 64  # a size that many times as large for as many workgroups is not
 
 def launches(contract: KernelContract, build: Values) -> list[dict[str, Value]]:
     """Run parameters of one workgroup: the example made small and with tiles as full as they get, each with loops of 1, 4 and 5 steps,
-    rows further apart and each number that is no size another one, and edges that are one element short: whole tiles and tiles that are
-    cut may have code of their own."""
+    rows further apart, and edges that are one element short: whole tiles and tiles that are cut may have code of their own. Each number
+    that is no size takes another value on a whole tile and on a cut one: C is read by other code there, which runs without C too."""
     small = _small(contract, build)
     full, size, own = _full(contract, build, small), _groups(contract, build, small), _sizes(contract)
     found = [small, full]
@@ -33,11 +33,11 @@ def launches(contract: KernelContract, build: Values) -> list[dict[str, Value]]:
         if parameter.multiple_of > 1 and name in small:
             found += [values | {name: parameter.multiple_of * steps} for steps in _STEPS for values in (small, full)]
     longest = found[-1]
-    found += [longest | {parameter.name: other} for parameter in contract.parameters for other in _values(parameter, build)
-              if isinstance(parameter.default, float)]
+    cut = longest | {name: small[name] - 1 for name, parameter in own.items() if parameter.multiple_of == 1 and small.get(name, 0) > 1}
+    found += [values | {parameter.name: other} for values in (longest, cut) for parameter in contract.parameters
+              for other in _values(parameter, build) if isinstance(parameter.default, float)]
     found.append(_apart(contract, build, longest))
-    found.append(longest | {name: small[name] - 1 for name, parameter in own.items()
-                            if parameter.multiple_of == 1 and small.get(name, 0) > 1})
+    found.append(cut)
     return [launch for number, launch in enumerate(found)
             if launch not in found[:number] and _groups(contract, build, launch) == size]
 
