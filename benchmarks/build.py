@@ -22,7 +22,7 @@ from asmgen.kernels.registry import family
 from asmgen.tools.build import build_kernel, write_built
 import asmgen.tools.cli, asmgen.kernels.gemm_bf16.library
 imported = time.perf_counter()
-import asmgen.author.kernel as module
+import asmgen.author.emit.kernel as module
 passes = []
 for name in ("apply_waits", "insert_wait_states"):
     def timed(*given, plain=getattr(module, name)):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 
-from asmgen.author.builder import Builder
+from asmgen.author.emit.builder import Builder
 from asmgen.isa.registers import s, v, vcc
 from benchmarks.loops import loop
 

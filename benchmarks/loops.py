@@ -6,7 +6,7 @@ import struct
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from asmgen.author.builder import Builder
+from asmgen.author.emit.builder import Builder
 from asmgen.codeobject.descriptor import KernelDescriptor
 from asmgen.emulator.machine.devicememory import Memory
 from asmgen.emulator.machine.dispatch import Dispatch

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from asmgen.author.builder import Builder
+from asmgen.author.emit.builder import Builder
 from asmgen.emulator.machine.devicememory import Memory
 from asmgen.isa.registers import s, v
 from benchmarks.loops import Loop, loop

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from asmgen.author.builder import Builder
+from asmgen.author.emit.builder import Builder
 from asmgen.isa.opcodes.mfma import MFMA
 from asmgen.isa.registers import a, v
 from benchmarks.loops import Loop, loop

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from asmgen.author.builder import Builder
+from asmgen.author.emit.builder import Builder
 from asmgen.checks.frontier import Frontier
 from asmgen.isa.operands import OFF
 from asmgen.isa.registers import a, s, v

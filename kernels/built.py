@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import asmgen
-from asmgen.author.family import Family
-from asmgen.author.kernel import symbol_of
+from asmgen.author.emit.kernel import symbol_of
+from asmgen.author.family.family import Family
 from asmgen.codeobject.load import CodeObject
 from asmgen.isa.errors import AsmgenError
 from asmgen.launch.cache import cache_folder, cached, key_of, write_checked

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from asmgen.author.contract import ContractError
+from asmgen.author.contract.contract import ContractError
 from asmgen.codeobject.load import KernelRecord
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.quote import printable, quoted

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from asmgen.author.contract import did_you_mean
-from asmgen.author.family import Family
-from asmgen.author.userfile import families_of, family_of_file, names_a_file
+from asmgen.author.contract.contract import did_you_mean
+from asmgen.author.family.family import Family
+from asmgen.author.family.userfile import families_of, family_of_file, names_a_file
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.quote import quoted
 

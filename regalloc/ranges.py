@@ -17,7 +17,7 @@ from asmgen.isa.errors import AsmgenError
 from asmgen.isa.records import dataclass
 from asmgen.isa.registers import Reg
 
-_CALLS_THE_AUTHOR = "asmgen.author.writing"
+_CALLS_THE_AUTHOR = "asmgen.author.family.writing"
 """The module whose function calls an author's function, its variable `writer`; who called that wrote nothing of the kernel."""
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from asmgen.author.builder import Builder
+from asmgen.author.emit.builder import Builder
 from asmgen.codeobject.descriptor import KernelDescriptor
 from asmgen.emulator.arrival.findings import Finding
 from asmgen.emulator.machine.devicememory import Memory

@@ -18,9 +18,9 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from asmgen.author.contract import ContractArgument, Formula, KernelContract, Parameter
-from asmgen.author.fragments import MatrixShape
-from asmgen.author.tilebuilder import TileBuilder
+from asmgen.author.build.tilebuilder import TileBuilder
+from asmgen.author.contract.contract import ContractArgument, Formula, KernelContract, Parameter
+from asmgen.author.tiles.fragments import MatrixShape
 from asmgen.codeobject.load import CodeObject
 from asmgen.emulator.scheduling.run import Options
 from asmgen.kernels.registry import family

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from asmgen.author.addresscode import SEMANTICS, AddressCode, Input, plan
-from asmgen.author.builder import Builder
-from asmgen.author.immediates import BUFFER_IMMEDIATES, GLOBAL_IMMEDIATES, split_immediates
+from asmgen.author.address.addresscode import SEMANTICS, AddressCode, Input, plan
+from asmgen.author.emit.builder import Builder
+from asmgen.author.tiles.immediates import BUFFER_IMMEDIATES, GLOBAL_IMMEDIATES, split_immediates
 from asmgen.isa.layout import LayoutError, from_bits, identity
 from asmgen.isa.layouts_lds import PUBLISHED
 from asmgen.isa.layouts_mfma import operand_layout

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from asmgen.author.contract import ContractArgument
+from asmgen.author.contract.contract import ContractArgument
 from asmgen.codeobject.arguments import (
     SCALAR_TYPES,
     ArgumentError,

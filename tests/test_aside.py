@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import asmgen as ag
-from asmgen.author.aside import OPPOSITE
-from asmgen.author.builder import Builder
-from asmgen.author.pipeline import pipeline
+from asmgen.author.emit.builder import Builder
+from asmgen.author.emit.coldblocks import OPPOSITE
+from asmgen.author.loop.pipeline import pipeline
 from asmgen.checks.counters.insert import insert_waits
 from asmgen.checks.counters.verify import verify
 from asmgen.checks.waitstates.passes import insert as insert_wait_states

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
-from asmgen.author.contract import KernelContract
+from asmgen.author.contract.contract import KernelContract
 from asmgen.codeobject.load import CodeObject, KernelRecord
 from asmgen.emulator.scheduling.run import Options
 from asmgen.kernels.attention_forward.library import ATTENTION

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from asmgen.author.builder import Builder
-from asmgen.author.effects import Unit
-from asmgen.author.schedules import issue_clk
-from asmgen.author.steps import PipelineError
-from asmgen.author.vectorslots import vector_slots
+from asmgen.author.emit.builder import Builder
+from asmgen.author.schedule.schedules import issue_clk
+from asmgen.author.schedule.vectorslots import vector_slots
+from asmgen.author.step.effects import Unit
+from asmgen.author.step.iterations import PipelineError
 from asmgen.isa.errata import odd_low_reads
 from asmgen.isa.registers import v
 from asmgen.kernels.attention_forward.library import ATTENTION

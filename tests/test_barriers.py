@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from asmgen.author.builder import Builder
-from asmgen.author.effects import Tag, Unit
-from asmgen.author.idlebarriers import idle_barriers
-from asmgen.author.ldsmap import LdsRange
-from asmgen.author.schedules import Sync, is_matrix
+from asmgen.author.emit.builder import Builder
+from asmgen.author.emit.ldsmap import LdsRange
+from asmgen.author.loop.redundantbarriers import idle_barriers
+from asmgen.author.schedule.schedules import Sync, is_matrix
+from asmgen.author.step.effects import Tag, Unit
 from asmgen.checks.mutants import Judge, mutants
 from asmgen.isa.registers import s, scc, v
 from asmgen.kernels.attention_forward.library import ATTENTION

@@ -7,8 +7,8 @@ import os
 
 import pytest
 
-from asmgen.author.builder import Builder
-from asmgen.author.kernel import KernelBuilder
+from asmgen.author.emit.builder import Builder
+from asmgen.author.emit.kernel import KernelBuilder
 from asmgen.isa.errors import AsmgenError, OperandError
 from asmgen.isa.operands import OFF, Modified
 from asmgen.isa.registers import a, s, v

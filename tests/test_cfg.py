@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from asmgen.author.builder import Builder
+from asmgen.author.emit.builder import Builder
 from asmgen.emulator.machine.ways import Ways
 from asmgen.isa.registers import s
 from asmgen.program.controlflow import control_flow

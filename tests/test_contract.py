@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from asmgen.author.contract import Alias, ContractArgument, ContractError, Formula, KernelContract, Parameter, Rule, did_you_mean
+from asmgen.author.contract.contract import Alias, ContractArgument, ContractError, Formula, KernelContract, Parameter, Rule, did_you_mean
 from asmgen.codeobject.arguments import ArgumentError
 from asmgen.kernels.registry import family
 from asmgen.tools.list_command import kernel_rows, kernel_text
@@ -307,5 +307,5 @@ def test_contracts_that_contradict_themselves() -> None:
 
 
 def test_import_is_cheap() -> None:
-    program = "import sys, asmgen.author.contract; print(sorted({'numpy', 'ml_dtypes', 'difflib', 'hip'} & set(sys.modules)))"
+    program = "import sys, asmgen.author.contract.contract; print(sorted({'numpy', 'ml_dtypes', 'difflib', 'hip'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.strip() == "[]"

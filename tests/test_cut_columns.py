@@ -14,14 +14,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from asmgen.author.conversions import convert
-from asmgen.author.elementwise import add
-from asmgen.author.fragments import Fragment, mfma
-from asmgen.author.globals import Matrix
-from asmgen.author.schedules import InOrder
-from asmgen.author.steps import StepIndex
-from asmgen.author.tilememory import load, store_tile
-from asmgen.author.views import block_fragment, with_dtype
+from asmgen.author.ops.conversions import convert
+from asmgen.author.ops.elementwise import add
+from asmgen.author.ops.tilememory import load, store_tile
+from asmgen.author.schedule.schedules import InOrder
+from asmgen.author.step.iterations import StepIndex
+from asmgen.author.tiles.fragments import Fragment, mfma
+from asmgen.author.tiles.globals import Matrix
+from asmgen.author.tiles.views import block_fragment, with_dtype
 from asmgen.emulator.scheduling.run import Options
 from asmgen.isa.layouts_mfma import element_bits
 from tests.emulator_launch import Launched, launch

@@ -7,10 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from asmgen.author import arithmetic, epilogue, movement, schedules, swizzles
-from asmgen.author.family import Variant
-from asmgen.author.kernel import Kernel
-from asmgen.author.tilebuilder import TileBuilder
+from asmgen.author.build.tilebuilder import TileBuilder
+from asmgen.author.emit.kernel import Kernel
+from asmgen.author.epilogue import stores as epilogue
+from asmgen.author.family.family import Variant
+from asmgen.author.ops import arithmetic, movement
+from asmgen.author.schedule import schedules
+from asmgen.author.tiles import swizzles
 from asmgen.checks.lint.programlint import lint_program
 from asmgen.isa.registers import v
 from asmgen.kernels.gemm_bf16.family import GEMM

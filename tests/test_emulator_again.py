@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from asmgen.author.builder import Builder
+from asmgen.author.emit.builder import Builder
 from asmgen.emulator.machine.devicememory import Memory
 from asmgen.emulator.scheduling.run import Options
 from asmgen.isa.registers import s, v, vcc

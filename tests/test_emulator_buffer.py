@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from asmgen.author.builder import Builder
+from asmgen.author.emit.builder import Builder
 from asmgen.isa.operands import OFF
 from asmgen.isa.registers import s, v
 from tests.vmem_bench import LOADS, STORES, WAVES, Bench, by_dword, loaded

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from asmgen.author.builder import Builder
+from asmgen.author.emit.builder import Builder
 from asmgen.isa.registers import a, v
 from tests.lds_model import EXEC_MASK, LDS_BYTES, WAVES, Model, addresses, execute, machine_with
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asmgen.author.builder import Builder
+from asmgen.author.emit.builder import Builder
 from asmgen.emulator.semantics import matrix
 from asmgen.isa.opcodes.mfma import MFMA
 from asmgen.isa.registers import Reg, a, v

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from asmgen.author.builder import Builder
+from asmgen.author.emit.builder import Builder
 from asmgen.checks.waitstates.match import hazard_model
 from asmgen.emulator.arrival.hazardrows import demands, described
 from asmgen.emulator.machine.ways import Ways

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from asmgen.author.builder import Builder
+from asmgen.author.emit.builder import Builder
 from asmgen.isa.arch import ARCHITECTURES
 from asmgen.isa.operands import HwReg, Special
 from asmgen.isa.registers import Reg, exec_, m0, s, v, vcc

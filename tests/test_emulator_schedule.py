@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from asmgen.author.builder import Builder
+from asmgen.author.emit.builder import Builder
 from asmgen.emulator.scheduling import run as running
 from asmgen.emulator.scheduling.run import Options
 from asmgen.isa.operands import HwReg

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asmgen.author.builder import Builder
+from asmgen.author.emit.builder import Builder
 from asmgen.emulator.scheduling.decode import EmulatorError
 from asmgen.isa.operands import HwReg, Special
 from asmgen.isa.registers import exec_, s, v

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from asmgen.author.builder import Builder
+from asmgen.author.emit.builder import Builder
 from asmgen.isa.registers import s, v
 from tests.emulator_launch import ORDERS, launch, load_pointers, store_by_item
 

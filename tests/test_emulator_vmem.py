@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asmgen.author.builder import Builder
+from asmgen.author.emit.builder import Builder
 from asmgen.emulator.machine.state import PRIVATE_BASE, SHARED_BASE
 from asmgen.isa.operands import OFF
 from asmgen.isa.registers import a, s, v

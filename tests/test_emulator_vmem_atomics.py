@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from asmgen.author.builder import Builder
+from asmgen.author.emit.builder import Builder
 from asmgen.isa.registers import Reg, s, v
 from asmgen.isa.table import names
 from tests.atomic_reference import changed, moderate

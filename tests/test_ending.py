@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from asmgen.author.builder import Builder
-from asmgen.author.effects import Unit
-from asmgen.author.ending import mixed
-from asmgen.author.schedules import Sync
+from asmgen.author.emit.builder import Builder
+from asmgen.author.loop.overlap import mixed
+from asmgen.author.schedule.schedules import Sync
+from asmgen.author.step.effects import Unit
 from asmgen.isa.registers import a, s, v
 from asmgen.program.program import Instruction
 

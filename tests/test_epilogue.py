@@ -12,12 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from asmgen.author.epilogue import Corner, store, store_whole
-from asmgen.author.fragments import Fragment, mfma
-from asmgen.author.globals import Matrix
-from asmgen.author.tilebuilder import TileBuilder
-from asmgen.author.tiles import Tile, TileError
-from asmgen.author.views import block_fragment, deep
+from asmgen.author.build.tilebuilder import TileBuilder
+from asmgen.author.epilogue.stores import Corner, store, store_whole
+from asmgen.author.tiles.fragments import Fragment, mfma
+from asmgen.author.tiles.globals import Matrix
+from asmgen.author.tiles.tiles import Tile, TileError
+from asmgen.author.tiles.views import block_fragment, deep
 from asmgen.emulator.scheduling.run import Options
 from asmgen.isa.errors import OperandError
 from asmgen.isa.opcodes.mfma import MFMA

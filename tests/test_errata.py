@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from asmgen.author.builder import Builder
-from asmgen.author.elementwise import mul
-from asmgen.author.vectors import column_vector
+from asmgen.author.emit.builder import Builder
+from asmgen.author.ops.elementwise import mul
+from asmgen.author.ops.vectors import column_vector
 from asmgen.checks.lint.finding import LintFinding
 from asmgen.checks.lint.linting import lint_file, lint_program
 from asmgen.checks.lint.rules import rule, rules

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from asmgen.author.builder import Builder
+from asmgen.author.emit.builder import Builder
 from asmgen.isa.registers import s
 from asmgen.program.program import Program
 from asmgen.tools.executed import Executed, executed, stretches

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from asmgen.author.builder import Builder
+from asmgen.author.emit.builder import Builder
 from asmgen.checks.counters.insert import insert_waits
 from asmgen.checks.explain import explain
 from asmgen.checks.waitstates.passes import insert

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asmgen.author.contract import ContractError, Parameter
-from asmgen.author.steps import StepIndex
-from asmgen.author.tiles import TileError
+from asmgen.author.contract.contract import ContractError, Parameter
+from asmgen.author.step.iterations import StepIndex
+from asmgen.author.tiles.tiles import TileError
 from asmgen.codeobject.load import CodeObject
 from asmgen.kernels.attention_forward.problem import reference
 from asmgen.launch.emulated import EmulatedDevice

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asmgen.author.contract import ContractError, Parameter
-from asmgen.author.epilogue import Corner, store
-from asmgen.author.movement import fill, read
-from asmgen.author.swizzles import DmaFill, FragmentRead
-from asmgen.author.tilememory import load, store_tile
-from asmgen.author.tiles import TileError
+from asmgen.author.contract.contract import ContractError, Parameter
+from asmgen.author.epilogue.stores import Corner, store
+from asmgen.author.ops.movement import fill, read
+from asmgen.author.ops.tilememory import load, store_tile
+from asmgen.author.tiles.swizzles import DmaFill, FragmentRead
+from asmgen.author.tiles.tiles import TileError
 from asmgen.emulator.machine.devicememory import Memory
 from tests.emulator_launch import launch
 from tests.far_strides import FarDevice, FarMatrix, built, far_builder

@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from asmgen.author.builder import Builder
-from asmgen.author.ldsmap import LdsMap, LdsRange
-from asmgen.author.lookahead import Lookahead
+from asmgen.author.emit.builder import Builder
+from asmgen.author.emit.ldsmap import LdsMap, LdsRange
+from asmgen.author.emit.lookahead import Lookahead
 from asmgen.checks.counters.flow import WaitFlow
 from asmgen.checks.frontier import Frontier, Needed
 from asmgen.checks.waitstates.passes import needed

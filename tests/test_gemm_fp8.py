@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asmgen.author.contract import ContractError
+from asmgen.author.contract.contract import ContractError
 from asmgen.checks.counters.verify import verify
 from asmgen.checks.mutants import Judge, mutants
 from asmgen.emulator.scheduling.run import Options

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from asmgen.author.contract import ContractError
+from asmgen.author.contract.contract import ContractError
 from asmgen.emulator.scheduling.run import Options
 from asmgen.kernels.registry import family
 from asmgen.program.controlflow import control_flow

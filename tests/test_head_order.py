@@ -9,9 +9,9 @@ from functools import cache
 import numpy as np
 import pytest
 
-from asmgen.author.contract import ContractArgument, Formula, KernelContract
-from asmgen.author.headorder import HeadPlace, place_head, tiles_in_order
-from asmgen.author.kernel import KernelBuilder
+from asmgen.author.address.headorder import HeadPlace, place_head, tiles_in_order
+from asmgen.author.contract.contract import ContractArgument, Formula, KernelContract
+from asmgen.author.emit.kernel import KernelBuilder
 from asmgen.program.program import Program
 from tests.emulator_launch import launch
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import asmgen as ag
-from asmgen.author.builder import Builder
+from asmgen.author.emit.builder import Builder
 from asmgen.checks.indexmutants import INDEX_KINDS, IndexMutants
 from asmgen.isa.operands import OFF
 from asmgen.isa.registers import a, s, v

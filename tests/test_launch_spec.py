@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asmgen.author.builder import Builder
+from asmgen.author.emit.builder import Builder
 from asmgen.codeobject.arguments import ArgumentError, Typed
 from asmgen.codeobject.emit import KernelResources, header, trailer
 from asmgen.codeobject.load import CodeObject, CodeObjectError

@@ -8,13 +8,13 @@ from functools import cache
 import numpy as np
 import pytest
 
-from asmgen.author.builder import Builder
-from asmgen.author.effects import Tag, Unit
-from asmgen.author.ldsmap import LdsMap
-from asmgen.author.leaving import leaves
-from asmgen.author.pipeline import pipeline
-from asmgen.author.schedules import Arrangement, InOrder, Sync
-from asmgen.author.steps import PipelineError, StepIndex
+from asmgen.author.emit.builder import Builder
+from asmgen.author.emit.ldsmap import LdsMap
+from asmgen.author.loop.earlyexit import leaves
+from asmgen.author.loop.pipeline import pipeline
+from asmgen.author.schedule.schedules import Arrangement, InOrder, Sync
+from asmgen.author.step.effects import Tag, Unit
+from asmgen.author.step.iterations import PipelineError, StepIndex
 from asmgen.codeobject.load import CodeObject
 from asmgen.emulator.scheduling.run import Options
 from asmgen.isa.registers import s, v

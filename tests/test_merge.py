@@ -8,9 +8,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from asmgen.author.builder import Builder, Section
-from asmgen.author.ldsmap import LdsRange
-from asmgen.author.merge import MergeError
+from asmgen.author.emit.builder import Builder, Section
+from asmgen.author.emit.ldsmap import LdsRange
+from asmgen.author.step.merge import MergeError
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.operands import OFF
 from asmgen.isa.registers import Reg, exec_, m0, s, v, vcc

@@ -7,7 +7,7 @@ from itertools import islice
 
 import pytest
 
-from asmgen.author.builder import Builder
+from asmgen.author.emit.builder import Builder
 from asmgen.checks.counters.verify import Verifier, WaitFinding, verify
 from asmgen.checks.mutants import MISSING, Judge, Mutant, mutants
 from asmgen.isa.operands import OFF

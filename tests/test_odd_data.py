@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from asmgen.author.problem import Output, Problem
+from asmgen.author.contract.problem import Output, Problem
 from asmgen.kernels.registry import family
 from asmgen.tools.build import build_kernel
 from asmgen.tools.runner import judge, run_kernel

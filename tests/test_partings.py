@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from asmgen.author.builder import Builder
-from asmgen.author.ldsmap import LdsRange
+from asmgen.author.emit.builder import Builder
+from asmgen.author.emit.ldsmap import LdsRange
 from asmgen.checks.counters.verify import verify
 from asmgen.checks.counters.waitmodes import apply_waits
 from asmgen.checks.mutants import Judge, mutants

@@ -258,7 +258,7 @@ def test_author_line_looks_through_asmgen_but_not_through_its_kernels() -> None:
         names["take"](plan)  # type: ignore[operator]
         return plan.ranges[0].taken
 
-    assert taken_by("asmgen.author.builder").startswith(HERE)
+    assert taken_by("asmgen.author.emit.builder").startswith(HERE)
     assert taken_by("asmgen.kernels.gemm") == "asmgen/kernels/gemm.py:4"
     assert taken_by("asmgenius") == "inner.py:4"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from asmgen.author.contract import ContractArgument, Formula, KernelContract
-from asmgen.author.kernel import KernelBuilder
+from asmgen.author.contract.contract import ContractArgument, Formula, KernelContract
+from asmgen.author.emit.kernel import KernelBuilder
 
 CONTRACT = KernelContract("nine", "t", ("gfx950",), (), tuple(ContractArgument(f"p{n}", "pointer", "p") for n in range(9)), (64, 1, 1),
                           Formula("one", lambda p: (1, 1, 1)))

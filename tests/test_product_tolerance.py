@@ -9,8 +9,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from asmgen.author.contract import Values
-from asmgen.author.problem import Problem
+from asmgen.author.contract.contract import Values
+from asmgen.author.contract.problem import Problem
 from asmgen.emulator.scheduling.run import Options
 from asmgen.kernels.products.problem import with_result
 from asmgen.kernels.products.sums import Sums, sums

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from asmgen.author.builder import Builder
+from asmgen.author.emit.builder import Builder
 from asmgen.program.text import program_text
 from asmgen.reader.assembly import read_text
 

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from asmgen.author.builder import Builder
+from asmgen.author.emit.builder import Builder
 from asmgen.isa.operands import OFF
 from asmgen.isa.registers import a, s, v
 from asmgen.regalloc.plan import RegisterPlan

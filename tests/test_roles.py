@@ -8,18 +8,18 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from asmgen.author.arithmetic import mma, zero
-from asmgen.author.builder import Builder
-from asmgen.author.fragments import mfma
-from asmgen.author.ldsmap import LdsMap, LdsRange
-from asmgen.author.movement import fill as fill_tile
-from asmgen.author.movement import read as read_tile
-from asmgen.author.pipeline import pipeline
-from asmgen.author.schedules import ProducerConsumer
-from asmgen.author.steps import PipelineError, StepIndex, operation
-from asmgen.author.swizzles import DmaFill, FragmentRead
-from asmgen.author.tilememory import store_tile
-from asmgen.author.tiles import TileError
+from asmgen.author.emit.builder import Builder
+from asmgen.author.emit.ldsmap import LdsMap, LdsRange
+from asmgen.author.loop.pipeline import pipeline
+from asmgen.author.ops.arithmetic import mma, zero
+from asmgen.author.ops.movement import fill as fill_tile
+from asmgen.author.ops.movement import read as read_tile
+from asmgen.author.ops.tilememory import store_tile
+from asmgen.author.schedule.schedules import ProducerConsumer
+from asmgen.author.step.iterations import PipelineError, StepIndex, operation
+from asmgen.author.tiles.fragments import mfma
+from asmgen.author.tiles.swizzles import DmaFill, FragmentRead
+from asmgen.author.tiles.tiles import TileError
 from asmgen.checks.counters.verify import verify
 from asmgen.checks.counters.waitmodes import apply_waits
 from asmgen.checks.mutants import Judge, mutants

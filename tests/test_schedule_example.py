@@ -11,17 +11,17 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from asmgen.author.arithmetic import mma, zero
-from asmgen.author.contract import ContractArgument, Formula, KernelContract
-from asmgen.author.epilogue import Corner, store
-from asmgen.author.fragments import mfma
-from asmgen.author.kernel import Kernel
-from asmgen.author.modulo import Interleave
-from asmgen.author.movement import fill, read
-from asmgen.author.schedules import PingPong, Schedule
-from asmgen.author.steps import StepIndex
-from asmgen.author.swizzles import DmaFill, FragmentRead
-from asmgen.author.tilebuilder import TileBuilder
+from asmgen.author.build.tilebuilder import TileBuilder
+from asmgen.author.contract.contract import ContractArgument, Formula, KernelContract
+from asmgen.author.emit.kernel import Kernel
+from asmgen.author.epilogue.stores import Corner, store
+from asmgen.author.ops.arithmetic import mma, zero
+from asmgen.author.ops.movement import fill, read
+from asmgen.author.schedule.modulo import Interleave
+from asmgen.author.schedule.schedules import PingPong, Schedule
+from asmgen.author.step.iterations import StepIndex
+from asmgen.author.tiles.fragments import mfma
+from asmgen.author.tiles.swizzles import DmaFill, FragmentRead
 from asmgen.checks.lint.programlint import lint_program
 from asmgen.emulator.scheduling.run import Options
 from asmgen.isa.operands import Waitcnt

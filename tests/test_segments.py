@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import pytest
 
-from asmgen.author.builder import Builder
-from asmgen.author.effects import Unit
-from asmgen.author.pipeline import pipeline
-from asmgen.author.schedules import Arrangement, InOrder, Schedule
-from asmgen.author.steps import PipelineError, StepIndex, operation
-from asmgen.author.stepunits import Shape
+from asmgen.author.emit.builder import Builder
+from asmgen.author.loop.pipeline import pipeline
+from asmgen.author.loop.stepunits import Shape
+from asmgen.author.schedule.schedules import Arrangement, InOrder, Schedule
+from asmgen.author.step.effects import Unit
+from asmgen.author.step.iterations import PipelineError, StepIndex, operation
 from asmgen.isa.registers import s, v, vcc
 from asmgen.program.program import Instruction
 from asmgen.regalloc.plan import RegisterPlan

@@ -7,20 +7,20 @@ import functools
 import numpy as np
 import pytest
 
-from asmgen.author.arithmetic import mma
-from asmgen.author.builder import Builder
-from asmgen.author.conversions import convert
-from asmgen.author.effects import Unit
-from asmgen.author.elementwise import add, copy, mul
-from asmgen.author.fragments import mfma
-from asmgen.author.movement import fill, read
-from asmgen.author.schedules import InOrder, PingPong, is_matrix, spread
-from asmgen.author.segmentpaths import lend_steps
-from asmgen.author.steps import PipelineError, StepIndex
-from asmgen.author.swizzles import DmaFill, FragmentRead
-from asmgen.author.tilememory import load, store_tile
-from asmgen.author.tiles import TileError
-from asmgen.author.views import narrowed, turned, with_dtype
+from asmgen.author.emit.builder import Builder
+from asmgen.author.loop.segmentpaths import lend_steps
+from asmgen.author.ops.arithmetic import mma
+from asmgen.author.ops.conversions import convert
+from asmgen.author.ops.elementwise import add, copy, mul
+from asmgen.author.ops.movement import fill, read
+from asmgen.author.ops.tilememory import load, store_tile
+from asmgen.author.schedule.schedules import InOrder, PingPong, is_matrix, spread
+from asmgen.author.step.effects import Unit
+from asmgen.author.step.iterations import PipelineError, StepIndex
+from asmgen.author.tiles.fragments import mfma
+from asmgen.author.tiles.swizzles import DmaFill, FragmentRead
+from asmgen.author.tiles.tiles import TileError
+from asmgen.author.tiles.views import narrowed, turned, with_dtype
 from asmgen.isa.registers import s, v
 from asmgen.regalloc.plan import RegisterPlan
 from tests.emulator_launch import launch, load_pointers, store_by_item

@@ -7,18 +7,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from asmgen.author.arithmetic import mma
-from asmgen.author.conversions import convert
-from asmgen.author.elementwise import any_greater, copy, div, exp2, fill, fma, max_, mul, rcp, sub
-from asmgen.author.fragments import mfma
-from asmgen.author.movement import read, write
-from asmgen.author.reductions import column_max, column_sum, reduce_lanes, row_max, row_sum
-from asmgen.author.swizzles import FragmentRead
-from asmgen.author.tilememory import load, store_tile
-from asmgen.author.tiles import TileError
-from asmgen.author.transposed import TransposedRead, read_transposed
-from asmgen.author.vectors import column_vector, row_vector
-from asmgen.author.views import as_operand, in_order_of, turned, with_dtype
+from asmgen.author.ops.arithmetic import mma
+from asmgen.author.ops.conversions import convert
+from asmgen.author.ops.elementwise import any_greater, copy, div, exp2, fill, fma, max_, mul, rcp, sub
+from asmgen.author.ops.movement import read, write
+from asmgen.author.ops.reductions import column_max, column_sum, reduce_lanes, row_max, row_sum
+from asmgen.author.ops.tilememory import load, store_tile
+from asmgen.author.ops.transposed import TransposedRead, read_transposed
+from asmgen.author.ops.vectors import column_vector, row_vector
+from asmgen.author.tiles.fragments import mfma
+from asmgen.author.tiles.swizzles import FragmentRead
+from asmgen.author.tiles.tiles import TileError
+from asmgen.author.tiles.views import as_operand, in_order_of, turned, with_dtype
 from asmgen.regalloc.ranges import PlanError
 from tests.test_tile_memory import matrix
 from tests.tile_harness import Array, TileRun, rounded, values_of

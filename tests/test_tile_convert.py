@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from asmgen.author.conversions import convert
-from asmgen.author.fragments import mfma
-from asmgen.author.tiles import TileError
-from asmgen.author.views import with_dtype
+from asmgen.author.ops.conversions import convert
+from asmgen.author.tiles.fragments import mfma
+from asmgen.author.tiles.tiles import TileError
+from asmgen.author.tiles.views import with_dtype
 from asmgen.isa.layouts_mfma import element_bits
 from tests.tile_harness import Array, TileRun, codes_of, rounded, values_of
 
@@ -49,7 +49,7 @@ def test_narrowing_is_nearest_even_and_comes_back(dtype: str, arch: str) -> None
 @pytest.mark.parametrize(("dtype", "arch"), [case for case in CASES if element_bits(case[0]) < 32 and case[0] != "i8"])
 def test_narrowing_in_place(dtype: str, arch: str) -> None:
     """Into the first registers of each fragment's own, as P is made of S."""
-    from asmgen.author.tiles import Tile
+    from asmgen.author.tiles.tiles import Tile
     from asmgen.regalloc.sets import RegisterSet
 
     values = some(5)

@@ -7,13 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from asmgen.author.fragments import mfma
-from asmgen.author.movement import fill, read, write
-from asmgen.author.swizzles import DmaFill, FragmentRead, plain
-from asmgen.author.tilememory import load, store_tile
-from asmgen.author.tiles import TileError
-from asmgen.author.transposed import TransposedRead, read_transposed
-from asmgen.author.views import as_bytes
+from asmgen.author.ops.movement import fill, read, write
+from asmgen.author.ops.tilememory import load, store_tile
+from asmgen.author.ops.transposed import TransposedRead, read_transposed
+from asmgen.author.tiles.fragments import mfma
+from asmgen.author.tiles.swizzles import DmaFill, FragmentRead, plain
+from asmgen.author.tiles.tiles import TileError
+from asmgen.author.tiles.views import as_bytes
 from asmgen.isa.layouts_mfma import element_bits
 from asmgen.isa.placement import Pads, Placement
 from asmgen.isa.registers import a

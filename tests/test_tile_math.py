@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asmgen.author.elementwise import abs_, add, broadcast, copy, div, exp2, fill, fma, log2, max_, min_, mul, neg, rcp, rsq, sqrt, sub
-from asmgen.author.fragments import Fragment, mfma
-from asmgen.author.masks import mask_causal, mask_columns, mask_rows, mask_rows_before, mask_window
-from asmgen.author.reductions import (
+from asmgen.author.ops.elementwise import abs_, add, broadcast, copy, div, exp2, fill, fma, log2, max_, min_, mul, neg, rcp, rsq, sqrt, sub
+from asmgen.author.ops.masks import mask_causal, mask_columns, mask_rows, mask_rows_before, mask_window
+from asmgen.author.ops.reductions import (
     column_max,
     column_min,
     column_sum,
@@ -20,9 +19,10 @@ from asmgen.author.reductions import (
     row_min,
     row_sum,
 )
-from asmgen.author.tiles import TileError
-from asmgen.author.vectors import column_vector, row_vector
-from asmgen.author.views import with_dtype
+from asmgen.author.ops.vectors import column_vector, row_vector
+from asmgen.author.tiles.fragments import Fragment, mfma
+from asmgen.author.tiles.tiles import TileError
+from asmgen.author.tiles.views import with_dtype
 from asmgen.isa.registers import a, v
 from asmgen.program.program import Instruction
 from tests.tile_harness import Array, TileRun, rounded

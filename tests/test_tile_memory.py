@@ -8,16 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from asmgen.author.conversions import convert
-from asmgen.author.fragments import Fragment, mfma
-from asmgen.author.globals import Matrix, Slice
-from asmgen.author.layoutchange import change_layout
-from asmgen.author.movement import fill, read, write
-from asmgen.author.swizzles import DmaFill, FragmentRead, Places, plain
-from asmgen.author.tilememory import load, store_tile
-from asmgen.author.tiles import TileError
-from asmgen.author.transposed import TransposedRead, read_transposed
-from asmgen.author.views import as_bytes, as_operand, block_fragment, bytes_of, dealt, in_order_of, planes, turned, with_dtype
+from asmgen.author.ops.conversions import convert
+from asmgen.author.ops.layoutchange import change_layout
+from asmgen.author.ops.movement import fill, read, write
+from asmgen.author.ops.tilememory import load, store_tile
+from asmgen.author.ops.transposed import TransposedRead, read_transposed
+from asmgen.author.tiles.fragments import Fragment, mfma
+from asmgen.author.tiles.globals import Matrix, Slice
+from asmgen.author.tiles.swizzles import DmaFill, FragmentRead, Places, plain
+from asmgen.author.tiles.tiles import TileError
+from asmgen.author.tiles.views import as_bytes, as_operand, block_fragment, bytes_of, dealt, in_order_of, planes, turned, with_dtype
 from asmgen.isa.bankcost import cost
 from asmgen.isa.layouts_lds import DMA_BYTES
 from asmgen.isa.layouts_mfma import element_bits

@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from asmgen.author.arithmetic import as_scales, mma, mma_scaled, scale_words, scales
-from asmgen.author.fragments import mfma
-from asmgen.author.movement import read, write
-from asmgen.author.schedules import InOrder
-from asmgen.author.steps import StepIndex
-from asmgen.author.swizzles import FragmentRead
-from asmgen.author.tilememory import load
-from asmgen.author.tiles import TileError
-from asmgen.author.views import block_fragment, deep, turned
+from asmgen.author.ops.arithmetic import as_scales, mma, mma_scaled, scale_words, scales
+from asmgen.author.ops.movement import read, write
+from asmgen.author.ops.tilememory import load
+from asmgen.author.schedule.schedules import InOrder
+from asmgen.author.step.iterations import StepIndex
+from asmgen.author.tiles.fragments import mfma
+from asmgen.author.tiles.swizzles import FragmentRead
+from asmgen.author.tiles.tiles import TileError
+from asmgen.author.tiles.views import block_fragment, deep, turned
 from asmgen.isa.opcodes.mfma import F8F6F4_FORMATS
 from tests.test_tile_memory import matrix
 from tests.tile_harness import Array, TileRun, rounded

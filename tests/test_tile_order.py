@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asmgen.author.contract import ContractArgument, Formula, KernelContract
-from asmgen.author.division import Divisor
-from asmgen.author.kernel import KernelBuilder
-from asmgen.author.tileorder import chunk_by_xcd, flat_number, place_tile, rotate_by_xcd, window_order
+from asmgen.author.address.division import Divisor
+from asmgen.author.address.tileorder import chunk_by_xcd, flat_number, place_tile, rotate_by_xcd, window_order
+from asmgen.author.contract.contract import ContractArgument, Formula, KernelContract
+from asmgen.author.emit.kernel import KernelBuilder
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.registers import Reg
 from asmgen.model.gridorder import GridOrder

@@ -8,15 +8,15 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from asmgen.author.arithmetic import mma
-from asmgen.author.elementwise import abs_, exp2, mul
-from asmgen.author.fragments import mfma
-from asmgen.author.movement import fill, read
-from asmgen.author.refill import refill
-from asmgen.author.swizzles import DmaFill
-from asmgen.author.tiles import Tile
-from asmgen.author.transposed import TransposedRead
-from asmgen.author.views import with_dtype
+from asmgen.author.ops.arithmetic import mma
+from asmgen.author.ops.elementwise import abs_, exp2, mul
+from asmgen.author.ops.movement import fill, read
+from asmgen.author.ops.refill import refill
+from asmgen.author.ops.transposed import TransposedRead
+from asmgen.author.tiles.fragments import mfma
+from asmgen.author.tiles.swizzles import DmaFill
+from asmgen.author.tiles.tiles import Tile
+from asmgen.author.tiles.views import with_dtype
 from asmgen.isa.errors import AsmgenError
 from tests.test_tile_memory import matrix
 from tests.tile_harness import TileRun

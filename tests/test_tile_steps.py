@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from asmgen.author.conversions import convert
-from asmgen.author.elementwise import add, fill, max_, mul
-from asmgen.author.fragments import mfma
-from asmgen.author.movement import read, write
-from asmgen.author.reductions import reduce_lanes, row_sum
-from asmgen.author.schedules import InOrder
-from asmgen.author.steps import PipelineError, StepIndex
-from asmgen.author.swizzles import FragmentRead
-from asmgen.author.tilememory import load, store_tile
-from asmgen.author.vectors import row_vector
-from asmgen.author.views import with_dtype
+from asmgen.author.ops.conversions import convert
+from asmgen.author.ops.elementwise import add, fill, max_, mul
+from asmgen.author.ops.movement import read, write
+from asmgen.author.ops.reductions import reduce_lanes, row_sum
+from asmgen.author.ops.tilememory import load, store_tile
+from asmgen.author.ops.vectors import row_vector
+from asmgen.author.schedule.schedules import InOrder
+from asmgen.author.step.iterations import PipelineError, StepIndex
+from asmgen.author.tiles.fragments import mfma
+from asmgen.author.tiles.swizzles import FragmentRead
+from asmgen.author.tiles.views import with_dtype
 from tests.test_tile_memory import matrix
 from tests.tile_harness import TileRun, rounded
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from asmgen.author.builder import Builder
-from asmgen.author.ldsmap import LdsMap
+from asmgen.author.emit.builder import Builder
+from asmgen.author.emit.ldsmap import LdsMap
 from asmgen.checks.counters.insert import insert_waits
 from asmgen.isa.operands import OFF
 from asmgen.isa.registers import a, m0, s, v

@@ -6,8 +6,8 @@ from contextlib import nullcontext
 
 import pytest
 
-from asmgen.author.builder import Builder
-from asmgen.author.ldsmap import LdsRange
+from asmgen.author.emit.builder import Builder
+from asmgen.author.emit.ldsmap import LdsRange
 from asmgen.checks.counters.flow import WaitFlow
 from asmgen.checks.counters.verify import verify
 from asmgen.checks.counters.waitmodes import apply_waits

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asmgen.author.builder import Builder
+from asmgen.author.emit.builder import Builder
 from asmgen.checks.counters.ldsplaces import known_places
 from asmgen.isa.operands import OFF
 from asmgen.isa.registers import NAMED, SCC_BIT, SGPR_BIT, exec_, m0, s, v, vcc

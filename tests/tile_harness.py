@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from asmgen.author.contract import ContractArgument, Formula, KernelContract
-from asmgen.author.fragments import Fragment
-from asmgen.author.kernel import Kernel
-from asmgen.author.tilebuilder import TileBuilder
-from asmgen.author.tiles import Tile
-from asmgen.author.vectors import Vector, profile
+from asmgen.author.build.tilebuilder import TileBuilder
+from asmgen.author.contract.contract import ContractArgument, Formula, KernelContract
+from asmgen.author.emit.kernel import Kernel
+from asmgen.author.ops.vectors import Vector, profile
+from asmgen.author.tiles.fragments import Fragment
+from asmgen.author.tiles.tiles import Tile
 from asmgen.checks.lint.linting import lint_file
 from asmgen.emulator.scheduling.run import Options
 from asmgen.isa.arch import architecture

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from asmgen.author.builder import Builder
+from asmgen.author.emit.builder import Builder
 from asmgen.isa.opcode import Form, dwords
 from asmgen.isa.operands import Modified
 from asmgen.isa.registers import a as agpr

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from asmgen.author.builder import Builder
+from asmgen.author.emit.builder import Builder
 from asmgen.emulator.machine.devicememory import Memory
 from asmgen.emulator.machine.state import Machine
 from tests.atomic_reference import signed

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from asmgen.author.fragments import mfma
-from asmgen.author.swizzles import Access, DmaFill, FragmentRead, LaneAccess, Places, choose, plain, spread_rows
-from asmgen.author.tiles import TileError
-from asmgen.author.transposed import TransposedRead
-from asmgen.author.views import bytes_of, with_dtype
+from asmgen.author.ops.transposed import TransposedRead
+from asmgen.author.tiles.fragments import mfma
+from asmgen.author.tiles.swizzles import Access, DmaFill, FragmentRead, LaneAccess, Places, choose, plain, spread_rows
+from asmgen.author.tiles.tiles import TileError
+from asmgen.author.tiles.views import bytes_of, with_dtype
 from asmgen.isa.arch import ARCHITECTURES
 from asmgen.isa.bankcost import Cost, cost
 from asmgen.isa.errors import AsmgenError, OperandError

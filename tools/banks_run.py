@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from asmgen.author.family import Family
+from asmgen.author.family.family import Family
 from asmgen.emulator.memory.ldsops import BankedAccess
 from asmgen.emulator.scheduling.run import LaunchResult, Options
 from asmgen.isa.bankcost import Cost, cost

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from asmgen.author.family import Family
+from asmgen.author.family.family import Family
 from asmgen.codeobject.load import CodeObject, KernelRecord
 from asmgen.isa.errors import AsmgenError
 from asmgen.launch import hipbinding

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from asmgen.author.family import Family
-from asmgen.author.kernel import Kernel
+from asmgen.author.emit.kernel import Kernel
+from asmgen.author.family.family import Family
 from asmgen.checks.lint.facts import KernelFacts
 from asmgen.checks.lint.finding import LintFinding
 from asmgen.checks.lint.programlint import lint_program

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from asmgen.author.contract import Formula, KernelContract, Parameter
+from asmgen.author.contract.contract import Formula, KernelContract, Parameter
 from asmgen.isa.arch import ARCHITECTURES, XCDS
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.layouts_mfma import element_bits

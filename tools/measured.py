@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import click
 
-from asmgen.author.contract import ContractError
+from asmgen.author.contract.contract import ContractError
 from asmgen.isa.arch import ARCHITECTURES
 from asmgen.isa.timing import GPUS
 from asmgen.kernels.registry import family as find_family

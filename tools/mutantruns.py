@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import chain, cycle
 from typing import Any
 
-from asmgen.author.family import Family
+from asmgen.author.family.family import Family
 from asmgen.emulator.scheduling.run import Options
 from asmgen.isa.arch import LANES
 from asmgen.isa.errors import AsmgenError

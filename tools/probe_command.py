@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from asmgen.author.kernel import Kernel
+from asmgen.author.emit.kernel import Kernel
 from asmgen.codeobject.load import CodeObject
 from asmgen.emulator.scheduling.run import Options
 from asmgen.emulator.scheduling.trace import Trace

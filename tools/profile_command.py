@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from asmgen.author.contract import KernelContract
-from asmgen.author.family import Family
-from asmgen.author.problem import LaunchWork
+from asmgen.author.contract.contract import KernelContract
+from asmgen.author.contract.problem import LaunchWork
+from asmgen.author.family.family import Family
 from asmgen.emulator.scheduling.run import Options
 from asmgen.emulator.scheduling.trace import Trace
 from asmgen.files import write_plain

@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from asmgen.author.family import Family
+from asmgen.author.family.family import Family
 from asmgen.emulator.scheduling.run import Options
 from asmgen.kernels.registry import family as find_family
 from asmgen.kernels.registry import names

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from asmgen.author.family import Family
-from asmgen.author.problem import Output, Problem
+from asmgen.author.contract.problem import Output, Problem
+from asmgen.author.family.family import Family
 from asmgen.codeobject.arguments import pack
 from asmgen.codeobject.load import CodeObject
 from asmgen.emulator.arrival.findings import Finding

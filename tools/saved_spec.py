@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from asmgen.author.problem import Problem
+from asmgen.author.contract.problem import Problem
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.quote import shown
 from asmgen.launch.saves import Save, write_all

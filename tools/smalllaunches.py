@@ -10,7 +10,7 @@ import random
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from asmgen.author.contract import KernelContract, Parameter, Value, Values
+from asmgen.author.contract.contract import KernelContract, Parameter, Value, Values
 from asmgen.isa.errors import AsmgenError
 
 _STEPS = (1, 4, 5)  # of a loop: the shortest, an even and an odd number of rounds

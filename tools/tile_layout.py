@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from asmgen.author.contract import did_you_mean
-from asmgen.author.kernel import Kernel
-from asmgen.author.shared import SharedTile
-from asmgen.author.swizzles import Places
-from asmgen.author.tiles import Tile
+from asmgen.author.contract.contract import did_you_mean
+from asmgen.author.emit.kernel import Kernel
+from asmgen.author.tiles.shared import SharedTile
+from asmgen.author.tiles.swizzles import Places
+from asmgen.author.tiles.tiles import Tile
 from asmgen.isa.errors import OperandError
 from asmgen.isa.quote import quoted
 from asmgen.tools.layout_command import Drawing, drawings_svg

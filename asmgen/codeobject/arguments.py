@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     class TypedArgument(Protocol):
-        """What `pack` needs of an argument: `asmgen.author.contract.ContractArgument` is one."""
+        """What `pack` needs of an argument: `asmgen.author.contract.contract.ContractArgument` is one."""
 
         @property
         def name(self) -> str: ...

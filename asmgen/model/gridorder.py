@@ -1,7 +1,7 @@
 """Which tile of the output each workgroup of a grid makes, and on which XCD it runs, as numbers.
 
-The HipKittens paper, section 3.4 and Algorithm 1; the MXFP4 article for the rotation. `asmgen.author.tileorder` emits the same as scalar
-code; a test holds the two together.
+The HipKittens paper, section 3.4 and Algorithm 1; the MXFP4 article for the rotation. `asmgen.author.address.tileorder` emits the same as
+scalar code; a test holds the two together.
 """
 
 from __future__ import annotations

@@ -10,18 +10,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from asmgen.author.arithmetic import mma
-from asmgen.author.fragments import Fragment
-from asmgen.author.layoutchange import change_layout
-from asmgen.author.movement import read, write
-from asmgen.author.reductions import reduce_lanes
-from asmgen.author.schedules import PingPong
-from asmgen.author.steps import StepIndex
-from asmgen.author.swizzles import FragmentRead
-from asmgen.author.tilebuilder import TileBuilder
-from asmgen.author.tilememory import load
-from asmgen.author.tiles import Tile
-from asmgen.author.views import as_operand, block_fragment, deep, linear_layout, narrowed, turned
+from asmgen.author.build.tilebuilder import TileBuilder
+from asmgen.author.ops.arithmetic import mma
+from asmgen.author.ops.layoutchange import change_layout
+from asmgen.author.ops.movement import read, write
+from asmgen.author.ops.reductions import reduce_lanes
+from asmgen.author.ops.tilememory import load
+from asmgen.author.schedule.schedules import PingPong
+from asmgen.author.step.iterations import StepIndex
+from asmgen.author.tiles.fragments import Fragment
+from asmgen.author.tiles.swizzles import FragmentRead
+from asmgen.author.tiles.tiles import Tile
+from asmgen.author.tiles.views import as_operand, block_fragment, deep, linear_layout, narrowed, turned
 from asmgen.kernels.attention_forward.ends import finish
 from asmgen.kernels.attention_forward.family import ATTENTION
 from asmgen.kernels.attention_forward.place import LEAST, Limits, WindowLimits, key_steps, place

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from asmgen.author.addressing import WaveIndex
-from asmgen.author.conversions import convert
-from asmgen.author.elementwise import copy, mul
-from asmgen.author.fragments import MatrixShape
-from asmgen.author.layoutchange import change_layout
-from asmgen.author.masks import lane_places
-from asmgen.author.tilebuilder import TileBuilder
-from asmgen.author.tilememory import store_tile
-from asmgen.author.tiles import Tile
-from asmgen.author.vectors import Vector
-from asmgen.author.views import narrowed, turned
+from asmgen.author.address.addressing import WaveIndex
+from asmgen.author.build.tilebuilder import TileBuilder
+from asmgen.author.ops.conversions import convert
+from asmgen.author.ops.elementwise import copy, mul
+from asmgen.author.ops.layoutchange import change_layout
+from asmgen.author.ops.masks import lane_places
+from asmgen.author.ops.tilememory import store_tile
+from asmgen.author.ops.vectors import Vector
+from asmgen.author.tiles.fragments import MatrixShape
+from asmgen.author.tiles.tiles import Tile
+from asmgen.author.tiles.views import narrowed, turned
 from asmgen.isa.registers import exec_, vcc
 from asmgen.kernels.attention_forward.place import WorkgroupPart
 

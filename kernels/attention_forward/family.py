@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from asmgen.author.contract import ContractArgument, Formula, Parameter, Rule, Values
-from asmgen.author.family import Family, GridRule, Variant
-from asmgen.author.globals import most_stride
-from asmgen.author.problem import LaunchWork, Problem, holds_nonfinite
+from asmgen.author.contract.contract import ContractArgument, Formula, Parameter, Rule, Values
+from asmgen.author.contract.problem import LaunchWork, Problem, holds_nonfinite
+from asmgen.author.family.family import Family, GridRule, Variant
+from asmgen.author.tiles.globals import most_stride
 from asmgen.isa.bufferformats import MOST_RECORDS
 
 TENSORS = ("q", "k", "v", "o")

@@ -6,16 +6,16 @@ not want. The softmax of step t + 1 stands in the windows of the products P V of
 
 from __future__ import annotations
 
-from asmgen.author.arithmetic import mma
-from asmgen.author.elementwise import copy
-from asmgen.author.modulo import Interleave, Latencies
-from asmgen.author.movement import fill, read
-from asmgen.author.steps import StepIndex
-from asmgen.author.swizzles import DmaFill, FragmentRead
-from asmgen.author.tilebuilder import TileBuilder
-from asmgen.author.tilememory import load
-from asmgen.author.transposed import TransposedRead, read_transposed
-from asmgen.author.views import in_order_of, with_dtype
+from asmgen.author.build.tilebuilder import TileBuilder
+from asmgen.author.ops.arithmetic import mma
+from asmgen.author.ops.elementwise import copy
+from asmgen.author.ops.movement import fill, read
+from asmgen.author.ops.tilememory import load
+from asmgen.author.ops.transposed import TransposedRead, read_transposed
+from asmgen.author.schedule.modulo import Interleave, Latencies
+from asmgen.author.step.iterations import StepIndex
+from asmgen.author.tiles.swizzles import DmaFill, FragmentRead
+from asmgen.author.tiles.views import in_order_of, with_dtype
 from asmgen.kernels.attention_forward.ends import finish
 from asmgen.kernels.attention_forward.family import ATTENTION
 from asmgen.kernels.attention_forward.pingpong import lower, operand, upper

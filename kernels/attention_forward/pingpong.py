@@ -7,17 +7,17 @@ product. Between them, in a memory stage, the maximum is looked at, and raised i
 
 from __future__ import annotations
 
-from asmgen.author.arithmetic import mma
-from asmgen.author.fragments import MatrixShape
-from asmgen.author.movement import fill, read
-from asmgen.author.schedules import PingPong
-from asmgen.author.steps import StepIndex
-from asmgen.author.swizzles import DmaFill, FragmentRead
-from asmgen.author.tilebuilder import TileBuilder
-from asmgen.author.tilememory import load
-from asmgen.author.tiles import Tile
-from asmgen.author.transposed import TransposedRead, read_transposed
-from asmgen.author.views import as_operand, in_order_of, narrowed, turned, with_dtype
+from asmgen.author.build.tilebuilder import TileBuilder
+from asmgen.author.ops.arithmetic import mma
+from asmgen.author.ops.movement import fill, read
+from asmgen.author.ops.tilememory import load
+from asmgen.author.ops.transposed import TransposedRead, read_transposed
+from asmgen.author.schedule.schedules import PingPong
+from asmgen.author.step.iterations import StepIndex
+from asmgen.author.tiles.fragments import MatrixShape
+from asmgen.author.tiles.swizzles import DmaFill, FragmentRead
+from asmgen.author.tiles.tiles import Tile
+from asmgen.author.tiles.views import as_operand, in_order_of, narrowed, turned, with_dtype
 from asmgen.kernels.attention_forward.ends import finish
 from asmgen.kernels.attention_forward.family import ATTENTION
 from asmgen.kernels.attention_forward.place import LEAST, Limits, WindowLimits, key_steps, place

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from asmgen.author.globals import Matrix, Walk
-from asmgen.author.headorder import HeadPlace, place_head
-from asmgen.author.masks import lane_places
-from asmgen.author.pipeline import Segments
-from asmgen.author.segmentpaths import lend_steps
-from asmgen.author.steps import StepIndex
-from asmgen.author.tilebuilder import TileBuilder
-from asmgen.author.tiles import Tile
+from asmgen.author.address.headorder import HeadPlace, place_head
+from asmgen.author.build.tilebuilder import TileBuilder
+from asmgen.author.loop.pipeline import Segments
+from asmgen.author.loop.segmentpaths import lend_steps
+from asmgen.author.ops.masks import lane_places
+from asmgen.author.step.iterations import StepIndex
+from asmgen.author.tiles.globals import Matrix, Walk
+from asmgen.author.tiles.tiles import Tile
 from asmgen.isa.registers import Reg
 from asmgen.kernels.attention_forward.family import ROWS_AHEAD
 

@@ -8,8 +8,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from asmgen.author.contract import Values
-from asmgen.author.problem import Output, Problem
+from asmgen.author.contract.contract import Values
+from asmgen.author.contract.problem import Output, Problem
 from asmgen.kernels.attention_forward.family import TENSORS
 
 CANARY = -123.0  # what elements of O between its rows hold, and must go on holding

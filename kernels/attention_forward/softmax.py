@@ -19,16 +19,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
-from asmgen.author.conversions import convert
-from asmgen.author.elementwise import add, any_greater, copy, exp2, fma, joined, max_, mul, neg, sub
-from asmgen.author.elementwise import fill as fill_with
-from asmgen.author.masks import mask_rows, mask_rows_before
-from asmgen.author.reductions import column_max, column_sum, reduce_lanes
-from asmgen.author.steps import StepIndex
-from asmgen.author.tilebuilder import TileBuilder
-from asmgen.author.tiles import Tile
-from asmgen.author.vectors import Vector, column_vector
-from asmgen.author.views import narrowed, with_dtype
+from asmgen.author.build.tilebuilder import TileBuilder
+from asmgen.author.ops.conversions import convert
+from asmgen.author.ops.elementwise import add, any_greater, copy, exp2, fma, joined, max_, mul, neg, sub
+from asmgen.author.ops.elementwise import fill as fill_with
+from asmgen.author.ops.masks import mask_rows, mask_rows_before
+from asmgen.author.ops.reductions import column_max, column_sum, reduce_lanes
+from asmgen.author.ops.vectors import Vector, column_vector
+from asmgen.author.step.iterations import StepIndex
+from asmgen.author.tiles.tiles import Tile
+from asmgen.author.tiles.views import narrowed, with_dtype
 from asmgen.isa.operands import Modified
 from asmgen.isa.registers import Reg, vcc
 from asmgen.kernels.attention_forward.place import Limits, WindowLimits

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from asmgen.author.contract import Values
-from asmgen.author.headorder import tiles_in_order
-from asmgen.author.problem import LaunchWork
+from asmgen.author.address.headorder import tiles_in_order
+from asmgen.author.contract.contract import Values
+from asmgen.author.contract.problem import LaunchWork
 from asmgen.kernels.attention_forward.family import TENSORS
 
 _MOST_TRACED, _COPIES = 24, 4

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from asmgen.author.contract import Parameter, Values
-from asmgen.author.family import Family, Variant
-from asmgen.author.problem import Problem, holds_nonfinite
+from asmgen.author.contract.contract import Parameter, Values
+from asmgen.author.contract.problem import Problem, holds_nonfinite
+from asmgen.author.family.family import Family, Variant
 from asmgen.kernels.products.contract import PRODUCT_ALIASES, PRODUCT_ARGUMENTS, PRODUCT_GRID, PRODUCT_RULES, product_parameters
 
 _TYPE = Parameter("dtype", "build", str, "type of A and B", default="bf16", choices=("bf16", "f16"))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from asmgen.author.contract import Values
-from asmgen.author.problem import Problem
+from asmgen.author.contract.contract import Values
+from asmgen.author.contract.problem import Problem
 from asmgen.kernels.products.odd import put_odd
 from asmgen.kernels.products.problem import TYPES, with_result
 from asmgen.kernels.products.sums import sums

@@ -8,12 +8,12 @@ of A at a time: all waves have as many registers as a consumer needs, 168 each o
 
 from __future__ import annotations
 
-from asmgen.author.arithmetic import mma, zero
-from asmgen.author.movement import fill, read
-from asmgen.author.schedules import ProducerConsumer
-from asmgen.author.steps import StepIndex
-from asmgen.author.swizzles import DmaFill, FragmentRead
-from asmgen.author.tilebuilder import TileBuilder
+from asmgen.author.build.tilebuilder import TileBuilder
+from asmgen.author.ops.arithmetic import mma, zero
+from asmgen.author.ops.movement import fill, read
+from asmgen.author.schedule.schedules import ProducerConsumer
+from asmgen.author.step.iterations import StepIndex
+from asmgen.author.tiles.swizzles import DmaFill, FragmentRead
 from asmgen.kernels.gemm_bf16.family import GEMM
 from asmgen.kernels.products.ends import corners_of, finish, halves, place
 

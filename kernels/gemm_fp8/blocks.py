@@ -6,14 +6,14 @@ accumulators by v_fmac_f32, in the memory stage behind its matrix stage, while t
 
 from __future__ import annotations
 
-from asmgen.author.arithmetic import mma, zero
-from asmgen.author.epilogue import lane_places
-from asmgen.author.movement import fill, read
-from asmgen.author.schedules import PingPong
-from asmgen.author.steps import StepIndex, operation
-from asmgen.author.swizzles import DmaFill, FragmentRead
-from asmgen.author.tilebuilder import TileBuilder
-from asmgen.author.tiles import Tile
+from asmgen.author.build.tilebuilder import TileBuilder
+from asmgen.author.epilogue.stores import lane_places
+from asmgen.author.ops.arithmetic import mma, zero
+from asmgen.author.ops.movement import fill, read
+from asmgen.author.schedule.schedules import PingPong
+from asmgen.author.step.iterations import StepIndex, operation
+from asmgen.author.tiles.swizzles import DmaFill, FragmentRead
+from asmgen.author.tiles.tiles import Tile
 from asmgen.isa.bufferformats import RAW_BUFFER
 from asmgen.isa.records import dataclass
 from asmgen.isa.registers import Reg

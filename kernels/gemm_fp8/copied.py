@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from asmgen.author.addressing import WaveIndex
-from asmgen.author.epilogue import Corner
-from asmgen.author.tilebuilder import TileBuilder
-from asmgen.author.views import deep
+from asmgen.author.address.addressing import WaveIndex
+from asmgen.author.build.tilebuilder import TileBuilder
+from asmgen.author.epilogue.stores import Corner
+from asmgen.author.tiles.views import deep
 from asmgen.isa.registers import Reg
 from asmgen.kernels.gemm_fp8.family import GEMM
 from asmgen.kernels.gemm_fp8.scaling import load_factors, with_alpha

@@ -7,8 +7,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from asmgen.author.contract import Values
-from asmgen.author.problem import Problem
+from asmgen.author.contract.contract import Values
+from asmgen.author.contract.problem import Problem
 from asmgen.kernels.gemm_fp8.family import BLOCK
 from asmgen.kernels.products.odd import put_odd
 from asmgen.kernels.products.problem import with_result

@@ -8,13 +8,13 @@ stages a half is asked for as soon as its last reader has passed.
 
 from __future__ import annotations
 
-from asmgen.author.arithmetic import mma, zero
-from asmgen.author.modulo import Interleave, Latencies
-from asmgen.author.movement import fill, read
-from asmgen.author.schedules import PingPong, Schedule
-from asmgen.author.steps import StepIndex
-from asmgen.author.swizzles import DmaFill, FragmentRead
-from asmgen.author.tilebuilder import TileBuilder
+from asmgen.author.build.tilebuilder import TileBuilder
+from asmgen.author.ops.arithmetic import mma, zero
+from asmgen.author.ops.movement import fill, read
+from asmgen.author.schedule.modulo import Interleave, Latencies
+from asmgen.author.schedule.schedules import PingPong, Schedule
+from asmgen.author.step.iterations import StepIndex
+from asmgen.author.tiles.swizzles import DmaFill, FragmentRead
 from asmgen.kernels.gemm_fp8.family import GEMM
 from asmgen.kernels.gemm_fp8.scaling import load_factors, with_alpha
 from asmgen.kernels.gemm_fp8.shapes import wide_shape

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from asmgen.author.kernel import Kernel
+from asmgen.author.emit.kernel import Kernel
 from asmgen.isa.arch import LANES
 from asmgen.isa.lds import Phases
 from asmgen.isa.registers import exec_

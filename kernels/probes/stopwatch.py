@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from asmgen.author.contract import ContractArgument, Formula, KernelContract
-from asmgen.author.kernel import Kernel, KernelBuilder
+from asmgen.author.contract.contract import ContractArgument, Formula, KernelContract
+from asmgen.author.emit.kernel import Kernel, KernelBuilder
 from asmgen.isa.arch import LANES
 from asmgen.isa.registers import Reg
 from asmgen.isa.timing import Timing

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from asmgen.author.contract import Alias, ContractArgument, Parameter, Rule
-from asmgen.author.family import GridRule, Variant
-from asmgen.author.globals import most_stride
+from asmgen.author.contract.contract import Alias, ContractArgument, Parameter, Rule
+from asmgen.author.family.family import GridRule, Variant
+from asmgen.author.tiles.globals import most_stride
 from asmgen.isa.layouts_mfma import element_bits
 
 _LINE = 128  # bits of A and B that one load takes, which begin at multiples of as many

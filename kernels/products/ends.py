@@ -6,17 +6,17 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 
-from asmgen.author.addressing import WaveIndex
-from asmgen.author.combine import Numbers, add, add_along_columns, ask_plain, load_columns, scale_and_add, widen
-from asmgen.author.conversions import doubted
-from asmgen.author.corners import each_corner
-from asmgen.author.ending import Ending
-from asmgen.author.epilogue import ColumnRun, Corner, store, store_whole, unless_whole
-from asmgen.author.fragments import Fragment
-from asmgen.author.globals import Rows
-from asmgen.author.tilebuilder import TileBuilder
-from asmgen.author.tileorder import place_tile
-from asmgen.author.tiles import Tile, TileGrid
+from asmgen.author.address.addressing import WaveIndex
+from asmgen.author.address.tileorder import place_tile
+from asmgen.author.build.tilebuilder import TileBuilder
+from asmgen.author.epilogue.combine import Numbers, add, add_along_columns, ask_plain, load_columns, scale_and_add, widen
+from asmgen.author.epilogue.corners import each_corner
+from asmgen.author.epilogue.stores import ColumnRun, Corner, store, store_whole, unless_whole
+from asmgen.author.loop.overlap import Ending
+from asmgen.author.ops.conversions import doubted
+from asmgen.author.tiles.fragments import Fragment
+from asmgen.author.tiles.globals import Rows
+from asmgen.author.tiles.tiles import Tile, TileGrid
 from asmgen.isa.records import dataclass
 from asmgen.isa.registers import Reg
 from asmgen.kernels.products.factors import Factors

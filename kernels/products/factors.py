@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from asmgen.author.combine import ONE
-from asmgen.author.corners import CornerCopy
-from asmgen.author.epilogue import ColumnRun, Corner, run_length, runs_of, span
-from asmgen.author.tilebuilder import TileBuilder
+from asmgen.author.build.tilebuilder import TileBuilder
+from asmgen.author.epilogue.combine import ONE
+from asmgen.author.epilogue.corners import CornerCopy
+from asmgen.author.epilogue.stores import ColumnRun, Corner, run_length, runs_of, span
 from asmgen.isa.errata import PACKED_ODD_LOW
 from asmgen.isa.records import dataclass
 from asmgen.isa.registers import Reg

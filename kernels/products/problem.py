@@ -8,8 +8,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from asmgen.author.contract import Values
-from asmgen.author.problem import Output, Problem
+from asmgen.author.contract.contract import Values
+from asmgen.author.contract.problem import Output, Problem
 from asmgen.kernels.products.odd import Exact, put_odd_addends
 from asmgen.kernels.products.sums import UNIT, Matrix, Sums
 

@@ -11,15 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from asmgen.author.arithmetic import mma, zero
-from asmgen.author.fragments import Fragment, MatrixShape
-from asmgen.author.modulo import Interleave
-from asmgen.author.movement import read
-from asmgen.author.refill import Refills, refill
-from asmgen.author.schedules import PingPong, Schedule
-from asmgen.author.steps import StepIndex
-from asmgen.author.tilebuilder import TileBuilder
-from asmgen.author.views import dealt, deep
+from asmgen.author.build.tilebuilder import TileBuilder
+from asmgen.author.ops.arithmetic import mma, zero
+from asmgen.author.ops.movement import read
+from asmgen.author.ops.refill import Refills, refill
+from asmgen.author.schedule.modulo import Interleave
+from asmgen.author.schedule.schedules import PingPong, Schedule
+from asmgen.author.step.iterations import StepIndex
+from asmgen.author.tiles.fragments import Fragment, MatrixShape
+from asmgen.author.tiles.views import dealt, deep
 from asmgen.kernels.products.ends import Ends, corners_of, halves, place
 
 SCHEDULES: dict[str, Schedule] = {"ping-pong": PingPong(), "interleave": Interleave()}

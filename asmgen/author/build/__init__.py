@@ -1,0 +1,1 @@
+"""The builder that knows tiles and pipelines: what kernels are written with."""

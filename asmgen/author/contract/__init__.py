@@ -1,0 +1,1 @@
+"""What callers of a kernel see, as data: parameters, arguments, rules, problems, variants."""

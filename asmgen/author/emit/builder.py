@@ -1,0 +1,504 @@
+"""The builder: ISA mnemonics as methods, checked when called, at the author's Python line.
+
+    k = Builder("copy", "gfx950", plan)
+    k.global_load_dword(x, address, OFF)
+    k.v_add_f32(y, 1.0, x)
+
+Operands stand in assembly order, modifiers are keywords (`offset=16, offen=True`). `fills=` and `uses=` name LDS ranges
+whose arrival registers cannot show (tokens, docs/ARCHITECTURE.md). Nothing is inserted or moved here: passes do that, when called.
+
+A kernel may be written as several streams, merged by section:
+
+    memory, matrix = k.streams("memory", "matrix")
+    with k.section() as section:
+        with memory:
+            k.ds_read_b128(...)
+        with matrix:
+            k.v_mfma_f32_16x16x32_bf16(...)
+    section.merge_turns(["matrix", "memory"])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import lru_cache, partial
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from asmgen.author.emit.coldblocks import check_aside, put_aside
+from asmgen.author.emit.erratacheck import CONCERNED, check_errata
+from asmgen.author.emit.ldsmap import LdsRange
+from asmgen.author.step.effects import Tag, Unit, units_of
+from asmgen.author.step.iterations import Copy, PipelineError, StepIndex, operation
+from asmgen.author.step.merge import merge, order_of_streams
+from asmgen.isa.arch import architecture
+from asmgen.isa.check import resolve
+from asmgen.isa.errors import AsmgenError, OperandError
+from asmgen.isa.operands import Modified, Operand, Symbol, Waitcnt
+from asmgen.isa.registers import Reg
+from asmgen.isa.table import canonical, opcode
+from asmgen.program.program import Align, Instruction, Item, Label, Program, Region, SourceLine, TokenUse
+from asmgen.regalloc.plan import RegisterPlan
+from asmgen.regalloc.pool import default_align
+from asmgen.regalloc.ranges import author_frames, home_file
+
+if TYPE_CHECKING:
+    from asmgen.author.emit.lookahead import Lookahead
+    from asmgen.checks.explain import Explanation
+
+WAIT_MODES = ("auto", "verify", "off")
+Made = TypeVar("Made")
+
+
+class Builder:
+    """Appends instructions and labels for one kernel, in order."""
+
+    def __init__(self, name: str, arch: str, plan: RegisterPlan | None = None, stagger: int = 0) -> None:
+        architecture(arch)
+        self.name = name
+        self.arch = arch
+        self.registers = plan
+        self.stagger = stagger
+        self.roles: tuple[str, ...] = ()
+        self.items: list[Item] = []
+        self.regions: list[tuple[str, int]] = []
+        self.remarks: list[str] = []  # lines for the head of the assembly text
+        self._labels: dict[str, SourceLine | None] = {}
+        self.position = 0
+        self.entry = ""
+        self.home = home_file()
+        self._waits = ""
+        self._stream = ""
+        self._open_block = ""
+        self._aside = False  # whether the open block is to stand aside
+        self._block_count = 0
+        self._operations: tuple[str, ...] = ()
+        self._tags: list[Tag] = []  # of each item
+        self._section: Section | None = None
+        self._lookahead: Lookahead | None = None  # for peek
+        self.copy: Copy | None = None
+        self.stage_number = 0
+        self.ordinal = 0
+        self._fresh = 0
+        self.trial = False
+        self.trial_start = 0
+        self._temporaries: dict[tuple[str, str], Temporaries] = {}
+
+    def __getattr__(self, name: str) -> Callable[..., Instruction]:
+        if not name.startswith(("v_", "s_", "ds_", "buffer_", "tbuffer_", "global_", "flat_", "scratch_")):
+            raise AttributeError(f"Builder has no attribute {name!r}, and no instruction begins like that")
+
+        emit = self.__dict__[name] = partial(self.emit, name)  # kept, as kernels ask for a few mnemonics thousands of times
+        return emit
+
+    def emit(self, name: str, *operands: Operand | str, fills: LdsRange | None = None, uses: LdsRange | None = None,
+             comment: str = "", despite: str = "", **modifiers: Any) -> Instruction:
+        """Append the instruction of that mnemonic (an `_e32`, `_e64`, `_dpp` or `_sdwa` suffix forces the encoding).
+
+        A string operand is a label. Raises OperandError, at the caller's line, for whatever the assembler would refuse or silently miscode
+        and for a form that an erratum hits, unless `despite` names it (isa/errata.py); PlanError for a register that nobody holds.
+        """
+        instruction = self._instruction(name, operands, modifiers, fills, uses, comment, despite)
+        self._append(instruction)
+        return instruction
+
+    def _append(self, item: Item) -> None:
+        self.items.append(item)
+        self._tags.append(Tag(self._stream, self._open_block, self.stage_number, self.ordinal, False, self._aside))
+        self.position += isinstance(item, Instruction)
+        self.ordinal += 1
+
+    def peek(self, name: str, *operands: Operand | str, fills: LdsRange | None = None, uses: LdsRange | None = None,
+             **modifiers: Any) -> Explanation:
+        """What `emit` of the same would mean here, without doing it: what is in flight, the waits and wait states that it would need
+        in front of it, whether a full counter would stall it. Raises as `emit` does.
+
+        It takes as long as what is in flight is. What a back-edge that is not placed yet will bring is not known: `path` says so.
+        """
+        from asmgen.author.emit.lookahead import Lookahead
+        from asmgen.checks.explain import foresee
+
+        instruction = self._instruction(name, operands, modifiers, fills, uses, "")
+        if self._lookahead is None:
+            self._lookahead = Lookahead(self.arch, self.stagger)
+        frontier = self._lookahead.behind(self.items, self._section.start if self._section is not None else 0)
+        return foresee(frontier, instruction, self.name, self._owners())
+
+    def _moved(self, start: int) -> None:
+        """Items from number `start` on are about to change places, or to go."""
+        if self._lookahead is not None:
+            self._lookahead.forget(start)
+
+    def _owners(self) -> Callable[[Reg], str]:
+        """A function that tells the names under which the plan holds a register now."""
+        held = self.registers.live() if self.registers is not None else []
+        return lambda reg: " / ".join(dict.fromkeys([owner.name for owner in held if owner.reg.overlaps(reg)]))
+
+    def _instruction(self, name: str, operands: tuple[Operand | str, ...], modifiers: dict[str, Any], fills: LdsRange | None,
+                     uses: LdsRange | None, comment: str, despite: str = "") -> Instruction:
+        source, helper = self._places()
+        try:
+            canonical_name, suffix = canonical(name)
+            row = opcode(canonical_name)
+            if canonical_name == "s_waitcnt" and not operands:
+                operands, modifiers = (Waitcnt(**modifiers),), {}
+            typed = tuple([_plain(operand) for operand in operands])
+            chosen = {key: value for key, value in modifiers.items() if value is not False and value is not None}
+            form = resolve(row, typed, chosen, self.arch, suffix)
+            if despite or canonical_name in CONCERNED:
+                comment = check_errata(self.arch, canonical_name, typed, chosen, despite, comment)
+            self._check_leases(operands, source, helper)
+        except OperandError as error:
+            raise OperandError(error.sentence, where(source, helper)) from None
+        except TypeError as error:
+            raise OperandError(f"{name}: {error}", where(source, helper)) from None
+        tokens = (*((fills.written(),) if fills else ()), *((uses.read(),) if uses else ()))
+        return Instruction(row, form, typed, chosen, suffix, source, "", comment, tokens, waits=self._waits, helper=helper,
+                           operations=self._operations)
+
+    def _places(self) -> tuple[SourceLine | None, SourceLine | None]:
+        author, helper = author_frames(self.home)
+        return _line(*author) if author else None, _line(*helper) if helper else None
+
+    def streams(self, *names: str) -> tuple[Stream, ...]:
+        """Streams of those names: `with stream:` emits into it. Raises AsmgenError for a name that is given twice."""
+        if len(set(names)) != len(names) or not all(names):
+            raise AsmgenError(f"streams have names of their own, got {', '.join(map(repr, names))}", str(author_line()))
+        return tuple(Stream(self, name) for name in names)
+
+    def section(self) -> Section:
+        """`with k.section() as section:` gathers what is emitted within; `section.merge(order)` places it, else emission order stays."""
+        return Section(self)
+
+    @contextmanager
+    def block(self, name: str, aside: bool = False, nested: bool = False) -> Iterator[None]:
+        """What is emitted within is placed whole: one entry, one exit, branches and labels of its own, no barrier. Inside of another
+        block that is an error, or where it may be `nested`, a part of that block.
+
+        `aside`: it is seldom entered, and `put_blocks_aside` puts it behind the kernel's end. Such a block begins with a conditional
+        branch to the label that ends it; scalar code in front of that stays. Raises AsmgenError where the block is otherwise.
+        """
+        if self._open_block and nested:
+            yield
+            return
+        if self._open_block:
+            raise AsmgenError(f"block {name!r} stands inside of block {self._open_block!r}; blocks do not nest", str(author_line()))
+        self._block_count += 1
+        self._open_block, self._aside = f"{name}#{self._block_count}", aside
+        behind = len(self.items) - self.trial_start  # what is hoisted out of the block stands in front of trial_start
+        try:
+            yield
+        finally:
+            self._open_block, self._aside = "", False
+        inside = self.items[self.trial_start + behind:]
+        _check_block(name, inside)
+        if aside:
+            check_aside(name, inside)
+
+    def put_blocks_aside(self) -> None:
+        """Blocks with `aside` go behind the kernel's end, once all is placed. Raises AsmgenError where the kernel does not end with
+        s_endpgm."""
+        self._moved(0)
+        self.items, self._tags = put_aside(self.items, self._tags, self.fresh, self.arch)
+        self._labels = {item.name: item.source for item in self.items if isinstance(item, Label)}
+
+    @contextmanager
+    def stage(self) -> Iterator[None]:
+        """One stage of a pipelined step: what is emitted within belongs to it. Raises PipelineError outside of a step."""
+        if self.copy is None:
+            raise PipelineError("a stage stands outside of a pipeline's step", self.place())
+        self.stage_number += 1
+        yield
+
+    @contextmanager
+    def at(self, index: StepIndex) -> Iterator[None]:
+        """Instructions emitted within belong to that iteration of a pipelined step."""
+        with operation(self, "instructions", at=index):
+            yield
+
+    def hoist(self, emit: Callable[[], Made]) -> Made:
+        """What `emit` emits and returns, placed in front of the pipeline whose step asks for it: addresses that no iteration changes."""
+        if self.copy is None:
+            return emit()
+        copy, section, tag = self.copy, self._section, (self._stream, self._open_block, self._aside)
+        if section is not None and section.start != len(self.items) and not self.trial:
+            raise AsmgenError("a step asks for something to be hoisted only after its trial run", self.place())
+        self.copy = self._section = None
+        self._stream = self._open_block = ""
+        self._aside = False
+        self._moved(self.trial_start)
+        held, tags = self.items, self._tags
+        ordinal = self.ordinal
+        self.items, self._tags = held[:self.trial_start], tags[:self.trial_start]
+        try:
+            return emit()
+        finally:
+            grown = len(self.items) - self.trial_start
+            self.items, self._tags = self.items + held[self.trial_start:], self._tags + tags[self.trial_start:]
+            self.trial_start += grown
+            if section is not None:
+                section.start += grown
+            self.copy, self._section, self.ordinal = copy, section, ordinal
+            self._stream, self._open_block, self._aside = tag
+
+    def append_unit(self, unit: Unit) -> None:
+        """Place a unit that was taken out of the builder before."""
+        self.items += unit.items
+        if not unit.is_block:
+            self._tags.append(unit.tag)
+            self.position += 1
+            return
+        self._tags += [unit.tag] * len(unit.items)
+        self._labels.update({item.name: item.source for item in unit.items if isinstance(item, Label)})
+        self.position += len(unit.instructions)
+
+    def cut(self, start: int) -> None:
+        """Take back all items from number `start` on, labels too."""
+        self._moved(start)
+        for item in self.items[start:]:
+            if isinstance(item, Label):
+                del self._labels[item.name]
+        self.position -= sum(isinstance(item, Instruction) for item in self.items[start:])
+        del self.items[start:], self._tags[start:]
+
+    @property
+    def waves_per_simd(self) -> int:
+        """Waves of a workgroup on one SIMD, as far as the builder knows."""
+        return 1
+
+    def loop_begins(self, ahead: int) -> None:
+        """A pipeline whose step looks so many iterations ahead begins here: a builder with sources moves them to iteration -ahead."""
+
+    def step_ends(self) -> None:
+        """A copy of a pipeline's step ends here: a builder with sources moves them one iteration on. May change SCC."""
+
+    def follows_sources(self, unit: Unit) -> bool:
+        """Whether a unit's place in memory is that of the iteration which `step_ends` counts."""
+        return False
+
+    def wait_point(self) -> None:
+        """A place for one s_waitcnt with the loosest counts for all that is due before the next wait point; the passes fill it in."""
+        with self.waits("point"):
+            self.emit("s_waitcnt")
+
+    def barrier_of_readers(self, reads: Sequence[TokenUse]) -> None:
+        """An s_barrier behind which other waves read those bytes of LDS, though code that follows does not: what this wave fills of them is
+        waited for in time."""
+        self._append(replace(self._instruction("s_barrier", (), {}, None, None, ""), tokens=tuple(reads)))
+
+    def fresh(self, name: str) -> str:
+        """A label of that name that nothing else has."""
+        self._fresh += 1
+        return f"{name}_{self._fresh}"
+
+    def place(self) -> str:
+        """The author's place, as errors have it."""
+        return where(*self._places())
+
+    @contextmanager
+    def operation(self, name: str) -> Iterator[None]:
+        """Instructions emitted within carry that name in their chain of operations."""
+        outer = self._operations
+        self._operations = (*outer, name)
+        try:
+            yield
+        finally:
+            self._operations = outer
+
+    def label(self, name: str) -> None:
+        """Place a label. Raises AsmgenError where it stands already."""
+        source = author_line()
+        if name in self._labels:
+            raise AsmgenError(f"label {name!r} is placed twice, first at {self._labels[name]}", str(source))
+        self._labels[name] = source
+        self._append(Label(name, source))
+
+    def region(self, name: str) -> None:
+        """Begin a named part of the kernel: a column of the register map."""
+        self.regions.append((name, self.position))
+        self._append(Region(name))
+
+    def align(self, size: int) -> None:
+        """Pad with s_nop up to a multiple of `size` bytes from the kernel's start."""
+        self._append(Align(size))
+
+    @contextmanager
+    def waits(self, mode: str) -> Iterator[None]:
+        """Another mode of wait counters for the instructions of a `with` block: "auto" inserts what they need, "verify" checks that the
+        author's own waits serve them, "off" leaves them alone. What they issue is in the ledger of all that follows in any case."""
+        if mode not in (*WAIT_MODES, "point"):
+            raise AsmgenError(f"waits({mode!r}) is no mode; there are {', '.join(WAIT_MODES)}", str(author_line()))
+        before, self._waits = self._waits, mode
+        try:
+            yield
+        finally:
+            self._waits = before
+
+    @contextmanager
+    def scratch(self, name: str, count: int = 1, file: str = "v") -> Iterator[Reg]:
+        """Registers for the length of a `with` block: temporaries of the stream that it stands in, where that has reserved some, else the
+        pool's. A name that the author's plan holds gets a number behind it."""
+        if self.registers is None:
+            raise AsmgenError(f"scratch registers {name!r} were asked for, but this builder has no register plan", str(author_line()))
+        name = self.registers.unused(name)
+        reserved = self._temporaries.get((self._stream, file))
+        if reserved is not None:
+            register = self.registers.view(name, reserved.take(count, name))
+        else:
+            register = {"v": self.registers.vgprs, "a": self.registers.agprs, "s": self.registers.sgprs}[file](count, name)
+        try:
+            yield register
+        finally:
+            self.registers.release(register)
+            if reserved is not None:
+                reserved.give(register)
+
+    def program(self) -> Program:
+        """What was built so far, checked for branches to labels that do not exist. Raises AsmgenError for such a branch."""
+        for item in self.items:
+            if isinstance(item, Instruction) and item.target is not None and item.target not in self._labels:
+                known = ", ".join(self._labels) or "none"
+                raise AsmgenError(f"{item} branches to a label that is not placed; placed are: {known}", item.where())
+        offset = self.registers.resources().accum_offset if self.registers is not None else None
+        return Program(self.name, self.arch, tuple(self.items), self.stagger, offset, self.entry, self.roles)
+
+    def _check_leases(self, operands: tuple[Operand | str, ...], source: SourceLine | None, helper: SourceLine | None) -> None:
+        if self.registers is None:
+            return
+        for operand in operands:
+            value = operand.value if isinstance(operand, Modified) else operand
+            if isinstance(value, Reg) and not self.registers.holds(value):
+                self.registers.check(value, where(source, helper))
+
+
+class Stream:
+    """Code of one kernel that is not placed yet, under a name; `with stream:` emits into it. Each has temporaries of its own."""
+
+    def __init__(self, builder: Builder, name: str) -> None:
+        self.builder = builder
+        self.name = name
+        self._outer: list[str] = []
+
+    def reserve(self, file: str, count: int) -> Stream:
+        """Take `count` registers of a file ("v", "a", "s") from the pool as this stream's temporaries: `k.scratch` within it has these, so
+        no other stream's temporaries get in the way of a merge. Raises PlanError where the pool has no such hole."""
+        plan = self.builder.registers
+        if plan is None:
+            raise AsmgenError(f"stream {self.name!r} reserves registers, but its builder has no register plan", str(author_line()))
+        take = {"v": plan.vgprs, "a": plan.agprs, "s": plan.sgprs}[file]
+        self.builder._temporaries[self.name, file] = Temporaries(take(count, f"{self.name}_temporaries"))
+        return self
+
+    def __enter__(self) -> Stream:
+        self._outer.append(self.builder._stream)
+        self.builder._stream = self.name
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.builder._stream = self._outer.pop()
+
+    def __repr__(self) -> str:
+        return f"Stream({self.name!r})"
+
+
+class Temporaries:
+    """A stream's reserved registers, handed out in turn: the one that was given back longest ago comes first, so that neighbours in
+    emission order seldom meet in a register."""
+
+    def __init__(self, reserved: Reg) -> None:
+        self.reserved = reserved
+        self.free = list(range(reserved.count))
+
+    def take(self, count: int, name: str) -> Reg:
+        """`count` neighbouring registers at the alignment that operands want. Raises AsmgenError where none are left."""
+        align = default_align(self.reserved.file, count)
+        free = set(self.free)
+        for first in self.free:
+            wanted = range(first, first + count)
+            if (self.reserved.index + first) % align == 0 and free.issuperset(wanted):
+                self.free = [index for index in self.free if index not in wanted]
+                return self.reserved[first:first + count - 1]
+        raise AsmgenError(f"{name!r} wants {count} temporaries of the stream, whose reserve {self.reserved} has {len(free)} left; "
+                          "reserve more", str(author_line()))
+
+    def give(self, reg: Reg) -> None:
+        """Back to the end of the queue."""
+        self.free += range(reg.index - self.reserved.index, reg.last - self.reserved.index + 1)
+
+
+class Section:
+    """What a builder emitted within `with k.section()`, as units that a schedule may place in another order."""
+
+    def __init__(self, builder: Builder) -> None:
+        self.builder = builder
+        self.start = self.end = 0
+
+    def __enter__(self) -> Section:
+        if self.builder._section is not None:
+            raise AsmgenError("a section stands inside of another one; sections do not nest", str(author_line()))
+        self.builder._section = self
+        self.start = len(self.builder.items)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.builder._section = None
+        self.end = len(self.builder.items)
+
+    @property
+    def units(self) -> list[Unit]:
+        """The units in emission order."""
+        try:
+            return units_of(self.builder.items[self.start:self.end], self.builder._tags[self.start:self.end])
+        except ValueError as error:
+            raise AsmgenError(f"{error}: `with k.block(name)` holds code with labels", str(author_line())) from None
+
+    def merge(self, order: Sequence[int]) -> None:
+        """Place the units in that order (numbers in emission order).
+
+        Raises MergeError where a read would get another definition than in emission order; then nothing is changed.
+        """
+        units = self.units
+        items = merge(units, order)
+        self.builder._moved(self.start)
+        self.builder.items[self.start:self.end] = items
+        self.builder._tags[self.start:self.end] = [units[number].tag for number in order for _ in units[number].items]
+
+    def merge_turns(self, turns: Sequence[str]) -> None:
+        """Place the units by turns: each names the stream whose next unit is placed. Raises MergeError as `merge` does."""
+        self.merge(order_of_streams(self.units, turns))
+
+
+def _check_block(name: str, items: Sequence[Item]) -> None:
+    """One entry, one exit, no barrier: raises AsmgenError."""
+    labels = {item.name for item in items if isinstance(item, Label)}
+    for item in items:
+        if not isinstance(item, Instruction):
+            continue
+        if item.target is not None and item.target not in labels:
+            raise AsmgenError(f"block {name!r} branches to {item.target!r}, which stands outside: a block has one exit, behind its last "
+                              f"instruction (its labels: {', '.join(sorted(labels)) or 'none'})", item.where())
+        if item.name == "s_barrier" or item.ends_block and item.name != "s_branch":
+            raise AsmgenError(f"block {name!r} holds {item.name}; a block has neither a barrier nor an end", item.where())
+
+
+def where(source: SourceLine | None, helper: SourceLine | None) -> str:
+    """The author's place and, where another file wrote it, the helper's, as errors have it."""
+    if source is None:
+        return ""
+    return f"{source} (by {helper})" if helper is not None else str(source)
+
+
+_line = lru_cache(maxsize=1024)(SourceLine)  # one line of a kernel emits many instructions
+
+
+def _plain(operand: Operand | str) -> Operand:
+    """An operand as a Program holds it: labels as symbols."""
+    return Symbol(operand) if isinstance(operand, str) else operand
+
+
+def author_line() -> SourceLine | None:
+    """The nearest line up the stack that is not asmgen's own machinery: a kernel file's or a user's."""
+    place, _ = author_frames()
+    return _line(*place) if place is not None else None

@@ -1,0 +1,218 @@
+"""A kernel in the making and a finished one: builder, register plan, LDS map, arguments and contract together."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import field, replace
+from itertools import pairwise
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+from asmgen.author.contract.contract import KernelContract, Value
+from asmgen.author.emit.builder import WAIT_MODES, Builder, author_line
+from asmgen.author.emit.ldsmap import LdsMap
+from asmgen.checks.counters.waitmodes import apply_waits, refuse_errors
+from asmgen.checks.leases import check_leases
+from asmgen.checks.waitstates.passes import insert as insert_wait_states
+from asmgen.checks.waitstates.passes import verify as verify_wait_states
+from asmgen.codeobject.emit import KernelResources, argument_loads, header, trailer
+from asmgen.codeobject.metadata import arguments as argument_table
+from asmgen.codeobject.metadata import arguments_end
+from asmgen.isa.arch import ARCHITECTURES, PRELOAD_ENTRY
+from asmgen.isa.errors import AsmgenError
+from asmgen.isa.operands import Waitcnt
+from asmgen.isa.records import dataclass
+from asmgen.isa.registers import Reg, s, v
+from asmgen.program.program import Instruction, Label, Program
+from asmgen.program.text import program_text
+from asmgen.regalloc.plan import RegisterPlan
+from asmgen.regalloc.report import MapColumn, format_map, format_plan
+
+if TYPE_CHECKING:
+    from asmgen.author.family.family import Variant
+
+_LOAD = {1: "s_load_dword", 2: "s_load_dwordx2", 4: "s_load_dwordx4", 8: "s_load_dwordx8", 16: "s_load_dwordx16"}
+_KERNARG_POINTER = 2  # SGPRs
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A finished kernel: its code with all waits in place, what it needs, and the plan and map it was written with."""
+
+    program: Program
+    resources: KernelResources
+    contract: KernelContract
+    parameters: Mapping[str, Value]
+    plan: RegisterPlan
+    lds: LdsMap
+    regions: tuple[MapColumn, ...]
+    tiles: Mapping[str, object] = field(default_factory=dict)  # register and shared tiles by name
+    remarks: tuple[str, ...] = ()  # on its loops
+
+    @property
+    def name(self) -> str:
+        """The name of its files, without suffix."""
+        return self.contract.stem or self.contract.name
+
+    def register_map(self) -> str:
+        """One row a register range, one column a region, the owners' names in the cells."""
+        return format_map(self.plan.spans(self.regions[-1].last if self.regions else 0), self.regions)
+
+    def text(self) -> str:
+        """The whole assembly file: what clang gets, byte for byte."""
+        lds = ["", "LDS map", *self.lds.table()] if self.lds.ranges else []
+        heading = [f"{self.contract.title} ({self.resources.arch})", "", *format_plan(self.plan).splitlines(), *lds,
+                   *(["", "Main loop", *(f"  {remark}" for remark in self.remarks)] if self.remarks else [])]
+        comments = "".join(f"; {line}".rstrip() + "\n" for line in heading)
+        return comments + header(self.resources) + program_text(self.program) + trailer(self.resources)
+
+
+def symbol_of(name: str) -> str:
+    """A name as an ELF symbol that the assembler takes: letters, digits and underscores, a `k` before a digit."""
+    symbol = re.sub(r"[^A-Za-z0-9_]", "_", name)
+    return f"k{symbol}" if symbol[:1].isdigit() else symbol
+
+
+class KernelBuilder(Builder):
+    """The builder of a whole kernel: it pins what the hardware fills, loads the arguments and finishes the code object.
+
+    `waves` is the occupancy the author wants, in waves per SIMD. With `preload` the hardware fills the arguments before the
+    first instruction, and a compatibility entry loads them for firmware that does not (docs/facts/instructions.md section 4).
+    `k.p` has the build parameters as attributes. Without `verify`, mode "verify" is as "off".
+    """
+
+    registers: RegisterPlan
+
+    def __init__(self, contract: KernelContract, arch: str, parameters: Mapping[str, Value], waves: int | None = None,
+                 preload: bool = False, workgroup_ids: str = "x", stagger: int = 0, code_object_version: int = 6,
+                 variant: Variant | None = None, verify: bool = True) -> None:
+        plan = RegisterPlan(arch, waves, position=lambda: self.position)
+        super().__init__(contract.name, arch, plan, stagger)
+        self.contract = contract
+        self.parameters = dict(parameters)
+        self.p = SimpleNamespace(**self.parameters)
+        self._variant = variant
+        self._verify = verify
+        self.lds = LdsMap(arch)
+        self.table = argument_table([(argument.name, argument.type) for argument in contract.arguments])
+        self.tiles: dict[str, object] = {}
+        self._axes = workgroup_ids
+        self._version = code_object_version
+        self._dwords = -(-arguments_end(self.table) // 4)
+        self._preload = self._preloaded() if preload else 0
+        first_id = _KERNARG_POINTER + self._preload
+        self.kernarg = plan.pin("kernarg", s[0:1], "where the arguments lie, filled by the hardware")
+        self.ids = {axis: plan.pin(f"workgroup_{axis}", s[first_id + number:first_id + number], "filled by the hardware")
+                    for number, axis in enumerate(workgroup_ids)}
+        # Without preload the arguments go behind the ids, at an SGPR that takes the widest loads.
+        first = _KERNARG_POINTER if preload else -(-(first_id + len(workgroup_ids)) // 4) * 4
+        self._arguments: Reg = self.kernarg[0:0]  # not read where there are no arguments
+        if self._dwords:
+            count = self._preload or self._dwords
+            self._arguments = plan.pin("arguments", s[first:first + count - 1], "the kernel arguments, in order")
+        self._loaded = self._arguments  # those that are loaded although others are there before the first instruction
+        if 0 < self._preload < self._dwords:
+            behind = -(-(first_id + len(workgroup_ids)) // 4) * 4
+            last = behind + self._dwords - self._preload - 1
+            self._loaded = plan.pin("more_arguments", s[behind:last], "what is not preloaded, in order")
+        self.work_item = plan.pin("work_item", v[0:0], "x | y << 10 | z << 20, filled by the hardware")
+
+    @property
+    def variant(self) -> Variant:
+        """The variant that is being written. Raises AsmgenError for a kernel that belongs to no family."""
+        if self._variant is None:
+            raise AsmgenError(f"{self.contract.name} belongs to no family, so this builder writes no variant", str(author_line()))
+        return self._variant
+
+    def argument(self, name: str) -> Reg:
+        """The SGPRs of an argument. Raises AsmgenError for one that the contract does not have."""
+        for row in self.table:
+            if row.name == name:
+                first, held = row.offset // 4, self._arguments
+                if 0 < self._preload <= first:
+                    first, held = first - self._preload, self._loaded
+                return held[first:first + max(1, row.size // 4) - 1]
+        raise AsmgenError(f"the kernel has no argument {name!r}; it has {', '.join(row.name for row in self.table)}", str(author_line()))
+
+    def begin(self) -> None:
+        """Load the arguments; they are there after the wait that their first use asks for."""
+        self._load(self._arguments, 0)
+        if self._preload:
+            self.emit("s_waitcnt", lgkmcnt=0, comment="the compatibility entry does what preloading firmware did")
+            self.emit("s_branch", f"{self.symbol}_body")
+            self.align(PRELOAD_ENTRY)
+            self.label(f"{self.symbol}_body")
+            self.entry = f"{self.symbol}_body"
+        if self._loaded is not self._arguments:
+            self._load(self._loaded, 4 * self._preload)
+
+    def _load(self, held: Reg, offset: int) -> None:
+        """The arguments from a byte offset on."""
+        for chunk in argument_loads(held.index, held.count if self._dwords else 0):
+            first = chunk.sgpr - held.index
+            self.emit(_LOAD[chunk.dwords], held[first:first + chunk.dwords - 1], self.kernarg, offset + chunk.offset)
+
+    def _preloaded(self) -> int:
+        """How many dwords the hardware loads: as many whole arguments as fit."""
+        most = ARCHITECTURES[self.arch].user_sgprs - _KERNARG_POINTER
+        return max(dword for dword in (self._dwords, *(row.offset // 4 for row in self.table)) if dword <= most)
+
+    @property
+    def symbol(self) -> str:
+        """The name of the kernel's files as an ELF symbol."""
+        return symbol_of(self.contract.stem or self.contract.name)
+
+    def finish(self, waits: str = "auto", wait_states: str = "auto") -> Kernel:
+        """Run the passes that were asked for and put the kernel together.
+
+        "auto" inserts, "verify" checks what the author wrote, "off" does neither; blocks in another mode keep theirs (`Builder.waits`).
+        Raises AsmgenError at the author's line for the first error that verification finds, PlanError for the first read of a register
+        that may find what another owner left there.
+        """
+        self.put_blocks_aside()
+        program = self.program()
+        for mode, what in ((waits, "waits"), (wait_states, "wait_states")):
+            if mode not in WAIT_MODES:
+                raise AsmgenError(f"{what} is {mode!r}; {', '.join(WAIT_MODES)} are possible", str(author_line()))
+        check_leases(program, self.registers.ranges)
+        program = apply_waits(program, waits, self._verify)
+        if waits == "auto" and self.entry:
+            program = _entry_wait_where_needed(program, self._arguments)
+        if wait_states == "auto":
+            program = insert_wait_states(program)
+        elif wait_states == "verify" and self._verify:
+            refuse_errors(verify_wait_states(program))
+        contract = replace(self.contract, lds_bytes=self.lds.size)
+        return Kernel(program, self._resources(), contract, self.parameters, self.registers, self.lds, self._regions(), self.tiles,
+                      tuple(self.remarks))
+
+    def _regions(self) -> tuple[MapColumn, ...]:
+        starts = [*(self.regions or [("kernel", 0)]), ("", self.position)]
+        return tuple(MapColumn(name, first, max(first, following - 1))
+                     for (name, first), (_, following) in pairwise(starts))
+
+    def _resources(self) -> KernelResources:
+        used = self.registers.resources()
+        x, y, z = self.contract.workgroup
+        return KernelResources(
+            name=self.symbol, arch=self.arch, vgprs=used.vgprs, agprs=used.agprs, sgprs=used.sgprs, lds_bytes=self.lds.size,
+            arguments=self.table, max_flat_workgroup_size=x * y * z, reqd_workgroup_size=(x, y, z),
+            workgroup_ids=("x" in self._axes, "y" in self._axes, "z" in self._axes), kernarg_preload=self._preload,
+            code_object_version=self._version)
+
+
+def _entry_wait_where_needed(program: Program, arguments: Reg) -> Program:
+    """Without the compatibility entry's wait where the body waits for all scalar loads before it touches what that entry loads."""
+    start = next(place for place, item in enumerate(program.items) if isinstance(item, Label) and item.name == program.entry)
+    for item in program.items[start + 1:]:
+        if not isinstance(item, Instruction):
+            continue
+        operand = item.operands[0] if item.name == "s_waitcnt" else None
+        if isinstance(operand, Waitcnt) and operand.lgkmcnt == 0:
+            last = max(place for place, other in enumerate(program.items[:start]) if isinstance(other, Instruction)
+                       and other.name == "s_waitcnt")
+            return program.with_items(program.items[:last] + program.items[last + 1:])
+        if (item.reads | item.writes) & arguments.mask or item.target:
+            break
+    return program

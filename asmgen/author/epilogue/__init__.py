@@ -1,0 +1,1 @@
+"""What follows the loop: accumulators scaled, converted and stored."""

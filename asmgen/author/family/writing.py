@@ -1,0 +1,55 @@
+"""Where asmgen calls the author's function.
+
+`author_frames` (asmgen.regalloc.ranges) knows this file: whoever called it wrote nothing of the kernel, so what is emitted or pinned
+here belongs to the place where the author declared the variant.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Mapping
+from pathlib import PurePath
+from types import FunctionType
+from typing import TYPE_CHECKING
+
+from asmgen.author.contract.contract import ContractError, KernelContract, Value
+from asmgen.author.emit.kernel import Kernel
+from asmgen.isa.errors import AsmgenError
+from asmgen.program.program import Instruction
+
+if TYPE_CHECKING:
+    from asmgen.author.family.family import Variant
+
+
+def write_kernel(writer: FunctionType, contract: KernelContract, variant: Variant, parameters: Mapping[str, Value],
+                 axes: str, verify: bool = True) -> Kernel:
+    """Call `writer` with a new builder and finish what it wrote: s_endpgm at the end, waits and wait states where it left them out.
+    Without `verify`, those that it asks to verify are not.
+
+    Raises ContractError where it returns something that is no kernel, and what it raises itself.
+    """
+    from asmgen.author.build.tilebuilder import TileBuilder
+
+    k = TileBuilder(contract, variant.arch, parameters, waves=variant.occupancy, preload=parameters.get("preload") is True,
+                    workgroup_ids=axes, variant=variant, verify=verify)
+    try:
+        finished = writer(k)
+    except AsmgenError:
+        raise
+    except Exception as error:
+        place = _place(error, writer.__code__.co_filename)
+        raise AsmgenError(f"{writer.__name__} raised {type(error).__name__}: {error}", place) from error
+    if isinstance(finished, Kernel):
+        return finished
+    if finished is not None:
+        raise ContractError(f"{contract.name}: the function that writes a variant returns a finished kernel or nothing, not {finished!r}")
+    written = [item for item in k.items if isinstance(item, Instruction)]
+    if not written or written[-1].name != "s_endpgm":
+        k.emit("s_endpgm")
+    return k.finish()
+
+
+def _place(error: Exception, file: str) -> str:
+    """The line of the author's file that an error came through."""
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
+    return f"{PurePath(file).name}:{lines[-1]}" if lines else file

@@ -1,0 +1,1 @@
+"""Pipelines: a step becomes prologue, loop, drain and a path for each count."""

@@ -1,0 +1,156 @@
+"""Pipelines: one step of a loop, written once, becomes prologue, unrolled loop, tails and a path for every count.
+
+`pipeline(k, step, count, schedule)` calls `step(t)` once for each phase of the unroll and makes every copy from that. With d the
+farthest iteration ahead that the step names (`t + d`) and u the least common multiple of the stages it uses, the code is
+
+    prologue      the parts of steps -d to -1 whose iterations exist, then, where LDS was filled a wait point and 1 + stagger barriers
+    rest          for each remainder r of count - d by u: a prologue of its own and r copies, so that the loop begins in phase 0
+    loop          u copies, as long as u steps are left before the last d
+    tails         the last d steps without what lies beyond the end; a count below d has a prologue of its own and joins them late
+
+Waves of two roles (`ProducerConsumer`) have all of this twice, each role with its own units of every copy and with all barriers.
+
+In every copy the schedule's order is checked by `merge` against emission order, over the seam to the next step too. Two segments, one
+loop after the other with data in flight over the seam: `segmentpaths`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from asmgen.author.loop.overlap import Ending
+from asmgen.author.loop.segmentpaths import emit_segments, emit_to_the_end, first_loop
+from asmgen.author.loop.stepcopies import Copies
+from asmgen.author.loop.stepunits import Shape, Step, StepUnits
+from asmgen.author.schedule.schedules import ProducerConsumer, Schedule
+from asmgen.author.step.iterations import PipelineError
+from asmgen.isa.registers import Reg, mask_names
+
+if TYPE_CHECKING:
+    from asmgen.author.emit.builder import Builder
+
+Segments = Sequence[tuple[Step, "Reg | int"]]
+
+
+def pipeline(k: Builder, step: Step | Segments, count: Reg | int | None, schedule: Schedule, groups: Reg | None = None,
+             peel: int = 0, least: tuple[int, int] | None = None, ending: Ending | None = None,
+             idle: Reg | None = None) -> Shape:
+    """Emit the loop of `count` (an SGPR, which is used up, or a number; at least 1) steps.
+
+    Instead of a step and its count, two segments [(plain, n0), (masked, n1)] and None: n0 steps of one, then n1 of the other, together at
+    least 1, with data in flight over the border. The first is the plain one; both have the same stages.
+    `least` says that `segmentpaths.lend_steps` made the counts of two segments so, which takes fewer paths.
+    `groups` is an SGPR that is 0 for waves of the first group and 1 for those of the second, where the schedule has a stagger; with roles
+    0 for consumers and 1 for producers, which end behind their loop. With
+    `peel=1`, `t.first` is true for operations of the first iteration, wherever in the code they stand. An `ending` (of a pipeline of one
+    step function) ends the kernel behind the last step, mixed with a copy of it (`asmgen.author.loop.overlap`). `idle` is an SGPR: how
+    many of the last iterations a wave can do without, less than all and, of two segments, none of the first (0 or less: none), as what it
+    computes there is masked. It leaves the tails early, by a way of its own (`asmgen.author.loop.earlyexit`).
+
+    Raises PipelineError for a step that cannot be pipelined, MergeError where the schedule's order would change a result.
+    """
+    segments = _segments(k, step, count)
+    roles = isinstance(schedule, ProducerConsumer)
+    if (schedule.stagger or roles) and groups is None:
+        does = "gives waves different roles" if roles else "lets half of the waves run behind"
+        raise PipelineError(f"the schedule {schedule.name} {does}; pipeline needs groups=, an SGPR that says which "
+                            f"{'role a wave has' if roles else 'half a wave belongs to'}", k.place())
+    units = StepUnits(k, [one for one, _ in segments], schedule, peel)
+    if ending is not None and len(segments) > 1:
+        raise PipelineError("an ending follows one step function, and this pipeline has two segments", k.place())
+    if idle is not None and (units.shape.arrangement.lead or roles or ending is not None):
+        other = "roles" if roles else "an ending" if ending is not None else "operations of the next step that run across it"
+        raise PipelineError(f"idle= lets waves leave behind a barrier, which does not go with {other}", k.place())
+    if schedule.stagger:
+        k.stagger = max(k.stagger, schedule.stagger)
+    k.loop_begins(units.shape.ahead)
+    if groups is not None and roles:
+        _refuse_shared_registers(k, units)
+        consumers, producers = k.fresh("consumers"), k.fresh("producers")
+        k.s_cmp_eq_u32(groups, 0)
+        k.s_cbranch_scc1(consumers)
+        k.label(producers)
+        _emit(Copies(k, units, schedule, groups, peel, units.produces), segments, least)
+        k.s_endpgm()
+        k.label(consumers)
+        _emit(Copies(k, units, schedule, groups, peel, lambda unit: not units.produces(unit), ending), segments, least)
+        k.roles = consumers, producers
+    else:
+        copies = Copies(k, units, schedule, groups, peel, ending=ending, idle=idle)
+        _emit(copies, segments, least)
+        copies.ways_out()
+    for report in units.shape.reports:
+        k.remarks += report.lines()
+    return units.shape
+
+
+def _refuse_shared_registers(k: Builder, units: StepUnits) -> None:
+    """Raises PipelineError where a role's unit reads a register that the other role's units write: each wave has its own registers."""
+    for unit in units.every():
+        for other in units.every():
+            shared = unit.effects.reads & other.effects.writes if units.produces(unit) != units.produces(other) else 0
+            if shared:
+                raise PipelineError(f"{unit} reads {', '.join(mask_names(shared))} of {other}, which waves of the other role execute: "
+                                    "roles hand data over in LDS alone", unit.first.where())
+
+
+def _emit(copies: Copies, segments: Segments, least: tuple[int, int] | None) -> None:
+    """All paths."""
+    k, ahead, peel = copies.k, copies.ahead, copies.peel
+    done = k.fresh("pipeline_done")
+    if len(segments) == 1:
+        _emit_one(copies, segments[0][1], done)
+        return
+    wanted = ahead + peel, ahead
+    if least is not None and any(given < some for given, some in zip(least, wanted, strict=True)):
+        raise PipelineError(f"counts were made {least[0]} and {least[1]} or more, and this step, which looks {ahead} iterations ahead, "
+                            f"wants at least {wanted}", k.place())
+    emit_segments(copies, segments[0][1], segments[1][1], done, least is not None)
+
+
+def _segments(k: Builder, step: Step | Segments, count: Reg | int | None) -> Segments:
+    if callable(step):
+        if count is None:
+            raise PipelineError("a pipeline of one step function wants its count: an SGPR or a number", k.place())
+        segments: Segments = [(step, count)]
+    else:
+        segments = list(step)
+        if count is not None or not 1 <= len(segments) <= 2:
+            raise PipelineError(f"a pipeline of segments takes one or two of them, each with its own count, and None as count, not "
+                                f"{len(segments)} and {count}", k.place())
+    counts = [number for _, number in segments]
+    numbers = [number for number in counts if isinstance(number, int)]
+    if any(number < 0 for number in numbers) or len(numbers) == len(counts) and sum(numbers) < 1:
+        raise PipelineError(f"a pipeline of {' and '.join(map(str, counts))} steps: there is at least one", k.place())
+    return [(step, number) for step, number in segments if number != 0]
+
+
+def _emit_one(copies: Copies, count: Reg | int, done: str) -> None:
+    """All paths of one segment."""
+    k, ahead, peel = copies.k, copies.ahead, copies.peel
+    if isinstance(count, int):
+        if (count - ahead - peel) // copies.unroll < 2:  # straight through where the loop would not run twice
+            copies.straight(count)
+            return
+        copies.prologue(0)
+        copies.steady(copies.span(0, peel, 0, 0))
+        emit_to_the_end(copies, count, peel, None, done, peel)
+        return
+    shorts = [(number, k.fresh(f"steps_{number}")) for number in range(1, ahead + peel)]
+    tails = {} if peel else {number: k.fresh(f"tail_{number}") for number, _ in shorts}
+    for number, label in shorts:
+        k.s_cmp_eq_u32(count, number)
+        k.s_cbranch_scc1(label)
+    first_loop(copies, count)
+    copies.last(copies.span(0, ahead, 0, stop=ahead), entries=tails)
+    for number, label in shorts:
+        if number == 1 or not tails:  # code behind a path that joins the tail is reached by its label alone
+            k.s_branch(done)
+        k.label(label)
+        if number in tails:
+            copies.prologue(ahead - number, stop=number, join=tails[number])
+            k.s_branch(tails[number])
+        else:
+            copies.straight(number)
+    k.label(done)

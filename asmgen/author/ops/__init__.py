@@ -1,0 +1,1 @@
+"""Operations on tiles: movement, mathematics, reductions, conversions, masks."""

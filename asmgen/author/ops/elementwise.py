@@ -1,0 +1,421 @@
+"""Mathematics element by element on register tiles and vectors; every operation expands to instructions at once.
+
+    sub(k, P, S, m)            # m a vector: broadcast along its rows or columns
+    fma(k, P, S, scale, low)   # scale an SGPR or a number
+    exp2(k, P, P)
+
+The destination may be a source. f32 has everything; i32 adds, subtracts, multiplies and compares; f16 has the packed instructions;
+`neg`, `abs_`, `copy` and `fill` work on bits, so on every type. `packed` takes v_pk_*_f32 where registers are pairs: half the issues, but
+on gfx950 they do not run in an MFMA's shadow, so code beside matrix instructions turns it off (docs: measured on MI355X). Nor do they take
+the odd register of a pair twice there (isa/errata.py): a value for both results stands in an even one, or each has its own. Operations of
+two sources (`mul`) take tiles in AGPRs too, eight registers at a time through VGPRs.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
+
+from asmgen.author.ops.vectors import Vector
+from asmgen.author.step.iterations import StepIndex, operation
+from asmgen.author.tiles.tiles import Tile, TileError
+from asmgen.isa.errata import PACKED_ODD_LOW
+from asmgen.isa.errors import AsmgenError
+from asmgen.isa.layouts_mfma import element_bits
+from asmgen.isa.registers import Reg, vcc
+from asmgen.regalloc.ranges import OwnedReg
+from asmgen.regalloc.sets import RegisterSet, join
+
+if TYPE_CHECKING:
+    from asmgen.author.build.tilebuilder import TileBuilder
+
+Target = Tile | Vector
+TileSource = Tile | Vector | Reg | int | float
+_Value = Reg | int | float
+
+_UNARY = {"exp2": "v_exp_f32", "log2": "v_log_f32", "rcp": "v_rcp_f32", "rsq": "v_rsq_f32", "sqrt": "v_sqrt_f32"}
+_BINARY = {
+    "f32": {"add": "v_add_f32", "sub": "v_sub_f32", "mul": "v_mul_f32", "max": "v_max_f32", "min": "v_min_f32"},
+    "i32": {"add": "v_add_u32", "sub": "v_sub_u32", "mul": "v_mul_lo_u32", "max": "v_max_i32", "min": "v_min_i32"},
+    "f16": {"add": "v_pk_add_f16", "mul": "v_pk_mul_f16", "max": "v_pk_max_f16", "min": "v_pk_min_f16"},
+}
+_REVERSED = {"v_sub_f32": "v_subrev_f32", "v_sub_u32": "v_subrev_u32"}
+_PACKED = {"v_add_f32": "v_pk_add_f32", "v_sub_f32": "v_pk_add_f32", "v_mul_f32": "v_pk_mul_f32", "v_fma_f32": "v_pk_fma_f32"}
+_NEGATIVE: dict[str, Any] = {"neg_lo": (0, 1), "neg_hi": (0, 1)}  # the second source of a packed instruction
+_INLINE = (0, 0.5, -0.5, 1.0, -1.0, 2.0, -2.0, 4.0, -4.0)
+_MOVED = 8  # registers that go through VGPRs together, so that none waits for the one before it
+_SIGNS = {16: 0x80008000, 8: 0x80808080, 4: 0x88888888, 32: 0x80000000}
+
+
+def exp2(k: TileBuilder, out: Target, a: TileSource, at: StepIndex | None = None) -> None:
+    """2 to the power of each element (v_exp_f32: 1 ulp, denormal results flushed). f32 only."""
+    _unary(k, "exp2", out, a, at)
+
+
+def log2(k: TileBuilder, out: Target, a: TileSource, at: StepIndex | None = None) -> None:
+    """Logarithm to base 2 (v_log_f32). f32 only."""
+    _unary(k, "log2", out, a, at)
+
+
+def rcp(k: TileBuilder, out: Target, a: TileSource, at: StepIndex | None = None) -> None:
+    """1 / x (v_rcp_f32: 1 ulp). f32 only."""
+    _unary(k, "rcp", out, a, at)
+
+
+def rsq(k: TileBuilder, out: Target, a: TileSource, at: StepIndex | None = None) -> None:
+    """1 / sqrt(x) (v_rsq_f32: 1 ulp). f32 only."""
+    _unary(k, "rsq", out, a, at)
+
+
+def sqrt(k: TileBuilder, out: Target, a: TileSource, at: StepIndex | None = None) -> None:
+    """Square root (v_sqrt_f32: 1 ulp). f32 only."""
+    _unary(k, "sqrt", out, a, at)
+
+
+def add(k: TileBuilder, out: Target, a: TileSource, b: TileSource, packed: bool = True, at: StepIndex | None = None) -> None:
+    """a + b."""
+    _binary(k, "add", out, a, b, packed, at)
+
+
+def sub(k: TileBuilder, out: Target, a: TileSource, b: TileSource, packed: bool = True, at: StepIndex | None = None) -> None:
+    """a - b."""
+    _binary(k, "sub", out, a, b, packed, at)
+
+
+def mul(k: TileBuilder, out: Target, a: TileSource, b: TileSource, packed: bool = True, at: StepIndex | None = None) -> None:
+    """a * b."""
+    _binary(k, "mul", out, a, b, packed, at)
+
+
+def max_(k: TileBuilder, out: Target, a: TileSource, b: TileSource, at: StepIndex | None = None) -> None:
+    """The larger one; of a NaN and a number the number."""
+    _binary(k, "max", out, a, b, False, at)
+
+
+def min_(k: TileBuilder, out: Target, a: TileSource, b: TileSource, at: StepIndex | None = None) -> None:
+    """The smaller one; of a NaN and a number the number."""
+    _binary(k, "min", out, a, b, False, at)
+
+
+def div(k: TileBuilder, out: Target, a: TileSource, b: Vector, at: StepIndex | None = None) -> None:
+    """a * (1 / b) for a vector b: one reciprocal for each of its registers, then products. Its error is below 2 ulp.
+
+    Raises TileError for another divisor: rcp and mul on a tile keep the reciprocals in registers that the author names.
+    """
+    if not isinstance(b, Vector):
+        raise TileError("div takes a vector as its divisor; for a tile write rcp(k, r, b) and mul(k, out, a, r), for a number mul by its "
+                        "reciprocal", k.place())
+    with k.scratch(f"{b.name}_reciprocal", b.registers.count) as inverse:
+        held = Vector(f"1/{b.name}", b.axis, b.size, b.fragment, RegisterSet((inverse,)), b.index)
+        rcp(k, held, b, at)
+        mul(k, out, a, held, at=at)
+
+
+def fma(k: TileBuilder, out: Target, a: TileSource, b: TileSource, c: TileSource, packed: bool = True, at: StepIndex | None = None) -> None:
+    """a * b + c with one rounding."""
+    opcodes = {"f32": "v_fma_f32", "f16": "v_pk_fma_f16"}
+    dtype = _dtype(out)
+    if dtype not in opcodes:
+        raise _no_such(k, "fma", dtype, opcodes)
+    op, sources = opcodes[dtype], (a, b, c)
+    with _operation(k, "fma", out, sources, at):
+        lists = [_operands(k, "fma", out, source) for source in sources]
+        targets = _targets(k, "fma", out)
+        number = 0
+        while number < len(targets):
+            if packed and op in _PACKED and _pair(k, op, targets, lists, number):
+                number += 2
+                continue
+            k.emit(op, targets[number], *(values[number] for values in lists))
+            number += 1
+
+
+def neg(k: TileBuilder, out: Target, a: TileSource, at: StepIndex | None = None) -> None:
+    """-a: the sign bits of every element of a float type, 0 - a of i32. fp6 and bf6 have elements across registers: refused."""
+    dtype = _dtype(out)
+    if dtype == "i32":
+        _binary(k, "sub", out, 0, a, False, at)
+        return
+    _bits(k, "neg", "v_xor_b32", out, a, _sign(k, "neg", dtype), at)
+
+
+def abs_(k: TileBuilder, out: Target, a: TileSource, at: StepIndex | None = None) -> None:
+    """|a| of a float type."""
+    _bits(k, "abs", "v_and_b32", out, a, _sign(k, "abs", _dtype(out)) ^ 0xFFFFFFFF, at)
+
+
+def copy(k: TileBuilder, out: Target, a: TileSource, at: StepIndex | None = None) -> None:
+    """The same bits in other registers, AGPRs too; a vector is broadcast along its rows or columns, a number is filled in."""
+    if isinstance(a, (int, float)):
+        fill(k, out, a, at)
+        return
+    with _operation(k, "copy", out, (a,), at):
+        for target, source in zip(out.registers, _operands(k, "copy", out, a, any_file=True), strict=True):
+            assert isinstance(source, Reg)
+            kinds = target.file, source.file
+            op = {("a", "v"): "v_accvgpr_write_b32", ("v", "a"): "v_accvgpr_read_b32", ("a", "a"): "v_accvgpr_mov_b32"}.get(kinds)
+            k.emit(op or "v_mov_b32", target, source)
+
+
+broadcast = copy
+
+
+def fill(k: TileBuilder, out: Target, value: int | float, at: StepIndex | None = None) -> None:
+    """Every element `value`: 0, float("-inf") or any number that f32, i32, f16 or bf16 has; other types 0 only.
+
+    Raises TileError for a value that the type does not have exactly.
+    """
+    word = _word(k, _dtype(out), value)
+    with _operation(k, "fill", out, (), at):
+        if word and any(reg.file == "a" for reg in out.registers):
+            with k.scratch("filling") as held:
+                k.v_mov_b32(held, word)
+                for target in out.registers:
+                    k.emit("v_accvgpr_write_b32" if target.file == "a" else "v_mov_b32", target, held)
+            return
+        for target in out.registers:
+            k.emit("v_accvgpr_write_b32" if target.file == "a" else "v_mov_b32", target, word)
+
+
+def any_greater(k: TileBuilder, a: Vector, b: Vector | Reg | float, at: StepIndex | None = None) -> None:
+    """VCC: the lanes where some value of `a` is greater than that of `b`. A branch on vccz then skips what no lane needs (lazy rescale)."""
+    with _operation(k, "compare", a, (a, b), at):
+        values = _targets(k, "compare", a)
+        if not isinstance(b, Vector) and len(values) > 1:
+            with k.scratch("largest") as largest:
+                k.v_max_f32(largest, values[0], values[1])
+                for value in values[2:]:
+                    k.v_max_f32(largest, largest, value)
+                k.v_cmp_lt_f32(vcc, b, largest)
+            return
+        for number, (one, other) in enumerate(zip(values, _operands(k, "compare", a, b), strict=True)):
+            if number == 0:
+                k.v_cmp_lt_f32(vcc, other, one)
+                continue
+            with k.scratch("greater", 2, "s") as greater:
+                k.v_cmp_lt_f32(greater, other, one)
+                k.s_or_b64(vcc, vcc, greater)
+
+
+# ---- how they expand ----
+
+
+def _unary(k: TileBuilder, name: str, out: Target, a: TileSource, at: StepIndex | None) -> None:
+    if _dtype(out) != "f32":
+        raise _no_such(k, name, _dtype(out), ["f32"])
+    with _operation(k, name, out, (a,), at):
+        for target, source in zip(_targets(k, name, out), _operands(k, name, out, a), strict=True):
+            k.emit(_UNARY[name], target, source)
+
+
+def _binary(k: TileBuilder, name: str, out: Target, a: TileSource, b: TileSource, packed: bool, at: StepIndex | None) -> None:
+    dtype = _dtype(out)
+    table = _BINARY.get(dtype, {})
+    if name not in table and not (dtype == "f16" and name == "sub"):
+        raise _no_such(k, name, dtype, [kind for kind, ops in _BINARY.items() if name in ops])
+    with _operation(k, name, out, (a, b), at):
+        every = [_operands(k, name, out, source, any_file=True) for source in (a, b)]
+        op = table.get(name, "v_pk_add_f16")
+        for targets, lists in _through_vgprs(k, out.registers.items, every):
+            number = 0
+            while number < len(targets):
+                if packed and op in _PACKED and _pair(k, op, targets, lists, number):
+                    number += 2
+                    continue
+                if dtype == "f16":
+                    k.emit(op, targets[number], lists[0][number], lists[1][number], **(_NEGATIVE if name == "sub" else {}))
+                else:
+                    _two(k, op, targets[number], lists[0][number], lists[1][number])
+                number += 1
+
+
+def _through_vgprs(k: TileBuilder, targets: Sequence[Reg], lists: Sequence[Sequence[_Value]]) \
+        -> Iterator[tuple[Sequence[Reg], Sequence[Sequence[_Value]]]]:
+    """Destination and sources where vector instructions reach them: as they are, or, where some lie in AGPRs, parts for which those were
+    copied to VGPRs, from which the destination then goes back."""
+    parts = [slice(first, first + _MOVED) for first in range(0, len(targets), _MOVED)]
+    far = [list(dict.fromkeys(one for values in (targets, *lists) for one in values[part] if isinstance(one, Reg) and one.file == "a"))
+           for part in parts]
+    if not any(far):
+        yield targets, lists
+        return
+    with k.scratch("from_agprs", max(map(len, far))) as held:
+        for part, registers in zip(parts, far, strict=True):
+            near = {register: held[number] for number, register in enumerate(registers)}
+            sources = [values[part] for values in lists]
+            for register in registers:
+                if any(register in values for values in sources):
+                    k.v_accvgpr_read_b32(near[register], register)
+            yield [near.get(one, one) for one in targets[part]], [[near.get(one, one) if isinstance(one, Reg) else one for one in values]
+                                                                 for values in sources]
+            for register in targets[part]:
+                if register in near:
+                    k.v_accvgpr_write_b32(register, near[register])
+
+
+def _two(k: TileBuilder, op: str, target: Reg, a: Reg | int | float, b: Reg | int | float) -> None:
+    """One instruction of two sources: what is no VGPR stands first, where every encoding takes it."""
+    if isinstance(b, Reg) and b.file == "v" or op == "v_mul_lo_u32":
+        k.emit(op, target, a, b)
+    elif op in _REVERSED:
+        k.emit(_REVERSED[op], target, b, a)
+    else:
+        k.emit(op, target, b, a)
+
+
+def _pair(k: TileBuilder, op: str, targets: Sequence[Reg], lists: Sequence[Sequence[Reg | int | float]], number: int) -> bool:
+    """Two neighbouring registers by one packed instruction, where every source is a pair, one register of a pair for both, or inline."""
+    if number + 1 == len(targets):
+        return False
+    target = joined(targets[number], targets[number + 1])
+    if target is None:
+        return False
+    sources: list[Reg | int | float] = []
+    low, high = [], []
+    for values in lists:
+        one, other = values[number], values[number + 1]
+        if not isinstance(one, Reg) or not isinstance(other, Reg):
+            if one != other or one not in _INLINE:
+                return False
+            sources.append(one)
+            low.append(0)
+            high.append(0)
+            continue
+        both = joined(one, other)
+        if both is None and one == other and one.file in "vs":
+            both = _around(k, one)
+            if both is not None:
+                side = one.index - both.index
+                if side and one.file == "v" and k.arch in PACKED_ODD_LOW.archs:
+                    return False
+                sources.append(both)
+                low.append(side)
+                high.append(side)
+                continue
+        if both is None:
+            return False
+        sources.append(both)
+        low.append(0)
+        high.append(1)
+    modifiers: dict[str, Any] = {}
+    if any(low):
+        modifiers["op_sel"] = tuple(low)
+    if not all(high):
+        modifiers["op_sel_hi"] = tuple(high)
+    if op == "v_sub_f32":
+        modifiers |= _NEGATIVE
+    k.emit(_PACKED[op], target, *sources, **modifiers)
+    return True
+
+
+def joined(one: Reg, other: Reg) -> Reg | None:
+    """Both as an aligned pair, None where they are none."""
+    if one.file != other.file or other.index != one.index + 1 or one.index % 2:
+        return None
+    parts = join((one, other))
+    return parts[0] if len(parts) == 1 else None
+
+
+def _around(k: TileBuilder, one: Reg) -> Reg | None:
+    """The aligned pair with the register in it, where the same lease holds both."""
+    if not isinstance(one, OwnedReg):
+        return None
+    pair = OwnedReg(one.file, one.index & ~1, 2, one.lease)
+    try:
+        k.registers.check(pair)
+    except AsmgenError:
+        return None
+    return pair
+
+
+def _bits(k: TileBuilder, name: str, op: str, out: Target, a: TileSource, word: int, at: StepIndex | None) -> None:
+    with _operation(k, name, out, (a,), at):
+        for target, source in zip(_targets(k, name, out), _operands(k, name, out, a), strict=True):
+            k.emit(op, target, word, source)
+
+
+def _dtype(out: Target) -> str:
+    return out.dtype if isinstance(out, Tile) else "f32"
+
+
+def _sign(k: TileBuilder, name: str, dtype: str) -> int:
+    bits = element_bits(dtype)
+    if bits not in _SIGNS or dtype.startswith("i"):
+        raise TileError(f"{name} of {dtype} has no mask of one register; convert to f32, where {name} exists", k.place())
+    return _SIGNS[bits]
+
+
+def _word(k: TileBuilder, dtype: str, value: int | float) -> int | float:
+    """A register full of the value; a small whole number or 0 stays itself, so that it is inline."""
+    if value == 0:
+        return 0
+    try:
+        if dtype == "i32":
+            return int(value)
+        if dtype == "f32":
+            return int(struct.unpack("<I", struct.pack("<f", value))[0]) if float(value) not in _INLINE else float(value)
+        if dtype == "f16":
+            half = int(struct.unpack("<H", struct.pack("<e", value))[0])
+            return half * 0x10001
+        if dtype == "bf16" and struct.pack("<f", value)[:2] == b"\0\0":
+            return int(struct.unpack("<H", struct.pack("<f", value)[2:])[0]) * 0x10001
+    except (OverflowError, struct.error):
+        pass
+    raise TileError(f"fill: {value} is no value that a register of {dtype} can be filled with exactly; 0 is, and f32 has it", k.place())
+
+
+def _no_such(k: TileBuilder, name: str, dtype: str, types: Iterable[str]) -> TileError:
+    return TileError(f"{name} does not exist for {dtype} on {k.arch}, only for {', '.join(types)}; convert(k, ...) to f32 first", k.place())
+
+
+def _operation(k: TileBuilder, name: str, out: Target, sources: Sequence[TileSource], at: StepIndex | None) -> AbstractContextManager[None]:
+    held = [source for source in sources if isinstance(source, (Tile, Vector))]
+    reads = 0
+    for source in held:
+        reads |= source.registers.mask
+    indices = [out.index, *(source.index for source in held)]
+    return operation(k, f"{name} {out.name}", indices, reads=reads, writes=out.registers.mask, at=at)
+
+
+def _targets(k: TileBuilder, name: str, out: Target) -> Sequence[Reg]:
+    if any(reg.file != "v" for reg in out.registers):
+        raise TileError(f"{name}: {out} lies in AGPRs, which vector instructions neither read nor write; copy(k, ...) it into VGPRs",
+                        k.place())
+    return out.registers.items
+
+
+def _operands(k: TileBuilder, name: str, out: Target, source: TileSource, any_file: bool = False) -> list[Reg | int | float]:
+    """What each register of the destination is computed from."""
+    count = out.registers.count
+    if isinstance(source, (int, float)):
+        return [source] * count
+    if isinstance(source, Reg):
+        if source.count != 1:
+            raise TileError(f"{name}: {source} is {source.count} registers; a value for all elements is one SGPR or VGPR", k.place())
+        return [source] * count
+    if not any_file and any(reg.file == "a" for reg in source.registers):
+        raise TileError(f"{name}: {source} lies in AGPRs, which vector instructions neither read nor write; copy(k, ...) it into VGPRs",
+                        k.place())
+    if isinstance(source, Vector):
+        return _of_vector(k, name, out, source)
+    if not isinstance(out, Tile) or (source.rows, source.columns, source.dtype) != (out.rows, out.columns, out.dtype) \
+            or not source.fragment.same_places(out.fragment):
+        raise TileError(f"{name}: {source} and {out} are not of one shape, type and layout; change_layout(k, ...) or convert(k, ...) "
+                        "brings them together", k.place())
+    return list(source.registers.items)
+
+
+def _of_vector(k: TileBuilder, name: str, out: Target, source: Vector) -> list[Reg | int | float]:
+    if isinstance(out, Vector):
+        if out.axis != source.axis or not source.fits(out.fragment, out.size) or source.per != out.per:
+            raise TileError(f"{name}: {source} and {out} are not of one axis, size and layout", k.place())
+        return list(source.registers.items)
+    size = out.rows if source.axis == "row" else out.columns
+    if not source.fits(out.fragment, size):
+        raise TileError(f"{name}: {source} does not fit {out}: its lanes hold other {source.axis}s, or more or fewer; make it with "
+                        f"{source.axis}_vector(k, ..., {out.name})", k.place())
+    if out.fragment.bits != 32:
+        raise TileError(f"{name}: {source} is f32 and {out} is {out.dtype}; compute in f32 and convert(k, ...) the result", k.place())
+    return [source.of(out, row, column, item) for row, column in out.places() for item in range(out.fragment.items)]

@@ -1,0 +1,123 @@
+"""Masks on f32 tiles: what lies beyond a bound, above a diagonal or outside of a window gets a value (minus infinity).
+
+    mask_columns(k, S, left)                   # columns left, left + 1, ... (a number, an SGPR, or a VGPR)
+    mask_causal(k, S, shift)                   # row r sees columns up to r + shift
+    mask_window(k, S, shift, width)            # and not those before r + shift - width
+
+One register is computed for the tile, what is left of the bound at the lane's first element; then two instructions an element, in groups
+of comparisons and selections, so that none waits for the one before it.
+"""
+
+from __future__ import annotations
+
+import functools
+import struct
+from typing import TYPE_CHECKING
+
+from asmgen.author.address.addressing import emit_address
+from asmgen.author.step.iterations import StepIndex, operation
+from asmgen.author.tiles.fragments import Fragment
+from asmgen.author.tiles.tiles import Tile, TileError
+from asmgen.isa.registers import Reg
+
+if TYPE_CHECKING:
+    from asmgen.author.build.tilebuilder import TileBuilder
+
+LOWEST = float("-inf")
+_GROUP = 4  # elements that are compared before the first is selected
+_INLINE = range(-16, 65)  # numbers that every encoding takes
+
+
+def mask_columns(k: TileBuilder, tile: Tile, left: Reg | int, value: float = LOWEST, at: StepIndex | None = None) -> None:
+    """Columns of the tile from number `left` on (a number, or a signed one in an SGPR, or for each lane in a VGPR) get `value`.
+
+    Raises TileError for a tile not of f32.
+    """
+    _mask(k, "mask columns of", tile, (0, 1), left, -1, False, value, at)
+
+
+def mask_rows(k: TileBuilder, tile: Tile, left: Reg | int, value: float = LOWEST, at: StepIndex | None = None) -> None:
+    """Rows of the tile from number `left` on get `value`, as `mask_columns`."""
+    _mask(k, "mask rows of", tile, (1, 0), left, -1, False, value, at)
+
+
+def mask_rows_before(k: TileBuilder, tile: Tile, first: Reg | int, value: float = LOWEST, at: StepIndex | None = None) -> None:
+    """Rows of the tile before number `first` get `value`, as `mask_columns`."""
+    _mask(k, "mask rows of", tile, (1, 0), first, 0, True, value, at)
+
+
+def mask_causal(k: TileBuilder, tile: Tile, shift: Reg | int, turned: bool = False, value: float = LOWEST,
+                at: StepIndex | None = None) -> None:
+    """Element (r, c) stays where c <= r + shift; of a `turned` tile (S^T: keys are rows) where r <= c + shift.
+
+    For queries from q0 and keys from k0 on, bottom-right: shift = q0 - k0 + keys - queries.
+    """
+    _mask(k, "causal mask of", tile, (1, -1) if turned else (-1, 1), shift, 0, False, value, at)
+
+
+def mask_window(k: TileBuilder, tile: Tile, shift: Reg | int, width: int, turned: bool = False, value: float = LOWEST,
+                at: StepIndex | None = None) -> None:
+    """Element (r, c) stays where r + shift - width <= c <= r + shift; `turned` as in `mask_causal`."""
+    signs = (1, -1) if turned else (-1, 1)
+    _mask(k, "window of", tile, signs, shift, 0, False, value, at)
+    _mask(k, "window of", tile, signs, shift, -width, True, value, at)
+
+
+def _mask(k: TileBuilder, what: str, tile: Tile, signs: tuple[int, int], bound: Reg | int, more: int, lower: bool, value: float,
+          at: StepIndex | None) -> None:
+    """Keep where signs . (row, column) <= bound + more (`lower`: >=)."""
+    if tile.dtype != "f32" or any(reg.file != "v" for reg in tile.registers):
+        raise TileError(f"{what} {tile}: masks are put on f32 in VGPRs; convert(k, ...) or copy(k, ...) it first", k.place())
+    f = tile.fragment
+    parts = lane_places(k, f)
+    word = struct.unpack("<i", struct.pack("<f", value))[0]
+    mask = tile.registers.mask
+    compare = "v_cmp_ge_i32" if lower else "v_cmp_le_i32"
+    origin = f.table[0][0]
+    inside = [(tile.base(row, column)[item], signs[0] * (row * f.rows + line[0][0] - origin[0])
+               + signs[1] * (column * f.columns + line[0][1] - origin[1]))
+              for row, column in tile.places() for item, line in enumerate(f.table)]
+    if all(number - more in _INLINE for _, number in inside):
+        inside, more = [(reg, number - more) for reg, number in inside], 0
+    with operation(k, f"{what} {tile.name}", [tile.index], reads=mask, writes=mask, at=at), k.scratch("mask_bound") as left, \
+            k.scratch("mask_value") as masked, k.scratch("kept", 2 * _GROUP, "s") as kept:
+        k.v_mov_b32(masked, word)  # v_cndmask reads a mask, so it takes no literal
+        # left = bound + more - signs . (row, column) of the lane's first element
+        current: Reg | int = bound
+        for sign, part in zip(signs, parts, strict=True):
+            if sign:
+                k.emit("v_sub_u32" if sign > 0 else "v_add_u32", left, current, part)
+                current = left
+        if more:
+            k.v_add_u32(left, more, left)
+        for first in range(0, len(inside), _GROUP):
+            group = inside[first:first + _GROUP]
+            for place, (_, number) in enumerate(group):
+                if number in _INLINE:
+                    k.emit(compare, kept[2 * place:2 * place + 1], number, left)
+                else:
+                    with k.scratch("inside", file="s") as held:
+                        k.s_movk_i32(held, number)
+                        k.emit(compare, kept[2 * place:2 * place + 1], held, left)
+            for place, (reg, _) in enumerate(group):
+                k.v_cndmask_b32(reg, masked, reg, kept[2 * place:2 * place + 1])
+
+
+def _lane_place(k: TileBuilder, title: str, values: tuple[int, ...]) -> Reg:
+    return emit_address(k, title, lambda lane: values[lane], k.lane)
+
+
+def lane_places(k: TileBuilder, fragment: Fragment) -> tuple[Reg, Reg]:
+    """(row, column) of each lane's first element in a fragment, in two VGPRs that are made once for all fragments with those places."""
+    places = fragment.table[0]
+    found = []
+    for axis, name in enumerate(("row", "column")):
+        values = tuple(place[axis] for place in places)
+        key = ("lane places", values)
+        made = k.made.get(key)
+        if made is None:
+            title = f"lane_{name}_{sum(isinstance(one, tuple) and one[0] == 'lane places' for one in k.made)}"
+            made = k.made[key] = k.hoist(functools.partial(_lane_place, k, title, values))
+        assert isinstance(made, Reg)
+        found.append(made)
+    return found[0], found[1]

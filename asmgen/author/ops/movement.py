@@ -1,0 +1,255 @@
+"""Movement of tiles: LDS to registers and back, memory to LDS or registers.
+
+Addresses stand in registers that are computed once, in front of the loop; everything that differs by a constant is an immediate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from asmgen.author.address.addressing import WaveIndex, emit_address
+from asmgen.author.step.iterations import operation
+from asmgen.author.tiles.globals import Rows, Slice
+from asmgen.author.tiles.immediates import BUFFER_IMMEDIATES, DS_IMMEDIATES, split_immediates
+from asmgen.author.tiles.shared import SharedPart, SharedTile
+from asmgen.author.tiles.swizzles import READS, WRITES, Places, chunks
+from asmgen.author.tiles.tiles import Tile, TileError
+from asmgen.isa.arch import LANES
+from asmgen.isa.layout import LayoutError
+from asmgen.isa.layouts_lds import DMA_BYTES
+from asmgen.isa.layouts_mfma import element_bits
+from asmgen.isa.records import dataclass
+from asmgen.isa.registers import Reg, m0
+
+if TYPE_CHECKING:
+    from asmgen.author.build.tilebuilder import TileBuilder
+
+_LOAD = {32: "buffer_load_dword", 64: "buffer_load_dwordx2", 96: "buffer_load_dwordx3", 128: "buffer_load_dwordx4"}
+
+
+@dataclass(frozen=True)
+class FragmentAddresses:
+    """Where the fragments of a tile lie in a shared tile: for each cell of it and each piece of each fragment, the address register
+    and the immediate; `pieces` are (first item, bits) in a fragment."""
+
+    registers: tuple[Reg, ...]
+    places: dict[tuple[int, int, int, int], tuple[int, int]]  # (cell, fragment row, fragment column, piece)
+    pieces: tuple[tuple[int, int], ...]
+
+
+def read(k: TileBuilder, tile: Tile, source: SharedPart, own: bool = False) -> None:
+    """LDS to registers: each fragment in as few reads as its neighbours in LDS allow.
+
+    `own` says that the wave reads only what it wrote itself (`write` with `own`): LDS is in order, so no token and no barrier is needed.
+    Raises TileError where shapes or types differ, LayoutError where an access would be torn.
+    """
+    _check_shapes("read", tile, source)
+    found = fragment_addresses(k, tile, source)
+    with operation(k, f"read {tile.name} from {source}", [source.index, tile.index], writes=tile.registers.mask):
+        for bits, registers, address, offset in _pieces(tile, source, found):
+            k.emit(READS[bits], registers, address, offset=offset, uses=None if own else source.range)
+
+
+def write(k: TileBuilder, target: SharedPart, tile: Tile, own: bool = False) -> None:
+    """Registers to LDS, as `read` the other way round."""
+    _check_shapes("write", tile, target)
+    found = fragment_addresses(k, tile, target)
+    with operation(k, f"write {tile.name} to {target}", [target.index, tile.index], reads=tile.registers.mask):
+        for bits, registers, address, offset in _pieces(tile, target, found):
+            k.emit(WRITES[bits], address, registers, offset=offset, fills=None if own else target.range)
+
+
+def _pieces(tile: Tile, part: SharedPart, found: FragmentAddresses) -> Iterator[tuple[int, Reg, Reg, int]]:
+    """(bits, registers, address register, immediate) of each LDS access that moves the tile."""
+    for row, column in tile.places():
+        base = tile.base(row, column)
+        for number, (item, bits) in enumerate(found.pieces):
+            register, offset = found.places[part.number, row, column, number]
+            first = item * tile.fragment.bits // 32
+            yield bits, base[first:first + bits // 32 - 1], found.registers[register], offset
+
+
+def _check_shapes(what: str, tile: Tile, part: SharedPart) -> None:
+    if (tile.rows, tile.columns) != (part.rows, part.tile.columns) or tile.dtype != part.tile.dtype:
+        way = f"move it as bytes, {what}(k, ... as_bytes({tile.name}) ...), of a shared tile of i8" if tile.fragment.bits % 8 else \
+            f"convert(k, ...) the tile to {part.tile.dtype}" if tile.dtype != part.tile.dtype else \
+            f"a shared tile of {tile.rows} x {tile.columns}, or a part({tile.rows} rows a wave) of one, would do"
+        raise TileError(f"{what}: {tile} and {part} ({part.rows} x {part.tile.columns} {part.tile.dtype}) are not of one shape and type; "
+                        f"{way}")
+
+
+def fragment_addresses(k: TileBuilder, tile: Tile, part: SharedPart) -> FragmentAddresses:
+    """The address registers of all accesses of such a tile to a shared tile, made once."""
+    key = ("fragments", part.tile, part.wave, tile.fragment, tile.rows, tile.columns)
+    made = k.made.get(key)
+    if made is None:
+        made = k.made[key] = k.hoist(lambda: _fragment_addresses(k, tile, part))
+    assert isinstance(made, FragmentAddresses)
+    return made
+
+
+def _fragment_addresses(k: TileBuilder, tile: Tile, part: SharedPart) -> FragmentAddresses:
+    whole, f, wave = part.tile, tile.fragment, part.wave
+    places = Places(whole.placement, whole.rows, whole.columns)
+    try:
+        pieces = tuple(chunks(f, places))
+    except LayoutError as error:
+        raise TileError(f"{tile} and {part}: {error.sentence}; turn the tile or the shared tile (.T, turned), so that a lane's elements "
+                        "are neighbours along a row") from None
+    waves = range(wave.count if wave is not None else 1)
+    keys, vectors = [], []
+    for row, column in tile.places():
+        for number, (item, _) in enumerate(pieces):
+            lanes = f.table[item]
+            vector = [places(row * f.rows + w * part.rows + r, column * f.columns + c) for w in waves for r, c in lanes]
+            for cell, low in enumerate(whole.lows):
+                keys.append((cell, row, column, number))
+                vectors.append([address + low for address in vector])
+    split = split_immediates(vectors, DS_IMMEDIATES)
+    registers = tuple(_address(k, f"{whole.name}_{tile.name.partition('[')[0]}_address{number or ''}", base, wave)
+                      for number, base in enumerate(split.bases))
+    return FragmentAddresses(registers, dict(zip(keys, split.places, strict=True)), pieces)
+
+
+def _address(k: TileBuilder, name: str, at: tuple[int, ...], wave: WaveIndex | None) -> Reg:
+    if wave is None:
+        return emit_address(k, name, lambda lane: at[lane], k.lane)
+    return emit_address(k, name, lambda **values: at[values[wave.name] * LANES + values["lane"]], k.lane, (wave,))
+
+
+# ---- memory to LDS ----
+
+
+@dataclass(frozen=True)
+class FillPlan:
+    """How a workgroup's waves fill one cell: `lines` DMA instructions a wave, `pitch` LDS bytes from one to its next, offsets in memory
+    (a VGPR each), and the SGPR of where in the cell a wave begins. `slack` is added to all offsets: an immediate moves both addresses, so
+    what it adds in memory is taken off them, and none becomes negative however close to each other the matrix's rows may lie."""
+
+    bytes_: int
+    lines: int
+    pitch: int
+    offsets: tuple[Reg, ...]
+    base: Reg
+    slack: Reg | int
+
+
+def fill(k: TileBuilder, target: SharedPart, source: Slice) -> None:
+    """Memory to LDS without a register: all waves of the workgroup, or all that fill LDS, fill the cell together.
+
+    A lane moves 16 bytes, or 4 where only so the waves' shares are equal. Neighbouring lines share one M0 as far as immediates, which move
+    both addresses, tell them apart. Raises TileError where the waves cannot share the tile's lines equally, or its pattern is none that
+    lines can follow.
+    """
+    with operation(k, f"fill {target} from {source}", [target.index, source.index]):
+        plan = fill_plan(k, target.tile, source)
+        resource = source.rows.resource(k, plan.slack)
+        advance: Reg | int = 0
+        op = _LOAD[8 * plan.bytes_]
+        for line in range(plan.lines):
+            group = BUFFER_IMMEDIATES[1] // plan.pitch + 1
+            if line % group == 0:
+                k.s_add_u32(m0, plan.base, target.range.low + line * plan.pitch)
+            if line == 0:  # behind M0: a producer's own offset goes on here, which is the wait state that M0 wants before a load
+                advance = k.advance(source, target.tile.columns, fills=True)
+            k.emit(op, plan.offsets[line], resource, advance, offen=True, offset=line % group * plan.pitch, lds=True, fills=target.range)
+
+
+def fill_plan(k: TileBuilder, tile: SharedTile, source: Slice) -> FillPlan:
+    """The registers of a fill, made once for all cells and all parts of the rows of matrices of one stride."""
+    key = ("fill", tile, source.rows.matrix.stride)
+    made = k.made.get(key)
+    if made is None:
+        others = sum(isinstance(other, tuple) and other[:2] == key[:2] for other in k.made)
+        name = f"{tile.name}_{source.rows.matrix.name}" if others else tile.name
+        made = k.made[key] = k.hoist(lambda: _fill_plan(k, tile, source.rows, name))
+    assert isinstance(made, FillPlan)
+    return made
+
+
+def _fill_plan(k: TileBuilder, tile: SharedTile, rows: Rows, of: str) -> FillPlan:
+    slots = (12, 4) in tile.placement.pads.pads  # 12 bytes a lane in slots of 16, as ds_read_b96_tr_b6 wants rows of 6-bit elements
+    wave = k.filling or k.wave
+    waves = wave.count
+    dense = tile.rows * tile.columns * tile.bits // 8
+    widths = [width for width in reversed(DMA_BYTES[k.arch]) if width >= 4 and width != 12]
+    width = 12 if slots else next((width for width in widths if dense % (LANES * width * waves) == 0), widths[0])
+    if width not in DMA_BYTES[k.arch]:
+        raise TileError(f"fill: {tile} has slots of 12 bytes, which {k.arch} does not fill; gfx950 does")
+    line = LANES * width
+    if rows.count != tile.rows or element_bits(rows.matrix.dtype) != tile.bits:
+        raise TileError(f"fill: {rows.count} rows of {rows.matrix.name} ({rows.matrix.dtype}) do not fill {tile}; "
+                        f"{tile.rows} rows of {tile.dtype} do, as rows(first, count).parts(n) and halves() cut them")
+    if dense % (line * waves):
+        raise TileError(f"fill: {tile} has {dense} bytes, of which {waves} waves with lines of {line} bytes cannot take equal shares; a "
+                        f"multiple of {line * waves} bytes would do")
+    lines = dense // (line * waves)
+    pitch = tile.placement.pads(line)
+    if any((every % line) for every, add in tile.placement.pads.pads if (every, add) != (12, 4)):
+        raise TileError(f"fill: {tile} has pads inside of a line of {line} bytes, which a DMA fills without a gap")
+    # Dwords go to the waves in turns: a line is few rows, and only a line of each wave together is a whole period of a swizzle.
+    turns = not slots and width < widths[0]
+    own, step = (pitch, waves * pitch) if turns else (lines * pitch, pitch)
+    group = BUFFER_IMMEDIATES[1] // step + 1
+    element = tile.bits // 8
+    offsets: list[Reg] = []
+    at = Places(tile.placement, tile.rows, tile.columns)
+    held = {at(row, column): (row, column * element) for row in range(tile.rows)
+            for column in range(0, tile.columns - width // element + 1, width // element)}
+
+    def places(number: int) -> tuple[list[int], list[int]]:
+        found = []
+        for w in range(waves):
+            for lane in range(LANES):
+                place = held.get(w * own + number * step + lane * (16 if slots else width))
+                if place is None:
+                    raise TileError(f"fill: lane {lane} of a line of {tile} does not begin at a multiple of {width} bytes of a row")
+                found.append(place)
+        return [row for row, _ in found], [column for _, column in found]
+
+    assert k.registers is not None
+    stride = rows.matrix.stride_bytes(k)
+    taken = [(number % group * step - column, row) for number in range(lines) for row, column in zip(*places(number), strict=True)]
+    slack = _slack(k, of, rows, taken, tile.columns * element)
+    row_of, column_of = places(0)
+    for number in range(lines):
+        rows_on, columns_on = places(number)
+        down = {row - first for row, first in zip(rows_on, row_of, strict=True)}
+        less = number % group * step
+        offset = k.registers.vgprs(1, f"{of}_offset{number or ''}")
+        if offsets and columns_on == column_of and len(down) == 1:  # the first line moved down
+            with k.scratch("lines_down", file="s") as jump:
+                k.s_mul_i32(jump, stride, down.pop())
+                k.s_add_u32(jump, jump, -less)
+                k.v_add_u32(offset, jump, offsets[0])
+            offsets.append(offset)
+            continue
+        row = emit_address(k, f"{of}_row", lambda lane, wave, at=rows_on: at[wave * LANES + lane], k.lane, (wave,))
+        column = emit_address(k, f"{of}_column", lambda lane, wave, at=columns_on: at[wave * LANES + lane], k.lane, (wave,))
+        k.v_mul_lo_u32(offset, row, stride)
+        k.v_add_u32(offset, offset, column)
+        if isinstance(slack, int) and slack != less:
+            k.v_add_u32(offset, slack - less, offset)
+        elif not isinstance(slack, int):
+            k.v_add_u32(offset, slack, offset)
+            if less:
+                k.v_add_u32(offset, -less, offset)
+        k.registers.release(row, column)
+        offsets.append(offset)
+    base = emit_address(k, f"{of}_line", lambda wave: wave * own, None, (wave,))
+    return FillPlan(width, lines, step, tuple(offsets), base, slack)
+
+
+def _slack(k: TileBuilder, of: str, rows: Rows, taken: Sequence[tuple[int, int]], step: int) -> Reg | int:
+    """What is added to all offsets so that none is negative; `taken` are bytes that an immediate takes off an offset without its row's
+    part, and the row's number. In an SGPR where a descriptor has no room for it, and for the bytes of a `step` that a source may lag
+    behind, at any stride: 0 where rows lie so far apart that no offset needs it."""
+    matrix = rows.matrix
+    most = max(0, *(bytes_ - row * matrix.least * matrix.bits // 8 for bytes_, row in taken))
+    if rows.fits(most + step) or any(bytes_ > 0 and not row for bytes_, row in taken):
+        return most
+    slack = k.registers.sgprs(1, f"{of}_slack", note="added to offsets of rows that lie close together")
+    k.s_cmp_lt_u32(matrix.stride_bytes(k), max(-(-bytes_ // row) for bytes_, row in taken if bytes_ > 0))
+    k.s_cselect_b32(slack, most, 0)
+    return slack

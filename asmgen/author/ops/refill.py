@@ -1,0 +1,59 @@
+"""Refills of shared tiles from memory: by LDS-DMA where the architecture has it 16 bytes wide, else through registers.
+
+    way = Refills(k, A.fragment)                         # of rows whose operands are read in such fragments
+    As = k.shared("As", "bf16", 128, 64, stages=2, grid=(2,), serves=way.serves, pads=way.dma)
+    RA = way.staged("RA", 128, 64, (2,))                 # nothing by DMA; the wave's shares of rows on their way to LDS else
+    refill(k, As[t + 1, 1], a[1], RA[1])
+
+Through registers a refill is two operations: what was loaded a step before is written to LDS, and the next iteration's rows are asked for
+into the registers that this frees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from asmgen.author.build.tilebuilder import TileBuilder
+from asmgen.author.ops.movement import fill, write
+from asmgen.author.ops.tilememory import load
+from asmgen.author.tiles.fragments import Fragment
+from asmgen.author.tiles.globals import Rows
+from asmgen.author.tiles.shared import SharedPart
+from asmgen.author.tiles.swizzles import Access, DmaFill, FragmentRead
+from asmgen.author.tiles.tiles import Tile, TileError
+from asmgen.author.tiles.views import block_fragment
+from asmgen.isa.layouts_lds import DMA_BYTES
+
+_WIDTH = 16  # bytes a lane
+_ACROSS = 8  # lanes side by side: 128 bytes of a row
+
+
+class Refills:
+    """How shared tiles whose rows are read as `fragment` get their rows from memory; `dma` says that no register is on the way."""
+
+    def __init__(self, k: TileBuilder, fragment: Fragment) -> None:
+        self.k, self.dma = k, _WIDTH in DMA_BYTES[k.arch]
+        self._line = block_fragment(fragment, 1, 8 * _WIDTH // fragment.bits, _ACROSS)
+        self.serves: tuple[Access, ...] = (FragmentRead(fragment), DmaFill() if self.dma else FragmentRead(self._line, write=True))
+
+    def staged(self, name: str, rows: int, columns: int, count: int) -> Any:
+        """`count` register tiles with a wave's share of rows x columns on their way to LDS; as many None by DMA."""
+        if self.dma:
+            return (None,) * count
+        return self.k.tile(name, rows // self.k.variant.wave_count, columns, self._line, grid=(count,), note="on their way to LDS")
+
+
+def refill(k: TileBuilder, cell: SharedPart, rows: Rows, staged: Tile | None, order: Callable[[int], int] | None = None) -> None:
+    """The cell of an iteration gets the rows' columns of it, through registers in an `order` as `load` has it.
+
+    Raises TileError for a cell of no iteration, and as `fill` and `write` do.
+    """
+    if cell.index is None:
+        name = cell.tile.name
+        raise TileError(f"refill: {cell} belongs to no iteration; index {name} with the step first, {name}[t + 1]", k.place())
+    if staged is None:
+        fill(k, cell, rows.k(cell.index))
+    else:
+        write(k, cell.part(k.wave), staged)
+        load(k, staged, rows.k(cell.index + 1), rows=k.wave, order=order)

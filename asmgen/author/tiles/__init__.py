@@ -1,0 +1,1 @@
+"""Register tiles, shared tiles and global views: shapes, layouts and the solver that places them."""
