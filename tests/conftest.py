@@ -54,7 +54,7 @@ def shared_code_objects(tmp_path_factory: pytest.TempPathFactory) -> None:
 @pytest.fixture(params=["numpy", "compiled"])
 def both_paths(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Both ways in which lanes gather and scatter."""
-    from asmgen.emulator.scheduling.compiled import Work
+    from asmgen.emulator.machine.compiled import Work
 
     chosen: str = request.param
     monkeypatch.setattr(Work, "pays", lambda self, more: chosen == "compiled")
@@ -69,7 +69,7 @@ _executed: set[str] = set()
 def pytest_configure(config: pytest.Config) -> None:
     if not os.environ.get(RECORD):
         return
-    from asmgen.emulator.scheduling.decode import Decoder
+    from asmgen.emulator.binding.decode import Decoder
 
     plain = Decoder.step
 

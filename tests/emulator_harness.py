@@ -18,12 +18,12 @@ from numpy.typing import ArrayLike, NDArray
 from asmgen.author.emit.builder import Builder
 from asmgen.emulator.arrival.arrival import Counters
 from asmgen.emulator.arrival.findings import Findings
+from asmgen.emulator.binding.decode import Decoder
 from asmgen.emulator.machine.codemap import CodeMap
 from asmgen.emulator.machine.devicememory import Memory
 from asmgen.emulator.machine.state import EXEC, LANES, M0, VCC, Group, Machine
 from asmgen.emulator.memory.ldsops import LdsContext
 from asmgen.emulator.memory.vmem import Context, Deliveries
-from asmgen.emulator.scheduling.decode import Decoder
 from asmgen.isa.arch import architecture
 from asmgen.program.program import Program
 

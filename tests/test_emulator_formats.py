@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from asmgen.emulator.machine.compiled import Work
 from asmgen.emulator.machine.errors import EmulatorError
-from asmgen.emulator.scheduling.compiled import Work
 from asmgen.isa.bufferformats import FIELDS
 from asmgen.isa.modifiers import DATA_FORMATS, NUMBER_FORMATS
 from asmgen.isa.operands import OFF

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 _USE = "import doubled; assert doubled.doubled(21) == 42"
-_MODULE = "from asmgen.emulator.scheduling.jit import njit\n\n@njit(cache=True)\ndef doubled(x):\n    return 2 * x\n"
+_MODULE = "from asmgen.emulator.machine.jit import njit\n\n@njit(cache=True)\ndef doubled(x):\n    return 2 * x\n"
 
 
 @pytest.mark.slow
@@ -33,9 +33,9 @@ def test_kept_code_of_another_file(tmp_path: Path) -> None:
     (package / "__init__.py").write_text("")
     (package / "factors.py").write_text("FACTOR = 2\n")
     (package / "offsets.py").write_text("OFFSET = 1\n")
-    (package / "inner.py").write_text("from asmgen.emulator.scheduling.jit import njit\nfrom compiled.offsets import OFFSET\n\n"
+    (package / "inner.py").write_text("from asmgen.emulator.machine.jit import njit\nfrom compiled.offsets import OFFSET\n\n"
                                       "@njit(cache=True)\ndef shifted(x):\n    return x + OFFSET\n")
-    (package / "outer.py").write_text("from asmgen.emulator.scheduling.jit import njit\nfrom compiled.factors import FACTOR\n"
+    (package / "outer.py").write_text("from asmgen.emulator.machine.jit import njit\nfrom compiled.factors import FACTOR\n"
                                       "from compiled.inner import shifted\n\n"
                                       "@njit(cache=True)\ndef scaled(x):\n    return FACTOR * shifted(x)\n")
     given = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(Path(__file__).parent.parent)]),

@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 
 from asmgen.emulator.arrival.arrival import Counters
 from asmgen.emulator.arrival.findings import Findings
+from asmgen.emulator.binding.decode import UNBINDABLE, bind
+from asmgen.emulator.machine.compiled import Work
 from asmgen.emulator.machine.devicememory import Memory
 from asmgen.emulator.machine.errors import EmulatorError
 from asmgen.emulator.machine.state import EXEC, VCC, Group, Machine
 from asmgen.emulator.memory.ldsops import LdsContext
 from asmgen.emulator.memory.vmem import Context, Deliveries
-from asmgen.emulator.scheduling.compiled import Work
-from asmgen.emulator.scheduling.decode import UNBINDABLE, bind
 from asmgen.isa.arch import architecture
 from asmgen.isa.modifiers import DPP_CONTROLS, FLAGS, MASKS
 from asmgen.isa.opcode import Form, Opcode, OperandSpec

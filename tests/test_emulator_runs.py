@@ -10,14 +10,14 @@ import pytest
 
 from asmgen.emulator.arrival.arrival import Counters
 from asmgen.emulator.arrival.findings import Findings
+from asmgen.emulator.binding import lowering
+from asmgen.emulator.binding.decode import Decoder
+from asmgen.emulator.binding.runs import Run
 from asmgen.emulator.machine.codemap import CodeMap
 from asmgen.emulator.machine.devicememory import Memory
 from asmgen.emulator.machine.state import EXEC, Group, Machine
 from asmgen.emulator.memory.ldsops import LdsContext
 from asmgen.emulator.memory.vmem import Context, Deliveries
-from asmgen.emulator.scheduling import lowering
-from asmgen.emulator.scheduling.decode import Decoder
-from asmgen.emulator.scheduling.runs import Run
 from asmgen.isa.arch import architecture
 from asmgen.program.program import Program
 from asmgen.reader.assembly import read_text

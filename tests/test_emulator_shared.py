@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from asmgen.author.emit.builder import Builder
-from asmgen.emulator.scheduling.decode import EmulatorError
+from asmgen.emulator.binding.decode import EmulatorError
 from asmgen.isa.operands import HwReg, Special
 from asmgen.isa.registers import exec_, s, v
 from asmgen.isa.table import names

@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from asmgen.emulator.arrival.globalraces import ATOMIC, ATOMIC_READ, READ, WRITE, GlobalArrival, Numbers, Spans, _Row, conflicts
+from asmgen.emulator.races.globalraces import ATOMIC, ATOMIC_READ, READ, WRITE, GlobalArrival, Numbers, Spans, _Row, conflicts
 
 WAVES, LANES = 4, 8
 DEVICE = cast(GlobalArrival, SimpleNamespace(machine=SimpleNamespace(work=SimpleNamespace(pays=lambda places: True))))

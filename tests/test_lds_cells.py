@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from asmgen.emulator.arrival.globalraces import ATOMIC, ATOMIC_READ, READ, WRITE, Spans, conflicts
 from asmgen.emulator.arrival.ldscells import INACTIVE, Cells, LdsAccess, Toucher, carry, touch
 from asmgen.emulator.arrival.races_kernels import carry_cells, touch_cells
+from asmgen.emulator.races.globalraces import ATOMIC, ATOMIC_READ, READ, WRITE, Spans, conflicts
 
 WAVES, WORKGROUPS, LDS = 6, 2, 512
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from asmgen.emulator.arrival.globalraces_kernels import changes_of as compiled_changes_of
-from asmgen.emulator.arrival.globalvalues import changes_of
 from asmgen.emulator.arrival.ldsvalues import changes
 from asmgen.emulator.arrival.races_kernels import lanes_change
+from asmgen.emulator.races.globalraces_kernels import changes_of as compiled_changes_of
+from asmgen.emulator.races.globalvalues import changes_of
 from asmgen.emulator.scheduling.run import Options
 from asmgen.reader.assembly import read_text
 from tests.emulator_launch import Launched, launch

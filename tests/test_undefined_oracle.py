@@ -15,13 +15,13 @@ import pytest
 
 from asmgen.emulator.arrival.arrival import Counters
 from asmgen.emulator.arrival.findings import Findings
-from asmgen.emulator.arrival.shadowbind import bind_shadow
-from asmgen.emulator.arrival.shadowmemory import Carrier, device_shadow
-from asmgen.emulator.arrival.undefineduses import use_of
+from asmgen.emulator.binding.decode import bind
 from asmgen.emulator.machine.state import EXEC, VCC, Group, Machine
 from asmgen.emulator.memory.ldsops import LdsContext
 from asmgen.emulator.memory.vmem import Context, Deliveries
-from asmgen.emulator.scheduling.decode import bind
+from asmgen.emulator.shadow.shadowbind import bind_shadow
+from asmgen.emulator.shadow.shadowmemory import Carrier, device_shadow
+from asmgen.emulator.shadow.undefineduses import use_of
 from asmgen.program.program import Instruction
 from asmgen.reader.assembly import read_text
 from tests.emulator_harness import new_machine

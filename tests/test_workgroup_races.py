@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asmgen.emulator.arrival import workgroupraces, workgrouptraces, workgrouptraces_kernels
-from asmgen.emulator.arrival.workgrouptraces import NEVER, SEVERAL, TAG_SHIFT, Known, MemoryTouch
 from asmgen.emulator.machine.devicememory import PAGE
+from asmgen.emulator.races import workgroupraces, workgrouptraces, workgrouptraces_kernels
+from asmgen.emulator.races.workgrouptraces import NEVER, SEVERAL, TAG_SHIFT, Known, MemoryTouch
 from asmgen.emulator.scheduling.run import Options
 from asmgen.reader.assembly import read_text
 from tests.emulator_launch import Launched, launch

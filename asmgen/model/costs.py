@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 
-from asmgen.emulator.scheduling.boundstep import registers_of, wait_of
+from asmgen.emulator.arrival.boundstep import registers_of, wait_of
 from asmgen.emulator.scheduling.trace import VECTOR_SPACES
 from asmgen.isa.lds import addresses_per_lane, rule
 from asmgen.isa.opcode import is_lds_dma

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from asmgen.emulator.binding import decode
 from asmgen.emulator.machine import floatmode
 from asmgen.emulator.memory import addresses, atomics, lanes, lanes_kernels, ldsdma, ldslanes, ldsops, ldsread_kernels
-from asmgen.emulator.scheduling import decode
 from asmgen.emulator.semantics import (
     dpp,
     fastpath,

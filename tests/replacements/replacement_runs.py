@@ -129,7 +129,7 @@ def step_by_step() -> None:
 
     Where a test asks for a compiled run it gets one.
     """
-    from asmgen.emulator.scheduling.runs import Run
+    from asmgen.emulator.binding.runs import Run
 
     whole = Run._action
 

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from asmgen.emulator.binding import decode
 from asmgen.emulator.memory import smem
 from asmgen.emulator.memory.atomics import CHANGES
-from asmgen.emulator.scheduling import decode
 from asmgen.emulator.semantics import salu, scalarstate, valu
 from asmgen.emulator.semantics.fastpath import FAST
 from asmgen.emulator.semantics.valu import semantic_tables

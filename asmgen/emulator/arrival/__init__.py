@@ -1,1 +1,1 @@
-"""The checks: what has arrived, races, what nobody wrote, wait states."""
+"""When data has arrived: poison and waits, findings, accesses to LDS in flight and their races, wait states."""

@@ -13,9 +13,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from asmgen.emulator.arrival.boundstep import Action, Step
 from asmgen.emulator.arrival.findings import Finding, Findings
 from asmgen.emulator.machine.state import Group, Machine
-from asmgen.emulator.scheduling.boundstep import Action, Step
 from asmgen.isa.operands import Operand
 from asmgen.isa.registers import Reg
 from asmgen.program.program import Instruction, Program

@@ -28,7 +28,7 @@ from asmgen.emulator.arrival.ldscells import (
     LdsAccess,
     Toucher,
 )
-from asmgen.emulator.scheduling.jit import njit
+from asmgen.emulator.machine.jit import njit
 
 
 def touch_cells(cells: Cells, at: Addresses, access: LdsAccess, who: Toucher, carrying: bool, settled: NDArray[np.int32],

@@ -16,11 +16,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from asmgen.emulator.arrival.boundstep import Action, Step
 from asmgen.emulator.arrival.findings import Finding, Findings
 from asmgen.emulator.arrival.hazardrows import Demand, Described, demands, described
 from asmgen.emulator.machine.state import Group, Machine
 from asmgen.emulator.machine.ways import Ways
-from asmgen.emulator.scheduling.boundstep import Action, Step
 from asmgen.isa.hazardforms import VECTOR_FILE
 from asmgen.isa.waitrules import WINDOW
 from asmgen.program.program import Program

@@ -1,1 +1,1 @@
-"""The machine's state: registers, memory, modes, what a dispatch fills in."""
+"""The state of waves: registers, modes, LDS and device memory, what a dispatch fills in; what compiled loops need of the host."""

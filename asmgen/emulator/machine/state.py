@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from asmgen.emulator.machine.compiled import Work
 from asmgen.emulator.machine.devicememory import Memory
-from asmgen.emulator.scheduling.compiled import Work
-from asmgen.emulator.semantics.matrix_cache import MatrixUnit
+from asmgen.emulator.machine.matrix_cache import MatrixUnit
 from asmgen.isa.arch import Architecture
 from asmgen.isa.registers import Reg
 from asmgen.program.program import Instruction

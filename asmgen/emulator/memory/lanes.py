@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from asmgen.emulator.machine.compiled import Work
 from asmgen.emulator.machine.devicememory import PAGE, Memory
-from asmgen.emulator.scheduling.compiled import Work
 
 Addresses = NDArray[np.int64]
 Lanes = NDArray[np.bool_]

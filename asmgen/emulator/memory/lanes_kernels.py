@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from asmgen.emulator.scheduling.jit import njit, prefetch
+from asmgen.emulator.machine.jit import njit, prefetch
 
 _AHEAD = 16
 """Lanes by which the caches are asked before the data is needed."""

@@ -13,7 +13,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from asmgen.emulator.scheduling.jit import njit
+from asmgen.emulator.machine.jit import njit
 
 _ROW = 256  # bytes of 64 words
 _QUAD = ir.VectorType(ir.IntType(32), 4)

@@ -1,1 +1,1 @@
-"""From instructions to steps and runs, and the order in which waves take them."""
+"""Which waves go on: segments, orders, progress, the checkers of a launch, the whole run."""

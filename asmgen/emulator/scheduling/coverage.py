@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from asmgen.emulator.arrival.arrival import Counters
 from asmgen.emulator.arrival.findings import Findings
+from asmgen.emulator.binding.decode import PLAIN, UNBINDABLE, bind
 from asmgen.emulator.machine.devicememory import Memory
 from asmgen.emulator.machine.state import Machine
 from asmgen.emulator.memory.ldsops import LdsContext
 from asmgen.emulator.memory.vmem import Context, Deliveries
-from asmgen.emulator.scheduling.decode import PLAIN, UNBINDABLE, bind
 from asmgen.isa.arch import architecture
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.opcode import Opcode, OperandSpec

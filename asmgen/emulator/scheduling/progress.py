@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asmgen.emulator.arrival.arrival import ranges_of
+from asmgen.emulator.arrival.boundstep import Action, Step
+from asmgen.emulator.binding.decode import Decoder
 from asmgen.emulator.machine.devicememory import PAGE
 from asmgen.emulator.machine.state import Group, Machine
-from asmgen.emulator.scheduling.boundstep import Action, Step
-from asmgen.emulator.scheduling.decode import Decoder
 from asmgen.isa.opcode import is_lds_dma
 from asmgen.isa.registers import SGPR_BIT
 from asmgen.program.program import Instruction

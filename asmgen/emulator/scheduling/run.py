@@ -10,8 +10,9 @@ import numpy as np
 
 from asmgen.codeobject.descriptor import KernelDescriptor
 from asmgen.emulator.arrival.arrival import Counters
-from asmgen.emulator.arrival.checkers import Resettable, Watching, with_address_makers
+from asmgen.emulator.arrival.boundstep import touched_registers
 from asmgen.emulator.arrival.findings import Finding, Findings, allowed_checks, allowing, chosen_checks
+from asmgen.emulator.binding.decode import Decoder
 from asmgen.emulator.machine.codemap import CodeMap
 from asmgen.emulator.machine.devicememory import Memory
 from asmgen.emulator.machine.dispatch import Dispatch, HostBlocks, start_waves
@@ -19,8 +20,7 @@ from asmgen.emulator.machine.errors import EmulatorError
 from asmgen.emulator.machine.state import LANES, Machine
 from asmgen.emulator.memory.ldsops import BankCount, BankedAccess, LdsContext
 from asmgen.emulator.memory.vmem import Context, Deliveries
-from asmgen.emulator.scheduling.boundstep import touched_registers
-from asmgen.emulator.scheduling.decode import Decoder
+from asmgen.emulator.scheduling.checkers import Resettable, Watching, with_address_makers
 from asmgen.emulator.scheduling.orders import order_of
 from asmgen.emulator.scheduling.progress import Spins
 from asmgen.emulator.scheduling.schedule import Budget, Pause, Runaway, Scheduler

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 
 from asmgen.emulator.arrival.arrival import Counters
 from asmgen.emulator.arrival.findings import Finding, Findings
-from asmgen.emulator.arrival.globalraces import GlobalArrival
+from asmgen.emulator.binding.decode import Decoder
+from asmgen.emulator.binding.runs import Spin
 from asmgen.emulator.machine.state import M0, MODE_CSP, MODE_GPR_INDEX, Group, Machine
 from asmgen.emulator.memory.vmem import Deliveries
-from asmgen.emulator.scheduling.decode import Decoder
+from asmgen.emulator.races.globalraces import GlobalArrival
 from asmgen.emulator.scheduling.orders import WINDOW, Order
 from asmgen.emulator.scheduling.progress import Spins, WatchedDecoder, WatchWindow
-from asmgen.emulator.scheduling.runs import Spin
 from asmgen.emulator.scheduling.segments import ArrivalModel, RunSegment, Segments, changes_state
 from asmgen.emulator.scheduling.trace import Trace
 from asmgen.emulator.semantics.control import NOWHERE, Branch, bind_branch

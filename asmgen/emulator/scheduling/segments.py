@@ -11,17 +11,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from asmgen.emulator.arrival.arrival import FLAT, LDS, VM, Counters, RegisterArrival, RegisterTouch
+from asmgen.emulator.arrival.boundstep import Action, Late, Step
 from asmgen.emulator.arrival.ldsraces import LdsArrival
-from asmgen.emulator.arrival.undefined import UndefinedWatcher
+from asmgen.emulator.binding.decode import Decoder
+from asmgen.emulator.binding.runs import Run, Spin
 from asmgen.emulator.machine.state import M0, MODE_GPR_INDEX, Group
 from asmgen.emulator.memory.addresses import waves_in_lds
 from asmgen.emulator.memory.ldsops import LdsRead
 from asmgen.emulator.memory.vmem import Deliveries
-from asmgen.emulator.scheduling.boundstep import Action, Late, Step
-from asmgen.emulator.scheduling.decode import Decoder
-from asmgen.emulator.scheduling.runs import Run, Spin
 from asmgen.emulator.semantics.matrix import Product
 from asmgen.emulator.semantics.scalarstate import CHANGES_STATE, hardware_register
+from asmgen.emulator.shadow.undefined import UndefinedWatcher
 from asmgen.isa.opcode import is_lds_dma
 from asmgen.isa.registers import Reg
 from asmgen.program.program import Instruction

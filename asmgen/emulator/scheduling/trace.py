@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from asmgen.emulator.arrival.boundstep import Action, Step
 from asmgen.emulator.machine.state import LANES, Group, Machine
 from asmgen.emulator.memory.ldsops import places
-from asmgen.emulator.scheduling.boundstep import Action, Step
 from asmgen.isa.lds import addresses_per_lane
 from asmgen.isa.lds_arrays import bank_loads
 from asmgen.isa.registers import Reg

@@ -1,1 +1,1 @@
-"""What instructions do to values."""
+"""What instructions compute, on arrays of lanes."""

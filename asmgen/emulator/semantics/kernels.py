@@ -12,7 +12,7 @@ import numpy as np
 from numba import types
 from numba.extending import intrinsic
 
-from asmgen.emulator.scheduling.jit import njit
+from asmgen.emulator.machine.jit import njit
 
 _ZERO = np.float32(0)
 

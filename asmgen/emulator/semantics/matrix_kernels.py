@@ -13,7 +13,7 @@ import numpy as np
 from numba import types
 from numba.extending import intrinsic
 
-from asmgen.emulator.scheduling.jit import njit
+from asmgen.emulator.machine.jit import njit
 from asmgen.emulator.semantics.matrix_plan import DECODERS
 from asmgen.emulator.semantics.matrix_tile import (
     COLUMNS,

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from asmgen.emulator.arrival.undefineduses import Use
 from asmgen.emulator.machine.ways import Ways
+from asmgen.emulator.shadow.undefineduses import Use
 from asmgen.isa.operands import Operand
 from asmgen.isa.registers import NAMED, SGPR_BIT, Reg
 from asmgen.program.program import Instruction, Program

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from asmgen.emulator.arrival.bitshadow import Bits, Values, bitwise, compare, extremes, number, select, table_of
 from asmgen.emulator.semantics.integers import INTEGER, permute_bytes, reverse
 from asmgen.emulator.semantics.salu import SCALAR
+from asmgen.emulator.shadow.bitshadow import Bits, Values, bitwise, compare, extremes, number, select, table_of
 
 Function = Callable[..., Any]
 

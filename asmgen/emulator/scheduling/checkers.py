@@ -10,24 +10,24 @@ from asmgen.codeobject.descriptor import KernelDescriptor
 from asmgen.emulator.arrival.alignment import CHECK as MISALIGNED
 from asmgen.emulator.arrival.alignment import Alignment
 from asmgen.emulator.arrival.arrival import Counters, RegisterArrival
+from asmgen.emulator.arrival.boundstep import queue_of, touch_of
 from asmgen.emulator.arrival.findings import Finding, Findings
-from asmgen.emulator.arrival.globalraces import CHECK as GLOBAL_RACE
-from asmgen.emulator.arrival.globalraces import GlobalArrival, stores
 from asmgen.emulator.arrival.ldsraces import LdsArrival
 from asmgen.emulator.arrival.ldsvalues import Contents
 from asmgen.emulator.arrival.tooearly import CHECK as WAIT_STATE
 from asmgen.emulator.arrival.tooearly import Pair, WaitStateWatcher, close_pairs
-from asmgen.emulator.arrival.undefined import READ, USED, UndefinedWatcher, Uses
-from asmgen.emulator.arrival.undefineduses import ADDRESSES, defined_at_start
-from asmgen.emulator.arrival.workgroupraces import CHECK as WORKGROUP_RACE
-from asmgen.emulator.arrival.workgroupraces import Traces, WorkgroupRaces
 from asmgen.emulator.machine.devicememory import Memory
 from asmgen.emulator.machine.dispatch import Dispatch
 from asmgen.emulator.machine.kept import kept
 from asmgen.emulator.machine.state import LANES, Machine
 from asmgen.emulator.machine.ways import Ways
-from asmgen.emulator.scheduling.boundstep import queue_of, touch_of
+from asmgen.emulator.races.globalraces import CHECK as GLOBAL_RACE
+from asmgen.emulator.races.globalraces import GlobalArrival, stores
+from asmgen.emulator.races.workgroupraces import CHECK as WORKGROUP_RACE
+from asmgen.emulator.races.workgroupraces import Traces, WorkgroupRaces
 from asmgen.emulator.scheduling.segments import Watcher
+from asmgen.emulator.shadow.undefined import READ, USED, UndefinedWatcher, Uses
+from asmgen.emulator.shadow.undefineduses import ADDRESSES, defined_at_start
 from asmgen.isa.registers import Reg
 from asmgen.program.program import Instruction, Program
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from asmgen.emulator.scheduling.jit import njit
+from asmgen.emulator.machine.jit import njit
 
 
 @njit(cache=True)

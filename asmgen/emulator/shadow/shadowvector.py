@@ -12,8 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from asmgen.emulator.arrival import shadowinteger
-from asmgen.emulator.arrival.bitshadow import Bits, Values, bitwise, compare, merged, table_of
 from asmgen.emulator.machine.floatmode import float_mode
 from asmgen.emulator.machine.state import EXEC, VCC, Group, Machine
 from asmgen.emulator.semantics.crosslane import CROSS_LANE
@@ -25,6 +23,8 @@ from asmgen.emulator.semantics.scalarstate import SAVE_EXEC
 from asmgen.emulator.semantics.valu import ACCUMULATING, vector_destination, vector_source
 from asmgen.emulator.semantics.values import NUMPY_TYPES, Fetch, fetch_lane_mask, fetch_scalar, store_lane_mask, store_scalar
 from asmgen.emulator.semantics.vectorio import dpp_mask, is_words, source, write_row
+from asmgen.emulator.shadow import shadowinteger
+from asmgen.emulator.shadow.bitshadow import Bits, Values, bitwise, compare, merged, table_of
 from asmgen.isa.operands import Modified, Operand, Special
 from asmgen.isa.registers import Reg
 from asmgen.program.program import Instruction

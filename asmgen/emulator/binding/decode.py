@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from asmgen.emulator.arrival.boundstep import Action, Late, Step, queue_of, registers_of, touch_of, wait_of
 from asmgen.emulator.arrival.findings import Finding
 from asmgen.emulator.machine.codemap import CodeMap
 from asmgen.emulator.machine.errors import EmulatorError
@@ -13,7 +14,6 @@ from asmgen.emulator.machine.state import MODE_GPR_INDEX, MODE_VSKIP, Group, Mac
 from asmgen.emulator.memory.ldsops import LdsContext, bind_lds
 from asmgen.emulator.memory.smem import bind_scalar_memory
 from asmgen.emulator.memory.vmem import Context, bind_vector_memory
-from asmgen.emulator.scheduling.boundstep import Action, Late, Step, queue_of, registers_of, touch_of, wait_of
 from asmgen.emulator.semantics.matrix import bind_matrix
 from asmgen.emulator.semantics.refused import REFUSED
 from asmgen.emulator.semantics.salu import bind_scalar

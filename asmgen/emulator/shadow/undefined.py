@@ -16,13 +16,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from asmgen.emulator.arrival.boundstep import Action, Step
 from asmgen.emulator.arrival.findings import Finding, Findings
-from asmgen.emulator.arrival.shadowbind import bind_shadow
-from asmgen.emulator.arrival.shadowmemory import Carrier, Mark, device_shadow
-from asmgen.emulator.arrival.undefinedpaths import followed
-from asmgen.emulator.arrival.undefineduses import Use, use_of
 from asmgen.emulator.machine.state import EXEC, VCC, Group, Machine
-from asmgen.emulator.scheduling.boundstep import Action, Step
+from asmgen.emulator.shadow.shadowbind import bind_shadow
+from asmgen.emulator.shadow.shadowmemory import Carrier, Mark, device_shadow
+from asmgen.emulator.shadow.undefinedpaths import followed
+from asmgen.emulator.shadow.undefineduses import Use, use_of
 from asmgen.isa.registers import NAMED, SCC_BIT, SGPR_BIT, mask_names
 from asmgen.program.program import Instruction, Program
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from asmgen.emulator.scheduling.microops import COLUMNS, DECODE, MULTIPLY
+from asmgen.emulator.binding.microops import COLUMNS, DECODE, MULTIPLY
 from asmgen.emulator.semantics.matrix_plan import Plan, Source
 
 BUFFERS = 16

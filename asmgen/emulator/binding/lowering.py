@@ -11,9 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from asmgen.emulator.machine.floatmode import NEAREST_EVEN, FloatMode, float_mode
-from asmgen.emulator.machine.state import EXEC, Machine
-from asmgen.emulator.scheduling.microops import (
+from asmgen.emulator.binding.microops import (
     CARRY,
     CLASS,
     COLUMNS,
@@ -37,6 +35,8 @@ from asmgen.emulator.scheduling.microops import (
     TEMPORARY,
     VECTOR,
 )
+from asmgen.emulator.machine.floatmode import NEAREST_EVEN, FloatMode, float_mode
+from asmgen.emulator.machine.state import EXEC, Machine
 from asmgen.emulator.semantics.values import bits_of
 from asmgen.isa.operands import Modified, Operand
 from asmgen.isa.registers import Reg

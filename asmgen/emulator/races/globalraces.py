@@ -22,14 +22,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asmgen.emulator.arrival.arrival import Counters
+from asmgen.emulator.arrival.boundstep import queue_of
 from asmgen.emulator.arrival.findings import Finding, Findings
-from asmgen.emulator.arrival.globalvalues import Stores, agreed, changes_of, stored, untouched
 from asmgen.emulator.arrival.ldsvalues import Bytes, bytes_of
-from asmgen.emulator.arrival.racedbytes import RacedBytes
 from asmgen.emulator.machine.devicememory import PAGE
 from asmgen.emulator.machine.kept import kept
 from asmgen.emulator.machine.state import Group, Machine, Selection
-from asmgen.emulator.scheduling.boundstep import queue_of
+from asmgen.emulator.races.globalvalues import Stores, agreed, changes_of, stored, untouched
+from asmgen.emulator.races.racedbytes import RacedBytes
 from asmgen.isa.registers import Reg
 from asmgen.program.program import Instruction, Program
 
@@ -227,7 +227,7 @@ class GlobalArrival:
     def _changes(self, addresses: Numbers, counts: Numbers, size: int, data: Bytes) -> Bytes:
         look = changes_of
         if self.machine.work.pays(32 * data.size):
-            from asmgen.emulator.arrival import globalraces_kernels
+            from asmgen.emulator.races import globalraces_kernels
 
             look = globalraces_kernels.changes_of
         return look(self.machine.memory.u8, addresses - PAGE, counts * size, data)
@@ -305,7 +305,7 @@ class GlobalArrival:
         shift = (bits & -bits).bit_length() - 1
         if high <= low or (int(high - low) >> shift) > _OWNERS:
             return bool(high <= low)
-        from asmgen.emulator.arrival import globalraces_kernels
+        from asmgen.emulator.races import globalraces_kernels
 
         owners = np.zeros(int(high - low) >> shift, np.int32)
         return all(globalraces_kernels.take(owners, row.addresses, row.counts, row.size, shift, int(low), row.waves, row.kind not in _READS)

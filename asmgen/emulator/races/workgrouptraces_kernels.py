@@ -11,7 +11,9 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from asmgen.emulator.arrival.workgrouptraces import (
+from asmgen.emulator.machine.devicememory import PAGE
+from asmgen.emulator.machine.jit import njit, prefetch
+from asmgen.emulator.races.workgrouptraces import (
     AGREED,
     DISPUTED,
     DISPUTED_READ,
@@ -29,8 +31,6 @@ from asmgen.emulator.arrival.workgrouptraces import (
     Numbers,
     Words,
 )
-from asmgen.emulator.machine.devicememory import PAGE
-from asmgen.emulator.scheduling.jit import njit, prefetch
 
 _AHEAD = 16
 """Lanes by which the caches are asked for cells before they are needed."""

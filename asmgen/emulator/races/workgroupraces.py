@@ -20,11 +20,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from asmgen.emulator.arrival.boundstep import Action, Step
 from asmgen.emulator.arrival.findings import Finding
-from asmgen.emulator.arrival.globalraces import data_of
-from asmgen.emulator.arrival.racedbytes import RacedBytes
-from asmgen.emulator.arrival.workgroupdisputes import Disputes, Left
-from asmgen.emulator.arrival.workgrouptraces import (
+from asmgen.emulator.machine.devicememory import Interval, Memory
+from asmgen.emulator.machine.kept import kept
+from asmgen.emulator.machine.state import Group, Machine
+from asmgen.emulator.machine.ways import Ways
+from asmgen.emulator.races.globalraces import data_of
+from asmgen.emulator.races.racedbytes import RacedBytes
+from asmgen.emulator.races.workgroupdisputes import Disputes, Left
+from asmgen.emulator.races.workgrouptraces import (
     DISPUTED,
     DISPUTED_READ,
     NEVER,
@@ -38,11 +43,6 @@ from asmgen.emulator.arrival.workgrouptraces import (
     Words,
     trace,
 )
-from asmgen.emulator.machine.devicememory import Interval, Memory
-from asmgen.emulator.machine.kept import kept
-from asmgen.emulator.machine.state import Group, Machine
-from asmgen.emulator.machine.ways import Ways
-from asmgen.emulator.scheduling.boundstep import Action, Step
 from asmgen.program.program import Instruction, Program
 
 CHECK = "workgroup-race"
@@ -256,7 +256,7 @@ class WorkgroupRaces:
     def _trace(self, cells: tuple[Words, Words], touch: MemoryTouch) -> Numbers:
         function: Any = trace
         if self.machine.work.pays(32 * touch.addresses.size):
-            from asmgen.emulator.arrival import workgrouptraces_kernels
+            from asmgen.emulator.races import workgrouptraces_kernels
 
             function = workgrouptraces_kernels.trace
         hits: Numbers = function(*cells, self.machine.memory.u8, touch, self.traces.known)

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from asmgen.emulator.arrival.workgrouptraces import AGREED, DISPUTED, NUMBERS, TAG_SHIFT, Known, Words
 from asmgen.emulator.machine.devicememory import PAGE
+from asmgen.emulator.races.workgrouptraces import AGREED, DISPUTED, NUMBERS, TAG_SHIFT, Known, Words
 
 _OTHERS = -1
 

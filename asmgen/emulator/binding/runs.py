@@ -11,12 +11,12 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from asmgen.emulator.arrival.boundstep import Action, Step
+from asmgen.emulator.binding.lowering import Lowering, Row, writes_exec
+from asmgen.emulator.binding.microops import COLUMNS, LDS_READ
+from asmgen.emulator.binding.runs_matrix import BUFFER, BUFFERS, Products
 from asmgen.emulator.machine.state import EXEC, LANES, VCC, Group, Machine, aligned_zeros
 from asmgen.emulator.memory.ldsops import LdsRead
-from asmgen.emulator.scheduling.boundstep import Action, Step
-from asmgen.emulator.scheduling.lowering import Lowering, Row, writes_exec
-from asmgen.emulator.scheduling.microops import COLUMNS, LDS_READ
-from asmgen.emulator.scheduling.runs_matrix import BUFFER, BUFFERS, Products
 from asmgen.emulator.semantics.matrix import Product
 from asmgen.program.program import Instruction
 
@@ -135,7 +135,7 @@ class Run:
                 for action in plain:
                     action(group)
                 return
-            from asmgen.emulator.scheduling import runs_kernel
+            from asmgen.emulator.binding import runs_kernel
 
             execute: Any = runs_kernel.execute
             execute(*given, *_buffers(machine), machine.lds_u32, machine.workgroup, machine.vector_file, machine.scalar, machine.scc,
@@ -160,7 +160,7 @@ class Run:
         def spin(group: Group, limit: int) -> int:
             if limit <= 0 or follower is not None and not follower.quiet or not machine.work.pays(work * len(group.waves)):
                 return 0
-            from asmgen.emulator.scheduling import runs_kernel
+            from asmgen.emulator.binding import runs_kernel
 
             go_round: Any = runs_kernel.spin
             return int(go_round(*given, *_buffers(machine), machine.lds_u32, machine.workgroup, machine.vector_file, machine.scalar,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from asmgen.codeobject.descriptor import KernelDescriptor
+from asmgen.emulator.arrival.boundstep import chosen_halves
 from asmgen.emulator.machine.dispatch import Dispatch
-from asmgen.emulator.scheduling.boundstep import chosen_halves
 from asmgen.isa.opcode import implicit_reads, is_lds_dma
 from asmgen.isa.operands import Modified, Operand, Special
 from asmgen.isa.registers import NAMED, Reg, v

@@ -9,10 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from asmgen.emulator.machine.state import EXEC
-from asmgen.emulator.memory.ldsread_kernels import read_wave
-from asmgen.emulator.scheduling.jit import njit
-from asmgen.emulator.scheduling.microops import (
+from asmgen.emulator.binding.microops import (
     CARRY,
     CLASS,
     COMPARE,
@@ -37,7 +34,10 @@ from asmgen.emulator.scheduling.microops import (
     TEMPS,
     VECTOR,
 )
-from asmgen.emulator.scheduling.runs_lanes import lanes, spread
+from asmgen.emulator.binding.runs_lanes import lanes, spread
+from asmgen.emulator.machine.jit import njit
+from asmgen.emulator.machine.state import EXEC
+from asmgen.emulator.memory.ldsread_kernels import read_wave
 from asmgen.emulator.semantics.matrix_kernels import accumulate_tiles, decode_rows, fill_rows
 
 _ROW = 256  # bytes of 64 words

@@ -15,7 +15,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from asmgen.emulator.scheduling.microops import FLUSH_IN, FLUSH_OUT, IEEE, OPERATIONS
+from asmgen.emulator.binding.microops import FLUSH_IN, FLUSH_OUT, IEEE, OPERATIONS
 
 LANES = 64
 _I32, _F32, _I64 = ir.IntType(32), ir.FloatType(), ir.IntType(64)

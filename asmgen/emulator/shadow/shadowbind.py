@@ -9,14 +9,14 @@ from dataclasses import replace
 import numpy as np
 
 from asmgen.emulator.arrival.arrival import Counters
-from asmgen.emulator.arrival.shadowmemory import Action, Carrier, bind_memory_shadow, bind_scalar_memory_shadow
-from asmgen.emulator.arrival.shadowvector import bind_scalar_shadow, bind_vector_shadow
-from asmgen.emulator.arrival.undefineduses import Use
+from asmgen.emulator.binding.decode import UNBINDABLE, beyond_allocation
 from asmgen.emulator.machine.state import LANES, Group
 from asmgen.emulator.memory.lanes import array_window, load_words, store_words
 from asmgen.emulator.memory.ldsops import LdsContext, bind_lds, places
-from asmgen.emulator.scheduling.decode import UNBINDABLE, beyond_allocation
 from asmgen.emulator.semantics.values import write_lanes
+from asmgen.emulator.shadow.shadowmemory import Action, Carrier, bind_memory_shadow, bind_scalar_memory_shadow
+from asmgen.emulator.shadow.shadowvector import bind_scalar_shadow, bind_vector_shadow
+from asmgen.emulator.shadow.undefineduses import Use
 from asmgen.isa.registers import SCC_BIT, SGPR_BIT, Reg
 from asmgen.program.program import Instruction
 

@@ -1,0 +1,1 @@
+"""Instructions bound to registers: one at a time, and whole runs compiled."""

@@ -1,0 +1,1 @@
+"""Undefined bits beside the values, through registers, LDS and memory."""
