@@ -6,8 +6,8 @@ Compilers make plain reads of atomic loads from LDS, so that nothing in the inst
 
 from __future__ import annotations
 
+from asmgen.emulator.machine.polling import polling
 from asmgen.emulator.machine.ways import Ways
-from asmgen.emulator.races.workgroupraces import polling
 from asmgen.isa.registers import Reg
 from asmgen.program.program import Instruction, Program
 

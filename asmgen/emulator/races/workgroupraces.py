@@ -13,7 +13,6 @@ nothing here shows (workgroups in order of dispatch): they allow races.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -24,8 +23,8 @@ from asmgen.emulator.arrival.boundstep import Action, Step
 from asmgen.emulator.arrival.findings import Finding
 from asmgen.emulator.machine.devicememory import Interval, Memory
 from asmgen.emulator.machine.kept import kept
+from asmgen.emulator.machine.polling import polling
 from asmgen.emulator.machine.state import Group, Machine
-from asmgen.emulator.machine.ways import Ways
 from asmgen.emulator.races.globalraces import data_of
 from asmgen.emulator.races.racedbytes import RacedBytes
 from asmgen.emulator.races.workgroupdisputes import Disputes, Left
@@ -54,8 +53,6 @@ _MOST_BYTES = 1 << 30
 
 _PUT_OFF_BYTES = 1 << 26
 """Bytes of the addresses of loads that are put off."""
-_LONGEST_POLL = 64
-"""Instructions of a loop that waits for a flag."""
 
 
 class Traces:
@@ -309,23 +306,6 @@ def _accesses(program: Program) -> tuple[frozenset[int], list[int]]:
                    if _plain(instruction) and id(instruction) not in polls]
 
 
-def polling(program: Program, waits: Callable[[Instruction], bool], none_of: frozenset[str] = frozenset()) -> frozenset[int]:
-    """The loads (by id), of those that `waits` chooses, that a short loop without stores, and without `none_of` by name, repeats at one
-    address: they wait for what others store there."""
-    found: set[int] = set()
-    if any(waits(instruction) for instruction in program.instructions):
-        for first, last in Ways(program).loops():
-            body = program.instructions[first:last + 1]
-            stores = any((row := instruction.opcode.memory) is not None and row.kind == "store" for instruction in body)
-            if len(body) > _LONGEST_POLL or stores or not none_of.isdisjoint(instruction.name for instruction in body):
-                continue
-            written = 0
-            for instruction in body:
-                written |= instruction.writes
-            found |= {id(instruction) for instruction in body if waits(instruction) and not written & _sources(instruction)}
-    return frozenset(found)
-
-
 def _scalar_acquisitions(program: Program) -> frozenset[int]:
     """The scalar loads (by id) that wait for what others store, or say that they do not take it from the cache."""
     loads = {id(instruction): instruction for instruction in program.instructions if _loads_scalars(instruction)}
@@ -335,14 +315,6 @@ def _scalar_acquisitions(program: Program) -> frozenset[int]:
 def _loads_scalars(instruction: Instruction) -> bool:
     row = instruction.opcode.memory
     return row is not None and row.space == "scalar" and row.kind == "load"
-
-
-def _sources(instruction: Instruction) -> int:
-    """The registers that an instruction names as sources."""
-    mask = 0
-    for register in instruction.read_registers:
-        mask |= register.mask
-    return mask
 
 
 def _plain(instruction: Instruction) -> bool:
