@@ -33,7 +33,7 @@ quick: install
 
 # The emulated HIP runtime under every version of hip-python; the first time it downloads 1 GB.
 test-hip: install $(HIP_VERSIONS:%=$(VENV)/hip/%/.installed)
-	ASMGEN_HIP_VERSIONS=all $(BIN)/python -m pytest tests/test_hip_versions.py tests/test_hip_device.py
+	ASMGEN_HIP_VERSIONS=all $(BIN)/python -m pytest tests/launch/test_hip_versions.py tests/launch/test_hip_device.py
 
 bench: $(INSTALLED)
 	$(BIN)/python -m benchmarks

@@ -1,6 +1,6 @@
 """Which form of a mnemonic the given operands make, and why none where they make none.
 
-Sources: docs/facts/instructions.md section 5, and LLVM 22's assembler, against which tests/test_operand_check.py compares every
+Sources: docs/facts/instructions.md section 5, and LLVM 22's assembler, against which tests/isa/test_operand_check.py compares every
 verdict. Refused here although LLVM takes it: MUBUF offsets beyond 4095 and other immediates that it cuts; A or B of a matrix
 instruction overlapping a wide D; what it drops or miscodes (|x| of v_div_scale, modifiers of v_pk_fmac_f16, nt of buffer_wbl2 and
 buffer_inv, sc1 of returning f64 atomics with AGPRs, constants as first source of v_cvt_scalef32_sr_pk_fp4_f32, float literals in

@@ -15,12 +15,12 @@ from asmgen.emulator.scheduling.coverage import executed
 
 ROOT = Path(__file__).parent.parent
 TARGET = ROOT / "tools" / "tested.txt"
-_HEADING = "# Mnemonics that tests/test_emulator_*.py execute and compare with a reference. Written by tests/record_tested.py.\n"
+_HEADING = "# Mnemonics that tests/emulator/test_emulator_*.py execute and compare with a reference. Written by tests/record_tested.py.\n"
 
 
 def main() -> None:
     """Run the emulator's tests and collect."""
-    files = sorted(str(path) for path in (ROOT / "tests").glob("test_emulator_*.py"))
+    files = sorted(str(path) for path in (ROOT / "tests" / "emulator").glob("test_emulator_*.py"))
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "ASMGEN_RECORD_TESTED": folder}
         subprocess.run([sys.executable, "-m", "pytest", "-q", "-n", "2", *files], check=True, env=environment, cwd=ROOT)

@@ -2,7 +2,7 @@
 
 For each form of the table a legal instance is written in all the ways of `spellings`; llvm-mc is asked which of them it takes, and to which
 bytes. What it takes the reader must take, and what the reader made of it must be the same bytes. Prints one line a fault and a summary;
-the exit status is 1 where there is a fault. The suite runs a sample of the same (tests/test_reader_spellings.py).
+the exit status is 1 where there is a fault. The suite runs a sample of the same (tests/reader/test_reader_spellings.py).
 """
 
 from __future__ import annotations

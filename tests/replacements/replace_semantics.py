@@ -3,8 +3,8 @@
 Every function is replaced in turn, in a child process that then runs the tests which use it. The score by table and the survivors are
 printed; the status is 1 where one survives that is not known to be equivalent, 2 for a request that cannot be met.
 
-`--sample` takes the tests from tests/noticed_replacements.txt, which a full run writes (`--write`), instead of recording which tests
-use what.
+`--sample` takes the tests from tests/emulator/noticed_replacements.txt, which a full run writes (`--write`), instead of recording which
+tests use what.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def _recorded(tests: Tests, jobs: int, file: Path | None) -> Recording:
 @click.option("--jobs", default=2, show_default=True, type=click.IntRange(1, 64), help="processes at a time")
 @click.option("--sample", type=click.IntRange(1), help="so many replacements, chosen by --seed")
 @click.option("--seed", default=0, show_default=True, help="of the sample")
-@click.option("--tests", "folder", default="tests", show_default=True, type=click.Path(path_type=Path), help="the tests' folder")
+@click.option("--tests", "folder", default="tests/emulator", show_default=True, type=click.Path(path_type=Path), help="the tests' folder")
 @click.option("--recording", "file", type=click.Path(path_type=Path), help="take from this file which tests use what, or keep it there")
 @click.option("--write", is_flag=True, help=f"keep which test notices what in {NOTICED}")
 @click.option("--list", "listing", is_flag=True, help="print the replacements' names and run nothing")
