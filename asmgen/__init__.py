@@ -20,7 +20,7 @@ _PUBLIC = {
     "asmgen.author.contract.problem": "Output Problem",
     "asmgen.author.schedule.schedules": "InOrder PingPong Schedule",
     "asmgen.author.step.iterations": "PipelineError StepIndex",
-    "asmgen.author.build.tilebuilder": "TileBuilder",
+    "asmgen.author.builders.tilebuilder": "TileBuilder",
     "asmgen.author.tiles.tiles": "Tile TileError TileGrid",
     "asmgen.author.emit.builder": "Builder",
     "asmgen.codeobject.load": "CodeObject",

@@ -2,7 +2,7 @@
 
 from asmgen.author.address.addressing import WaveIndex as WaveIndex
 from asmgen.author.address.addressing import emit_address as emit_address
-from asmgen.author.build.tilebuilder import TileBuilder as TileBuilder
+from asmgen.author.builders.tilebuilder import TileBuilder as TileBuilder
 from asmgen.author.contract.contract import ContractArgument as ContractArgument
 from asmgen.author.contract.contract import ContractError as ContractError
 from asmgen.author.contract.contract import Formula as Formula

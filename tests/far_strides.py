@@ -18,7 +18,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from asmgen.author.build.tilebuilder import TileBuilder
+from asmgen.author.builders.tilebuilder import TileBuilder
 from asmgen.author.contract.contract import ContractArgument, Formula, KernelContract, Parameter
 from asmgen.author.tiles.fragments import MatrixShape
 from asmgen.codeobject.load import CodeObject

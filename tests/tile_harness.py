@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from asmgen.author.build.tilebuilder import TileBuilder
+from asmgen.author.builders.tilebuilder import TileBuilder
 from asmgen.author.contract.contract import ContractArgument, Formula, KernelContract
 from asmgen.author.emit.kernel import Kernel
 from asmgen.author.ops.vectors import Vector, profile

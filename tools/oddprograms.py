@@ -11,7 +11,7 @@ import random
 import re
 from dataclasses import dataclass
 
-from asmgen.codeobject.emit import KernelResources, file_trailer, header, kernel_trailer
+from asmgen.codeobject.directives import KernelResources, file_trailer, header, kernel_trailer
 from asmgen.isa.arch import ARCHITECTURES
 from asmgen.isa.table import names, opcode
 from asmgen.tools.instructionsamples import legal

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from asmgen.author.build.tilebuilder import TileBuilder
+from asmgen.author.builders.tilebuilder import TileBuilder
 from asmgen.author.ops.arithmetic import mma
 from asmgen.author.ops.layoutchange import change_layout
 from asmgen.author.ops.movement import read, write

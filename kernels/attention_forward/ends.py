@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from asmgen.author.address.addressing import WaveIndex
-from asmgen.author.build.tilebuilder import TileBuilder
+from asmgen.author.builders.tilebuilder import TileBuilder
 from asmgen.author.ops.conversions import convert
 from asmgen.author.ops.elementwise import copy, mul
 from asmgen.author.ops.layoutchange import change_layout

@@ -6,7 +6,7 @@ not want. The softmax of step t + 1 stands in the windows of the products P V of
 
 from __future__ import annotations
 
-from asmgen.author.build.tilebuilder import TileBuilder
+from asmgen.author.builders.tilebuilder import TileBuilder
 from asmgen.author.ops.arithmetic import mma
 from asmgen.author.ops.elementwise import copy
 from asmgen.author.ops.movement import fill, read

@@ -7,7 +7,7 @@ product. Between them, in a memory stage, the maximum is looked at, and raised i
 
 from __future__ import annotations
 
-from asmgen.author.build.tilebuilder import TileBuilder
+from asmgen.author.builders.tilebuilder import TileBuilder
 from asmgen.author.ops.arithmetic import mma
 from asmgen.author.ops.movement import fill, read
 from asmgen.author.ops.tilememory import load

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from asmgen.author.address.headorder import HeadPlace, place_head
-from asmgen.author.build.tilebuilder import TileBuilder
+from asmgen.author.builders.tilebuilder import TileBuilder
 from asmgen.author.loop.pipeline import Segments
 from asmgen.author.loop.segmentpaths import lend_steps
 from asmgen.author.ops.masks import lane_places

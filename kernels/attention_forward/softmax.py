@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
-from asmgen.author.build.tilebuilder import TileBuilder
+from asmgen.author.builders.tilebuilder import TileBuilder
 from asmgen.author.ops.conversions import convert
 from asmgen.author.ops.elementwise import add, any_greater, copy, exp2, fma, joined, max_, mul, neg, sub
 from asmgen.author.ops.elementwise import fill as fill_with

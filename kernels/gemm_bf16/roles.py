@@ -8,7 +8,7 @@ of A at a time: all waves have as many registers as a consumer needs, 168 each o
 
 from __future__ import annotations
 
-from asmgen.author.build.tilebuilder import TileBuilder
+from asmgen.author.builders.tilebuilder import TileBuilder
 from asmgen.author.ops.arithmetic import mma, zero
 from asmgen.author.ops.movement import fill, read
 from asmgen.author.schedule.schedules import ProducerConsumer

@@ -5,7 +5,7 @@ A read of 16 bytes a lane feeds one v_mfma_f32_16x16x32 of gfx950, two 16x16x16 
 
 from __future__ import annotations
 
-from asmgen.author.build.tilebuilder import TileBuilder
+from asmgen.author.builders.tilebuilder import TileBuilder
 from asmgen.author.tiles.views import deep
 from asmgen.kernels.gemm_bf16.family import GEMM
 from asmgen.kernels.products.ends import finish

@@ -6,7 +6,7 @@ accumulators by v_fmac_f32, in the memory stage behind its matrix stage, while t
 
 from __future__ import annotations
 
-from asmgen.author.build.tilebuilder import TileBuilder
+from asmgen.author.builders.tilebuilder import TileBuilder
 from asmgen.author.epilogue.stores import lane_places
 from asmgen.author.ops.arithmetic import mma, zero
 from asmgen.author.ops.movement import fill, read

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from asmgen.author.address.addressing import WaveIndex
-from asmgen.author.build.tilebuilder import TileBuilder
+from asmgen.author.builders.tilebuilder import TileBuilder
 from asmgen.author.epilogue.stores import Corner
 from asmgen.author.tiles.views import deep
 from asmgen.isa.registers import Reg

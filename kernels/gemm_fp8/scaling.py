@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from asmgen.author.address.addressing import WaveIndex
-from asmgen.author.build.tilebuilder import TileBuilder
+from asmgen.author.builders.tilebuilder import TileBuilder
 from asmgen.author.epilogue.combine import Numbers, load_columns, load_rows
 from asmgen.author.epilogue.stores import Corner
 from asmgen.isa.registers import Reg

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from asmgen.author.build.tilebuilder import TileBuilder
+from asmgen.author.builders.tilebuilder import TileBuilder
 from asmgen.author.tiles.fragments import MatrixShape
 from asmgen.isa.opcodes.mfma import F8F6F4_FORMATS
 from asmgen.kernels.gemm_fp8.family import ELEMENTS

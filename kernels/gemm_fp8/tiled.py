@@ -8,7 +8,7 @@ stages a half is asked for as soon as its last reader has passed.
 
 from __future__ import annotations
 
-from asmgen.author.build.tilebuilder import TileBuilder
+from asmgen.author.builders.tilebuilder import TileBuilder
 from asmgen.author.ops.arithmetic import mma, zero
 from asmgen.author.ops.movement import fill, read
 from asmgen.author.schedule.modulo import Interleave, Latencies

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from asmgen.author.address.addressing import WaveIndex
 from asmgen.author.address.tileorder import place_tile
-from asmgen.author.build.tilebuilder import TileBuilder
+from asmgen.author.builders.tilebuilder import TileBuilder
 from asmgen.author.epilogue.combine import Numbers, add, add_along_columns, ask_plain, load_columns, scale_and_add, widen
 from asmgen.author.epilogue.corners import each_corner
 from asmgen.author.epilogue.stores import ColumnRun, Corner, store, store_whole, unless_whole

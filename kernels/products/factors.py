@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from asmgen.author.build.tilebuilder import TileBuilder
+from asmgen.author.builders.tilebuilder import TileBuilder
 from asmgen.author.epilogue.combine import ONE
 from asmgen.author.epilogue.corners import CornerCopy
 from asmgen.author.epilogue.stores import ColumnRun, Corner, run_length, runs_of, span

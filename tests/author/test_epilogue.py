@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from asmgen.author.build.tilebuilder import TileBuilder
+from asmgen.author.builders.tilebuilder import TileBuilder
 from asmgen.author.epilogue.stores import Corner, store, store_whole
 from asmgen.author.tiles.fragments import Fragment, mfma
 from asmgen.author.tiles.globals import Matrix

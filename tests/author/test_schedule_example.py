@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from asmgen.author.build.tilebuilder import TileBuilder
+from asmgen.author.builders.tilebuilder import TileBuilder
 from asmgen.author.contract.contract import ContractArgument, Formula, KernelContract
 from asmgen.author.emit.kernel import Kernel
 from asmgen.author.epilogue.stores import Corner, store

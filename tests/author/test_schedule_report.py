@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from asmgen.author.emit.builder import Builder
-from asmgen.author.schedule.report import ScheduleReport, schedule_report
+from asmgen.author.schedule.schedulereport import ScheduleReport, schedule_report
 from asmgen.author.schedule.schedules import Arrangement, Sync
 from asmgen.author.step.effects import Tag, Unit
 from asmgen.isa.registers import s, v

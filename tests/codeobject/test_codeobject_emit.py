@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from asmgen.codeobject.descriptor import CodeObjectError, KernelDescriptor
-from asmgen.codeobject.emit import (
+from asmgen.codeobject.directives import (
     ArgumentLoad,
     KernelResources,
     argument_loads,

@@ -22,7 +22,7 @@ Emit = Callable[[Builder], object]
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """The emulator looks at loops sooner, so that short ones are looked at as often as long ones are without this."""
-    monkeypatch.setattr("asmgen.emulator.scheduling.schedule._PATIENCE", 120)
+    monkeypatch.setattr("asmgen.emulator.scheduling.scheduler._PATIENCE", 120)
 
 
 def zeros(count: int) -> np.ndarray[tuple[int], np.dtype[np.uint32]]:
@@ -179,7 +179,7 @@ def test_those_at_a_barrier_are_told_of_too() -> None:
 @pytest.mark.parametrize("order", ["lockstep", "random:1"])
 def test_a_loop_with_a_barrier_that_never_ends(order: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """One wave polls, and all of the workgroup go round with it."""
-    monkeypatch.setattr("asmgen.emulator.scheduling.schedule._LONG", 200)
+    monkeypatch.setattr("asmgen.emulator.scheduling.scheduler._LONG", 200)
 
     def emit(k: Builder) -> None:
         wave_number(k)
@@ -207,7 +207,7 @@ def test_a_loop_with_a_barrier_that_never_ends(order: str, monkeypatch: pytest.M
 @pytest.mark.parametrize("order", ORDERS)
 def test_waves_that_repeat_after_different_times_meet_at_a_barrier(order: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """One of them is known to repeat sooner, and still has to run for the other to pass the barrier."""
-    monkeypatch.setattr("asmgen.emulator.scheduling.schedule._LONG", 200)
+    monkeypatch.setattr("asmgen.emulator.scheduling.scheduler._LONG", 200)
 
     def emit(k: Builder) -> None:
         wave_number(k)
@@ -419,7 +419,7 @@ def test_sleep_passes_time() -> None:
 
 def test_polling_with_a_barrier_for_workgroups_that_start_later(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first workgroup's loop passes a barrier each time; that it gets nowhere makes room for the one that sets the flag."""
-    monkeypatch.setattr("asmgen.emulator.scheduling.schedule._LONG", 200)
+    monkeypatch.setattr("asmgen.emulator.scheduling.scheduler._LONG", 200)
     monkeypatch.setattr(running, "RESIDENT_WAVES", 2)
 
     def emit(k: Builder) -> None:
@@ -446,7 +446,7 @@ def test_polling_with_a_barrier_for_workgroups_that_start_later(monkeypatch: pyt
 @pytest.mark.parametrize("order", ORDERS)
 def test_who_waits_at_a_barrier_now_may_get_on_later(order: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two waves that poll repeat their states; the one that they meet at a barrier in each round counts down and then sets the flag."""
-    monkeypatch.setattr("asmgen.emulator.scheduling.schedule._LONG", 200)
+    monkeypatch.setattr("asmgen.emulator.scheduling.scheduler._LONG", 200)
 
     def emit(k: Builder) -> None:
         wave_number(k)

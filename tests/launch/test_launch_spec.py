@@ -12,7 +12,7 @@ import pytest
 
 from asmgen.author.emit.builder import Builder
 from asmgen.codeobject.arguments import ArgumentError, Typed
-from asmgen.codeobject.emit import KernelResources, header, trailer
+from asmgen.codeobject.directives import KernelResources, header, trailer
 from asmgen.codeobject.load import CodeObject, CodeObjectError
 from asmgen.codeobject.metadata import arguments
 from asmgen.isa.registers import s, v

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from asmgen.author.build.tilebuilder import TileBuilder
+from asmgen.author.builders.tilebuilder import TileBuilder
 from asmgen.author.emit.kernel import Kernel
 from asmgen.author.epilogue import stores as epilogue
 from asmgen.author.family.family import Variant

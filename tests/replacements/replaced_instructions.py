@@ -14,7 +14,7 @@ import numpy as np
 from asmgen.emulator.binding.decode import PLAIN
 from asmgen.emulator.machine.state import EXEC, mask_bits
 from asmgen.emulator.memory import ldsops, vmem
-from asmgen.emulator.scheduling import schedule
+from asmgen.emulator.scheduling import scheduler as schedule
 from asmgen.emulator.scheduling.coverage import executed
 from asmgen.emulator.semantics import matrix, matrix_kernels
 from asmgen.emulator.semantics.values import bits_of, constant

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asmgen.codeobject.emit import KernelResources, header, trailer
+from asmgen.codeobject.directives import KernelResources, header, trailer
 from asmgen.codeobject.load import CodeObject
 from asmgen.codeobject.metadata import arguments
 from asmgen.emulator.arrival.findings import Finding, Findings, allowed_checks

@@ -16,7 +16,7 @@ from asmgen.checks.counters.waitmodes import apply_waits, refuse_errors
 from asmgen.checks.leases import check_leases
 from asmgen.checks.waitstates.passes import insert as insert_wait_states
 from asmgen.checks.waitstates.passes import verify as verify_wait_states
-from asmgen.codeobject.emit import KernelResources, argument_loads, header, trailer
+from asmgen.codeobject.directives import KernelResources, argument_loads, header, trailer
 from asmgen.codeobject.metadata import arguments as argument_table
 from asmgen.codeobject.metadata import arguments_end
 from asmgen.isa.arch import ARCHITECTURES, PRELOAD_ENTRY

@@ -16,7 +16,7 @@ from asmgen.isa.records import dataclass
 from asmgen.isa.registers import Reg, exec_, vcc
 
 if TYPE_CHECKING:
-    from asmgen.author.build.tilebuilder import TileBuilder
+    from asmgen.author.builders.tilebuilder import TileBuilder
 
 ONE = 0x3F800000  # of f32
 _FAR = 1 << 24

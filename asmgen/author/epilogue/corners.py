@@ -16,7 +16,7 @@ from asmgen.isa.records import dataclass
 from asmgen.isa.registers import Reg
 
 if TYPE_CHECKING:
-    from asmgen.author.build.tilebuilder import TileBuilder
+    from asmgen.author.builders.tilebuilder import TileBuilder
 
 
 @dataclass(frozen=True)

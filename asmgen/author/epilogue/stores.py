@@ -23,7 +23,7 @@ from asmgen.isa.records import dataclass
 from asmgen.isa.registers import Reg, exec_, vcc
 
 if TYPE_CHECKING:
-    from asmgen.author.build.tilebuilder import TileBuilder
+    from asmgen.author.builders.tilebuilder import TileBuilder
 
 _STORE = {1: "buffer_store_dword", 2: "buffer_store_dwordx2", 4: "buffer_store_dwordx4"}
 _WIDEST = max(_STORE)

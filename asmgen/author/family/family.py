@@ -39,7 +39,7 @@ from asmgen.isa.arch import ARCHITECTURES, LANES
 from asmgen.isa.records import dataclass
 
 if TYPE_CHECKING:
-    from asmgen.author.build.tilebuilder import TileBuilder
+    from asmgen.author.builders.tilebuilder import TileBuilder
     from asmgen.author.emit.kernel import Kernel
 
 Writer = TypeVar("Writer", bound="Callable[[TileBuilder], Kernel | None]")

@@ -28,7 +28,7 @@ def write_kernel(writer: FunctionType, contract: KernelContract, variant: Varian
 
     Raises ContractError where it returns something that is no kernel, and what it raises itself.
     """
-    from asmgen.author.build.tilebuilder import TileBuilder
+    from asmgen.author.builders.tilebuilder import TileBuilder
 
     k = TileBuilder(contract, variant.arch, parameters, waves=variant.occupancy, preload=parameters.get("preload") is True,
                     workgroup_ids=axes, variant=variant, verify=verify)

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from asmgen.author.schedule.report import occupancy
+from asmgen.author.schedule.schedulereport import occupancy
 from asmgen.author.schedule.schedules import Sync, clocks, is_matrix
 from asmgen.author.step.effects import Unit
 from asmgen.isa.records import dataclass

@@ -15,7 +15,7 @@ from functools import cached_property
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from asmgen.author.schedule.report import ScheduleReport, schedule_report
+from asmgen.author.schedule.schedulereport import ScheduleReport, schedule_report
 from asmgen.author.schedule.schedules import Arrangement, ProducerConsumer, Schedule, Sync, producing
 from asmgen.author.step.effects import Unit
 from asmgen.author.step.iterations import Copy, PipelineError, StepIndex

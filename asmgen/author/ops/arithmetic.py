@@ -18,7 +18,7 @@ from asmgen.isa.registers import Reg
 from asmgen.regalloc.sets import RegisterSet, join
 
 if TYPE_CHECKING:
-    from asmgen.author.build.tilebuilder import TileBuilder
+    from asmgen.author.builders.tilebuilder import TileBuilder
 
 _BLOCK = 32  # registers of the result of v_mfma_f32_32x32x4_2b_f16
 

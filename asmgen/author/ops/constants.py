@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from asmgen.isa.registers import Reg
 
 if TYPE_CHECKING:
-    from asmgen.author.build.tilebuilder import TileBuilder
+    from asmgen.author.builders.tilebuilder import TileBuilder
 
 
 @contextmanager

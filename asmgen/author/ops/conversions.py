@@ -23,7 +23,7 @@ from asmgen.isa.registers import Reg
 from asmgen.regalloc.sets import join
 
 if TYPE_CHECKING:
-    from asmgen.author.build.tilebuilder import TileBuilder
+    from asmgen.author.builders.tilebuilder import TileBuilder
 
 ROUNDINGS = ("nearest", "truncate")
 _HIGH_HALVES = 0x07060302  # v_perm_b32: the upper halves of both sources, the second source's below

@@ -22,7 +22,7 @@ from asmgen.isa.records import dataclass
 from asmgen.isa.registers import Reg, exec_, vcc
 
 if TYPE_CHECKING:
-    from asmgen.author.build.tilebuilder import TileBuilder
+    from asmgen.author.builders.tilebuilder import TileBuilder
 
 _OUTSIDE = 0xFFFFE000  # beyond a descriptor of up to 4 GiB less 8 KiB, with room for an immediate and 16 bytes
 BEYOND = MOST_RECORDS + 1 - _OUTSIDE  # bytes that a descriptor does not show where some lanes name an offset beyond it

@@ -29,7 +29,7 @@ from asmgen.regalloc.ranges import OwnedReg
 from asmgen.regalloc.sets import RegisterSet, join
 
 if TYPE_CHECKING:
-    from asmgen.author.build.tilebuilder import TileBuilder
+    from asmgen.author.builders.tilebuilder import TileBuilder
 
 Target = Tile | Vector
 TileSource = Tile | Vector | Reg | int | float

@@ -25,7 +25,7 @@ from asmgen.isa.registers import Reg
 from asmgen.regalloc.sets import RegisterSet, join
 
 if TYPE_CHECKING:
-    from asmgen.author.build.tilebuilder import TileBuilder
+    from asmgen.author.builders.tilebuilder import TileBuilder
 
 LANE_BITS = 6
 Position = tuple[str, int]  # "item" or "lane", and the bit of its number

@@ -21,7 +21,7 @@ from asmgen.author.tiles.tiles import Tile, TileError
 from asmgen.isa.registers import Reg
 
 if TYPE_CHECKING:
-    from asmgen.author.build.tilebuilder import TileBuilder
+    from asmgen.author.builders.tilebuilder import TileBuilder
 
 LOWEST = float("-inf")
 _GROUP = 4  # elements that are compared before the first is selected

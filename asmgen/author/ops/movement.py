@@ -23,7 +23,7 @@ from asmgen.isa.records import dataclass
 from asmgen.isa.registers import Reg, m0
 
 if TYPE_CHECKING:
-    from asmgen.author.build.tilebuilder import TileBuilder
+    from asmgen.author.builders.tilebuilder import TileBuilder
 
 _LOAD = {32: "buffer_load_dword", 64: "buffer_load_dwordx2", 96: "buffer_load_dwordx3", 128: "buffer_load_dwordx4"}
 

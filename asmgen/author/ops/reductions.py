@@ -19,7 +19,7 @@ from asmgen.author.tiles.tiles import Tile, TileError
 from asmgen.isa.registers import Reg
 
 if TYPE_CHECKING:
-    from asmgen.author.build.tilebuilder import TileBuilder
+    from asmgen.author.builders.tilebuilder import TileBuilder
 
 _OPS = {"max": "v_max_f32", "min": "v_min_f32", "sum": "v_add_f32"}
 _THREE = {"max": "v_max3_f32", "min": "v_min3_f32"}

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from asmgen.author.build.tilebuilder import TileBuilder
+from asmgen.author.builders.tilebuilder import TileBuilder
 from asmgen.author.ops.movement import fill, write
 from asmgen.author.ops.tilememory import load
 from asmgen.author.tiles.fragments import Fragment

@@ -12,7 +12,7 @@ from asmgen.isa.records import dataclass
 from asmgen.isa.registers import Reg
 
 if TYPE_CHECKING:
-    from asmgen.author.build.tilebuilder import TileBuilder
+    from asmgen.author.builders.tilebuilder import TileBuilder
 
 LOADS = {8: "buffer_load_ubyte", 16: "buffer_load_ushort", 32: "buffer_load_dword", 64: "buffer_load_dwordx2", 128: "buffer_load_dwordx4"}
 """By bits. Those of less than a dword set the register's other bits to 0."""

@@ -30,7 +30,7 @@ from asmgen.isa.records import dataclass
 from asmgen.isa.registers import Reg
 
 if TYPE_CHECKING:
-    from asmgen.author.build.tilebuilder import TileBuilder
+    from asmgen.author.builders.tilebuilder import TileBuilder
 
 _READS = {16: "ds_read_b64_tr_b16", 8: "ds_read_b64_tr_b8", 4: "ds_read_b64_tr_b4", 6: "ds_read_b96_tr_b6"}
 

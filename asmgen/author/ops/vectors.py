@@ -21,7 +21,7 @@ from asmgen.isa.registers import Reg
 from asmgen.regalloc.sets import RegisterSet
 
 if TYPE_CHECKING:
-    from asmgen.author.build.tilebuilder import TileBuilder
+    from asmgen.author.builders.tilebuilder import TileBuilder
 
 AXES = ("row", "column")
 

@@ -23,7 +23,7 @@ from asmgen.emulator.memory.vmem import Context, Deliveries
 from asmgen.emulator.scheduling.checkers import Resettable, Watching, with_address_makers
 from asmgen.emulator.scheduling.orders import order_of
 from asmgen.emulator.scheduling.progress import Spins
-from asmgen.emulator.scheduling.schedule import Budget, Pause, Runaway, Scheduler
+from asmgen.emulator.scheduling.scheduler import Budget, Pause, Runaway, Scheduler
 from asmgen.emulator.scheduling.segments import ArrivalModel, Watcher
 from asmgen.emulator.scheduling.trace import Trace
 from asmgen.isa.arch import Architecture
