@@ -13,7 +13,8 @@ __version__ = "0.1.0"
 _PUBLIC = {
     "asmgen.author.ops.arithmetic": "mma zero",
     "asmgen.author.address.addressing": "emit_address WaveIndex",
-    "asmgen.author.family.family": "Family GridRule Variant",
+    "asmgen.author.contract.variant": "Variant",
+    "asmgen.author.family.family": "Family GridRule",
     "asmgen.author.tiles.fragments": "Fragment MatrixShape mfma",
     "asmgen.author.step.merge": "MergeError",
     "asmgen.author.ops.movement": "fill read write",

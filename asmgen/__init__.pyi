@@ -12,12 +12,12 @@ from asmgen.author.contract.contract import Rule as Rule
 from asmgen.author.contract.contract import Values as Values
 from asmgen.author.contract.problem import Output as Output
 from asmgen.author.contract.problem import Problem as Problem
+from asmgen.author.contract.variant import Variant as Variant
 from asmgen.author.emit.builder import Builder as Builder
 from asmgen.author.emit.kernel import Kernel as Kernel
 from asmgen.author.emit.kernel import KernelBuilder as KernelBuilder
 from asmgen.author.family.family import Family as Family
 from asmgen.author.family.family import GridRule as GridRule
-from asmgen.author.family.family import Variant as Variant
 from asmgen.author.ops.arithmetic import mma as mma
 from asmgen.author.ops.arithmetic import zero as zero
 from asmgen.author.ops.movement import fill as fill

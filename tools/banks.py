@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from asmgen.author.ops.transposed import TransposedRead
 from asmgen.author.tiles.fragments import mfma
 from asmgen.author.tiles.swizzles import Access, DmaFill, FragmentRead, LaneAccess, Places, choose, plain, spread_rows
 from asmgen.author.tiles.tiles import TileError
+from asmgen.author.tiles.transposing import TransposedRead
 from asmgen.author.tiles.views import bytes_of, with_dtype
 from asmgen.isa.arch import ARCHITECTURES
 from asmgen.isa.bankcost import Cost, cost

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from asmgen.author.contract.contract import ContractArgument, Formula, Parameter, Rule, Values
 from asmgen.author.contract.problem import LaunchWork, Problem, holds_nonfinite
-from asmgen.author.family.family import Family, GridRule, Variant
+from asmgen.author.contract.variant import Variant
+from asmgen.author.family.family import Family, GridRule
 from asmgen.author.tiles.globals import most_stride
 from asmgen.isa.bufferformats import MOST_RECORDS
 

@@ -11,10 +11,11 @@ from asmgen.author.ops.arithmetic import mma
 from asmgen.author.ops.elementwise import copy
 from asmgen.author.ops.movement import fill, read
 from asmgen.author.ops.tilememory import load
-from asmgen.author.ops.transposed import TransposedRead, read_transposed
+from asmgen.author.ops.transposed import read_transposed
 from asmgen.author.schedule.modulo import Interleave, Latencies
 from asmgen.author.step.iterations import StepIndex
 from asmgen.author.tiles.swizzles import DmaFill, FragmentRead
+from asmgen.author.tiles.transposing import TransposedRead
 from asmgen.author.tiles.views import in_order_of, with_dtype
 from asmgen.kernels.attention_forward.ends import finish
 from asmgen.kernels.attention_forward.family import ATTENTION

@@ -11,12 +11,13 @@ from asmgen.author.builders.tilebuilder import TileBuilder
 from asmgen.author.ops.arithmetic import mma
 from asmgen.author.ops.movement import fill, read
 from asmgen.author.ops.tilememory import load
-from asmgen.author.ops.transposed import TransposedRead, read_transposed
+from asmgen.author.ops.transposed import read_transposed
 from asmgen.author.schedule.schedules import PingPong
 from asmgen.author.step.iterations import StepIndex
 from asmgen.author.tiles.fragments import MatrixShape
 from asmgen.author.tiles.swizzles import DmaFill, FragmentRead
 from asmgen.author.tiles.tiles import Tile
+from asmgen.author.tiles.transposing import TransposedRead
 from asmgen.author.tiles.views import as_operand, in_order_of, narrowed, turned, with_dtype
 from asmgen.kernels.attention_forward.ends import finish
 from asmgen.kernels.attention_forward.family import ATTENTION

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from asmgen.author.contract.contract import Parameter, Values
 from asmgen.author.contract.problem import Problem, holds_nonfinite
-from asmgen.author.family.family import Family, Variant
+from asmgen.author.contract.variant import Variant
+from asmgen.author.family.family import Family
 from asmgen.kernels.products.contract import PRODUCT_ALIASES, PRODUCT_ARGUMENTS, PRODUCT_GRID, PRODUCT_RULES, product_parameters
 
 _TYPE = Parameter("dtype", "build", str, "type of A and B", default="bf16", choices=("bf16", "f16"))

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from asmgen.author.contract.contract import ContractArgument, Parameter, Values
 from asmgen.author.contract.problem import Problem, holds_nonfinite
-from asmgen.author.family.family import Family, Variant
+from asmgen.author.contract.variant import Variant
+from asmgen.author.family.family import Family
 from asmgen.kernels.products.contract import PRODUCT_ALIASES, PRODUCT_ARGUMENTS, PRODUCT_GRID, PRODUCT_RULES, product_parameters
 
 ELEMENTS = {"e4m3": "fp8", "e5m2": "bf8"}

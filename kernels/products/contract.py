@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from asmgen.author.contract.contract import Alias, ContractArgument, Parameter, Rule
-from asmgen.author.family.family import GridRule, Variant
+from asmgen.author.contract.variant import Variant
+from asmgen.author.family.family import GridRule
 from asmgen.author.tiles.globals import most_stride
 from asmgen.isa.layouts_mfma import element_bits
 

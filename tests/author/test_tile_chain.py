@@ -13,11 +13,12 @@ from asmgen.author.ops.elementwise import any_greater, copy, div, exp2, fill, fm
 from asmgen.author.ops.movement import read, write
 from asmgen.author.ops.reductions import column_max, column_sum, reduce_lanes, row_max, row_sum
 from asmgen.author.ops.tilememory import load, store_tile
-from asmgen.author.ops.transposed import TransposedRead, read_transposed
+from asmgen.author.ops.transposed import read_transposed
 from asmgen.author.ops.vectors import column_vector, row_vector
 from asmgen.author.tiles.fragments import mfma
 from asmgen.author.tiles.swizzles import FragmentRead
 from asmgen.author.tiles.tiles import TileError
+from asmgen.author.tiles.transposing import TransposedRead
 from asmgen.author.tiles.views import as_operand, in_order_of, turned, with_dtype
 from asmgen.regalloc.ranges import PlanError
 from tests.author.test_tile_memory import matrix

@@ -12,11 +12,12 @@ from asmgen.author.ops.conversions import convert
 from asmgen.author.ops.layoutchange import change_layout
 from asmgen.author.ops.movement import fill, read, write
 from asmgen.author.ops.tilememory import load, store_tile
-from asmgen.author.ops.transposed import TransposedRead, read_transposed
+from asmgen.author.ops.transposed import read_transposed
 from asmgen.author.tiles.fragments import Fragment, mfma
 from asmgen.author.tiles.globals import Matrix, Slice
 from asmgen.author.tiles.swizzles import DmaFill, FragmentRead, Places, plain
 from asmgen.author.tiles.tiles import TileError
+from asmgen.author.tiles.transposing import TransposedRead
 from asmgen.author.tiles.views import as_bytes, as_operand, block_fragment, bytes_of, dealt, in_order_of, planes, turned, with_dtype
 from asmgen.isa.bankcost import cost
 from asmgen.isa.layouts_lds import DMA_BYTES

@@ -9,10 +9,11 @@ import pytest
 
 from asmgen.author.ops.movement import fill, read, write
 from asmgen.author.ops.tilememory import load, store_tile
-from asmgen.author.ops.transposed import TransposedRead, read_transposed
+from asmgen.author.ops.transposed import read_transposed
 from asmgen.author.tiles.fragments import mfma
 from asmgen.author.tiles.swizzles import DmaFill, FragmentRead, plain
 from asmgen.author.tiles.tiles import TileError
+from asmgen.author.tiles.transposing import TransposedRead
 from asmgen.author.tiles.views import as_bytes
 from asmgen.isa.layouts_mfma import element_bits
 from asmgen.isa.placement import Pads, Placement

@@ -12,10 +12,10 @@ from asmgen.author.ops.arithmetic import mma
 from asmgen.author.ops.elementwise import abs_, exp2, mul
 from asmgen.author.ops.movement import fill, read
 from asmgen.author.ops.refill import refill
-from asmgen.author.ops.transposed import TransposedRead
 from asmgen.author.tiles.fragments import mfma
 from asmgen.author.tiles.swizzles import DmaFill
 from asmgen.author.tiles.tiles import Tile
+from asmgen.author.tiles.transposing import TransposedRead
 from asmgen.author.tiles.views import with_dtype
 from asmgen.isa.errors import AsmgenError
 from tests.author.test_tile_memory import matrix

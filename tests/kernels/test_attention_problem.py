@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from asmgen.author.contract.contract import ContractError, KernelContract
-from asmgen.author.family.family import Variant
+from asmgen.author.contract.variant import Variant
 from asmgen.kernels.attention_forward.family import ATTENTION
 from asmgen.kernels.attention_forward.problem import CANARY, make_problem, visible
 from asmgen.kernels.attention_forward.work import launch_work, steps_of_tiles

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from asmgen.author.builders.tilebuilder import TileBuilder
+from asmgen.author.contract.variant import Variant
 from asmgen.author.emit.kernel import Kernel
 from asmgen.author.epilogue import stores as epilogue
-from asmgen.author.family.family import Variant
 from asmgen.author.ops import arithmetic, movement
 from asmgen.author.schedule import schedules
 from asmgen.author.tiles import swizzles

@@ -11,7 +11,6 @@ from asmgen.author.emit.kernel import KernelBuilder
 from asmgen.author.loop.overlap import Ending
 from asmgen.author.loop.pipeline import Segments, pipeline
 from asmgen.author.loop.stepunits import Shape, Step
-from asmgen.author.ops.transposed import TransposedRead
 from asmgen.author.schedule.schedules import Schedule
 from asmgen.author.step.effects import Unit
 from asmgen.author.step.iterations import Copy
@@ -20,6 +19,7 @@ from asmgen.author.tiles.globals import Matrix, Rows, Slice, Walk
 from asmgen.author.tiles.shared import SharedTile, shared
 from asmgen.author.tiles.swizzles import Access, DmaFill
 from asmgen.author.tiles.tiles import Tile, TileError, TileGrid, tile_registers
+from asmgen.author.tiles.transposing import TransposedRead
 from asmgen.isa.layouts_lds import DMA_BYTES
 from asmgen.isa.placement import Placement
 from asmgen.isa.registers import Reg

@@ -30,7 +30,7 @@ from asmgen.regalloc.plan import RegisterPlan
 from asmgen.regalloc.report import MapColumn, format_map, format_plan
 
 if TYPE_CHECKING:
-    from asmgen.author.family.family import Variant
+    from asmgen.author.contract.variant import Variant
 
 _LOAD = {1: "s_load_dword", 2: "s_load_dwordx2", 4: "s_load_dwordx4", 8: "s_load_dwordx8", 16: "s_load_dwordx16"}
 _KERNARG_POINTER = 2  # SGPRs

@@ -18,7 +18,7 @@ from asmgen.isa.errors import AsmgenError
 from asmgen.program.program import Instruction
 
 if TYPE_CHECKING:
-    from asmgen.author.family.family import Variant
+    from asmgen.author.contract.variant import Variant
 
 
 def write_kernel(writer: FunctionType, contract: KernelContract, variant: Variant, parameters: Mapping[str, Value],

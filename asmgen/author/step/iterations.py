@@ -8,15 +8,12 @@ whose iteration lies inside of the loop's count, and not the others.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import field
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.records import dataclass
-
-if TYPE_CHECKING:
-    from asmgen.author.emit.builder import Builder
 
 
 class PipelineError(AsmgenError):
@@ -70,8 +67,21 @@ class StepIndex:
         return f"t{self.offset:+d}" if self.offset else "t"
 
 
+class Emitter(Protocol):
+    """What `operation` needs of a builder."""
+
+    copy: Copy | None
+    ordinal: int
+
+    def operation(self, name: str) -> AbstractContextManager[None]:
+        """Instructions emitted within carry that name."""
+
+    def place(self) -> str:
+        """The author's line, as errors name it."""
+
+
 @contextmanager
-def operation(k: Builder, name: str, indices: Iterable[StepIndex | None] = (), reads: int = 0, writes: int = 0,
+def operation(k: Emitter, name: str, indices: Iterable[StepIndex | None] = (), reads: int = 0, writes: int = 0,
               at: StepIndex | None = None) -> Iterator[None]:
     """A tile operation: its instructions carry `name`; inside of a step they belong to one iteration.
 
@@ -94,7 +104,7 @@ def operation(k: Builder, name: str, indices: Iterable[StepIndex | None] = (), r
         copy.offsets.update(dict.fromkeys(range(before, k.ordinal), offset))
 
 
-def _offset(k: Builder, name: str, indices: list[StepIndex], reads: int, at: StepIndex | None) -> int:
+def _offset(k: Emitter, name: str, indices: list[StepIndex], reads: int, at: StepIndex | None) -> int:
     assert k.copy is not None
     offsets = {index.offset for index in indices}
     if at is not None:
