@@ -10,8 +10,8 @@ from asmgen.author.contract.variant import Variant
 from asmgen.author.family.family import Family, GridRule
 from asmgen.author.tiles.globals import most_stride
 from asmgen.isa.bufferformats import MOST_RECORDS
+from asmgen.kernels.attention_forward.tensors import TENSORS
 
-TENSORS = ("q", "k", "v", "o")
 _MOST_ROWS = 1 << 24
 _MOST_ELEMENTS = (1 << 32) - 8
 _BITS = 16  # of an element of Q, K, V, O

@@ -10,7 +10,7 @@ import numpy as np
 
 from asmgen.author.contract.contract import Values
 from asmgen.author.contract.problem import Output, Problem
-from asmgen.kernels.attention_forward.family import TENSORS
+from asmgen.kernels.attention_forward.tensors import TENSORS
 
 CANARY = -123.0  # what elements of O between its rows hold, and must go on holding
 LSE_ERROR = 1e-5  # of max(1, |LSE|)

@@ -10,7 +10,7 @@ import numpy as np
 from asmgen.author.address.headorder import tiles_in_order
 from asmgen.author.contract.contract import Values
 from asmgen.author.contract.problem import LaunchWork
-from asmgen.kernels.attention_forward.family import TENSORS
+from asmgen.kernels.attention_forward.tensors import TENSORS
 
 _MOST_TRACED, _COPIES = 24, 4
 """Steps that a first workgroup of the small problem has, about; whole trips through loops of so many copies of a step are left out."""

@@ -17,7 +17,8 @@ from asmgen.author.tiles.tiles import Tile
 from asmgen.isa.bufferformats import RAW_BUFFER
 from asmgen.isa.records import dataclass
 from asmgen.isa.registers import Reg
-from asmgen.kernels.gemm_fp8.family import BLOCK, GEMM
+from asmgen.kernels.gemm_fp8.family import GEMM
+from asmgen.kernels.gemm_fp8.operands import BLOCK
 from asmgen.kernels.gemm_fp8.scaling import load_factors, with_alpha
 from asmgen.kernels.gemm_fp8.shapes import wide_shape
 from asmgen.kernels.products.ends import corners_of, finish, halves, place

@@ -8,12 +8,9 @@ from asmgen.author.contract.contract import ContractArgument, Parameter, Values
 from asmgen.author.contract.problem import Problem, holds_nonfinite
 from asmgen.author.contract.variant import Variant
 from asmgen.author.family.family import Family
+from asmgen.kernels.gemm_fp8.operands import ELEMENTS
 from asmgen.kernels.products.contract import PRODUCT_ALIASES, PRODUCT_ARGUMENTS, PRODUCT_GRID, PRODUCT_RULES, product_parameters
 
-ELEMENTS = {"e4m3": "fp8", "e5m2": "bf8"}
-"""Types of A and B by parameter, as matrix instructions call them."""
-
-BLOCK = 128  # columns of K, and rows of B, that have one scale in scales=block
 _ENCODINGS = {"gfx950": "ocp", "gfx942": "fnuz"}
 
 

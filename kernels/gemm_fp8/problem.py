@@ -9,7 +9,7 @@ import numpy as np
 
 from asmgen.author.contract.contract import Values
 from asmgen.author.contract.problem import Problem
-from asmgen.kernels.gemm_fp8.family import BLOCK
+from asmgen.kernels.gemm_fp8.operands import BLOCK
 from asmgen.kernels.products.odd import put_odd
 from asmgen.kernels.products.problem import with_result
 from asmgen.kernels.products.sums import sums

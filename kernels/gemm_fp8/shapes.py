@@ -5,7 +5,7 @@ from __future__ import annotations
 from asmgen.author.builders.tilebuilder import TileBuilder
 from asmgen.author.tiles.fragments import MatrixShape
 from asmgen.isa.opcodes.mfma import F8F6F4_FORMATS
-from asmgen.kernels.gemm_fp8.family import ELEMENTS
+from asmgen.kernels.gemm_fp8.operands import ELEMENTS
 
 
 def wide_shape(k: TileBuilder) -> tuple[MatrixShape, str, str]:

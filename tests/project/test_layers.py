@@ -172,6 +172,27 @@ def import_cycles(tree: Tree) -> list[str]:
     return [f"import each other: {', '.join(group)}" for group in sorted(groups)]
 
 
+SUBROOMS: dict[str, tuple[str, ...]] = {
+    "author": ("contract", "step", "emit", "address", "schedule", "loop", "tiles", "builders", "ops", "epilogue", "family"),
+    "emulator": ("machine", "semantics", "arrival", "memory", "binding", "shadow", "races", "scheduling"),
+}
+"""The rooms inside a room, from the ground up."""
+
+
+def upward_in_a_room(tree: Tree) -> list[str]:
+    """Imports of a higher room inside a room by a lower one, of any kind, and files of such a room that stand beside its rooms."""
+    found = []
+    for name, floors in SUBROOMS.items():
+        inside = f"asmgen.{name}."
+        beside = [module for module in sorted(tree.modules) if module.startswith(inside) and module.split(".")[2] not in floors]
+        found += [f"{module} stands in none of the rooms of {name}" for module in beside]
+        for item in tree.imports:
+            if item.source.startswith(inside) and item.target.startswith(inside) and not {item.source, item.target} & set(beside):
+                low, high = (floors.index(module.split(".")[2]) for module in (item.source, item.target))
+                found += [str(item)] if low < high else []
+    return found
+
+
 def reachable(edges: dict[str, set[str]], start: str) -> set[str]:
     """What is loaded from `start` on; `start` itself only through a cycle."""
     seen: set[str] = set()
@@ -228,7 +249,8 @@ def plant(root: Path, **files: str) -> Tree:
 
 
 Rule = Callable[[Tree], list[str]]
-RULES: tuple[Rule, ...] = (relative_imports, unknown_modules, upward_imports, family_imports, package_loads, import_cycles, biased_judges)
+RULES: tuple[Rule, ...] = (relative_imports, unknown_modules, upward_imports, upward_in_a_room, family_imports, package_loads,
+                           import_cycles, biased_judges)
 
 
 @pytest.fixture(scope="module")
@@ -325,13 +347,30 @@ def test_upward_import_is_found(tmp_path: Path, text: str) -> None:
                                   ("author", "kernels"), ("kernels", "tools"), ("isa", "tools"), ("program", "host")])
 def test_each_room_is_closed_upwards_and_open_downwards(tmp_path: Path, pair: tuple[str, str]) -> None:
     low, high = pair
-    files = {"host": "asmgen__toolchain", **{name: f"{name}__x" for name in ("isa", "regalloc", "kernels", "tools")}}
+    files = {"host": "asmgen__toolchain", "author": "asmgen__author__step__x",
+             **{name: f"{name}__x" for name in ("isa", "regalloc", "kernels", "tools")}}
     one, other = (files.get(name, f"asmgen__{name}__x") for name in (low, high))
     name = {key: key.replace("__", ".") if key.startswith("asmgen") else "asmgen." + key.replace("__", ".") for key in (one, other)}
     tree = plant(tmp_path, **{one: f"import {name[other]}\n", other: ""})
     assert len(only(tree, upward_imports)) == 1
     tree = plant(tmp_path, **{one: "", other: f"import {name[one]}\n" if low != "program" or high != "host" else ""})
     assert not any(rule(tree) for rule in RULES)
+
+
+@pytest.mark.parametrize("text", [
+    "from asmgen.author.loop.y import z\n",
+    "def f() -> None:\n    from asmgen.author.loop.y import z\n",
+    "TYPE_CHECKING = False\nif TYPE_CHECKING:\n    from asmgen.author.loop.y import z\n",
+])  # fmt: skip
+def test_upward_import_inside_a_room_is_found(tmp_path: Path, text: str) -> None:
+    tree = plant(tmp_path, asmgen__author__step__x=text, asmgen__author__loop__y="z = 1\n")
+    assert len(only(tree, upward_in_a_room)) == 1
+    tree = plant(tmp_path, asmgen__author__step__x="", asmgen__author__loop__y="import asmgen.author.step.x\nz = 1\n")
+    assert not any(rule(tree) for rule in RULES)
+
+
+def test_a_file_beside_the_rooms_of_a_room_is_found(tmp_path: Path) -> None:
+    assert only(plant(tmp_path, asmgen__author__x=""), upward_in_a_room) == ["asmgen.author.x stands in none of the rooms of author"]
 
 
 @pytest.mark.parametrize("source", ["kernels__q__tiled", "kernels__shared__x"])
