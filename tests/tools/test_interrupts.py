@@ -30,6 +30,18 @@ def started(code: str, *arguments: str) -> subprocess.Popen[str]:
     return process
 
 
+def group(leader: int) -> list[int]:
+    """The processes of a process group."""
+    found = []
+    for name in os.listdir("/proc"):
+        try:
+            if name.isdigit() and os.getpgid(int(name)) == leader:
+                found.append(int(name))
+        except ProcessLookupError:  # it has ended meanwhile
+            continue
+    return found
+
+
 @pytest.mark.parametrize("number", range(len(COMMANDS)))
 def test_ctrl_c_at_seeded_moments(number: int, tmp_path: Path) -> None:
     choose = random.Random(number)
@@ -90,7 +102,8 @@ def test_ctrl_c_ends_a_survey_and_its_workers(tmp_path: Path) -> None:
         (tmp_path / f"{number}.co").write_bytes(code)
     process = started("from asmgen.interrupts import watch; watch(); import os; from asmgen.tools.survey import main; os.write(1, b'!')\n"
                       "main()", str(tmp_path), "-j", "2")
-    time.sleep(1)
+    while len(group(process.pid)) < 3 and process.poll() is None:  # its workers are at work
+        time.sleep(0.01)
     process.send_signal(signal.SIGINT)  # to the first process alone
     assert process.communicate(timeout=30)[1] == LINE and process.returncode == 130
     with pytest.raises(ProcessLookupError):
