@@ -77,4 +77,4 @@ def test_refused_at_its_line_with_the_nearest_choice(case: int) -> None:
     with pytest.raises(AsmgenError) as refused:
         what(run)
     assert re.search(sentence, refused.value.sentence), refused.value.sentence
-    assert re.match(r"tests/test_tile_refusals\.py:\d+", refused.value.where), refused.value.where
+    assert re.match(r"tests/author/test_tile_refusals\.py:\d+", refused.value.where), refused.value.where
