@@ -35,7 +35,7 @@ class Cost:
         return self.cycles - self.ideal
 
 
-def cost(arch: str, op: str, addresses: Sequence[int] | Sequence[tuple[int, int]], width_bits: int, active: int = -1) -> Cost:
+def bank_cost(arch: str, op: str, addresses: Sequence[int] | Sequence[tuple[int, int]], width_bits: int, active: int = -1) -> Cost:
     """The cost of byte addresses in LDS, one for each of 64 lanes (a pair for read2 and the like), each moving `width_bits`.
 
     `active` is EXEC as a number. Raises AsmgenError for an `op` without lane addresses, LayoutError for other than 64 lanes or

@@ -13,7 +13,7 @@ from asmgen.author.tiles.tiles import TileError
 from asmgen.author.tiles.transposing import TransposedRead
 from asmgen.author.tiles.views import bytes_of, with_dtype
 from asmgen.isa.arch import ARCHITECTURES
-from asmgen.isa.bankcost import Cost, cost
+from asmgen.isa.bankcost import Cost, bank_cost
 from asmgen.isa.errors import AsmgenError, OperandError
 from asmgen.isa.layout import LayoutError
 from asmgen.isa.layouts_lds import PUBLISHED
@@ -105,7 +105,8 @@ def bank_report(tile: str, dtype: str, arch: str, swizzle: str | None) -> BankRe
             patterns.setdefault((one.op, tuple(address - low for address in one.addresses)), []).append(one)
         for same in patterns.values():
             first = same[0]
-            found.append(Banked(what, first, len(same), cost(arch, first.op, first.addresses, first.bits), rule(arch, first.op).assumed))
+            cost = bank_cost(arch, first.op, first.addresses, first.bits)
+            found.append(Banked(what, first, len(same), cost, rule(arch, first.op).assumed))
     return BankReport(rows, columns, dtype, arch, placement, tuple(found))
 
 

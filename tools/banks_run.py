@@ -10,7 +10,7 @@ from typing import Any
 from asmgen.author.family.family import Family
 from asmgen.emulator.memory.ldsops import BankedAccess
 from asmgen.emulator.scheduling.run import LaunchResult, Options
-from asmgen.isa.bankcost import Cost, cost
+from asmgen.isa.bankcost import Cost, bank_cost
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.lds import rule
 from asmgen.program.program import Instruction
@@ -104,6 +104,7 @@ def _access(arch: str, found: BankedAccess, written: Instruction | None) -> RunA
     source = written.source if written is not None and written.name == instruction.name else instruction.source
     lanes = found.addresses.tolist()
     addresses = tuple((first, second) for first, second in lanes) if found.addresses.ndim > 1 else tuple(lanes)
+    cost = bank_cost(arch, instruction.name, addresses, found.bits, found.active)
     return RunAccess(instruction.text, instruction.name, str(source) if source is not None else None, instruction.address, found.executed,
-                     found.extra, cost(arch, instruction.name, addresses, found.bits, found.active), rule(arch, instruction.name).assumed,
+                     found.extra, cost, rule(arch, instruction.name).assumed,
                      addresses, found.bits, found.active)

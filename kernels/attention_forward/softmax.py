@@ -21,8 +21,7 @@ from dataclasses import dataclass
 
 from asmgen.author.builders.tilebuilder import TileBuilder
 from asmgen.author.ops.conversions import convert
-from asmgen.author.ops.elementwise import add, any_greater, copy, exp2, fma, joined, max_, mul, neg, sub
-from asmgen.author.ops.elementwise import fill as fill_with
+from asmgen.author.ops.elementwise import add, any_greater, copy, exp2, fill_with, fma, joined, max_, mul, neg, sub
 from asmgen.author.ops.masks import mask_rows, mask_rows_before
 from asmgen.author.ops.reductions import column_max, column_sum, reduce_lanes
 from asmgen.author.ops.vectors import Vector, column_vector

@@ -7,7 +7,7 @@ accumulators by v_fmac_f32, in the memory stage behind its matrix stage, while t
 from __future__ import annotations
 
 from asmgen.author.builders.tilebuilder import TileBuilder
-from asmgen.author.epilogue.stores import lane_places
+from asmgen.author.epilogue.stores import accumulator_places
 from asmgen.author.ops.arithmetic import mma, zero
 from asmgen.author.ops.movement import fill, read
 from asmgen.author.schedule.schedules import PingPong
@@ -53,7 +53,7 @@ def blocks(k: TileBuilder) -> None:
     place(k, row0, column0)
     corners = corners_of(k, C)
     factors = load_factors(k, corners, row0, column0, wm, wn)
-    lanes = lane_places(k, "a_scale", C[0, 0], column0, wm, wn)
+    lanes = accumulator_places(k, "a_scale", C[0, 0], column0, wm, wn)
     k.registers.release(lanes.column)
     scales = _block_scales(k, lanes.row, row0, column0, C[0, 0].down)
     k.s_lshr_b32(group, k.wave.register, 2)

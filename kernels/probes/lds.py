@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from asmgen.isa.arch import LANES
-from asmgen.isa.bankcost import cost
+from asmgen.isa.bankcost import bank_cost
 from asmgen.isa.timing import Timing
 from asmgen.kernels.probes.stopwatch import Probe, Stopwatch, Times
 
@@ -60,7 +60,7 @@ def _rate_parameters(times: Times, table: Timing) -> dict[str, float]:
     interval = narrow - LANES * _BYTES["b32"] * per_byte
     found = {"lds_read_interval": interval, "lds_read_interval_byte": per_byte}
     for width, name in (("b64", "lds_conflict"), ("b128", "lds_conflict_wide")):
-        more = [cost(table.arch, f"ds_read_{width}", [lane * _BYTES[width] * degree for lane in range(LANES)], 8 * _BYTES[width]).extra
+        more = [bank_cost(table.arch, f"ds_read_{width}", [lane * _BYTES[width] * degree for lane in range(LANES)], 8 * _BYTES[width]).extra
                 for degree in _DEGREES]
         few, many = (times.each(f"{width} {degree}-way") for degree in _DEGREES)
         each = found[name] = (many - few) / (more[1] - more[0])

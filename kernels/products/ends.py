@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from asmgen.author.address.addressing import WaveIndex
 from asmgen.author.address.tileorder import place_tile
 from asmgen.author.builders.tilebuilder import TileBuilder
-from asmgen.author.epilogue.combine import Numbers, add, add_along_columns, ask_plain, load_columns, scale_and_add, widen
+from asmgen.author.epilogue.combine import Numbers, add_along_columns, add_to_run, ask_plain, load_columns, scale_and_add, widen
 from asmgen.author.epilogue.corners import each_corner
 from asmgen.author.epilogue.stores import ColumnRun, Corner, store, store_whole, unless_whole
 from asmgen.author.loop.overlap import Ending
@@ -114,7 +114,7 @@ def finish(k: TileBuilder, corners: Sequence[Corner], row0: Reg, column0: Reg, w
                 widen(k, added[run.column], k.p.out)
                 narrow.remove(run.column)
             if added:
-                add(k, values, added[run.column], shadow)
+                add_to_run(k, values, added[run.column], shadow)
 
         store_whole(k, whole, column0, corners, wm, wn, change if factors is not None or bias is not None else None, again is not None)
         if bias is not None:

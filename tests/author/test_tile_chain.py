@@ -9,7 +9,7 @@ import pytest
 
 from asmgen.author.ops.arithmetic import mma
 from asmgen.author.ops.conversions import convert
-from asmgen.author.ops.elementwise import any_greater, copy, div, exp2, fill, fma, max_, mul, rcp, sub
+from asmgen.author.ops.elementwise import any_greater, copy, div, exp2, fill_with, fma, max_, mul, rcp, sub
 from asmgen.author.ops.movement import read, write
 from asmgen.author.ops.reductions import column_max, column_sum, reduce_lanes, row_max, row_sum
 from asmgen.author.ops.tilememory import load, store_tile
@@ -145,9 +145,9 @@ def test_lazy_attention_over_keys_and_values_in_lds(tmp_path: Path) -> None:
     Ks = k.shared("Ks", "bf16", block, width, serves=(FragmentRead(M.a), FragmentRead(M.a, write=True)))
     Vs = k.shared("Vs", "bf16", block, width, serves=(TransposedRead(V.fragment),))
     m, high, total, factor = (column_vector(k, name, S) for name in ("m", "new_m", "total", "factor"))
-    fill(k, m, -1e30)
-    fill(k, total, 0)
-    fill(k, O, 0)
+    fill_with(k, m, -1e30)
+    fill_with(k, total, 0)
+    fill_with(k, O, 0)
     log2e = k_scalar(run)
     for number in range(2):
         for rows, shared in ((kr, Ks), (vr, Vs)):

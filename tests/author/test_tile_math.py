@@ -8,7 +8,25 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asmgen.author.ops.elementwise import abs_, add, broadcast, copy, div, exp2, fill, fma, log2, max_, min_, mul, neg, rcp, rsq, sqrt, sub
+from asmgen.author.ops.elementwise import (
+    abs_,
+    add,
+    broadcast,
+    copy,
+    div,
+    exp2,
+    fill_with,
+    fma,
+    log2,
+    max_,
+    min_,
+    mul,
+    neg,
+    rcp,
+    rsq,
+    sqrt,
+    sub,
+)
 from asmgen.author.ops.masks import mask_causal, mask_columns, mask_rows, mask_rows_before, mask_window
 from asmgen.author.ops.reductions import (
     column_max,
@@ -144,11 +162,11 @@ def test_reductions(arch: str, shape: str, turned: bool) -> None:
             run.give(out)
             expected.append(reference(values, axis=number))
         started, partial, scalar_sum = make(k, f"{axis}_started", x), make(k, f"{axis}_partial", x), make(k, f"{axis}_plain", x)
-        fill(k, started, before)
+        fill_with(k, started, before)
         ops[0](k, started, x, start=True)
         run.give(started)
         expected.append(np.maximum(values.max(axis=number), before))
-        fill(k, partial, 0)
+        fill_with(k, partial, 0)
         ops[2](k, partial, x, across=False, start=True)
         ops[2](k, partial, x, across=False, start=True, packed=False)
         reduce_lanes(k, "sum", partial)
@@ -202,9 +220,9 @@ def test_fills_copies_and_accumulators(arch: str) -> None:
     for number, (dtype, value) in enumerate([("f32", 0), ("f32", float("-inf")), ("f32", 0.375), ("f16", -2.5), ("bf16", 3.0),
                                              ("i32", -7)]):
         tile = run.tile(f"filled{number}", (16, 16), with_dtype(f, dtype))
-        fill(k, tile, value)
+        fill_with(k, tile, value)
         run.give(tile)
-    fill(k, acc, -1.5)
+    fill_with(k, acc, -1.5)
     copy(k, back, acc)
     run.give(back)
     found = run.finish()
@@ -265,7 +283,7 @@ def test_what_does_not_fit_is_refused_at_its_line() -> None:
         (lambda: row_max(k, rows, half), here + r"row max: half .* is f16"),
         (lambda: row_sum(k, rows, x, start=True), here + r"row sum: start would be added once for each of the 16 lanes"),
         (lambda: div(k, x, x, wide), here + r"div takes a vector"),  # type: ignore[arg-type]
-        (lambda: fill(k, bf, 0.1), here + r"fill: 0.1 is no value"),
+        (lambda: fill_with(k, bf, 0.1), here + r"fill_with: 0.1 is no value"),
         (lambda: add(k, x, x, v[0:1]), here + r"add: v\[0:1\] is 2 registers"),
         (lambda: mask_columns(k, half, 3), here + r"mask columns of half"),
         (lambda: row_vector(k, "few", x, at=a[100:102]), here + r"vector few of x .* takes 8 registers"),

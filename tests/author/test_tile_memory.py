@@ -19,7 +19,7 @@ from asmgen.author.tiles.swizzles import DmaFill, FragmentRead, Places, plain
 from asmgen.author.tiles.tiles import TileError
 from asmgen.author.tiles.transposing import TransposedRead
 from asmgen.author.tiles.views import as_bytes, as_operand, block_fragment, bytes_of, dealt, in_order_of, planes, turned, with_dtype
-from asmgen.isa.bankcost import cost
+from asmgen.isa.bankcost import bank_cost
 from asmgen.isa.layouts_lds import DMA_BYTES
 from asmgen.isa.layouts_mfma import element_bits
 from asmgen.isa.placement import Pads, Placement
@@ -218,7 +218,7 @@ def test_transposing_reads(case: int) -> None:
     run.give(x)
     np.testing.assert_array_equal(run.finish()[0], rounded(values, dtype, "gfx950").T)
     counted = sum(extra for position, extra in run.done.result.bank_conflicts.items() if "_tr_" in run.program.instructions[position].name)
-    assert counted == sum(cost("gfx950", one.op, one.addresses, one.bits).extra
+    assert counted == sum(bank_cost("gfx950", one.op, one.addresses, one.bits).extra
                           for one in serves[0].instructions(Places(stored.placement, depth, width)))
     assert counted == 0 or dtype == "fp4"
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from asmgen.author.ops.conversions import convert
-from asmgen.author.ops.elementwise import add, fill, max_, mul
+from asmgen.author.ops.elementwise import add, fill_with, max_, mul
 from asmgen.author.ops.movement import read, write
 from asmgen.author.ops.reductions import reduce_lanes, row_sum
 from asmgen.author.ops.tilememory import load, store_tile
@@ -38,8 +38,8 @@ def test_rows_in_steps_loads_two_ahead(arch: str, count: int) -> None:
     staged = k.shared("staged", "bf16", 32, COLUMNS, stages=2, serves=(FragmentRead(f), FragmentRead(f, write=True)))
     back, wide = run.tile("back", (32, COLUMNS), f), run.tile("wide", (32, COLUMNS), with_dtype(f, "f32"))
     total, squares = row_vector(k, "total_of_row", wide), row_vector(k, "squares_of_row", wide)
-    fill(k, total, 0)
-    fill(k, squares, 0)
+    fill_with(k, total, 0)
+    fill_with(k, squares, 0)
 
     def step(t: StepIndex) -> None:
         with k.stage():

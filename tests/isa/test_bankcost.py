@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from asmgen.isa import lds, lds_arrays
-from asmgen.isa.bankcost import cost, ways_by_rank
+from asmgen.isa.bankcost import bank_cost, ways_by_rank
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.layout import Layout, LayoutError, from_bits, identity
 from asmgen.isa.layouts_lds import PUBLISHED, transposing_read
@@ -46,7 +46,7 @@ def test_published_swizzles(case: str) -> None:
     for swizzle, expected in ((Swizzle(), ways), (PUBLISHED[name], 1)):
         for start in starts:
             places = addresses(address_of(Placement(dense, swizzle), lanes, {"column": start}), LANES)
-            found = cost("gfx950", op, places, width)
+            found = bank_cost("gfx950", op, places, width)
             assert found.ways == expected
             assert (found.extra == 0) == (expected == 1) == (found.lanes is None)
         whole = lanes.then(dense).then(swizzle.layout(dense.output_sizes["offset"]))
@@ -68,7 +68,7 @@ def test_the_papers_tile_is_free_for_column_reads_with_and_without_swizzle(name:
     sources = transposing_read("ds_read_b64_tr_b16").inverse().then(operand).only(["source_lane"])
     whole = sources.then(row_major(32, 16, 16)).then(swizzle.layout(1024)).renamed(source_lane="lane")
     assert ways_by_rank("gfx950", "ds_read_b64_tr_b16", whole, 64) == 1
-    assert cost("gfx950", "ds_read_b64_tr_b16", [whole(lane=lane)["offset"] for lane in range(64)], 64).extra == 0
+    assert bank_cost("gfx950", "ds_read_b64_tr_b16", [whole(lane=lane)["offset"] for lane in range(64)], 64).extra == 0
 
 
 def test_pads_between_dma_lines_do_what_a_swizzle_does() -> None:
@@ -78,7 +78,7 @@ def test_pads_between_dma_lines_do_what_a_swizzle_does() -> None:
     plain = from_bits({"lane": [{"offset": 128 << bit} for bit in range(4)] + [{"offset": 16}, {"offset": 32}]}, {"offset": 2048})
     for layout, pads, ways in ((spread, Pads(((1024, 32),)), 1), (spread, Pads(), 4), (plain, Pads(((1024, 32),)), 2), (plain, Pads(), 4)):
         places = [pads(layout(lane=lane)["offset"]) for lane in range(64)]
-        assert cost("gfx950", "ds_read_b128", places, 128).ways == ways
+        assert bank_cost("gfx950", "ds_read_b128", places, 128).ways == ways
 
 
 @pytest.mark.parametrize(("name", "op", "width", "swizzle", "extra"), [
@@ -88,7 +88,7 @@ def test_pads_between_dma_lines_do_what_a_swizzle_does() -> None:
 ])
 def test_gfx942_rows_of_128_bytes(name: str, op: str, width: int, swizzle: str, extra: int) -> None:
     placement = Placement(row_major(64, 16, 16), PUBLISHED[swizzle] if swizzle else Swizzle())
-    assert cost("gfx942", op, addresses(address_of(placement, rows_of(name), {}), LANES), width).extra == extra
+    assert bank_cost("gfx942", op, addresses(address_of(placement, rows_of(name), {}), LANES), width).extra == extra
 
 
 # Where a phase serves a coset of lanes: every row of the table but none of the assumed widths that are no power of two.
@@ -102,7 +102,7 @@ def test_rank_counts_what_enumeration_counts(what: tuple[str, str, int], numbers
     arch, op, width = what
     layout = from_bits({"lane": [{"offset": number * width // 8} for number in numbers]}, {"offset": 1024 * width // 8})
     places = [layout(lane=lane)["offset"] for lane in range(64)]
-    assert ways_by_rank(arch, op, layout, width) == cost(arch, op, places, width).ways
+    assert ways_by_rank(arch, op, layout, width) == bank_cost(arch, op, places, width).ways
 
 
 @settings(max_examples=80, deadline=None, derandomize=True)
@@ -112,7 +112,7 @@ def test_rank_counts_what_enumeration_counts(what: tuple[str, str, int], numbers
 def test_the_count_without_numpy_is_the_arrays(what: tuple[str, str, int], places: list[int], active: int) -> None:
     arch, op, width = what
     mask = np.array([[active >> lane & 1 for lane in range(64)]], bool)
-    found = cost(arch, op, places, width, active)
+    found = bank_cost(arch, op, places, width, active)
     loads = lds_arrays.bank_loads(arch, op, [places], width, mask)
     assert found.cycles == loads.max(axis=-1).sum()
     assert found.extra == lds_arrays.conflicts(arch, op, [places], width, mask)[0]
@@ -124,10 +124,10 @@ def test_the_count_without_numpy_is_the_arrays(what: tuple[str, str, int], place
 
 def test_two_addresses_and_ideal() -> None:
     pairs = [(8 * lane, 8 * lane + 512) for lane in range(64)]
-    found = cost("gfx942", "ds_read2_b64", pairs, 64)
+    found = bank_cost("gfx942", "ds_read2_b64", pairs, 64)
     assert (found.cycles, found.ideal, found.ways) == (16, 8, 2)
-    assert cost("gfx942", "ds_read2_b64", [(first, second + 64) for first, second in pairs], 64).extra == 0
-    full = cost("gfx950", "ds_read_b32", [4 * lane for lane in range(64)], 32)
+    assert bank_cost("gfx942", "ds_read2_b64", [(first, second + 64) for first, second in pairs], 64).extra == 0
+    full = bank_cost("gfx950", "ds_read_b32", [4 * lane for lane in range(64)], 32)
     assert (full.cycles, full.ideal, full.ways, full.lanes) == (2, 2, 1, None)
 
 
@@ -138,8 +138,8 @@ def test_errors() -> None:
     with pytest.raises(LayoutError, match="adds to offset"):
         ways_by_rank("gfx950", "ds_read_b32", identity("byte", "offset", 12) * identity("lane", "offset", 64), 32)
     with pytest.raises(LayoutError, match="an address from each of 64 lanes, not 3"):
-        cost("gfx950", "ds_read_b32", [0, 4, 8], 32)
+        bank_cost("gfx950", "ds_read_b32", [0, 4, 8], 32)
     with pytest.raises(LayoutError, match="not negative"):
-        cost("gfx950", "ds_read_b32", [-4] * 64, 32)
+        bank_cost("gfx950", "ds_read_b32", [-4] * 64, 32)
     with pytest.raises(AsmgenError, match="no bank conflicts"):
-        cost("gfx950", "ds_bpermute_b32", [0] * 64, 32)
+        bank_cost("gfx950", "ds_bpermute_b32", [0] * 64, 32)

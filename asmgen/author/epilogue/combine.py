@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from asmgen.author.address.addressing import WaveIndex
-from asmgen.author.epilogue.stores import ColumnRun, Corner, lane_places, run_length, runs_of, span, unless_whole
+from asmgen.author.epilogue.stores import ColumnRun, Corner, accumulator_places, run_length, runs_of, span, unless_whole
 from asmgen.author.ops.conversions import widening
 from asmgen.author.tiles.globals import Rows
 from asmgen.isa.bufferformats import RAW_BUFFER
@@ -44,7 +44,7 @@ def scale_and_add(k: TileBuilder, corners: Sequence[Corner], c: Rows, column0: R
     descriptor, stride = c.resource(k), matrix.stride_bytes(k)
     ask_zero(k, beta)
     k.s_cselect_b32(descriptor[2], descriptor[2], 0)  # no bytes: loads give 0
-    lanes = lane_places(k, "c", corners[0].tile, column0, rows, columns)
+    lanes = accumulator_places(k, "c", corners[0].tile, column0, rows, columns)
     by_row = [list(group) for _, group in groupby(runs_of(corners, run), key=lambda one: one.row)]
     together = min(_TOGETHER, run * max(map(len, by_row)))
     with k.scratch("c_offset") as offset, k.scratch("at") as at, k.scratch("columns_left") as left, \
@@ -128,10 +128,10 @@ def add_along_columns(k: TileBuilder, corners: Sequence[Corner], vector: Numbers
             widen(k, held, vector.dtype)
             for one in group:
                 with changed(k, one) as accumulators:
-                    add(k, accumulators, held)
+                    add_to_run(k, accumulators, held)
 
 
-def add(k: TileBuilder, values: Sequence[Reg], numbers: Reg, shadow: bool = False) -> None:
+def add_to_run(k: TileBuilder, values: Sequence[Reg], numbers: Reg, shadow: bool = False) -> None:
     """Neighbouring values plus as many numbers; in the `shadow` of matrix instructions one by one, as nothing packed issues there."""
     if shadow:
         for number, value in enumerate(values):
@@ -159,7 +159,7 @@ def _columns_of(k: TileBuilder, corners: Sequence[Corner], vector: Numbers, colu
                 columns: WaveIndex) -> Iterator[Callable[[Reg, int], None]]:
     """What loads the numbers of a lane's columns from one of the workgroup's on."""
     bytes_ = _SIZE[vector.dtype]
-    lanes = lane_places(k, "along_columns", corners[0].tile, column0, rows, columns)
+    lanes = accumulator_places(k, "along_columns", corners[0].tile, column0, rows, columns)
     with k.scratch("vector_buffer", 4, "s") as descriptor:
         k.s_mov_b64(descriptor[0:1], vector.address)
         k.s_mul_i32(descriptor[2], vector.size, bytes_)
@@ -177,7 +177,7 @@ def load_rows(k: TileBuilder, corners: Sequence[Corner], vector: Numbers, row0: 
     """
     places = sorted({one.row for one in runs_of(corners, run_length(corners[0].tile))})
     held = k.registers.vgprs(len(places) + len(places) % 2, vector.name, align=2)
-    lanes = lane_places(k, "along_rows", corners[0].tile, row0, rows, columns)
+    lanes = accumulator_places(k, "along_rows", corners[0].tile, row0, rows, columns)
     with k.scratch("vector_buffer", 4, "s") as descriptor, k.scratch("high", file="s") as high:
         k.s_lshl_b32(descriptor[0], row0, 2)
         k.s_lshr_b32(high, row0, 30)

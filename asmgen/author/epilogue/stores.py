@@ -62,7 +62,7 @@ Change = Callable[[ColumnRun, Sequence[Reg]], None]
 """Emits what the values of a run (VGPRs, in the run's order) go through on their way to memory, in place."""
 
 
-def lane_places(k: TileBuilder, name: str, first: Tile, column0: Reg, rows: WaveIndex | None, columns: WaveIndex) -> LanePlaces:
+def accumulator_places(k: TileBuilder, name: str, first: Tile, column0: Reg, rows: WaveIndex | None, columns: WaveIndex) -> LanePlaces:
     """The places of the lanes' first elements; the wave (r, c) has each tile at (r * tile.rows, c * tile.columns) from its corner, or,
     where `rows` is None, at its corner's row."""
     at = first.fragment.table[0]
@@ -171,7 +171,7 @@ def _places(k: TileBuilder, target: Rows, column0: Reg, corners: Sequence[Corner
     if matrix.dtype not in _TYPES:
         raise TileError(f"store: accumulators are stored as {', '.join(_TYPES)}, not as {matrix.dtype}", k.place())
     descriptor, stride = target.resource(k), matrix.stride_bytes(k)
-    lanes = lane_places(k, "d", corners[0].tile, column0, rows, columns)
+    lanes = accumulator_places(k, "d", corners[0].tile, column0, rows, columns)
     offset = k.registers.vgprs(1, "d_offset")
     k.v_mul_lo_u32(offset, lanes.row, stride)
     k.v_lshl_add_u32(offset, lanes.column, (matrix.bits // 8).bit_length() - 1, offset)

@@ -5,10 +5,10 @@
     exp2(k, P, P)
 
 The destination may be a source. f32 has everything; i32 adds, subtracts, multiplies and compares; f16 has the packed instructions;
-`neg`, `abs_`, `copy` and `fill` work on bits, so on every type. `packed` takes v_pk_*_f32 where registers are pairs: half the issues, but
-on gfx950 they do not run in an MFMA's shadow, so code beside matrix instructions turns it off (docs: measured on MI355X). Nor do they take
-the odd register of a pair twice there (isa/errata.py): a value for both results stands in an even one, or each has its own. Operations of
-two sources (`mul`) take tiles in AGPRs too, eight registers at a time through VGPRs.
+`neg`, `abs_`, `copy` and `fill_with` work on bits, so on every type. `packed` takes v_pk_*_f32 where registers are pairs: half the issues,
+but on gfx950 they do not run in an MFMA's shadow, so code beside matrix instructions turns it off (docs: measured on MI355X). Nor do they
+take the odd register of a pair twice there (isa/errata.py): a value for both results stands in an even one, or each has its own. Operations
+of two sources (`mul`) take tiles in AGPRs too, eight registers at a time through VGPRs.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def abs_(k: TileBuilder, out: Target, a: TileSource, at: StepIndex | None = None
 def copy(k: TileBuilder, out: Target, a: TileSource, at: StepIndex | None = None) -> None:
     """The same bits in other registers, AGPRs too; a vector is broadcast along its rows or columns, a number is filled in."""
     if isinstance(a, (int, float)):
-        fill(k, out, a, at)
+        fill_with(k, out, a, at)
         return
     with _operation(k, "copy", out, (a,), at):
         for target, source in zip(out.registers, _operands(k, "copy", out, a, any_file=True), strict=True):
@@ -162,7 +162,7 @@ def copy(k: TileBuilder, out: Target, a: TileSource, at: StepIndex | None = None
 broadcast = copy
 
 
-def fill(k: TileBuilder, out: Target, value: int | float, at: StepIndex | None = None) -> None:
+def fill_with(k: TileBuilder, out: Target, value: int | float, at: StepIndex | None = None) -> None:
     """Every element `value`: 0, float("-inf") or any number that f32, i32, f16 or bf16 has; other types 0 only.
 
     Raises TileError for a value that the type does not have exactly.
@@ -363,7 +363,7 @@ def _word(k: TileBuilder, dtype: str, value: int | float) -> int | float:
             return int(struct.unpack("<H", struct.pack("<f", value)[2:])[0]) * 0x10001
     except (OverflowError, struct.error):
         pass
-    raise TileError(f"fill: {value} is no value that a register of {dtype} can be filled with exactly; 0 is, and f32 has it", k.place())
+    raise TileError(f"fill_with: {value} is no value that a register of {dtype} can hold exactly; 0 is, and f32 has it", k.place())
 
 
 def _no_such(k: TileBuilder, name: str, dtype: str, types: Iterable[str]) -> TileError:

@@ -16,7 +16,7 @@ from asmgen.author.tiles.fragments import Fragment
 from asmgen.author.tiles.immediates import DS_IMMEDIATES, split_immediates
 from asmgen.author.tiles.tiles import TileError
 from asmgen.isa.arch import LANES
-from asmgen.isa.bankcost import Cost, cost
+from asmgen.isa.bankcost import Cost, bank_cost
 from asmgen.isa.layout import Layout, LayoutError, identity
 from asmgen.isa.placement import Pads, Placement, Swizzle
 from asmgen.isa.records import dataclass
@@ -26,7 +26,7 @@ WRITES = {32: "ds_write_b32", 64: "ds_write_b64", 96: "ds_write_b96", 128: "ds_w
 """LDS instructions by the bits that a lane moves."""
 
 
-_cost = functools.lru_cache(maxsize=512)(cost)  # tiles of one shape meet the same addresses
+_cost = functools.lru_cache(maxsize=512)(bank_cost)  # tiles of one shape meet the same addresses
 
 
 @dataclass(frozen=True)
