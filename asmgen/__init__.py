@@ -9,43 +9,97 @@ from __future__ import annotations
 
 __version__ = "0.1.0"
 
-# The public names by the module that defines them.
-_PUBLIC = {
-    "asmgen.author.ops.arithmetic": "mma zero",
-    "asmgen.author.address.addressing": "emit_address WaveIndex",
-    "asmgen.author.contract.variant": "Variant",
-    "asmgen.author.family.family": "Family GridRule",
-    "asmgen.author.tiles.fragments": "Fragment MatrixShape mfma",
-    "asmgen.author.step.merge": "MergeError",
-    "asmgen.author.ops.movement": "fill read write",
-    "asmgen.author.contract.problem": "Output Problem",
-    "asmgen.author.schedule.schedules": "InOrder PingPong Schedule",
-    "asmgen.author.step.iterations": "PipelineError StepIndex",
-    "asmgen.author.builders.tilebuilder": "TileBuilder",
-    "asmgen.author.tiles.tiles": "Tile TileError TileGrid",
-    "asmgen.author.emit.builder": "Builder",
-    "asmgen.codeobject.load": "CodeObject",
-    "asmgen.author.contract.contract": "ContractArgument ContractError Formula KernelContract Parameter Rule Values",
-    "asmgen.isa.arch": "architecture",
-    "asmgen.isa.errors": "AsmgenError OperandError",
-    "asmgen.isa.layout": "Layout LayoutError",
-    "asmgen.isa.operands": "OFF",
-    "asmgen.isa.placement": "Packing Pads Placement Swizzle row_major",
-    "asmgen.isa.registers": "Reg a exec_ m0 s scc v vcc",
-    "asmgen.author.emit.kernel": "Kernel KernelBuilder",
-    "asmgen.checks.lint.linting": "lint_file",
-    "asmgen.checks.lint.programlint": "lint_program",
-    "asmgen.program.program": "Program",
-    "asmgen.reader.assembly": "read_text",
-    "asmgen.regalloc.plan": "RegisterPlan",
-    "asmgen.regalloc.ranges": "PlanError",
-    "asmgen.regalloc.sets": "RegisterSet",
-    "asmgen.regalloc.shortage": "OutOfRegisters",
-    "asmgen.program.text": "program_text",
-    "asmgen.toolchain": "assemble disassemble",
-    "asmgen.checks.counters.insert": "insert_waits",
+# The public names: by what an author looks for, then by the module that defines them.
+_GROUPS: dict[str, dict[str, str]] = {
+    "registers and operands": {
+        "asmgen.isa.arch": "architecture LANES",
+        "asmgen.isa.bufferformats": "MOST_RECORDS RAW_BUFFER",
+        "asmgen.isa.layouts_mfma": "element_bits",
+        "asmgen.isa.opcodes.mfma": "F8F6F4_FORMATS MFMA",
+        "asmgen.isa.operands": "Modified OFF",
+        "asmgen.isa.registers": "a exec_ m0 Reg s scc v vcc",
+        "asmgen.regalloc.plan": "RegisterPlan",
+        "asmgen.regalloc.ranges": "PlanError",
+        "asmgen.regalloc.sets": "RegisterSet",
+        "asmgen.regalloc.shortage": "OutOfRegisters",
+    },
+    "the builder and its programs": {
+        "asmgen.author.builders.tilebuilder": "TileBuilder",
+        "asmgen.author.emit.builder": "Builder",
+        "asmgen.author.emit.kernel": "Kernel KernelBuilder",
+        "asmgen.author.step.merge": "MergeError",
+        "asmgen.codeobject.load": "CodeObject",
+        "asmgen.program.program": "Program",
+        "asmgen.program.text": "program_text",
+        "asmgen.reader.assembly": "read_text",
+    },
+    "addresses and places": {
+        "asmgen.author.address.addressing": "emit_address WaveIndex",
+        "asmgen.author.address.headorder": "HeadPlace place_head tiles_in_order",
+        "asmgen.author.address.tileorder": "place_tile",
+    },
+    "register tiles, shared tiles, global views": {
+        "asmgen.author.tiles.fragments": "Fragment MatrixShape mfma",
+        "asmgen.author.tiles.globals": "Matrix most_stride Rows Walk",
+        "asmgen.author.tiles.swizzles": "DmaFill FragmentRead",
+        "asmgen.author.tiles.tiles": "Tile TileError TileGrid",
+        "asmgen.author.tiles.transposing": "TransposedRead",
+        "asmgen.author.tiles.views": "as_operand block_fragment dealt deep in_order_of linear_layout narrowed turned with_dtype",
+        "asmgen.isa.layout": "Layout LayoutError",
+        "asmgen.isa.placement": "Packing Pads Placement row_major Swizzle",
+    },
+    "operations on tiles": {
+        "asmgen.author.ops.arithmetic": "mma zero",
+        "asmgen.author.ops.conversions": "convert doubted",
+        "asmgen.author.ops.elementwise":
+            "abs_ add any_greater copy div exp2 fill_with fma joined log2 max_ min_ mul neg rcp rsq sqrt sub",
+        "asmgen.author.ops.layoutchange": "change_layout",
+        "asmgen.author.ops.masks": "lane_places mask_rows mask_rows_before",
+        "asmgen.author.ops.movement": "fill read write",
+        "asmgen.author.ops.reductions": "column_max column_min column_sum reduce_lanes row_max row_min row_sum",
+        "asmgen.author.ops.refill": "refill Refills",
+        "asmgen.author.ops.tilememory": "load store_tile",
+        "asmgen.author.ops.transposed": "read_transposed",
+        "asmgen.author.ops.vectors": "column_vector Vector",
+    },
+    "steps, schedules and loops": {
+        "asmgen.author.loop.overlap": "Ending",
+        "asmgen.author.loop.pipeline": "Segments",
+        "asmgen.author.loop.segmentpaths": "lend_steps",
+        "asmgen.author.schedule.modulo": "Interleave Latencies",
+        "asmgen.author.schedule.schedules": "InOrder PingPong ProducerConsumer Schedule",
+        "asmgen.author.step.iterations": "operation PipelineError StepIndex",
+    },
+    "epilogues": {
+        "asmgen.author.epilogue.combine": "add_along_columns add_to_run ask_plain load_columns load_rows Numbers ONE scale_and_add widen",
+        "asmgen.author.epilogue.corners": "CornerCopy each_corner",
+        "asmgen.author.epilogue.stores": "accumulator_places ColumnRun Corner run_length runs_of span store store_whole unless_whole",
+    },
+    "families": {
+        "asmgen.author.contract.contract": "Alias ContractArgument ContractError Formula KernelContract Parameter Rule Values",
+        "asmgen.author.contract.problem": "holds_nonfinite LaunchWork Output Problem",
+        "asmgen.author.contract.variant": "Variant",
+        "asmgen.author.family.family": "Family GridRule",
+    },
+    "checks": {
+        "asmgen.checks.counters.insert": "insert_waits",
+        "asmgen.checks.lint.linting": "lint_file",
+        "asmgen.checks.lint.programlint": "lint_program",
+        "asmgen.isa.errata": "PACKED_ODD_LOW",
+        "asmgen.isa.errors": "AsmgenError OperandError",
+    },
+    "hardware figures": {
+        "asmgen.isa.bankcost": "bank_cost",
+        "asmgen.isa.lds": "Phases",
+        "asmgen.isa.timing": "Timing",
+    },
+    "building and launching": {
+        "asmgen.launch.emulated": "EmulatedDevice",
+        "asmgen.launch.hip": "choose_device",
+        "asmgen.toolchain": "assemble disassemble",
+    },
 }
-_HOME = {name: module for module, names in _PUBLIC.items() for name in names.split()}
+_HOME = {name: module for modules in _GROUPS.values() for module, names in modules.items() for name in names.split()}
 __all__ = ["__version__", *_HOME]
 
 
@@ -56,7 +110,8 @@ def __getattr__(name: str) -> object:
         home = _HOME[name]
     except KeyError:
         raise AttributeError(f"module 'asmgen' has no attribute {name!r}") from None
-    return getattr(import_module(home), name)
+    value = globals()[name] = getattr(import_module(home), name)  # kept: kernels ask for their operations thousands of times
+    return value
 
 
 def __dir__() -> list[str]:

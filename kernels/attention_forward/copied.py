@@ -10,18 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from asmgen.author.builders.tilebuilder import TileBuilder
-from asmgen.author.ops.arithmetic import mma
-from asmgen.author.ops.layoutchange import change_layout
-from asmgen.author.ops.movement import read, write
-from asmgen.author.ops.reductions import reduce_lanes
-from asmgen.author.ops.tilememory import load
-from asmgen.author.schedule.schedules import PingPong
-from asmgen.author.step.iterations import StepIndex
-from asmgen.author.tiles.fragments import Fragment
-from asmgen.author.tiles.swizzles import FragmentRead
-from asmgen.author.tiles.tiles import Tile
-from asmgen.author.tiles.views import as_operand, block_fragment, deep, linear_layout, narrowed, turned
+import asmgen as ag
 from asmgen.kernels.attention_forward.ends import finish
 from asmgen.kernels.attention_forward.family import ATTENTION
 from asmgen.kernels.attention_forward.place import LEAST, Limits, WindowLimits, key_steps, place
@@ -39,13 +28,13 @@ from asmgen.kernels.attention_forward.softmax import (
 
 @ATTENTION.variant("gfx942", tile=(256, 32), waves=8, schedule="ping-pong", occupancy=2, d=128)
 @ATTENTION.variant("gfx942", tile=(256, 64), waves=8, schedule="ping-pong", occupancy=2, d=64)
-def copied(k: TileBuilder) -> None:
+def copied(k: ag.TileBuilder) -> None:
     """32 queries a wave."""
     (queries, keys), d = k.variant.tile, k.variant.d
     M = k.matrix_shape(f"f32_32x32x8_{k.p.dtype}")
-    fa, fb = deep(M.a, 2), deep(M.b, 2)
-    line = block_fragment(M.a, 1, 8, d // 8)
-    across, down = (block_fragment(M.a, 4, 2, d // 16, by_columns) for by_columns in (False, True))
+    fa, fb = ag.deep(M.a, 2), ag.deep(M.b, 2)
+    line = ag.block_fragment(M.a, 1, 8, d // 8)
+    across, down = (ag.block_fragment(M.a, 4, 2, d // 16, by_columns) for by_columns in (False, True))
     rows = queries // 8
 
     # register plan: K's and V's fragments take turns
@@ -60,65 +49,66 @@ def copied(k: TileBuilder) -> None:
     group = k.registers.sgprs(1, "group", note="waves 4 to 7 run a stage behind")
 
     # LDS map
-    Ks = k.shared("Ks", k.p.dtype, keys, d, serves=(FragmentRead(fa), FragmentRead(line, write=True)))
-    Vs = k.shared("Vs", k.p.dtype, d, keys, serves=(FragmentRead(fa), FragmentRead(down.T, write=True)))
+    Ks = k.shared("Ks", k.p.dtype, keys, d, serves=(ag.FragmentRead(fa), ag.FragmentRead(line, write=True)))
+    Vs = k.shared("Vs", k.p.dtype, d, keys, serves=(ag.FragmentRead(fa), ag.FragmentRead(down.T, write=True)))
 
     k.region("prologue")
     k.begin()
     k.locate(8)
     k.s_lshr_b32(group, k.wave.register, 2)
     at = place(k)
-    load(k, Q, at.q.rows(at.row0, queries), rows=k.wave)
+    ag.load(k, Q, at.q.rows(at.row0, queries), rows=k.wave)
     state = softmax(k, S.tiles[0])
     if k.p.scale == "folded":
         scale_queries(k, state, Q, O)
     steps = key_steps(k, at, S.tiles[0])
     memory, matrix, vector = k.streams("memory", "matrix", "vector")
 
-    def step(t: StepIndex, seen: Limits | WindowLimits | None) -> None:
+    def step(t: ag.StepIndex, seen: Limits | WindowLimits | None) -> None:
         with k.stage():
             with memory:
-                read(k, V, Vs[t])
-                write(k, Ks[t + 2].part(k.wave), RK)
-                load(k, RK, steps.k.step(t + 3), rows=k.wave)
+                ag.read(k, V, Vs[t])
+                ag.write(k, Ks[t + 2].part(k.wave), RK)
+                ag.load(k, RK, steps.k.step(t + 3), rows=k.wave)
             with vector:
                 (first_maximum if t.first else raise_maximum)(k, state, S[t + 1], seen)
         with k.stage():
             with matrix:
-                mma(k, O, V, as_keys_are_read(as_operand(turned(narrowed(S[t], k.p.dtype)), M, "b"), fb), first=t.first)
+                ag.mma(k, O, V, as_keys_are_read(ag.as_operand(ag.turned(ag.narrowed(S[t], k.p.dtype)), M, "b"), fb), first=t.first)
             with vector:
                 exponentials(k, state, S[t + 1])
         with k.stage():
             with memory:
-                read(k, K, Ks[t + 2])
-                change_layout(k, RV, down, RT, at=t + 1)
-                write(k, Vs[t + 1].part(k.wave), turned(RT))
-                load(k, in_read_order(RV), steps.v.step(t + 2), columns=k.wave)
+                ag.read(k, K, Ks[t + 2])
+                ag.change_layout(k, RV, down, RT, at=t + 1)
+                ag.write(k, Vs[t + 1].part(k.wave), ag.turned(RT))
+                ag.load(k, in_read_order(RV), steps.v.step(t + 2), columns=k.wave)
             with vector:
                 if not t.first:
                     rescale(k, state, O, t + 1)
         with k.stage():
             with matrix:
-                mma(k, S[t + 2], K, Q, first=state.start or True)
+                ag.mma(k, S[t + 2], K, Q, first=state.start or True)
             with vector:
                 shares(k, state, S[t + 1], S[t + 1])
 
     k.region("main loop")
-    k.pipeline(steps.segments(step), None, PingPong(), groups=group, peel=1, least=LEAST, idle=steps.idle)
+    k.pipeline(steps.segments(step), None, ag.PingPong(), groups=group, peel=1, least=LEAST, idle=steps.idle)
 
     k.region("epilogue")
     k.registers.release("S", "K", "Q")
-    reduce_lanes(k, "sum", state.total)
+    ag.reduce_lanes(k, "sum", state.total)
     finish(k, at, M, O, state.total, maximum(k, state), k.wave)
 
 
-def in_read_order(tile: Tile) -> Tile:
+def in_read_order(tile: ag.Tile) -> ag.Tile:
     """Rows in the order in which LDS has keys: bits 2 and 3 of their number exchanged."""
     f = tile.fragment
     table = tuple(tuple(((row & ~12) | (row & 4) << 1 | (row & 8) >> 1, column) for row, column in line) for line in f.table)
-    return Tile(tile.name, tile.rows, tile.columns, replace(f, layout=linear_layout(table, f.rows, f.columns)), tile.registers, tile.index)
+    fragment = replace(f, layout=ag.linear_layout(table, f.rows, f.columns))
+    return ag.Tile(tile.name, tile.rows, tile.columns, fragment, tile.registers, tile.index)
 
 
-def as_keys_are_read(tile: Tile, fragment: Fragment) -> Tile:
+def as_keys_are_read(tile: ag.Tile, fragment: ag.Fragment) -> ag.Tile:
     """P with its keys in that order: a lane's four of either of two instructions are neighbours."""
-    return Tile(tile.name, tile.rows, tile.columns, fragment, tile.registers, tile.index)
+    return ag.Tile(tile.name, tile.rows, tile.columns, fragment, tile.registers, tile.index)

@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-from asmgen.author.address.addressing import WaveIndex
-from asmgen.author.builders.tilebuilder import TileBuilder
-from asmgen.author.ops.conversions import convert
-from asmgen.author.ops.elementwise import copy, mul
-from asmgen.author.ops.layoutchange import change_layout
-from asmgen.author.ops.masks import lane_places
-from asmgen.author.ops.tilememory import store_tile
-from asmgen.author.ops.vectors import Vector
-from asmgen.author.tiles.fragments import MatrixShape
-from asmgen.author.tiles.tiles import Tile
-from asmgen.author.tiles.views import narrowed, turned
-from asmgen.isa.registers import exec_, vcc
+import asmgen as ag
 from asmgen.kernels.attention_forward.place import WorkgroupPart
 
 _LN_2 = 0x3F317218
 
 
-def finish(k: TileBuilder, at: WorkgroupPart, shape: MatrixShape, out: Tile, total: Vector, largest: Vector, wave: WaveIndex) -> None:
+def finish(k: ag.TileBuilder, at: WorkgroupPart, shape: ag.MatrixShape, out: ag.Tile, total: ag.Vector, largest: ag.Vector,
+           wave: ag.WaveIndex) -> None:
     """Store `out` (O^T, d x the wave's queries, f32 by `shape`, used up) over `total`, and LSE where the build has it.
 
     `total` and `largest` have a value for each query in all lanes that hold it: the sum of P, and the score that P is relative to, in
@@ -30,26 +20,26 @@ def finish(k: TileBuilder, at: WorkgroupPart, shape: MatrixShape, out: Tile, tot
     with k.operation("1 / total"), k.scratch("inverse") as inverse:
         for register in total.registers:
             k.v_rcp_f32(inverse, register)
-            k.v_cmp_lt_f32(vcc, 0, register)
-            k.v_cndmask_b32(register, 0, inverse, vcc)
+            k.v_cmp_lt_f32(ag.vcc, 0, register)
+            k.v_cndmask_b32(register, 0, inverse, ag.vcc)
     if out.registers.items[0].file == "a":
         held = k.tile("O_moved", out.rows, out.columns, out.fragment)
-        copy(k, held, out)
+        ag.copy(k, held, out)
         out = held
-    mul(k, out, out, total)
-    rounded = narrowed(out, k.p.dtype)
-    convert(k, rounded, out)
-    moved = turned(rounded)
+    ag.mul(k, out, out, total)
+    rounded = ag.narrowed(out, k.p.dtype)
+    ag.convert(k, rounded, out)
+    moved = ag.turned(rounded)
     if k.arch == "gfx950":  # a lane's four neighbours become eight, of two fragments' registers: 16 bytes to store
-        moved, _ = change_layout(k, moved, shape.b)
-    store_tile(k, at.o.rows(at.row0, k.variant.tile[0]), moved, rows=wave)
+        moved, _ = ag.change_layout(k, moved, shape.b)
+    ag.store_tile(k, at.o.rows(at.row0, k.variant.tile[0]), moved, rows=wave)
 
 
-def _store_lse(k: TileBuilder, at: WorkgroupPart, total: Vector, largest: Vector, wave: WaveIndex) -> None:
+def _store_lse(k: ag.TileBuilder, at: WorkgroupPart, total: ag.Vector, largest: ag.Vector, wave: ag.WaveIndex) -> None:
     """ln(total) + largest, by the lanes of one half."""
     assert at.lse is not None
     f = total.fragment
-    _, column = lane_places(k, f)
+    _, column = ag.lane_places(k, f)
     descriptor = at.lse.rows(at.row0, k.variant.tile[0]).resource(k)
     with k.operation("LSE"), k.scratch("logarithm") as logarithm, k.scratch("offset") as offset, k.scratch("first", file="s") as first:
         k.s_mul_i32(first, wave.register, total.size)
@@ -63,6 +53,6 @@ def _store_lse(k: TileBuilder, at: WorkgroupPart, total: Vector, largest: Vector
             else:
                 k.v_mul_f32(logarithm, _LN_2, logarithm)
                 k.v_fma_f32(logarithm, k.argument("softmax_scale"), score, logarithm)
-            k.s_mov_b32(exec_[1], 0)
+            k.s_mov_b32(ag.exec_[1], 0)
             k.buffer_store_dword(logarithm, offset, descriptor, 0, offen=True, offset=4 * f.columns * number)
-            k.s_mov_b32(exec_[1], -1)
+            k.s_mov_b32(ag.exec_[1], -1)

@@ -6,17 +6,7 @@ not want. The softmax of step t + 1 stands in the windows of the products P V of
 
 from __future__ import annotations
 
-from asmgen.author.builders.tilebuilder import TileBuilder
-from asmgen.author.ops.arithmetic import mma
-from asmgen.author.ops.elementwise import copy
-from asmgen.author.ops.movement import fill, read
-from asmgen.author.ops.tilememory import load
-from asmgen.author.ops.transposed import read_transposed
-from asmgen.author.schedule.modulo import Interleave, Latencies
-from asmgen.author.step.iterations import StepIndex
-from asmgen.author.tiles.swizzles import DmaFill, FragmentRead
-from asmgen.author.tiles.transposing import TransposedRead
-from asmgen.author.tiles.views import in_order_of, with_dtype
+import asmgen as ag
 from asmgen.kernels.attention_forward.ends import finish
 from asmgen.kernels.attention_forward.family import ATTENTION
 from asmgen.kernels.attention_forward.pingpong import lower, operand, upper
@@ -38,7 +28,7 @@ from asmgen.kernels.attention_forward.softmax import (
 
 @ATTENTION.variant("gfx950", tile=(256, 64), waves=4, schedule="interleave", occupancy=1, d=128)
 @ATTENTION.variant("gfx950", tile=(256, 64), waves=4, schedule="interleave", occupancy=1, d=64)
-def interleaved(k: TileBuilder) -> None:
+def interleaved(k: ag.TileBuilder) -> None:
     """64 queries a wave."""
     (queries, keys), d = k.variant.tile, k.variant.d
     M = k.matrix_shape(f"f32_32x32x16_{k.p.dtype}")
@@ -50,39 +40,39 @@ def interleaved(k: TileBuilder) -> None:
     K = k.tile("K", keys, d, M.a, file="a")
     late = d == 64  # products do not cover the vector work: scales and sums of P are packed instructions, all in one place
     S = k.tile("S", keys, rows, M.d, stages=2, note="scores of keys by queries, then P")
-    P = k.tile("P", keys, rows, with_dtype(M.d, k.p.dtype), stages=2) if late else S
-    V = k.tile("V", d, keys, in_order_of(M.a, operand(k, M, P.tiles[0]).fragment), file="a" if late else "v")
+    P = k.tile("P", keys, rows, ag.with_dtype(M.d, k.p.dtype), stages=2) if late else S
+    V = k.tile("V", d, keys, ag.in_order_of(M.a, operand(k, M, P.tiles[0]).fragment), file="a" if late else "v")
     loaded = k.tile("loaded_Q", rows, d, M.b, turns=P.tiles[1]) if k.p.scale == "folded" else Q  # scaled in VGPRs
 
     # LDS map
-    Ks = k.shared("Ks", k.p.dtype, keys, d, stages=2, serves=(FragmentRead(M.a), DmaFill()))
-    Vs = k.shared("Vs", k.p.dtype, keys, d, stages=2, serves=(TransposedRead(V.fragment), DmaFill()))
+    Ks = k.shared("Ks", k.p.dtype, keys, d, stages=2, serves=(ag.FragmentRead(M.a), ag.DmaFill()))
+    Vs = k.shared("Vs", k.p.dtype, keys, d, stages=2, serves=(ag.TransposedRead(V.fragment), ag.DmaFill()))
 
     k.region("prologue")
     k.begin()
     k.locate(4)
     at = place(k)
-    load(k, loaded, at.q.rows(at.row0, queries), rows=k.wave)
+    ag.load(k, loaded, at.q.rows(at.row0, queries), rows=k.wave)
     state = softmax(k, S.tiles[0], late)
     if k.p.scale == "folded":
         scale_queries(k, state, loaded, S.tiles[0])
-        copy(k, Q, loaded)
+        ag.copy(k, Q, loaded)
         k.registers.release("loaded_Q")
     k.registers.release("work_item")
     steps = key_steps(k, at, S.tiles[0])
     k.forget("load", "lane places")
     memory, matrix, vector = k.streams("memory", "matrix", "vector")
 
-    def step(t: StepIndex, seen: Limits | WindowLimits | None) -> None:
+    def step(t: ag.StepIndex, seen: Limits | WindowLimits | None) -> None:
         with k.stage():
             with memory:
-                fill(k, Ks[t + 3], steps.k.step(t + 3))
-                read(k, K, Ks[t + 2])
+                ag.fill(k, Ks[t + 3], steps.k.step(t + 3))
+                ag.read(k, K, Ks[t + 2])
             with vector:
                 (first_maximum if t.first else raise_maximum)(k, state, S[t + 1], seen)
         with k.stage():
             with matrix:
-                mma(k, O, V, operand(k, M, P[t]), first=t.first)
+                ag.mma(k, O, V, operand(k, M, P[t]), first=t.first)
             with vector:
                 if late:
                     add_pairs(k, state, S[t])
@@ -91,14 +81,14 @@ def interleaved(k: TileBuilder) -> None:
                     weigh(k, state, lower(S[t + 1]), lower(P[t + 1]))
         with k.stage():
             with memory:
-                fill(k, Vs[t + 2], steps.v.step(t + 2))
-                read_transposed(k, V, Vs[t + 1])
+                ag.fill(k, Vs[t + 2], steps.v.step(t + 2))
+                ag.read_transposed(k, V, Vs[t + 1])
             with vector:
                 if not t.first:
                     rescale(k, state, O, t + 1)
         with k.stage():
             with matrix:
-                mma(k, S[t + 2], K, Q, first=state.start or True)
+                ag.mma(k, S[t + 2], K, Q, first=state.start or True)
             with vector:
                 if late:
                     shares(k, state, S[t + 1], P[t + 1])
@@ -106,7 +96,7 @@ def interleaved(k: TileBuilder) -> None:
                     weigh(k, state, upper(S[t + 1]), upper(P[t + 1]))
 
     k.region("main loop")
-    schedule = Interleave(Latencies(cycles=35 if late else 32), vector="vector")  # longer with the packed work of a step
+    schedule = ag.Interleave(ag.Latencies(cycles=35 if late else 32), vector="vector")  # longer with the packed work of a step
     k.pipeline(steps.segments(step), None, schedule, peel=1, least=LEAST, idle=steps.idle)
 
     k.region("epilogue")

@@ -7,18 +7,7 @@ product. Between them, in a memory stage, the maximum is looked at, and raised i
 
 from __future__ import annotations
 
-from asmgen.author.builders.tilebuilder import TileBuilder
-from asmgen.author.ops.arithmetic import mma
-from asmgen.author.ops.movement import fill, read
-from asmgen.author.ops.tilememory import load
-from asmgen.author.ops.transposed import read_transposed
-from asmgen.author.schedule.schedules import PingPong
-from asmgen.author.step.iterations import StepIndex
-from asmgen.author.tiles.fragments import MatrixShape
-from asmgen.author.tiles.swizzles import DmaFill, FragmentRead
-from asmgen.author.tiles.tiles import Tile
-from asmgen.author.tiles.transposing import TransposedRead
-from asmgen.author.tiles.views import as_operand, in_order_of, narrowed, turned, with_dtype
+import asmgen as ag
 from asmgen.kernels.attention_forward.ends import finish
 from asmgen.kernels.attention_forward.family import ATTENTION
 from asmgen.kernels.attention_forward.place import LEAST, Limits, WindowLimits, key_steps, place
@@ -34,24 +23,24 @@ from asmgen.kernels.attention_forward.softmax import (
 )
 
 
-def operand(k: TileBuilder, shape: MatrixShape, weights: Tile) -> Tile:
+def operand(k: ag.TileBuilder, shape: ag.MatrixShape, weights: ag.Tile) -> ag.Tile:
     """P as it lies in registers, rounded in place or not, as the second product's operand."""
-    return as_operand(turned(narrowed(weights, k.p.dtype)), shape, "b")
+    return ag.as_operand(ag.turned(ag.narrowed(weights, k.p.dtype)), shape, "b")
 
 
-def lower(tile: Tile) -> Tile:
+def lower(tile: ag.Tile) -> ag.Tile:
     """The first half of the keys."""
     return tile.part(0, 0, tile.rows // 2, tile.columns)
 
 
-def upper(tile: Tile) -> Tile:
+def upper(tile: ag.Tile) -> ag.Tile:
     """The other half."""
     return tile.part(tile.rows // 2, 0, tile.rows // 2, tile.columns)
 
 
 @ATTENTION.variant("gfx950", tile=(256, 64), waves=8, schedule="ping-pong", occupancy=2, d=128)
 @ATTENTION.variant("gfx950", tile=(256, 64), waves=8, schedule="ping-pong", occupancy=2, d=64)
-def ping_pong(k: TileBuilder) -> None:
+def ping_pong(k: ag.TileBuilder) -> None:
     """32 queries a wave."""
     (queries, keys), d = k.variant.tile, k.variant.d
     M = k.matrix_shape(f"f32_32x32x16_{k.p.dtype}")
@@ -61,22 +50,22 @@ def ping_pong(k: TileBuilder) -> None:
     O = k.tile("O", d, rows, M.d, note="O^T")
     S = k.tile("S", keys, rows, M.d, stages=2, note="scores of keys by queries, then P")
     late = d == 64  # products do not cover the vector work: P is summed by packed instructions, in front of the next stage's products
-    P = k.tile("P", keys, rows, with_dtype(M.d, k.p.dtype), stages=2) if late else S
+    P = k.tile("P", keys, rows, ag.with_dtype(M.d, k.p.dtype), stages=2) if late else S
     Q = k.tile("Q", rows, d, M.b)
     K = k.tile("K", keys, d, M.a)
-    V = k.tile("V", d, keys, in_order_of(M.a, operand(k, M, P.tiles[0]).fragment), turns=K)
+    V = k.tile("V", d, keys, ag.in_order_of(M.a, operand(k, M, P.tiles[0]).fragment), turns=K)
     group = k.registers.sgprs(1, "group", note="waves 4 to 7 run a stage behind")
 
     # LDS map
-    Ks = k.shared("Ks", k.p.dtype, keys, d, stages=2, serves=(FragmentRead(M.a), DmaFill()))
-    Vs = k.shared("Vs", k.p.dtype, keys, d, stages=2, serves=(TransposedRead(V.fragment), DmaFill()))
+    Ks = k.shared("Ks", k.p.dtype, keys, d, stages=2, serves=(ag.FragmentRead(M.a), ag.DmaFill()))
+    Vs = k.shared("Vs", k.p.dtype, keys, d, stages=2, serves=(ag.TransposedRead(V.fragment), ag.DmaFill()))
 
     k.region("prologue")
     k.begin()
     k.locate(8)
     k.s_lshr_b32(group, k.wave.register, 2)
     at = place(k)
-    load(k, Q, at.q.rows(at.row0, queries), rows=k.wave)
+    ag.load(k, Q, at.q.rows(at.row0, queries), rows=k.wave)
     state = softmax(k, S.tiles[0], late)
     if k.p.scale == "folded":
         scale_queries(k, state, Q, O)
@@ -85,33 +74,33 @@ def ping_pong(k: TileBuilder) -> None:
     k.forget("load", "lane places")
     memory, matrix, vector = k.streams("memory", "matrix", "vector")
 
-    def step(t: StepIndex, seen: Limits | WindowLimits | None) -> None:
+    def step(t: ag.StepIndex, seen: Limits | WindowLimits | None) -> None:
         with k.stage():
             with memory:
-                fill(k, Ks[t + 3], steps.k.step(t + 3))
-                read_transposed(k, V, Vs[t])
+                ag.fill(k, Ks[t + 3], steps.k.step(t + 3))
+                ag.read_transposed(k, V, Vs[t])
             with vector:
                 (first_maximum if t.first else raise_maximum)(k, state, S[t + 1], seen)
         with k.stage():
             with matrix:
-                mma(k, O, V, operand(k, M, P[t]), first=t.first)
+                ag.mma(k, O, V, operand(k, M, P[t]), first=t.first)
             with vector:
                 weigh(k, state, lower(S[t + 1]), lower(P[t + 1]), upper(S[t]))
         with k.stage():
             with memory:
-                fill(k, Vs[t + 2], steps.v.step(t + 2))
-                read(k, K, Ks[t + 2])
+                ag.fill(k, Vs[t + 2], steps.v.step(t + 2))
+                ag.read(k, K, Ks[t + 2])
             with vector:
                 if not t.first:
                     rescale(k, state, O, t + 1)
         with k.stage():
             with matrix:
-                mma(k, S[t + 2], K, Q, first=state.start or True)
+                ag.mma(k, S[t + 2], K, Q, first=state.start or True)
             with vector:
                 weigh(k, state, upper(S[t + 1]), upper(P[t + 1]), lower(S[t + 1]))
 
     k.region("main loop")
-    k.pipeline(steps.segments(step), None, PingPong(), groups=group, peel=1, least=LEAST, idle=steps.idle)
+    k.pipeline(steps.segments(step), None, ag.PingPong(), groups=group, peel=1, least=LEAST, idle=steps.idle)
 
     k.region("epilogue")
     k.registers.release("S", "K", "Q")

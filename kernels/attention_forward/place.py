@@ -5,15 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from asmgen.author.address.headorder import HeadPlace, place_head
-from asmgen.author.builders.tilebuilder import TileBuilder
-from asmgen.author.loop.pipeline import Segments
-from asmgen.author.loop.segmentpaths import lend_steps
-from asmgen.author.ops.masks import lane_places
-from asmgen.author.step.iterations import StepIndex
-from asmgen.author.tiles.globals import Matrix, Walk
-from asmgen.author.tiles.tiles import Tile
-from asmgen.isa.registers import Reg
+import asmgen as ag
 from asmgen.kernels.attention_forward.family import ROWS_AHEAD
 
 _UNLIMITED = 1 << 25  # more keys than there are
@@ -29,26 +21,26 @@ class WorkgroupPart:
     build with window, which hides keys at both ends, all steps are `masked`: see `WindowLimits`.
     """
 
-    q: Matrix
-    k: Matrix
-    v: Matrix
-    o: Matrix
-    lse: Matrix | None
-    row0: Reg
-    first: Reg
-    plain: Reg | int
-    masked: Reg
+    q: ag.Matrix
+    k: ag.Matrix
+    v: ag.Matrix
+    o: ag.Matrix
+    lse: ag.Matrix | None
+    row0: ag.Reg
+    first: ag.Reg
+    plain: ag.Reg | int
+    masked: ag.Reg
 
 
-def place(k: TileBuilder) -> WorkgroupPart:
+def place(k: ag.TileBuilder) -> WorkgroupPart:
     """The part of the workgroup whose number is x, behind `begin` and `locate`. Changes SCC."""
     plan, queries = k.registers, k.variant.tile[0]
     row0, first, plain, masked = (plan.sgprs(1, name) for name in ("row0", "first_key", "plain_steps", "masked_steps"))
     with k.operation("place"), k.scratch("head", 3, "s") as head, k.scratch("tiles", file="s") as tiles:
         k.s_add_u32(tiles, k.argument("sq"), queries - 1)
         k.s_lshr_b32(tiles, tiles, (queries - 1).bit_length())
-        found = HeadPlace(head[0], head[1], head[2], row0)
-        place_head(k, found, k.ids["x"], k.argument("b"), k.argument("hq"), k.argument("hkv"), tiles, longest_first=k.p.causal)
+        found = ag.HeadPlace(head[0], head[1], head[2], row0)
+        ag.place_head(k, found, k.ids["x"], k.argument("b"), k.argument("hq"), k.argument("hkv"), tiles, longest_first=k.p.causal)
         k.s_lshl_b32(row0, row0, (queries - 1).bit_length())
         q, kk, v, o = (_rows(k, name, found) for name in "qkvo")
         lse = _lse(k, found) if k.p.lse else None
@@ -58,7 +50,7 @@ def place(k: TileBuilder) -> WorkgroupPart:
     return WorkgroupPart(q, kk, v, o, lse, row0, first, 0 if k.p.window else plain, masked)
 
 
-def _rows(k: TileBuilder, tensor: str, found: HeadPlace) -> Matrix:
+def _rows(k: ag.TileBuilder, tensor: str, found: ag.HeadPlace) -> ag.Matrix:
     """The rows of the workgroup's head of a tensor."""
     own = tensor in "qo"
     base = k.registers.sgprs(2, f"{tensor}_head", align=2, note=f"{tensor.upper()} of the workgroup's head")
@@ -71,10 +63,10 @@ def _rows(k: TileBuilder, tensor: str, found: HeadPlace) -> Matrix:
     k.s_lshl_b64(base, base, 1)
     _add_pointer(k, base, tensor)
     least, most = k.limits(f"{tensor}_stride_s")
-    return Matrix(tensor, k.p.dtype, base, k.argument("sq" if own else "sk"), k.variant.d, k.argument(f"{tensor}_stride_s"), least, most)
+    return ag.Matrix(tensor, k.p.dtype, base, k.argument("sq" if own else "sk"), k.variant.d, k.argument(f"{tensor}_stride_s"), least, most)
 
 
-def _lse(k: TileBuilder, found: HeadPlace) -> Matrix:
+def _lse(k: ag.TileBuilder, found: ag.HeadPlace) -> ag.Matrix:
     """The workgroup's head of LSE."""
     base, one = k.registers.sgprs(2, "lse_head", align=2, note="LSE of the workgroup's head"), k.registers.sgprs(1, "one")
     with k.scratch("head_number", file="s") as number:
@@ -85,16 +77,16 @@ def _lse(k: TileBuilder, found: HeadPlace) -> Matrix:
     k.s_lshl_b64(base, base, 2)
     _add_pointer(k, base, "lse")
     k.s_mov_b32(one, 1)
-    return Matrix("lse", "f32", base, k.argument("sq"), 1, one)
+    return ag.Matrix("lse", "f32", base, k.argument("sq"), 1, one)
 
 
-def _add_pointer(k: TileBuilder, base: Reg, argument: str) -> None:
+def _add_pointer(k: ag.TileBuilder, base: ag.Reg, argument: str) -> None:
     pointer = k.argument(argument)
     k.s_add_u32(base[0], pointer[0], base[0])
     k.s_addc_u32(base[1], pointer[1], base[1])
 
 
-def _right(k: TileBuilder, out: Reg) -> None:
+def _right(k: ag.TileBuilder, out: ag.Reg) -> None:
     """The first key that query 0 does not see because of the mask: sk - sq + right + 1."""
     k.s_sub_u32(out, k.argument("sk"), k.argument("sq"))
     k.s_add_u32(out, out, 1)
@@ -105,7 +97,7 @@ def _right(k: TileBuilder, out: Reg) -> None:
             k.s_add_u32(out, out, right)
 
 
-def _left(k: TileBuilder, out: Reg) -> None:
+def _left(k: ag.TileBuilder, out: ag.Reg) -> None:
     """The first key that query 0 sees, or a negative number: sk - sq - left."""
     k.s_cmp_lt_i32(k.argument("left"), 0)
     k.s_cselect_b32(out, _UNLIMITED, k.argument("left"))
@@ -113,7 +105,7 @@ def _left(k: TileBuilder, out: Reg) -> None:
     k.s_sub_u32(out, out, k.argument("sq"))
 
 
-def _visit(k: TileBuilder, row0: Reg, first: Reg, plain: Reg, masked: Reg) -> None:
+def _visit(k: ag.TileBuilder, row0: ag.Reg, first: ag.Reg, plain: ag.Reg, masked: ag.Reg) -> None:
     """First key and numbers of steps: up to the last key that any query sees, plain up to the first that any does not see."""
     queries, keys = k.variant.tile
     bits = (keys - 1).bit_length()
@@ -153,7 +145,7 @@ class Limits:
     """The first keys that a lane's queries do not see, one for each fragment of queries of a wave: VGPRs that count from a masked step's
     first key on, and go on with the steps."""
 
-    upper: tuple[Reg, ...]
+    upper: tuple[ag.Reg, ...]
 
 
 @dataclass(frozen=True)
@@ -163,10 +155,10 @@ class WindowLimits:
     the steps. All queries of the wave see all keys of a step whose first key, unsigned, is below `whole`: so a wave masks only the steps
     that it has to, and one loop does for steps of either kind."""
 
-    upper: tuple[Reg, ...]
-    lower: tuple[Reg, ...]
-    key: Reg
-    whole: Reg
+    upper: tuple[ag.Reg, ...]
+    lower: tuple[ag.Reg, ...]
+    key: ag.Reg
+    whole: ag.Reg
 
 
 @dataclass(frozen=True)
@@ -176,22 +168,22 @@ class KeySteps:
 
     at: WorkgroupPart
     seen: Limits | WindowLimits
-    idle: Reg | None
-    k: Walk
-    v: Walk
+    idle: ag.Reg | None
+    k: ag.Walk
+    v: ag.Walk
 
-    def segments(self, step: Callable[[StepIndex, Limits | WindowLimits | None], None]) -> Segments:
+    def segments(self, step: Callable[[ag.StepIndex, Limits | WindowLimits | None], None]) -> ag.Segments:
         """The loop for `pipeline(..., least=LEAST)`, of a step that takes an iteration and, where it is masked, which keys are seen."""
         return [(lambda t: step(t, None), self.at.plain), (lambda t: step(t, self.seen), self.at.masked)]
 
 
-def key_steps(k: TileBuilder, at: WorkgroupPart, scores: Tile) -> KeySteps:
+def key_steps(k: ag.TileBuilder, at: WorkgroupPart, scores: ag.Tile) -> KeySteps:
     """For waves with a tile of S^T each. Some plain steps become masked ones. Changes SCC."""
     keys = scores.rows
     seen = _window(k, at, scores) if k.p.window else _limits(k, at, scores)
     idle = _idle_steps(k, at, scores.columns)
-    if isinstance(seen, Limits) and isinstance(at.plain, Reg):
-        lend_steps(k, at.plain, at.masked, LEAST)
+    if isinstance(seen, Limits) and isinstance(at.plain, ag.Reg):
+        ag.lend_steps(k, at.plain, at.masked, LEAST)
         with k.scratch("plain_keys", file="s") as gone:
             k.s_mul_i32(gone, at.plain, keys)
             for limit in seen.upper:
@@ -199,10 +191,10 @@ def key_steps(k: TileBuilder, at: WorkgroupPart, scores: Tile) -> KeySteps:
     return KeySteps(at, seen, idle, at.k.walk(at.first, keys, ROWS_AHEAD), at.v.walk(at.first, keys, ROWS_AHEAD))
 
 
-def _limits(k: TileBuilder, at: WorkgroupPart, scores: Tile) -> Limits:
+def _limits(k: ag.TileBuilder, at: WorkgroupPart, scores: ag.Tile) -> Limits:
     """Counted from the key `at.first` on."""
     f = scores.fragment
-    _, column = lane_places(k, f)
+    _, column = ag.lane_places(k, f)
     upper = []
     with k.operation("limits"), k.scratch("first_query", file="s") as query, k.scratch("bound", file="s") as bound, \
             k.scratch("all", file="s") as rest:
@@ -223,10 +215,10 @@ def _limits(k: TileBuilder, at: WorkgroupPart, scores: Tile) -> Limits:
     return Limits(tuple(upper))
 
 
-def _window(k: TileBuilder, at: WorkgroupPart, scores: Tile) -> WindowLimits:
+def _window(k: ag.TileBuilder, at: WorkgroupPart, scores: ag.Tile) -> WindowLimits:
     """For the steps from the key `at.first` on."""
     f = scores.fragment
-    _, column = lane_places(k, f)
+    _, column = ag.lane_places(k, f)
     key, whole = k.registers.sgprs(1, "step_key"), k.registers.sgprs(1, "whole_keys")
     upper, lower = [], []
     with k.operation("window"), k.scratch("first_query", file="s") as query, k.scratch("base", file="s") as base, \
@@ -256,7 +248,7 @@ def _window(k: TileBuilder, at: WorkgroupPart, scores: Tile) -> WindowLimits:
     return WindowLimits(tuple(upper), tuple(lower), key, whole)
 
 
-def _idle_steps(k: TileBuilder, at: WorkgroupPart, rows: int) -> Reg | None:
+def _idle_steps(k: ag.TileBuilder, at: WorkgroupPart, rows: int) -> ag.Reg | None:
     """Of how many last steps a wave of `rows` queries sees no key, at most all but one (or a negative number): an SGPR. None where there
     is no mask but the end of the keys. Changes SCC."""
     if not (k.p.causal or k.p.window):

@@ -8,8 +8,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from asmgen.author.contract.contract import Values
-from asmgen.author.contract.problem import Output, Problem
+import asmgen as ag
 from asmgen.kernels.attention_forward.tensors import TENSORS
 
 CANARY = -123.0  # what elements of O between its rows hold, and must go on holding
@@ -29,7 +28,7 @@ _LOG2_E = np.float32(1.4426950408889634)
 Array = np.ndarray[Any, Any]
 
 
-def make_problem(p: Values, seed: int, logits: float = 1.0, nonfinite: bool | None = None) -> Problem:
+def make_problem(p: ag.Values, seed: int, logits: float = 1.0, nonfinite: bool | None = None) -> ag.Problem:
     """Q, K, V of random normal values (Q times `logits`: scores beyond 10 leave a softmax of few keys), O and LSE full of canaries.
 
     |O - ref| <= u sum(p|v|)/l + u_out |O| + float32 terms, |LSE - ref| <= 1e-5 max(1, |LSE|). u is the rounding of p to the type that the
@@ -59,7 +58,7 @@ def make_problem(p: Values, seed: int, logits: float = 1.0, nonfinite: bool | No
     arguments |= {f"{name}_stride_{letter}": p[f"{name}_stride_{letter}"] for name in TENSORS for letter in "bsh"}
     unwritten = lse.astype(np.float64)
 
-    def expected() -> tuple[Output, ...]:
+    def expected() -> tuple[ag.Output, ...]:
         places = np.lib.stride_tricks.as_strided(np.arange(flat.size), sizes, tuple(8 * stride for stride in strides))
         truncated = p.get("rounding") == "truncated"
         found = reference(p, views["q"], views["k"], views["v"], unit * (2 if truncated else 1), _LEAST_HALF_UNIT[p["dtype"]])
@@ -67,9 +66,9 @@ def make_problem(p: Values, seed: int, logits: float = 1.0, nonfinite: bool | No
         tolerance += _FLUSHED * (p["sk"] + 1)
         expected_lse = found.lse if p["lse"] else unwritten
         lse_tolerance = LSE_ERROR * np.maximum(1.0, np.abs(np.where(np.isfinite(expected_lse), expected_lse, 0.0))) * p["lse"]
-        return Output("o", found.o, tolerance, (places,)), Output("lse", expected_lse, lse_tolerance)
+        return ag.Output("o", found.o, tolerance, (places,)), ag.Output("lse", expected_lse, lse_tolerance)
 
-    return Problem(arguments, expected)
+    return ag.Problem(arguments, expected)
 
 
 def _put_odd(random: np.random.Generator, views: dict[str, Array], nonfinite: bool, spread: float) -> None:
@@ -108,7 +107,7 @@ class Reference:
     tolerance: Array
 
 
-def visible(p: Values) -> Array:
+def visible(p: ag.Values) -> Array:
     """Which keys [sk] each query [sq] sees: bottom-right, so that the last query's own key is the last one."""
     own = np.arange(p["sq"])[:, None] + p["sk"] - p["sq"]
     key = np.arange(p["sk"])[None, :]
@@ -121,7 +120,7 @@ def visible(p: Values) -> Array:
     return seen
 
 
-def reference(p: Values, q: Array, k: Array, v: Array, rounding: float, least: float) -> Reference:
+def reference(p: ag.Values, q: Array, k: Array, v: Array, rounding: float, least: float) -> Reference:
     """What comes out for q [b, hq, sq, d], k and v [b, hkv, sk, d], and how far O may be off where p is rounded with relative error
     `rounding` (absolute `least` where it is subnormal). A query without visible keys has O = 0 and LSE = -inf."""
     b, hq, sq, d = q.shape

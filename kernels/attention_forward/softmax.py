@@ -19,19 +19,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
-from asmgen.author.builders.tilebuilder import TileBuilder
-from asmgen.author.ops.conversions import convert
-from asmgen.author.ops.elementwise import add, any_greater, copy, exp2, fill_with, fma, joined, max_, mul, neg, sub
-from asmgen.author.ops.masks import mask_rows, mask_rows_before
-from asmgen.author.ops.reductions import column_max, column_sum, reduce_lanes
-from asmgen.author.ops.vectors import Vector, column_vector
-from asmgen.author.step.iterations import StepIndex
-from asmgen.author.tiles.tiles import Tile
-from asmgen.author.tiles.views import narrowed, with_dtype
-from asmgen.isa.operands import Modified
-from asmgen.isa.registers import Reg, vcc
+import asmgen as ag
 from asmgen.kernels.attention_forward.place import Limits, WindowLimits
-from asmgen.regalloc.sets import RegisterSet
 
 LOG2_E = 0x3FB8AA3B
 THRESHOLD = 8.0  # powers of two by which scores may exceed the maximum that they are taken relative to
@@ -47,12 +36,12 @@ class Peak:
     A lazy build has `limit` = m + 8 / c, an eager one the lanes that are `tamed`: some factor of theirs is g (a pair of SGPRs). `bound`,
     an SGPR, is from where on c m is huge."""
 
-    m: Vector
-    factor: Vector
-    low: Vector
-    bound: Reg
-    limit: Vector | None
-    tamed: Reg | None
+    m: ag.Vector
+    factor: ag.Vector
+    low: ag.Vector
+    bound: ag.Reg
+    limit: ag.Vector | None
+    tamed: ag.Reg | None
 
 
 @dataclass(frozen=True)
@@ -65,14 +54,14 @@ class Softmax:
     keys may all be hidden, it is as exact with c = 1.
     """
 
-    total: Vector
-    sums: tuple[Vector, ...]
-    high: Vector
-    c: Reg
-    minus_c: Reg
-    slack: Reg
+    total: ag.Vector
+    sums: tuple[ag.Vector, ...]
+    high: ag.Vector
+    c: ag.Reg
+    minus_c: ag.Reg
+    slack: ag.Reg
     peak: Peak | None = None
-    start: Tile | None = None
+    start: ag.Tile | None = None
 
     @property
     def columns(self) -> int:
@@ -80,7 +69,7 @@ class Softmax:
         return self.total.size
 
 
-def softmax(k: TileBuilder, like: Tile, late: bool = False) -> Softmax:
+def softmax(k: ag.TileBuilder, like: ag.Tile, late: bool = False) -> Softmax:
     """The registers, with no query seen yet; `like` is a tile of S^T. `late`: P is summed a stage behind."""
     minus_c, slack = (k.registers.sgprs(1, name) for name in ("minus_c", "slack"))
     factors = k.registers.sgprs(2, "c", note="softmax_scale * log2(e), in a pair that packed instructions name")
@@ -98,37 +87,38 @@ def softmax(k: TileBuilder, like: Tile, late: bool = False) -> Softmax:
     if late:
         each = 4 // across
         held = k.registers.vgprs(each * across, "total", align=2, note="each lane's own sum of P")
-        sums = tuple(Vector("total", "column", like.columns, like.fragment, _singles(held, number, across, each)) for number in range(each))
+        sums = tuple(ag.Vector("total", "column", like.columns, like.fragment, _singles(held, number, across, each))
+                     for number in range(each))
     else:
-        sums = (column_vector(k, "total", like, apart=across > 1),)
+        sums = (ag.column_vector(k, "total", like, apart=across > 1),)
     for vector in sums:
-        fill_with(k, vector, 0)
-    total, high = sums[0], column_vector(k, "high", like, apart=across > 1)
+        ag.fill_with(k, vector, 0)
+    total, high = sums[0], ag.column_vector(k, "high", like, apart=across > 1)
     if k.p.scale == "folded" and not k.p.window:
         start = k.tile("start", like.fragment.rows, like.columns, like.fragment, note="-m")
-        fill_with(k, start, 0)
+        ag.fill_with(k, start, 0)
         return Softmax(total, sums, high, c, minus_c, slack, start=start)
     bound = k.registers.sgprs(1, "bound", note="where scores are huge")
     k.s_mov_b32(bound, _HUGE)
     lazy = k.p.rescale == "lazy"
-    limit = column_vector(k, "limit", like) if lazy else None
+    limit = ag.column_vector(k, "limit", like) if lazy else None
     tamed = None if lazy else k.registers.sgprs(2, "tamed", align=2)
     if tamed is not None:
         k.s_mov_b64(tamed, 0)
-    factor, low = (column_vector(k, name, like, apart=late) for name in ("factor", "low"))
-    return Softmax(total, sums, high, c, minus_c, slack, Peak(column_vector(k, "m", like), factor, low, bound, limit, tamed))
+    factor, low = (ag.column_vector(k, name, like, apart=late) for name in ("factor", "low"))
+    return Softmax(total, sums, high, c, minus_c, slack, Peak(ag.column_vector(k, "m", like), factor, low, bound, limit, tamed))
 
 
-def scale_queries(k: TileBuilder, state: Softmax, queries: Tile, room: Tile) -> None:
+def scale_queries(k: ag.TileBuilder, state: Softmax, queries: ag.Tile, room: ag.Tile) -> None:
     """Q times c, rounded to its type again; `room` is a tile of twice its registers, or those of a part of its rows, that holds nothing
     yet."""
     parts = 2 * queries.registers.count // room.registers.count
     rows = queries.rows // parts
     for part in (queries.part(number * rows, 0, rows, queries.columns) for number in range(parts)):
-        wide = k.tile("wide_Q", rows, queries.columns, with_dtype(queries.fragment, "f32"), turns=room)
-        convert(k, wide, part)
-        mul(k, wide, wide, state.c)
-        convert(k, part, wide)
+        wide = k.tile("wide_Q", rows, queries.columns, ag.with_dtype(queries.fragment, "f32"), turns=room)
+        ag.convert(k, wide, part)
+        ag.mul(k, wide, wide, state.c)
+        ag.convert(k, part, wide)
         k.registers.release("wide_Q")
     if state.start is None:
         k.s_mov_b32(state.c, 1.0)
@@ -136,7 +126,7 @@ def scale_queries(k: TileBuilder, state: Softmax, queries: Tile, room: Tile) -> 
         k.s_mov_b32(state.slack, THRESHOLD)
 
 
-def weigh(k: TileBuilder, state: Softmax, scores: Tile, weights: Tile, before: Tile | None = None) -> None:
+def weigh(k: ag.TileBuilder, state: Softmax, scores: ag.Tile, weights: ag.Tile, before: ag.Tile | None = None) -> None:
     """Scores become P, unrounded in place and rounded in `weights` (in the first registers of each fragment, where those are `scores`).
 
     Each lane adds them to its own sum; where P is summed late, those `before` them.
@@ -147,112 +137,112 @@ def weigh(k: TileBuilder, state: Softmax, scores: Tile, weights: Tile, before: T
     shares(k, state, scores, weights)
 
 
-def exponentials(k: TileBuilder, state: Softmax, scores: Tile) -> None:
+def exponentials(k: ag.TileBuilder, state: Softmax, scores: ag.Tile) -> None:
     """The first part of `weigh`: P in float32."""
     if state.peak is not None:
-        fma(k, scores, scores, state.peak.factor, state.peak.low, packed=len(state.sums) > 1)
-    exp2(k, scores, scores)
+        ag.fma(k, scores, scores, state.peak.factor, state.peak.low, packed=len(state.sums) > 1)
+    ag.exp2(k, scores, scores)
 
 
-def shares(k: TileBuilder, state: Softmax, scores: Tile, weights: Tile) -> None:
+def shares(k: ag.TileBuilder, state: Softmax, scores: ag.Tile, weights: ag.Tile) -> None:
     """The other part of `weigh`: its sums, unless they come late, and P as an operand."""
     if len(state.sums) == 1:
-        column_sum(k, state.total, scores, across=False, start=True, packed=False)
+        ag.column_sum(k, state.total, scores, across=False, start=True, packed=False)
     rounding = "truncate" if k.parameters.get("rounding") == "truncated" else "nearest"
-    convert(k, narrowed(weights, k.p.dtype), scores, rounding=rounding, nan=False)
+    ag.convert(k, ag.narrowed(weights, k.p.dtype), scores, rounding=rounding, nan=False)
 
 
-def sum_up(k: TileBuilder, state: Softmax) -> None:
+def sum_up(k: ag.TileBuilder, state: Softmax) -> None:
     """`total` becomes the sum of P."""
     for part in state.sums[1:]:
-        add(k, state.total, state.total, part)
-    reduce_lanes(k, "sum", state.total)
+        ag.add(k, state.total, state.total, part)
+    ag.reduce_lanes(k, "sum", state.total)
 
 
-def add_pairs(k: TileBuilder, state: Softmax, weights: Tile) -> None:
+def add_pairs(k: ag.TileBuilder, state: Softmax, weights: ag.Tile) -> None:
     """Pairs of registers to pairs of sums, those of a query in turn, and those of two."""
     places = itertools.product(range(weights.down), range(0, weights.fragment.registers, 2))
     with k.at(weights.index):
         for number, (row, first) in enumerate(places):
             for column in range(weights.across):
                 one, other = (part.registers.items[column] for part in state.sums[number % (len(state.sums) // 2) * 2:][:2])
-                target = joined(one, other)
+                target = ag.joined(one, other)
                 assert target is not None
                 k.v_pk_add_f32(target, target, weights.base(row, column)[first:first + 1])
 
 
-def first_maximum(k: TileBuilder, state: Softmax, scores: Tile, seen: Limits | WindowLimits | None = None) -> None:
+def first_maximum(k: ag.TileBuilder, state: Softmax, scores: ag.Tile, seen: Limits | WindowLimits | None = None) -> None:
     """The maximum of the first scores; those that are not `seen` are hidden."""
     _largest(k, state, scores, seen)
     at = scores.index
-    reduce_lanes(k, "max", state.high, at)
+    ag.reduce_lanes(k, "max", state.high, at)
     if state.peak is not None:
         peak = state.peak
-        max_(k, peak.m, state.high, LOWEST, at=at)
-        mul(k, peak.low, peak.m, state.minus_c, at=at)
-        copy(k, peak.factor, state.c, at=at)
+        ag.max_(k, peak.m, state.high, LOWEST, at=at)
+        ag.mul(k, peak.low, peak.m, state.minus_c, at=at)
+        ag.copy(k, peak.factor, state.c, at=at)
         with _where_huge(k, peak, at, first=True):
             _tame(k, state, peak, peak.m, at)
         _limit(k, state, peak, at)
         return
-    max_(k, state.high, state.high, LOWEST)
+    ag.max_(k, state.high, state.high, LOWEST)
     _lower(k, state, scores)
 
 
-def raise_maximum(k: TileBuilder, state: Softmax, scores: Tile, seen: Limits | WindowLimits | None = None) -> None:
+def raise_maximum(k: ag.TileBuilder, state: Softmax, scores: ag.Tile, seen: Limits | WindowLimits | None = None) -> None:
     """Where any score of a lane exceeds its limit, all queries take their new maximum, and `high` becomes what is left of
     sums under the old one. VCC says so to `rescale`. An eager build does it always. Scores that are not `seen` are hidden before."""
     at = scores.index
     _largest(k, state, scores, seen)
     if k.p.rescale == "lazy":
-        any_greater(k, state.high, state.peak.limit if state.peak is not None and state.peak.limit is not None else THRESHOLD)
+        ag.any_greater(k, state.high, state.peak.limit if state.peak is not None and state.peak.limit is not None else THRESHOLD)
     with _where_raised(k, "raise maximum", at):
-        reduce_lanes(k, "max", state.high)
+        ag.reduce_lanes(k, "max", state.high)
         if state.peak is not None:
             _raise(k, state, state.peak, at)
         else:
-            max_(k, state.high, state.high, 0)
+            ag.max_(k, state.high, state.high, 0)
             _lower(k, state, scores)
         with k.at(at):
             for register in state.high.registers:
-                k.v_exp_f32(register, Modified(register, neg=state.peak is None))
+                k.v_exp_f32(register, ag.Modified(register, neg=state.peak is None))
         if len(state.sums) == 1:
-            mul(k, state.total, state.total, state.high)
+            ag.mul(k, state.total, state.total, state.high)
 
 
-def rescale(k: TileBuilder, state: Softmax, out: Tile, at: StepIndex) -> None:
+def rescale(k: ag.TileBuilder, state: Softmax, out: ag.Tile, at: ag.StepIndex) -> None:
     """O under the new maximum, where `raise_maximum` has raised one."""
     with _where_raised(k, "rescale", at):
-        mul(k, out, out, state.high, at=at)
+        ag.mul(k, out, out, state.high, at=at)
         for part in state.sums if len(state.sums) > 1 else ():
-            mul(k, part, part, state.high, at=at)
+            ag.mul(k, part, part, state.high, at=at)
 
 
-def maximum(k: TileBuilder, state: Softmax) -> Vector:
+def maximum(k: ag.TileBuilder, state: Softmax) -> ag.Vector:
     """What P is relative to: in units of S, or of log2 where the scale is folded."""
     if state.peak is not None:
         return state.peak.m
     assert state.start is not None
-    neg(k, state.high, Vector("start", "column", state.columns, state.high.fragment, _firsts(state.start)))
+    ag.neg(k, state.high, ag.Vector("start", "column", state.columns, state.high.fragment, _firsts(state.start)))
     return state.high
 
 
-def _largest(k: TileBuilder, state: Softmax, scores: Tile, seen: Limits | WindowLimits | None) -> None:
+def _largest(k: ag.TileBuilder, state: Softmax, scores: ag.Tile, seen: Limits | WindowLimits | None) -> None:
     """The maximum of each lane's own scores. Scores of keys that a lane's query does not see become -infinity; the limits go on to the
     next step."""
     if isinstance(seen, WindowLimits):
         _hide(k, scores, seen)
     if isinstance(seen, Limits):
         for number, limit in enumerate(seen.upper):
-            mask_rows(k, _queries(scores, number), limit)
-    column_max(k, state.high, scores, across=False)
+            ag.mask_rows(k, _queries(scores, number), limit)
+    ag.column_max(k, state.high, scores, across=False)
     if isinstance(seen, Limits):
         with k.at(scores.index):
             for limit in seen.upper:
                 k.v_subrev_u32(limit, scores.rows, limit)
 
 
-def _hide(k: TileBuilder, scores: Tile, seen: WindowLimits) -> None:
+def _hide(k: ag.TileBuilder, scores: ag.Tile, seen: WindowLimits) -> None:
     """Mask the scores of keys outside of the window, in a block that is skipped where the wave sees them all."""
     with k.block("hide", aside=True), k.at(scores.index):
         skip = k.fresh("all_seen")
@@ -261,20 +251,20 @@ def _hide(k: TileBuilder, scores: Tile, seen: WindowLimits) -> None:
         k.s_cbranch_scc1(skip)
         with k.scratch("limit") as limit:
             for number, (lower, upper) in enumerate(zip(seen.lower, seen.upper, strict=True)):
-                for bound, mask in ((lower, mask_rows_before), (upper, mask_rows)):
+                for bound, mask in ((lower, ag.mask_rows_before), (upper, ag.mask_rows)):
                     k.v_subrev_u32(limit, seen.key, bound)
                     mask(k, _queries(scores, number), limit)
         k.label(skip)
 
 
-def _queries(scores: Tile, number: int) -> Tile:
+def _queries(scores: ag.Tile, number: int) -> ag.Tile:
     """The scores of a fragment's queries."""
     width = scores.fragment.columns
     return scores.part(0, number * width, scores.rows, width)
 
 
 @contextmanager
-def _where_raised(k: TileBuilder, name: str, at: StepIndex) -> Iterator[None]:
+def _where_raised(k: ag.TileBuilder, name: str, at: ag.StepIndex) -> Iterator[None]:
     """A block that is skipped where VCC is 0; in an eager build nothing is skipped."""
     if k.p.rescale == "eager":
         yield
@@ -287,44 +277,44 @@ def _where_raised(k: TileBuilder, name: str, at: StepIndex) -> Iterator[None]:
         k.label(skip)
 
 
-def _raise(k: TileBuilder, state: Softmax, peak: Peak, at: StepIndex) -> None:
+def _raise(k: ag.TileBuilder, state: Softmax, peak: Peak, at: ag.StepIndex) -> None:
     """The maximum of what it was and of `high`, which becomes the logarithm of what is left of sums under the old one."""
     with _vector(k, "raised", state, at) as raised:
-        max_(k, raised, peak.m, state.high, at=at)
+        ag.max_(k, raised, peak.m, state.high, at=at)
         if peak.tamed is None:
-            copy(k, state.high, peak.low, at=at)
-            mul(k, peak.low, raised, state.minus_c, at=at)
-            sub(k, state.high, peak.low, state.high, at=at)
+            ag.copy(k, state.high, peak.low, at=at)
+            ag.mul(k, peak.low, raised, state.minus_c, at=at)
+            ag.sub(k, state.high, peak.low, state.high, at=at)
         else:  # one instruction less in each step, and off by the rounding of the new `low`
             with k.at(at):
                 for high, new, low in zip(state.high.registers, raised.registers, peak.low.registers, strict=True):
-                    k.v_fma_f32(high, new, state.minus_c, Modified(low, neg=True))
-            mul(k, peak.low, raised, state.minus_c, at=at)
+                    k.v_fma_f32(high, new, state.minus_c, ag.Modified(low, neg=True))
+            ag.mul(k, peak.low, raised, state.minus_c, at=at)
         with _where_huge(k, peak, at) if peak.tamed is not None else nullcontext():
             _tame(k, state, peak, raised, at, state.high)
-        copy(k, peak.m, raised, at=at)
+        ag.copy(k, peak.m, raised, at=at)
         _limit(k, state, peak, at)
 
 
-def _limit(k: TileBuilder, state: Softmax, peak: Peak, at: StepIndex) -> None:
+def _limit(k: ag.TileBuilder, state: Softmax, peak: Peak, at: ag.StepIndex) -> None:
     if peak.limit is not None:
-        add(k, peak.limit, peak.m, state.slack, at=at)
+        ag.add(k, peak.limit, peak.m, state.slack, at=at)
 
 
-def _tame(k: TileBuilder, state: Softmax, peak: Peak, maximum: Vector, at: StepIndex, grown: Vector | None = None) -> None:
+def _tame(k: ag.TileBuilder, state: Softmax, peak: Peak, maximum: ag.Vector, at: ag.StepIndex, grown: ag.Vector | None = None) -> None:
     """Where -c times the new `maximum`, which is in `low`, is huge: g in place of c. `grown`, what the maximum has grown by, is then from
     `m`, as `low` of before had another factor."""
     with k.at(at), k.operation("huge scores"), k.scratch("huge", 2, "s") as huge, k.scratch("power") as power, \
             k.scratch("tame") as tame:
         for number, new in enumerate(maximum.registers):
             m, factor, low = (vector.registers.items[number] for vector in (peak.m, peak.factor, peak.low))
-            k.v_cmp_le_f32(huge, peak.bound, Modified(low, abs=True))
+            k.v_cmp_le_f32(huge, peak.bound, ag.Modified(low, abs=True))
             k.v_frexp_exp_i32_f32(power, new)
             k.v_sub_u32(power, _EXPONENT, power)
             k.v_ldexp_f32(power, 1.0, power)
             k.v_mov_b32(factor, state.c)
             k.v_cndmask_b32(factor, factor, power, huge)
-            k.v_mul_f32(tame, Modified(power, neg=True), new)
+            k.v_mul_f32(tame, ag.Modified(power, neg=True), new)
             k.v_cndmask_b32(low, low, tame, huge)
             if grown is not None:
                 change = grown.registers.items[number]
@@ -338,15 +328,15 @@ def _tame(k: TileBuilder, state: Softmax, peak: Peak, maximum: Vector, at: StepI
 
 
 @contextmanager
-def _where_huge(k: TileBuilder, peak: Peak, at: StepIndex, first: bool = False) -> Iterator[None]:
+def _where_huge(k: ag.TileBuilder, peak: Peak, at: ag.StepIndex, first: bool = False) -> Iterator[None]:
     """A block that is skipped where no `low` is huge nor, unless it is the `first`, any factor another one than c."""
     with k.at(at), k.operation("huge scores"), k.scratch("one_huge", 2, "s") as one:
         for number, low in enumerate(peak.low.registers):
-            k.v_cmp_le_f32(one if number else vcc, peak.bound, Modified(low, abs=True))
+            k.v_cmp_le_f32(one if number else ag.vcc, peak.bound, ag.Modified(low, abs=True))
             if number:
-                k.s_or_b64(vcc, vcc, one)
+                k.s_or_b64(ag.vcc, ag.vcc, one)
         if peak.tamed is not None and not first:
-            k.s_or_b64(vcc, vcc, peak.tamed)
+            k.s_or_b64(ag.vcc, ag.vcc, peak.tamed)
     # The eager loops of long rows take more code than a branch to their end reaches over.
     with k.block("huge scores", aside=k.p.rescale == "lazy" or k.variant.d < 128):
         skip = k.fresh("not_huge")
@@ -357,25 +347,25 @@ def _where_huge(k: TileBuilder, peak: Peak, at: StepIndex, first: bool = False) 
 
 
 @contextmanager
-def _vector(k: TileBuilder, name: str, state: Softmax, at: StepIndex) -> Iterator[Vector]:
+def _vector(k: ag.TileBuilder, name: str, state: Softmax, at: ag.StepIndex) -> Iterator[ag.Vector]:
     """A value for each query in passing."""
     like = state.high
     with k.scratch(name, like.registers.count) as held:
-        yield Vector(name, "column", like.size, like.fragment, RegisterSet((held,)), at)
+        yield ag.Vector(name, "column", like.size, like.fragment, ag.RegisterSet((held,)), at)
 
 
-def _lower(k: TileBuilder, state: Softmax, scores: Tile) -> None:
+def _lower(k: ag.TileBuilder, state: Softmax, scores: ag.Tile) -> None:
     """Scores and what the next ones start from, by `high`."""
     assert state.start is not None
-    sub(k, scores, scores, state.high)
-    sub(k, state.start, state.start, state.high)
+    ag.sub(k, scores, scores, state.high)
+    ag.sub(k, state.start, state.start, state.high)
 
 
-def _singles(held: Reg, first: int, count: int, step: int) -> RegisterSet:
+def _singles(held: ag.Reg, first: int, count: int, step: int) -> ag.RegisterSet:
     """`count` registers one by one, as vectors have them, `step` apart."""
-    return RegisterSet(tuple(held[number:number] for number in range(first, first + count * step, step)))
+    return ag.RegisterSet(tuple(held[number:number] for number in range(first, first + count * step, step)))
 
 
-def _firsts(tile: Tile) -> RegisterSet:
+def _firsts(tile: ag.Tile) -> ag.RegisterSet:
     """The first register of each fragment of a row."""
-    return RegisterSet(tuple(base[0:0] for base in tile.bases))
+    return ag.RegisterSet(tuple(base[0:0] for base in tile.bases))

@@ -7,9 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from asmgen.author.address.headorder import tiles_in_order
-from asmgen.author.contract.contract import Values
-from asmgen.author.contract.problem import LaunchWork
+import asmgen as ag
 from asmgen.kernels.attention_forward.tensors import TENSORS
 
 _MOST_TRACED, _COPIES = 24, 4
@@ -17,7 +15,7 @@ _MOST_TRACED, _COPIES = 24, 4
 _LINE_ELEMENTS = 64  # of a cache line: rows that begin at multiples touch as many lines wherever they lie
 
 
-def steps_of_tiles(p: Values, tile: tuple[int, ...]) -> np.ndarray[Any, Any]:
+def steps_of_tiles(p: ag.Values, tile: tuple[int, ...]) -> np.ndarray[Any, Any]:
     """The steps of each tile of queries: what `place` computes in scalar code. `tile` is queries and keys of a step."""
     queries, keys = tile
     sq, sk = p["sq"], p["sk"]
@@ -32,21 +30,21 @@ def steps_of_tiles(p: Values, tile: tuple[int, ...]) -> np.ndarray[Any, Any]:
     return np.asarray(np.maximum(1, -(-(np.maximum(end, first) - first) // keys)))
 
 
-def launch_work(p: Values, tile: tuple[int, ...]) -> LaunchWork:
+def launch_work(p: ag.Values, tile: tuple[int, ...]) -> ag.LaunchWork:
     """The work of a launch. Without a window, the first workgroup's tile is left alone, of one head, with fewer keys."""
     queries, keys = tile
     steps = steps_of_tiles(p, tile)
-    order = tiles_in_order(p["b"] * p["hkv"], p["hq"] // p["hkv"], len(steps), p["causal"])
+    order = ag.tiles_in_order(p["b"] * p["hkv"], p["hq"] // p["hkv"], len(steps), p["causal"])
     traced, first = int(steps[order[0]]), _one_head(p)
     if not p["window"]:
         cut = max(0, traced - _MOST_TRACED) // _COPIES * _COPIES
         rows = p["sq"] - queries * (len(steps) - 1) if p["causal"] else min(p["sq"], queries)
         first, traced = {**first, "sq": rows, "sk": p["sk"] - cut * keys}, traced - cut
     read = 2 * p["d"] * p["b"] * (p["hq"] * p["sq"] + 2 * p["hkv"] * p["sk"])
-    return LaunchWork(first, traced, steps[order], 4.0 * queries * keys * p["d"], read)
+    return ag.LaunchWork(first, traced, steps[order], 4.0 * queries * keys * p["d"], read)
 
 
-def _one_head(p: Values) -> Mapping[str, Any]:
+def _one_head(p: ag.Values) -> Mapping[str, Any]:
     """The same for the first head alone, whose rows lie close together where that touches as many lines."""
     close = {f"{tensor}_stride_s": p["d"] for tensor in TENSORS if p[f"{tensor}_stride_s"] % _LINE_ELEMENTS == 0}
     return {**p, "b": 1, "hq": 1, "hkv": 1, **close}

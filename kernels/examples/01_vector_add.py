@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asmgen as ag
-from asmgen.isa.bufferformats import RAW_BUFFER
 
 GROUP = 512  # elements of a workgroup: 256 work-items with two each
 
@@ -40,7 +39,7 @@ def vector_add(k: ag.TileBuilder) -> ag.Kernel:
         # A descriptor ends behind element n - 1: what lies beyond is read as 0 and not written, so no lane is masked.
         k.s_mov_b64(buffer[0:1], k.argument(name))
         k.s_lshl_b32(buffer[2], k.argument("n"), 2)
-        k.s_mov_b32(buffer[3], RAW_BUFFER)
+        k.s_mov_b32(buffer[3], ag.RAW_BUFFER)
     for number in range(2):
         k.buffer_load_dword(x[number], at, buffers["x"], 0, offen=True, offset=1024 * number)
         k.buffer_load_dword(y[number], at, buffers["y"], 0, offen=True, offset=1024 * number)

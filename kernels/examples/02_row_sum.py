@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asmgen as ag
-from asmgen.isa.bufferformats import RAW_BUFFER
 
 
 def problem(p: ag.Values, seed: int) -> ag.Problem:
@@ -36,7 +35,7 @@ def row_sum(k: ag.TileBuilder) -> None:
     k.v_mov_b32(total, 0)
     k.s_mov_b32(byte, 0)
     k.s_lshl_b32(row[2], k.argument("n"), 2)  # the descriptor ends with the row: lanes behind it read 0 and add nothing
-    k.s_mov_b32(row[3], RAW_BUFFER)
+    k.s_mov_b32(row[3], ag.RAW_BUFFER)
     k.s_mul_i32(row[0], k.ids["x"], row[2])
     k.s_mul_hi_u32(row[1], k.ids["x"], row[2])
     k.s_add_u32(row[0], row[0], k.argument("x")[0])

@@ -11,20 +11,17 @@ from pathlib import Path
 
 import numpy as np
 
-from asmgen.codeobject.load import CodeObject
-from asmgen.launch.emulated import EmulatedDevice
-from asmgen.launch.hip import choose_device
-from asmgen.toolchain import assemble
+import asmgen as ag
 
 
 def main(kind: str, arch: str) -> None:
     """Scales 1000 numbers, first through numpy arrays, then in device buffers on a stream."""
-    code = CodeObject.load(assemble(Path(__file__).with_name("10_scale.s").read_text(), arch))
+    code = ag.CodeObject.load(ag.assemble(Path(__file__).with_name("10_scale.s").read_text(), arch))
     scale = code.kernel("scale")
     x = np.arange(1000, dtype=np.float32)
     y = np.zeros_like(x)
     grid, block = (-(-x.size // 64), 1, 1), (64, 1, 1)
-    with choose_device(kind, arch, lambda: EmulatedDevice(arch)).device as device:
+    with ag.choose_device(kind, arch, lambda: ag.EmulatedDevice(arch)).device as device:
         scale.launch(device, grid, block, {"x": x, "y": y, "f": 0.5, "n": x.size})  # arrays go there and come back
         assert (y == 0.5 * x).all()
 

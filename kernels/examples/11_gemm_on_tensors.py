@@ -11,8 +11,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+import asmgen as ag
 from asmgen.kernels import gemm
-from asmgen.launch.emulated import EmulatedDevice
 
 
 def tensors(m: int, n: int, k: int) -> tuple[Any, Any, Any]:
@@ -22,10 +22,10 @@ def tensors(m: int, n: int, k: int) -> tuple[Any, Any, Any]:
 
         where = "cuda" if torch.cuda.is_available() and torch.version.hip else "cpu"
         a, b = (torch.randn(rows, k, dtype=torch.bfloat16, device=where) for rows in (m, n))
-        return a, b, None if where == "cuda" else EmulatedDevice("gfx950")
+        return a, b, None if where == "cuda" else ag.EmulatedDevice("gfx950")
     rng = np.random.default_rng(0)
     a, b = (rng.standard_normal((rows, k)).astype(ml_dtypes.bfloat16) for rows in (m, n))
-    return a, b, EmulatedDevice("gfx950")
+    return a, b, ag.EmulatedDevice("gfx950")
 
 
 def main() -> None:

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from asmgen.author.contract.contract import Parameter, Values
-from asmgen.author.contract.problem import Problem, holds_nonfinite
-from asmgen.author.contract.variant import Variant
-from asmgen.author.family.family import Family
+import asmgen as ag
 from asmgen.kernels.products.contract import PRODUCT_ALIASES, PRODUCT_ARGUMENTS, PRODUCT_GRID, PRODUCT_RULES, product_parameters
 
-_TYPE = Parameter("dtype", "build", str, "type of A and B", default="bf16", choices=("bf16", "f16"))
+_TYPE = ag.Parameter("dtype", "build", str, "type of A and B", default="bf16", choices=("bf16", "f16"))
 
 
-def _parameters(variant: Variant) -> tuple[Parameter, ...]:
+def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
     return product_parameters((_TYPE,), variant, 16)
 
 
-def _problem(values: Values, seed: int) -> Problem:
+def _problem(values: ag.Values, seed: int) -> ag.Problem:
     """Random normal data with odd numbers in places; numpy is loaded only here."""
     from asmgen.kernels.gemm_bf16.problem import make_problem
 
-    return make_problem(values, seed, holds_nonfinite(seed))
+    return make_problem(values, seed, ag.holds_nonfinite(seed))
 
 
-GEMM = Family(
+GEMM = ag.Family(
     name="gemm-bf16",
     title="D[M,N] = alpha A[M,K] x B[N,K]^T + beta C + bias, A and B of bf16 or f16, float32 accumulation",
     parameters=_parameters,

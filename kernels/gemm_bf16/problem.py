@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from asmgen.author.contract.contract import Values
-from asmgen.author.contract.problem import Problem
+import asmgen as ag
 from asmgen.kernels.products.odd import put_odd
 from asmgen.kernels.products.problem import TYPES, with_result
 from asmgen.kernels.products.sums import sums
@@ -13,7 +12,7 @@ from asmgen.kernels.products.sums import sums
 _DEPTH = 16  # products along K of the shortest matrix instruction of its variants, v_mfma_f32_16x16x16 of gfx942
 
 
-def make_problem(p: Values, seed: int, nonfinite: bool) -> Problem:
+def make_problem(p: ag.Values, seed: int, nonfinite: bool) -> ag.Problem:
     """A, B, C and bias of random normal values with odd numbers in places (products/odd.py), D full of canaries."""
     random = np.random.default_rng(seed)
     taken, _ = TYPES[p["dtype"]]

@@ -8,19 +8,14 @@ of A at a time: all waves have as many registers as a consumer needs, 168 each o
 
 from __future__ import annotations
 
-from asmgen.author.builders.tilebuilder import TileBuilder
-from asmgen.author.ops.arithmetic import mma, zero
-from asmgen.author.ops.movement import fill, read
-from asmgen.author.schedule.schedules import ProducerConsumer
-from asmgen.author.step.iterations import StepIndex
-from asmgen.author.tiles.swizzles import DmaFill, FragmentRead
+import asmgen as ag
 from asmgen.kernels.gemm_bf16.family import GEMM
 from asmgen.kernels.products.ends import corners_of, finish, halves, place
 
 
 @GEMM.variant("gfx950", tile=(128, 256, 64), waves=12, schedule="producer-consumer", occupancy=3, consumers=(2, 4))
 @GEMM.variant("gfx950", tile=(192, 256, 64), waves=16, schedule="producer-consumer", occupancy=4, consumers=(3, 4))
-def roles(k: TileBuilder) -> None:
+def roles(k: ag.TileBuilder) -> None:
     """Either of the tiles above; `consumers` are rows and columns of waves."""
     tm, tn, tk = k.variant.tile
     down, across = k.variant.consumers
@@ -34,38 +29,38 @@ def roles(k: TileBuilder) -> None:
     row0, column0 = k.registers.sgprs(1, "row0"), k.registers.sgprs(1, "column0")
 
     # LDS map
-    As = k.shared("As", k.p.dtype, tm // 2, tk, stages=2, grid=(2,), serves=(FragmentRead(M.a), DmaFill()))
-    Bs = k.shared("Bs", k.p.dtype, tn // 2, tk, stages=2, grid=(2,), serves=(FragmentRead(M.b), DmaFill()))
+    As = k.shared("As", k.p.dtype, tm // 2, tk, stages=2, grid=(2,), serves=(ag.FragmentRead(M.a), ag.DmaFill()))
+    Bs = k.shared("Bs", k.p.dtype, tn // 2, tk, stages=2, grid=(2,), serves=(ag.FragmentRead(M.b), ag.DmaFill()))
 
     k.region("prologue")
     k.begin()
     k.locate(k.variant.wave_count)
     role = k.cast(k.variant.wave_count - down * across)
     wm, wn = k.wave_grid(down, across)
-    zero(k, *C)  # while the arguments are on their way
+    ag.zero(k, *C)  # while the arguments are on their way
     place(k, row0, column0)
     a, b = halves(k, steps, row0, column0, k.p.dtype, k.p.dtype)
     memory, matrix = k.streams("memory", "matrix")
 
-    def step(t: StepIndex) -> None:
+    def step(t: ag.StepIndex) -> None:
         with k.stage(), memory:
-            read(k, A, As[t, 0].part(wm))
-            read(k, B[0], Bs[t, 0].part(wn))
-            read(k, B[1], Bs[t, 1].part(wn))
+            ag.read(k, A, As[t, 0].part(wm))
+            ag.read(k, B[0], Bs[t, 0].part(wn))
+            ag.read(k, B[1], Bs[t, 1].part(wn))
             for half in range(2):
-                fill(k, As[t + 1, half], a[half].k(t + 1))
-                fill(k, Bs[t + 1, half], b[half].k(t + 1))
+                ag.fill(k, As[t + 1, half], a[half].k(t + 1))
+                ag.fill(k, Bs[t + 1, half], b[half].k(t + 1))
         with k.stage(), matrix:
-            mma(k, C[0, 0], A, B[0])
-            mma(k, C[0, 1], A, B[1])
+            ag.mma(k, C[0, 0], A, B[0])
+            ag.mma(k, C[0, 1], A, B[1])
         with k.stage(), memory:
-            read(k, A, As[t, 1].part(wm))
+            ag.read(k, A, As[t, 1].part(wm))
         with k.stage(), matrix:
-            mma(k, C[1, 0], A, B[0])
-            mma(k, C[1, 1], A, B[1])
+            ag.mma(k, C[1, 0], A, B[0])
+            ag.mma(k, C[1, 1], A, B[1])
 
     k.region("main loop")
-    k.pipeline(step, steps, ProducerConsumer(), groups=role)
+    k.pipeline(step, steps, ag.ProducerConsumer(), groups=role)
 
     k.region("epilogue")
     k.registers.release("A", "B")  # which an ending needs, so it follows the loop

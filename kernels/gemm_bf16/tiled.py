@@ -5,8 +5,7 @@ A read of 16 bytes a lane feeds one v_mfma_f32_16x16x32 of gfx950, two 16x16x16 
 
 from __future__ import annotations
 
-from asmgen.author.builders.tilebuilder import TileBuilder
-from asmgen.author.tiles.views import deep
+import asmgen as ag
 from asmgen.kernels.gemm_bf16.family import GEMM
 from asmgen.kernels.products.ends import finish
 from asmgen.kernels.products.quadrants import quadrants
@@ -29,8 +28,8 @@ CDNA3 = {"depth": 16, "stages": 1}
 @GEMM.variant("gfx942", tile=(128, 128, 64), waves=(2, 2), schedule="interleave", occupancy=2, **CDNA3)
 @GEMM.variant("gfx942", tile=(256, 256, 64), waves=(2, 4), schedule="ping-pong", occupancy=2, **CDNA3)
 @GEMM.variant("gfx942", tile=(256, 256, 64), waves=(2, 2), schedule="interleave", occupancy=1, **CDNA3)
-def tiled(k: TileBuilder) -> None:
+def tiled(k: ag.TileBuilder) -> None:
     """Any of the tiles above."""
     M = k.matrix_shape(f"f32_16x16x{k.variant.depth}_{k.p.dtype}")
-    fa, fb = (deep(operand, 32 // k.variant.depth) for operand in (M.a, M.b))
+    fa, fb = (ag.deep(operand, 32 // k.variant.depth) for operand in (M.a, M.b))
     quadrants(k, M, fa, fb, finish)

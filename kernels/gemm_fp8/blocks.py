@@ -6,17 +6,9 @@ accumulators by v_fmac_f32, in the memory stage behind its matrix stage, while t
 
 from __future__ import annotations
 
-from asmgen.author.builders.tilebuilder import TileBuilder
-from asmgen.author.epilogue.stores import accumulator_places
-from asmgen.author.ops.arithmetic import mma, zero
-from asmgen.author.ops.movement import fill, read
-from asmgen.author.schedule.schedules import PingPong
-from asmgen.author.step.iterations import StepIndex, operation
-from asmgen.author.tiles.swizzles import DmaFill, FragmentRead
-from asmgen.author.tiles.tiles import Tile
-from asmgen.isa.bufferformats import RAW_BUFFER
-from asmgen.isa.records import dataclass
-from asmgen.isa.registers import Reg
+from dataclasses import dataclass
+
+import asmgen as ag
 from asmgen.kernels.gemm_fp8.family import GEMM
 from asmgen.kernels.gemm_fp8.operands import BLOCK
 from asmgen.kernels.gemm_fp8.scaling import load_factors, with_alpha
@@ -26,7 +18,7 @@ from asmgen.kernels.products.ends import corners_of, finish, halves, place
 
 @GEMM.variant("gfx950", tile=(128, 256, 128), waves=(2, 4), schedule="ping-pong", occupancy=2, scales="block")
 @GEMM.variant("gfx950", tile=(256, 128, 128), waves=(2, 4), schedule="ping-pong", occupancy=2, scales="block")
-def blocks(k: TileBuilder) -> None:
+def blocks(k: ag.TileBuilder) -> None:
     """Either of the tiles above."""
     tm, tn, tk = k.variant.tile
     down, across = k.variant.waves
@@ -42,18 +34,18 @@ def blocks(k: TileBuilder) -> None:
     row0, column0 = k.registers.sgprs(1, "row0"), k.registers.sgprs(1, "column0")
 
     # LDS map
-    As = k.shared("As", of_a, tm // 2, tk, stages=2, grid=(2,), serves=(FragmentRead(M.b), DmaFill()))
-    Bs = k.shared("Bs", of_b, tn // 2, tk, stages=2, grid=(2,), serves=(FragmentRead(M.a), DmaFill()))
+    As = k.shared("As", of_a, tm // 2, tk, stages=2, grid=(2,), serves=(ag.FragmentRead(M.b), ag.DmaFill()))
+    Bs = k.shared("Bs", of_b, tn // 2, tk, stages=2, grid=(2,), serves=(ag.FragmentRead(M.a), ag.DmaFill()))
 
     k.region("prologue")
     k.begin()
     k.locate(down * across)
     wm, wn = k.wave_grid(down, across)
-    zero(k, *C)  # while the arguments are on their way
+    ag.zero(k, *C)  # while the arguments are on their way
     place(k, row0, column0)
     corners = corners_of(k, C)
     factors = load_factors(k, corners, row0, column0, wm, wn)
-    lanes = accumulator_places(k, "a_scale", C[0, 0], column0, wm, wn)
+    lanes = ag.accumulator_places(k, "a_scale", C[0, 0], column0, wm, wn)
     k.registers.release(lanes.column)
     scales = _block_scales(k, lanes.row, row0, column0, C[0, 0].down)
     k.s_lshr_b32(group, k.wave.register, 2)
@@ -61,36 +53,36 @@ def blocks(k: TileBuilder) -> None:
     with_alpha(factors)
     memory, matrix = k.streams("memory", "matrix")
 
-    def step(before: StepIndex) -> None:
+    def step(before: ag.StepIndex) -> None:
         t = before + 1  # the last quadrant of a step is accumulated in the next one
         with k.stage(), memory:
             scales.accumulate(C[1, 1], P, before, 1, 1)
-            read(k, A, As[t, 0].part(wm))
-            read(k, B[0], Bs[t, 0].part(wn))
-            fill(k, As[t + 1, 1], a[1].k(t + 1))
+            ag.read(k, A, As[t, 0].part(wm))
+            ag.read(k, B[0], Bs[t, 0].part(wn))
+            ag.fill(k, As[t + 1, 1], a[1].k(t + 1))
         with k.stage(), matrix:
-            mma(k, P, A, B[0], first=True)
+            ag.mma(k, P, A, B[0], first=True)
         with k.stage(), memory:
             scales.accumulate(C[0, 0], P, t, 0, 0)
-            read(k, B[1], Bs[t, 1].part(wn))
-            fill(k, As[t + 2, 0], a[0].k(t + 2))
-            fill(k, Bs[t + 2, 0], b[0].k(t + 2))
+            ag.read(k, B[1], Bs[t, 1].part(wn))
+            ag.fill(k, As[t + 2, 0], a[0].k(t + 2))
+            ag.fill(k, Bs[t + 2, 0], b[0].k(t + 2))
         with k.stage(), matrix:
-            mma(k, P, A, B[1], first=True)
+            ag.mma(k, P, A, B[1], first=True)
         with k.stage(), memory:
             scales.accumulate(C[0, 1], P, t, 0, 1)
-            read(k, A, As[t, 1].part(wm))
-            fill(k, Bs[t + 2, 1], b[1].k(t + 2))
+            ag.read(k, A, As[t, 1].part(wm))
+            ag.fill(k, Bs[t + 2, 1], b[1].k(t + 2))
         with k.stage(), matrix:
-            mma(k, P, A, B[0], first=True)
+            ag.mma(k, P, A, B[0], first=True)
         with k.stage(), memory:
             scales.accumulate(C[1, 0], P, t, 1, 0)
             scales.load(t + 1)
         with k.stage(), matrix:
-            mma(k, P, A, B[1], first=True)
+            ag.mma(k, P, A, B[1], first=True)
 
     k.region("main loop")
-    k.pipeline(step, steps, PingPong(), groups=group)
+    k.pipeline(step, steps, ag.PingPong(), groups=group)
 
     k.region("epilogue")
     k.registers.release("A", "B", "P", "a_scales", "b_scales")
@@ -102,22 +94,22 @@ class _BlockScales:
     """Scales of the blocks of a step: of A in `a` (a VGPR for each of `count` rows of a half, halves, two stages), of B in `b` (halves of
     N, two stages); `a_buffer` and `b_buffer` are descriptors that go on with the steps."""
 
-    k: TileBuilder
+    k: ag.TileBuilder
     count: int
-    a: Reg
-    b: Reg
-    a_buffer: Reg
-    b_buffer: Reg
-    row: Reg
-    column: Reg
-    pitch: Reg
-    products: Reg
+    a: ag.Reg
+    b: ag.Reg
+    a_buffer: ag.Reg
+    b_buffer: ag.Reg
+    row: ag.Reg
+    column: ag.Reg
+    pitch: ag.Reg
+    products: ag.Reg
 
-    def load(self, t: StepIndex) -> None:
+    def load(self, t: ag.StepIndex) -> None:
         """The scales of an iteration, and the descriptors one on."""
         k, stage, tm = self.k, t.stage(2), self.k.variant.tile[0]
         mine = self.a[stage * 2 * self.count:(stage + 1) * 2 * self.count - 1].mask | self.b[2 * stage:2 * stage + 1].mask
-        with operation(k, "load scales of blocks", [t], writes=mine):
+        with ag.operation(k, "load scales of blocks", [t], writes=mine):
             for half in range(2):
                 for row in range(self.count):
                     k.buffer_load_dword(self._of_a(stage, half, row), self.row, self.a_buffer, 0, offen=True,
@@ -127,13 +119,13 @@ class _BlockScales:
                 k.s_add_u32(descriptor[0], descriptor[0], low)
                 k.s_addc_u32(descriptor[1], descriptor[1], high)
 
-    def _of_a(self, stage: int, half: int, row: int) -> Reg:
+    def _of_a(self, stage: int, half: int, row: int) -> ag.Reg:
         return self.a[(2 * stage + half) * self.count + row]
 
-    def accumulate(self, c: Tile, p: Tile, t: StepIndex, i: int, j: int) -> None:
+    def accumulate(self, c: ag.Tile, p: ag.Tile, t: ag.StepIndex, i: int, j: int) -> None:
         """Quadrant (i, j) of C += that of the iteration's product times its scales."""
         k, stage = self.k, t.stage(2)
-        with operation(k, f"accumulate {c.name}", [t], reads=p.registers.mask, writes=c.registers.mask):
+        with ag.operation(k, f"accumulate {c.name}", [t], reads=p.registers.mask, writes=c.registers.mask):
             for row in range(self.count):
                 k.v_mul_f32(self.products[row], self._of_a(stage, i, row), self.b[2 * stage + j])
             for row, column in c.places():
@@ -142,7 +134,7 @@ class _BlockScales:
                     k.v_fmac_f32(target[number], source[number], self.products[row])
 
 
-def _block_scales(k: TileBuilder, row: Reg, row0: Reg, column0: Reg, count: int) -> _BlockScales:
+def _block_scales(k: ag.TileBuilder, row: ag.Reg, row0: ag.Reg, column0: ag.Reg, count: int) -> _BlockScales:
     """Registers and descriptors for the scales of the workgroup's first block; `row` (VGPR) becomes a byte offset."""
     plan, wide = k.registers, k.variant.tile[1] > BLOCK
     made = _BlockScales(k, count, plan.vgprs(4 * count, "a_scales"), plan.vgprs(4, "b_scales"), plan.sgprs(4, "a_scale_buffer", align=4),
@@ -174,5 +166,5 @@ def _block_scales(k: TileBuilder, row: Reg, row0: Reg, column0: Reg, count: int)
         k.s_cselect_b32(block, blocks_ if wide else 0, 0)
         k.v_mov_b32(made.column[1], block)
     for descriptor in (a, b):
-        k.s_mov_b32(descriptor[3], RAW_BUFFER)
+        k.s_mov_b32(descriptor[3], ag.RAW_BUFFER)
     return made

@@ -7,11 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from asmgen.author.address.addressing import WaveIndex
-from asmgen.author.builders.tilebuilder import TileBuilder
-from asmgen.author.epilogue.stores import Corner
-from asmgen.author.tiles.views import deep
-from asmgen.isa.registers import Reg
+import asmgen as ag
 from asmgen.kernels.gemm_fp8.family import GEMM
 from asmgen.kernels.gemm_fp8.scaling import load_factors, with_alpha
 from asmgen.kernels.gemm_fp8.shapes import narrow_shape
@@ -22,13 +18,14 @@ from asmgen.kernels.products.quadrants import quadrants
 @GEMM.variant("gfx942", tile=(128, 128, 128), waves=(2, 2), schedule="interleave", occupancy=2, stages=1)
 @GEMM.variant("gfx942", tile=(256, 256, 128), waves=(2, 4), schedule="ping-pong", occupancy=2, stages=1)
 @GEMM.variant("gfx942", tile=(256, 256, 128), waves=(2, 2), schedule="interleave", occupancy=1, stages=1)
-def copied(k: TileBuilder) -> None:
+def copied(k: ag.TileBuilder) -> None:
     """Any of the tiles above."""
     M = narrow_shape(k)
-    quadrants(k, M, deep(M.b, 2), deep(M.a, 2), _ends)
+    quadrants(k, M, ag.deep(M.b, 2), ag.deep(M.a, 2), _ends)
 
 
-def _ends(k: TileBuilder, corners: Sequence[Corner], row0: Reg, column0: Reg, wm: WaveIndex, wn: WaveIndex, mixes: bool) -> Ends:
+def _ends(k: ag.TileBuilder, corners: Sequence[ag.Corner], row0: ag.Reg, column0: ag.Reg, wm: ag.WaveIndex,
+          wn: ag.WaveIndex, mixes: bool) -> Ends:
     """Scales of rows and columns are loaded behind the loop, which leaves no registers for them."""
     def load_and_finish(mixes: bool) -> Ends:
         factors = load_factors(k, corners, row0, column0, wm, wn)

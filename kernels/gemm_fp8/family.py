@@ -4,50 +4,47 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from asmgen.author.contract.contract import ContractArgument, Parameter, Values
-from asmgen.author.contract.problem import Problem, holds_nonfinite
-from asmgen.author.contract.variant import Variant
-from asmgen.author.family.family import Family
+import asmgen as ag
 from asmgen.kernels.gemm_fp8.operands import ELEMENTS
 from asmgen.kernels.products.contract import PRODUCT_ALIASES, PRODUCT_ARGUMENTS, PRODUCT_GRID, PRODUCT_RULES, product_parameters
 
 _ENCODINGS = {"gfx950": "ocp", "gfx942": "fnuz"}
 
 
-def _parameters(variant: Variant) -> tuple[Parameter, ...]:
+def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
     formats, encoding = tuple(ELEMENTS), _ENCODINGS[variant.arch]
     operands = (
-        Parameter("a_dtype", "build", str, "type of A", default="e4m3", choices=formats),
-        Parameter("b_dtype", "build", str, "type of B", default="e4m3", choices=formats),
-        Parameter("encoding", "build", str, "how 8-bit floats encode numbers, which the architecture decides", default=encoding,
+        ag.Parameter("a_dtype", "build", str, "type of A", default="e4m3", choices=formats),
+        ag.Parameter("b_dtype", "build", str, "type of B", default="e4m3", choices=formats),
+        ag.Parameter("encoding", "build", str, "how 8-bit floats encode numbers, which the architecture decides", default=encoding,
                   choices=(encoding,)),
-        Parameter("scales", "build", str, "what a scale belongs to: tensor: all of A, all of B; row: a row of A, a row of B; "
+        ag.Parameter("scales", "build", str, "what a scale belongs to: tensor: all of A, all of B; row: a row of A, a row of B; "
                   "block: 128 columns of a row of A, 128 x 128 of B, in tiles of their own", default="tensor", choices=("tensor", "row")),
     )
     return product_parameters(operands, variant, 8)
 
 
-def _problem(values: Values, seed: int) -> Problem:
+def _problem(values: ag.Values, seed: int) -> ag.Problem:
     """Random normal data with odd numbers in places; numpy is loaded only here."""
     from asmgen.kernels.gemm_fp8.problem import make_problem
 
-    return make_problem(values, seed, holds_nonfinite(seed))
+    return make_problem(values, seed, ag.holds_nonfinite(seed))
 
 
-def _selection(candidates: Sequence[Variant], values: Values) -> Variant:
+def _selection(candidates: Sequence[ag.Variant], values: ag.Values) -> ag.Variant:
     """Variants that fix what scales belong to serve those only."""
     wanted = ("scales", "block") if values.get("scales") == "block" else None
     return next((one for one in candidates if (wanted in one.further) == (wanted is not None)), candidates[0])
 
 
-GEMM = Family(
+GEMM = ag.Family(
     name="gemm-fp8",
     title="D[M,N] = alpha a_scale b_scale A[M,K] x B[N,K]^T + beta C + bias, A and B of 8-bit floats, float32 accumulation",
     parameters=_parameters,
     arguments=(
         *PRODUCT_ARGUMENTS,
-        ContractArgument("a_scale", "pointer", "f32: one for scales=tensor, m for row, [k/128][m] for block"),
-        ContractArgument("b_scale", "pointer", "f32: one for scales=tensor, n for row, [n/128 rounded up][k/128] for block"),
+        ag.ContractArgument("a_scale", "pointer", "f32: one for scales=tensor, m for row, [k/128][m] for block"),
+        ag.ContractArgument("b_scale", "pointer", "f32: one for scales=tensor, n for row, [n/128 rounded up][k/128] for block"),
     ),
     grid=PRODUCT_GRID,
     problem=_problem,

@@ -7,8 +7,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from asmgen.author.contract.contract import Values
-from asmgen.author.contract.problem import Problem
+import asmgen as ag
 from asmgen.kernels.gemm_fp8.operands import BLOCK
 from asmgen.kernels.products.odd import put_odd
 from asmgen.kernels.products.problem import with_result
@@ -22,7 +21,7 @@ _DEPTHS = {"ocp": 128, "fnuz": 32}
 """Products along K of a matrix instruction: v_mfma_f32_16x16x128_f8f6f4 of gfx950, v_mfma_f32_16x16x32 of gfx942."""
 
 
-def make_problem(p: Values, seed: int, nonfinite: bool) -> Problem:
+def make_problem(p: ag.Values, seed: int, nonfinite: bool) -> ag.Problem:
     """A and B of random normal values with odd numbers in places (products/odd.py), scales that are no powers of two, some negative,
     C and bias; D full of canaries."""
     random = np.random.default_rng(seed)

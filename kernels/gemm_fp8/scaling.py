@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from asmgen.author.address.addressing import WaveIndex
-from asmgen.author.builders.tilebuilder import TileBuilder
-from asmgen.author.epilogue.combine import Numbers, load_columns, load_rows
-from asmgen.author.epilogue.stores import Corner
-from asmgen.isa.registers import Reg
+import asmgen as ag
 from asmgen.kernels.products.factors import Factors
 
 
-def load_factors(k: TileBuilder, corners: Sequence[Corner], row0: Reg, column0: Reg, wm: WaveIndex, wn: WaveIndex) -> Factors:
+def load_factors(k: ag.TileBuilder, corners: Sequence[ag.Corner], row0: ag.Reg, column0: ag.Reg, wm: ag.WaveIndex,
+                 wn: ag.WaveIndex) -> Factors:
     """The scales of the workgroup's tile, on their way or there, alpha among them."""
     alpha = k.registers.sgprs(2, "alpha_pair", align=2)
-    rows: dict[int, tuple[Reg, int]] = {}
-    columns: dict[int, Reg] = {}
+    rows: dict[int, tuple[ag.Reg, int]] = {}
+    columns: dict[int, ag.Reg] = {}
     if k.p.scales == "row":
-        rows = load_rows(k, corners, Numbers("a_scales", k.argument("a_scale"), "f32", k.argument("m")), row0, wm, wn)
-        columns = load_columns(k, corners, Numbers("b_scales", k.argument("b_scale"), "f32", k.argument("n")), column0, wm, wn)
+        rows = ag.load_rows(k, corners, ag.Numbers("a_scales", k.argument("a_scale"), "f32", k.argument("m")), row0, wm, wn)
+        columns = ag.load_columns(k, corners, ag.Numbers("b_scales", k.argument("b_scale"), "f32", k.argument("n")), column0, wm, wn)
     elif k.p.scales == "tensor":
         k.s_load_dword(alpha[0], k.argument("a_scale"), 0)
         k.s_load_dword(alpha[1], k.argument("b_scale"), 0)

@@ -8,19 +8,13 @@ stages a half is asked for as soon as its last reader has passed.
 
 from __future__ import annotations
 
-from asmgen.author.builders.tilebuilder import TileBuilder
-from asmgen.author.ops.arithmetic import mma, zero
-from asmgen.author.ops.movement import fill, read
-from asmgen.author.schedule.modulo import Interleave, Latencies
-from asmgen.author.schedule.schedules import PingPong, Schedule
-from asmgen.author.step.iterations import StepIndex
-from asmgen.author.tiles.swizzles import DmaFill, FragmentRead
+import asmgen as ag
 from asmgen.kernels.gemm_fp8.family import GEMM
 from asmgen.kernels.gemm_fp8.scaling import load_factors, with_alpha
 from asmgen.kernels.gemm_fp8.shapes import wide_shape
 from asmgen.kernels.products.ends import corners_of, finish, halves, place
 
-SCHEDULES: dict[str, Schedule] = {"ping-pong": PingPong(), "interleave": Interleave(Latencies(cycles=32, lds=256))}
+SCHEDULES: dict[str, ag.Schedule] = {"ping-pong": ag.PingPong(), "interleave": ag.Interleave(ag.Latencies(cycles=32, lds=256))}
 """Reads of LDS early enough for a wait that stands a window of 32 clk before its barrier."""
 
 
@@ -32,7 +26,7 @@ SCHEDULES: dict[str, Schedule] = {"ping-pong": PingPong(), "interleave": Interle
 @GEMM.variant("gfx950", tile=(128, 256, 128), waves=(2, 2), schedule="interleave", occupancy=1, stages=2, ahead=2)
 @GEMM.variant("gfx950", tile=(256, 128, 128), waves=(2, 2), schedule="interleave", occupancy=1, stages=2, ahead=2)
 @GEMM.variant("gfx950", tile=(64, 64, 128), waves=(2, 2), schedule="interleave", occupancy=1, stages=8, ahead=6)
-def tiled(k: TileBuilder) -> None:
+def tiled(k: ag.TileBuilder) -> None:
     """Any of the tiles above."""
     tm, tn, tk = k.variant.tile
     down, across = k.variant.waves
@@ -49,14 +43,14 @@ def tiled(k: TileBuilder) -> None:
 
     # LDS map
     stages, ahead = k.variant.stages, k.variant.ahead
-    As = k.shared("As", of_a, tm // 2, tk, stages=stages, grid=(2,), serves=(FragmentRead(M.b), DmaFill()))
-    Bs = k.shared("Bs", of_b, tn // 2, tk, stages=stages, grid=(2,), serves=(FragmentRead(M.a), DmaFill()))
+    As = k.shared("As", of_a, tm // 2, tk, stages=stages, grid=(2,), serves=(ag.FragmentRead(M.b), ag.DmaFill()))
+    Bs = k.shared("Bs", of_b, tn // 2, tk, stages=stages, grid=(2,), serves=(ag.FragmentRead(M.a), ag.DmaFill()))
 
     k.region("prologue")
     k.begin()
     k.locate(down * across)
     wm, wn = k.wave_grid(down, across)
-    zero(k, *C)  # while the arguments are on their way
+    ag.zero(k, *C)  # while the arguments are on their way
     place(k, row0, column0)
     corners = corners_of(k, C)
     factors = load_factors(k, corners, row0, column0, wm, wn)
@@ -67,23 +61,23 @@ def tiled(k: TileBuilder) -> None:
     upper, lower = A[0], A[1 if interleaved else 0]
     memory, matrix = k.streams("memory", "matrix")
 
-    def step(t: StepIndex) -> None:
+    def step(t: ag.StepIndex) -> None:
         with k.stage(), memory:
-            read(k, upper, As[t, 0].part(wm))
-            read(k, B[0], Bs[t, 0].part(wn))
-            read(k, B[1], Bs[t, 1].part(wn))
-            fill(k, As[t + ahead - 1, 1], a[1].k(t + ahead - 1))
+            ag.read(k, upper, As[t, 0].part(wm))
+            ag.read(k, B[0], Bs[t, 0].part(wn))
+            ag.read(k, B[1], Bs[t, 1].part(wn))
+            ag.fill(k, As[t + ahead - 1, 1], a[1].k(t + ahead - 1))
         with k.stage(), matrix:
-            mma(k, C[0, 0], upper, B[0])
-            mma(k, C[0, 1], upper, B[1])
+            ag.mma(k, C[0, 0], upper, B[0])
+            ag.mma(k, C[0, 1], upper, B[1])
         with k.stage(), memory:
-            read(k, lower, As[t, 1].part(wm))
-            fill(k, As[t + ahead, 0], a[0].k(t + ahead))
-            fill(k, Bs[t + ahead, 0], b[0].k(t + ahead))
-            fill(k, Bs[t + ahead, 1], b[1].k(t + ahead))
+            ag.read(k, lower, As[t, 1].part(wm))
+            ag.fill(k, As[t + ahead, 0], a[0].k(t + ahead))
+            ag.fill(k, Bs[t + ahead, 0], b[0].k(t + ahead))
+            ag.fill(k, Bs[t + ahead, 1], b[1].k(t + ahead))
         with k.stage(), matrix:
-            mma(k, C[1, 0], lower, B[0])
-            mma(k, C[1, 1], lower, B[1])
+            ag.mma(k, C[1, 0], lower, B[0])
+            ag.mma(k, C[1, 1], lower, B[1])
 
     k.region("main loop")
     behind = finish(k, corners, row0, column0, wm, wn, factors)

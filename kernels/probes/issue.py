@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from asmgen.isa.opcodes.mfma import MFMA
-from asmgen.isa.timing import Timing
+import asmgen as ag
 from asmgen.kernels.probes.stopwatch import Probe, Stopwatch, Times
 
 _SHADOWED = 20  # VALU instructions behind one matrix instruction: more than its window takes
@@ -20,7 +19,7 @@ def _vector(watch: Stopwatch) -> None:
     watch.time("quarter chain", lambda n: k.v_mul_lo_u32(v[_SOURCES], v[_SOURCES], v[_SOURCES + 1]))
 
 
-def _vector_parameters(times: Times, table: Timing) -> dict[str, float]:
+def _vector_parameters(times: Times, table: ag.Timing) -> dict[str, float]:
     found = {}
     for name, piece in (("valu", "plain"), ("trans", "trans"), ("quarter", "quarter")):
         found[f"{name}_issue"] = times.each(piece)
@@ -56,7 +55,7 @@ def _scalar(watch: Stopwatch) -> None:
     watch.time("sleep", lambda n: k.s_sleep(2))
 
 
-def _scalar_parameters(times: Times, table: Timing) -> dict[str, float]:
+def _scalar_parameters(times: Times, table: ag.Timing) -> dict[str, float]:
     return {"salu_latency": times.each("scalar chain"), "branch_taken": times.each("taken"), "branch_not_taken": times.each("not taken"),
             "sleep_unit": (times.each("sleep") - table["slot"]) / 2}
 
@@ -84,7 +83,7 @@ def _matrix(watch: Stopwatch) -> None:
     watch.time("shadow", shadowed, (8, 16))
 
 
-def _matrix_parameters(times: Times, table: Timing) -> dict[str, float]:
+def _matrix_parameters(times: Times, table: ag.Timing) -> dict[str, float]:
     """What issues behind a matrix instruction goes on after its operands were read; what is left behind an occupancy is the gap."""
     _, _, busy = occupancy(times, table.arch)
     return {"mfma_gap": max(times.each("chain"), times.each("independent")) - busy,
@@ -94,7 +93,7 @@ def _matrix_parameters(times: Times, table: Timing) -> dict[str, float]:
 def occupancy(times: Times, arch: str) -> tuple[str, float, float]:
     """(instruction, clk found, clk of the table) of the matrix probe."""
     name = _matrix_name(arch)
-    return name, times.each("independent"), 4 * MFMA[name].passes_on(arch, 0, 0)
+    return name, times.each("independent"), 4 * ag.MFMA[name].passes_on(arch, 0, 0)
 
 
 VECTOR = Probe("vector", "issue and latency of VALU, transcendental and 32-bit product instructions", _vector, _vector_parameters)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from asmgen.isa.arch import LANES
-from asmgen.isa.bankcost import bank_cost
-from asmgen.isa.timing import Timing
+import asmgen as ag
 from asmgen.kernels.probes.stopwatch import Probe, Stopwatch, Times
 
 _DEGREES = (4, 8)
 """Ways of the conflicts: high enough that the banks bind and nothing else."""
-_LDS_BYTES = LANES * 16 * max(_DEGREES)
+_LDS_BYTES = ag.LANES * 16 * max(_DEGREES)
 _ADDRESS, _RESULTS = 2, 16
 _BYTES = {"b32": 4, "b64": 8, "b128": 16}
 
@@ -20,7 +18,7 @@ def _zeros(watch: Stopwatch) -> None:
     for number in range(4):
         k.v_mov_b32(v[_RESULTS + number], 0)
     k.v_lshlrev_b32(v[_ADDRESS], 4, k.work_item)
-    for first in range(0, _LDS_BYTES, LANES * 16):
+    for first in range(0, _LDS_BYTES, ag.LANES * 16):
         k.ds_write_b128(v[_ADDRESS], v[_RESULTS:_RESULTS + 3], offset=first)
 
 
@@ -40,7 +38,7 @@ def _latency(watch: Stopwatch) -> None:
     watch.time("crossing", lambda n: k.ds_swizzle_b32(v[_ADDRESS], v[_ADDRESS], offset=0x1F))
 
 
-def _latencies(times: Times, table: Timing) -> dict[str, float]:
+def _latencies(times: Times, table: ag.Timing) -> dict[str, float]:
     """A link of a chain is the latency and the wait's slot."""
     return {"lds_latency": times.each("chain") - table["slot"], "lds_crossing": times.each("crossing") - table["slot"]}
 
@@ -54,13 +52,14 @@ def _rates(watch: Stopwatch) -> None:
             _reads(watch, f"{width} {degree}-way", width, _BYTES[width] * degree)
 
 
-def _rate_parameters(times: Times, table: Timing) -> dict[str, float]:
+def _rate_parameters(times: Times, table: ag.Timing) -> dict[str, float]:
     narrow, wide = times.each("b32"), times.each("b128")
-    per_byte = (wide - narrow) / (LANES * (_BYTES["b128"] - _BYTES["b32"]))
-    interval = narrow - LANES * _BYTES["b32"] * per_byte
+    per_byte = (wide - narrow) / (ag.LANES * (_BYTES["b128"] - _BYTES["b32"]))
+    interval = narrow - ag.LANES * _BYTES["b32"] * per_byte
     found = {"lds_read_interval": interval, "lds_read_interval_byte": per_byte}
     for width, name in (("b64", "lds_conflict"), ("b128", "lds_conflict_wide")):
-        more = [bank_cost(table.arch, f"ds_read_{width}", [lane * _BYTES[width] * degree for lane in range(LANES)], 8 * _BYTES[width]).extra
+        size = _BYTES[width]
+        more = [ag.bank_cost(table.arch, f"ds_read_{width}", [lane * size * degree for lane in range(ag.LANES)], 8 * size).extra
                 for degree in _DEGREES]
         few, many = (times.each(f"{width} {degree}-way") for degree in _DEGREES)
         each = found[name] = (many - few) / (more[1] - more[0])
@@ -73,9 +72,9 @@ def _bus(watch: Stopwatch) -> None:
     """Waves 0 and 2 are on one pair of SIMDs; wave 1 ends at once."""
     k, v, s = watch.k, watch.v, watch.s
     k.v_readfirstlane_b32(s[0], k.work_item)
-    k.s_cmp_eq_u32(s[0], LANES)
+    k.s_cmp_eq_u32(s[0], ag.LANES)
     k.s_cbranch_scc1(watch.end)
-    k.v_and_b32(v[_ADDRESS], LANES - 1, k.work_item)
+    k.v_and_b32(v[_ADDRESS], ag.LANES - 1, k.work_item)
     k.v_lshlrev_b32(v[_ADDRESS], 4, v[_ADDRESS])
     watch.time("both", lambda n: k.ds_read_b128(v[_RESULTS + 4 * (n % 16):_RESULTS + 4 * (n % 16) + 3], v[_ADDRESS]))
 
@@ -90,7 +89,7 @@ def _writes(watch: Stopwatch) -> None:
             f"ds_write_{width}", v[_ADDRESS], v[_RESULTS:_RESULTS + dwords - 1]))
 
 
-def _write_parameters(times: Times, table: Timing) -> dict[str, float]:
+def _write_parameters(times: Times, table: ag.Timing) -> dict[str, float]:
     dword = (times.each("b128") - times.each("b32")) / 3
     return {"lds_write_issue_dword": dword, "lds_write_issue": times.each("b32") - dword}
 
@@ -98,5 +97,5 @@ def _write_parameters(times: Times, table: Timing) -> dict[str, float]:
 LATENCY = Probe("lds-latency", "a dependent LDS read, and a lane crossing", _latency, _latencies, lds=_LDS_BYTES)
 RATES = Probe("lds-rates", "LDS reads of one wave, without and with conflicts", _rates, _rate_parameters, lds=_LDS_BYTES)
 BUS = Probe("lds-bus", "LDS reads of two waves on one pair of SIMDs", _bus,
-            lambda times, table: {"lds_bus": 2 * LANES * _BYTES["b128"] / times.each("both")}, ("gfx950",), waves=3, lds=_LDS_BYTES)
+            lambda times, table: {"lds_bus": 2 * ag.LANES * _BYTES["b128"] / times.each("both")}, ("gfx950",), waves=3, lds=_LDS_BYTES)
 WRITES = Probe("lds-writes", "LDS writes of one wave", _writes, _write_parameters, lds=_LDS_BYTES)

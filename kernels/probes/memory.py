@@ -7,8 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from asmgen.isa.arch import LANES
-from asmgen.isa.timing import Timing
+import asmgen as ag
 from asmgen.kernels.probes.stopwatch import MANY, Probe, Stopwatch, Times
 
 _LINE = 128
@@ -38,7 +37,7 @@ def _scalar_chase(watch: Stopwatch) -> None:
     watch.time("chase", lambda n: k.s_load_dword(s[0], watch.data, s[0]))
 
 
-def _latency(name: str) -> Callable[[Times, Timing], dict[str, float]]:
+def _latency(name: str) -> Callable[[Times, ag.Timing], dict[str, float]]:
     """A link of a chain is the latency and the wait's slot."""
     return lambda times, table: {name: times.each("chase") - table["slot"]}
 
@@ -57,9 +56,9 @@ def _through(watch: Stopwatch) -> None:
             op, v[_RESULTS + 4 * (n % 16):_RESULTS + 4 * (n % 16) + last], v[_ADDRESS], watch.data))
 
 
-def _through_parameters(times: Times, table: Timing) -> dict[str, float]:
+def _through_parameters(times: Times, table: ag.Timing) -> dict[str, float]:
     return {"tcp_dword": times.each("dword") / _WAVES, "tcp_wide": times.each("wide") / _WAVES,
-            "tcp_line": times.each("lines") / _WAVES / LANES}
+            "tcp_line": times.each("lines") / _WAVES / ag.LANES}
 
 
 def _stores(watch: Stopwatch) -> None:
@@ -74,6 +73,6 @@ HBM = Probe("latency-hbm", "a pointer chase through more than the last-level cac
             _latency("latency_hbm"), data=_chain, level="hbm")
 SCALAR_CACHE = Probe("latency-scalar", "a chain of scalar loads of one line", _scalar_chase, _latency("smem_latency"))
 THROUGH = Probe("memory-rates", "loads of four waves from L2: coalesced dwords, 16 bytes a lane, and a line a lane", _through,
-                _through_parameters, waves=_WAVES, data=lambda room: np.zeros(LANES * _WAVES * _LINE // 4, np.uint32))
-STORES = Probe("stores", "stores of one wave", _stores, lambda times, table: {"vmem_store_rate": LANES * 16 / times.each("stores")},
-               data=lambda room: np.zeros(LANES * 4, np.uint32))
+                _through_parameters, waves=_WAVES, data=lambda room: np.zeros(ag.LANES * _WAVES * _LINE // 4, np.uint32))
+STORES = Probe("stores", "stores of one wave", _stores, lambda times, table: {"vmem_store_rate": ag.LANES * 16 / times.each("stores")},
+               data=lambda room: np.zeros(ag.LANES * 4, np.uint32))

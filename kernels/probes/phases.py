@@ -10,10 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from asmgen.author.emit.kernel import Kernel
-from asmgen.isa.arch import LANES
-from asmgen.isa.lds import Phases
-from asmgen.isa.registers import exec_
+import asmgen as ag
 from asmgen.kernels.probes.stopwatch import probe_builder
 
 WAVES = 4
@@ -31,7 +28,7 @@ class PhaseProbe:
     """The kernel for one instruction: `measurements` clk of each wave, those of `pairs` first, then of BANKS for each lane from 1 on."""
 
     op: str
-    kernel: Kernel
+    kernel: ag.Kernel
     pairs: tuple[tuple[int, int], ...]
     measurements: int
 
@@ -41,7 +38,7 @@ def phase_ops() -> tuple[str, ...]:
     return tuple(_WIDTHS)
 
 
-def build_phase_probe(arch: str, op: str, lanes: int = LANES) -> PhaseProbe:
+def build_phase_probe(arch: str, op: str, lanes: int = ag.LANES) -> PhaseProbe:
     """Write the kernel: a loop over pairs (i, j) of the first `lanes` lanes, another over lanes from 1 on and distances."""
     k = probe_builder(f"phases-{op.replace('_', '-')}", f"which lanes {op} serves together", arch, WAVES)
     k.lds.take("rows", 2 * _ROW)
@@ -57,9 +54,9 @@ def build_phase_probe(arch: str, op: str, lanes: int = LANES) -> PhaseProbe:
     def select(number: object, byte: object) -> None:
         """Lane `number` reads at `byte`."""
         k.v_mov_b32(value, byte)
-        k.s_lshl_b64(exec_, 1, number)
+        k.s_lshl_b64(ag.exec_, 1, number)
         k.v_mov_b32(address, value)
-        k.s_mov_b64(exec_, -1)
+        k.s_mov_b64(ag.exec_, -1)
 
     def measure() -> None:
         with k.waits("off"):
@@ -105,7 +102,7 @@ def build_phase_probe(arch: str, op: str, lanes: int = LANES) -> PhaseProbe:
     return PhaseProbe(op, k.finish(), pairs, measurements)
 
 
-def solve(probe: PhaseProbe, clocks: Sequence[float]) -> tuple[int, Phases]:
+def solve(probe: PhaseProbe, clocks: Sequence[float]) -> tuple[int, ag.Phases]:
     """(banks, phases) from the clk of one wave. Lanes that meet, directly or through others, are one phase.
 
     A conflict takes longer than the middle between the shortest and the longest of the pairs. Banks are 0 where no distance shows one.

@@ -10,11 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from asmgen.author.contract.contract import ContractArgument, Formula, KernelContract
-from asmgen.author.emit.kernel import Kernel, KernelBuilder
-from asmgen.isa.arch import LANES
-from asmgen.isa.registers import Reg
-from asmgen.isa.timing import Timing
+import asmgen as ag
 
 FEW, MANY = 16, 48
 """Repetitions of a piece. Both are long enough for a steady state, and the code of both stays in the instruction cache."""
@@ -36,16 +32,16 @@ class Times:
 class Stopwatch:
     """A probe's kernel while it is written: registers for it, and `time` for each piece. A branch to `end` is for waves that do nothing."""
 
-    k: KernelBuilder
-    v: Reg
-    s: Reg
-    a: Reg
-    clock: Reg
-    out: Reg
-    data: Reg
+    k: ag.KernelBuilder
+    v: ag.Reg
+    s: ag.Reg
+    a: ag.Reg
+    clock: ag.Reg
+    out: ag.Reg
+    data: ag.Reg
     end: str
     pieces: list[tuple[str, int]] = field(default_factory=list)
-    _deltas: list[Reg] = field(default_factory=list)
+    _deltas: list[ag.Reg] = field(default_factory=list)
 
     def time(self, piece: str, body: Callable[[int], object], counts: Sequence[int] = (FEW, MANY)) -> None:
         """Time `body(number)` so often in a row, all waves at once."""
@@ -91,7 +87,7 @@ class Probe:
     name: str
     title: str
     write: Callable[[Stopwatch], None]
-    solve: Callable[[Times, Timing], dict[str, float]]
+    solve: Callable[[Times, ag.Timing], dict[str, float]]
     archs: tuple[str, ...] = ("gfx942", "gfx950")
     waves: int = 1
     lds: int = 0
@@ -104,17 +100,17 @@ class ProbeKernel:
     """A probe's kernel for one architecture, and its pieces in order."""
 
     probe: Probe
-    kernel: Kernel
+    kernel: ag.Kernel
     pieces: tuple[tuple[str, int], ...]
 
 
-def probe_builder(name: str, title: str, arch: str, waves: int) -> KernelBuilder:
+def probe_builder(name: str, title: str, arch: str, waves: int) -> ag.KernelBuilder:
     """A builder for one workgroup of so many waves with the arguments `out` and `data`."""
-    arguments = (ContractArgument("out", "pointer", "a dword a work-item and measurement"),
-                 ContractArgument("data", "pointer", "what the probe reads"))
-    contract = KernelContract(f"probe-{name}", title, (arch,), (), arguments, (LANES * waves, 1, 1),
-                              Formula("one workgroup", lambda values: (1, 1, 1)), None)
-    return KernelBuilder(contract, arch, {}, waves=2)
+    arguments = (ag.ContractArgument("out", "pointer", "a dword a work-item and measurement"),
+                 ag.ContractArgument("data", "pointer", "what the probe reads"))
+    contract = ag.KernelContract(f"probe-{name}", title, (arch,), (), arguments, (ag.LANES * waves, 1, 1),
+                              ag.Formula("one workgroup", lambda values: (1, 1, 1)), None)
+    return ag.KernelBuilder(contract, arch, {}, waves=2)
 
 
 def build_probe(probe: Probe, arch: str) -> ProbeKernel:

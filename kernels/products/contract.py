@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from asmgen.author.contract.contract import Alias, ContractArgument, Parameter, Rule
-from asmgen.author.contract.variant import Variant
-from asmgen.author.family.family import GridRule
-from asmgen.author.tiles.globals import most_stride
-from asmgen.isa.layouts_mfma import element_bits
+import asmgen as ag
 
 _LINE = 128  # bits of A and B that one load takes, which begin at multiples of as many
 _WIDEST_OUT = "f32"
@@ -16,72 +12,72 @@ _MAX_EDGE = (1 << 31) - 1
 _MOST_TILES = 1 << 20
 
 
-def product_parameters(operands: Sequence[Parameter], variant: Variant, bits: int) -> tuple[Parameter, ...]:
+def product_parameters(operands: Sequence[ag.Parameter], variant: ag.Variant, bits: int) -> tuple[ag.Parameter, ...]:
     """`operands` are the build parameters that say what A and B are, of elements of `bits`; k is a multiple of the tile's depth.
 
     Rows lie apart as far as 32 bits of bytes reach over those that one descriptor shows: half the tile's of A and of B (`ends.halves`),
     a wave's of a corner of C and of D, here of the widest type (`ends.finish`). A build refuses limits that its descriptors do not have.
     """
     depth, line = variant.tile[2], _LINE // bits
-    most = {name: most_stride(variant.tile[axis] // 2, bits) // line * line for axis, name in enumerate("ab")}
-    most |= dict.fromkeys("cd", most_stride(corner_rows(variant), element_bits(_WIDEST_OUT)))
+    most = {name: ag.most_stride(variant.tile[axis] // 2, bits) // line * line for axis, name in enumerate("ab")}
+    most |= dict.fromkeys("cd", ag.most_stride(corner_rows(variant), ag.element_bits(_WIDEST_OUT)))
 
-    def stride(name: str, row: str, doc: str, minimum: int = 1, step: int = 1) -> Parameter:
-        return Parameter(f"ld{name}", "run", int, f"elements from one row of {name.upper()} to the next{doc}", minimum=minimum,
+    def stride(name: str, row: str, doc: str, minimum: int = 1, step: int = 1) -> ag.Parameter:
+        return ag.Parameter(f"ld{name}", "run", int, f"elements from one row of {name.upper()} to the next{doc}", minimum=minimum,
                          maximum=most[name], multiple_of=step, default_from=row)
 
     return (
-        Parameter("preload", "build", bool, "let the hardware load the kernel arguments before the first instruction", default=False),
+        ag.Parameter("preload", "build", bool, "let the hardware load the kernel arguments before the first instruction", default=False),
         *operands,
-        Parameter("out", "build", str, "type of D, C and bias, rounded to nearest", default="bf16", choices=("bf16", "f16", "f32")),
-        Parameter("bias", "build", str, "row: a vector that is added to every row of D", default="none", choices=("none", "row")),
-        Parameter("window", "build", int, "rows of tiles in which workgroups go down each column first; 0: row after row", default=0,
+        ag.Parameter("out", "build", str, "type of D, C and bias, rounded to nearest", default="bf16", choices=("bf16", "f16", "f32")),
+        ag.Parameter("bias", "build", str, "row: a vector that is added to every row of D", default="none", choices=("none", "row")),
+        ag.Parameter("window", "build", int, "rows of tiles in which workgroups go down each column first; 0: row after row", default=0,
                   minimum=0, maximum=_MOST_TILES),
-        Parameter("chunk", "build", int, "neighbouring workgroups that one XCD gets at a time; 0: as the hardware deals them", default=0,
+        ag.Parameter("chunk", "build", int, "neighbouring workgroups that one XCD gets at a time; 0: as the hardware deals them", default=0,
                   minimum=0, maximum=_MOST_TILES),
-        Parameter("m", "run", int, "rows of A and D", minimum=1, maximum=_MAX_EDGE),
-        Parameter("n", "run", int, "rows of B, columns of D", minimum=1, maximum=_MAX_EDGE),
-        Parameter("k", "run", int, "columns of A and B", minimum=depth, maximum=min(most["a"], most["b"]) // depth * depth,
+        ag.Parameter("m", "run", int, "rows of A and D", minimum=1, maximum=_MAX_EDGE),
+        ag.Parameter("n", "run", int, "rows of B, columns of D", minimum=1, maximum=_MAX_EDGE),
+        ag.Parameter("k", "run", int, "columns of A and B", minimum=depth, maximum=min(most["a"], most["b"]) // depth * depth,
                   multiple_of=depth),
         *(stride(name, "k", f"; 16-byte loads want a multiple of {line}", depth, line) for name in "ab"),
         *(stride(name, "n", "") for name in "dc"),
-        Parameter("alpha", "run", float, "factor of A x B^T", default=1.0),
-        Parameter("beta", "run", float, "factor of C, which is not read where this is 0", default=0.0),
+        ag.Parameter("alpha", "run", float, "factor of A x B^T", default=1.0),
+        ag.Parameter("beta", "run", float, "factor of C, which is not read where this is 0", default=0.0),
     )
 
 
-def corner_rows(variant: Variant) -> int:
+def corner_rows(variant: ag.Variant) -> int:
     """Rows of a wave's part of a corner, of which a tile has two from top to bottom."""
     down = dict(variant.further).get("consumers", variant.waves)[0]
     return int(variant.tile[0] // 2 // down)
 
 
 PRODUCT_ARGUMENTS = (
-    ContractArgument("a", "pointer", "A, 16-byte aligned"),
-    ContractArgument("b", "pointer", "B, 16-byte aligned"),
-    ContractArgument("d", "pointer", "D, aligned to its elements"),
-    ContractArgument("m", "u32", "rows of A and D"),
-    ContractArgument("n", "u32", "rows of B, columns of D"),
-    ContractArgument("k", "u32", "columns of A and B"),
-    ContractArgument("lda", "u32", "row stride of A in elements"),
-    ContractArgument("ldb", "u32", "row stride of B in elements"),
-    ContractArgument("ldd", "u32", "row stride of D in elements"),
-    ContractArgument("alpha", "f32", "factor of A x B^T"),
-    ContractArgument("beta", "f32", "factor of C"),
-    ContractArgument("ldc", "u32", "row stride of C in elements"),
-    ContractArgument("c", "pointer", "C, not read where beta is 0"),
-    ContractArgument("bias", "pointer", "n elements, not read in a build without bias"),
+    ag.ContractArgument("a", "pointer", "A, 16-byte aligned"),
+    ag.ContractArgument("b", "pointer", "B, 16-byte aligned"),
+    ag.ContractArgument("d", "pointer", "D, aligned to its elements"),
+    ag.ContractArgument("m", "u32", "rows of A and D"),
+    ag.ContractArgument("n", "u32", "rows of B, columns of D"),
+    ag.ContractArgument("k", "u32", "columns of A and B"),
+    ag.ContractArgument("lda", "u32", "row stride of A in elements"),
+    ag.ContractArgument("ldb", "u32", "row stride of B in elements"),
+    ag.ContractArgument("ldd", "u32", "row stride of D in elements"),
+    ag.ContractArgument("alpha", "f32", "factor of A x B^T"),
+    ag.ContractArgument("beta", "f32", "factor of C"),
+    ag.ContractArgument("ldc", "u32", "row stride of C in elements"),
+    ag.ContractArgument("c", "pointer", "C, not read where beta is 0"),
+    ag.ContractArgument("bias", "pointer", "n elements, not read in a build without bias"),
 )
 
-PRODUCT_GRID = GridRule("one workgroup for each {v.tile[0]} x {v.tile[1]} tile of D: x over N, y over M",
+PRODUCT_GRID = ag.GridRule("one workgroup for each {v.tile[0]} x {v.tile[1]} tile of D: x over N, y over M",
                         lambda p, variant: (-(-p["n"] // variant.tile[1]), -(-p["m"] // variant.tile[0]), 1))
 
 PRODUCT_RULES = (
-    Rule("lda must be at least k", ("lda", "k"), lambda p: p["lda"] >= p["k"]),
-    Rule("ldb must be at least k", ("ldb", "k"), lambda p: p["ldb"] >= p["k"]),
-    Rule("ldd must be at least n", ("ldd", "n"), lambda p: p["ldd"] >= p["n"]),
-    Rule("ldc must be at least n", ("ldc", "n"), lambda p: p["ldc"] >= p["n"]),
+    ag.Rule("lda must be at least k", ("lda", "k"), lambda p: p["lda"] >= p["k"]),
+    ag.Rule("ldb must be at least k", ("ldb", "k"), lambda p: p["ldb"] >= p["k"]),
+    ag.Rule("ldd must be at least n", ("ldd", "n"), lambda p: p["ldd"] >= p["n"]),
+    ag.Rule("ldc must be at least n", ("ldc", "n"), lambda p: p["ldc"] >= p["n"]),
 )
 
-PRODUCT_ALIASES = (Alias(("c", "d"), "ldc is ldd"),)
+PRODUCT_ALIASES = (ag.Alias(("c", "d"), "ldc is ldd"),)
 """A wave reads C where it stores D, before that, and nowhere else."""

@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from asmgen.author.builders.tilebuilder import TileBuilder
-from asmgen.author.epilogue.combine import ONE
-from asmgen.author.epilogue.corners import CornerCopy
-from asmgen.author.epilogue.stores import ColumnRun, Corner, run_length, runs_of, span
-from asmgen.isa.errata import PACKED_ODD_LOW
-from asmgen.isa.records import dataclass
-from asmgen.isa.registers import Reg
+import asmgen as ag
 
 
 @dataclass(frozen=True)
@@ -18,17 +13,17 @@ class Factors:
     """What accumulators are multiplied with: `all` of them (a pair of equal SGPRs), or those of rows and of columns, by the runs' places
     (of a row a pair of VGPRs and which of them it is; of a column a VGPR for each of the run; empty where there is one for all)."""
 
-    k: TileBuilder
-    all: Reg
-    rows: dict[int, tuple[Reg, int]]
-    columns: dict[int, Reg]
+    k: ag.TileBuilder
+    all: ag.Reg
+    rows: dict[int, tuple[ag.Reg, int]]
+    columns: dict[int, ag.Reg]
 
     @property
     def differ(self) -> bool:
         """Whether accumulators have different ones."""
         return bool(self.columns)
 
-    def change(self, run: ColumnRun, values: Sequence[Reg], shadow: bool = False) -> None:
+    def change(self, run: ag.ColumnRun, values: Sequence[ag.Reg], shadow: bool = False) -> None:
         """Multiply a run's values, in VGPRs; in the `shadow` of matrix instructions one by one, as nothing packed issues there."""
         if shadow:
             for number, value in enumerate(values):
@@ -36,11 +31,11 @@ class Factors:
                     self.k.v_mul_f32(value, factor, value)
             return
         for pair in range(0, len(values), 2):
-            two = span(values[pair:pair + 2])
+            two = ag.span(values[pair:pair + 2])
             if self.differ:
                 self.k.v_pk_mul_f32(two, two, self.columns[run.column][pair:pair + 1])
                 both, one = self.rows[run.row]
-                if one and self.k.arch in PACKED_ODD_LOW.archs:
+                if one and self.k.arch in ag.PACKED_ODD_LOW.archs:
                     for value in values[pair:pair + 2]:
                         self.k.v_mul_f32(value, both[one], value)
                 else:
@@ -48,24 +43,24 @@ class Factors:
             else:
                 self.k.v_pk_mul_f32(two, two, self.all)
 
-    def _single(self, run: ColumnRun, number: int) -> Sequence[Reg]:
+    def _single(self, run: ag.ColumnRun, number: int) -> Sequence[ag.Reg]:
         """The factors of one value of a run."""
         if not self.differ:
             return (self.all[0],)
         both, one = self.rows[run.row]
         return self.columns[run.column][number], both[one]
 
-    def apply(self, corner: Corner) -> None:
+    def apply(self, corner: ag.Corner) -> None:
         """Multiply a corner's accumulators, in VGPRs."""
-        for run in runs_of([corner], run_length(corner.tile)):
+        for run in ag.runs_of([corner], ag.run_length(corner.tile)):
             self.change(run, run.registers)
 
     def forget(self) -> None:
         """The one for all becomes 1: the accumulators have been multiplied."""
         for number in range(2):
-            self.k.s_mov_b32(self.all[number], ONE)
+            self.k.s_mov_b32(self.all[number], ag.ONE)
 
-    def of(self, corner: Corner) -> list[Reg]:
+    def of(self, corner: ag.Corner) -> list[ag.Reg]:
         """The registers of a corner's columns, then of its rows, of which a last one without a pair comes twice."""
         if not self.differ:
             return []
@@ -74,19 +69,19 @@ class Factors:
         return [held[number] for held in map(self.columns.__getitem__, columns) for number in range(held.count)] \
             + of_rows + of_rows[len(rows) // 2 * 2:]
 
-    def at(self, copy: CornerCopy) -> Factors:
+    def at(self, copy: ag.CornerCopy) -> Factors:
         """Those of a corner's copy, in copies of what `of` gives."""
         if copy.beside is None:
             return self
         rows, columns = _places(copy.corner)
-        run, held = run_length(copy.corner.tile), copy.beside
+        run, held = ag.run_length(copy.corner.tile), copy.beside
         behind = run * len(columns)
         return Factors(self.k, self.all,
                        {row: (held[number // 2 * 2:number // 2 * 2 + 1], number % 2) for number, row in enumerate(rows, behind)},
                        {column: held[run * number:run * number + run - 1] for number, column in enumerate(columns)})
 
 
-def _places(corner: Corner) -> tuple[list[int], list[int]]:
+def _places(corner: ag.Corner) -> tuple[list[int], list[int]]:
     """The rows and the columns of a corner's runs, in order."""
-    runs = list(runs_of([corner], run_length(corner.tile)))
+    runs = list(ag.runs_of([corner], ag.run_length(corner.tile)))
     return sorted({run.row for run in runs}), sorted({run.column for run in runs})

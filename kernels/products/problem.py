@@ -8,8 +8,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from asmgen.author.contract.contract import Values
-from asmgen.author.contract.problem import Output, Problem
+import asmgen as ag
 from asmgen.kernels.products.odd import Exact, put_odd_addends
 from asmgen.kernels.products.sums import UNIT, Matrix, Sums
 
@@ -21,8 +20,8 @@ _LEAST_HALF_UNIT = {"f16": 2.0**-25}  # of subnormal numbers, where data comes n
 _FLUSHED = 2.0**-110  # float32 numbers below 2^-126 may be flushed to 0, fewer than 2^16 times
 
 
-def with_result(p: Values, random: np.random.Generator, operands: dict[str, Matrix], product: Sums,
-                nonfinite: bool = False, exact: Exact | None = None) -> Problem:
+def with_result(p: ag.Values, random: np.random.Generator, operands: dict[str, Matrix], product: Sums,
+                nonfinite: bool = False, exact: Exact | None = None) -> ag.Problem:
     """The problem of D = alpha A B^T + beta C + bias, as far as p asks for them, with the tolerance of `tolerance_of`.
 
     `nonfinite` puts a NaN and an infinity into C and bias, and leaves nothing but NaN in them where they may not be read. What is
@@ -46,11 +45,11 @@ def with_result(p: Values, random: np.random.Generator, operands: dict[str, Matr
     if exact is not None and p["alpha"] == 1.0 and not added:
         places = exact.places(expected.shape)
         expected[places], tolerance[places] = expected[places].astype(given).astype(np.float64), 0.0
-    return Problem(operands | {"d": d, "c": c, "bias": bias} | {name: p[name] for name in _NUMBERS},
-                   (Output("d", expected, tolerance, (slice(None), slice(0, p["n"]))),))
+    return ag.Problem(operands | {"d": d, "c": c, "bias": bias} | {name: p[name] for name in _NUMBERS},
+                   (ag.Output("d", expected, tolerance, (slice(None), slice(0, p["n"]))),))
 
 
-def tolerance_of(p: Values, product: Sums, expected: Matrix, added: Sequence[Matrix]) -> Matrix:
+def tolerance_of(p: ag.Values, product: Sums, expected: Matrix, added: Sequence[Matrix]) -> Matrix:
     """|d - ref| <= 1.01 (ulp(ref) / 2 + 2^-24 |alpha| rounded) + 2^-20 (|alpha| sum|a||b| + |beta c| + |bias|).
 
     ulp(ref) / 2 is what rounding to nearest may do to the output's type (bf16 has 8 significant bits); truncation goes beyond. Half a unit

@@ -11,26 +11,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from asmgen.author.builders.tilebuilder import TileBuilder
-from asmgen.author.ops.arithmetic import mma, zero
-from asmgen.author.ops.movement import read
-from asmgen.author.ops.refill import Refills, refill
-from asmgen.author.schedule.modulo import Interleave
-from asmgen.author.schedule.schedules import PingPong, Schedule
-from asmgen.author.step.iterations import StepIndex
-from asmgen.author.tiles.fragments import Fragment, MatrixShape
-from asmgen.author.tiles.views import dealt, deep
+import asmgen as ag
 from asmgen.kernels.products.ends import Ends, corners_of, halves, place
 
-SCHEDULES: dict[str, Schedule] = {"ping-pong": PingPong(), "interleave": Interleave()}
+SCHEDULES: dict[str, ag.Schedule] = {"ping-pong": ag.PingPong(), "interleave": ag.Interleave()}
 
 
-def quadrants(k: TileBuilder, M: MatrixShape, fa: Fragment, fb: Fragment, ends: Callable[..., Ends]) -> None:
+def quadrants(k: ag.TileBuilder, M: ag.MatrixShape, fa: ag.Fragment, fb: ag.Fragment, ends: Callable[..., Ends]) -> None:
     """The kernel with A and B in fragments `fa` and `fb`, of their types; `ends` takes what `finish` does, but for factors."""
     tm, tn, tk = k.variant.tile
     down, across = k.variant.waves
     interleaved = k.variant.schedule == "interleave"
-    by_a, by_b = Refills(k, fa), Refills(k, fb)
+    by_a, by_b = ag.Refills(k, fa), ag.Refills(k, fb)
 
     # register plan: accumulators stay where they are; one set of operands, read again for each half
     C = k.tile("C", tm // 2 // down, tn // 2 // across, M.d.T, grid=(2, 2), file="a" if interleaved else "v", note="[half of M][half of N]")
@@ -40,7 +32,7 @@ def quadrants(k: TileBuilder, M: MatrixShape, fa: Fragment, fb: Fragment, ends: 
     # 8 waves of 256 x 256 have no room for a bias beside them
     mixes = k.p.bias == "none" or interleaved or tm * tn < 256 * 256
     # rows of B so that a lane has eight neighbours of a row of D; of f32 four are 16 bytes already
-    paired = None if by_b.dma or k.p.out == "f32" else dealt(M.d.T, 2)
+    paired = None if by_b.dma or k.p.out == "f32" else ag.dealt(M.d.T, 2)
     steps = k.registers.sgprs(1, "steps")
     group = None if interleaved else k.registers.sgprs(1, "group", note="waves 4 to 7 run a stage behind")
     row0, column0 = k.registers.sgprs(1, "row0"), k.registers.sgprs(1, "column0")
@@ -54,38 +46,38 @@ def quadrants(k: TileBuilder, M: MatrixShape, fa: Fragment, fb: Fragment, ends: 
     k.begin()
     k.locate(down * across)
     wm, wn = k.wave_grid(down, across)
-    zero(k, *C)  # while the arguments are on their way
+    ag.zero(k, *C)  # while the arguments are on their way
     place(k, row0, column0)
     if group is not None:
         k.s_lshr_b32(group, k.wave.register, 2)
     a, b = halves(k, steps, row0, column0, fa.dtype, fb.dtype)
     memory, matrix = k.streams("memory", "matrix")
 
-    def step(t: StepIndex) -> None:
+    def step(t: ag.StepIndex) -> None:
         # Each half is refilled two stages before it is read: one barrier behind the wait for it, and one for the group that runs behind.
         with k.stage(), memory:
-            read(k, A, As[t, 0].part(wm))
-            refill(k, As[t + stages - 1, 1], a[1], RA[1])
+            ag.read(k, A, As[t, 0].part(wm))
+            ag.refill(k, As[t + stages - 1, 1], a[1], RA[1])
         with k.stage(), matrix:
-            mma(k, C[0, 0], A, B[0])
+            ag.mma(k, C[0, 0], A, B[0])
         with k.stage(), memory:
-            read(k, B[1], Bs[t, 1].part(wn))
-            refill(k, Bs[t + stages, 0], b[0], RB[0], paired)
+            ag.read(k, B[1], Bs[t, 1].part(wn))
+            ag.refill(k, Bs[t + stages, 0], b[0], RB[0], paired)
         with k.stage(), matrix:
-            mma(k, C[0, 1], A, B[1])
+            ag.mma(k, C[0, 1], A, B[1])
         with k.stage(), memory:
-            read(k, A, As[t, 1].part(wm))
-            refill(k, As[t + stages, 0], a[0], RA[0])
+            ag.read(k, A, As[t, 1].part(wm))
+            ag.refill(k, As[t + stages, 0], a[0], RA[0])
         with k.stage(), matrix:
-            mma(k, C[1, 0], A, B[0])
+            ag.mma(k, C[1, 0], A, B[0])
         with k.stage(), memory:
-            read(k, B[0], Bs[t + 1, 0].part(wn))
-            refill(k, Bs[t + stages, 1], b[1], RB[1], paired)
+            ag.read(k, B[0], Bs[t + 1, 0].part(wn))
+            ag.refill(k, Bs[t + stages, 1], b[1], RB[1], paired)
         with k.stage(), matrix:
-            mma(k, C[1, 1], A, B[1])
+            ag.mma(k, C[1, 1], A, B[1])
 
     k.region("main loop")
-    behind = ends(k, corners_of(k, C, M.d.T if paired is None else deep(M.d.T, 2)), row0, column0, wm, wn, mixes=mixes)
+    behind = ends(k, corners_of(k, C, M.d.T if paired is None else ag.deep(M.d.T, 2)), row0, column0, wm, wn, mixes=mixes)
     k.pipeline(step, steps, SCHEDULES[k.variant.schedule], groups=group, ending=behind.early)
 
     k.region("epilogue")

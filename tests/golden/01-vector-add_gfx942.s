@@ -2,16 +2,16 @@
 ;
 ; register plan, gfx942: 6 VGPRs of 256, 8 waves per SIMD; 24 SGPRs
 ;   registers  name         kind  lines                           why
-;   v0         work_item    pin   01_vector_add.py:27 to the end  x | y << 10 | z << 20, filled by the hardware
-;   v1         at           pool  01_vector_add.py:32 to the end  byte of the first element
-;   v[2:3]     x            pool  01_vector_add.py:31 to the end
-;   v[4:5]     y            pool  01_vector_add.py:31 to the end
-;   s[0:1]     kernarg      pin   01_vector_add.py:27 to the end  where the arguments lie, filled by the hardware
-;   s2         workgroup_x  pin   01_vector_add.py:27 to the end  filled by the hardware
-;   s[4:10]    arguments    pin   01_vector_add.py:27 to the end  the kernel arguments, in order
-;   s[12:15]   x_buffer     pool  01_vector_add.py:33 to the end
-;   s[16:19]   y_buffer     pool  01_vector_add.py:33 to the end
-;   s[20:23]   d_buffer     pool  01_vector_add.py:33 to the end
+;   v0         work_item    pin   01_vector_add.py:26 to the end  x | y << 10 | z << 20, filled by the hardware
+;   v1         at           pool  01_vector_add.py:31 to the end  byte of the first element
+;   v[2:3]     x            pool  01_vector_add.py:30 to the end
+;   v[4:5]     y            pool  01_vector_add.py:30 to the end
+;   s[0:1]     kernarg      pin   01_vector_add.py:26 to the end  where the arguments lie, filled by the hardware
+;   s2         workgroup_x  pin   01_vector_add.py:26 to the end  filled by the hardware
+;   s[4:10]    arguments    pin   01_vector_add.py:26 to the end  the kernel arguments, in order
+;   s[12:15]   x_buffer     pool  01_vector_add.py:32 to the end
+;   s[16:19]   y_buffer     pool  01_vector_add.py:32 to the end
+;   s[20:23]   d_buffer     pool  01_vector_add.py:32 to the end
 	.amdgcn_target "amdgcn-amd-amdhsa--gfx942"
 	.amdhsa_code_object_version 6
 	.text

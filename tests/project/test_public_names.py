@@ -35,7 +35,7 @@ def test_each_name_is_that_of_its_module_and_of_no_submodule() -> None:
     for name in asmgen.__all__:
         assert name not in modules
         value = getattr(asmgen, name)
-        assert name == "Values" or getattr(value, "__name__", name) == name
+        assert name in ("Values", "Segments", "Phases") or getattr(value, "__name__", name) == name  # those are names of types
 
 
 def test_what_an_author_needs_is_there() -> None:
@@ -59,6 +59,22 @@ def test_importing_loads_neither_arrays_nor_a_grammar_nor_a_kernel(statement: st
     loaded = loads(statement)
     assert not {name.split(".")[0] for name in loaded} & set(HEAVY)
     assert not any(name.startswith(("asmgen.kernels", "asmgen.emulator", "asmgen.tools")) for name in loaded)
+
+
+TENSOR_FUNCTIONS = frozenset({"registry.py", "built.py", "gemm.py", "torch_ops.py"})
+"""Files of kernels/ that call kernels and write none."""
+
+
+def test_kernels_are_written_with_this_import_alone() -> None:
+    """Of asmgen's modules, kernels name those of the library itself."""
+    found = []
+    for path in sorted((ROOT / "kernels").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else \
+                [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            found += [f"{path.name}:{node.lineno}: {name}" for name in names  # type: ignore[attr-defined]
+                      if name.startswith("asmgen.") and not name.startswith("asmgen.kernels") and path.name not in TENSOR_FUNCTIONS]
+    assert not found, found
 
 
 def readme_kernel() -> str:
