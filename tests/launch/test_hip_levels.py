@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.clang_objects import ARCHS, needs_clang
-from tests.emulator import test_emulator_hip, test_emulator_hip_float, test_emulator_hip_matrix
+from tests.emulator import test_hip_kernels, test_hip_kernels_float, test_hip_kernels_matrix
 from tests.hip_launch import Array, run_hip
 
 pytestmark = [needs_clang, pytest.mark.needs_objdump, pytest.mark.slow]
@@ -44,7 +44,7 @@ def launches(module: ModuleType) -> Iterator[tuple[Callable[..., None], dict[str
 
 def sample() -> Iterator[Any]:
     """Every launch with -O0 on one architecture, the architectures taking turns, and with -O1 or -O3 on the other."""
-    cases = [*launches(test_emulator_hip), *launches(test_emulator_hip_float), *list(launches(test_emulator_hip_matrix))[::MATRIX_EVERY]]
+    cases = [*launches(test_hip_kernels), *launches(test_hip_kernels_float), *list(launches(test_hip_kernels_matrix))[::MATRIX_EVERY]]
     for number, (function, given) in enumerate(cases):
         for turn, level in enumerate((0, OTHERS[number // 2 % 2])):
             arch = given.get("arch", ARCHS[(number + turn) % 2])

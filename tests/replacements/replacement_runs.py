@@ -125,7 +125,7 @@ def in_child(work: Callable[[], Any], file: Path) -> int:
 
 
 def step_by_step() -> None:
-    """From now on compiled runs, which know no replacement, go step by step; test_emulator_runs compares what they do with the steps.
+    """From now on compiled runs, which know no replacement, go step by step; test_compiled_runs compares what they do with the steps.
 
     Where a test asks for a compiled run it gets one.
     """

@@ -16,7 +16,7 @@ from asmgen.program.program import Program
 from asmgen.toolchain import assemble
 from asmgen.tools import survey
 from asmgen.tools.build import build_kernel
-from tests.codeobject.test_codeobject_load import GPU, HOST, make_bundle
+from tests.codeobject.test_load import GPU, HOST, make_bundle
 
 pytestmark = pytest.mark.needs_objdump
 FAULTY = """\

@@ -52,5 +52,5 @@ def test_what_is_called_can_be_reached() -> None:
 
 def test_neighbours_are_listed_together() -> None:
     (first, last) = stretches(sample(), (2, 3, 5))
-    assert first.startswith("2 from number 2 at ") and first.endswith("s_mov_b32 s1, 1") and "test_executed.py" in first
+    assert first.startswith("2 from number 2 at ") and first.endswith("s_mov_b32 s1, 1") and "test_executed_share.py" in first
     assert last.startswith("1 from number 5 after label past at ") and last.endswith("s_endpgm")

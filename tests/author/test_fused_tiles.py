@@ -195,7 +195,7 @@ def test_operands_of_two_orders_of_k_are_refused() -> None:
     packed = run.tile("P", (32, 32), with_dtype(M.d, "bf16"))
     P = as_operand(turned(packed), M, "b")
     V, O = run.tile("V", (32, 32), M.a), run.tile("O", (32, 32), M.d)
-    with pytest.raises(TileError, match=r"test_tile_chain\.py:\d+: mma: V .* and P.T .* hold k in different orders; .*in_order_of"):
+    with pytest.raises(TileError, match=r"test_fused_tiles\.py:\d+: mma: V .* and P.T .* hold k in different orders; .*in_order_of"):
         mma(k, O, V, P)
     with pytest.raises(TileError, match="cannot be seen as operand b"):
         as_operand(packed, mfma("f32_16x16x32_bf16", "gfx950"), "b")
@@ -209,7 +209,7 @@ def test_a_tile_used_after_its_registers_were_released_is_refused_at_its_line() 
     k = run.k
     S, T = run.tile("S", (64, 64), M.d), run.tile("T", (64, 64), M.d)
     k.registers.release("S")
-    with pytest.raises(PlanError, match=r"test_tile_chain\.py:\d+: .* is used after its release"):
+    with pytest.raises(PlanError, match=r"test_fused_tiles\.py:\d+: .* is used after its release"):
         exp2(k, T, S)
-    with pytest.raises(PlanError, match=r"test_tile_chain\.py:\d+: .* is used after its release"):
+    with pytest.raises(PlanError, match=r"test_fused_tiles\.py:\d+: .* is used after its release"):
         mma(k, S, run.tile("A", (64, 32), M.a), run.tile("B", (64, 32), M.b))

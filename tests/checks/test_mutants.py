@@ -107,7 +107,7 @@ def test_survivors_are_listed_and_the_emulator_is_asked_last() -> None:
     found = mutate.score("sample", sample(), emulates)
     assert asked == ["barrier"] and (found.by_lint, found.by_emulator, len(found.survivors)) == (7, 0, 1)
     lines = found.lines()
-    assert lines[0].startswith("sample: 7 of 8 found (87.5 %)") and "s_barrier deleted at" in lines[1] and "test_mutation.py" in lines[1]
+    assert lines[0].startswith("sample: 7 of 8 found (87.5 %)") and "s_barrier deleted at" in lines[1] and "test_mutants.py" in lines[1]
     assert mutate.score("sample", sample(), lambda mutant: True).by_emulator == 1
 
 
