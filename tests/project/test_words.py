@@ -1,0 +1,229 @@
+"""The words of docs/GLOSSARY.md: a word of its "not" column stands in no document, docstring, comment or name.
+
+A rule of its own holds for names with words that have one meaning each (`ONE_MEANING`). Each check also runs on planted text: it must
+find exactly the planted fault.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.project.test_layers import ROOT
+from tests.project.test_names import sources
+
+CLEANED = (
+    "docs/GLOSSARY.md",
+)
+"""Folders and files in which no refused word stands. A room joins when it is cleaned; at the end the project is all of it."""
+
+ALLOWED = {
+    "tail": (
+        (r"K tail", "the columns of K that fill no whole step"),
+    ),
+}
+"""By refused word: patterns of text or names in which it may stand, each with the reason."""
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A word, or words in a row, of the "not" column."""
+
+    parts: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return " ".join(self.parts)
+
+    @property
+    def pattern(self) -> re.Pattern[str]:
+        """Finds it in prose, over a line break too, and as part of a name in prose; the plural as well."""
+        return re.compile("(?<![A-Za-z0-9])" + r"[\s_-]+".join(self.parts) + "s?(?![A-Za-z0-9])", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """Where a word may stand in names: in names that fit `fits`, and in files below `folders`."""
+
+    fits: str
+    folders: tuple[str, ...] = ()
+
+
+ONE_MEANING: dict[str, Meaning] = {}
+
+
+def parts_of(name: str) -> tuple[str, ...]:
+    """The words of a name in snake_case or CamelCase, in lower case."""
+    return tuple(part.lower() for part in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+", name))
+
+
+def refused_words(glossary: str) -> list[Refused]:
+    """The words in backticks of the last column, each once."""
+    rows = [line.split("|") for line in glossary.splitlines() if line.startswith("|")]
+    found = [Refused(parts_of(word)) for row in rows for word in re.findall(r"`([^`]+)`", row[3])]
+    return list(dict.fromkeys(found))
+
+
+def wrong_text(text: str, words: list[Refused]) -> Iterator[tuple[int, Refused]]:
+    """Each refused word of a text with its line, counted from 0."""
+    for word in words:
+        allowed = [match.span() for pattern, _ in ALLOWED.get(str(word), ()) for match in re.finditer(pattern, text)]
+        for match in word.pattern.finditer(text):
+            if not any(low <= match.start() and match.end() <= high for low, high in allowed):
+                yield text[:match.start()].count("\n"), word
+
+
+def wrong_name(name: str, words: list[Refused]) -> Iterator[Refused]:
+    """The refused words that a name has among its parts."""
+    parts = parts_of(name)
+    for word in words:
+        length = len(word.parts)
+        rows = [parts[first:first + length] for first in range(len(parts) - length + 1)]
+        hit = any(row[:-1] == word.parts[:-1] and row[-1] in (word.parts[-1], word.parts[-1] + "s") for row in rows)
+        if hit and not any(re.fullmatch(pattern, name) for pattern, _ in ALLOWED.get(str(word), ())):
+            yield word
+
+
+def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """(line, text) of every docstring and of every string that stands alone, as those behind attributes do."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            yield node.lineno, node.value.value
+
+
+def comments(text: str) -> Iterator[tuple[int, str]]:
+    """(line, text) of the comments of a file; those of neighbouring lines are one text."""
+    lines = {token.start[0]: token.string.lstrip("#") for token in tokenize.generate_tokens(io.StringIO(text).readline)
+             if token.type == tokenize.COMMENT}
+    first = 0
+    for line in sorted(lines):
+        if line - 1 not in lines:
+            first = line
+        if line + 1 not in lines:
+            yield first, "\n".join(lines[number] for number in range(first, line + 1))
+
+
+def declared_names(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """(line, name) of functions, classes, parameters and attributes."""
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            yield node.lineno, node.name
+        elif isinstance(node, ast.arg):
+            yield node.lineno, node.arg
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.lineno, node.attr
+    for scope in (node for node in ast.walk(tree) if isinstance(node, (ast.Module, ast.ClassDef))):
+        for statement in scope.body:
+            targets = statement.targets if isinstance(statement, ast.Assign) else \
+                [statement.target] if isinstance(statement, ast.AnnAssign) else []
+            yield from ((target.lineno, target.id) for target in targets if isinstance(target, ast.Name))
+
+
+def local_names(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """(line, name) of every variable that is set."""
+    return ((node.lineno, node.id) for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
+
+
+def faults_of_source(text: str, words: list[Refused], stem: str = "x") -> list[tuple[int, str]]:
+    """(line, sentence) for each refused word of a Python file."""
+    tree = ast.parse(text)
+    found = [(line + at, f"'{word}' in a docstring") for line, part in docstrings(tree) for at, word in wrong_text(part, words)]
+    found += [(line + at, f"'{word}' in a comment") for line, part in comments(text) for at, word in wrong_text(part, words)]
+    found += [(line, f"'{word}' in the name {name}") for line, name in {*declared_names(tree), *local_names(tree)}
+              for word in wrong_name(name, words)]
+    found += [(1, f"'{word}' in the name of the file") for word in wrong_name(stem, words)]
+    return sorted(found)
+
+
+def faults_of_meaning(text: str, name: str) -> list[tuple[int, str]]:
+    """(line, sentence) for each declared name of a Python file with a word of one meaning that means something else there."""
+    found = []
+    for line, declared in [(1, Path(name).stem), *declared_names(ast.parse(text))]:
+        for word, meaning in ONE_MEANING.items():
+            if {word, word + "s"} & {*parts_of(declared)} and not name.startswith(meaning.folders or ("-",)) \
+                    and not re.fullmatch(meaning.fits, declared):
+                found.append((line, f"'{word}' has another meaning in the name {declared}"))
+    return sorted(found)
+
+
+def documents(root: Path) -> list[Path]:
+    """README and all of docs but the glossary, which names the refused words."""
+    return [path for path in (root / "README.md", *sorted((root / "docs").rglob("*.md"))) if path.is_file() and path.stem != "GLOSSARY"]
+
+
+def faults(root: Path, words: list[Refused], folders: tuple[str, ...]) -> list[str]:
+    """file:line and a sentence for each fault below the folders."""
+    found = []
+    for path in [*documents(root), *sources(root)]:
+        name = str(path.relative_to(root))
+        if not any(name == folder or name.startswith(f"{folder}/") for folder in folders):
+            continue
+        text = path.read_text()
+        if path.suffix == ".py":
+            here = faults_of_source(text, words, path.stem) + faults_of_meaning(text, name)
+        else:
+            here = sorted((1 + line, f"'{word}' in a document") for line, word in wrong_text(text, words))
+        found += [f"{name}:{line}: {sentence}" for line, sentence in here]
+    return found
+
+
+WORDS = refused_words((ROOT / "docs/GLOSSARY.md").read_text())
+
+
+def test_cleaned_rooms_use_the_words_of_the_glossary() -> None:
+    found = faults(ROOT, WORDS, CLEANED)
+    assert not found, "\n".join(found)
+
+
+def test_the_glossary_is_short_and_refuses_words() -> None:
+    rows = [line for line in (ROOT / "docs/GLOSSARY.md").read_text().splitlines() if line.startswith("| ")]
+    assert 40 <= len(rows) - 1 <= 56 and all(line.count("|") == 4 for line in rows)
+    assert {"ending", "aside", "wait point", "in front of"} <= {str(word) for word in WORDS}
+
+
+def test_allowed_patterns_hold_their_word() -> None:
+    for word, rows in ALLOWED.items():
+        assert word in {str(one) for one in WORDS} and all(word.replace(" ", "") in re.sub("[ _]", "", pattern).lower() and reason
+                                                           for pattern, reason in rows)
+
+
+PLANTED = [Refused(("tail",)), Refused(("in", "front", "of"))]
+
+
+@pytest.mark.parametrize(("text", "found"), [
+    ('"""The tail of a loop."""\n', [(1, "'tail' in a docstring")]),
+    ('def f():\n    """A step.\n\n    It stands in front\n    of it."""\n', [(4, "'in front of' in a docstring")]),
+    ("x = 1\ny = 2  # in the tails\n", [(2, "'tail' in a comment")]),
+    ("# this stands in\n# front of that\nx = 1\n", [(1, "'in front of' in a comment")]),
+    ("def copy_tail():\n    pass\n", [(1, "'tail' in the name copy_tail")]),
+    ("class TailCopy:\n    pass\n", [(1, "'tail' in the name TailCopy")]),
+    ("def f(x, *, tails=1):\n    pass\n", [(1, "'tail' in the name tails")]),
+    ("class C:\n    tail: int\n", [(2, "'tail' in the name tail")]),
+    ("def f(self):\n    self.tail = 1\n", [(2, "'tail' in the name tail")]),
+    ("def f():\n    in_front_of = 1\n", [(2, "'in front of' in the name in_front_of")]),
+    ('def f(detail, k):\n    """The K tail is detailed; `x.curtail`."""\n    return k.tail(f)  # of another package; _Tailor\n', []),
+    ("def f(k_tail):\n    return \"the tail\"\n", [(1, "'tail' in the name k_tail")]),
+])
+def test_planted_sources(text: str, found: list[tuple[int, str]]) -> None:
+    assert faults_of_source(text, PLANTED) == found
+
+
+def test_planted_files(tmp_path: Path) -> None:
+    for name, text in {"README.md": "The K tail.\n", "docs/GLOSSARY.md": "`tail`\n", "docs/ARCHITECTURE.md": "It ends.\nThe Tail of it.\n",
+                       "isa/tail_of.py": "x = 1\n", "tools/y.py": "# tail\n", "kernels/z.py": "tailor = 1\n"}.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    assert faults(tmp_path, PLANTED, ("README.md", "docs", "isa", "kernels")) == [
+        "docs/ARCHITECTURE.md:2: 'tail' in a document", "isa/tail_of.py:1: 'tail' in the name of the file"]
+
+
+def test_planted_glossary() -> None:
+    assert refused_words("| word | meaning | not |\n|---|---|---|\n| a `b` | c | `tail`, `WaitPoint`, `wait point` |\n") == [
+        Refused(("tail",)), Refused(("wait", "point"))]
