@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -20,16 +19,12 @@ import numpy
 from asmgen.isa.quote import quoted
 from asmgen.launch.device import EMULATED_NAME, Buffer, Device, DeviceError, DeviceKernel, Loadable, check_launch, check_span
 from asmgen.launch.hipbinding import device_properties, import_binding, text
+from asmgen.launch.hiplauncher import HipLauncher
 from asmgen.launch.hipstreams import HipEvent, HipStream, stream_handle
+from asmgen.launch.launchcall import Gpu, HostArray, launch_extra
 
 if TYPE_CHECKING:
     from asmgen.launch.external import External
-    from asmgen.launch.hiplauncher import HipLauncher
-
-# hip_runtime_api.h: the `extra` array of hipModuleLaunchKernel is {POINTER, kernarg, SIZE, &size, END}.
-LAUNCH_PARAM_BUFFER_POINTER = 1
-LAUNCH_PARAM_BUFFER_SIZE = 2
-LAUNCH_PARAM_END = 3
 
 _EMULATOR = "the emulator runs the same code object: --device emulator"
 _TARGET = "its target, with xnack and sramecc settings, is not the GPU's; build it for the GPU's architecture"
@@ -57,15 +52,6 @@ _HELP = {
     "hipErrorLaunchTimeOut": f"the kernel did not end; {_RERUN}",
     "hipErrorUnknown": _RERUN,
 }
-
-
-@dataclass(frozen=True)
-class Gpu:
-    """One GPU that HIP sees: its index, its name, its architecture without the feature suffix."""
-
-    index: int
-    name: str
-    arch: str
 
 
 class Choice(NamedTuple):
@@ -128,10 +114,6 @@ def hip_available(binding: Any | None = None) -> tuple[bool, str]:
 
 def _listing(gpus: Sequence[Gpu]) -> str:
     return ", ".join(f"GPU {gpu.index}: {gpu.name} ({gpu.arch})" for gpu in gpus)
-
-
-class HostArray(Exception):
-    """A numpy array stands where an address is asked for: it has to be uploaded first."""
 
 
 class HipKernel:
@@ -372,7 +354,6 @@ class HipDevice:
         self._launched = kernel.name
 
     def _prepare(self, kernel: Any) -> HipLauncher:
-        from asmgen.launch.hiplauncher import HipLauncher
 
         if kernel.code_object is None:
             raise DeviceError(f"launch {kernel.name} as code_object.kernel({kernel.name!r}) gives it")
@@ -441,14 +422,6 @@ class HipDevice:
             if error is None:
                 raise
             error.add_note(f"and closing the device failed: {failure}")
-
-
-def launch_extra(address: int, nbytes: int) -> tuple[Any, Any]:
-    """The `extra` array of hipModuleLaunchKernel for arguments at an address, and their size, which must live as long as the array."""
-    size = ctypes.c_size_t(nbytes)
-    return (ctypes.c_void_p * 5)(
-        LAUNCH_PARAM_BUFFER_POINTER, address, LAUNCH_PARAM_BUFFER_SIZE, ctypes.addressof(size), LAUNCH_PARAM_END
-    ), size
 
 
 def why_no_gpu(error: DeviceError) -> str:

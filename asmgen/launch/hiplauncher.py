@@ -5,25 +5,22 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from asmgen.codeobject.load import KernelRecord, Size
 from asmgen.launch.device import DeviceError, check_launch
 from asmgen.launch.external import torch_stream
-from asmgen.launch.hip import HostArray, launch_extra
 from asmgen.launch.hipbinding import ready
 from asmgen.launch.hipstreams import stream_handle
+from asmgen.launch.launchcall import HostArray, LaunchingDevice, launch_extra
 from asmgen.launch.packing import upload_arguments
 from asmgen.launch.prepared import Arguments
-
-if TYPE_CHECKING:
-    from asmgen.launch.hip import HipDevice
 
 
 class HipLauncher:
     """Launches one kernel on one GPU."""
 
-    def __init__(self, device: HipDevice, kernel: KernelRecord) -> None:
+    def __init__(self, device: LaunchingDevice, kernel: KernelRecord) -> None:
         assert kernel.code_object is not None
         self.name = kernel.name
         self._facts = kernel

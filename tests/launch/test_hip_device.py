@@ -14,6 +14,7 @@ import numpy
 import pytest
 
 from asmgen.launch import hip as runtime_hip
+from asmgen.launch import launchcall
 from asmgen.launch.device import Buffer, Device, DeviceError
 from asmgen.launch.hip import HipDevice, choose_device, hip_available
 
@@ -457,7 +458,7 @@ def test_the_stand_in_has_the_interface_of_the_binding() -> None:
         assert binding.hipError_t[error.name] == error
     for name in runtime_hip._HELP:
         assert name in binding.hipError_t.__members__
-    assert (runtime_hip.LAUNCH_PARAM_BUFFER_POINTER, runtime_hip.LAUNCH_PARAM_BUFFER_SIZE, runtime_hip.LAUNCH_PARAM_END) == (
+    assert (launchcall.LAUNCH_PARAM_BUFFER_POINTER, launchcall.LAUNCH_PARAM_BUFFER_SIZE, launchcall.LAUNCH_PARAM_END) == (
         binding.HIP_LAUNCH_PARAM_BUFFER_POINTER,
         binding.HIP_LAUNCH_PARAM_BUFFER_SIZE,
         binding.HIP_LAUNCH_PARAM_END,

@@ -16,10 +16,10 @@ from asmgen.files import FileError, read_plain
 from asmgen.isa.arch import LANES
 from asmgen.isa.errors import AsmgenError
 from asmgen.launch.emulated import EmulatedKernel, EmulatedModule
-from asmgen.launch.hip import LAUNCH_PARAM_BUFFER_POINTER, LAUNCH_PARAM_BUFFER_SIZE, LAUNCH_PARAM_END
 from asmgen.launch.hipemulator.errors import HipError
 from asmgen.launch.hipemulator.hipstate import GpuState, Runtime, put_int, put_size, unsigned
 from asmgen.launch.hipemulator.properties import CHIPS, MOST_WORK_ITEMS, binding
+from asmgen.launch.launchcall import LAUNCH_PARAM_BUFFER_POINTER, LAUNCH_PARAM_BUFFER_SIZE, LAUNCH_PARAM_END
 
 _ELF_SIZES = Struct("<32xQQ6xHHHH")  # program and section header offsets, then entry sizes and counts
 _MOST_GRID = 1 << 32
