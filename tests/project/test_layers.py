@@ -60,11 +60,11 @@ class Tree:
     modules: frozenset[str]
     imports: tuple[Import, ...]
 
-    def edges(self, *, called: bool) -> dict[str, set[str]]:
-        """Module -> modules that its import (with `called`: also a call of its functions) loads, packages on the way included."""
+    def edges(self, *kinds: str) -> dict[str, set[str]]:
+        """Module -> modules that its imports of these kinds name, packages on the way included."""
         result: dict[str, set[str]] = {module: set() for module in self.modules}
         for item in self.imports:
-            if item.when == LOADED or (called and item.when == CALLED):
+            if item.when in kinds:
                 parts = item.target.split(".")
                 loaded = {".".join(parts[: n + 1]) for n in range(len(parts))} & self.modules
                 result[item.source] |= loaded - {item.source}
@@ -164,8 +164,11 @@ def package_loads(tree: Tree) -> list[str]:
 
 
 def import_cycles(tree: Tree) -> list[str]:
-    """One sentence for each group of files that load each other; a package's __init__ is loaded by whoever imports below it."""
-    edges = tree.edges(called=False)
+    """One sentence for each group of files that name each other, in functions and for type checkers too: neither can be read alone.
+
+    A package's __init__ is loaded by whoever imports below it.
+    """
+    edges = tree.edges(LOADED, CALLED, TYPING)
     reached = {module: reachable(edges, module) for module in edges}
     looped = [module for module in edges if module in reached[module]]
     groups = {tuple(sorted(other for other in reached[module] if module in reached[other])) for module in looped}
@@ -218,7 +221,7 @@ def is_judged(module: str) -> bool:
 def biased_judges(tree: Tree) -> list[str]:
     """Imports of a judged pass by a judge, of any kind, and ways that lead there through other files."""
     direct = [str(item) for item in tree.imports if is_judge(item.source) and is_judged(item.target)]
-    edges = tree.edges(called=True)
+    edges = tree.edges(LOADED, CALLED)
     ways = [
         f"{module} loads {other} through other files"
         for module in sorted(edges)
@@ -400,11 +403,16 @@ def test_loading_package_is_found(tmp_path: Path) -> None:
     assert not any(rule(read_tree(tmp_path)) for rule in RULES)
 
 
-def test_cycle_is_found(tmp_path: Path) -> None:
-    ring = {"isa__x": "from asmgen.isa import y\n", "isa__y": "from asmgen.isa.z import a\n", "isa__z": "import asmgen.isa.x\na = 1\n"}
+@pytest.mark.parametrize("last", [
+    "import asmgen.isa.x\n",
+    "def f() -> None:\n    import asmgen.isa.x\n",
+    "TYPE_CHECKING = False\nif TYPE_CHECKING:\n    import asmgen.isa.x\n",
+])  # fmt: skip
+def test_cycle_is_found(tmp_path: Path, last: str) -> None:
+    ring = {"isa__x": "from asmgen.isa import y\n", "isa__y": "from asmgen.isa.z import a\n", "isa__z": last + "a = 1\n"}
     tree = plant(tmp_path, **ring)
     assert only(tree, import_cycles) == ["import each other: asmgen.isa.x, asmgen.isa.y, asmgen.isa.z"]
-    tree = plant(tmp_path, isa__z="def f() -> None:\n    import asmgen.isa.x\na = 1\n")
+    tree = plant(tmp_path, isa__z="a = 1\n")
     assert not any(rule(tree) for rule in RULES)
 
 
