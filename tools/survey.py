@@ -26,11 +26,11 @@ from asmgen.checks.lint.rules import SEVERITIES, rules
 from asmgen.codeobject.bundle import BUNDLE_MAGIC, COMPRESSED_MAGIC
 from asmgen.codeobject.load import CodeObject
 from asmgen.files import plain_size
+from asmgen.garbage import collection_paused
 from asmgen.interrupts import unwatched
 from asmgen.isa.arch import ARCHITECTURES
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.quote import printable
-from asmgen.reader.collection import collection_paused
 from asmgen.reader.disassembly import read_programs
 from asmgen.tools.entry import internal_error, status_of
 

@@ -8,11 +8,11 @@ from functools import lru_cache
 
 from asmgen.codeobject.descriptor import PRELOAD_SKIP
 from asmgen.codeobject.load import CodeObject, KernelRecord
+from asmgen.garbage import collection_paused
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.quote import quoted, shorten
 from asmgen.program.program import Align, Item, Program
 from asmgen.reader.calls import call_targets
-from asmgen.reader.collection import collection_paused
 from asmgen.reader.errors import ReadError
 from asmgen.reader.limits import Limited
 from asmgen.reader.listing import Listing, ListingLine, ListingReader, jumps, parse_listing

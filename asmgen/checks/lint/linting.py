@@ -10,8 +10,8 @@ from asmgen.checks.lint.facts import KernelFacts, facts_of_code_object, facts_of
 from asmgen.checks.lint.finding import LintFinding
 from asmgen.checks.lint.programlint import NO_FACTS, lint_program
 from asmgen.files import read_plain
+from asmgen.garbage import collection_paused
 from asmgen.program.program import Program
-from asmgen.reader.collection import collection_paused
 from asmgen.reader.file import ReadResult, read_file
 
 

@@ -10,10 +10,10 @@ from asmgen.checks.lint.finding import LintFinding, apply_silence
 from asmgen.checks.lint.registerrules import register_findings
 from asmgen.checks.lint.rules import SEVERITIES
 from asmgen.checks.waitstates.passes import verify as verify_wait_states
+from asmgen.garbage import collection_paused
 from asmgen.program.controlflow import control_flow
 from asmgen.program.program import Program
 from asmgen.program.workitems import takes_x_alone
-from asmgen.reader.collection import collection_paused
 
 NO_FACTS = KernelFacts()
 
