@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import gc
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +14,7 @@ from asmgen.author.family.family import Family
 from asmgen.checks.lint.facts import KernelFacts
 from asmgen.checks.lint.finding import LintFinding
 from asmgen.checks.lint.programlint import lint_program
+from asmgen.garbage import collection_paused
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.records import dataclass
 from asmgen.program.program import Instruction
@@ -37,7 +36,7 @@ def build_kernel(family: Family, arch: str, parameters: Mapping[str, Any], toolc
                  verify: bool = True) -> Built:
     """Build and assemble the variant that `parameters`, build parameters all, choose; without `verify`, also where waits are missing that
     its author asks to verify. Raises AsmgenError for what cannot be built."""
-    with _nothing_collected():
+    with collection_paused(keep=True):
         kernel = family.build(arch, parameters, verify)
         text = kernel.text()
     return Built(kernel, text, assemble(text, arch, toolchain, name=f"{kernel.name}.s"))
@@ -47,25 +46,10 @@ def lint_errors(built: Built) -> list[LintFinding]:
     """What `asmgen lint` calls an error in a kernel, in parts too whose waits their author keeps to himself (mode "off")."""
     kernel = built.kernel
     program, facts = kernel.program, KernelFacts(lds=kernel.lds.size, block=kernel.contract.workgroup)
-    with _nothing_collected():
+    with collection_paused(keep=True):
         if any(instruction.waits == "off" for instruction in program.instructions):
             program = program.with_items(item.in_mode("verify") if isinstance(item, Instruction) else item for item in program.items)
         return lint_program(program, f"{kernel.name}.s", facts, warnings=False)
-
-
-@contextmanager
-def _nothing_collected() -> Iterator[None]:
-    """Without the collector of cycles: what a build makes, some hundred thousand objects, lasts to its end, and the collector would look
-    through all of it again and again. Longer code has more of both: of 20,000 instructions it took a fourth of the time."""
-    running = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.freeze()
-        gc.unfreeze()  # among the oldest objects now: as young ones all would be looked through at once
-        if running:
-            gc.enable()
 
 
 def description(built: Built) -> dict[str, Any]:

@@ -11,9 +11,7 @@ from asmgen.interrupts import watch
 if __name__ == "__main__":
     watch()  # before the rest is loaded
 
-import atexit
 import errno
-import gc
 import io
 import json
 import os
@@ -25,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from asmgen import __version__
+from asmgen.garbage import collect_seldom
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.quote import printable, shorten, shown
 from asmgen.tools.entry import internal_error
@@ -50,8 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """The command line, the process's own where no `arguments` are given. Never returns: exits with the status."""
     if arguments is None:
         watch()
-    gc.set_threshold(50_000, 20, 50)  # what a command makes it keeps to its end: looking for circles took a fifth of the time
-    atexit.register(gc.freeze)  # and Python would look through all of it once more as it ends
+    collect_seldom()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # names of files and symbols need not be text in the terminal's encoding

@@ -437,3 +437,7 @@ def test_links_are_read_once(tmp_path: Path) -> None:
     plant(tmp_path, isa__x="", asmgen__y="")
     (tmp_path / "asmgen" / "isa").symlink_to(Path("..", "isa"))
     assert read_tree(tmp_path).modules == {"asmgen", "asmgen.y", "asmgen.isa", "asmgen.isa.x"}
+
+
+def test_one_file_says_when_garbage_is_collected(project: Tree) -> None:
+    assert {item.file for item in project.imports if item.target == "gc"} == {"asmgen/garbage.py"}
