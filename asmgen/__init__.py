@@ -63,7 +63,7 @@ _GROUPS: dict[str, dict[str, str]] = {
         "asmgen.author.ops.vectors": "column_vector Vector",
     },
     "steps, schedules and loops": {
-        "asmgen.author.loop.overlap": "Ending",
+        "asmgen.author.loop.overlap": "Epilogue",
         "asmgen.author.loop.pipeline": "Segments",
         "asmgen.author.loop.segmentpaths": "lend_steps",
         "asmgen.author.schedule.modulo": "Interleave Latencies",

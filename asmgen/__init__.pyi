@@ -45,7 +45,7 @@ from asmgen.author.epilogue.stores import store_whole as store_whole
 from asmgen.author.epilogue.stores import unless_whole as unless_whole
 from asmgen.author.family.family import Family as Family
 from asmgen.author.family.family import GridRule as GridRule
-from asmgen.author.loop.overlap import Ending as Ending
+from asmgen.author.loop.overlap import Epilogue as Epilogue
 from asmgen.author.loop.pipeline import Segments as Segments
 from asmgen.author.loop.segmentpaths import lend_steps as lend_steps
 from asmgen.author.ops.arithmetic import mma as mma

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import asmgen as ag
-from asmgen.kernels.attention_forward.ends import finish
+from asmgen.kernels.attention_forward.ends import attention_epilogue
 from asmgen.kernels.attention_forward.family import ATTENTION
 from asmgen.kernels.attention_forward.place import LEAST, Limits, WindowLimits, key_steps, place
 from asmgen.kernels.attention_forward.softmax import (
@@ -98,7 +98,7 @@ def copied(k: ag.TileBuilder) -> None:
     k.region("epilogue")
     k.registers.release("S", "K", "Q")
     ag.reduce_lanes(k, "sum", state.total)
-    finish(k, at, M, O, state.total, maximum(k, state), k.wave)
+    attention_epilogue(k, at, M, O, state.total, maximum(k, state), k.wave)
 
 
 def in_read_order(tile: ag.Tile) -> ag.Tile:

@@ -8,8 +8,8 @@ from asmgen.kernels.attention_forward.place import WorkgroupPart
 _LN_2 = 0x3F317218
 
 
-def finish(k: ag.TileBuilder, at: WorkgroupPart, shape: ag.MatrixShape, out: ag.Tile, total: ag.Vector, largest: ag.Vector,
-           wave: ag.WaveIndex) -> None:
+def attention_epilogue(k: ag.TileBuilder, at: WorkgroupPart, shape: ag.MatrixShape, out: ag.Tile, total: ag.Vector, largest: ag.Vector,
+                       wave: ag.WaveIndex) -> None:
     """Store `out` (O^T, d x the wave's queries, f32 by `shape`, used up) over `total`, and LSE where the build has it.
 
     `total` and `largest` have a value for each query in all lanes that hold it: the sum of P, and the score that P is relative to, in

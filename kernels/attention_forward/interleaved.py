@@ -7,7 +7,7 @@ not want. The softmax of step t + 1 stands in the windows of the products P V of
 from __future__ import annotations
 
 import asmgen as ag
-from asmgen.kernels.attention_forward.ends import finish
+from asmgen.kernels.attention_forward.ends import attention_epilogue
 from asmgen.kernels.attention_forward.family import ATTENTION
 from asmgen.kernels.attention_forward.pingpong import lower, operand, upper
 from asmgen.kernels.attention_forward.place import LEAST, Limits, WindowLimits, key_steps, place
@@ -102,4 +102,4 @@ def interleaved(k: ag.TileBuilder) -> None:
     k.region("epilogue")
     k.registers.release("S", "K", "Q", "V")
     sum_up(k, state)
-    finish(k, at, M, O, state.total, maximum(k, state), k.wave)
+    attention_epilogue(k, at, M, O, state.total, maximum(k, state), k.wave)

@@ -8,7 +8,7 @@ product. Between them, in a memory stage, the maximum is looked at, and raised i
 from __future__ import annotations
 
 import asmgen as ag
-from asmgen.kernels.attention_forward.ends import finish
+from asmgen.kernels.attention_forward.ends import attention_epilogue
 from asmgen.kernels.attention_forward.family import ATTENTION
 from asmgen.kernels.attention_forward.place import LEAST, Limits, WindowLimits, key_steps, place
 from asmgen.kernels.attention_forward.softmax import (
@@ -105,4 +105,4 @@ def ping_pong(k: ag.TileBuilder) -> None:
     k.region("epilogue")
     k.registers.release("S", "K", "Q")
     sum_up(k, state)
-    finish(k, at, M, O, state.total, maximum(k, state), k.wave)
+    attention_epilogue(k, at, M, O, state.total, maximum(k, state), k.wave)

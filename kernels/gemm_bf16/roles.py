@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asmgen as ag
 from asmgen.kernels.gemm_bf16.family import GEMM
-from asmgen.kernels.products.ends import corners_of, finish, halves, place
+from asmgen.kernels.products.ends import corners_of, halves, place, product_epilogue
 
 
 @GEMM.variant("gfx950", tile=(128, 256, 64), waves=12, schedule="producer-consumer", occupancy=3, consumers=(2, 4))
@@ -63,5 +63,5 @@ def roles(k: ag.TileBuilder) -> None:
     k.pipeline(step, steps, ag.ProducerConsumer(), groups=role)
 
     k.region("epilogue")
-    k.registers.release("A", "B")  # which an ending needs, so it follows the loop
-    finish(k, corners_of(k, C), row0, column0, wm, wn, mixes=False).follow(k)
+    k.registers.release("A", "B")  # which an epilogue needs, so it follows the loop
+    product_epilogue(k, corners_of(k, C), row0, column0, wm, wn, overlaps=False).follow(k)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asmgen as ag
 from asmgen.kernels.gemm_bf16.family import GEMM
-from asmgen.kernels.products.ends import finish
+from asmgen.kernels.products.ends import product_epilogue
 from asmgen.kernels.products.quadrants import quadrants
 
 CDNA4 = {"depth": 32, "stages": 2}  # of a matrix instruction along K; of LDS
@@ -32,4 +32,4 @@ def tiled(k: ag.TileBuilder) -> None:
     """Any of the tiles above."""
     M = k.matrix_shape(f"f32_16x16x{k.variant.depth}_{k.p.dtype}")
     fa, fb = (ag.deep(operand, 32 // k.variant.depth) for operand in (M.a, M.b))
-    quadrants(k, M, fa, fb, finish)
+    quadrants(k, M, fa, fb, product_epilogue)

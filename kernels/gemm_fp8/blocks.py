@@ -13,7 +13,7 @@ from asmgen.kernels.gemm_fp8.family import GEMM
 from asmgen.kernels.gemm_fp8.operands import BLOCK
 from asmgen.kernels.gemm_fp8.scaling import load_factors, with_alpha
 from asmgen.kernels.gemm_fp8.shapes import wide_shape
-from asmgen.kernels.products.ends import corners_of, finish, halves, place
+from asmgen.kernels.products.ends import corners_of, halves, place, product_epilogue
 
 
 @GEMM.variant("gfx950", tile=(128, 256, 128), waves=(2, 4), schedule="ping-pong", occupancy=2, scales="block")
@@ -86,7 +86,7 @@ def blocks(k: ag.TileBuilder) -> None:
 
     k.region("epilogue")
     k.registers.release("A", "B", "P", "a_scales", "b_scales")
-    finish(k, corners, row0, column0, wm, wn, factors, mixes=False).follow(k)
+    product_epilogue(k, corners, row0, column0, wm, wn, factors, overlaps=False).follow(k)
 
 
 @dataclass(frozen=True)

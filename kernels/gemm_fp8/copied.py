@@ -11,7 +11,7 @@ import asmgen as ag
 from asmgen.kernels.gemm_fp8.family import GEMM
 from asmgen.kernels.gemm_fp8.scaling import load_factors, with_alpha
 from asmgen.kernels.gemm_fp8.shapes import narrow_shape
-from asmgen.kernels.products.ends import Ends, finish
+from asmgen.kernels.products.ends import ProductEpilogue, product_epilogue
 from asmgen.kernels.products.quadrants import quadrants
 
 
@@ -25,13 +25,13 @@ def copied(k: ag.TileBuilder) -> None:
 
 
 def _ends(k: ag.TileBuilder, corners: Sequence[ag.Corner], row0: ag.Reg, column0: ag.Reg, wm: ag.WaveIndex,
-          wn: ag.WaveIndex, mixes: bool) -> Ends:
+          wn: ag.WaveIndex, overlaps: bool) -> ProductEpilogue:
     """Scales of rows and columns are loaded behind the loop, which leaves no registers for them."""
-    def load_and_finish(mixes: bool) -> Ends:
+    def loaded_epilogue(overlaps: bool) -> ProductEpilogue:
         factors = load_factors(k, corners, row0, column0, wm, wn)
         with_alpha(factors)
-        return finish(k, corners, row0, column0, wm, wn, factors, mixes)
+        return product_epilogue(k, corners, row0, column0, wm, wn, factors, overlaps)
 
     if k.p.scales == "tensor":
-        return load_and_finish(mixes)
-    return Ends(None, None, lambda: load_and_finish(mixes=False).follow(k))
+        return loaded_epilogue(overlaps)
+    return ProductEpilogue(None, None, lambda: loaded_epilogue(overlaps=False).follow(k))

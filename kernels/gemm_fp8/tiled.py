@@ -12,7 +12,7 @@ import asmgen as ag
 from asmgen.kernels.gemm_fp8.family import GEMM
 from asmgen.kernels.gemm_fp8.scaling import load_factors, with_alpha
 from asmgen.kernels.gemm_fp8.shapes import wide_shape
-from asmgen.kernels.products.ends import corners_of, finish, halves, place
+from asmgen.kernels.products.ends import corners_of, halves, place, product_epilogue
 
 SCHEDULES: dict[str, ag.Schedule] = {"ping-pong": ag.PingPong(), "interleave": ag.Interleave(ag.Latencies(cycles=32, lds=256))}
 """Reads of LDS early enough for a wait that stands a window of 32 clk before its barrier."""
@@ -80,9 +80,9 @@ def tiled(k: ag.TileBuilder) -> None:
             ag.mma(k, C[1, 1], lower, B[1])
 
     k.region("main loop")
-    behind = finish(k, corners, row0, column0, wm, wn, factors)
-    k.pipeline(step, steps, SCHEDULES[k.variant.schedule], groups=group, ending=behind.early)
+    epilogue = product_epilogue(k, corners, row0, column0, wm, wn, factors)
+    k.pipeline(step, steps, SCHEDULES[k.variant.schedule], groups=group, epilogue=epilogue.overlapped)
 
     k.region("epilogue")
     k.registers.release("A", "B")
-    behind.follow(k)
+    epilogue.follow(k)

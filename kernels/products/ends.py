@@ -52,32 +52,32 @@ def corners_of(k: ag.TileBuilder, C: ag.TileGrid, fragment: ag.Fragment | None =
 
 
 @dataclass(frozen=True)
-class Ends:
-    """What stands behind the loop: for whole tiles an ending, which a pipeline mixes with its last step (`early`) or which follows the loop
-    (`late`), and code for what is left."""
+class ProductEpilogue:
+    """The epilogue of a product. Whole tiles take `overlapped`, which a pipeline mixes with its last step, or `follows`, which stands after
+    the loop. `rest` emits the code for all other tiles."""
 
-    early: ag.Ending | None
-    late: ag.Ending | None
+    overlapped: ag.Epilogue | None
+    follows: ag.Epilogue | None
     rest: Callable[[], None]
 
     def follow(self, k: ag.TileBuilder) -> None:
         """All that is not in the loop."""
-        if self.late is not None:
+        if self.follows is not None:
             label = k.fresh("no_ending")
-            self.late.guard(label)
-            self.late.body()
-            self.late.end(k)
+            self.follows.guard(label)
+            self.follows.body()
+            self.follows.end_kernel(k)
             k.label(label)
         self.rest()
 
 
-def finish(k: ag.TileBuilder, corners: Sequence[ag.Corner], row0: ag.Reg, column0: ag.Reg, wm: ag.WaveIndex, wn: ag.WaveIndex,
-           factors: Factors | None = None, mixes: bool = True) -> Ends:
+def product_epilogue(k: ag.TileBuilder, corners: Sequence[ag.Corner], row0: ag.Reg, column0: ag.Reg, wm: ag.WaveIndex, wn: ag.WaveIndex,
+                     factors: Factors | None = None, overlaps: bool = True) -> ProductEpilogue:
     """alpha A B^T + beta C + bias, rounded to the type of D and stored; `factors` stand for alpha where accumulators have them.
 
-    Whole tiles that take neither alpha nor C go to memory while the last step computes, or, where the loop leaves that no registers
-    (`mixes` is False), right behind it. What is seldom asked for, alpha, C, cut columns, and rows so far apart that the tile spans 4 GiB,
-    is done corner by corner, by each wave behind descriptors of its own rows.
+    Whole tiles without alpha and C go to memory while the last step computes. They go right after the loop if the loop leaves no registers
+    for that (`overlaps` is False). All other tiles (alpha, C, cut columns, rows so far apart that the tile spans 4 GiB) go corner by corner:
+    each wave uses descriptors of its own rows.
     """
     tm, tn, _ = k.variant.tile
     c, d = (k.matrix(name, k.p.out, rows="m", columns="n", stride=f"ld{name}") for name in ("c", "d"))
@@ -97,7 +97,7 @@ def finish(k: ag.TileBuilder, corners: Sequence[ag.Corner], row0: ag.Reg, column
         narrow = set(added)  # columns whose numbers are still as memory has them: they are on their way until they are needed
 
         def change(run: ag.ColumnRun, values: Sequence[ag.Reg]) -> None:
-            shadow = mixes and run.row < tm // 2
+            shadow = overlaps and run.row < tm // 2
             if factors is not None:
                 factors.change(run, values, shadow)
             if run.column in narrow:
@@ -126,5 +126,5 @@ def finish(k: ag.TileBuilder, corners: Sequence[ag.Corner], row0: ag.Reg, column
             ag.store(k, d.rows(at.row, rows), at.column, [at.corner], None, wn, tn // 2)
 
     d.stride_bytes(k)
-    ending = ag.Ending(guard, body, again)
-    return Ends(ending if mixes else None, None if mixes else ending, rest)
+    straight = ag.Epilogue(guard, body, again)
+    return ProductEpilogue(straight if overlaps else None, None if overlaps else straight, rest)

@@ -12,13 +12,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import asmgen as ag
-from asmgen.kernels.products.ends import Ends, corners_of, halves, place
+from asmgen.kernels.products.ends import ProductEpilogue, corners_of, halves, place
 
 SCHEDULES: dict[str, ag.Schedule] = {"ping-pong": ag.PingPong(), "interleave": ag.Interleave()}
 
 
-def quadrants(k: ag.TileBuilder, M: ag.MatrixShape, fa: ag.Fragment, fb: ag.Fragment, ends: Callable[..., Ends]) -> None:
-    """The kernel with A and B in fragments `fa` and `fb`, of their types; `ends` takes what `finish` does, but for factors."""
+def quadrants(k: ag.TileBuilder, M: ag.MatrixShape, fa: ag.Fragment, fb: ag.Fragment,
+              make_epilogue: Callable[..., ProductEpilogue]) -> None:
+    """The kernel with A and B in fragments `fa` and `fb`, of their types. `make_epilogue` takes the arguments of `product_epilogue` except
+    the factors."""
     tm, tn, tk = k.variant.tile
     down, across = k.variant.waves
     interleaved = k.variant.schedule == "interleave"
@@ -30,7 +32,7 @@ def quadrants(k: ag.TileBuilder, M: ag.MatrixShape, fa: ag.Fragment, fb: ag.Frag
     B = k.tile("B", tn // 2 // across, tk, fb, grid=(2,), note="[half of N]")
     RA, RB = by_a.staged("RA", tm // 2, tk, 2), by_b.staged("RB", tn // 2, tk, 2)
     # 8 waves of 256 x 256 have no room for a bias beside them
-    mixes = k.p.bias == "none" or interleaved or tm * tn < 256 * 256
+    overlaps = k.p.bias == "none" or interleaved or tm * tn < 256 * 256
     # rows of B so that a lane has eight neighbours of a row of D; of f32 four are 16 bytes already
     paired = None if by_b.dma or k.p.out == "f32" else ag.dealt(M.d.T, 2)
     steps = k.registers.sgprs(1, "steps")
@@ -77,9 +79,9 @@ def quadrants(k: ag.TileBuilder, M: ag.MatrixShape, fa: ag.Fragment, fb: ag.Frag
             ag.mma(k, C[1, 1], A, B[1])
 
     k.region("main loop")
-    behind = ends(k, corners_of(k, C, M.d.T if paired is None else ag.deep(M.d.T, 2)), row0, column0, wm, wn, mixes=mixes)
-    k.pipeline(step, steps, SCHEDULES[k.variant.schedule], groups=group, ending=behind.early)
+    epilogue = make_epilogue(k, corners_of(k, C, M.d.T if paired is None else ag.deep(M.d.T, 2)), row0, column0, wm, wn, overlaps=overlaps)
+    k.pipeline(step, steps, SCHEDULES[k.variant.schedule], groups=group, epilogue=epilogue.overlapped)
 
     k.region("epilogue")
     k.registers.release("A", "B", *(["RA", "RB"] if RA[0] else []))
-    behind.follow(k)
+    epilogue.follow(k)

@@ -1,4 +1,4 @@
-"""Endings: the code behind a pipeline in the windows of a copy of its last step."""
+"""Epilogue overlap: the code behind a pipeline in the windows of a copy of its last step."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from asmgen.author.emit.builder import Builder
-from asmgen.author.loop.overlap import mixed
+from asmgen.author.loop.overlap import overlapped
 from asmgen.author.schedule.schedules import Sync
 from asmgen.author.step.effects import Unit
 from asmgen.isa.registers import a, s, v
@@ -42,35 +42,35 @@ def place_of(order: Sequence[Sync | Unit], unit: Unit) -> int:
 
 def test_each_window_has_room_for_what_its_matrix_instruction_hides() -> None:
     """Of 16 clk 12, of 32 clk 28."""
-    k = Builder("ending", "gfx950")
+    k = Builder("epilogue", "gfx950")
     copy = products(k, 8)
     code = units(k, lambda: [k.v_mov_b32(v[20 + number], number) for number in range(30)])
-    order = mixed(copy, code, "gfx950")
+    order = overlapped(copy, code, "gfx950")
     assert [entry for entry in order if entry in code] == code and [entry for entry in order if entry in copy] == copy
     kinds = "".join("M" if text.startswith("v_mfma") else "." for text in texts(order))
     assert kinds == "M..." * 8 + "." * 6
     long = units(k, lambda: [k.v_mfma_f32_16x16x128_f8f6f4(a[0:3], v[0:7], v[8:15], a[0:3]) for _ in range(2)])
-    kinds = "".join("M" if text.startswith("v_mfma") else "." for text in texts(mixed(long, code, "gfx950")))
+    kinds = "".join("M" if text.startswith("v_mfma") else "." for text in texts(overlapped(long, code, "gfx950")))
     assert kinds == "M......." * 2 + "." * 16
     read = units(k, lambda: k.ds_read_b128(v[12:15], v[16]))
-    names = texts(mixed([copy[0], *read, *read, copy[1]], code[:4], "gfx950"))
+    names = texts(overlapped([copy[0], *read, *read, copy[1]], code[:4], "gfx950"))
     assert names == [*texts(copy[:1]), "ds_read_b128", "ds_read_b128", "v_mov_b32", *texts(copy[1:2]), *["v_mov_b32"] * 3]
 
 
 def test_a_result_is_read_when_it_is_there_and_operands_stay_until_they_are_read() -> None:
-    k = Builder("ending", "gfx950")
+    k = Builder("epilogue", "gfx950")
     copy = products(k, 10)
     early, late, overwrites = (units(k, emit)[0] for emit in (
         lambda: k.v_accvgpr_read_b32(v[20], a[0]), lambda: k.v_accvgpr_read_b32(v[21], a[36]), lambda: k.v_mov_b32(v[4], 0)))
-    order = mixed(copy, [early, late], "gfx950")
+    order = overlapped(copy, [early, late], "gfx950")
     assert place_of(order, early) == 4 and place_of(order, late) == len(order) - 1  # four matrix instructions, then the read
-    order = mixed(copy, [overwrites, early], "gfx950")
+    order = overlapped(copy, [overwrites, early], "gfx950")
     assert place_of(order, overwrites) == 10 and place_of(order, early) == 11
 
 
 def test_what_tests_scc_is_not_parted_from_its_test_by_a_sync() -> None:
     """Which may be emitted as code that writes SCC. The first window has room for three instructions, so that a pair is begun."""
-    k = Builder("ending", "gfx950")
+    k = Builder("epilogue", "gfx950")
     copy = products(k, 3)
 
     def pairs() -> None:
@@ -78,18 +78,18 @@ def test_what_tests_scc_is_not_parted_from_its_test_by_a_sync() -> None:
             k.s_add_u32(s[10 + 2 * number], s[10 + 2 * number], s[4])
             k.s_addc_u32(s[11 + 2 * number], s[11 + 2 * number], 0)
 
-    names = texts(mixed([*copy[:2], Sync("level"), copy[2]], units(k, pairs), "gfx950"))
+    names = texts(overlapped([*copy[:2], Sync("level"), copy[2]], units(k, pairs), "gfx950"))
     product, one, other = "v_mfma_f32_16x16x32_bf16", "s_add_u32", "s_addc_u32"
     assert names == [product, one, other, one, product, other, "level", product, one, other, one, other]
 
 
 def test_memory_keeps_its_order() -> None:
-    k = Builder("ending", "gfx950")
+    k = Builder("epilogue", "gfx950")
     fill = units(k, lambda: k.ds_write_b128(v[8], v[12:15]))
     read = units(k, lambda: k.ds_read_b128(v[20:23], v[9]))
     copy = [*products(k, 5), *fill, *products(k, 1, 5)]
-    assert place_of(mixed(copy, read, "gfx950"), read[0]) > place_of(mixed(copy, read, "gfx950"), fill[0])
-    assert place_of(mixed([*fill, *products(k, 5)], read, "gfx950"), read[0]) == 2
+    assert place_of(overlapped(copy, read, "gfx950"), read[0]) > place_of(overlapped(copy, read, "gfx950"), fill[0])
+    assert place_of(overlapped([*fill, *products(k, 5)], read, "gfx950"), read[0]) == 2
 
 
 @pytest.mark.parametrize(("arch", "share"), [("gfx950", 4), ("gfx942", 2)])

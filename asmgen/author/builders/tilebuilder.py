@@ -8,7 +8,7 @@ from typing import Any
 
 from asmgen.author.address.addressing import WaveIndex
 from asmgen.author.emit.kernel import KernelBuilder
-from asmgen.author.loop.overlap import Ending
+from asmgen.author.loop.overlap import Epilogue
 from asmgen.author.loop.pipeline import Segments, pipeline
 from asmgen.author.loop.stepunits import Shape, Step
 from asmgen.author.schedule.schedules import Schedule
@@ -99,10 +99,10 @@ class TileBuilder(KernelBuilder):
         return 0, None
 
     def pipeline(self, step: Step | Segments, count: Reg | int | None, schedule: Schedule, groups: Reg | None = None,
-                 peel: int = 0, least: tuple[int, int] | None = None, ending: Ending | None = None,
+                 peel: int = 0, least: tuple[int, int] | None = None, epilogue: Epilogue | None = None,
                  idle: Reg | None = None) -> Shape:
         """Emit the loop; see `asmgen.author.loop.pipeline`."""
-        return pipeline(self, step, count, schedule, groups, peel, least, ending, idle)
+        return pipeline(self, step, count, schedule, groups, peel, least, epilogue, idle)
 
     def locate(self, waves: int) -> None:
         """Lane and wave from the work-item's number, for a workgroup of `waves` waves in one dimension."""

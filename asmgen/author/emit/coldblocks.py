@@ -72,10 +72,10 @@ def put_aside(items: Sequence[Item], tags: Sequence[Tag], fresh: Callable[[str],
                   (_branch(arch, "s_branch", str(item.target), item), inside)]
         place = end + 1
     if moved:
-        ending = next(item for item, _ in reversed(stay) if isinstance(item, Instruction))  # the branch of a block at least
-        if ending.name != "s_endpgm":
+        final = next(item for item, _ in reversed(stay) if isinstance(item, Instruction))  # the branch of a block at least
+        if final.name != "s_endpgm":
             raise AsmgenError(f"block {_name(moved[0][1])!r} is to stand aside, behind s_endpgm, but the kernel's last instruction is "
-                              f"{ending.text}", ending.where())
+                              f"{final.text}", final.where())
         stay.append((Region("aside"), Tag("")))
     both = stay + moved
     return [item for item, _ in both], [tag for _, tag in both]

@@ -137,7 +137,7 @@ def unless_whole(k: TileBuilder, target: Rows, column0: Reg, corners: Sequence[C
 
 def store_whole(k: TileBuilder, target: Rows, column0: Reg, corners: Sequence[Corner], rows: WaveIndex, columns: WaveIndex,
                 change: Change | None = None, doubtful: bool = False) -> None:
-    """`store` for what `unless_whole` lets through: straight code, a corner after the other, for an ending.
+    """`store` for what `unless_whole` lets through: straight code, a corner after the other, for an epilogue.
 
     Where rounding is `doubted` and may be `doubtful`, VCC is left with the lanes that may have lost a NaN, and accumulators as they are but
     for the change of those in VGPRs: what follows may store them again.

@@ -1,10 +1,10 @@
-"""Endings: what stands behind a pipeline, begun while its last step is still computing.
+"""Epilogue overlap: the epilogue of a pipeline stands among the products of its last step.
 
 A kernel that stores its accumulators and ends need not wait for the last of them: those of the first products are complete long before.
 So the last copy of the step stands twice, and in one of the two the code behind the loop fills the windows behind matrix instructions,
 each instruction as soon as what it reads is there.
 
-    k.pipeline(step, steps, schedule, ending=Ending(guard, body))
+    k.pipeline(step, steps, schedule, epilogue=Epilogue(guard, body))
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _SETTLED = 4  # matrix instructions, the last writer among them, behind which a 
 
 
 @dataclass(frozen=True)
-class Ending:
-    """`guard(label)` emits scalar code that branches to `label` where the ending does not serve; it stands in front of the last step.
+class Epilogue:
+    """`guard(label)` emits scalar code that branches to `label` where the epilogue does not serve; it stands in front of the last step.
     `body()` emits straight code, without labels or barriers, behind which the kernel ends. What follows the pipeline serves the others;
     `again` is a label there, to which waves go for which the body leaves VCC other than 0.
     """
@@ -36,21 +36,21 @@ class Ending:
     body: Callable[[], None]
     again: str | None = None
 
-    def end(self, k: Builder) -> None:
+    def end_kernel(self, k: Builder) -> None:
         """What stands behind the body."""
         if self.again is not None:
             k.s_cbranch_vccnz(self.again)
         k.s_endpgm()
 
 
-def mixed(copy: Sequence[Sync | Unit], ending: Sequence[Unit], arch: str) -> list[Sync | Unit]:
-    """The last copy of a step with the units of an ending in its windows, both in their orders; what finds no room follows.
+def overlapped(copy: Sequence[Sync | Unit], epilogue: Sequence[Unit], arch: str) -> list[Sync | Unit]:
+    """The last copy of a step with the units of an epilogue in its windows, both in their orders; what finds no room follows.
 
-    A window has as many slots as its matrix instruction keeps the core busy for, less its own. A unit of the ending stands behind all of
+    A window has as many slots as its matrix instruction keeps the core busy for, less its own. A unit of the epilogue stands behind all of
     the copy's that it depends on.
     """
     rest = _Rest(copy)
-    pending = deque(ending)
+    pending = deque(epilogue)
     order: list[Sync | Unit] = []
     matrix: list[int] = []  # places of the matrix units that are placed
     room = 0

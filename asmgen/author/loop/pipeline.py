@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from asmgen.author.loop.overlap import Ending
+from asmgen.author.loop.overlap import Epilogue
 from asmgen.author.loop.segmentpaths import emit_segments, emit_to_the_end, first_loop
 from asmgen.author.loop.stepcopies import Copies
 from asmgen.author.loop.stepunits import Shape, Step, StepUnits
@@ -34,7 +34,7 @@ Segments = Sequence[tuple[Step, "Reg | int"]]
 
 
 def pipeline(k: Builder, step: Step | Segments, count: Reg | int | None, schedule: Schedule, groups: Reg | None = None,
-             peel: int = 0, least: tuple[int, int] | None = None, ending: Ending | None = None,
+             peel: int = 0, least: tuple[int, int] | None = None, epilogue: Epilogue | None = None,
              idle: Reg | None = None) -> Shape:
     """Emit the loop of `count` (an SGPR, which is used up, or a number; at least 1) steps.
 
@@ -43,8 +43,8 @@ def pipeline(k: Builder, step: Step | Segments, count: Reg | int | None, schedul
     `least` says that `segmentpaths.lend_steps` made the counts of two segments so, which takes fewer paths.
     `groups` is an SGPR that is 0 for waves of the first group and 1 for those of the second, where the schedule has a stagger; with roles
     0 for consumers and 1 for producers, which end behind their loop. With
-    `peel=1`, `t.first` is true for operations of the first iteration, wherever in the code they stand. An `ending` (of a pipeline of one
-    step function) ends the kernel behind the last step, mixed with a copy of it (`asmgen.author.loop.overlap`). `idle` is an SGPR: how
+    `peel=1`, `t.first` is true for operations of the first iteration, wherever in the code they stand. An `epilogue` (of a pipeline of one
+    step function) ends the kernel behind the last step, overlapped with a copy of it (`asmgen.author.loop.overlap`). `idle` is an SGPR: how
     many of the last iterations a wave can do without, less than all and, of two segments, none of the first (0 or less: none), as what it
     computes there is masked. It leaves the tails early, by a way of its own (`asmgen.author.loop.earlyexit`).
 
@@ -57,10 +57,10 @@ def pipeline(k: Builder, step: Step | Segments, count: Reg | int | None, schedul
         raise PipelineError(f"the schedule {schedule.name} {does}; pipeline needs groups=, an SGPR that says which "
                             f"{'role a wave has' if roles else 'half a wave belongs to'}", k.place())
     units = StepUnits(k, [one for one, _ in segments], schedule, peel)
-    if ending is not None and len(segments) > 1:
-        raise PipelineError("an ending follows one step function, and this pipeline has two segments", k.place())
-    if idle is not None and (units.shape.arrangement.lead or roles or ending is not None):
-        other = "roles" if roles else "an ending" if ending is not None else "operations of the next step that run across it"
+    if epilogue is not None and len(segments) > 1:
+        raise PipelineError("an epilogue follows one step function, and this pipeline has two segments", k.place())
+    if idle is not None and (units.shape.arrangement.lead or roles or epilogue is not None):
+        other = "roles" if roles else "an epilogue" if epilogue is not None else "operations of the next step that run across it"
         raise PipelineError(f"idle= lets waves leave behind a barrier, which does not go with {other}", k.place())
     if schedule.stagger:
         k.stagger = max(k.stagger, schedule.stagger)
@@ -74,10 +74,10 @@ def pipeline(k: Builder, step: Step | Segments, count: Reg | int | None, schedul
         _emit(Copies(k, units, schedule, groups, peel, units.produces), segments, least)
         k.s_endpgm()
         k.label(consumers)
-        _emit(Copies(k, units, schedule, groups, peel, lambda unit: not units.produces(unit), ending), segments, least)
+        _emit(Copies(k, units, schedule, groups, peel, lambda unit: not units.produces(unit), epilogue), segments, least)
         k.roles = consumers, producers
     else:
-        copies = Copies(k, units, schedule, groups, peel, ending=ending, idle=idle)
+        copies = Copies(k, units, schedule, groups, peel, epilogue=epilogue, idle=idle)
         _emit(copies, segments, least)
         copies.ways_out()
     for report in units.shape.reports:

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from asmgen.author.loop.earlyexit import Leave, leaves
-from asmgen.author.loop.overlap import Ending, mixed
+from asmgen.author.loop.overlap import Epilogue, overlapped
 from asmgen.author.loop.redundantbarriers import idle_barriers
 from asmgen.author.loop.stepunits import Place, StepUnits
 from asmgen.author.schedule.schedules import Schedule, Sync, is_matrix
@@ -65,10 +65,10 @@ class Copies:
     """
 
     def __init__(self, k: Builder, units: StepUnits, schedule: Schedule, groups: Reg | None, peel: int,
-                 mine: Callable[[Unit], bool] = _everything, ending: Ending | None = None,
+                 mine: Callable[[Unit], bool] = _everything, epilogue: Epilogue | None = None,
                  idle: Reg | None = None) -> None:
         self.k, self.units, self.schedule, self.groups, self.peel, self.mine = k, units, schedule, groups, peel, mine
-        self.ending = ending
+        self.epilogue = epilogue
         self.idle = idle  # of how many last iterations a wave can do without
         self._ways: list[tuple[str, Leave, bool]] = []  # label, what is done there, and whether the groups are level then
         self._level_at: dict[str, list[Sync | Unit]] = {}  # last copies that other paths join, by label, where the groups are level there
@@ -219,8 +219,8 @@ class Copies:
                 self.k.label(entries[len(places) - number])
                 if level is not None and level < number:
                     self._level_at[entries[len(places) - number]] = [entry for later in copies[number:] for entry in later]
-            if self.ending is not None and number == len(places) - 1:
-                self._end(self.ending, copy, level is None)
+            if self.epilogue is not None and number == len(places) - 1:
+                self._end(self.epilogue, copy, level is None)
             self._place(copy, None, self._sources_follow(place))
         if level is None:
             self.shift(opening=False)
@@ -232,23 +232,23 @@ class Copies:
         return [entry if isinstance(entry, Sync) else matrix[entry] for entry in self.units.shape.arrangement.order
                 if isinstance(entry, Sync) or entry in matrix]
 
-    def _end(self, ending: Ending, last: Sequence[Sync | Unit], level: bool) -> None:
-        """A copy of the last step with the ending, where that serves."""
+    def _end(self, epilogue: Epilogue, last: Sequence[Sync | Unit], level: bool) -> None:
+        """A copy of the last step with the epilogue, where that serves."""
         k = self.k
         other = k.fresh("no_ending")
-        ending.guard(other)
+        epilogue.guard(other)
         with k.section() as section:
-            ending.body()
+            epilogue.body()
         units = section.units
         k.cut(section.start)
-        for entry in mixed([entry for entry in last if isinstance(entry, Sync) or self.mine(entry)], units, k.arch):
+        for entry in overlapped([entry for entry in last if isinstance(entry, Sync) or self.mine(entry)], units, k.arch):
             if isinstance(entry, Sync):
                 self._sync(entry)
             else:
                 k.append_unit(entry)
         if level:
             self.shift(opening=False)
-        ending.end(k)
+        epilogue.end_kernel(k)
         k.label(other)
 
     def _let_leave(self, places: Sequence[Place], copies: list[list[Sync | Unit]], levelled: bool) -> None:
