@@ -1,1 +1,1 @@
-"""O = softmax(scale Q K^T + mask) V: `family` is what callers see, `problem` its data, `place` and `ends` what stands around the loops."""
+"""O = softmax(scale Q K^T + mask) V: `family` is what callers see, `problem` the data. `place` stands before the loops, `epilogue` after."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import asmgen as ag
-from asmgen.kernels.attention_forward.ends import attention_epilogue
+from asmgen.kernels.attention_forward.epilogue import attention_epilogue
 from asmgen.kernels.attention_forward.family import ATTENTION
 from asmgen.kernels.attention_forward.place import LEAST, Limits, WindowLimits, key_steps, place
 from asmgen.kernels.attention_forward.softmax import (

@@ -7,7 +7,7 @@ not want. The softmax of step t + 1 stands in the windows of the products P V of
 from __future__ import annotations
 
 import asmgen as ag
-from asmgen.kernels.attention_forward.ends import attention_epilogue
+from asmgen.kernels.attention_forward.epilogue import attention_epilogue
 from asmgen.kernels.attention_forward.family import ATTENTION
 from asmgen.kernels.attention_forward.pingpong import lower, operand, upper
 from asmgen.kernels.attention_forward.place import LEAST, Limits, WindowLimits, key_steps, place

@@ -8,7 +8,7 @@ product. Between them, in a memory stage, the maximum is looked at, and raised i
 from __future__ import annotations
 
 import asmgen as ag
-from asmgen.kernels.attention_forward.ends import attention_epilogue
+from asmgen.kernels.attention_forward.epilogue import attention_epilogue
 from asmgen.kernels.attention_forward.family import ATTENTION
 from asmgen.kernels.attention_forward.place import LEAST, Limits, WindowLimits, key_steps, place
 from asmgen.kernels.attention_forward.softmax import (

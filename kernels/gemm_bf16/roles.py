@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import asmgen as ag
 from asmgen.kernels.gemm_bf16.family import GEMM
-from asmgen.kernels.products.ends import corners_of, halves, place, product_epilogue
+from asmgen.kernels.products.epilogue import product_epilogue
+from asmgen.kernels.products.prologue import corners_of, halves, place
 
 
 @GEMM.variant("gfx950", tile=(128, 256, 64), waves=12, schedule="producer-consumer", occupancy=3, consumers=(2, 4))

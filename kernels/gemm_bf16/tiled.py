@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asmgen as ag
 from asmgen.kernels.gemm_bf16.family import GEMM
-from asmgen.kernels.products.ends import product_epilogue
+from asmgen.kernels.products.epilogue import product_epilogue
 from asmgen.kernels.products.quadrants import quadrants
 
 CDNA4 = {"depth": 32, "stages": 2}  # of a matrix instruction along K; of LDS

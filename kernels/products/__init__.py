@@ -1,2 +1,2 @@
-"""What all matrix products of the library share, whatever the types of A and B: `contract` for what callers see, `problem` for what D must
-be, `quadrants` for one step of the loop, `ends` for what stands before and behind it."""
+"""What all matrix products of the library share: `contract` is what callers see, `problem` the data and the reference, `prologue` and
+`epilogue` the code before and after the loop, `quadrants` one step of the loop."""

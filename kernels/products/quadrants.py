@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import asmgen as ag
-from asmgen.kernels.products.ends import ProductEpilogue, corners_of, halves, place
+from asmgen.kernels.products.epilogue import ProductEpilogue
+from asmgen.kernels.products.prologue import corners_of, halves, place
 
 SCHEDULES: dict[str, ag.Schedule] = {"ping-pong": ag.PingPong(), "interleave": ag.Interleave()}
 

@@ -1,54 +1,12 @@
-"""What the tiled GEMMs do before and behind their loop: which tile of D a workgroup makes from which rows of A and B, and what D is
-beside A x B^T."""
+"""The epilogue of the tiled products: what D is besides A x B^T, and how it is stored."""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import asmgen as ag
 from asmgen.kernels.products.factors import Factors
-
-
-def place(k: ag.TileBuilder, row0: ag.Reg, column0: ag.Reg) -> None:
-    """The first row and column of the workgroup's tile: x over N and y over M, or in the order of `window` and `chunk`."""
-    tm, tn, _ = k.variant.tile
-    row: ag.Reg = k.ids["y"]
-    column: ag.Reg = k.ids["x"]
-    if k.p.window or k.p.chunk:
-        with k.scratch("tiles", 2, "s") as tiles:
-            for count, size, edge in ((tiles[0], "m", tm), (tiles[1], "n", tn)):
-                k.s_add_u32(count, k.argument(size), edge - 1)
-                _divide(k, count, edge)
-            ag.place_tile(k, row0, column0, column, row, tiles[0], tiles[1], max(1, k.p.window), max(1, k.p.chunk))
-        row, column = row0, column0
-    k.s_mul_i32(row0, row, tm)
-    k.s_mul_i32(column0, column, tn)
-
-
-def _divide(k: ag.TileBuilder, number: ag.Reg, edge: int) -> None:
-    """number /= edge, for edges of 64 times a power of two or of three."""
-    k.s_lshr_b32(number, number, (edge & -edge).bit_length() - 1)
-    if edge & (edge - 1):
-        k.s_mul_hi_u32(number, number, 0x55555556)
-
-
-def halves(k: ag.TileBuilder, steps: ag.Reg, row0: ag.Reg, column0: ag.Reg, of_a: str,
-           of_b: str) -> tuple[tuple[ag.Rows, ag.Rows], tuple[ag.Rows, ag.Rows]]:
-    """The halves of the workgroup's rows of A and of B, of these types; `steps` becomes how often K holds the tile's depth."""
-    tm, tn, tk = k.variant.tile
-    k.s_lshr_b32(steps, k.argument("k"), (tk - 1).bit_length())
-    a = k.matrix("a", of_a, rows="m", columns="k", stride="lda").rows(row0, tm).halves()
-    b = k.matrix("b", of_b, rows="n", columns="k", stride="ldb").rows(column0, tn).halves()
-    return a, b
-
-
-def corners_of(k: ag.TileBuilder, C: ag.TileGrid, fragment: ag.Fragment | None = None) -> list[ag.Corner]:
-    """The accumulators [half of M][half of N], seen as a `fragment` of theirs, and where they stand in the workgroup's tile."""
-    tm, tn, _ = k.variant.tile
-    return [ag.Corner(ag.Tile(c.name, c.rows, c.columns, fragment or c.fragment, c.registers), row * tm // 2, column * tn // 2)
-            for (row, column), c in zip(itertools.product(range(2), repeat=2), C, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -76,8 +34,8 @@ def product_epilogue(k: ag.TileBuilder, corners: Sequence[ag.Corner], row0: ag.R
     """alpha A B^T + beta C + bias, rounded to the type of D and stored; `factors` stand for alpha where accumulators have them.
 
     Whole tiles without alpha and C go to memory while the last step computes. They go right after the loop if the loop leaves no registers
-    for that (`overlaps` is False). All other tiles (alpha, C, cut columns, rows so far apart that the tile spans 4 GiB) go corner by corner:
-    each wave uses descriptors of its own rows.
+    for that (`overlaps` is False). All other tiles (alpha, C, cut columns, a span of 4 GiB) go corner by corner: each wave uses descriptors
+    of its own rows.
     """
     tm, tn, _ = k.variant.tile
     c, d = (k.matrix(name, k.p.out, rows="m", columns="n", stride=f"ld{name}") for name in ("c", "d"))

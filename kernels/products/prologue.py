@@ -1,0 +1,47 @@
+"""The prologue of the tiled products: which tile of D a workgroup makes, and from which rows of A and B."""
+
+from __future__ import annotations
+
+import itertools
+
+import asmgen as ag
+
+
+def place(k: ag.TileBuilder, row0: ag.Reg, column0: ag.Reg) -> None:
+    """The first row and column of the workgroup's tile: x over N and y over M, or in the order of `window` and `chunk`."""
+    tm, tn, _ = k.variant.tile
+    row: ag.Reg = k.ids["y"]
+    column: ag.Reg = k.ids["x"]
+    if k.p.window or k.p.chunk:
+        with k.scratch("tiles", 2, "s") as tiles:
+            for count, size, edge in ((tiles[0], "m", tm), (tiles[1], "n", tn)):
+                k.s_add_u32(count, k.argument(size), edge - 1)
+                _divide(k, count, edge)
+            ag.place_tile(k, row0, column0, column, row, tiles[0], tiles[1], max(1, k.p.window), max(1, k.p.chunk))
+        row, column = row0, column0
+    k.s_mul_i32(row0, row, tm)
+    k.s_mul_i32(column0, column, tn)
+
+
+def _divide(k: ag.TileBuilder, number: ag.Reg, edge: int) -> None:
+    """number /= edge, for edges of 64 times a power of two or of three."""
+    k.s_lshr_b32(number, number, (edge & -edge).bit_length() - 1)
+    if edge & (edge - 1):
+        k.s_mul_hi_u32(number, number, 0x55555556)
+
+
+def halves(k: ag.TileBuilder, steps: ag.Reg, row0: ag.Reg, column0: ag.Reg, of_a: str,
+           of_b: str) -> tuple[tuple[ag.Rows, ag.Rows], tuple[ag.Rows, ag.Rows]]:
+    """The halves of the workgroup's rows of A and of B, of these types; `steps` becomes how often K holds the tile's depth."""
+    tm, tn, tk = k.variant.tile
+    k.s_lshr_b32(steps, k.argument("k"), (tk - 1).bit_length())
+    a = k.matrix("a", of_a, rows="m", columns="k", stride="lda").rows(row0, tm).halves()
+    b = k.matrix("b", of_b, rows="n", columns="k", stride="ldb").rows(column0, tn).halves()
+    return a, b
+
+
+def corners_of(k: ag.TileBuilder, C: ag.TileGrid, fragment: ag.Fragment | None = None) -> list[ag.Corner]:
+    """The accumulators [half of M][half of N], seen as a `fragment` of theirs, and where they stand in the workgroup's tile."""
+    tm, tn, _ = k.variant.tile
+    return [ag.Corner(ag.Tile(c.name, c.rows, c.columns, fragment or c.fragment, c.registers), row * tm // 2, column * tn // 2)
+            for (row, column), c in zip(itertools.product(range(2), repeat=2), C, strict=True)]
