@@ -1,1 +1,1 @@
-"""O = softmax(scale Q K^T + mask) V: `family` is what callers see, `problem` the data. `place` stands before the loops, `epilogue` after."""
+"""O = softmax(scale Q K^T + mask) V: `family` is what callers see, `problem` the data, `place` and `epilogue` the code around the loops"""

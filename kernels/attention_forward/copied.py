@@ -93,7 +93,7 @@ def copied(k: ag.TileBuilder) -> None:
                 shares(k, state, S[t + 1], S[t + 1])
 
     k.region("main loop")
-    k.pipeline(steps.segments(step), None, ag.PingPong(), groups=group, peel=1, least=LEAST, idle=steps.idle)
+    k.pipeline(steps.segments(step), None, ag.PingPong(), groups=group, peel=1, least=LEAST, early_exit=steps.skipped)
 
     k.region("epilogue")
     k.registers.release("S", "K", "Q")

@@ -97,7 +97,7 @@ def interleaved(k: ag.TileBuilder) -> None:
 
     k.region("main loop")
     schedule = ag.Interleave(ag.Latencies(cycles=35 if late else 32), vector="vector")  # longer with the packed work of a step
-    k.pipeline(steps.segments(step), None, schedule, peel=1, least=LEAST, idle=steps.idle)
+    k.pipeline(steps.segments(step), None, schedule, peel=1, least=LEAST, early_exit=steps.skipped)
 
     k.region("epilogue")
     k.registers.release("S", "K", "Q", "V")

@@ -100,7 +100,7 @@ def ping_pong(k: ag.TileBuilder) -> None:
                 weigh(k, state, upper(S[t + 1]), upper(P[t + 1]), lower(S[t + 1]))
 
     k.region("main loop")
-    k.pipeline(steps.segments(step), None, ag.PingPong(), groups=group, peel=1, least=LEAST, idle=steps.idle)
+    k.pipeline(steps.segments(step), None, ag.PingPong(), groups=group, peel=1, least=LEAST, early_exit=steps.skipped)
 
     k.region("epilogue")
     k.registers.release("S", "K", "Q")

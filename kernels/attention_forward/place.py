@@ -163,12 +163,15 @@ class WindowLimits:
 
 @dataclass(frozen=True)
 class KeySteps:
-    """The steps of a wave's loop: `seen` of masked ones (limits that go on with them), `idle` last ones of which the wave sees no key (an
-    SGPR; None where there is no mask but the end of the keys), and their rows of K and V."""
+    """The steps of a wave's loop, with their rows of K and V.
+
+    `seen` are the limits of masked steps; they advance with the steps. `skipped` is an SGPR: the number of last steps in which the wave
+    sees no key. It is None if nothing but the end of the keys masks.
+    """
 
     at: WorkgroupPart
     seen: Limits | WindowLimits
-    idle: ag.Reg | None
+    skipped: ag.Reg | None
     k: ag.Walk
     v: ag.Walk
 
@@ -181,14 +184,14 @@ def key_steps(k: ag.TileBuilder, at: WorkgroupPart, scores: ag.Tile) -> KeySteps
     """For waves with a tile of S^T each. Some plain steps become masked ones. Changes SCC."""
     keys = scores.rows
     seen = _window(k, at, scores) if k.p.window else _limits(k, at, scores)
-    idle = _idle_steps(k, at, scores.columns)
+    skipped = _skipped_steps(k, at, scores.columns)
     if isinstance(seen, Limits) and isinstance(at.plain, ag.Reg):
         ag.lend_steps(k, at.plain, at.masked, LEAST)
         with k.scratch("plain_keys", file="s") as gone:
             k.s_mul_i32(gone, at.plain, keys)
             for limit in seen.upper:
                 k.v_subrev_u32(limit, gone, limit)
-    return KeySteps(at, seen, idle, at.k.walk(at.first, keys, ROWS_AHEAD), at.v.walk(at.first, keys, ROWS_AHEAD))
+    return KeySteps(at, seen, skipped, at.k.walk(at.first, keys, ROWS_AHEAD), at.v.walk(at.first, keys, ROWS_AHEAD))
 
 
 def _limits(k: ag.TileBuilder, at: WorkgroupPart, scores: ag.Tile) -> Limits:
@@ -248,24 +251,24 @@ def _window(k: ag.TileBuilder, at: WorkgroupPart, scores: ag.Tile) -> WindowLimi
     return WindowLimits(tuple(upper), tuple(lower), key, whole)
 
 
-def _idle_steps(k: ag.TileBuilder, at: WorkgroupPart, rows: int) -> ag.Reg | None:
+def _skipped_steps(k: ag.TileBuilder, at: WorkgroupPart, rows: int) -> ag.Reg | None:
     """Of how many last steps a wave of `rows` queries sees no key, at most all but one (or a negative number): an SGPR. None where there
     is no mask but the end of the keys. Changes SCC."""
     if not (k.p.causal or k.p.window):
         return None
     keys = k.variant.tile[1]
-    idle = k.registers.sgprs(1, "idle_steps", note="last steps of which the wave sees no key")
-    with k.operation("idle steps"), k.scratch("seen_keys", file="s") as seen:
+    skipped = k.registers.sgprs(1, "skipped_steps", note="last steps of which the wave sees no key")
+    with k.operation("skipped steps"), k.scratch("seen_keys", file="s") as seen:
         _right(k, seen)
         k.s_add_u32(seen, seen, at.row0)
-        k.s_mul_i32(idle, k.wave.register, rows)
-        k.s_add_u32(seen, seen, idle)
+        k.s_mul_i32(skipped, k.wave.register, rows)
+        k.s_add_u32(seen, seen, skipped)
         k.s_add_u32(seen, seen, rows - 1)  # behind what the wave's last query sees
         k.s_min_i32(seen, seen, k.argument("sk"))
         k.s_sub_u32(seen, seen, at.first)
         k.s_add_u32(seen, seen, keys - 1)
         k.s_ashr_i32(seen, seen, (keys - 1).bit_length())
         k.s_max_i32(seen, seen, 1)
-        k.s_add_u32(idle, at.plain, at.masked)
-        k.s_sub_u32(idle, idle, seen)
-    return idle
+        k.s_add_u32(skipped, at.plain, at.masked)
+        k.s_sub_u32(skipped, skipped, seen)
+    return skipped

@@ -1,4 +1,4 @@
-"""Waves that leave the end of a pipeline early: where, with which duties, and that the others find all that they wait for."""
+"""Early exit: where waves leave the end of a pipeline, which units stay required, and that other waves find what they wait for."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from asmgen.author.emit.builder import Builder
 from asmgen.author.emit.ldsmap import LdsMap
-from asmgen.author.loop.earlyexit import leaves
+from asmgen.author.loop.earlyexit import early_exits
 from asmgen.author.loop.pipeline import pipeline
 from asmgen.author.schedule.schedules import Arrangement, InOrder, Sync
 from asmgen.author.step.effects import Tag, Unit
@@ -40,36 +40,36 @@ def step() -> list[Unit]:
     return [Unit(number, (item,), Tag("one", ordinal=number)) for number, item in enumerate(made)]
 
 
-def test_a_wave_leaves_where_only_duties_are_left() -> None:
+def test_a_wave_exits_where_only_required_units_are_left() -> None:
     """The last two copies. Behind the first barrier only what the write is made of is left beside iterations of the last copy; a wave that
-    can do without both leaves at once."""
+    skips both exits at once."""
     compute, _, turn, write, read = step()
     copies: list[list[Sync | Unit]] = [[read, WAIT, BARRIER, turn, write, WAIT, BARRIER, compute, WAIT, BARRIER],
                                        [read, WAIT, BARRIER, compute]]
-    early, late = sorted(leaves(copies, OFFSETS, -1), key=lambda leave: -leave.idle)
-    assert (late.idle, late.copy, late.at, late.way) == (1, 1, 0, (WAIT, BARRIER)) and not late.read
-    assert (early.idle, early.copy, early.at) == (2, 0, 0)
-    assert early.way == (WAIT, BARRIER, turn, write, WAIT, BARRIER, WAIT, BARRIER, WAIT, BARRIER)
+    early, late = sorted(early_exits(copies, OFFSETS, -1), key=lambda exit_: -exit_.skipped)
+    assert (late.skipped, late.copy, late.at, late.code) == (1, 1, 0, (WAIT, BARRIER)) and not late.reads
+    assert (early.skipped, early.copy, early.at) == (2, 0, 0)
+    assert early.code == (WAIT, BARRIER, turn, write, WAIT, BARRIER, WAIT, BARRIER, WAIT, BARRIER)
     # Behind the barrier that ends the first of the two copies, the others read what the last one uses.
-    assert {place: [str(use) for use in uses] for place, uses in early.read.items()} == {7: ["lds read x 0x0:0x400"]}
+    assert {place: [str(use) for use in uses] for place, uses in early.reads.items()} == {7: ["lds read x 0x0:0x400"]}
 
 
 def test_iterations_that_no_wave_does_without() -> None:
     compute, _, turn, write, read = step()
     copies: list[list[Sync | Unit]] = [[read, WAIT, BARRIER, turn, write, WAIT, BARRIER, compute, WAIT, BARRIER],
                                        [read, WAIT, BARRIER, compute]]
-    assert [leave.idle for leave in leaves(copies, OFFSETS, 0)] == [1]
-    assert leaves([[compute, read]], OFFSETS, 0) == []
+    assert [exit_.skipped for exit_ in early_exits(copies, OFFSETS, 0)] == [1]
+    assert early_exits([[compute, read]], OFFSETS, 0) == []
 
 
 def test_scc_that_is_still_read_keeps_waves_there() -> None:
-    """Whether a wave leaves is decided in SCC."""
+    """The branch of an early exit decides by SCC."""
     k = Builder("k", "gfx950")
     made = [k.s_cmp_eq_u32(s[8], 0), k.s_cselect_b32(s[9], s[8], 0), k.v_mov_b32(v[1], 1)]
     test, use, other = (Unit(number, (item,), Tag("one", ordinal=number)) for number, item in enumerate(made))
-    for behind, places in ((use, [(0, 0)]), (other, [(1, 2), (0, 0)])):
-        copy: list[Sync | Unit] = [test, BARRIER, behind]
-        assert [(leave.copy, leave.at) for leave in leaves([copy, copy], dict.fromkeys(range(3), 0), -1)] == places
+    for after, exits in ((use, [(0, 0)]), (other, [(1, 2), (0, 0)])):
+        copy: list[Sync | Unit] = [test, BARRIER, after]
+        assert [(exit_.copy, exit_.at) for exit_ in early_exits([copy, copy], dict.fromkeys(range(3), 0), -1)] == exits
 
 
 class Leading(InOrder):
@@ -81,14 +81,14 @@ class Leading(InOrder):
 
 def test_operations_that_lead_cannot_be_left() -> None:
     k = Builder("k", "gfx950", plan := RegisterPlan("gfx950"))
-    x, count, idle = plan.vgprs(1, "x"), plan.sgprs(1, "count"), plan.sgprs(1, "idle")
+    x, count, skipped = plan.vgprs(1, "x"), plan.sgprs(1, "count"), plan.sgprs(1, "skipped")
 
     def one(t: StepIndex) -> None:
         with k.stage(), k.streams("only")[0], k.at(t):
             k.v_mov_b32(x, 1)
 
     with pytest.raises(PipelineError, match="operations of the next step that run across it"):
-        pipeline(k, one, count, Leading(), idle=idle)
+        pipeline(k, one, count, Leading(), early_exit=skipped)
 
 
 @cache

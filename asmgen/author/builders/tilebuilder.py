@@ -100,9 +100,9 @@ class TileBuilder(KernelBuilder):
 
     def pipeline(self, step: Step | Segments, count: Reg | int | None, schedule: Schedule, groups: Reg | None = None,
                  peel: int = 0, least: tuple[int, int] | None = None, epilogue: Epilogue | None = None,
-                 idle: Reg | None = None) -> Shape:
+                 early_exit: Reg | None = None) -> Shape:
         """Emit the loop; see `asmgen.author.loop.pipeline`."""
-        return pipeline(self, step, count, schedule, groups, peel, least, epilogue, idle)
+        return pipeline(self, step, count, schedule, groups, peel, least, epilogue, early_exit)
 
     def locate(self, waves: int) -> None:
         """Lane and wave from the work-item's number, for a workgroup of `waves` waves in one dimension."""

@@ -1,7 +1,8 @@
-"""Waves that leave the end of a pipeline before the others, as their last iterations change nothing that they store (tiles behind a mask).
+"""Early exit: a wave leaves the end of a pipeline before the others, as its last iterations do not change what it stores.
 
-Barriers are for all waves, and LDS is filled by all. So a wave may leave where every operation behind it belongs to an iteration that
-it can do without, but for its *duties*: what fills LDS, and what that is made of. A way of its own takes it through duties and barriers.
+That is so for tiles that a mask hides from the wave. All waves fill LDS, and all pass each barrier. So some units stay *required* after
+the exit: those that fill LDS, and those that compute what is filled. A wave exits where all units after it are required or belong to an
+iteration that the wave skips. It then runs code of its own: the required units, the barriers and the wait slots.
 """
 
 from __future__ import annotations
@@ -18,75 +19,76 @@ Entries = Sequence[Sync | Unit]
 
 
 @dataclass(frozen=True)
-class Leave:
-    """In front of entry `at` of copy `copy` a wave may leave that can do without the last `idle` iterations; `way` is what it still does:
-    duties, barriers and wait points. `read` are, by place in the way, barriers with what others read of LDS behind them."""
+class EarlyExit:
+    """A wave that skips the last `skipped` iterations may exit before entry `at` of copy `copy`. `code` is what it still executes.
+
+    `reads` holds, for positions of barriers in `code`, the LDS bytes that other waves read after that barrier.
+    """
 
     copy: int
     at: int
-    idle: int
-    way: tuple[Unit | Sync, ...]
-    read: Mapping[int, tuple[TokenUse, ...]]
+    skipped: int
+    code: tuple[Unit | Sync, ...]
+    reads: Mapping[int, tuple[TokenUse, ...]]
 
 
-def leaves(copies: Sequence[Entries], offsets: Mapping[int, int], first: int) -> list[Leave]:
-    """The places where waves may leave copies of a step up to the end of a loop: behind a barrier, the earliest for each number of
-    iterations that they can do without.
+def early_exits(copies: Sequence[Entries], offsets: Mapping[int, int], first: int) -> list[EarlyExit]:
+    """The early exits from copies of a step up to the end of a loop: for each number of skipped iterations the earliest one.
 
-    `offsets` are iterations by ordinal; iterations of copy `first` and before it are never done without.
+    An exit stands after a barrier. `offsets` are iterations by ordinal. No wave skips iterations of copy `first` or an earlier one.
     """
     flat = [(copy, at, entry) for copy, entries in enumerate(copies) for at, entry in enumerate(entries)]
-    duties = _duties([entry for _, _, entry in flat])
+    required = _required([entry for _, _, entry in flat])
     found: dict[int, int] = {}
-    earliest, tested = len(copies), False  # iteration; whether what SCC holds is still to be read
-    for place in reversed(range(len(flat))):
-        copy, _, entry = flat[place]
+    earliest, tested = len(copies), False  # iteration; whether a later unit reads the SCC of this position
+    for position in reversed(range(len(flat))):
+        copy, _, entry = flat[position]
         if isinstance(entry, Unit):
-            if place in duties and entry.is_block:
+            if position in required and entry.is_block:
                 break
-            if place not in duties:
+            if position not in required:
                 earliest = min(earliest, copy + offsets[entry.tag.ordinal])
             if earliest <= first:
                 break
             tested = bool(entry.effects.reads & scc.mask) or tested and not entry.effects.writes & scc.mask
-        if _behind_barrier(flat, place) and earliest < len(copies) and not tested:
-            found[len(copies) - earliest] = place
-    return [_leave(flat, duties, idle, place) for idle, place in found.items()]
+        if _follows_barrier(flat, position) and earliest < len(copies) and not tested:
+            found[len(copies) - earliest] = position
+    return [_early_exit(flat, required, skipped, position) for skipped, position in found.items()]
 
 
-def _behind_barrier(flat: Sequence[tuple[int, int, Sync | Unit]], place: int) -> bool:
-    before = flat[place - 1][2] if place else Sync("barrier")
+def _follows_barrier(flat: Sequence[tuple[int, int, Sync | Unit]], position: int) -> bool:
+    before = flat[position - 1][2] if position else Sync("barrier")
     return isinstance(before, Sync) and before.kind in ("barrier", "level")
 
 
-def _duties(entries: Entries) -> set[int]:
-    """The places of units that fill LDS, or write registers that such a unit behind them reads."""
+def _required(entries: Entries) -> set[int]:
+    """The positions of the units that fill LDS, and of those that write registers which a required unit reads later."""
     found: set[int] = set()
     needed = 0
-    for place in reversed(range(len(entries))):
-        unit = entries[place]
+    for position in reversed(range(len(entries))):
+        unit = entries[position]
         if not isinstance(unit, Unit):
             continue
         effects = unit.effects
         if effects.writes & needed or any(access.space == "lds" and access.write for access in effects.memory):
-            found.add(place)
+            found.add(position)
             needed = (needed if effects.keeps else needed & ~effects.writes) | effects.reads
     return found
 
 
-def _leave(flat: Sequence[tuple[int, int, Sync | Unit]], duties: set[int], idle: int, place: int) -> Leave:
-    """What is done from a place on, and what others read there that a wave that leaves does not."""
-    way: list[Unit | Sync] = []
+def _early_exit(flat: Sequence[tuple[int, int, Sync | Unit]], required: set[int], skipped: int, position: int) -> EarlyExit:
+    """The early exit at a position: the code that the wave still executes, and what other waves read meanwhile."""
+    code: list[Unit | Sync] = []
     read: dict[int, dict[TokenUse, None]] = {}
-    for number in range(place, len(flat)):
+    for number in range(position, len(flat)):
         entry = flat[number][2]
         if isinstance(entry, Sync):
             if entry.kind == "barrier":
-                read[len(way)] = {}
-            way.append(entry)
-        elif number in duties:
-            way.append(entry)
+                read[len(code)] = {}
+            code.append(entry)
+        elif number in required:
+            code.append(entry)
         elif read:
             read[max(read)] |= {use: None for instruction in entry.instructions for use in instruction.tokens}
-    copy, at, _ = flat[place]
-    return Leave(copy, at, idle, tuple(way), {number: tuple(uses) for number, uses in read.items() if uses})
+    copy, at, _ = flat[position]
+    return EarlyExit(copy, at, skipped, tuple(code), {number: tuple(uses) for number, uses in read.items() if uses})

@@ -29,7 +29,7 @@ _SETTLED = 4  # matrix instructions, the last writer among them, behind which a 
 class Epilogue:
     """`guard(label)` emits scalar code that branches to `label` where the epilogue does not serve; it stands in front of the last step.
     `body()` emits straight code, without labels or barriers, behind which the kernel ends. What follows the pipeline serves the others;
-    `again` is a label there, to which waves go for which the body leaves VCC other than 0.
+    `again` is a label there, to which waves go for which the body early_exits VCC other than 0.
     """
 
     guard: Callable[[str], None]

@@ -35,18 +35,19 @@ Segments = Sequence[tuple[Step, "Reg | int"]]
 
 def pipeline(k: Builder, step: Step | Segments, count: Reg | int | None, schedule: Schedule, groups: Reg | None = None,
              peel: int = 0, least: tuple[int, int] | None = None, epilogue: Epilogue | None = None,
-             idle: Reg | None = None) -> Shape:
-    """Emit the loop of `count` (an SGPR, which is used up, or a number; at least 1) steps.
+             early_exit: Reg | None = None) -> Shape:
+    """Emit the loop of `count` steps. `count` is an SGPR, which is used up, or a number. It is at least 1.
 
-    Instead of a step and its count, two segments [(plain, n0), (masked, n1)] and None: n0 steps of one, then n1 of the other, together at
-    least 1, with data in flight over the border. The first is the plain one; both have the same stages.
-    `least` says that `segmentpaths.lend_steps` made the counts of two segments so, which takes fewer paths.
-    `groups` is an SGPR that is 0 for waves of the first group and 1 for those of the second, where the schedule has a stagger; with roles
-    0 for consumers and 1 for producers, which end behind their loop. With
-    `peel=1`, `t.first` is true for operations of the first iteration, wherever in the code they stand. An `epilogue` (of a pipeline of one
-    step function) ends the kernel behind the last step, overlapped with a copy of it (`asmgen.author.loop.overlap`). `idle` is an SGPR: how
-    many of the last iterations a wave can do without, less than all and, of two segments, none of the first (0 or less: none), as what it
-    computes there is masked. It leaves the tails early, by a way of its own (`asmgen.author.loop.earlyexit`).
+    Two segments [(plain, n0), (masked, n1)] with the count None run n0 steps of the first, then n1 of the second. Data stays in flight
+    over the border. n0 + n1 is at least 1, and both steps have the same stages.
+
+    - `groups`: an SGPR. With a stagger it is 0 for waves of the first group and 1 for waves of the second. With roles it is 0 for
+      consumers and 1 for producers; producers end after their loop.
+    - `peel=1`: `t.first` is true for the operations of the first iteration, wherever in the code they stand.
+    - `least`: `segmentpaths.lend_steps` has set the counts of the two segments so; the loop then has fewer paths.
+    - `epilogue`: an epilogue that overlaps the last step and ends the kernel (`asmgen.author.loop.overlap`); for one step function.
+    - `early_exit`: an SGPR, the number of last iterations that a wave skips because all that it computes there is masked. It skips fewer
+      than all of them and none of the first of two segments; 0 or less skips none (`asmgen.author.loop.earlyexit`).
 
     Raises PipelineError for a step that cannot be pipelined, MergeError where the schedule's order would change a result.
     """
@@ -59,9 +60,9 @@ def pipeline(k: Builder, step: Step | Segments, count: Reg | int | None, schedul
     units = StepUnits(k, [one for one, _ in segments], schedule, peel)
     if epilogue is not None and len(segments) > 1:
         raise PipelineError("an epilogue follows one step function, and this pipeline has two segments", k.place())
-    if idle is not None and (units.shape.arrangement.lead or roles or epilogue is not None):
+    if early_exit is not None and (units.shape.arrangement.lead or roles or epilogue is not None):
         other = "roles" if roles else "an epilogue" if epilogue is not None else "operations of the next step that run across it"
-        raise PipelineError(f"idle= lets waves leave behind a barrier, which does not go with {other}", k.place())
+        raise PipelineError(f"early_exit= lets waves leave the loop after a barrier, which does not go with {other}", k.place())
     if schedule.stagger:
         k.stagger = max(k.stagger, schedule.stagger)
     k.loop_begins(units.shape.ahead)
@@ -77,9 +78,9 @@ def pipeline(k: Builder, step: Step | Segments, count: Reg | int | None, schedul
         _emit(Copies(k, units, schedule, groups, peel, lambda unit: not units.produces(unit), epilogue), segments, least)
         k.roles = consumers, producers
     else:
-        copies = Copies(k, units, schedule, groups, peel, epilogue=epilogue, idle=idle)
+        copies = Copies(k, units, schedule, groups, peel, epilogue=epilogue, early_exit=early_exit)
         _emit(copies, segments, least)
-        copies.ways_out()
+        copies.emit_early_exits()
     for report in units.shape.reports:
         k.remarks += report.lines()
     return units.shape

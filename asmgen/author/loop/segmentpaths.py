@@ -45,7 +45,7 @@ def lend_steps(k: Builder, first: Reg, second: Reg, least: tuple[int, int]) -> N
 
 
 def emit_segments(copies: Copies, first: Reg | int, second: Reg | int, done: str, lent: bool = False) -> None:
-    """All paths; the counts are SGPRs, which are used up, or numbers. `lent`: they are as `lend_steps` leaves them."""
+    """All paths; the counts are SGPRs, which are used up, or numbers. `lent`: they are as `lend_steps` early_exits them."""
     k, ahead, peel = copies.k, copies.ahead, copies.peel
     if peel and isinstance(second, int):  # where n0 is 0, the peeled step is one of these
         with k.scratch("second_count", file="s") as held:

@@ -8,7 +8,7 @@ from itertools import accumulate
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from asmgen.author.loop.earlyexit import Leave, leaves
+from asmgen.author.loop.earlyexit import EarlyExit, early_exits
 from asmgen.author.loop.overlap import Epilogue, overlapped
 from asmgen.author.loop.redundantbarriers import idle_barriers
 from asmgen.author.loop.stepunits import Place, StepUnits
@@ -66,11 +66,11 @@ class Copies:
 
     def __init__(self, k: Builder, units: StepUnits, schedule: Schedule, groups: Reg | None, peel: int,
                  mine: Callable[[Unit], bool] = _everything, epilogue: Epilogue | None = None,
-                 idle: Reg | None = None) -> None:
+                 early_exit: Reg | None = None) -> None:
         self.k, self.units, self.schedule, self.groups, self.peel, self.mine = k, units, schedule, groups, peel, mine
         self.epilogue = epilogue
-        self.idle = idle  # of how many last iterations a wave can do without
-        self._ways: list[tuple[str, Leave, bool]] = []  # label, what is done there, and whether the groups are level then
+        self.early_exit = early_exit  # how many of the last iterations a wave can skip
+        self._exits: list[tuple[str, EarlyExit, bool]] = []  # label, exit, and whether the groups are level after its code
         self._level_at: dict[str, list[Sync | Unit]] = {}  # last copies that other paths join, by label, where the groups are level there
         self.ahead, self.unroll = units.shape.ahead, units.shape.unroll
 
@@ -212,8 +212,8 @@ class Copies:
     def _to_the_end(self, places: Sequence[Place], copies: list[list[Sync | Unit]], level: int | None,
                     entries: Mapping[int, str] = MappingProxyType({})) -> None:
         """Emit the last copies; in copy `level`, if any, the groups come level."""
-        if self.idle is not None:
-            self._let_leave(places, copies, level is not None)
+        if self.early_exit is not None:
+            self._insert_early_exits(places, copies, level is not None)
         for number, (place, copy) in enumerate(zip(places, copies, strict=True)):
             if len(places) - number in entries:
                 self.k.label(entries[len(places) - number])
@@ -251,35 +251,35 @@ class Copies:
         epilogue.end_kernel(k)
         k.label(other)
 
-    def _let_leave(self, places: Sequence[Place], copies: list[list[Sync | Unit]], levelled: bool) -> None:
-        """Put the places into the last copies where waves leave; their ways are emitted by `ways_out`."""
+    def _insert_early_exits(self, places: Sequence[Place], copies: list[list[Sync | Unit]], levelled: bool) -> None:
+        """Put the branches of early exits into the last copies; `emit_early_exits` emits their targets."""
         first = next((number for number, place in enumerate(places) if place.low == 0), -1)
-        end, skipped = places[-1], max(0, len(places) - self.ahead)  # copies where nobody leaves yet
-        masked = len(places) if end.seam is None or end.high is None else end.high - end.seam  # steps: no wave does without plain ones
-        for leave in leaves(copies[skipped:], self.units.shape.offsets, first - skipped):  # the last ones first
-            copy = skipped + leave.copy
-            if leave.idle <= masked and not self._sources_follow(places[copy]):
-                copies[copy].insert(leave.at, Sync("leave", len(self._ways)))
-                self._ways.append((self.k.fresh("leaves"), leave, levelled))
+        end, skipped = places[-1], max(0, len(places) - self.ahead)  # copies without exits
+        masked = len(places) if end.seam is None or end.high is None else end.high - end.seam  # steps: no wave skips plain ones
+        for exit_ in early_exits(copies[skipped:], self.units.shape.offsets, first - skipped):  # the last ones first
+            copy = skipped + exit_.copy
+            if exit_.skipped <= masked and not self._sources_follow(places[copy]):
+                copies[copy].insert(exit_.at, Sync("exit", len(self._exits)))
+                self._exits.append((self.k.fresh("leaves"), exit_, levelled))
 
-    def ways_out(self) -> None:
-        """What waves do that leave early, behind all other paths; all go on behind it."""
-        if not self._ways:
+    def emit_early_exits(self) -> None:
+        """The code after each early exit. It stands after all other paths, and all waves go on after it."""
+        if not self._exits:
             return
         k, out = self.k, self.k.fresh("all_done")
         k.s_branch(out)
-        for label, leave, levelled in self._ways:
+        for label, exit_, levelled in self._exits:
             k.label(label)
-            for number, entry in enumerate(leave.way):
+            for number, entry in enumerate(exit_.code):
                 if isinstance(entry, Unit):
                     k.append_unit(entry)
-                elif number in leave.read:
-                    k.barrier_of_readers(leave.read[number])
+                elif number in exit_.reads:
+                    k.barrier_of_readers(exit_.reads[number])
                 else:
                     self._sync(entry)
             if not levelled:
                 self.shift(opening=False)
-            if label != self._ways[-1][0]:
+            if label != self._exits[-1][0]:
                 k.s_branch(out)
         k.label(out)
 
@@ -371,10 +371,10 @@ class Copies:
             k.s_barrier()
         elif what.kind in ("open", "level"):
             self.shift(what.kind == "open")
-        elif what.kind == "leave":
-            label, leave, _ = self._ways[what.level]
-            assert self.idle is not None
-            k.s_cmp_ge_i32(self.idle, leave.idle)
+        elif what.kind == "exit":
+            label, exit_, _ = self._exits[what.level]
+            assert self.early_exit is not None
+            k.s_cmp_ge_i32(self.early_exit, exit_.skipped)
             k.s_cbranch_scc1(label)
         elif what.kind == "priority":
             k.s_setprio(what.level)
