@@ -15,8 +15,8 @@ _MOST_TILES = 1 << 20
 def product_parameters(operands: Sequence[ag.Parameter], variant: ag.Variant, bits: int) -> tuple[ag.Parameter, ...]:
     """`operands` are the build parameters that say what A and B are, of elements of `bits`; k is a multiple of the tile's depth.
 
-    Rows lie apart as far as 32 bits of bytes reach over those that one descriptor shows: half the tile's of A and of B (`prologue.halves`),
-    a wave's of a corner of C and of D, here of the widest type (`epilogue.product_epilogue`). A build refuses limits that its descriptors
+    Rows lie apart as far as 32 bits of bytes reach over those that one descriptor shows: half the tile's of A and of B (`halves`),
+    a wave's of a corner of C and of D, here of the widest type (`product_epilogue`). A build refuses limits that its descriptors
     do not have.
     """
     depth, line = variant.tile[2], _LINE // bits
