@@ -15,13 +15,13 @@ LANE_SWAPS = {4: "v_permlane16_swap_b32", 5: "v_permlane32_swap_b32"}
 """gfx950's swaps by the bit of the lane's number that each exchanges with the choice between its two registers
 (docs/facts/semantics.md section 6)."""
 PRELOAD_ENTRY = 256
-"""Bytes behind a kernel's entry at which firmware that preloads arguments starts (docs/facts/instructions.md section 6)."""
+"""Bytes after a kernel's entry at which firmware that preloads arguments starts (docs/facts/instructions.md section 6)."""
 XCDS = 8
 """Chiplets of a GPU in one partition, each with its own L2; workgroups go to them in turn (docs/facts/microarchitecture.md section 2.5)."""
 
 
 def accum_offset(vgprs: int) -> int:
-    """The register of the unified file that is a0, behind so many arch VGPRs."""
+    """The register of the unified file that is a0, after so many arch VGPRs."""
     return max(ACCUM_GRANULE, -(-vgprs // ACCUM_GRANULE) * ACCUM_GRANULE)
 
 

@@ -50,8 +50,8 @@ def spread(pattern: str) -> list[tuple[str, tuple[str, ...]]]:
     head, brace, rest = pattern.partition("{")
     if not brace:
         return [(pattern, ())]
-    parts, _, behind = rest.partition("}")
-    tails = spread(behind)
+    parts, _, after = rest.partition("}")
+    tails = spread(after)
     return [(head + part + tail, (part, *chosen)) for part in parts.split(",") for tail, chosen in tails]
 
 

@@ -1,4 +1,4 @@
-"""What stands behind a mnemonic, read by the grammar isa/assembly.lark: typed operands and modifiers."""
+"""What stands after a mnemonic, read by the grammar isa/assembly.lark: typed operands and modifiers."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ def _places(form: Form, wanted: Callable[[OperandSpec], object]) -> tuple[int, .
 
 
 def _mask(operand: Operand) -> int:
-    """The registers that an operand names, without those behind special sources."""
+    """The registers that an operand names, without those after special sources."""
     if isinstance(operand, Reg):
         return operand.mask
     if isinstance(operand, Modified) and isinstance(operand.value, Reg):

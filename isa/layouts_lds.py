@@ -27,7 +27,7 @@ DMA_BYTES: Mapping[str, tuple[int, ...]] = {"gfx942": (1, 2, 4), "gfx950": (1, 2
 def transposing_read(op: str) -> Layout:
     """(item, lane) that receives -> (source_item, source_lane) at whose address the element stood.
 
-    Items are counted in the lane's registers, and in the bytes behind its address, in `transposing_packing(op)`.
+    Items are counted in the lane's registers, and in the bytes after its address, in `transposing_packing(op)`.
     Raises LayoutError for an instruction that does not transpose.
     """
     count = transposing_items(op)
@@ -53,7 +53,7 @@ def transposing_packing(op: str) -> Packing:
 
 @functools.cache
 def dma_order(arch: str, bytes_: int) -> Layout:
-    """(byte, lane) -> offset behind M0 plus the immediate, of a load of `bytes_` a lane straight into LDS.
+    """(byte, lane) -> offset after M0 plus the immediate, of a load of `bytes_` a lane straight into LDS.
 
     A lane has a slot of 4 bytes, or of 16 for 12 and 16 bytes; of 12 the fourth dword stays as it was. Bytes and shorts are
     extended to a dword. Sources: CDNA4 ISA 9.1.9, LLVM 22 for the widths. Raises LayoutError for a width that the

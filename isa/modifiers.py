@@ -5,7 +5,7 @@
 | clamp, offen, idxen, lds, gds, sc0, sc1, nt, glc, row_mirror, row_half_mirror | True |
 | offset, offset0, offset1, cbsz, abid, blgp, mul (2, 4), div (2), row_mask, bank_mask, bound_ctrl, fi, bitop3, format | int |
 | row_shl, row_shr, row_ror, wave_shl, wave_rol, wave_shr, wave_ror, row_bcast, row_newbcast | int |
-| op_sel, op_sel_hi, neg_lo, neg_hi, neg | tuple of 0 and 1, one a source; op_sel of VOP3 has the destination's behind |
+| op_sel, op_sel_hi, neg_lo, neg_hi, neg | tuple of 0 and 1, one a source; op_sel of VOP3 has the destination's after |
 | quad_perm | tuple of four numbers 0 to 3 |
 | dst_sel, src0_sel, src1_sel | BYTE_0 to BYTE_3, WORD_0, WORD_1, DWORD |
 | dst_unused | UNUSED_PAD, UNUSED_SEXT, UNUSED_PRESERVE |
@@ -199,7 +199,7 @@ def modifier_fault(mnemonic: str, name: str, value: Any, encoding: str, sources:
         most = mask_entries(mnemonic, name, encoding, sources)
         if isinstance(value, (tuple, list)) and 1 <= len(value) <= most and all(item in (0, 1) for item in value):
             unused = encoding == "MAI" and name != "neg" and len(value) == 3 and value[2]
-            return f"{name} of a scaled matrix instruction has A's and B's bit, and 0 behind, got {value}" if unused else None
+            return f"{name} of a scaled matrix instruction has A's and B's bit, and then 0, got {value}" if unused else None
         return f"{name} expects a tuple of {most} values 0 or 1, got {value!r}"
     if name == "quad_perm":
         if isinstance(value, (tuple, list)) and len(value) == 4 and all(item in range(4) for item in value):

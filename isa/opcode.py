@@ -55,7 +55,7 @@ class OperandSpec:
 class Form:
     """One way in which a mnemonic is written: an encoding, its operand places, its modifiers.
 
-    `suffix` is what llvm-objdump prints behind the mnemonic. `when` names modifiers and the values that select
+    `suffix` is what llvm-objdump prints after the mnemonic. `when` names modifiers and the values that select
     this form (an absent modifier has the value 0 or False). `modifiers` are the legal ones' names. `archs` is empty where the
     form exists wherever its mnemonic does.
     """

@@ -1,4 +1,4 @@
-"""The affine steps behind a linear layout: packing of items into registers, XOR swizzles, pads and bases of LDS tiles.
+"""The affine steps after a linear layout: packing of items into registers, XOR swizzles, pads and bases of LDS tiles.
 
 A `Placement` says at which byte of LDS an element of a tile lies: its coordinates give a dense offset (a layout), the swizzle XORs
 bits of that offset, pads stretch it, and a base is added for each stage, wave or subtile. A base that is no multiple
@@ -19,7 +19,7 @@ REGISTER_BITS = 32
 
 @dataclass(frozen=True)
 class Packing:
-    """Items of `bits` bits one behind another in a lane's registers (or memory), from bit `start` on: bit = start + item * bits."""
+    """Items of `bits` bits one after another in a lane's registers (or memory), from bit `start` on: bit = start + item * bits."""
 
     bits: int
     start: int = 0
@@ -136,7 +136,7 @@ class Pads:
         return math.lcm(*(every for every, _ in self.pads))
 
     def size(self, dense: int) -> int:
-        """Bytes that `dense` bytes take, without the pads behind the last one."""
+        """Bytes that `dense` bytes take, without the pads after the last one."""
         return self(dense - 1) + 1 if dense else 0
 
     def dense(self, offset: int) -> int | None:
@@ -193,7 +193,7 @@ class Placement:
         return offset + sum(count * self.pads(strides[name]) for name, count in bases.items())
 
     def coordinates(self, address: int) -> dict[str, int] | None:
-        """The element that begins at the byte in stage 0, None in a pad or behind the end."""
+        """The element that begins at the byte in stage 0, None in a pad or after the end."""
         dense = self.pads.dense(address)
         if dense is None or self.swizzle(dense) >= self.dense.output_sizes["offset"]:
             return None

@@ -63,7 +63,7 @@ def _made(cls: Any, frozen: bool, eq: bool, repr: bool) -> Any:
 
 
 def _initializer(cls: Any, fields: tuple[dataclasses.Field[Any], ...]) -> Any:
-    """`__init__`, with factories called for what is not given and `__post_init__` behind."""
+    """`__init__`, with factories called for what is not given and then `__post_init__`."""
     names: dict[str, Any] = {"_not_given": _NOT_GIVEN, "__name__": cls.__module__}
     places: list[str] = []
     values: list[str] = []

@@ -78,7 +78,7 @@ PARAMETERS: tuple[TimingParameter, ...] = (
     _all("mfma_operand_read", 8, "clk", "[m]", "measured 1: nothing else issues on the SIMD"),
     _all("scale_load", 4, "clk", "[m]", "measured 1: hidden load of a scaled MFMA, over the last clk of the one before"),
     _all("mfma_gap", 0, "clk", "[M]", "measured 0.1: also for the same SrcC and passes", 0, 2),
-    _all("packed_hazard", 12, "clk", "[m]", "measured 0.6: no packed f32 in an MFMA's shadow and for so long behind it"),
+    _all("packed_hazard", 12, "clk", "[m]", "measured 0.6: no packed f32 in an MFMA's shadow and for so long after it"),
     # LDS.
     _all("lds_latency", 64, "clk", "[m]", "measured 0.9: first data of b128 too; a dependent gather with its wait is ~69 [M]", 50, 70),
     _all("lds_bus", 128, "B/clk/pair", "[m]", "measured 2; gfx942: b128 8 clk alone, 32 a SIMD at 4 busy (measured 8; disputed)", 64, 128),
@@ -93,7 +93,7 @@ PARAMETERS: tuple[TimingParameter, ...] = (
               "gfx950: micro 2.4's one block of fully conflicted b64 reads, (10024-583)/64/62, which therefore is no proof; the rule of "
               "measured 2 would give 1; gfx942 as lds_conflict_wide", 1, 2.4),
     TimingParameter("lds_conflict_overlap", {"gfx950": 4, "gfx942": 0}, "clk", "[D]",
-              "conflict time behind lds_read_interval: gfx950 b128 max(8, 4 x degree); gfx942 adds: 1.6 to 1.75 each on top [M]", 0, 8),
+              "conflict time after lds_read_interval: gfx950 b128 max(8, 4 x degree); gfx942 adds: 1.6 to 1.75 each on top [M]", 0, 8),
     _all("lds_fifo", 8, "entries/pair", "[m]", "measured 0.9; reads and writes share it"),
     _all("lds_fifo_hold", 28, "clk", "[D]",
          "how long an entry keeps its place once it has started. Set from two statements of measured 2, not measured itself: the most "

@@ -31,7 +31,7 @@ class States:
     longer: bool = False
 
     def on(self, arch: str, passes: int = 0) -> int:
-        """The wait states on `arch` behind a producer of that many passes; 0 where the architecture has no such rule."""
+        """The wait states on `arch` after a producer of that many passes; 0 where the architecture has no such rule."""
         constant = self.gfx950 if arch == "gfx950" else self.gfx942
         if constant is None:
             return 0
@@ -46,7 +46,7 @@ class WaitRule:
     `producer` and `consumer` are classes (CLASSES). `overlap` is "ROLE>ROLE": which registers of the producer meet which of the
     consumer (ROLES); "any" needs no register in common. `relation` narrows it (RELATIONS). `asked_by` is "isa", "llvm", "both", or
     "open" where neither does but a public finding (isa/errata.py); an `artefact` row is LLVM's own mistake and is never asked for
-    unless LLVM is to be matched. `text` stands behind the registers in messages: "v[0:3] <text>". `doubt` says why a place that
+    unless LLVM is to be matched. `text` stands after the registers in messages: "v[0:3] <text>". `doubt` says why a place that
     ignores the row may be sound although the row counts as asked for: such a place is no error but a warning, or a note where
     `doubtful` says so. `told`: a launch says it too, as what goes wrong is not seen later.
     """
@@ -154,7 +154,7 @@ ROLES = {
     "dpp_source": "vector register that a DPP instruction reads across lanes (src0)",
     "scalar": "scalar registers of a memory instruction",
     "exec": "EXEC, read implicitly",
-    "zero_flag": "VCC behind src_vccz, EXEC behind src_execz",
+    "zero_flag": "VCC after src_vccz, EXEC after src_execz",
     "hwreg": "the hardware register",
     "mode": "hardware register MODE",
     "trapsts": "hardware register TRAPSTS",
@@ -347,7 +347,7 @@ OTHER_RULES = (
     WaitRule("setreg-rfe", "setreg", "rfe", "hwreg>trapsts", "", _fixed(1), "both",
              "TRAPSTS right before s_rfe", "F 3.3 row 31; CDNA3 4.5 case 15"),
     WaitRule("setvskip-getreg", "setvskip", "getreg", "mode>hwreg", "", _fixed(2), "isa",
-             "read by s_getreg behind s_setvskip", "CDNA3 4.5 case 3"),
+             "read by s_getreg after s_setvskip", "CDNA3 4.5 case 3"),
     WaitRule("setreg-vskip", "setreg_vskip", "vector", "any", "", _fixed(2), "isa",
              "right before a vector instruction", "CDNA3 4.5 case 4"),
     WaitRule("salu-m0", "salu", "m0_reader", "write>m0", "", _fixed(1), "both",
@@ -377,7 +377,7 @@ PACKED_LOW_DEFAULT = ("v_fma_mix",)
 NO_OP_SEL = ("v_accvgpr_", "v_dot4_", "v_dot8_")
 """Beginnings of VOP3P mnemonics that have no op_sel at all (LLVM 22)."""
 BYTE_DESTINATION = ("v_cvt_sr_fp8_f32", "v_cvt_sr_bf8_f32", "v_cvt_scalef32_pk_fp4_", "v_cvt_scalef32_sr_fp8_", "v_cvt_scalef32_sr_bf8_")
-"""Beginnings of mnemonics whose op_sel[3:2] is the destination's byte; elsewhere the bit behind the sources' is its half
+"""Beginnings of mnemonics whose op_sel[3:2] is the destination's byte; elsewhere the bit after the sources' is its half
 (F 3.3 row 26; the positions measured with LLVM 22.1.8)."""
 SHIFTED_ALWAYS = ("v_cvt_scalef32_sr_pk_fp4_",)
 """Beginnings of mnemonics that count as moving their result whatever op_sel says (F 3.3 row 26)."""

@@ -237,7 +237,7 @@ class RegisterPlan:
         return tuple(self._ranges)
 
     def unused(self, name: str) -> str:
-        """The name, or where a live range has it the name with the least number behind it that none has."""
+        """The name, or where a live range has it the name with the least number after it that none has."""
         numbered = (f"{name}_{number}" for number in itertools.count(2))
         return next(one for one in itertools.chain((name,), numbered) if one not in self._live)
 

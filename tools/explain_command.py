@@ -111,7 +111,7 @@ def _lines(place: Explanation) -> list[str]:
     lines += _section("why it stands here", list(place.why))
     lines += _section("in flight before it", [_flight(entry) for entry in place.in_flight] or ["nothing"])
     if place.waits:
-        lines += _section(f"needs s_waitcnt {counts_text(place.waits)} in front of it", list(place.wait_reasons))
+        lines += _section(f"needs s_waitcnt {counts_text(place.waits)} before it", list(place.wait_reasons))
     else:
         lines.append("  needs no further wait")
     if place.wait_states:

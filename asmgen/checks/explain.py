@@ -36,7 +36,7 @@ class OperandLine(NamedTuple):
 
 
 class InFlight(NamedTuple):
-    """One outstanding operation: `newer` in-order ones were issued behind it, `brings` is what arrives with it."""
+    """One outstanding operation: `newer` in-order ones were issued after it, `brings` is what arrives with it."""
 
     text: str
     where: str
@@ -59,7 +59,7 @@ class Outstanding(NamedTuple):
 class Explanation:
     """One instruction where it stands (or would stand, for `Builder.peek`).
 
-    `waits` are the counts it needs in front of it beyond what stands there (empty: none), with a sentence each in `wait_reasons`;
+    `waits` are the counts it needs before it beyond what stands there (empty: none), with a sentence each in `wait_reasons`;
     `wait_states` likewise. `why` says what a wait, a nop or a barrier is there for. `stalls` are counters that may be full. `live_mask`
     holds the registers wanted before it. `path` says, for `Builder.peek`, which way through the code the answer is for, "" where all of
     it is placed.
@@ -184,7 +184,7 @@ def _explanation(program: Program, position: int, flow: WaitFlow, names: Names, 
 
 
 def _certain(need: WaitNeed | None, flow: WaitFlow) -> WaitNeed | None:
-    """A need without LDS data that no token names, where no wait will be inserted: who reads it behind a barrier its author knows alone,
+    """A need without LDS data that no token names, where no wait will be inserted: who reads it after a barrier its author knows alone,
     and `why` tells of it."""
     return need if need is None or flow.automatic(need.position) else need.without("lds", flow)
 
@@ -244,7 +244,7 @@ def _why(program: Program, position: int, flow: WaitFlow, ledger: Ledger) -> tup
     elif operation.barrier:
         if position in flow.ahead:
             fills, uses = flow.ahead[position]
-            found += [f"behind it {what} {', '.join(sorted({use.name for use in set_}))}" for what, set_ in
+            found += [f"after it {what} {', '.join(sorted({use.name for use in set_}))}" for what, set_ in
                       (("waves read", uses), ("waves refill", fills)) if set_]
         found += _lds_over_barrier(program, flow, ledger)
     return tuple(found)
@@ -275,8 +275,8 @@ def _arrivals(instructions: Instructions, ledger: Ledger, operations: Operations
             ("LDS data" if operation.fills_lds else "completion")
         user = first_use(operation.arrives) if operation.arrives else None
         used = f", first needed by {_named(instructions[user])}" if user is not None else ""
-        behind = f", {newer} newer" if newer and operation.ordered else ""
-        sentences.append(f"{counter}({count}): {what} of {_named(instructions[producer])}{behind}{used}")
+        after = f", {newer} newer" if newer and operation.ordered else ""
+        sentences.append(f"{counter}({count}): {what} of {_named(instructions[producer])}{after}{used}")
     return sentences
 
 
@@ -285,7 +285,7 @@ def _named(instruction: Instruction) -> str:
 
 
 def _first_use(flow: ControlFlow, touches: list[int], position: int, mask: int) -> int | None:
-    """The nearest instruction behind a position that touches registers, over all paths."""
+    """The nearest instruction after a position that touches registers, over all paths."""
     waiting = [(position + 1, flow.block_of[position])]
     seen: set[int] = set()
     while waiting:

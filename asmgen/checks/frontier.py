@@ -7,7 +7,7 @@
 
 It passes each instruction by the same steps as insertion and verification (`counters.waitsteps`, `waitstates.statesteps`), the waits and
 wait states that are needed taken as standing. What is not placed yet it cannot know: inside an unfinished loop it answers for the way in
-(`need(...).path` says so). Loops that are closed are solved as a whole (`Frontier.behind`). Waits are counted as insertion has them
+(`need(...).path` says so). Loops that are closed are solved as a whole (`Frontier.after`). Waits are counted as insertion has them
 without its rounding up: it may drain where a partial count would cost another wait later.
 """
 
@@ -32,7 +32,7 @@ _TIDY = 256  # instructions after which those that nobody asks about any more ar
 
 @dataclass(frozen=True)
 class Needed:
-    """What one instruction needs in front of it where it would be issued next: `waits` by counter with the arrivals that ask for them,
+    """What one instruction needs before it where it would be issued next: `waits` by counter with the arrivals that ask for them,
     `wait_states` with a sentence each. `stalls` are counters that may be full. `path` is "" or says which way the answer is for."""
 
     waits: dict[str, int]
@@ -65,7 +65,7 @@ class _Barriers:
         return first if first <= self.passed else None
 
     def uncovered(self, uses: Sequence[TokenUse], barrier: int) -> set[TokenUse]:
-        """The uses whose bytes were not filled anew behind a barrier."""
+        """The uses whose bytes were not filled anew after a barrier."""
         fills = [fill for ordinal, fill in self.fills if ordinal >= barrier]
         return {use for use in uses if not any(fill.low <= use.low and use.high <= fill.high for fill in fills)}
 
@@ -78,7 +78,7 @@ class _Barriers:
 
 
 class Frontier:
-    """What is in flight behind the instructions issued so far; `position` is the number of the next one."""
+    """What is in flight after the instructions issued so far; `position` is the number of the next one."""
 
     def __init__(self, arch: str, stagger: int = 0, table: HazardTable | None = None) -> None:
         self.arch = arch
@@ -116,7 +116,7 @@ class Frontier:
         return other
 
     @classmethod
-    def behind(cls, program: Program) -> Frontier:
+    def after(cls, program: Program) -> Frontier:
         """The frontier at the end of a program, its loops solved as a whole."""
         found = cls(program.arch, program.stagger)
         found.position = len(program)
@@ -135,7 +135,7 @@ class Frontier:
 
         def enter(frontier: Frontier, number: int) -> None:
             frontier.position = len(program)
-            ledger = flow.behind(flow.flow.blocks[number])
+            ledger = flow.after(flow.flow.blocks[number])
             for position in {*ledger.vm.births, *ledger.lgkm.births, *ledger.settled, *ages[number]}:
                 instruction = program.instructions[position]
                 frontier._hold(position, instruction, flow.operations[position])
@@ -163,7 +163,7 @@ class Frontier:
         return found
 
     def closes_loop(self, item: Item) -> bool:
-        """Whether an item branches back, to a label that was placed: then `behind` has to solve the program anew."""
+        """Whether an item branches back, to a label that was placed: then `after` has to solve the program anew."""
         return isinstance(item, Instruction) and item.is_branch and item.target in self._placed
 
     def need(self, instruction: Instruction) -> Needed:
@@ -182,7 +182,7 @@ class Frontier:
             self._drop(position)
 
     def issue(self, instruction: Instruction) -> None:
-        """Pass an instruction, with the waits and wait states that it needs in front of it where waits are inserted."""
+        """Pass an instruction, with the waits and wait states that it needs before it where waits are inserted."""
         position = self.position
         operation = self._try(instruction)
         if operation.fills or operation.uses:

@@ -54,7 +54,7 @@ class IssueCost:
     """One instruction. Times in clk.
 
     `issue` is how long it holds its port, `hold` the wave; `ready` when its register results may be read, from its issue on. A matrix
-    instruction holds the core for `occupancy` from `lead` clk behind its issue on; `same` tells instructions between which the
+    instruction holds the core for `occupancy` from `lead` clk after its issue on; `same` tells instructions between which the
     accumulator is forwarded. `accumulator` is the mask of SrcC. `lds_bus` is how long its data takes on the pair's bus, `lds_interval` how
     long its SIMD waits for the next read, `lds_ideal` its bank cycles without conflicts, `lds_conflict` the clk of each more, of which the
     first `lds_overlap` are hidden in the interval. `line_floor` is the least that a vector memory access takes in the cache; `bytes` what

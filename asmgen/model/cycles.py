@@ -2,8 +2,8 @@
 
 Waves issue in order. Every 4 clk each of the four SIMDs looks at its waves, higher s_setprio first, then the older one, and issues at
 most one instruction a wave and one a category; internal instructions have none. A matrix instruction has the slot for itself and
-nothing issues on its SIMD while operands are read; what is behind it in other waves goes in the window. Wave w of a workgroup runs on
-SIMD w % 4. What the model leaves out is in `LEFT_OUT`.
+nothing issues on its SIMD while operands are read: other waves wait for that time to pass.
+Wave w of a workgroup runs on SIMD w % 4. What the model leaves out is in `LEFT_OUT`.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class WaveTimes:
     end: int = 0
 
     def stall_spans(self, costs: Sequence[IssueCost]) -> list[tuple[int, str, int, int]]:
-        """Stalls as (number of the execution, cause, clk from, clk to): those of one execution one behind the other before its issue,
-        but a barrier's behind it."""
+        """Stalls as (number of the execution, cause, clk from, clk to): those of one execution one after the other before its issue,
+        but a barrier's after it."""
         spans = []
         execution, until = -1, 0
         for at, cause, clocks in reversed(self.stalls):

@@ -63,7 +63,7 @@ def estimate(found: Profile, workgroups: int, resident: int, moved: Traffic | No
     together = resident * copies
     bounds = load().times(copies).bounds(timing, found.level) if copies > 1 and load is not None else None
     bound = bounds.least if bounds is not None else 0.0
-    first = max(found.cycles, bound)  # clk of a round, and of one behind the first
+    first = max(found.cycles, bound)  # clk of a round, and of one after the first
     further = max(first - (found.prologue + found.epilogue) * (1 - 1 / together), bound)
     full, last = divmod(workgroups, units * together)
     rounds = full + (last > 0)
@@ -130,7 +130,7 @@ def _main_code(found: Profile) -> Sequence[Instruction]:
 
 
 def _stores_at_the_end(found: Profile) -> bool:
-    """Whether the main loop leaves all stores to what is behind it."""
+    """Whether the main loop leaves all stores to what is after it."""
     loop, costs = found.main_loop, found.timeline.costs
     return loop is not None and not any(one.kind is CostKind.VMEM and one.store for one in costs[loop.first:loop.last + 1])
 

@@ -76,7 +76,7 @@ class _Cache:
         for earlier in reversed(self.rounds):
             shared = _Used(left.rows & earlier.rows, left.columns & earlier.columns)
             if shared.rows or shared.columns:
-                # What is at a share f of K lies behind the end of the earlier round, what was between, and the share f of this one.
+                # What is at a share f of K lies after the end of the earlier round, what was between, and the share f of this one.
                 share = _share_below(self.capacity, (earlier | between).bytes(self.loads), (used | between).bytes(self.loads))
                 rows.update(dict.fromkeys(_bits(shared.rows), share))
                 columns.update(dict.fromkeys(_bits(shared.columns), share))

@@ -13,10 +13,10 @@ from asmgen.isa.errors import AsmgenError
 
 
 def chunk_by_xcd(number: int, tiles: int, chunk: int) -> int:
-    """The new number of workgroup `number` of `tiles`: chunks of neighbours on one XCD; what is behind the last whole round stays.
+    """The new number of workgroup `number` of `tiles`: chunks of neighbours on one XCD; what follows the last whole round stays.
 
     As the algorithm is printed it moves nothing in a grid without one whole round, but table 4 has chunks of 542 for 4332 tiles: there an
-    XCD's run begins at its multiple of ceil(tiles / 8), and the workgroups whose number would lie behind the end take, in order, the last
+    XCD's run begins at its multiple of ceil(tiles / 8), and the workgroups whose number would lie after the end take, in order, the last
     tiles of the runs that are one short.
     """
     chunk = min(chunk, -(-tiles // XCDS))
@@ -27,8 +27,8 @@ def chunk_by_xcd(number: int, tiles: int, chunk: int) -> int:
         return moved if number < whole_rounds * XCDS * chunk else number
     if moved < tiles:
         return moved
-    behind = moved - tiles - (xcd - tiles // chunk)  # how many workgroups are behind the end with lower numbers: a run's gap is none
-    return (tiles % XCDS + behind + 1) * chunk - 1
+    after = moved - tiles - (xcd - tiles // chunk)  # how many workgroups past the end have lower numbers: a run's gap is none
+    return (tiles % XCDS + after + 1) * chunk - 1
 
 
 def rotate_by_xcd(number: int, tiles: int) -> int:

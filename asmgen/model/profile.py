@@ -30,7 +30,7 @@ _CONCURRENT = 0.75
 
 @dataclass(frozen=True)
 class Visit:
-    """Rounds of a loop by one wave, one behind the other: the executions at which they begin, and where the last one ends."""
+    """Rounds of a loop by one wave, one after the other: the executions at which they begin, and where the last one ends."""
 
     wave: int
     heads: tuple[int, ...]
@@ -90,7 +90,7 @@ class InstructionProfile:
 
 @dataclass(frozen=True)
 class Profile:
-    """What the model says of the workgroups on one compute unit. `prologue` and `epilogue` are the clk before and behind the loop that
+    """What the model says of the workgroups on one compute unit. `prologue` and `epilogue` are the clk before and after the loop that
     takes longest, the mean of its waves; without a loop all is prologue."""
 
     program: Program
@@ -126,9 +126,9 @@ def profile(program: Program, traces: Sequence[WaveTrace], timing: Timing, level
     timeline = simulate(program, traces, timing, level, spans)
     analysis = _Analysis(program, traces, timing, level, timeline)
     loops = tuple(found for loop in control_flow(program).loops() if (found := analysis.loop(loop)) is not None)
-    before, behind = analysis.ends(max(loops, key=lambda loop: loop.total, default=None))
+    before, after = analysis.ends(max(loops, key=lambda loop: loop.total, default=None))
     flops = sum(timeline.costs[position].flops for wave in timeline.waves for position in wave.positions)
-    return Profile(program, timing, level, timeline, loops, analysis.instructions(), before, behind, flops)
+    return Profile(program, timing, level, timeline, loops, analysis.instructions(), before, after, flops)
 
 
 def whole_load(found: Profile, traces: Sequence[WaveTrace]) -> UnitLoad:
@@ -179,16 +179,16 @@ class _Analysis:
                            flops, total)
 
     def ends(self, main: LoopProfile | None) -> tuple[float, float]:
-        """clk before the first round and behind the last one of the main loop."""
+        """clk before the first round and after the last one of the main loop."""
         if main is None:
             return float(self.timeline.cycles), 0.0
-        before, behind = [], []
+        before, after = [], []
         for number, wave in enumerate(self.waves):
             visits = self._visits(number, Loop(main.first, main.last, frozenset()))
             if visits:
                 before.append(self._time(number, visits[0].heads[0]))
-                behind.append(wave.end - self._time(number, visits[-1].heads[-1]))
-        return sum(before) / len(before), sum(behind) / len(behind)
+                after.append(wave.end - self._time(number, visits[-1].heads[-1]))
+        return sum(before) / len(before), sum(after) / len(after)
 
     def instructions(self) -> tuple[InstructionProfile, ...]:
         """Every instruction that was executed."""
@@ -226,7 +226,7 @@ class _Analysis:
         return known[number]
 
     def _close(self, found: list[Visit], number: int, heads: list[int], loop: Loop) -> None:
-        """The last round ends behind the branch, or where the wave leaves the loop's code."""
+        """The last round ends after the branch, or where the wave leaves the loop's code."""
         if not heads:
             return
         positions = self.waves[number].positions
@@ -236,7 +236,7 @@ class _Analysis:
         found.append(Visit(number, (*heads, at)))
 
     def _time(self, number: int, at: int) -> int:
-        """When a wave issued its execution number `at`; its end for one behind the last."""
+        """When a wave issued its execution number `at`; its end for one after the last."""
         wave = self.waves[number]
         return wave.issued[at] if at < len(wave.issued) else wave.end
 

@@ -50,7 +50,7 @@ def idle_arithmetic(program: Program) -> frozenset[int]:
 
 
 def _enter(block: Block, wanted: int, masks: Sequence[_Masks], kills: Sequence[int], needed: set[int]) -> int:
-    """The vector registers that steer before a block, from those that do behind it; its instructions that make them are `needed`."""
+    """The vector registers that steer before a block, from those that do after it; its instructions that make them are `needed`."""
     for position in range(block.last, block.first - 1, -1):
         writes, reads, addresses = masks[position]
         if writes & (wanted | ~_VECTORS):

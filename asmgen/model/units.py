@@ -1,6 +1,6 @@
-"""The shared units of a compute unit: LDS behind the buses of the SIMD pairs, and vector memory with its queue and its return.
+"""The shared units of a compute unit: LDS after the buses of the SIMD pairs, and vector memory with its queue and its return.
 
-LDS: each pair of SIMDs has a FIFO in order, an issue bus, a data bus each way; behind both pairs stand the banks. An access starts when
+LDS: each pair of SIMDs has a FIFO in order, an issue bus, a data bus each way; after both pairs stand the banks. An access starts when
 it is first in its FIFO and the bus, the banks and its SIMD are free. Loads into LDS come back over the write port, and win it.
 
 Vector memory: one queue in order. The cache takes an access when it is done with those before, by the lines touched, and when what is in

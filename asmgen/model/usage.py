@@ -16,7 +16,7 @@ _BRANCHES = {True: "branch_taken", False: "branch_not_taken"}
 
 @dataclass
 class Usage:
-    """Of one wave, or a share of it: clk unless said otherwise. `windows` counts the VALU slots behind matrix instructions."""
+    """Of one wave, or a share of it: clk unless said otherwise. `windows` counts the VALU slots after matrix instructions."""
 
     matrix: float = 0
     blocked: float = 0  # no other wave of the SIMD issues
@@ -137,7 +137,7 @@ def _sum(parts: Iterable[Usage]) -> Usage:
 
 def _valu_bound(one: Usage, timing: Timing) -> float:
     """Plain units fill the windows of matrix instructions; what is beyond them, and packed ones, stand outside, and no packed one sooner
-    behind a matrix instruction than the hazard says."""
+    after a matrix instruction than the hazard says."""
     if not one.matrix:
         return timing["slot"] * (one.valu_units + one.packed_units)
     excess = timing["slot"] * max(0.0, one.valu_units - one.windows)
@@ -147,7 +147,7 @@ def _valu_bound(one: Usage, timing: Timing) -> float:
 def windows_optimum(matrix_clocks: int, occupancy: int, units: int, packable: bool, timing: Timing) -> int:
     """The least clk for M matrix instructions (`matrix_clocks` together) and so many 4-clk VALU units: T = 32M + g(N - 6M).
 
-    Where the excess is `packable`, the units that fill the 12 clk behind the last matrix instruction stay plain and the rest go in pairs
+    Where the excess is `packable`, the units that fill the 12 clk after the last matrix instruction stay plain and the rest go in pairs
     (docs/facts/measured_gfx950.md section 1). Otherwise each takes 4 clk more.
     """
     slot = timing.clocks("slot")

@@ -60,7 +60,7 @@ class ControlFlow:
     def loops(self) -> list[Loop]:
         """Loops by back-edge, outermost first where they nest.
 
-        A jump back is a loop's only if it comes to itself again, and not just round another loop: a block behind the end that is seldom
+        A jump back is a loop's only if it comes to itself again, and not just round another loop: a block after the end that is seldom
         entered returns into the middle of the loop around it.
         """
         edges = [(successor, block.number) for block in self.blocks for successor in block.successors if successor <= block.number]

@@ -16,7 +16,7 @@ EVERYTHING = (1 << SCC_BIT + 1) - 1
 
 
 def program_liveness(program: Program, flow: ControlFlow | None = None, lanes_kept: bool = False) -> Liveness:
-    """The solution for a program. Behind returns and unknown jumps every register counts as wanted.
+    """The solution for a program. After returns and unknown jumps every register counts as wanted.
 
     A vector write ends the older value, except where the destination is partly kept; with `lanes_kept` it does so only where EXEC
     is known to be full (as at the kernel's start), which never calls a register dead that some lane still wants.
@@ -57,16 +57,16 @@ def _full_lanes(program: Program, flow: ControlFlow) -> list[bool]:
 
     Solved for the opposite, that some lane may be off: it grows from blocks that nobody is known to enter and from what sets EXEC.
     """
-    behind: list[bool | None] = []  # whether some lane may be off behind a block; None: as at its entry
+    after: list[bool | None] = []  # whether some lane may be off after a block; None: as at its entry
     for block in flow.blocks:
         last = next((instruction for instruction in reversed(program.instructions[block.first:block.last + 1])
                      if instruction.writes & _EXEC), None)
-        behind.append(None if last is None else not _sets_all(last))
+        after.append(None if last is None else not _sets_all(last))
     begins = (0, program.labels.get(program.entry, 0))
     unknown = [not block.predecessors and block.first not in begins for block in flow.blocks]
 
     def leaving(number: int, some_off: bool) -> bool:
-        set_here = behind[number]
+        set_here = after[number]
         return some_off if set_here is None else set_here
 
     return [not some_off for some_off in solve([block.predecessors for block in flow.blocks], unknown, leaving, or_).entering]

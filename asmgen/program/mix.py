@@ -39,7 +39,7 @@ def count_groups(found: Iterable[str]) -> dict[str, int]:
 def address_instructions(program: Program, flow: ControlFlow) -> frozenset[int]:
     """Positions of the VALU instructions whose results are used, and only as addresses.
 
-    Two questions, each monotone, one behind the other: which registers reach an address, through any VALU result; and which are wanted
+    Two questions, each monotone, one after the other: which registers reach an address, through any VALU result; and which are wanted
     otherwise, by an instruction that is no VALU instruction on the way to an address, or by one whose own result is wanted otherwise.
     Asked as one, an instruction that turns out to make data would take back what its sources were held to be.
     """

@@ -183,7 +183,7 @@ class Instruction:
 
     @property
     def is_branch(self) -> bool:
-        """Whether it may continue elsewhere than behind itself."""
+        """Whether it may continue elsewhere than after itself."""
         return "branch" in self.opcode.classes
 
     @property
@@ -207,7 +207,7 @@ class Instruction:
 
 
 ENDINGS = frozenset({"s_endpgm", "s_endpgm_saved", "s_branch", "s_setpc_b64", "s_rfe_b64"})
-"""Instructions behind which control never falls through."""
+"""Instructions after which control never falls through."""
 
 
 def _registers(operand: Operand) -> tuple[Reg, ...]:
@@ -247,7 +247,7 @@ class Program:
 
     `stagger` is the number of barriers by which waves of a workgroup may run out of phase (docs/ARCHITECTURE.md section 3).
     `accum_offset` is where the unified register file is split, if known. `entry` is the label at which waves begin, ""
-    for the first instruction: with preloaded kernel arguments the hardware starts behind the compatibility entry. `roles` are labels
+    for the first instruction: with preloaded kernel arguments the hardware starts after the compatibility entry. `roles` are labels
     at which code for some of a workgroup's waves each begins; barriers of one role meet those of the others in order.
     """
 

@@ -1,7 +1,7 @@
-"""Program to assembly text, one instruction a line, with tokens, reasons and comments behind it.
+"""Program to assembly text, one instruction a line, with tokens, reasons and comments after it.
 
 The comment forms are read back (asmgen.reader): `; lds write NAME LOW:HIGH` is a token (that of an s_barrier says what waves that go
-another way read behind theirs), the comment of an s_waitcnt or s_nop is its reason, `; region NAME` begins a region, `; stagger N` says
+another way read after theirs), the comment of an s_waitcnt or s_nop is its reason, `; region NAME` begins a region, `; stagger N` says
 by how many barriers waves may run out of phase, `; roles LABEL LABEL` at which labels code begins that only some waves of a workgroup have.
 """
 

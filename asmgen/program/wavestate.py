@@ -91,7 +91,7 @@ class State:
         return nonzero(self.pair(bit))
 
     def pair(self, bit: int) -> Words:
-        """What the scalar registers at `bit` and behind it hold."""
+        """What the scalar registers at `bit` and after it hold."""
         return self.known.get(bit), self.known.get(bit + 1)
 
     @property

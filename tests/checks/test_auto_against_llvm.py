@@ -42,7 +42,7 @@ def stripped(program: Program) -> Program:
 def fences(program: Program) -> set[int]:
     """The ids of waits right before a memory access that touches nothing that another access delivers.
 
-    Clang leaves them behind where a workgroup is one wave and its barrier has gone.
+    Clang leaves them standing where a workgroup is one wave and its barrier has gone.
     """
     accesses = [instruction for instruction in program.instructions if instruction.name.startswith(ACCESSES)]
     found = set()

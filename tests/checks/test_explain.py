@@ -122,7 +122,7 @@ def test_rules_by_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = call(capsys, "explain", "W003")
     assert status == 0 and out.startswith("W003: too few barriers") and "stagger" in out
     status, out, _ = call(capsys, "explain", "xdl-valu-read", "--json")
-    assert json.loads(out)["severity"] == "error" and "20 behind 16 passes" in json.loads(out)["text"]
+    assert json.loads(out)["severity"] == "error" and "20 after 16 passes" in json.loads(out)["text"]
     status, out, err = call(capsys, "explain", "W033")
     assert (status, out) == (2, "") and "W003" in err
 
@@ -131,7 +131,7 @@ def test_places_by_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str
     path = tmp_path / "k.s"
     path.write_text('\t.amdgcn_target "amdgcn-amd-amdhsa--gfx942"\nglobal_load_dword v1, v0, s[0:1]\n\nv_mov_b32 v2, v1\ns_endpgm\n')
     status, out, _ = call(capsys, "explain", f"{path}:4")
-    assert status == 0 and "needs s_waitcnt vmcnt(0) in front of it" in out and "brings v1" in out
+    assert status == 0 and "needs s_waitcnt vmcnt(0) before it" in out and "brings v1" in out
     (place,) = json.loads(call(capsys, "explain", f"{path}:4", "--json")[1])
     assert place["waits"] == {"vmcnt": 0} and place["position"] == 1
     status, _, err = call(capsys, "explain", f"{path}:3")

@@ -18,7 +18,7 @@ from asmgen.program.program import Instruction, Program
 
 
 def whole(k: Builder, candidate: Instruction) -> tuple[dict[str, int], int]:
-    """Waits and wait states of an instruction behind what was built, from the program's solution."""
+    """Waits and wait states of an instruction after what was built, from the program's solution."""
     program = Program("k", k.arch, (*k.items, candidate), k.stagger)
     position = len(program) - 1
     flow = WaitFlow(program, lambda at: program.instructions[at].waits in ("", "auto"))
@@ -120,7 +120,7 @@ def test_branches_over_code_and_loops(seed: int) -> None:
         else:
             emit(k, pick, tokens)
         if number % 3 == 0:
-            seen = compare(k, ahead.behind(k.items), pick, tokens)
+            seen = compare(k, ahead.after(k.items), pick, tokens)
             assert ("for the way in" in seen.path) == bool(heads)
 
 
@@ -140,7 +140,7 @@ def test_a_copy_goes_its_own_way() -> None:
 
 
 def test_what_other_waves_fill_is_waited_for_at_the_barrier() -> None:
-    """The wait for a fill stands before the barrier behind which it is read, so that the read itself needs none; without one it does."""
+    """The wait for a fill stands before the barrier after which it is read, so that the read itself needs none; without one it does."""
     for barrier in (True, False):
         k = Builder("k", "gfx950")
         filled = LdsMap("gfx950").take("filled", 1024)
@@ -181,7 +181,7 @@ def test_peek_in_an_unfinished_loop_says_so() -> None:
 
 
 def test_peek_follows_what_is_moved() -> None:
-    """Merging a section changes the order behind which the next instruction stands."""
+    """Merging a section changes the order after which the next instruction stands."""
     k = Builder("k", "gfx950")
     memory, matrix = k.streams("memory", "matrix")
     k.v_mov_b32(v[30], 0)

@@ -28,7 +28,7 @@ def at(address: int) -> str:
     return f"s_add_u32 m0, s20, {address}\ns_nop 0\n{LOAD}s_add_u32 m0, m0, 0x1000\ns_nop 0\n{LOAD}"
 
 
-# M0 is the wave's number times 1024 behind a constant; lane addresses are 16 times the work-item.
+# M0 is the wave's number times 1024 after a constant; lane addresses are 16 times the work-item.
 KNOWN = ("v_lshlrev_b32 v3, 4, v0\nv_lshrrev_b32 v5, 6, v0\nv_readfirstlane_b32 s2, v5\ns_lshl_b32 s20, s2, 10\n"
          f"{at(0)}loop:\n{at(0x4000)}s_waitcnt vmcnt(2)\ns_barrier\n{READ}s_barrier\n"
          f"{at(0)}s_waitcnt vmcnt(2)\ns_barrier\n{READ.replace('v3', 'v3 offset:16384')}s_barrier\n{BACK}")

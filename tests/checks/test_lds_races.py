@@ -49,18 +49,18 @@ def write(place: int = 0, lane: str = "v3") -> str:
     return f"ds_write_b32 {lane}, v0 offset:{place}\n"
 
 
-def behind(condition: str, barriers: int = 1) -> str:
+def after(condition: str, barriers: int = 1) -> str:
     """Waves for which v_cmp sets lanes pass barriers that the others do not."""
     label = f"at_{condition[6:8]}"
     return f"{condition}\ns_and_saveexec_b64 s[10:11], vcc\ns_cbranch_execz {label}\n{BARRIER * barriers}{label}:\n" \
            "s_or_b64 exec, exec, s[10:11]\n"
 
 
-SET_BACK, LEVEL = behind("v_cmp_le_u32 vcc, 2, v5"), behind("v_cmp_gt_u32 vcc, 2, v5")
+SET_BACK, LEVEL = after("v_cmp_le_u32 vcc, 2, v5"), after("v_cmp_gt_u32 vcc, 2, v5")
 
 
 def ping_pong(reads: str, writes: str, between: str = BARRIER, rounds: int = 3) -> str:
-    """Two groups a barrier apart: one reads a tile while the other computes; the next tile is written behind two barriers."""
+    """Two groups a barrier apart: one reads a tile while the other computes; the next tile is written after two barriers."""
     return f"s_mov_b32 s22, {rounds}\n{SET_BACK}loop:\n{reads}{BARRIER}{WAIT}v_mov_b32 v9, v8\n{BARRIER}{writes}{WAIT}{between}" \
            f"v_mov_b32 v9, v8\n{BARRIER}s_sub_u32 s22, s22, 1\ns_cmp_lg_u32 s22, 0\ns_cbranch_scc1 loop\n{LEVEL}"
 
@@ -156,12 +156,12 @@ def test_both_instructions_bytes_and_the_wait_are_named() -> None:
 
 
 def test_the_barriers_of_a_stagger_are_counted() -> None:
-    """Waves 2 and 3 are one behind: while they pass the first barrier of a round, the others pass the second and write."""
+    """Waves 2 and 3 run one barrier late: while they pass the first barrier of a round, the others pass the second and write."""
     (row,) = said(ping_pong(read(), write()))
-    assert row[:2] == ("W002", "error") and "behind which and 1 more wave 0 may write" in row[2] and "for wave 2 as it passes" in row[2]
+    assert row[:2] == ("W002", "error") and "after which and 1 more wave 0 may write" in row[2] and "for wave 2 as it passes" in row[2]
     rows = said(ping_pong(read() + WAIT, write(), between=""))
     assert {row[:2] for row in rows} == {("W003", "error")}
-    assert all("1 barrier behind" in message and "2 barriers must" in message for _, _, message in rows)
+    assert all("1 barrier late" in message and "2 barriers must" in message for _, _, message in rows)
 
 
 @pytest.mark.parametrize(("code", "says"), [

@@ -1,4 +1,4 @@
-"""Half of the waves set behind by a conditional barrier, and brought level again: W012 finds the one without the other, W013 halves that
+"""Half of the waves delayed by a conditional barrier, and brought level again: W012 finds the one without the other, W013 halves that
 compute at once."""
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def test_two_barriers_need_two() -> None:
 
 
 def meetings(body: str, stagger: int = 1) -> list[tuple[str, str]]:
-    """What the two halves do at once: first sources of the MFMAs, the one behind first."""
+    """What the two halves do at once: first sources of the MFMAs, the late one first."""
     (program,) = read_text((f"; stagger {stagger}\n" if stagger else "") + body + "s_endpgm\n", "gfx950")
     found = [finding for finding in verify(program) if finding.rule == "W013"]
     assert all(finding.severity == "note" for finding in found)
@@ -58,7 +58,7 @@ def meetings(body: str, stagger: int = 1) -> list[tuple[str, str]]:
 
 
 def stages(*which: int) -> str:
-    """Stages, each with a barrier behind it: an MFMA of v[N:N+3], or, for 0, something else."""
+    """Stages, each with a barrier after it: an MFMA of v[N:N+3], or, for 0, something else."""
     return "".join((f"v_mfma_f32_16x16x32_bf16 v[80:83], v[{first}:{first + 3}], v[60:63], v[80:83]\n" if first else "v_mov_b32 v9, 1\n")
                    + "s_barrier\n" for first in which)
 

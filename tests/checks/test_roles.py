@@ -66,7 +66,7 @@ def errors(program: Program | Builder) -> list[tuple[str, str, str]]:
 
 
 def once(wait: int | None = 0, barrier: bool = True, late: bool = False) -> Builder:
-    """A is filled by one role, and read by the other behind a barrier; `late` puts the barrier behind the read."""
+    """A is filled by one role, and read by the other after a barrier; `late` puts the barrier after the read."""
     def producers(k: Builder) -> None:
         fill(k, A)
         fill(k, B)
@@ -152,7 +152,7 @@ def test_loops_that_count_alike_are_followed_round_by_round() -> None:
 
 
 def test_loops_that_count_otherwise_may_meet_anywhere() -> None:
-    """Producers that go on may refill B, which consumers read behind their loop: with a count of their own, or one they alone change."""
+    """Producers that go on may refill B, which consumers read after their loop: with a count of their own, or one they alone change."""
     assert {rule for rule, _, _ in errors(loops("s21"))} == {"W003"}
     assert {rule for rule, _, _ in errors(loops(more="s_mov_b32 s20, 7"))} == {"W003"}
     assert errors(loops(more="s_mov_b32 s21, 7")) == []
@@ -275,8 +275,8 @@ def product(count: int, again: bool = False) -> tuple[Array, Array, list[str]]:
 def test_a_producers_source_goes_on_where_m0_wants_a_wait_state(count: int) -> None:
     found, exact, code = product(count)
     np.testing.assert_allclose(found, exact, rtol=1e-4, atol=1e-3)
-    behind = [code[number + 1] for number, text in enumerate(code) if text.startswith("s_add_u32 m0")]
-    assert len(behind) >= 2 * min(count, 3) and all(re.fullmatch(r"s_add_u32 (s\d+), \1, 0x80", text) for text in behind)
+    after = [code[number + 1] for number, text in enumerate(code) if text.startswith("s_add_u32 m0")]
+    assert len(after) >= 2 * min(count, 3) and all(re.fullmatch(r"s_add_u32 (s\d+), \1, 0x80", text) for text in after)
 
 
 def test_a_producers_source_serves_one_fill_of_a_step() -> None:

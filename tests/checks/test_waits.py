@@ -11,7 +11,7 @@ from asmgen.program.program import Instruction, Label
 
 
 def listing(k: Builder) -> list[str]:
-    """The instructions behind the pass, labels with a colon; waits with their counts."""
+    """The instructions after the pass, labels with a colon; waits with their counts."""
     lines = []
     for item in insert_waits(k.program()).items:
         if isinstance(item, Instruction):
@@ -86,7 +86,7 @@ def test_mfma_reads_loaded_agprs() -> None:
 
 
 def test_back_edge_gets_the_steady_count() -> None:
-    """A load of the next round is issued behind the use of the last one: one newer load stays in flight, also in round one."""
+    """A load of the next round is issued after the use of the last one: one newer load stays in flight, also in round one."""
     k = builder()
     k.global_load_dword(v[10], v[0:1], OFF)
     k.global_load_dword(v[11], v[0:1], OFF)
@@ -180,7 +180,7 @@ def test_without_tokens_barriers_drain_lds_writes_but_not_loads() -> None:
 
 
 def test_a_barrier_that_drains_lds_data_spares_the_waits_behind_it() -> None:
-    """As compilers do: two waits become one. Where the newer read is used behind another wait, the barrier lets it fly."""
+    """As compilers do: two waits become one. Where the newer read is used after another wait, the barrier lets it fly."""
     k = builder()
     k.ds_write_b32(v[0], v[9])
     k.ds_read_b32(v[1], v[0])

@@ -289,7 +289,7 @@ def test_refill_one_barrier_too_early(stagger: int) -> None:
 
 
 def test_the_wait_stands_before_the_barrier_that_counts() -> None:
-    """With a stagger of 1 the wait behind the first of two barriers is too late."""
+    """With a stagger of 1 the wait after the first of two barriers is too late."""
     for late in (False, True):
         k = builder(1)
         dma(k, A)

@@ -72,11 +72,11 @@ def straight(steps: list[tuple[str, int]]) -> Program:
 
 
 def branching(parts: list[list[tuple[str, int]]]) -> Program:
-    """Before, a loop with a half in it that odd rounds skip, behind; the second argument is the number of rounds."""
+    """Before, a loop with a half in it that odd rounds skip, and the code after it; the second argument is the number of rounds."""
     k = Builder("k", "gfx950")
     k.s_load_dword(s[41], s[0:1], 8)
     start(k)
-    before, first, second, behind = parts
+    before, first, second, after = parts
     for step in before:
         emit_step(k, *step)
     k.s_mov_b32(s[40], 0)
@@ -91,7 +91,7 @@ def branching(parts: list[list[tuple[str, int]]]) -> Program:
     k.s_add_u32(s[40], s[40], 1)
     k.s_cmp_lt_u32(s[40], s[41])
     k.s_cbranch_scc1("loop")
-    for step in behind:
+    for step in after:
         emit_step(k, *step)
     k.s_endpgm()
     return k.program()

@@ -35,9 +35,9 @@ def partings(body: str, stagger: int = 1) -> list[tuple[int | None, int | None]]
     return [(finding.have, finding.need) for finding in found]
 
 
-def ways(condition: str, passed: str, taken: str, behind: str = "v_mov_b32 v5, 1\n") -> str:
+def ways(condition: str, passed: str, taken: str, after: str = "v_mov_b32 v5, 1\n") -> str:
     """Code that goes two ways and meets again."""
-    return f"{condition}s_cbranch_scc1 leaves\n{passed}s_branch done\nleaves:\n{taken}done:\n{behind}"
+    return f"{condition}s_cbranch_scc1 leaves\n{passed}s_branch done\nleaves:\n{taken}done:\n{after}"
 
 
 @pytest.mark.parametrize(("body", "found"), [
@@ -90,7 +90,7 @@ def test_roles_have_barriers_of_their_own() -> None:
 
 
 def test_a_barrier_of_a_way_out_is_missed() -> None:
-    """Each barrier behind the places where waves leave the end of attention's loop early, and on their ways."""
+    """Each barrier after the places where waves leave the end of attention's loop early, and on their ways."""
     program = ATTENTION.build("gfx950", {"causal": True, "waves": 8}).program
     assert not [finding for finding in verify(program) if finding.rule == "W014"]
     ways_out = sorted(position for label, position in program.labels.items() if label.startswith("leaves"))

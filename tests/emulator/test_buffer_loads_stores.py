@@ -49,7 +49,7 @@ def test_raw_buffer_stores_in_lane_order(suffix: str) -> None:
 
 
 def test_records_are_counted_where_an_index_is_used() -> None:
-    """idxen with a stride: index < num_records, in records; the bytes behind the last record's are not checked."""
+    """idxen with a stride: index < num_records, in records; the bytes after the last record's are not checked."""
     bench = Bench()
     stride, records = 20, 60
     bench.machine.vector[2] = bench.rng.integers(0, 70, (WAVES, 64))

@@ -267,7 +267,7 @@ def test_histogram(arch: str) -> None:
 
 
 def test_buffer_bounds(arch: str) -> None:
-    """What lies behind the ends counts as 0 and stays as it is."""
+    """What lies after the ends counts as 0 and stays as it is."""
     a, o = ints(300, 31).view(np.uint32), np.full(300, 77, np.uint32)
     out = run_hip("buffer_loads", arch, "buffer_loads", 5, 64, [o, a, 1000, 803])[0]
     data = np.zeros(2000, np.uint8)

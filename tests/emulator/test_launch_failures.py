@@ -38,7 +38,7 @@ def test_runaway_names_the_loop(order: str) -> None:
 
 
 def test_runaway_tells_who_waits_at_a_barrier() -> None:
-    """Wave 0 waits at the barrier for a wave that spins on what wave 0 would do behind it."""
+    """Wave 0 waits at the barrier for a wave that spins on what wave 0 would do after it."""
 
     def emit(k: Builder) -> None:
         k.v_readfirstlane_b32(s[20], v[0])

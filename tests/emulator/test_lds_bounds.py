@@ -75,7 +75,7 @@ def test_the_worst_of_an_instruction_is_told(waves: int) -> None:
 
 @pytest.mark.parametrize("arch", ["gfx942", "gfx950"])
 def test_the_last_granule_is_there(arch: str) -> None:
-    """What is written behind the declared bytes can be read back; behind the allocation it is 0."""
+    """What is written after the declared bytes can be read back; after the allocation it is 0."""
     for place, expected in ((ALLOCATED[arch] - 4, 7), (ALLOCATED[arch], 0)):
         body = f"v_mov_b32 v6, {place}\nv_mov_b32 v7, 7\nds_write_b32 v6, v7\ns_waitcnt lgkmcnt(0)\nds_read_b32 v16, v6\n" \
                "s_waitcnt lgkmcnt(0)\nglobal_store_dword v2, v16, s[10:11]"

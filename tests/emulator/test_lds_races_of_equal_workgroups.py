@@ -128,7 +128,7 @@ def test_waves_that_agree_in_the_first_workgroup_only() -> None:
 
 
 def test_reads_that_live_on_behind_a_barrier_that_the_first_workgroup_has_not() -> None:
-    """All but the first workgroup pass a barrier with reads in flight; behind it each wave writes what the other reads."""
+    """All but the first workgroup pass a barrier with reads in flight; after it each wave writes what the other reads."""
     code = ("ds_write_b32 v2, v2\ns_waitcnt lgkmcnt(0)\ns_barrier\nv_xor_b32 v5, 0x100, v2\nds_read_b32 v8, v5\n"
             "s_cmp_eq_u32 s2, 0\ns_cbranch_scc1 after\ns_barrier\nds_write_b32 v2, v3\nafter:\ns_waitcnt lgkmcnt(0)")
     (finding,) = run(code).findings

@@ -14,7 +14,7 @@ from tests.emulator_launch import launch
 
 APART = ("s_nop 15", "s_nop 15")  # more than any row asks for
 CASES = 150
-"""Programs of one launch, behind each other."""
+"""Programs of one launch, after each other."""
 
 # D, A, B and C registers of matrix instructions of 2, 4, 8 and 16 passes; f32 and f64 inputs have rows of their own.
 BOTH = (
@@ -113,7 +113,7 @@ FIRST = "v_mfma_f32_16x16x16_f16 v[0:3], v[64:65], v[72:73], 0"  # 4 passes
 
 @pytest.mark.parametrize("arch", ["gfx942", "gfx950"])
 def test_the_consumers_own_wait_for_the_matrix_core_is_no_excuse(arch: str) -> None:
-    """Behind FAR the core is busy for 8 slots, so that LAST begins late; nothing says when it reads its sources."""
+    """After FAR the core is busy for 8 slots, so that LAST begins late; nothing says when it reads its sources."""
     last = "v_mfma_f32_16x16x16_f16 v[32:35], v[0:1], v[72:73], 0"
     assert judged(arch, [FIRST, FAR, last]) == ([[FIRST, last]], [[FIRST, last]])
     assert judged(arch, [FIRST, FAR, FAR, last]) == ([], [])  # the second one waits for the first, for all to see

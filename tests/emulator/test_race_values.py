@@ -42,7 +42,7 @@ HARMLESS = (
         zero:
         global_store_dwordx2 v3, v[4:5], s[8:9]
     """, waves=3),
-    Planted("a change before, in front of a barrier", G, f"""
+    Planted("a change before, before a barrier", G, f"""
         v_mov_b32 v5, 9
         {PART}
         + s_barrier
@@ -304,7 +304,7 @@ def test_reads_beside_writes(case: Planted, order: str) -> None:
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_one_pair_in_many_places_does_not_hide_another(order: str) -> None:
-    """64 places apart from each other in low memory, and more behind them."""
+    """64 places apart from each other in low memory, and more after them."""
     case = Planted("", G, f"""
         v_mov_b32 v5, 2
         v_and_b32 v4, 63, v1

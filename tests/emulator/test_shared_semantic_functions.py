@@ -195,7 +195,7 @@ def test_the_bases_of_apertures_are_a_hardware_register() -> None:
 
 
 def test_scalar_sources_that_are_no_registers() -> None:
-    """src_execz of a wave without lanes; the limits of apertures are 4 GiB, less one, behind their bases."""
+    """src_execz of a wave without lanes; the limits of apertures are 4 GiB, less one, after their bases."""
     def emit(k: Builder) -> None:
         k.s_mov_b32(s[0], Special("src_execz"))
         k.s_mov_b32(s[1], Special("src_vccz"))

@@ -233,7 +233,7 @@ def real_nan(pattern: int) -> int:
 @pytest.mark.parametrize("components", range(1, 5))
 @pytest.mark.parametrize("half", [False, True])
 def test_as_many_components_as_the_name_says(components: int, half: bool) -> None:
-    """Registers behind the last are left alone; of an odd number of d16 components the last one's upper half is 0."""
+    """Registers after the last are left alone; of an odd number of d16 components the last one's upper half is 0."""
     bench = Bench()
     bench.machine.vector[2] = bench.rng.integers(0, 100, (bench.machine.waves, 64)) * 8
     bench.model()

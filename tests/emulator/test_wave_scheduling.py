@@ -48,7 +48,7 @@ def test_every_wave_runs_its_own_number_of_rounds(order: str) -> None:
 
 @pytest.mark.parametrize("barrier", [False, True])
 def test_waves_with_different_trip_counts_reconverge(barrier: bool) -> None:
-    """Behind the loop all waves of a lock-step launch stand together again, so the tail is bound and counted once for all.
+    """After the loop all waves of a lock-step launch stand together again, so the tail is bound and counted once for all.
 
     With a barrier in the program too: who can still come to the tail before the barrier is waited for.
     """
@@ -190,7 +190,7 @@ def test_fork_and_join_run_both_sides() -> None:
 
 
 def lds_exchange(k: Builder) -> None:
-    """Wave w of four writes LDS, and reads behind a barrier what wave (w + 1) % 4 wrote."""
+    """Wave w of four writes LDS, and reads after a barrier what wave (w + 1) % 4 wrote."""
     load_pointers(k, 1)
     k.v_lshlrev_b32(v[1], 2, v[0])
     k.v_add_u32(v[2], 1000, v[0])
@@ -219,7 +219,7 @@ def test_dynamic_lds() -> None:
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_half_of_the_waves_one_barrier_ahead(order: str) -> None:
-    """Ping-pong: waves 2 and 3 meet one barrier before the loop and one fewer behind it, and so run half a round late.
+    """Ping-pong: waves 2 and 3 meet one barrier before the loop and one fewer after it, and so run half a round late.
 
     In round r a wave writes r into the r-th of four cells. The late waves read what their partners wrote in this round, the others
     what theirs wrote in the round before; both would race, or read something else, if a barrier were counted wrongly.
@@ -269,9 +269,9 @@ def test_half_of_the_waves_one_barrier_ahead(order: str) -> None:
 
 
 def two_copies(k: Builder, early: int, late: int) -> None:
-    """Behind a barrier wave 0 clears its neighbour's LDS in one copy of the code, `early` instructions in, and wave 1 reads it in another.
+    """After a barrier wave 0 clears its neighbour's LDS in one copy of the code, `early` instructions in, and wave 1 reads it in another.
 
-    Wave 1 reads `late` instructions behind the barrier.
+    Wave 1 reads `late` instructions after the barrier.
     """
     load_pointers(k, 1)
     k.v_readfirstlane_b32(s[20], v[0])

@@ -139,7 +139,7 @@ def test_another_opcode_on_one_accumulator_takes_the_states_of_a_partial_overlap
 
 
 def test_it_is_a_note_only_though_the_rest_is_an_error() -> None:
-    """A reader of D behind it stays an error; the note does not make it milder, nor it the note worse."""
+    """A reader of D after it stays an error; the note does not make it milder, nor it the note worse."""
     (program,) = read_text("\n".join([*CHANGE, "v_mov_b32 v0, v20", "s_endpgm"]), "gfx950", "k", "k.s")
     severities = {finding.rule: finding.severity for finding in lint_program(program, "k.s")}
     assert severities["xdl-srcc-opcode"] == "note" and severities["xdl-valu-read"] == "error"

@@ -20,7 +20,7 @@ def severities(arch: str, *lines: str) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize(("arch", "others", "severity"), [("gfx942", 1, "error"), ("gfx942", 2, "warning"), ("gfx950", 2, "warning")])
 def test_matrix_instructions_between_keep_the_core_busy(arch: str, others: int, severity: str) -> None:
-    """The n-th of a row of 4-pass instructions issues 4n slots behind the first: one leaves 4 slots, two leave 8."""
+    """The n-th of a row of 4-pass instructions issues 4n slots after the first: one leaves 4 slots, two leave 8."""
     lines = [f"{MFMA} v[0:3], v[20:21], v[22:23], 0",
              *(f"{MFMA} v[{4 * number}:{4 * number + 3}], v[20:21], v[22:23], 0" for number in range(1, others + 1)), "v_mov_b32 v40, v3"]
     assert severities(arch, *lines) == [("xdl-valu-read", severity)]

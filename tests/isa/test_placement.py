@@ -1,4 +1,4 @@
-"""The affine steps behind a layout: packing, swizzles, pads and bases; transposing reads and LDS-DMA against the emulator."""
+"""The affine steps after a layout: packing, swizzles, pads and bases; transposing reads and LDS-DMA against the emulator."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_inside_a_pad_is_nothing() -> None:
 
 
 def test_a_placement_of_a_tile_of_192_columns() -> None:
-    """64 rows of 192 bf16 with a pad of 16 bytes behind each row: every element has a place of its own, and back."""
+    """64 rows of 192 bf16 with a pad of 16 bytes after each row: every element has a place of its own, and back."""
     placement = Placement(row_major(192, 64, 16), pads=Pads(((384, 16),)), bases=(("stage", 64 * 384),))
     assert placement.size == 64 * 400 - 16
     places = {placement.address({"row": row, "column": column}) for row in range(64) for column in range(192)}

@@ -30,7 +30,7 @@ def straight(code: Program, waves: Sequence[int] = (0,), cost: int = 4, gpu: str
 
 
 def several(codes: Sequence[str], waves: Sequence[int], cost: int = 4, gpu: str = "MI355X") -> Timeline:
-    """Waves with code of their own, one text behind the other in one program."""
+    """Waves with code of their own, one text after the other in one program."""
     whole = read_text("".join(text + "s_endpgm\n" for text in codes), "gfx950")[0]
     ends = [at for at, instruction in enumerate(whole.instructions) if instruction.name == "s_endpgm"]
     begins = [0, *(end + 1 for end in ends[:-1])]

@@ -14,9 +14,9 @@ from asmgen.reader.assembly import read_text
 CHOSEN = timing("MI355X")
 
 
-def timed(body: str, behind: str = "", rounds: int = 50) -> Profile:
+def timed(body: str, after: str = "", rounds: int = 50) -> Profile:
     """A loop of one wave on each SIMD; every access touches 8 lines."""
-    code = read_text(f"s_mov_b32 s20, 9\nL:\n{body}s_sub_u32 s20, s20, 1\ns_cbranch_scc0 L\n{behind}s_endpgm\n", "gfx950")[0]
+    code = read_text(f"s_mov_b32 s20, 9\nL:\n{body}s_sub_u32 s20, s20, 1\ns_cbranch_scc0 L\n{after}s_endpgm\n", "gfx950")[0]
     head = next(at for at, one in enumerate(code.instructions) if one.is_branch) + 1
     positions = (0, *tuple(range(1, head)) * rounds, *range(head, len(code.instructions)))
     accesses = sum("global" in code.instructions[position].name for position in positions)
@@ -42,7 +42,7 @@ def test_products_of_f16_run_at_a_lower_clock() -> None:
 
 
 def test_stores_of_a_round_leave_together() -> None:
-    """What all units store behind their loops is written back at one rate, beyond what L2 keeps; of several workgroups on a unit, only the
+    """What all units store after their loops is written back at one rate, beyond what L2 keeps; of several workgroups on a unit, only the
     last waits for it alone."""
     store = "global_store_dwordx4 v[0:1], v[4:7], off\n"
     found, inside = timed("v_mov_b32 v2, v3\n", store), timed("v_mov_b32 v2, v3\n" + store, store)

@@ -190,7 +190,7 @@ def test_halves_of_a_tile_are_no_copies_of_a_step() -> None:
 
 
 def test_workgroups_of_unequal_length() -> None:
-    """XCDs have 2 units each here: of 7, 1, 1, 5 the last begins behind a 1. Others have nothing to do."""
+    """XCDs have 2 units each here: of 7, 1, 1, 5 the last begins after a 1. Others have nothing to do."""
     cycles = np.zeros(32)
     cycles[0::8] = 7, 1, 1, 5
     cycles[3::8] = 1, 1, 7, 5
@@ -232,7 +232,7 @@ def test_chrome_trace_has_waves_and_units() -> None:
 
 
 def test_chrome_trace_tells_every_clk_of_a_wave() -> None:
-    """Issues and stalls, barriers too, lie one behind the other without a hole or an overlap; events are what the format asks for."""
+    """Issues and stalls, barriers too, lie one after the other without a hole or an overlap; events are what the format asks for."""
     found = timed("v_lshlrev_b32 v1, 4, v0\ns_cmp_eq_u32 s4, s4\n" + loop("ds_read_b128 v[4:7], v1\ns_waitcnt lgkmcnt(0)\ns_barrier\n"
                   + MFMA.format(0, 15) + "v_mov_b32 v9, v8\n", 4), block=256, lds=16384)
     document = json.loads(json.dumps(chrome_trace(found)))

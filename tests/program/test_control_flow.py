@@ -113,7 +113,7 @@ def test_such_a_block_that_returns_in_front_of_its_branch_is_a_loop() -> None:
 
 
 def test_a_loop_that_is_entered_in_its_middle() -> None:
-    """Alone, and where a block behind the end returns to the place of entry."""
+    """Alone, and where a block after the end returns to the place of entry."""
     k = Builder("k", "gfx950")
     k.s_branch("middle")  # 0
     k.label("loop")

@@ -89,7 +89,7 @@ def following(program: Program) -> list[list[int]]:
 
 
 def walk(ways: list[list[int]], starts: list[int], onward: Callable[[int], bool]) -> set[int]:
-    """The instructions that are come to from `starts`; the way goes on behind those for which `onward` holds."""
+    """The instructions that are come to from `starts`; the way goes on after those for which `onward` holds."""
     seen: set[int] = set()
     stack = list(starts)
     while stack:

@@ -155,7 +155,7 @@ def test_a_buffer_that_a_loop_changes_is_unknown_and_one_that_it_keeps_is_known(
 
 
 def test_waves_part_and_meet() -> None:
-    """Half of the waves take each side; behind the join the register holds what each brings."""
+    """Half of the waves take each side; after the join the register holds what each brings."""
     code = WAVE + "s_cmp_lt_u32 s4, 2\ns_cbranch_scc1 low\ns_mov_b32 s5, 7\ns_branch both\nlow:\ns_mov_b32 s5, 8\nboth:\ns_endpgm"
     program = of(code)
     assert known(program, 7, SGPR_BIT + 5) == [8, 8, 7, 7]

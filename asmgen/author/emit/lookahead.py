@@ -58,7 +58,7 @@ class Lookahead:
                 placed.add(item.name)
             elif isinstance(item, Instruction) and item.is_branch and item.target in placed:
                 last = number
-        frontier = Frontier.behind(Program("", self.arch, tuple(items[:last + 1]), self.stagger))
+        frontier = Frontier.after(Program("", self.arch, tuple(items[:last + 1]), self.stagger))
         for item in items[last + 1:]:
             frontier.place(item)
         return frontier

@@ -1,8 +1,8 @@
-"""LDS bytes that one wave may still read or write while another one, behind a barrier, writes or reads them; without tokens.
+"""LDS bytes that one wave may still read or write while another one, after a barrier, writes or reads them; without tokens.
 
 A barrier orders what each wave has waited for before it. An access that is in flight as its wave passes a barrier (an LDS read or write
-on lgkmcnt, a load into LDS on vmcnt) lives on into what stands behind it, where other waves touch LDS. Two accesses of different waves,
-one of them a write, to the same bytes race there. Waves that are n barriers behind (`wavegroups`) meet what stands n barriers further
+on lgkmcnt, a load into LDS on vmcnt) lives on into what stands after it, where other waves touch LDS. Two accesses of different waves,
+one of them a write, to the same bytes race there. Waves that run n barriers late (`wavegroups`) meet what stands n barriers further
 on; there, too few barriers race even where all is waited for.
 
 LDS operations of one wave keep their order, so that what a wave does to its own bytes is no race (docs/facts/instructions.md section 4,
@@ -31,16 +31,16 @@ if TYPE_CHECKING:
 READ, WRITE, ATOMIC = "read", "write", "atomic"
 _VERBS = {READ: "read", WRITE: "write", ATOMIC: "change"}
 _STILL = frozenset({"s_barrier", "s_branch", "s_nop", "s_waitcnt", "s_setprio"})
-"""What a block may hold that waves pass only to fall behind."""
+"""What a block may hold that waves pass only to run late by a barrier."""
 
 
 @dataclass(frozen=True)
 class LdsRace:
-    """The accesses at positions `first` are in flight as their wave passes the barrier at position `at`, behind which and `distance` more
+    """The accesses at positions `first` are in flight as their wave passes the barrier at position `at`, after which and `distance` more
     barriers other waves do what stands at `second`. Without `flying` all is waited for, and `distance` more barriers are too few.
 
     `waves` is a pair of waves that touch the same bytes of LDS there, `bytes` those bytes (None: the places are not known). It is an
-    error where there is no `doubt`. `newer` operations of their counter were issued behind all that is in flight.
+    error where there is no `doubt`. `newer` operations of their counter were issued after all that is in flight.
     """
 
     first: tuple[int, ...]
@@ -64,16 +64,16 @@ def race_sentence(race: LdsRace, program: Program, kinds: Mapping[int, str], wai
     there = f"{second.text}{placed(second)}"
     more = f" and {race.distance} more" if race.distance else ""
     if race.bytes is None:
-        return f"LDS reads are in flight at this barrier ({shown.rstrip(',')}): behind it{more} other waves {_VERBS[kinds[race.second]]} " \
+        return f"LDS reads are in flight at this barrier ({shown.rstrip(',')}): after it{more} other waves {_VERBS[kinds[race.second]]} " \
                f"LDS ({there}), where is not known; if these are the same bytes, {wait} belongs before the barrier"
     does, did = _VERBS[kinds[race.second]], _VERBS[kinds[race.first[-1]]]
     doubt = f" ({race.doubt})" if race.doubt else ""
     one, two = race.waves
     if race.flying:
-        return f"{shown} may still {did} LDS bytes {race.bytes} for wave {one} as it passes this barrier, behind which{more} wave {two} " \
+        return f"{shown} may still {did} LDS bytes {race.bytes} for wave {one} as it passes this barrier, after which{more} wave {two} " \
                f"may {does} them by {there}{doubt}: {wait} belongs before the barrier"
     return f"{second.text} may {does} LDS bytes {race.bytes} for wave {two} while wave {one}, {race.distance + 1} " \
-           f"barrier{'s' * (race.distance > 0)} behind, may {did} them by {last.text}{placed(last)}{doubt}: {race.distance + 2} barriers " \
+           f"barrier{'s' * (race.distance > 0)} late, may {did} them by {last.text}{placed(last)}{doubt}: {race.distance + 2} barriers " \
            f"must stand between"
 
 
@@ -84,7 +84,7 @@ def placed(instruction: Instruction) -> str:
 
 @dataclass(frozen=True)
 class _Interval:
-    """What is touched behind a barrier up to the next ones on any path, by position."""
+    """What is touched after a barrier up to the next ones on any path, by position."""
 
     accesses: frozenset[int]
     barriers: frozenset[int]
@@ -142,7 +142,7 @@ class LdsRaces:
             yield from self._too_close()
 
     def _too_close(self) -> Iterator[LdsRace]:
-        """What waves that are behind have waited for, but too few barriers before the others come to it."""
+        """What waves that run late have waited for, but too few barriers before the others come to it."""
         barriers = [position for events in self._events for position in events if self._operations[position].barrier]
         told: set[tuple[tuple[int, ...], int]] = set()
         for before in barriers:
@@ -157,7 +157,7 @@ class LdsRaces:
     # ---- whether it is worth while to ask for places ----
 
     def _may_meet(self) -> bool:
-        """Whether what is in flight at a barrier meets something behind it, or waves may be apart by barriers."""
+        """Whether what is in flight at a barrier meets something after it, or waves may be apart by barriers."""
         if any(self._conflict(first, second) for barrier, flying in self._crossing.items()
                for second in self._behind(barrier, 0).accesses for first in flying):
             return True
@@ -188,7 +188,7 @@ class LdsRaces:
         return [tuple(group) for group in groups.values()]
 
     def _behind(self, barrier: int, waves: int) -> _Interval:
-        """What some of those waves (0: any) do behind a barrier."""
+        """What some of those waves (0: any) do after a barrier."""
         key = barrier, waves
         known = self._walked.get(key)
         if known is None:
@@ -215,7 +215,7 @@ class LdsRaces:
         return _Interval(frozenset(accesses), frozenset(barriers))
 
     def _further(self, barrier: int, waves: int, distance: int) -> list[int]:
-        """What some of those waves do behind a barrier and `distance` more, up to the next, in program order."""
+        """What some of those waves do after a barrier and `distance` more, up to the next, in program order."""
         key = barrier, waves, distance
         known = self._reached.get(key)
         if known is None:
@@ -228,7 +228,7 @@ class LdsRaces:
     # ---- judging ----
 
     def _worst(self, barrier: int, members: tuple[int, ...], flying: bool) -> LdsRace | None:
-        """The worst race of accesses in flight at a barrier (or waited for just before it) with what other waves do behind it."""
+        """The worst race of accesses in flight at a barrier (or waited for just before it) with what other waves do after it."""
         found = None
         for race in self._meetings(barrier, members, flying):
             if race.bytes is not None and not race.doubt:
@@ -241,10 +241,10 @@ class LdsRaces:
         known = self._places.known if self._places.values.block is not None else {}
         places = {first: known[first] for first in members if first in known}
         touched = reduce(or_, (place.mask for place in places.values()), 0)
-        for group, other, behind in self._groups.distances(self._flow.block_of[barrier]):
-            if not flying and not behind:
+        for group, other, after in self._groups.distances(self._flow.block_of[barrier]):
+            if not flying and not after:
                 continue
-            distance = behind if flying else behind - 1
+            distance = after if flying else after - 1
             for second in self._further(barrier, other, distance):
                 met = tuple(first for first in members if self._conflict(first, second))
                 theirs = known.get(second)

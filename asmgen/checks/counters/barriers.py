@@ -16,7 +16,7 @@ from asmgen.program.program import Instruction
 
 @dataclass(frozen=True)
 class LdsGroup:
-    """`count` operations from position `first` to `last`, `rounds` executions before their last, with `newer` ones behind them all."""
+    """`count` operations from position `first` to `last`, `rounds` executions before their last, with `newer` ones after them all."""
 
     first: int
     last: int

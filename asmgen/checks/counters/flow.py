@@ -59,7 +59,7 @@ class WaitFlow(WaitSteps):
         self.tokens = any(operation.fills or operation.uses for operation in self.told)
         self.ahead = tokens_ahead(self.flow, operations, program.stagger) if self.tokens else {}
         self.meetings = meetings(program, self.flow, operations)
-        for barrier, others in self.meetings.behind.items():
+        for barrier, others in self.meetings.after.items():
             fills, uses = self.ahead.get(barrier, (set(), set()))
             self.ahead[barrier] = (fills.union(*(operations[other].fills for other in others)),
                                    uses.union(*(operations[other].uses for other in others)))
@@ -70,7 +70,7 @@ class WaitFlow(WaitSteps):
         self.entries, self._exits = self._solve()
 
     def _unknown_entries(self) -> Iterator[int]:
-        """Blocks at which callers begin: functions behind the kernel, and the first block of a callable function."""
+        """Blocks at which callers begin: functions after the kernel, and the first block of a callable function."""
         instructions = self.program.instructions
         kernel = any(instruction.opcode.name == "s_endpgm" for instruction in reversed(instructions))
         returns = any(operation.leaves == "return" for operation in self.told)
@@ -91,7 +91,7 @@ class WaitFlow(WaitSteps):
         return ledger
 
     def _solve(self) -> tuple[list[Ledger], list[Ledger]]:
-        """Ledgers at block entries and behind blocks, to a fixed point."""
+        """Ledgers at block entries and after blocks, to a fixed point."""
         entries = [self._entry_of(block) for block in self.flow.blocks]
         exits: list[Ledger | None] = [None for _ in self.flow.blocks]
         self._settle(entries, exits, range(len(self.flow.blocks)))
@@ -152,7 +152,7 @@ class WaitFlow(WaitSteps):
         return other, blocks
 
     def _run(self, block: Block, ledger: Ledger, visit: Visit | None) -> Ledger:
-        """Go through a block; the ledger behind it, its clocks at 0."""
+        """Go through a block; the ledger after it, its clocks at 0."""
         touches, special = self.touches, self._special
         needs = self._needs[block.number] = {}
         hot = ledger.hot
@@ -186,8 +186,8 @@ class WaitFlow(WaitSteps):
             self.step(ledger, earlier, None, earlier == block.first and block.number in self.unknown_entries)
         return ledger
 
-    def behind(self, block: Block) -> Ledger:
-        """The ledger behind a block."""
+    def after(self, block: Block) -> Ledger:
+        """The ledger after a block."""
         return self._exits[block.number].copy()
 
     def loops(self) -> list[LoopState]:
@@ -205,7 +205,7 @@ class WaitFlow(WaitSteps):
 
 
 def _compare(loop: Loop, outer: Ledger, back: Ledger, program: Program) -> LoopState:
-    """A loop is steady where what is on its way over both edges has as many newer operations behind it: what only one edge brings
+    """A loop is steady where what is on its way over both edges has as many newer operations after it: what only one edge brings
     is served by a wait for that one, without loss for the other."""
     differing = []
     for counter in COUNTERS:

@@ -60,7 +60,7 @@ def _wait_instruction(need: WaitNeed, consumer: Instruction, program: Program) -
 
 
 def reason(need: WaitNeed, program: Program) -> str:
-    """Why a wait stands: what has arrived behind it and how much newer work stays in flight."""
+    """Why a wait stands: what has arrived after it and how much newer work stays in flight."""
     clauses = []
     for counter, count in need.counts.items():
         arriving = [(arrival.what, arrival.producer) for arrival in need.because if arrival.counter == counter]

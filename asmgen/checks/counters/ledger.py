@@ -4,7 +4,7 @@ Rules (docs/facts/instructions.md section 4): vector memory completes in order, 
 complete in order among themselves; scalar loads and messages complete in any order; a flat operation counts on both
 counters and keeps the order of neither. So an in-order operation has arrived once at most `newer` operations are
 outstanding, `newer` being how many in-order operations of its counter were issued since; all others arrive at 0. That holds for an
-LDS operation behind or before scalar loads too: whatever else is outstanding only adds to the count, so at most `newer`
+LDS operation after or before scalar loads too: whatever else is outstanding only adds to the count, so at most `newer`
 outstanding operations cannot include it.
 
 A load that overwrites what an older load of the same vector-memory queue will write needs no wait, the two land in order
@@ -53,7 +53,7 @@ class Operation:
     fence: bool = False  # it may be there for the sake of whatever has arrived: a call, a cache operation, a scalar store
     wait: Waitcnt | None = None
     barrier: bool = False
-    relied: tuple[TokenUse, ...] = ()  # what waves that go another way read behind a barrier
+    relied: tuple[TokenUse, ...] = ()  # what waves that go another way read after a barrier
     leaves: str = ""  # "call", "return" or ""
 
     @classmethod
@@ -225,7 +225,7 @@ class Flight:
         return landed
 
     def newer(self, position: int) -> int:
-        """How many in-order operations were issued behind one that is outstanding."""
+        """How many in-order operations were issued after one that is outstanding."""
         return self.clock - self.births[position]
 
 

@@ -1,11 +1,11 @@
 """Halves of a workgroup's waves that run in other phases than they should: they end apart, or compute at the same time.
 
-Ping-pong lets one half of a workgroup's waves run n barriers behind the other. A conditional branch over n s_barrier does it, taken by
+Ping-pong lets one half of a workgroup's waves run n barriers after the other. A conditional branch over n s_barrier does it, taken by
 one half; the same branch with the opposite condition brings the other half level again. What is counted here is how many barriers
 more the waves with SCC = 0 pass there than those with SCC = 1: where a program ends it must be none. A wave that has ended holds no barrier
 up, so nothing hangs; but the halves then ran in another phase than the schedule, and its waits, were made for.
 
-While one half is n barriers behind, it is where the other half was n barriers before. Where there are MFMAs in both places, the halves
+While one half runs n barriers late, it is where the other half was n barriers before. Where there are MFMAs in both places, the halves
 want the matrix cores at once and leave them idle at another time.
 """
 
@@ -19,9 +19,9 @@ from asmgen.regalloc.dataflow import solve
 _SKIPPED_WITH = {"s_cbranch_scc1": 1, "s_cbranch_scc0": -1}
 _NO_MFMA = -1
 _Computed = tuple[int, ...]
-"""The first MFMA behind each of the last n + 1 barriers, by position, that behind the newest one last."""
+"""The first MFMA after each of the last n + 1 barriers, by position, that after the newest one last."""
 _Ways = frozenset[tuple[int, _Computed]]
-"""The shifts with which paths get somewhere, and, where the halves are n apart, what stands behind their last barriers."""
+"""The shifts with which paths get somewhere, and, where the halves are n apart, what stands after their last barriers."""
 
 
 class Phases:
@@ -41,7 +41,7 @@ class Phases:
         self._ways = solve([block.predecessors for block in self._blocks], start, self._behind, frozenset.union)
 
     def shift(self, number: int) -> int:
-        """By how many barriers a block's conditional branch sets the waves with SCC = 0 behind those with SCC = 1."""
+        """By how many barriers a block's conditional branch sets the waves with SCC = 0 after those with SCC = 1."""
         return self._shift[number] if self._shift else 0
 
     def apart_at_the_end(self) -> dict[int, list[int]]:
@@ -54,7 +54,7 @@ class Phases:
         return found
 
     def meetings(self) -> list[tuple[int, int]]:
-        """Positions of MFMAs, the first ones behind their barriers: while one half is at the second, the other half is at the first."""
+        """Positions of MFMAs, the first ones after their barriers: while one half is at the second, the other half is at the first."""
         found = set()
         for number, ways in enumerate(self._ways.entering):
             for shift, computed in ways:
@@ -78,7 +78,7 @@ class Phases:
         return (*computed[:-1], position) if computed[-1] == _NO_MFMA else computed
 
     def _behind(self, number: int, ways: _Ways) -> _Ways:
-        """The ways behind a block."""
+        """The ways after a block."""
         farthest, found = 4 * self._stagger, set()
         for shift, computed in ways:
             after = max(-farthest, min(farthest, shift + self._shift[number]))
@@ -92,7 +92,7 @@ class Phases:
 
 
 def _shift(program: Program, flow: ControlFlow, number: int) -> int:
-    """By how many barriers a block's conditional branch sets the waves with SCC = 0 behind those with SCC = 1."""
+    """By how many barriers a block's conditional branch sets the waves with SCC = 0 after those with SCC = 1."""
     block = flow.blocks[number]
     sign = _SKIPPED_WITH.get(program.instructions[block.last].name, 0)
     if not sign or len(block.successors) != 2 or number + 1 not in block.successors:

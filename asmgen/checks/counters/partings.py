@@ -23,7 +23,7 @@ from asmgen.regalloc.dataflow import reached, solve
 _WORK_ITEM = v[0].mask
 _ITS_OWN = "s_getreg_b32"  # what a wave reads of the hardware is its own
 _Count = tuple[int, int]
-"""Barriers, and by how many others half of the waves is set behind on the way."""
+"""Barriers, and by how many others half of the waves is delayed on the way."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,8 @@ class Parting:
 class Partings:
     """The branches at which waves part with different numbers of barriers before them, whatever way they go on.
 
-    A branch that sets half of the waves behind is none of these, as its counterpart stands elsewhere; its barriers count apart from
-    others. Nor is one behind which roles begin, a way that comes to the same barrier again, or waves that end at once.
+    A branch that delays half of the waves is none of these, as its counterpart stands elsewhere; its barriers count apart from
+    others. Nor is a branch after which roles begin, a path that comes to the same barrier again, or waves that end at once.
     """
 
     def __init__(self, program: Program, flow: ControlFlow, phases: Phases) -> None:
@@ -58,33 +58,33 @@ class Partings:
         """All of them, in order."""
         if not any(self._barriers):
             return []
-        differ, behind = differing_registers(self._program, self._flow), self._behind()
+        differ, after = differing_registers(self._program, self._flow), self._behind()
         found: list[Parting] = []
         for block in self._blocks:
             tested = self._program.instructions[block.last].reads & differ[block.number]
-            if tested and len(block.successors) == 2 and not self._shifts[block.number] and behind[block.number] >> self._end & 1:
-                found += self._judged(block, behind)
+            if tested and len(block.successors) == 2 and not self._shifts[block.number] and after[block.number] >> self._end & 1:
+                found += self._judged(block, after)
         return found
 
     def behind_unknown(self, branches: Iterable[int]) -> frozenset[int]:
         """Of branches, by block: blocks that waves come to after they may have parted at one of them before barriers."""
-        differ, behind = differing_registers(self._program, self._flow), self._behind()
+        differ, after = differing_registers(self._program, self._flow), self._behind()
         following = [block.successors for block in self._blocks]
         found: frozenset[int] = frozenset()
         for number in branches:
             block = self._blocks[number]
             if self._program.instructions[block.last].reads & differ[number]:
-                common = behind[number] & ~(1 << number)
-                meets = next((one for one in range(self._end + 1) if common >> one & 1 and behind[one] == common), self._end)
+                common = after[number] & ~(1 << number)
+                meets = next((one for one in range(self._end + 1) if common >> one & 1 and after[one] == common), self._end)
                 region = reached([[one for one in ways if one != meets] for ways in following], following[number])
                 if any(self._barriers[one] or self._shifts[one] for one in region - {meets}):
                     found |= reached(following, following[number])
         return found
 
-    def _judged(self, block: Block, behind: Sequence[int]) -> Iterator[Parting]:
+    def _judged(self, block: Block, after: Sequence[int]) -> Iterator[Parting]:
         """The branch at a block's end, where it is one."""
-        common = behind[block.number] & ~(1 << block.number)
-        meets = next(number for number in range(self._end + 1) if common >> number & 1 and behind[number] == common)
+        common = after[block.number] & ~(1 << block.number)
+        meets = next(number for number in range(self._end + 1) if common >> number & 1 and after[number] == common)
         following = [[one for one in other.successors if one != meets] for other in self._blocks]
         region = reached(following, following[block.number])
         if block.number in region or region & self._roles or not any(self._barriers[one] or self._shifts[one] for one in region):
@@ -114,12 +114,12 @@ class Partings:
         sources = [[place[one] for one in self._blocks[number].predecessors if one in place] for number in numbers]
         begun = [frozenset({(0, 0)}) if number == start else frozenset[_Count]() for number in numbers]
 
-        def behind(at: int, counts: frozenset[_Count]) -> frozenset[_Count]:
+        def after(at: int, counts: frozenset[_Count]) -> frozenset[_Count]:
             number = numbers[at]
             return frozenset((min(most + 1, count + self._barriers[number]),
                               max(-farthest - 1, min(farthest + 1, shift + self._shifts[number]))) for count, shift in counts)
 
-        left = solve(sources, begun, behind, frozenset.union).leaving
+        left = solve(sources, begun, after, frozenset.union).leaving
         if any(count > most or abs(shift) > farthest for counts in left for count, shift in counts):
             return frozenset()
         last = [counts for number, counts in zip(numbers, left, strict=True)
@@ -128,16 +128,16 @@ class Partings:
 
 
 def differing_registers(program: Program, flow: ControlFlow, loads: bool = True) -> Sequence[int]:
-    """The registers that may differ among the waves of a workgroup, as bits, behind each block. Without `loads`, what is loaded from
+    """The registers that may differ among the waves of a workgroup, as bits, after each block. Without `loads`, what is loaded from
     addresses that differ is taken for the same."""
     steps = [[(instruction.reads if loads or instruction.opcode.memory is None else 0, instruction.writes, instruction.name == _ITS_OWN)
               for instruction in program.instructions[block.first:block.last + 1] if instruction.writes] for block in flow.blocks]
 
-    def behind(number: int, differ: int) -> int:
+    def after(number: int, differ: int) -> int:
         for reads, writes, own in steps[number]:
             differ = differ | writes if own or reads & differ else differ & ~writes
         return differ
 
     entries = {0, program.labels.get(program.entry, 0)}
     start = [_WORK_ITEM if block.first in entries else 0 for block in flow.blocks]
-    return solve([block.predecessors for block in flow.blocks], start, behind, lambda one, other: one | other).leaving
+    return solve([block.predecessors for block in flow.blocks], start, after, lambda one, other: one | other).leaving

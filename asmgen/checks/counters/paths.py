@@ -2,7 +2,7 @@
 
 The dataflow joins all paths, also those that no run takes (two branches on one condition). A path counts as certain here if every
 execution of its first instruction may go on along it: a branch may go either way, as long as nothing joins the path before it.
-Behind a join the code may know from where it came, so a later branch may always leave the path.
+After a join the code may know from where it came, so a later branch may always leave the path.
 """
 
 from __future__ import annotations

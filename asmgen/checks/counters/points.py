@@ -1,6 +1,6 @@
 """Wait points: places that a schedule names, where one s_waitcnt serves all that is due before the next one.
 
-What is due at a point is whatever its *region* asks for: the instructions behind it on any path, up to the next points. Counts are
+What is due at a point is whatever its *region* asks for: the instructions after it on any path, up to the next points. Counts are
 then the loosest that let it all arrive; verification judges a point's wait by the same rule.
 """
 

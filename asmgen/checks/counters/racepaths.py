@@ -19,7 +19,7 @@ _State = tuple[int, int, int, int, bool]
 def certain_path(flow: ControlFlow, operations: Sequence[Operation], groups: WaveGroups, first: int, barrier: int, second: int,
                  waves: tuple[int, int], distance: int, flying: bool) -> bool:
     """Whether the first of the waves, masks of one bit each, goes from `first` to the barrier with that access in flight (or, not `flying`,
-    past no other barrier), and the second of them from there past `distance` barriers to `second`, with no branch behind a join."""
+    past no other barrier), and the second of them from there past `distance` barriers to `second`, with no branch after a join."""
     waiting: list[_State] = [(first + 1, flow.block_of[first], 0, -1, False)]
     seen: set[tuple[int, int, bool]] = set()
     while waiting and len(seen) < _LONGEST:
@@ -51,7 +51,7 @@ def certain_path(flow: ControlFlow, operations: Sequence[Operation], groups: Wav
 
 
 def _lands(source: Operation, operation: Operation, newer: int) -> bool:
-    """Whether an operation waits for one that has `newer` ones behind it."""
+    """Whether an operation waits for one that has `newer` ones after it."""
     if operation.wait is None:
         return False
     count = operation.wait.vmcnt if source.counters[0] == VM else operation.wait.lgkmcnt

@@ -5,7 +5,7 @@ another's, and so on. From there both go on along their paths to the next. Paths
 and each write of a register that decides, is compared by its text, as roles that share a count run the same scalar code on it. Where
 the texts fit nowhere (or are not scalar), every pair of paths is taken as possible.
 
-A fill must have been waited for before the barrier behind whose counterpart another role reads, a read before that behind whose
+A fill must have been waited for before the barrier after whose counterpart another role reads, a read before that after whose
 counterpart another role refills; between the same two barriers no role may read what another fills.
 """
 
@@ -30,7 +30,7 @@ _MOST_TURNS = 64
 
 @dataclass(frozen=True)
 class Stretch:
-    """What lies behind a barrier (or a role's entry) up to the next one at position `end`, None where the role's barriers and LDS accesses
+    """What lies after a barrier (or a role's entry) up to the next one at position `end`, None where the role's barriers and LDS accesses
     end: the `turns` on the way, and the positions of operations with tokens."""
 
     end: int | None
@@ -43,7 +43,7 @@ class MetBarriers:
     """By the position of a barrier, the operations of other roles that follow the barriers it meets; and pairs (reader, filler) of
     different roles' operations on the same bytes between the same barriers."""
 
-    behind: dict[int, set[int]] = field(default_factory=dict)
+    after: dict[int, set[int]] = field(default_factory=dict)
     together: set[tuple[int, int]] = field(default_factory=set)
 
 
@@ -72,8 +72,8 @@ def _meet(one: _Role, other: _Role, operations: Sequence[Operation], found: MetB
         if not pairs:
             pairs = [(left, right, (), True) for left, right in product(one.stretches(first, 0), other.stretches(second, 0))]
         for left, right, more, ahead in pairs:
-            found.behind.setdefault(first - 1, set()).update(right.members)
-            found.behind.setdefault(second - 1, set()).update(left.members)
+            found.after.setdefault(first - 1, set()).update(right.members)
+            found.after.setdefault(second - 1, set()).update(left.members)
             found.together.update(_clashes(left.members, right.members, operations), _clashes(right.members, left.members, operations))
             if left.end is not None and right.end is not None:
                 state = (left.end + 1, right.end + 1, more, ahead) if len(more) <= _MOST_TURNS else (left.end + 1, right.end + 1, (), True)

@@ -63,7 +63,7 @@ def too_early(ledger: Ledger, operation: Operation, operations: Operations, need
 
 
 def tokens_ahead(flow: ControlFlow, operations: list[Operation], stagger: int) -> Ahead:
-    """For each barrier: the token fills and uses reached behind it over at most `stagger` more barriers.
+    """For each barrier: the token fills and uses reached after it over at most `stagger` more barriers.
 
     Backward dataflow, one pair of sets a number of barriers still to cross. A fill ends the search for uses within its bytes: a
     later use means the newer data.

@@ -240,7 +240,7 @@ class Verifier:
         newer = f", {group.newer} newer" if group.newer and self.operations[group.last].ordered else ""
         if forever:
             return f"no wait ends the flight of {shown}, round after round: other waves may read the data after this barrier, which only "\
-                   f"a full {counter} holds back; an s_waitcnt {counter} belongs before the barrier behind which they do"
+                   f"a full {counter} holds back; an s_waitcnt {counter} belongs before the barrier after which they do"
         count = min(group.newer, self.flow.limits[counter] - 1) if self.operations[group.last].ordered else 0
         return f"LDS data is in flight at this barrier ({shown}{newer}): it may be read by other waves after the barrier; " \
                f"if so, s_waitcnt {counter}({count}) belongs before it"
@@ -299,7 +299,7 @@ class Verifier:
         return bool(self.operations[arrival.producer].arrives & (reads if self._split is None else unified(reads, self._split)))
 
     def _never_settled(self, position: int, ledger: Ledger) -> list[TooEarly]:
-        """Token fills and uses that are still in flight, without even a barrier behind them, where their bytes are used or refilled."""
+        """Token fills and uses that are still in flight, without even a barrier after them, where their bytes are used or refilled."""
         operation = self.operations[position]
         need = 1 + self.program.stagger
         fills, uses = self._cells[position]
@@ -345,7 +345,7 @@ class Verifier:
                 continue
             apart = max(shifts, key=abs)
             message = f"waves end {abs(apart)} barrier{'s' * (abs(apart) != 1)} apart on a path to here: of the branches over s_barrier, " \
-                      f"which set half of the waves behind (stagger {self.program.stagger}) and bring the other half level again, one " \
+                      f"which delay half of the waves (stagger {self.program.stagger}) and bring the other half level again, one " \
                       f"has no counterpart"
             self._found.append(WaitFinding(OUT_OF_PHASE, "warning", message, None, self.instructions[position], abs(apart), 0, position))
 
@@ -362,7 +362,7 @@ class Verifier:
                 where = f"meet again at {meets.text}{f' ({meets.where()})' if meets.where() else ''}"
             if taken == passed:
                 message = f"waves of a workgroup part here, and {'those that take the branch' if shifted else 'the others'} alone pass a " \
-                          f"branch over s_barrier, which sets half of them behind or brings it level again, before they {where}"
+                          f"branch over s_barrier, which delays half of them or brings it level again, before they {where}"
             else:
                 message = f"waves of a workgroup part here, and those that take the branch pass {taken or 'no'} " \
                           f"barrier{'s' * (taken != 1)}, the others {passed or 'no'}, before they {where}: a barrier of the ones meets " \
@@ -377,7 +377,7 @@ class Verifier:
             other, mine = self.instructions[before], self.instructions[position]
             where = f" ({other.where()})" if other.where() else ""
             message = f"while half of the waves compute from here on, the other half, {self.program.stagger} " \
-                      f"barrier{'s' * (self.program.stagger != 1)} behind, compute from {other.text}{where} on: both want the matrix " \
+                      f"barrier{'s' * (self.program.stagger != 1)} late, compute from {other.text}{where} on: both want the matrix " \
                       f"cores, where a barrier between them and what stands before would keep the halves in turn"
             self._found.append(WaitFinding(MEETING, "note", message, other, mine, None, None, position))
 
@@ -430,7 +430,7 @@ class Verifier:
             where = f" ({producer.where()})" if producer.where() else ""
             names = ", ".join(shared(self.operations[reader].uses, self.operations[filler].fills))
             self._found.append(WaitFinding(BARRIERS, "error", f"{consumer.name} reads {names} between the same two barriers between which "
-                                           f"waves of another role fill it, {producer.text}{where}: a barrier must stand between, behind "
+                                           f"waves of another role fill it, {producer.text}{where}: a barrier must stand between, after "
                                            "the wait for the fill or for the read", producer, consumer, 0, 1, reader))
 
     def _wait(self, position: int, ledger: Ledger) -> None:

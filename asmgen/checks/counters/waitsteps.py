@@ -20,7 +20,7 @@ from asmgen.isa.registers import mask_names
 
 @dataclass(frozen=True)
 class Arrival:
-    """One operation that must have arrived: `newer` in-order operations were issued behind it, `what` arrives.
+    """One operation that must have arrived: `newer` in-order operations were issued after it, `what` arrives.
 
     `kind` is "register" (read or overwritten), "lds-order" (an LDS load overwritten by another one, in order anyway),
     "own-dma" (the wave's own LDS-DMA), "token" (other waves' data at a barrier), "lds" (LDS data without a token at a barrier),
@@ -68,7 +68,7 @@ Visit = Callable[[int, Ledger, "WaitNeed | None", list[TooEarly], list[str]], No
 class WaitSteps:
     """Passing instructions by a ledger, each by its position in `operations` and `touches`.
 
-    `automatic` says at which positions needed waits count as standing. `ahead` has the tokens that are reached behind each barrier,
+    `automatic` says at which positions needed waits count as standing. `ahead` has the tokens that are reached after each barrier,
     `regions` what is due at each wait point. `watching` also keeps whose wait let what arrive. `partial` as in `flow.WaitFlow`.
     """
 

@@ -1,4 +1,4 @@
-"""Groups of a workgroup's waves that go the same ways past barriers, and by how many barriers one is behind another.
+"""Groups of a workgroup's waves that go the same ways past barriers, and by how many barriers one runs after another.
 
 Ping-pong sets some waves back by a barrier that they alone pass. The hardware lets waves go on when all have arrived, so from there on
 these waves pass each barrier of the common code that many barriers later than the others. Which waves go where follows from constants
@@ -18,7 +18,7 @@ from asmgen.program.program import Program
 from asmgen.program.wavevalues import WaveValues
 from asmgen.regalloc.dataflow import solve
 
-_MOST = 8  # barriers behind that are told apart; more are a loop's, where groups have barriers of their own
+_MOST = 8  # barriers after that are told apart; more are a loop's, where groups have barriers of their own
 _Counts = frozenset[int]
 
 
@@ -53,7 +53,7 @@ class WaveGroups:
         return [before for before in self._flow.blocks[number].predecessors if number in self.ways(before, group)]
 
     def distances(self, number: int) -> Iterator[tuple[int, int, int]]:
-        """(group, other group, barriers) in a block: by how many barriers, 0 or more, the first is behind the second. Each group with
+        """(group, other group, barriers) in a block: by how many barriers, 0 or more, the first runs after the second. Each group with
         itself is among them, pairs of which it is not known are not."""
         for one, group in enumerate(self.groups):
             for two, other in enumerate(self.groups):
@@ -62,9 +62,9 @@ class WaveGroups:
                     continue
                 mine, theirs = self._passed[one][number], self._passed[two][number]
                 if mine is not None and theirs is not None and len(mine) == len(theirs) == 1:
-                    (behind,), (ahead,) = mine, theirs
-                    if behind >= ahead:
-                        yield group, other, behind - ahead
+                    (after,), (ahead,) = mine, theirs
+                    if after >= ahead:
+                        yield group, other, after - ahead
 
     @cached_property
     def uneven(self) -> frozenset[int]:
@@ -81,11 +81,11 @@ class WaveGroups:
         blocks = self._flow.blocks
         unknown: _Counts = frozenset(range(_MOST + 2))
 
-        def behind(number: int, counts: _Counts) -> _Counts:
+        def after(number: int, counts: _Counts) -> _Counts:
             more = self._barriers[number] if self._partly[number] else 0
             return frozenset(count + more for count in counts) if not more or max(counts, default=0) + more <= _MOST else unknown
 
         sources = [self.sources(block.number, group) for block in blocks]
         start = [frozenset({0}) if block.number in self._entries else _Counts() for block in blocks]
-        entering = solve(sources, start, behind, frozenset.union).entering
+        entering = solve(sources, start, after, frozenset.union).entering
         return [counts if counts and counts != unknown else None for counts in entering]

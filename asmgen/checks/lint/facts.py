@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from asmgen.codeobject.load import CodeObject
 
 _KERNEL = re.compile(r"^\s*\.amdhsa_kernel\s+(\S+)\s*$(.*?)^\s*\.end_amdhsa_kernel", re.MULTILINE | re.DOTALL)
-# Numbers as LLVM writes them, octal behind a 0; longer ones than any that a kernel can mean are not known.
+# Numbers as LLVM writes them, octal after a 0; longer ones than any that a kernel can mean are not known.
 _DIRECTIVE = re.compile(r"^\s*\.amdhsa_(\w+)\s+(?:(0x[0-9a-fA-F]{1,8}|[1-9]\d{0,9})|(0[0-7]{0,11}))\s*(?:;.*|//.*)?$", re.MULTILINE)
 _USER_SGPRS = {"private_segment_buffer": 4, "dispatch_ptr": 2, "queue_ptr": 2, "kernarg_segment_ptr": 2, "dispatch_id": 2,
                "flat_scratch_init": 2, "private_segment_size": 1}

@@ -61,7 +61,7 @@ class LintFinding:
 
 
 def silenced(instruction: Instruction) -> frozenset[str]:
-    """The rule ids that the comment behind an instruction turns off there."""
+    """The rule ids that the comment after an instruction turns off there."""
     comment = f"{instruction.reason} {instruction.comment}"
     if "lint:" not in comment:
         return frozenset()

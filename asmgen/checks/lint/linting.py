@@ -39,7 +39,7 @@ class Linter:
         self._seen: set[tuple[str, int, str]] = set()
 
     def lint(self, program: Program) -> list[LintFinding]:
-        """What `lint_program` finds, without what an earlier Program had: a function stands behind every kernel that may call it."""
+        """What `lint_program` finds, without what an earlier Program had: a function is read again with every kernel that may call it."""
         found = []
         for finding in lint_program(program, self._file, self._facts.get(program.name, NO_FACTS)):
             if finding.address is not None:

@@ -34,7 +34,7 @@ _TABLE = (
          "A load, an LDS read or an atomic with return fills its registers some time after it was issued. Whoever reads or overwrites them "
          "earlier gets, or loses, whatever arrives when. A wait for the counter (vmcnt, lgkmcnt; flat: both) must stand between, for at "
          "most "
-         "as many operations as were issued behind the load in its own order; scalar loads come in any order and need lgkmcnt(0). A "
+         "as many operations as were issued after the load in its own order; scalar loads come in any order and need lgkmcnt(0). A "
          "vector-memory load over an older one needs no wait. It is a warning where the path may be impossible, where EXEC was replaced in "
          "between (loads and writes of one register under disjoint masks do not meet), where only a full counter holds the load back, "
          "and in "
@@ -45,7 +45,7 @@ _TABLE = (
          "wave's own operations only, so each wave must wait for its fills (or its reads) before the barrier that lets the others go on; "
          "with a stagger of n barriers, before the barrier from which the read or refill is at most n more barriers away. Without tokens "
          "the addresses count, where they follow from constants and the work-item's number, and which waves pass barriers alone and are "
-         "behind from there on. It is an error where different waves surely touch the same bytes, a warning where the path may be "
+         "after from there on. It is an error where different waves surely touch the same bytes, a warning where the path may be "
          "impossible, where EXEC or the ways of waves are not known, or where all waves may write the same. A wave's own bytes are no "
          "matter: LDS operations of one wave keep their order. Of loops two to four rounds are written out where buffers take turns."),
     LintRule("W003", "error", "too few barriers between a wait and who relies on it",
@@ -59,14 +59,14 @@ _TABLE = (
          "be read by other waves after the barrier before it has landed. That is right only if nobody reads those bytes so soon. Code "
          "without tokens does not say who reads what, so this is a note there, one for each group of loads (and each round of a loop) that "
          "one wait would cover: a kernel with several buffers has the newer groups in flight on purpose. It is a warning where no wait "
-         "ever ends the flight, round after round of a loop. An LDS read in flight, behind whose barrier something writes LDS, is a note "
+         "ever ends the flight, round after round of a loop. An LDS read in flight, after whose barrier something writes LDS, is a note "
          "where one of the addresses is not known; where both are, W002 tells."),
     LintRule("W005", "note", "wait stricter than needed",
          "The first instruction that needs something of what this wait let arrive would be served by a larger count: newer operations "
          "could "
          "stay in flight meanwhile. The count in the message is the loosest that keeps every use right."),
     LintRule("W006", "note", "wait that does nothing",
-         "On every path, no more operations can be outstanding than the wait allows, or nothing of what it waits for is used behind it."),
+         "On every path, no more operations can be outstanding than the wait allows, or nothing of what it waits for is used after it."),
     LintRule("W007", "warning", "wait count that waits for nothing",
          "The field of vmcnt has 6 bits, that of lgkmcnt 4: 63 and 15 mean \"no wait\". The largest counts with an effect are 62 and 14."),
     LintRule("W008", "note", "operation that may stall on a full counter",
@@ -83,7 +83,7 @@ _TABLE = (
          "waited for fills bytes that the instruction reads, for its own wave or for another one, which runs the same code. A wait for the "
          "load and a barrier must stand between. It is a warning, as the path may be impossible and the workgroup smaller than its limit."),
     LintRule("W012", "warning", "waves that end out of phase",
-         "A program with a stagger sets half of its waves one or more barriers behind by a conditional branch over s_barrier, and "
+         "A program with a stagger delays half of its waves by one or more barriers through a conditional branch over s_barrier, and "
          "brings the other half level by the same branch with the opposite condition. On a path to s_endpgm one of the two is missing. "
          "A wave that has ended holds no barrier up, so nothing hangs, but the halves ran in another phase than the schedule was made "
          "for."),
@@ -153,7 +153,7 @@ def rule(name: str) -> LintRule:
 
 
 def _short(name: str) -> str:
-    """An id without the zeros in front of its number: W1 for W01 and W001."""
+    """An id without the zeros before its number: W1 for W01 and W001."""
     return re.sub(r"(?<=^[A-Z])0+(?=\d)", "", name.upper())
 
 
@@ -175,7 +175,7 @@ def _wait_state_rule(row: WaitRule) -> LintRule:
     for arch in sorted(row.archs):
         constant = row.states.gfx950 if arch == "gfx950" else row.states.gfx942
         if row.states.passes:
-            states = ", ".join(f"{row.states_on(arch, passes)} behind {passes} passes" for passes in (2, 4, 8, 16))
+            states = ", ".join(f"{row.states_on(arch, passes)} after {passes} passes" for passes in (2, 4, 8, 16))
             figures.append(f"{arch}: {states}")
         else:
             figures.append(f"{arch}: {constant}")

@@ -2,7 +2,7 @@
 
 The rows count instructions. A matrix instruction between two others counts as one wait state, yet the next one cannot begin
 before the matrix core is free. A scalar instruction that rewrites an SGPR waits for the vector instruction that wrote it, so who
-reads the SGPR behind it does not meet the hazard. Kernels that were written on the hardware rely on both. Nothing here changes how
+reads the SGPR after it does not meet the hazard. Kernels that were written on the hardware rely on both. Nothing here changes how
 many wait states are asked for or inserted; it decides how bad a lack is. How long a branch takes is no such excuse: no document says.
 """
 
@@ -83,7 +83,7 @@ def _paths(code: WalkedCode, producer: int, consumer: int, states: int) -> list[
 
 
 def _slots(code: WalkedCode, producer: int, path: Sequence[int]) -> int:
-    """Issue slots between a producer and what stands behind a path, at least."""
+    """Issue slots between a producer and what stands after a path, at least."""
     core_free = code.model.passes(code.facts[producer])
     now = 1
     for position in path:

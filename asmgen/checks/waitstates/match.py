@@ -28,7 +28,7 @@ class HazardFacts(NamedTuple):
     """One instruction as the rows see it.
 
     `kind` numbers its classes and passes: instructions of one kind differ in registers only. `states` is how many wait states it
-    is itself, `window` the most that a row may ask for behind it.
+    is itself, `window` the most that a row may ask for after it.
     """
 
     kind: int
@@ -115,7 +115,7 @@ class HazardModel:
         return not self._further_roles[kind]
 
     def window(self, kind: int) -> int:
-        """The most wait states that any row asks for behind an instruction of that kind."""
+        """The most wait states that any row asks for after an instruction of that kind."""
         return self._windows[kind]
 
     def leaves(self, facts: HazardFacts, written: int) -> int:
@@ -130,7 +130,7 @@ class HazardModel:
         return written | _VCC if written & _VCC else written
 
     def needs(self, producer: HazardFacts, consumer: HazardFacts, age: int = 0) -> list[PairNeed]:
-        """Every row that holds where `consumer` comes behind `producer` and asks for more than `age` wait states between."""
+        """Every row that holds where `consumer` comes after `producer` and asks for more than `age` wait states between."""
         candidates = self.candidates(producer.kind, consumer.kind)
         if not candidates:
             return []

@@ -62,7 +62,7 @@ class Proposal:
 
 
 def wait_states(arch: str, producer: str, consumer: str, between: Sequence[str] = ()) -> int:
-    """How many further wait states are needed right before `consumer`, behind `producer` and the instructions between.
+    """How many further wait states are needed right before `consumer`, after `producer` and the instructions between.
 
     All are assembly text. The instructions between are producers too: what one of them does to the consumer counts. What they
     themselves would need is not asked, they stand where they stand. The figure is the larger of LLVM 22 and the ISA text
@@ -108,7 +108,7 @@ def needed(program: Program) -> dict[int, tuple[int, tuple[str, ...]]]:
 
 
 def ages_behind(program: Program, table: HazardTable) -> list[Ages]:
-    """The ages of what may still be too near behind each block, needed wait states taken as standing."""
+    """The ages of what may still be too near after each block, needed wait states taken as standing."""
     walk = _Walk(program, False, table=table)
     nops = {position: states for position, (states, _) in _plan(walk).items()}
     return [walk.leaving(block, ages, nops) for block, ages in zip(walk.blocks, walk.entries(nops), strict=True)]
@@ -202,7 +202,7 @@ class _Walk(HazardSteps):
                 producers.clock += sample.states
 
     def leaving(self, block: Block, ages: Ages, nops: Mapping[int, int]) -> Ages:
-        """The ages behind a block that is entered with these. Only its last instructions matter where it is long."""
+        """The ages after a block that is entered with these. Only its last instructions matter where it is long."""
         found: Ages = {}
         age = 0
         for position in range(block.last, block.first - 1, -1):
@@ -234,14 +234,14 @@ class _Walk(HazardSteps):
         return entries
 
     def ages_before(self, block: Block, ages: Ages, plan: Mapping[int, tuple[int, tuple[str, ...]]], position: int) -> Ages:
-        """The ages in front of a position of a block, the nops of earlier positions counted."""
+        """The ages before a position of a block, the nops of earlier positions counted."""
         if position == block.first:
             return dict(ages)
         part = Block(block.number, block.first, position - 1, (), ())
         return self.leaving(part, ages, {place: states for place, (states, _) in plan.items()})
 
     def movable(self, block: Block, position: int, ages: Ages, count: int, taken: set[int]) -> list[int]:
-        """Up to `count` positions behind `position` whose instructions may stand before it."""
+        """Up to `count` positions after `position` whose instructions may stand before it."""
         found: list[int] = []
         first = position + 1 if self.instructions[position].name == "s_nop" else position
         for candidate in range(first + 1, block.last + 1):
@@ -305,7 +305,7 @@ def _depend(first: Instruction, second: Instruction) -> bool:
 
 
 def _moved(program: Program, fill: Iterable[Proposal]) -> Program:
-    """The program with each accepted candidate in front of its position."""
+    """The program with each accepted candidate before its position."""
     moves = {proposal.candidate: proposal.position for proposal in fill}
     if not moves:
         return program
@@ -368,7 +368,7 @@ def _finding(walk: _Walk, position: int, producer: int, age: int, needs: Sequenc
     if severity == "error":
         severity, why = _excused(needs, excuse(walk.code, producer, position, most))
     who = "" if isa == llvm == most else f" ({isa or 'none'} by the ISA text, {llvm or 'none'} by LLVM 22)"
-    message = f"{second.text} needs {most} wait state{'s' * (most > 1)}{who} behind {_behind(first)}, {age or 'none'} there: " \
+    message = f"{second.text} needs {most} wait state{'s' * (most > 1)}{who} after {_behind(first)}, {age or 'none'} there: " \
               f"{_subject(first, worst)} {worst.rule.text}{f' ({why})' if why else ''}"
     return StateFinding(worst.rule.id, severity, first, second, age, most, message, position)
 

@@ -1,4 +1,4 @@
-"""The step of one instruction past those that are still too near: which wait states it lacks, and what it leaves behind.
+"""The step of one instruction past those that are still too near: which wait states it lacks, and what it leaves for later ones.
 
 The pass and the check (`waitstates.passes`) walk over a finished program with it, the frontier of a program that is being written
 (`checks.frontier`) instruction by instruction.
@@ -26,7 +26,7 @@ _Entry = tuple[int, int, int, int]  # of a producer: clock at which nobody asks 
 class HazardTable:
     """Which kinds of producers a kind of consumer meets in any row, as far as kinds are known.
 
-    `windows` is the most that any consumer asks for behind a kind of producer: any known kind of consumer, or with `open_ended`, where
+    `windows` is the most that any consumer asks for after a kind of producer: any known kind of consumer, or with `open_ended`, where
     more instructions are to come, any there is.
     """
 
@@ -61,7 +61,7 @@ class HazardTable:
 
 
 class Producers:
-    """Instructions that something behind them may still stand too near to, at one point of a straight piece of code."""
+    """Instructions that something after them may still stand too near to, at one point of a straight piece of code."""
 
     __slots__ = ("clock", "entries", "most", "watched")
 

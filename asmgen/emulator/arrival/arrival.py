@@ -48,7 +48,7 @@ class Counters:
         self.done = np.zeros((len(QUEUES), waves), np.int32)
         self.settled = np.zeros((len(QUEUES), waves), np.int32)
         self.crossed = np.zeros((len(QUEUES), waves), np.int32)
-        self._flat = np.zeros((2, waves), np.int32)  # flat tickets behind which vmcnt, lgkmcnt have been waited down to 0
+        self._flat = np.zeros((2, waves), np.int32)  # flat tickets after which vmcnt, lgkmcnt have been waited down to 0
 
     def reset(self) -> None:
         """Other waves take these waves' places."""

@@ -116,7 +116,7 @@ def chosen_halves(instruction: Instruction, source: int, mask: int) -> int:
 
 
 def registers_of(operand: Operand) -> list[Reg]:
-    """The registers that an operand names, modified or behind a special source too."""
+    """The registers that an operand names, modified or after a special source too."""
     value = operand.value if isinstance(operand, Modified) else operand
     if isinstance(value, Special):
         value = SPECIAL_SOURCES.get(value.name) or value

@@ -1,4 +1,4 @@
-"""The emulator's own reading of the rows of isa/waitrules.py: what a producer asks of those behind it, and who it concerns.
+"""The emulator's own reading of the rows of isa/waitrules.py: what a producer asks of those after it, and who it concerns.
 
 The passes read the same rows by kinds of instructions and pairs of kinds (checks/waitstates/match.py). Here each instruction lays out the
 masks of all its roles and the rows that it begins, and a consumer is held against these: nothing is shared but isa's data.
@@ -113,7 +113,7 @@ class _Reading:
 
 
 def demands(producer: Described, consumer: Described) -> list[Demand]:
-    """The rows that hold where `consumer` comes behind `producer`."""
+    """The rows that hold where `consumer` comes after `producer`."""
     if not producer.leaves & consumer.touches:
         return []
     found = []

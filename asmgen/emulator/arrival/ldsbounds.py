@@ -1,6 +1,6 @@
 """The check for LDS accesses beyond what the kernel declares, and beyond what the hardware allocates for it.
 
-A workgroup gets LDS in granules (isa.arch). Within the last granule, behind the declared bytes, an access works and is a warning: the
+A workgroup gets LDS in granules (isa.arch). Within the last granule, after the declared bytes, an access works and is a warning: the
 kernel relies on rounding. Beyond the allocation reads give 0 and writes are dropped, and it is an error. Flat accesses that leave LDS fault
 instead; no source says that their range is rounded too, so `addresses` takes them for errors from the declared end on.
 """

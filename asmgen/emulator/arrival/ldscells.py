@@ -150,9 +150,9 @@ def touch(cells: Cells, at: Addresses, access: LdsAccess, who: Toucher, carrying
             differs = changed | unknown | unsettled & (word & STALE != 0)
             met = (readers | (0 if effect else tried)) & ~bit != 0
             late = late * carrying
-            behind = late & ~bit != 0
+            after = late & ~bit != 0
             faults = {AGAINST_WRITE: race, EARLY: early & (access.queue != 0),  # LDS-DMA delivers in order
-                      AGAINST_READ: met & differs, AGAINST_CARRIED: behind & differs, UNCHANGED: once & (met | behind) & ~differs}
+                      AGAINST_READ: met & differs, AGAINST_CARRIED: after & differs, UNCHANGED: once & (met | after) & ~differs}
             flags = np.where(unsettled, word & FLAGS, 0) | (changed | unknown) * (CHANGED | (readers | late | tried != 0) * STALE)
             cells.writes[here] = int(who.tickets[row]) << TICKET_SHIFT | int(who.numbers[row]) << WAVE_SHIFT | access.queue
             np.bitwise_or.at(cells.writes, here, flags.astype(np.uint32))

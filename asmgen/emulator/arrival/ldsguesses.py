@@ -13,7 +13,7 @@ from asmgen.program.program import Instruction, Program
 
 
 def guesses(program: Program) -> frozenset[int]:
-    """The positions of reads behind which, on some way, the same address is compared and swapped, of reads that a loop without stores
+    """The positions of reads after which, on some way, the same address is compared and swapped, of reads that a loop without stores
     and barriers repeats at one address, and of atomic loads."""
     swaps = [position for position, instruction in enumerate(program.instructions)
              if _in_lds(instruction, "atomic") and instruction.name.startswith(("ds_cmpst_", "flat_atomic_cmpswap"))]

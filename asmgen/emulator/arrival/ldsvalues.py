@@ -1,6 +1,6 @@
 """Whether waves that write the same bytes of LDS in one barrier interval write the same values: then no order of theirs matters.
 
-Compilers let every wave store a value that all of them hold (a row's maximum behind a reduction), and hand-written kernels let
+Compilers let every wave store a value that all of them hold (a row's maximum after a reduction), and hand-written kernels let
 every wave load the same row into LDS. What such bytes hold in the end does not depend on who comes last.
 """
 

@@ -1,4 +1,4 @@
-"""The wait-state check: an instruction that is issued too soon behind another one.
+"""The wait-state check: an instruction that is issued too soon after another one.
 
 First a walk over the program finds the pairs that some path brings too close together; only where there are any
 do waves count their wait states and the pairs' instructions look at the count. The rules are isa's data, the walk is this
@@ -30,7 +30,7 @@ CHECK = "wait-state"
 
 @dataclass(frozen=True)
 class Pair:
-    """`consumer` needs `states` wait states behind `producer` (positions) for the registers of `mask`, and has fewer on some path.
+    """`consumer` needs `states` wait states after `producer` (positions) for the registers of `mask`, and has fewer on some path.
 
     `doubt` says why it is no error, where it is none. `always`: every wave that executes the consumer comes straight from
     the producer, `have` wait states before.
@@ -50,7 +50,7 @@ class Pair:
 def close_pairs(program: Program) -> list[Pair]:
     """The pairs that some path of the program brings too close together: nearer than both ISA text and LLVM want them.
 
-    Where an indirect branch goes is not known: to any block that is a label's or stands behind a branch.
+    Where an indirect branch goes is not known: to any block that is a label's or stands after a branch.
     """
     facts = described(program.arch, program.instructions)
     ways = Ways(program)

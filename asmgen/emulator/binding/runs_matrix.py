@@ -22,7 +22,7 @@ BUFFER = 2048
 
 @dataclass
 class Products:
-    """Gathers the products of one run. `layouts` [n, 2, rows]: operands' rows, words behind the first register's and their shifts;
+    """Gathers the products of one run. `layouts` [n, 2, rows]: operands' rows, words after the first register's and their shifts;
     `places` [n, rows]: words of D's."""
 
     waves: int  # of the register file

@@ -42,7 +42,7 @@ class CodeMap:
         return cls(starts, ends, {start: position for position, start in enumerate(starts)})
 
     def flows(self, position: int) -> bool:
-        """Whether control falls into the instruction at `position` from the one before it: it stands directly behind it."""
+        """Whether control falls into the instruction at `position` from the one before it: it stands directly after it."""
         return position < len(self.starts) and (position == 0 or self.ends[position - 1] == self.starts[position])
 
 

@@ -71,7 +71,7 @@ class HostBlocks:
 
     @classmethod
     def make(cls, memory: Memory, descriptor: KernelDescriptor, dispatch: Dispatch) -> HostBlocks:
-        """Put what the descriptor asks for into memory. The queue is zeros: no service of a runtime stands behind it."""
+        """Put what the descriptor asks for into memory. The queue is zeros: no service of a runtime reads it."""
         packet = queue = 0
         if descriptor.dispatch_ptr:
             data = dispatch.packet(descriptor)

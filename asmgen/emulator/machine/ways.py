@@ -29,7 +29,7 @@ class Ways:
     def __init__(self, program: Program) -> None:
         instructions, labels = program.instructions, program.labels
         end = len(instructions)
-        goes: dict[int, list[int]] = {}  # behind an instruction that does not just go on: positions
+        goes: dict[int, list[int]] = {}  # after an instruction that does not just go on: positions
         lost: set[int] = set()
         begins = {0, *labels.values()}
         for position, instruction in enumerate(instructions):
@@ -55,7 +55,7 @@ class Ways:
         self.onward: list[tuple[int, ...]] = [tuple(goes.get(piece.last, [piece.last + 1])) for piece in self.pieces]
 
     def following(self, number: int, anywhere: bool) -> tuple[int, ...]:
-        """The pieces behind one. Where it is not known which: every one with `anywhere`, else those that it names."""
+        """The pieces after one. Where it is not known which: every one with `anywhere`, else those that it names."""
         known = self.pieces[number].following
         if known is not None:
             return known

@@ -124,7 +124,7 @@ def load_buffer_rows(vector: Any, waves: Any, descriptors: Any, starts: Any, off
 
 @njit(cache=True)
 def put_rows(u32: Any, starts: Any, values: Any) -> None:
-    """All of values [waves, 64, words] one behind the other from aligned places [waves] on."""
+    """All of values [waves, 64, words] one after the other from aligned positions [waves] on."""
     size, flat = values.shape[1] * values.shape[2], values.reshape(-1)
     for wave in range(values.shape[0]):
         at = starts[wave] >> 2

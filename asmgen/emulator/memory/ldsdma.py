@@ -31,7 +31,7 @@ _WHOLE = (4, 16)
 class Delivery:
     """An LDS-DMA on its way: the words [waves, 64, words] that it will write, and the tickets of the waves that must wait for it."""
 
-    # Byte addresses in the machine's LDS array: [waves, 64] of the lanes' first words, or [waves] of aligned first lanes, behind
+    # Byte addresses in the machine's LDS array: [waves, 64] of the lanes' first words, or [waves] of aligned first lanes, after
     # which all others follow with all of their words.
     places: NDArray[np.int64]
     counts: NDArray[np.int64]  # [waves, 64], or with those [waves]: how many words of each lane arrive

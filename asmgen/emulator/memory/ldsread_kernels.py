@@ -74,7 +74,7 @@ _put: Any = _store
 def read_wave(mine: int, stride: int, address: int, execution: int, places: Any, words: int, target: int, home: int, size: int) -> None:
     """One wave reads `words` words a lane, at one or two places.
 
-    `mine` is the host's address of the wave's first register, the next lies `stride` bytes behind; register `address` has LDS addresses,
+    `mine` is the host's address of the wave's first register, the next lies `stride` bytes further; register `address` has LDS addresses,
     of LDS that begins at `home` and has `size` bytes; `places` are two offsets and how many of them count. What ends outside reads 0.
     """
     bases = np.empty(64, np.int64)

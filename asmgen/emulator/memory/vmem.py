@@ -113,7 +113,7 @@ def _store_narrow(instruction: Instruction, row: MemoryRow, slot: int, accesses:
 
 
 def _atomic(instruction: Instruction, row: MemoryRow, slot: int, result: int, accesses: Accesses, context: Context) -> Step:
-    """Compare-and-swap takes the new value first and behind it the one to compare with."""
+    """Compare-and-swap takes the new value first and after it the one to compare with."""
     vector, findings = context.machine.vector, context.findings
     compares = "compare" in instruction.opcode.flags
     operation = instruction.name.split("_atomic_")[1].removesuffix("_x2")

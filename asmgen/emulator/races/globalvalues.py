@@ -42,7 +42,7 @@ def stored(low: Numbers, lengths: Numbers, waves: Numbers, data: NDArray[np.uint
 def agreed(stores: list[Stores], starts: Numbers) -> NDArray[np.bool_]:
     """Which of the stretches that begin at `starts` hold the same in the end, whichever wave comes last."""
     places, waves, values = (np.concatenate([getattr(part, column) for part in stores]) for column in ("places", "waves", "values"))
-    order = np.lexsort((waves, places))  # stable: what a wave stored last stays behind what it stored before
+    order = np.lexsort((waves, places))  # stable: what a wave stored last stays after what it stored before
     places, waves, values = places[order], waves[order], values[order]
     last = np.append((places[1:] != places[:-1]) | (waves[1:] != waves[:-1]), True)
     places, values = places[last], values[last]

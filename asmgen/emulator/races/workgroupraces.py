@@ -3,7 +3,7 @@
 Workgroups of a grid run in any order. Two are ordered where the first released after its access (an atomic, a store with scope bits,
 buffer_wbl2, s_dcache_wb) and the second acquired later, before its own (an atomic that returns, a load with scope bits, buffer_inv,
 s_dcache_inv, a scalar load with glc): any of them will do, so that tickets, semaphores and grid barriers of all sorts are believed, and
-some races behind them are not seen. A load, also a scalar one, that a short loop repeats at one address waits for somebody: it acquires
+some races after them are not seen. A load, also a scalar one, that a short loop repeats at one address waits for somebody: it acquires
 too, and whose store it finds has released.
 Atomics and accesses with scope bits are no part of a race. Stores of workgroups that all leave the same in the end are none either
 (workgroupdisputes): workgroups that overlap at an edge write the same there. Where the waves of one workgroup race already, what the
@@ -172,7 +172,7 @@ class Traces:
             self.note(address, other.tag, other.number, now, written)
 
     def findings(self, memory: Memory, ended: bool) -> list[Finding]:
-        """All races of the launch; those that show in what workgroups leave behind only where it has `ended`."""
+        """All races of the launch; those that show in what workgroups leave after only where it has `ended`."""
         if ended:
             for address, other, last in self.disputes.open(self._cells, memory.u8, self.shift):
                 if not self.raced.meets(address, address + (1 << self.shift)):

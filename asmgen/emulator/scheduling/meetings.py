@@ -12,7 +12,7 @@ BARRIER = "s_barrier"
 
 
 class Meetings:
-    """The stretches of a program (straight pieces, cut behind every barrier) and which of them lead to which without a barrier between."""
+    """The stretches of a program (straight pieces, cut after every barrier) and which of them lead to which without a barrier between."""
 
     def __init__(self, program: Program) -> None:
         ways = Ways(program)

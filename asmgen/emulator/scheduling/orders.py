@@ -137,7 +137,7 @@ class Serial:
         """It makes no difference."""
 
     def add(self, waves: Waves, position: int, order: int, mode: int, index: int) -> None:
-        """Each wave becomes a group of its own, behind the others."""
+        """Each wave becomes a group of its own, after the others."""
         self.waiting.extend(Group(self.machine, waves[n:n + 1], position, order, mode, index) for n in range(len(waves)))
 
     def take(self) -> Group:
@@ -152,7 +152,7 @@ class Serial:
 
 
 class Random:
-    """Single waves, chosen anew behind every few segments."""
+    """Single waves, chosen anew after every few segments."""
 
     def __init__(self, machine: Machine, seed: int) -> None:
         self.machine = machine

@@ -220,7 +220,7 @@ class Scheduler:
 
     @property
     def plain(self) -> bool:
-        """Whether waves were never watched: nothing but the bound code is left behind then."""
+        """Whether waves were never watched: nothing but the bound code is left after then."""
         return self._watched is None and not self.parked and not self.repeating
 
     def forget(self) -> None:
@@ -362,7 +362,7 @@ class Scheduler:
         return stop
 
     def _restate(self, group: Group, following: int) -> bool:
-        """Behind an instruction that changes MODE or M0: waves that differ now go on apart."""
+        """After an instruction that changes MODE or M0: waves that differ now go on apart."""
         if not self.decoder.code.flows(following):
             return self._past_the_end(group.waves, self.program.instructions[following - 1])
         modes, indices = self._state(group.waves)

@@ -27,7 +27,7 @@ from asmgen.isa.registers import Reg
 from asmgen.program.program import Instruction
 
 LONGEST, LONGEST_ALONE = 16, 64
-"""Instructions of a segment at most, and of one whose group runs alone: groups that run at the same time take turns behind a segment."""
+"""Instructions of a segment at most, and of one whose group runs alone: groups that run at the same time take turns after a segment."""
 Watcher = Callable[[Step], Action | None]
 """Looks at a step when it is bound; what it returns runs before every execution of the step."""
 
@@ -126,7 +126,7 @@ class Segments:
         return step.queue in (LDS, FLAT) or self._dma and step.wait is not None and step.wait.vmcnt is not None
 
     def _weave(self, step: Step, checked: int, actions: list[Action], run: Run) -> Run:
-        """Put a step behind `actions` and the `run` that is being gathered, with what the arrival model and the watchers want.
+        """Put a step after `actions` and the `run` that is being gathered, with what the arrival model and the watchers want.
 
         Returns the run that goes on. What is no arithmetic comes before the arithmetic that has been gathered, where they share no
         registers: memory is accessed in the program's order, and the arrival model's books know no arithmetic.
@@ -164,7 +164,7 @@ class Segments:
 
 
 def changes_state(instruction: Instruction, mode: int) -> bool:
-    """Whether instructions behind this one may mean something else: MODE changes, or M0 while registers are relative to it."""
+    """Whether instructions after this one may mean something else: MODE changes, or M0 while registers are relative to it."""
     name = instruction.name
     if name in CHANGES_STATE:
         return not name.startswith("s_setreg") or hardware_register(instruction.operands[0]).number == 1

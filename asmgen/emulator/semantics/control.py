@@ -123,12 +123,12 @@ def _fork(instruction: Instruction, position: int, code: CodeMap, machine: Machi
     mask = fetch_scalar(machine, instruction.operands[0], "b64")
     address = fetch_scalar(machine, instruction.operands[1], "b64") if target is None else None
     fixed = np.array(0 if target is None else code.starts[target], np.uint64)
-    behind = code.ends[position]
+    after = code.ends[position]
 
     def fork(group: Group) -> Going:
         masks = np.broadcast_to(mask(group), group.size)
         targets = np.broadcast_to(fixed if address is None else address(group), group.size)
-        going = np.array([_fork_one(machine, int(wave), int(masks[n]), int(targets[n]), behind)
+        going = np.array([_fork_one(machine, int(wave), int(masks[n]), int(targets[n]), after)
                           for n, wave in enumerate(group.waves)], np.uint64)
         group.refresh_mask()
         return _positions(code, going)
@@ -136,27 +136,27 @@ def _fork(instruction: Instruction, position: int, code: CodeMap, machine: Machi
     return fork
 
 
-def _fork_one(machine: Machine, wave: int, mask: int, target: int, behind: int) -> int:
+def _fork_one(machine: Machine, wave: int, mask: int, target: int, after: int) -> int:
     """The address at which one wave goes on."""
     active = int(machine.scalar[EXEC, wave]) | int(machine.scalar[EXEC + 1, wave]) << 32
     taken, left = mask & active, ~mask & active
     if taken == active:
         return target
     if left == active:
-        return behind
+        return after
     first_left = left.bit_count() < taken.bit_count()
-    now, later, place = (left, taken, target) if first_left else (taken, left, behind)
+    now, later, place = (left, taken, target) if first_left else (taken, left, after)
     depth = int(machine.mode[wave] >> _CSP_SHIFT)
     _put(machine, depth * 4, wave, later | place << 64, 4)
     _put(machine, EXEC, wave, now, 2)
     machine.mode[wave] = machine.mode[wave] & ~(_CSP_MASK << _CSP_SHIFT) | np.uint32((depth + 1) & 7) << _CSP_SHIFT
-    return behind if first_left else target
+    return after if first_left else target
 
 
 def _join(instruction: Instruction, position: int, code: CodeMap, machine: Machine) -> Branch:
     """s_cbranch_join: goes on where the stack is as deep as it was at the fork, else takes what waits on it."""
     saved = fetch_scalar(machine, instruction.operands[0], "b32")
-    behind = code.ends[position]
+    after = code.ends[position]
 
     def join(group: Group) -> Going:
         depths = np.broadcast_to(saved(group), group.size)
@@ -164,7 +164,7 @@ def _join(instruction: Instruction, position: int, code: CodeMap, machine: Machi
         for n, wave in enumerate(group.waves):
             depth = int(machine.mode[wave] >> _CSP_SHIFT)
             if depth == int(depths[n]):
-                going.append(behind)
+                going.append(after)
                 continue
             depth = (depth - 1) & 7
             machine.mode[wave] = machine.mode[wave] & ~(_CSP_MASK << _CSP_SHIFT) | np.uint32(depth) << _CSP_SHIFT

@@ -290,7 +290,7 @@ _TWO_OVER_PI_BITS = 1201
 
 
 def _two_over_pi() -> int:
-    """The first 1201 bits behind the binary point of 2/pi, from Machin's formula in integers."""
+    """The first 1201 bits after the binary point of 2/pi, from Machin's formula in integers."""
     guard = 1 << _TWO_OVER_PI_BITS + 64
 
     def arctan_inverse(x: int) -> int:

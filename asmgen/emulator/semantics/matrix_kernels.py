@@ -219,7 +219,7 @@ def fill_rows(floats: Any, start: int, at: Any, m: int, n: int, value: float) ->
 
 @njit(cache=True)
 def _row_starts(vector: Any, registers: Any, lanes: Any) -> Any:
-    """Where the rows of C or D begin behind their first register, [blocks, m]."""
+    """Where the rows of C or D begin after their first register, [blocks, m]."""
     return registers * (vector.shape[1] * 64) + lanes
 
 

@@ -187,7 +187,7 @@ def _bind_index_off(instruction: Instruction, machine: Machine) -> Step:
 
 
 def _bind_relative(instruction: Instruction, machine: Machine) -> Step:
-    """s_movrels reads the SGPR that M0 places behind the source's, s_movreld writes behind the destination's.
+    """s_movrels reads the SGPR that M0 places after the source's, s_movreld writes after the destination's.
 
     Beyond the last register the hardware's result is unspecified; here the number wraps in the scalar file.
     """
@@ -240,4 +240,4 @@ STATE: dict[str, Callable[[Instruction, Machine], Step]] = {
 
 CHANGES_STATE = frozenset({"s_setreg_b32", "s_setreg_imm32_b32", "s_setvskip", "s_set_gpr_idx_on", "s_set_gpr_idx_off", "s_set_gpr_idx_idx",
                            "s_set_gpr_idx_mode"})
-"""Instructions behind which MODE or the relative index may differ, between waves too."""
+"""Instructions after which MODE or the relative index may differ, between waves too."""

@@ -70,7 +70,7 @@ def bind_vector_shadow(instruction: Instruction, machine: Machine, shadow: Machi
 
 
 def _fetches(instruction: Instruction, machine: Machine, control: Dpp | None) -> list[Fetch]:
-    """Sources in order, the destination behind them where it is one."""
+    """Sources in order, the destination after them where it is one."""
     places = [(place, operand) for place, operand in zip(instruction.form.operands, instruction.operands, strict=True)]
     name = instruction.name
     mixed = name in MIXED

@@ -78,7 +78,7 @@ def followed(program: Program, uses: Sequence[Use], defined: int, entry: int, fu
 
 
 def _after(lanes: UndefinedLanes, instruction: Instruction, use: Use, undefined: bool) -> UndefinedLanes:
-    """Behind an instruction that reads something undefined, or does not."""
+    """After an instruction that reads something undefined, or does not."""
     active, saved = lanes.active, lanes.saved
     if undefined:
         active |= use.writes
@@ -97,7 +97,7 @@ def _after(lanes: UndefinedLanes, instruction: Instruction, use: Use, undefined:
 
 
 def _masks(lanes: UndefinedLanes, instruction: Instruction) -> UndefinedLanes:
-    """Behind an instruction that writes scalar registers: what is known of the lanes that they hold."""
+    """After an instruction that writes scalar registers: what is known of the lanes that they hold."""
     name, operands = instruction.name, instruction.operands
     destination = operands[0] if operands else None
     held = lanes.active & _VECTORS
@@ -136,7 +136,7 @@ def _masks(lanes: UndefinedLanes, instruction: Instruction) -> UndefinedLanes:
 
 
 def _exec_written(lanes: UndefinedLanes, before: UndefinedLanes, instruction: Instruction, made: int | None) -> UndefinedLanes:
-    """Behind an instruction that writes EXEC; `made` is what is known of its result where it is the destination."""
+    """After an instruction that writes EXEC; `made` is what is known of its result where it is the destination."""
     name, operands = instruction.name, instruction.operands
     scalars = lanes.active & ~_VECTORS
     held, here = before.active & _VECTORS, lanes.within | lanes.same
