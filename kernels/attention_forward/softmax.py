@@ -244,7 +244,7 @@ def _largest(k: ag.TileBuilder, state: Softmax, scores: ag.Tile, seen: Limits | 
 
 def _hide(k: ag.TileBuilder, scores: ag.Tile, seen: WindowLimits) -> None:
     """Mask the scores of keys outside of the window, in a block that is skipped where the wave sees them all."""
-    with k.block("hide", aside=True), k.at(scores.index):
+    with k.block("hide", cold=True), k.at(scores.index):
         skip = k.fresh("all_seen")
         k.s_add_u32(seen.key, seen.key, scores.rows)
         k.s_cmp_lt_u32(seen.key, seen.whole)
@@ -269,7 +269,7 @@ def _where_raised(k: ag.TileBuilder, name: str, at: ag.StepIndex) -> Iterator[No
     if k.p.rescale == "eager":
         yield
         return
-    with k.block(name, aside=True):
+    with k.block(name, cold=True):
         skip = k.fresh("not_raised")
         with k.at(at):
             k.s_cbranch_vccz(skip)
@@ -338,7 +338,7 @@ def _where_huge(k: ag.TileBuilder, peak: Peak, at: ag.StepIndex, first: bool = F
         if peak.tamed is not None and not first:
             k.s_or_b64(ag.vcc, ag.vcc, peak.tamed)
     # The eager loops of long rows take more code than a branch to their end reaches over.
-    with k.block("huge scores", aside=k.p.rescale == "lazy" or k.variant.d < 128):
+    with k.block("huge scores", cold=k.p.rescale == "lazy" or k.variant.d < 128):
         skip = k.fresh("not_huge")
         with k.at(at):
             k.s_cbranch_vccz(skip)

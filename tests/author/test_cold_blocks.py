@@ -1,4 +1,4 @@
-"""Blocks that stand aside: what is refused, that they do the same, and that waits, wait states and the frontier know both ways."""
+"""Cold blocks: which ones are refused, that they keep their effect, and that waits, wait states and the frontier know both paths."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ def lines(k: Builder) -> list[str]:
 def test_the_opposite_branch_enters_and_a_branch_returns(branch: str, opposite: str) -> None:
     """Two blocks in a row, and one that stays."""
     k = Builder("k", "gfx950")
-    for number, aside in enumerate((True, True, False)):
-        with k.block("raise it", aside=aside):
+    for number, cold in enumerate((True, True, False)):
+        with k.block("raise it", cold=cold):
             k.emit(branch, f"skip{number}")
             k.v_mov_b32(v[1], number)
             k.label(f"skip{number}")
     k.s_endpgm()
     written = lines(k)
-    k.put_blocks_aside()
+    k.place_cold_blocks()
     assert lines(k) == [f"{opposite} raise_it_1", "skip0:", f"{opposite} raise_it_2", "skip1:", *written[6:],
                         "raise_it_1:", "v_mov_b32 v1, 0", "s_branch skip0", "raise_it_2:", "v_mov_b32 v1, 1", "s_branch skip1"]
-    k.put_blocks_aside()  # once is enough
+    k.place_cold_blocks()  # once is enough
     assert lines(k)[-1] == "s_branch skip1" and lines(k).count("s_branch skip1") == 1
     k.program()
 
@@ -49,7 +49,7 @@ def test_scalar_code_that_makes_the_condition_stays() -> None:
     k = Builder("k", "gfx950")
     with k.section() as section:
         for number, front in enumerate((True, False)):
-            with k.block("mask", aside=True):
+            with k.block("mask", cold=True):
                 if front:
                     k.s_cmp_lt_u32(s[8], s[9])
                 k.s_cbranch_scc1(f"seen{number}")
@@ -59,8 +59,8 @@ def test_scalar_code_that_makes_the_condition_stays() -> None:
     assert [bool(unit.effects.reads & scc.mask) for unit in section.units] == [False, True]
     assert all(unit.effects.reads & one.mask for unit in section.units for one in (v[1], s[10]))
     k.s_endpgm()
-    k.put_blocks_aside()
-    k.put_blocks_aside()
+    k.place_cold_blocks()
+    k.place_cold_blocks()
     assert lines(k)[:4] == ["s_cmp_lt_u32 s8, s9", "s_cbranch_scc0 mask_1", "seen0:", "s_cbranch_scc0 mask_2"]
     assert lines(k)[6:10] == ["mask_1:", "v_mov_b32 v1, 0", "s_add_u32 s10, s10, 1", "s_branch seen0"]
 
@@ -70,37 +70,37 @@ def test_every_conditional_branch_of_the_table_has_its_opposite() -> None:
     assert len(OPPOSITE) == 6
 
 
-def test_what_cannot_stand_aside_is_refused() -> None:
+def test_what_cannot_be_a_cold_block_is_refused() -> None:
     k = Builder("k", "gfx950")
-    with pytest.raises(AsmgenError, match="begins with the conditional branch .* but v_mov_b32 v1, 1 stands there"), \
-            k.block("late", aside=True):
+    with pytest.raises(AsmgenError, match="begin with the conditional branch .* but v_mov_b32 v1, 1 stands there"), \
+            k.block("late", cold=True):
         k.v_mov_b32(v[1], 1)
         k.s_cbranch_vccz("skip")
         k.label("skip")
-    with pytest.raises(AsmgenError, match="s_branch other stands there"), k.block("always", aside=True):
+    with pytest.raises(AsmgenError, match="s_branch other stands there"), k.block("always", cold=True):
         k.s_branch("other")
         k.label("other")
-    with pytest.raises(AsmgenError, match="it is empty"), k.block("nothing", aside=True):
+    with pytest.raises(AsmgenError, match="it is empty"), k.block("nothing", cold=True):
         pass
-    with pytest.raises(AsmgenError, match="its label is the block's last item, which is v_mov_b32 v2, 1"), k.block("more", aside=True):
+    with pytest.raises(AsmgenError, match="its label must be the block's last item, which is v_mov_b32 v2, 1"), k.block("more", cold=True):
         k.s_cbranch_vccz("early")
         k.label("early")
         k.v_mov_b32(v[2], 1)
     k = Builder("k", "gfx950")
-    with k.block("rare", aside=True):
+    with k.block("rare", cold=True):
         k.s_cbranch_vccz("behind")
         k.v_mov_b32(v[1], 1)
         k.label("behind")
     k.v_mov_b32(v[2], 2)
-    with pytest.raises(AsmgenError, match="'rare' is to stand aside, behind s_endpgm, but the kernel's last instruction is v_mov_b32"):
-        k.put_blocks_aside()
+    with pytest.raises(AsmgenError, match="cold block 'rare' goes after s_endpgm, but the kernel's last instruction is v_mov_b32"):
+        k.place_cold_blocks()
 
 
-def loop(aside: bool) -> Program:
+def loop(cold: bool) -> Program:
     """A block in a loop whose load and whose address are used behind it: the way past it needs neither a wait nor a nop."""
     k = Builder("k", "gfx950")
     k.label("again")
-    with k.block("rare", aside):
+    with k.block("rare", cold):
         k.s_cbranch_vccz("behind")
         k.v_mov_b32(v[7], 1)
         k.global_load_dword(v[1], v[2], s[4:5])
@@ -112,13 +112,13 @@ def loop(aside: bool) -> Program:
     k.s_cbranch_scc0("again")
     k.global_store_dword(v[2], v[6], s[4:5])
     k.s_endpgm()
-    k.put_blocks_aside()
+    k.place_cold_blocks()
     return k.program()
 
 
-@pytest.mark.parametrize("aside", [True, False])
-def test_waits_and_wait_states_know_the_way_through_the_block(aside: bool) -> None:
-    done = insert_wait_states(insert_waits(loop(aside)))
+@pytest.mark.parametrize("cold", [True, False])
+def test_waits_and_wait_states_know_the_way_through_the_block(cold: bool) -> None:
+    done = insert_wait_states(insert_waits(loop(cold)))
     assert not [one for one in verify(done, notes=False) if one.severity == "error"]
     assert not [one for one in verify_wait_states(done) if one.severity == "error"]
     for gone, check in (("s_waitcnt", lambda program: verify(program, notes=False)), ("s_nop", verify_wait_states)):
@@ -136,7 +136,7 @@ def odd(k: Builder) -> None:
     k.s_mov_b32(s[20], 3)
     k.label("round")
     k.s_and_b32(s[21], s[2], 1)
-    with k.block("odd workgroup", aside=True):
+    with k.block("odd workgroup", cold=True):
         k.s_cbranch_scc0("even")
         k.v_add_u32(v[1], 2, v[1])
         k.label("even")
@@ -152,7 +152,7 @@ def test_the_same_comes_out(placed: bool) -> None:
     def emit(k: Builder) -> None:
         odd(k)
         if placed:
-            k.put_blocks_aside()
+            k.place_cold_blocks()
         assert lines(k)[-1] == ("s_branch even" if placed else "s_endpgm")
 
     launched = launch("gfx950", emit, (3, 1, 1), buffers=[np.zeros((3, 64), np.uint32)])
@@ -169,7 +169,7 @@ def test_what_a_block_has_hoisted_is_no_part_of_it() -> None:
     hoisted: list[int] = []
 
     def step(t: ag.StepIndex) -> None:
-        with k.stage(), vector, k.at(t), k.block("rare", aside=True):
+        with k.stage(), vector, k.at(t), k.block("rare", cold=True):
             k.s_cbranch_vccz(skip := k.fresh("skip"))
             if not hoisted:
                 hoisted.append(k.hoist(lambda: k.v_mov_b32(address, 4)) is not None)
@@ -178,6 +178,6 @@ def test_what_a_block_has_hoisted_is_no_part_of_it() -> None:
 
     pipeline(k, step, count, ag.InOrder())
     k.s_endpgm()
-    k.put_blocks_aside()
+    k.place_cold_blocks()
     assert lines(k)[0] == "v_mov_b32 v1, 4" and lines(k).count("v_mov_b32 v1, 4") == 1
     assert next(line for line in lines(k) if line.startswith("s_cbranch_vcc")).startswith("s_cbranch_vccnz rare_")

@@ -27,7 +27,7 @@ from functools import lru_cache, partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from asmgen.author.emit.coldblocks import check_aside, put_aside
+from asmgen.author.emit.coldblocks import check_cold_block, move_cold_blocks
 from asmgen.author.emit.erratacheck import CONCERNED, check_errata
 from asmgen.author.emit.ldsmap import LdsRange
 from asmgen.author.step.effects import Tag, Unit, units_of
@@ -72,7 +72,7 @@ class Builder:
         self._waits = ""
         self._stream = ""
         self._open_block = ""
-        self._aside = False  # whether the open block is to stand aside
+        self._cold = False  # whether the open block is cold
         self._block_count = 0
         self._operations: tuple[str, ...] = ()
         self._tags: list[Tag] = []  # of each item
@@ -106,7 +106,7 @@ class Builder:
 
     def _append(self, item: Item) -> None:
         self.items.append(item)
-        self._tags.append(Tag(self._stream, self._open_block, self.stage_number, self.ordinal, False, self._aside))
+        self._tags.append(Tag(self._stream, self._open_block, self.stage_number, self.ordinal, False, self._cold))
         self.position += isinstance(item, Instruction)
         self.ordinal += 1
 
@@ -173,12 +173,12 @@ class Builder:
         return Section(self)
 
     @contextmanager
-    def block(self, name: str, aside: bool = False, nested: bool = False) -> Iterator[None]:
-        """What is emitted within is placed whole: one entry, one exit, branches and labels of its own, no barrier. Inside of another
-        block that is an error, or where it may be `nested`, a part of that block.
+    def block(self, name: str, cold: bool = False, nested: bool = False) -> Iterator[None]:
+        """Instructions emitted within are placed as one: one entry, one exit, branches and labels of its own, no barrier.
 
-        `aside`: it is seldom entered, and `put_blocks_aside` puts it behind the kernel's end. Such a block begins with a conditional
-        branch to the label that ends it; scalar code in front of that stays. Raises AsmgenError where the block is otherwise.
+        A block inside of another block is an error; with `nested` it becomes a part of that block. A `cold` block rarely runs:
+        `place_cold_blocks` moves it after the kernel's end. It begins with a conditional branch to the label that ends it; scalar code
+        before that branch stays. Raises AsmgenError for a cold block of another form.
         """
         if self._open_block and nested:
             yield
@@ -186,22 +186,21 @@ class Builder:
         if self._open_block:
             raise AsmgenError(f"block {name!r} stands inside of block {self._open_block!r}; blocks do not nest", str(author_line()))
         self._block_count += 1
-        self._open_block, self._aside = f"{name}#{self._block_count}", aside
-        behind = len(self.items) - self.trial_start  # what is hoisted out of the block stands in front of trial_start
+        self._open_block, self._cold = f"{name}#{self._block_count}", cold
+        offset = len(self.items) - self.trial_start  # instructions hoisted out of the block stand before trial_start
         try:
             yield
         finally:
-            self._open_block, self._aside = "", False
-        inside = self.items[self.trial_start + behind:]
+            self._open_block, self._cold = "", False
+        inside = self.items[self.trial_start + offset:]
         _check_block(name, inside)
-        if aside:
-            check_aside(name, inside)
+        if cold:
+            check_cold_block(name, inside)
 
-    def put_blocks_aside(self) -> None:
-        """Blocks with `aside` go behind the kernel's end, once all is placed. Raises AsmgenError where the kernel does not end with
-        s_endpgm."""
+    def place_cold_blocks(self) -> None:
+        """Move cold blocks after the kernel's end, once all is placed. Raises AsmgenError if the kernel does not end with s_endpgm."""
         self._moved(0)
-        self.items, self._tags = put_aside(self.items, self._tags, self.fresh, self.arch)
+        self.items, self._tags = move_cold_blocks(self.items, self._tags, self.fresh, self.arch)
         self._labels = {item.name: item.source for item in self.items if isinstance(item, Label)}
 
     @contextmanager
@@ -222,12 +221,12 @@ class Builder:
         """What `emit` emits and returns, placed in front of the pipeline whose step asks for it: addresses that no iteration changes."""
         if self.copy is None:
             return emit()
-        copy, section, tag = self.copy, self._section, (self._stream, self._open_block, self._aside)
+        copy, section, tag = self.copy, self._section, (self._stream, self._open_block, self._cold)
         if section is not None and section.start != len(self.items) and not self.trial:
             raise AsmgenError("a step asks for something to be hoisted only after its trial run", self.place())
         self.copy = self._section = None
         self._stream = self._open_block = ""
-        self._aside = False
+        self._cold = False
         self._moved(self.trial_start)
         held, tags = self.items, self._tags
         ordinal = self.ordinal
@@ -241,7 +240,7 @@ class Builder:
             if section is not None:
                 section.start += grown
             self.copy, self._section, self.ordinal = copy, section, ordinal
-            self._stream, self._open_block, self._aside = tag
+            self._stream, self._open_block, self._cold = tag
 
     def append_unit(self, unit: Unit) -> None:
         """Place a unit that was taken out of the builder before."""

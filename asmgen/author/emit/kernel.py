@@ -170,7 +170,7 @@ class KernelBuilder(Builder):
         Raises AsmgenError at the author's line for the first error that verification finds, PlanError for the first read of a register
         that may find what another owner left there.
         """
-        self.put_blocks_aside()
+        self.place_cold_blocks()
         program = self.program()
         for mode, what in ((waits, "waits"), (wait_states, "wait_states")):
             if mode not in WAIT_MODES:

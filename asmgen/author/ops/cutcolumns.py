@@ -2,7 +2,7 @@
 
 Wide accesses stay as they are without a limit; a lane of which one would move a column at the limit or beyond it names an offset beyond the
 descriptor, where a load gives 0 and a store does nothing. What such lanes still have in front of the limit, in the one fragment that the
-limit cuts, moves in a block that stands aside: loads by dwords and at last by what is left of one, stores by elements.
+limit cuts, moves in a cold block: loads by dwords and at last by what is left of one, stores by elements.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def _groups(tile: Tile, number: int, pieces: Sequence[TilePiece]) -> list[list[T
 def _cut(k: TileBuilder, name: str, bound: Bound, tile: Tile, number: int) -> Iterator[None]:
     """A block that is entered where the limit cuts a column of fragments, or wide accesses did nothing for it. It leaves all lanes on."""
     size = tile.fragment.columns
-    with k.block(name, aside=True, nested=True):
+    with k.block(name, cold=True, nested=True):
         uncut = k.fresh("uncut")
         k.s_cmp_ge_i32(bound.wide, (number + 1) * size)
         k.s_cbranch_scc1(uncut)

@@ -42,16 +42,18 @@ class MemoryAccess:
 
 
 class Tag(NamedTuple):
-    """Where an author emitted an item: stream, block ("" outside of blocks), stage of the step, and its number among all that the step
-    emits; `seldom` marks what only other variants of a step than its first one have (peeled, or of the second segment), `aside` what
-    `author.aside` puts behind the kernel's end."""
+    """Where an author emitted an item: its stream, block ("" outside of blocks) and stage of the step, and its number in the step.
+
+    `seldom` marks items that the first variant of the step does not have (those of a peeled step or of the second segment). `cold` marks
+    items of a cold block (`asmgen.author.emit.coldblocks`).
+    """
 
     stream: str
     block: str = ""
     stage: int = 0
     ordinal: int = 0
     seldom: bool = False
-    aside: bool = False
+    cold: bool = False
 
 
 @dataclass(frozen=True)
