@@ -157,7 +157,7 @@ def test_what_other_waves_fill_is_waited_for_at_the_barrier() -> None:
 def test_a_wait_point_takes_what_stands_before_it() -> None:
     k = Builder("k", "gfx950")
     k.global_load_dword(v[0], v[20:21], OFF)
-    k.wait_point()
+    k.wait_slot()
     k.global_load_dword(v[1], v[20:21], OFF)
     assert dict(k.peek("v_mov_b32", v[2], v[0]).waits) == {}
     assert dict(k.peek("v_mov_b32", v[2], v[1]).waits) == {"vmcnt": 0}

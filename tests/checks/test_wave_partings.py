@@ -123,7 +123,7 @@ def test_what_others_read_is_waited_for_by_insertion() -> None:
     held = LdsRange("A", 0, 1024)
     for fills in (held, LdsRange("B", 2048, 3072)):
         k.buffer_load_dword(v[1], s[4:7], 0, offen=True, lds=True, fills=fills)
-    k.wait_point()
+    k.wait_slot()
     k.s_barrier()
     k.barrier_of_readers((held.read(),))
     k.s_endpgm()

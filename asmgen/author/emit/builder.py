@@ -277,8 +277,8 @@ class Builder:
         """Whether a unit's place in memory is that of the iteration which `step_ends` counts."""
         return False
 
-    def wait_point(self) -> None:
-        """A place for one s_waitcnt with the loosest counts for all that is due before the next wait point; the passes fill it in."""
+    def wait_slot(self) -> None:
+        """A place for one s_waitcnt with the loosest counts for all that is due before the next wait slot; the passes fill it in."""
         with self.waits("point"):
             self.emit("s_waitcnt")
 

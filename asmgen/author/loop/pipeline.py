@@ -3,7 +3,7 @@
 `pipeline(k, step, count, schedule)` calls `step(t)` once for each phase of the unroll and makes every copy from that. With d the
 farthest iteration ahead that the step names (`t + d`) and u the least common multiple of the stages it uses, the code is
 
-    prologue      the parts of steps -d to -1 whose iterations exist, then, where LDS was filled a wait point and 1 + stagger barriers
+    prologue      the parts of steps -d to -1 whose iterations exist, then, where LDS was filled a wait slot and 1 + stagger barriers
     rest          for each remainder r of count - d by u: a prologue of its own and r copies, so that the loop begins in phase 0
     loop          u copies, as long as u steps are left before the last d
     tails         the last d steps without what lies beyond the end; a count below d has a prologue of its own and joins them late

@@ -87,7 +87,7 @@ class Copies:
                       distance(start if self.peel else None, step)) for step in range(first, end)]
 
     def prologue(self, phase: int, seam: int | None = None, stop: int | None = None, join: str = "") -> None:
-        """What steps before step 0, which has that phase, do for iterations from 0 on: in emission order, then a wait point and barriers.
+        """What steps before step 0, which has that phase, do for iterations from 0 on: in emission order, then a wait slot and barriers.
 
         Operations that read LDS, or run a copy early, come behind the barriers, as what they read must have landed. Where what was read
         is used before step 0, or its place filled anew, the schedule's order and synchronisation begin with the first such read. Where all
@@ -379,4 +379,4 @@ class Copies:
         elif what.kind == "priority":
             k.s_setprio(what.level)
         else:
-            k.wait_point()
+            k.wait_slot()

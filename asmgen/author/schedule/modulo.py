@@ -91,7 +91,7 @@ def _is_copy(unit: Unit) -> bool:
 
 @dataclass(frozen=True)
 class Interleave:
-    """4 waves, one a SIMD. Stage borders are ignored; barriers stand where shared tiles change hands, a wait point before each and where
+    """4 waves, one a SIMD. Stage borders are ignored; barriers stand where shared tiles change hands, a wait slot before each and where
     a group of reads is first needed. `barriers` is the most that are tried in a step. The units of the stream `vector` are spread over
     the step (`vectorslots`); reads then stand in their own step where that leaves them their latency."""
 
@@ -180,7 +180,7 @@ class _Modulo:
         return next((slot for slot in slots if self.load[slot % self.length] < limit), None)
 
     def _before(self, barrier: int) -> int:
-        """A barrier in the window before its matrix unit, and its wait point in a free one before that; the wait's slot."""
+        """A barrier in the window before its matrix unit, and its wait slot in a free one before that; the wait's slot."""
         self._take(barrier - 1)
         free = self._free(range(barrier - 2, barrier - 1 - _WAIT_AHEAD, -1))
         return self._take(barrier - 1 if free is None else free) % self.length
@@ -437,7 +437,7 @@ class _Modulo:
         return found + waiting + packed
 
     def _points(self, reads: Sequence[Window], points: set[int]) -> None:
-        """Adds wait points: each read is landed by one that stands when its data are there, at the latest before its first use."""
+        """Adds wait slots: each read is landed by one that stands when its data are there, at the latest before its first use."""
         wanted = self.latencies.slots(self.latencies.lds)
         for window in sorted(reads, key=lambda window: window.last):
             assert window.slot is not None

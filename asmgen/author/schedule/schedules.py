@@ -22,7 +22,7 @@ from asmgen.isa.timing import gpu_of, timing
 
 @dataclass(frozen=True)
 class Sync:
-    """Something that only schedules place: "barrier", "wait" (a wait point: one s_waitcnt with the loosest counts for all that is due
+    """Something that only schedules place: "barrier", "wait" (a wait slot: one s_waitcnt with the loosest counts for all that is due
     before the next one) or "priority" (to `level`). Pipelines themselves add "open", "level" and "leave" (`stepcopies`, `leaving`)."""
 
     kind: str
@@ -84,7 +84,7 @@ class PingPong:
     stagger: int = 1
 
     def arrange(self, phases: Sequence[Sequence[Unit]], offsets: Mapping[int, int]) -> Arrangement:
-        """Stage after stage in emission order; a memory stage ends with a wait point, every stage with a barrier."""
+        """Stage after stage in emission order; a memory stage ends with a wait slot, every stage with a barrier."""
         order: list[Placed] = []
         for emitted in _stages(phases[0]):
             matrix = any(map(is_matrix, emitted))
@@ -191,7 +191,7 @@ class ProducerConsumer:
     stagger: int = 0
 
     def arrange(self, phases: Sequence[Sequence[Unit]], offsets: Mapping[int, int]) -> Arrangement:
-        """Stage after stage in emission order; a memory stage ends with a wait point, the step with one and a barrier."""
+        """Stage after stage in emission order; a memory stage ends with a wait slot, the step with one and a barrier."""
         order: list[Placed] = []
         for stage in _stages(phases[0]):
             order += [unit.tag.ordinal for unit in stage]
