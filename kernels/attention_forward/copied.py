@@ -42,7 +42,7 @@ def copied(k: ag.TileBuilder) -> None:
     S = k.tile("S", keys, rows, M.d, stages=2, note="scores of keys by queries, then P")
     Q = k.tile("Q", rows, d, fb)
     K = k.tile("K", keys, d, fa)
-    V = k.tile("V", d, keys, fa, turns=K)
+    V = k.tile("V", d, keys, fa, shares=K)
     RK = k.tile("RK", keys // 8, d, line, note="on its way to LDS")
     RV = k.tile("RV", keys, d // 8, across, note="on its way to LDS")
     RT = k.tile("RT", keys, d // 8, down, note="turned")

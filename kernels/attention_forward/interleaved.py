@@ -42,7 +42,7 @@ def interleaved(k: ag.TileBuilder) -> None:
     S = k.tile("S", keys, rows, M.d, stages=2, note="scores of keys by queries, then P")
     P = k.tile("P", keys, rows, ag.with_dtype(M.d, k.p.dtype), stages=2) if late else S
     V = k.tile("V", d, keys, ag.in_order_of(M.a, operand(k, M, P.tiles[0]).fragment), file="a" if late else "v")
-    loaded = k.tile("loaded_Q", rows, d, M.b, turns=P.tiles[1]) if k.p.scale == "folded" else Q  # scaled in VGPRs
+    loaded = k.tile("loaded_Q", rows, d, M.b, shares=P.tiles[1]) if k.p.scale == "folded" else Q  # scaled in VGPRs
 
     # LDS map
     Ks = k.shared("Ks", k.p.dtype, keys, d, stages=2, serves=(ag.FragmentRead(M.a), ag.DmaFill()))

@@ -53,7 +53,7 @@ def ping_pong(k: ag.TileBuilder) -> None:
     P = k.tile("P", keys, rows, ag.with_dtype(M.d, k.p.dtype), stages=2) if late else S
     Q = k.tile("Q", rows, d, M.b)
     K = k.tile("K", keys, d, M.a)
-    V = k.tile("V", d, keys, ag.in_order_of(M.a, operand(k, M, P.tiles[0]).fragment), turns=K)
+    V = k.tile("V", d, keys, ag.in_order_of(M.a, operand(k, M, P.tiles[0]).fragment), shares=K)
     group = k.registers.sgprs(1, "group", note="waves 4 to 7 run a stage behind")
 
     # LDS map

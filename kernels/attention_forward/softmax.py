@@ -115,7 +115,7 @@ def scale_queries(k: ag.TileBuilder, state: Softmax, queries: ag.Tile, room: ag.
     parts = 2 * queries.registers.count // room.registers.count
     rows = queries.rows // parts
     for part in (queries.part(number * rows, 0, rows, queries.columns) for number in range(parts)):
-        wide = k.tile("wide_Q", rows, queries.columns, ag.with_dtype(queries.fragment, "f32"), turns=room)
+        wide = k.tile("wide_Q", rows, queries.columns, ag.with_dtype(queries.fragment, "f32"), shares=room)
         ag.convert(k, wide, part)
         ag.mul(k, wide, wide, state.c)
         ag.convert(k, part, wide)

@@ -271,8 +271,8 @@ def test_turns_and_their_refusals() -> None:
             k.v_mov_b32(v[3], 1)
     for turns, what in ((["one", "two", "two"], "one more unit of stream 'two'"), (["one", "two"], "leaves units over: 1 of 'one'")):
         with pytest.raises(MergeError, match=what):
-            section.merge_turns(turns)
-    section.merge_turns(["one", "two", "one"])
+            section.merge_streams(turns)
+    section.merge_streams(["one", "two", "one"])
     assert [str(item) for item in k.items] == ["v_mov_b32 v1, 1", "v_mov_b32 v3, 1", "v_mov_b32 v2, 1"]
     with pytest.raises(MergeError, match="the order names 2 of 3 units"):
         section.merge([0, 1])
@@ -291,6 +291,6 @@ def test_streams_have_temporaries_of_their_own() -> None:
                 k.v_mov_b32(t[0], len(taken))
                 k.v_add_u32(t[1], t[0], t[0])
     assert taken[0] == v[0:1] and taken[2] == v[2:3] and taken[1] == taken[3] == v[4:5]
-    section.merge_turns(["two", "one", "two", "one", "one", "two", "one", "two"])
+    section.merge_streams(["two", "one", "two", "one", "one", "two", "one", "two"])
     with two, pytest.raises(AsmgenError, match="wants 3 temporaries"), k.scratch("t", 3):
         pass

@@ -147,7 +147,7 @@ def test_windows_of_a_stage(emitted: str, placed: str) -> None:
     assert kinds == placed.replace("n", "m").replace("u", "v")
 
 
-def test_a_tile_in_the_first_registers_of_a_wider_one_and_one_that_takes_turns() -> None:
+def test_a_tile_in_the_first_registers_of_a_wider_one_and_one_that_shares_registers() -> None:
     M = mfma(SHAPE, ARCH)
     run = TileRun(ARCH)
     values = some(64, 32, 3)
@@ -161,9 +161,9 @@ def test_a_tile_in_the_first_registers_of_a_wider_one_and_one_that_takes_turns()
         narrowed(small, "f32")
     again = TileRun(ARCH)
     one = again.tile("one", (64, 32), M.d)
-    assert again.tile("other", (64, 32), M.d, turns=one).registers.mask == one.registers.mask
-    with pytest.raises(TileError, match="takes 16 registers, and one .* has 32"):
-        again.tile("third", (64, 32), with_dtype(M.d, "bf16"), turns=one)
+    assert again.tile("other", (64, 32), M.d, shares=one).registers.mask == one.registers.mask
+    with pytest.raises(TileError, match="takes 16 registers; one .*, which it shares, has 32"):
+        again.tile("third", (64, 32), with_dtype(M.d, "bf16"), shares=one)
 
 
 def test_steps_that_one_segment_lends_the_other() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from asmgen.author.emit.builder import Builder
 from asmgen.author.emit.ldsmap import LdsRange
-from asmgen.author.loop.redundantbarriers import idle_barriers
+from asmgen.author.loop.redundantbarriers import redundant_barriers
 from asmgen.author.schedule.schedules import Sync, is_matrix
 from asmgen.author.step.effects import Tag, Unit
 from asmgen.checks.mutants import Judge, mutants
@@ -48,11 +48,11 @@ def entries(letters: str) -> Program:
     return [entry(letter) for letter in letters]
 
 
-@pytest.mark.parametrize(("letters", "idle"), [
+@pytest.mark.parametrize(("letters", "redundant"), [
     ("a|a|", {1, 3}), ("a|b|", {3}), ("c|b|", {1, 3}), ("a|c|", {3}), ("aA|a|", {4}), ("a|A|", {3}), ("bA|b|", {2, 4}), ("a|A|A|", {3, 5}),
     ("a|a", {1}), ("a|?|", {3}), ("a|m|a|", {1, 3, 5}), ("|a|a|", {2, 4}), ("a|a|A|a|a|", {1, 7, 9}), ("a|A|C|", {5}), ("", set())])
-def test_a_barrier_stays_where_a_fill_or_a_first_read_follows(letters: str, idle: set[int]) -> None:
-    assert idle_barriers(entries(letters)) == dict.fromkeys(idle)
+def test_a_barrier_stays_where_a_fill_or_a_first_read_follows(letters: str, redundant: set[int]) -> None:
+    assert redundant_barriers(entries(letters)) == dict.fromkeys(redundant)
 
 
 @pytest.mark.parametrize(("front", "letters", "thin"), [
@@ -71,7 +71,7 @@ def test_a_barrier_stays_where_a_fill_or_a_first_read_follows(letters: str, idle
     ("(a", "|=|!||C=|!|", "(=-!||C=-!)"),  # no branch may come where a comparison waits for its reader
 ])
 def test_with_a_stagger(front: str, letters: str, thin: str) -> None:
-    found = idle_barriers(entries(letters), 1, {0: entries(front)})
+    found = redundant_barriers(entries(letters), 1, {0: entries(front)})
     shown = {None: "-", Sync("open"): "(", Sync("level"): ")"}
     assert "".join(shown[found[place]] if place in found else letter for place, letter in enumerate(letters)) == thin
 
@@ -79,15 +79,15 @@ def test_with_a_stagger(front: str, letters: str, thin: str) -> None:
 def test_every_way_in_has_its_say() -> None:
     """What one way has read before, another one has not; and where another one's MFMAs meet."""
     code = entries("c|m|b|")
-    assert set(idle_barriers(code)) == {1, 3, 5}
-    assert set(idle_barriers(code, 0, {0: (), 2: entries("c")})) == {1, 3, 5}
-    assert set(idle_barriers(code, 0, {0: (), 2: entries("a|")})) == {1, 5}
+    assert set(redundant_barriers(code)) == {1, 3, 5}
+    assert set(redundant_barriers(code, 0, {0: (), 2: entries("c")})) == {1, 3, 5}
+    assert set(redundant_barriers(code, 0, {0: (), 2: entries("a|")})) == {1, 5}
     code = entries("|||m||A")
-    assert set(idle_barriers(code, 1, {0: entries("m|")})) == {1, 2}
-    assert set(idle_barriers(code, 1, {0: entries("m|"), 2: entries("(m|")})) == {0, 1}
+    assert set(redundant_barriers(code, 1, {0: entries("m|")})) == {1, 2}
+    assert set(redundant_barriers(code, 1, {0: entries("m|"), 2: entries("(m|")})) == {0, 1}
     code = entries("|m||C")
-    assert idle_barriers(code, 1, {0: entries("(")}) == {0: Sync("open")}
-    assert idle_barriers(code, 1, {0: entries("("), 2: entries("(|")}) == {0: None}  # each way has its own
+    assert redundant_barriers(code, 1, {0: entries("(")}) == {0: Sync("open")}
+    assert redundant_barriers(code, 1, {0: entries("("), 2: entries("(|")}) == {0: None}  # each way has its own
 
 
 # ---- two halves, barrier by barrier ----
@@ -146,9 +146,9 @@ def check(front: Program, code: Program, found: Mapping[int, Sync | None], stagg
     """Nothing loses its order, and no halves meet anew, on a way through `code` from a front that was `known`."""
     before = [*front, *code]
     moved = Sync("open") in found.values()
-    idle = Sync("wait")  # stands for what is gone, so that places stay what they are
-    after = [idle if moved and one == Sync("open") else one for one in front]
-    after += [(found[place] or idle) if place in found else one for place, one in enumerate(code)]
+    redundant = Sync("wait")  # stands for what is gone, so that places stay what they are
+    after = [redundant if moved and one == Sync("open") else one for one in front]
+    after += [(found[place] or redundant) if place in found else one for place, one in enumerate(code)]
     were, are = passed(before, stagger), passed(after, stagger)
     for at, relying in settlements(before, were).values():
         assert all(certain(are, at, place) for place in relying)
@@ -167,7 +167,7 @@ CODE = st.lists(st.sampled_from("||||||aabcACmmm=!"), min_size=4, max_size=16).m
 @settings(max_examples=200)
 @given(front=CODE, letters=CODE, stagger=st.sampled_from([0, 1, 1, 2]))
 def test_unknown_code_in_front_keeps_its_order(front: str, letters: str, stagger: int) -> None:
-    found = idle_barriers(entries(letters), stagger)
+    found = redundant_barriers(entries(letters), stagger)
     check(entries(front), entries(letters), found, stagger, known=False)
 
 
@@ -176,17 +176,17 @@ def test_unknown_code_in_front_keeps_its_order(front: str, letters: str, stagger
        stagger=st.sampled_from([0, 1, 1, 2]))
 def test_every_way_keeps_its_order(fronts: list[tuple[str, int, bool, int]], letters: str, stagger: int) -> None:
     code = entries(letters)
-    ways: dict[int, Program] = {}
+    prefixes: dict[int, Program] = {}
     for number, (front, cut, opens, place) in enumerate(fronts):
-        ways[min(place, len(code)) if number else 0] = entries(front[:cut] + "(" * opens + front[cut:])
-    found = idle_barriers(code, stagger, ways)
+        prefixes[min(place, len(code)) if number else 0] = entries(front[:cut] + "(" * opens + front[cut:])
+    found = redundant_barriers(code, stagger, prefixes)
     level = min((place for place, instead in found.items() if instead == Sync("level")), default=len(code))
-    for place, front in ways.items():
+    for place, front in prefixes.items():
         if place <= level or not stagger:
             check(front, code[place:], {at - place: instead for at, instead in found.items() if at >= place}, stagger)
 
 
-def test_a_prologue_in_front_of_a_loop_has_no_idle_barrier() -> None:
+def test_a_prologue_in_front_of_a_loop_has_no_redundant_barrier() -> None:
     """Lint misses each barrier of a kernel whose prologue reads LDS, and fills places that nothing has touched, before its loops."""
     program = ATTENTION.build("gfx950", {"d": 64, "waves": 4, "window": True}).program
     judge = Judge(program)

@@ -154,7 +154,7 @@ def test_what_other_waves_fill_is_waited_for_at_the_barrier() -> None:
         assert [row.brings for row in k.peek("s_nop", 0).in_flight] == ["v0", "v1"]
 
 
-def test_a_wait_point_takes_what_stands_before_it() -> None:
+def test_a_wait_slot_takes_what_stands_before_it() -> None:
     k = Builder("k", "gfx950")
     k.global_load_dword(v[0], v[20:21], OFF)
     k.wait_slot()
@@ -191,7 +191,7 @@ def test_peek_follows_what_is_moved() -> None:
         with matrix:
             k.global_load_dword(v[1], v[20:21], OFF)
         assert dict(k.peek("v_mov_b32", v[2], v[0]).waits) == {"vmcnt": 1}
-    section.merge_turns(["matrix", "memory"])
+    section.merge_streams(["matrix", "memory"])
     assert dict(k.peek("v_mov_b32", v[2], v[0]).waits) == {"vmcnt": 0}
     k.cut(len(k.items) - 1)
     assert dict(k.peek("v_mov_b32", v[2], v[0]).waits) == {}

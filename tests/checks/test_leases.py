@@ -128,7 +128,7 @@ def test_after_a_merge_the_placed_order_counts() -> None:
         with matrix:
             k.v_mov_b32(second, 2)
             k.v_mov_b32(two, second)
-    section.merge_turns(["memory", "memory", "matrix", "matrix"])
+    section.merge_streams(["memory", "memory", "matrix", "matrix"])
     assert faults(k) == []
     program = k.program()
     items = [program.items[number] for number in (0, 2, 1, 3)]

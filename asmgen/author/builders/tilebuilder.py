@@ -49,16 +49,18 @@ class TileBuilder(KernelBuilder):
         return mfma(shape, self.arch, **formats)
 
     def tile(self, name: str, rows: int, columns: int, fragment: Fragment, at: Reg | Sequence[Reg] | RegisterSet | None = None,
-             grid: Sequence[int] = (), stages: int = 1, file: str = "v", note: str = "", turns: Tile | None = None) -> Any:
-        """A register tile, or a grid of them, pinned `at` registers, from the pool, or in those of a tile with which it takes `turns`:
-        neither reads what the other wrote. Raises TileError or PlanError."""
+             grid: Sequence[int] = (), stages: int = 1, file: str = "v", note: str = "", shares: Tile | None = None) -> Any:
+        """A register tile, or a grid of them: pinned `at` registers, or from the pool, or in the registers of the tile that it `shares`.
+
+        Tiles that share registers never read what the other one wrote. Raises TileError or PlanError.
+        """
         size = tile_registers(rows, columns, fragment, name)
         cells = list(itertools.product(range(stages), *map(range, grid)))
         total = size * len(cells)
-        if turns is not None:
-            if turns.registers.count != total:
-                raise TileError(f"tile {name} takes {total} registers, and {turns}, with which it takes turns, has {turns.registers.count}")
-            held = self.registers.share(name, turns.registers, note)
+        if shares is not None:
+            if shares.registers.count != total:
+                raise TileError(f"tile {name} takes {total} registers; {shares}, which it shares, has {shares.registers.count}")
+            held = self.registers.share(name, shares.registers, note)
         elif at is None:
             held = self.registers.pooled(name, total, file, fragment.registers, note)
         else:
@@ -81,8 +83,8 @@ class TileBuilder(KernelBuilder):
                 raise TileError(f"shared tile {name}: {self.arch} moves {widths} bytes a lane straight from memory to LDS, not "
                                 f"{access.bytes_}; DmaFill({DMA_BYTES[self.arch][-1]}) would do, or load(k, ...) and write(k, ...)")
             if isinstance(access, TransposedRead) and self.arch != "gfx950":
-                raise TileError(f"shared tile {name}: {self.arch} has no transposing reads; store it turned and serve FragmentRead of the "
-                                "turned fragment")
+                raise TileError(f"shared tile {name}: {self.arch} has no transposing reads; store it transposed and serve FragmentRead of "
+                                "the transposed fragment")
         made = self.tiles[name] = shared(self, self.lds, name, dtype, rows, columns, stages, grid, serves, placement, pads)
         return made
 

@@ -15,7 +15,7 @@ A kernel may be written as several streams, merged by section:
             k.ds_read_b128(...)
         with matrix:
             k.v_mfma_f32_16x16x32_bf16(...)
-    section.merge_turns(["matrix", "memory"])
+    section.merge_streams(["matrix", "memory"])
 """
 
 from __future__ import annotations
@@ -464,9 +464,9 @@ class Section:
         self.builder.items[self.start:self.end] = items
         self.builder._tags[self.start:self.end] = [units[number].tag for number in order for _ in units[number].items]
 
-    def merge_turns(self, turns: Sequence[str]) -> None:
-        """Place the units by turns: each names the stream whose next unit is placed. Raises MergeError as `merge` does."""
-        self.merge(order_of_streams(self.units, turns))
+    def merge_streams(self, names: Sequence[str]) -> None:
+        """Place the units: each name in the list takes the next unit of that stream. Raises MergeError as `merge` does."""
+        self.merge(order_of_streams(self.units, names))
 
 
 def _check_block(name: str, items: Sequence[Item]) -> None:

@@ -1,12 +1,14 @@
-"""Which barriers of straight-line steps nobody needs: they order no LDS data, and without them no halves of a workgroup compute at once.
+"""Redundant-barrier elimination for straight-line code.
 
-Data: with a stagger of n, what other waves fill is waited for at least 1 + n barriers before it is read, and reads so before the place is
-filled anew. Wherever that wait stands, it stands before the last 1 + n barriers in front of the access: those stay, for the first access
-of its kind to those bytes. What was read before has landed for every wave, and what is being filled anew is read no more.
-A prologue that sets halves apart waits in front of 1 + n barriers of its own: what code before the pipeline does stands in order by those.
+A barrier goes if it orders no LDS access and its removal never lets both wave groups issue MFMAs together.
 
-Matrix cores: while halves run n barriers apart, one half is where the other was n barriers before. A barrier stays that keeps MFMAs of
-both places apart.
+LDS: with a stagger of n, a wave waits for what other waves fill at least 1 + n barriers before it reads. It waits for its reads at least
+1 + n barriers before other waves refill those bytes. Such a wait stands before the last 1 + n barriers before the access. So these
+barriers stay for the first access of each kind to those bytes. A later access of the same kind needs no barriers of its own. A prologue
+that staggers the groups waits before 1 + n barriers of its own; they order what code before the pipeline does.
+
+Matrix cores: while the groups run n barriers apart, one group is where the other one was n barriers ago. A barrier stays if it keeps MFMAs
+of the two groups apart.
 """
 
 from __future__ import annotations
@@ -21,54 +23,58 @@ Entries = Sequence[Sync | Unit]
 _BARRIER = Sync("barrier")
 
 
-def idle_barriers(entries: Entries, stagger: int = 0, ways: Mapping[int, Entries] | None = None) -> dict[int, Sync | None]:
-    """The places in `entries` of the barriers that may go, each with what takes its place, if anything.
+def redundant_barriers(entries: Entries, stagger: int = 0, prefixes: Mapping[int, Entries] | None = None) -> dict[int, Sync | None]:
+    """The positions in `entries` of the redundant barriers, each with its replacement (None: nothing).
 
-    `entries` is code without a branch up to the end of a loop: code behind it that fills LDS anew brings a barrier of its own. `ways` are
-    the places where paths enter it, each with what that path does in front; left out, one path from unknown code to the first entry. A
-    path that sets half of the waves behind says so by a Sync("open"); on other paths they are behind already. Where that is the only path,
-    this may wait: a Sync("open") takes the place of the last barrier that goes in front of all that stay. A Sync("level"), by which the
-    halves come level again, takes that of the first that goes behind them. Every barrier before LDS accesses that name no token stays.
+    `entries` is code without a branch up to the end of a loop. Code after it that refills LDS has a barrier of its own. `prefixes` holds
+    the positions at which paths enter the code, each with the entries that the path runs before. The default is one path of unknown code
+    that enters at 0.
+
+    A path that opens the stagger has a Sync("open"); on other paths the stagger is open already. If there is only that path, the opening
+    may come later: a Sync("open") replaces the last redundant barrier before all barriers that stay. A Sync("level"), which closes the
+    stagger, replaces the first redundant barrier after them. All barriers before an LDS access without a token stay.
     """
-    entered: Mapping[int, Entries] = {0: ()} if ways is None else ways
+    entered: Mapping[int, Entries] = {0: ()} if prefixes is None else prefixes
     needed: set[int] = set()
-    for place, front in entered.items():
-        needed |= {place - len(front) + at for at in _ordering([*front, *entries[place:]], 1 + stagger) if at >= len(front)}
-    barriers = [place for place, entry in enumerate(entries) if entry == _BARRIER]
+    for position, prefix in entered.items():
+        needed |= {position - len(prefix) + at for at in _ordering([*prefix, *entries[position:]], 1 + stagger) if at >= len(prefix)}
+    barriers = [position for position, entry in enumerate(entries) if entry == _BARRIER]
     if not stagger:
         return dict.fromkeys(sorted({*barriers} - needed))
     tested = _tested(entries)
-    level = next((place for place in barriers if place > max(needed, default=-1) and place not in tested), len(entries))
-    idle = {place for place in barriers if place >= level}
-    paths = [_marks(front, -len(front)) + _marks(entries[place:level], place) for place, front in entered.items() if place < level]
-    meetings = [_meetings(path, idle, stagger) for path in paths]
-    for place in reversed(barriers):
-        if place < level and place not in needed:
-            without = [_meetings(path, idle | {place}, stagger) for path in paths]
-            if all(after <= before for after, before in zip(without, meetings, strict=True)):
-                idle.add(place)
-                meetings = without
-    found: dict[int, Sync | None] = dict.fromkeys(sorted(idle))
-    first = next((place for place in barriers if place not in idle), 0)
-    falls = max((place for place in idle if place < first and place not in tested), default=None)
+    level = next((position for position in barriers if position > max(needed, default=-1) and position not in tested), len(entries))
+    redundant = {position for position in barriers if position >= level}
+    paths = [_marks(prefix, -len(prefix)) + _marks(entries[start:level], start) for start, prefix in entered.items() if start < level]
+    overlaps = [_overlaps(path, redundant, stagger) for path in paths]
+    for position in reversed(barriers):
+        if position < level and position not in needed:
+            without = [_overlaps(path, redundant | {position}, stagger) for path in paths]
+            if all(after <= before for after, before in zip(without, overlaps, strict=True)):
+                redundant.add(position)
+                overlaps = without
+    found: dict[int, Sync | None] = dict.fromkeys(sorted(redundant))
+    first = next((position for position in barriers if position not in redundant), 0)
+    falls = max((position for position in redundant if position < first and position not in tested), default=None)
     if falls is not None and [*entered] == [0] and Sync("open") in entered[0]:
         found[falls] = Sync("open")
-    if level in idle:
+    if level in redundant:
         found[level] = Sync("level")
     return found
 
 
 def _ordering(entries: Entries, count: int) -> set[int]:
-    """The places of the last `count` barriers in front of each first access of LDS bytes; but where all since the beginning is known, and
-    with it so many barriers in front of everything, the first access of all is ordered by those."""
+    """The positions of the last `count` barriers before each first access of LDS bytes.
+
+    If all entries since the opening are known, with `count` barriers before it, those barriers order the first access of all.
+    """
     found: set[int] = set()
     barriers: list[int] = []
-    done: list[MemoryAccess] = []  # in whose order others stand too
+    done: list[MemoryAccess] = []  # accesses that order later ones too
     before: list[MemoryAccess] = []
     known = False
-    for place, entry in enumerate(entries):
+    for position, entry in enumerate(entries):
         if isinstance(entry, Sync):
-            barriers += [place] if entry == _BARRIER else []
+            barriers += [position] if entry == _BARRIER else []
             known |= entry.kind == "open" and len(barriers) >= count
             continue
         for access in entry.effects.memory:
@@ -85,44 +91,44 @@ def _ordering(entries: Entries, count: int) -> set[int]:
 
 
 def _tested(entries: Entries) -> set[int]:
-    """The places at which SCC holds what is still to be read, so that no branch for one half fits in."""
+    """The positions at which a later unit still reads SCC: no branch for one wave group fits there."""
     found: set[int] = set()
     held = False
-    for place in reversed(range(len(entries))):
-        entry = entries[place]
+    for position in reversed(range(len(entries))):
+        entry = entries[position]
         if isinstance(entry, Unit):
             held = bool(entry.effects.reads & scc.mask) or held and not entry.effects.writes & scc.mask
         elif held:
-            found.add(place)
+            found.add(position)
     return found
 
 
 def _covers(one: MemoryAccess, other: MemoryAccess) -> bool:
-    """Whether what orders one access orders the other, later one too."""
+    """Whether the barriers that order one access order the other, later one too."""
     return one.low <= other.low and other.high <= one.high and not one.conflicts(other)
 
 
 def _marks(entries: Entries, first: int) -> list[tuple[str, int]]:
-    """What counts for the matrix cores, with its place: "barrier", "open" or "matrix"."""
+    """The entries that matter for the matrix cores, each with its position: "barrier", "open" or "matrix"."""
     found = []
-    for place, entry in enumerate(entries, first):
+    for position, entry in enumerate(entries, first):
         if isinstance(entry, Sync):
-            found += [(entry.kind, place)] if entry.kind in ("barrier", "open") else []
+            found += [(entry.kind, position)] if entry.kind in ("barrier", "open") else []
         elif is_matrix(entry):
-            found.append(("matrix", place))
+            found.append(("matrix", position))
     return found
 
 
-def _meetings(path: Iterable[tuple[str, int]], idle: set[int], stagger: int) -> int:
-    """How often both halves compute between the same two barriers."""
-    computed = [False] * (stagger + 1)  # behind each of the last barriers
+def _overlaps(path: Iterable[tuple[str, int]], redundant: set[int], stagger: int) -> int:
+    """How often both wave groups compute between the same two barriers."""
+    computed = [False] * (stagger + 1)  # after each of the last barriers
     found = 0
-    for kind, place in path:
+    for kind, position in path:
         if kind == "open":
             computed = [False] * (stagger + 1)
         elif kind == "matrix":
             found += computed[0] and not computed[-1]
             computed[-1] = True
-        elif place not in idle:
+        elif position not in redundant:
             computed = [*computed[1:], False]
     return found

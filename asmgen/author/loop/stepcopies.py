@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from asmgen.author.loop.earlyexit import EarlyExit, early_exits
 from asmgen.author.loop.overlap import Epilogue, overlapped
-from asmgen.author.loop.redundantbarriers import idle_barriers
+from asmgen.author.loop.redundantbarriers import redundant_barriers
 from asmgen.author.loop.stepunits import Place, StepUnits
 from asmgen.author.schedule.schedules import Schedule, Sync, is_matrix
 from asmgen.author.step.effects import Unit, depends
@@ -98,7 +98,7 @@ class Copies:
         following = [behind] if behind is not None else map(self._entries, self.span(0, self.unroll, phase, 0, seam, stop))
         copies = opening.copies
         if copies and (behind is not None or not self.schedule.stagger):  # a loop that goes on out of phase needs all of them
-            copies = self._thinned([*copies, *following], {0: opening.entries})[:len(copies)]
+            copies = self._without_redundant_barriers([*copies, *following], {0: opening.entries})[:len(copies)]
         self._open(opening, copies)
         if behind is not None and _level(copies) is None:
             self.shift(opening=False)
@@ -107,7 +107,7 @@ class Copies:
         """Prologue and all steps of a small count, as one straight code."""
         opening = self._opening(0, seam, count)
         places = self.span(0, count, 0, 0, seam, count)
-        copies = self._thinned([*opening.copies, *map(self._entries, places)], {0: opening.entries})
+        copies = self._without_redundant_barriers([*opening.copies, *map(self._entries, places)], {0: opening.entries})
         self._open(opening, copies)
         self._to_the_end(places, copies[len(opening.places):], _level(copies))
 
@@ -202,11 +202,11 @@ class Copies:
         second one in place of the first of these. `entries` are labels of the copies that other paths join at, behind a prologue of their
         own, by how many steps are left there."""
         copies = [self._entries(place) for place in places]
-        ways: dict[int, Entries] = {0: self._computing}
+        prefixes: dict[int, Entries] = {0: self._computing}
         for left in entries:
             opening = self._opening(places[-left].phase, None, left)
-            ways[len(places) - left] = [*opening.entries, *(entry for copy in opening.copies for entry in copy)]
-        copies = self._thinned(copies, ways)
+            prefixes[len(places) - left] = [*opening.entries, *(entry for copy in opening.copies for entry in copy)]
+        copies = self._without_redundant_barriers(copies, prefixes)
         self._to_the_end(places, copies, _level(copies), entries)
 
     def _to_the_end(self, places: Sequence[Place], copies: list[list[Sync | Unit]], level: int | None,
@@ -283,11 +283,11 @@ class Copies:
                 k.s_branch(out)
         k.label(out)
 
-    def _thinned(self, copies: Sequence[Entries], ways: Mapping[int, Entries]) -> list[list[Sync | Unit]]:
-        """Copies without idle barriers; `ways` are what paths do in front of the copies they begin with."""
+    def _without_redundant_barriers(self, copies: Sequence[Entries], prefixes: Mapping[int, Entries]) -> list[list[Sync | Unit]]:
+        """Copies without idle barriers; `prefixes` are what paths do in front of the copies they begin with."""
         begins = [0, *accumulate(map(len, copies))]
-        instead = idle_barriers([entry for copy in copies for entry in copy], self.schedule.stagger,
-                                {begins[number]: front for number, front in ways.items()})
+        instead = redundant_barriers([entry for copy in copies for entry in copy], self.schedule.stagger,
+                                {begins[number]: front for number, front in prefixes.items()})
         return [[instead.get(place) or entry for place, entry in enumerate(copy, begins[number]) if instead.get(place, entry)]
                 for number, copy in enumerate(copies)]
 

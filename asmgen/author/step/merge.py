@@ -207,19 +207,20 @@ def _check_memory(units: Sequence[Unit], order: Sequence[int]) -> None:
                                      f"{what}, one of them writing", second.first.where())
 
 
-def order_of_streams(units: Sequence[Unit], turns: Sequence[str]) -> list[int]:
-    """The order in which each turn takes the next unit of the stream that it names.
+def order_of_streams(units: Sequence[Unit], names: Sequence[str]) -> list[int]:
+    """The order of units that a list of stream names gives: each name takes the next unit of that stream.
 
-    Raises MergeError for a turn whose stream has no unit left, and where units are left over."""
+    Raises MergeError for a stream that has no unit left, and if units are left over.
+    """
     waiting: dict[str, list[int]] = {}
     for unit in reversed(units):
         waiting.setdefault(unit.stream, []).append(unit.number)
     order = []
-    for turn in turns:
-        if not waiting.get(turn):
-            raise MergeError(f"the order asks for one more unit of stream {turn!r}, which has no more; streams are "
+    for name in names:
+        if not waiting.get(name):
+            raise MergeError(f"the order asks for one more unit of stream {name!r}, which has no more; streams are "
                              f"{', '.join(sorted({unit.stream for unit in units}))}")
-        order.append(waiting[turn].pop())
+        order.append(waiting[name].pop())
     left = {name: len(numbers) for name, numbers in waiting.items() if numbers}
     if left:
         raise MergeError("the order leaves units over: " + ", ".join(f"{count} of {name!r}" for name, count in left.items()))
