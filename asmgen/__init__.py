@@ -35,7 +35,7 @@ _GROUPS: dict[str, dict[str, str]] = {
     },
     "addresses and places": {
         "asmgen.author.address.addressing": "emit_address WaveIndex",
-        "asmgen.author.address.headorder": "HeadPlace place_head tiles_in_order",
+        "asmgen.author.address.headorder": "HeadTile place_head tiles_in_order",
         "asmgen.author.address.tileorder": "place_tile",
     },
     "register tiles, shared tiles, global views": {
@@ -44,7 +44,7 @@ _GROUPS: dict[str, dict[str, str]] = {
         "asmgen.author.tiles.swizzles": "DmaFill FragmentRead",
         "asmgen.author.tiles.tiles": "Tile TileError TileGrid",
         "asmgen.author.tiles.transposing": "TransposedRead",
-        "asmgen.author.tiles.views": "as_operand block_fragment dealt deep in_order_of linear_layout narrowed turned with_dtype",
+        "asmgen.author.tiles.views": "as_operand block_fragment dealt deep in_order_of linear_layout narrowed transposed with_dtype",
         "asmgen.isa.layout": "Layout LayoutError",
         "asmgen.isa.placement": "Packing Pads Placement row_major Swizzle",
     },
@@ -52,9 +52,9 @@ _GROUPS: dict[str, dict[str, str]] = {
         "asmgen.author.ops.arithmetic": "mma zero",
         "asmgen.author.ops.conversions": "convert doubted",
         "asmgen.author.ops.elementwise":
-            "abs_ add any_greater copy div exp2 fill_with fma joined log2 max_ min_ mul neg rcp rsq sqrt sub",
+            "abs_ add any_greater div exp2 fill_with fma joined log2 max_ min_ move mul neg rcp rsq sqrt sub",
         "asmgen.author.ops.layoutchange": "change_layout",
-        "asmgen.author.ops.masks": "lane_places mask_rows mask_rows_before",
+        "asmgen.author.ops.masks": "lane_coordinates mask_rows mask_rows_before",
         "asmgen.author.ops.movement": "fill read write",
         "asmgen.author.ops.reductions": "column_max column_min column_sum reduce_lanes row_max row_min row_sum",
         "asmgen.author.ops.refill": "refill Refills",
@@ -72,8 +72,8 @@ _GROUPS: dict[str, dict[str, str]] = {
     },
     "epilogues": {
         "asmgen.author.epilogue.combine": "add_along_columns add_to_run ask_plain load_columns load_rows Numbers ONE scale_and_add widen",
-        "asmgen.author.epilogue.corners": "CornerCopy each_corner",
-        "asmgen.author.epilogue.stores": "accumulator_places ColumnRun Corner run_length runs_of span store store_whole unless_whole",
+        "asmgen.author.epilogue.corners": "MovedCorner each_corner",
+        "asmgen.author.epilogue.stores": "accumulator_coordinates ColumnRun Corner run_length runs_of span store store_whole unless_whole",
     },
     "families": {
         "asmgen.author.contract.contract": "Alias ContractArgument ContractError Formula KernelContract Parameter Rule Values",

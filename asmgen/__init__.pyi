@@ -2,7 +2,7 @@
 
 from asmgen.author.address.addressing import WaveIndex as WaveIndex
 from asmgen.author.address.addressing import emit_address as emit_address
-from asmgen.author.address.headorder import HeadPlace as HeadPlace
+from asmgen.author.address.headorder import HeadTile as HeadTile
 from asmgen.author.address.headorder import place_head as place_head
 from asmgen.author.address.headorder import tiles_in_order as tiles_in_order
 from asmgen.author.address.tileorder import place_tile as place_tile
@@ -32,11 +32,11 @@ from asmgen.author.epilogue.combine import load_columns as load_columns
 from asmgen.author.epilogue.combine import load_rows as load_rows
 from asmgen.author.epilogue.combine import scale_and_add as scale_and_add
 from asmgen.author.epilogue.combine import widen as widen
-from asmgen.author.epilogue.corners import CornerCopy as CornerCopy
+from asmgen.author.epilogue.corners import MovedCorner as MovedCorner
 from asmgen.author.epilogue.corners import each_corner as each_corner
 from asmgen.author.epilogue.stores import ColumnRun as ColumnRun
 from asmgen.author.epilogue.stores import Corner as Corner
-from asmgen.author.epilogue.stores import accumulator_places as accumulator_places
+from asmgen.author.epilogue.stores import accumulator_coordinates as accumulator_coordinates
 from asmgen.author.epilogue.stores import run_length as run_length
 from asmgen.author.epilogue.stores import runs_of as runs_of
 from asmgen.author.epilogue.stores import span as span
@@ -55,7 +55,6 @@ from asmgen.author.ops.conversions import doubted as doubted
 from asmgen.author.ops.elementwise import abs_ as abs_
 from asmgen.author.ops.elementwise import add as add
 from asmgen.author.ops.elementwise import any_greater as any_greater
-from asmgen.author.ops.elementwise import copy as copy
 from asmgen.author.ops.elementwise import div as div
 from asmgen.author.ops.elementwise import exp2 as exp2
 from asmgen.author.ops.elementwise import fill_with as fill_with
@@ -64,6 +63,7 @@ from asmgen.author.ops.elementwise import joined as joined
 from asmgen.author.ops.elementwise import log2 as log2
 from asmgen.author.ops.elementwise import max_ as max_
 from asmgen.author.ops.elementwise import min_ as min_
+from asmgen.author.ops.elementwise import move as move
 from asmgen.author.ops.elementwise import mul as mul
 from asmgen.author.ops.elementwise import neg as neg
 from asmgen.author.ops.elementwise import rcp as rcp
@@ -71,7 +71,7 @@ from asmgen.author.ops.elementwise import rsq as rsq
 from asmgen.author.ops.elementwise import sqrt as sqrt
 from asmgen.author.ops.elementwise import sub as sub
 from asmgen.author.ops.layoutchange import change_layout as change_layout
-from asmgen.author.ops.masks import lane_places as lane_places
+from asmgen.author.ops.masks import lane_coordinates as lane_coordinates
 from asmgen.author.ops.masks import mask_rows as mask_rows
 from asmgen.author.ops.masks import mask_rows_before as mask_rows_before
 from asmgen.author.ops.movement import fill as fill
@@ -121,7 +121,7 @@ from asmgen.author.tiles.views import deep as deep
 from asmgen.author.tiles.views import in_order_of as in_order_of
 from asmgen.author.tiles.views import linear_layout as linear_layout
 from asmgen.author.tiles.views import narrowed as narrowed
-from asmgen.author.tiles.views import turned as turned
+from asmgen.author.tiles.views import transposed as transposed
 from asmgen.author.tiles.views import with_dtype as with_dtype
 from asmgen.checks.counters.insert import insert_waits as insert_waits
 from asmgen.checks.lint.linting import lint_file as lint_file

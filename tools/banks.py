@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from asmgen.author.tiles.fragments import mfma
-from asmgen.author.tiles.swizzles import Access, DmaFill, FragmentRead, LaneAccess, Places, choose, plain, spread_rows
+from asmgen.author.tiles.swizzles import Access, DmaFill, FragmentRead, LaneAccess, TileAddresses, choose, plain, spread_rows
 from asmgen.author.tiles.tiles import TileError
 from asmgen.author.tiles.transposing import TransposedRead
 from asmgen.author.tiles.views import bytes_of, with_dtype
@@ -90,7 +90,7 @@ def bank_report(tile: str, dtype: str, arch: str, swizzle: str | None) -> BankRe
         raise OperandError(f"no matrix instruction of {arch} has {dtype} operands that divide {tile}; rows in multiples of 16 and "
                            "columns in multiples of its K would")
     placement = _placement(arch, rows, stored, size, swizzle, serves)
-    places = Places(placement, rows, stored)
+    places = TileAddresses(placement, rows, stored)
     found: list[Banked] = []
     for what, access in serves:
         try:

@@ -9,7 +9,7 @@ from typing import Any
 from asmgen.author.contract.contract import did_you_mean
 from asmgen.author.emit.kernel import Kernel
 from asmgen.author.tiles.shared import SharedTile
-from asmgen.author.tiles.swizzles import Places
+from asmgen.author.tiles.swizzles import TileAddresses
 from asmgen.author.tiles.tiles import Tile
 from asmgen.isa.errors import OperandError
 from asmgen.isa.quote import quoted
@@ -115,7 +115,7 @@ def tile_table(kernel: Kernel, name: str, lane: int | None = None, register: int
         if lane is not None or register is not None:
             raise OperandError(f"{shared} lies in LDS: it has neither lanes nor registers")
         ranges = [item for item in shared.ranges if name in (shared.name, item.name)]
-        at = Places(shared.placement, shared.rows, shared.columns)
+        at = TileAddresses(shared.placement, shared.rows, shared.columns)
         elements = [TileElement((cell, row, column), shared.bits, address=item.low + at(row, column))
                     for cell, item in enumerate(ranges) for row in range(shared.rows) for column in range(shared.columns)]
         what = f"{shared.rows} x {shared.columns} {shared.dtype} in LDS, byte addresses"
@@ -140,7 +140,7 @@ def _cells(held: object) -> Sequence[Tile]:
 
 def _elements(cell: int, tile: Tile, lane: int | None, register: int | None) -> list[TileElement]:
     f, found = tile.fragment, []
-    for number, (row, column) in enumerate(tile.places()):
+    for number, (row, column) in enumerate(tile.positions()):
         base = tile.base(row, column)
         for item, places in enumerate(f.table):
             held, bit = divmod(item * f.bits, 32)

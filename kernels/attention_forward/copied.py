@@ -74,14 +74,14 @@ def copied(k: ag.TileBuilder) -> None:
                 (first_maximum if t.first else raise_maximum)(k, state, S[t + 1], seen)
         with k.stage():
             with matrix:
-                ag.mma(k, O, V, as_keys_are_read(ag.as_operand(ag.turned(ag.narrowed(S[t], k.p.dtype)), M, "b"), fb), first=t.first)
+                ag.mma(k, O, V, as_keys_are_read(ag.as_operand(ag.transposed(ag.narrowed(S[t], k.p.dtype)), M, "b"), fb), first=t.first)
             with vector:
                 exponentials(k, state, S[t + 1])
         with k.stage():
             with memory:
                 ag.read(k, K, Ks[t + 2])
                 ag.change_layout(k, RV, down, RT, at=t + 1)
-                ag.write(k, Vs[t + 1].part(k.wave), ag.turned(RT))
+                ag.write(k, Vs[t + 1].part(k.wave), ag.transposed(RT))
                 ag.load(k, in_read_order(RV), steps.v.step(t + 2), columns=k.wave)
             with vector:
                 if not t.first:

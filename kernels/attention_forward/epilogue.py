@@ -24,12 +24,12 @@ def attention_epilogue(k: ag.TileBuilder, at: WorkgroupPart, shape: ag.MatrixSha
             k.v_cndmask_b32(register, 0, inverse, ag.vcc)
     if out.registers.items[0].file == "a":
         held = k.tile("O_moved", out.rows, out.columns, out.fragment)
-        ag.copy(k, held, out)
+        ag.move(k, held, out)
         out = held
     ag.mul(k, out, out, total)
     rounded = ag.narrowed(out, k.p.dtype)
     ag.convert(k, rounded, out)
-    moved = ag.turned(rounded)
+    moved = ag.transposed(rounded)
     if k.arch == "gfx950":  # a lane's four neighbours become eight, of two fragments' registers: 16 bytes to store
         moved, _ = ag.change_layout(k, moved, shape.b)
     ag.store_tile(k, at.o.rows(at.row0, k.variant.tile[0]), moved, rows=wave)
@@ -39,7 +39,7 @@ def _store_lse(k: ag.TileBuilder, at: WorkgroupPart, total: ag.Vector, largest: 
     """ln(total) + largest, by the lanes of one half."""
     assert at.lse is not None
     f = total.fragment
-    _, column = ag.lane_places(k, f)
+    _, column = ag.lane_coordinates(k, f)
     descriptor = at.lse.rows(at.row0, k.variant.tile[0]).resource(k)
     with k.operation("LSE"), k.scratch("logarithm") as logarithm, k.scratch("offset") as offset, k.scratch("first", file="s") as first:
         k.s_mul_i32(first, wave.register, total.size)

@@ -56,7 +56,7 @@ def interleaved(k: ag.TileBuilder) -> None:
     state = softmax(k, S.tiles[0], late)
     if k.p.scale == "folded":
         scale_queries(k, state, loaded, S.tiles[0])
-        ag.copy(k, Q, loaded)
+        ag.move(k, Q, loaded)
         k.registers.release("loaded_Q")
     k.registers.release("work_item")
     steps = key_steps(k, at, S.tiles[0])

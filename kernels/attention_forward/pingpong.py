@@ -25,7 +25,7 @@ from asmgen.kernels.attention_forward.softmax import (
 
 def operand(k: ag.TileBuilder, shape: ag.MatrixShape, weights: ag.Tile) -> ag.Tile:
     """P as it lies in registers, rounded in place or not, as the second product's operand."""
-    return ag.as_operand(ag.turned(ag.narrowed(weights, k.p.dtype)), shape, "b")
+    return ag.as_operand(ag.transposed(ag.narrowed(weights, k.p.dtype)), shape, "b")
 
 
 def lower(tile: ag.Tile) -> ag.Tile:

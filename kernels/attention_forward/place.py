@@ -39,7 +39,7 @@ def place(k: ag.TileBuilder) -> WorkgroupPart:
     with k.operation("place"), k.scratch("head", 3, "s") as head, k.scratch("tiles", file="s") as tiles:
         k.s_add_u32(tiles, k.argument("sq"), queries - 1)
         k.s_lshr_b32(tiles, tiles, (queries - 1).bit_length())
-        found = ag.HeadPlace(head[0], head[1], head[2], row0)
+        found = ag.HeadTile(head[0], head[1], head[2], row0)
         ag.place_head(k, found, k.ids["x"], k.argument("b"), k.argument("hq"), k.argument("hkv"), tiles, longest_first=k.p.causal)
         k.s_lshl_b32(row0, row0, (queries - 1).bit_length())
         q, kk, v, o = (_rows(k, name, found) for name in "qkvo")
@@ -50,7 +50,7 @@ def place(k: ag.TileBuilder) -> WorkgroupPart:
     return WorkgroupPart(q, kk, v, o, lse, row0, first, 0 if k.p.window else plain, masked)
 
 
-def _rows(k: ag.TileBuilder, tensor: str, found: ag.HeadPlace) -> ag.Matrix:
+def _rows(k: ag.TileBuilder, tensor: str, found: ag.HeadTile) -> ag.Matrix:
     """The rows of the workgroup's head of a tensor."""
     own = tensor in "qo"
     base = k.registers.sgprs(2, f"{tensor}_head", align=2, note=f"{tensor.upper()} of the workgroup's head")
@@ -66,7 +66,7 @@ def _rows(k: ag.TileBuilder, tensor: str, found: ag.HeadPlace) -> ag.Matrix:
     return ag.Matrix(tensor, k.p.dtype, base, k.argument("sq" if own else "sk"), k.variant.d, k.argument(f"{tensor}_stride_s"), least, most)
 
 
-def _lse(k: ag.TileBuilder, found: ag.HeadPlace) -> ag.Matrix:
+def _lse(k: ag.TileBuilder, found: ag.HeadTile) -> ag.Matrix:
     """The workgroup's head of LSE."""
     base, one = k.registers.sgprs(2, "lse_head", align=2, note="LSE of the workgroup's head"), k.registers.sgprs(1, "one")
     with k.scratch("head_number", file="s") as number:
@@ -197,7 +197,7 @@ def key_steps(k: ag.TileBuilder, at: WorkgroupPart, scores: ag.Tile) -> KeySteps
 def _limits(k: ag.TileBuilder, at: WorkgroupPart, scores: ag.Tile) -> Limits:
     """Counted from the key `at.first` on."""
     f = scores.fragment
-    _, column = ag.lane_places(k, f)
+    _, column = ag.lane_coordinates(k, f)
     upper = []
     with k.operation("limits"), k.scratch("first_query", file="s") as query, k.scratch("bound", file="s") as bound, \
             k.scratch("all", file="s") as rest:
@@ -221,7 +221,7 @@ def _limits(k: ag.TileBuilder, at: WorkgroupPart, scores: ag.Tile) -> Limits:
 def _window(k: ag.TileBuilder, at: WorkgroupPart, scores: ag.Tile) -> WindowLimits:
     """For the steps from the key `at.first` on."""
     f = scores.fragment
-    _, column = ag.lane_places(k, f)
+    _, column = ag.lane_coordinates(k, f)
     key, whole = k.registers.sgprs(1, "step_key"), k.registers.sgprs(1, "whole_keys")
     upper, lower = [], []
     with k.operation("window"), k.scratch("first_query", file="s") as query, k.scratch("base", file="s") as base, \

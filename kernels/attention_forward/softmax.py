@@ -180,7 +180,7 @@ def first_maximum(k: ag.TileBuilder, state: Softmax, scores: ag.Tile, seen: Limi
         peak = state.peak
         ag.max_(k, peak.m, state.high, LOWEST, at=at)
         ag.mul(k, peak.low, peak.m, state.minus_c, at=at)
-        ag.copy(k, peak.factor, state.c, at=at)
+        ag.move(k, peak.factor, state.c, at=at)
         with _where_huge(k, peak, at, first=True):
             _tame(k, state, peak, peak.m, at)
         _limit(k, state, peak, at)
@@ -282,7 +282,7 @@ def _raise(k: ag.TileBuilder, state: Softmax, peak: Peak, at: ag.StepIndex) -> N
     with _vector(k, "raised", state, at) as raised:
         ag.max_(k, raised, peak.m, state.high, at=at)
         if peak.tamed is None:
-            ag.copy(k, state.high, peak.low, at=at)
+            ag.move(k, state.high, peak.low, at=at)
             ag.mul(k, peak.low, raised, state.minus_c, at=at)
             ag.sub(k, state.high, peak.low, state.high, at=at)
         else:  # one instruction less in each step, and off by the rounding of the new `low`
@@ -292,7 +292,7 @@ def _raise(k: ag.TileBuilder, state: Softmax, peak: Peak, at: ag.StepIndex) -> N
             ag.mul(k, peak.low, raised, state.minus_c, at=at)
         with _where_huge(k, peak, at) if peak.tamed is not None else nullcontext():
             _tame(k, state, peak, raised, at, state.high)
-        ag.copy(k, peak.m, raised, at=at)
+        ag.move(k, peak.m, raised, at=at)
         _limit(k, state, peak, at)
 
 

@@ -46,7 +46,7 @@ def blocks(k: ag.TileBuilder) -> None:
     place(k, row0, column0)
     corners = corners_of(k, C)
     factors = load_factors(k, corners, row0, column0, wm, wn)
-    lanes = ag.accumulator_places(k, "a_scale", C[0, 0], column0, wm, wn)
+    lanes = ag.accumulator_coordinates(k, "a_scale", C[0, 0], column0, wm, wn)
     k.registers.release(lanes.column)
     scales = _block_scales(k, lanes.row, row0, column0, C[0, 0].down)
     k.s_lshr_b32(group, k.wave.register, 2)
@@ -129,7 +129,7 @@ class _BlockScales:
         with ag.operation(k, f"accumulate {c.name}", [t], reads=p.registers.mask, writes=c.registers.mask):
             for row in range(self.count):
                 k.v_mul_f32(self.products[row], self._of_a(stage, i, row), self.b[2 * stage + j])
-            for row, column in c.places():
+            for row, column in c.positions():
                 target, source = c.base(row, column), p.base(row, column)
                 for number in range(target.count):
                     k.v_fmac_f32(target[number], source[number], self.products[row])

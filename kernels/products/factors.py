@@ -69,7 +69,7 @@ class Factors:
         return [held[number] for held in map(self.columns.__getitem__, columns) for number in range(held.count)] \
             + of_rows + of_rows[len(rows) // 2 * 2:]
 
-    def at(self, copy: ag.CornerCopy) -> Factors:
+    def at(self, copy: ag.MovedCorner) -> Factors:
         """Those of a corner's copy, in copies of what `of` gives."""
         if copy.beside is None:
             return self

@@ -189,7 +189,7 @@ def test_bases_of_a_gemm_tile(swizzle: str, pads: tuple[tuple[int, int], ...], b
                 for stage in range(2) for row in range(8) for half in range(2)]
     split = split_immediates(accesses)
     assert len(split.bases) == bases
-    for access, (base, immediate) in zip(accesses, split.places, strict=True):
+    for access, (base, immediate) in zip(accesses, split.addresses, strict=True):
         assert [address + immediate for address in split.bases[base]] == list(access)
     assert all(min(base) == 0 for base in split.bases)
 
@@ -201,7 +201,7 @@ def test_splits_cover_every_access(what: list[tuple[int, int]], limits: tuple[in
     patterns = [[0, 16, 32], [0, 16, 48], [16, 0, 32]]
     accesses = [[at + offset for offset in patterns[pattern]] for pattern, at in what]
     split = split_immediates(accesses, limits)
-    for access, (base, immediate) in zip(accesses, split.places, strict=True):
+    for access, (base, immediate) in zip(accesses, split.addresses, strict=True):
         assert limits[0] <= immediate <= limits[1]
         assert [address + immediate for address in split.bases[base]] == access
     span = limits[1] - limits[0] + 1
@@ -211,7 +211,7 @@ def test_splits_cover_every_access(what: list[tuple[int, int]], limits: tuple[in
         for start in starts:
             if start >= end:
                 fewest, end = fewest + 1, start + span
-        assert len({base for (base, _), (kind, _) in zip(split.places, what, strict=True) if kind == pattern}) <= fewest
+        assert len({base for (base, _), (kind, _) in zip(split.addresses, what, strict=True) if kind == pattern}) <= fewest
 
 
 def test_columns_of_192_share_one_base() -> None:
@@ -222,6 +222,6 @@ def test_columns_of_192_share_one_base() -> None:
                           [{"lane": lane, "wave": wave} for wave in range(2) for lane in range(64)])
                 for tile in range(3) for part in range(6)]
     split = split_immediates(accesses)
-    assert len(split.bases) == 1 and max(immediate for _, immediate in split.places) == 64 * 384 + 320
+    assert len(split.bases) == 1 and max(immediate for _, immediate in split.addresses) == 64 * 384 + 320
     code = plan(lambda lane, wave: 384 * (16 * wave + lane % 16) + 16 * (lane // 16), [LANE, Input("wave", 2, scalar=True)])
     assert [code.evaluate(lane=lane, wave=wave) for wave in range(2) for lane in range(64)] == list(split.bases[0])

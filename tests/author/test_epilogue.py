@@ -182,8 +182,8 @@ def test_every_accumulator_has_one_of_these_forms_or_is_refused() -> None:
             with pytest.raises(OperandError, match=f"{name} multiplies {row.blocks} blocks"):
                 mfma(name, arch)
             continue
-        form, turned = FORMS[f"{row.m}x{row.n}.T"], mfma(name, arch).d.T
-        assert turned.table == tuple(tuple(form.place(lane, item) for lane in lanes) for item in range(form.items)), name
+        form, transposed = FORMS[f"{row.m}x{row.n}.T"], mfma(name, arch).d.T
+        assert transposed.table == tuple(tuple(form.place(lane, item) for lane in lanes) for item in range(form.items)), name
 
 
 @pytest.mark.parametrize(("fragment", "words"), [

@@ -9,7 +9,7 @@ import pytest
 
 from asmgen.author.ops.arithmetic import mma
 from asmgen.author.ops.conversions import convert
-from asmgen.author.ops.elementwise import any_greater, copy, div, exp2, fill_with, fma, max_, mul, rcp, sub
+from asmgen.author.ops.elementwise import any_greater, div, exp2, fill_with, fma, max_, move, mul, rcp, sub
 from asmgen.author.ops.movement import read, write
 from asmgen.author.ops.reductions import column_max, column_sum, reduce_lanes, row_max, row_sum
 from asmgen.author.ops.tilememory import load, store_tile
@@ -19,7 +19,7 @@ from asmgen.author.tiles.fragments import mfma
 from asmgen.author.tiles.swizzles import FragmentRead
 from asmgen.author.tiles.tiles import TileError
 from asmgen.author.tiles.transposing import TransposedRead
-from asmgen.author.tiles.views import as_operand, in_order_of, turned, with_dtype
+from asmgen.author.tiles.views import as_operand, in_order_of, transposed, with_dtype
 from asmgen.regalloc.ranges import PlanError
 from tests.author.test_tile_memory import matrix
 from tests.tile_harness import Array, TileRun, rounded, values_of
@@ -59,7 +59,7 @@ def test_softmax_of_64x256_after_a_product(arch: str, shape: str, turn: bool) ->
     k.registers.release("A", "B")
     for part in range(2):
         S = run.tile("S", (32, 256), d)
-        copy(k, S, acc.part(32 * part, 0, 32, 256))
+        move(k, S, acc.part(32 * part, 0, 32, 256))
         m, total = row_vector(k, "m", S), row_vector(k, "total", S)
         row_max(k, m, S)
         mul(k, m, m, -LOG2E)
@@ -109,7 +109,7 @@ def test_attention_without_a_shuffle(arch: str, shape: str) -> None:
     column_sum(k, total, S)
     packed = run.tile("P", (keys, queries), with_dtype(M.d, dtype))
     convert(k, packed, S)
-    P = as_operand(turned(packed), M, "b")
+    P = as_operand(transposed(packed), M, "b")
     V = run.tile("V", (width, keys), in_order_of(M.a, P.fragment), vv.T)
     O = run.tile("O", (width, queries), M.d)
     mma(k, O, V, P, first=True)
@@ -126,8 +126,8 @@ def test_attention_without_a_shuffle(arch: str, shape: str) -> None:
 
 
 def test_lazy_attention_over_keys_and_values_in_lds(tmp_path: Path) -> None:
-    """Two blocks of 64 keys: K and V from memory over registers to LDS, K read by rows, V turned in the order of P; the maximum stays where
-    it grows by less than 8, and O and the sum are scaled where it does not, in a branch."""
+    """Two blocks of 64 keys: K and V from memory over registers to LDS, K read by rows, V transposed in the order of P; the maximum stays
+    where it grows by less than 8, and O and the sum are scaled where it does not, in a branch."""
     arch, shape = "gfx950", "f32_32x32x16_bf16"
     M = mfma(shape, arch)
     queries, keys, block, width = 32, 128, 64, 64
@@ -140,7 +140,7 @@ def test_lazy_attention_over_keys_and_values_in_lds(tmp_path: Path) -> None:
     kr, vr = matrix(run, kk, "bf16", keys, width).rows(zero, keys).parts(2), matrix(run, vv, "bf16", keys, width).rows(zero, keys).parts(2)
     Q, K, staged = run.tile("Q", (queries, width), M.b, q), run.tile("K", (block, width), M.a), run.tile("staged", (block, width), M.a)
     S, packed = run.tile("S", (block, queries), M.d), run.tile("P", (block, queries), with_dtype(M.d, "bf16"))
-    P = as_operand(turned(packed), M, "b")
+    P = as_operand(transposed(packed), M, "b")
     V, O = run.tile("V", (width, block), in_order_of(M.a, P.fragment)), run.tile("O", (width, queries), M.d)
     Ks = k.shared("Ks", "bf16", block, width, serves=(FragmentRead(M.a), FragmentRead(M.a, write=True)))
     Vs = k.shared("Vs", "bf16", block, width, serves=(TransposedRead(V.fragment),))
@@ -168,7 +168,7 @@ def test_lazy_attention_over_keys_and_values_in_lds(tmp_path: Path) -> None:
         exp2(k, factor, factor)
         mul(k, total, total, factor)
         mul(k, O, O, factor)
-        copy(k, m, high)
+        move(k, m, high)
         k.label(skip)
         sub(k, S, S, m)
         exp2(k, S, S)
@@ -193,7 +193,7 @@ def test_operands_of_two_orders_of_k_are_refused() -> None:
     run = TileRun("gfx950")
     k = run.k
     packed = run.tile("P", (32, 32), with_dtype(M.d, "bf16"))
-    P = as_operand(turned(packed), M, "b")
+    P = as_operand(transposed(packed), M, "b")
     V, O = run.tile("V", (32, 32), M.a), run.tile("O", (32, 32), M.d)
     with pytest.raises(TileError, match=r"test_fused_tiles\.py:\d+: mma: V .* and P.T .* hold k in different orders; .*in_order_of"):
         mma(k, O, V, P)

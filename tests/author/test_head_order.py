@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from asmgen.author.address.headorder import HeadPlace, place_head, tiles_in_order
+from asmgen.author.address.headorder import HeadTile, place_head, tiles_in_order
 from asmgen.author.contract.contract import ContractArgument, Formula, KernelContract
 from asmgen.author.emit.kernel import KernelBuilder
 from asmgen.program.program import Program
@@ -43,7 +43,7 @@ def kernel(longest_first: bool) -> Program:
     contract = KernelContract("order", "orders", ("gfx950",), (), table, (64, 1, 1), Formula("one", lambda _: (1, 1, 1)))
     k = KernelBuilder(contract, "gfx950", {})
     k.begin()
-    out = HeadPlace(*(k.registers.sgprs(1, name) for name in ("batch", "head", "kv_head", "tile")))
+    out = HeadTile(*(k.registers.sgprs(1, name) for name in ("batch", "head", "kv_head", "tile")))
     asked, offset = k.registers.sgprs(8, "asked", align=4), k.registers.sgprs(1, "offset")
     k.s_lshl_b32(offset, k.ids["x"], 5)
     k.s_load_dwordx8(asked, k.argument("asked"), offset)

@@ -11,7 +11,7 @@ from asmgen.author.emit.builder import Builder
 from asmgen.author.loop.segmentpaths import lend_steps
 from asmgen.author.ops.arithmetic import mma
 from asmgen.author.ops.conversions import convert
-from asmgen.author.ops.elementwise import add, copy, mul
+from asmgen.author.ops.elementwise import add, move, mul
 from asmgen.author.ops.movement import fill, read
 from asmgen.author.ops.tilememory import load, store_tile
 from asmgen.author.schedule.schedules import InOrder, PingPong, is_matrix, spread
@@ -20,7 +20,7 @@ from asmgen.author.step.iterations import PipelineError, StepIndex
 from asmgen.author.tiles.fragments import mfma
 from asmgen.author.tiles.swizzles import DmaFill, FragmentRead
 from asmgen.author.tiles.tiles import TileError
-from asmgen.author.tiles.views import narrowed, turned, with_dtype
+from asmgen.author.tiles.views import narrowed, transposed, with_dtype
 from asmgen.isa.registers import s, v
 from asmgen.regalloc.plan import RegisterPlan
 from tests.author.test_tile_memory import matrix
@@ -65,7 +65,7 @@ def products(count: int, rows: int) -> tuple[Array, Array, Array]:
                 mma(k, S[t + 1], A, Q, first=True)
             with vector:
                 if t.first:
-                    copy(k, total, S[t])
+                    move(k, total, S[t])
                 else:
                     mul(k, weighted, S[t], weight)
                     add(k, total, total, weighted)
@@ -80,7 +80,7 @@ def products(count: int, rows: int) -> tuple[Array, Array, Array]:
                     k.v_add_f32(weight, 1.0, weight)
 
     k.pipeline(step, left, PingPong(), groups=group, peel=1)
-    store_tile(k, out.rows(zero, 256), turned(total), rows=k.wave)
+    store_tile(k, out.rows(zero, 256), transposed(total), rows=k.wave)
     return values_of(run.launch().buffers[4], "f32", ARCH), a_values, q_values
 
 

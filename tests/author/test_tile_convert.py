@@ -175,7 +175,7 @@ def test_refusals() -> None:
     f = mfma(SHAPE, "gfx942").d
     x = run.tile("x", (32, 32), f)
     make = {dtype: run.tile(dtype, (32, 32), with_dtype(f, dtype)) for dtype in ("bf16", "fp8", "fp4", "i8")}
-    turned = run.tile("turned", (32, 32), with_dtype(f.T, "bf16"))
+    transposed = run.tile("transposed", (32, 32), with_dtype(f.T, "bf16"))
     here = r"test_tile_convert\.py:\d+: convert: "
     for out, source, more, sentence in (
         (make["fp4"], x, {}, "gfx942 has no instructions from f32 to fp4 rounding nearest; 4- and 6-bit types exist on gfx950 only"),
@@ -184,7 +184,7 @@ def test_refusals() -> None:
         (make["bf16"], k.tile("i32", 32, 32, with_dtype(f, "i32")), {},
          "gfx942 has no instructions from i32 to bf16 rounding nearest; convert to f32 first"),
         (make["bf16"], x, {"rounding": "up"}, "rounding is nearest or truncate, not 'up'"),
-        (turned, x, {}, r"turned .* does not have the places of x .* with_dtype\(x.fragment, 'bf16'\)"),
+        (transposed, x, {}, r"transposed .* does not have the places of x .* with_dtype\(x.fragment, 'bf16'\)"),
     ):
         with pytest.raises(TileError, match=here + sentence):
             convert(k, out, source, **more)  # type: ignore[arg-type]

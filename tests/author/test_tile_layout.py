@@ -31,7 +31,8 @@ def test_a_register_tile(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_cells_of_a_grid(capsys: pytest.CaptureFixture[str]) -> None:
-    """C[1][0] begins behind two cells of 32 x 32 accumulators, 16 AGPRs each; turned, register r of a lane is column 4 (lane / 16) + r."""
+    """C[1][0] begins behind two cells of 32 x 32 accumulators, 16 AGPRs each. Transposed, register r of a lane is
+    column 4 (lane / 16) + r."""
     every, one = elements(capsys, "C"), elements(capsys, "C[1][0]")
     assert len(every) == 4 * 1024 and len(one) == 1024
     places = {tuple(element["index"]): (element["lane"], element["register"]) for element in one}

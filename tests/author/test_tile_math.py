@@ -12,7 +12,6 @@ from asmgen.author.ops.elementwise import (
     abs_,
     add,
     broadcast,
-    copy,
     div,
     exp2,
     fill_with,
@@ -20,6 +19,7 @@ from asmgen.author.ops.elementwise import (
     log2,
     max_,
     min_,
+    move,
     mul,
     neg,
     rcp,
@@ -54,14 +54,14 @@ def some(rows: int, columns: int, seed: int = 1, low: float = -4, high: float = 
     return np.random.default_rng(seed).uniform(low, high, (rows, columns)).astype(np.float32).astype(np.float64)
 
 
-def d_fragment(arch: str, shape: str, turned: bool = False) -> Fragment:
+def d_fragment(arch: str, shape: str, transposed: bool = False) -> Fragment:
     fragment = mfma(shape, arch).d
-    return fragment.T if turned else fragment
+    return fragment.T if transposed else fragment
 
 
 UNARY: list[tuple[Callable[..., None], Callable[[Array], Array]]] = [
     (exp2, np.exp2), (log2, np.log2), (rcp, lambda x: 1 / x), (rsq, lambda x: 1 / np.sqrt(x)), (sqrt, np.sqrt), (neg, np.negative),
-    (abs_, np.abs), (copy, lambda x: x)]
+    (abs_, np.abs), (move, lambda x: x)]
 
 
 @pytest.mark.parametrize("arch", ARCHS)
@@ -85,7 +85,7 @@ def test_functions_of_two_tiles_vectors_and_numbers(arch: str, packed: bool) -> 
     xs, ys = some(32, 32, 1), some(32, 32, 2)
     run = TileRun(arch, values=[int(np.float32(1.75).view(np.uint32))])
     k = run.k
-    f = d_fragment(arch, SMALL, turned=True)
+    f = d_fragment(arch, SMALL, transposed=True)
     x, y = run.tile("x", (32, 32), f, xs), run.tile("y", (32, 32), f, ys)
     rows, columns = row_vector(k, "rows", x), column_vector(k, "columns", x)
     row_max(k, rows, x)
@@ -120,7 +120,7 @@ def test_tiles_in_agprs_go_through_vgprs(arch: str) -> None:
     columns = column_vector(k, "columns", x)
     column_max(k, columns, y)
     ax, ay = (k.tile(name, 48, 16, f, file="a") for name in ("ax", "ay"))
-    copy(k, ax, x)
+    move(k, ax, x)
     sub(k, ay, ax, y)
     mul(k, ax, ax, columns)
     out = run.tile("out", (48, 16), f)
@@ -130,7 +130,7 @@ def test_tiles_in_agprs_go_through_vgprs(arch: str) -> None:
     names = [item.name for item in k.items[before:] if isinstance(item, Instruction)]
     assert [names.count(name) for name in ("v_accvgpr_read_b32", "v_pk_add_f32", "v_accvgpr_write_b32")] == [24, 6, 12]
     sums = run.tile("sums", (48, 16), f)
-    copy(k, sums, ay)
+    move(k, sums, ay)
     for tile in (out, sums):
         run.give(tile)
     found = run.finish()
@@ -142,10 +142,10 @@ def test_tiles_in_agprs_go_through_vgprs(arch: str) -> None:
 SHAPES = [(SMALL, False), (SMALL, True), (LARGE, False), (LARGE, True)]
 
 
-@pytest.mark.parametrize(("shape", "turned"), SHAPES)
+@pytest.mark.parametrize(("shape", "transposed"), SHAPES)
 @pytest.mark.parametrize("arch", ARCHS)
-def test_reductions(arch: str, shape: str, turned: bool) -> None:
-    f = d_fragment(arch, shape, turned)
+def test_reductions(arch: str, shape: str, transposed: bool) -> None:
+    f = d_fragment(arch, shape, transposed)
     size = (2 * f.rows, 2 * f.columns) if f.rows == 16 else (f.rows, 2 * f.columns)
     values = some(*size, seed=5)
     before = float(np.float32(3.9))
@@ -179,13 +179,13 @@ def test_reductions(arch: str, shape: str, turned: bool) -> None:
         np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=3e-5)
 
 
-@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("arch", ARCHS)
-def test_masks(arch: str, turned: bool) -> None:
+def test_masks(arch: str, transposed: bool) -> None:
     values = some(32, 48, 7)
     run = TileRun(arch, values=[37, 5, (1 << 32) - 3])
     k = run.k
-    f = d_fragment(arch, SMALL, turned)
+    f = d_fragment(arch, SMALL, transposed)
     source = run.tile("x", (32, 48), f, values)
     row, column = np.indices((32, 48))
     cases: list[tuple[Callable[..., None], tuple[Any, ...], dict[str, Any], Array]] = [
@@ -193,11 +193,11 @@ def test_masks(arch: str, turned: bool) -> None:
         (mask_rows, (21,), {"value": 0}, row < 21),
         (mask_rows_before, (21,), {}, row >= 21),
         (mask_causal, (k.argument("v1"),), {}, column <= row + 5), (mask_causal, (k.argument("v2"),), {}, column <= row - 3),
-        (mask_causal, (-7,), {"turned": True}, row <= column - 7),
+        (mask_causal, (-7,), {"transposed": True}, row <= column - 7),
         (mask_window, (k.argument("v1"), 9), {}, (column <= row + 5) & (column >= row - 4))]
     for number, (op, bounds, more, _) in enumerate(cases):
         x = run.tile(f"x{number}", (32, 48), f)
-        copy(k, x, source)
+        move(k, x, source)
         op(k, x, *bounds, **more)
         run.give(x)
         k.registers.release(f"x{number}")
@@ -213,9 +213,9 @@ def test_fills_copies_and_accumulators(arch: str) -> None:
     values = some(16, 32, 9)
     x = run.tile("x", (16, 32), f, values)
     acc, other, back = run.tile("acc", (16, 32), f, file="a"), run.tile("acc2", (16, 32), f, file="a"), run.tile("back", (16, 32), f)
-    copy(k, acc, x)
-    copy(k, other, acc)
-    copy(k, back, other)
+    move(k, acc, x)
+    move(k, other, acc)
+    move(k, back, other)
     run.give(back)
     for number, (dtype, value) in enumerate([("f32", 0), ("f32", float("-inf")), ("f32", 0.375), ("f16", -2.5), ("bf16", 3.0),
                                              ("i32", -7)]):
@@ -223,7 +223,7 @@ def test_fills_copies_and_accumulators(arch: str) -> None:
         fill_with(k, tile, value)
         run.give(tile)
     fill_with(k, acc, -1.5)
-    copy(k, back, acc)
+    move(k, back, acc)
     run.give(back)
     found = run.finish()
     np.testing.assert_array_equal(found[0], values)
@@ -266,19 +266,19 @@ def test_what_does_not_fit_is_refused_at_its_line() -> None:
     k = run.k
     f = d_fragment("gfx942", SMALL)
     x, wide = run.tile("x", (32, 16), f), run.tile("wide", (32, 32), f)
-    turned, acc = run.tile("turned", (32, 16), f.T), run.tile("acc", (32, 16), f, file="a")
+    transposed, acc = run.tile("transposed", (32, 16), f.T), run.tile("acc", (32, 16), f, file="a")
     half = run.tile("half", (32, 16), with_dtype(f, "f16"))
     bf = run.tile("bf", (32, 16), with_dtype(f, "bf16"))
     rows, columns = row_vector(k, "rows", x), column_vector(k, "columns", x)
     here = r"test_tile_math\.py:\d+: "
     for emit, sentence in (
         (lambda: add(k, x, x, wide), here + r"add: wide .* and x .* are not of one shape"),
-        (lambda: add(k, x, x, turned), here + r"add: turned .* layout; change_layout"),
+        (lambda: add(k, x, x, transposed), here + r"add: transposed .* layout; change_layout"),
         (lambda: exp2(k, x, acc), here + r"exp2: acc .* lies in AGPRs"),
         (lambda: exp2(k, half, half), here + r"exp2 does not exist for f16 .* only for f32; convert"),
         (lambda: add(k, bf, bf, bf), here + r"add does not exist for bf16 on gfx942, only for f32, i32, f16"),
         (lambda: add(k, half, half, rows), here + r"add: rows \(32 rows\) is f32 and half"),
-        (lambda: sub(k, turned, turned, rows), here + r"sub: rows .* does not fit turned"),
+        (lambda: sub(k, transposed, transposed, rows), here + r"sub: rows .* does not fit transposed"),
         (lambda: row_max(k, columns, x), here + r"row max: columns .* is no row vector of x"),
         (lambda: row_max(k, rows, half), here + r"row max: half .* is f16"),
         (lambda: row_sum(k, rows, x, start=True), here + r"row sum: start would be added once for each of the 16 lanes"),

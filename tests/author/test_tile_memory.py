@@ -15,10 +15,10 @@ from asmgen.author.ops.tilememory import load, store_tile
 from asmgen.author.ops.transposed import read_transposed
 from asmgen.author.tiles.fragments import Fragment, mfma
 from asmgen.author.tiles.globals import Matrix, Slice
-from asmgen.author.tiles.swizzles import DmaFill, FragmentRead, Places, plain
+from asmgen.author.tiles.swizzles import DmaFill, FragmentRead, TileAddresses, plain
 from asmgen.author.tiles.tiles import TileError
 from asmgen.author.tiles.transposing import TransposedRead
-from asmgen.author.tiles.views import as_bytes, as_operand, block_fragment, bytes_of, dealt, in_order_of, planes, turned, with_dtype
+from asmgen.author.tiles.views import as_bytes, as_operand, block_fragment, bytes_of, dealt, in_order_of, planes, transposed, with_dtype
 from asmgen.isa.bankcost import bank_cost
 from asmgen.isa.layouts_lds import DMA_BYTES
 from asmgen.isa.layouts_mfma import element_bits
@@ -166,7 +166,7 @@ def _like_p(shape: str) -> Fragment:
     """V's fragment in attention: its k stand in the order of P, an accumulator as it lies."""
     M = mfma(shape, "gfx950")
     run = TileRun("gfx950")
-    P = as_operand(turned(run.tile("P", (32, 32), with_dtype(M.d, "bf16"))), M, "b")
+    P = as_operand(transposed(run.tile("P", (32, 32), with_dtype(M.d, "bf16"))), M, "b")
     return in_order_of(M.a, P.fragment)
 
 
@@ -183,7 +183,7 @@ def into_lds(run: TileRun, part: object, data: Array) -> None:
     tile, low = part.tile, part.range.low  # type: ignore[attr-defined]
     size = tile.bits // 8
     image = np.zeros(-(-tile.placement.size // 256) * 256, np.uint8)
-    places = Places(tile.placement, tile.rows, tile.columns)
+    places = TileAddresses(tile.placement, tile.rows, tile.columns)
     for row in range(tile.rows):
         for column in range(tile.columns):
             at = places(row, column)
@@ -219,7 +219,7 @@ def test_transposing_reads(case: int) -> None:
     np.testing.assert_array_equal(run.finish()[0], rounded(values, dtype, "gfx950").T)
     counted = sum(extra for position, extra in run.done.result.bank_conflicts.items() if "_tr_" in run.program.instructions[position].name)
     assert counted == sum(bank_cost("gfx950", one.op, one.addresses, one.bits).extra
-                          for one in serves[0].instructions(Places(stored.placement, depth, width)))
+                          for one in serves[0].instructions(TileAddresses(stored.placement, depth, width)))
     assert counted == 0 or dtype == "fp4"
 
 
@@ -256,7 +256,7 @@ def test_transposing_reads_are_refused_where_there_are_none() -> None:
     run = TileRun("gfx942")
     f = mfma("f32_16x16x16_bf16", "gfx942").a
     stored = run.k.shared("V", "bf16", 16, 32)
-    sentence = r"test_tile_memory.py:\d+: read_transposed: gfx942 has no transposing reads; store V turned, as 32 x 16"
+    sentence = r"test_tile_memory.py:\d+: read_transposed: gfx942 has no transposing reads; store V transposed, as 32 x 16"
     with pytest.raises(TileError, match=sentence):
         read_transposed(run.k, run.tile("x", (32, 16), f), stored[()])
     run = TileRun("gfx950")
@@ -331,8 +331,8 @@ def test_changes_of_layout(case: int, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("dtype", ["bf16", "i8"])
 @pytest.mark.parametrize("arch", ["gfx942", "gfx950"])
-def test_a_tile_is_turned_on_its_way_to_lds_without_transposing_reads(arch: str, dtype: str) -> None:
-    """V for gfx942: blocks of 4 x 4 from memory, reordered within lanes, written turned, read as an operand."""
+def test_a_tile_is_transposed_on_its_way_to_lds_without_transposing_reads(arch: str, dtype: str) -> None:
+    """V for gfx942: blocks of 4 x 4 from memory, reordered within lanes, written transposed, read as an operand."""
     operand = mfma("f32_32x32x8_bf16" if dtype == "bf16" else "i32_32x32x16_i8", arch).a
     values = some(64, 64, dtype, 21)
     run = TileRun(arch)
@@ -345,7 +345,7 @@ def test_a_tile_is_turned_on_its_way_to_lds_without_transposing_reads(arch: str,
     _, way = change_layout(k, x, columns, y)
     assert way == "items"
     stored = k.shared("Vt", dtype, 64, 64)
-    write(k, stored[()], turned(y))
+    write(k, stored[()], transposed(y))
     V = run.tile("V", (64, 64), operand)
     read(k, V, stored[()])
     run.give(V)

@@ -13,7 +13,7 @@ from asmgen.author.step.iterations import StepIndex
 from asmgen.author.tiles.fragments import mfma
 from asmgen.author.tiles.swizzles import FragmentRead
 from asmgen.author.tiles.tiles import TileError
-from asmgen.author.tiles.views import block_fragment, deep, turned
+from asmgen.author.tiles.views import block_fragment, deep, transposed
 from asmgen.isa.opcodes.mfma import F8F6F4_FORMATS
 from tests.author.test_tile_memory import matrix
 from tests.tile_harness import Array, TileRun, rounded
@@ -23,14 +23,14 @@ def some(rows: int, columns: int, seed: int) -> Array:
     return np.random.default_rng(seed).uniform(-2, 2, (rows, columns)) * (1 + np.arange(columns) % 3)
 
 
-@pytest.mark.parametrize("turn_c", [False, True])
+@pytest.mark.parametrize("transpose_c", [False, True])
 @pytest.mark.parametrize(("arch", "shape"), [("gfx942", "f32_16x16x16_bf16"), ("gfx950", "f32_32x32x16_f16"),
                                              ("gfx942", "f32_16x16x32_fp8_bf8"),
                                              ("gfx950", "i32_16x16x64_i8"), ("gfx942", "f32_16x16x4_f32")])
-def test_operands_named_either_way(arch: str, shape: str, turn_c: bool) -> None:
-    """AB with B named (k, j) and AtB with A named (k, i): the same registers, seen turned."""
-    if turn_c:
-        shape = shape.replace("fp8_bf8", "fp8_fp8")  # turned, operands of two types change places
+def test_operands_named_either_way(arch: str, shape: str, transpose_c: bool) -> None:
+    """AB with B named (k, j) and AtB with A named (k, i): the same registers, seen transposed."""
+    if transpose_c:
+        shape = shape.replace("fp8_bf8", "fp8_fp8")  # transposed, operands of two types are exchanged
     M = mfma(shape, arch)
     m, n, depth = 2 * M.row.m, M.row.n, 2 * M.row.k
     a, b, c = some(m, depth, 1) * 3, some(n, depth, 2) * 3, np.rint(some(m, n, 3) * 8)
@@ -38,10 +38,10 @@ def test_operands_named_either_way(arch: str, shape: str, turn_c: bool) -> None:
     k = run.k
     A, B = run.tile("A", (m, depth), M.a, a), run.tile("B", (n, depth), M.b, b)
     At, Bt = run.tile("At", (depth, m), M.a.T, a.T), run.tile("Bt", (depth, n), M.b.T, b.T)
-    d = M.d.T if turn_c else M.d
+    d = M.d.T if transpose_c else M.d
     exact = rounded(a, M.a.dtype, arch) @ rounded(b, M.b.dtype, arch).T
     expected = []
-    for number, (one, other) in enumerate(((A, B), (A, turned(Bt)), (turned(At), B), (turned(At), turned(Bt)))):
+    for number, (one, other) in enumerate(((A, B), (A, transposed(Bt)), (transposed(At), B), (transposed(At), transposed(Bt)))):
         C = run.tile(f"C{number}", (m, n), d, c)
         mma(k, C, one, other, first=number == 1)
         run.give(C)
@@ -50,16 +50,16 @@ def test_operands_named_either_way(arch: str, shape: str, turn_c: bool) -> None:
         np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-4)
 
 
-@pytest.mark.parametrize("turn_c", [False, True])
+@pytest.mark.parametrize("transpose_c", [False, True])
 @pytest.mark.parametrize(("arch", "shape", "count"), [("gfx942", "f32_16x16x16_bf16", 2), ("gfx942", "f32_16x16x32_fp8_fp8", 2),
                                                       ("gfx950", "f32_32x32x8_f16", 2), ("gfx942", "i32_32x32x16_i8", 4)])
-def test_fragments_of_several_instructions(arch: str, shape: str, count: int, turn_c: bool) -> None:
+def test_fragments_of_several_instructions(arch: str, shape: str, count: int, transpose_c: bool) -> None:
     M = mfma(shape, arch)
     m, n, depth = 2 * M.row.m, M.row.n, 2 * count * M.row.k
     a, b = some(m, depth, 1) * 3, some(n, depth, 2) * 3
     run = TileRun(arch)
     A, B, C = run.tile("A", (m, depth), deep(M.a, count), a), run.tile("B", (n, depth), deep(M.b, count), b), \
-        run.tile("C", (m, n), M.d.T if turn_c else M.d)
+        run.tile("C", (m, n), M.d.T if transpose_c else M.d)
     mma(run.k, C, A, B, first=True)
     run.give(C)
     np.testing.assert_allclose(run.finish()[0], rounded(a, M.a.dtype, arch) @ rounded(b, M.b.dtype, arch).T, rtol=1e-5, atol=1e-4)
@@ -83,8 +83,8 @@ def test_deep_fragments_from_lds_without_pads() -> None:
 
 
 @pytest.mark.parametrize("left", range(5))
-@pytest.mark.parametrize("turn_c", [False, True])
-def test_scaled_products_in_every_format(left: int, turn_c: bool) -> None:
+@pytest.mark.parametrize("transpose_c", [False, True])
+def test_scaled_products_in_every_format(left: int, transpose_c: bool) -> None:
     right = (left + 2) % 5
     names = F8F6F4_FORMATS[left], F8F6F4_FORMATS[right]
     M = mfma("v_mfma_scale_f32_16x16x128_f8f6f4", "gfx950", cbsz=left, blgp=right)
@@ -92,7 +92,7 @@ def test_scaled_products_in_every_format(left: int, turn_c: bool) -> None:
     a, b = some(32, 256, 3), some(16, 256, 4)
     run = TileRun("gfx950")
     k = run.k
-    A, B = run.tile("A", (32, 256), N.b if turn_c else M.a, a), run.tile("B", (16, 256), N.a if turn_c else M.b, b)
+    A, B = run.tile("A", (32, 256), N.b if transpose_c else M.a, a), run.tile("B", (16, 256), N.a if transpose_c else M.b, b)
     held, factors = [], []
     for number, tile in enumerate((A, B)):
         codes = np.random.default_rng(9 + number).integers(120, 134, (tile.rows, 8))
@@ -106,7 +106,7 @@ def test_scaled_products_in_every_format(left: int, turn_c: bool) -> None:
         run.registers_in(one.registers.items, words)
         held.append(one)
         factors.append(np.exp2(codes - 127.0).repeat(32, axis=1))
-    C = run.tile("C", (32, 16), M.d.T if turn_c else M.d)
+    C = run.tile("C", (32, 16), M.d.T if transpose_c else M.d)
     mma_scaled(k, C, A, B, *held, first=True)
     run.give(C)
     exact = (rounded(a, names[0], "gfx950") * factors[0]) @ (rounded(b, names[1], "gfx950") * factors[1]).T

@@ -122,7 +122,7 @@ def plan(address: Address, inputs: Sequence[Input], effort: int = 1) -> AddressC
     base = min(wanted)
     standing = tuple([Input(f"i{number}", one.size, one.scalar) for number, one in enumerate(inputs)])
     moved = tuple([value - base for value in wanted])
-    code = _from_zero(moved, standing, effort) or _turned(moved, standing, effort)
+    code = _from_zero(moved, standing, effort) or _inverted(moved, standing, effort)
     if code is None:
         raise LayoutError(f"no short code was found for the address: it is no sum of shifted, masked and multiplied {', '.join(names)}")
     own: dict[str | int, str] = {one.name: name for one, name in zip(standing, names, strict=True)}
@@ -130,7 +130,7 @@ def plan(address: Address, inputs: Sequence[Input], effort: int = 1) -> AddressC
     return AddressCode(ops, None if code.result is None else own.get(code.result, code.result), base + code.constant)
 
 
-def _turned(moved: tuple[int, ...], inputs: tuple[Input, ...], effort: int) -> AddressCode | None:
+def _inverted(moved: tuple[int, ...], inputs: tuple[Input, ...], effort: int) -> AddressCode | None:
     """The code of a swizzled address some of whose bits are always inverted, which began at more than 0 before it was moved there."""
     for start in range(0, _LARGEST_START, 16):
         bits = moved[0] + start
@@ -159,7 +159,7 @@ def _points(inputs: Sequence[Input]) -> list[dict[str, int]]:
 def _from_zero(wanted: tuple[int, ...], inputs: tuple[Input, ...], effort: int) -> AddressCode | None:
     """The code of an address whose least value is 0, given at `_points`: a kernel's matrices often want the same."""
     points = _points(inputs)
-    weights = {one.name: math.prod([behind.size for behind in inputs[number + 1:]]) for number, one in enumerate(inputs)}
+    weights = {one.name: math.prod([later.size for later in inputs[number + 1:]]) for number, one in enumerate(inputs)}
 
     def address(point: _Point) -> int:
         return wanted[sum([value * weights[name] for name, value in point.items()])]
@@ -356,7 +356,7 @@ class _Search:
         for part in {part for pair in self.parts for part in pair} - {target}:
             rest = self.space.minus(target, part)
             cuts += [(part, other) for other in (rest, target ^ part) if other]
-        return [way for cut in dict.fromkeys(cuts) for way in (cut, cut[::-1])]
+        return [pair for cut in dict.fromkeys(cuts) for pair in (cut, cut[::-1])]
 
 
 @dataclass(frozen=True)
@@ -385,9 +385,9 @@ class Hints:
             for bit, image in enumerate(images):
                 if image & (image - 1):
                     strides |= {image, image >> bit, image // (image & -image)}
-                for place in range(image.bit_length()):
-                    if image >> place & 1:
-                        classes[name, place - bit] = classes.get((name, place - bit), 0) | 1 << bit
+                for position in range(image.bit_length()):
+                    if image >> position & 1:
+                        classes[name, position - bit] = classes.get((name, position - bit), 0) | 1 << bit
         strides |= _differences(runs, address, origin)
         moved = [(mask << shift if shift >= 0 else mask >> -shift) for (_, shift), mask in classes.items()]
         shifts = {shift for _, shift in classes} | {a - b for _, a in classes for _, b in classes}
@@ -397,9 +397,9 @@ class Hints:
         masks = {*moved, *classes.values(), *results, *(run for found in runs.values() for run in found)}
         # One multiplication makes several shifted copies, of which one mask keeps the right bits: (lane * 129) & 0x7b0.
         for name in origin:
-            copies = [shift for own, shift in classes if own == name and shift >= 0][:4]
-            for count in range(2, len(copies) + 1):
-                for some in itertools.combinations(copies, count):
+            multiples = [shift for own, shift in classes if own == name and shift >= 0][:4]
+            for count in range(2, len(multiples) + 1):
+                for some in itertools.combinations(multiples, count):
                     strides.add(sum(1 << shift for shift in some))
                     masks.add(_or([classes[name, shift] << shift for shift in some]))
         masks |= {mask >> (mask & -mask).bit_length() - 1 for mask in masks} | {a | b for a in moved for b in moved}

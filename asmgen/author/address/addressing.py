@@ -53,13 +53,13 @@ def emit_code(k: Builder, name: str, code: AddressCode, inputs: Mapping[str, Reg
         held[op.result] = target
     source: Reg | int = held[code.result] if code.result is not None else 0
     if source is not result or code.constant:
-        _finish(k, result, source, code.constant)
+        _add_constant(k, result, source, code.constant)
     for reg in taken:
         k.registers.release(reg)
     return result
 
 
-def _finish(k: Builder, result: Reg, source: Reg | int, constant: int) -> None:
+def _add_constant(k: Builder, result: Reg, source: Reg | int, constant: int) -> None:
     """result = source + constant."""
     if source == 0 or not constant:
         k.emit("s_mov_b32" if result.file == "s" else "v_mov_b32", result, constant if source == 0 else source)

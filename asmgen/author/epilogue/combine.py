@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from asmgen.author.address.addressing import WaveIndex
-from asmgen.author.epilogue.stores import ColumnRun, Corner, accumulator_places, run_length, runs_of, span, unless_whole
+from asmgen.author.epilogue.stores import ColumnRun, Corner, accumulator_coordinates, run_length, runs_of, span, unless_whole
 from asmgen.author.ops.conversions import widening
 from asmgen.author.tiles.globals import Rows
 from asmgen.isa.bufferformats import RAW_BUFFER
@@ -44,7 +44,7 @@ def scale_and_add(k: TileBuilder, corners: Sequence[Corner], c: Rows, column0: R
     descriptor, stride = c.resource(k), matrix.stride_bytes(k)
     ask_zero(k, beta)
     k.s_cselect_b32(descriptor[2], descriptor[2], 0)  # no bytes: loads give 0
-    lanes = accumulator_places(k, "c", corners[0].tile, column0, rows, columns)
+    lanes = accumulator_coordinates(k, "c", corners[0].tile, column0, rows, columns)
     by_row = [list(group) for _, group in groupby(runs_of(corners, run), key=lambda one: one.row)]
     together = min(_TOGETHER, run * max(map(len, by_row)))
     with k.scratch("c_offset") as offset, k.scratch("at") as at, k.scratch("columns_left") as left, \
@@ -146,12 +146,12 @@ def load_columns(k: TileBuilder, corners: Sequence[Corner], vector: Numbers, col
                  columns: WaveIndex) -> dict[int, Reg]:
     """The numbers of a lane's runs of columns by the run's column, in VGPRs of the name of `vector`; `widen` makes them f32."""
     run = run_length(corners[0].tile)
-    places = sorted({one.column for one in runs_of(corners, run)})
-    held = k.registers.vgprs(run * len(places), vector.name, align=2)
+    columns_held = sorted({one.column for one in runs_of(corners, run)})
+    held = k.registers.vgprs(run * len(columns_held), vector.name, align=2)
     with _columns_of(k, corners, vector, column0, rows, columns) as load:
-        for number, column in enumerate(places):
+        for number, column in enumerate(columns_held):
             load(held[run * number:run * number + run - 1], column)
-    return {column: held[run * number:run * number + run - 1] for number, column in enumerate(places)}
+    return {column: held[run * number:run * number + run - 1] for number, column in enumerate(columns_held)}
 
 
 @contextmanager
@@ -159,7 +159,7 @@ def _columns_of(k: TileBuilder, corners: Sequence[Corner], vector: Numbers, colu
                 columns: WaveIndex) -> Iterator[Callable[[Reg, int], None]]:
     """What loads the numbers of a lane's columns from one of the workgroup's on."""
     bytes_ = _SIZE[vector.dtype]
-    lanes = accumulator_places(k, "along_columns", corners[0].tile, column0, rows, columns)
+    lanes = accumulator_coordinates(k, "along_columns", corners[0].tile, column0, rows, columns)
     with k.scratch("vector_buffer", 4, "s") as descriptor:
         k.s_mov_b64(descriptor[0:1], vector.address)
         k.s_mul_i32(descriptor[2], vector.size, bytes_)
@@ -175,9 +175,9 @@ def load_rows(k: TileBuilder, corners: Sequence[Corner], vector: Numbers, row0: 
 
     `row0` is an SGPR with the first row of the workgroup's tile.
     """
-    places = sorted({one.row for one in runs_of(corners, run_length(corners[0].tile))})
-    held = k.registers.vgprs(len(places) + len(places) % 2, vector.name, align=2)
-    lanes = accumulator_places(k, "along_rows", corners[0].tile, row0, rows, columns)
+    rows_held = sorted({one.row for one in runs_of(corners, run_length(corners[0].tile))})
+    held = k.registers.vgprs(len(rows_held) + len(rows_held) % 2, vector.name, align=2)
+    lanes = accumulator_coordinates(k, "along_rows", corners[0].tile, row0, rows, columns)
     with k.scratch("vector_buffer", 4, "s") as descriptor, k.scratch("high", file="s") as high:
         k.s_lshl_b32(descriptor[0], row0, 2)
         k.s_lshr_b32(high, row0, 30)
@@ -188,10 +188,10 @@ def load_rows(k: TileBuilder, corners: Sequence[Corner], vector: Numbers, row0: 
         k.s_lshl_b32(descriptor[2], descriptor[2], 2)
         k.s_mov_b32(descriptor[3], RAW_BUFFER)
         k.v_lshlrev_b32(lanes.row, 2, lanes.row)
-        for number, row in enumerate(places):
+        for number, row in enumerate(rows_held):
             k.buffer_load_dword(held[number], lanes.row, descriptor, 0, offen=True, offset=4 * row)
     k.registers.release(lanes.row, lanes.column)
-    return {row: (held[number // 2 * 2:number // 2 * 2 + 1], number % 2) for number, row in enumerate(places)}
+    return {row: (held[number // 2 * 2:number // 2 * 2 + 1], number % 2) for number, row in enumerate(rows_held)}
 
 
 def _add(k: TileBuilder, runs: Sequence[ColumnRun], held: Reg, load: Load, factors: tuple[Reg | None, Reg | None]) -> None:

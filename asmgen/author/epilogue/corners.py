@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class CornerCopy:
+class MovedCorner:
     """A corner in its turn: `corner` is a copy of its accumulators, at (0, 0) of what begins at `row`, the wave's own, and at `column`,
     the workgroup's (SGPRs); `beside` are copies of the registers that go with it, None where there are none. VGPRs all."""
 
@@ -32,34 +32,34 @@ class CornerCopy:
 
 @contextmanager
 def each_corner(k: TileBuilder, corners: Sequence[Corner], row0: Reg, column0: Reg, rows: Reg, wave: WaveIndex,
-                beside: Sequence[Sequence[Reg]] = ()) -> Iterator[CornerCopy]:
+                beside: Sequence[Sequence[Reg]] = ()) -> Iterator[MovedCorner]:
     """What is emitted within runs for each corner that begins before row number `rows` (an SGPR).
 
     `row0` and `column0` are those of the workgroup's tile; the waves of number `wave` have theirs so many times a corner's rows down.
     `beside` are VGPRs that go with each of the corners, as many for each. All corners are of one shape.
     """
     first = corners[0].tile
-    copy = k.tile("corner", first.rows, first.columns, first.fragment, note="accumulators of one corner at a time")
+    moved = k.tile("corner", first.rows, first.columns, first.fragment, note="accumulators of one corner at a time")
     count = len(beside[0]) if beside else 0
     held = k.registers.vgprs(count, "beside_corner", align=2, note="what goes with them") if count else None
-    turn, body, following = k.fresh("corner"), k.fresh("of_corner"), k.fresh("next_corner")
+    loop, body, following = k.fresh("corner"), k.fresh("of_corner"), k.fresh("next_corner")
     with k.scratch("corner_number", file="s") as number, k.scratch("corner_row", file="s") as row, \
             k.scratch("corner_column", file="s") as column:
         k.s_mov_b32(number, 0)
-        k.label(turn)
-        ways = [k.fresh(f"corner_{place}") for place in range(1, len(corners))]
-        for place, label in enumerate(ways, 1):
-            k.s_cmp_eq_u32(number, place)
+        k.label(loop)
+        labels = [k.fresh(f"corner_{position}") for position in range(1, len(corners))]
+        for position, label in enumerate(labels, 1):
+            k.s_cmp_eq_u32(number, position)
             k.s_cbranch_scc1(label)
-        for place, corner in enumerate(corners):
-            if place:
+        for position, corner in enumerate(corners):
+            if position:
                 k.s_branch(body)
-                k.label(ways[place - 1])
+                k.label(labels[position - 1])
             k.s_add_u32(row, row0, corner.row)
             k.s_add_u32(column, column0, corner.column)
-            for to, source in zip(copy.registers, corner.tile.registers, strict=True):
+            for to, source in zip(moved.registers, corner.tile.registers, strict=True):
                 k.emit("v_accvgpr_read_b32" if source.file == "a" else "v_mov_b32", to, source)
-            for at, source in enumerate(beside[place] if held is not None else ()):
+            for at, source in enumerate(beside[position] if held is not None else ()):
                 assert held is not None
                 k.v_mov_b32(held[at], source)
         k.label(body)
@@ -68,11 +68,11 @@ def each_corner(k: TileBuilder, corners: Sequence[Corner], row0: Reg, column0: R
             k.s_add_u32(row, row, down)
         k.s_cmp_ge_u32(row, rows)
         k.s_cbranch_scc1(following)
-        yield CornerCopy(Corner(copy, 0, 0), row, column, held)
+        yield MovedCorner(Corner(moved, 0, 0), row, column, held)
         k.label(following)
         k.s_add_u32(number, number, 1)
         k.s_cmp_lt_u32(number, len(corners))
-        k.s_cbranch_scc1(turn)
+        k.s_cbranch_scc1(loop)
     k.registers.release("corner")
     if held is not None:
         k.registers.release(held)

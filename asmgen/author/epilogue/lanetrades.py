@@ -16,7 +16,7 @@ from asmgen.isa.records import dataclass
 LINE_BIT = 3
 """The bit of the lane's number that DPP's row_ror:8 exchanges."""
 LINE_ROWS = 1 << LINE_BIT
-Place = tuple[int, int]  # row, column
+RowColumn = tuple[int, int]  # row, column
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Trade:
         return LANE_SWAPS[self.lane_bit]
 
 
-def trade_of(fragment: Fragment, runs: Sequence[Place], length: int) -> Trade | None:
+def trade_of(fragment: Fragment, runs: Sequence[RowColumn], length: int) -> Trade | None:
     """The trade for runs of `length` columns that begin at these places of the first lane, taken two by two in this order.
 
     None where no swap exchanges the lane's bit that tells neighbouring runs apart, or where two runs, over all lanes, are not neighbouring
@@ -50,14 +50,14 @@ def trade_of(fragment: Fragment, runs: Sequence[Place], length: int) -> Trade | 
     return Trade(bit, step, _apart(fragment, LINE_BIT) == (LINE_ROWS, 0) and _distances(runs, 2) == (0, 2 * step))
 
 
-def _apart(fragment: Fragment, bit: int) -> Place | None:
+def _apart(fragment: Fragment, bit: int) -> RowColumn | None:
     """How far lanes that differ in that bit stand apart: (rows, columns); None where not all do alike."""
-    places = fragment.table[0]
-    found = {_between(places[lane], places[lane | 1 << bit]) for lane in range(LANES) if not lane >> bit & 1}
+    coordinates = fragment.table[0]
+    found = {_between(coordinates[lane], coordinates[lane | 1 << bit]) for lane in range(LANES) if not lane >> bit & 1}
     return found.pop() if len(found) == 1 else None
 
 
-def _distances(runs: Sequence[Place], count: int) -> Place | None:
+def _distances(runs: Sequence[RowColumn], count: int) -> RowColumn | None:
     """How far the second `count` of each 2 x `count` runs stand from the first ones; None where not all do alike."""
     if len(runs) % (2 * count):
         return None
@@ -66,5 +66,5 @@ def _distances(runs: Sequence[Place], count: int) -> Place | None:
     return found.pop() if len(found) == 1 else None
 
 
-def _between(one: Place, other: Place) -> Place:
+def _between(one: RowColumn, other: RowColumn) -> RowColumn:
     return other[0] - one[0], other[1] - one[1]

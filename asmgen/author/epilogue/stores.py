@@ -51,7 +51,7 @@ class ColumnRun:
 
 
 @dataclass(frozen=True)
-class LanePlaces:
+class LaneCoordinates:
     """Where a lane's first element stands: VGPRs with its row in the workgroup's tile and its column in the matrix."""
 
     row: Reg
@@ -62,7 +62,8 @@ Change = Callable[[ColumnRun, Sequence[Reg]], None]
 """Emits what the values of a run (VGPRs, in the run's order) go through on their way to memory, in place."""
 
 
-def accumulator_places(k: TileBuilder, name: str, first: Tile, column0: Reg, rows: WaveIndex | None, columns: WaveIndex) -> LanePlaces:
+def accumulator_coordinates(k: TileBuilder, name: str, first: Tile, column0: Reg, rows: WaveIndex | None,
+                            columns: WaveIndex) -> LaneCoordinates:
     """The places of the lanes' first elements; the wave (r, c) has each tile at (r * tile.rows, c * tile.columns) from its corner, or,
     where `rows` is None, at its corner's row."""
     at = first.fragment.table[0]
@@ -70,7 +71,7 @@ def accumulator_places(k: TileBuilder, name: str, first: Tile, column0: Reg, row
                        (rows,) if rows is not None else ())
     column = emit_address(k, f"{name}_column", lambda lane, **wave: at[lane][1] + wave[columns.name] * first.columns, k.lane, (columns,))
     k.v_add_u32(column, column0, column)
-    return LanePlaces(row, column)
+    return LaneCoordinates(row, column)
 
 
 def store(k: TileBuilder, target: Rows, column0: Reg, corners: Sequence[Corner], rows: WaveIndex | None, columns: WaveIndex,
@@ -85,13 +86,13 @@ def store(k: TileBuilder, target: Rows, column0: Reg, corners: Sequence[Corner],
         _store_own(k, target, column0, corners, rows, columns, width)
         return
     slow, done = k.fresh("cut_columns"), k.fresh("stored")
-    with _places(k, target, column0, corners, rows, columns) as places:
+    with _store_address(k, target, column0, corners, rows, columns) as address:
         unless_whole(k, target, column0, corners, width, slow)
         runs = list(runs_of(corners, run_length(corners[0].tile)))
-        _wide(k, places, corners[0].tile, runs)
+        _wide(k, address, corners[0].tile, runs)
         k.s_branch(done)
         k.label(slow)
-        _cut(k, places, runs)
+        _cut(k, address, runs)
         k.label(done)
 
 
@@ -144,17 +145,17 @@ def store_whole(k: TileBuilder, target: Rows, column0: Reg, corners: Sequence[Co
     """
     length = run_length(corners[0].tile)
     runs = [run for corner in corners for run in runs_of([corner], length)]
-    with _places(k, target, column0, corners, rows, columns) as places, ExitStack() as stack:
+    with _store_address(k, target, column0, corners, rows, columns) as address, ExitStack() as stack:
         doubt = stack.enter_context(k.scratch("doubt")) if doubtful and doubted(k, target.matrix.dtype) else None
         if doubt is not None:
             k.v_mov_b32(doubt, 0)
-        _wide(k, places, corners[0].tile, runs, change, doubt)
+        _wide(k, address, corners[0].tile, runs, change, doubt)
         if doubt is not None:
             k.v_cmp_u_f32(vcc, doubt, doubt)
 
 
 @dataclass(frozen=True)
-class _Places:
+class _StoreAddress:
     """Where a lane's first element stands in memory: its offset in bytes and its column (VGPRs)."""
 
     target: Rows
@@ -165,31 +166,31 @@ class _Places:
 
 
 @contextmanager
-def _places(k: TileBuilder, target: Rows, column0: Reg, corners: Sequence[Corner], rows: WaveIndex | None,
-            columns: WaveIndex) -> Iterator[_Places]:
+def _store_address(k: TileBuilder, target: Rows, column0: Reg, corners: Sequence[Corner], rows: WaveIndex | None,
+            columns: WaveIndex) -> Iterator[_StoreAddress]:
     matrix = target.matrix
     if matrix.dtype not in _TYPES:
         raise TileError(f"store: accumulators are stored as {', '.join(_TYPES)}, not as {matrix.dtype}", k.place())
     descriptor, stride = target.resource(k), matrix.stride_bytes(k)
-    lanes = accumulator_places(k, "d", corners[0].tile, column0, rows, columns)
+    lanes = accumulator_coordinates(k, "d", corners[0].tile, column0, rows, columns)
     offset = k.registers.vgprs(1, "d_offset")
     k.v_mul_lo_u32(offset, lanes.row, stride)
     k.v_lshl_add_u32(offset, lanes.column, (matrix.bits // 8).bit_length() - 1, offset)
     k.registers.release(lanes.row)
-    yield _Places(target, descriptor, stride, offset, lanes.column)
+    yield _StoreAddress(target, descriptor, stride, offset, lanes.column)
     k.registers.release(lanes.column, offset)
 
 
-def _wide(k: TileBuilder, places: _Places, first: Tile, runs: Sequence[ColumnRun], change: Change | None = None,
+def _wide(k: TileBuilder, address: _StoreAddress, first: Tile, runs: Sequence[ColumnRun], change: Change | None = None,
           doubt: Reg | None = None) -> None:
     """Whole runs in the given order, of tiles like the `first`."""
-    matrix = places.target.matrix
+    matrix = address.target.matrix
     trade = trade_of(first.fragment, [(run.row, run.column) for run in runs], _TRADED) \
         if k.arch == "gfx950" and matrix.bits == 16 and len(runs[0].registers) == _TRADED else None
     if trade is not None:
-        _traded(k, runs, trade, places.offset, places.descriptor, matrix.dtype, places.stride, change)
+        _traded(k, runs, trade, address.offset, address.descriptor, matrix.dtype, address.stride, change)
     else:
-        _whole(k, runs, places.offset, places.descriptor, matrix.dtype, places.stride, change, doubt)
+        _whole(k, runs, address.offset, address.descriptor, matrix.dtype, address.stride, change, doubt)
 
 
 def run_length(tile: Tile) -> int:
@@ -209,7 +210,7 @@ def runs_of(corners: Sequence[Corner], length: int) -> Iterator[ColumnRun]:
     for corner in corners:
         fragment = corner.tile.fragment
         origin = fragment.table[0][0]
-        for row, column in corner.tile.places():
+        for row, column in corner.tile.positions():
             base = corner.tile.base(row, column)
             for item in range(0, fragment.items, length):
                 r, c = fragment.table[item][0]
@@ -335,10 +336,10 @@ def _values(k: TileBuilder, runs: Sequence[ColumnRun], change: Change | None) ->
         yield values
 
 
-def _cut(k: TileBuilder, places: _Places, runs: Sequence[ColumnRun]) -> None:
+def _cut(k: TileBuilder, address: _StoreAddress, runs: Sequence[ColumnRun]) -> None:
     """Element by element, the lanes beyond the last column switched off."""
-    offset, column, descriptor, stride = places.offset, places.column, places.descriptor, places.stride
-    columns, dtype = places.target.matrix.columns_register, places.target.matrix.dtype
+    offset, column, descriptor, stride = address.offset, address.column, address.descriptor, address.stride
+    columns, dtype = address.target.matrix.columns_register, address.target.matrix.dtype
     short = dtype != "f32"
     if short:
         with narrowing(k, dtype) as narrow:

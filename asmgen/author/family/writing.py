@@ -37,8 +37,8 @@ def write_kernel(writer: FunctionType, contract: KernelContract, variant: Varian
     except AsmgenError:
         raise
     except Exception as error:
-        place = _place(error, writer.__code__.co_filename)
-        raise AsmgenError(f"{writer.__name__} raised {type(error).__name__}: {error}", place) from error
+        line = _line_of(error, writer.__code__.co_filename)
+        raise AsmgenError(f"{writer.__name__} raised {type(error).__name__}: {error}", line) from error
     if isinstance(finished, Kernel):
         return finished
     if finished is not None:
@@ -49,7 +49,7 @@ def write_kernel(writer: FunctionType, contract: KernelContract, variant: Varian
     return k.finish()
 
 
-def _place(error: Exception, file: str) -> str:
+def _line_of(error: Exception, file: str) -> str:
     """The line of the author's file that an error came through."""
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
     return f"{PurePath(file).name}:{lines[-1]}" if lines else file

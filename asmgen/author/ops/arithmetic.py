@@ -46,25 +46,25 @@ def mma(k: TileBuilder, c: Tile, a: Tile, b: Tile, first: bool | Tile = False) -
     """C += A B, with A named by (i, k), B by (j, k) and C by (i, j); `first` takes C as 0, by the inline constant, or, a row of C's
     fragments, begins every row with that.
 
-    A or B that is named the other way round (k first) goes in as `views.turned(tile)`. Consecutive instructions use one accumulator. Where
-    C's fragments are turned (`M.d.T`), the operands change places. Their k may stand in any order that both share (`views.as_operand`); a
-    fragment may hold several instructions' k (`views.deep`).
+    A or B with k as its rows goes in as `views.transposed(tile)`. Consecutive instructions use one accumulator. Where
+    C's fragments are transposed (`M.d.T`), the operands are exchanged. Their k may stand in any order that both share (`views.as_operand`);
+    a fragment may hold several instructions' k (`views.deep`).
     Raises TileError for shapes or fragments that do not fit.
     """
     left, right, parts = _check(k, c, a, b)
     row = c.fragment.row
-    turned = c.fragment.transposed
+    transposed = c.fragment.transposed
     formats = _formats(row, left, right)
     begin = first if isinstance(first, Tile) else None
-    if begin is not None and (not begin.fragment.same_places(c.fragment) or (begin.down, begin.across) != (1, c.across)):
+    if begin is not None and (not begin.fragment.same_coordinates(c.fragment) or (begin.down, begin.across) != (1, c.across)):
         raise TileError(f"mma: {begin} is no row of the fragments of {c}, with which its rows could begin", k.place())
     reads = a.registers.mask | b.registers.mask | (begin.registers.mask if begin is not None else 0)
     with operation(k, f"mma {c.name} += {a.name} {b.name}", [c.index, a.index, b.index], reads=reads, writes=c.registers.mask):
-        for i, j in c.places():
+        for i, j in c.positions():
             accumulator = c.base(i, j)
             before: Reg | int = accumulator if not first else 0 if begin is None else begin.base(0, j)
             for depth, (one, other) in enumerate(zip(_along_k(a, i, parts), _along_k(b, j, parts), strict=True)):
-                k.emit(row.name, accumulator, *((other, one) if turned else (one, other)), accumulator if depth else before, **formats)
+                k.emit(row.name, accumulator, *((other, one) if transposed else (one, other)), accumulator if depth else before, **formats)
 
 
 def _along_k(tile: Tile, row: int, parts: int) -> list[Reg]:
@@ -84,7 +84,7 @@ class Scales:
     registers: RegisterSet
     index: Any = None
 
-    def place(self, fragment: int) -> tuple[Reg, int]:
+    def location(self, fragment: int) -> tuple[Reg, int]:
         """(register, byte) of the scales of a fragment."""
         return self.registers.items[fragment // 4], fragment % 4
 
@@ -132,16 +132,17 @@ def mma_scaled(k: TileBuilder, c: Tile, a: Tile, b: Tile, scale_a: Scales, scale
         if held.registers.count != -(-(tile.down * tile.across) // 4):
             raise TileError(f"mma_scaled: {held.name} has {held.registers.count} registers, and {tile} wants a byte for each of its "
                             f"{tile.down * tile.across} fragments", k.place())
-    turned = c.fragment.transposed
+    transposed = c.fragment.transposed
     formats = _formats(row, left, right)
     reads = a.registers.mask | b.registers.mask | scale_a.registers.mask | scale_b.registers.mask
     with operation(k, f"mma {c.name} += {a.name} {b.name}, scaled", [c.index, a.index, b.index, scale_a.index, scale_b.index], reads=reads,
                    writes=c.registers.mask):
-        for i, j in c.places():
+        for i, j in c.positions():
             accumulator = c.base(i, j)
             for depth in range(a.across):
-                pair = (a.base(i, depth), scale_a.place(i * a.across + depth)), (b.base(j, depth), scale_b.place(j * b.across + depth))
-                (one, (low, low_byte)), (other, (high, high_byte)) = pair[::-1] if turned else pair
+                pair = ((a.base(i, depth), scale_a.location(i * a.across + depth)),
+                        (b.base(j, depth), scale_b.location(j * b.across + depth)))
+                (one, (low, low_byte)), (other, (high, high_byte)) = pair[::-1] if transposed else pair
                 k.emit(row.name, accumulator, one, other, 0 if first and depth == 0 else accumulator, low, high,
                        op_sel=(low_byte & 1, high_byte & 1, 0), op_sel_hi=(low_byte >> 1, high_byte >> 1, 0), **formats)
 
@@ -156,7 +157,7 @@ def _check(k: TileBuilder, c: Tile, a: Tile, b: Tile) -> tuple[Tile, Tile, int]:
     """The operands in the instruction's order, and how many instructions a fragment of them feeds."""
     if c.rows != a.rows or c.columns != b.rows or a.columns != b.columns:
         raise TileError(f"mma: {c} is not {a} times {b}: C is rows of A x rows of B, and A and B have as many columns; "
-                        "turned(tile) exchanges rows and columns", k.place())
+                        "transposed(tile) exchanges rows and columns", k.place())
     row = c.fragment.row
     if c.fragment.operand != "d" or c.dtype != element_type(row, "d", 0):
         raise TileError(f"mma: {c} with fragments {c.fragment} is no accumulator; make it with M.d or M.d.T, which are of "

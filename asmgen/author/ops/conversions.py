@@ -49,14 +49,14 @@ def convert(k: TileBuilder, out: Tile, tile: Tile, rounding: str = "nearest", na
         raise TileError(f"convert: rounding is {' or '.join(ROUNDINGS)}, not {rounding!r}", k.place())
     for held in (out, tile):
         if any(reg.file != "v" for reg in held.registers):
-            raise TileError(f"convert: {held} lies in AGPRs, which vector instructions do not reach; copy(k, ...) it into VGPRs", k.place())
+            raise TileError(f"convert: {held} lies in AGPRs, which vector instructions do not reach; move(k, ...) it into VGPRs", k.place())
     if out.registers.count > tile.registers.count and out.registers.mask & tile.registers.mask:
         raise TileError(f"convert: {out} widens {tile} and shares registers with it; give it registers of its own", k.place())
     one = _narrowing(k, out.dtype, rounding, nan, scale) if tile.dtype == "f32" else _widening(k, tile.dtype, scale) \
         if out.dtype == "f32" else _direct(k, tile.dtype, out.dtype, rounding, nan, scale)
     if one is None:
-        raise TileError(f"convert: {k.arch} has no instructions from {tile.dtype} to {out.dtype} rounding {rounding}; {_way(k, tile, out)}",
-                        k.place())
+        raise TileError(f"convert: {k.arch} has no instructions from {tile.dtype} to {out.dtype} rounding {rounding}; "
+                        f"{_advice(k, tile, out)}", k.place())
     with operation(k, f"convert {tile.name} to {out.name}", [out.index, tile.index], reads=tile.registers.mask, writes=out.registers.mask,
                    at=at):
         one(list(out.registers.items), list(tile.registers.items))
@@ -104,7 +104,7 @@ def doubted(k: TileBuilder, dtype: str) -> bool:
     return dtype == "bf16" and k.arch == "gfx942"
 
 
-def _way(k: TileBuilder, tile: Tile, out: Tile) -> str:
+def _advice(k: TileBuilder, tile: Tile, out: Tile) -> str:
     if out.dtype in ("fp6", "bf6", "fp4") or tile.dtype in ("fp6", "bf6", "fp4"):
         if k.arch != "gfx950":
             return "4- and 6-bit types exist on gfx950 only"

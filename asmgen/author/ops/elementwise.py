@@ -146,7 +146,7 @@ def abs_(k: TileBuilder, out: Target, a: TileSource, at: StepIndex | None = None
     _bits(k, "abs", "v_and_b32", out, a, _sign(k, "abs", _dtype(out)) ^ 0xFFFFFFFF, at)
 
 
-def copy(k: TileBuilder, out: Target, a: TileSource, at: StepIndex | None = None) -> None:
+def move(k: TileBuilder, out: Target, a: TileSource, at: StepIndex | None = None) -> None:
     """The same bits in other registers, AGPRs too; a vector is broadcast along its rows or columns, a number is filled in."""
     if isinstance(a, (int, float)):
         fill_with(k, out, a, at)
@@ -159,7 +159,7 @@ def copy(k: TileBuilder, out: Target, a: TileSource, at: StepIndex | None = None
             k.emit(op or "v_mov_b32", target, source)
 
 
-broadcast = copy
+broadcast = move
 
 
 def fill_with(k: TileBuilder, out: Target, value: int | float, at: StepIndex | None = None) -> None:
@@ -381,7 +381,7 @@ def _operation(k: TileBuilder, name: str, out: Target, sources: Sequence[TileSou
 
 def _targets(k: TileBuilder, name: str, out: Target) -> Sequence[Reg]:
     if any(reg.file != "v" for reg in out.registers):
-        raise TileError(f"{name}: {out} lies in AGPRs, which vector instructions neither read nor write; copy(k, ...) it into VGPRs",
+        raise TileError(f"{name}: {out} lies in AGPRs, which vector instructions neither read nor write; move(k, ...) it into VGPRs",
                         k.place())
     return out.registers.items
 
@@ -396,12 +396,12 @@ def _operands(k: TileBuilder, name: str, out: Target, source: TileSource, any_fi
             raise TileError(f"{name}: {source} is {source.count} registers; a value for all elements is one SGPR or VGPR", k.place())
         return [source] * count
     if not any_file and any(reg.file == "a" for reg in source.registers):
-        raise TileError(f"{name}: {source} lies in AGPRs, which vector instructions neither read nor write; copy(k, ...) it into VGPRs",
+        raise TileError(f"{name}: {source} lies in AGPRs, which vector instructions neither read nor write; move(k, ...) it into VGPRs",
                         k.place())
     if isinstance(source, Vector):
         return _of_vector(k, name, out, source)
     if not isinstance(out, Tile) or (source.rows, source.columns, source.dtype) != (out.rows, out.columns, out.dtype) \
-            or not source.fragment.same_places(out.fragment):
+            or not source.fragment.same_coordinates(out.fragment):
         raise TileError(f"{name}: {source} and {out} are not of one shape, type and layout; change_layout(k, ...) or convert(k, ...) "
                         "brings them together", k.place())
     return list(source.registers.items)
@@ -418,4 +418,4 @@ def _of_vector(k: TileBuilder, name: str, out: Target, source: Vector) -> list[R
                         f"{source.axis}_vector(k, ..., {out.name})", k.place())
     if out.fragment.bits != 32:
         raise TileError(f"{name}: {source} is f32 and {out} is {out.dtype}; compute in f32 and convert(k, ...) the result", k.place())
-    return [source.of(out, row, column, item) for row, column in out.places() for item in range(out.fragment.items)]
+    return [source.of(out, row, column, item) for row, column in out.positions() for item in range(out.fragment.items)]

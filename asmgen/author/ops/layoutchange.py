@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from asmgen.author.ops.constants import constant
-from asmgen.author.ops.elementwise import copy
+from asmgen.author.ops.elementwise import move
 from asmgen.author.ops.movement import read, write
 from asmgen.author.step.iterations import StepIndex, operation
 from asmgen.author.tiles.fragments import Fragment
@@ -36,7 +36,7 @@ class LayoutPlan:
     """How a tile gets to another fragment's places: swaps of (bit of the register's number, bit of the lane's), then register m of the
     result is register `registers[m]`. `way` is "renaming" or "permlane"."""
 
-    way: str
+    method: str
     swaps: tuple[tuple[int, int], ...]
     registers: tuple[int, ...]
 
@@ -50,19 +50,19 @@ def plan_change(arch: str, tile: Tile, fragment: Fragment) -> LayoutPlan | None:
     swaps: list[tuple[int, int]] = []
     inside = (32 // fragment.bits).bit_length() - 1  # bits of an item's number that stay in a register
     for lane_bit in (5, 4, 5):  # what one lane bit gives away may be what the other waits for
-        wanted = next((one for one, place in its.items() if place == ("lane", lane_bit)), None)
+        wanted = next((one for one, position in its.items() if position == ("lane", lane_bit)), None)
         where = mine[wanted] if wanted is not None else ("lane", lane_bit)
         if wanted is None or where[0] == "lane" or where[1] < inside or arch != "gfx950":
             continue
         swaps.append((where[1] - inside, lane_bit))
-        other = next(one for one, place in mine.items() if place == ("lane", lane_bit))
+        other = next(one for one, position in mine.items() if position == ("lane", lane_bit))
         mine[wanted], mine[other] = ("lane", lane_bit), where
     bits = {}
-    for one, place in its.items():
-        if (place[0] == "lane" or place[1] < inside or mine[one][1] < inside) and mine[one] != place:
+    for one, position in its.items():
+        if (position[0] == "lane" or position[1] < inside or mine[one][1] < inside) and mine[one] != position:
             return None
-        if place[0] == "item" and place[1] >= inside:
-            bits[place[1] - inside] = mine[one][1] - inside
+        if position[0] == "item" and position[1] >= inside:
+            bits[position[1] - inside] = mine[one][1] - inside
     count = tile.registers.count
     registers = tuple(sum((number >> new & 1) << old for new, old in bits.items()) for number in range(count))
     return LayoutPlan("permlane" if swaps else "renaming", tuple(swaps), registers)
@@ -83,10 +83,10 @@ def _positions(rows: int, columns: int, fragment: Fragment) -> dict[tuple[int, i
             bit += 1
     images += [(("lane", power), fragment.table[0][1 << power]) for power in range(LANE_BITS)]
     found: dict[tuple[int, int], Position] = {}
-    for place, (row, column) in images:
+    for position, (row, column) in images:
         if (row == 0) == (column == 0) or row & (row - 1) or column & (column - 1) or (row, column) in found:
             return None
-        found[row, column] = place
+        found[row, column] = position
     return found
 
 
@@ -102,7 +102,7 @@ def change_layout(k: TileBuilder, tile: Tile, fragment: Fragment, out: Tile | No
     if tile.dtype != fragment.dtype:
         raise TileError(f"change_layout: {tile} does not become {fragment.dtype} by moving; convert(k, ...) it", k.place())
     tile_registers(tile.rows, tile.columns, fragment, tile.name)
-    if out is not None and ((out.rows, out.columns) != (tile.rows, tile.columns) or not out.fragment.same_places(fragment)):
+    if out is not None and ((out.rows, out.columns) != (tile.rows, tile.columns) or not out.fragment.same_coordinates(fragment)):
         raise TileError(f"change_layout: {out} is not {tile} in fragments {fragment}", k.place())
     plan = plan_change(k.arch, tile, fragment)
     if plan is None:
@@ -118,7 +118,7 @@ def change_layout(k: TileBuilder, tile: Tile, fragment: Fragment, out: Tile | No
         return out, "lds"
     items = tile.registers.items
     if any(reg.file != "v" for reg in items) and plan.swaps:
-        raise TileError(f"change_layout: {tile} lies in AGPRs, which permlane swaps do not reach; copy(k, ...) it into VGPRs", k.place())
+        raise TileError(f"change_layout: {tile} lies in AGPRs, which permlane swaps do not reach; move(k, ...) it into VGPRs", k.place())
     if plan.swaps:
         with operation(k, f"swap lanes of {tile.name}", [tile.index], reads=tile.registers.mask, writes=tile.registers.mask, at=at):
             for bit, lane_bit in plan.swaps:
@@ -128,23 +128,23 @@ def change_layout(k: TileBuilder, tile: Tile, fragment: Fragment, out: Tile | No
     ordered: tuple[Reg, ...] = tuple(items[number] for number in plan.registers)
     moved = Tile(tile.name, tile.rows, tile.columns, fragment, RegisterSet(join(ordered)), tile.index)
     if out is not None:
-        copy(k, out, moved, at)
-        return out, plan.way
+        move(k, out, moved, at)
+        return out, plan.method
     size = fragment.registers
     if any(ordered[number].index + 1 != ordered[number + 1].index for number in range(len(ordered) - 1) if (number + 1) % size):
-        raise TileError(f"change_layout: the registers of {tile} become those of {fragment} by {plan.way}, but fragments would not be "
+        raise TileError(f"change_layout: the registers of {tile} become those of {fragment} by {plan.method}, but fragments would not be "
                         "neighbours; give a tile for the result, or pin the registers in that order", k.place())
-    return moved, plan.way
+    return moved, plan.method
 
 
 def _in_lane(tile: Tile, fragment: Fragment) -> list[int] | None:
     """For each item of the result, over the whole tile, the item of the tile that it is in every lane; None where lanes differ."""
-    held = {places: number for number, places in enumerate(_places(tile.rows, tile.columns, tile.fragment))}
-    found = [held.get(places) for places in _places(tile.rows, tile.columns, fragment)]
+    held = {coordinates: number for number, coordinates in enumerate(_coordinates(tile.rows, tile.columns, tile.fragment))}
+    found = [held.get(coordinates) for coordinates in _coordinates(tile.rows, tile.columns, fragment)]
     return None if None in found else [number for number in found if number is not None]
 
 
-def _places(rows: int, columns: int, fragment: Fragment) -> list[tuple[tuple[int, int], ...]]:
+def _coordinates(rows: int, columns: int, fragment: Fragment) -> list[tuple[tuple[int, int], ...]]:
     return [tuple((row + r, column + c) for r, c in line) for row in range(0, rows, fragment.rows)
             for column in range(0, columns, fragment.columns) for line in fragment.table]
 

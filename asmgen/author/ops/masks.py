@@ -46,19 +46,19 @@ def mask_rows_before(k: TileBuilder, tile: Tile, first: Reg | int, value: float 
     _mask(k, "mask rows of", tile, (1, 0), first, 0, True, value, at)
 
 
-def mask_causal(k: TileBuilder, tile: Tile, shift: Reg | int, turned: bool = False, value: float = LOWEST,
+def mask_causal(k: TileBuilder, tile: Tile, shift: Reg | int, transposed: bool = False, value: float = LOWEST,
                 at: StepIndex | None = None) -> None:
-    """Element (r, c) stays where c <= r + shift; of a `turned` tile (S^T: keys are rows) where r <= c + shift.
+    """Element (r, c) stays where c <= r + shift; of a `transposed` tile (S^T: keys are rows) where r <= c + shift.
 
     For queries from q0 and keys from k0 on, bottom-right: shift = q0 - k0 + keys - queries.
     """
-    _mask(k, "causal mask of", tile, (1, -1) if turned else (-1, 1), shift, 0, False, value, at)
+    _mask(k, "causal mask of", tile, (1, -1) if transposed else (-1, 1), shift, 0, False, value, at)
 
 
-def mask_window(k: TileBuilder, tile: Tile, shift: Reg | int, width: int, turned: bool = False, value: float = LOWEST,
+def mask_window(k: TileBuilder, tile: Tile, shift: Reg | int, width: int, transposed: bool = False, value: float = LOWEST,
                 at: StepIndex | None = None) -> None:
-    """Element (r, c) stays where r + shift - width <= c <= r + shift; `turned` as in `mask_causal`."""
-    signs = (1, -1) if turned else (-1, 1)
+    """Element (r, c) stays where r + shift - width <= c <= r + shift; `transposed` as in `mask_causal`."""
+    signs = (1, -1) if transposed else (-1, 1)
     _mask(k, "window of", tile, signs, shift, 0, False, value, at)
     _mask(k, "window of", tile, signs, shift, -width, True, value, at)
 
@@ -67,16 +67,16 @@ def _mask(k: TileBuilder, what: str, tile: Tile, signs: tuple[int, int], bound: 
           at: StepIndex | None) -> None:
     """Keep where signs . (row, column) <= bound + more (`lower`: >=)."""
     if tile.dtype != "f32" or any(reg.file != "v" for reg in tile.registers):
-        raise TileError(f"{what} {tile}: masks are put on f32 in VGPRs; convert(k, ...) or copy(k, ...) it first", k.place())
+        raise TileError(f"{what} {tile}: masks are put on f32 in VGPRs; convert(k, ...) or move(k, ...) it first", k.place())
     f = tile.fragment
-    parts = lane_places(k, f)
+    parts = lane_coordinates(k, f)
     word = struct.unpack("<i", struct.pack("<f", value))[0]
     mask = tile.registers.mask
     compare = "v_cmp_ge_i32" if lower else "v_cmp_le_i32"
     origin = f.table[0][0]
     inside = [(tile.base(row, column)[item], signs[0] * (row * f.rows + line[0][0] - origin[0])
                + signs[1] * (column * f.columns + line[0][1] - origin[1]))
-              for row, column in tile.places() for item, line in enumerate(f.table)]
+              for row, column in tile.positions() for item, line in enumerate(f.table)]
     if all(number - more in _INLINE for _, number in inside):
         inside, more = [(reg, number - more) for reg, number in inside], 0
     with operation(k, f"{what} {tile.name}", [tile.index], reads=mask, writes=mask, at=at), k.scratch("mask_bound") as left, \
@@ -92,32 +92,32 @@ def _mask(k: TileBuilder, what: str, tile: Tile, signs: tuple[int, int], bound: 
             k.v_add_u32(left, more, left)
         for first in range(0, len(inside), _GROUP):
             group = inside[first:first + _GROUP]
-            for place, (_, number) in enumerate(group):
+            for position, (_, number) in enumerate(group):
                 if number in _INLINE:
-                    k.emit(compare, kept[2 * place:2 * place + 1], number, left)
+                    k.emit(compare, kept[2 * position:2 * position + 1], number, left)
                 else:
                     with k.scratch("inside", file="s") as held:
                         k.s_movk_i32(held, number)
-                        k.emit(compare, kept[2 * place:2 * place + 1], held, left)
-            for place, (reg, _) in enumerate(group):
-                k.v_cndmask_b32(reg, masked, reg, kept[2 * place:2 * place + 1])
+                        k.emit(compare, kept[2 * position:2 * position + 1], held, left)
+            for position, (reg, _) in enumerate(group):
+                k.v_cndmask_b32(reg, masked, reg, kept[2 * position:2 * position + 1])
 
 
-def _lane_place(k: TileBuilder, title: str, values: tuple[int, ...]) -> Reg:
+def _lane_coordinate(k: TileBuilder, title: str, values: tuple[int, ...]) -> Reg:
     return emit_address(k, title, lambda lane: values[lane], k.lane)
 
 
-def lane_places(k: TileBuilder, fragment: Fragment) -> tuple[Reg, Reg]:
+def lane_coordinates(k: TileBuilder, fragment: Fragment) -> tuple[Reg, Reg]:
     """(row, column) of each lane's first element in a fragment, in two VGPRs that are made once for all fragments with those places."""
-    places = fragment.table[0]
+    coordinates = fragment.table[0]
     found = []
     for axis, name in enumerate(("row", "column")):
-        values = tuple(place[axis] for place in places)
+        values = tuple(position[axis] for position in coordinates)
         key = ("lane places", values)
         made = k.made.get(key)
         if made is None:
             title = f"lane_{name}_{sum(isinstance(one, tuple) and one[0] == 'lane places' for one in k.made)}"
-            made = k.made[key] = k.hoist(functools.partial(_lane_place, k, title, values))
+            made = k.made[key] = k.hoist(functools.partial(_lane_coordinate, k, title, values))
         assert isinstance(made, Reg)
         found.append(made)
     return found[0], found[1]

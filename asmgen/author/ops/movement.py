@@ -13,7 +13,7 @@ from asmgen.author.step.iterations import operation
 from asmgen.author.tiles.globals import Rows, Slice
 from asmgen.author.tiles.immediates import BUFFER_IMMEDIATES, DS_IMMEDIATES, split_immediates
 from asmgen.author.tiles.shared import SharedPart, SharedTile
-from asmgen.author.tiles.swizzles import READS, WRITES, Places, chunks
+from asmgen.author.tiles.swizzles import READS, WRITES, TileAddresses, chunks
 from asmgen.author.tiles.tiles import Tile, TileError
 from asmgen.isa.arch import LANES
 from asmgen.isa.layout import LayoutError
@@ -34,7 +34,7 @@ class FragmentAddresses:
     and the immediate; `pieces` are (first item, bits) in a fragment."""
 
     registers: tuple[Reg, ...]
-    places: dict[tuple[int, int, int, int], tuple[int, int]]  # (cell, fragment row, fragment column, piece)
+    addresses: dict[tuple[int, int, int, int], tuple[int, int]]  # (cell, fragment row, fragment column, piece)
     pieces: tuple[tuple[int, int], ...]
 
 
@@ -62,10 +62,10 @@ def write(k: TileBuilder, target: SharedPart, tile: Tile, own: bool = False) -> 
 
 def _pieces(tile: Tile, part: SharedPart, found: FragmentAddresses) -> Iterator[tuple[int, Reg, Reg, int]]:
     """(bits, registers, address register, immediate) of each LDS access that moves the tile."""
-    for row, column in tile.places():
+    for row, column in tile.positions():
         base = tile.base(row, column)
         for number, (item, bits) in enumerate(found.pieces):
-            register, offset = found.places[part.number, row, column, number]
+            register, offset = found.addresses[part.number, row, column, number]
             first = item * tile.fragment.bits // 32
             yield bits, base[first:first + bits // 32 - 1], found.registers[register], offset
 
@@ -91,25 +91,25 @@ def fragment_addresses(k: TileBuilder, tile: Tile, part: SharedPart) -> Fragment
 
 def _fragment_addresses(k: TileBuilder, tile: Tile, part: SharedPart) -> FragmentAddresses:
     whole, f, wave = part.tile, tile.fragment, part.wave
-    places = Places(whole.placement, whole.rows, whole.columns)
+    addresses = TileAddresses(whole.placement, whole.rows, whole.columns)
     try:
-        pieces = tuple(chunks(f, places))
+        pieces = tuple(chunks(f, addresses))
     except LayoutError as error:
-        raise TileError(f"{tile} and {part}: {error.sentence}; turn the tile or the shared tile (.T, turned), so that a lane's elements "
-                        "are neighbours along a row") from None
+        raise TileError(f"{tile} and {part}: {error.sentence}; transpose the tile or the shared tile (.T, transposed), so that a lane's "
+                        "elements are neighbours along a row") from None
     waves = range(wave.count if wave is not None else 1)
     keys, vectors = [], []
-    for row, column in tile.places():
+    for row, column in tile.positions():
         for number, (item, _) in enumerate(pieces):
             lanes = f.table[item]
-            vector = [places(row * f.rows + w * part.rows + r, column * f.columns + c) for w in waves for r, c in lanes]
+            vector = [addresses(row * f.rows + w * part.rows + r, column * f.columns + c) for w in waves for r, c in lanes]
             for cell, low in enumerate(whole.lows):
                 keys.append((cell, row, column, number))
                 vectors.append([address + low for address in vector])
     split = split_immediates(vectors, DS_IMMEDIATES)
     registers = tuple(_address(k, f"{whole.name}_{tile.name.partition('[')[0]}_address{number or ''}", base, wave)
                       for number, base in enumerate(split.bases))
-    return FragmentAddresses(registers, dict(zip(keys, split.places, strict=True)), pieces)
+    return FragmentAddresses(registers, dict(zip(keys, split.addresses, strict=True)), pieces)
 
 
 def _address(k: TileBuilder, name: str, at: tuple[int, ...], wave: WaveIndex | None) -> Reg:
@@ -189,32 +189,32 @@ def _fill_plan(k: TileBuilder, tile: SharedTile, rows: Rows, of: str) -> FillPla
     if any((every % line) for every, add in tile.placement.pads.pads if (every, add) != (12, 4)):
         raise TileError(f"fill: {tile} has pads inside of a line of {line} bytes, which a DMA fills without a gap")
     # Dwords go to the waves in turns: a line is few rows, and only a line of each wave together is a whole period of a swizzle.
-    turns = not slots and width < widths[0]
-    own, step = (pitch, waves * pitch) if turns else (lines * pitch, pitch)
+    alternate = not slots and width < widths[0]
+    own, step = (pitch, waves * pitch) if alternate else (lines * pitch, pitch)
     group = BUFFER_IMMEDIATES[1] // step + 1
     element = tile.bits // 8
     offsets: list[Reg] = []
-    at = Places(tile.placement, tile.rows, tile.columns)
+    at = TileAddresses(tile.placement, tile.rows, tile.columns)
     held = {at(row, column): (row, column * element) for row in range(tile.rows)
             for column in range(0, tile.columns - width // element + 1, width // element)}
 
-    def places(number: int) -> tuple[list[int], list[int]]:
+    def elements(number: int) -> tuple[list[int], list[int]]:
         found = []
         for w in range(waves):
             for lane in range(LANES):
-                place = held.get(w * own + number * step + lane * (16 if slots else width))
-                if place is None:
+                element_at = held.get(w * own + number * step + lane * (16 if slots else width))
+                if element_at is None:
                     raise TileError(f"fill: lane {lane} of a line of {tile} does not begin at a multiple of {width} bytes of a row")
-                found.append(place)
+                found.append(element_at)
         return [row for row, _ in found], [column for _, column in found]
 
     assert k.registers is not None
     stride = rows.matrix.stride_bytes(k)
-    taken = [(number % group * step - column, row) for number in range(lines) for row, column in zip(*places(number), strict=True)]
+    taken = [(number % group * step - column, row) for number in range(lines) for row, column in zip(*elements(number), strict=True)]
     slack = _slack(k, of, rows, taken, tile.columns * element)
-    row_of, column_of = places(0)
+    row_of, column_of = elements(0)
     for number in range(lines):
-        rows_on, columns_on = places(number)
+        rows_on, columns_on = elements(number)
         down = {row - first for row, first in zip(rows_on, row_of, strict=True)}
         less = number % group * step
         offset = k.registers.vgprs(1, f"{of}_offset{number or ''}")

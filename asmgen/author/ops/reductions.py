@@ -85,7 +85,7 @@ def _reduce(k: TileBuilder, kind: str, axis: str, out: Vector, tile: Tile, acros
     if out.axis != axis or not out.fits(tile.fragment, size):
         raise TileError(f"{axis} {kind}: {out} is no {axis} vector of {tile}; make it with {axis}_vector(k, ..., {tile.name})", k.place())
     if any(reg.file != "v" for reg in (*tile.registers, *out.registers)):
-        raise TileError(f"{axis} {kind}: {tile} or {out} lies in AGPRs, which vector instructions do not reach; copy(k, ...) it into VGPRs",
+        raise TileError(f"{axis} {kind}: {tile} or {out} lies in AGPRs, which vector instructions do not reach; move(k, ...) it into VGPRs",
                         k.place())
     if kind == "sum" and start and across and out.shared_lanes:
         raise TileError(f"{axis} sum: start would be added once for each of the {1 << len(out.shared_lanes)} lanes of a {axis}; sum with "
@@ -107,7 +107,7 @@ def _members(out: Vector, tile: Tile) -> list[tuple[Reg, list[Reg]]]:
     """Each register of the vector with the registers of the tile that go into it."""
     numbers, _ = profile(tile.fragment, out.axis)
     found: dict[int, tuple[Reg, list[Reg]]] = {}
-    for row, column in tile.places():
+    for row, column in tile.positions():
         base = tile.base(row, column)
         for item in range(len(numbers)):
             target = out.of(tile, row, column, item)

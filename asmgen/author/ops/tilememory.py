@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from asmgen.author.address.addressing import WaveIndex, emit_address
 from asmgen.author.ops.cutcolumns import BEYOND, bounded, lanes_inside, load_rest, send_outside, store_rest, unless_odd
-from asmgen.author.ops.masks import lane_places
+from asmgen.author.ops.masks import lane_coordinates
 from asmgen.author.ops.tilepieces import LOADS, PAGE, STORES, TilePiece, pieces_of
 from asmgen.author.step.iterations import StepIndex, operation
 from asmgen.author.tiles.globals import Rows, Slice
@@ -46,7 +46,7 @@ def load(k: TileBuilder, tile: Tile, source: Slice | Rows, rows: WaveIndex | Non
     pieces = pieces_of(k, "load", tile, part.rows)
     first = _offsets(k, tile, part.rows, rows, columns, column, pieces, order)
 
-    def place(piece: TilePiece) -> tuple[Reg, int]:
+    def address(piece: TilePiece) -> tuple[Reg, int]:
         page, offset = divmod(piece.column * tile.fragment.bits // 8, PAGE)
         return first[piece.row, page], offset
 
@@ -56,7 +56,7 @@ def load(k: TileBuilder, tile: Tile, source: Slice | Rows, rows: WaveIndex | Non
         advance = k.advance(part, tile.columns)
 
         def move(op: str, registers: Reg, piece: TilePiece, more: int = 0, instead: Reg | None = None) -> None:
-            base, offset = place(piece)
+            base, offset = address(piece)
             k.emit(op, registers, instead or base, descriptor, advance, offen=True, offset=offset + more, nt=nontemporal)
 
         if limit is None:
@@ -69,7 +69,7 @@ def load(k: TileBuilder, tile: Tile, source: Slice | Rows, rows: WaveIndex | Non
                 if not number:
                     lanes_inside(k, bound, tile.fragment.bits, piece)
                 with k.scratch("bounded") as offset:
-                    send_outside(k, offset, place(piece)[0])
+                    send_outside(k, offset, address(piece)[0])
                     move(LOADS[piece.bits], piece.registers, piece, 0, offset)
         load_rest(k, tile, bound, pieces, move)
 
@@ -89,7 +89,7 @@ def store_tile(k: TileBuilder, target: Rows, tile: Tile, rows: WaveIndex | None 
         _base(k, base, tile, target, rows, columns, column)
         last: list[tuple[int, int]] = []  # the row and page that `here` has
 
-        def place(piece: TilePiece) -> int:
+        def address(piece: TilePiece) -> int:
             page, offset = divmod(piece.column * bits // 8, PAGE)
             if last != [(piece.row, page)]:
                 k.s_mul_i32(jump, stride, piece.row)
@@ -101,10 +101,10 @@ def store_tile(k: TileBuilder, target: Rows, tile: Tile, rows: WaveIndex | None 
 
         def reach_again(piece: TilePiece) -> None:
             last.clear()
-            place(piece)
+            address(piece)
 
         def move(op: str, registers: Reg, piece: TilePiece, more: int = 0, instead: Reg | None = None) -> None:
-            offset = place(piece) + more
+            offset = address(piece) + more
             k.emit(op, registers, instead or here, descriptor, 0, offen=True, offset=offset, nt=nontemporal)
 
         bound = stack.enter_context(bounded(k, tile, columns, limit)) if limit is not None else None
@@ -115,7 +115,7 @@ def store_tile(k: TileBuilder, target: Rows, tile: Tile, rows: WaveIndex | None 
             if bound is None:
                 move(op, piece.registers, piece)
                 continue
-            place(piece)
+            address(piece)
             lanes_inside(k, bound, bits, piece)
             with k.scratch("bounded") as offset:
                 send_outside(k, offset, here)
@@ -155,28 +155,28 @@ def _new_offsets(k: TileBuilder, tile: Tile, source: Rows, rows: WaveIndex | Non
     number = sum(isinstance(one, tuple) and one[0] == "load" for one in k.made)
     name = f"{source.matrix.name}_{tile.name.partition('[')[0]}_offset{number or ''}"
     stride = source.matrix.stride_bytes(k)
-    for index, place in enumerate(wanted):
-        held[place] = k.registers.vgprs(1, f"{name}_{index}")
+    for index, (down, page) in enumerate(wanted):
+        held[down, page] = k.registers.vgprs(1, f"{name}_{index}")
         if index == 0:
-            _base(k, held[place], tile, source, rows, columns, column, order)
+            _base(k, held[down, page], tile, source, rows, columns, column, order)
             continue
         with k.scratch("row_jump", file="s") as jump:
-            k.s_mul_i32(jump, stride, place[0] if order is None else order(place[0]))
-            if place[1]:
-                k.s_add_u32(jump, jump, place[1] * PAGE)
-            k.v_add_u32(held[place], jump, held[wanted[0]])
+            k.s_mul_i32(jump, stride, down if order is None else order(down))
+            if page:
+                k.s_add_u32(jump, jump, page * PAGE)
+            k.v_add_u32(held[down, page], jump, held[wanted[0]])
     return held
 
 
 def _base(k: TileBuilder, out: Reg, tile: Tile, rows_of: Rows, rows: WaveIndex | None, columns: WaveIndex | None,
           column: Reg | int, order: Callable[[int], int] | None = None) -> None:
     """The byte of the lane's first element, from the descriptor's base on."""
-    row, lane_column = lane_places(k, tile.fragment)
+    row, lane_column = lane_coordinates(k, tile.fragment)
     size = tile.fragment.bits // 8
     with ExitStack() as stack:
         first = stack.enter_context(k.scratch("first_column"))
         if order is not None:
-            at, ordered = [place for place, _ in tile.fragment.table[0]], order
+            at, ordered = [line for line, _ in tile.fragment.table[0]], order
             row = emit_address(k, "ordered_row", lambda lane, **wave: ordered(at[lane] + sum(wave.values()) * tile.rows), k.lane,
                                (rows,) if rows is not None else ())
             stack.callback(k.registers.release, row)

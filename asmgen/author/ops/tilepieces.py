@@ -46,7 +46,7 @@ def pieces_of(k: TileBuilder, what: str, tile: Tile, rows: Rows) -> list[TilePie
                         "matrix of i8", k.place())
     return [TilePiece(_part(tile.base(row, column), item * f.bits // 32, size), item * f.bits % 32 // 16, size,
                   row * f.rows + f.table[item][0][0] - f.table[0][0][0], column * f.columns + f.table[item][0][1] - f.table[0][0][1])
-            for row, column in tile.places() for item, size in _runs(k, what, tile, 32 if what == "load" else 16)]
+            for row, column in tile.positions() for item, size in _runs(k, what, tile, 32 if what == "load" else 16)]
 
 
 def _part(base: Reg, first: int, bits: int) -> Reg:
@@ -56,11 +56,11 @@ def _part(base: Reg, first: int, bits: int) -> Reg:
 def _runs(k: TileBuilder, what: str, tile: Tile, least: int) -> Iterator[tuple[int, int]]:
     """(first item, bits) of what one instruction moves in each fragment."""
     f = tile.fragment
-    places = [line[0] for line in f.table]
+    coordinates = [line[0] for line in f.table]
     item = 0
-    while item < len(places):
+    while item < len(coordinates):
         run = 1
-        while item + run < len(places) and places[item + run] == (places[item][0], places[item][1] + run):
+        while item + run < len(coordinates) and coordinates[item + run] == (coordinates[item][0], coordinates[item][1] + run):
             run += 1
         size = next((size for size in (128, 64, 32, 16) if least <= size <= run * f.bits and item * f.bits % min(size, 32) == 0), 0)
         if not size:

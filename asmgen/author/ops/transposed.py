@@ -18,7 +18,7 @@ from asmgen.author.address.addressing import emit_address
 from asmgen.author.step.iterations import operation
 from asmgen.author.tiles.immediates import DS_IMMEDIATES, split_immediates
 from asmgen.author.tiles.shared import SharedPart
-from asmgen.author.tiles.swizzles import Places
+from asmgen.author.tiles.swizzles import TileAddresses
 from asmgen.author.tiles.tiles import Tile, TileError
 from asmgen.author.tiles.transposing import READS, address_of, transposed_pieces
 from asmgen.isa.arch import LANES
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 
 
 def read_transposed(k: TileBuilder, tile: Tile, source: SharedPart) -> None:
-    """LDS to registers, turned: the tile's rows are the shared tile's columns.
+    """LDS to registers, transposed: the tile's rows are the shared tile's columns.
 
     Raises TileError on gfx942, which has no such read, and where shapes, types or layouts do not fit, LayoutError for a torn access.
     """
     f, stored = tile.fragment, source.tile
     if k.arch != "gfx950":
-        raise TileError(f"read_transposed: {k.arch} has no transposing reads; store {stored.name} turned, as {tile.rows} x {tile.columns} "
-                        "(change_layout of blocks, by columns), and use read(k, ...)", k.place())
+        raise TileError(f"read_transposed: {k.arch} has no transposing reads; store {stored.name} transposed, as {tile.rows} x "
+                        f"{tile.columns} (change_layout of blocks, by columns), and use read(k, ...)", k.place())
     width, rest = divmod(tile.rows * f.bits, 8) if f.bits % 8 else (tile.rows, 0)
     kind = "i8" if f.bits % 8 else tile.dtype
     if (source.rows, stored.columns, stored.dtype) != (tile.columns, width, kind) or rest:
@@ -54,13 +54,13 @@ def read_transposed(k: TileBuilder, tile: Tile, source: SharedPart) -> None:
         raise TileError(f"read_transposed: {error.sentence}", k.place()) from None
     assert isinstance(made, _Transposed)
     op, step = READS[f.bits], (96 if f.bits == 6 else 64) // 32
-    with operation(k, f"read {tile.name} turned from {source}", [source.index, tile.index], writes=tile.registers.mask):
-        for row, column in tile.places():
+    with operation(k, f"read {tile.name} transposed from {source}", [source.index, tile.index], writes=tile.registers.mask):
+        for row, column in tile.positions():
             base = tile.base(row, column)
             with k.scratch("odd_triples", 4 * (f.bits == 6) or 1) as spare:
                 moves: list[tuple[Reg, Reg]] = []
                 for piece in range(len(transposed_pieces(f))):
-                    register, offset = made.places[source.number, row, column, piece]
+                    register, offset = made.addresses[source.number, row, column, piece]
                     target = base[piece * step:piece * step + step - 1]
                     if step == 3 and target.index % 2:
                         moves += [(target[number], spare[number]) for number in range(3)]
@@ -73,15 +73,15 @@ def read_transposed(k: TileBuilder, tile: Tile, source: SharedPart) -> None:
 @dataclass(frozen=True)
 class _Transposed:
     registers: tuple[Reg, ...]
-    places: dict[tuple[int, int, int, int], tuple[int, int]]  # (cell, fragment row, fragment column, piece)
+    addresses: dict[tuple[int, int, int, int], tuple[int, int]]  # (cell, fragment row, fragment column, piece)
 
 
 def _addresses(k: TileBuilder, tile: Tile, source: SharedPart) -> _Transposed:
     stored, f, wave = source.tile, tile.fragment, source.wave
-    at = Places(stored.placement, stored.rows, stored.columns)
+    at = TileAddresses(stored.placement, stored.rows, stored.columns)
     waves = range(wave.count if wave is not None else 1)
     keys, vectors = [], []
-    for row, column in tile.places():
+    for row, column in tile.positions():
         for number, lanes in enumerate(transposed_pieces(f)):
             vector = [address_of(at, f, w * source.rows + column * f.columns + a, row * f.rows + b) for w in waves for a, b in lanes]
             for cell, low in enumerate(stored.lows):
@@ -90,10 +90,10 @@ def _addresses(k: TileBuilder, tile: Tile, source: SharedPart) -> _Transposed:
     split = split_immediates(vectors, DS_IMMEDIATES)
     registers = []
     for number, base in enumerate(split.bases):
-        name = f"{stored.name}_{tile.name.partition('[')[0]}_turned{number or ''}"
+        name = f"{stored.name}_{tile.name.partition('[')[0]}_transposed{number or ''}"
         if wave is None:
             registers.append(emit_address(k, name, lambda lane, of=base: of[lane], k.lane))
         else:
             registers.append(emit_address(k, name, lambda of=base, by=wave.name, **values: of[values[by] * LANES + values["lane"]], k.lane,
                                           (wave,)))
-    return _Transposed(tuple(registers), dict(zip(keys, split.places, strict=True)))
+    return _Transposed(tuple(registers), dict(zip(keys, split.addresses, strict=True)))

@@ -29,9 +29,9 @@ AXES = ("row", "column")
 @functools.cache
 def profile(fragment: Fragment, axis: str) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]:
     """(class of each item, coordinate by lane of each class): items of a class have one row (or column) in every lane."""
-    place = AXES.index(axis)
+    position = AXES.index(axis)
     classes: dict[tuple[int, ...], int] = {}
-    numbers = [classes.setdefault(tuple(at[place] for at in line), len(classes)) for line in fragment.table]
+    numbers = [classes.setdefault(tuple(at[position] for at in line), len(classes)) for line in fragment.table]
     return tuple(numbers), tuple(classes)
 
 
@@ -63,8 +63,8 @@ class Vector:
     def of(self, tile: Tile, row: int, column: int, item: int) -> Reg:
         """The register that goes with an item of fragment (row, column) of a tile that it fits."""
         numbers, coordinates = profile(tile.fragment, self.axis)
-        place = self._coordinates.index(coordinates[numbers[item]])
-        return self.registers.items[(row if self.axis == "row" else column) * self.per + place]
+        position = self._coordinates.index(coordinates[numbers[item]])
+        return self.registers.items[(row if self.axis == "row" else column) * self.per + position]
 
     @functools.cached_property
     def shared_lanes(self) -> tuple[int, ...]:

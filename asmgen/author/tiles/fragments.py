@@ -50,20 +50,20 @@ class Fragment:
     @property
     def T(self) -> Fragment:
         """The same registers with rows and columns exchanged."""
-        turned = self.layout.renamed(row="column", column="row").only(None, ["row", "column"])
-        return Fragment(self.row, self.operand, self.dtype, self.columns, self.rows, turned, self.registers, not self.transposed)
+        transposed = self.layout.renamed(row="column", column="row").only(None, ["row", "column"])
+        return Fragment(self.row, self.operand, self.dtype, self.columns, self.rows, transposed, self.registers, not self.transposed)
 
     @functools.cached_property
     def table(self) -> tuple[tuple[tuple[int, int], ...], ...]:
         """(row, column) of each item in each lane: table[item][lane]."""
         lanes = self.layout.along("lane")
         items = self.layout.along("item") if self.items > 1 else [{"row": 0, "column": 0}]
-        if any(self.layout(lane=lane, **({"item": item} if self.items > 1 else {}))[name] != place[name] + items[item][name]
-               for lane, place in ((0, lanes[0]), (len(lanes) - 1, lanes[-1])) for item in (self.items - 1,) for name in ("row", "column")):
+        if any(self.layout(lane=lane, **({"item": item} if self.items > 1 else {}))[name] != at[name] + items[item][name]
+               for lane, at in ((0, lanes[0]), (len(lanes) - 1, lanes[-1])) for item in (self.items - 1,) for name in ("row", "column")):
             raise LayoutError(f"items and lanes of {self} do not add up")
-        return tuple(tuple((place["row"] + one["row"], place["column"] + one["column"]) for place in lanes) for one in items)
+        return tuple(tuple((at["row"] + one["row"], at["column"] + one["column"]) for at in lanes) for one in items)
 
-    def same_places(self, other: Fragment) -> bool:
+    def same_coordinates(self, other: Fragment) -> bool:
         """Whether both hold equal elements in equal lanes and bits."""
         return self.bits == other.bits and self.layout.same_map(other.layout)
 

@@ -20,7 +20,7 @@ class Split:
     """`bases[n]` is the address register n at all points; access number i is at `bases[places[i][0]]` + the immediate `places[i][1]`."""
 
     bases: tuple[tuple[int, ...], ...]
-    places: tuple[tuple[int, int], ...]
+    addresses: tuple[tuple[int, int], ...]
 
 
 def split_immediates(accesses: Sequence[Sequence[int]], limits: tuple[int, int] = DS_IMMEDIATES) -> Split:
@@ -38,7 +38,7 @@ def split_immediates(accesses: Sequence[Sequence[int]], limits: tuple[int, int] 
         low = min(access)
         groups.setdefault(tuple(address - low for address in access), []).append(number)
     bases: list[tuple[int, ...]] = []
-    places = [(0, 0)] * len(accesses)
+    addresses = [(0, 0)] * len(accesses)
     for pattern, members in groups.items():
         members = sorted(members, key=lambda number: min(accesses[number]))
         while members:
@@ -46,7 +46,7 @@ def split_immediates(accesses: Sequence[Sequence[int]], limits: tuple[int, int] 
             start = 0 if limits[0] <= first and min(accesses[members[-1]]) <= limits[1] else first - limits[0]
             taken = [number for number in members if limits[0] <= min(accesses[number]) - start <= limits[1]]
             for number in taken:
-                places[number] = len(bases), min(accesses[number]) - start
+                addresses[number] = len(bases), min(accesses[number]) - start
             bases.append(tuple(start + offset for offset in pattern))
             members = [number for number in members if number not in taken]
-    return Split(tuple(bases), tuple(places))
+    return Split(tuple(bases), tuple(addresses))

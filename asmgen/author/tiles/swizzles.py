@@ -46,7 +46,7 @@ class Access(Protocol):
         """Bytes of a DMA instruction, 0 where it is none."""
         ...
 
-    def instructions(self, places: Places) -> Iterator[LaneAccess]:
+    def instructions(self, addresses: TileAddresses) -> Iterator[LaneAccess]:
         """The instructions of one wave for the whole tile, made one by one; raises LayoutError where an access would be torn."""
         ...
 
@@ -59,15 +59,15 @@ class FragmentRead:
     write: bool = False
     line: int = 0
 
-    def instructions(self, places: Places) -> Iterator[LaneAccess]:
+    def instructions(self, addresses: TileAddresses) -> Iterator[LaneAccess]:
         """Every fragment of the tile, chunk by chunk."""
         f = self.fragment
         ops = WRITES if self.write else READS
-        pieces = [(f.table[item], bits) for item, bits in chunks(f, places)]
-        for row in range(0, places.rows - f.rows + 1, f.rows):
-            for column in range(0, places.columns - f.columns + 1, f.columns):
+        pieces = [(f.table[item], bits) for item, bits in chunks(f, addresses)]
+        for row in range(0, addresses.rows - f.rows + 1, f.rows):
+            for column in range(0, addresses.columns - f.columns + 1, f.columns):
                 for lanes, bits in pieces:
-                    yield LaneAccess(ops[bits], tuple(places.of(lanes, row, column)), bits)
+                    yield LaneAccess(ops[bits], tuple(addresses.of(lanes, row, column)), bits)
 
 
 @dataclass(frozen=True)
@@ -81,12 +81,12 @@ class DmaFill:
         """Bytes of one instruction."""
         return LANES * self.bytes_
 
-    def instructions(self, places: Places) -> Iterator[LaneAccess]:
+    def instructions(self, addresses: TileAddresses) -> Iterator[LaneAccess]:
         """None: a lane's place follows from its number."""
         return iter(())
 
 
-class Places:
+class TileAddresses:
     """The byte of each element of a tile in a placement, quickly: dense offsets of rows and of columns add up where rows are laid out
     as `plain` and `spread_rows` do."""
 
@@ -114,7 +114,7 @@ def _dense_offsets(dense: Layout, rows: int, columns: int) -> tuple[list[int], l
     return of_row, of_column
 
 
-def chunks(fragment: Fragment, places: Places) -> list[tuple[int, int]]:
+def chunks(fragment: Fragment, addresses: TileAddresses) -> list[tuple[int, int]]:
     """(first item, bits) of each run of a lane's items that are neighbours in LDS, in pieces that one instruction moves.
 
     Raises LayoutError where an item is no whole bytes or a run has no whole dword.
@@ -123,7 +123,7 @@ def chunks(fragment: Fragment, places: Places) -> list[tuple[int, int]]:
     if bits % 8:
         raise LayoutError(f"{fragment} has items of {bits} bits, which are no whole bytes in LDS")
     step = bits // 8
-    at = [places(*lanes[0]) for lanes in fragment.table]
+    at = [addresses(*lanes[0]) for lanes in fragment.table]
     found = []
     item = 0
     while item < len(at):
@@ -131,7 +131,7 @@ def chunks(fragment: Fragment, places: Places) -> list[tuple[int, int]]:
         while item + run < len(at) and at[item + run] == at[item] + run * step:
             run += 1
         # What is an aligned run in one lane must be one in all.
-        least = functools.reduce(operator.or_, places.of(fragment.table[item], 0, 0), 16)
+        least = functools.reduce(operator.or_, addresses.of(fragment.table[item], 0, 0), 16)
         size = next((width for width in (128, 64, 32) if width <= run * bits and least % (width // 8) == 0), 0)
         if not size:
             raise LayoutError(f"item {item} of {fragment} has no whole dword of neighbours in LDS")
@@ -185,12 +185,12 @@ def judge(arch: str, placement: Placement, rows: int, columns: int, serves: Sequ
     """What a placement costs; None where it tears an access, or, with `only_free`, has a conflict."""
     extra, bases, count = 0, 0, 0
     worst: tuple[LaneAccess, Cost] | None = None
-    places = Places(placement, rows, columns)
+    addresses = TileAddresses(placement, rows, columns)
     for access in serves:
         accesses: list[tuple[int, ...]] = []
         patterns: set[tuple[int, ...]] = set()
         try:
-            for one in access.instructions(places):
+            for one in access.instructions(addresses):
                 accesses.append(one.addresses)
                 low = min(one.addresses)
                 pattern = tuple([address - low for address in one.addresses])
@@ -253,6 +253,6 @@ def plain(rows: int, columns: int, bits: int) -> Layout:
 def spread_rows(rows: int, columns: int, bits: int, lines: int) -> Layout:
     """Row r in line r mod `lines`, so that the rows of a fragment lie in different lines; `lines` divides the rows."""
     order = identity("row", "low", lines) * identity("row", "high", rows // lines)
-    place = (identity("byte", "offset", bits // 8) * identity("column", "offset", columns)
+    placed = (identity("byte", "offset", bits // 8) * identity("column", "offset", columns)
              * identity("high", "offset", rows // lines) * identity("low", "offset", lines))
-    return (order * identity("byte", "byte", bits // 8) * identity("column", "column", columns)).then(place)
+    return (order * identity("byte", "byte", bits // 8) * identity("column", "column", columns)).then(placed)

@@ -64,7 +64,7 @@ class Tile:
         size = self.fragment.registers
         return tuple(self.registers.operand(number * size, size) for number in range(self.down * self.across))
 
-    def places(self) -> Iterator[tuple[int, int]]:
+    def positions(self) -> Iterator[tuple[int, int]]:
         """(row, column) of each fragment, row after row."""
         return itertools.product(range(self.down), range(self.across))
 
@@ -114,8 +114,8 @@ class TileGrid:
         step, cell = split_index(self.name, keys, self.stages, self.shape)
         stage = step.stage(self.stages) if step is not None else 0
         number = stage
-        for size, place in zip(self.shape, cell, strict=True):
-            number = number * size + place
+        for size, position in zip(self.shape, cell, strict=True):
+            number = number * size + position
         tile = self.tiles[number]
         return tile if step is None else Tile(tile.name, tile.rows, tile.columns, tile.fragment, tile.registers, step)
 
@@ -131,7 +131,7 @@ def split_index(name: str, keys: tuple[Any, ...], stages: int, shape: tuple[int,
         step, keys = keys[0], keys[1:]
     elif stages > 1:
         raise TileError(f"{name} has {stages} stages: index it with the step first, {name}[{wanted}]")
-    if len(keys) != len(shape) or any(not isinstance(place, int) or not 0 <= place < size
-                                      for place, size in zip(keys, shape, strict=False)):
+    if len(keys) != len(shape) or any(not isinstance(position, int) or not 0 <= position < size
+                                      for position, size in zip(keys, shape, strict=False)):
         raise TileError(f"{name}[{', '.join(map(str, keys))}] does not exist; it is indexed {name}[{wanted}]")
     return step, tuple(keys)

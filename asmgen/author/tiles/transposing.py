@@ -6,7 +6,7 @@ import functools
 from collections.abc import Iterator
 
 from asmgen.author.tiles.fragments import Fragment
-from asmgen.author.tiles.swizzles import LaneAccess, Places
+from asmgen.author.tiles.swizzles import LaneAccess, TileAddresses
 from asmgen.isa.arch import LANES
 from asmgen.isa.layout import LayoutError
 from asmgen.isa.layouts_lds import transposing_items, transposing_read
@@ -33,9 +33,9 @@ def transposed_pieces(fragment: Fragment) -> tuple[tuple[tuple[int, int], ...], 
         named: dict[tuple[int, int], tuple[int, int]] = {}
         for item in range(count):
             for lane in range(LANES):
-                place = source(item=item, lane=lane)
+                held = source(item=item, lane=lane)
                 row, k = fragment.table[first + item][lane]
-                named[place["source_lane"], place["source_item"]] = k, row
+                named[held["source_lane"], held["source_item"]] = k, row
         for (lane, item), (k, row) in named.items():
             start = named[lane, 0]
             if (k, row) != (start[0], start[1] + item):
@@ -52,15 +52,15 @@ class TransposedRead:
     fragment: Fragment
     line: int = 0
 
-    def instructions(self, places: Places) -> Iterator[LaneAccess]:
+    def instructions(self, addresses: TileAddresses) -> Iterator[LaneAccess]:
         """Every fragment of the stored tile. Raises LayoutError where an access would be torn."""
         f, op = self.fragment, READS[self.fragment.bits]
         width = 96 if f.bits == 6 else 64
-        rows, step = places.columns * _elements(f), f.rows
-        for k in range(0, places.rows - f.columns + 1, f.columns):
+        rows, step = addresses.columns * _elements(f), f.rows
+        for k in range(0, addresses.rows - f.columns + 1, f.columns):
             for row in range(0, rows - step + 1, step):
                 for lanes in transposed_pieces(f):
-                    yield LaneAccess(op, tuple(address_of(places, f, k + a, row + b) for a, b in lanes), width)
+                    yield LaneAccess(op, tuple(address_of(addresses, f, k + a, row + b) for a, b in lanes), width)
 
 
 def _elements(fragment: Fragment) -> int:
@@ -68,12 +68,12 @@ def _elements(fragment: Fragment) -> int:
     return 1 if fragment.bits % 8 == 0 else 8 // fragment.bits
 
 
-def address_of(places: Places, fragment: Fragment, k: int, row: int) -> int:
+def address_of(addresses: TileAddresses, fragment: Fragment, k: int, row: int) -> int:
     """The byte at which a lane's read of stored row k begins, at element `row`. Raises LayoutError where the read would be torn."""
     column = row if fragment.bits % 8 == 0 else row * fragment.bits // 8
-    address = places(k, column)
+    address = addresses(k, column)
     size = 12 if fragment.bits == 6 else 8
     step = max(1, fragment.bits // 8)
-    if places(k, column + size // step - 1) != address + size - step or address % (16 if size == 12 else 8):
+    if addresses(k, column + size // step - 1) != address + size - step or address % (16 if size == 12 else 8):
         raise LayoutError(f"{size} bytes of row {k} from element {row} on are no aligned neighbours in LDS")
     return address

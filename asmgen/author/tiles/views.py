@@ -35,7 +35,7 @@ def narrowed(tile: Tile, dtype: str) -> Tile:
                 tile.index)
 
 
-def turned(tile: Tile) -> Tile:
+def transposed(tile: Tile) -> Tile:
     """The same registers with rows and columns exchanged."""
     bases = tuple(tile.base(row, column) for column in range(tile.across) for row in range(tile.down))
     return Tile(f"{tile.name}.T", tile.columns, tile.rows, tile.fragment.T, RegisterSet(bases), tile.index)
@@ -43,8 +43,8 @@ def turned(tile: Tile) -> Tile:
 
 def linear_layout(table: Table, rows: int, columns: int) -> Layout:
     """The layout of a table[item][lane] of (row, column). Raises LayoutError where it is not linear over bits."""
-    def images(places: list[tuple[int, int]]) -> list[dict[str, int]]:
-        return [{"row": places[1 << bit][0], "column": places[1 << bit][1]} for bit in range(len(places).bit_length() - 1)]
+    def images(at: list[tuple[int, int]]) -> list[dict[str, int]]:
+        return [{"row": at[1 << bit][0], "column": at[1 << bit][1]} for bit in range(len(at).bit_length() - 1)]
 
     items, lanes = [line[0] for line in table], list(table[0])
     if len(items) & (len(items) - 1) or items[0] != (0, 0):
@@ -74,10 +74,10 @@ def k_orders(fragment: Fragment, standard: Fragment) -> tuple[tuple[int, ...], .
     for part in range(parts):
         order: dict[int, int] = {}
         for mine, its in zip(fragment.table[part * standard.items:], standard.table, strict=False):
-            for (row, k), (wanted, place) in zip(mine, its, strict=True):
-                if row != wanted or order.setdefault(place, k) != k:
+            for (row, k), (wanted, at) in zip(mine, its, strict=True):
+                if row != wanted or order.setdefault(at, k) != k:
                     return None
-        orders.append(tuple(order[place] for place in range(standard.columns)))
+        orders.append(tuple(order[at] for at in range(standard.columns)))
     return tuple(orders)
 
 
@@ -99,9 +99,9 @@ def deep(fragment: Fragment, count: int) -> Fragment:
 def dealt(fragment: Fragment, count: int) -> Callable[[int], int]:
     """Which row of B each of its rows is to be, so that `count` of the accumulators' fragments (M.d.T) side by side are a `deep` one."""
     wide, items = deep(fragment, count), fragment.items
-    places = {part * fragment.columns + fragment.table[item][lane][1]: wide.table[part * items + item][lane][1]
+    at = {part * fragment.columns + fragment.table[item][lane][1]: wide.table[part * items + item][lane][1]
               for part in range(count) for item in range(items) for lane in range(LANES)}
-    return lambda row: row // wide.columns * wide.columns + places[row % wide.columns]
+    return lambda row: row // wide.columns * wide.columns + at[row % wide.columns]
 
 
 @functools.cache
@@ -150,7 +150,7 @@ def as_operand(tile: Tile, shape: MatrixShape, operand: str) -> Tile:
     view = Fragment(standard.row, operand, standard.dtype, standard.rows, standard.columns,
                     linear_layout(tables[0], standard.rows, standard.columns), standard.registers)
     if k_orders(view, standard) is None:
-        raise TileError(f"{tile}: its lanes hold other rows than operand {operand} of {shape.row.name} wants; transpose or turn it")
+        raise TileError(f"{tile}: its lanes hold other rows than operand {operand} of {shape.row.name} wants; transpose it")
     return Tile(tile.name, tile.rows, tile.columns, view, tile.registers, tile.index)
 
 
@@ -158,7 +158,7 @@ def block_fragment(like: Fragment, rows: int, columns: int, across: int, by_colu
     """Each lane holds a block of `rows` x `columns` neighbours, `across` lanes side by side, of the element type of `like`.
 
     Loads and stores of such a tile are as wide as its rows in a lane and run along memory's rows, lane after lane. `by_columns`
-    orders a lane's items column by column: turned, such a tile is written to LDS as wide as its columns (see `change_layout`).
+    orders a lane's items column by column: transposed, such a tile is written to LDS as wide as its columns (see `change_layout`).
     Raises TileError for counts that are no powers of two, or items that are no whole registers.
     """
     counts = rows, columns, across
@@ -210,7 +210,7 @@ def planes(tile: Tile) -> tuple[Tile, Tile]:
         layout = (identity("item", "column", count) * identity("lane", "column", beside) * identity("lane", "row", f.rows // beside)
                   * identity("lane", "column", across))
         fragment = Fragment(f.row, f.operand, "i8", f.rows // beside, 16 * across, layout.only(None, ["row", "column"]), count // 4)
-        held = tuple(tile.base(*place)[first // 4:(first + count) // 4 - 1] for place in tile.places())
+        held = tuple(tile.base(*at)[first // 4:(first + count) // 4 - 1] for at in tile.positions())
         found.append(Tile(f"{tile.name}.{count}", tile.rows // beside, tile.across * fragment.columns, fragment, RegisterSet(held),
                           tile.index))
     return found[0], found[1]
