@@ -51,8 +51,8 @@ def spread(pattern: str) -> list[tuple[str, tuple[str, ...]]]:
     if not brace:
         return [(pattern, ())]
     parts, _, after = rest.partition("}")
-    tails = spread(after)
-    return [(head + part + tail, (part, *chosen)) for part in parts.split(",") for tail, chosen in tails]
+    rests = spread(after)
+    return [(head + part + rest, (part, *chosen)) for part in parts.split(",") for rest, chosen in rests]
 
 
 def parse_row(name: str, section: str, rest: str, chosen: tuple[str, ...]) -> Row:
@@ -71,7 +71,7 @@ def element(operand_type: str) -> str:
 
 @cache
 def spec(name: str, operand_type: str, accepts: str, reads: bool = True, writes: bool = False, low: int = 0, high: int = 0) -> OperandSpec:
-    """An operand place; the same one is the same object, as thousands of forms share them."""
+    """An operand slot; the same one is the same object, as thousands of forms share them."""
     return OperandSpec(name, operand_type, dwords(operand_type), accepts, reads, writes, low, high)
 
 

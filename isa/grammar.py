@@ -34,7 +34,7 @@ from asmgen.isa.operands import (
 )
 from asmgen.isa.registers import AGPR_COUNT, NAMED, SGPR_COUNT, TTMP_BASE, TTMP_COUNT, VGPR_COUNT, Reg
 
-MAX_TAIL = 2000
+MAX_OPERAND_TEXT = 2000
 """Characters: more than any instruction has, few enough that no line can keep the parser busy for long."""
 
 # First register and number of registers that a prefix names (source: LLVM 22's parser; acc is its other spelling of a).
@@ -49,7 +49,7 @@ _HOLE = "%"
 _NUMBER_WORD = re.compile(r"(?:(?P<key>[a-z][a-z0-9_]*:)|(?P<literal>lit\())?"
                           r"(?P<number>-?(?:0[xX][0-9a-fA-F]+|0[bB][01]+|[0-9]+))(?(literal)\))", re.ASCII)
 _MOST_KEPT = 1 << 14
-"""How many words and shapes a TailReader remembers."""
+"""How many words and shapes an OperandTextReader remembers."""
 _HWREG_NUMBERS = {name: number for number, name in HWREG_NAMES.items()}
 # Messages with operations (source: LLVM 22's names for the gfx9 family).
 _MESSAGES = {name: number for number, name in MESSAGE_NAMES.items()} | {"MSG_GS": 2, "MSG_GS_DONE": 3, "MSG_SYSMSG": 15}
@@ -73,7 +73,7 @@ class SyntaxFault(AsmgenError):
 
 
 @dataclass(frozen=True)
-class Tail:
+class OperandText:
     """Operands and modifiers in the order of the text."""
 
     operands: tuple[Operand, ...] = ()
@@ -84,7 +84,7 @@ class Tail:
 
 @dataclass(frozen=True)
 class _Setting:
-    """A modifier on its way into Tail.modifiers."""
+    """A modifier on its way into OperandText.modifiers."""
 
     name: str
     value: Any
@@ -98,29 +98,29 @@ class _Counter:
     value: int | None
 
 
-class TailReader:
-    """Reads tails, remembering the last words and shapes that it met."""
+class OperandTextReader:
+    """Reads operand texts, remembering the last words and shapes that it met."""
 
     def __init__(self) -> None:
         self._shapes: dict[str, _Shape] = {}
-        self._words: dict[str, Tail | None] = {}
+        self._words: dict[str, OperandText | None] = {}
 
-    def read(self, text: str) -> Tail:
+    def read(self, text: str) -> OperandText:
         """Operands and modifiers of one instruction, without its mnemonic and comments.
 
         Raises SyntaxFault for what the grammar does not have and for registers, messages and the like that do not exist.
 
-        >>> TailReader().read("v0, -|v1|, 1.0 clamp").operands[0]
+        >>> OperandTextReader().read("v0, -|v1|, 1.0 clamp").operands[0]
         Reg(file='v', index=0, count=1)
         """
-        if len(text) > MAX_TAIL:
-            raise SyntaxFault(f"an instruction of {len(text)} characters; {MAX_TAIL} are the most")
+        if len(text) > MAX_OPERAND_TEXT:
+            raise SyntaxFault(f"an instruction of {len(text)} characters; {MAX_OPERAND_TEXT} are the most")
         return self._joined(text) or self._parsed(text)
 
-    def _joined(self, text: str) -> Tail | None:
-        """The tail as its words one by one, where each of them stands for itself; None where the grammar must see the whole.
+    def _joined(self, text: str) -> OperandText | None:
+        """The operand text as its words one by one, where each of them stands for itself; None where the grammar must see the whole.
 
-        The grammar has a tail as a row of items with a comma or nothing between, so words that are items each make it up.
+        The grammar has an operand text as a row of items with a comma or nothing between, so words that are items each make it up.
         """
         operands: tuple[Operand, ...] = ()
         modifiers: dict[str, Any] = {}
@@ -131,33 +131,33 @@ class TailReader:
                 return None  # nothing at all, or a comma too many
             for word in items:
                 try:
-                    tail = words[word]
+                    listed = words[word]
                 except KeyError:
-                    tail = self._remember(word)
-                if tail is None:
+                    listed = self._remember(word)
+                if listed is None:
                     return None
-                if tail.modifiers:
-                    for name in tail.modifiers:
+                if listed.modifiers:
+                    for name in listed.modifiers:
                         if name in modifiers:
                             return None
-                    modifiers.update(tail.modifiers)
-                operands += tail.operands
-        return Tail(operands, modifiers)
+                    modifiers.update(listed.modifiers)
+                operands += listed.operands
+        return OperandText(operands, modifiers)
 
-    def _remember(self, word: str) -> Tail | None:
+    def _remember(self, word: str) -> OperandText | None:
         """What a word is by itself; None for a part of something larger, for counters, which belong together, for faults, for nothing."""
         try:
-            tail: Tail | None = _number_word(word) or self._parsed(word)
+            listed: OperandText | None = _number_word(word) or self._parsed(word)
         except SyntaxFault:
-            tail = None
-        if tail == Tail() or tail is not None and any(isinstance(operand, Waitcnt) for operand in tail.operands):
-            tail = None
+            listed = None
+        if listed == OperandText() or listed is not None and any(isinstance(operand, Waitcnt) for operand in listed.operands):
+            listed = None
         if len(self._words) >= _MOST_KEPT:
             self._words.clear()
-        self._words[word] = tail
-        return tail
+        self._words[word] = listed
+        return listed
 
-    def _parsed(self, text: str) -> Tail:
+    def _parsed(self, text: str) -> OperandText:
         key = _REGISTERS.sub(_HOLE, text)
         shape = self._shapes.get(key)
         if shape is None:
@@ -165,44 +165,44 @@ class TailReader:
                 self._shapes.clear()
             shape = self._shapes[key] = _shape(text, key)
         if not shape.holes:
-            return shape.tail
+            return shape.listed
         registers = [register(name) for name in _REGISTERS.findall(text)]
         if shape.plain:
-            return Tail(tuple(registers), shape.tail.modifiers, shape.tail.unset)
-        operands = list(shape.tail.operands)
+            return OperandText(tuple(registers), shape.listed.modifiers, shape.listed.unset)
+        operands = list(shape.listed.operands)
         for position, found in zip(shape.holes, registers, strict=True):
             template = operands[position]
             operands[position] = replace(template, value=found) if isinstance(template, Modified) else found
-        return Tail(tuple(operands), shape.tail.modifiers, shape.tail.unset)
+        return OperandText(tuple(operands), shape.listed.modifiers, shape.listed.unset)
 
 
 @dataclass(frozen=True)
 class _Shape:
-    """A tail whose registers are still to be filled in, at the operand positions `holes`; `plain` where it has nothing else."""
+    """An operand text whose registers are still to be filled in, at the operand positions `holes`; `plain` where it has nothing else."""
 
-    tail: Tail
+    listed: OperandText
     holes: tuple[int, ...]
     plain: bool
 
 
-def _number_word(word: str) -> Tail | None:
+def _number_word(word: str) -> OperandText | None:
     """A number, a modifier with a number or a literal, which come with any number: what the grammar's rules make of them."""
     match = _NUMBER_WORD.fullmatch(word)
     if match is None:
         return None
     value = _integer(match["number"])
     if match["key"]:
-        return Tail((), {match["key"][:-1]: value})
-    return Tail((_lit((value,)) if match["literal"] else value,))
+        return OperandText((), {match["key"][:-1]: value})
+    return OperandText((_lit((value,)) if match["literal"] else value,))
 
 
 def _shape(text: str, key: str) -> _Shape:
     if _HOLE in text:
         raise SyntaxFault(f"{_HOLE!r} is not expected", text.index(_HOLE))
     if not key:
-        return _Shape(Tail(), (), False)
+        return _Shape(OperandText(), (), False)
     try:
-        tail = _parser().parse(key)
+        listed = _parser().parse(key)
     except VisitError as error:
         if isinstance(error.orig_exc, SyntaxFault):
             raise error.orig_exc from None
@@ -211,12 +211,12 @@ def _shape(text: str, key: str) -> _Shape:
         ended = isinstance(error, UnexpectedToken) and error.token.type == "$END"
         at = len(text) if ended else _column(text, key, error)
         raise SyntaxFault(f"{text[at:at + 20]!r} is not expected" if at < len(text) else "the operands end too early", at) from None
-    assert isinstance(tail, Tail)
-    holes = tuple(position for position, operand in enumerate(tail.operands)
+    assert isinstance(listed, OperandText)
+    holes = tuple(position for position, operand in enumerate(listed.operands)
                   if operand is _EMPTY or isinstance(operand, Modified) and operand.value is _EMPTY)
     if len(holes) != key.count(_HOLE):
         raise SyntaxFault("it has a register where none can stand")
-    return _Shape(tail, holes, all(operand is _EMPTY for operand in tail.operands))
+    return _Shape(listed, holes, all(operand is _EMPTY for operand in listed.operands))
 
 
 def _column(text: str, key: str, error: UnexpectedInput) -> int:
@@ -235,10 +235,10 @@ def _parser() -> Lark:
     return Lark(grammar, parser="lalr", lexer="contextual", transformer=_Reader(), maybe_placeholders=False)
 
 
-class _Reader(Transformer[Token, Tail]):
+class _Reader(Transformer[Token, OperandText]):
     """Rules of the grammar to values."""
 
-    def start(self, items: list[Any]) -> Tail:
+    def start(self, items: list[Any]) -> OperandText:
         operands: list[Operand] = []
         modifiers: dict[str, Any] = {}
         counters: dict[str, int | None] = {}
@@ -256,7 +256,7 @@ class _Reader(Transformer[Token, Tail]):
         unset = tuple(name for name, value in modifiers.items() if value is False)
         for name in unset:
             del modifiers[name]
-        return Tail(tuple(operands), modifiers, unset)
+        return OperandText(tuple(operands), modifiers, unset)
 
     def register(self, items: list[Token]) -> Reg:
         return _EMPTY

@@ -135,7 +135,7 @@ def states_of(instruction: Subject) -> int:
 
 
 def _places(form: Form, wanted: Callable[[OperandSpec], object]) -> tuple[int, ...]:
-    """The numbers of the operand places that are wanted."""
+    """The numbers of the operand slots that are wanted."""
     return tuple(number for number, place in enumerate(form.operands) if wanted(place))
 
 

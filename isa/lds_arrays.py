@@ -26,9 +26,9 @@ def bank_loads(arch: str, op: str, addresses: npt.ArrayLike, width_bits: int, ac
     """
     row = rule(arch, op)
     array = np.asarray(addresses, np.int64)
-    tail = (LANES,) if addresses_per_lane(op) == 1 else (LANES, 2)
-    if array.ndim != 1 + len(tail) or array.shape[1:] != tail:
-        raise ValueError(f"{op} takes addresses of shape [waves, {', '.join(map(str, tail))}], not {list(array.shape)}")
+    shape = (LANES,) if addresses_per_lane(op) == 1 else (LANES, 2)
+    if array.ndim != 1 + len(shape) or array.shape[1:] != shape:
+        raise ValueError(f"{op} takes addresses of shape [waves, {', '.join(map(str, shape))}], not {list(array.shape)}")
     if width_bits < 8 or width_bits % 8:
         raise ValueError(f"an LDS access moves whole bytes, not {width_bits} bits")
     waves = array.shape[0]

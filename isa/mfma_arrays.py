@@ -19,7 +19,7 @@ from asmgen.isa.placement import Packing
 IntArray = npt.NDArray[np.intp]
 
 
-class OperandPlaces(NamedTuple):
+class OperandSlots(NamedTuple):
     """Where an operand's elements are: three arrays of one shape.
 
     `register` counts from the operand's first register; `bit` (0..31) is the lowest bit of the element in it. An element goes on in
@@ -44,7 +44,7 @@ def evaluate(layout: Layout, *inputs: str) -> tuple[IntArray, ...]:
     return tuple(a + b for a, b in zip(low, high, strict=True))
 
 
-def _places(layout: Layout, packing: Packing) -> OperandPlaces:
+def _places(layout: Layout, packing: Packing) -> OperandSlots:
     """The inverse of an operand's layout, packed."""
     index = evaluate(layout, "item", "lane")
     items, lanes = (np.broadcast_to(grid, index[0].shape) for grid in np.ogrid[:index[0].shape[0], :index[0].shape[1]])
@@ -55,11 +55,11 @@ def _places(layout: Layout, packing: Packing) -> OperandPlaces:
         array[index] = part
         array.flags.writeable = False
         made.append(array)
-    return OperandPlaces(*made)
+    return OperandSlots(*made)
 
 
 @functools.cache
-def a_map(row: MfmaRow, cbsz: int = 0) -> OperandPlaces:
+def a_map(row: MfmaRow, cbsz: int = 0) -> OperandSlots:
     """A's places, [b, i, k], for a sparse row [b, i, p]. cbsz is the format of f8f6f4 and means nothing here otherwise.
 
     Broadcasting is apart: the lane that is read is `broadcast_lanes(cbsz, abid)[lane]`.
@@ -69,7 +69,7 @@ def a_map(row: MfmaRow, cbsz: int = 0) -> OperandPlaces:
 
 
 @functools.cache
-def b_map(row: MfmaRow, blgp: int = 0) -> OperandPlaces:
+def b_map(row: MfmaRow, blgp: int = 0) -> OperandSlots:
     """B's places, [b, k, j]. blgp is the format of f8f6f4 and means nothing here otherwise.
 
     Permuting is apart: the lane that is read is `permute_lanes(blgp)[lane]`.
@@ -79,7 +79,7 @@ def b_map(row: MfmaRow, blgp: int = 0) -> OperandPlaces:
 
 
 @functools.cache
-def d_map(row: MfmaRow) -> OperandPlaces:
+def d_map(row: MfmaRow) -> OperandSlots:
     """Places of D, and of C in the same way, [b, i, j]."""
     return _places(layouts_mfma.operand_layout(row, "d"), layouts_mfma.packing(row, "d"))
 
@@ -96,7 +96,7 @@ def scale_map(row: MfmaRow) -> IntArray:
 
 
 @functools.cache
-def index_map(row: MfmaRow, cbsz: int = 0, abid: int = 0) -> OperandPlaces:
+def index_map(row: MfmaRow, cbsz: int = 0, abid: int = 0) -> OperandSlots:
     """Places of the 2-bit index of each packed value of a sparse A, [b, i, p], in the index register.
 
     Packed value p is A[i, 4 * (p // 2) + index]; all other elements of that group of four k are zero. Sets as `packing` has them.

@@ -1,7 +1,7 @@
 """The shape of an instruction table's row: what the reader, the builder, the checkers and the emulator all read.
 
 A table (isa/opcodes/*.py) lists a mnemonic with its encoding, operand types and flags; `encodings.expand` derives from
-that the *forms*: every way in which the assembler accepts the mnemonic, each with its operand places in assembly order.
+that the *forms*: every way in which the assembler accepts the mnemonic, each with its operand slots in assembly order.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def dwords(operand_type: str) -> int:
 
 @dataclass(frozen=True)
 class OperandSpec:
-    """One operand place.
+    """One operand slot.
 
     `accepts` lists what may stand there, a letter each: v VGPR, a AGPR, s scalar register (vcc, exec, m0 too), S scalar
     register without exec and m0, M scalar register without m0, c exactly vcc, i inline constant, l literal, k constant that
@@ -53,7 +53,7 @@ class OperandSpec:
 
 @dataclass(frozen=True)
 class Form:
-    """One way in which a mnemonic is written: an encoding, its operand places, its modifiers.
+    """One way in which a mnemonic is written: an encoding, its operand slots, its modifiers.
 
     `suffix` is what llvm-objdump prints after the mnemonic. `when` names modifiers and the values that select
     this form (an absent modifier has the value 0 or False). `modifiers` are the legal ones' names. `archs` is empty where the
@@ -147,6 +147,6 @@ def reads_destination(form: Form, modifiers: Mapping[str, Any]) -> bool:
 
 
 def roles(form: Form, modifiers: Mapping[str, Any]) -> tuple[tuple[bool, bool], ...]:
-    """(reads, writes) of each operand place, as the modifiers decide."""
+    """(reads, writes) of each operand slot, as the modifiers decide."""
     keeps = reads_destination(form, modifiers)
     return tuple((place.reads or keeps and place.writes, place.writes) for place in form.operands)

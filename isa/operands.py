@@ -1,4 +1,4 @@
-"""What may stand in an instruction's operand places, besides registers and plain Python numbers.
+"""What may stand in an instruction's operand slots, besides registers and plain Python numbers.
 
 Numbers (`int`, `float`) are constants: inline where the hardware has them, literals where the encoding allows one.
 """

@@ -21,18 +21,18 @@ Fact = TypeVar("Fact")
 class Solution(Generic[Fact]):
     """What holds where each node is entered, in the direction of the analysis, and where it is left."""
 
-    entering: list[Fact]
-    leaving: list[Fact]
+    at_entry: list[Fact]
+    at_exit: list[Fact]
 
 
 def solve(sources: Sequence[Sequence[int]], start: Sequence[Fact], transfer: Callable[[int, Fact], Fact],
           join: Callable[[Fact, Fact], Fact]) -> Solution[Fact]:
-    """The least solution of `entering[n] = start[n] joined with leaving[m] for m in sources[n]`, `leaving[n] = transfer(n, entering[n])`.
+    """The least solution of `at_entry[n] = start[n] joined with at_exit[m] for m in sources[n]`, `at_exit[n] = transfer(n, at_entry[n])`.
 
     `sources` are a block's predecessors in a forward analysis, its successors in a backward one. Facts are values compared with ==, of
     a semilattice in which nothing grows without end; `join` is its least upper bound, and changes neither argument; `transfer` must be
     monotone. Every value only ever grows, so the walk ends even for a transfer that is not monotone: its result is then a solution of
-    `leaving[n] >= transfer(n, entering[n])`, larger than need be.
+    `at_exit[n] >= transfer(n, at_entry[n])`, larger than need be.
     """
     users: list[list[int]] = [[] for _ in sources]
     for node, feeding in enumerate(sources):
@@ -42,8 +42,8 @@ def solve(sources: Sequence[Sequence[int]], start: Sequence[Fact], transfer: Cal
     rank = [0] * len(order)
     for place, node in enumerate(order):
         rank[node] = place
-    entering = list(start)
-    leaving: list[Fact | None] = [None] * len(order)
+    at_entry = list(start)
+    at_exit: list[Fact | None] = [None] * len(order)
     pending = list(range(len(order)))  # a heap of ranks: what feeds others comes first, so that a loop settles before what follows it
     waiting = [True] * len(order)
     heapify(pending)
@@ -51,22 +51,22 @@ def solve(sources: Sequence[Sequence[int]], start: Sequence[Fact], transfer: Cal
         place = heappop(pending)
         waiting[place] = False
         node = order[place]
-        before = leaving[node]
-        after = transfer(node, entering[node])
+        before = at_exit[node]
+        after = transfer(node, at_entry[node])
         if before is not None:
             after = join(before, after)
             if after == before:
                 continue
-        leaving[node] = after
+        at_exit[node] = after
         for user in users[node]:
-            entered = entering[user]
+            entered = at_entry[user]
             grown = join(entered, after)
             if grown != entered:
-                entering[user] = grown
+                at_entry[user] = grown
                 if not waiting[rank[user]]:
                     waiting[rank[user]] = True
                     heappush(pending, rank[user])
-    return Solution(entering, [fact for fact in leaving if fact is not None])
+    return Solution(at_entry, [fact for fact in at_exit if fact is not None])
 
 
 def solve_masks(sources: Sequence[Sequence[int]], start: Sequence[int], adds: Sequence[int], ends: Sequence[int]) -> Solution[int]:

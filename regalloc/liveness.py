@@ -138,4 +138,4 @@ def _solve(blocks: Sequence[LivenessBlock]) -> tuple[list[int], list[int]]:
             killed |= full
         reads_first[number], written_first[number] = needed, killed
     solution = solve_masks([block.successors for block in blocks], [block.live_out for block in blocks], reads_first, written_first)
-    return solution.leaving, solution.entering
+    return solution.at_exit, solution.at_entry

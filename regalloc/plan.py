@@ -308,21 +308,21 @@ class RegisterPlan:
             raise
         return RegisterSet(tuple(held))
 
-    def _end(self, ending: Range, where: str, ended_by: str = "") -> None:
-        for view in self._views.pop(ending.lease, ()):
+    def _end(self, over: Range, where: str, ended_by: str = "") -> None:
+        for view in self._views.pop(over.lease, ()):
             # A view of two views goes with the first of them.
             if self._ranges[view].live:
-                self._end(self._ranges[view], where, f"end of {ending.name!r}, which it was a view of")
-        self._ranges[ending.lease] = ending.ended(where, self.position() - 1, ended_by)
-        left = tuple(lease for lease in self._live[ending.name] if lease != ending.lease)
+                self._end(self._ranges[view], where, f"end of {over.name!r}, which it was a view of")
+        self._ranges[over.lease] = over.ended(where, self.position() - 1, ended_by)
+        left = tuple(lease for lease in self._live[over.name] if lease != over.lease)
         if left:
-            self._live[ending.name] = left
+            self._live[over.name] = left
         else:
-            del self._live[ending.name]
-        if ending.owns:
-            self._held &= ~ending.reg.mask
-            if ending.reg.file in FILE_SIZES and ending.reg.last < FILE_SIZES[ending.reg.file]:
-                self._pool = self._pool.give(ending.reg)
+            del self._live[over.name]
+        if over.owns:
+            self._held &= ~over.reg.mask
+            if over.reg.file in FILE_SIZES and over.reg.last < FILE_SIZES[over.reg.file]:
+                self._pool = self._pool.give(over.reg)
 
     def _end_since(self, lease: int, ended_by: str, where: str) -> None:
         for taken in reversed(self.live()):

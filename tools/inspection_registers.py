@@ -9,7 +9,7 @@ from typing import Any
 
 from asmgen.isa.operands import Operand
 from asmgen.isa.registers import Reg
-from asmgen.program.mix import ADDRESS_PLACES
+from asmgen.program.mix import ADDRESS_SLOTS
 from asmgen.program.program import Instruction
 
 _COPIES = frozenset({"v_mov_b32", "v_mov_b64", "v_pk_mov_b32", "v_accvgpr_read_b32", "v_accvgpr_write_b32", "v_accvgpr_mov_b32",
@@ -41,7 +41,7 @@ def address_uses(instructions: Sequence[Instruction], groups: Sequence[str]) -> 
         if instruction.opcode.memory is None:
             continue
         for place, operand, reads, _ in instruction.accesses:
-            if reads and place.name in ADDRESS_PLACES and isinstance(operand, Reg):
+            if reads and place.name in ADDRESS_SLOTS and isinstance(operand, Reg):
                 used.setdefault(operand, Counter())[group] += 1
                 offsets.setdefault(operand, set()).add(tuple(instruction.modifiers.get(name, 0) for name in _OFFSETS))
     writes = [instruction.writes for instruction in instructions]

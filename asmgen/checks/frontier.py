@@ -22,7 +22,7 @@ from asmgen.checks.counters.points import POINT
 from asmgen.checks.counters.tokens import due_at_barrier
 from asmgen.checks.counters.waitsteps import Arrival, WaitNeed, WaitSteps
 from asmgen.checks.waitstates.match import HazardFacts, hazard_model
-from asmgen.checks.waitstates.passes import ages_behind, reasons
+from asmgen.checks.waitstates.passes import ages_after, reasons
 from asmgen.checks.waitstates.statesteps import Ages, HazardSteps, HazardTable, Lack, Producers, join
 from asmgen.isa.arch import architecture
 from asmgen.program.program import Instruction, Item, Label, Program, TokenUse
@@ -95,7 +95,7 @@ class Frontier:
         self._hazards = HazardSteps(self.table, self.instructions, self._samples)
         self._producers = Producers([])
         self._barriers = _Barriers()
-        self._point = -1  # the last wait point
+        self._point = -1  # the last wait slot
         self._placed: frozenset[str] = frozenset()  # labels
         self._open: tuple[str, ...] = ()  # labels that no branch has named yet
         self._ahead: dict[str, Frontier] = {}  # what branches bring to labels that are not placed yet
@@ -123,7 +123,7 @@ class Frontier:
         if not program.instructions:
             return found
         flow = WaitFlow(program, lambda position: program.instructions[position].waits in ("", "auto"))
-        ages = ages_behind(program, found.table)
+        ages = ages_after(program, found.table)
         before, barriers = [], 0
         for operation in flow.operations:
             before.append(barriers)
@@ -154,9 +154,9 @@ class Frontier:
         for block in flow.flow.blocks:
             target = program.instructions[block.last].target
             if target is not None and target not in program.labels:
-                leaving = cls(program.arch, program.stagger, found.table)
-                enter(leaving, block.number)
-                found._await(target, leaving)
+                branching = cls(program.arch, program.stagger, found.table)
+                enter(branching, block.number)
+                found._await(target, branching)
         found._reached = not program.instructions[-1].ends_block
         if found._reached:
             enter(found, flow.flow.blocks[-1].number)
@@ -258,7 +258,7 @@ class Frontier:
             held.pop(position, None)
 
     def _due_before(self, operation: Operation) -> Ledger:
-        """The ledger before an instruction, once waits that it asks for at earlier places (barriers, wait points) stand there."""
+        """The ledger before an instruction, once waits that it asks for at earlier places (barriers, wait slots) stand there."""
         ledger = self.ledger
         if (operation.fills or operation.uses) and self._barriers.passed:
             ledger = self._settled_at_barriers(operation)
@@ -316,12 +316,12 @@ class Frontier:
             self._reached = False
             self.ledger, self._producers = Ledger(), Producers([])
 
-    def _await(self, label: str, leaving: Frontier) -> None:
+    def _await(self, label: str, branching: Frontier) -> None:
         known = self._ahead.get(label)
         if known is not None:
-            leaving._join(known)
-        leaving._ahead = {}
-        self._ahead[label] = leaving
+            branching._join(known)
+        branching._ahead = {}
+        self._ahead[label] = branching
 
     def _join(self, other: Frontier) -> None:
         """Take in another way to this place."""

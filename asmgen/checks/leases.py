@@ -71,7 +71,7 @@ def stale_reads(program: Program, ranges: Sequence[Range], flow: ControlFlow | N
     everyone = sum(1 << number * width for number in numbers.values())
     adds = [sum(mask << numbers[family] * width for family, mask in masks.items() if family != _ANYONE) for masks in left]
     ends = [everyone * _union(masks.values()) for masks in left]
-    entering = solve_masks([block.predecessors for block in flow.blocks], [0] * len(flow.blocks), adds, ends).entering
+    entering = solve_masks([block.predecessors for block in flow.blocks], [0] * len(flow.blocks), adds, ends).at_entry
     found = []
     for (doubts, _), entered in zip(walked, entering, strict=True):
         text = entered.to_bytes(size * len(numbers), "little") if doubts else b""

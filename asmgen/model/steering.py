@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from asmgen.isa.registers import NAMED, SGPR_BIT
 from asmgen.program.controlflow import Block, ControlFlow, control_flow
-from asmgen.program.mix import ADDRESS_PLACES
+from asmgen.program.mix import ADDRESS_SLOTS
 from asmgen.program.program import Instruction, Program, operand_mask
 
 _VECTORS = (1 << SGPR_BIT) - 1
@@ -91,6 +91,6 @@ def _addresses(instruction: Instruction) -> int:
     mask = 0
     if instruction.opcode.memory is not None:
         for place, operand, reads, _ in instruction.accesses:
-            if reads and place.name in ADDRESS_PLACES:
+            if reads and place.name in ADDRESS_SLOTS:
                 mask |= operand_mask(operand)
     return mask

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from asmgen.isa.records import dataclass
-from asmgen.program.program import ENDINGS, Program
+from asmgen.program.program import NO_FALL_THROUGH, Program
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class ControlFlow:
     """Blocks in program order; `block_of[position]` is the number of an instruction's block.
 
     `indirect` are positions whose successors are unknown (s_setpc_b64, s_swappc_b64 without a known target): the
-    analyses treat them as leaving the program.
+    analyses treat them as exits of the program.
     """
 
     blocks: tuple[Block, ...]
@@ -65,23 +65,23 @@ class ControlFlow:
         """
         edges = [(successor, block.number) for block in self.blocks for successor in block.successors if successor <= block.number]
         plain = frozenset(edge for edge in edges if self._reaches(edge, frozenset(edges)))
-        bodies: dict[int, list[tuple[int, frozenset[int]]]] = {}  # tail -> (head, body)
+        bodies: dict[int, list[tuple[int, frozenset[int]]]] = {}  # latch -> (head, body)
         found = []
-        for head, tail in sorted(edges, key=lambda edge: (-edge[0], edge[1])):  # inner loops before those around them
-            if (head, tail) not in plain and not self._reaches((head, tail), plain):
+        for head, latch in sorted(edges, key=lambda edge: (-edge[0], edge[1])):  # inner loops before those around them
+            if (head, latch) not in plain and not self._reaches((head, latch), plain):
                 continue
-            body = self._body(head, tail, bodies)
-            bodies.setdefault(tail, []).append((head, body))
-            found.append(Loop(self.blocks[head].first, self.blocks[tail].last, body))
+            body = self._body(head, latch, bodies)
+            bodies.setdefault(latch, []).append((head, body))
+            found.append(Loop(self.blocks[head].first, self.blocks[latch].last, body))
         return sorted(found, key=lambda loop: (loop.first, -loop.last))
 
     def _reaches(self, edge: tuple[int, int], without: frozenset[tuple[int, int]]) -> bool:
-        """Whether code comes from an edge's head to its tail over other edges than those."""
-        head, tail = edge
+        """Whether code comes from an edge's head to its latch over other edges than those."""
+        head, latch = edge
         seen, stack = {head}, [head]
         while stack:
             number = stack.pop()
-            if number == tail:
+            if number == latch:
                 return True
             for successor in self.blocks[number].successors:
                 if successor not in seen and (successor, number) not in without:
@@ -89,14 +89,14 @@ class ControlFlow:
                     stack.append(successor)
         return False
 
-    def _body(self, head: int, tail: int, bodies: dict[int, list[tuple[int, frozenset[int]]]]) -> frozenset[int]:
-        """The blocks from which `tail` is reached without passing `head`.
+    def _body(self, head: int, latch: int, bodies: dict[int, list[tuple[int, frozenset[int]]]]) -> frozenset[int]:
+        """The blocks from which `latch` is reached without passing `head`.
 
-        Where the search comes to the tail of another loop without `head`, that loop's whole body belongs to this one, and
+        Where the search comes to the latch of another loop without `head`, that loop's whole body belongs to this one, and
         only its head leads further.
         """
-        body = {head, tail}
-        stack = [tail] if tail != head else []
+        body = {head, latch}
+        stack = [latch] if latch != head else []
         while stack:
             number = stack.pop()
             for inner_head, inner in bodies.get(number, ()):
@@ -118,7 +118,7 @@ def control_flow(program: Program) -> ControlFlow:
     starts = {0} | {position for position in labels.values() if position < len(instructions)}
     for position, instruction in enumerate(instructions[:-1]):
         row = instruction.opcode
-        if "branch" in row.classes or row.name in ENDINGS:
+        if "branch" in row.classes or row.name in NO_FALL_THROUGH:
             starts.add(position + 1)
     firsts = sorted(starts) if instructions else []
     number_at = {first: number for number, first in enumerate(firsts)}

@@ -65,8 +65,8 @@ def _full_lanes(program: Program, flow: ControlFlow) -> list[bool]:
     begins = (0, program.labels.get(program.entry, 0))
     unknown = [not block.predecessors and block.first not in begins for block in flow.blocks]
 
-    def leaving(number: int, some_off: bool) -> bool:
+    def after_block(number: int, some_off: bool) -> bool:
         set_here = after[number]
         return some_off if set_here is None else set_here
 
-    return [not some_off for some_off in solve([block.predecessors for block in flow.blocks], unknown, leaving, or_).entering]
+    return [not some_off for some_off in solve([block.predecessors for block in flow.blocks], unknown, after_block, or_).at_entry]

@@ -19,8 +19,8 @@ from asmgen.regalloc.dataflow import solve
 
 GROUPS = ("matrix", "lds_read", "lds_write", "global_load", "global_store", "lds_dma", "valu", "valu_address", "accvgpr", "salu",
           "branch", "wait", "nop", "barrier", "other")
-ADDRESS_PLACES = frozenset({"vaddr", "addr", "saddr", "srsrc", "soffset", "sbase"})
-"""Operand places that hold an address or a part of one."""
+ADDRESS_SLOTS = frozenset({"vaddr", "addr", "saddr", "srsrc", "soffset", "sbase"})
+"""Operand slots that hold an address or a part of one."""
 
 
 def groups(program: Program, flow: ControlFlow | None = None) -> tuple[str, ...]:
@@ -53,7 +53,7 @@ def address_instructions(program: Program, flow: ControlFlow) -> frozenset[int]:
         passed_on = as_address | as_data if arithmetic[position] and writes & address else as_address
         return address & ~kills | passed_on
 
-    to_address = _after_each(flow, solve(successors, nothing, _over_blocks(flow, address_before), or_).entering, address_before)
+    to_address = _after_each(flow, solve(successors, nothing, _over_blocks(flow, address_before), or_).at_entry, address_before)
     on_the_way = [valu and bool(use[2] & address) for valu, use, address in zip(arithmetic, uses, to_address, strict=True)]
 
     def data_before(position: int, data: int) -> int:
@@ -61,7 +61,7 @@ def address_instructions(program: Program, flow: ControlFlow) -> frozenset[int]:
         wanted = 0 if on_the_way[position] and not writes & data else as_data
         return data & ~kills | wanted
 
-    to_data = _after_each(flow, solve(successors, nothing, _over_blocks(flow, data_before), or_).entering, data_before)
+    to_data = _after_each(flow, solve(successors, nothing, _over_blocks(flow, data_before), or_).at_entry, data_before)
     return frozenset(position for position, found in enumerate(on_the_way) if found and not uses[position][2] & to_data[position])
 
 
@@ -97,7 +97,7 @@ def _uses(instruction: Instruction) -> tuple[int, int, int, int]:
     for place, operand, reads, _ in instruction.accesses:
         if reads:
             mask = _mask_of(operand)
-            if place.name in ADDRESS_PLACES:
+            if place.name in ADDRESS_SLOTS:
                 address |= mask
             else:
                 data |= mask

@@ -189,7 +189,7 @@ class Instruction:
     @property
     def ends_block(self) -> bool:
         """Whether nothing flows from it to the next instruction."""
-        return self.name in ENDINGS
+        return self.name in NO_FALL_THROUGH
 
     def placed(self, source: SourceLine | None, address: int | None, size: int) -> Instruction:
         """The same instruction at another place, with all that is known of it already: readers meet most texts many times."""
@@ -206,7 +206,7 @@ class Instruction:
         return f"address {self.address:#x}" if self.address is not None else ""
 
 
-ENDINGS = frozenset({"s_endpgm", "s_endpgm_saved", "s_branch", "s_setpc_b64", "s_rfe_b64"})
+NO_FALL_THROUGH = frozenset({"s_endpgm", "s_endpgm_saved", "s_branch", "s_setpc_b64", "s_rfe_b64"})
 """Instructions after which control never falls through."""
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from asmgen.isa.arch import ARCHITECTURES
 from asmgen.isa.errors import OperandError
-from asmgen.isa.grammar import SyntaxFault, TailReader
+from asmgen.isa.grammar import OperandTextReader, SyntaxFault
 from asmgen.isa.opcode import Form, Opcode
 from asmgen.isa.operands import Operand, Waitcnt
 from asmgen.isa.quote import printable, quoted, shorten
@@ -36,7 +36,7 @@ class InstructionReader:
         if arch not in ARCHITECTURES:
             raise ReadError(f"unknown architecture {quoted(arch)}; known are {', '.join(ARCHITECTURES)}")
         self.arch = arch
-        self._tails = TailReader()
+        self._tails = OperandTextReader()
         self._forms = FormFinder(arch)
         self._opcodes: dict[str, tuple[Opcode, str]] = {}
         self.texts: dict[str, Instruction] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from asmgen.program.program import ENDINGS, Program
+from asmgen.program.program import NO_FALL_THROUGH, Program
 from asmgen.reader.listing import Listing, ListingLine, ListingReader, jumps, parse_listing
 
 _PADDING = frozenset({"s_nop 0", "s_code_end"})
@@ -22,7 +22,7 @@ def trim(lines: Sequence[ListingLine]) -> Sequence[ListingLine]:
     targets = {line.target for line in lines} if is_padding(lines[-1]) else set()
     while end > 1 and is_padding(lines[end - 1]) and lines[end - 1].address not in targets:
         end -= 1
-    return lines[:end] if lines[end - 1].mnemonic in ENDINGS else lines
+    return lines[:end] if lines[end - 1].mnemonic in NO_FALL_THROUGH else lines
 
 
 def labels_of(chunks: Sequence[Sequence[ListingLine]], names: Mapping[int, str]) -> dict[int, str]:
@@ -69,7 +69,7 @@ def _functions(listing: Listing) -> list[Sequence[ListingLine]]:
     last_code: ListingLine | None = None
     for position, line in enumerate(lines):
         over += passing[position]
-        ended = last_code is None or last_code.mnemonic in ENDINGS
+        ended = last_code is None or last_code.mnemonic in NO_FALL_THROUGH
         if position == 0 or line.address in listing.symbols and ended and not over:
             starts.append(position)
         if not is_padding(line):

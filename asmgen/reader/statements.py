@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from asmgen.isa.grammar import MAX_TAIL
+from asmgen.isa.grammar import MAX_OPERAND_TEXT
 from asmgen.isa.quote import quoted
 from asmgen.reader.errors import ReadError
 
@@ -41,7 +41,7 @@ def statements(text: str, file: str) -> Iterator[Statement]:
         code, comment, open_end = _split(line)
         if open_end:
             opened = number
-        long = len(code) > MAX_TAIL
+        long = len(code) > MAX_OPERAND_TEXT
         if long and _DIRECTIVE.match(code) is None:
             raise ReadError(f"a line of {len(code)} characters that begins with {quoted(code.strip()[:_SHOWN])} is no instruction",
                             f"{file}:{number}")

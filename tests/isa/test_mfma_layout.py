@@ -86,7 +86,7 @@ def points(edge: int, bits: int, lines: list[str]) -> dict[tuple[int, int], tupl
     return found
 
 
-def got(places: mfma_arrays.OperandPlaces, index: tuple[int, int, int]) -> tuple[int, int, int]:
+def got(places: mfma_arrays.OperandSlots, index: tuple[int, int, int]) -> tuple[int, int, int]:
     return int(places.lane[index]), int(places.register[index]), int(places.bit[index])
 
 

@@ -126,8 +126,8 @@ def test_solver_gives_the_least_solution(seed: int) -> None:
                 if not stops[node] >> bit & 1:
                     stack += users[node]
     found = solve_masks(sources, start, adds, stops)
-    assert found.entering == entering
-    assert found.leaving == [adds[node] | entering[node] & ~stops[node] for node in range(count)]
+    assert found.at_entry == entering
+    assert found.at_exit == [adds[node] | entering[node] & ~stops[node] for node in range(count)]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -145,11 +145,11 @@ def test_solver_ends_for_any_transfer(seed: int) -> None:
     found = solve(sources, [0] * len(sources), transfer, or_)
     assert max(calls) <= 5
     for node, feeding in enumerate(sources):
-        assert not tables[node][found.entering[node]] & ~found.leaving[node]
+        assert not tables[node][found.at_entry[node]] & ~found.at_exit[node]
         entered = 0
         for source in feeding:
-            entered |= found.leaving[source]
-        assert found.entering[node] == entered
+            entered |= found.at_exit[source]
+        assert found.at_entry[node] == entered
 
 
 def test_reached() -> None:

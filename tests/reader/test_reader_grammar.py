@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from asmgen.isa.errors import AsmgenError
-from asmgen.isa.grammar import Literal, SyntaxFault, TailReader
+from asmgen.isa.grammar import Literal, OperandTextReader, SyntaxFault
 from asmgen.isa.operands import OFF, GprIdx, HwReg, Modified, SendMsg, Special, Symbol, Waitcnt
 from asmgen.isa.registers import Reg, a, exec_, m0, s, v, vcc
 from asmgen.reader.errors import NeedsAssembler, ReadError, UnknownSpelling
@@ -59,7 +59,7 @@ TAILS = [
 
 @pytest.mark.parametrize(("text", "operands", "modifiers"), TAILS, ids=[row[0] for row in TAILS])
 def test_tails(text: str, operands: tuple[object, ...], modifiers: dict[str, object]) -> None:
-    reader = TailReader()
+    reader = OperandTextReader()
     for _ in range(2):  # the second time from the remembered shape
         tail = reader.read(text)
         assert tail.operands == operands
@@ -68,13 +68,13 @@ def test_tails(text: str, operands: tuple[object, ...], modifiers: dict[str, obj
 
 
 def test_shapes_are_filled_with_each_texts_own_registers() -> None:
-    reader = TailReader()
+    reader = OperandTextReader()
     assert reader.read("v1, -v2, |s3| clamp").operands == (v[1], Modified(v[2], neg=True), Modified(s[3], abs=True))
     assert reader.read("a9, -a[8:9], |v7| clamp").operands == (a[9], Modified(a[8:9], neg=True), Modified(v[7], abs=True))
 
 
 def test_literals_that_could_be_inline_stay_literals() -> None:
-    one, other = TailReader().read("lit(0x4), lit(0xffffffff)").operands
+    one, other = OperandTextReader().read("lit(0x4), lit(0xffffffff)").operands
     assert (one, other) == (4, -1)
     assert isinstance(one, Literal) and isinstance(other, Literal)
     assert (str(one), str(other)) == ("lit(0x4)", "lit(0xffffffff)")
@@ -118,14 +118,14 @@ FAULTS = [
 @pytest.mark.parametrize(("text", "sentence"), FAULTS, ids=[row[0][:30] for row in FAULTS])
 def test_faults_are_sentences(text: str, sentence: str) -> None:
     with pytest.raises(SyntaxFault) as caught:
-        TailReader().read(text)
+        OperandTextReader().read(text)
     assert sentence in str(caught.value)
 
 
 @pytest.mark.parametrize(("text", "column"), [("v0, v[10:11], {", 14), ("{", 0), ("v100, v200 {", 11)])
 def test_columns_count_in_the_text(text: str, column: int) -> None:
     with pytest.raises(SyntaxFault) as caught:
-        TailReader().read(text)
+        OperandTextReader().read(text)
     assert caught.value.column == column
 
 

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from asmgen.isa.arch import ARCHITECTURES
-from asmgen.isa.grammar import SyntaxFault, Tail, TailReader
+from asmgen.isa.grammar import OperandText, OperandTextReader, SyntaxFault
 from asmgen.program.program import SourceLine
 from asmgen.reader import instruction as reading
 from asmgen.reader.instruction import InstructionReader
@@ -22,8 +22,8 @@ WORDS = [
 ]
 
 
-def outcome(text: str, whole: bool) -> Tail | str:
-    reader = TailReader()
+def outcome(text: str, whole: bool) -> OperandText | str:
+    reader = OperandTextReader()
     try:
         return reader._parsed(text) if whole else reader.read(text)
     except SyntaxFault as fault:
@@ -42,7 +42,7 @@ def test_words_together_are_the_whole() -> None:
     for text in texts:
         made = outcome(text, False)
         assert repr(made) == repr(outcome(text, True)), text
-        joined += TailReader()._joined(text) is not None
+        joined += OperandTextReader()._joined(text) is not None
     assert joined > 400, "few of the texts were put together of words"
 
 

@@ -146,7 +146,7 @@ class LdsRaces:
         barriers = [position for events in self._events for position in events if self._operations[position].barrier]
         told: set[tuple[tuple[int, ...], int]] = set()
         for before in barriers:
-            interval = self._behind(before, 0)
+            interval = self._after(before, 0)
             for barrier in sorted(interval.barriers):
                 for members in self._grouped(sorted(interval.accesses)):
                     race = self._worst(barrier, members, False)
@@ -159,7 +159,7 @@ class LdsRaces:
     def _may_meet(self) -> bool:
         """Whether what is in flight at a barrier meets something after it, or waves may be apart by barriers."""
         if any(self._conflict(first, second) for barrier, flying in self._crossing.items()
-               for second in self._behind(barrier, 0).accesses for first in flying):
+               for second in self._after(barrier, 0).accesses for first in flying):
             return True
         instructions, blocks = self._program.instructions, self._flow.blocks
         return bool(self._kinds) and any(
@@ -187,7 +187,7 @@ class LdsRaces:
             groups.setdefault(self._sections[position], []).append(position)
         return [tuple(group) for group in groups.values()]
 
-    def _behind(self, barrier: int, waves: int) -> _Interval:
+    def _after(self, barrier: int, waves: int) -> _Interval:
         """What some of those waves (0: any) do after a barrier."""
         key = barrier, waves
         known = self._walked.get(key)
@@ -221,8 +221,8 @@ class LdsRaces:
         if known is None:
             barriers = frozenset({barrier})
             for _ in range(distance):
-                barriers = frozenset[int]().union(*(self._behind(one, waves).barriers for one in barriers))
-            known = self._reached[key] = sorted(frozenset[int]().union(*(self._behind(one, waves).accesses for one in barriers)))
+                barriers = frozenset[int]().union(*(self._after(one, waves).barriers for one in barriers))
+            known = self._reached[key] = sorted(frozenset[int]().union(*(self._after(one, waves).accesses for one in barriers)))
         return known
 
     # ---- judging ----

@@ -195,12 +195,12 @@ class WaitFlow(WaitSteps):
         found = []
         for loop in self.flow.loops():
             head = self.flow.blocks[self.flow.block_of[loop.first]]
-            tail = self.flow.block_of[loop.last]
+            latch = self.flow.block_of[loop.last]
             outer = Ledger(self.watching)
             for number in head.predecessors:
-                if number != tail and number not in loop.blocks:
+                if number != latch and number not in loop.blocks:
                     outer.merge(self._exits[number])
-            found.append(_compare(loop, outer, self._exits[tail], self.program))
+            found.append(_compare(loop, outer, self._exits[latch], self.program))
         return found
 
 

@@ -19,7 +19,7 @@ _PLURAL = {VM: ("vector-memory operation", "vector-memory operations"), LGKM: ("
 def insert_waits(program: Program) -> Program:
     """A program with the waits that registers, tokens and barriers need, and the author's own kept as they are.
 
-    Instructions of blocks in mode "verify" or "off" get none. Wait points become waits, or go where nothing is due.
+    Instructions of blocks in mode "verify" or "off" get none. Wait slots become waits, or go where nothing is due.
     """
     automatic = [instruction.waits in ("", "auto", POINT) for instruction in program.instructions].__getitem__
     needs = _fewest(program, automatic)

@@ -38,7 +38,7 @@ class Phases:
         self._events = [() if number and self._shift[number - 1] else self._events_of(block.first, block.last)
                         for number, block in enumerate(self._blocks)]
         start = [_Ways() if block.number else _Ways({(0, self._nothing)}) for block in self._blocks]
-        self._ways = solve([block.predecessors for block in self._blocks], start, self._behind, frozenset.union)
+        self._ways = solve([block.predecessors for block in self._blocks], start, self._after, frozenset.union)
 
     def shift(self, number: int) -> int:
         """By how many barriers a block's conditional branch sets the waves with SCC = 0 after those with SCC = 1."""
@@ -48,7 +48,7 @@ class Phases:
         """For each s_endpgm, by position: the shifts other than 0 with which a path gets there, in order."""
         found = {}
         for block in self._blocks:
-            apart = sorted({shift for shift, _ in self._ways.leaving[block.number]} - {0})
+            apart = sorted({shift for shift, _ in self._ways.at_exit[block.number]} - {0})
             if apart and self._instructions[block.last].name == "s_endpgm":
                 found[block.last] = apart
         return found
@@ -56,7 +56,7 @@ class Phases:
     def meetings(self) -> list[tuple[int, int]]:
         """Positions of MFMAs, the first ones after their barriers: while one half is at the second, the other half is at the first."""
         found = set()
-        for number, ways in enumerate(self._ways.entering):
+        for number, ways in enumerate(self._ways.at_entry):
             for shift, computed in ways:
                 for position in self._events[number] if abs(shift) == self._stagger else ():
                     computed = self._next(computed, position)
@@ -77,7 +77,7 @@ class Phases:
             return (*computed[1:], _NO_MFMA)
         return (*computed[:-1], position) if computed[-1] == _NO_MFMA else computed
 
-    def _behind(self, number: int, ways: _Ways) -> _Ways:
+    def _after(self, number: int, ways: _Ways) -> _Ways:
         """The ways after a block."""
         farthest, found = 4 * self._stagger, set()
         for shift, computed in ways:

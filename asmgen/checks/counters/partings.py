@@ -58,7 +58,7 @@ class Partings:
         """All of them, in order."""
         if not any(self._barriers):
             return []
-        differ, after = differing_registers(self._program, self._flow), self._behind()
+        differ, after = differing_registers(self._program, self._flow), self._after()
         found: list[Parting] = []
         for block in self._blocks:
             tested = self._program.instructions[block.last].reads & differ[block.number]
@@ -66,9 +66,9 @@ class Partings:
                 found += self._judged(block, after)
         return found
 
-    def behind_unknown(self, branches: Iterable[int]) -> frozenset[int]:
+    def after_unknown(self, branches: Iterable[int]) -> frozenset[int]:
         """Of branches, by block: blocks that waves come to after they may have parted at one of them before barriers."""
-        differ, after = differing_registers(self._program, self._flow), self._behind()
+        differ, after = differing_registers(self._program, self._flow), self._after()
         following = [block.successors for block in self._blocks]
         found: frozenset[int] = frozenset()
         for number in branches:
@@ -96,12 +96,12 @@ class Partings:
             ways.reverse()
         yield Parting(block.last, min(ways[0]), min(ways[1]), None if meets == self._end else self._blocks[meets].first)
 
-    def _behind(self) -> list[int]:
+    def _after(self) -> list[int]:
         """Of each block, as bits, itself and the blocks that every way from it comes to; the last bit, and the last entry, are the end."""
         every = (2 << self._end) - 1
         ends = [every if block.successors else 1 << self._end for block in self._blocks]
         solution = solve([block.successors for block in self._blocks], ends, lambda number, mask: mask | 1 << number, and_)
-        return [*solution.leaving, 1 << self._end]
+        return [*solution.at_exit, 1 << self._end]
 
     def _counts(self, start: int, meets: int, region: frozenset[int]) -> frozenset[_Count]:
         """The numbers of barriers on the ways from a block to where waves meet again; nothing where one comes to a barrier twice."""
@@ -119,7 +119,7 @@ class Partings:
             return frozenset((min(most + 1, count + self._barriers[number]),
                               max(-farthest - 1, min(farthest + 1, shift + self._shifts[number]))) for count, shift in counts)
 
-        left = solve(sources, begun, after, frozenset.union).leaving
+        left = solve(sources, begun, after, frozenset.union).at_exit
         if any(count > most or abs(shift) > farthest for counts in left for count, shift in counts):
             return frozenset()
         last = [counts for number, counts in zip(numbers, left, strict=True)
@@ -140,4 +140,4 @@ def differing_registers(program: Program, flow: ControlFlow, loads: bool = True)
 
     entries = {0, program.labels.get(program.entry, 0)}
     start = [_WORK_ITEM if block.first in entries else 0 for block in flow.blocks]
-    return solve([block.predecessors for block in flow.blocks], start, after, lambda one, other: one | other).leaving
+    return solve([block.predecessors for block in flow.blocks], start, after, lambda one, other: one | other).at_exit

@@ -1,4 +1,4 @@
-"""Wait points: places that a schedule names, where one s_waitcnt serves all that is due before the next one.
+"""Wait slots: places that a schedule names, where one s_waitcnt serves all that is due before the next one.
 
 What is due at a point is whatever its *region* asks for: the instructions after it on any path, up to the next points. Counts are
 then the loosest that let it all arrive; verification judges a point's wait by the same rule.
@@ -14,19 +14,19 @@ from asmgen.program.controlflow import ControlFlow
 from asmgen.program.program import Program
 
 POINT = "point"
-"""The mode (`Instruction.waits`) of a wait point."""
+"""The mode (`Instruction.waits`) of a wait slot."""
 
 
 @dataclass(frozen=True)
 class WaitSpan:
-    """What lies between a wait point and the next ones: registers touched, as bits, and positions of barriers and token uses."""
+    """What lies between a wait slot and the next ones: registers touched, as bits, and positions of barriers and token uses."""
 
     touches: int
     meeting: tuple[int, ...]
 
 
 def wait_regions(program: Program, flow: ControlFlow, operations: Sequence[Operation], touches: Sequence[int]) -> dict[int, WaitSpan]:
-    """The region of every wait point of a program."""
+    """The region of every wait slot of a program."""
     points = frozenset(position for position, instruction in enumerate(program.instructions) if instruction.waits == POINT)
     return {point: _region(point, points, flow, operations, touches) for point in points}
 

@@ -80,7 +80,7 @@ def tokens_ahead(flow: ControlFlow, operations: list[Operation], stagger: int) -
 
     solution = solve([block.successors for block in flow.blocks], start, before, _union)
     result: Ahead = {}
-    for number, levels in enumerate(solution.entering):
+    for number, levels in enumerate(solution.at_entry):
         for position in telling[number]:
             if operations[position].barrier:
                 result[position] = (set().union(*(fills for fills, _ in levels)),

@@ -69,7 +69,7 @@ class WaitSteps:
     """Passing instructions by a ledger, each by its position in `operations` and `touches`.
 
     `automatic` says at which positions needed waits count as standing. `ahead` has the tokens that are reached after each barrier,
-    `regions` what is due at each wait point. `watching` also keeps whose wait let what arrive. `partial` as in `flow.WaitFlow`.
+    `regions` what is due at each wait slot. `watching` also keeps whose wait let what arrive. `partial` as in `flow.WaitFlow`.
     """
 
     def __init__(self, arch: Architecture, stagger: int, operations: Operations, touches: Sequence[int] | Mapping[int, int],
@@ -191,7 +191,7 @@ class WaitSteps:
         return found if found.counts else None
 
     def _need_at_point(self, ledger: Ledger, position: int) -> WaitNeed | None:
-        """What must have arrived at a wait point: all that anything before the next points would wait for."""
+        """What must have arrived at a wait slot: all that anything before the next points would wait for."""
         region = self.regions[position]
         found = WaitNeed(position)
         for counter in COUNTERS:

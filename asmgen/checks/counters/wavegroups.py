@@ -70,7 +70,7 @@ class WaveGroups:
     def uneven(self) -> frozenset[int]:
         """Blocks that waves may come to by different barriers, as they part before at a branch of which it is not known who takes it."""
         partings = Partings(self._program, self._flow, Phases(self._program, self._flow))
-        return partings.behind_unknown([number for number, ways in enumerate(self._ways) if len(ways) > 1 and ways[0][1] & ways[1][1]])
+        return partings.after_unknown([number for number, ways in enumerate(self._ways) if len(ways) > 1 and ways[0][1] & ways[1][1]])
 
     @cached_property
     def _passed(self) -> list[list[_Counts | None]]:
@@ -87,5 +87,5 @@ class WaveGroups:
 
         sources = [self.sources(block.number, group) for block in blocks]
         start = [frozenset({0}) if block.number in self._entries else _Counts() for block in blocks]
-        entering = solve(sources, start, after, frozenset.union).entering
+        entering = solve(sources, start, after, frozenset.union).at_entry
         return [counts if counts and counts != unknown else None for counts in entering]

@@ -107,11 +107,11 @@ def needed(program: Program) -> dict[int, tuple[int, tuple[str, ...]]]:
     return _plan(_Walk(program, False))
 
 
-def ages_behind(program: Program, table: HazardTable) -> list[Ages]:
+def ages_after(program: Program, table: HazardTable) -> list[Ages]:
     """The ages of what may still be too near after each block, needed wait states taken as standing."""
     walk = _Walk(program, False, table=table)
     nops = {position: states for position, (states, _) in _plan(walk).items()}
-    return [walk.leaving(block, ages, nops) for block, ages in zip(walk.blocks, walk.entries(nops), strict=True)]
+    return [walk.at_end(block, ages, nops) for block, ages in zip(walk.blocks, walk.entries(nops), strict=True)]
 
 
 def insert(program: Program, fill: Iterable[Proposal] = ()) -> Program:
@@ -201,7 +201,7 @@ class _Walk(HazardSteps):
             else:
                 producers.clock += sample.states
 
-    def leaving(self, block: Block, ages: Ages, nops: Mapping[int, int]) -> Ages:
+    def at_end(self, block: Block, ages: Ages, nops: Mapping[int, int]) -> Ages:
         """The ages after a block that is entered with these. Only its last instructions matter where it is long."""
         found: Ages = {}
         age = 0
@@ -226,9 +226,9 @@ class _Walk(HazardSteps):
             number = pending.pop(0)
             queued.discard(number)
             block = self.blocks[number]
-            leaving = self.leaving(block, entries[number], nops)
+            ages_left = self.at_end(block, entries[number], nops)
             for successor in block.successors:
-                if join(entries[successor], leaving) and successor not in queued:
+                if join(entries[successor], ages_left) and successor not in queued:
                     pending.append(successor)
                     queued.add(successor)
         return entries
@@ -238,7 +238,7 @@ class _Walk(HazardSteps):
         if position == block.first:
             return dict(ages)
         part = Block(block.number, block.first, position - 1, (), ())
-        return self.leaving(part, ages, {place: states for place, (states, _) in plan.items()})
+        return self.at_end(part, ages, {place: states for place, (states, _) in plan.items()})
 
     def movable(self, block: Block, position: int, ages: Ages, count: int, taken: set[int]) -> list[int]:
         """Up to `count` positions after `position` whose instructions may stand before it."""
@@ -269,7 +269,7 @@ class _Walk(HazardSteps):
 def _plan(walk: _Walk) -> dict[int, tuple[int, tuple[str, ...]]]:
     """Wait states to add by position, each block from what flows into it, until no back-edge changes anything."""
     plans: list[dict[int, tuple[int, tuple[str, ...]]]] = [{} for _ in walk.blocks]
-    leaving: list[Ages | None] = [None for _ in walk.blocks]
+    ages_left: list[Ages | None] = [None for _ in walk.blocks]
     visits = [0 for _ in walk.blocks]
     pending = set(range(len(walk.blocks)))
     while pending:
@@ -278,7 +278,7 @@ def _plan(walk: _Walk) -> dict[int, tuple[int, tuple[str, ...]]]:
         block = walk.blocks[number]
         entry: Ages = {}
         for predecessor in block.predecessors:
-            join(entry, leaving[predecessor] or {})
+            join(entry, ages_left[predecessor] or {})
         visits[number] += 1
         # Nops of two blocks on one loop may replace each other in turn; from some visit on what stands, stands.
         plan = plans[number] if visits[number] > _SETTLE else {}
@@ -291,10 +291,10 @@ def _plan(walk: _Walk) -> dict[int, tuple[int, tuple[str, ...]]]:
 
         nops = {position: states for position, (states, _) in plan.items()}
         walk.run(block, entry, nops, add)
-        after = walk.leaving(block, entry, {position: states for position, (states, _) in plan.items()})
+        after = walk.at_end(block, entry, {position: states for position, (states, _) in plan.items()})
         plans[number] = plan
-        if after != leaving[number]:
-            leaving[number] = after
+        if after != ages_left[number]:
+            ages_left[number] = after
             pending.update(block.successors)
     return {position: what for plan in plans for position, what in sorted(plan.items())}
 
@@ -345,7 +345,7 @@ def _subject(producer: Instruction, need: PairNeed) -> str:
     return ", ".join(mask_names(need.mask)) or producer.name
 
 
-def _behind(producer: Instruction) -> str:
+def _producer_text(producer: Instruction) -> str:
     place = producer.where()
     return f"{producer.text} ({place})" if place else producer.text
 
@@ -356,7 +356,7 @@ def reasons(instructions: Sequence[Instruction] | Mapping[int, Instruction], lac
     worst = max(needs, key=lambda need: need.states)
     missing = worst.states - age
     first = instructions[producer]
-    return (f"{_subject(first, worst)} of {_behind(first)}, {worst.rule.text}: {missing} more wait state{'s' * (missing > 1)}",)
+    return (f"{_subject(first, worst)} of {_producer_text(first)}, {worst.rule.text}: {missing} more wait state{'s' * (missing > 1)}",)
 
 
 def _finding(walk: _Walk, position: int, producer: int, age: int, needs: Sequence[PairNeed]) -> StateFinding:
@@ -368,7 +368,7 @@ def _finding(walk: _Walk, position: int, producer: int, age: int, needs: Sequenc
     if severity == "error":
         severity, why = _excused(needs, excuse(walk.code, producer, position, most))
     who = "" if isa == llvm == most else f" ({isa or 'none'} by the ISA text, {llvm or 'none'} by LLVM 22)"
-    message = f"{second.text} needs {most} wait state{'s' * (most > 1)}{who} after {_behind(first)}, {age or 'none'} there: " \
+    message = f"{second.text} needs {most} wait state{'s' * (most > 1)}{who} after {_producer_text(first)}, {age or 'none'} there: " \
               f"{_subject(first, worst)} {worst.rule.text}{f' ({why})' if why else ''}"
     return StateFinding(worst.rule.id, severity, first, second, age, most, message, position)
 

@@ -222,12 +222,12 @@ class LdsArrival:
         self.interval[workgroups] += 1
         if (self.interval[workgroups] % INTERVALS == 0).any():
             self.cells.forget_readers()
-        machine, ending = self.machine, np.zeros(self.machine.workgroups, bool)
-        ending[workgroups] = True
+        machine, closing = self.machine, np.zeros(self.machine.workgroups, bool)
+        closing[workgroups] = True
         for number in range(len(self._reads)):
             read = self._reads[number]
             homes = machine.workgroup[read.select]
-            alive = (read.tickets > self.counters.done[read.queue, read.select]) & ending[homes]
+            alive = (read.tickets > self.counters.done[read.queue, read.select]) & closing[homes]
             if not alive.any():
                 continue
             if self._alike > 1:

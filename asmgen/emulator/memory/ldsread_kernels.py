@@ -1,7 +1,7 @@
 """Reads of whole dwords from LDS, compiled; the numpy reads of `ldsops` are their test. Only compiled code's callers load this file: numba.
 
-What four lanes read of 16 bytes each are four rows of a small matrix, whose columns go to four registers: it is turned in vector registers
-of the host.
+What four lanes read of 16 bytes each are four rows of a small matrix, whose columns go to four registers: vector registers of the
+host transpose it.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _store(typing_context: Any, place: Any, value: Any) -> Any:
 
 
 # As compiled code calls them, without the typing context.
-_turned: Any = _turn
+_transposed: Any = _turn
 _word: Any = _load
 _put: Any = _store
 
@@ -90,7 +90,7 @@ def read_wave(mine: int, stride: int, address: int, execution: int, places: Any,
             begin = home + offset
             if words == 4:
                 for lane in range(0, 64, 4):
-                    _turned(begin + bases[lane], begin + bases[lane + 1], begin + bases[lane + 2], begin + bases[lane + 3],
+                    _transposed(begin + bases[lane], begin + bases[lane + 1], begin + bases[lane + 2], begin + bases[lane + 3],
                             to + 4 * lane, stride)
                 continue
             for lane in range(64):

@@ -237,16 +237,16 @@ class GlobalArrival:
         if not self._log:
             return
         machine, done = self.machine, self.counters.done
-        ending = np.zeros(machine.workgroups, bool)
-        ending[workgroups] = True
+        closing = np.zeros(machine.workgroups, bool)
+        closing[workgroups] = True
         judged, living = [], []
-        everyone = ending.all()
+        everyone = closing.all()
         for row in self._log:
             stays = row.tickets > done[row.queue, row.select]
             if everyone:
                 judged.append(row)
             else:
-                mine = ending[machine.workgroup[row.select]]
+                mine = closing[machine.workgroup[row.select]]
                 if not mine.any():
                     living.append(row)
                     continue

@@ -98,7 +98,7 @@ class Scheduler:
         self.halted: dict[int, Instruction] = {}  # waves that will never run again though they are live, and where
         self.budget = budget
         self.checking = arrival.registers is not None or arrival.lds is not None or memory_races is not None
-        self.segments = Segments(decoder, arrival, self.checking, self._leaving)
+        self.segments = Segments(decoder, arrival, self.checking, self._branches)
         self.living = np.zeros(machine.workgroups, np.int64)  # live waves of each workgroup
         self.arrived = np.zeros(machine.workgroups, np.int64)  # of these, how many wait at a barrier
         self.parked: list[Stand] = []  # waves at a barrier: where they go on, order, MODE, index
@@ -189,7 +189,7 @@ class Scheduler:
         window = WatchWindow(self.machine, visits, self._resting(), alone)
         if self._watched is None:
             decoder = WatchedDecoder(self.decoder, window)
-            self._watched = decoder, Segments(decoder, self.segments.arrival, self.checking, self._leaving)
+            self._watched = decoder, Segments(decoder, self.segments.arrival, self.checking, self._branches)
         plain, (decoder, watched) = self.segments, self._watched
         on_their_way = self._on_their_way()
         decoder.open(window)
@@ -251,7 +251,7 @@ class Scheduler:
 
     # How a group leaves a segment: each returns whether the group goes on.
 
-    def _leaving(self, instruction: Instruction, position: int, mode: int) -> Leave:
+    def _branches(self, instruction: Instruction, position: int, mode: int) -> Leave:
         name, following = instruction.name, position + 1
         if instruction.is_branch:
             branch = bind_branch(instruction, position, self.program, self.decoder.code, self.machine)
@@ -321,7 +321,7 @@ class Scheduler:
                     self._again(stand, position)
 
     def _again(self, stand: Stand, branch: int) -> None:
-        """Waves have gone backwards and can run again. Under watch, those that are known to repeat are put aside, so that others run."""
+        """Waves have gone backwards and can run again. Under watch, those that are known to repeat are set apart, so that others run."""
         if self.window is not None and self.window.visit(stand[0], stand[1], branch):
             self.repeating.append(stand)
         else:

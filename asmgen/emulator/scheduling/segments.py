@@ -74,11 +74,11 @@ class Segments:
     """Makes segments when they are first entered, for each MODE and relative index that waves enter them with."""
 
     def __init__(self, decoder: Decoder, arrival: ArrivalModel, checking: bool,
-                 leaving: Callable[[Instruction, int, int], Callable[[Group], bool]]) -> None:
+                 branches: Callable[[Instruction, int, int], Callable[[Group], bool]]) -> None:
         self.decoder = decoder
         self.arrival = arrival
         self.made: dict[tuple[int, int, int, bool], RunSegment] = {}
-        self._leaving = leaving
+        self._branches = branches
         self._labels = frozenset(decoder.program.labels.values())
         self._checking = checking
         # Without checks only LDS-DMA asks when its data is due.
@@ -109,7 +109,7 @@ class Segments:
         spins = not actions and instruction.is_branch and self.decoder.program.labels.get(instruction.target or "") == first
         spin = run.spin(instruction) if spins else None
         actions += run.actions()
-        segment = RunSegment(first, position, tuple(actions), tuple(issued), self._leaving(instruction, position, mode), spin,
+        segment = RunSegment(first, position, tuple(actions), tuple(issued), self._branches(instruction, position, mode), spin,
                              accesses)
         self.made[first, mode, index, alone] = segment
         return segment

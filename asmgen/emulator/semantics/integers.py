@@ -107,7 +107,7 @@ def sad_u8(a: Values, b: Values) -> Values:
 
 
 def masked_sad_u8(a: Values, b: Values) -> Values:
-    """The same, leaving out bytes where the second source (the reference) is 0."""
+    """The same, without the bytes for which the second source (the reference) is 0."""
     return sum((np.where(y == 0, np.uint32(0), _distance(x, y)) for x, y in zip(_bytes(a), _bytes(b), strict=True)), np.uint32(0))
 
 

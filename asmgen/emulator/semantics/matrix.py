@@ -29,7 +29,7 @@ from asmgen.isa.errors import OperandError
 from asmgen.isa.formats import decode as decode_codes
 from asmgen.isa.formats import hardware_format, scale_decode
 from asmgen.isa.layouts_mfma import element_bits, element_type
-from asmgen.isa.mfma_arrays import OperandPlaces, a_map, b_map, broadcast_lanes, d_map, index_map, permute_lanes
+from asmgen.isa.mfma_arrays import OperandSlots, a_map, b_map, broadcast_lanes, d_map, index_map, permute_lanes
 from asmgen.isa.opcodes.mfma import MFMA, MfmaRow
 from asmgen.isa.operands import Operand
 from asmgen.isa.registers import Reg
@@ -79,7 +79,7 @@ def _column(places: Array) -> Array:
 @functools.cache
 def _lane_rows(row: MfmaRow, operand: str, code: int) -> tuple[Array, Array, Array]:
     """Lane, register and shift of the first element of each row [block * k] of A or B."""
-    places = a_map(row, code) if operand == "a" else OperandPlaces(*(array.swapaxes(1, 2) for array in b_map(row, code)))
+    places = a_map(row, code) if operand == "a" else OperandSlots(*(array.swapaxes(1, 2) for array in b_map(row, code)))
     lanes, registers, shifts = (np.ascontiguousarray(array[:, 0, :]).astype(np.int64).ravel() for array in places)
     return lanes, registers, shifts
 

@@ -9,7 +9,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from asmgen.emulator.machine.state import Machine
-from asmgen.isa.mfma_arrays import OperandPlaces
+from asmgen.isa.mfma_arrays import OperandSlots
 from asmgen.isa.opcodes.mfma import MfmaRow
 
 Array = NDArray[Any]
@@ -62,7 +62,7 @@ class Plan:
     d_registers: Array
     d_lanes: Array
     scales: tuple[tuple[int, int], ...]  # (slot, byte) of A's and B's
-    index: tuple[int, OperandPlaces] | None
+    index: tuple[int, OperandSlots] | None
 
     @cached_property
     def in_tiles(self) -> bool:
