@@ -15,7 +15,8 @@ import pytest
 
 from asmgen.codeobject import bundle, metadata
 from asmgen.codeobject.descriptor import CodeObjectError, KernelDescriptor
-from asmgen.codeobject.load import CodeObject, KernelRecord, Relocation
+from asmgen.codeobject.elf import Relocation
+from asmgen.codeobject.load import CodeObject, KernelRecord
 from asmgen.toolchain import assemble, find_tool, require_objdump, require_tool
 
 # zig's clang assembles but does not drive HIP compilation; the marker stands for the LLVM that does.
