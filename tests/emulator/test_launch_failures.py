@@ -7,8 +7,8 @@ import pytest
 
 from asmgen.author.emit.builder import Builder
 from asmgen.emulator.machine.errors import EmulatorError
+from asmgen.emulator.scheduling.budget import ACCESS
 from asmgen.emulator.scheduling.run import Options
-from asmgen.emulator.scheduling.scheduler import ACCESS
 from asmgen.isa.registers import s, v
 from tests.emulator_launch import ORDERS, launch, load_pointers, store_by_item
 

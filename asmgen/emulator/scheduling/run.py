@@ -20,10 +20,11 @@ from asmgen.emulator.machine.errors import EmulatorError
 from asmgen.emulator.machine.state import LANES, Machine
 from asmgen.emulator.memory.ldsops import BankCount, BankedAccess, LdsContext
 from asmgen.emulator.memory.vmem import Context, Deliveries
+from asmgen.emulator.scheduling.budget import Budget, Pause, Runaway
 from asmgen.emulator.scheduling.checkers import Resettable, Watching, with_address_makers
 from asmgen.emulator.scheduling.orders import order_of
 from asmgen.emulator.scheduling.progress import Spins
-from asmgen.emulator.scheduling.scheduler import Budget, Pause, Runaway, Scheduler
+from asmgen.emulator.scheduling.scheduler import Scheduler
 from asmgen.emulator.scheduling.segments import ArrivalModel, Watcher
 from asmgen.emulator.scheduling.trace import Trace
 from asmgen.isa.arch import Architecture

@@ -6,8 +6,6 @@ Which group runs when is the order's business (`orders`); what straight-line cod
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from enum import Enum
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,13 +17,13 @@ from asmgen.emulator.binding.runs import Spin
 from asmgen.emulator.machine.state import M0, MODE_CSP, MODE_GPR_INDEX, Group, Machine
 from asmgen.emulator.memory.vmem import Deliveries
 from asmgen.emulator.races.globalraces import GlobalArrival
+from asmgen.emulator.scheduling.budget import ACCESS, Budget, Pause, Runaway, loop_end
 from asmgen.emulator.scheduling.orders import WINDOW, Order
 from asmgen.emulator.scheduling.progress import Spins, WatchedDecoder, WatchWindow
 from asmgen.emulator.scheduling.segments import ArrivalModel, RunSegment, Segments, changes_state
 from asmgen.emulator.scheduling.trace import Trace
 from asmgen.emulator.semantics.control import NOWHERE, Branch, bind_branch
-from asmgen.isa.operands import Symbol
-from asmgen.program.program import Instruction, Program
+from asmgen.program.program import Instruction
 
 Waves = NDArray[np.int64]
 Leave = Callable[[Group], bool]
@@ -41,43 +39,6 @@ _ASLEEP = 20
 _SLEEP_CYCLES = 64
 """Cycles of the clock for one unit of s_sleep's operand (CDNA3 ISA, S_SLEEP)."""
 _INDEX_BITS = 0xF0FF  # of M0: the relative index and which operands it moves
-
-
-ACCESS = 128
-"""Wave instructions that an access to memory or LDS counts in the budget, by however few waves: about what its time is worth."""
-
-
-@dataclass
-class Budget:
-    """How many wave instructions a launch may execute, and has. `spent`: the same, but for accesses to memory and LDS (ACCESS)."""
-
-    limit: int
-    executed: int = 0
-    spent: int = 0
-
-
-class Runaway(Exception):
-    """Waves go round without end, or the budget is spent: the launch is over."""
-
-
-def loop_end(program: Program, position: int) -> tuple[int, int] | None:
-    """The first backward branch from `position` on that goes to it or before it: where it goes and where it stands."""
-    for at in range(position, len(program)):
-        instruction = program.instructions[at]
-        if instruction.is_branch:
-            for operand in instruction.operands:
-                target = program.labels.get(operand.name) if isinstance(operand, Symbol) else None
-                if target is not None and target <= position:
-                    return target, at
-    return None
-
-
-class Pause(Enum):
-    """Why waves stopped running."""
-
-    ENDED = "all have ended"
-    WAITING = "they go round without a barrier or an end, and may be waiting for others to start"
-    BUSY = "they go round for long, but pass barriers"
 
 
 class Scheduler:
