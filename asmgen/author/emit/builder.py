@@ -23,13 +23,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from asmgen.author.emit.authorlines import author_line, source_line, where
 from asmgen.author.emit.coldblocks import check_cold_block, move_cold_blocks
 from asmgen.author.emit.erratacheck import CONCERNED, check_errata
 from asmgen.author.emit.ldsmap import LdsRange
+from asmgen.author.emit.temporaries import Temporaries
 from asmgen.author.step.effects import Tag, Unit, units_of
 from asmgen.author.step.iterations import Copy, PipelineError, StepIndex, operation
 from asmgen.author.step.merge import merge, order_of_streams
@@ -41,7 +43,6 @@ from asmgen.isa.registers import Reg
 from asmgen.isa.table import canonical, opcode
 from asmgen.program.program import Align, Instruction, Item, Label, Program, Region, SourceLine, TokenUse
 from asmgen.regalloc.plan import RegisterPlan
-from asmgen.regalloc.pool import default_align
 from asmgen.regalloc.ranges import author_frames, home_file
 
 if TYPE_CHECKING:
@@ -160,7 +161,7 @@ class Builder:
 
     def _places(self) -> tuple[SourceLine | None, SourceLine | None]:
         author, helper = author_frames(self.home)
-        return _line(*author) if author else None, _line(*helper) if helper else None
+        return source_line(*author) if author else None, source_line(*helper) if helper else None
 
     def streams(self, *names: str) -> tuple[Stream, ...]:
         """Streams of those names: `with stream:` emits into it. Raises AsmgenError for a name that is given twice."""
@@ -402,31 +403,6 @@ class Stream:
         return f"Stream({self.name!r})"
 
 
-class Temporaries:
-    """A stream's reserved registers, handed out in turn: the one that was given back longest ago comes first, so that neighbours in
-    emission order seldom meet in a register."""
-
-    def __init__(self, reserved: Reg) -> None:
-        self.reserved = reserved
-        self.free = list(range(reserved.count))
-
-    def take(self, count: int, name: str) -> Reg:
-        """`count` neighbouring registers at the alignment that operands want. Raises AsmgenError where none are left."""
-        align = default_align(self.reserved.file, count)
-        free = set(self.free)
-        for first in self.free:
-            wanted = range(first, first + count)
-            if (self.reserved.index + first) % align == 0 and free.issuperset(wanted):
-                self.free = [index for index in self.free if index not in wanted]
-                return self.reserved[first:first + count - 1]
-        raise AsmgenError(f"{name!r} wants {count} temporaries of the stream, whose reserve {self.reserved} has {len(free)} left; "
-                          "reserve more", str(author_line()))
-
-    def give(self, reg: Reg) -> None:
-        """Back to the end of the queue."""
-        self.free += range(reg.index - self.reserved.index, reg.last - self.reserved.index + 1)
-
-
 class Section:
     """What a builder emitted within `with k.section()`, as units that a schedule may place in another order."""
 
@@ -482,22 +458,8 @@ def _check_block(name: str, items: Sequence[Item]) -> None:
             raise AsmgenError(f"block {name!r} holds {item.name}; a block has neither a barrier nor an end", item.where())
 
 
-def where(source: SourceLine | None, helper: SourceLine | None) -> str:
-    """The author's place and, where another file wrote it, the helper's, as errors have it."""
-    if source is None:
-        return ""
-    return f"{source} (by {helper})" if helper is not None else str(source)
-
-
-_line = lru_cache(maxsize=1024)(SourceLine)  # one line of a kernel emits many instructions
-
-
 def _plain(operand: Operand | str) -> Operand:
     """An operand as a Program holds it: labels as symbols."""
     return Symbol(operand) if isinstance(operand, str) else operand
 
 
-def author_line() -> SourceLine | None:
-    """The nearest line up the stack that is not asmgen's own machinery: a kernel file's or a user's."""
-    place, _ = author_frames()
-    return _line(*place) if place is not None else None

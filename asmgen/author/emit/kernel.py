@@ -10,7 +10,8 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 from asmgen.author.contract.contract import KernelContract, Value
-from asmgen.author.emit.builder import WAIT_MODES, Builder, author_line
+from asmgen.author.emit.authorlines import author_line
+from asmgen.author.emit.builder import WAIT_MODES, Builder
 from asmgen.author.emit.ldsmap import LdsMap
 from asmgen.checks.counters.waitmodes import apply_waits, refuse_errors
 from asmgen.checks.leases import check_leases
