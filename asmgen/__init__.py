@@ -82,7 +82,7 @@ _GROUPS: dict[str, dict[str, str]] = {
         "asmgen.author.family.family": "Family GridRule",
     },
     "checks": {
-        "asmgen.checks.counters.insert": "insert_waits",
+        "asmgen.checks.waits.insert": "insert_waits",
         "asmgen.checks.lint.linting": "lint_file",
         "asmgen.checks.lint.programlint": "lint_program",
         "asmgen.isa.errata": "PACKED_ODD_LOW",

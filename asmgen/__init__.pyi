@@ -123,9 +123,9 @@ from asmgen.author.tiles.views import linear_layout as linear_layout
 from asmgen.author.tiles.views import narrowed as narrowed
 from asmgen.author.tiles.views import transposed as transposed
 from asmgen.author.tiles.views import with_dtype as with_dtype
-from asmgen.checks.counters.insert import insert_waits as insert_waits
 from asmgen.checks.lint.linting import lint_file as lint_file
 from asmgen.checks.lint.programlint import lint_program as lint_program
+from asmgen.checks.waits.insert import insert_waits as insert_waits
 from asmgen.codeobject.load import CodeObject as CodeObject
 from asmgen.isa.arch import LANES as LANES
 from asmgen.isa.arch import architecture as architecture

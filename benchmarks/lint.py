@@ -10,9 +10,9 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from asmgen.checks.counters.verify import verify as verify_waits
 from asmgen.checks.lint.facts import KernelFacts
 from asmgen.checks.lint.programlint import lint_program
+from asmgen.checks.waits.verify import verify as verify_waits
 from asmgen.checks.waitstates.passes import verify as verify_wait_states
 from asmgen.kernels.registry import family
 from asmgen.program.live import program_liveness

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 
 from asmgen.author.emit.builder import Builder
-from asmgen.checks.frontier import Frontier
+from asmgen.checks.frontier.frontier import Frontier
 from asmgen.isa.operands import OFF
 from asmgen.isa.registers import a, s, v
 from asmgen.regalloc.plan import RegisterPlan

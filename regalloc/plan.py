@@ -152,7 +152,7 @@ class RegisterPlan:
 
     def share(self, name: str, reg: Reg | RegisterSet, note: str = "") -> OwnedReg | RegisterSet:
         """Another owner of registers that live ranges hold, who takes turns with them: neither ever reads what the other wrote, which
-        is checked on the placed code (checks/leases.py). Ends and raises as a view does.
+        is checked on the placed code (checks/leases/leases.py). Ends and raises as a view does.
         """
         return self._second_name(name, reg, "share", note)
 

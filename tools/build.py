@@ -11,8 +11,8 @@ from typing import Any
 
 from asmgen.author.emit.kernel import Kernel
 from asmgen.author.family.family import Family
+from asmgen.checks.finding.finding import LintFinding
 from asmgen.checks.lint.facts import KernelFacts
-from asmgen.checks.lint.finding import LintFinding
 from asmgen.checks.lint.programlint import lint_program
 from asmgen.garbage import collection_paused
 from asmgen.isa.errors import AsmgenError

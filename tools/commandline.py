@@ -10,7 +10,7 @@ import click
 from asmgen.isa.quote import printable
 
 if TYPE_CHECKING:
-    from asmgen.checks.lint.finding import LintFinding
+    from asmgen.checks.finding.finding import LintFinding
     from asmgen.tools.build import Built
 
 GOOD, FAILED, WRONG = 0, 1, 2

@@ -8,8 +8,8 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-from asmgen.checks.explain import Explanation, InFlight, counts_text, explain, names_of_rows, region_at
-from asmgen.checks.lint.rules import LintRule, rule
+from asmgen.checks.explain.explain import Explanation, InFlight, counts_text, explain, names_of_rows, region_at
+from asmgen.checks.finding.rules import LintRule, rule
 from asmgen.files import MOST_TEXT, FileError, read_plain
 from asmgen.isa.errors import AsmgenError
 from asmgen.program.program import Program

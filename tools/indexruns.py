@@ -6,8 +6,8 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from itertools import cycle
 
-from asmgen.checks.indexmutants import INDEX_KINDS, IndexMutants
-from asmgen.checks.mutants import Mutant
+from asmgen.checks.mutants.indexmutants import INDEX_KINDS, IndexMutants
+from asmgen.checks.mutants.mutants import Mutant
 from asmgen.tools.mutantruns import KnownRun, Runs
 
 LAUNCHES = 50

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from asmgen.checks.counters.ldsplaces import known_places
+from asmgen.checks.barrierraces.ldsplaces import known_places
 from asmgen.program.controlflow import ControlFlow
 from asmgen.program.program import Program
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
-from asmgen.checks.counters.partings import differing_registers
+from asmgen.checks.wavegroups.partings import differing_registers
 from asmgen.program.controlflow import ControlFlow, control_flow
 from asmgen.program.program import Program
 from asmgen.regalloc.dataflow import reached

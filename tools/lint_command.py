@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from asmgen.checks.finding.rules import rules
 from asmgen.checks.lint.linting import LintReport
-from asmgen.checks.lint.rules import rules
 
 _SHOWN = 8  # notes of one rule
 

@@ -20,7 +20,7 @@ from typing import Any
 import click
 
 from asmgen.author.family.family import Family
-from asmgen.checks.mutants import KINDS, Judge, Mutant, mutants
+from asmgen.checks.mutants.mutants import KINDS, Judge, Mutant, mutants
 from asmgen.kernels.registry import family as find_family
 from asmgen.kernels.registry import names
 from asmgen.program.program import Program

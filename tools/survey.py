@@ -20,9 +20,9 @@ from pathlib import Path
 
 import click
 
+from asmgen.checks.finding.rules import SEVERITIES, rules
 from asmgen.checks.lint.facts import facts_of_code_object
 from asmgen.checks.lint.linting import Linter
-from asmgen.checks.lint.rules import SEVERITIES, rules
 from asmgen.codeobject.bundle import BUNDLE_MAGIC, COMPRESSED_MAGIC
 from asmgen.codeobject.load import CodeObject
 from asmgen.files import plain_size

@@ -9,8 +9,8 @@ import asmgen as ag
 from asmgen.author.emit.builder import Builder
 from asmgen.author.emit.coldblocks import OPPOSITE
 from asmgen.author.loop.pipeline import pipeline
-from asmgen.checks.counters.insert import insert_waits
-from asmgen.checks.counters.verify import verify
+from asmgen.checks.waits.insert import insert_waits
+from asmgen.checks.waits.verify import verify
 from asmgen.checks.waitstates.passes import insert as insert_wait_states
 from asmgen.checks.waitstates.passes import verify as verify_wait_states
 from asmgen.isa.errors import AsmgenError

@@ -14,7 +14,7 @@ from asmgen.author.emit.ldsmap import LdsRange
 from asmgen.author.loop.redundantbarriers import redundant_barriers
 from asmgen.author.schedule.schedules import Sync, is_matrix
 from asmgen.author.step.effects import Tag, Unit
-from asmgen.checks.mutants import Judge, mutants
+from asmgen.checks.mutants.mutants import Judge, mutants
 from asmgen.isa.registers import s, scc, v
 from asmgen.kernels.attention_forward.library import ATTENTION
 

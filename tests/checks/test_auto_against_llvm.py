@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asmgen.checks.counters.insert import insert_waits
-from asmgen.checks.counters.verify import verify
+from asmgen.checks.waits.insert import insert_waits
+from asmgen.checks.waits.verify import verify
 from asmgen.checks.waitstates import passes as hazards
 from asmgen.emulator.scheduling.run import Options
 from asmgen.isa.opcode import is_lds_dma

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from asmgen.author.emit.builder import Builder
-from asmgen.checks.counters.insert import insert_waits
-from asmgen.checks.explain import explain
+from asmgen.checks.explain.explain import explain
+from asmgen.checks.waits.insert import insert_waits
 from asmgen.checks.waitstates.passes import insert
 from asmgen.isa.errors import OperandError
 from asmgen.isa.operands import OFF

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asmgen.checks.counters import ldsplaces
-from asmgen.checks.counters.verify import WaitFinding, verify
+from asmgen.checks.barrierraces import ldsplaces
+from asmgen.checks.finding.finding import LintFinding
 from asmgen.checks.lint.facts import KernelFacts, facts_of_text
-from asmgen.checks.lint.finding import LintFinding
 from asmgen.checks.lint.programlint import lint_program
-from asmgen.checks.mutants import Mutant
+from asmgen.checks.mutants.mutants import Mutant
+from asmgen.checks.waits.verify import WaitFinding, verify
 from asmgen.codeobject.textmetadata import text_metadata
 from asmgen.isa.check import resolve
 from asmgen.isa.operands import Waitcnt

@@ -10,7 +10,7 @@ from asmgen.author.emit.builder import Builder
 from asmgen.author.emit.ldsmap import LdsMap, LdsRange
 from asmgen.author.emit.lookahead import Lookahead
 from asmgen.checks.counters.flow import WaitFlow
-from asmgen.checks.frontier import Frontier, Needed
+from asmgen.checks.frontier.frontier import Frontier, Needed
 from asmgen.checks.waitstates.passes import needed
 from asmgen.isa.operands import OFF
 from asmgen.isa.registers import a, exec_, m0, s, v, vcc

@@ -10,7 +10,7 @@ import pytest
 
 import asmgen as ag
 from asmgen.author.emit.builder import Builder
-from asmgen.checks.indexmutants import INDEX_KINDS, IndexMutants
+from asmgen.checks.mutants.indexmutants import INDEX_KINDS, IndexMutants
 from asmgen.isa.operands import OFF
 from asmgen.isa.registers import a, s, v
 from asmgen.kernels.registry import family

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from asmgen.checks.explain import explain
+from asmgen.checks.explain.explain import explain
 from asmgen.checks.lint.facts import KernelFacts
 from asmgen.checks.lint.programlint import lint_program
 from asmgen.program.program import Program

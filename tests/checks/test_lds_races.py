@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from asmgen.checks.finding.finding import LintFinding
 from asmgen.checks.lint.facts import KernelFacts
-from asmgen.checks.lint.finding import LintFinding
 from asmgen.checks.lint.programlint import lint_program
 from asmgen.program.controlflow import control_flow
 from asmgen.program.program import Program

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from asmgen.author.emit.builder import Builder
-from asmgen.checks.leases import check_leases, sentence, stale_reads
+from asmgen.checks.leases.leases import check_leases, sentence, stale_reads
 from asmgen.isa.operands import OFF
 from asmgen.isa.registers import a, s, v, vcc
 from asmgen.program.controlflow import control_flow

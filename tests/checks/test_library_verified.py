@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from asmgen.author.contract.variant import Variant
-from asmgen.checks.counters.verify import verify
+from asmgen.checks.waits.verify import verify
 from asmgen.checks.waitstates import passes
 from asmgen.isa.errata import odd_low_reads
 from asmgen.kernels.registry import family, names

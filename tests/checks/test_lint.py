@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from asmgen.checks.finding.finding import LintFinding
+from asmgen.checks.finding.rules import SEVERITIES, rule, rules
 from asmgen.checks.lint.facts import KernelFacts, facts_of_code_object, facts_of_text
-from asmgen.checks.lint.finding import LintFinding
 from asmgen.checks.lint.linting import lint_file
 from asmgen.checks.lint.programlint import lint_program
-from asmgen.checks.lint.rules import SEVERITIES, rule, rules
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.waitrules import RULES
 from asmgen.reader.assembly import read_text

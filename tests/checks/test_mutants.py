@@ -8,8 +8,8 @@ from itertools import islice
 import pytest
 
 from asmgen.author.emit.builder import Builder
-from asmgen.checks.counters.verify import Verifier, WaitFinding, verify
-from asmgen.checks.mutants import MISSING, Judge, Mutant, mutants
+from asmgen.checks.mutants.mutants import MISSING, Judge, Mutant, mutants
+from asmgen.checks.waits.verify import Verifier, WaitFinding, verify
 from asmgen.isa.operands import OFF
 from asmgen.isa.registers import s, v
 from asmgen.kernels.registry import family

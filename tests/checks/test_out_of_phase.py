@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from asmgen.checks.counters.outofphase import Phases
-from asmgen.checks.counters.verify import verify
+from asmgen.checks.waits.verify import verify
+from asmgen.checks.wavegroups.outofphase import Phases
 from asmgen.program.controlflow import control_flow
 from asmgen.reader.assembly import read_text
 

@@ -20,9 +20,9 @@ from asmgen.author.step.iterations import PipelineError, StepIndex, operation
 from asmgen.author.tiles.fragments import mfma
 from asmgen.author.tiles.swizzles import DmaFill, FragmentRead
 from asmgen.author.tiles.tiles import TileError
-from asmgen.checks.counters.verify import verify
-from asmgen.checks.counters.waitmodes import apply_waits
-from asmgen.checks.mutants import Judge, mutants
+from asmgen.checks.mutants.mutants import Judge, mutants
+from asmgen.checks.waits.verify import verify
+from asmgen.checks.waits.waitmodes import apply_waits
 from asmgen.isa.registers import m0, s, v
 from asmgen.kernels.registry import family
 from asmgen.program.program import Instruction, Program

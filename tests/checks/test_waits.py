@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from asmgen.author.emit.builder import Builder
 from asmgen.author.emit.ldsmap import LdsMap
-from asmgen.checks.counters.insert import insert_waits
+from asmgen.checks.waits.insert import insert_waits
 from asmgen.isa.operands import OFF
 from asmgen.isa.registers import a, m0, s, v
 from asmgen.program.program import Instruction, Label

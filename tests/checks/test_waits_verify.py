@@ -9,8 +9,8 @@ import pytest
 from asmgen.author.emit.builder import Builder
 from asmgen.author.emit.ldsmap import LdsRange
 from asmgen.checks.counters.flow import WaitFlow
-from asmgen.checks.counters.verify import verify
-from asmgen.checks.counters.waitmodes import apply_waits
+from asmgen.checks.waits.verify import verify
+from asmgen.checks.waits.waitmodes import apply_waits
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.operands import OFF
 from asmgen.isa.registers import a, exec_, m0, s, v

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from asmgen.author.emit.builder import Builder
-from asmgen.checks.counters.insert import insert_waits
-from asmgen.checks.counters.verify import WaitFinding, verify
+from asmgen.checks.waits.insert import insert_waits
+from asmgen.checks.waits.verify import WaitFinding, verify
 from asmgen.isa.operands import Waitcnt
 from asmgen.isa.registers import s, v
 from asmgen.program.program import Instruction, Program

@@ -6,9 +6,9 @@ import pytest
 
 from asmgen.author.emit.builder import Builder
 from asmgen.author.emit.ldsmap import LdsRange
-from asmgen.checks.counters.verify import verify
-from asmgen.checks.counters.waitmodes import apply_waits
-from asmgen.checks.mutants import Judge, mutants
+from asmgen.checks.mutants.mutants import Judge, mutants
+from asmgen.checks.waits.verify import verify
+from asmgen.checks.waits.waitmodes import apply_waits
 from asmgen.isa.registers import s, v
 from asmgen.kernels.attention_forward.library import ATTENTION
 from asmgen.program.program import Program

@@ -11,10 +11,10 @@ import pytest
 from asmgen.author.emit.builder import Builder
 from asmgen.author.ops.elementwise import mul
 from asmgen.author.ops.vectors import column_vector
-from asmgen.checks.lint.finding import LintFinding
+from asmgen.checks.finding.finding import LintFinding
+from asmgen.checks.finding.rules import rule, rules
 from asmgen.checks.lint.linting import lint_file, lint_program
-from asmgen.checks.lint.rules import rule, rules
-from asmgen.checks.mutants import Judge, mutants
+from asmgen.checks.mutants.mutants import Judge, mutants
 from asmgen.checks.waitstates.passes import insert
 from asmgen.isa.errata import ERRATA, PACKED_ODD_LOW
 from asmgen.isa.errors import OperandError

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from asmgen.author.contract.contract import ContractError
-from asmgen.checks.counters.verify import verify
-from asmgen.checks.mutants import Judge, mutants
+from asmgen.checks.mutants.mutants import Judge, mutants
+from asmgen.checks.waits.verify import verify
 from asmgen.emulator.scheduling.run import Options
 from asmgen.kernels.registry import family
 from asmgen.launch.emulated import EmulatedDevice

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from asmgen.author.emit.builder import Builder
-from asmgen.checks.counters.ldsplaces import known_places
+from asmgen.checks.barrierraces.ldsplaces import known_places
 from asmgen.isa.operands import OFF
 from asmgen.isa.registers import NAMED, SCC_BIT, SGPR_BIT, exec_, m0, s, v, vcc
 from asmgen.program.controlflow import control_flow

@@ -196,7 +196,7 @@ def test_planted_rows(text: str, wrong: int) -> None:
 
 
 @pytest.mark.parametrize(("text", "wrong"), [
-    ("asmgen.checks.frontier, asmgen.isa.arch.architecture and `waitstates.statesteps`", 0),
+    ("asmgen.checks.frontier.frontier, asmgen.isa.arch.architecture and `waitstates.statesteps`", 0),
     ("asmgen.regalloc.turns", 1),
     ("`waitstates.steps_of_old` and `counters.steppes`", 2),
     ("`position.offset`, `torch.ops`, asmgen's", 0),

@@ -176,6 +176,8 @@ def import_cycles(tree: Tree) -> list[str]:
 
 
 SUBROOMS: dict[str, tuple[str, ...]] = {
+    "checks": ("finding", "waitstates", "counters", "wavegroups", "barrierraces", "waits", "leases", "frontier", "explain", "lint",
+               "mutants"),
     "author": ("contract", "step", "emit", "address", "schedule", "loop", "tiles", "builders", "ops", "epilogue", "family"),
     "emulator": ("machine", "semantics", "arrival", "memory", "binding", "shadow", "races", "scheduling"),
 }
@@ -350,7 +352,7 @@ def test_upward_import_is_found(tmp_path: Path, text: str) -> None:
                                   ("author", "kernels"), ("kernels", "tools"), ("isa", "tools"), ("program", "host")])
 def test_each_room_is_closed_upwards_and_open_downwards(tmp_path: Path, pair: tuple[str, str]) -> None:
     low, high = pair
-    files = {"host": "asmgen__toolchain", "author": "asmgen__author__step__x",
+    files = {"host": "asmgen__toolchain", "author": "asmgen__author__step__x", "checks": "asmgen__checks__lint__x",
              **{name: f"{name}__x" for name in ("isa", "regalloc", "kernels", "tools")}}
     one, other = (files.get(name, f"asmgen__{name}__x") for name in (low, high))
     name = {key: key.replace("__", ".") if key.startswith("asmgen") else "asmgen." + key.replace("__", ".") for key in (one, other)}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from asmgen.checks.lint.finding import LintFinding
+from asmgen.checks.finding.finding import LintFinding
 from asmgen.checks.lint.linting import Linter
 from asmgen.files import FileError
 from asmgen.kernels.registry import family

@@ -47,7 +47,7 @@ from asmgen.regalloc.ranges import author_frames, home_file
 
 if TYPE_CHECKING:
     from asmgen.author.emit.lookahead import Lookahead
-    from asmgen.checks.explain import Explanation
+    from asmgen.checks.explain.explain import Explanation
 
 WAIT_MODES = ("auto", "verify", "off")
 Made = TypeVar("Made")
@@ -119,7 +119,7 @@ class Builder:
         It takes as long as what is in flight is. What a back-edge that is not placed yet will bring is not known: `path` says so.
         """
         from asmgen.author.emit.lookahead import Lookahead
-        from asmgen.checks.explain import foresee
+        from asmgen.checks.explain.explain import foresee
 
         instruction = self._instruction(name, operands, modifiers, fills, uses, "")
         if self._lookahead is None:

@@ -13,8 +13,8 @@ from asmgen.author.contract.contract import KernelContract, Value
 from asmgen.author.emit.authorlines import author_line
 from asmgen.author.emit.builder import WAIT_MODES, Builder
 from asmgen.author.emit.ldsmap import LdsMap
-from asmgen.checks.counters.waitmodes import apply_waits, refuse_errors
-from asmgen.checks.leases import check_leases
+from asmgen.checks.leases.leases import check_leases
+from asmgen.checks.waits.waitmodes import apply_waits, refuse_errors
 from asmgen.checks.waitstates.passes import insert as insert_wait_states
 from asmgen.checks.waitstates.passes import verify as verify_wait_states
 from asmgen.codeobject.directives import KernelResources, argument_loads, header, trailer

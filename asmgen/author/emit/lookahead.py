@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from asmgen.checks.frontier import Frontier
+from asmgen.checks.frontier.frontier import Frontier
 from asmgen.program.program import Instruction, Item, Label, Program
 
 

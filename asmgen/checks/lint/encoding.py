@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 
+from asmgen.checks.finding.finding import LintFinding
 from asmgen.checks.lint.facts import KernelFacts
-from asmgen.checks.lint.finding import LintFinding
 from asmgen.isa.arch import architecture
 from asmgen.isa.operands import Operand
 from asmgen.isa.registers import SGPR_BIT, Reg

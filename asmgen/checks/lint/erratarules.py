@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from asmgen.checks.lint.finding import LintFinding
+from asmgen.checks.finding.finding import LintFinding
 from asmgen.isa.errata import PACKED_ODD_LOW, odd_low_reads
 from asmgen.program.controlflow import ControlFlow
 from asmgen.program.program import Program

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from asmgen.checks.finding.finding import LintFinding
 from asmgen.checks.lint.facts import KernelFacts, facts_of_code_object, facts_of_text
-from asmgen.checks.lint.finding import LintFinding
 from asmgen.checks.lint.programlint import NO_FACTS, lint_program
 from asmgen.files import read_plain
 from asmgen.garbage import collection_paused

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from asmgen.checks.counters.verify import Verifier
+from asmgen.checks.finding.finding import LintFinding, apply_silence
+from asmgen.checks.finding.rules import SEVERITIES
 from asmgen.checks.lint.encoding import encoding_findings
 from asmgen.checks.lint.erratarules import erratum_findings
 from asmgen.checks.lint.facts import KernelFacts
-from asmgen.checks.lint.finding import LintFinding, apply_silence
 from asmgen.checks.lint.registerrules import register_findings
-from asmgen.checks.lint.rules import SEVERITIES
+from asmgen.checks.waits.verify import Verifier
 from asmgen.checks.waitstates.passes import verify as verify_wait_states
 from asmgen.garbage import collection_paused
 from asmgen.program.controlflow import control_flow

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
+from asmgen.checks.finding.finding import LintFinding
 from asmgen.checks.lint.facts import KernelFacts
-from asmgen.checks.lint.finding import LintFinding
 from asmgen.isa.arch import LANES, architecture
 from asmgen.isa.registers import NAMED, SCC_BIT, SGPR_BIT, VGPR_COUNT, mask_names
 from asmgen.program.controlflow import ControlFlow

@@ -1,6 +1,6 @@
 """Every rule of lint: id, severity, title and explanation. `asmgen explain ID` prints them.
 
-W: wait counters (asmgen.checks.counters.verify). E: encoding traps. R: registers. L: lint's own. Wait states have the ids of their rows
+W: wait counters (asmgen.checks.waits.verify). E: encoding traps. R: registers. L: lint's own. Wait states have the ids of their rows
 (isa/waitrules.py) and errata of operands theirs (isa/errata.py), from which their text is made.
 """
 

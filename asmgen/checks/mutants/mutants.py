@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from asmgen.checks.counters import verify as waits
+from asmgen.checks.waits import verify as waits
 from asmgen.checks.waitstates import passes as hazards
 from asmgen.isa.arch import architecture
 from asmgen.isa.check import resolve

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from asmgen.checks.counters.barrierraces import LdsRace
+from asmgen.checks.barrierraces.barrierraces import LdsRace
 from asmgen.program.controlflow import ControlFlow
 from asmgen.program.program import Program
 from asmgen.program.unrolled import Unrolled, inner_loops, unroll

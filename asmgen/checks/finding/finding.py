@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from asmgen.checks.lint.rules import rules
+from asmgen.checks.finding.rules import rules
 from asmgen.program.program import Instruction
 
 _SILENCE = re.compile(r"\blint:\s*off\b((?:[ ,]+[A-Za-z][\w-]*)*)")

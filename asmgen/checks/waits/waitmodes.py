@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from asmgen.checks.counters.insert import insert_waits
 from asmgen.checks.counters.points import POINT
-from asmgen.checks.counters.verify import verify
+from asmgen.checks.waits.insert import insert_waits
+from asmgen.checks.waits.verify import verify
 from asmgen.isa.errors import AsmgenError
 from asmgen.program.program import Instruction, Program
 

@@ -11,7 +11,7 @@ from asmgen.checks.counters.barriers import described, groups_in_flight, section
 from asmgen.checks.counters.flow import WaitFlow
 from asmgen.checks.counters.ledger import COUNTERS, LGKM, VM, Ledger, Operation, Operations, operation_of
 from asmgen.checks.counters.waitsteps import Arrival, WaitNeed
-from asmgen.checks.frontier import Frontier
+from asmgen.checks.frontier.frontier import Frontier
 from asmgen.checks.waitstates import passes as hazards
 from asmgen.isa.opcodes.mfma import MFMA
 from asmgen.isa.operands import Modified, Operand, format_operand

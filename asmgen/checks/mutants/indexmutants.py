@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from asmgen.checks.counters.ledger import CALLS, RETURNS
-from asmgen.checks.mutants import Mutant
+from asmgen.checks.mutants.mutants import Mutant
 from asmgen.isa.check import resolve
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.opcode import group_of

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from operator import and_
 
-from asmgen.checks.counters.outofphase import Phases
+from asmgen.checks.wavegroups.outofphase import Phases
 from asmgen.isa.records import dataclass
 from asmgen.isa.registers import v
 from asmgen.program.controlflow import Block, ControlFlow

@@ -19,21 +19,21 @@ from functools import cached_property, reduce
 from operator import or_
 from typing import TYPE_CHECKING
 
-from asmgen.checks.counters.barrierraces import READ, LdsRace, LdsRaces, lds_kinds, race_sentence
+from asmgen.checks.barrierraces.barrierraces import READ, LdsRace, LdsRaces, lds_kinds, race_sentence
+from asmgen.checks.barrierraces.roundraces import races_by_rounds
 from asmgen.checks.counters.barriers import LdsGroup, described, groups_in_flight, sections
 from asmgen.checks.counters.flow import Arrival, WaitFlow, WaitNeed
 from asmgen.checks.counters.ledger import COUNTERS, LGKM, MOST_ROUNDS, VM, Flight, Ledger, split_of, unified
-from asmgen.checks.counters.outofphase import Phases
-from asmgen.checks.counters.partings import Partings
 from asmgen.checks.counters.paths import find_route, reachable
-from asmgen.checks.counters.roundraces import races_by_rounds
 from asmgen.checks.counters.tokens import TooEarly, shared
+from asmgen.checks.wavegroups.outofphase import Phases
+from asmgen.checks.wavegroups.partings import Partings
 from asmgen.isa.records import dataclass
 from asmgen.program.controlflow import control_flow
 from asmgen.program.program import Instruction, Program, TokenUse
 
 if TYPE_CHECKING:
-    from asmgen.checks.counters.ldsplaces import LdsBytes, LdsPlaces
+    from asmgen.checks.barrierraces.ldsplaces import LdsBytes, LdsPlaces
 
 MISSING = "W001"
 TOKEN = "W002"
@@ -154,7 +154,7 @@ class Verifier:
 
     @cached_property
     def _lds_places(self) -> LdsPlaces:
-        from asmgen.checks.counters.ldsplaces import LdsPlaces  # needs numpy
+        from asmgen.checks.barrierraces.ldsplaces import LdsPlaces  # needs numpy
 
         return LdsPlaces(self.program, self.flow.flow, self._block)
 
@@ -393,7 +393,7 @@ class Verifier:
         races = list(self._races.found()) if self._races is not None else []
         if not self._rounds or all(race.bytes is not None for race in races):
             return races
-        from asmgen.checks.counters.ldsplaces import LdsPlaces  # needs numpy
+        from asmgen.checks.barrierraces.ldsplaces import LdsPlaces  # needs numpy
 
         def known(program: Program) -> frozenset[int]:
             return frozenset(self._lds_places.known if program is self.program else

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from asmgen.checks.counters.ledger import VM, Operation
-from asmgen.checks.counters.wavegroups import WaveGroups
+from asmgen.checks.wavegroups.wavegroups import WaveGroups
 from asmgen.program.controlflow import ControlFlow
 
 _LONGEST = 400

@@ -25,8 +25,8 @@ from asmgen.program.controlflow import ControlFlow
 from asmgen.program.program import Instruction, Program
 
 if TYPE_CHECKING:
-    from asmgen.checks.counters.ldsplaces import LdsBytes, LdsPlaces
-    from asmgen.checks.counters.wavegroups import WaveGroups
+    from asmgen.checks.barrierraces.ldsplaces import LdsBytes, LdsPlaces
+    from asmgen.checks.wavegroups.wavegroups import WaveGroups
 
 READ, WRITE, ATOMIC = "read", "write", "atomic"
 _VERBS = {READ: "read", WRITE: "write", ATOMIC: "change"}
@@ -177,7 +177,7 @@ class LdsRaces:
 
     @cached_property
     def _groups(self) -> WaveGroups:
-        from asmgen.checks.counters.wavegroups import WaveGroups  # needs numpy
+        from asmgen.checks.wavegroups.wavegroups import WaveGroups  # needs numpy
 
         return WaveGroups(self._program, self._flow, self._operations, self._places.values)
 
@@ -276,7 +276,7 @@ class LdsRaces:
         yield LdsRace(members, second, barrier, distance, mine.part(common), (one, two), doubt, flying)
 
     def _certain(self, first: int, barrier: int, second: int, waves: tuple[int, int], distance: int, flying: bool) -> bool:
-        from asmgen.checks.counters.racepaths import certain_path
+        from asmgen.checks.barrierraces.racepaths import certain_path
 
         return certain_path(self._flow, self._operations, self._groups, first, barrier, second, waves, distance, flying)
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from asmgen.checks.counters.ledger import Operation
-from asmgen.checks.counters.outofphase import Phases
-from asmgen.checks.counters.partings import Partings
+from asmgen.checks.wavegroups.outofphase import Phases
+from asmgen.checks.wavegroups.partings import Partings
 from asmgen.isa.records import cached_property
 from asmgen.program.controlflow import ControlFlow
 from asmgen.program.program import Program

@@ -1,0 +1,1 @@
+"""LDS races over barriers, found from the text alone."""

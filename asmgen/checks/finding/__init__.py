@@ -1,0 +1,1 @@
+"""What a finding is, and the rules that findings name."""

@@ -1,0 +1,1 @@
+"""What is in flight after a program that is still being written."""

@@ -1,0 +1,1 @@
+"""Registers read after their lease has ended."""

@@ -1,0 +1,1 @@
+"""Mutants of a finished program, and which of them are found."""

@@ -1,0 +1,1 @@
+"""Waits inserted and verified."""

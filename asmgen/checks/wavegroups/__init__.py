@@ -1,0 +1,1 @@
+"""Groups of a workgroup's waves that pass barriers apart from each other."""
