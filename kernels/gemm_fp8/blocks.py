@@ -108,27 +108,27 @@ class _BlockScales:
 
     def load(self, t: ag.StepIndex) -> None:
         """The scales of an iteration, and the descriptors one on."""
-        k, stage, tm = self.k, t.stage(2), self.k.variant.tile[0]
-        mine = self.a[stage * 2 * self.count:(stage + 1) * 2 * self.count - 1].mask | self.b[2 * stage:2 * stage + 1].mask
+        k, buffer, tm = self.k, t.buffer(2), self.k.variant.tile[0]
+        mine = self.a[buffer * 2 * self.count:(buffer + 1) * 2 * self.count - 1].mask | self.b[2 * buffer:2 * buffer + 1].mask
         with ag.operation(k, "load scales of blocks", [t], writes=mine):
             for half in range(2):
                 for row in range(self.count):
-                    k.buffer_load_dword(self._of_a(stage, half, row), self.row, self.a_buffer, 0, offen=True,
+                    k.buffer_load_dword(self._of_a(buffer, half, row), self.row, self.a_buffer, 0, offen=True,
                                         offset=4 * (half * tm // 2 + 16 * row))
-                k.buffer_load_dword(self.b[2 * stage + half], self.column[half], self.b_buffer, 0, offen=True)
+                k.buffer_load_dword(self.b[2 * buffer + half], self.column[half], self.b_buffer, 0, offen=True)
             for descriptor, low, high in ((self.a_buffer, self.pitch[0], self.pitch[1]), (self.b_buffer, 4, 0)):
                 k.s_add_u32(descriptor[0], descriptor[0], low)
                 k.s_addc_u32(descriptor[1], descriptor[1], high)
 
-    def _of_a(self, stage: int, half: int, row: int) -> ag.Reg:
-        return self.a[(2 * stage + half) * self.count + row]
+    def _of_a(self, buffer: int, half: int, row: int) -> ag.Reg:
+        return self.a[(2 * buffer + half) * self.count + row]
 
     def accumulate(self, c: ag.Tile, p: ag.Tile, t: ag.StepIndex, i: int, j: int) -> None:
         """Quadrant (i, j) of C += that of the iteration's product times its scales."""
-        k, stage = self.k, t.stage(2)
+        k, buffer = self.k, t.buffer(2)
         with ag.operation(k, f"accumulate {c.name}", [t], reads=p.registers.mask, writes=c.registers.mask):
             for row in range(self.count):
-                k.v_mul_f32(self.products[row], self._of_a(stage, i, row), self.b[2 * stage + j])
+                k.v_mul_f32(self.products[row], self._of_a(buffer, i, row), self.b[2 * buffer + j])
             for row, column in c.positions():
                 target, source = c.base(row, column), p.base(row, column)
                 for number in range(target.count):

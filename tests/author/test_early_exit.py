@@ -51,7 +51,7 @@ def test_a_wave_exits_where_only_required_units_are_left() -> None:
     assert (early.skipped, early.copy, early.at) == (2, 0, 0)
     assert early.code == (WAIT, BARRIER, turn, write, WAIT, BARRIER, WAIT, BARRIER, WAIT, BARRIER)
     # Behind the barrier that ends the first of the two copies, the others read what the last one uses.
-    assert {place: [str(use) for use in uses] for place, uses in early.reads.items()} == {7: ["lds read x 0x0:0x400"]}
+    assert {position: [str(use) for use in uses] for position, uses in early.reads.items()} == {7: ["lds read x 0x0:0x400"]}
 
 
 def test_iterations_that_no_wave_does_without() -> None:

@@ -49,10 +49,10 @@ class Toy:
         k = self.k
         with k.stage(), self.memory, operation(k, "load", [t + self.ahead]):
             k.v_add_u32(self.next, 1, self.next)
-            k.v_mov_b32(self.x[(t + self.ahead).stage(self.stages)], self.next)
+            k.v_mov_b32(self.x[(t + self.ahead).buffer(self.stages)], self.next)
         with k.stage(), self.vector, operation(k, "use", [t]):
             k.v_mul_lo_u32(self.acc, self.acc, 3)
-            k.v_add_u32(self.acc, self.acc, self.x[t.stage(self.stages)])
+            k.v_add_u32(self.acc, self.acc, self.x[t.buffer(self.stages)])
             if t.first:
                 k.v_add_u32(self.acc, 100, self.acc)
         if self.rare:
@@ -152,7 +152,7 @@ def test_an_order_that_breaks_the_step_is_refused_over_the_seam_too() -> None:
     with pytest.raises(MergeError, match=r"the schedule early breaks the step: .* reads v1 from"):
         # One stage: the load of the next iteration would overwrite what this one still reads.
         Toy(Early(lambda numbers: numbers, lambda numbers, offsets: set(numbers[:2])), 3, 0, 1, 0, False)
-    with pytest.raises(PipelineError, match="does not place every unit"):
+    with pytest.raises(PipelineError, match="does not place each unit"):
         Toy(Early(lambda numbers: numbers[1:], lambda numbers, offsets: set()), 3, 0, 1, 0, False)
 
 

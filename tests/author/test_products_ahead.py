@@ -205,7 +205,7 @@ def test_counts_that_are_too_small_for_a_step_are_refused() -> None:
 
     def step(t: StepIndex) -> None:
         with k.stage(), k.at(t + 2):
-            k.v_mov_b32(held[t.stage(2)], 0)
+            k.v_mov_b32(held[t.buffer(2)], 0)
 
     with pytest.raises(PipelineError, match=r"made 1 and 2 or more, and this step, .* wants at least \(2, 2\)"):
         k.pipeline([(step, counts[0]), (step, counts[1])], None, InOrder(), least=(1, 2))

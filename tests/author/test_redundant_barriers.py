@@ -73,7 +73,7 @@ def test_a_barrier_stays_where_a_fill_or_a_first_read_follows(letters: str, redu
 def test_with_a_stagger(front: str, letters: str, thin: str) -> None:
     found = redundant_barriers(entries(letters), 1, {0: entries(front)})
     shown = {None: "-", Sync("open"): "(", Sync("level"): ")"}
-    assert "".join(shown[found[place]] if place in found else letter for place, letter in enumerate(letters)) == thin
+    assert "".join(shown[found[position]] if position in found else letter for position, letter in enumerate(letters)) == thin
 
 
 def test_every_way_in_has_its_say() -> None:
@@ -115,26 +115,26 @@ def conflicting(one: Sync | Unit, other: Sync | Unit) -> bool:
     return any(mine.write != theirs.write and mine.conflicts(theirs) for mine in one.effects.memory for theirs in other.effects.memory)
 
 
-def certain(counts: list[list[int]], settled: int, place: int) -> bool:
+def certain(counts: list[list[int]], settled: int, position: int) -> bool:
     """Whether every wave of either half has come by `settled` when one gets to `place`."""
-    return all(counts[mine][settled] < counts[theirs][place] for mine in (0, 1) for theirs in (0, 1))
+    return all(counts[mine][settled] < counts[theirs][position] for mine in (0, 1) for theirs in (0, 1))
 
 
 def settlements(program: Program, counts: list[list[int]]) -> Mapping[int, tuple[int, list[int]]]:
     """For each access the last place at which it can have been waited for, with all that relies on it: later accesses of other waves."""
     found = {}
-    for place, one in enumerate(program):
-        relying = [later for later in range(place + 1, len(program)) if conflicting(one, program[later])]
-        last = max((at for at in range(place + 1, len(program)) if all(certain(counts, at, later) for later in relying)), default=None)
+    for position, one in enumerate(program):
+        relying = [later for later in range(position + 1, len(program)) if conflicting(one, program[later])]
+        last = max((at for at in range(position + 1, len(program)) if all(certain(counts, at, later) for later in relying)), default=None)
         if relying and last is not None:
-            found[place] = last, relying
+            found[position] = last, relying
     return found
 
 
 def meetings(program: Program, counts: list[list[int]], end: int) -> int:
     """Between how many barriers both halves compute, once they are apart and before the entry `end`."""
     first = program.index(Sync("open")) if Sync("open") in program else 0
-    computing = [{counts[half][place] for place in range(first, end) if is_matrix_at(program[place])} for half in (0, 1)]
+    computing = [{counts[half][position] for position in range(first, end) if is_matrix_at(program[position])} for half in (0, 1)]
     return len(computing[0] & computing[1])
 
 
@@ -148,16 +148,17 @@ def check(front: Program, code: Program, found: Mapping[int, Sync | None], stagg
     moved = Sync("open") in found.values()
     redundant = Sync("wait")  # stands for what is gone, so that places stay what they are
     after = [redundant if moved and one == Sync("open") else one for one in front]
-    after += [(found[place] or redundant) if place in found else one for place, one in enumerate(code)]
+    after += [(found[position] or redundant) if position in found else one for position, one in enumerate(code)]
     were, are = passed(before, stagger), passed(after, stagger)
     for at, relying in settlements(before, were).values():
-        assert all(certain(are, at, place) for place in relying)
+        assert all(certain(are, at, position) for position in relying)
     end = after.index(Sync("level")) if Sync("level") in after else len(after)
     if known:
         assert meetings(after, are, end) <= meetings(before, were, end)
-    for place, one in enumerate(after):
-        if one in (Sync("open"), Sync("level")) and place >= len(front):
-            rest = [other for other in after[place:] if isinstance(other, Unit) and (other.effects.reads | other.effects.writes) & scc.mask]
+    for position, one in enumerate(after):
+        if one in (Sync("open"), Sync("level")) and position >= len(front):
+            rest = [other for other in after[position:]
+                    if isinstance(other, Unit) and (other.effects.reads | other.effects.writes) & scc.mask]
             assert not rest or not rest[0].effects.reads & scc.mask
 
 
@@ -177,13 +178,13 @@ def test_unknown_code_in_front_keeps_its_order(front: str, letters: str, stagger
 def test_every_way_keeps_its_order(fronts: list[tuple[str, int, bool, int]], letters: str, stagger: int) -> None:
     code = entries(letters)
     prefixes: dict[int, Program] = {}
-    for number, (front, cut, opens, place) in enumerate(fronts):
-        prefixes[min(place, len(code)) if number else 0] = entries(front[:cut] + "(" * opens + front[cut:])
+    for number, (front, cut, opens, position) in enumerate(fronts):
+        prefixes[min(position, len(code)) if number else 0] = entries(front[:cut] + "(" * opens + front[cut:])
     found = redundant_barriers(code, stagger, prefixes)
-    level = min((place for place, instead in found.items() if instead == Sync("level")), default=len(code))
-    for place, front in prefixes.items():
-        if place <= level or not stagger:
-            check(front, code[place:], {at - place: instead for at, instead in found.items() if at >= place}, stagger)
+    level = min((position for position, instead in found.items() if instead == Sync("level")), default=len(code))
+    for position, front in prefixes.items():
+        if position <= level or not stagger:
+            check(front, code[position:], {at - position: instead for at, instead in found.items() if at >= position}, stagger)
 
 
 def test_a_prologue_in_front_of_a_loop_has_no_redundant_barrier() -> None:

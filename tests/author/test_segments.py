@@ -66,12 +66,12 @@ class Toy:
         k = self.k
         with k.stage(), self.memory, operation(k, "load", [t + self.ahead]):
             k.v_add_u32(self.next, 1, self.next)
-            k.v_mov_b32(self.x[(t + self.ahead).stage(self.stages)], self.next)
+            k.v_mov_b32(self.x[(t + self.ahead).buffer(self.stages)], self.next)
             if masked:
-                k.v_lshlrev_b32(self.x[(t + self.ahead).stage(self.stages)], 1, self.x[(t + self.ahead).stage(self.stages)])
+                k.v_lshlrev_b32(self.x[(t + self.ahead).buffer(self.stages)], 1, self.x[(t + self.ahead).buffer(self.stages)])
         with k.stage(), self.vector, operation(k, "use", [t]):
             k.v_mul_lo_u32(self.acc, self.acc, 3)
-            k.v_add_u32(self.acc, self.acc, self.x[t.stage(self.stages)])
+            k.v_add_u32(self.acc, self.acc, self.x[t.buffer(self.stages)])
             if masked:
                 k.v_xor_b32(self.acc, 5, self.acc)
                 k.v_add_u32(self.acc, self.number, self.acc)

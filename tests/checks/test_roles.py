@@ -218,9 +218,9 @@ def test_roles_have_the_same_barriers_on_every_path() -> None:
 
         def step(t: StepIndex, k: Builder = k) -> None:
             with k.stage(), operation(k, "fill", [t + 1]):
-                fill(k, (A, B)[(t + 1).stage(2)])
+                fill(k, (A, B)[(t + 1).buffer(2)])
             with k.stage(), operation(k, "read", [t]):
-                read(k, (A, B)[t.stage(2)])
+                read(k, (A, B)[t.buffer(2)])
 
         pipeline(k, step, count, ProducerConsumer(), s[3])
         program = apply_waits(k.program(), "auto")

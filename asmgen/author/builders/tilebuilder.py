@@ -69,7 +69,7 @@ class TileBuilder(KernelBuilder):
         tiles = []
         for number, cell in enumerate(cells):
             part = held[number * size:number * size + size - 1]
-            label = "".join(f"[{place}]" for place in (cell if stages > 1 else cell[1:]))
+            label = "".join(f"[{index}]" for index in (cell if stages > 1 else cell[1:]))
             tiles.append(Tile(f"{name}{label}", rows, columns, fragment, part if isinstance(part, RegisterSet) else RegisterSet((part,))))
         made = self.tiles[name] = tiles[0] if stages == 1 and not grid else TileGrid(name, tuple(grid), stages, tuple(tiles))
         return made

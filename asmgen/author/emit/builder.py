@@ -461,5 +461,3 @@ def _check_block(name: str, items: Sequence[Item]) -> None:
 def _plain(operand: Operand | str) -> Operand:
     """An operand as a Program holds it: labels as symbols."""
     return Symbol(operand) if isinstance(operand, str) else operand
-
-

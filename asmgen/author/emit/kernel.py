@@ -205,13 +205,13 @@ class KernelBuilder(Builder):
 
 def _entry_wait_where_needed(program: Program, arguments: Reg) -> Program:
     """Without the compatibility entry's wait where the body waits for all scalar loads before it touches what that entry loads."""
-    start = next(place for place, item in enumerate(program.items) if isinstance(item, Label) and item.name == program.entry)
+    start = next(position for position, item in enumerate(program.items) if isinstance(item, Label) and item.name == program.entry)
     for item in program.items[start + 1:]:
         if not isinstance(item, Instruction):
             continue
         operand = item.operands[0] if item.name == "s_waitcnt" else None
         if isinstance(operand, Waitcnt) and operand.lgkmcnt == 0:
-            last = max(place for place, other in enumerate(program.items[:start]) if isinstance(other, Instruction)
+            last = max(position for position, other in enumerate(program.items[:start]) if isinstance(other, Instruction)
                        and other.name == "s_waitcnt")
             return program.with_items(program.items[:last] + program.items[last + 1:])
         if (item.reads | item.writes) & arguments.mask or item.target:

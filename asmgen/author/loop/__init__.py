@@ -1,1 +1,1 @@
-"""Pipelines: a step becomes prologue, loop, drain and a path for each count."""
+"""Pipelines: a step becomes a prologue, a loop, a drain and a path for each count."""

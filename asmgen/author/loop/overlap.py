@@ -1,8 +1,8 @@
 """Epilogue overlap: the epilogue of a pipeline stands among the products of its last step.
 
-A kernel that stores its accumulators and ends need not wait for the last of them: those of the first products are complete long before.
-So the last copy of the step stands twice, and in one of the two the code behind the loop fills the windows behind matrix instructions,
-each instruction as soon as what it reads is there.
+A kernel that stores its accumulators and ends need not wait for the last product: the accumulators of the first products are complete long
+before. So the last copy of the step stands twice. In one of the two, the epilogue fills the gaps after matrix instructions; each of its
+instructions stands there as soon as its operands have arrived.
 
     k.pipeline(step, steps, schedule, epilogue=Epilogue(guard, body))
 """
@@ -22,14 +22,16 @@ from asmgen.isa.registers import scc
 if TYPE_CHECKING:
     from asmgen.author.emit.builder import Builder
 
-_SETTLED = 4  # matrix instructions, the last writer among them, behind which a result is there: 48 clk, and 4 passes want 7 states of 4
+_SETTLED = 4  # matrix instructions, the writer among them, after which its result has arrived: 48 clk; 4 passes need 7 wait states of 4
 
 
 @dataclass(frozen=True)
 class Epilogue:
-    """`guard(label)` emits scalar code that branches to `label` where the epilogue does not serve; it stands in front of the last step.
-    `body()` emits straight code, without labels or barriers, behind which the kernel ends. What follows the pipeline serves the others;
-    `again` is a label there, to which waves go for which the body early_exits VCC other than 0.
+    """The epilogue of a pipeline, for waves that its guard lets through. Code after the pipeline serves the other waves.
+
+    `guard(label)` emits scalar code before the last step; it branches to `label` if the epilogue does not serve the wave. `body()` emits
+    straight code without labels or barriers; the kernel ends after it. `again` is a label in the code after the pipeline: a wave goes
+    there if the body leaves VCC other than 0.
     """
 
     guard: Callable[[str], None]
@@ -37,38 +39,38 @@ class Epilogue:
     again: str | None = None
 
     def end_kernel(self, k: Builder) -> None:
-        """What stands behind the body."""
+        """Emit the end of the kernel, after the body."""
         if self.again is not None:
             k.s_cbranch_vccnz(self.again)
         k.s_endpgm()
 
 
 def overlapped(copy: Sequence[Sync | Unit], epilogue: Sequence[Unit], arch: str) -> list[Sync | Unit]:
-    """The last copy of a step with the units of an epilogue in its windows, both in their orders; what finds no room follows.
+    """The last copy of a step with the units of an epilogue in its gaps. Both keep their orders; units without room follow the copy.
 
-    A window has as many slots as its matrix instruction keeps the core busy for, less its own. A unit of the epilogue stands behind all of
-    the copy's that it depends on.
+    A gap has as many issue slots as fit into the time of its matrix instruction, less the slot of that instruction itself. A unit of the
+    epilogue stands after all units of the copy that it depends on.
     """
     rest = _Rest(copy)
     pending = deque(epilogue)
     order: list[Sync | Unit] = []
-    matrix: list[int] = []  # places of the matrix units that are placed
+    matrix: list[int] = []  # positions of the matrix units placed so far
     room = 0
-    for place, entry in enumerate(copy):
+    for position, entry in enumerate(copy):
         while isinstance(entry, Sync) and pending and pending[0].effects.reads & scc.mask:
-            order.append(pending.popleft())  # a branch of the schedule may not come between it and what it tests
+            order.append(pending.popleft())  # no branch of the schedule may stand between this unit and what it tests
         order.append(entry)
         if isinstance(entry, Sync):
             continue
         if is_matrix(entry):
-            matrix.append(place)
+            matrix.append(position)
             room = occupancy(next(one for one in entry.instructions if one.opcode.group == "matrix"), arch) // clocks("slot") - 1
         else:
             room -= 1
-        if place + 1 < len(copy) and not _is_matrix(copy[place + 1]):
-            continue  # the window has more of its own to come
+        if position + 1 < len(copy) and not _is_matrix(copy[position + 1]):
+            continue  # the copy has more units for this gap
         settled = matrix[-_SETTLED + 1] if len(matrix) >= _SETTLED - 1 else 0
-        while pending and room > 0 and rest.allows(pending[0], place + 1, settled):
+        while pending and room > 0 and rest.allows(pending[0], position + 1, settled):
             order.append(pending.popleft())
             room -= 1
     return [*order, *pending]
@@ -79,7 +81,7 @@ def _is_matrix(entry: Sync | Unit) -> bool:
 
 
 class _Rest:
-    """What a copy still does from each of its places on: registers read and written, and accesses of memory."""
+    """What a copy still does from each of its positions on: registers read and written, and accesses of memory."""
 
     def __init__(self, copy: Sequence[Sync | Unit]) -> None:
         self.copy = copy
@@ -91,11 +93,11 @@ class _Rest:
         self.reads.reverse()
         self.writes.reverse()
 
-    def allows(self, unit: Unit, place: int, settled: int) -> bool:
-        """Whether a unit may stand in front of what the copy has from `place` on; results of `settled` and later are not there yet."""
+    def allows(self, unit: Unit, position: int, settled: int) -> bool:
+        """Whether a unit may stand before the copy's units from `position` on. Results of the units from `settled` on have not arrived."""
         effects = unit.effects
-        if effects.writes & (self.reads[place] | self.writes[place]) or effects.reads & self.writes[settled]:
+        if effects.writes & (self.reads[position] | self.writes[position]) or effects.reads & self.writes[settled]:
             return False
         return not effects.memory or not any(
-            access.conflicts(other) for entry in self.copy[place:] if isinstance(entry, Unit)
+            access.conflicts(other) for entry in self.copy[position:] if isinstance(entry, Unit)
             for other in entry.effects.memory for access in effects.memory)

@@ -1,17 +1,17 @@
-"""Pipelines: one step of a loop, written once, becomes prologue, unrolled loop, tails and a path for every count.
+"""Pipelines: one step of a loop, written once, becomes a prologue, an unrolled loop, a drain and a path for each count.
 
-`pipeline(k, step, count, schedule)` calls `step(t)` once for each phase of the unroll and makes every copy from that. With d the
-farthest iteration ahead that the step names (`t + d`) and u the least common multiple of the stages it uses, the code is
+`pipeline(k, step, count, schedule)` calls `step(t)` once for each phase of the unroll and makes all copies from that. Let d be the farthest
+iteration ahead that the step names (`t + d`), and u the least common multiple of the buffers of its tiles. The code is then
 
-    prologue      the parts of steps -d to -1 whose iterations exist, then, where LDS was filled a wait slot and 1 + stagger barriers
+    prologue      the parts of steps -d to -1 whose iterations exist; if they fill LDS, a wait slot and 1 + stagger barriers
     rest          for each remainder r of count - d by u: a prologue of its own and r copies, so that the loop begins in phase 0
     loop          u copies, as long as u steps are left before the last d
-    tails         the last d steps without what lies beyond the end; a count below d has a prologue of its own and joins them late
+    drain         the last d steps without iterations beyond the end; a count below d has a prologue of its own and enters the drain late
 
-Waves of two roles (`ProducerConsumer`) have all of this twice, each role with its own units of every copy and with all barriers.
+With two roles (`ProducerConsumer`) all of this stands twice: each role has its own units of each copy, and all barriers.
 
-In every copy the schedule's order is checked by `merge` against emission order, over the seam to the next step too. Two segments, one
-loop after the other with data in flight over the seam: `segmentpaths`.
+`merge` checks the schedule's order in each copy against emission order, over the seam to the next step too. `segmentpaths` emits two
+segments: one loop after the other, with data in flight over the seam.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ def pipeline(k: Builder, step: Step | Segments, count: Reg | int | None, schedul
     segments = _segments(k, step, count)
     roles = isinstance(schedule, ProducerConsumer)
     if (schedule.stagger or roles) and groups is None:
-        does = "gives waves different roles" if roles else "lets half of the waves run behind"
+        does = "gives waves different roles" if roles else "staggers two wave groups"
         raise PipelineError(f"the schedule {schedule.name} {does}; pipeline needs groups=, an SGPR that says which "
                             f"{'role a wave has' if roles else 'half a wave belongs to'}", k.place())
     units = StepUnits(k, [one for one, _ in segments], schedule, peel)
     if epilogue is not None and len(segments) > 1:
-        raise PipelineError("an epilogue follows one step function, and this pipeline has two segments", k.place())
+        raise PipelineError("epilogue= needs a pipeline of one step function; this one has two segments", k.place())
     if early_exit is not None and (units.shape.arrangement.lead or roles or epilogue is not None):
         other = "roles" if roles else "an epilogue" if epilogue is not None else "operations of the next step that run across it"
         raise PipelineError(f"early_exit= lets waves leave the loop after a barrier, which does not go with {other}", k.place())
@@ -87,17 +87,17 @@ def pipeline(k: Builder, step: Step | Segments, count: Reg | int | None, schedul
 
 
 def _refuse_shared_registers(k: Builder, units: StepUnits) -> None:
-    """Raises PipelineError where a role's unit reads a register that the other role's units write: each wave has its own registers."""
+    """Raises PipelineError if a unit of one role reads a register that units of the other role write: registers belong to one wave."""
     for unit in units.every():
         for other in units.every():
             shared = unit.effects.reads & other.effects.writes if units.produces(unit) != units.produces(other) else 0
             if shared:
                 raise PipelineError(f"{unit} reads {', '.join(mask_names(shared))} of {other}, which waves of the other role execute: "
-                                    "roles hand data over in LDS alone", unit.first.where())
+                                    "roles exchange data through LDS only", unit.first.where())
 
 
 def _emit(copies: Copies, segments: Segments, least: tuple[int, int] | None) -> None:
-    """All paths."""
+    """Emit all paths."""
     k, ahead, peel = copies.k, copies.ahead, copies.peel
     done = k.fresh("pipeline_done")
     if len(segments) == 1:
@@ -128,10 +128,10 @@ def _segments(k: Builder, step: Step | Segments, count: Reg | int | None) -> Seg
 
 
 def _emit_one(copies: Copies, count: Reg | int, done: str) -> None:
-    """All paths of one segment."""
+    """Emit all paths of one segment."""
     k, ahead, peel = copies.k, copies.ahead, copies.peel
     if isinstance(count, int):
-        if (count - ahead - peel) // copies.unroll < 2:  # straight through where the loop would not run twice
+        if (count - ahead - peel) // copies.unroll < 2:  # straight code if the loop would not run twice
             copies.straight(count)
             return
         copies.prologue(0)
@@ -139,19 +139,19 @@ def _emit_one(copies: Copies, count: Reg | int, done: str) -> None:
         emit_to_the_end(copies, count, peel, None, done, peel)
         return
     shorts = [(number, k.fresh(f"steps_{number}")) for number in range(1, ahead + peel)]
-    tails = {} if peel else {number: k.fresh(f"tail_{number}") for number, _ in shorts}
+    drains = {} if peel else {number: k.fresh(f"tail_{number}") for number, _ in shorts}
     for number, label in shorts:
         k.s_cmp_eq_u32(count, number)
         k.s_cbranch_scc1(label)
     first_loop(copies, count)
-    copies.last(copies.span(0, ahead, 0, stop=ahead), entries=tails)
+    copies.last(copies.span(0, ahead, 0, stop=ahead), entries=drains)
     for number, label in shorts:
-        if number == 1 or not tails:  # code behind a path that joins the tail is reached by its label alone
+        if number == 1 or not drains:  # code after a path that enters the drain is reached by its label alone
             k.s_branch(done)
         k.label(label)
-        if number in tails:
-            copies.prologue(ahead - number, stop=number, join=tails[number])
-            k.s_branch(tails[number])
+        if number in drains:
+            copies.prologue(ahead - number, stop=number, join=drains[number])
+            k.s_branch(drains[number])
         else:
             copies.straight(number)
     k.label(done)

@@ -1,15 +1,15 @@
-"""The paths of a pipeline of two segments: n0 steps of one kind, then n1 of another, for every n0 and n1 from 0 on, together at least 1.
+"""The paths of a pipeline of two segments: n0 steps of one kind, then n1 steps of another.
 
-With d the steps ahead, u the unroll and p the peeled steps, the code is
+n0 and n1 are 0 or more, together at least 1. With d the steps ahead, u the unroll and p the peeled steps, the code is
 
-    n0 below d + p   for each such n0: a prologue in which the segments meet, that many copies, then to the second loop; where n1 is below
-                     d too: straight through, for each pair
+    n0 below d + p   for each such n0: a prologue in which the segments meet, n0 copies, then the second loop; if n1 is below d too,
+    straight code for each pair (n0, n1)
     n0 % u           for each remainder r of n0 - d - p: prologue, peeled step and r copies, so that the first loop ends in phase 0
     first loop       u copies, as long as u steps are left before the seam
-    seam             the last d copies of the first segment: what is ahead of them belongs to the second one already
-    second loop      u copies, as long as u steps are left before the last d; rest and tails behind it, as in any pipeline
+    seam             the last d copies of the first segment: iterations ahead of them belong to the second segment already
+    second loop      u copies, as long as u steps are left before the last d; then rest and drain, as in any pipeline
 
-Each loop stands there once, and neither has a branch inside.
+Each loop stands there once, and has no branch inside.
 """
 
 from __future__ import annotations
@@ -25,8 +25,10 @@ if TYPE_CHECKING:
 
 
 def lend_steps(k: Builder, first: Reg, second: Reg, least: tuple[int, int]) -> None:
-    """Counts of two segments in SGPRs, of which the second's step serves for the first's too, moved so that `pipeline(..., least=least)`
-    has fewer paths: the first is 0 or at least `least[0]`, the second 0 or at least `least[1]`, unless it is all there is. Changes SCC.
+    """Move steps from the first segment to the second, so that `pipeline(..., least=least)` has fewer paths.
+
+    The counts are SGPRs, and the second segment's step can do the work of the first's. Afterwards the first count is 0 or at least
+    `least[0]`; the second is 0 or at least `least[1]`, unless it has all steps. Changes SCC.
     """
     enough = k.fresh("enough")
     with k.operation("lend steps"), k.scratch("lent", file="s") as lent:
@@ -45,9 +47,9 @@ def lend_steps(k: Builder, first: Reg, second: Reg, least: tuple[int, int]) -> N
 
 
 def emit_segments(copies: Copies, first: Reg | int, second: Reg | int, done: str, lent: bool = False) -> None:
-    """All paths; the counts are SGPRs, which are used up, or numbers. `lent`: they are as `lend_steps` early_exits them."""
+    """Emit all paths. The counts are SGPRs, which are used up, or numbers. `lent`: `lend_steps` has set them."""
     k, ahead, peel = copies.k, copies.ahead, copies.peel
-    if peel and isinstance(second, int):  # where n0 is 0, the peeled step is one of these
+    if peel and isinstance(second, int):  # if n0 is 0, the peeled step is one of these
         with k.scratch("second_count", file="s") as held:
             k.s_mov_b32(held, second)
             emit_segments(copies, first, held, done, lent)
@@ -81,14 +83,14 @@ def emit_segments(copies: Copies, first: Reg | int, second: Reg | int, done: str
 
 
 def _possible(count: Reg | int, below: int) -> Iterable[int]:
-    """Which numbers below a bound the count may be."""
+    """The numbers below a bound that the count may be."""
     if isinstance(count, int):
         return (count,) if count < below else ()
     return range(below)
 
 
 def _branch_if_short(copies: Copies, count: Reg | int, below: int, name: str, least: int = 0) -> dict[int, str]:
-    """Branches to a label of its own for each number from `least` to `below` - 1 that the count may be."""
+    """Branch to a label for each number from `least` to `below` - 1 that the count may be; the labels by number."""
     k = copies.k
     labels = {number: k.fresh(f"{name}_{number}") for number in _possible(count, below) if number >= least}
     if not isinstance(count, int):
@@ -99,7 +101,7 @@ def _branch_if_short(copies: Copies, count: Reg | int, below: int, name: str, le
 
 
 def first_loop(copies: Copies, count: Reg | int) -> None:
-    """Everything before the seam, or the tails, for a count of at least d + p: ends in phase 0."""
+    """Emit all code before the seam or the drain, for a count of at least d + p. It ends in phase 0."""
     k, unroll = copies.k, copies.unroll
     opening = copies.ahead + copies.peel
     if isinstance(count, int):
@@ -129,7 +131,7 @@ def first_loop(copies: Copies, count: Reg | int) -> None:
         _open(copies, number)
     k.label(loop)
     k.s_sub_u32(count, count, unroll)
-    k.s_cmp_lt_i32(count, 0)  # signed: a count that the caller did not promise ends too
+    k.s_cmp_lt_i32(count, 0)  # signed: the loop ends for a count that breaks the contract, too
     k.s_cbranch_scc1(seam)
     copies.loop(copies.span(0, unroll, 0), count, unroll)
     k.label(seam)
@@ -147,14 +149,14 @@ def _remainder(copies: Copies, rest: Reg, count: Reg) -> None:
 
 
 def _open(copies: Copies, rest: int) -> None:
-    """Prologue, peeled step and `rest` copies: phase 0 follows."""
+    """Emit the prologue, the peeled step and `rest` copies. Phase 0 follows."""
     phase = -(copies.peel + rest)
     copies.prologue(phase)
     copies.steady(copies.span(0, copies.peel + rest, phase, 0))
 
 
 def _short(copies: Copies, first: int, second: Reg | int, join: str, done: str) -> None:
-    """The paths of a small n0: the second loop is joined at step n0, or behind the peeled step where that is the second segment's."""
+    """Emit the paths of a small n0. They join the second loop at step n0, or after the peeled step if that is in the second segment."""
     k, ahead = copies.k, copies.ahead
     steps = max(first, copies.peel)
     taken = steps - first
@@ -173,9 +175,9 @@ def _short(copies: Copies, first: int, second: Reg | int, join: str, done: str) 
 
 
 def emit_to_the_end(copies: Copies, count: Reg | int, phase: int, seam: int | None, done: str, gone: int = 0) -> None:
-    """Loop, rest and tails of one segment (the second where `seam` is 0); the next step has that phase.
+    """Emit the loop, the rest and the drain of one segment (the second if `seam` is 0); the next step has that phase.
 
-    `gone` of the `count` steps, at least d more than that, are behind.
+    `gone` of the `count` steps are done already; at least d more are left.
     """
     k, unroll, ahead = copies.k, copies.unroll, copies.ahead
 

@@ -1,4 +1,4 @@
-"""Copies of a pipeline's step as code: prologue, steady copies, the last ones, with the schedule's synchronisation and the stagger."""
+"""Emits copies of a pipeline's step: the prologue, steady copies and the drain, with the schedule's synchronisation and the stagger."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from asmgen.author.loop.earlyexit import EarlyExit, early_exits
 from asmgen.author.loop.overlap import Epilogue, overlapped
 from asmgen.author.loop.redundantbarriers import redundant_barriers
-from asmgen.author.loop.stepunits import Place, StepUnits
+from asmgen.author.loop.stepunits import CopySpan, StepUnits
 from asmgen.author.schedule.schedules import Schedule, Sync, is_matrix
 from asmgen.author.step.effects import Unit, depends
 from asmgen.isa.records import dataclass
@@ -26,18 +26,21 @@ Entries = Sequence[Sync | Unit]
 
 @dataclass(frozen=True)
 class _Opening:
-    """What a prologue consists of: units in emission order, step by step, with whether sources follow; what settles their fills; what
-    stands behind that; and copies in the schedule's order, at their places."""
+    """The parts of a prologue.
+
+    `placed`: units in emission order, step by step, each step with whether sources advance after it. `settled`: the wait and the barriers
+    for their fills. `early`: units after those. `copies`: copies in the schedule's order; `spans` says which iterations they keep.
+    """
 
     placed: list[tuple[list[Unit], bool]]
     settled: list[Sync]
     early: list[Sync | Unit]
-    places: list[Place]
+    spans: list[CopySpan]
     copies: list[list[Sync | Unit]]
 
     @property
     def entries(self) -> list[Sync | Unit]:
-        """All in front of the copies, the second group falling behind in its place."""
+        """All entries before the copies, with the opening of the stagger."""
         return [*(unit for units, _ in self.placed for unit in units), *self.settled, Sync("open"), *self.early]
 
 
@@ -58,10 +61,10 @@ def _level(copies: Sequence[Entries]) -> int | None:
 
 
 class Copies:
-    """Emits copies of the step at places; paths (`pipeline`, `segmentpaths`) say which and in what order.
+    """Emits copies of the step. The paths (`pipeline`, `segmentpaths`) say which copies, and in what order.
 
-    Where waves have different roles, `mine` says which units are those of the role whose code is emitted. Synchronisation is placed as
-    for all units together, so that every role has the same barriers on every path.
+    With roles, `mine` selects the units of the role whose code is emitted. Synchronisation is placed as for all units together, so that
+    each role has the same barriers on each path.
     """
 
     def __init__(self, k: Builder, units: StepUnits, schedule: Schedule, groups: Reg | None, peel: int,
@@ -71,58 +74,59 @@ class Copies:
         self.epilogue = epilogue
         self.early_exit = early_exit  # how many of the last iterations a wave can skip
         self._exits: list[tuple[str, EarlyExit, bool]] = []  # label, exit, and whether the groups are level after its code
-        self._level_at: dict[str, list[Sync | Unit]] = {}  # last copies that other paths join, by label, where the groups are level there
+        self._level_at: dict[str, list[Sync | Unit]] = {}  # by label at which other paths join level groups: the entries from there on
         self.ahead, self.unroll = units.shape.ahead, units.shape.unroll
 
     def span(self, first: int, end: int, phase: int, start: int | None = None, seam: int | None = None,
-             stop: int | None = None) -> list[Place]:
-        """The places of steps `first` to `end` - 1; `phase` is that of step `first`.
+             stop: int | None = None) -> list[CopySpan]:
+        """The copies of steps `first` to `end` - 1, as spans; `phase` is the phase of step `first`.
 
-        `start`, `seam` and `stop` are the steps at which the loop, its second segment and what lies behind it begin, where that matters.
+        `start` is the first step of the loop, `seam` the first step of its second segment, `stop` the first step after the loop. None:
+        the copies do not come near it.
         """
         def distance(to: int | None, step: int) -> int | None:
             return None if to is None else to - step
 
-        return [Place((phase + step - first) % self.unroll, distance(start, step), distance(stop, step), distance(seam, step),
+        return [CopySpan((phase + step - first) % self.unroll, distance(start, step), distance(stop, step), distance(seam, step),
                       distance(start if self.peel else None, step)) for step in range(first, end)]
 
     def prologue(self, phase: int, seam: int | None = None, stop: int | None = None, join: str = "") -> None:
-        """What steps before step 0, which has that phase, do for iterations from 0 on: in emission order, then a wait slot and barriers.
+        """Emit what the steps before step 0 do for iterations from 0 on, in emission order, then a wait slot and barriers.
 
-        Operations that read LDS, or run a copy early, come behind the barriers, as what they read must have landed. Where what was read
-        is used before step 0, or its place filled anew, the schedule's order and synchronisation begin with the first such read. Where all
-        goes on at a label of the last copies, `join`, at which the groups are level, they are made so.
+        Step 0 has phase `phase`. Operations that read LDS or run a copy early stand after the barriers, as their data must have arrived. If
+        read data is used or its bytes are refilled before step 0, the schedule's order and synchronisation begin with the first such read.
+        If the path goes on at label `join` of the drain and the groups are level there, the prologue ends with level groups.
         """
         opening = self._opening(phase, seam, stop)
-        behind = self._level_at.get(join)
-        following = [behind] if behind is not None else map(self._entries, self.span(0, self.unroll, phase, 0, seam, stop))
+        joined = self._level_at.get(join)
+        following = [joined] if joined is not None else map(self._entries, self.span(0, self.unroll, phase, 0, seam, stop))
         copies = opening.copies
-        if copies and (behind is not None or not self.schedule.stagger):  # a loop that goes on out of phase needs all of them
+        if copies and (joined is not None or not self.schedule.stagger):  # a staggered loop needs all barriers
             copies = self._without_redundant_barriers([*copies, *following], {0: opening.entries})[:len(copies)]
         self._open(opening, copies)
-        if behind is not None and _level(copies) is None:
+        if joined is not None and _level(copies) is None:
             self.shift(opening=False)
 
     def straight(self, count: int, seam: int | None = None) -> None:
-        """Prologue and all steps of a small count, as one straight code."""
+        """Emit the prologue and all steps of a small count as straight code."""
         opening = self._opening(0, seam, count)
-        places = self.span(0, count, 0, 0, seam, count)
-        copies = self._without_redundant_barriers([*opening.copies, *map(self._entries, places)], {0: opening.entries})
+        spans = self.span(0, count, 0, 0, seam, count)
+        copies = self._without_redundant_barriers([*opening.copies, *map(self._entries, spans)], {0: opening.entries})
         self._open(opening, copies)
-        self._to_the_end(places, copies[len(opening.places):], _level(copies))
+        self._to_the_end(spans, copies[len(opening.spans):], _level(copies))
 
     def _opening(self, phase: int, seam: int | None, stop: int | None) -> _Opening:
-        """What a prologue consists of."""
+        """The parts of a prologue."""
         lead = self.units.shape.arrangement.lead
-        *places, first = self.span(-self.ahead, 1, phase - self.ahead, 0, seam, stop)
-        plain = self._plain(places)
+        *spans, first = self.span(-self.ahead, 1, phase - self.ahead, 0, seam, stop)
+        plain = self._plain(spans)
         early: list[Sync | Unit] = []
         placed: list[tuple[list[Unit], bool]] = []
-        for place in places[:plain]:
-            units = self.units.kept(place)
+        for span in spans[:plain]:
+            units = self.units.kept(span)
             early += [unit for unit in units if _reads_lds(unit)]
-            placed.append(([unit for unit in units if not _reads_lds(unit)], self._sources_follow(place)))
-        copies = [self._entries(place) for place in places[plain:]]
+            placed.append(([unit for unit in units if not _reads_lds(unit)], self._sources_follow(span)))
+        copies = [self._entries(span) for span in spans[plain:]]
         if copies:
             cut = next(number for number, entry in enumerate(copies[0]) if isinstance(entry, Unit) and _reads_lds(entry))
             placed.append(([entry for entry in copies[0][:cut] if isinstance(entry, Unit)], False))
@@ -132,15 +136,15 @@ class Copies:
             early += [of_first[entry] for entry in self.units.shape.arrangement.order
                       if isinstance(entry, int) and entry in lead and entry in of_first]
         if not copies and early and Sync("wait") in self.units.shape.arrangement.order:
-            early.append(Sync("wait"))  # as copies wait for the reads of the next one: else every round pays for the first
+            early.append(Sync("wait"))  # as copies wait for the reads of the next one; else each round of the loop has that wait
         early += [Sync("barrier")] * (self._barriers_missing(early, first) if not copies else 0)
         filled = any(_fills_lds(unit) for units, _ in placed for unit in units)
         barriers = 1 + self.schedule.stagger if filled else 0
-        return _Opening(placed, [Sync("wait"), *[Sync("barrier")] * barriers] if filled else [], early, places[plain:], copies)
+        return _Opening(placed, [Sync("wait"), *[Sync("barrier")] * barriers] if filled else [], early, spans[plain:], copies)
 
-    def _barriers_missing(self, early: Entries, first: Place) -> int:
-        """How many barriers step 0 lacks in front of what fills the places of reads that stand before it: in a loop those at the end of
-        the copy before do it."""
+    def _barriers_missing(self, early: Entries, first: CopySpan) -> int:
+        """The number of barriers that step 0 lacks before it refills the bytes of reads that stand before it. In a loop the barriers at
+        the end of the previous copy serve."""
         needed, passed = 0, 0
         for entry in self._entries(first):
             if isinstance(entry, Sync):
@@ -151,7 +155,7 @@ class Copies:
         return needed
 
     def _open(self, opening: _Opening, copies: Sequence[Entries]) -> None:
-        """A prologue, with these `copies` (and maybe more) for its own; the second group falls behind in front, if not in one of them."""
+        """Emit a prologue; its copies are the first of `copies`. The stagger opens before the copies unless one of them opens it."""
         for units, more in opening.placed:
             for unit in units:
                 self._append(unit)
@@ -166,74 +170,76 @@ class Copies:
                 self._sync(entry)
             else:
                 self._append(entry)
-        for place, copy in zip(opening.places, copies, strict=False):
-            self._place(copy, None, self._sources_follow(place))
+        for span, copy in zip(opening.spans, copies, strict=False):
+            self._emit_copy(copy, None, self._sources_follow(span))
 
-    def _plain(self, places: Sequence[Place]) -> int:
-        """How many copies of a prologue stand in emission order: all, or those before the first read of LDS on whose data, or in whose
-        place, something is done before step 0."""
+    def _plain(self, spans: Sequence[CopySpan]) -> int:
+        """How many copies of a prologue stand in emission order: those before the first LDS read whose data is used, or whose bytes are
+        refilled, before step 0. Without such a read: all."""
         reads: list[Unit] = []
-        found = len(places)
-        for number, place in enumerate(places):
-            for unit in self.units.kept(place):
+        found = len(spans)
+        for number, span in enumerate(spans):
+            for unit in self.units.kept(span):
                 if _reads_lds(unit):
                     found = number if not reads else found
                     reads.append(unit)
                 elif any(depends(unit, read) for read in reads):
                     return found
-        return len(places)
+        return len(spans)
 
-    def steady(self, places: Sequence[Place]) -> None:
-        """Copies in the schedule's order, with its synchronisation."""
-        for place in places:
-            self._place(self._entries(place), None, self._sources_follow(place))
+    def steady(self, spans: Sequence[CopySpan]) -> None:
+        """Emit copies in the schedule's order, with its synchronisation."""
+        for span in spans:
+            self._emit_copy(self._entries(span), None, self._sources_follow(span))
 
-    def loop(self, places: Sequence[Place], left: Reg, down: int) -> None:
-        """A round of copies again and again; `left` goes down by `down` each, until it borrows."""
+    def loop(self, spans: Sequence[CopySpan], left: Reg, down: int) -> None:
+        """Emit a loop around copies. Each round subtracts `down` from `left`; the loop ends when that borrows."""
         k = self.k
         label = k.fresh("loop")
         k.label(label)
-        for number, place in enumerate(places, 1):
-            self._place(self._entries(place), (left, down) if number == len(places) else None, self._sources_follow(place))
+        for number, span in enumerate(spans, 1):
+            self._emit_copy(self._entries(span), (left, down) if number == len(spans) else None, self._sources_follow(span))
         k.s_cbranch_scc0(label)
 
-    def last(self, places: Sequence[Place], entries: Mapping[int, str] = MappingProxyType({})) -> None:
-        """Copies up to the loop's end, without the barriers that order nothing any more. With a stagger the first group waits for the
-        second one in place of the first of these. `entries` are labels of the copies that other paths join at, behind a prologue of their
-        own, by how many steps are left there."""
-        copies = [self._entries(place) for place in places]
+    def last(self, spans: Sequence[CopySpan], entries: Mapping[int, str] = MappingProxyType({})) -> None:
+        """Emit the drain, without redundant barriers. With a stagger the first group waits for the second one in the position of the first
+        redundant barrier.
+
+        `entries` are labels of copies, by the number of steps that are left there: paths with a prologue of their own join at them.
+        """
+        copies = [self._entries(span) for span in spans]
         prefixes: dict[int, Entries] = {0: self._computing}
         for left in entries:
-            opening = self._opening(places[-left].phase, None, left)
-            prefixes[len(places) - left] = [*opening.entries, *(entry for copy in opening.copies for entry in copy)]
+            opening = self._opening(spans[-left].phase, None, left)
+            prefixes[len(spans) - left] = [*opening.entries, *(entry for copy in opening.copies for entry in copy)]
         copies = self._without_redundant_barriers(copies, prefixes)
-        self._to_the_end(places, copies, _level(copies), entries)
+        self._to_the_end(spans, copies, _level(copies), entries)
 
-    def _to_the_end(self, places: Sequence[Place], copies: list[list[Sync | Unit]], level: int | None,
+    def _to_the_end(self, spans: Sequence[CopySpan], copies: list[list[Sync | Unit]], level: int | None,
                     entries: Mapping[int, str] = MappingProxyType({})) -> None:
-        """Emit the last copies; in copy `level`, if any, the groups come level."""
+        """Emit the last copies. In copy `level`, if any, the stagger closes."""
         if self.early_exit is not None:
-            self._insert_early_exits(places, copies, level is not None)
-        for number, (place, copy) in enumerate(zip(places, copies, strict=True)):
-            if len(places) - number in entries:
-                self.k.label(entries[len(places) - number])
+            self._insert_early_exits(spans, copies, level is not None)
+        for number, (span, copy) in enumerate(zip(spans, copies, strict=True)):
+            if len(spans) - number in entries:
+                self.k.label(entries[len(spans) - number])
                 if level is not None and level < number:
-                    self._level_at[entries[len(places) - number]] = [entry for later in copies[number:] for entry in later]
-            if self.epilogue is not None and number == len(places) - 1:
+                    self._level_at[entries[len(spans) - number]] = [entry for later in copies[number:] for entry in later]
+            if self.epilogue is not None and number == len(spans) - 1:
                 self._end(self.epilogue, copy, level is None)
-            self._place(copy, None, self._sources_follow(place))
+            self._emit_copy(copy, None, self._sources_follow(span))
         if level is None:
             self.shift(opening=False)
 
     @cached_property
     def _computing(self) -> Entries:
-        """A steady copy's barriers and matrix work, which touches no LDS: what is in front of the last copies, for the matrix cores."""
+        """The barriers and matrix units of a steady copy: what matters for the matrix cores before the last copies."""
         matrix = {unit.tag.ordinal: unit for unit in self.units.every() if is_matrix(unit)}
         return [entry if isinstance(entry, Sync) else matrix[entry] for entry in self.units.shape.arrangement.order
                 if isinstance(entry, Sync) or entry in matrix]
 
     def _end(self, epilogue: Epilogue, last: Sequence[Sync | Unit], level: bool) -> None:
-        """A copy of the last step with the epilogue, where that serves."""
+        """Emit a copy of the last step with the epilogue, after the guard."""
         k = self.k
         other = k.fresh("no_ending")
         epilogue.guard(other)
@@ -251,14 +257,14 @@ class Copies:
         epilogue.end_kernel(k)
         k.label(other)
 
-    def _insert_early_exits(self, places: Sequence[Place], copies: list[list[Sync | Unit]], levelled: bool) -> None:
+    def _insert_early_exits(self, spans: Sequence[CopySpan], copies: list[list[Sync | Unit]], levelled: bool) -> None:
         """Put the branches of early exits into the last copies; `emit_early_exits` emits their targets."""
-        first = next((number for number, place in enumerate(places) if place.low == 0), -1)
-        end, skipped = places[-1], max(0, len(places) - self.ahead)  # copies without exits
-        masked = len(places) if end.seam is None or end.high is None else end.high - end.seam  # steps: no wave skips plain ones
+        first = next((number for number, span in enumerate(spans) if span.low == 0), -1)
+        end, skipped = spans[-1], max(0, len(spans) - self.ahead)  # copies without exits
+        masked = len(spans) if end.seam is None or end.high is None else end.high - end.seam  # steps: no wave skips plain ones
         for exit_ in early_exits(copies[skipped:], self.units.shape.offsets, first - skipped):  # the last ones first
             copy = skipped + exit_.copy
-            if exit_.skipped <= masked and not self._sources_follow(places[copy]):
+            if exit_.skipped <= masked and not self._sources_follow(spans[copy]):
                 copies[copy].insert(exit_.at, Sync("exit", len(self._exits)))
                 self._exits.append((self.k.fresh("leaves"), exit_, levelled))
 
@@ -284,15 +290,15 @@ class Copies:
         k.label(out)
 
     def _without_redundant_barriers(self, copies: Sequence[Entries], prefixes: Mapping[int, Entries]) -> list[list[Sync | Unit]]:
-        """Copies without idle barriers; `prefixes` are what paths do in front of the copies they begin with."""
+        """Copies without redundant barriers. `prefixes`: by the copy that a path enters at, the entries that it runs before."""
         begins = [0, *accumulate(map(len, copies))]
-        instead = redundant_barriers([entry for copy in copies for entry in copy], self.schedule.stagger,
+        replaced = redundant_barriers([entry for copy in copies for entry in copy], self.schedule.stagger,
                                 {begins[number]: front for number, front in prefixes.items()})
-        return [[instead.get(place) or entry for place, entry in enumerate(copy, begins[number]) if instead.get(place, entry)]
+        return [[replaced.get(position) or entry for position, entry in enumerate(copy, begins[number]) if replaced.get(position, entry)]
                 for number, copy in enumerate(copies)]
 
     def shift(self, opening: bool) -> None:
-        """The conditional barriers that put the second group behind the first, and bring the first back level with it."""
+        """Emit the conditional barriers that open the stagger (the second group waits) or close it (the first group waits)."""
         if not self.schedule.stagger:
             return
         k = self.k
@@ -310,21 +316,21 @@ class Copies:
         if self.mine(unit):
             self.k.append_unit(unit)
 
-    def _entries(self, place: Place) -> list[Sync | Unit]:
-        """What a copy consists of, in the schedule's order."""
-        chosen = self.units.placed(place)
+    def _entries(self, span: CopySpan) -> list[Sync | Unit]:
+        """The entries of a copy, in the schedule's order."""
+        chosen = self.units.placed(span)
         return [entry if isinstance(entry, Sync) else chosen[entry] for entry in self.units.shape.arrangement.order
                 if isinstance(entry, Sync) or entry in chosen]
 
-    def _place(self, every: Sequence[Sync | Unit], count_down: tuple[Reg, int] | None, more: bool) -> None:
+    def _emit_copy(self, every: Sequence[Sync | Unit], count_down: tuple[Reg, int] | None, more: bool) -> None:
         entries = [entry for entry in every if isinstance(entry, Sync) or self.mine(entry)]
-        last = max((place for place, entry in enumerate(entries) if isinstance(entry, Unit)), default=len(entries))
+        last = max((position for position, entry in enumerate(entries) if isinstance(entry, Unit)), default=len(entries))
         final = entries[last] if last < len(entries) else None
-        # The last unit hides the subtraction, unless it changes SCC, stands in a later block or still reads what moves on.
+        # The subtraction stands before the last unit, unless that unit changes SCC, is a block or still reads a source's offset.
         before = isinstance(final, Unit) and not (final.effects.writes & scc.mask or final.is_block or self.k.follows_sources(final))
         last = self._before_vector_work(entries, last) if before else last
-        for place, entry in enumerate(entries):
-            if place == last and before:
+        for position, entry in enumerate(entries):
+            if position == last and before:
                 self._end_copy(count_down, more)
             if isinstance(entry, Sync):
                 self._sync(entry)
@@ -334,32 +340,32 @@ class Copies:
             self._end_copy(count_down, more)
 
     def _before_vector_work(self, entries: Sequence[Sync | Unit], last: int) -> int:
-        """The last unit of the memory stage before the last stage, where that has vector work, which leaves its windows no room."""
-        units = [(place, entry) for place, entry in enumerate(entries) if isinstance(entry, Unit)]
+        """The position of the last unit of the previous memory stage, if the last stage has vector work: its gaps then have no room."""
+        units = [(position, entry) for position, entry in enumerate(entries) if isinstance(entry, Unit)]
         stage = units[-1][1].tag.stage
         mine = [unit for _, unit in units if unit.tag.stage == stage]
         if not any(is_matrix(unit) for unit in mine) or all(is_matrix(unit) for unit in mine):
             return last
-        for place, unit in reversed(units):
+        for position, unit in reversed(units):
             if self.k.follows_sources(unit) or (unit.effects.writes | unit.effects.reads) & scc.mask:
                 break
             if unit.tag.stage != stage and not unit.is_block:
-                return place
+                return position
         return last
 
     @cached_property
     def _source_offsets(self) -> list[int]:
         return self.units.source_offsets(self.mine)
 
-    def _sources_follow(self, place: Place) -> bool:
-        """Whether a copy behind this one still reads a source in memory, so that sources must go on."""
+    def _sources_follow(self, span: CopySpan) -> bool:
+        """Whether a later copy still reads a source in memory, so that sources must advance."""
         offsets = self._source_offsets
-        if place.high is None:
+        if span.high is None:
             return bool(offsets) or self.mine is _everything
-        return min(offsets, default=place.high) < place.high - 1
+        return min(offsets, default=span.high) < span.high - 1
 
     def _end_copy(self, count_down: tuple[Reg, int] | None, more: bool) -> None:
-        """The scalar code of a copy's end; what the branch tests comes last."""
+        """Emit the scalar code at the end of a copy; the subtraction that the branch tests stands last."""
         if more:
             self.k.step_ends()
         if count_down is not None:

@@ -1,9 +1,9 @@
-"""The units of a pipeline's step: every variant of it (plain, masked, first) in every phase, under one numbering, arranged once.
+"""The units of a pipeline's step: each variant of it (plain, masked, first) in each phase, under one numbering, arranged once.
 
-A pipeline whose loop changes on the way (segments, a peeled first step) has several *variants* of its step. Their units are aligned, stage
-by stage: what writes the same registers for the same iteration by the same mnemonic is one *entry* of the step, what only one variant
-has stands between. A schedule arranges the entries; a copy takes of each entry the unit of the variant that its iteration belongs to.
-So copies in which two segments meet need no rule of their own.
+A pipeline with segments or a peeled first step has several *variants* of its step. Their units are aligned stage by stage: units with the
+same mnemonic, registers and iteration are one *entry* of the step. Entries that only one variant has stand between. A schedule arranges the
+entries. A copy takes, for each entry, the unit of the variant that its iteration belongs to. So copies in which two segments meet need no
+rule of their own.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ Step = Callable[[StepIndex], object]
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a copy of the step stands: t modulo the unroll, and which iterations it keeps.
+class CopySpan:
+    """Which iterations a copy of the step keeps, and its phase (t modulo the unroll).
 
-    Kept are t + low to t + high - 1 (None: no bound); from t + seam on they belong to the second segment. `first` is the iteration that
-    `peel` sets apart, None where there is none.
+    It keeps t + low to t + high - 1; None is no bound. Iterations from t + seam on belong to the second segment. `first` is the iteration
+    that `peel` gives a variant of its own, None without one.
     """
 
     phase: int
@@ -52,18 +52,20 @@ class Place:
         """The segment of iteration t + offset."""
         return int(self.seam is not None and offset >= self.seam)
 
-    def following(self, unroll: int) -> Place:
-        """The place of the next copy."""
+    def following(self, unroll: int) -> CopySpan:
+        """The span of the next copy."""
         def less(bound: int | None) -> int | None:
             return None if bound is None else bound - 1
 
-        return Place((self.phase + 1) % unroll, less(self.low), less(self.high), less(self.seam), less(self.first))
+        return CopySpan((self.phase + 1) % unroll, less(self.low), less(self.high), less(self.seam), less(self.first))
 
 
 @dataclass(frozen=True)
 class Shape:
-    """What a pipeline looks like: steps ahead, unroll, and the arrangement of a steady copy; `offsets` are iterations by ordinal,
-    `reports` what the arrangement makes of each segment's step."""
+    """The shape of a pipeline: steps ahead, unroll, and the arrangement of a steady copy.
+
+    `offsets` are iterations by ordinal, `reports` the schedule report of each segment's step.
+    """
 
     ahead: int
     unroll: int
@@ -73,11 +75,11 @@ class Shape:
 
 
 Variant = tuple[int, bool]
-"""Segment, and whether it is the peeled first step."""
+"""The segment, and whether it is the peeled first step."""
 
 
 class StepUnits:
-    """Runs the step functions, and answers which units a copy consists of."""
+    """Runs the step functions, and says which units a copy has."""
 
     def __init__(self, k: Builder, steps: Sequence[Step], schedule: Schedule, peel: int) -> None:
         self.k, self.steps, self.schedule, self.peel = k, steps, schedule, peel
@@ -87,35 +89,35 @@ class StepUnits:
         self._variants = [(segment, first) for segment in range(len(steps)) for first in ((False, True) if peel else (False,))]
         self.shape = self._survey()
 
-    # ---- what a copy consists of ----
+    # ---- the units of a copy ----
 
-    def kept(self, place: Place) -> list[Unit]:
-        """The units of a step whose iterations a copy keeps, each of its iteration's variant, labels renamed."""
+    def kept(self, span: CopySpan) -> list[Unit]:
+        """The units of a step whose iterations a copy keeps, each from the variant of its iteration, with labels renamed."""
         offsets = self.shape.offsets
-        kept = {offset: self._of(place.phase, (place.segment(offset), offset == place.first))
-                for offset in set(offsets.values()) if place.keeps(offset)}
+        kept = {offset: self._of(span.phase, (span.segment(offset), offset == span.first))
+                for offset in set(offsets.values()) if span.keeps(offset)}
         none: dict[int, Unit] = {}
         found = [unit for number, offset in offsets.items() if (unit := kept.get(offset, none).get(number)) is not None]
         return [relabelled(self.k, unit) if unit.is_block else unit for unit in found]
 
-    def placed(self, place: Place) -> dict[int, Unit]:
-        """What stands in a copy, by ordinal: its own step's units, but of those that lead the next step's."""
+    def placed(self, span: CopySpan) -> dict[int, Unit]:
+        """The units that stand in a copy, by ordinal: those of its step, except that units that lead come from the next step."""
         lead = self.shape.arrangement.lead
-        chosen = {unit.tag.ordinal: unit for unit in self.kept(place) if unit.tag.ordinal not in lead}
+        chosen = {unit.tag.ordinal: unit for unit in self.kept(span) if unit.tag.ordinal not in lead}
         if lead:
-            chosen |= {unit.tag.ordinal: unit for unit in self.kept(place.following(self.shape.unroll)) if unit.tag.ordinal in lead}
+            chosen |= {unit.tag.ordinal: unit for unit in self.kept(span.following(self.shape.unroll)) if unit.tag.ordinal in lead}
         return chosen
 
     def source_offsets(self, mine: Callable[[Unit], bool]) -> list[int]:
-        """The iterations ahead for which those units of the step read sources in memory."""
+        """The iterations ahead for which these units of the step read sources in memory."""
         return [self.shape.offsets[unit.tag.ordinal] for unit in self.every() if mine(unit) and self.k.follows_sources(unit)]
 
     def every(self) -> list[Unit]:
-        """All units of the step in its first phase, whichever variant has them."""
+        """All units of the step in its first phase, of any variant."""
         return self._entries(0)
 
     def produces(self, unit: Unit) -> bool:
-        """Whether a unit of the step is the producers' work, where waves have roles."""
+        """Whether a unit of the step belongs to the producers, if waves have roles."""
         return unit.tag.ordinal in self._producing
 
     @cached_property
@@ -125,21 +127,21 @@ class StepUnits:
     # ---- survey ----
 
     def _survey(self) -> Shape:
-        """Run the steps to see how far they look ahead, which stages they use, how their variants correspond and how all is arranged."""
+        """Run the steps: how far they look ahead, which buffers they use, how their variants align and how the schedule arranges them."""
         variants = self._variants
         for variant in variants:
-            self._trial(variant)  # the first run makes what operations hoist out of the loop
+            self._trial(variant)  # the first run emits what operations hoist out of the loop
         for variant in variants:
             self._run(0, variant)
         if any(min(self._run(0, variant)[0].offsets.values(), default=0) < 0 for variant in variants):
             raise PipelineError("an operation of the step names an iteration before t; the earliest one is t, so shift the others",
                                 self.k.place())
         offsets = self._align(variants)
-        unroll = math.lcm(1, *(stages for variant in variants for stages in self._run(0, variant)[0].stages))
+        unroll = math.lcm(1, *(count for variant in variants for count in self._run(0, variant)[0].buffer_counts))
         entries = [self._entries(phase) for phase in range(unroll)]
         arrangement = self.schedule.arrange(entries, offsets)
         if sorted(_ordinals(arrangement)) != sorted(unit.tag.ordinal for unit in entries[0]):
-            raise PipelineError(f"the schedule {self.schedule.name} does not place every unit of the step once", self.k.place())
+            raise PipelineError(f"the schedule {self.schedule.name} does not place each unit of the step once", self.k.place())
         ahead = max((offset + (number in arrangement.lead) for number, offset in offsets.items()), default=0)
         self.shape = Shape(ahead, unroll, arrangement, offsets)
         self._check()
@@ -147,7 +149,7 @@ class StepUnits:
 
     def _report(self, segment: int) -> ScheduleReport:
         units = self._of(0, (segment, False))
-        if isinstance(self.schedule, ProducerConsumer):  # a step is as long as consumers take
+        if isinstance(self.schedule, ProducerConsumer):  # the consumers decide how long a step takes
             units = {number: unit for number, unit in units.items() if not self.produces(unit)}
         order = tuple(entry for entry in self.shape.arrangement.order if isinstance(entry, Sync) or entry in units)
         return schedule_report(self.k.arch, list(units.values()), Arrangement(order), self.k.waves_per_simd, bool(self.schedule.stagger))
@@ -160,14 +162,14 @@ class StepUnits:
             self.k.trial = False
 
     def _run(self, phase: int, variant: Variant) -> tuple[Copy, list[Unit]]:
-        """All units of a variant of the step, with its own ordinals."""
+        """All units of a variant of the step, with the ordinals of that variant."""
         key = phase, variant
         if key not in self._runs:
             self._runs[key] = self._call(phase, variant)
         return self._runs[key]
 
     def _call(self, phase: int, variant: Variant) -> tuple[Copy, list[Unit]]:
-        """One call of a step as a section; its units, taken out of the builder again."""
+        """Call a step within a section; its units, taken out of the builder again."""
         k = self.k
         segment, first = variant
         copy = k.copy = Copy(phase, first)
@@ -187,7 +189,7 @@ class StepUnits:
         return copy, units
 
     def _align(self, variants: Sequence[Variant]) -> dict[int, int]:
-        """Number the entries of all variants; their iterations by number. Raises PipelineError for variants of other stages."""
+        """Number the entries of all variants; their iterations by number. Raises PipelineError for variants with different stages."""
         counts = {variant: self._run(0, variant)[0].stage_count for variant in variants}
         if len(set(counts.values())) > 1:
             found = " and ".join(map(str, sorted(set(counts.values()))))
@@ -208,13 +210,13 @@ class StepUnits:
         return {number: entry.offset for number, entry in enumerate(table)}
 
     def _of(self, phase: int, variant: Variant) -> dict[int, Unit]:
-        """The units of a variant by entry. Raises PipelineError where the step emits other things in another phase."""
+        """The units of a variant by entry. Raises PipelineError if the step emits other operations in another phase."""
         known = self._units.get((phase, variant))
         if known is None:
             _, units = self._run(phase, variant)
             numbers = self._numbers.get(variant, {})
             if {unit.tag.ordinal for unit in units} != set(numbers):
-                raise PipelineError("the step emits other operations in one copy than in another; only stages may differ", self.k.place())
+                raise PipelineError("the step emits different operations in different phases; only the buffers may differ", self.k.place())
             usual = set(self._numbers[self._variants[0]].values())
             self._units[phase, variant] = {
                 number: unit.again(unit.number, unit.tag._replace(ordinal=number, seldom=number not in usual))
@@ -222,7 +224,7 @@ class StepUnits:
         return self._units[phase, variant]
 
     def _entries(self, phase: int) -> list[Unit]:
-        """A unit of each entry: of the first variant that has it."""
+        """A unit of each entry, from the first variant that has it."""
         found: dict[int, Unit] = {}
         for variant in self._numbers:
             found = self._of(phase, variant) | found
@@ -231,26 +233,26 @@ class StepUnits:
     # ---- the check ----
 
     def _check(self) -> None:
-        """Copies in a row, every seam between two of them included, in placed order against emission order."""
+        """Check placed order against emission order for several copies in a row, with the seams between them."""
         unroll, ahead = self.shape.unroll, self.shape.ahead
         several = len(self.steps) > 1
-        rows = [[Place(number % unroll, seam=None if segment == 0 else 0) for number in range(unroll + 2)]
+        rows = [[CopySpan(number % unroll, seam=None if segment == 0 else 0) for number in range(unroll + 2)]
                 for segment in range(len(self.steps))]
         if self.peel:
-            rows += [[Place(number % unroll, seam=row[0].seam, first=ahead - number) for number in range(ahead + unroll + 2)]
+            rows += [[CopySpan(number % unroll, seam=row[0].seam, first=ahead - number) for number in range(ahead + unroll + 2)]
                      for row in rows]
         if several:
             before = unroll + 1
-            rows.append([Place(number % unroll, seam=before + ahead - number) for number in range(2 * before + ahead)])
+            rows.append([CopySpan(number % unroll, seam=before + ahead - number) for number in range(2 * before + ahead)])
         for row in rows:
             self._check_row(row)
 
-    def _check_row(self, row: Sequence[Place]) -> None:
+    def _check_row(self, row: Sequence[CopySpan]) -> None:
         arrangement = self.shape.arrangement
         numbered: dict[tuple[int, int], int] = {}
         emitted: list[Unit] = []
-        for number, place in enumerate(row):
-            for unit in self.kept(place):
+        for number, span in enumerate(row):
+            for unit in self.kept(span):
                 numbered[number, unit.tag.ordinal] = len(emitted)
                 emitted.append(unit.again(len(emitted), unit.tag))
         placed = [(0, ordinal) for ordinal in _ordinals(arrangement) if ordinal in arrangement.lead]
@@ -263,7 +265,7 @@ class StepUnits:
 
 @dataclass(frozen=True)
 class _Aligned:
-    """One entry while variants are aligned: what is compared, the iteration, and the ordinal in each variant that has it."""
+    """An entry while variants are aligned: the key to compare, the iteration, and the ordinal in each variant that has it."""
 
     key: Hashable
     offset: int
@@ -271,13 +273,13 @@ class _Aligned:
 
 
 def _key(unit: Unit) -> Hashable:
-    """What units of one entry have in common: stream, mnemonics, registers and LDS written."""
+    """What the units of one entry have in common: stream, mnemonics, registers written and LDS bytes accessed."""
     lds = frozenset((access.low, access.high) for access in unit.effects.memory if access.space == "lds")
     return unit.stream, tuple(instruction.name for instruction in unit.instructions), unit.effects.writes, lds
 
 
 def _aligned(have: list[_Aligned], more: list[_Aligned]) -> list[_Aligned]:
-    """Both lists in one, in the order of each: entries that are alike become one, and iterations keep the order that they have in both."""
+    """Both lists merged in the order of each: equal entries become one, and iterations keep the order that they have in both."""
     if not have:
         return more
     found: list[_Aligned] = []
@@ -301,7 +303,7 @@ def _matched(one: Sequence[Hashable], other: Sequence[Hashable]) -> Sequence[tup
 
 
 def relabelled(k: Builder, unit: Unit) -> Unit:
-    """A copy of a block with labels of its own; any other unit as it is."""
+    """A copy of a block with fresh labels; any other unit as it is."""
     names = {item.name: k.fresh(item.name.rstrip("0123456789").rstrip("_")) for item in unit.items if isinstance(item, Label)}
     if not names:
         return unit

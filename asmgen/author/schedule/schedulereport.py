@@ -1,7 +1,7 @@
-"""What a schedule makes of a step, by arithmetic on the timing table: gaps between matrix instructions, bounds, and the fill to expect.
+"""The report of a scheduled step, by arithmetic on the timing table: gaps between matrix instructions, bounds, matrix utilisation.
 
-Nothing is simulated here: every access is free of bank conflicts, data are there when they are waited for, and all waves run the loop.
-What it says is a prediction; `asmgen profile` runs the code through the cycle model.
+It simulates nothing. It assumes that no access has a bank conflict, that data have arrived when they are waited for, and that all waves run
+the loop. It is a prediction; `asmgen profile` runs the code through the cycle model.
 """
 
 from __future__ import annotations
@@ -26,10 +26,11 @@ SIMDS = 4
 
 @dataclass(frozen=True)
 class ScheduleReport:
-    """Of a steady step: `gaps` counts how many instructions stand between two neighbouring matrix instructions, over the seam too.
+    """The report of a steady step.
 
-    `bounds` are the least clk that a step of all waves takes by the matrix cores, LDS, the memory port (what loads return) and issue;
-    `cycles` the clk predicted; `waves` how many there are on a SIMD.
+    `gaps`: by number of instructions between two neighbouring matrix instructions, how often it occurs, over the seam too. `bounds`: by
+    resource (matrix cores, LDS, memory port, issue), the least clk that a step of all waves takes. `cycles`: the predicted clk. `waves`:
+    the number of waves on a SIMD.
     """
 
     gpu: str
@@ -40,7 +41,7 @@ class ScheduleReport:
 
     @property
     def binding(self) -> str:
-        """The resource that needs the most."""
+        """The resource with the largest bound."""
         return max(self.bounds, key=lambda name: self.bounds[name])
 
     @property
@@ -50,12 +51,12 @@ class ScheduleReport:
 
     @property
     def distance(self) -> float:
-        """How far the predicted clk lie above the bound, as a share of it."""
+        """By what share of the bound the predicted clk exceed it."""
         bound = self.bounds[self.binding]
         return self.cycles / bound - 1 if bound else 0.0
 
     def lines(self) -> list[str]:
-        """For the head of the assembly text."""
+        """The lines at the head of the assembly text."""
         bounds = ", ".join(f"{name} {clocks:.0f}" for name, clocks in self.bounds.items())
         gaps = ", ".join(f"{gap} ({count}x)" for gap, count in self.gaps.items())
         return [f"a step by {self.waves} wave{'s' * (self.waves > 1)} a SIMD of {self.gpu}, predicted: {self.cycles:.0f} clk, matrix cores "
@@ -65,7 +66,7 @@ class ScheduleReport:
 
 
 def schedule_report(arch: str, units: Sequence[Unit], arrangement: Arrangement, waves: int, staggered: bool) -> ScheduleReport:
-    """The report of a step's units in a schedule's order; `staggered` says that half of the waves run a stage behind the others."""
+    """The report of a step's units in a schedule's order. `staggered`: half of the waves run a stage after the others."""
     table = timing(gpu_of(arch, None))
     of = {unit.tag.ordinal: unit for unit in units}
     stages: list[list[Instruction]] = [[]]
@@ -75,10 +76,10 @@ def schedule_report(arch: str, units: Sequence[Unit], arrangement: Arrangement, 
         elif entry.kind == "barrier" and staggered:
             stages.append([])
     code = [instruction for stage in stages for instruction in stage]
-    places = [number for number, instruction in enumerate(code) if instruction.opcode.group == "matrix"]
-    gaps = Counter(later - earlier - 1 for earlier, later in pairwise(places))
-    if places:
-        gaps[len(code) - 1 - places[-1] + places[0]] += 1
+    positions = [number for number, instruction in enumerate(code) if instruction.opcode.group == "matrix"]
+    gaps = Counter(later - earlier - 1 for earlier, later in pairwise(positions))
+    if positions:
+        gaps[len(code) - 1 - positions[-1] + positions[0]] += 1
     whole = _Load(code, table)
     bounds = whole.bounds(waves)
     if staggered:
@@ -91,7 +92,7 @@ def schedule_report(arch: str, units: Sequence[Unit], arrangement: Arrangement, 
 
 @dataclass(frozen=True)
 class _Load:
-    """What the code of one wave asks for."""
+    """The demand of one wave's code on each resource."""
 
     code: Sequence[Instruction]
     table: Timing
@@ -106,7 +107,7 @@ class _Load:
                 "memory_port": self.memory(waves * SIMDS), "issue": own + (waves - 1) * read * len(matrix)}
 
     def lds(self, waves: int, simds: int) -> float:
-        """Banks of all, the bus of each pair of SIMDs, the reads of one."""
+        """The largest of three: banks for all waves, the bus of a pair of SIMDs, the reads of one SIMD."""
         banks = bus = reads = 0.0
         for instruction in self.code:
             memory = instruction.opcode.memory
@@ -120,31 +121,31 @@ class _Load:
         return max(waves * simds * banks, waves * simds / 2 * bus, waves * reads)
 
     def memory(self, waves: int) -> float:
-        """What loads and stores of so many waves move through the vector cache."""
+        """The clk in which loads and stores of so many waves pass the vector cache."""
         moved = sum(LANES * memory.bytes for instruction in self.code
                     if (memory := instruction.opcode.memory) is not None and memory.space not in ("lds", "scalar"))
         return waves * moved / (128 / self.table["tcp_line"])
 
 
 def occupancy(instruction: Instruction, arch: str) -> int:
-    """Clk for which a matrix instruction keeps its core busy."""
+    """The clk for which a matrix instruction keeps its core busy."""
     formats = instruction.modifiers
     return 4 * MFMA[instruction.name].passes_on(arch, int(formats.get("cbsz", 0)), int(formats.get("blgp", 0)))
 
 
 def _stream_clocks(code: Sequence[Instruction], table: Timing) -> float:
-    """One wave alone: between two matrix instructions either the core or the issue of what stands there is longer."""
-    places = [number for number, instruction in enumerate(code) if instruction.opcode.group == "matrix"]
-    if not places:
+    """The clk of one wave alone: from one matrix instruction to the next, the longer one of the core's time and the issue of the gap."""
+    positions = [number for number, instruction in enumerate(code) if instruction.opcode.group == "matrix"]
+    if not positions:
         return table["slot"] * len(code)
-    clocks, ends = 0.0, [*places[1:], places[0] + len(code)]
-    for first, behind in zip(places, ends, strict=True):
-        clocks += max(occupancy(code[first], table.arch), table["mfma_operand_read"] + table["slot"] * (behind - first - 1))
+    clocks, ends = 0.0, [*positions[1:], positions[0] + len(code)]
+    for first, following in zip(positions, ends, strict=True):
+        clocks += max(occupancy(code[first], table.arch), table["mfma_operand_read"] + table["slot"] * (following - first - 1))
     return clocks
 
 
 def _stage_clocks(stage: Sequence[Instruction], table: Timing, waves: int) -> float:
-    """A stage of one group of waves, one of `waves` on each SIMD, between two barriers."""
+    """The clk of a stage between two barriers, for one wave group with one of `waves` waves on each SIMD."""
     if any(instruction.opcode.group == "matrix" for instruction in stage):
         return _stream_clocks(stage, table)
     load = _Load(stage, table)

@@ -1,8 +1,8 @@
-"""Schedules: where the operations of a step stand, and where barriers, waits and priorities go. The step itself names none of them.
+"""Schedules place the operations of a step, and the barriers, waits and priorities between them. The step itself names none of these.
 
-`arrange` sees the units of one step in each phase of its unroll, with the iteration of each, and says in which order they stand in a
-steady copy, with what synchronisation, and which of them run one copy early (`lead`). Copies of prologue and tails leave out what they
-do not keep.
+`arrange` gets the units of one step in each phase of its unroll, with the iteration of each unit. It returns their order in a steady copy,
+with synchronisation, and says which units run one copy early (`lead`). Copies of the prologue and the drain omit units that they do not
+keep.
 """
 
 from __future__ import annotations
@@ -22,40 +22,43 @@ from asmgen.isa.timing import gpu_of, timing
 
 @dataclass(frozen=True)
 class Sync:
-    """Something that only schedules place: "barrier", "wait" (a wait slot: one s_waitcnt with the loosest counts for all that is due
-    before the next one) or "priority" (to `level`). Pipelines themselves add "open", "level" and "leave" (`stepcopies`, `leaving`)."""
+    """Synchronisation, which only schedules place: "barrier", "wait" or "priority" (to `level`).
+
+    A "wait" is a wait slot: one s_waitcnt with the loosest counts for all that is due before the next one. Pipelines themselves add "open",
+    "level" and "exit" (`stepcopies`, `earlyexit`).
+    """
 
     kind: str
     level: int = 0
 
 
 Placed = int | Sync
-"""A unit, by its ordinal, or a synchronisation."""
+"""A unit by its ordinal, or synchronisation."""
 
 
 @dataclass(frozen=True)
 class Arrangement:
-    """The order of a steady copy, and the ordinals whose units belong to the next iteration's step."""
+    """The order of a steady copy, and the ordinals of the units that belong to the next iteration's step."""
 
     order: tuple[Placed, ...]
     lead: frozenset[int] = field(default_factory=frozenset)
 
 
 class Schedule(Protocol):
-    """What `pipeline` asks of a schedule. `stagger` is the number of barriers by which half of the waves run behind."""
+    """What `pipeline` needs of a schedule."""
 
     @property
     def name(self) -> str:
-        """What errors call it."""
+        """The name that errors use."""
         ...
 
     @property
     def stagger(self) -> int:
-        """Barriers by which the second group of waves runs behind."""
+        """The number of barriers by which the second wave group runs after the first."""
         ...
 
     def arrange(self, phases: Sequence[Sequence[Unit]], offsets: Mapping[int, int]) -> Arrangement:
-        """The order of a steady copy, of the units of a step in each phase; `offsets` are iterations by ordinal, the same in all phases."""
+        """The order of a steady copy. `phases` are the step's units in each phase, `offsets` the iterations by ordinal in all phases."""
         ...
 
 
@@ -71,11 +74,12 @@ def _stages(units: Sequence[Unit]) -> list[list[Unit]]:
 
 @dataclass(frozen=True)
 class PingPong:
-    """8 waves, two a SIMD: one computes while the other moves data. Each stage ends with a barrier, and one group of four waves runs a
-    stage behind the other. `priority` is the level of memory stages, `matrix` that of matrix stages (above it where both have vector
-    work, which then waits in the memory stage); a priority of None sets none.
+    """For 8 waves, two on each SIMD: one computes while the other moves data.
 
-    Other work of a matrix stage stands in the windows between its matrix units, evenly by clk; that of a memory stage between its loads.
+    Each stage ends with a barrier. One group of four waves runs a stage after the other. `priority` is the level of memory stages, `matrix`
+    that of matrix stages. If both have vector work, `matrix` is the higher one, so that vector work of the memory stage waits. A `priority`
+    of None sets no priorities. Other work of a matrix stage stands between its matrix units, evenly by clk; that of a memory stage stands
+    between its loads.
     """
 
     priority: int | None = 1
@@ -84,15 +88,15 @@ class PingPong:
     stagger: int = 1
 
     def arrange(self, phases: Sequence[Sequence[Unit]], offsets: Mapping[int, int]) -> Arrangement:
-        """Stage after stage in emission order; a memory stage ends with a wait slot, every stage with a barrier."""
+        """Stage by stage in emission order. A memory stage ends with a wait slot, each stage with a barrier."""
         order: list[Placed] = []
         for emitted in _stages(phases[0]):
             matrix = any(map(is_matrix, emitted))
             stage = spread(emitted, is_matrix if matrix else _is_memory)
             numbers: list[Placed] = [unit.tag.ordinal for unit in stage]
             if matrix:
-                # The first matrix instruction goes before the priority: nothing may stand between the barrier's release and it.
-                first = 1 + next(place for place, unit in enumerate(stage) if is_matrix(unit))
+                # The first matrix instruction stands before s_setprio, so that it issues right after the barrier.
+                first = 1 + next(position for position, unit in enumerate(stage) if is_matrix(unit))
                 numbers[first:first] = [] if self.priority is None else [Sync("priority", self.matrix)]
                 order += [*numbers, Sync("barrier")]
             else:
@@ -107,12 +111,12 @@ def _is_memory(unit: Unit) -> bool:
 
 @cache
 def clocks(name: str) -> int:
-    """A row of the timing table in whole clk: of those about issue, which are the same on every GPU."""
+    """A row of the timing table in whole clk, for rows about issue: they are the same on each GPU."""
     return timing(gpu_of("gfx950")).clocks(name)
 
 
 def issue_clk(unit: Unit) -> int:
-    """How long a unit's vector instruction holds its port; blocks and what is seldom there count for nothing."""
+    """The clk for which a unit's vector instruction holds its port; 0 for blocks and units that are `seldom` there."""
     if unit.is_block or unit.tag.seldom:
         return 0
     return clocks("trans_issue" if is_transcendental(unit) else "valu_issue")
@@ -124,33 +128,36 @@ def is_transcendental(unit: Unit) -> bool:
 
 
 def is_packed(unit: Unit) -> bool:
-    """Whether a unit is packed f32, which does not run beside a product."""
+    """Whether a unit is a packed f32 instruction; those do not run beside a matrix instruction."""
     return not unit.is_block and unit.first.name.startswith("v_pk_") and unit.first.name.endswith("_f32")
 
 
 def spread(stage: Sequence[Unit], leads: Callable[[Unit], bool]) -> list[Unit]:
-    """A stage's units with those that do not lead evenly, by clk, between those that do; each kind keeps its order, and what depends on
-    the other kind stands behind it. Nothing follows the last leader but what has to, and blocks, which may wait, with what is behind
-    them. Packed f32 that begins the others stands in front of all, as it does not run beside a product."""
+    """A stage's units, the ones that do not lead evenly by clk between the ones that lead.
+
+    Each kind keeps its order, and a unit stands after the units of the other kind that it depends on. After the last leader stand only
+    units that must, and blocks, which may wait, with the units after them. Packed f32 at the beginning of the others stands before all
+    leaders, as it does not run beside a matrix instruction.
+    """
     leaders, others = [unit for unit in stage if leads(unit)], [unit for unit in stage if not leads(unit)]
     if not leaders or not others:
         return list(stage)
-    first = next((place for place, unit in enumerate(others) if not is_packed(unit)
+    first = next((position for position, unit in enumerate(others) if not is_packed(unit)
                   or any(later.number < unit.number and depends(unit, later) for later in leaders)), len(others))
     order, others = others[:first], others[first:]
-    # Packed f32 of the other waves waits for the last product in any case, so that the window behind it is as good as others then.
-    total, windows = sum(map(issue_clk, others)), max(1, len(leaders) - (not first))
+    # Packed f32 of the other waves waits for the last matrix instruction in any case; the gap after it is then as good as the others.
+    total, gaps = sum(map(issue_clk, others)), max(1, len(leaders) - (not first))
     done = taken = 0  # clk, units
     for number, leader in enumerate(leaders):
-        needed = max((place + 1 for place, unit in enumerate(others) if unit.number < leader.number and depends(leader, unit)), default=0)
+        needed = max((at + 1 for at, unit in enumerate(others) if unit.number < leader.number and depends(leader, unit)), default=0)
         order += others[taken:needed]
         taken = max(taken, needed)
         order.append(leader)
         while taken < len(others):
             unit = others[taken]
-            early = any(later.number < unit.number and depends(unit, later) for later in leaders[number + 1:])
+            blocked = any(later.number < unit.number and depends(unit, later) for later in leaders[number + 1:])
             half = issue_clk(unit) / 2
-            if early or number < len(leaders) - 1 and (unit.is_block or done + half > total * (number + 1) / windows):
+            if blocked or number < len(leaders) - 1 and (unit.is_block or done + half > total * (number + 1) / gaps):
                 break
             order.append(unit)
             done += issue_clk(unit)
@@ -159,39 +166,43 @@ def spread(stage: Sequence[Unit], leads: Callable[[Unit], bool]) -> list[Unit]:
 
 
 def _m0_ahead(order: Sequence[Placed], stage: Sequence[Unit]) -> list[Placed]:
-    """Something between each write of M0 and the load that reads it, else a wait state would be: the write goes one place earlier, or,
-    behind another such load, what stood before those comes between."""
+    """The order with a unit between each write of M0 and the load that reads it, which otherwise need a wait state.
+
+    The write moves one position earlier. If another such load stands there, an earlier unit moves between them.
+    """
     units = {unit.tag.ordinal: unit for unit in stage}
 
     def uses_m0(entry: Placed) -> bool:
         return isinstance(entry, int) and bool((units[entry].effects.reads | units[entry].effects.writes) & m0.mask)
 
     moved = list(order)
-    for place in range(1, len(moved)):
-        entry = moved[place]
+    for position in range(1, len(moved)):
+        entry = moved[position]
         if not (isinstance(entry, int) and units[entry].effects.writes & m0.mask):
             continue
-        if not uses_m0(moved[place - 1]):
-            moved[place - 1], moved[place] = entry, moved[place - 1]
+        if not uses_m0(moved[position - 1]):
+            moved[position - 1], moved[position] = entry, moved[position - 1]
             continue
-        free = next((at for at in range(place - 1, -1, -1) if isinstance(moved[at], int) and not uses_m0(moved[at])
+        free = next((at for at in range(position - 1, -1, -1) if isinstance(moved[at], int) and not uses_m0(moved[at])
                      and not uses_m0(moved[max(at - 1, 0)])), None)
         if free is not None:
-            moved.insert(place, moved.pop(free))
+            moved.insert(position, moved.pop(free))
     return moved
 
 
 @dataclass(frozen=True)
 class ProducerConsumer:
-    """Waves of two roles: producers move data to LDS, consumers read and multiply it, a step behind. Each step ends with a barrier for all
-    waves. Every role has the code of its own units, and all barriers: so the roles meet, barrier by barrier, on every path.
+    """For waves of two roles: producers move data to LDS; consumers read it a step later and multiply.
+
+    Each step ends with a barrier for all waves. Each role has the code of its own units and all barriers, so that the roles meet at each
+    barrier on each path.
     """
 
     name: str = "producer-consumer"
     stagger: int = 0
 
     def arrange(self, phases: Sequence[Sequence[Unit]], offsets: Mapping[int, int]) -> Arrangement:
-        """Stage after stage in emission order; a memory stage ends with a wait slot, the step with one and a barrier."""
+        """Stage by stage in emission order. A memory stage ends with a wait slot, the step with a wait slot and a barrier."""
         order: list[Placed] = []
         for stage in _stages(phases[0]):
             order += [unit.tag.ordinal for unit in stage]
@@ -200,7 +211,7 @@ class ProducerConsumer:
 
 
 def producing(units: Sequence[Unit]) -> frozenset[int]:
-    """The ordinals of the producers' work in a step: what fills LDS, and what writes registers that this reads."""
+    """The ordinals of the producers' units in a step: those that fill LDS, and those that write registers which these read."""
     fills = [unit for unit in units if any(access.space == "lds" and access.write for access in unit.effects.memory)]
     wanted = reduce(or_, (unit.effects.reads for unit in fills), 0)
     return frozenset(unit.tag.ordinal for unit in (*fills, *(unit for unit in units if unit.effects.writes & wanted)))
@@ -208,8 +219,7 @@ def producing(units: Sequence[Unit]) -> frozenset[int]:
 
 @dataclass(frozen=True)
 class InOrder:
-    """Emission order, loads `ahead` steps early in register stages: for row kernels, which have no matrix stream. No barriers of its
-    own: waits are those that registers ask for."""
+    """Emission order, for row kernels, which have no matrix stream. It places no barriers and no waits: registers show what to wait for."""
 
     name: str = "in-order"
     stagger: int = 0

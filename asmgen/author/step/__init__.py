@@ -1,1 +1,1 @@
-"""What a pipelined step is made of: iterations, units and their effects, how units merge into placed code."""
+"""The parts of a pipelined step: iterations, units and their effects, and merging of units into placed code."""

@@ -1,7 +1,7 @@
-"""What a placed unit of code does to registers, LDS and memory: the one answer that merge and the schedulers go by.
+"""The effects of a unit of code on registers, LDS and memory. Merge and the schedulers use no other source for them.
 
-A *unit* is what merge places whole: an instruction, or a block (one entry, one exit, its own branches, no barrier). Registers are
-bits of `Reg.mask`. A block may skip what it does, so whatever it writes it also keeps: its writes end no earlier definition.
+A *unit* is what merge places as one: an instruction, or a block (one entry, one exit, its own branches, no barrier). Registers are bits of
+`Reg.mask`. A block may skip its instructions. So an earlier definition of a register that it writes stays valid.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _WHOLE = (0, 1 << 32)
 
 @dataclass(frozen=True)
 class MemoryAccess:
-    """One access of a space ("lds" or "global"): bytes `low` to `high` - 1 where a token names them, else everything.
+    """One access of a space ("lds" or "global"): bytes `low` to `high` - 1 if a token names them, else all bytes.
 
-    `part` is the token's name: two writes that are parts of one fill may change places.
+    `part` is the token's name. Two writes that are parts of one fill may be reordered.
     """
 
     space: str
@@ -35,7 +35,7 @@ class MemoryAccess:
     part: str = ""
 
     def conflicts(self, other: MemoryAccess) -> bool:
-        """Whether the two may not change places."""
+        """Whether the two may not be reordered."""
         if self.space != other.space or not (self.write or other.write) or self.low >= other.high or other.low >= self.high:
             return False
         return not (self.write and other.write and self.part and self.part == other.part and self.low == other.low)
@@ -58,7 +58,7 @@ class Tag(NamedTuple):
 
 @dataclass(frozen=True)
 class Unit:
-    """One thing that merge places whole; `number` counts in emission order, `tag` is its first item's."""
+    """What merge places as one. `number` counts in emission order; `tag` is the tag of the first item."""
 
     number: int
     items: tuple[Item, ...]
@@ -71,7 +71,7 @@ class Unit:
 
     @cached_property
     def instructions(self) -> tuple[Instruction, ...]:
-        """Its instructions, labels left out."""
+        """Its instructions, without labels."""
         return tuple(item for item in self.items if isinstance(item, Instruction))
 
     @property
@@ -86,8 +86,8 @@ class Unit:
 
     @cached_property
     def effects(self) -> Effects:
-        """What it does, as one. What a block may leave as it is counts as read; what comes before its first branch or label is done
-        always."""
+        """The effects of all its instructions together. A register that a block may leave as it is counts as read. Instructions before
+        its first branch or label always run."""
         if not self.is_block:
             return effects_of(self.first)
         reads = writes = always = 0
@@ -103,7 +103,7 @@ class Unit:
         return Effects(reads | writes & ~always, writes, masked=writes & _VECTOR, keeps=True, memory=tuple(memory))
 
     def again(self, number: int, tag: Tag) -> Unit:
-        """The same code under another number and tag; what was computed of it is not computed again."""
+        """The same code with another number and tag. It keeps the cached properties."""
         made = object.__new__(Unit)
         made.__dict__.update(self.__dict__, number=number, tag=tag)
         return made
@@ -114,8 +114,11 @@ class Unit:
 
 @dataclass(frozen=True)
 class Effects:
-    """Registers read and written, as bits; `masked` are the written ones of which EXEC decides the lanes, `keeps` whether something of
-    what is written stays. A `fence` keeps its place among all units, `in_place` among its stream's."""
+    """Registers read and written, as bits.
+
+    `masked`: registers written only in the lanes of EXEC. `keeps`: a part of the written registers keeps its old value. No unit moves
+    across a `fence`. No unit of its stream moves across a unit that is `in_place`.
+    """
 
     reads: int
     writes: int
@@ -141,12 +144,12 @@ def _effects(instruction: Instruction) -> Effects:
         return Effects(instruction.reads, instruction.writes, fence=True)
     writes = instruction.writes
     masked = writes & _VECTOR if instruction.reads & exec_.mask else 0
-    place = opcode.group in _IN_PLACE or "getreg" in classes
-    return Effects(instruction.reads, writes, masked, bool(masked & instruction.reads), tuple(_memory(instruction)), in_place=place)
+    in_place = opcode.group in _IN_PLACE or "getreg" in classes
+    return Effects(instruction.reads, writes, masked, bool(masked & instruction.reads), tuple(_memory(instruction)), in_place=in_place)
 
 
 def depends(later: Unit, earlier: Unit) -> bool:
-    """Whether two units may not change places: one writes registers that the other reads or writes, or both touch memory so."""
+    """Whether two units may not be reordered: one writes registers or memory that the other reads or writes."""
     one, other = earlier.effects, later.effects
     return bool(one.writes & (other.reads | other.writes) or one.reads & other.writes
                 or any(access.conflicts(more) for access in one.memory for more in other.memory))
@@ -170,7 +173,7 @@ def _memory(instruction: Instruction) -> Iterable[MemoryAccess]:
 
 
 def units_of(items: Sequence[Item], tags: Sequence[Tag]) -> list[Unit]:
-    """Units of items in emission order; neighbours of one block are one unit. Raises ValueError for a label outside of a block."""
+    """The units of items in emission order; neighbours of one block are one unit. Raises ValueError for a label outside of a block."""
     found: list[Unit] = []
     first = 0
     while first < len(items):

@@ -1,8 +1,8 @@
-"""Steps: the iteration that an operation of a pipelined loop belongs to.
+"""Iterations: which iteration an operation of a pipelined loop belongs to.
 
-The author's step function gets `t`; `t + 1` names the next iteration. Every operation has one index: that of its staged operands, else
-of the definition it reads, else the one written as `at=`. A copy of the step (in the prologue, the loop or a tail) has the operations
-whose iteration lies inside of the loop's count, and not the others.
+The author's step function gets `t`; `t + 1` names the next iteration. Each operation has one index: that of its operands with several
+buffers, else that of the definition it reads, else the one written as `at=`. A copy of the step (in the prologue, the loop or the drain)
+has the operations whose iteration lies inside the loop's count, and no others.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from asmgen.isa.records import dataclass
 
 
 class PipelineError(AsmgenError):
-    """A step that cannot be pipelined: an operation without an iteration, sources of two iterations, copies that differ."""
+    """A step cannot be pipelined: an operation has no iteration or two, or phases differ."""
 
 
 @dataclass
 class Copy:
     """One copy of a step while it is emitted.
 
-    `phase` is t modulo the unroll. With `first`, every operation is wanted as `peel` sets it apart for iteration 0. `stages`, `offsets`
-    and `stage_count` (of `k.stage()`) collect what the step uses.
+    `phase` is t modulo the unroll. `first`: this is the peeled variant, for iteration 0. `buffer_counts`, `offsets` and `stage_count` (of
+    `k.stage()`) collect what the step uses.
     """
 
     phase: int
     first: bool = False
-    stages: set[int] = field(default_factory=set)
-    offsets: dict[int, int] = field(default_factory=dict)  # by ordinal of an instruction
+    buffer_counts: set[int] = field(default_factory=set)
+    offsets: dict[int, int] = field(default_factory=dict)  # by the ordinal of an instruction
     definitions: list[tuple[int, int]] = field(default_factory=list)  # (registers as bits, offset), newest last
     stage_count: int = 0
 
     def defined(self, mask: int) -> int | None:
-        """The iteration of the newest definition of any of the registers in this copy."""
+        """The iteration of the newest definition, in this copy, of any of the registers."""
         return next((offset for registers, offset in reversed(self.definitions) if registers & mask), None)
 
 
@@ -53,14 +53,15 @@ class StepIndex:
     def __sub__(self, less: int) -> StepIndex:
         return StepIndex(self.copy, self.offset - less)
 
-    def stage(self, stages: int) -> int:
-        """Which of so many stages this iteration uses."""
-        self.copy.stages.add(stages)
-        return (self.copy.phase + self.offset) % stages
+    def buffer(self, count: int) -> int:
+        """The number of the buffer that this iteration uses, of so many."""
+        self.copy.buffer_counts.add(count)
+        return (self.copy.phase + self.offset) % count
 
     @property
     def first(self) -> bool:
-        """Whether this is iteration 0, whose operations `peel=1` sets apart: (t + 1).first is true in the copy before the first step."""
+        """Whether this is iteration 0, which `peel=1` gives a variant of its own. (t + 1).first is true in the copy before the first
+        step."""
         return self.copy.first
 
     def __str__(self) -> str:
@@ -68,25 +69,25 @@ class StepIndex:
 
 
 class Emitter(Protocol):
-    """What `operation` needs of a builder."""
+    """The part of a builder that `operation` needs."""
 
     copy: Copy | None
     ordinal: int
 
     def operation(self, name: str) -> AbstractContextManager[None]:
-        """Instructions emitted within carry that name."""
+        """Give instructions emitted within that name."""
 
     def place(self) -> str:
-        """The author's line, as errors name it."""
+        """The author's line, as errors show it."""
 
 
 @contextmanager
 def operation(k: Emitter, name: str, indices: Iterable[StepIndex | None] = (), reads: int = 0, writes: int = 0,
               at: StepIndex | None = None) -> Iterator[None]:
-    """A tile operation: its instructions carry `name`; inside of a step they belong to one iteration.
+    """A tile operation: its instructions carry `name`. Inside a step they belong to one iteration.
 
-    `indices` are those of its staged operands, `reads` and `writes` the registers (as bits) that say which definition it reads.
-    Raises PipelineError where there is no iteration, or two.
+    `indices` are those of its operands with several buffers. `reads` and `writes` are registers (as bits): they show which definition it
+    reads. Raises PipelineError for no iteration or two.
     """
     copy = k.copy
     if copy is None:
@@ -116,6 +117,6 @@ def _offset(k: Emitter, name: str, indices: list[StepIndex], reads: int, at: Ste
         return offsets.pop()
     found = k.copy.defined(reads)
     if found is None:
-        raise PipelineError(f"{name} has no iteration: none of its operands has stages, and nothing in this step has defined what it "
-                            "reads; write at=t (or t + 1)", k.place())
+        raise PipelineError(f"{name} has no iteration: none of its operands has several buffers, and no operation of this step defines "
+                            "what it reads; write at=t (or t + 1)", k.place())
     return found

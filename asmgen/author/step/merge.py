@@ -1,8 +1,8 @@
-"""Merging streams: units in a given order become placed code, if every read still gets what emission order gives it.
+"""Merging streams: units in a given order become placed code if each read still gets the definition that emission order gives it.
 
-*Emission order over all streams together is the meaning.* A read of a register (SCC, VCC, EXEC, M0 too) must meet the definitions
-that reach it in emission order; accesses of the same memory, one of them a write, keep their order; overwriting after a read is an
-edge, not an error. An order that breaks this is refused with the lines of reader, definition and intruder.
+*Emission order over all streams together is the meaning.* The definitions that reach a read of a register (SCC, VCC, EXEC and M0 too) must
+be those of emission order. Accesses of the same memory, one of them a write, keep their order. Overwriting after a read is an edge, not an
+error. Merge refuses an order that breaks this, with the lines of reader, definition and intruder.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ _ENTRY = -1
 _BEFORE = (_ENTRY,)
 _EXEC_BITS = tuple(SGPR_BIT + exec_.index + half for half in range(2))
 Definitions = tuple[int, ...]
-"""The units whose writes a register may hold, oldest first; -1 is what it held before."""
+"""The units whose writes a register may hold, oldest first; -1 is the value before all units."""
 
 
 class MergeError(AsmgenError):
-    """An order of units in which some read would get another definition, or memory accesses would change places."""
+    """In an order of units some read gets another definition, or memory accesses are reordered."""
 
 
 def merge(units: Sequence[Unit], order: Sequence[int], live_out: int = -1) -> tuple[Item, ...]:
     """The items of the units, placed in that order (numbers of units; each exactly once).
 
-    `live_out` are the registers, as bits, whose last values matter behind the units (default: all). Raises MergeError for an order
-    that changes a reaching definition, naming reader, definition and intruder, and for one that is no permutation.
+    `live_out` are the registers, as bits, whose last values matter after the units (default: all). Raises MergeError for an order that
+    changes a reaching definition, with reader, definition and intruder, and for an order that is no permutation.
     """
     if sorted(order) != list(range(len(units))):
         missing = sorted(set(range(len(units))) - set(order))
@@ -52,14 +52,14 @@ def merge(units: Sequence[Unit], order: Sequence[int], live_out: int = -1) -> tu
 
 
 class _Parts:
-    """The registers in sets, each named by its lowest bit, that no unit tells apart: definitions are kept once a set."""
+    """The registers in sets that no unit divides, each named by its lowest bit. Definitions are kept once for each set."""
 
     def __init__(self, units: Sequence[Unit], live_out: int) -> None:
         masks = {mask for unit in units for mask in (unit.effects.reads, unit.effects.writes, unit.effects.masked)}
         masks.update(1 << bit for bit in _EXEC_BITS)
         every = functools.reduce(or_, masks)
         masks.add(live_out & every)
-        inside: dict[int, list[int]] = {}  # the masks that a register is in, by number: the same for all of a set
+        inside: dict[int, list[int]] = {}  # the masks that hold a register, by number: the same for all registers of a set
         for number, mask in enumerate(masks):
             for bit in _bits(mask):
                 inside.setdefault(bit, []).append(number)
@@ -68,7 +68,7 @@ class _Parts:
         self._of: dict[int, tuple[int, ...]] = {}
 
     def of(self, mask: int) -> tuple[int, ...]:
-        """The sets of which a unit's mask consists, lowest first, by the numbers of their lowest bits."""
+        """The sets of a unit's mask, lowest first, by the numbers of their lowest bits."""
         found = self._of.get(mask)
         if found is None:
             found = self._of[mask] = tuple([bit for bit in _bits(mask) if self._part[bit] == bit])
@@ -86,10 +86,10 @@ def _bits(mask: int) -> list[int]:
 
 
 class _Reaching:
-    """Reaching definitions, unit after unit: `at[n]` are those of the sets of registers that unit n reads, `now` those behind the last one.
+    """Reaching definitions, unit by unit: `at[n]` are those of the register sets that unit n reads, `now` those after the last unit.
 
-    A vector write ends the definitions that were made under the same definition of EXEC (or by anything, where EXEC is known to be
-    full): the others may still hold some lanes.
+    A vector write ends the definitions that were made under the same definition of EXEC; if EXEC is known to be full, it ends all of
+    them. Other definitions may still hold some lanes.
     """
 
     def __init__(self, units: Sequence[Unit], parts: _Parts) -> None:
@@ -165,7 +165,7 @@ def _who(units: Sequence[Unit], number: int) -> str:
 
 
 def _check_fences(units: Sequence[Unit], order: Sequence[int]) -> None:
-    """Fences keep their place among all units, waits and priorities that of their stream."""
+    """Fences keep their order among all units; waits and priorities keep theirs in their stream."""
     highest, last_fence = -1, -1
     streams: dict[str, list[int]] = {}
     for number in order:
@@ -195,8 +195,8 @@ def _check_fences(units: Sequence[Unit], order: Sequence[int]) -> None:
 
 
 def _check_memory(units: Sequence[Unit], order: Sequence[int]) -> None:
-    place = {number: index for index, number in enumerate(order)}
-    touching = [(place[unit.number], unit) for unit in units if unit.effects.memory]
+    position = {number: index for index, number in enumerate(order)}
+    touching = [(position[unit.number], unit) for unit in units if unit.effects.memory]
     for index, (mine, first) in enumerate(touching):
         for second in [unit for at, unit in touching[index + 1:] if at < mine]:
             for access in first.effects.memory:

@@ -53,7 +53,7 @@ class SharedTile:
     def __getitem__(self, key: Any) -> SharedPart:
         """The cell of a step. Raises TileError for an index that does not fit."""
         step, cell = split_index(self.name, key if isinstance(key, tuple) else (key,), self.stages, self.shape)
-        number = step.stage(self.stages) if step is not None else 0
+        number = step.buffer(self.stages) if step is not None else 0
         for size, position in zip(self.shape, cell, strict=True):
             number = number * size + position
         return SharedPart(self, number, step)

@@ -112,7 +112,7 @@ class TileGrid:
         """One tile. Raises TileError for an index that does not fit."""
         keys = key if isinstance(key, tuple) else (key,)
         step, cell = split_index(self.name, keys, self.stages, self.shape)
-        stage = step.stage(self.stages) if step is not None else 0
+        stage = step.buffer(self.stages) if step is not None else 0
         number = stage
         for size, position in zip(self.shape, cell, strict=True):
             number = number * size + position
@@ -127,7 +127,7 @@ def split_index(name: str, keys: tuple[Any, ...], stages: int, shape: tuple[int,
     """(step or None, cell) of an index. Raises TileError, with the form that is wanted."""
     step = None
     wanted = ", ".join([*(["t"] if stages > 1 else []), *(f"0..{size - 1}" for size in shape)])
-    if keys and hasattr(keys[0], "stage"):
+    if keys and hasattr(keys[0], "buffer"):
         step, keys = keys[0], keys[1:]
     elif stages > 1:
         raise TileError(f"{name} has {stages} stages: index it with the step first, {name}[{wanted}]")
