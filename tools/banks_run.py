@@ -13,10 +13,10 @@ from asmgen.emulator.scheduling.run import LaunchResult, Options
 from asmgen.isa.bankcost import Cost, bank_cost
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.lds import rule
+from asmgen.launch.specrun import trace_launch_spec
 from asmgen.program.program import Instruction
 from asmgen.tools.banks import bank_map
 from asmgen.tools.build import Built
-from asmgen.tools.launch_command import trace_launch_spec
 from asmgen.tools.profile_command import smaller
 from asmgen.tools.runner import emulator, launch
 

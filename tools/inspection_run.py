@@ -9,8 +9,8 @@ from asmgen.files import read_plain
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.quote import quoted, shown
 from asmgen.launch.spec import read_spec
+from asmgen.launch.specrun import trace_launch_spec
 from asmgen.program.program import Program
-from asmgen.tools.launch_command import trace_launch_spec
 
 
 def executions(file: Path, arch: str | None, spec: Path) -> dict[str, tuple[int, ...]]:

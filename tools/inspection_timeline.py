@@ -66,7 +66,7 @@ def loop_timeline(kernel: KernelReport, spec: Path | None = None, chosen: Timing
     if spec is not None:
         # Only a run needs the emulator, whose import takes longer than a page.
         from asmgen.emulator.scheduling.run import Options
-        from asmgen.tools.launch_command import trace_launch_spec
+        from asmgen.launch.specrun import trace_launch_spec
 
         trace = Trace(1)
         trace_launch_spec(spec, Options(checks=False, trace=trace))

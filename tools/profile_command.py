@@ -18,6 +18,7 @@ from asmgen.emulator.scheduling.trace import Trace
 from asmgen.files import write_plain
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.timing import Timing, gpu_of, read_overrides, timing
+from asmgen.launch.specrun import trace_launch_spec
 from asmgen.model.chrometrace import chrome_trace
 from asmgen.model.costs import costs_of
 from asmgen.model.estimate import Estimate, estimate
@@ -29,7 +30,6 @@ from asmgen.model.traffic import TiledProduct, traffic, under_load
 from asmgen.model.unequal import Steps
 from asmgen.program.controlflow import control_flow
 from asmgen.tools.build import Built
-from asmgen.tools.launch_command import trace_launch_spec
 from asmgen.tools.runner import emulator, start
 
 TRACED_EDGE = {"m": 512, "n": 512, "b": 1}
