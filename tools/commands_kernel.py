@@ -131,9 +131,11 @@ def run(kernel: str, arch: str | None, parameters: tuple[str, ...], device: str,
 def launch(spec: Path, device: str, budget: int, memory_limit: int, allow: tuple[str, ...], as_json: bool) -> int:
     """Run any code object as a launch specification says (README: launch specification)."""
     from asmgen.emulator.scheduling.run import Options
-    from asmgen.tools.launch_command import run_launch_spec
+    from asmgen.launch.specrun import run_launch_spec
+    from asmgen.tools.launch_command import LaunchReport
 
-    report = run_launch_spec(spec, device, Options(instruction_budget=budget, allow=allow), say=say, memory_limit=memory_limit)
+    options = Options(instruction_budget=budget, allow=allow)
+    report = LaunchReport.of(run_launch_spec(spec, device, options, say=say, memory_limit=memory_limit))
     document(report.as_json()) if as_json else click.echo(report.text(), nl=False)
     return GOOD if report.passed else FAILED
 

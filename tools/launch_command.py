@@ -1,23 +1,12 @@
-"""`asmgen launch`: any code object on the data of a launch specification."""
+"""`asmgen launch`: what it prints of a launch that a specification asked for."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Self
 
-from asmgen.codeobject.load import CodeObject
 from asmgen.emulator.arrival.findings import Finding
-from asmgen.emulator.scheduling.run import LaunchResult, Options
-from asmgen.launch.buffers import buffer_shapes
-from asmgen.launch.emulated import EmulatedDevice
-from asmgen.launch.hip import choose_device
-from asmgen.launch.memorylimit import MEMORY_LIMIT
-from asmgen.launch.saves import Save, check_saves, write_all
-from asmgen.launch.spec import BufferArgument, LaunchSpec, read_spec
-from asmgen.launch.specrun import kernarg_of, upload, writer_of
+from asmgen.launch.specrun import SpecRun
 from asmgen.tools.executed import Executed, executed
 
 
@@ -33,6 +22,15 @@ class LaunchReport:
     saved: tuple[str, ...]
     findings: tuple[Finding, ...] = field(default=())
     executed: Executed | None = None
+
+    @classmethod
+    def of(cls, run: SpecRun) -> Self:
+        """The report of a launch."""
+        result = run.result
+        if result is None:
+            return cls(run.kernel, run.arch, run.device, None, run.seconds, run.saved)
+        return cls(run.kernel, run.arch, run.device, result.wave_instructions, run.seconds, run.saved, result.findings,
+                   executed(result.program, [result.counts]))
 
     @property
     def passed(self) -> bool:
@@ -53,46 +51,3 @@ class LaunchReport:
         lines += [f"saved {name}" for name in self.saved]
         lines += [finding.sentence() for finding in self.findings]
         return "\n".join(lines) + "\n"
-
-
-def run_launch_spec(path: Path, device: str = "auto", options: Options | None = None,
-                    say: Callable[[str], None] = lambda sentence: None, memory_limit: int = MEMORY_LIMIT) -> LaunchReport:
-    """Launch what a specification says, on "auto", "hip" or "emulator", and save what it asks for: all of it or nothing.
-
-    `options` are further settings of the emulator; order and checks are the specification's. `memory_limit` is the most bytes that all
-    buffers may have. Raises AsmgenError where the request is wrong.
-    """
-    spec = read_spec(path)
-    code_object = CodeObject.load(spec.code_object, spec.arch)
-    kernel = code_object.kernel(spec.kernel)
-    check_saves(spec, path)
-    shapes = buffer_shapes(spec, memory_limit)
-    chosen_options = _options(spec, options or Options())
-    chosen = choose_device(device, code_object.arch, lambda: EmulatedDevice(code_object.arch, chosen_options, keep_errors=True))
-    say(chosen.sentence)
-    with chosen.device as opened:
-        held = [upload(opened, spec, argument, shape) if isinstance(argument, BufferArgument) and shape is not None else None
-                for argument, shape in zip(spec.args, shapes, strict=True)]
-        if isinstance(opened, EmulatedDevice):
-            opened.unread(owner for argument, owner in zip(spec.args, held, strict=True)
-                          if owner is not None and isinstance(argument, BufferArgument) and argument.save is None)
-        kernarg = kernarg_of(spec, kernel, held)
-        loaded = opened.load(code_object).kernel(kernel.name)
-        began = time.perf_counter()
-        opened.launch(loaded, spec.grid, spec.block, kernarg, spec.dynamic_lds)
-        opened.synchronize()
-        seconds = time.perf_counter() - began
-        saves = [Save(argument.save, writer_of(opened, argument.save, shape, buffer))
-                 for argument, shape, buffer in zip(spec.args, shapes, held, strict=True)
-                 if isinstance(argument, BufferArgument) and argument.save is not None and shape is not None and buffer is not None]
-        saved = write_all(saves, spec.origin)
-        last: LaunchResult | None = opened.launches[-1] if isinstance(opened, EmulatedDevice) else None
-        return LaunchReport(kernel.name, code_object.arch, opened.name, last.wave_instructions if last is not None else None, seconds,
-                            tuple(saved), last.findings if last is not None else (),
-                            executed(last.program, [last.counts]) if last is not None else None)
-
-
-def _options(spec: LaunchSpec, options: Options) -> Options:
-    return replace(options, checks=spec.checks, order=spec.order)
-
-

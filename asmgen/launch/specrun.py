@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,8 +17,22 @@ from asmgen.isa.quote import shown
 from asmgen.launch.buffers import BufferShape, buffer_shapes, chunks, read_buffer, write_header
 from asmgen.launch.device import Buffer, Device
 from asmgen.launch.emulated import EmulatedDevice
+from asmgen.launch.hip import choose_device
 from asmgen.launch.memorylimit import MEMORY_LIMIT
+from asmgen.launch.saves import Save, check_saves, write_all
 from asmgen.launch.spec import POINTER_BYTES, AliasArgument, BufferArgument, LaunchSpec, SpecError, ValueArgument, read_spec
+
+
+@dataclass(frozen=True)
+class SpecRun:
+    """A launch that has saved its results. `result` is the emulator's, None on a GPU; `seconds` is the time of the launch alone."""
+
+    kernel: str
+    arch: str
+    device: str
+    seconds: float
+    saved: tuple[str, ...]
+    result: LaunchResult | None
 
 
 @dataclass(frozen=True)
@@ -31,6 +46,40 @@ class TracedLaunch:
     buffer_bytes: int
 
 
+def run_launch_spec(path: Path, device: str = "auto", options: Options | None = None,
+                    say: Callable[[str], None] = lambda sentence: None, memory_limit: int = MEMORY_LIMIT) -> SpecRun:
+    """Launch what a specification says, on "auto", "hip" or "emulator". Save everything that it asks for, or nothing.
+
+    `options` are further settings of the emulator; order and checks come from the specification. `memory_limit` bounds the bytes of all
+    buffers together. Raises AsmgenError where the request is wrong.
+    """
+    spec = read_spec(path)
+    code_object = CodeObject.load(spec.code_object, spec.arch)
+    kernel = code_object.kernel(spec.kernel)
+    check_saves(spec, path)
+    shapes = buffer_shapes(spec, memory_limit)
+    settings = replace(options or Options(), checks=spec.checks, order=spec.order)
+    chosen = choose_device(device, code_object.arch, lambda: EmulatedDevice(code_object.arch, settings, keep_errors=True))
+    say(chosen.sentence)
+    with chosen.device as opened:
+        held = _uploaded(opened, spec, shapes)
+        if isinstance(opened, EmulatedDevice):
+            opened.unread(owner for argument, owner in zip(spec.args, held, strict=True)
+                          if owner is not None and isinstance(argument, BufferArgument) and argument.save is None)
+        kernarg = _kernarg(spec, kernel, held)
+        loaded = opened.load(code_object).kernel(kernel.name)
+        began = time.perf_counter()
+        opened.launch(loaded, spec.grid, spec.block, kernarg, spec.dynamic_lds)
+        opened.synchronize()
+        seconds = time.perf_counter() - began
+        saves = [Save(argument.save, _writer(opened, argument.save, shape, buffer))
+                 for argument, shape, buffer in zip(spec.args, shapes, held, strict=True)
+                 if isinstance(argument, BufferArgument) and argument.save is not None and shape is not None and buffer is not None]
+        saved = tuple(write_all(saves, spec.origin))
+        result = opened.launches[-1] if isinstance(opened, EmulatedDevice) else None
+        return SpecRun(kernel.name, code_object.arch, opened.name, seconds, saved, result)
+
+
 def trace_launch_spec(path: Path, options: Options, memory_limit: int = MEMORY_LIMIT) -> TracedLaunch:
     """Run what a specification says on the emulator for what `options` note, and save nothing. Raises AsmgenError as a launch does."""
     spec = read_spec(path)
@@ -40,16 +89,21 @@ def trace_launch_spec(path: Path, options: Options, memory_limit: int = MEMORY_L
     kernel = code_object.kernel(spec.kernel)
     shapes = buffer_shapes(spec, memory_limit)
     with EmulatedDevice(code_object.arch, options, keep_errors=True) as device:
-        held = [upload(device, spec, argument, shape) if isinstance(argument, BufferArgument) and shape is not None else None
-                for argument, shape in zip(spec.args, shapes, strict=True)]
-        device.launch(device.load(code_object).kernel(kernel.name), spec.grid, spec.block, kernarg_of(spec, kernel, held), spec.dynamic_lds)
+        kernarg = _kernarg(spec, kernel, _uploaded(device, spec, shapes))
+        device.launch(device.load(code_object).kernel(kernel.name), spec.grid, spec.block, kernarg, spec.dynamic_lds)
         result = device.launches[-1]
     x, y, z = spec.grid
     buffer_bytes = sum(shape.nbytes for shape in shapes if shape is not None)
     return TracedLaunch(kernel.name, code_object.arch, x * y * z, result, buffer_bytes)
 
 
-def upload(device: Device, spec: LaunchSpec, argument: BufferArgument, shape: BufferShape) -> Buffer:
+def _uploaded(device: Device, spec: LaunchSpec, shapes: Sequence[BufferShape | None]) -> list[Buffer | None]:
+    """The buffer of each argument on the device, None for an argument without one."""
+    return [_upload(device, spec, argument, shape) if isinstance(argument, BufferArgument) and shape is not None else None
+            for argument, shape in zip(spec.args, shapes, strict=True)]
+
+
+def _upload(device: Device, spec: LaunchSpec, argument: BufferArgument, shape: BufferShape) -> Buffer:
     try:
         if argument.source is not None:
             return device.upload(read_buffer(spec, argument.source, shape))
@@ -61,7 +115,7 @@ def upload(device: Device, spec: LaunchSpec, argument: BufferArgument, shape: Bu
         raise SpecError(f"{spec.origin}: {size} do not fit into memory") from None
 
 
-def kernarg_of(spec: LaunchSpec, kernel: KernelRecord, held: Sequence[Buffer | None]) -> bytes:
+def _kernarg(spec: LaunchSpec, kernel: KernelRecord, held: Sequence[Buffer | None]) -> bytes:
     """The kernarg segment: the specification's arguments, and the hidden ones that the code object's table lists."""
     pieces = []
     for number, argument in enumerate(spec.args):
@@ -88,7 +142,7 @@ def kernarg_of(spec: LaunchSpec, kernel: KernelRecord, held: Sequence[Buffer | N
     return segment.ljust(kernel.resources.kernarg_size, b"\0")
 
 
-def writer_of(device: Device, target: Path, shape: BufferShape, buffer: Buffer) -> Callable[[BinaryIO], None]:
+def _writer(device: Device, target: Path, shape: BufferShape, buffer: Buffer) -> Callable[[BinaryIO], None]:
     """Writes a buffer: to a .npy with the input's shape and type, to anything else as raw bytes."""
 
     def write(file: BinaryIO) -> None:

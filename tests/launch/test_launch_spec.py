@@ -19,9 +19,10 @@ from asmgen.isa.registers import s, v
 from asmgen.launch.device import DeviceError
 from asmgen.launch.emulated import EmulatedDevice
 from asmgen.launch.spec import AliasArgument, BufferArgument, SpecError, ValueArgument, parse_spec, read_spec
+from asmgen.launch.specrun import run_launch_spec
 from asmgen.program.text import program_text
 from asmgen.toolchain import assemble
-from asmgen.tools.launch_command import LaunchReport, run_launch_spec
+from asmgen.tools.launch_command import LaunchReport
 
 PAIRS = [("a", "pointer"), ("o", "pointer"), ("scale", "f32"), ("count", "i32"), ("half", "pointer"), ("", "hidden_block_count_x"),
          ("", "hidden_group_size_x")]
@@ -91,7 +92,7 @@ def specification(**changes: Any) -> dict[str, Any]:
 def launch(folder: Path, device: str = "emulator", **changes: Any) -> LaunchReport:
     path = folder / "spec.json"
     path.write_text(json.dumps(specification(**changes)))
-    return run_launch_spec(path, device)
+    return LaunchReport.of(run_launch_spec(path, device))
 
 
 def expected(scale: float = 2.5, count: int = 90) -> np.ndarray[Any, Any]:

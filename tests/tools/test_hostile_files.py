@@ -23,13 +23,13 @@ from asmgen.isa.quote import MOST_QUOTED, quoted, shorten, shown
 from asmgen.launch.buffers import buffer_shapes
 from asmgen.launch.saves import Save, write_all
 from asmgen.launch.spec import SpecError, parse_spec, read_spec
+from asmgen.launch.specrun import run_launch_spec
 from asmgen.reader.errors import ReadError
 from asmgen.reader.file import read_file
 from asmgen.reader.limits import Limited
 from asmgen.scratch import scratch_folder
 from asmgen.toolchain import assemble
 from asmgen.tools import cli
-from asmgen.tools.launch_command import run_launch_spec
 from tests.clang_objects import needs_clang
 from tests.fuzz.cases import ARCH, KERNEL, SPEC
 
