@@ -198,6 +198,27 @@ def upward_in_a_room(tree: Tree) -> list[str]:
     return found
 
 
+INSIDE_OUT: dict[tuple[str, str], str] = {
+    ("asmgen.isa", "asmgen.isa.numbers"): "formats.py names the number formats, which take architectures and errors from isa",
+    ("asmgen.isa", "asmgen.isa.opcodes"): "the opcode table is made of rows that are written with the encodings of isa",
+}
+"""Pairs of folders that import each other, each with its reason: no file of theirs does."""
+
+
+def folder_circles(tree: Tree, allowed: dict[tuple[str, str], str] = INSIDE_OUT) -> list[str]:
+    """Folders that import each other, by imports of any kind, and allowed pairs that do not. A way there names the first import."""
+    folders = {module for module in tree.modules if any(other.startswith(f"{module}.") for other in tree.modules)} - {"asmgen"}
+    ways: dict[tuple[str, str], Import] = {}
+    for item in tree.imports:
+        if {item.source, item.target} <= tree.modules:
+            source, target = (module if module in folders else module.rpartition(".")[0] for module in (item.source, item.target))
+            ways.setdefault((source, target), item)
+    pairs = {(low, high) for low, high in ways if low < high and (high, low) in ways and {low, high} <= folders}
+    needless = set(allowed) - pairs if tree.modules >= {folder for pair in allowed for folder in pair} else set()
+    return [f"{low} and {high} import each other: {ways[low, high]}; {ways[high, low]}" for low, high in sorted(pairs - set(allowed))] + [
+        f"{low} and {high} do not import each other" for low, high in sorted(needless)]
+
+
 def reachable(edges: dict[str, set[str]], start: str) -> set[str]:
     """What is loaded from `start` on; `start` itself only through a cycle."""
     seen: set[str] = set()
@@ -254,8 +275,8 @@ def plant(root: Path, **files: str) -> Tree:
 
 
 Rule = Callable[[Tree], list[str]]
-RULES: tuple[Rule, ...] = (relative_imports, unknown_modules, upward_imports, upward_in_a_room, family_imports, package_loads,
-                           import_cycles, biased_judges)
+RULES: tuple[Rule, ...] = (relative_imports, unknown_modules, upward_imports, upward_in_a_room, folder_circles, family_imports,
+                           package_loads, import_cycles, biased_judges)
 
 
 @pytest.fixture(scope="module")
@@ -372,6 +393,23 @@ def test_upward_import_inside_a_room_is_found(tmp_path: Path, text: str) -> None
     assert len(only(tree, upward_in_a_room)) == 1
     tree = plant(tmp_path, asmgen__author__step__x="", asmgen__author__loop__y="import asmgen.author.step.x\nz = 1\n")
     assert not any(rule(tree) for rule in RULES)
+
+
+@pytest.mark.parametrize("text", [
+    "from asmgen.launch.streams.y import z\n",
+    "def f() -> None:\n    from asmgen.launch.streams.y import z\n",
+    "TYPE_CHECKING = False\nif TYPE_CHECKING:\n    from asmgen.launch.streams.y import z\n",
+])  # fmt: skip
+def test_circle_of_folders_is_found(tmp_path: Path, text: str) -> None:
+    back = {"asmgen__launch__streams__y": "z = 1\n", "asmgen__launch__streams__w": "import asmgen.launch.copies.v\n",
+            "asmgen__launch__copies__v": ""}
+    tree = plant(tmp_path, asmgen__launch__copies__x=text, **back)
+    assert [line.partition(":")[0] for line in only(tree, folder_circles)] == [
+        "asmgen.launch.copies and asmgen.launch.streams import each other"]
+    assert not folder_circles(tree, {("asmgen.launch.copies", "asmgen.launch.streams"): "for this test"})
+    tree = plant(tmp_path, asmgen__launch__copies__x="", **back)
+    assert not any(rule(tree) for rule in RULES)
+    assert folder_circles(tree, {("asmgen.launch.copies", "asmgen.launch.streams"): "for this test"})
 
 
 def test_a_file_beside_the_rooms_of_a_room_is_found(tmp_path: Path) -> None:
