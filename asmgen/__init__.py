@@ -60,7 +60,7 @@ _GROUPS: dict[str, dict[str, str]] = {
         "asmgen.author.ops.refill": "refill Refills",
         "asmgen.author.ops.tilememory": "load store_tile",
         "asmgen.author.ops.transposed": "read_transposed",
-        "asmgen.author.ops.vectors": "column_vector Vector",
+        "asmgen.author.ops.vectors": "column_vector row_vector Vector",
     },
     "steps, schedules and loops": {
         "asmgen.author.loop.overlap": "Epilogue",
@@ -77,7 +77,7 @@ _GROUPS: dict[str, dict[str, str]] = {
     },
     "families": {
         "asmgen.author.contract.contract": "Alias ContractArgument ContractError Formula KernelContract Parameter Rule Values",
-        "asmgen.author.contract.problem": "holds_nonfinite LaunchWork Output Problem",
+        "asmgen.author.contract.problem": "holds_nonfinite LaunchWork Output Problem random_array zero_array",
         "asmgen.author.contract.variant": "Variant",
         "asmgen.author.family.family": "Family GridRule",
     },

@@ -18,6 +18,8 @@ from asmgen.author.contract.contract import Values as Values
 from asmgen.author.contract.problem import LaunchWork as LaunchWork
 from asmgen.author.contract.problem import Output as Output
 from asmgen.author.contract.problem import Problem as Problem
+from asmgen.author.contract.problem import random_array as random_array
+from asmgen.author.contract.problem import zero_array as zero_array
 from asmgen.author.contract.problem import holds_nonfinite as holds_nonfinite
 from asmgen.author.contract.variant import Variant as Variant
 from asmgen.author.emit.builder import Builder as Builder
@@ -91,6 +93,7 @@ from asmgen.author.ops.tilememory import store_tile as store_tile
 from asmgen.author.ops.transposed import read_transposed as read_transposed
 from asmgen.author.ops.vectors import Vector as Vector
 from asmgen.author.ops.vectors import column_vector as column_vector
+from asmgen.author.ops.vectors import row_vector as row_vector
 from asmgen.author.schedule.modulo import Interleave as Interleave
 from asmgen.author.schedule.modulo import Latencies as Latencies
 from asmgen.author.schedule.schedules import InOrder as InOrder

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any
 
+from asmgen.author.contract.contract import ContractError
 from asmgen.isa.records import dataclass
 
 if TYPE_CHECKING:
     import numpy as np
+
+_FLOATS = {"f32": "float32", "f16": "float16", "bf16": "bfloat16"}
 
 
 def holds_nonfinite(seed: int) -> bool:
@@ -19,6 +22,30 @@ def holds_nonfinite(seed: int) -> bool:
     Odd seeds are for what these hide: where a NaN makes a kernel store its tile once more, nobody sees what it stored at first.
     """
     return seed % 2 == 0
+
+
+def random_array(seed: int, shape: Sequence[int], dtype: str = "f32") -> np.ndarray[Any, Any]:
+    """Normal random numbers, rounded to a tile's type: f32, f16 or bf16. One seed gives one array."""
+    import numpy as np
+
+    return np.random.default_rng(seed).standard_normal(tuple(shape)).astype(_numpy_type(dtype))
+
+
+def zero_array(shape: Sequence[int], dtype: str = "f32") -> np.ndarray[Any, Any]:
+    """Zeros of a tile's type: f32, f16 or bf16."""
+    import numpy as np
+
+    return np.zeros(tuple(shape), _numpy_type(dtype))
+
+
+def _numpy_type(dtype: str) -> Any:
+    if dtype not in _FLOATS:
+        raise ContractError(f"arrays of {dtype!r} were asked for; arrays are of {', '.join(_FLOATS)}")
+    if dtype == "bf16":
+        import ml_dtypes
+
+        return ml_dtypes.bfloat16
+    return _FLOATS[dtype]
 
 
 @dataclass(frozen=True)
