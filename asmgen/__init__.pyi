@@ -18,9 +18,9 @@ from asmgen.author.contract.contract import Values as Values
 from asmgen.author.contract.problem import LaunchWork as LaunchWork
 from asmgen.author.contract.problem import Output as Output
 from asmgen.author.contract.problem import Problem as Problem
+from asmgen.author.contract.problem import holds_nonfinite as holds_nonfinite
 from asmgen.author.contract.problem import random_array as random_array
 from asmgen.author.contract.problem import zero_array as zero_array
-from asmgen.author.contract.problem import holds_nonfinite as holds_nonfinite
 from asmgen.author.contract.variant import Variant as Variant
 from asmgen.author.emit.builder import Builder as Builder
 from asmgen.author.emit.kernel import Kernel as Kernel
@@ -145,12 +145,12 @@ from asmgen.isa.lds import Phases as Phases
 from asmgen.isa.opcodes.mfma import F8F6F4_FORMATS as F8F6F4_FORMATS
 from asmgen.isa.opcodes.mfma import MFMA as MFMA
 from asmgen.isa.operands import OFF as OFF
-from asmgen.isa.operands import Modified as Modified
 from asmgen.isa.placement import Packing as Packing
 from asmgen.isa.placement import Pads as Pads
 from asmgen.isa.placement import Placement as Placement
 from asmgen.isa.placement import Swizzle as Swizzle
 from asmgen.isa.placement import row_major as row_major
+from asmgen.isa.registers import Modified as Modified
 from asmgen.isa.registers import Reg as Reg
 from asmgen.isa.registers import a as a
 from asmgen.isa.registers import exec_ as exec_

@@ -24,7 +24,6 @@ from asmgen.isa.operands import (
     GprIdx,
     HwReg,
     Literal,
-    Modified,
     Operand,
     SendMsg,
     Special,
@@ -34,7 +33,7 @@ from asmgen.isa.operands import (
     format_operand,
     is_inline,
 )
-from asmgen.isa.registers import SGPR_COUNT, TTMP_BASE, TTMP_COUNT, Reg, exec_, m0, vcc
+from asmgen.isa.registers import SGPR_COUNT, TTMP_BASE, TTMP_COUNT, Modified, Reg, exec_, m0, vcc
 
 _BUS = frozenset({"VOP1", "VOP2", "VOPC", "VOP3", "VOP3P", "SDWA", "DPP"})
 _MEMORY = frozenset({"DS", "MUBUF", "MTBUF", "FLAT", "GLOBAL", "SCRATCH"})
@@ -137,7 +136,7 @@ def _fault(opcode: Opcode, form: Form, operands: Sequence[Operand], modifiers: M
         code = _operand_fault(place, operand)
         if code:
             score -= 3
-            reason = reason or _describe(place, operand, code)
+            reason = reason or _describe(form, place, operand, code)
     if not reason:
         reason = _joint_fault(opcode, form, operands)
         score -= bool(reason)
@@ -287,7 +286,7 @@ def _waitcnt_fault(operand: Waitcnt) -> str:
     return "" if all(value is None or 0 <= value <= COUNTER_MAX[name] for name, value in given.items()) else "counts"
 
 
-def _describe(place: OperandSpec, operand: Operand, code: str) -> str:
+def _describe(form: Form, place: OperandSpec, operand: Operand, code: str) -> str:
     """The sentence of an operand's fault."""
     register = operand.value if isinstance(operand, Modified) else operand
     text = f"{operand!r}" if code == "type" else format_operand(operand)
@@ -302,7 +301,8 @@ def _describe(place: OperandSpec, operand: Operand, code: str) -> str:
         "modifier": f"{_expected(place)} without the modifier",
         "literal": f"{_expected(place)}: {text} needs a literal which this form cannot hold",
     }.get(code, _expected(place))
-    return f"{place.name} expects {expected}" + ("" if code == "literal" else f", got {text}")
+    halves = "; neg_lo= and neg_hi= negate the halves of packed sources" if code == "modifier" and "neg_lo" in form.modifiers else ""
+    return f"{place.name} expects {expected}" + ("" if code == "literal" else f", got {text}{halves}")
 
 
 def _expected(place: OperandSpec) -> str:

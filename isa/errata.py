@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from asmgen.isa.operands import Modified, Operand
+from asmgen.isa.operands import Operand
 from asmgen.isa.records import dataclass
-from asmgen.isa.registers import Reg
+from asmgen.isa.registers import Modified, Reg
 
 
 @dataclass(frozen=True)

@@ -25,14 +25,13 @@ from asmgen.isa.operands import (
     GprIdx,
     HwReg,
     Literal,
-    Modified,
     Operand,
     SendMsg,
     Special,
     Symbol,
     Waitcnt,
 )
-from asmgen.isa.registers import AGPR_COUNT, NAMED, SGPR_COUNT, TTMP_BASE, TTMP_COUNT, VGPR_COUNT, Reg
+from asmgen.isa.registers import AGPR_COUNT, NAMED, SGPR_COUNT, TTMP_BASE, TTMP_COUNT, VGPR_COUNT, Modified, Reg
 
 MAX_OPERAND_TEXT = 2000
 """Characters: more than any instruction has, few enough that no line can keep the parser busy for long."""

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple, Protocol
 
 from asmgen.isa.opcode import Form, Opcode, OperandSpec, is_lds_dma
 from asmgen.isa.opcodes.mfma import MFMA
-from asmgen.isa.operands import HwReg, Modified, Operand, Special
+from asmgen.isa.operands import HwReg, Operand, Special
 from asmgen.isa.records import dataclass
-from asmgen.isa.registers import NAMED, SGPR_BIT, Reg
+from asmgen.isa.registers import NAMED, SGPR_BIT, Modified, Reg
 from asmgen.isa.waitrules import (
     BYTE_DESTINATION,
     CARRY_IN,

@@ -10,28 +10,7 @@ import struct
 
 from asmgen.isa.arch import COUNTER_MAX
 from asmgen.isa.records import dataclass
-from asmgen.isa.registers import Reg, exec_, scc, vcc
-
-
-@dataclass(frozen=True)
-class Modified:
-    """A source register or constant with input modifiers: -x, |x|, sext(x)."""
-
-    value: Reg | int | float
-    neg: bool = False
-    abs: bool = False
-    sext: bool = False
-
-    def __str__(self) -> str:
-        text = format_operand(self.value)
-        if self.sext:
-            text = f"sext({text})"
-        if self.abs:
-            text = f"|{text}|"
-        if not self.neg:
-            return text
-        # "-1.0" would be read as another constant, so a negated number is spelled out.
-        return f"-{text}" if isinstance(self.value, Reg) or self.abs else f"neg({text})"
+from asmgen.isa.registers import Modified, Reg, constant_text, exec_, scc, vcc
 
 
 class Literal(int):
@@ -233,9 +212,4 @@ def float_bits(value: float, operand_type: str) -> int:
 
 def format_operand(operand: Operand) -> str:
     """The operand as the assembler reads it."""
-    if isinstance(operand, int) and not isinstance(operand, Literal):
-        # A negative number stays decimal: its width in bits is the operand's, which is not known here.
-        return str(operand) if operand <= 64 else hex(operand)
-    if isinstance(operand, float):
-        return repr(operand)
-    return str(operand)
+    return constant_text(operand) if isinstance(operand, int | float) else str(operand)

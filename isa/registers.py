@@ -84,6 +84,48 @@ class Reg:
                 return _plain("ttmp", self.index - TTMP_BASE, self.count)
         return _plain(self.file, self.index, self.count)
 
+    def __neg__(self) -> Modified:
+        """The source operand -x."""
+        return Modified(self, neg=True)
+
+    def __abs__(self) -> Modified:
+        """The source operand |x|."""
+        return Modified(self, abs=True)
+
+
+@dataclass(frozen=True)
+class Modified:
+    """A source register or constant with input modifiers: -x, |x|, -|x|, sext(x). An author writes `-x`, `abs(x)`, `-abs(x)`."""
+
+    value: Reg | int | float
+    neg: bool = False
+    abs: bool = False
+    sext: bool = False
+
+    def __neg__(self) -> Modified:
+        return Modified(self.value, not self.neg, self.abs, self.sext)
+
+    def __abs__(self) -> Modified:
+        return Modified(self.value, False, True, self.sext)
+
+    def __str__(self) -> str:
+        text = str(self.value) if isinstance(self.value, Reg) else constant_text(self.value)
+        if self.sext:
+            text = f"sext({text})"
+        if self.abs:
+            text = f"|{text}|"
+        if not self.neg:
+            return text
+        # "-1.0" would be read as another constant, so a negated number is spelled out.
+        return f"-{text}" if isinstance(self.value, Reg) or self.abs else f"neg({text})"
+
+
+def constant_text(value: int | float) -> str:
+    """A constant as the assembler reads it. A negative one stays decimal: its width in bits is the operand's, which is not known here."""
+    if type(value) is int:
+        return str(value) if value <= 64 else hex(value)
+    return repr(value) if isinstance(value, float) else str(value)
+
 
 def _plain(prefix: str, index: int, count: int) -> str:
     return f"{prefix}{index}" if count == 1 else f"{prefix}[{index}:{index + count - 1}]"

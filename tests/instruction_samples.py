@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 from asmgen.isa.modifiers import FLAGS, MASKS, OFFSETS, VALUES, parse_format
 from asmgen.isa.opcode import Form, Opcode
-from asmgen.isa.operands import OFF, Modified, Operand, Special
-from asmgen.isa.registers import Reg
+from asmgen.isa.operands import OFF, Operand, Special
+from asmgen.isa.registers import Modified, Reg
 from asmgen.tools.instructionsamples import INLINE, SCALARS, SPECIALS, Sample, legal, register
 
 CONSTANTS = (65, -17, 1000, 0x3F800000, 0x12345678, 0xFFFFFFFF, -0x80000000, 2.5, -1.5, 0x1_0000_0000, 0xFFFF, 0x3C00)

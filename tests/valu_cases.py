@@ -15,9 +15,8 @@ import numpy as np
 
 from asmgen.author.emit.builder import Builder
 from asmgen.isa.opcode import Form, dwords
-from asmgen.isa.operands import Modified
+from asmgen.isa.registers import Modified, s, v, vcc
 from asmgen.isa.registers import a as agpr
-from asmgen.isa.registers import s, v, vcc
 from asmgen.isa.table import opcode
 from tests.emulator_harness import MODE_DEFAULT, Result, run
 from tests.softfloat import KINDS, NAN

@@ -10,8 +10,8 @@ from asmgen.isa.check import resolve
 from asmgen.isa.errors import OperandError
 from asmgen.isa.modifiers import DPP_CONTROLS, FLAGS, MASKS, OFFSETS, SELECTORS, UNUSED, VALUES, format_modifiers
 from asmgen.isa.opcode import Form, Opcode, OperandSpec
-from asmgen.isa.operands import OFF, GprIdx, HwReg, Modified, Operand, SendMsg, Special, Symbol, Waitcnt, format_operand
-from asmgen.isa.registers import Reg
+from asmgen.isa.operands import OFF, GprIdx, HwReg, Operand, SendMsg, Special, Symbol, Waitcnt, format_operand
+from asmgen.isa.registers import Modified, Reg
 
 SPECIALS = ("src_scc", "src_vccz", "src_execz", "src_shared_base", "src_private_limit")
 INLINE = (0, 1, 64, -1, -16, 0.5, -4.0, 1.0)

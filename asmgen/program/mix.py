@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 from operator import or_
 
 from asmgen.isa.opcode import group_of
-from asmgen.isa.operands import Modified, Operand
-from asmgen.isa.registers import Reg
+from asmgen.isa.operands import Operand
+from asmgen.isa.registers import Modified, Reg
 from asmgen.program.controlflow import ControlFlow, control_flow
 from asmgen.program.program import Instruction, Program
 from asmgen.regalloc.dataflow import solve

@@ -12,9 +12,9 @@ from typing import Any
 
 from asmgen.isa.modifiers import format_modifiers
 from asmgen.isa.opcode import Form, Opcode, OperandSpec, implicit_reads, reads_destination, roles
-from asmgen.isa.operands import SPECIAL_SOURCES, Modified, Operand, Special, Symbol, format_operand
+from asmgen.isa.operands import SPECIAL_SOURCES, Operand, Special, Symbol, format_operand
 from asmgen.isa.records import cached_property, dataclass
-from asmgen.isa.registers import NAMED, Reg
+from asmgen.isa.registers import NAMED, Modified, Reg
 
 IMPLICIT_MASKS = {name: reg.mask for name, reg in NAMED.items()}
 

@@ -14,8 +14,8 @@ from typing import Any
 from asmgen.isa.check import resolve
 from asmgen.isa.errors import OperandError
 from asmgen.isa.opcode import Form, Opcode, OperandSpec
-from asmgen.isa.operands import GprIdx, HwReg, Modified, Operand, SendMsg, Special, Symbol, Waitcnt
-from asmgen.isa.registers import SGPR_COUNT, Reg, vcc
+from asmgen.isa.operands import GprIdx, HwReg, Operand, SendMsg, Special, Symbol, Waitcnt
+from asmgen.isa.registers import SGPR_COUNT, Modified, Reg, vcc
 
 _MOST_KEPT = 1 << 15
 _CONSTANTS = frozenset("ilkbnwhtg")

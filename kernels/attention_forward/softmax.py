@@ -205,7 +205,7 @@ def raise_maximum(k: ag.TileBuilder, state: Softmax, scores: ag.Tile, seen: Limi
             _lower(k, state, scores)
         with k.at(at):
             for register in state.high.registers:
-                k.v_exp_f32(register, ag.Modified(register, neg=state.peak is None))
+                k.v_exp_f32(register, -register if state.peak is None else register)
         if len(state.sums) == 1:
             ag.mul(k, state.total, state.total, state.high)
 
@@ -288,7 +288,7 @@ def _raise(k: ag.TileBuilder, state: Softmax, peak: Peak, at: ag.StepIndex) -> N
         else:  # one instruction less in each step, and off by the rounding of the new `low`
             with k.at(at):
                 for high, new, low in zip(state.high.registers, raised.registers, peak.low.registers, strict=True):
-                    k.v_fma_f32(high, new, state.minus_c, ag.Modified(low, neg=True))
+                    k.v_fma_f32(high, new, state.minus_c, -low)
             ag.mul(k, peak.low, raised, state.minus_c, at=at)
         with _where_huge(k, peak, at) if peak.tamed is not None else nullcontext():
             _tame(k, state, peak, raised, at, state.high)
@@ -308,13 +308,13 @@ def _tame(k: ag.TileBuilder, state: Softmax, peak: Peak, maximum: ag.Vector, at:
             k.scratch("tame") as tame:
         for number, new in enumerate(maximum.registers):
             m, factor, low = (vector.registers.items[number] for vector in (peak.m, peak.factor, peak.low))
-            k.v_cmp_le_f32(huge, peak.bound, ag.Modified(low, abs=True))
+            k.v_cmp_le_f32(huge, peak.bound, abs(low))
             k.v_frexp_exp_i32_f32(power, new)
             k.v_sub_u32(power, _EXPONENT, power)
             k.v_ldexp_f32(power, 1.0, power)
             k.v_mov_b32(factor, state.c)
             k.v_cndmask_b32(factor, factor, power, huge)
-            k.v_mul_f32(tame, ag.Modified(power, neg=True), new)
+            k.v_mul_f32(tame, -power, new)
             k.v_cndmask_b32(low, low, tame, huge)
             if grown is not None:
                 change = grown.registers.items[number]
@@ -332,7 +332,7 @@ def _where_huge(k: ag.TileBuilder, peak: Peak, at: ag.StepIndex, first: bool = F
     """A block that is skipped where no `low` is huge nor, unless it is the `first`, any factor another one than c."""
     with k.at(at), k.operation("huge scores"), k.scratch("one_huge", 2, "s") as one:
         for number, low in enumerate(peak.low.registers):
-            k.v_cmp_le_f32(one if number else ag.vcc, peak.bound, ag.Modified(low, abs=True))
+            k.v_cmp_le_f32(one if number else ag.vcc, peak.bound, abs(low))
             if number:
                 k.s_or_b64(ag.vcc, ag.vcc, one)
         if peak.tamed is not None and not first:

@@ -10,8 +10,8 @@ import pytest
 from asmgen.author.emit.builder import Builder
 from asmgen.author.emit.kernel import KernelBuilder
 from asmgen.isa.errors import AsmgenError, OperandError
-from asmgen.isa.operands import OFF, Modified
-from asmgen.isa.registers import a, s, v
+from asmgen.isa.operands import OFF
+from asmgen.isa.registers import Modified, a, s, v
 from asmgen.kernels.gemm_bf16.library import GEMM
 from asmgen.program.text import program_text
 from asmgen.regalloc.plan import RegisterPlan

@@ -28,8 +28,8 @@ from asmgen.emulator.memory.vmem import Context, Deliveries
 from asmgen.isa.arch import architecture
 from asmgen.isa.modifiers import DPP_CONTROLS, FLAGS, MASKS
 from asmgen.isa.opcode import Form, Opcode, OperandSpec
-from asmgen.isa.operands import Modified, Operand
-from asmgen.isa.registers import Reg, v
+from asmgen.isa.operands import Operand
+from asmgen.isa.registers import Modified, Reg, v
 from asmgen.isa.table import names, opcode
 from asmgen.program.program import Instruction
 from asmgen.tools.instructionsamples import operand as other_operand

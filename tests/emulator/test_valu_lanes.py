@@ -16,8 +16,7 @@ from asmgen.emulator.semantics.floats import FLOAT
 from asmgen.emulator.semantics.integers import INTEGER
 from asmgen.emulator.semantics.rounding import flush, fma64_exact
 from asmgen.emulator.semantics.valu import semantic_tables
-from asmgen.isa.operands import Modified
-from asmgen.isa.registers import a, exec_, s, v, vcc
+from asmgen.isa.registers import Modified, a, exec_, s, v, vcc
 from tests.emulator_harness import LANES, MODE_DEFAULT, MODE_KEEP, lanes_of, run
 from tests.valu_cases import patterns
 

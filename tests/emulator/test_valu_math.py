@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asmgen.isa.operands import Modified
-from asmgen.isa.registers import s, v, vcc
+from asmgen.isa.registers import Modified, s, v, vcc
 from tests.emulator_harness import MODE_DEFAULT, MODE_KEEP, run
 from tests.float_cases import Mode, Reference, fixup
 from tests.softfloat import F32, KINDS, NAN, NEAREST, Kind

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from asmgen.emulator.semantics.packed import DOT, MIXED, PACKED, PACKED_SATURATING
-from asmgen.isa.operands import Modified
-from asmgen.isa.registers import s, v
+from asmgen.isa.registers import Modified, s, v
 from tests.emulator_harness import MODE_DEFAULT, MODE_KEEP, run
 from tests.float_cases import Mode, choose, propagating, three
 from tests.softfloat import BF16, F16, F32, NAN, NEAREST, Kind

@@ -14,8 +14,8 @@ from asmgen.checks.waitstates.match import hazard_model
 from asmgen.emulator.arrival.hazardrows import demands, described
 from asmgen.emulator.machine.ways import Ways
 from asmgen.isa.errors import AsmgenError
-from asmgen.isa.operands import Modified, Operand
-from asmgen.isa.registers import Reg, s, v
+from asmgen.isa.operands import Operand
+from asmgen.isa.registers import Modified, Reg, s, v
 from asmgen.isa.table import names, opcode
 from asmgen.program.controlflow import control_flow
 from asmgen.program.program import Instruction

@@ -13,8 +13,8 @@ from asmgen.isa.check import resolve
 from asmgen.isa.errors import OperandError
 from asmgen.isa.modifiers import format_modifiers, parse_format, parse_swizzle
 from asmgen.isa.opcode import Form, group_of, implicit_reads, is_lds_dma, reads_destination
-from asmgen.isa.operands import OFF, HwReg, Modified, Operand, Symbol, Waitcnt
-from asmgen.isa.registers import a, exec_, m0, s, v, vcc
+from asmgen.isa.operands import OFF, HwReg, Operand, Symbol, Waitcnt
+from asmgen.isa.registers import Modified, a, exec_, m0, s, v, vcc
 from asmgen.tools.instructionsamples import Sample, legal
 from tests.instruction_samples import assembler_errors, encodings, meaning, round_trip
 

@@ -11,8 +11,8 @@ import pytest
 from asmgen.isa import table
 from asmgen.isa.check import _RESOLVED, resolve
 from asmgen.isa.errors import OperandError
-from asmgen.isa.operands import OFF, HwReg, Modified, Operand, Special, Symbol, Waitcnt
-from asmgen.isa.registers import Reg, a, exec_, m0, s, v, vcc
+from asmgen.isa.operands import OFF, HwReg, Operand, Special, Symbol, Waitcnt
+from asmgen.isa.registers import Modified, Reg, a, exec_, m0, s, v, vcc
 from asmgen.tools.instructionsamples import Sample
 from tests.instruction_samples import assembler_errors, spoilt
 

@@ -21,8 +21,7 @@ from asmgen.checks.waitstates.passes import insert, verify
 from asmgen.emulator.arrival.tooearly import close_pairs
 from asmgen.emulator.scheduling.meetings import Meetings
 from asmgen.isa.opcode import group_of
-from asmgen.isa.operands import Modified
-from asmgen.isa.registers import Reg
+from asmgen.isa.registers import Modified, Reg
 from asmgen.program.controlflow import control_flow
 from asmgen.program.live import program_liveness
 from asmgen.program.mix import address_instructions, groups

@@ -8,8 +8,8 @@ import pytest
 
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.grammar import Literal, OperandTextReader, SyntaxFault
-from asmgen.isa.operands import OFF, GprIdx, HwReg, Modified, SendMsg, Special, Symbol, Waitcnt
-from asmgen.isa.registers import Reg, a, exec_, m0, s, v, vcc
+from asmgen.isa.operands import OFF, GprIdx, HwReg, SendMsg, Special, Symbol, Waitcnt
+from asmgen.isa.registers import Modified, Reg, a, exec_, m0, s, v, vcc
 from asmgen.reader.errors import NeedsAssembler, ReadError, UnknownSpelling
 from asmgen.reader.instruction import InstructionReader, parse_instruction
 from asmgen.reader.listing import ListingReader, parse_listing

@@ -9,8 +9,8 @@ import subprocess
 import pytest
 
 from asmgen.isa.errors import AsmgenError
-from asmgen.isa.operands import GprIdx, HwReg, Modified, SendMsg, Special, Symbol, Waitcnt
-from asmgen.isa.registers import a, m0, s, v, vcc
+from asmgen.isa.operands import GprIdx, HwReg, SendMsg, Special, Symbol, Waitcnt
+from asmgen.isa.registers import Modified, a, m0, s, v, vcc
 from asmgen.program.program import SourceLine
 from asmgen.reader.instruction import parse_instruction
 from tests.isa.test_hazards import PAIRS

@@ -22,8 +22,7 @@ from asmgen.isa.arch import ARCHITECTURES
 from asmgen.isa.mfma_arrays import index_map
 from asmgen.isa.opcode import Opcode, is_lds_dma
 from asmgen.isa.opcodes.mfma import MFMA
-from asmgen.isa.operands import Modified
-from asmgen.isa.registers import Reg
+from asmgen.isa.registers import Modified, Reg
 from asmgen.isa.table import opcode
 from tests.replacements.replacements import Around, Bind, Function, Note, Replacement, around_instruction, while_binding, while_running
 

@@ -38,8 +38,8 @@ from asmgen.author.step.merge import merge, order_of_streams
 from asmgen.isa.arch import architecture
 from asmgen.isa.check import resolve
 from asmgen.isa.errors import AsmgenError, OperandError
-from asmgen.isa.operands import Modified, Operand, Symbol, Waitcnt
-from asmgen.isa.registers import Reg
+from asmgen.isa.operands import Operand, Symbol, Waitcnt
+from asmgen.isa.registers import Modified, Reg
 from asmgen.isa.table import canonical, opcode
 from asmgen.program.program import Align, Instruction, Item, Label, Program, Region, SourceLine, TokenUse
 from asmgen.regalloc.plan import RegisterPlan

@@ -14,8 +14,8 @@ from asmgen.checks.counters.waitsteps import Arrival, WaitNeed
 from asmgen.checks.frontier.frontier import Frontier
 from asmgen.checks.waitstates import passes as hazards
 from asmgen.isa.opcodes.mfma import MFMA
-from asmgen.isa.operands import Modified, Operand, format_operand
-from asmgen.isa.registers import Reg, mask_names
+from asmgen.isa.operands import Operand, format_operand
+from asmgen.isa.registers import Modified, Reg, mask_names
 from asmgen.program.controlflow import ControlFlow
 from asmgen.program.live import program_liveness
 from asmgen.program.program import Instruction, Program, Region, operand_mask

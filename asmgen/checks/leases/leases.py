@@ -16,9 +16,8 @@ from collections.abc import Iterable, Sequence
 from operator import or_
 from typing import NamedTuple
 
-from asmgen.isa.operands import Modified
 from asmgen.isa.records import dataclass
-from asmgen.isa.registers import SCC_BIT, mask_names
+from asmgen.isa.registers import SCC_BIT, Modified, mask_names
 from asmgen.program.controlflow import ControlFlow, control_flow
 from asmgen.program.program import Instruction, Program
 from asmgen.regalloc.dataflow import solve_masks

@@ -16,8 +16,8 @@ from asmgen.checks.mutants.mutants import Mutant
 from asmgen.isa.check import resolve
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.opcode import group_of
-from asmgen.isa.operands import Modified, Operand
-from asmgen.isa.registers import SGPR_COUNT, VGPR_COUNT, Reg
+from asmgen.isa.operands import Operand
+from asmgen.isa.registers import SGPR_COUNT, VGPR_COUNT, Modified, Reg
 from asmgen.program.controlflow import control_flow
 from asmgen.program.live import program_liveness
 from asmgen.program.mix import address_instructions

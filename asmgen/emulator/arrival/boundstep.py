@@ -10,8 +10,8 @@ from asmgen.emulator.arrival.arrival import FLAT, LDS, SMEM, VM, RegisterTouch, 
 from asmgen.emulator.machine.kept import kept
 from asmgen.emulator.machine.state import Group, Machine
 from asmgen.isa.opcode import implicit_reads
-from asmgen.isa.operands import SPECIAL_SOURCES, Modified, Operand, Special, Waitcnt
-from asmgen.isa.registers import NAMED, Reg
+from asmgen.isa.operands import SPECIAL_SOURCES, Operand, Special, Waitcnt
+from asmgen.isa.registers import NAMED, Modified, Reg
 from asmgen.program.program import Instruction, Program
 
 Action = Callable[[Group], None]

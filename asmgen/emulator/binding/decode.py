@@ -20,8 +20,8 @@ from asmgen.emulator.semantics.salu import bind_scalar
 from asmgen.emulator.semantics.valu import bind_vector
 from asmgen.emulator.semantics.values import store_scalar
 from asmgen.isa.opcode import OperandSpec
-from asmgen.isa.operands import Modified, Operand
-from asmgen.isa.registers import Reg
+from asmgen.isa.operands import Operand
+from asmgen.isa.registers import Modified, Reg
 from asmgen.program.program import Instruction, Program
 
 PLAIN = frozenset({"s_nop", "s_setprio", "s_icache_inv", "s_dcache_inv", "s_dcache_wb", "s_dcache_inv_vol", "s_dcache_wb_vol",

@@ -38,8 +38,8 @@ from asmgen.emulator.binding.microops import (
 from asmgen.emulator.machine.floatmode import NEAREST_EVEN, FloatMode, float_mode
 from asmgen.emulator.machine.state import EXEC, Machine
 from asmgen.emulator.semantics.values import bits_of
-from asmgen.isa.operands import Modified, Operand
-from asmgen.isa.registers import Reg
+from asmgen.isa.operands import Operand
+from asmgen.isa.registers import Modified, Reg
 from asmgen.program.program import Instruction
 
 Row = list[int]

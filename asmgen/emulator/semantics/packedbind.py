@@ -26,8 +26,8 @@ from asmgen.emulator.semantics.vectorio import (
     words,
     write_row,
 )
-from asmgen.isa.operands import Modified, Operand
-from asmgen.isa.registers import Reg
+from asmgen.isa.operands import Operand
+from asmgen.isa.registers import Modified, Reg
 from asmgen.program.program import Instruction
 
 Step = Callable[[Group], None]

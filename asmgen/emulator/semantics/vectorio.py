@@ -17,8 +17,8 @@ from asmgen.emulator.machine.state import Array, Group, Machine
 from asmgen.emulator.semantics import sdwa
 from asmgen.emulator.semantics.dpp import Dpp
 from asmgen.emulator.semantics.values import NUMPY_TYPES, Fetch, bits_of, constant, fetch_scalar
-from asmgen.isa.operands import Modified, Operand
-from asmgen.isa.registers import Reg
+from asmgen.isa.operands import Operand
+from asmgen.isa.registers import Modified, Reg
 
 Mask = NDArray[np.bool_] | None
 Store = Callable[[Group, Array, Mask], None]

@@ -25,8 +25,8 @@ from asmgen.emulator.semantics.values import NUMPY_TYPES, Fetch, fetch_lane_mask
 from asmgen.emulator.semantics.vectorio import dpp_mask, is_words, source, write_row
 from asmgen.emulator.shadow import shadowinteger
 from asmgen.emulator.shadow.bitshadow import Bits, Values, bitwise, compare, merged, table_of
-from asmgen.isa.operands import Modified, Operand, Special
-from asmgen.isa.registers import Reg
+from asmgen.isa.operands import Operand, Special
+from asmgen.isa.registers import Modified, Reg
 from asmgen.program.program import Instruction
 
 Action = Callable[[Group], None]

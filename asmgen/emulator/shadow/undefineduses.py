@@ -8,8 +8,8 @@ from asmgen.codeobject.descriptor import KernelDescriptor
 from asmgen.emulator.arrival.boundstep import chosen_halves
 from asmgen.emulator.machine.dispatch import Dispatch
 from asmgen.isa.opcode import implicit_reads, is_lds_dma
-from asmgen.isa.operands import Modified, Operand, Special
-from asmgen.isa.registers import NAMED, Reg, v
+from asmgen.isa.operands import Operand, Special
+from asmgen.isa.registers import NAMED, Modified, Reg, v
 from asmgen.program.program import Instruction
 
 ADDRESSES = frozenset({"vaddr", "addr", "saddr", "srsrc", "soffset", "sbase"})
