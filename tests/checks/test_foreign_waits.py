@@ -19,7 +19,7 @@ from asmgen.checks.finding.finding import LintFinding
 from asmgen.checks.lint.facts import KernelFacts, facts_of_text
 from asmgen.checks.lint.programlint import lint_program
 from asmgen.checks.mutants.mutants import Mutant
-from asmgen.checks.waits.verify import WaitFinding, verify
+from asmgen.checks.waits.verify import verify
 from asmgen.codeobject.textmetadata import text_metadata
 from asmgen.isa.check import resolve
 from asmgen.isa.operands import Waitcnt
@@ -68,7 +68,7 @@ def quick_findings(program: Program, facts: KernelFacts) -> set[tuple[str, int, 
     return keys(verify(program, notes=False, block=facts.block))
 
 
-def keys(rows: Iterable[LintFinding | WaitFinding]) -> set[tuple[str, int, int, str]]:
+def keys(rows: Iterable[LintFinding]) -> set[tuple[str, int, int, str]]:
     return {(row.rule, id(row.producer), id(row.consumer), re.sub(r"vmcnt\(\d+\)|, \d+ newer", "", row.message))
             for row in rows if row.rule in _FOUND}
 

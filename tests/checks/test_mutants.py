@@ -8,8 +8,9 @@ from itertools import islice
 import pytest
 
 from asmgen.author.emit.builder import Builder
+from asmgen.checks.finding.finding import LintFinding
 from asmgen.checks.mutants.mutants import MISSING, Judge, Mutant, mutants
-from asmgen.checks.waits.verify import Verifier, WaitFinding, verify
+from asmgen.checks.waits.verify import Verifier, verify
 from asmgen.isa.operands import OFF
 from asmgen.isa.registers import s, v
 from asmgen.kernels.registry import family
@@ -92,7 +93,7 @@ def test_the_judge_looks_where_a_mutant_may_matter_and_finds_what_is_found_every
         assert found_by(verifier.findings()) == before
 
 
-def found_by(findings: list[WaitFinding]) -> set[tuple[str, int, int]]:
+def found_by(findings: list[LintFinding]) -> set[tuple[str, int, int]]:
     """What is missing, by rule, producer and consumer."""
     return {(finding.rule, id(finding.producer), id(finding.consumer)) for finding in findings if finding.rule in MISSING}
 

@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from asmgen.author.emit.builder import Builder
+from asmgen.checks.finding.finding import LintFinding
 from asmgen.checks.waits.insert import insert_waits
-from asmgen.checks.waits.verify import WaitFinding, verify
+from asmgen.checks.waits.verify import verify
 from asmgen.isa.operands import Waitcnt
 from asmgen.isa.registers import s, v
 from asmgen.program.program import Instruction, Program
@@ -113,7 +114,7 @@ def weaker(program: Program) -> list[tuple[Instruction, Program]]:
     return out
 
 
-def missing(program: Program) -> list[WaitFinding]:
+def missing(program: Program) -> list[LintFinding]:
     """What inserted waits must settle. These programs have no tokens and no known addresses: that other waves may write what a read in
     flight at a barrier reads is a note of W004, and nothing that insertion can know."""
     return [finding for finding in verify(program) if finding.rule in MISSING and not finding.message.startswith("LDS reads are in flight")]
@@ -130,7 +131,7 @@ def test_straight_programs_are_clean_and_every_wait_is_needed(steps: list[tuple[
         assert missing(mutant), item.text
 
 
-def _mixed(finding: WaitFinding) -> bool:
+def _mixed(finding: LintFinding) -> bool:
     """Waits for LDS beside scalar loads are taken to 0 where that spares a wait."""
     operand = finding.consumer.operands[0]
     return isinstance(operand, Waitcnt) and operand.lgkmcnt == 0

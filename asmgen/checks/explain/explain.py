@@ -140,7 +140,7 @@ def explain(program: Program, position: int, names: Names = lambda reg: "") -> E
     reasons = []
     for finding in hazards.verify(program):
         if finding.position == position:
-            states = max(states, finding.need - finding.have)
+            states = max(states, (finding.need or 0) - (finding.have or 0))
             reasons.append(finding.message)
     return _explanation(program, position, flow, names, live, states, tuple(reasons))
 

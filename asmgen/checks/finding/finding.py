@@ -1,4 +1,4 @@
-"""One finding of lint, and how a comment silences it."""
+"""What every check of placed code reports: one fault, and how a comment silences it."""
 
 from __future__ import annotations
 
@@ -15,18 +15,25 @@ _SILENCE = re.compile(r"\blint:\s*off\b((?:[ ,]+[A-Za-z][\w-]*)*)")
 
 @dataclass(frozen=True)
 class LintFinding:
-    """What lint says of one place. `line` and `address` are the consumer's, None where unknown; `have` and `need` are counts, wait
-    states, barriers, registers or bytes, as the rule has it. `kernel` is the Program's name."""
+    """One fault.
+
+    `producer` is what is in flight or what wrote; `consumer` is the instruction at which the fault shows, the `position`-th of its program
+    (None and -1: the whole kernel). `have` and `need` are what stands and what would be right: counts, wait states, barriers, registers or
+    bytes, as the rule has it. `rounds` is how many executions of the producer before its last the fault is about. `kernel` is the program's
+    name; lint sets it and `file`.
+    """
 
     rule: str
     severity: str
     message: str
-    file: str
-    kernel: str
-    consumer: Instruction | None = None
     producer: Instruction | None = None
+    consumer: Instruction | None = None
     have: int | None = None
     need: int | None = None
+    position: int = -1
+    rounds: int = 0
+    file: str = ""
+    kernel: str = ""
 
     @property
     def line(self) -> int | None:
@@ -68,11 +75,11 @@ def silenced(instruction: Instruction) -> frozenset[str]:
     return frozenset(name for match in _SILENCE.finditer(comment) for name in match[1].replace(",", " ").split())
 
 
-def apply_silence(findings: Iterable[LintFinding], instructions: Iterable[Instruction], file: str, kernel: str) -> list[LintFinding]:
+def apply_silence(findings: Iterable[LintFinding], instructions: Iterable[Instruction]) -> list[LintFinding]:
     """The findings without the silenced ones, and one for each id in such a comment that no rule has."""
     kept = [finding for finding in findings if finding.consumer is None or finding.rule not in silenced(finding.consumer)]
-    for instruction in instructions:
+    for position, instruction in enumerate(instructions):
         if "lint:" in instruction.comment or "lint:" in instruction.reason:
-            kept += [LintFinding("L001", "warning", f"`lint: off {name}`: no rule has that id", file, kernel, instruction)
+            kept += [LintFinding("L001", "warning", f"`lint: off {name}`: no rule has that id", None, instruction, position=position)
                      for name in sorted(silenced(instruction) - rules().keys())]
     return kept

@@ -22,18 +22,16 @@ _WORD = (1 << 32) - 1
 _SGPRS = ((1 << 128) - 1) << SGPR_BIT
 
 
-def encoding_findings(program: Program, flow: ControlFlow, runs: frozenset[int], facts: KernelFacts, file: str) -> Iterator[LintFinding]:
+def encoding_findings(program: Program, flow: ControlFlow, runs: frozenset[int], facts: KernelFacts) -> Iterator[LintFinding]:
     """E001 to E007. `runs` are the blocks that can run."""
     profile = architecture(program.arch)
-    name = program.name
     if facts.lds is not None and facts.lds > profile.lds_bytes:
         yield LintFinding("E003", "error", f"the kernel asks for {facts.lds} bytes of LDS, a workgroup has {profile.lds_bytes} on "
                                        f"{profile.name}",
-                      file, name, None, None, facts.lds, profile.lds_bytes)
+                          None, None, facts.lds, profile.lds_bytes)
     if facts.user_sgprs is not None and facts.user_sgprs > profile.user_sgprs:
         yield LintFinding("E004", "error", f"the kernel asks for {facts.user_sgprs} user SGPRs, the hardware fills at most "
-                                       f"{profile.user_sgprs}", file,
-                      name, None, None, facts.user_sgprs, profile.user_sgprs)
+                                       f"{profile.user_sgprs}", None, None, facts.user_sgprs, profile.user_sgprs)
     small_floats = False
     for position, instruction in enumerate(program.instructions):
         opcode = instruction.opcode
@@ -44,21 +42,21 @@ def encoding_findings(program: Program, flow: ControlFlow, runs: frozenset[int],
             offset = instruction.modifiers.get("offset", 0)
             if offset >= _OFFSET_LIMIT:
                 yield LintFinding("E001", "error", f"offset {offset} of {opcode.name} does not fit 12 bits; the assembler encodes "
-                              f"{offset % _OFFSET_LIMIT}", file, name, instruction, None, offset, _OFFSET_LIMIT - 1)
+                              f"{offset % _OFFSET_LIMIT}", None, instruction, offset, _OFFSET_LIMIT - 1, position)
         elif opcode.name == "s_nop":
             count = instruction.operands[0]
             if isinstance(count, int) and count > profile.snop_max:
                 yield LintFinding("E002", "warning", f"s_nop {count} is {count % (profile.snop_max + 1) + 1} wait states, not {count + 1}: "
                                                  f"only bits 3:0 "
-                              "count", file, name, instruction, None, count, profile.snop_max)
+                              "count", None, instruction, count, profile.snop_max, position)
         elif "mfma" in opcode.classes and flow.block_of[position] in runs:
-            yield from _matrix_overlap(instruction, file, name)
+            yield from _matrix_overlap(instruction, position)
         if not small_floats and "f8" in opcode.name and _has_small_floats(instruction):
             small_floats = True
             kind = "FNUZ (the other architecture, gfx950, has OCP formats)" if profile.fp8 == "fnuz" else \
                 "OCP e4m3fn and e5m2 (the other architecture, gfx942, has FNUZ formats)"
-            yield LintFinding("E006", "note", f"{opcode.name} means {kind}", file, name, instruction)
-    yield from _descriptor_offsets(program, flow, runs, file)
+            yield LintFinding("E006", "note", f"{opcode.name} means {kind}", None, instruction, position=position)
+    yield from _descriptor_offsets(program, flow, runs)
 
 
 @cache
@@ -76,17 +74,17 @@ def _has_small_floats(instruction: Instruction) -> bool:
     return "fp8" in name or "bf8" in name
 
 
-def _matrix_overlap(instruction: Instruction, file: str, kernel: str) -> Iterator[LintFinding]:
+def _matrix_overlap(instruction: Instruction, position: int) -> Iterator[LintFinding]:
     result = instruction.operands[0]
     if not isinstance(result, Reg) or result.count <= _WIDE_RESULT:
         return
     for place, operand in zip("AB", instruction.operands[1:3], strict=False):
         if isinstance(operand, Reg) and operand.overlaps(result):
             yield LintFinding("E005", "warning", f"{place} ({operand}) of {instruction.name} overlaps its D ({result}), which is wider "
-                              f"than {_WIDE_RESULT} registers", file, kernel, instruction)
+                              f"than {_WIDE_RESULT} registers", None, instruction, position=position)
 
 
-def _descriptor_offsets(program: Program, flow: ControlFlow, runs: frozenset[int], file: str) -> Iterator[LintFinding]:
+def _descriptor_offsets(program: Program, flow: ControlFlow, runs: frozenset[int]) -> Iterator[LintFinding]:
     """E007, where a block itself makes the constants."""
     instructions = program.instructions
     asked = {flow.block_of[position] for position, instruction in enumerate(instructions) if instruction.opcode.encoding in _BUFFER}
@@ -98,7 +96,7 @@ def _descriptor_offsets(program: Program, flow: ControlFlow, runs: frozenset[int
             instruction = instructions[position]
             opcode = instruction.opcode
             if opcode.encoding in _BUFFER:
-                yield from _offsets(instruction, known, file, program.name)
+                yield from _offsets(instruction, known, position)
             elif not instruction.writes & _SGPRS:
                 continue
             elif opcode.name in ("s_mov_b32", "s_movk_i32"):
@@ -114,7 +112,7 @@ def _descriptor_offsets(program: Program, flow: ControlFlow, runs: frozenset[int
                             known.pop(index, None)
 
 
-def _offsets(instruction: Instruction, known: dict[int, int], file: str, kernel: str) -> Iterator[LintFinding]:
+def _offsets(instruction: Instruction, known: dict[int, int], position: int) -> Iterator[LintFinding]:
     places = {place.name: operand for place, operand in zip(instruction.form.operands, instruction.operands, strict=True)}
     descriptor, scalar = places.get("srsrc"), _constant(places.get("soffset"), known)
     if scalar is None or not isinstance(descriptor, Reg):
@@ -122,12 +120,12 @@ def _offsets(instruction: Instruction, known: dict[int, int], file: str, kernel:
     total = scalar + int(instruction.modifiers.get("offset", 0))
     records = known.get(descriptor.index + 2)
     if total > _WORD:
-        yield LintFinding("E007", "warning", f"scalar and immediate offset of {instruction.name} make {total:#x}, beyond 32 bits", file,
-                          kernel, instruction, None, total, _WORD)
+        yield LintFinding("E007", "warning", f"scalar and immediate offset of {instruction.name} make {total:#x}, beyond 32 bits", None,
+                          instruction, total, _WORD, position)
     elif records is not None and scalar > records:
         yield LintFinding("E007", "warning", f"the scalar offset {scalar:#x} of {instruction.name} is beyond the descriptor's {records:#x} "
                                          f"records",
-                      file, kernel, instruction, None, scalar, records)
+                      None, instruction, scalar, records, position)
 
 
 def _constant(operand: Operand | None, known: dict[int, int]) -> int | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from asmgen.checks.finding.finding import LintFinding, apply_silence
 from asmgen.checks.finding.rules import SEVERITIES
 from asmgen.checks.lint.encoding import encoding_findings
@@ -40,22 +42,11 @@ def _lint(program: Program, file: str, facts: KernelFacts, severities: tuple[str
     notes = "note" in severities
     verifier = Verifier(program, notes, _block_of(program, facts), severities == ("error",))
     flow, runs = verifier.flow.flow, verifier.runs
-    name = program.name
-    placed: list[tuple[int, LintFinding]] = []
-    for wait in verifier.findings():
-        placed.append((wait.position, LintFinding(wait.rule, wait.severity, wait.message, file, name, wait.consumer, wait.producer,
-                                                  wait.have, wait.need)))
-    for state in verify_wait_states(program, flow=flow):
-        severity = state.severity
-        if flow.block_of[state.position] not in runs:
-            continue
-        placed.append((state.position, LintFinding(state.rule, severity, state.message, file, name, state.consumer, state.producer,
-                                                   state.have, state.need)))
-    others = [*encoding_findings(program, flow, runs, facts, file), *erratum_findings(program, flow, runs, file)]
+    found = verifier.findings()
+    found += [finding for finding in verify_wait_states(program, flow=flow) if flow.block_of[finding.position] in runs]
+    found += [*encoding_findings(program, flow, runs, facts), *erratum_findings(program, flow, runs)]
     if notes or facts.vgprs is not None:
-        others += register_findings(program, flow, runs, facts, file)
-    positions = {id(instruction): position for position, instruction in enumerate(program.instructions)} if others else {}
-    placed += [(positions[id(finding.consumer)] if finding.consumer is not None else -1, finding) for finding in others]
-    placed.sort(key=lambda entry: (entry[0], SEVERITIES.index(entry[1].severity)))
-    found = apply_silence((finding for _, finding in placed), program.instructions, file, name)
+        found += register_findings(program, flow, runs, facts)
+    found.sort(key=lambda finding: (finding.position, SEVERITIES.index(finding.severity)))
+    found = [replace(finding, file=file, kernel=program.name) for finding in apply_silence(found, program.instructions)]
     return found if notes else [finding for finding in found if finding.severity in severities]

@@ -20,14 +20,14 @@ _IGNORED = _ACTING | 1 << SCC_BIT
 _VECTOR = (1 << SGPR_BIT) - 1
 
 
-def register_findings(program: Program, flow: ControlFlow, runs: frozenset[int], facts: KernelFacts, file: str) -> Iterator[LintFinding]:
+def register_findings(program: Program, flow: ControlFlow, runs: frozenset[int], facts: KernelFacts) -> Iterator[LintFinding]:
     """R001 to R004. `runs` are the blocks that can run."""
-    yield from _beyond(program, flow, runs, facts, file)
-    yield from _dead(program, flow, runs, file)
-    yield from _occupancy(program, facts, file)
+    yield from _beyond(program, flow, runs, facts)
+    yield from _dead(program, flow, runs)
+    yield from _occupancy(program, facts)
 
 
-def _beyond(program: Program, flow: ControlFlow, runs: frozenset[int], facts: KernelFacts, file: str) -> Iterator[LintFinding]:
+def _beyond(program: Program, flow: ControlFlow, runs: frozenset[int], facts: KernelFacts) -> Iterator[LintFinding]:
     if facts.vgprs is None:
         return
     arch_vgprs = min(facts.vgprs, VGPR_COUNT)
@@ -45,7 +45,7 @@ def _beyond(program: Program, flow: ControlFlow, runs: frozenset[int], facts: Ke
             split = f" split at {facts.accum_offset}" if facts.accum_offset is not None else ""
             yield LintFinding("R001", "error", f"{instruction.name} uses {', '.join(mask_names(beyond))}, but the kernel has {facts.vgprs} "
                                            f"vector "
-                          f"registers{split}", file, program.name, instruction, None, facts.vgprs, _total(beyond, facts.accum_offset or 0))
+                          f"registers{split}", None, instruction, facts.vgprs, _total(beyond, facts.accum_offset or 0), position)
 
 
 def _total(mask: int, split: int) -> int:
@@ -54,7 +54,7 @@ def _total(mask: int, split: int) -> int:
     return max((mask & (1 << VGPR_COUNT) - 1).bit_length(), split + high.bit_length() if high else 0)
 
 
-def _dead(program: Program, flow: ControlFlow, runs: frozenset[int], file: str) -> Iterator[LintFinding]:
+def _dead(program: Program, flow: ControlFlow, runs: frozenset[int]) -> Iterator[LintFinding]:
     instructions = program.instructions
     names: dict[int, str] = {}
     for dead in program_liveness(program, flow, lanes_kept=True).dead_writes(_ACTING):
@@ -67,13 +67,13 @@ def _dead(program: Program, flow: ControlFlow, runs: frozenset[int], file: str) 
         what = names.get(dead.mask) or names.setdefault(dead.mask, ", ".join(mask_names(dead.mask & ~_IGNORED)))
         if memory is not None:
             yield LintFinding("R003", "note", f"{what} of {instruction.name} {'are' if (dead.mask & ~_IGNORED).bit_count() > 1 else 'is'} "
-                                          f"never read", file,
-                          program.name, instruction)
+                                          f"never read", None, instruction, position=dead.position)
         else:
-            yield LintFinding("R002", "note", f"{instruction.name} writes {what}, which nobody reads", file, program.name, instruction)
+            yield LintFinding("R002", "note", f"{instruction.name} writes {what}, which nobody reads", None, instruction,
+                              position=dead.position)
 
 
-def _occupancy(program: Program, facts: KernelFacts, file: str) -> Iterator[LintFinding]:
+def _occupancy(program: Program, facts: KernelFacts) -> Iterator[LintFinding]:
     if facts.wanted is None:
         return
     profile = architecture(program.arch)
@@ -85,4 +85,4 @@ def _occupancy(program: Program, facts: KernelFacts, file: str) -> Iterator[Lint
         step = profile.vgprs_for_waves(waves + 1)
         if 0 < facts.wanted - step <= _NEAR:
             yield LintFinding("R004", "note", f"{facts.wanted} vector registers give {waves} wave{'s' * (waves > 1)} per SIMD; with "
-                          f"{facts.wanted - step} fewer there would be {waves + 1}", file, program.name, None, None, facts.wanted, step)
+                          f"{facts.wanted - step} fewer there would be {waves + 1}", None, None, facts.wanted, step)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from asmgen.checks.finding.finding import LintFinding
 from asmgen.checks.waits import verify as waits
 from asmgen.checks.waitstates import passes as hazards
 from asmgen.isa.arch import architecture
@@ -145,7 +146,7 @@ class Judge:
         return bool(_keys(verifier.weakened(program, position)) - self._waits)
 
 
-def _keys(findings: Iterable[waits.WaitFinding]) -> set[_Key]:
+def _keys(findings: Iterable[LintFinding]) -> set[_Key]:
     return {(finding.rule, id(finding.producer), id(finding.consumer), finding.rounds) for finding in findings if finding.rule in MISSING}
 
 

@@ -26,11 +26,11 @@ from asmgen.checks.counters.flow import Arrival, WaitFlow, WaitNeed
 from asmgen.checks.counters.ledger import COUNTERS, LGKM, MOST_ROUNDS, VM, Flight, Ledger, split_of, unified
 from asmgen.checks.counters.paths import find_route, reachable
 from asmgen.checks.counters.tokens import TooEarly, shared
+from asmgen.checks.finding.finding import LintFinding
 from asmgen.checks.wavegroups.outofphase import Phases
 from asmgen.checks.wavegroups.partings import Partings
-from asmgen.isa.records import dataclass
 from asmgen.program.controlflow import control_flow
-from asmgen.program.program import Instruction, Program, TokenUse
+from asmgen.program.program import Program, TokenUse
 
 if TYPE_CHECKING:
     from asmgen.checks.barrierraces.ldsplaces import LdsBytes, LdsPlaces
@@ -54,27 +54,7 @@ _KINDS = {"register": MISSING, "own-dma": MISSING, "token": TOKEN, "lds-order": 
 _ORDER = ("error", "warning", "note")
 
 
-@dataclass(frozen=True)
-class WaitFinding:
-    """A wait that is missing, too strict or idle.
-
-    `have` and `need` are counts: the count that stands (None: none does) and the one that would be right; barriers for W003, W012 and W014.
-    `producer` is what is in flight, `consumer` what touches it or the wait itself; `position` is the consumer's. `rounds` says how
-    many executions of the producer before its last the finding is about.
-    """
-
-    rule: str
-    severity: str
-    message: str
-    producer: Instruction | None
-    consumer: Instruction
-    have: int | None
-    need: int | None
-    position: int
-    rounds: int = 0
-
-
-def verify(program: Program, notes: bool = True, block: tuple[int, int, int] | None = None) -> list[WaitFinding]:
+def verify(program: Program, notes: bool = True, block: tuple[int, int, int] | None = None) -> list[LintFinding]:
     """Everything wrong with a program's waits, in program order. Without `notes`, errors and warnings alone, which is quicker; rounds of
     loops with buffers that take turns are not told apart then.
 
@@ -104,12 +84,12 @@ class Verifier:
         self._races = self._new_races()
         self._rounds = self.notes and block is not None  # whether rounds of loops are told apart: that takes another verification
         self._places = self._known_places()
-        self._found: list[WaitFinding] = []
+        self._found: list[LintFinding] = []
         self._idle: set[tuple[int, str]] = set()
         self._unsure: set[tuple[int, str]] = set()
         self._full: dict[tuple[int, str], list[int]] = {}
 
-    def findings(self) -> list[WaitFinding]:
+    def findings(self) -> list[LintFinding]:
         """All of them, in program order, worse ones first."""
         self._found = []
         self.flow.visit(self._visit)
@@ -126,7 +106,7 @@ class Verifier:
             self._loops()
         return sorted(self._found, key=lambda finding: (finding.position, _ORDER.index(finding.severity)))
 
-    def weakened(self, program: Program, position: int) -> list[WaitFinding]:
+    def weakened(self, program: Program, position: int) -> list[LintFinding]:
         """Those findings on a missing wait or barrier that this program, with one wait or barrier weaker (`WaitFlow.weakened`), may have
         more than the verified one; quicker than to verify it."""
         other = copy(self)
@@ -198,7 +178,7 @@ class Verifier:
             severity, message, first = self._judge(rule, position, counter, arrivals)
             if severity == "note" and not self.notes:
                 continue
-            self._found.append(WaitFinding(rule, severity, message, self.instructions[first.producer], self.instructions[position], None,
+            self._found.append(LintFinding(rule, severity, message, self.instructions[first.producer], self.instructions[position], None,
                                        self._count(counter, arrivals), position))
 
     def _reads_in_flight(self, position: int, ledger: Ledger) -> None:
@@ -213,7 +193,7 @@ class Verifier:
             shared = self._places[group.last].common(read)
             count = min(group.newer, self.flow.limits[VM] - 1)
             newer = f", {group.newer} newer" if group.newer else ""
-            self._found.append(WaitFinding(
+            self._found.append(LintFinding(
                 LDS_IN_FLIGHT, "warning", f"{self.instructions[position].name} reads LDS bytes {shared}, which "
                 f"{described(group, self.instructions)} may still be filling (in flight{newer}): s_waitcnt vmcnt({count}) and a barrier "
                 f"belong before it", self.instructions[group.last], self.instructions[position], None, count, position))
@@ -226,7 +206,7 @@ class Verifier:
             severity = "warning" if self.flow.tokens or forever else "note"
             if severity == "note" and not self.notes:
                 continue
-            self._found.append(WaitFinding(LDS_AT_BARRIER, severity, self._lds_sentence(counter, group, forever),
+            self._found.append(LintFinding(LDS_AT_BARRIER, severity, self._lds_sentence(counter, group, forever),
                                        self.instructions[group.last], self.instructions[position], None,
                                        min(group.newer, self.flow.limits[counter] - 1) if self.operations[group.last].ordered else 0,
                                        position, group.rounds))
@@ -336,7 +316,7 @@ class Verifier:
         message = f"{self.instructions[position].name} {verb} {other.name}, but {what}, {producer.text}{where}, {have}; with a stagger " \
                   f"of " \
                   f"{self.program.stagger} it takes {other.need}"
-        self._found.append(WaitFinding(BARRIERS, "error", message, producer, self.instructions[position], max(other.have, 0), other.need,
+        self._found.append(LintFinding(BARRIERS, "error", message, producer, self.instructions[position], max(other.have, 0), other.need,
                                    position))
 
     def _out_of_phase(self, phases: Phases) -> None:
@@ -347,7 +327,7 @@ class Verifier:
             message = f"waves end {abs(apart)} barrier{'s' * (abs(apart) != 1)} apart on a path to here: of the branches over s_barrier, " \
                       f"which delay half of the waves (stagger {self.program.stagger}) and bring the other half level again, one " \
                       f"has no counterpart"
-            self._found.append(WaitFinding(OUT_OF_PHASE, "warning", message, None, self.instructions[position], abs(apart), 0, position))
+            self._found.append(LintFinding(OUT_OF_PHASE, "warning", message, None, self.instructions[position], abs(apart), 0, position))
 
     def _partings(self, phases: Phases) -> None:
         if not (self.flow.tokens or self.program.stagger):
@@ -367,7 +347,7 @@ class Verifier:
                 message = f"waves of a workgroup part here, and those that take the branch pass {taken or 'no'} " \
                           f"barrier{'s' * (taken != 1)}, the others {passed or 'no'}, before they {where}: a barrier of the ones meets " \
                           f"another one of the others from there on"
-            self._found.append(WaitFinding(PARTING, "warning", message, None, self.instructions[parting.position], taken, passed,
+            self._found.append(LintFinding(PARTING, "warning", message, None, self.instructions[parting.position], taken, passed,
                                            parting.position))
 
     def _meetings(self, phases: Phases) -> None:
@@ -379,7 +359,7 @@ class Verifier:
             message = f"while half of the waves compute from here on, the other half, {self.program.stagger} " \
                       f"barrier{'s' * (self.program.stagger != 1)} late, compute from {other.text}{where} on: both want the matrix " \
                       f"cores, where a barrier between them and what stands before would keep the halves in turn"
-            self._found.append(WaitFinding(MEETING, "note", message, other, mine, None, None, position))
+            self._found.append(LintFinding(MEETING, "note", message, other, mine, None, None, position))
 
     def races(self) -> list[LdsRace]:
         """LDS races of the program as it stands, without rounds of loops told apart."""
@@ -419,7 +399,7 @@ class Verifier:
             if severity == "error":  # the same loads are no warning at the reads too
                 same = {id(self.instructions[first]) for first in race.first}
                 self._found = [one for one in self._found if one.rule != LDS_IN_FLIGHT or id(one.producer) not in same]
-            self._found.append(WaitFinding(rule, severity, message, self.instructions[last], self.instructions[at], have, need, at))
+            self._found.append(LintFinding(rule, severity, message, self.instructions[last], self.instructions[at], have, need, at))
 
     def _roles(self) -> None:
         """What a role reads while another one fills it."""
@@ -429,7 +409,7 @@ class Verifier:
                 continue
             where = f" ({producer.where()})" if producer.where() else ""
             names = ", ".join(shared(self.operations[reader].uses, self.operations[filler].fills))
-            self._found.append(WaitFinding(BARRIERS, "error", f"{consumer.name} reads {names} between the same two barriers between which "
+            self._found.append(LintFinding(BARRIERS, "error", f"{consumer.name} reads {names} between the same two barriers between which "
                                            f"waves of another role fill it, {producer.text}{where}: a barrier must stand between, after "
                                            "the wait for the fill or for the read", producer, consumer, 0, 1, reader))
 
@@ -439,7 +419,7 @@ class Verifier:
         instruction = self.instructions[position]
         for counter, given in ((VM, wait.vmcnt), (LGKM, wait.lgkmcnt)):
             if given is not None and given >= self.flow.limits[counter]:
-                self._found.append(WaitFinding(NO_WAIT, "warning", f"{counter}({given}) waits for nothing: {given} is the largest value of "
+                self._found.append(LintFinding(NO_WAIT, "warning", f"{counter}({given}) waits for nothing: {given} is the largest value of "
                                            f"the field, {given - 1} the loosest wait with an "
                                            f"effect", None, instruction, given, given - 1, position))
             elif given is not None and ledger[counter].unknown:
@@ -447,7 +427,7 @@ class Verifier:
             elif given is not None and ledger[counter].outstanding <= given:
                 self._idle.add((position, counter))
         if wait.vmcnt is None and wait.lgkmcnt is None and wait.expcnt is None:
-            self._found.append(WaitFinding(NO_WAIT, "warning", "this s_waitcnt waits for nothing: every field has its largest value", None,
+            self._found.append(LintFinding(NO_WAIT, "warning", "this s_waitcnt waits for nothing: every field has its largest value", None,
                                        instruction, None, None, position))
 
     def _strict_waits(self) -> None:
@@ -460,15 +440,15 @@ class Verifier:
                 need = self.flow.needed_by.get((position, counter))
                 instruction = self.instructions[position]
                 if (position, counter) in self._idle:
-                    self._found.append(WaitFinding(IDLE, "note", f"{counter}({given}) does nothing: no more than {given} can be "
+                    self._found.append(LintFinding(IDLE, "note", f"{counter}({given}) does nothing: no more than {given} can be "
                                                                  f"outstanding here",
                                                None, instruction, given, None, position))
                 elif need is None:
-                    self._found.append(WaitFinding(IDLE, "note", f"{counter}({given}) is not needed for any register or LDS data that "
+                    self._found.append(LintFinding(IDLE, "note", f"{counter}({given}) is not needed for any register or LDS data that "
                                                    "follows",
                                                None, instruction, given, None, position))
                 elif need > given:
-                    self._found.append(WaitFinding(TOO_STRICT, "note", f"{counter}({given}) could be {counter}({need}): {need - given} "
+                    self._found.append(LintFinding(TOO_STRICT, "note", f"{counter}({given}) could be {counter}({need}): {need - given} "
                                                    f"newer operation{'s' * (need - given > 1)} could stay in flight", None, instruction,
                                                    given, need, position))
 
@@ -476,7 +456,7 @@ class Verifier:
         for (_, counter), positions in self._full.items():
             limit = self.flow.limits[counter]
             times = f"{len(positions)} operations from here on" if len(positions) > 1 else "this operation"
-            self._found.append(WaitFinding(FULL, "note", f"{times} may be issued while {limit} are outstanding on {counter}, and would "
+            self._found.append(LintFinding(FULL, "note", f"{times} may be issued while {limit} are outstanding on {counter}, and would "
                                                      f"stall until "
                                        "one has completed", None, self.instructions[positions[0]], limit, limit - 1, positions[0]))
 
@@ -484,7 +464,7 @@ class Verifier:
         for state in self.flow.loops():
             head = state.loop.first
             if not state.steady and self.flow.flow.block_of[head] in self.runs:
-                self._found.append(WaitFinding(LOOP, "note", f"the loop up to {self.instructions[state.loop.last].text} is not steady from "
+                self._found.append(LintFinding(LOOP, "note", f"the loop up to {self.instructions[state.loop.last].text} is not steady from "
                                            f"its first round on: {state.sentence}", None, self.instructions[head], None, None, head))
 
 

@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 from asmgen.checks.counters.points import POINT
+from asmgen.checks.finding.finding import LintFinding
 from asmgen.checks.waits.insert import insert_waits
 from asmgen.checks.waits.verify import verify
 from asmgen.isa.errors import AsmgenError
 from asmgen.program.program import Instruction, Program
-
-
-class _Found(Protocol):
-    @property
-    def severity(self) -> str: ...
-    @property
-    def message(self) -> str: ...
-    @property
-    def consumer(self) -> Instruction: ...
 
 
 def apply_waits(program: Program, mode: str, verifying: bool = True) -> Program:
@@ -34,13 +25,14 @@ def apply_waits(program: Program, mode: str, verifying: bool = True) -> Program:
     if modes & {"auto", POINT}:
         program = insert_waits(program)
     if verifying and "verify" in modes:
-        refuse_errors([finding for finding in verify(program, notes=False) if finding.consumer.waits == "verify"])
+        refuse_errors([found for found in verify(program, notes=False) if found.consumer is not None and found.consumer.waits == "verify"])
     return program
 
 
-def refuse_errors(findings: Sequence[_Found]) -> None:
+def refuse_errors(findings: Sequence[LintFinding]) -> None:
     """Raises AsmgenError for the first error of a verification, with how many more there are."""
     errors = [finding for finding in findings if finding.severity == "error"]
     if errors:
         more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-        raise AsmgenError(f"{errors[0].message}{more}", errors[0].consumer.where())
+        consumer = errors[0].consumer
+        raise AsmgenError(f"{errors[0].message}{more}", consumer.where() if consumer is not None else "")

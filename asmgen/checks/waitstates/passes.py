@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from asmgen.checks.finding.finding import LintFinding
 from asmgen.checks.waitstates.cover import Excuse, WalkedCode, excuse
 from asmgen.checks.waitstates.match import HazardFacts, PairNeed, hazard_model
 from asmgen.checks.waitstates.statesteps import CONTROL, Ages, HazardSteps, HazardTable, Lack, join
@@ -28,27 +29,6 @@ _FENCES = frozenset({"branch", "barrier", "wait", "end", "setreg", "setvskip"})
 _UNMOVABLE = _FENCES | {"nop", "sendmsg", "ttracedata", "getreg", "rfe", "movrel"}
 _SETTLE = 8
 SEVERITIES = ("error", "warning", "note")
-
-
-@dataclass(frozen=True)
-class StateFinding:
-    """A place where wait states are missing.
-
-    `severity` is "error" where LLVM 22 and the ISA text both ask for more than there is, "warning" where only the ISA text does, or
-    where what stands between takes long enough although it counts too little (cover.py), "note" where only LLVM asks; what the row
-    says where shipping kernels cast doubt on it.
-    `have` counts the wait states between on the shortest path, `need` satisfies every row. `position` is the consumer's among the
-    program's instructions.
-    """
-
-    rule: str
-    severity: str
-    producer: Instruction
-    consumer: Instruction
-    have: int
-    need: int
-    message: str
-    position: int
 
 
 @dataclass(frozen=True)
@@ -80,14 +60,14 @@ def wait_states(arch: str, producer: str, consumer: str, between: Sequence[str] 
     return missing
 
 
-def verify(program: Program, match_llvm: bool = False, flow: ControlFlow | None = None) -> list[StateFinding]:
+def verify(program: Program, match_llvm: bool = False, flow: ControlFlow | None = None) -> list[LintFinding]:
     """Every pair of instructions with too few wait states between, in program order. `flow` is the program's, where it is known.
 
     A matrix instruction whose registers in question a later one overwrites, which is too close too, is not named: one cause, one finding.
     With `match_llvm` only what LLVM 22 itself would insert counts, its known excess too (docs/facts/instructions.md section 3.5, item 7).
     """
     walk = _Walk(program, match_llvm, flow)
-    found: list[StateFinding] = []
+    found: list[LintFinding] = []
 
     def report(position: int, lacking: list[Lack]) -> int:
         judged = [(producer, needs, _finding(walk, position, producer, age, needs))
@@ -359,7 +339,7 @@ def reasons(instructions: Sequence[Instruction] | Mapping[int, Instruction], lac
     return (f"{_subject(first, worst)} of {_producer_text(first)}, {worst.rule.text}: {missing} more wait state{'s' * (missing > 1)}",)
 
 
-def _finding(walk: _Walk, position: int, producer: int, age: int, needs: Sequence[PairNeed]) -> StateFinding:
+def _finding(walk: _Walk, position: int, producer: int, age: int, needs: Sequence[PairNeed]) -> LintFinding:
     first, second = walk.instructions[producer], walk.instructions[position]
     isa, llvm = (max((need.states for need in needs if need.rule.asked(who)), default=0) for who in ("isa", "llvm"))
     most = max(need.states for need in needs)
@@ -370,10 +350,10 @@ def _finding(walk: _Walk, position: int, producer: int, age: int, needs: Sequenc
     who = "" if isa == llvm == most else f" ({isa or 'none'} by the ISA text, {llvm or 'none'} by LLVM 22)"
     message = f"{second.text} needs {most} wait state{'s' * (most > 1)}{who} after {_producer_text(first)}, {age or 'none'} there: " \
               f"{_subject(first, worst)} {worst.rule.text}{f' ({why})' if why else ''}"
-    return StateFinding(worst.rule.id, severity, first, second, age, most, message, position)
+    return LintFinding(worst.rule.id, severity, message, first, second, age, most, position)
 
 
-def _superseded(walk: _Walk, producer: int, needs: Sequence[PairNeed], found: StateFinding, later: int, other: StateFinding) -> bool:
+def _superseded(walk: _Walk, producer: int, needs: Sequence[PairNeed], found: LintFinding, later: int, other: LintFinding) -> bool:
     """Whether a finding has the cause of another one of its consumer: a `later` matrix instruction overwrites all that it is about.
 
     The core works in order: who waits for the later result has waited for the earlier one.
