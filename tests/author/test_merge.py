@@ -208,7 +208,7 @@ def test_nothing_crosses_a_barrier() -> None:
     assert "nothing crosses a barrier" in sentence
 
 
-def test_a_priority_keeps_its_place_in_its_stream_only() -> None:
+def test_a_priority_keeps_its_position_in_its_own_stream_only() -> None:
     k = Builder("k", "gfx950")
     memory, matrix = k.streams("memory", "matrix")
     with k.section() as section:
@@ -217,7 +217,7 @@ def test_a_priority_keeps_its_place_in_its_stream_only() -> None:
             k.v_mov_b32(v[1], 1)
         with matrix:
             k.v_mov_b32(v[2], 1)
-    with pytest.raises(MergeError, match="keeps its place in its stream"):
+    with pytest.raises(MergeError, match="may not move in its stream"):
         section.merge([1, 0, 2])
     section.merge([2, 0, 1])
     assert [str(item) for item in k.items] == ["v_mov_b32 v2, 1", "s_setprio 1", "v_mov_b32 v1, 1"]

@@ -233,7 +233,7 @@ def test_roles_have_the_same_barriers_on_every_path() -> None:
 
 def test_a_role_without_waves_is_refused() -> None:
     for producers in (0, 4):
-        with pytest.raises(TileError, match=f"of 4 waves {producers} cannot fill LDS while others work; 1 to 3 can"):
+        with pytest.raises(TileError, match=f"{producers} of 4 waves cannot be producers; 1 to 3 can"):
             TileRun("gfx950", 4).k.cast(producers)
 
 

@@ -27,6 +27,11 @@ CLEANED = (
     "asmgen/checks",
     "asmgen/emulator",
     "asmgen/model",
+    "asmgen/author/loop",
+    "asmgen/author/step",
+    "asmgen/author/schedule",
+    "asmgen/author/emit",
+    "asmgen/author/builders",
 )
 """Folders and files in which no refused word stands. A room joins when it is cleaned; at the end the project is all of it."""
 

@@ -1,1 +1,1 @@
-"""The builder that knows tiles and pipelines: what kernels are written with."""
+"""The builder with tiles and pipelines, with which kernels are written."""

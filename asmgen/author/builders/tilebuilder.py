@@ -1,4 +1,4 @@
-"""The builder with tiles: what a kernel of the library is written with."""
+"""The builder with tiles and pipelines, with which kernels are written."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from asmgen.regalloc.sets import RegisterSet
 class TileBuilder(KernelBuilder):
     """Adds tiles, shared tiles, matrices and pipelines to the builder of a kernel.
 
-    `locate()` must have been called before anything that depends on lanes or waves.
+    Call `locate()` before any operation that depends on lanes or waves.
     """
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
@@ -37,10 +37,10 @@ class TileBuilder(KernelBuilder):
         self.made: dict[object, object] = {}
         self.lane: Reg = self.work_item
         self.wave = WaveIndex("wave", self.kernarg[0], 1)
-        self.filling: WaveIndex | None = None  # the waves that fill LDS where not all do
-        self.sources: dict[Rows, int] = {}  # by how many iterations each is read ahead
+        self.filling: WaveIndex | None = None  # the waves that fill LDS, if not all do
+        self.sources: dict[Rows, int] = {}  # the iterations by which each is read ahead
         self.koffset: Reg | None = None
-        self.offsets: dict[Rows, tuple[Reg, Copy]] = {}  # of producers' sources, and the copy of the step that counted last
+        self.offsets: dict[Rows, tuple[Reg, Copy]] = {}  # of producers' sources: the offset, and the copy of the step that advanced it last
         self.kbytes = 0
         self.walks: list[Walk] = []
 
@@ -89,12 +89,13 @@ class TileBuilder(KernelBuilder):
         return made
 
     def matrix(self, name: str, dtype: str, rows: str, columns: str, stride: str) -> Matrix:
-        """The matrix behind pointer argument `name`; the others name arguments too. The limits of the stride are the contract's."""
+        """The matrix at pointer argument `name`; `rows`, `columns` and `stride` name arguments too. The contract has the limits of the
+        stride."""
         return Matrix(name, dtype, self.argument(name), self.argument(rows), self.argument(columns), self.argument(stride),
                       *self.limits(stride))
 
     def limits(self, parameter: str) -> tuple[int, int | None]:
-        """The smallest and the largest value of a whole number that the contract lets through: 0 and None where it says nothing."""
+        """The smallest and the largest value that the contract allows for an integer; 0 and None if it has no limit."""
         for one in self.contract.parameters:
             if one.name == parameter:
                 return int(one.minimum or 0), None if one.maximum is None else int(one.maximum)
@@ -107,7 +108,7 @@ class TileBuilder(KernelBuilder):
         return pipeline(self, step, count, schedule, groups, peel, least, epilogue, early_exit)
 
     def locate(self, waves: int) -> None:
-        """Lane and wave from the work-item's number, for a workgroup of `waves` waves in one dimension."""
+        """Compute lane and wave from the work-item's number, for a workgroup of `waves` waves in one dimension."""
         lane = self.registers.vgprs(1, "lane")
         wave = self.registers.sgprs(1, "wave")
         with self.scratch("number") as number:
@@ -117,14 +118,14 @@ class TileBuilder(KernelBuilder):
         self.lane, self.wave = lane, WaveIndex("wave", wave, waves)
 
     def cast(self, producers: int) -> Reg:
-        """Give the last waves the role of filling LDS: from here on `wave` counts the others. The SGPR that is 1 for `producers`, else 0.
+        """Make the last waves producers, which fill LDS. From here on `wave` counts the other waves.
 
-        Changes SCC. Raises TileError where no wave is left for the other role.
+        Returns an SGPR that is 1 in producers, else 0. Changes SCC. Raises TileError if no wave is left for the other role.
         """
         wave = self.wave
         consumers = wave.count - producers
         if producers < 1 or consumers < 1:
-            raise TileError(f"of {wave.count} waves {producers} cannot fill LDS while others work; 1 to {wave.count - 1} can", self.place())
+            raise TileError(f"{producers} of {wave.count} waves cannot be producers; 1 to {wave.count - 1} can", self.place())
         role, filling = self.registers.sgprs(1, "role", note="1: fills LDS"), self.registers.sgprs(1, "producer")
         self.s_sub_u32(filling, wave.register, consumers)
         self.s_cmp_ge_u32(wave.register, consumers)
@@ -133,7 +134,8 @@ class TileBuilder(KernelBuilder):
         return role
 
     def forget(self, *kinds: str) -> None:
-        """Release the registers of addresses that operations of these kinds ("load", "lane places") made: later ones make their own."""
+        """Release the registers of addresses that operations of these kinds ("load", "lane places") made; later operations make their
+        own."""
         for key, held in list(self.made.items()):
             if isinstance(key, tuple) and key[0] in kinds:
                 for one in held.values() if isinstance(held, dict) else [held]:
@@ -144,18 +146,20 @@ class TileBuilder(KernelBuilder):
     def wave_grid(self, rows: int, columns: int) -> tuple[WaveIndex, WaveIndex]:
         """(row, column) of the wave in a grid of waves, columns innermost."""
         wm, wn = self.registers.sgprs(1, "wave_row"), self.registers.sgprs(1, "wave_column")
-        if columns & (columns - 1) or rows * columns != self.wave.count:
-            raise TileError(f"{self.wave.count} waves are no grid of {rows} x {columns} with a power of two in a row", self.place())
+        if rows * columns != self.wave.count:
+            raise TileError(f"wave_grid({rows}, {columns}) needs {rows * columns} waves; this kernel has {self.wave.count}", self.place())
+        if columns & (columns - 1):
+            raise TileError(f"wave_grid({rows}, {columns}) needs a power of two as the number of columns", self.place())
         self.s_lshr_b32(wm, self.wave.register, (columns - 1).bit_length())
         self.s_and_b32(wn, self.wave.register, columns - 1)
         return WaveIndex("wave_row", wm, rows), WaveIndex("wave_column", wn, columns)
 
     def advance(self, source: Slice, columns: int, fills: bool = False) -> Reg | int:
-        """The SGPR of how far a source has gone along K, in bytes, `columns` a step; 0 where the source does not belong to a step.
+        """The SGPR with the byte offset of a source along K; 0 if the source does not belong to a step. A step advances by `columns`.
 
-        One goes on for all sources when a step ends. But where some waves do nothing but fill, each source that they fill from (`fills`)
-        has its own, which goes on here and now. Raises TileError where sources of one loop go at different paces, one is read for two
-        iterations, or one with an offset of its own twice in a step.
+        All sources share one offset, which advances when a step ends. With producers, each source that they fill from (`fills`) has its own
+        offset, which advances here. Raises TileError if sources of one loop advance by different bytes, if one is read for two iterations,
+        or if a source with its own offset is read twice in a step.
         """
         if source.index is None:
             return 0
@@ -177,7 +181,7 @@ class TileBuilder(KernelBuilder):
         return self.koffset
 
     def _own_offset(self, source: Slice, copy: Copy) -> Reg:
-        """A producer's source one step on."""
+        """Advance a producer's source by a step."""
         rows = source.rows
         offset, counted = self.offsets.get(rows, (None, None))
         if counted is copy:
@@ -192,18 +196,18 @@ class TileBuilder(KernelBuilder):
 
     @property
     def waves_per_simd(self) -> int:
-        """Waves of a workgroup on one SIMD."""
+        """The number of waves of a workgroup on one SIMD."""
         return -(-self.wave.count // 4)
 
     def loop_begins(self, ahead: int) -> None:
-        """Each source's base goes back by the iterations that it lags behind the farthest, so that one offset serves all."""
+        """Move each source's base back by its distance to the farthest source, in iterations, so that one offset serves all."""
         for walk in self.walks:
             walk.begin(self, ahead)
         if self.koffset is not None:
             self.s_mov_b32(self.koffset, 0)
         for rows, offset in self.sources.items():
             back = (ahead - offset) * self.kbytes
-            if rows in self.offsets:  # it goes on before its first use
+            if rows in self.offsets:  # it advances before its first use
                 self.s_mov_b32(self.offsets[rows][0], back - self.kbytes)
             if back:
                 for slack, base in rows.descriptors.items():
@@ -213,13 +217,13 @@ class TileBuilder(KernelBuilder):
                     self.s_add_u32(base[2], base[2], back)
 
     def step_ends(self) -> None:
-        """All sources one step on."""
+        """Advance all sources by a step."""
         for walk in self.walks:
             walk.go_on(self)
         if self.koffset is not None:
             self.s_add_u32(self.koffset, self.koffset, self.kbytes)
 
     def follows_sources(self, unit: Unit) -> bool:
-        """Whether a unit's addresses have the sources' offset in them."""
+        """Whether a unit's addresses depend on the sources' offset."""
         offsets = [walk.gone for walk in self.walks] + [self.koffset]
         return any(offset is not None and unit.effects.reads & offset.mask for offset in offsets)

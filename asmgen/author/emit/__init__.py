@@ -1,1 +1,1 @@
-"""The builder: mnemonics as methods, streams, blocks, LDS maps; a kernel in the making and a finished one."""
+"""The builder of instructions: mnemonics as methods, streams, blocks, LDS maps, and the finished kernel."""

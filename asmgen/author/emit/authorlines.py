@@ -1,4 +1,4 @@
-"""The author's line that errors name, and the line of the helper that wrote the code for him."""
+"""The author's line that errors show, and the line of the helper that emitted the code."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from asmgen.regalloc.ranges import author_frames
 
 
 def where(source: SourceLine | None, helper: SourceLine | None) -> str:
-    """The author's place and, where another file wrote it, the helper's, as errors have it."""
+    """The author's line as errors show it, with the helper's line if a helper in another file emitted the code."""
     if source is None:
         return ""
     return f"{source} (by {helper})" if helper is not None else str(source)
@@ -19,6 +19,6 @@ source_line = lru_cache(maxsize=1024)(SourceLine)  # one line of a kernel emits 
 
 
 def author_line() -> SourceLine | None:
-    """The nearest line up the stack that is not asmgen's own machinery: a kernel file's or a user's."""
+    """The nearest line up the stack outside of asmgen's own machinery: in a kernel file or in a user's file."""
     place, _ = author_frames()
     return source_line(*place) if place is not None else None

@@ -1,13 +1,13 @@
-"""The builder: ISA mnemonics as methods, checked when called, at the author's Python line.
+"""The builder: ISA mnemonics are methods. Each call is checked at the author's Python line.
 
     k = Builder("copy", "gfx950", plan)
     k.global_load_dword(x, address, OFF)
     k.v_add_f32(y, 1.0, x)
 
-Operands stand in assembly order, modifiers are keywords (`offset=16, offen=True`). `fills=` and `uses=` name LDS ranges
-whose arrival registers cannot show (tokens, docs/ARCHITECTURE.md). Nothing is inserted or moved here: passes do that, when called.
+Operands stand in assembly order; modifiers are keywords (`offset=16, offen=True`). `fills=` and `uses=` name LDS ranges whose arrival no
+register shows (tokens, docs/ARCHITECTURE.md). The builder inserts and moves nothing; passes do that when they are called.
 
-A kernel may be written as several streams, merged by section:
+A kernel may have several streams, merged section by section:
 
     memory, matrix = k.streams("memory", "matrix")
     with k.section() as section:
@@ -91,15 +91,16 @@ class Builder:
         if not name.startswith(("v_", "s_", "ds_", "buffer_", "tbuffer_", "global_", "flat_", "scratch_")):
             raise AttributeError(f"Builder has no attribute {name!r}, and no instruction begins like that")
 
-        emit = self.__dict__[name] = partial(self.emit, name)  # kept, as kernels ask for a few mnemonics thousands of times
+        emit = self.__dict__[name] = partial(self.emit, name)  # cached, as kernels use few mnemonics thousands of times
         return emit
 
     def emit(self, name: str, *operands: Operand | str, fills: LdsRange | None = None, uses: LdsRange | None = None,
              comment: str = "", despite: str = "", **modifiers: Any) -> Instruction:
         """Append the instruction of that mnemonic (an `_e32`, `_e64`, `_dpp` or `_sdwa` suffix forces the encoding).
 
-        A string operand is a label. Raises OperandError, at the caller's line, for whatever the assembler would refuse or silently miscode
-        and for a form that an erratum hits, unless `despite` names it (isa/errata.py); PlanError for a register that nobody holds.
+        A string operand is a label. Raises OperandError, at the caller's line, for what the assembler would refuse or silently miscode, and
+        for a form that an erratum hits, unless `despite` names the erratum (isa/errata.py). Raises PlanError for a register that no name
+        holds.
         """
         instruction = self._instruction(name, operands, modifiers, fills, uses, comment, despite)
         self._append(instruction)
@@ -113,10 +114,10 @@ class Builder:
 
     def peek(self, name: str, *operands: Operand | str, fills: LdsRange | None = None, uses: LdsRange | None = None,
              **modifiers: Any) -> Explanation:
-        """What `emit` of the same would mean here, without doing it: what is in flight, the waits and wait states that it would need
-        in front of it, whether a full counter would stall it. Raises as `emit` does.
+        """What `emit` of the same instruction would mean here: what is in flight, the waits and wait states that the instruction would
+        need before it, and whether a full counter would stall it. Emits nothing. Raises as `emit` does.
 
-        It takes as long as what is in flight is. What a back-edge that is not placed yet will bring is not known: `path` says so.
+        The time grows with the number of operations in flight. What a back-edge brings that is not placed yet is unknown; `path` says so.
         """
         from asmgen.author.emit.lookahead import Lookahead
         from asmgen.checks.explain.explain import foresee
@@ -124,16 +125,16 @@ class Builder:
         instruction = self._instruction(name, operands, modifiers, fills, uses, "")
         if self._lookahead is None:
             self._lookahead = Lookahead(self.arch, self.stagger)
-        frontier = self._lookahead.behind(self.items, self._section.start if self._section is not None else 0)
+        frontier = self._lookahead.frontier_after(self.items, self._section.start if self._section is not None else 0)
         return foresee(frontier, instruction, self.name, self._owners())
 
     def _moved(self, start: int) -> None:
-        """Items from number `start` on are about to change places, or to go."""
+        """Items from number `start` on are about to be moved or removed."""
         if self._lookahead is not None:
             self._lookahead.forget(start)
 
     def _owners(self) -> Callable[[Reg], str]:
-        """A function that tells the names under which the plan holds a register now."""
+        """A function from a register to the names under which the plan holds it now."""
         held = self.registers.live() if self.registers is not None else []
         return lambda reg: " / ".join(dict.fromkeys([owner.name for owner in held if owner.reg.overlaps(reg)]))
 
@@ -164,13 +165,14 @@ class Builder:
         return source_line(*author) if author else None, source_line(*helper) if helper else None
 
     def streams(self, *names: str) -> tuple[Stream, ...]:
-        """Streams of those names: `with stream:` emits into it. Raises AsmgenError for a name that is given twice."""
+        """Streams of those names; `with stream:` emits into one. Raises AsmgenError for a name that is given twice."""
         if len(set(names)) != len(names) or not all(names):
-            raise AsmgenError(f"streams have names of their own, got {', '.join(map(repr, names))}", str(author_line()))
+            raise AsmgenError(f"each stream needs a name of its own, got {', '.join(map(repr, names))}", str(author_line()))
         return tuple(Stream(self, name) for name in names)
 
     def section(self) -> Section:
-        """`with k.section() as section:` gathers what is emitted within; `section.merge(order)` places it, else emission order stays."""
+        """`with k.section() as section:` gathers the units emitted within. `section.merge(order)` places them; else emission order
+        stays."""
         return Section(self)
 
     @contextmanager
@@ -206,7 +208,7 @@ class Builder:
 
     @contextmanager
     def stage(self) -> Iterator[None]:
-        """One stage of a pipelined step: what is emitted within belongs to it. Raises PipelineError outside of a step."""
+        """A stage of a pipelined step: operations emitted within belong to it. Raises PipelineError outside of a step."""
         if self.copy is None:
             raise PipelineError("a stage stands outside of a pipeline's step", self.place())
         self.stage_number += 1
@@ -219,7 +221,7 @@ class Builder:
             yield
 
     def hoist(self, emit: Callable[[], Made]) -> Made:
-        """What `emit` emits and returns, placed in front of the pipeline whose step asks for it: addresses that no iteration changes."""
+        """Call `emit` and place its code before the pipeline whose step calls this: for addresses that no iteration changes."""
         if self.copy is None:
             return emit()
         copy, section, tag = self.copy, self._section, (self._stream, self._open_block, self._cold)
@@ -255,7 +257,7 @@ class Builder:
         self.position += len(unit.instructions)
 
     def cut(self, start: int) -> None:
-        """Take back all items from number `start` on, labels too."""
+        """Remove all items from number `start` on, labels too."""
         self._moved(start)
         for item in self.items[start:]:
             if isinstance(item, Label):
@@ -265,41 +267,41 @@ class Builder:
 
     @property
     def waves_per_simd(self) -> int:
-        """Waves of a workgroup on one SIMD, as far as the builder knows."""
+        """The number of waves of a workgroup on one SIMD, as far as the builder knows."""
         return 1
 
     def loop_begins(self, ahead: int) -> None:
-        """A pipeline whose step looks so many iterations ahead begins here: a builder with sources moves them to iteration -ahead."""
+        """A pipeline begins here; its step looks `ahead` iterations ahead. A builder with sources moves them to iteration -ahead."""
 
     def step_ends(self) -> None:
-        """A copy of a pipeline's step ends here: a builder with sources moves them one iteration on. May change SCC."""
+        """A copy of a pipeline's step ends here. A builder with sources moves them one iteration on. May change SCC."""
 
     def follows_sources(self, unit: Unit) -> bool:
-        """Whether a unit's place in memory is that of the iteration which `step_ends` counts."""
+        """Whether a unit's address in memory depends on the iteration that `step_ends` counts."""
         return False
 
     def wait_slot(self) -> None:
-        """A place for one s_waitcnt with the loosest counts for all that is due before the next wait slot; the passes fill it in."""
+        """A wait slot: the passes give its s_waitcnt the loosest counts for all that is due before the next wait slot."""
         with self.waits("point"):
             self.emit("s_waitcnt")
 
     def barrier_of_readers(self, reads: Sequence[TokenUse]) -> None:
-        """An s_barrier behind which other waves read those bytes of LDS, though code that follows does not: what this wave fills of them is
-        waited for in time."""
+        """An s_barrier after which other waves read those bytes of LDS, while the code that follows does not. This wave waits for its
+        fills of those bytes in time."""
         self._append(replace(self._instruction("s_barrier", (), {}, None, None, ""), tokens=tuple(reads)))
 
     def fresh(self, name: str) -> str:
-        """A label of that name that nothing else has."""
+        """A unique label that begins with that name."""
         self._fresh += 1
         return f"{name}_{self._fresh}"
 
     def place(self) -> str:
-        """The author's place, as errors have it."""
+        """The author's line, as errors show it."""
         return where(*self._places())
 
     @contextmanager
     def operation(self, name: str) -> Iterator[None]:
-        """Instructions emitted within carry that name in their chain of operations."""
+        """Add that name to the chain of operations of the instructions emitted within."""
         outer = self._operations
         self._operations = (*outer, name)
         try:
@@ -308,7 +310,7 @@ class Builder:
             self._operations = outer
 
     def label(self, name: str) -> None:
-        """Place a label. Raises AsmgenError where it stands already."""
+        """Place a label. Raises AsmgenError for a label that is placed already."""
         source = author_line()
         if name in self._labels:
             raise AsmgenError(f"label {name!r} is placed twice, first at {self._labels[name]}", str(source))
@@ -316,7 +318,7 @@ class Builder:
         self._append(Label(name, source))
 
     def region(self, name: str) -> None:
-        """Begin a named part of the kernel: a column of the register map."""
+        """Begin a named region of the kernel: a column of the register map."""
         self.regions.append((name, self.position))
         self._append(Region(name))
 
@@ -326,10 +328,13 @@ class Builder:
 
     @contextmanager
     def waits(self, mode: str) -> Iterator[None]:
-        """Another mode of wait counters for the instructions of a `with` block: "auto" inserts what they need, "verify" checks that the
-        author's own waits serve them, "off" leaves them alone. What they issue is in the ledger of all that follows in any case."""
+        """Set another wait mode for the instructions of a `with` block.
+
+        "auto" inserts the waits that they need, "verify" checks that the author's waits suffice, "off" does neither. Later instructions
+        count these operations as in flight in any case.
+        """
         if mode not in (*WAIT_MODES, "point"):
-            raise AsmgenError(f"waits({mode!r}) is no mode; there are {', '.join(WAIT_MODES)}", str(author_line()))
+            raise AsmgenError(f"waits({mode!r}): there is no such mode; modes are {', '.join(WAIT_MODES)}", str(author_line()))
         before, self._waits = self._waits, mode
         try:
             yield
@@ -338,8 +343,8 @@ class Builder:
 
     @contextmanager
     def scratch(self, name: str, count: int = 1, file: str = "v") -> Iterator[Reg]:
-        """Registers for the length of a `with` block: temporaries of the stream that it stands in, where that has reserved some, else the
-        pool's. A name that the author's plan holds gets a number behind it."""
+        """Registers for the length of a `with` block: temporaries that the current stream has reserved, else registers of the pool. A name
+        that the plan holds already gets a number appended."""
         if self.registers is None:
             raise AsmgenError(f"scratch registers {name!r} were asked for, but this builder has no register plan", str(author_line()))
         name = self.registers.unused(name)
@@ -356,7 +361,7 @@ class Builder:
                 reserved.give(register)
 
     def program(self) -> Program:
-        """What was built so far, checked for branches to labels that do not exist. Raises AsmgenError for such a branch."""
+        """The program built so far. Raises AsmgenError for a branch to a label that does not exist."""
         for item in self.items:
             if isinstance(item, Instruction) and item.target is not None and item.target not in self._labels:
                 known = ", ".join(self._labels) or "none"
@@ -374,7 +379,7 @@ class Builder:
 
 
 class Stream:
-    """Code of one kernel that is not placed yet, under a name; `with stream:` emits into it. Each has temporaries of its own."""
+    """A named stream: code of a kernel that is not placed yet. `with stream:` emits into it. Each stream has temporaries of its own."""
 
     def __init__(self, builder: Builder, name: str) -> None:
         self.builder = builder
@@ -382,8 +387,8 @@ class Stream:
         self._outer: list[str] = []
 
     def reserve(self, file: str, count: int) -> Stream:
-        """Take `count` registers of a file ("v", "a", "s") from the pool as this stream's temporaries: `k.scratch` within it has these, so
-        no other stream's temporaries get in the way of a merge. Raises PlanError where the pool has no such hole."""
+        """Reserve `count` registers of a file ("v", "a", "s") from the pool as this stream's temporaries. `k.scratch` within the stream
+        uses them, so that temporaries of other streams do not restrict a merge. Raises PlanError if the pool has no such hole."""
         plan = self.builder.registers
         if plan is None:
             raise AsmgenError(f"stream {self.name!r} reserves registers, but its builder has no register plan", str(author_line()))
@@ -404,7 +409,7 @@ class Stream:
 
 
 class Section:
-    """What a builder emitted within `with k.section()`, as units that a schedule may place in another order."""
+    """The units emitted within `with k.section()`, which a schedule may place in another order."""
 
     def __init__(self, builder: Builder) -> None:
         self.builder = builder
@@ -432,7 +437,7 @@ class Section:
     def merge(self, order: Sequence[int]) -> None:
         """Place the units in that order (numbers in emission order).
 
-        Raises MergeError where a read would get another definition than in emission order; then nothing is changed.
+        Raises MergeError if a read would get another definition than in emission order; then nothing changes.
         """
         units = self.units
         items = merge(units, order)
@@ -446,18 +451,18 @@ class Section:
 
 
 def _check_block(name: str, items: Sequence[Item]) -> None:
-    """One entry, one exit, no barrier: raises AsmgenError."""
+    """Raises AsmgenError for a block with a second entry or exit, or with a barrier."""
     labels = {item.name for item in items if isinstance(item, Label)}
     for item in items:
         if not isinstance(item, Instruction):
             continue
         if item.target is not None and item.target not in labels:
-            raise AsmgenError(f"block {name!r} branches to {item.target!r}, which stands outside: a block has one exit, behind its last "
+            raise AsmgenError(f"block {name!r} branches to {item.target!r}, which stands outside: a block has one exit, after its last "
                               f"instruction (its labels: {', '.join(sorted(labels)) or 'none'})", item.where())
         if item.name == "s_barrier" or item.ends_block and item.name != "s_branch":
             raise AsmgenError(f"block {name!r} holds {item.name}; a block has neither a barrier nor an end", item.where())
 
 
 def _plain(operand: Operand | str) -> Operand:
-    """An operand as a Program holds it: labels as symbols."""
+    """An operand in the form of a Program: a label becomes a symbol."""
     return Symbol(operand) if isinstance(operand, str) else operand

@@ -1,4 +1,4 @@
-"""Which instructions the builder refuses for an erratum of the chip (isa/errata.py)."""
+"""Instructions that the builder refuses because of an erratum of the chip (isa/errata.py)."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from asmgen.isa.operands import Operand
 from asmgen.isa.quote import quoted
 
 CONCERNED = PACKED_ODD_LOW.mnemonics
-"""Mnemonics whose operands `check_errata` has to see."""
+"""Mnemonics whose operands `check_errata` must check."""
 
 
 def check_errata(arch: str, mnemonic: str, operands: Sequence[Operand], modifiers: Mapping[str, Any], despite: str, comment: str) -> str:
-    """The comment of an instruction that an author wants `despite` an erratum ("" for none), so that lint is silent there too.
+    """The comment of an instruction that the author wants `despite` an erratum ("" for none); it also silences lint there.
 
-    Raises OperandError for a form that is seen to fail, and for an erratum that does not exist. The exchange of a pair, which is not
-    seen to, is left to lint's warning.
+    Raises OperandError for a form that is known to fail, and for an erratum that does not exist. For the exchange of a pair, which is not
+    known to fail, lint warns.
     """
     known = sorted(erratum.id for erratum in ERRATA if erratum.mnemonics)
     if despite and despite not in known:

@@ -1,4 +1,4 @@
-"""A kernel in the making and a finished one: builder, register plan, LDS map, arguments and contract together."""
+"""The builder of a whole kernel, and the finished kernel: code, register plan, LDS map, arguments and contract."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _KERNARG_POINTER = 2  # SGPRs
 
 @dataclass(frozen=True)
 class Kernel:
-    """A finished kernel: its code with all waits in place, what it needs, and the plan and map it was written with."""
+    """A finished kernel: its code with all waits, its resources, its register plan and its LDS map."""
 
     program: Program
     resources: KernelResources
@@ -57,11 +57,11 @@ class Kernel:
         return self.contract.stem or self.contract.name
 
     def register_map(self) -> str:
-        """One row a register range, one column a region, the owners' names in the cells."""
+        """The register map: a row for each register range, a column for each region, the owners' names in the cells."""
         return format_map(self.plan.spans(self.regions[-1].last if self.regions else 0), self.regions)
 
     def text(self) -> str:
-        """The whole assembly file: what clang gets, byte for byte."""
+        """The whole assembly file, byte for byte as clang gets it."""
         lds = ["", "LDS map", *self.lds.table()] if self.lds.ranges else []
         heading = [f"{self.contract.title} ({self.resources.arch})", "", *format_plan(self.plan).splitlines(), *lds,
                    *(["", "Main loop", *(f"  {remark}" for remark in self.remarks)] if self.remarks else [])]
@@ -70,17 +70,17 @@ class Kernel:
 
 
 def symbol_of(name: str) -> str:
-    """A name as an ELF symbol that the assembler takes: letters, digits and underscores, a `k` before a digit."""
+    """A name as an ELF symbol that the assembler accepts: letters, digits and underscores; a `k` stands before a leading digit."""
     symbol = re.sub(r"[^A-Za-z0-9_]", "_", name)
     return f"k{symbol}" if symbol[:1].isdigit() else symbol
 
 
 class KernelBuilder(Builder):
-    """The builder of a whole kernel: it pins what the hardware fills, loads the arguments and finishes the code object.
+    """The builder of a whole kernel. It pins the registers that the hardware fills, loads the arguments and builds the code object.
 
-    `waves` is the occupancy the author wants, in waves per SIMD. With `preload` the hardware fills the arguments before the
-    first instruction, and a compatibility entry loads them for firmware that does not (docs/facts/instructions.md section 4).
-    `k.p` has the build parameters as attributes. Without `verify`, mode "verify" is as "off".
+    `waves` is the occupancy that the author wants, in waves per SIMD. With `preload` the hardware loads the arguments before the first
+    instruction; a compatibility entry loads them for firmware that does not (docs/facts/instructions.md section 4). `k.p` has the build
+    parameters as attributes. Without `verify`, mode "verify" does the same as "off".
     """
 
     registers: RegisterPlan
@@ -106,28 +106,28 @@ class KernelBuilder(Builder):
         self.kernarg = plan.pin("kernarg", s[0:1], "where the arguments lie, filled by the hardware")
         self.ids = {axis: plan.pin(f"workgroup_{axis}", s[first_id + number:first_id + number], "filled by the hardware")
                     for number, axis in enumerate(workgroup_ids)}
-        # Without preload the arguments go behind the ids, at an SGPR that takes the widest loads.
+        # Without preload the arguments stand after the ids, at an SGPR aligned for the widest loads.
         first = _KERNARG_POINTER if preload else -(-(first_id + len(workgroup_ids)) // 4) * 4
-        self._arguments: Reg = self.kernarg[0:0]  # not read where there are no arguments
+        self._arguments: Reg = self.kernarg[0:0]  # not read in a kernel without arguments
         if self._dwords:
             count = self._preload or self._dwords
             self._arguments = plan.pin("arguments", s[first:first + count - 1], "the kernel arguments, in order")
-        self._loaded = self._arguments  # those that are loaded although others are there before the first instruction
+        self._loaded = self._arguments  # those that code loads although the hardware has loaded others
         if 0 < self._preload < self._dwords:
-            behind = -(-(first_id + len(workgroup_ids)) // 4) * 4
-            last = behind + self._dwords - self._preload - 1
-            self._loaded = plan.pin("more_arguments", s[behind:last], "what is not preloaded, in order")
+            more = -(-(first_id + len(workgroup_ids)) // 4) * 4
+            last = more + self._dwords - self._preload - 1
+            self._loaded = plan.pin("more_arguments", s[more:last], "what is not preloaded, in order")
         self.work_item = plan.pin("work_item", v[0:0], "x | y << 10 | z << 20, filled by the hardware")
 
     @property
     def variant(self) -> Variant:
-        """The variant that is being written. Raises AsmgenError for a kernel that belongs to no family."""
+        """The variant that this builder writes. Raises AsmgenError for a kernel that belongs to no family."""
         if self._variant is None:
             raise AsmgenError(f"{self.contract.name} belongs to no family, so this builder writes no variant", str(author_line()))
         return self._variant
 
     def argument(self, name: str) -> Reg:
-        """The SGPRs of an argument. Raises AsmgenError for one that the contract does not have."""
+        """The SGPRs of an argument. Raises AsmgenError for an argument that the contract does not have."""
         for row in self.table:
             if row.name == name:
                 first, held = row.offset // 4, self._arguments
@@ -137,7 +137,7 @@ class KernelBuilder(Builder):
         raise AsmgenError(f"the kernel has no argument {name!r}; it has {', '.join(row.name for row in self.table)}", str(author_line()))
 
     def begin(self) -> None:
-        """Load the arguments; they are there after the wait that their first use asks for."""
+        """Load the arguments. The wait before their first use covers their arrival."""
         self._load(self._arguments, 0)
         if self._preload:
             self.emit("s_waitcnt", lgkmcnt=0, comment="the compatibility entry does what preloading firmware did")
@@ -155,7 +155,7 @@ class KernelBuilder(Builder):
             self.emit(_LOAD[chunk.dwords], held[first:first + chunk.dwords - 1], self.kernarg, offset + chunk.offset)
 
     def _preloaded(self) -> int:
-        """How many dwords the hardware loads: as many whole arguments as fit."""
+        """The number of dwords that the hardware loads: as many whole arguments as fit."""
         most = ARCHITECTURES[self.arch].user_sgprs - _KERNARG_POINTER
         return max(dword for dword in (self._dwords, *(row.offset // 4 for row in self.table)) if dword <= most)
 
@@ -165,11 +165,11 @@ class KernelBuilder(Builder):
         return symbol_of(self.contract.stem or self.contract.name)
 
     def finish(self, waits: str = "auto", wait_states: str = "auto") -> Kernel:
-        """Run the passes that were asked for and put the kernel together.
+        """Run the passes and return the finished kernel.
 
-        "auto" inserts, "verify" checks what the author wrote, "off" does neither; blocks in another mode keep theirs (`Builder.waits`).
-        Raises AsmgenError at the author's line for the first error that verification finds, PlanError for the first read of a register
-        that may find what another owner left there.
+        "auto" inserts, "verify" checks what the author wrote, "off" does neither; `with` blocks in another mode keep theirs
+        (`Builder.waits`). Raises AsmgenError at the author's line for the first error that verification finds. Raises PlanError for the
+        first read of a register that may still hold the value of another owner.
         """
         self.place_cold_blocks()
         program = self.program()
@@ -204,7 +204,8 @@ class KernelBuilder(Builder):
 
 
 def _entry_wait_where_needed(program: Program, arguments: Reg) -> Program:
-    """Without the compatibility entry's wait where the body waits for all scalar loads before it touches what that entry loads."""
+    """The program without the wait of the compatibility entry, if the body waits for all scalar loads before it uses what that entry
+    loads."""
     start = next(position for position, item in enumerate(program.items) if isinstance(item, Label) and item.name == program.entry)
     for item in program.items[start + 1:]:
         if not isinstance(item, Instruction):

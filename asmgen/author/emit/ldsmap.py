@@ -1,4 +1,4 @@
-"""LDS maps: which bytes of a workgroup's LDS hold what, and the tokens that name their arrival."""
+"""LDS maps: the ranges of a workgroup's LDS, and the tokens that name their arrival."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ class LdsRange:
 
 @dataclass
 class LdsMap:
-    """Ranges handed out from address 0 up, checked against the architecture's LDS size."""
+    """Ranges of LDS, taken from address 0 up and checked against the LDS size of the architecture."""
 
     arch: str
     ranges: list[LdsRange] = field(default_factory=list)
 
     @property
     def size(self) -> int:
-        """Bytes of LDS that the kernel needs."""
+        """The bytes of LDS that the kernel needs."""
         return max((item.high for item in self.ranges), default=0)
 
     def take(self, name: str, size: int, align: int = 16) -> LdsRange:
-        """`size` bytes behind the last range. Raises AsmgenError where the architecture has no such room left."""
+        """Take `size` bytes after the last range. Raises AsmgenError if the architecture has not that much LDS."""
         low = -(-self.size // align) * align
         limit = architecture(self.arch).lds_bytes
         if low + size > limit:
@@ -57,5 +57,5 @@ class LdsMap:
         return self.ranges[-1]
 
     def table(self) -> list[str]:
-        """One line a range."""
+        """The map as text, a line for each range."""
         return [f"{item.low:#07x}:{item.high:#07x}  {item.size:6d} bytes  {item.name}" for item in self.ranges]

@@ -1,4 +1,4 @@
-"""The frontier that a builder keeps for `peek`: made when first asked for, advanced as items come, made anew where items were moved."""
+"""The frontier that a builder keeps for `peek`. It is built at the first call, advanced as items come, and rebuilt after items moved."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from asmgen.program.program import Instruction, Item, Label, Program
 
 
 class Lookahead:
-    """The frontier behind a builder's items. Where a section begins a copy is kept, so that placing it anew does not cost a pass over
-    all that stands before it."""
+    """The frontier after a builder's items. A snapshot is kept at the beginning of a section, so that moving the section's units needs no
+    pass over all items before it."""
 
     def __init__(self, arch: str, stagger: int) -> None:
         self.arch = arch
         self.stagger = stagger
         self._frontier: Frontier | None = None
-        self._seen = 0  # items that it has passed
+        self._seen = 0  # the number of items in the frontier
         self._kept: tuple[Frontier, int] | None = None
 
-    def behind(self, items: Sequence[Item], section: int = 0) -> Frontier:
-        """The frontier behind all items; `section` is the number of the item with which a section that may be moved begins."""
+    def frontier_after(self, items: Sequence[Item], section: int = 0) -> Frontier:
+        """The frontier after all items; `section` is the number of the first item that may still move."""
         if self._frontier is None or self._seen < section:
             self._advance(items[:section])
-            self._kept = (self._behind(section).copy(), section)
+            self._kept = (self._after(section).copy(), section)
         self._advance(items)
-        return self._behind(len(items))
+        return self._after(len(items))
 
     def forget(self, start: int) -> None:
-        """Items from number `start` on are not what they were."""
+        """Items from number `start` on have changed."""
         if self._seen <= start:
             return
         if self._kept is not None and self._kept[1] <= start:
@@ -36,7 +36,7 @@ class Lookahead:
         else:
             self._frontier, self._seen, self._kept = None, 0, None
 
-    def _behind(self, count: int) -> Frontier:
+    def _after(self, count: int) -> Frontier:
         assert self._frontier is not None and self._seen == count
         return self._frontier
 
@@ -44,7 +44,7 @@ class Lookahead:
         frontier = self._frontier or Frontier(self.arch, self.stagger)
         for number in range(self._seen, len(items)):
             if frontier.closes_loop(items[number]):
-                # Only the last loop that is closed here has to be solved, with all before it.
+                # It suffices to solve once, up to the last loop that is closed here.
                 frontier = self._solved(items)
                 break
             frontier.place(items[number])

@@ -1,4 +1,4 @@
-"""The registers that a stream has reserved for its temporaries."""
+"""Registers that a stream reserves for its temporaries."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from asmgen.regalloc.pool import default_align
 
 
 class Temporaries:
-    """A stream's reserved registers, handed out in turn: the one that was given back longest ago comes first, so that neighbours in
-    emission order seldom meet in a register."""
+    """A stream's reserved registers. The register that was released longest ago is taken first, so that neighbours in emission order rarely
+    share one."""
 
     def __init__(self, reserved: Reg) -> None:
         self.reserved = reserved
         self.free = list(range(reserved.count))
 
     def take(self, count: int, name: str) -> Reg:
-        """`count` neighbouring registers at the alignment that operands want. Raises AsmgenError where none are left."""
+        """Take `count` consecutive registers, aligned for operands. Raises AsmgenError if none are left."""
         align = default_align(self.reserved.file, count)
         free = set(self.free)
         for first in self.free:
@@ -29,5 +29,5 @@ class Temporaries:
                           "reserve more", str(author_line()))
 
     def give(self, reg: Reg) -> None:
-        """Back to the end of the queue."""
+        """Return registers to the end of the queue."""
         self.free += range(reg.index - self.reserved.index, reg.last - self.reserved.index + 1)

@@ -180,16 +180,16 @@ def _check_fences(units: Sequence[Unit], order: Sequence[int]) -> None:
             last_fence = number
         streams.setdefault(unit.stream, []).append(number)
     for numbers in streams.values():
-        behind = -1
+        last = -1
         for number in numbers:
-            if units[number].effects.in_place and number < behind:
-                raise MergeError(f"{_who(units, behind)} is placed before {_who(units, number)}, which keeps its place in its stream",
+            if units[number].effects.in_place and number < last:
+                raise MergeError(f"{_who(units, last)} is placed before {_who(units, number)}, which may not move in its stream",
                                  units[number].first.where())
-            behind = max(behind, number)
+            last = max(last, number)
         ahead = len(units)
         for number in reversed(numbers):
             if units[number].effects.in_place and number > ahead:
-                raise MergeError(f"{_who(units, ahead)} is placed behind {_who(units, number)}, which keeps its place in its stream",
+                raise MergeError(f"{_who(units, ahead)} is placed after {_who(units, number)}, which may not move in its stream",
                                  units[number].first.where())
             ahead = min(ahead, number)
 
