@@ -7,6 +7,6 @@ from asmgen.kernels.attention_forward.pingpong import ping_pong  # isort: split
 
 from asmgen.kernels.attention_forward.interleaved import interleaved  # isort: split
 
-from asmgen.kernels.attention_forward.copied import copied  # isort: split
+from asmgen.kernels.attention_forward.cdna3 import cdna3  # isort: split
 
-__all__ = ["ATTENTION", "copied", "interleaved", "ping_pong"]
+__all__ = ["ATTENTION", "cdna3", "interleaved", "ping_pong"]

@@ -7,6 +7,6 @@ from asmgen.kernels.gemm_fp8.blocks import blocks  # isort: split
 
 # The architecture whose variants are declared first is the default, the first of its variants too.
 
-from asmgen.kernels.gemm_fp8.copied import copied  # isort: split
+from asmgen.kernels.gemm_fp8.cdna3 import cdna3  # isort: split
 
-__all__ = ["GEMM", "blocks", "copied", "tiled"]
+__all__ = ["GEMM", "blocks", "cdna3", "tiled"]

@@ -18,7 +18,7 @@ from asmgen.kernels.products.quadrants import quadrants
 @GEMM.variant("gfx942", tile=(128, 128, 128), waves=(2, 2), schedule="interleave", occupancy=2, stages=1)
 @GEMM.variant("gfx942", tile=(256, 256, 128), waves=(2, 4), schedule="ping-pong", occupancy=2, stages=1)
 @GEMM.variant("gfx942", tile=(256, 256, 128), waves=(2, 2), schedule="interleave", occupancy=1, stages=1)
-def copied(k: ag.TileBuilder) -> None:
+def cdna3(k: ag.TileBuilder) -> None:
     """Any of the tiles above."""
     M = narrow_shape(k)
     quadrants(k, M, ag.deep(M.b, 2), ag.deep(M.a, 2), _ends)

@@ -28,7 +28,7 @@ from asmgen.kernels.attention_forward.softmax import (
 
 @ATTENTION.variant("gfx942", tile=(256, 32), waves=8, schedule="ping-pong", occupancy=2, d=128)
 @ATTENTION.variant("gfx942", tile=(256, 64), waves=8, schedule="ping-pong", occupancy=2, d=64)
-def copied(k: ag.TileBuilder) -> None:
+def cdna3(k: ag.TileBuilder) -> None:
     """32 queries a wave."""
     (queries, keys), d = k.variant.tile, k.variant.d
     M = k.matrix_shape(f"f32_32x32x8_{k.p.dtype}")
