@@ -1,1 +1,1 @@
-"""The kernel library: one readable file or small folder a kernel."""
+"""The kernel library: a readable file or a small folder for each kernel."""

@@ -1,4 +1,4 @@
-"""Code objects of the library's kernels, built once: in the user's cache folder they are found by all that they were made from."""
+"""Code objects of the library's kernels. Each is built once and kept in the user's cache folder; its key covers all inputs of the build."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from asmgen.launch.cache import cache_folder, cached, key_of, write_checked
 from asmgen.toolchain import ToolError, assemble, find_toolchain
 
 _MAKERS = ("author", "checks", "codeobject", "isa", "kernels", "program", "regalloc")
-"""The rooms whose code has a say in what a kernel becomes."""
+"""The rooms whose code determines a kernel's bytes."""
 
 
 @cache
 def _source_digest() -> str:
-    """A digest of the source that builds kernels: a changed asmgen finds nothing of the old one's."""
+    """A digest of the source that builds kernels. A changed asmgen does not use code objects of the old one."""
     root = Path(asmgen.__file__).parent
     digest = hashlib.sha256()
     for room in _MAKERS:
@@ -36,7 +36,7 @@ def _source_digest() -> str:
 
 @cache
 def _assembler() -> str:
-    """Which assembler would build: the program with its size and time. Without one what was built before is used all the same."""
+    """The assembler: its path, size and time. It is empty without an assembler; kernels built without one are still found."""
     try:
         program = Path(find_toolchain().clang[0]).resolve()
         found = program.stat()
@@ -48,7 +48,7 @@ def _assembler() -> str:
 def code_object(family: Family, arch: str, parameters: Mapping[str, Any]) -> CodeObject:
     """The code object of a kernel for an architecture and resolved build parameters, from the cache folder or built now.
 
-    Raises AsmgenError for what cannot be built. A cache folder that cannot be written costs time, nothing else.
+    Raises AsmgenError for a kernel that cannot be built. If the cache folder cannot be written, each call builds.
     """
     variant = family.select(arch, parameters)
     name = family.stem(variant, family.contract_of(variant).resolve_build(parameters))
@@ -59,7 +59,7 @@ def code_object(family: Family, arch: str, parameters: Mapping[str, Any]) -> Cod
         return assemble(family.build(arch, parameters).text(), arch, name=f"{name}.s")
 
     loaded = _loaded(cached(path, build), arch, name, str(path))
-    if loaded is None:  # whole, but not this kernel: somebody else wrote it
+    if loaded is None:  # a valid file, but not with this kernel: another program wrote it
         data = build()
         with suppress(OSError):
             write_checked(path, data)
@@ -68,7 +68,7 @@ def code_object(family: Family, arch: str, parameters: Mapping[str, Any]) -> Cod
 
 
 def _loaded(data: bytes, arch: str, name: str, origin: str) -> CodeObject | None:
-    """The code object with the one kernel of that file name; None for any other."""
+    """The code object, if it has exactly the kernel of that file name; else None."""
     try:
         found = CodeObject.load(data, arch, origin)
     except AsmgenError:

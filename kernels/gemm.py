@@ -1,8 +1,8 @@
 """Matrix products of the library on tensors: `asmgen.kernels.gemm.bf16(a, b)`.
 
-A tensor is PyTorch's, anything that speaks DLPack, or a numpy array. The former are used where they are, with the strides that they have;
-a numpy array is copied to the device row by row without gaps, so that any view will do, and `out` is copied back into the elements that its
-view covers. No machine that tests this has PyTorch on ROCm: it was tested on the emulator, and on stand-ins for GPU tensors through
+A tensor is a PyTorch tensor, an object with DLPack, or a numpy array. PyTorch and DLPack tensors are used where they are, with their
+strides. A numpy array is moved to the device row by row without gaps, so that any view works; `out` is moved back into the elements that
+its view covers. No machine that tests this has PyTorch on ROCm. It was tested on the emulator, and on stand-ins for GPU tensors through
 hip-python on the emulated runtime.
 """
 
@@ -28,22 +28,22 @@ _ALIGNMENT = 16  # bytes of an address that 16-byte loads take
 
 
 class TensorError(AsmgenError):
-    """A tensor is not what a function of the library takes: which, what it is, and what would work."""
+    """A function of the library does not take a tensor: which one, what it is, and what would work."""
 
 
 Facts = tuple[tuple[int, ...], tuple[int, ...], str]
-"""Shape, strides in elements and type of a tensor, as the kernel gets it: what a plan depends on."""
+"""Shape, strides in elements and type of a tensor, as the kernel gets it. A plan depends on these."""
 
 
 @dataclass(frozen=True)
 class _Plan:
-    """A launch for one shape: everything but the pointers."""
+    """A launch for one shape, without the pointers."""
 
     kernel: KernelRecord
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     numbers: tuple[int | float | str, ...]
-    unread: int  # pointers behind the numbers, of C and bias, which are not read
+    unread: int  # the number of pointers after the numbers (C and bias), which are not read
     facts: tuple[Facts, Facts, Facts]  # of a, b, out
     nbytes: tuple[int, ...]  # from the first byte of each to the last
 
@@ -51,11 +51,12 @@ class _Plan:
 def bf16(a: Any, b: Any, out: Any = None, device: Any = None, stream: Any = None) -> Any:
     """a @ b.T in bfloat16 with float32 accumulation: `a` is [M, K], `b` is [N, K] as torch.nn.Linear holds weights, `out` is [M, N].
 
-    M and N are 1 or more, K is a multiple of 64; rows of tensors may be apart by any multiple of 8 elements, a numpy array may be any view.
-    `out` is made like `a` where it is not given, and returned; it must not share elements with `a` or `b`.
-    `device` is where it runs: the GPU of the tensors where it is not given; tensors in host memory need an EmulatedDevice. It runs on
-    `stream`, or else on PyTorch's current stream, and has not finished when the function returns. Raises TensorError or ContractError,
-    which name the argument, before anything is launched, and LaunchError where the emulator has found an error in the launch.
+    M and N are 1 or more; K is a multiple of 64. The row stride of a tensor is any multiple of 8 elements; a numpy array may be any view.
+    The function returns `out`, which must not share elements with `a` or `b`. Without `out` it makes one like `a`.
+
+    `device` is the GPU of the tensors by default; tensors in host memory need an EmulatedDevice. The kernel runs on `stream`, by default on
+    PyTorch's current stream, and may still run when the function returns. Raises TensorError or ContractError, which name the argument,
+    before any launch. Raises LaunchError if the emulator finds an error in the launch.
     """
     if out is None:
         out = _empty(a, b)
@@ -73,13 +74,13 @@ def bf16(a: Any, b: Any, out: Any = None, device: Any = None, stream: Any = None
 
 
 def _located(name: str, tensor: Any) -> tuple[int | None, Facts]:
-    """Where a tensor is, None where the device gets a copy, and its facts."""
-    if isinstance(tensor, np.ndarray):  # launches copy it in C order
+    """The address of a tensor (None for an array that the launch moves), and its facts."""
+    if isinstance(tensor, np.ndarray):  # launches move it in C order
         return None, (tensor.shape, dense_strides(tensor.shape), str(tensor.dtype))
     if hasattr(tensor, "data_ptr"):
         try:
             return tensor.data_ptr(), (tuple(tensor.shape), tuple(tensor.stride()), str(tensor.dtype))
-        except RuntimeError as error:  # what PyTorch says of sparse tensors and the like
+        except RuntimeError as error:  # PyTorch raises it for sparse tensors and the like
             raise TensorError(f"{name} of gemm.bf16 must be a dense tensor with memory of its own: {printable(str(error))}") from error
     if not is_external(tensor):
         raise TensorError(f"gemm.bf16 takes tensors, got a {type(tensor).__name__} as {name}")
@@ -88,13 +89,13 @@ def _located(name: str, tensor: Any) -> tuple[int | None, Facts]:
 
 
 def _kind(value: Any) -> str:
-    """A value of a wrong kind, as errors show it."""
+    """A value of the wrong kind, as errors show it."""
     return f"the str {quoted(value)}" if isinstance(value, str) else f"a {type(value).__name__}"
 
 
 @cache
 def _plan(arch: str, a: Facts, b: Facts, out: Facts) -> _Plan:
-    """Check the contract, choose and build the kernel. The default variant serves every shape as long as there is no selection."""
+    """Check the contract, then choose and build the kernel. The default variant serves all shapes that `_variant` has no tile for."""
     for name, letters, (shape, strides, dtype) in (("a", "[M, K]", a), ("b", "[N, K]", b), ("out", "[M, N]", out)):
         if dtype.removeprefix("torch.") not in ("bfloat16", "bfloat"):
             raise TensorError(f"{name} of gemm.bf16 must be bfloat16, got {dtype.removeprefix('torch.')}")
@@ -131,25 +132,25 @@ def _plan(arch: str, a: Facts, b: Facts, out: Facts) -> _Plan:
 
 
 def _variant(arch: str, m: int, n: int) -> dict[str, str]:
-    """The tile and schedule for a size: the largest tile that still gives every compute unit (256 of them) some work."""
+    """The tile and schedule for a size: the largest tile that still gives each of 256 compute units a workgroup."""
     if arch == "gfx950" and -(-m // 256) * -(-n // 256) >= 256:
         return {"tile": "256x256x64", "schedule": "ping-pong"}
     return {}
 
 
 def _check_writable(out: Any) -> None:
-    """Raises TensorError for an `out` that numpy keeps from being written, or whose elements are not one each."""
+    """Raises TensorError for an `out` that numpy marks as read-only, or whose elements share memory."""
     if not isinstance(out, np.ndarray):
         return
     if not out.flags.writeable:
-        raise TensorError("out of gemm.bf16 is read-only, so the product has no place; an array whose flags.writeable is True would work")
+        raise TensorError("out of gemm.bf16 is read-only; an array whose flags.writeable is True would work")
     if any(stride == 0 and count > 1 for stride, count in zip(out.strides, out.shape, strict=True)):
-        raise TensorError(f"out of gemm.bf16 must have a place for each element, and its strides are {list(out.strides)}; "
+        raise TensorError(f"out of gemm.bf16 must have memory of its own for each element, and its strides are {list(out.strides)}; "
                           "an array without a stride of 0 would work")
 
 
 def _check_places(plan: _Plan, places: Sequence[int | None], given: Sequence[Any]) -> None:
-    """Raises TensorError where a kernel cannot load from an address, or would write what other workgroups have yet to read."""
+    """Raises TensorError for an address that the kernel cannot load from, and for an `out` that shares elements with `a` or `b`."""
     for number, name in enumerate("ab"):
         place = places[number]
         if place is not None and place % _ALIGNMENT:
@@ -160,9 +161,9 @@ def _check_places(plan: _Plan, places: Sequence[int | None], given: Sequence[Any
 
 
 def _share(plan: _Plan, places: Sequence[int | None], given: Sequence[Any], number: int) -> bool:
-    """Whether `a` or `b` has an element in common with `out`: both of numpy, or both used where they are."""
+    """Whether `a` or `b` has an element in common with `out`: for two numpy arrays, or two tensors that are used where they are."""
     place, out = places[number], places[2]
-    if not place or not out:  # a copy, or a tensor without memory, which the launch refuses
+    if not place or not out:  # an array that the launch moves, or a tensor without memory, which the launch refuses
         return isinstance(given[number], np.ndarray) and isinstance(given[2], np.ndarray) and np.shares_memory(given[number], given[2])
     if place + plan.nbytes[number] <= out or out + plan.nbytes[2] <= place:
         return False
@@ -170,7 +171,7 @@ def _share(plan: _Plan, places: Sequence[int | None], given: Sequence[Any], numb
 
 
 class _Span:
-    """What numpy takes for an array of 2-byte elements; it computes with the addresses and reads nothing."""
+    """An array of 2-byte elements for numpy, which computes with the addresses and reads nothing."""
 
     def __init__(self, address: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> None:
         self.__array_interface__ = {"data": (address, True), "shape": shape, "strides": tuple(2 * stride for stride in strides),
@@ -178,7 +179,7 @@ class _Span:
 
 
 def _empty(a: Any, b: Any) -> Any:
-    """A matrix for the result, of the kind that `a` is."""
+    """A matrix for the result, of the same kind as `a`."""
     rows, columns = _located("a", a)[1][0][:1], _located("b", b)[1][0][:1]
     if hasattr(a, "new_empty"):
         return a.new_empty((*rows, *columns))

@@ -1,4 +1,4 @@
-"""The families of the library by name, and those of users' own files. A family's file is loaded only when it is asked for."""
+"""The families of the library by name, and those of users' own files. A family's file is loaded at the first use."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _CODE = (".s", ".co", ".o", ".hsaco")
 
 
 def names() -> list[str]:
-    """Every family's name."""
+    """The names of all families."""
     return sorted(_MODULES)
 
 

@@ -3,8 +3,8 @@
     d = torch.ops.asmgen.gemm_bf16(a, b)                 # a [M, K], b [N, K] as torch.nn.Linear holds weights
     torch.ops.asmgen.gemm_bf16_out(a, b, out)            # into out [M, N]
 
-On tensors of a ROCm GPU they launch there; on host tensors they run on the emulator (gfx950), which is slow and says nothing of time. No
-machine that tests this has PyTorch on ROCm: they were tried on host tensors.
+On tensors of a ROCm GPU they launch there. On host tensors they run on the emulator (gfx950), which is slow; its time says nothing about a
+GPU. No machine that tests this has PyTorch on ROCm: the operators were tested on host tensors.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ HOST_ARCH = "gfx950"
 
 
 def register() -> None:
-    """Define the operators. Raises AsmgenError where torch is not installed."""
+    """Define the operators. Raises AsmgenError if torch is not installed."""
     try:
         torch: Any = importlib.import_module("torch")
     except ImportError:
@@ -42,7 +42,7 @@ def _product_into(a: Any, b: Any, out: Any) -> None:
 
 
 def _device(tensor: Any) -> Any:
-    """None for a GPU's tensor, as it says where it is."""
+    """The emulated device for a host tensor; None for a GPU tensor, which names its device."""
     return _emulator() if tensor.device.type == "cpu" else None
 
 

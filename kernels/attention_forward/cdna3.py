@@ -1,9 +1,10 @@
-"""attention-forward for gfx942, 8 waves in ping-pong: each wave has 32 queries, a step takes 32 keys, or 64 of half
-the elements, so that its keys and values are two loads of 8 elements a lane.
+"""attention-forward for gfx942: 8 waves in ping-pong, 32 queries for each wave.
 
-As on gfx950, S^T = K Q^T gives P^T as the next product's operand where it lies. gfx942 has neither DMA of 16 bytes a lane nor transposing
-reads: keys and values come to LDS through registers, loaded a step before. Values are turned there: a lane loads two neighbours of
-four keys and writes four keys of either, keys in an order in which 16 bytes are two matrix instructions' operand as P has it.
+A step takes 32 keys, or 64 keys of half the elements. Its keys and values are then two loads of 8 elements a lane. As on gfx950, S^T = K
+Q^T leaves P^T in the registers in which the next product needs it. gfx942 has neither LDS-DMA of 16 bytes a lane nor transposing reads. So
+keys and values move to LDS through registers, and are loaded a step ahead. Values are transposed on the way: a lane loads two neighbouring
+elements of four keys, and writes four keys of each element. The keys stand in the order of P, so that 16 bytes are the operands of two
+matrix instructions.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from asmgen.kernels.attention_forward.softmax import (
 @ATTENTION.variant("gfx942", tile=(256, 32), waves=8, schedule="ping-pong", occupancy=2, d=128)
 @ATTENTION.variant("gfx942", tile=(256, 64), waves=8, schedule="ping-pong", occupancy=2, d=64)
 def cdna3(k: ag.TileBuilder) -> None:
-    """32 queries a wave."""
+    """32 queries for each wave."""
     (queries, keys), d = k.variant.tile, k.variant.d
     M = k.matrix_shape(f"f32_32x32x8_{k.p.dtype}")
     fa, fb = ag.deep(M.a, 2), ag.deep(M.b, 2)
@@ -37,7 +38,7 @@ def cdna3(k: ag.TileBuilder) -> None:
     across, down = (ag.block_fragment(M.a, 4, 2, d // 16, by_columns) for by_columns in (False, True))
     rows = queries // 8
 
-    # register plan: K's and V's fragments take turns
+    # register plan: K's and V's fragments share registers
     O = k.tile("O", d, rows, M.d, note="O^T")
     S = k.tile("S", keys, rows, M.d, stages=2, note="scores of keys by queries, then P")
     Q = k.tile("Q", rows, d, fb)
@@ -45,7 +46,7 @@ def cdna3(k: ag.TileBuilder) -> None:
     V = k.tile("V", d, keys, fa, shares=K)
     RK = k.tile("RK", keys // 8, d, line, note="on its way to LDS")
     RV = k.tile("RV", keys, d // 8, across, note="on its way to LDS")
-    RT = k.tile("RT", keys, d // 8, down, note="turned")
+    RT = k.tile("RT", keys, d // 8, down, note="transposed")
     group = k.registers.sgprs(1, "group", note="waves 4 to 7 run a stage behind")
 
     # LDS map
@@ -102,7 +103,7 @@ def cdna3(k: ag.TileBuilder) -> None:
 
 
 def in_read_order(tile: ag.Tile) -> ag.Tile:
-    """Rows in the order in which LDS has keys: bits 2 and 3 of their number exchanged."""
+    """The tile with its rows in the order of keys in LDS: bits 2 and 3 of the row number are exchanged."""
     f = tile.fragment
     table = tuple(tuple(((row & ~12) | (row & 4) << 1 | (row & 8) >> 1, column) for row, column in line) for line in f.table)
     fragment = replace(f, layout=ag.linear_layout(table, f.rows, f.columns))
@@ -110,5 +111,5 @@ def in_read_order(tile: ag.Tile) -> ag.Tile:
 
 
 def as_keys_are_read(tile: ag.Tile, fragment: ag.Fragment) -> ag.Tile:
-    """P with its keys in that order: a lane's four of either of two instructions are neighbours."""
+    """P with its keys in that order: a lane's four keys for each of two instructions stand side by side."""
     return ag.Tile(tile.name, tile.rows, tile.columns, fragment, tile.registers, tile.index)

@@ -1,4 +1,4 @@
-"""The end of attention-forward: O divided by its sums, rounded and stored, and LSE."""
+"""The epilogue of attention-forward: divide O by its sums, round and store it, and store LSE."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ _LN_2 = 0x3F317218
 
 def attention_epilogue(k: ag.TileBuilder, at: WorkgroupPart, shape: ag.MatrixShape, out: ag.Tile, total: ag.Vector, largest: ag.Vector,
                        wave: ag.WaveIndex) -> None:
-    """Store `out` (O^T, d x the wave's queries, f32 by `shape`, used up) over `total`, and LSE where the build has it.
+    """Store `out` / `total`, and LSE if the build has it. `out` is O^T (d x the wave's queries, f32 by `shape`); it is overwritten.
 
-    `total` and `largest` have a value for each query in all lanes that hold it: the sum of P, and the score that P is relative to, in
-    units of S, of log2 where the scale is folded into Q. A query with a total of 0 has O = 0, LSE = -inf.
+    `total` and `largest` have a value for each query, in all lanes that hold the query: the sum of P, and the score that P is relative to.
+    That score is in units of S, or of log2 if the scale is folded into Q. A query with a total of 0 has O = 0 and LSE = -inf.
     """
     if at.lse is not None:
         _store_lse(k, at, total, largest, wave)
@@ -30,13 +30,13 @@ def attention_epilogue(k: ag.TileBuilder, at: WorkgroupPart, shape: ag.MatrixSha
     rounded = ag.narrowed(out, k.p.dtype)
     ag.convert(k, rounded, out)
     moved = ag.transposed(rounded)
-    if k.arch == "gfx950":  # a lane's four neighbours become eight, of two fragments' registers: 16 bytes to store
+    if k.arch == "gfx950":  # a lane's four neighbours become eight, from two fragments' registers, so that it stores 16 bytes
         moved, _ = ag.change_layout(k, moved, shape.b)
     ag.store_tile(k, at.o.rows(at.row0, k.variant.tile[0]), moved, rows=wave)
 
 
 def _store_lse(k: ag.TileBuilder, at: WorkgroupPart, total: ag.Vector, largest: ag.Vector, wave: ag.WaveIndex) -> None:
-    """ln(total) + largest, by the lanes of one half."""
+    """Store ln(total) + largest, with the lanes of one half of the wave."""
     assert at.lse is not None
     f = total.fragment
     _, column = ag.lane_coordinates(k, f)

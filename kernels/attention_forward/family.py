@@ -1,4 +1,4 @@
-"""What callers of attention-forward see."""
+"""The family attention-forward: parameters, arguments, rules and selection."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from asmgen.kernels.attention_forward.tensors import TENSORS
 _MOST_ROWS = 1 << 24
 _MOST_ELEMENTS = (1 << 32) - 8
 _BITS = 16  # of an element of Q, K, V, O
-_LINE = 8  # elements at whose multiples rows begin
+_LINE = 8  # rows begin at multiples of so many elements
 ROWS_AHEAD = 512
-"""Rows by which the scalar offset of a head's keys may go on behind the last one: one descriptor shows all rows of a head's K or V, and
-offsets from its first one on are 32 bits."""
+"""Rows by which the scalar offset of a head's keys may exceed the last row. One descriptor covers all rows of a head's K or V, with offsets
+of 32 bits from the first row on."""
 _MOST_WORKGROUPS = 1 << 22
 
 
@@ -43,7 +43,7 @@ def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
         ag.Parameter("softmax_scale", "run", float, "factor of the scores", default=variant.d**-0.5, minimum=2.0**-32, maximum=2.0**16),
         ag.Parameter("left", "run", int, "keys before its own that a query sees in a build with window, -1 for all", default=-1,
                      minimum=-1, maximum=_MOST_ROWS),
-        ag.Parameter("right", "run", int, "keys behind its own that a query sees in a build with window, -1 for all", default=-1,
+        ag.Parameter("right", "run", int, "keys after its own that a query sees in a build with window, -1 for all", default=-1,
                      minimum=-1, maximum=_MOST_ROWS),
         *(stride for tensor in TENSORS for stride in _strides(tensor, variant)),
     )
@@ -54,8 +54,10 @@ def _size(name: str, doc: str, default: int | None = None, default_from: str = "
 
 
 def _strides(tensor: str, variant: ag.Variant) -> tuple[ag.Parameter, ...]:
-    """Of tensors whose dimensions are (b, s, h, d); rows begin at multiples of 16 bytes. Those of Q and O may lie apart as far as one
-    descriptor shows a workgroup's, those of K and V as far as `_head_fits` says."""
+    """The strides of a tensor with dimensions (b, s, h, d); rows begin at multiples of 16 bytes.
+
+    The row stride of Q and O is limited by the descriptor of a workgroup's rows, that of K and V by `_head_fits`.
+    """
     heads, rows, shown = ("hq", "sq", variant.tile[0]) if tensor in "qo" else ("hkv", "sk", ROWS_AHEAD)
     d, most = variant.d, ag.most_stride(shown, _BITS) // _LINE * _LINE
 
@@ -73,7 +75,7 @@ def _strides(tensor: str, variant: ag.Variant) -> tuple[ag.Parameter, ...]:
 
 
 def _rows_of_o_are_apart(p: ag.Values) -> bool:
-    """Whether no two rows of O share an element: each stride is at least what all smaller ones span."""
+    """Whether no two rows of O share an element: each stride is at least the span of all smaller ones."""
     span = p["d"]
     for stride, count in sorted((p[f"o_stride_{name}"], p[size]) for name, size in (("b", "b"), ("s", "sq"), ("h", "hq"))):
         if count > 1:
@@ -91,14 +93,14 @@ def _head_fits(tensor: str) -> ag.Rule:
 
 
 def _problem(values: ag.Values, seed: int) -> ag.Problem:
-    """Random data with odd numbers in places; numpy is loaded only here."""
+    """Random data with some odd numbers. Only this call loads numpy."""
     from asmgen.kernels.attention_forward.problem import make_problem
 
     return make_problem(values, seed, nonfinite=ag.holds_nonfinite(seed))
 
 
 def _work(values: ag.Values, variant: ag.Variant) -> ag.LaunchWork:
-    """How long workgroups are; numpy is loaded only here."""
+    """The lengths of workgroups. Only this call loads numpy."""
     from asmgen.kernels.attention_forward.work import launch_work
 
     return launch_work(values, variant.tile)
@@ -109,7 +111,7 @@ def _workgroups(p: ag.Values, rows: int) -> int:
 
 
 def _preferred(serving: Sequence[ag.Variant], _: ag.Values) -> ag.Variant:
-    """The first that is declared, but of those for short rows the one of 4 waves, which is predicted faster for any number of keys."""
+    """The first declared variant; for d=64 the one with 4 waves, which is predicted faster for any number of keys."""
     first = serving[0]
     return next((variant for variant in serving if variant.d == first.d == 64 and variant.wave_count == 4), first)
 
@@ -128,7 +130,7 @@ ATTENTION = ag.Family(
         ag.ContractArgument("sk", "u32", "keys"),
         ag.ContractArgument("softmax_scale", "f32", "factor of the scores"),
         ag.ContractArgument("left", "i32", "keys before its own that a query sees, -1 for all"),
-        ag.ContractArgument("right", "i32", "keys behind its own that a query sees, -1 for all"),
+        ag.ContractArgument("right", "i32", "keys after its own that a query sees, -1 for all"),
         *(ag.ContractArgument(f"{tensor}_stride_{name}", "u32", f"stride of {tensor.upper()} in elements") for tensor in TENSORS
           for name in "bsh"),
     ),

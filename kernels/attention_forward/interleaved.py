@@ -1,7 +1,8 @@
-"""attention-forward for gfx950, 4 waves of 64 queries, one a SIMD, interleaved: a fragment of keys or values serves two of queries.
+"""attention-forward for gfx950, interleaved: 4 waves, one on each SIMD, 64 queries for each wave.
 
-The step is the one of `pingpong`, with registers for both operands of both products: O, Q and K in AGPRs, which vector instructions do
-not want. The softmax of step t + 1 stands in the windows of the products P V of t and K Q^T of t + 2.
+A fragment of keys or values serves two fragments of queries. The step is that of `pingpong`, with registers for both operands of both
+products: O, Q and K are in AGPRs, as vector instructions do not use them. The softmax of step t + 1 stands in the gaps of the products P V
+of step t and K Q^T of step t + 2.
 """
 
 from __future__ import annotations
@@ -29,16 +30,16 @@ from asmgen.kernels.attention_forward.softmax import (
 @ATTENTION.variant("gfx950", tile=(256, 64), waves=4, schedule="interleave", occupancy=1, d=128)
 @ATTENTION.variant("gfx950", tile=(256, 64), waves=4, schedule="interleave", occupancy=1, d=64)
 def interleaved(k: ag.TileBuilder) -> None:
-    """64 queries a wave."""
+    """64 queries for each wave."""
     (queries, keys), d = k.variant.tile, k.variant.d
     M = k.matrix_shape(f"f32_32x32x16_{k.p.dtype}")
     rows = queries // 4
 
-    # register plan: 256 AGPRs, and what vector instructions touch
+    # register plan: 256 AGPRs; vector instructions use VGPRs
     O = k.tile("O", d, rows, M.d, file="a", note="O^T")
     Q = k.tile("Q", rows, d, M.b, file="a")
     K = k.tile("K", keys, d, M.a, file="a")
-    late = d == 64  # products do not cover the vector work: scales and sums of P are packed instructions, all in one place
+    late = d == 64  # products do not cover the vector work: scales and sums of P are packed instructions in one group
     S = k.tile("S", keys, rows, M.d, stages=2, note="scores of keys by queries, then P")
     P = k.tile("P", keys, rows, ag.with_dtype(M.d, k.p.dtype), stages=2) if late else S
     V = k.tile("V", d, keys, ag.in_order_of(M.a, operand(k, M, P.tiles[0]).fragment), file="a" if late else "v")
@@ -96,7 +97,7 @@ def interleaved(k: ag.TileBuilder) -> None:
                     weigh(k, state, upper(S[t + 1]), upper(P[t + 1]))
 
     k.region("main loop")
-    schedule = ag.Interleave(ag.Latencies(cycles=35 if late else 32), vector="vector")  # longer with the packed work of a step
+    schedule = ag.Interleave(ag.Latencies(cycles=35 if late else 32), vector="vector")  # longer: a step has packed instructions
     k.pipeline(steps.segments(step), None, schedule, peel=1, least=LEAST, early_exit=steps.skipped)
 
     k.region("epilogue")

@@ -1,9 +1,9 @@
-"""attention-forward as the library offers it: the family with its variants, the first of an architecture being the default."""
+"""attention-forward with all its variants. The first variant of an architecture is its default."""
 
 from asmgen.kernels.attention_forward.family import ATTENTION
 from asmgen.kernels.attention_forward.pingpong import ping_pong  # isort: split
 
-# The architecture whose variants are declared first is the default, the first of its variants too.
+# The architecture whose variants are declared first is the default, and so is its first variant.
 
 from asmgen.kernels.attention_forward.interleaved import interleaved  # isort: split
 

@@ -1,8 +1,8 @@
-"""attention-forward for gfx950, 8 waves in ping-pong: each wave has 32 queries, a step takes 64 keys.
+"""attention-forward for gfx950: 8 waves in ping-pong, 32 queries for each wave, 64 keys in a step.
 
-S^T = K Q^T, so that a lane holds scores of one query and P^T, packed, is the next product's operand as it lies: O^T += V^T P^T with V
-turned by LDS's transposing reads, its keys in P's order. Scores are made a step before their P is used; half of P is made beside either
-product. Between them, in a memory stage, the maximum is looked at, and raised in a block that is seldom entered.
+S^T = K Q^T, so that a lane holds scores of one query. P^T, packed, is then the next product's operand without any move: O^T += V^T P^T.
+Transposing reads of LDS transpose V, with its keys in P's order. Scores are computed a step before their P is used; one half of P is
+computed beside each product. Between the products, in a memory stage, the kernel checks the maximum. A cold block raises it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from asmgen.kernels.attention_forward.softmax import (
 
 
 def operand(k: ag.TileBuilder, shape: ag.MatrixShape, weights: ag.Tile) -> ag.Tile:
-    """P as it lies in registers, rounded in place or not, as the second product's operand."""
+    """P in its registers, rounded in place or not, as the operand of the second product."""
     return ag.as_operand(ag.transposed(ag.narrowed(weights, k.p.dtype)), shape, "b")
 
 
@@ -34,22 +34,22 @@ def lower(tile: ag.Tile) -> ag.Tile:
 
 
 def upper(tile: ag.Tile) -> ag.Tile:
-    """The other half."""
+    """The second half of the keys."""
     return tile.part(tile.rows // 2, 0, tile.rows // 2, tile.columns)
 
 
 @ATTENTION.variant("gfx950", tile=(256, 64), waves=8, schedule="ping-pong", occupancy=2, d=128)
 @ATTENTION.variant("gfx950", tile=(256, 64), waves=8, schedule="ping-pong", occupancy=2, d=64)
 def ping_pong(k: ag.TileBuilder) -> None:
-    """32 queries a wave."""
+    """32 queries for each wave."""
     (queries, keys), d = k.variant.tile, k.variant.d
     M = k.matrix_shape(f"f32_32x32x16_{k.p.dtype}")
     rows = queries // 8
 
-    # register plan: K's and V's fragments take turns
+    # register plan: K's and V's fragments share registers
     O = k.tile("O", d, rows, M.d, note="O^T")
     S = k.tile("S", keys, rows, M.d, stages=2, note="scores of keys by queries, then P")
-    late = d == 64  # products do not cover the vector work: P is summed by packed instructions, in front of the next stage's products
+    late = d == 64  # products do not cover the vector work: packed instructions sum P before the next stage's products
     P = k.tile("P", keys, rows, ag.with_dtype(M.d, k.p.dtype), stages=2) if late else S
     Q = k.tile("Q", rows, d, M.b)
     K = k.tile("K", keys, d, M.a)

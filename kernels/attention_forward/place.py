@@ -1,4 +1,4 @@
-"""Which queries of which head a workgroup of attention-forward serves, which keys it visits, and where its tensors lie."""
+"""The part of a workgroup of attention-forward: its head, its queries, the keys it visits, and the addresses of its tensors."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ LEAST = (4, 3)  # plain and masked steps, if there are any
 
 @dataclass(frozen=True)
 class WorkgroupPart:
-    """A workgroup's part: queries from `row0` on (an SGPR) of one head, and its keys from `first` on, a multiple of a step's.
+    """A workgroup's part: queries of one head from `row0` on, and keys from `first` on, a multiple of a step's keys.
 
-    q and o are that head's rows, k and v those of its KV head, bases of 64 bits; lse is a column of one row a query. `plain` steps, of
-    which every query sees every key, come before `masked` ones; together they are at least 1. SGPRs all; a loop uses the counts up. In a
-    build with window, which hides keys at both ends, all steps are `masked`: see `WindowLimits`.
+    q and o are the rows of that head, k and v those of its KV head, with bases of 64 bits; lse is a column with a row for each query.
+    `plain` steps, in which all queries see all keys, come before `masked` steps; together they are at least 1. All are SGPRs; a loop uses
+    the counts up. In a build with a window, which hides keys at both ends, all steps are `masked`: see `WindowLimits`.
     """
 
     q: ag.Matrix
@@ -33,7 +33,7 @@ class WorkgroupPart:
 
 
 def place(k: ag.TileBuilder) -> WorkgroupPart:
-    """The part of the workgroup whose number is x, behind `begin` and `locate`. Changes SCC."""
+    """The part of the workgroup with number x. Call it after `begin` and `locate`. Changes SCC."""
     plan, queries = k.registers, k.variant.tile[0]
     row0, first, plain, masked = (plan.sgprs(1, name) for name in ("row0", "first_key", "plain_steps", "masked_steps"))
     with k.operation("place"), k.scratch("head", 3, "s") as head, k.scratch("tiles", file="s") as tiles:
@@ -106,7 +106,8 @@ def _left(k: ag.TileBuilder, out: ag.Reg) -> None:
 
 
 def _visit(k: ag.TileBuilder, row0: ag.Reg, first: ag.Reg, plain: ag.Reg, masked: ag.Reg) -> None:
-    """First key and numbers of steps: up to the last key that any query sees, plain up to the first that any does not see."""
+    """The first key and the numbers of steps. Steps go up to the last key that a query sees, plain steps up to the first key that one does
+    not."""
     queries, keys = k.variant.tile
     bits = (keys - 1).bit_length()
     sk = k.argument("sk")
@@ -142,18 +143,22 @@ def _visit(k: ag.TileBuilder, row0: ag.Reg, first: ag.Reg, plain: ag.Reg, masked
 
 @dataclass(frozen=True)
 class Limits:
-    """The first keys that a lane's queries do not see, one for each fragment of queries of a wave: VGPRs that count from a masked step's
-    first key on, and go on with the steps."""
+    """The first keys that a lane's queries do not see, for each fragment of queries of a wave.
+
+    They are VGPRs, count from the first key of a masked step, and advance with the steps.
+    """
 
     upper: tuple[ag.Reg, ...]
 
 
 @dataclass(frozen=True)
 class WindowLimits:
-    """The keys that a lane's queries see, for each fragment of queries of a wave from `lower` to below `upper`: VGPRs that count from the
-    first key on that no query of the wave misses on the left. So does the SGPR `key`, the first key of the step before, which goes on with
-    the steps. All queries of the wave see all keys of a step whose first key, unsigned, is below `whole`: so a wave masks only the steps
-    that it has to, and one loop does for steps of either kind."""
+    """The keys that a lane's queries see, for each fragment of queries of a wave: from `lower` to below `upper`.
+
+    These VGPRs count from the first key on that no query of the wave misses on the left. So does the SGPR `key`, the first key of the
+    previous step; it advances with the steps. All queries of the wave see all keys of a step whose first key, unsigned, is below `whole`.
+    So a wave masks only the steps that need it, and one loop serves both kinds of steps.
+    """
 
     upper: tuple[ag.Reg, ...]
     lower: tuple[ag.Reg, ...]
@@ -176,12 +181,12 @@ class KeySteps:
     v: ag.Walk
 
     def segments(self, step: Callable[[ag.StepIndex, Limits | WindowLimits | None], None]) -> ag.Segments:
-        """The loop for `pipeline(..., least=LEAST)`, of a step that takes an iteration and, where it is masked, which keys are seen."""
+        """The segments for `pipeline(..., least=LEAST)`. `step` takes an iteration and the limits of a masked step."""
         return [(lambda t: step(t, None), self.at.plain), (lambda t: step(t, self.seen), self.at.masked)]
 
 
 def key_steps(k: ag.TileBuilder, at: WorkgroupPart, scores: ag.Tile) -> KeySteps:
-    """For waves with a tile of S^T each. Some plain steps become masked ones. Changes SCC."""
+    """The steps for waves with a tile of S^T each. Some plain steps become masked ones. Changes SCC."""
     keys = scores.rows
     seen = _window(k, at, scores) if k.p.window else _limits(k, at, scores)
     skipped = _skipped_steps(k, at, scores.columns)
@@ -195,7 +200,7 @@ def key_steps(k: ag.TileBuilder, at: WorkgroupPart, scores: ag.Tile) -> KeySteps
 
 
 def _limits(k: ag.TileBuilder, at: WorkgroupPart, scores: ag.Tile) -> Limits:
-    """Counted from the key `at.first` on."""
+    """The limits, counted from the key `at.first`."""
     f = scores.fragment
     _, column = ag.lane_coordinates(k, f)
     upper = []
@@ -219,7 +224,7 @@ def _limits(k: ag.TileBuilder, at: WorkgroupPart, scores: ag.Tile) -> Limits:
 
 
 def _window(k: ag.TileBuilder, at: WorkgroupPart, scores: ag.Tile) -> WindowLimits:
-    """For the steps from the key `at.first` on."""
+    """The limits for the steps from the key `at.first` on."""
     f = scores.fragment
     _, column = ag.lane_coordinates(k, f)
     key, whole = k.registers.sgprs(1, "step_key"), k.registers.sgprs(1, "whole_keys")
@@ -252,8 +257,8 @@ def _window(k: ag.TileBuilder, at: WorkgroupPart, scores: ag.Tile) -> WindowLimi
 
 
 def _skipped_steps(k: ag.TileBuilder, at: WorkgroupPart, rows: int) -> ag.Reg | None:
-    """Of how many last steps a wave of `rows` queries sees no key, at most all but one (or a negative number): an SGPR. None where there
-    is no mask but the end of the keys. Changes SCC."""
+    """The number of last steps in which a wave of `rows` queries sees no key: an SGPR, negative or less than all steps. None if nothing but
+    the end of the keys masks. Changes SCC."""
     if not (k.p.causal or k.p.window):
         return None
     keys = k.variant.tile[1]
@@ -263,7 +268,7 @@ def _skipped_steps(k: ag.TileBuilder, at: WorkgroupPart, rows: int) -> ag.Reg | 
         k.s_add_u32(seen, seen, at.row0)
         k.s_mul_i32(skipped, k.wave.register, rows)
         k.s_add_u32(seen, seen, skipped)
-        k.s_add_u32(seen, seen, rows - 1)  # behind what the wave's last query sees
+        k.s_add_u32(seen, seen, rows - 1)  # after the last key that the wave's last query sees
         k.s_min_i32(seen, seen, k.argument("sk"))
         k.s_sub_u32(seen, seen, at.first)
         k.s_add_u32(seen, seen, keys - 1)

@@ -11,15 +11,15 @@ import numpy as np
 import asmgen as ag
 from asmgen.kernels.attention_forward.tensors import TENSORS
 
-CANARY = -123.0  # what elements of O between its rows hold, and must go on holding
+CANARY = -123.0  # the value of elements between the rows of O; they must keep it
 LSE_ERROR = 1e-5  # of max(1, |LSE|)
 _TYPES: dict[str, tuple[Any, float]] = {"bf16": (ml_dtypes.bfloat16, 2.0**-8), "f16": (np.float16, 2.0**-11)}
-"""numpy's type, and the largest relative error of rounding to nearest."""
+"""The numpy type, and the largest relative error of rounding to nearest."""
 _LEAST_HALF_UNIT = {"bf16": 2.0**-134, "f16": 2.0**-25}  # of subnormal numbers
 _SMALLEST = {"bfloat16": 2.0**-133, "float16": 2.0**-24}  # subnormal numbers
 _LARGE_SPREAD = 4.0  # standard deviation of scores
-_RISE = 1 / 128  # of the size of keys, from one to the next
-_LEAST_QUERIES = 16  # below which one is too large a part of all
+_RISE = 1 / 128  # the growth of keys, from one to the next
+_LEAST_QUERIES = 16  # with fewer queries one would be too large a part of all
 _FLUSHED = 2.0**-126  # float32 numbers below may be flushed to 0: products with a row of V, and their sum
 _HUGE = {"bfloat16": 2.0**90}  # of the types that have one
 _EPSILON = 2.0**-24  # of float32
@@ -29,14 +29,13 @@ Array = np.ndarray[Any, Any]
 
 
 def make_problem(p: ag.Values, seed: int, logits: float = 1.0, nonfinite: bool | None = None) -> ag.Problem:
-    """Q, K, V of random normal values (Q times `logits`: scores beyond 10 leave a softmax of few keys), O and LSE full of canaries.
+    """Random normal Q, K and V; O and LSE are full of canaries. Q is multiplied by `logits`: large scores leave a softmax of few keys.
 
-    |O - ref| <= u sum(p|v|)/l + u_out |O| + float32 terms, |LSE - ref| <= 1e-5 max(1, |LSE|). u is the rounding of p to the type that the
-    second product takes, u_out that of O, which is off by half a subnormal unit where it is subnormal. The float32 terms: a score is off
-    by (d + 2) 2^-24 sum|q||k| and its exponent by 2^-22 of its size, which moves p relative to the sum; products and sum of up to sk terms
-    are off by sk 2^-24. Of a query with a single element, scores are exact and so is their distance from the maximum. Where Q is scaled
-    beforehand, the reference takes the rounded one.
-    Where `nonfinite` is given there are odd numbers in places (`_put_odd`).
+    |O - ref| <= u sum(p|v|)/l + u_out |O| + float32 terms, |LSE - ref| <= 1e-5 max(1, |LSE|). u is the rounding error of p in the
+    type that the second product takes, u_out that of O; for a subnormal O it is half a subnormal unit. The float32 terms: the error of a
+    score is (d + 2) 2^-24 sum|q||k|, that of its exponent 2^-22 of its size, which changes p relative to the sum; that of products and sums
+    of up to sk terms is sk 2^-24. A query with a single element has exact scores, with exact distances from the maximum. If the scale is
+    folded into Q, the reference takes the rounded Q. `nonfinite` adds odd numbers (`_put_odd`).
     """
     random = np.random.default_rng(seed)
     taken, unit = _TYPES[p["dtype"]]
@@ -72,11 +71,13 @@ def make_problem(p: ag.Values, seed: int, logits: float = 1.0, nonfinite: bool |
 
 
 def _put_odd(random: np.random.Generator, views: dict[str, Array], nonfinite: bool, spread: float) -> None:
-    """Of K and V an eighth are zeros of either sign or subnormal numbers. Where data is to be `nonfinite`, one query has a NaN, of at least
-    16 in all, so its rows of O and LSE are NaN. Infinities would make a NaN of each key that is hidden or far from its row's maximum.
-    Another query of bf16 has a single element, of 2^90, so that its scores are huge, and exact.
-    Where the `spread` of scores is large anyway, so that few keys count, later keys are larger ones: each step then raises the maximum of
-    any query, even of one alone."""
+    """Put odd numbers into the data. An eighth of K and V are zeros of both signs or subnormal numbers.
+
+    With `nonfinite` and at least 16 queries, one query has a NaN, so that its rows of O and LSE are NaN. Infinities would make a NaN of
+    each key that is hidden or far from its row's maximum. Another query, of bf16, has a single element of 2^90, so that its scores are huge
+    and exact. If the `spread` of scores is large, so that few keys count, later keys are larger: each step then raises the maximum of some
+    query.
+    """
     q, k = views["q"], views["k"]
     if spread > _LARGE_SPREAD:
         k *= (1 + _RISE * np.arange(k.shape[2]))[:, None].astype(k.dtype)
@@ -94,13 +95,13 @@ def _put_odd(random: np.random.Generator, views: dict[str, Array], nonfinite: bo
 
 
 def _elements(sizes: tuple[int, ...], strides: tuple[int, ...]) -> int:
-    """From the first to the last one."""
+    """The values from the first to the last one."""
     return 1 + sum(stride * (size - 1) for stride, size in zip(strides, sizes, strict=True))
 
 
 @dataclass(frozen=True)
 class Reference:
-    """O [b, hq, sq, d] and LSE [b, hq, sq] in float64; `tolerance` of O before it is rounded to its type."""
+    """O [b, hq, sq, d] and LSE [b, hq, sq] in float64. `tolerance` is that of O before it is rounded to its type."""
 
     o: Array
     lse: Array
@@ -108,7 +109,7 @@ class Reference:
 
 
 def visible(p: ag.Values) -> Array:
-    """Which keys [sk] each query [sq] sees: bottom-right, so that the last query's own key is the last one."""
+    """The keys [sk] that each query [sq] sees, aligned at the bottom right: the last query's own key is the last key."""
     own = np.arange(p["sq"])[:, None] + p["sk"] - p["sq"]
     key = np.arange(p["sk"])[None, :]
     seen = np.ones((p["sq"], p["sk"]), bool)
@@ -121,8 +122,8 @@ def visible(p: ag.Values) -> Array:
 
 
 def reference(p: ag.Values, q: Array, k: Array, v: Array, rounding: float, least: float) -> Reference:
-    """What comes out for q [b, hq, sq, d], k and v [b, hkv, sk, d], and how far O may be off where p is rounded with relative error
-    `rounding` (absolute `least` where it is subnormal). A query without visible keys has O = 0 and LSE = -inf."""
+    """The result for q [b, hq, sq, d], k and v [b, hkv, sk, d], with the tolerance of O. p is rounded with the relative error `rounding`,
+    or the absolute error `least` if it is subnormal. A query without visible keys has O = 0 and LSE = -inf."""
     b, hq, sq, d = q.shape
     group = hq // k.shape[1]
     scale = float(np.float32(p["softmax_scale"]))
@@ -141,7 +142,7 @@ def reference(p: ag.Values, q: Array, k: Array, v: Array, rounding: float, least
     o, magnitude = shares @ values, shares @ np.abs(values)
     sizes = np.abs(np.where(seen, scores, 0.0)) + np.abs(np.where(np.isfinite(largest), largest, 0.0))
     off = (d + 2) * _EPSILON * scale * (np.abs(grouped) @ np.abs(keys).swapaxes(-1, -2)) + 4 * _EPSILON * (1 + sizes)
-    if p["scale"] == "exact":  # where each score is a single product it is exact, and so is what it lies below the maximum
+    if p["scale"] == "exact":  # a score of a single product is exact, and so is its distance from the maximum
         below = np.where(seen, np.where(np.isfinite(largest), largest, 0.0) - scores, 0.0)
         off = np.where(np.count_nonzero(grouped, axis=-1, keepdims=True) == 1, 4 * _EPSILON * (1 + below), off)
     moved = shares * off

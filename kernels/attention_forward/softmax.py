@@ -1,15 +1,16 @@
 """The online softmax of attention-forward in tile operations: S^T (keys x queries) to P^T in place, its sums, and the rare rescale.
 
-Scores are taken relative to a maximum that stays, where the build is lazy, until one exceeds it by more than 8 powers of two. Exact scale:
-exp2(c S - c m), c = softmax_scale * log2(e), in float32. Folded: Q holds c q, and -m is what the product K Q^T starts from.
+Scores are relative to a maximum m. In a lazy build m stays until a score exceeds it by more than 8 powers of two. With exact scale P is
+exp2(c S - c m) in float32, with c = softmax_scale * log2(e). With folded scale Q holds c q, and the product K Q^T starts from -m.
 
-Exact scale takes every finite score. c m is rounded, by up to 2^-25 of its size: so P of the maximum is no 1 but up to 2^+-2 while c m is
-below 2^26, which cancels as all P of a query share it. Where |c m| is larger (`_HUGE`), a power of two g for which g m, exact, is between
-2^26 and 2^27 takes the place of c: the maximum has P = 1, and the next lower float32 has P = 2^-8, where c would give it 2^-4 or less.
+Exact scale takes all finite scores. Rounding changes c m by up to 2^-25 of its size. So P of the maximum is not 1 but between 2^-2 and 2^2
+while c m is below 2^26; this cancels, as all P of a query share the factor. If |c m| is larger (`_HUGE`), a power of two g replaces c, such
+that g m is exact and between 2^26 and 2^27. The maximum then has P = 1. The next lower float32 has P = 2^-8, where c would give 2^-4 or
+less.
 
-Folded scale does not: the product's partial sums begin at -m, so a score is as exact as 2^-24 of the largest |m| that its query has had.
-Where a maximum rises from far below zero to near zero, scores that differ by less than that become equal. Nothing may exceed float32
-in units of log2: neither scores nor their distance from m.
+Folded scale is less exact: the product's partial sums begin at -m, so the error of a score is 2^-24 of the largest |m| that its query has
+had. If a maximum rises from far below zero to near zero, scores that differ by less than that become equal. In units of log2, scores and
+their distance from m must be within float32.
 """
 
 from __future__ import annotations
@@ -23,18 +24,20 @@ import asmgen as ag
 from asmgen.kernels.attention_forward.place import Limits, WindowLimits
 
 LOG2_E = 0x3FB8AA3B
-THRESHOLD = 8.0  # powers of two by which scores may exceed the maximum that they are taken relative to
-LOWEST = -float.fromhex("0x1.fffffep127")  # finite, so that a row of which nothing is seen has P = 0 and no NaN
+THRESHOLD = 8.0  # powers of two by which scores may exceed the maximum
+LOWEST = -float.fromhex("0x1.fffffep127")  # finite, so that a row without visible keys has P = 0 and no NaN
 _HUGE = 0x4C800000  # 2^26
-_EXPONENT = 27  # of g m, as v_frexp_exp_i32_f32 has it
+_EXPONENT = 27  # the exponent of g m, as v_frexp_exp_i32_f32 returns it
 _MAGNITUDE = 0x7FFFFFFF
 
 
 @dataclass(frozen=True)
 class Peak:
-    """What exact scores are taken relative to: `m` is the maximum in units of S, `factor` = c or, where c m is huge, g, `low` = -factor m.
-    A lazy build has `limit` = m + 8 / c, an eager one the lanes that are `tamed`: some factor of theirs is g (a pair of SGPRs). `bound`,
-    an SGPR, is from where on c m is huge."""
+    """The maximum that exact scores are relative to.
+
+    `m` is the maximum in units of S. `factor` is c, or g if c m is huge. `low` is -factor m. A lazy build has `limit` = m + 8 / c. An eager
+    build has `tamed`, a pair of SGPRs: the lanes with a factor g. `bound` is an SGPR: c m is huge from there on.
+    """
 
     m: ag.Vector
     factor: ag.Vector
@@ -46,12 +49,13 @@ class Peak:
 
 @dataclass(frozen=True)
 class Softmax:
-    """State of one wave's queries. `sums`, of which `total` is the first, are parts of each lane's own sum of P: one, or an even number
-    that packed instructions add to. `high` is the maximum of its own scores and, where the maximum rises, what O and the sums are
-    multiplied by; `c` is an SGPR.
+    """The state of one wave's queries.
 
-    Exact scale: `peak`, `slack` = 8 / c. Folded: `start` is a fragment full of -m, in powers of two; with a window, of which the first
-    keys may all be hidden, it is as exact with c = 1.
+    `sums` are parts of each lane's own sum of P: one part, or an even number to which packed instructions add; `total` is the first. `high`
+    is the maximum of the lane's own scores. When the maximum rises, `high` becomes the factor for O and the sums. `c` is an SGPR.
+
+    Exact scale has `peak` and `slack` = 8 / c. Folded scale has `start`, a fragment full of -m in powers of two. With a window, whose first
+    keys may all be hidden, folded scale works as exact scale with c = 1.
     """
 
     total: ag.Vector
@@ -70,7 +74,7 @@ class Softmax:
 
 
 def softmax(k: ag.TileBuilder, like: ag.Tile, late: bool = False) -> Softmax:
-    """The registers, with no query seen yet; `like` is a tile of S^T. `late`: P is summed a stage behind."""
+    """The registers in their initial state. `like` is a tile of S^T. `late`: P is summed a stage later."""
     minus_c, slack = (k.registers.sgprs(1, name) for name in ("minus_c", "slack"))
     factors = k.registers.sgprs(2, "c", note="softmax_scale * log2(e), in a pair that packed instructions name")
     c = factors[0:0]
@@ -110,8 +114,7 @@ def softmax(k: ag.TileBuilder, like: ag.Tile, late: bool = False) -> Softmax:
 
 
 def scale_queries(k: ag.TileBuilder, state: Softmax, queries: ag.Tile, room: ag.Tile) -> None:
-    """Q times c, rounded to its type again; `room` is a tile of twice its registers, or those of a part of its rows, that holds nothing
-    yet."""
+    """Multiply Q by c and round it to its type again. `room` is an unused tile with twice the registers of Q, or of a part of its rows."""
     parts = 2 * queries.registers.count // room.registers.count
     rows = queries.rows // parts
     for part in (queries.part(number * rows, 0, rows, queries.columns) for number in range(parts)):
@@ -127,9 +130,9 @@ def scale_queries(k: ag.TileBuilder, state: Softmax, queries: ag.Tile, room: ag.
 
 
 def weigh(k: ag.TileBuilder, state: Softmax, scores: ag.Tile, weights: ag.Tile, before: ag.Tile | None = None) -> None:
-    """Scores become P, unrounded in place and rounded in `weights` (in the first registers of each fragment, where those are `scores`).
+    """Turn scores into P: unrounded in place, rounded in `weights` (if that is `scores`, in the first registers of each fragment).
 
-    Each lane adds them to its own sum; where P is summed late, those `before` them.
+    Each lane adds P to its own sum. If P is summed late, it adds the P `before` instead.
     """
     if before is not None and len(state.sums) > 1:
         add_pairs(k, state, before)
@@ -145,7 +148,7 @@ def exponentials(k: ag.TileBuilder, state: Softmax, scores: ag.Tile) -> None:
 
 
 def shares(k: ag.TileBuilder, state: Softmax, scores: ag.Tile, weights: ag.Tile) -> None:
-    """The other part of `weigh`: its sums, unless they come late, and P as an operand."""
+    """The second part of `weigh`: P as an operand, and its sums unless they are late."""
     if len(state.sums) == 1:
         ag.column_sum(k, state.total, scores, across=False, start=True, packed=False)
     rounding = "truncate" if k.parameters.get("rounding") == "truncated" else "nearest"
@@ -160,7 +163,7 @@ def sum_up(k: ag.TileBuilder, state: Softmax) -> None:
 
 
 def add_pairs(k: ag.TileBuilder, state: Softmax, weights: ag.Tile) -> None:
-    """Pairs of registers to pairs of sums, those of a query in turn, and those of two."""
+    """Add pairs of registers to pairs of sums: alternating sums for one query, two queries at once."""
     places = itertools.product(range(weights.down), range(0, weights.fragment.registers, 2))
     with k.at(weights.index):
         for number, (row, first) in enumerate(places):
@@ -172,7 +175,7 @@ def add_pairs(k: ag.TileBuilder, state: Softmax, weights: ag.Tile) -> None:
 
 
 def first_maximum(k: ag.TileBuilder, state: Softmax, scores: ag.Tile, seen: Limits | WindowLimits | None = None) -> None:
-    """The maximum of the first scores; those that are not `seen` are hidden."""
+    """The maximum of the first scores. Scores that are not `seen` are hidden."""
     _largest(k, state, scores, seen)
     at = scores.index
     ag.reduce_lanes(k, "max", state.high, at)
@@ -190,8 +193,10 @@ def first_maximum(k: ag.TileBuilder, state: Softmax, scores: ag.Tile, seen: Limi
 
 
 def raise_maximum(k: ag.TileBuilder, state: Softmax, scores: ag.Tile, seen: Limits | WindowLimits | None = None) -> None:
-    """Where any score of a lane exceeds its limit, all queries take their new maximum, and `high` becomes what is left of
-    sums under the old one. VCC says so to `rescale`. An eager build does it always. Scores that are not `seen` are hidden before."""
+    """If a score of a lane exceeds its limit, all queries take their new maximum, and `high` becomes the factor for sums under the old one.
+
+    VCC tells `rescale`. An eager build raises the maximum always. Scores that are not `seen` are hidden before.
+    """
     at = scores.index
     _largest(k, state, scores, seen)
     if k.p.rescale == "lazy":
@@ -211,7 +216,7 @@ def raise_maximum(k: ag.TileBuilder, state: Softmax, scores: ag.Tile, seen: Limi
 
 
 def rescale(k: ag.TileBuilder, state: Softmax, out: ag.Tile, at: ag.StepIndex) -> None:
-    """O under the new maximum, where `raise_maximum` has raised one."""
+    """Rescale O to the new maximum, if `raise_maximum` has raised one."""
     with _where_raised(k, "rescale", at):
         ag.mul(k, out, out, state.high, at=at)
         for part in state.sums if len(state.sums) > 1 else ():
@@ -219,7 +224,7 @@ def rescale(k: ag.TileBuilder, state: Softmax, out: ag.Tile, at: ag.StepIndex) -
 
 
 def maximum(k: ag.TileBuilder, state: Softmax) -> ag.Vector:
-    """What P is relative to: in units of S, or of log2 where the scale is folded."""
+    """The maximum that P is relative to, in units of S, or of log2 if the scale is folded."""
     if state.peak is not None:
         return state.peak.m
     assert state.start is not None
@@ -228,7 +233,7 @@ def maximum(k: ag.TileBuilder, state: Softmax) -> ag.Vector:
 
 
 def _largest(k: ag.TileBuilder, state: Softmax, scores: ag.Tile, seen: Limits | WindowLimits | None) -> None:
-    """The maximum of each lane's own scores. Scores of keys that a lane's query does not see become -infinity; the limits go on to the
+    """The maximum of each lane's own scores. Scores of keys that a lane's query does not see become -infinity; the limits advance to the
     next step."""
     if isinstance(seen, WindowLimits):
         _hide(k, scores, seen)
@@ -243,7 +248,7 @@ def _largest(k: ag.TileBuilder, state: Softmax, scores: ag.Tile, seen: Limits | 
 
 
 def _hide(k: ag.TileBuilder, scores: ag.Tile, seen: WindowLimits) -> None:
-    """Mask the scores of keys outside of the window, in a block that is skipped where the wave sees them all."""
+    """Mask the scores of keys outside of the window, in a block that a wave skips if it sees all keys."""
     with k.block("hide", cold=True), k.at(scores.index):
         skip = k.fresh("all_seen")
         k.s_add_u32(seen.key, seen.key, scores.rows)
@@ -265,7 +270,7 @@ def _queries(scores: ag.Tile, number: int) -> ag.Tile:
 
 @contextmanager
 def _where_raised(k: ag.TileBuilder, name: str, at: ag.StepIndex) -> Iterator[None]:
-    """A block that is skipped where VCC is 0; in an eager build nothing is skipped."""
+    """A block that is skipped if VCC is 0. An eager build skips nothing."""
     if k.p.rescale == "eager":
         yield
         return
@@ -278,14 +283,14 @@ def _where_raised(k: ag.TileBuilder, name: str, at: ag.StepIndex) -> Iterator[No
 
 
 def _raise(k: ag.TileBuilder, state: Softmax, peak: Peak, at: ag.StepIndex) -> None:
-    """The maximum of what it was and of `high`, which becomes the logarithm of what is left of sums under the old one."""
+    """Raise the maximum to `high`. `high` becomes the logarithm of the factor for sums under the old maximum."""
     with _vector(k, "raised", state, at) as raised:
         ag.max_(k, raised, peak.m, state.high, at=at)
         if peak.tamed is None:
             ag.move(k, state.high, peak.low, at=at)
             ag.mul(k, peak.low, raised, state.minus_c, at=at)
             ag.sub(k, state.high, peak.low, state.high, at=at)
-        else:  # one instruction less in each step, and off by the rounding of the new `low`
+        else:  # one instruction less in each step, with the rounding error of the new `low`
             with k.at(at):
                 for high, new, low in zip(state.high.registers, raised.registers, peak.low.registers, strict=True):
                     k.v_fma_f32(high, new, state.minus_c, -low)
@@ -302,8 +307,8 @@ def _limit(k: ag.TileBuilder, state: Softmax, peak: Peak, at: ag.StepIndex) -> N
 
 
 def _tame(k: ag.TileBuilder, state: Softmax, peak: Peak, maximum: ag.Vector, at: ag.StepIndex, grown: ag.Vector | None = None) -> None:
-    """Where -c times the new `maximum`, which is in `low`, is huge: g in place of c. `grown`, what the maximum has grown by, is then from
-    `m`, as `low` of before had another factor."""
+    """Replace c by g where -c times the new `maximum`, which is in `low`, is huge. `grown`, the growth of the maximum, is then computed
+    from `m`, as the previous `low` had another factor."""
     with k.at(at), k.operation("huge scores"), k.scratch("huge", 2, "s") as huge, k.scratch("power") as power, \
             k.scratch("tame") as tame:
         for number, new in enumerate(maximum.registers):
@@ -329,7 +334,7 @@ def _tame(k: ag.TileBuilder, state: Softmax, peak: Peak, maximum: ag.Vector, at:
 
 @contextmanager
 def _where_huge(k: ag.TileBuilder, peak: Peak, at: ag.StepIndex, first: bool = False) -> Iterator[None]:
-    """A block that is skipped where no `low` is huge nor, unless it is the `first`, any factor another one than c."""
+    """A block that is skipped if no `low` is huge and, unless it is the `first`, all factors are c."""
     with k.at(at), k.operation("huge scores"), k.scratch("one_huge", 2, "s") as one:
         for number, low in enumerate(peak.low.registers):
             k.v_cmp_le_f32(one if number else ag.vcc, peak.bound, abs(low))
@@ -337,7 +342,7 @@ def _where_huge(k: ag.TileBuilder, peak: Peak, at: ag.StepIndex, first: bool = F
                 k.s_or_b64(ag.vcc, ag.vcc, one)
         if peak.tamed is not None and not first:
             k.s_or_b64(ag.vcc, ag.vcc, peak.tamed)
-    # The eager loops of long rows take more code than a branch to their end reaches over.
+    # In eager loops of long rows, a branch does not reach the end of the code.
     with k.block("huge scores", cold=k.p.rescale == "lazy" or k.variant.d < 128):
         skip = k.fresh("not_huge")
         with k.at(at):
@@ -348,21 +353,21 @@ def _where_huge(k: ag.TileBuilder, peak: Peak, at: ag.StepIndex, first: bool = F
 
 @contextmanager
 def _vector(k: ag.TileBuilder, name: str, state: Softmax, at: ag.StepIndex) -> Iterator[ag.Vector]:
-    """A value for each query in passing."""
+    """A temporary value for each query."""
     like = state.high
     with k.scratch(name, like.registers.count) as held:
         yield ag.Vector(name, "column", like.size, like.fragment, ag.RegisterSet((held,)), at)
 
 
 def _lower(k: ag.TileBuilder, state: Softmax, scores: ag.Tile) -> None:
-    """Scores and what the next ones start from, by `high`."""
+    """Subtract `high` from the scores and from the start of the next ones."""
     assert state.start is not None
     ag.sub(k, scores, scores, state.high)
     ag.sub(k, state.start, state.start, state.high)
 
 
 def _singles(held: ag.Reg, first: int, count: int, step: int) -> ag.RegisterSet:
-    """`count` registers one by one, as vectors have them, `step` apart."""
+    """`count` single registers, `step` apart, as a vector has them."""
     return ag.RegisterSet(tuple(held[number:number] for number in range(first, first + count * step, step)))
 
 

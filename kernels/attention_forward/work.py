@@ -1,4 +1,4 @@
-"""How many steps of keys each workgroup of attention-forward visits, and a small problem whose first workgroup stands for all."""
+"""The number of steps of each workgroup of attention-forward, and a small problem whose first workgroup represents all."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import asmgen as ag
 from asmgen.kernels.attention_forward.tensors import TENSORS
 
 _MOST_TRACED, _COPIES = 24, 4
-"""Steps that a first workgroup of the small problem has, about; whole trips through loops of so many copies of a step are left out."""
-_LINE_ELEMENTS = 64  # of a cache line: rows that begin at multiples touch as many lines wherever they lie
+"""The approximate number of steps of the small problem's first workgroup, and the copies of a step in a loop: whole rounds are left out."""
+_LINE_ELEMENTS = 64  # of a cache line: rows that begin at multiples touch the same number of lines at any stride
 
 
 def steps_of_tiles(p: ag.Values, tile: tuple[int, ...]) -> np.ndarray[Any, Any]:
-    """The steps of each tile of queries: what `place` computes in scalar code. `tile` is queries and keys of a step."""
+    """The steps of each tile of queries, as `place` computes them in scalar code. `tile` is the queries and the keys of a step."""
     queries, keys = tile
     sq, sk = p["sq"], p["sk"]
     row0 = np.arange(0, sq, queries)
@@ -31,7 +31,7 @@ def steps_of_tiles(p: ag.Values, tile: tuple[int, ...]) -> np.ndarray[Any, Any]:
 
 
 def launch_work(p: ag.Values, tile: tuple[int, ...]) -> ag.LaunchWork:
-    """The work of a launch. Without a window, the first workgroup's tile is left alone, of one head, with fewer keys."""
+    """The work of a launch. Without a window, the small problem is the first workgroup's tile of one head, with fewer keys."""
     queries, keys = tile
     steps = steps_of_tiles(p, tile)
     order = ag.tiles_in_order(p["b"] * p["hkv"], p["hq"] // p["hkv"], len(steps), p["causal"])
@@ -45,6 +45,6 @@ def launch_work(p: ag.Values, tile: tuple[int, ...]) -> ag.LaunchWork:
 
 
 def _one_head(p: ag.Values) -> Mapping[str, Any]:
-    """The same for the first head alone, whose rows lie close together where that touches as many lines."""
+    """The problem with only the first head. Its rows are dense if that touches the same number of cache lines."""
     close = {f"{tensor}_stride_s": p["d"] for tensor in TENSORS if p[f"{tensor}_stride_s"] % _LINE_ELEMENTS == 0}
     return {**p, "b": 1, "hq": 1, "hkv": 1, **close}

@@ -1,9 +1,9 @@
-"""gemm-bf16 as the library offers it: the family with its variants, the first of an architecture being the default."""
+"""gemm-bf16 with all its variants. The first variant of an architecture is its default."""
 
 from asmgen.kernels.gemm_bf16.family import GEMM
 from asmgen.kernels.gemm_bf16.tiled import tiled  # isort: split
 
-# The architecture whose variants are declared first is the default, the first of its variants too.
+# The architecture whose variants are declared first is the default, and so is its first variant.
 
 from asmgen.kernels.gemm_bf16.roles import roles  # isort: split
 
