@@ -8,7 +8,7 @@ GROUP = 512  # elements of a workgroup: 256 work-items with two each
 
 
 def problem(p: ag.Values, seed: int) -> ag.Problem:
-    """Whole numbers, so that the sums are exact; behind d stand 3 elements that must stay."""
+    """Integers, so that the sums are exact. After d stand 3 elements that must not change."""
     import numpy as np
 
     x, y = np.random.default_rng(seed).integers(-1000, 1000, (2, p["n"])).astype(np.float32)
@@ -26,7 +26,7 @@ VECTOR_ADD = ag.Family(
 @VECTOR_ADD.variant("gfx950", waves=4)
 @VECTOR_ADD.variant("gfx942", waves=4)
 def vector_add(k: ag.TileBuilder) -> ag.Kernel:
-    """Each work-item adds two elements, 256 apart, so that every access of a wave is 256 bytes in a row."""
+    """Each work-item adds two elements, 256 apart, so that each access of a wave is 256 contiguous bytes."""
     x, y = k.registers.vgprs(2, "x"), k.registers.vgprs(2, "y")
     at = k.registers.vgprs(1, "at", note="byte of the first element")
     buffers = {name: k.registers.sgprs(4, f"{name}_buffer") for name in "xyd"}
@@ -36,7 +36,7 @@ def vector_add(k: ag.TileBuilder) -> ag.Kernel:
     k.v_lshl_add_u32(at, k.work_item, 2, at)
     k.s_waitcnt(lgkmcnt=0)  # the arguments
     for name, buffer in buffers.items():
-        # A descriptor ends behind element n - 1: what lies beyond is read as 0 and not written, so no lane is masked.
+        # A descriptor ends after element n - 1: bytes beyond are read as 0 and not written, so no lane is masked.
         k.s_mov_b64(buffer[0:1], k.argument(name))
         k.s_lshl_b32(buffer[2], k.argument("n"), 2)
         k.s_mov_b32(buffer[3], ag.RAW_BUFFER)

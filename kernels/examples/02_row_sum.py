@@ -1,4 +1,4 @@
-"""Sums of rows: lanes add up a row 64 elements at a time, then DPP adds up the lanes without LDS. Waits and wait states are inserted."""
+"""Sums of rows: lanes add a row 64 elements at a time, then DPP adds the lanes without LDS. asmgen inserts waits and wait states."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asmgen as ag
 
 
 def problem(p: ag.Values, seed: int) -> ag.Problem:
-    """Each sum goes through n / 64 + 6 roundings of partial sums that are at most sum |x|."""
+    """Each sum has n / 64 + 6 roundings of partial sums, which are at most sum |x|."""
     import numpy as np
 
     x = np.random.default_rng(seed).standard_normal((p["m"], p["n"])).astype(np.float32)
@@ -34,7 +34,7 @@ def row_sum(k: ag.TileBuilder) -> None:
     k.v_lshlrev_b32(at, 2, k.work_item)
     k.v_mov_b32(total, 0)
     k.s_mov_b32(byte, 0)
-    k.s_lshl_b32(row[2], k.argument("n"), 2)  # the descriptor ends with the row: lanes behind it read 0 and add nothing
+    k.s_lshl_b32(row[2], k.argument("n"), 2)  # the descriptor ends with the row: lanes after it read 0 and add nothing
     k.s_mov_b32(row[3], ag.RAW_BUFFER)
     k.s_mul_i32(row[0], k.ids["x"], row[2])
     k.s_mul_hi_u32(row[1], k.ids["x"], row[2])

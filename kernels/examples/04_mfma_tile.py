@@ -1,4 +1,4 @@
-"""D = A x B^T of one matrix instruction in registers that the author chose; which lane holds which element is asked, not remembered."""
+"""D = A x B^T with one matrix instruction, in registers that the author chose. asmgen says which lane holds which element."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ EDGE = 16  # of A, B and D
 
 
 def problem(p: ag.Values, seed: int) -> ag.Problem:
-    """16 products of bf16 are exact in float32, their sum goes through at most 16 roundings of partial sums of at most sum |a| |b|."""
+    """16 products of bf16 are exact in float32. Their sum has at most 16 roundings of partial sums, which are at most sum |a| |b|."""
     import ml_dtypes
     import numpy as np
 

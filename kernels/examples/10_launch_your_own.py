@@ -22,7 +22,7 @@ def main(kind: str, arch: str) -> None:
     y = np.zeros_like(x)
     grid, block = (-(-x.size // 64), 1, 1), (64, 1, 1)
     with ag.choose_device(kind, arch, lambda: ag.EmulatedDevice(arch)).device as device:
-        scale.launch(device, grid, block, {"x": x, "y": y, "f": 0.5, "n": x.size})  # arrays go there and come back
+        scale.launch(device, grid, block, {"x": x, "y": y, "f": 0.5, "n": x.size})  # launches move arrays to the device and back
         assert (y == 0.5 * x).all()
 
         source, target = device.upload(x), device.upload(y)

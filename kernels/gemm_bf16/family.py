@@ -1,4 +1,4 @@
-"""What callers of gemm-bf16 see."""
+"""The family gemm-bf16: parameters, arguments and rules."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
 
 
 def _problem(values: ag.Values, seed: int) -> ag.Problem:
-    """Random normal data with odd numbers in places; numpy is loaded only here."""
+    """Random normal data with some odd numbers. Only this call loads numpy."""
     from asmgen.kernels.gemm_bf16.problem import make_problem
 
     return make_problem(values, seed, ag.holds_nonfinite(seed))

@@ -9,11 +9,11 @@ from asmgen.kernels.products.odd import put_odd
 from asmgen.kernels.products.problem import TYPES, with_result
 from asmgen.kernels.products.sums import sums
 
-_DEPTH = 16  # products along K of the shortest matrix instruction of its variants, v_mfma_f32_16x16x16 of gfx942
+_DEPTH = 16  # products along K of the shortest matrix instruction of the variants: v_mfma_f32_16x16x16 of gfx942
 
 
 def make_problem(p: ag.Values, seed: int, nonfinite: bool) -> ag.Problem:
-    """A, B, C and bias of random normal values with odd numbers in places (products/odd.py), D full of canaries."""
+    """Random normal A, B, C and bias with some odd numbers (products/odd.py); D is full of canaries."""
     random = np.random.default_rng(seed)
     taken, _ = TYPES[p["dtype"]]
     a = random.standard_normal((p["m"], p["lda"])).astype(taken)

@@ -1,9 +1,9 @@
-"""gemm-bf16 for gfx950 with waves of two roles: four producers fill LDS, eight or twelve consumers multiply (`producer-consumer`).
+"""gemm-bf16 for gfx950 with two roles (`producer-consumer`): four producer waves fill LDS, eight or twelve consumer waves multiply.
 
-Facts: a workgroup makes a tm x tn tile of D in steps of tk = 64 along K. Producers fill one of two stages of LDS while consumers read the
-other; one barrier a step changes them over. The tile is 2 x 2 quadrants, each consumer has a part of every quadrant, and reads one half
-of A at a time: all waves have as many registers as a consumer needs, 168 each of twelve waves and 128 each of sixteen, so that a tile of
-256 x 256 has no room. It is here to be compared with the schedules of `tiled`, which have all waves do both.
+Facts: a workgroup computes a tm x tn tile of D in steps of tk = 64 along K. Producers fill one of two buffers of LDS while consumers read
+the other one; a barrier in each step exchanges them. The tile is 2 x 2 quadrants. Each consumer has a part of each quadrant and reads one
+half of A at a time. All waves have the registers that a consumer needs: 168 each with twelve waves, 128 each with sixteen. A tile of 256 x
+256 does not fit. These variants exist to be compared with the schedules of `tiled`, in which each wave does both.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from asmgen.kernels.products.prologue import corners_of, halves, place
 @GEMM.variant("gfx950", tile=(128, 256, 64), waves=12, schedule="producer-consumer", occupancy=3, consumers=(2, 4))
 @GEMM.variant("gfx950", tile=(192, 256, 64), waves=16, schedule="producer-consumer", occupancy=4, consumers=(3, 4))
 def roles(k: ag.TileBuilder) -> None:
-    """Either of the tiles above; `consumers` are rows and columns of waves."""
+    """One of the tiles above; `consumers` are the rows and columns of consumer waves."""
     tm, tn, tk = k.variant.tile
     down, across = k.variant.consumers
     M = k.matrix_shape(f"f32_16x16x32_{k.p.dtype}")
 
-    # register plan: accumulators stay where they are; of A there is room for one half at a time
+    # register plan: accumulators keep their registers; there is room for one half of A at a time
     C = k.tile("C", tm // 2 // down, tn // 2 // across, M.d.T, grid=(2, 2), note="[half of M][half of N]")
-    A = k.tile("A", tm // 2 // down, tk, M.a, note="halves take turns")
+    A = k.tile("A", tm // 2 // down, tk, M.a, note="both halves share it")
     B = k.tile("B", tn // 2 // across, tk, M.b, grid=(2,), note="[half of N]")
     steps = k.registers.sgprs(1, "steps")
     row0, column0 = k.registers.sgprs(1, "row0"), k.registers.sgprs(1, "column0")
@@ -38,7 +38,7 @@ def roles(k: ag.TileBuilder) -> None:
     k.locate(k.variant.wave_count)
     role = k.cast(k.variant.wave_count - down * across)
     wm, wn = k.wave_grid(down, across)
-    ag.zero(k, *C)  # while the arguments are on their way
+    ag.zero(k, *C)  # while the arguments are in flight
     place(k, row0, column0)
     a, b = halves(k, steps, row0, column0, k.p.dtype, k.p.dtype)
     memory, matrix = k.streams("memory", "matrix")
@@ -64,5 +64,5 @@ def roles(k: ag.TileBuilder) -> None:
     k.pipeline(step, steps, ag.ProducerConsumer(), groups=role)
 
     k.region("epilogue")
-    k.registers.release("A", "B")  # which an epilogue needs, so it follows the loop
+    k.registers.release("A", "B")  # the epilogue needs these registers, so it follows the loop
     product_epilogue(k, corners_of(k, C), row0, column0, wm, wn, overlaps=False).follow(k)

@@ -1,6 +1,6 @@
-"""gemm-bf16 on tiles: the step of four quadrants that the library's products share, for both architectures.
+"""gemm-bf16 for both architectures: the step of four quadrants that the products of the library share.
 
-A read of 16 bytes a lane feeds one v_mfma_f32_16x16x32 of gfx950, two 16x16x16 of gfx942.
+A read of 16 bytes a lane feeds one v_mfma_f32_16x16x32 of gfx950, or two v_mfma_f32_16x16x16 of gfx942.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from asmgen.kernels.gemm_bf16.family import GEMM
 from asmgen.kernels.products.epilogue import product_epilogue
 from asmgen.kernels.products.quadrants import quadrants
 
-CDNA4 = {"depth": 32, "stages": 2}  # of a matrix instruction along K; of LDS
+CDNA4 = {"depth": 32, "stages": 2}  # depth of a matrix instruction along K; buffers in LDS
 CDNA3 = {"depth": 16, "stages": 1}
 
 
@@ -29,7 +29,7 @@ CDNA3 = {"depth": 16, "stages": 1}
 @GEMM.variant("gfx942", tile=(256, 256, 64), waves=(2, 4), schedule="ping-pong", occupancy=2, **CDNA3)
 @GEMM.variant("gfx942", tile=(256, 256, 64), waves=(2, 2), schedule="interleave", occupancy=1, **CDNA3)
 def tiled(k: ag.TileBuilder) -> None:
-    """Any of the tiles above."""
+    """One of the tiles above."""
     M = k.matrix_shape(f"f32_16x16x{k.variant.depth}_{k.p.dtype}")
     fa, fb = (ag.deep(operand, 32 // k.variant.depth) for operand in (M.a, M.b))
     quadrants(k, M, fa, fb, product_epilogue)

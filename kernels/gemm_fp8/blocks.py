@@ -1,7 +1,7 @@
-"""gemm-fp8 for gfx950 with a scale for each 128 columns of K: of A one for each row, of B one for each 128 rows.
+"""gemm-fp8 for gfx950 with a scale for each 128 columns of K: one for each row of A, and one for each 128 rows of B.
 
-A step of 128 columns is one block, so each quadrant's product of a step is made in registers of its own (P) and goes into the
-accumulators by v_fmac_f32, in the memory stage behind its matrix stage, while the other group of waves has the matrix cores.
+A step of 128 columns is one block. So each quadrant's product of a step is computed in registers of its own (P). v_fmac_f32 adds it to the
+accumulators in the memory stage after its matrix stage, while the other wave group has the matrix cores.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from asmgen.kernels.products.prologue import corners_of, halves, place
 @GEMM.variant("gfx950", tile=(128, 256, 128), waves=(2, 4), schedule="ping-pong", occupancy=2, scales="block")
 @GEMM.variant("gfx950", tile=(256, 128, 128), waves=(2, 4), schedule="ping-pong", occupancy=2, scales="block")
 def blocks(k: ag.TileBuilder) -> None:
-    """Either of the tiles above."""
+    """One of the tiles above."""
     tm, tn, tk = k.variant.tile
     down, across = k.variant.waves
     M, of_a, of_b = wide_shape(k)
@@ -28,10 +28,10 @@ def blocks(k: ag.TileBuilder) -> None:
     # register plan
     C = k.tile("C", tm // 2 // down, tn // 2 // across, M.d.T, grid=(2, 2), note="[half of M][half of N]")
     P = k.tile("P", tm // 2 // down, tn // 2 // across, M.d.T, note="a quadrant's product of one block")
-    A = k.tile("A", tm // 2 // down, tk, M.b, note="halves take turns")
+    A = k.tile("A", tm // 2 // down, tk, M.b, note="both halves share it")
     B = k.tile("B", tn // 2 // across, tk, M.a, grid=(2,), note="[half of N]")
     steps = k.registers.sgprs(1, "steps")
-    group = k.registers.sgprs(1, "group", note="waves 4 to 7 run a stage behind")
+    group = k.registers.sgprs(1, "group", note="waves 4 to 7 run a stage later")
     row0, column0 = k.registers.sgprs(1, "row0"), k.registers.sgprs(1, "column0")
 
     # LDS map
@@ -42,7 +42,7 @@ def blocks(k: ag.TileBuilder) -> None:
     k.begin()
     k.locate(down * across)
     wm, wn = k.wave_grid(down, across)
-    ag.zero(k, *C)  # while the arguments are on their way
+    ag.zero(k, *C)  # while the arguments are in flight
     place(k, row0, column0)
     corners = corners_of(k, C)
     factors = load_factors(k, corners, row0, column0, wm, wn)
@@ -92,8 +92,11 @@ def blocks(k: ag.TileBuilder) -> None:
 
 @dataclass(frozen=True)
 class _BlockScales:
-    """Scales of the blocks of a step: of A in `a` (a VGPR for each of `count` rows of a half, halves, two stages), of B in `b` (halves of
-    N, two stages); `a_buffer` and `b_buffer` are descriptors that go on with the steps."""
+    """The scales of the blocks of a step, in two buffers.
+
+    `a` has the scales of A: a VGPR for each of `count` rows of each half. `b` has those of B: a register for each half of N. `a_buffer` and
+    `b_buffer` are descriptors that advance with the steps.
+    """
 
     k: ag.TileBuilder
     count: int
@@ -107,7 +110,7 @@ class _BlockScales:
     products: ag.Reg
 
     def load(self, t: ag.StepIndex) -> None:
-        """The scales of an iteration, and the descriptors one on."""
+        """Load the scales of an iteration and advance the descriptors."""
         k, buffer, tm = self.k, t.buffer(2), self.k.variant.tile[0]
         mine = self.a[buffer * 2 * self.count:(buffer + 1) * 2 * self.count - 1].mask | self.b[2 * buffer:2 * buffer + 1].mask
         with ag.operation(k, "load scales of blocks", [t], writes=mine):
@@ -124,7 +127,7 @@ class _BlockScales:
         return self.a[(2 * buffer + half) * self.count + row]
 
     def accumulate(self, c: ag.Tile, p: ag.Tile, t: ag.StepIndex, i: int, j: int) -> None:
-        """Quadrant (i, j) of C += that of the iteration's product times its scales."""
+        """Add quadrant (i, j) of the iteration's product, times its scales, to C."""
         k, buffer = self.k, t.buffer(2)
         with ag.operation(k, f"accumulate {c.name}", [t], reads=p.registers.mask, writes=c.registers.mask):
             for row in range(self.count):
@@ -136,7 +139,7 @@ class _BlockScales:
 
 
 def _block_scales(k: ag.TileBuilder, row: ag.Reg, row0: ag.Reg, column0: ag.Reg, count: int) -> _BlockScales:
-    """Registers and descriptors for the scales of the workgroup's first block; `row` (VGPR) becomes a byte offset."""
+    """Registers and descriptors for the scales of the workgroup's first block. `row`, a VGPR, becomes a byte offset."""
     plan, wide = k.registers, k.variant.tile[1] > BLOCK
     made = _BlockScales(k, count, plan.vgprs(4 * count, "a_scales"), plan.vgprs(4, "b_scales"), plan.sgprs(4, "a_scale_buffer", align=4),
                         plan.sgprs(4, "b_scale_buffer", align=4), row, plan.vgprs(2, "b_scale_offset"), plan.sgprs(2, "a_scale_pitch"),

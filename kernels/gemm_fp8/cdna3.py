@@ -1,4 +1,4 @@
-"""gemm-fp8 for gfx942: the step of four quadrants that products share; a row of 128 8-bit floats has the bytes and clk of 64 bf16.
+"""gemm-fp8 for gfx942: the step of four quadrants that the products share. A row of 128 8-bit floats takes the bytes and clk of 64 bf16.
 
 A read of 16 bytes a lane feeds two v_mfma_f32_16x16x32.
 """
@@ -19,14 +19,14 @@ from asmgen.kernels.products.quadrants import quadrants
 @GEMM.variant("gfx942", tile=(256, 256, 128), waves=(2, 4), schedule="ping-pong", occupancy=2, stages=1)
 @GEMM.variant("gfx942", tile=(256, 256, 128), waves=(2, 2), schedule="interleave", occupancy=1, stages=1)
 def cdna3(k: ag.TileBuilder) -> None:
-    """Any of the tiles above."""
+    """One of the tiles above."""
     M = narrow_shape(k)
     quadrants(k, M, ag.deep(M.b, 2), ag.deep(M.a, 2), _ends)
 
 
 def _ends(k: ag.TileBuilder, corners: Sequence[ag.Corner], row0: ag.Reg, column0: ag.Reg, wm: ag.WaveIndex,
           wn: ag.WaveIndex, overlaps: bool) -> ProductEpilogue:
-    """Scales of rows and columns are loaded behind the loop, which leaves no registers for them."""
+    """The epilogue. Scales of rows and columns are loaded after the loop, which leaves no registers for them."""
     def loaded_epilogue(overlaps: bool) -> ProductEpilogue:
         factors = load_factors(k, corners, row0, column0, wm, wn)
         with_alpha(factors)

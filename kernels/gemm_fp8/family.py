@@ -1,4 +1,4 @@
-"""What callers of gemm-fp8 see."""
+"""The family gemm-fp8: parameters, arguments and rules."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
 
 
 def _problem(values: ag.Values, seed: int) -> ag.Problem:
-    """Random normal data with odd numbers in places; numpy is loaded only here."""
+    """Random normal data with some odd numbers. Only this call loads numpy."""
     from asmgen.kernels.gemm_fp8.problem import make_problem
 
     return make_problem(values, seed, ag.holds_nonfinite(seed))
 
 
 def _selection(candidates: Sequence[ag.Variant], values: ag.Values) -> ag.Variant:
-    """Variants that fix what scales belong to serve those only."""
+    """A variant that fixes `scales` serves only that value."""
     wanted = ("scales", "block") if values.get("scales") == "block" else None
     return next((one for one in candidates if (wanted in one.further) == (wanted is not None)), candidates[0])
 

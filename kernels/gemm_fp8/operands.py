@@ -1,7 +1,7 @@
-"""What A and B of gemm-fp8 are: their types, and how many of their elements share a scale."""
+"""A and B of gemm-fp8: their types, and how many of their elements share a scale."""
 
 ELEMENTS = {"e4m3": "fp8", "e5m2": "bf8"}
-"""Types of A and B by parameter, as matrix instructions call them."""
+"""Types of A and B by parameter, under the names that matrix instructions use."""
 
 BLOCK = 128
-"""Columns of K, and rows of B, that have one scale in scales=block."""
+"""The columns of K, and the rows of B, that share a scale with scales=block."""

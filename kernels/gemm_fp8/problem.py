@@ -1,4 +1,4 @@
-"""Data for gemm-fp8 with its float64 reference, of the quantised inputs."""
+"""Data for gemm-fp8 with its float64 reference, which takes the quantised inputs."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _DEPTHS = {"ocp": 128, "fnuz": 32}
 
 
 def make_problem(p: ag.Values, seed: int, nonfinite: bool) -> ag.Problem:
-    """A and B of random normal values with odd numbers in places (products/odd.py), scales that are no powers of two, some negative,
-    C and bias; D full of canaries."""
+    """Random normal A and B with some odd numbers (products/odd.py), C and bias; D is full of canaries. Scales are no powers of two, and
+    some are negative."""
     random = np.random.default_rng(seed)
     m, n, k = p["m"], p["n"], p["k"]
     a = random.standard_normal((m, p["lda"])).astype(_ELEMENTS[p["encoding"], p["a_dtype"]])

@@ -1,4 +1,4 @@
-"""The scales of gemm-fp8 as factors of its accumulators, alpha among them: loaded ahead of the loop where it leaves them registers."""
+"""The scales of gemm-fp8 and alpha as factors of the accumulators. They are loaded before the loop if it leaves registers for them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from asmgen.kernels.products.factors import Factors
 
 def load_factors(k: ag.TileBuilder, corners: Sequence[ag.Corner], row0: ag.Reg, column0: ag.Reg, wm: ag.WaveIndex,
                  wn: ag.WaveIndex) -> Factors:
-    """The scales of the workgroup's tile, on their way or there, alpha among them."""
+    """The factors of the workgroup's tile: its scales, which may be in flight, and alpha."""
     alpha = k.registers.sgprs(2, "alpha_pair", align=2)
     rows: dict[int, tuple[ag.Reg, int]] = {}
     columns: dict[int, ag.Reg] = {}
@@ -24,7 +24,7 @@ def load_factors(k: ag.TileBuilder, corners: Sequence[ag.Corner], row0: ag.Reg, 
 
 
 def with_alpha(factors: Factors) -> None:
-    """Alpha into the factor of all, or that of each row."""
+    """Multiply alpha into the common factor, or into the factor of each row."""
     k, alpha = factors.k, factors.k.argument("alpha")
     if factors.rows:
         for both, one in factors.rows.values():

@@ -1,9 +1,9 @@
 """gemm-fp8 for gfx950: one step function, scheduled as ping-pong (8 waves) or interleave (4 waves).
 
-Facts: a workgroup makes a tm x tn tile of D in steps of tk = 128 along K, which one v_mfma_f32_16x16x128_f8f6f4 covers. The tile is
-2 x 2 quadrants; each wave has a part of every quadrant. A step is two products of a half of A with all of B, so that 8 waves change
-places twice a step only. Both matrices come by LDS-DMA, `ahead` steps before they are read, the second half of A one later: of two
-stages a half is asked for as soon as its last reader has passed.
+Facts: a workgroup computes a tm x tn tile of D in steps of tk = 128 along K, which one v_mfma_f32_16x16x128_f8f6f4 covers. The tile is
+2 x 2 quadrants; each wave has a part of each quadrant. A step is two products of a half of A with all of B, so that the two wave groups
+swap roles only twice in a step. LDS-DMA fills both matrices `ahead` steps before they are read, and the second half of A one step later.
+With two buffers, a half is requested as soon as its last reader has passed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from asmgen.kernels.products.epilogue import product_epilogue
 from asmgen.kernels.products.prologue import corners_of, halves, place
 
 SCHEDULES: dict[str, ag.Schedule] = {"ping-pong": ag.PingPong(), "interleave": ag.Interleave(ag.Latencies(cycles=32, lds=256))}
-"""Reads of LDS early enough for a wait that stands a window of 32 clk before its barrier."""
+"""LDS reads issue early enough for a wait that stands a gap of 32 clk before its barrier."""
 
 
 @GEMM.variant("gfx950", tile=(128, 128, 128), waves=(2, 2), schedule="interleave", occupancy=1, stages=2, ahead=2)
@@ -28,18 +28,18 @@ SCHEDULES: dict[str, ag.Schedule] = {"ping-pong": ag.PingPong(), "interleave": a
 @GEMM.variant("gfx950", tile=(256, 128, 128), waves=(2, 2), schedule="interleave", occupancy=1, stages=2, ahead=2)
 @GEMM.variant("gfx950", tile=(64, 64, 128), waves=(2, 2), schedule="interleave", occupancy=1, stages=8, ahead=6)
 def tiled(k: ag.TileBuilder) -> None:
-    """Any of the tiles above."""
+    """One of the tiles above."""
     tm, tn, tk = k.variant.tile
     down, across = k.variant.waves
     interleaved = k.variant.schedule == "interleave"
     M, of_a, of_b = wide_shape(k)
 
-    # register plan: accumulators stay where they are; of A two waves a SIMD have room for one half at a time
+    # register plan: accumulators keep their registers; with two waves on a SIMD there is room for one half of A
     C = k.tile("C", tm // 2 // down, tn // 2 // across, M.d.T, grid=(2, 2), file="a" if interleaved else "v", note="[half of M][half of N]")
-    A = k.tile("A", tm // 2 // down, tk, M.b, grid=(2 if interleaved else 1,), note="[half of M]" if interleaved else "halves take turns")
+    A = k.tile("A", tm // 2 // down, tk, M.b, grid=(2 if interleaved else 1,), note="[half of M]" if interleaved else "for both halves")
     B = k.tile("B", tn // 2 // across, tk, M.a, grid=(2,), note="[half of N]")
     steps = k.registers.sgprs(1, "steps")
-    group = None if interleaved else k.registers.sgprs(1, "group", note="waves 4 to 7 run a stage behind")
+    group = None if interleaved else k.registers.sgprs(1, "group", note="waves 4 to 7 run a stage later")
     row0, column0 = k.registers.sgprs(1, "row0"), k.registers.sgprs(1, "column0")
 
     # LDS map
@@ -51,7 +51,7 @@ def tiled(k: ag.TileBuilder) -> None:
     k.begin()
     k.locate(down * across)
     wm, wn = k.wave_grid(down, across)
-    ag.zero(k, *C)  # while the arguments are on their way
+    ag.zero(k, *C)  # while the arguments are in flight
     place(k, row0, column0)
     corners = corners_of(k, C)
     factors = load_factors(k, corners, row0, column0, wm, wn)

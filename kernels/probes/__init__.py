@@ -1,1 +1,1 @@
-"""Probes: small kernels that measure what the cycle model assumes, for those who have a GPU. `catalogue` lists them."""
+"""Probes: small kernels that measure the parameters of the cycle model on a GPU. `catalogue` lists them."""

@@ -1,4 +1,4 @@
-"""All probes that fill rows of the timing table."""
+"""All probes; they fill rows of the timing table."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from asmgen.kernels.probes.stopwatch import Probe
 
 PROBES: tuple[Probe, ...] = (VECTOR, PERMLANE, SCALAR, BARRIER, MATRIX, LATENCY, RATES, BUS, WRITES, L2, HBM, SCALAR_CACHE, THROUGH, STORES)
 PHASES, LAUNCH = "lds-phases", "launch"
-"""Probes that are no stretch of timed code: which lanes LDS serves together, and what a launch costs."""
+"""Probes without timed code: the lanes that LDS serves together, and the cost of a launch."""
 NAMES = (*(probe.name for probe in PROBES), PHASES, LAUNCH)
 UNPROBED: dict[tuple[str, ...], str] = {
     ("kernarg_latency",): "the clock is itself a scalar load: no other one stands before a wave's first",
@@ -18,4 +18,4 @@ UNPROBED: dict[tuple[str, ...], str] = {
     ("latency_grid", "llc_miss", "clock_idle", "clock_dense", "l2_read", "llc_read", "hbm_read", "write_back"):
         "they are of a whole GPU under load, a probe is one workgroup",
 }
-"""Rows of the timing table that no probe finds, and why."""
+"""Rows of the timing table that no probe measures, each with the reason."""

@@ -1,11 +1,11 @@
-"""Probes of issue and of the matrix core: how often instructions of a kind issue, and how long their results take."""
+"""Probes of issue and of the matrix core: issue intervals and latencies by kind of instruction."""
 
 from __future__ import annotations
 
 import asmgen as ag
 from asmgen.kernels.probes.stopwatch import Probe, Stopwatch, Times
 
-_SHADOWED = 20  # VALU instructions behind one matrix instruction: more than its window takes
+_SHADOWED = 20  # VALU instructions after a matrix instruction: more than fit into its gap
 _SOURCES, _RESULTS = 2, 16
 
 
@@ -84,14 +84,14 @@ def _matrix(watch: Stopwatch) -> None:
 
 
 def _matrix_parameters(times: Times, table: ag.Timing) -> dict[str, float]:
-    """What issues behind a matrix instruction goes on after its operands were read; what is left behind an occupancy is the gap."""
+    """Instructions after a matrix instruction issue once its operands are read. The time beyond its occupancy is the gap."""
     _, _, busy = occupancy(times, table.arch)
     return {"mfma_gap": max(times.each("chain"), times.each("independent")) - busy,
             "mfma_operand_read": times.each("shadow") - _SHADOWED * table["valu_issue"]}
 
 
 def occupancy(times: Times, arch: str) -> tuple[str, float, float]:
-    """(instruction, clk found, clk of the table) of the matrix probe."""
+    """(instruction, measured clk, clk of the table) of the matrix probe."""
     name = _matrix_name(arch)
     return name, times.each("independent"), 4 * ag.MFMA[name].passes_on(arch, 0, 0)
 

@@ -6,14 +6,14 @@ import asmgen as ag
 from asmgen.kernels.probes.stopwatch import Probe, Stopwatch, Times
 
 _DEGREES = (4, 8)
-"""Ways of the conflicts: high enough that the banks bind and nothing else."""
+"""The ways of the conflicts: so many that only the banks bind."""
 _LDS_BYTES = ag.LANES * 16 * max(_DEGREES)
 _ADDRESS, _RESULTS = 2, 16
 _BYTES = {"b32": 4, "b64": 8, "b128": 16}
 
 
 def _zeros(watch: Stopwatch) -> None:
-    """Zeros everywhere, and the lane's place times 16 in a register."""
+    """Fill LDS with zeros; a register gets the lane number times 16."""
     k, v = watch.k, watch.v
     for number in range(4):
         k.v_mov_b32(v[_RESULTS + number], 0)
@@ -23,7 +23,7 @@ def _zeros(watch: Stopwatch) -> None:
 
 
 def _reads(watch: Stopwatch, piece: str, width: str, stride: int) -> None:
-    """Independent reads, lane l at l * stride."""
+    """Independent reads: lane l reads at l * stride."""
     k, v = watch.k, watch.v
     dwords = _BYTES[width] // 4
     k.v_mul_u32_u24(v[_ADDRESS], stride, k.work_item)
@@ -39,7 +39,7 @@ def _latency(watch: Stopwatch) -> None:
 
 
 def _latencies(times: Times, table: ag.Timing) -> dict[str, float]:
-    """A link of a chain is the latency and the wait's slot."""
+    """A link of a chain takes the latency and the slot of the wait."""
     return {"lds_latency": times.each("chain") - table["slot"], "lds_crossing": times.each("crossing") - table["slot"]}
 
 

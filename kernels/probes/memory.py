@@ -1,4 +1,4 @@
-"""Probes of vector and scalar memory: latencies by pointer chase, and what one compute unit gets through."""
+"""Probes of vector and scalar memory: latencies by pointer chase, and the throughput of one compute unit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _WAVES = 4
 
 
 def _chain(room: int) -> npt.NDArray[np.uint32]:
-    """Byte offsets of a chain through the room: each dword that is read holds where the next one lies, a line of its own."""
+    """A chain of byte offsets through `room` bytes: each dword holds the offset of the next one, which is in another cache line."""
     lines = min(room // _LINE, 1 << 23)
     places = np.random.default_rng(0).permutation(lines)[:8 * MANY] * (room // lines // _LINE * _LINE)
     places[0] = 0
@@ -38,7 +38,7 @@ def _scalar_chase(watch: Stopwatch) -> None:
 
 
 def _latency(name: str) -> Callable[[Times, ag.Timing], dict[str, float]]:
-    """A link of a chain is the latency and the wait's slot."""
+    """A link of a chain takes the latency and the slot of the wait."""
     return lambda times, table: {name: times.each("chase") - table["slot"]}
 
 

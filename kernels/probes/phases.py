@@ -1,8 +1,8 @@
 """The phase probe: which lanes of a wave an LDS instruction serves together, and over how many banks (HipKittens appendix D.2).
 
-Every pair of lanes reads two dwords of one bank while all other lanes share one dword elsewhere: the pair is slower where it is served
-together. Lane 0 and another of its phase then tell the banks: the least distance between them at which they meet. Four waves read at
-once, as the banks must be what limits.
+Each pair of lanes reads two dwords of one bank while all other lanes share one dword elsewhere. The pair is slower if both lanes are served
+together. Lane 0 and another lane of its phase then show the number of banks: the smallest distance at which they conflict. Four waves read
+at once, so that the banks are the limit.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ WAVES = 4
 BANKS = (32, 64, 128)
 _READS = 12
 _ROW = 8192
-"""Bytes between two dwords of one bank, whatever the number of banks."""
+"""The bytes between two dwords of one bank, for any number of banks."""
 _PLACE = 64
-"""Where the pair reads, apart from what the other lanes read at 0."""
+"""The byte that the pair reads; the other lanes read at 0."""
 _WIDTHS = {"ds_read_b32": 1, "ds_read_b64": 2, "ds_read_b96": 3, "ds_read_b128": 4}
 
 
 @dataclass(frozen=True)
 class PhaseProbe:
-    """The kernel for one instruction: `measurements` clk of each wave, those of `pairs` first, then of BANKS for each lane from 1 on."""
+    """The kernel for one instruction. Each wave measures `measurements` times: for `pairs`, then for BANKS with each lane from 1 on."""
 
     op: str
     kernel: ag.Kernel
@@ -34,12 +34,12 @@ class PhaseProbe:
 
 
 def phase_ops() -> tuple[str, ...]:
-    """The instructions that can be probed."""
+    """The instructions that the probe can measure."""
     return tuple(_WIDTHS)
 
 
 def build_phase_probe(arch: str, op: str, lanes: int = ag.LANES) -> PhaseProbe:
-    """Write the kernel: a loop over pairs (i, j) of the first `lanes` lanes, another over lanes from 1 on and distances."""
+    """Write the kernel: a loop over pairs (i, j) of the first `lanes` lanes, and a loop over lanes from 1 on and distances."""
     k = probe_builder(f"phases-{op.replace('_', '-')}", f"which lanes {op} serves together", arch, WAVES)
     k.lds.take("rows", 2 * _ROW)
     pairs = tuple((i, j) for i in range(lanes) for j in range(i + 1, lanes))
@@ -103,9 +103,9 @@ def build_phase_probe(arch: str, op: str, lanes: int = ag.LANES) -> PhaseProbe:
 
 
 def solve(probe: PhaseProbe, clocks: Sequence[float]) -> tuple[int, ag.Phases]:
-    """(banks, phases) from the clk of one wave. Lanes that meet, directly or through others, are one phase.
+    """(banks, phases) from the clk of one wave. Lanes that conflict, directly or through others, are one phase.
 
-    A conflict takes longer than the middle between the shortest and the longest of the pairs. Banks are 0 where no distance shows one.
+    A conflict takes longer than the mean of the shortest and the longest pair. Banks are 0 if no distance shows a conflict.
     """
     of_pairs, of_banks = clocks[:len(probe.pairs)], clocks[len(probe.pairs):probe.measurements]
     middle = (min(of_pairs) + max(of_pairs)) / 2

@@ -1,7 +1,7 @@
-"""The kernel of a probe: pieces of code timed by s_memtime, each repeated a few and many times.
+"""The kernel of a probe: s_memtime times pieces of code, each repeated few and many times.
 
-What stands around a piece (the clock's own latency, waits, the barrier before it) is the same for both counts, so the difference is
-that of the repetitions alone. Work-item i writes its deltas to dwords i * pieces and on of `out`, in the order of the pieces.
+The overhead of a piece (the latency of the clock, waits, the barrier before it) is the same for both counts. So the difference is due to
+the repetitions alone. Work-item i writes its deltas to the dwords of `out` from i * pieces on, in the order of the pieces.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from typing import Any
 import asmgen as ag
 
 FEW, MANY = 16, 48
-"""Repetitions of a piece. Both are long enough for a steady state, and the code of both stays in the instruction cache."""
+"""Repetitions of a piece: enough for a steady state, and few enough for the instruction cache."""
 
 
 @dataclass(frozen=True)
 class Times:
-    """clk of wave 0 by piece and repetitions, on the device that ran it."""
+    """The clk of wave 0 by piece and repetitions, on the device that ran the probe."""
 
     clocks: Mapping[tuple[str, int], float]
 
     def each(self, piece: str) -> float:
-        """clk of one repetition."""
+        """The clk of one repetition."""
         few, many = sorted(count for name, count in self.clocks if name == piece)
         return (self.clocks[piece, many] - self.clocks[piece, few]) / (many - few)
 
 
 @dataclass
 class Stopwatch:
-    """A probe's kernel while it is written: registers for it, and `time` for each piece. A branch to `end` is for waves that do nothing."""
+    """A probe's kernel while it is written: its registers, and `time` for each piece. Waves without work branch to `end`."""
 
     k: ag.KernelBuilder
     v: ag.Reg
@@ -44,7 +44,7 @@ class Stopwatch:
     _deltas: list[ag.Reg] = field(default_factory=list)
 
     def time(self, piece: str, body: Callable[[int], object], counts: Sequence[int] = (FEW, MANY)) -> None:
-        """Time `body(number)` so often in a row, all waves at once."""
+        """Time `count` calls of `body(number)` in a row, in all waves at once, for each count."""
         k = self.k
         for count in counts:
             begin, end = self.clock[0:1], self.clock[2:3]
@@ -78,10 +78,10 @@ class Stopwatch:
 
 @dataclass(frozen=True)
 class Probe:
-    """What is measured: `parameters` of the timing table, by `solve` from the times of the pieces that `write` emits.
+    """A measurement: `write` emits the pieces, and `solve` computes `parameters` of the timing table from their times.
 
-    `waves` run together in one workgroup. `data` makes the dwords (an array or a sequence) behind the argument of that name, at most `room`
-    bytes of them. `level` is where a model finds them.
+    `waves` run together in one workgroup. `data` makes the dwords (an array or a sequence) of the argument of that name, at most `room`
+    bytes. `level` is the memory level in which the model finds them.
     """
 
     name: str
@@ -105,7 +105,7 @@ class ProbeKernel:
 
 
 def probe_builder(name: str, title: str, arch: str, waves: int) -> ag.KernelBuilder:
-    """A builder for one workgroup of so many waves with the arguments `out` and `data`."""
+    """A builder for one workgroup of `waves` waves, with the arguments `out` and `data`."""
     arguments = (ag.ContractArgument("out", "pointer", "a dword a work-item and measurement"),
                  ag.ContractArgument("data", "pointer", "what the probe reads"))
     contract = ag.KernelContract(f"probe-{name}", title, (arch,), (), arguments, (ag.LANES * waves, 1, 1),
@@ -114,7 +114,7 @@ def probe_builder(name: str, title: str, arch: str, waves: int) -> ag.KernelBuil
 
 
 def build_probe(probe: Probe, arch: str) -> ProbeKernel:
-    """Write the kernel. Raises AsmgenError where the architecture lacks what it measures."""
+    """Write the kernel. Raises AsmgenError if the architecture lacks what it measures."""
     k = probe_builder(probe.name, probe.title, arch, probe.waves)
     if probe.lds:
         k.lds.take("data", probe.lds)

@@ -1,4 +1,4 @@
-"""What callers of any D[M,N] = alpha A[M,K] x B[N,K]^T + beta C + bias see, whatever the types of A and B are."""
+"""The contract of D[M,N] = alpha A[M,K] x B[N,K]^T + beta C + bias for any types of A and B."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from collections.abc import Sequence
 
 import asmgen as ag
 
-_LINE = 128  # bits of A and B that one load takes, which begin at multiples of as many
+_LINE = 128  # bits of A and B in one load; rows begin at multiples of it
 _WIDEST_OUT = "f32"
 _MAX_EDGE = (1 << 31) - 1
 _MOST_TILES = 1 << 20
 
 
 def product_parameters(operands: Sequence[ag.Parameter], variant: ag.Variant, bits: int) -> tuple[ag.Parameter, ...]:
-    """`operands` are the build parameters that say what A and B are, of elements of `bits`; k is a multiple of the tile's depth.
+    """The parameters of a product. `operands` are the build parameters for the types of A and B, with elements of `bits`.
 
-    Rows lie apart as far as 32 bits of bytes reach over those that one descriptor shows: half the tile's of A and of B (`halves`),
-    a wave's of a corner of C and of D, here of the widest type (`product_epilogue`). A build refuses limits that its descriptors
-    do not have.
+    k is a multiple of the tile's depth. Row strides are limited: the rows under one descriptor span at most 32 bits of bytes. For A and B
+    these are the rows of half a tile (`halves`), for C and D a wave's rows of a corner, of the widest type (`product_epilogue`). A build
+    refuses larger limits.
     """
     depth, line = variant.tile[2], _LINE // bits
     most = {name: ag.most_stride(variant.tile[axis] // 2, bits) // line * line for axis, name in enumerate("ab")}
@@ -48,7 +48,7 @@ def product_parameters(operands: Sequence[ag.Parameter], variant: ag.Variant, bi
 
 
 def corner_rows(variant: ag.Variant) -> int:
-    """Rows of a wave's part of a corner, of which a tile has two from top to bottom."""
+    """The rows of a wave's part of a corner. A tile has two corners from top to bottom."""
     down = dict(variant.further).get("consumers", variant.waves)[0]
     return int(variant.tile[0] // 2 // down)
 
@@ -81,4 +81,4 @@ PRODUCT_RULES = (
 )
 
 PRODUCT_ALIASES = (ag.Alias(("c", "d"), "ldc is ldd"),)
-"""A wave reads C where it stores D, before that, and nowhere else."""
+"""C may be D: a wave reads the elements of C that it later stores as D, and no others."""

@@ -1,4 +1,4 @@
-"""The epilogue of the tiled products: what D is besides A x B^T, and how it is stored."""
+"""The epilogue of the tiled products: alpha, beta C, bias and scales, and the stores of D."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class ProductEpilogue:
     rest: Callable[[], None]
 
     def follow(self, k: ag.TileBuilder) -> None:
-        """All that is not in the loop."""
+        """Emit all parts that do not overlap the loop."""
         if self.follows is not None:
             label = k.fresh("no_ending")
             self.follows.guard(label)
@@ -31,7 +31,7 @@ class ProductEpilogue:
 
 def product_epilogue(k: ag.TileBuilder, corners: Sequence[ag.Corner], row0: ag.Reg, column0: ag.Reg, wm: ag.WaveIndex, wn: ag.WaveIndex,
                      factors: Factors | None = None, overlaps: bool = True) -> ProductEpilogue:
-    """alpha A B^T + beta C + bias, rounded to the type of D and stored; `factors` stand for alpha where accumulators have them.
+    """Store alpha A B^T + beta C + bias, rounded to the type of D. `factors`, if any, replace alpha.
 
     Whole tiles without alpha and C go to memory while the last step computes. They go right after the loop if the loop leaves no registers
     for that (`overlaps` is False). All other tiles (alpha, C, cut columns, a span of 4 GiB) go corner by corner: each wave uses descriptors
@@ -52,7 +52,7 @@ def product_epilogue(k: ag.TileBuilder, corners: Sequence[ag.Corner], row0: ag.R
 
     def body() -> None:
         added = ag.load_columns(k, corners, bias, column0, wm, wn) if bias is not None else {}
-        narrow = set(added)  # columns whose numbers are still as memory has them: they are on their way until they are needed
+        narrow = set(added)  # columns whose values still have the type of memory: their loads are in flight until their first use
 
         def change(run: ag.ColumnRun, values: Sequence[ag.Reg]) -> None:
             shadow = overlaps and run.row < tm // 2

@@ -1,4 +1,4 @@
-"""Factors of accumulators, which are multiplied into what is stored behind the loop."""
+"""Factors of accumulators, which the epilogue multiplies into the stored values."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ import asmgen as ag
 
 @dataclass(frozen=True)
 class Factors:
-    """What accumulators are multiplied with: `all` of them (a pair of equal SGPRs), or those of rows and of columns, by the runs' places
-    (of a row a pair of VGPRs and which of them it is; of a column a VGPR for each of the run; empty where there is one for all)."""
+    """The factors of accumulators: one for `all` (a pair of equal SGPRs), or factors of `rows` and `columns`, by the position of a run.
+
+    A row has a pair of VGPRs and the index of its factor in the pair. A column has a VGPR for each value of the run. Both are empty if
+    there is one factor for all.
+    """
 
     k: ag.TileBuilder
     all: ag.Reg
@@ -20,11 +23,12 @@ class Factors:
 
     @property
     def differ(self) -> bool:
-        """Whether accumulators have different ones."""
+        """Whether accumulators have different factors."""
         return bool(self.columns)
 
     def change(self, run: ag.ColumnRun, values: Sequence[ag.Reg], shadow: bool = False) -> None:
-        """Multiply a run's values, in VGPRs; in the `shadow` of matrix instructions one by one, as nothing packed issues there."""
+        """Multiply a run's values, in VGPRs. In the `shadow` of matrix instructions that takes unpacked instructions; packed ones stall
+        there."""
         if shadow:
             for number, value in enumerate(values):
                 for factor in self._single(run, number):
@@ -56,12 +60,12 @@ class Factors:
             self.change(run, run.registers)
 
     def forget(self) -> None:
-        """The one for all becomes 1: the accumulators have been multiplied."""
+        """Set the factor for all to 1, as the accumulators have been multiplied."""
         for number in range(2):
             self.k.s_mov_b32(self.all[number], ag.ONE)
 
     def of(self, corner: ag.Corner) -> list[ag.Reg]:
-        """The registers of a corner's columns, then of its rows, of which a last one without a pair comes twice."""
+        """The registers of a corner's columns, then of its rows; a last row without a pair is listed twice."""
         if not self.differ:
             return []
         rows, columns = _places(corner)
@@ -70,14 +74,14 @@ class Factors:
             + of_rows + of_rows[len(rows) // 2 * 2:]
 
     def at(self, copy: ag.MovedCorner) -> Factors:
-        """Those of a corner's copy, in copies of what `of` gives."""
+        """The factors of a corner whose registers, those of `of`, were moved for `each_corner`."""
         if copy.beside is None:
             return self
         rows, columns = _places(copy.corner)
         run, held = ag.run_length(copy.corner.tile), copy.beside
-        behind = run * len(columns)
+        held_columns = run * len(columns)
         return Factors(self.k, self.all,
-                       {row: (held[number // 2 * 2:number // 2 * 2 + 1], number % 2) for number, row in enumerate(rows, behind)},
+                       {row: (held[number // 2 * 2:number // 2 * 2 + 1], number % 2) for number, row in enumerate(rows, held_columns)},
                        {column: held[run * number:run * number + run - 1] for number, column in enumerate(columns)})
 
 

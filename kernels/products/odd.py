@@ -1,4 +1,4 @@
-"""Odd numbers in the data of matrix products: NaN, infinities, subnormal numbers, zeros of either sign, and products that round as ties."""
+"""Odd numbers in the data of matrix products: NaN, infinities, subnormal numbers, zeros of both signs, and products that round as ties."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from numpy.typing import NDArray
 from asmgen.kernels.products.sums import Matrix
 
 GROUP = 16
-"""Rows of which one is odd; also those that the smallest fragment has, so that none is left out."""
+"""One of so many rows is odd. The smallest fragment has as many rows, so that each fragment has an odd one."""
 _SMALL = {"bfloat16": 2.0**-120, "float16": 2.0**-14, "float8_e4m3fn": 2.0**-6, "float8_e5m2": 2.0**-14, "float8_e4m3fnuz": 2.0**-7,
           "float8_e5m2fnuz": 2.0**-15}
-"""The smallest normal number of a type, but for bf16, where products of subnormal numbers are too small for float32."""
+"""The smallest normal number of a type; larger for bf16, whose products of subnormal numbers are too small for float32."""
 
 
 @dataclass(frozen=True)
 class Exact:
-    """Rows and columns of the product that have one term each that is not zero, so they are exact in float32."""
+    """Rows and columns of the product with a single term other than zero, which are exact in float32."""
 
     rows: tuple[int, ...]
     columns: tuple[int, ...]
 
     def places(self, shape: tuple[int, ...]) -> NDArray[np.bool_]:
-        """True where the product is exact, [m, n]."""
+        """A mask [m, n] of the elements whose product is exact."""
         found = np.zeros(shape, bool)
         found[list(self.rows)] = True
         found[:, list(self.columns)] = True
@@ -32,12 +32,12 @@ class Exact:
 
 
 def put_odd(random: np.random.Generator, a: Matrix, b: Matrix, k: int, nonfinite: bool) -> Exact:
-    """Changes A [m, lda] and B [n, ldb] in place, and returns which rows and columns of D are exact.
+    """Change A [m, lda] and B [n, ldb] in place. Returns which rows and columns of D are exact.
 
-    Of each 16 rows of A and of B one is 1.5 at one k and zero elsewhere. Its products are exact, and many are ties of the type of the other
-    operand: one in each row and column of the accumulators of any matrix instruction. One row of A is so small that its numbers are mostly
-    subnormal, one has zeros of either sign. Where data is to be `nonfinite`, one other row of each 16 has a NaN or, in turn, an infinity,
-    and all that lies behind column k is NaN, as no kernel may use it. More than three quarters of D stay as they are.
+    In each 16 rows of A and of B, one is 1.5 at one k and zero elsewhere. Its products are exact, and many are ties in the type of the
+    other operand: one in each row and column of the accumulators of any matrix instruction. One row of A has mostly subnormal numbers,
+    another one zeros of both signs. With `nonfinite`, one other row in each 16 has a NaN or an infinity, alternately, and all elements
+    after column k are NaN, as no kernel may use them. More than three quarters of D do not change.
     """
     exact: list[list[int]] = []
     for array, values in ((a, (np.nan, -np.inf)), (b, (np.inf, np.nan))):
@@ -60,7 +60,7 @@ def put_odd(random: np.random.Generator, a: Matrix, b: Matrix, k: int, nonfinite
 
 
 def put_odd_addends(random: np.random.Generator, c: Matrix, used: bool) -> None:
-    """Changes C or a bias in place: one NaN, one infinity and a zero where it is `used` and has at least 16 columns, else all NaN."""
+    """Change C or a bias in place. If it is `used` and has at least 16 columns, it gets a NaN, an infinity and a zero; else all NaN."""
     if not used:
         c[...] = np.nan
     elif c.shape[-1] >= GROUP:

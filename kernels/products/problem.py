@@ -1,4 +1,4 @@
-"""What D of any matrix product must be, with a tolerance derived from its formats."""
+"""The expected D of a matrix product, with a tolerance derived from its formats."""
 
 from __future__ import annotations
 
@@ -12,21 +12,20 @@ import asmgen as ag
 from asmgen.kernels.products.odd import Exact, put_odd_addends
 from asmgen.kernels.products.sums import UNIT, Matrix, Sums
 
-CANARY = -123.0  # what the columns of D behind n hold, and must go on holding
+CANARY = -123.0  # the value of columns of D after n; they must keep it
 TYPES: dict[str, tuple[Any, int]] = {"bf16": (ml_dtypes.bfloat16, 8), "f16": (np.float16, 11), "f32": (np.float32, 24)}
-"""numpy's type, and how many significant bits it has."""
+"""The numpy type and its number of significant bits."""
 _NUMBERS = ("m", "n", "k", "lda", "ldb", "ldd", "alpha", "beta", "ldc")
-_LEAST_HALF_UNIT = {"f16": 2.0**-25}  # of subnormal numbers, where data comes near to them
+_LEAST_HALF_UNIT = {"f16": 2.0**-25}  # the unit of subnormal numbers, for data near them
 _FLUSHED = 2.0**-110  # float32 numbers below 2^-126 may be flushed to 0, fewer than 2^16 times
 
 
 def with_result(p: ag.Values, random: np.random.Generator, operands: dict[str, Matrix], product: Sums,
                 nonfinite: bool = False, exact: Exact | None = None) -> ag.Problem:
-    """The problem of D = alpha A B^T + beta C + bias, as far as p asks for them, with the tolerance of `tolerance_of`.
+    """The problem of D = alpha A B^T + beta C + bias, with the terms that p asks for and the tolerance of `tolerance_of`.
 
-    `nonfinite` puts a NaN and an infinity into C and bias, and leaves nothing but NaN in them where they may not be read. What is
-    `exact` of the product has one term: where nothing is done to it but rounding to the type of D, that is to nearest, ties to even,
-    and has no tolerance.
+    `nonfinite` puts a NaN and an infinity into C and bias; if the kernel must not read them, they are all NaN. `exact` elements of the
+    product have one term. If they are only rounded to the type of D (to nearest, ties to even), they have no tolerance.
     """
     given, _ = TYPES[p["out"]]
     d = np.full((p["m"], p["ldd"]), CANARY, given)
@@ -52,12 +51,12 @@ def with_result(p: ag.Values, random: np.random.Generator, operands: dict[str, M
 def tolerance_of(p: ag.Values, product: Sums, expected: Matrix, added: Sequence[Matrix]) -> Matrix:
     """|d - ref| <= 1.01 (ulp(ref) / 2 + 2^-24 |alpha| rounded) + 2^-20 (|alpha| sum|a||b| + |beta c| + |bias|).
 
-    ulp(ref) / 2 is what rounding to nearest may do to the output's type (bf16 has 8 significant bits); truncation goes beyond. Half a unit
-    in the last place of bf16 is 2^-9 |ref| just below a power of two and 2^-8 |ref| at one: a bound of 2^-9 |ref| everywhere would ask
-    for more than bf16 has. `rounded` is the sum of the partial sums' sizes (sums.py). The hundredth is for what errors do to later
-    roundings: a factor of (1 + 2^-24)^n, 1.0003 for the longest K that tests have.
-    2^-20 is 16 roundings of float32. An instruction that adds its products as a tree takes log2(128) = 7 at most, of all their
-    magnitudes; the product of two scales and the product with it 2, alpha 1, beta C and adding it 2, the bias 1.
+    ulp(ref) / 2 is the error of rounding to nearest in the output's type (bf16 has 8 significant bits); truncation exceeds it. Half a unit
+    in the last place of bf16 is 2^-9 |ref| just below a power of two and 2^-8 |ref| at one; bf16 cannot meet 2^-9 |ref| everywhere.
+    `rounded` is the sum of the sizes of the partial sums (sums.py). The hundredth covers the effect of errors on later roundings: a factor
+    of (1 + 2^-24)^n, which is 1.0003 for the longest K in tests. 2^-20 is 16 roundings of float32. An instruction that adds its products as
+    a tree has at most log2(128) = 7 of them, of all magnitudes; the product of two scales and the product with it have 2, alpha 1, beta C
+    and its addition 2, the bias 1.
     """
     _, bits = TYPES[p["out"]]
     half_unit = np.maximum(np.ldexp(1.0, np.frexp(expected)[1] - bits - 1), _LEAST_HALF_UNIT.get(p["out"], 0.0))

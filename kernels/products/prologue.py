@@ -24,7 +24,7 @@ def place(k: ag.TileBuilder, row0: ag.Reg, column0: ag.Reg) -> None:
 
 
 def _divide(k: ag.TileBuilder, number: ag.Reg, edge: int) -> None:
-    """number /= edge, for edges of 64 times a power of two or of three."""
+    """number /= edge, for an edge of 64 times a power of two, or three times that."""
     k.s_lshr_b32(number, number, (edge & -edge).bit_length() - 1)
     if edge & (edge - 1):
         k.s_mul_hi_u32(number, number, 0x55555556)
@@ -32,7 +32,7 @@ def _divide(k: ag.TileBuilder, number: ag.Reg, edge: int) -> None:
 
 def halves(k: ag.TileBuilder, steps: ag.Reg, row0: ag.Reg, column0: ag.Reg, of_a: str,
            of_b: str) -> tuple[tuple[ag.Rows, ag.Rows], tuple[ag.Rows, ag.Rows]]:
-    """The halves of the workgroup's rows of A and of B, of these types; `steps` becomes how often K holds the tile's depth."""
+    """The halves of the workgroup's rows of A and of B, of these types. `steps` becomes K divided by the tile's depth."""
     tm, tn, tk = k.variant.tile
     k.s_lshr_b32(steps, k.argument("k"), (tk - 1).bit_length())
     a = k.matrix("a", of_a, rows="m", columns="k", stride="lda").rows(row0, tm).halves()
@@ -41,7 +41,7 @@ def halves(k: ag.TileBuilder, steps: ag.Reg, row0: ag.Reg, column0: ag.Reg, of_a
 
 
 def corners_of(k: ag.TileBuilder, C: ag.TileGrid, fragment: ag.Fragment | None = None) -> list[ag.Corner]:
-    """The accumulators [half of M][half of N], seen as a `fragment` of theirs, and where they stand in the workgroup's tile."""
+    """The accumulators [half of M][half of N] in a `fragment` layout, with their positions in the workgroup's tile."""
     tm, tn, _ = k.variant.tile
     return [ag.Corner(ag.Tile(c.name, c.rows, c.columns, fragment or c.fragment, c.registers), row * tm // 2, column * tn // 2)
             for (row, column), c in zip(itertools.product(range(2), repeat=2), C, strict=True)]

@@ -1,10 +1,10 @@
 """One step of four quadrants for products of any types on both architectures, scheduled as ping-pong (8 waves) or interleave (4 waves).
 
-Facts: a workgroup makes a tm x tn tile of D in steps of tk along K. The tile is 2 x 2 quadrants; each wave has a part of every
-quadrant, so that a step is four products A[half] B[half]^T, and while one is computed the halves that the next ones need are read.
-A half in LDS is refilled as soon as its last reader has passed: by LDS-DMA into two stages on gfx950; on gfx942, whose LDS holds one
-stage of 256 rows each of 128 bytes, through registers that hold the step behind it. There B's rows are dealt to fragments, so that stores
-of 16-bit types have 16 bytes a lane. The first half of B is read a step ahead, so that no memory stage has more than eight reads of gfx950.
+Facts: a workgroup computes a tm x tn tile of D in steps of tk along K. The tile is 2 x 2 quadrants; each wave has a part of each quadrant.
+A step is four products A[half] B[half]^T. While one is computed, the halves for the next ones are read. A half in LDS is refilled as soon
+as its last reader has passed. gfx950 refills by LDS-DMA into two buffers. The LDS of gfx942 holds one buffer of 256 rows of 128 bytes for
+each matrix, so gfx942 refills through registers that hold the next step. There B's rows are dealt to fragments such that stores of 16-bit
+types have 16 bytes a lane. The first half of B is read a step ahead, so that no memory stage on gfx950 has more than eight reads.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ def quadrants(k: ag.TileBuilder, M: ag.MatrixShape, fa: ag.Fragment, fb: ag.Frag
     interleaved = k.variant.schedule == "interleave"
     by_a, by_b = ag.Refills(k, fa), ag.Refills(k, fb)
 
-    # register plan: accumulators stay where they are; one set of operands, read again for each half
+    # register plan: accumulators keep their registers; one set of operands is read again for each half
     C = k.tile("C", tm // 2 // down, tn // 2 // across, M.d.T, grid=(2, 2), file="a" if interleaved else "v", note="[half of M][half of N]")
     A = k.tile("A", tm // 2 // down, tk, fa, note="one half of M at a time")
     B = k.tile("B", tn // 2 // across, tk, fb, grid=(2,), note="[half of N]")
     RA, RB = by_a.staged("RA", tm // 2, tk, 2), by_b.staged("RB", tn // 2, tk, 2)
     # 8 waves of 256 x 256 have no room for a bias beside them
     overlaps = k.p.bias == "none" or interleaved or tm * tn < 256 * 256
-    # rows of B so that a lane has eight neighbours of a row of D; of f32 four are 16 bytes already
+    # rows of B in an order that gives a lane eight neighbours of a row of D; for f32 four neighbours are 16 bytes already
     paired = None if by_b.dma or k.p.out == "f32" else ag.dealt(M.d.T, 2)
     steps = k.registers.sgprs(1, "steps")
-    group = None if interleaved else k.registers.sgprs(1, "group", note="waves 4 to 7 run a stage behind")
+    group = None if interleaved else k.registers.sgprs(1, "group", note="waves 4 to 7 run a stage later")
     row0, column0 = k.registers.sgprs(1, "row0"), k.registers.sgprs(1, "column0")
 
     # LDS map
@@ -49,7 +49,7 @@ def quadrants(k: ag.TileBuilder, M: ag.MatrixShape, fa: ag.Fragment, fb: ag.Frag
     k.begin()
     k.locate(down * across)
     wm, wn = k.wave_grid(down, across)
-    ag.zero(k, *C)  # while the arguments are on their way
+    ag.zero(k, *C)  # while the arguments are in flight
     place(k, row0, column0)
     if group is not None:
         k.s_lshr_b32(group, k.wave.register, 2)
@@ -57,7 +57,7 @@ def quadrants(k: ag.TileBuilder, M: ag.MatrixShape, fa: ag.Fragment, fb: ag.Frag
     memory, matrix = k.streams("memory", "matrix")
 
     def step(t: ag.StepIndex) -> None:
-        # Each half is refilled two stages before it is read: one barrier behind the wait for it, and one for the group that runs behind.
+        # Each half is refilled two stages before it is read: one barrier after the wait for it, and one for the later wave group.
         with k.stage(), memory:
             ag.read(k, A, As[t, 0].part(wm))
             ag.refill(k, As[t + stages - 1, 1], a[1], RA[1])

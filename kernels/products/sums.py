@@ -1,4 +1,4 @@
-"""A x B^T in float64, with what float32 accumulation may be off by."""
+"""A x B^T in float64, with the error bound of float32 accumulation."""
 
 from __future__ import annotations
 
@@ -10,14 +10,17 @@ import numpy as np
 Matrix = np.ndarray[Any, Any]
 
 UNIT = 2.0**-24
-"""Half a unit in the last place of float32, of a number's size: what rounding to nearest is off by."""
-_PARTS = 16  # sums along K that are looked at; more make the bound tighter for long K, and dearer
+"""Half a unit in the last place of float32, relative to the number: the error of rounding to nearest."""
+_PARTS = 16  # parts of K; more parts make the bound tighter for long K, and slower
 
 
 @dataclass(frozen=True)
 class Sums:
-    """`value` is A x B^T [m, n], `size` the same of magnitudes, `rounded` the sum of the sizes of its partial sums, one for each matrix
-    instruction along K: accumulation in float32 is off by 2^-24 `rounded` at most."""
+    """A x B^T with its error bound: accumulation in float32 is off by at most 2^-24 `rounded`.
+
+    `value` is A x B^T [m, n], `size` the same for magnitudes. `rounded` is the sum of the sizes of the partial sums, one for each matrix
+    instruction along K.
+    """
 
     value: Matrix
     size: Matrix
@@ -25,17 +28,16 @@ class Sums:
 
 
 def sums(left: Matrix, right: Matrix, depth: int) -> Sums:
-    """left [m, k] times right [n, k] transposed, added up by matrix instructions that take `depth` products each.
+    """left [m, k] times right [n, k] transposed, summed by matrix instructions of `depth` products each.
 
     Products of two numbers of 11 bits or fewer are exact in float32. An accumulator goes through n = K / depth instructions:
-    s_i = fl(s_(i-1) + p_i), with p_i the sum of `depth` products. Each of these roundings is off by 2^-24 |s_i| at most (round to
-    nearest even; matrix instructions do not look at MODE.round, docs/facts/instructions.md section 1), so all of them by
-    2^-24 (|s_1| + ... + |s_n|). Where products have one sign this grows to n/2 2^-24 |D|; where signs are mixed the partial sums are
-    as small as D, and so is the bound: gamma_n sum|a||b| would hide a product that is missing at large K.
-    How an instruction adds its own products is not published: what that takes is `tolerance_of`'s.
+    s_i = fl(s_(i-1) + p_i), with p_i the sum of `depth` products. Each rounding has an error of at most 2^-24 |s_i|
+    (round to nearest even; matrix instructions ignore MODE.round, docs/facts/instructions.md section 1). All of them have at most
+    2^-24 (|s_1| + ... + |s_n|). With products of one sign this grows to n/2 2^-24 |D|. With mixed signs the partial sums are as small as D,
+    and so is the bound; gamma_n sum|a||b| would hide a missing product at large K. How an instruction adds its own products is not
+    published; `tolerance_of` covers it.
 
-    K is cut into 16 parts at most. In a part of several instructions, partial sums are no larger than at its beginning plus all of its
-    magnitudes.
+    K is cut into at most 16 parts. Partial sums within a part are at most the sum at its beginning plus all magnitudes in it.
     """
     k = left.shape[1]
     instructions = -(-k // depth)

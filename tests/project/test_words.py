@@ -32,6 +32,7 @@ CLEANED = (
     "asmgen/author/schedule",
     "asmgen/author/emit",
     "asmgen/author/builders",
+    "kernels",
 )
 """Folders and files in which no refused word stands. A room joins when it is cleaned; at the end the project is all of it."""
 
