@@ -95,7 +95,7 @@ _GROUPS: dict[str, dict[str, str]] = {
     },
     "building and launching": {
         "asmgen.launch.emulated": "EmulatedDevice",
-        "asmgen.launch.hip": "choose_device",
+        "asmgen.launch.hip": "choose_device HipDevice",
         "asmgen.toolchain": "assemble disassemble",
     },
 }

@@ -161,6 +161,7 @@ from asmgen.isa.registers import v as v
 from asmgen.isa.registers import vcc as vcc
 from asmgen.isa.timing import Timing as Timing
 from asmgen.launch.emulated import EmulatedDevice as EmulatedDevice
+from asmgen.launch.hip import HipDevice as HipDevice
 from asmgen.launch.hip import choose_device as choose_device
 from asmgen.program.program import Program as Program
 from asmgen.program.text import program_text as program_text
