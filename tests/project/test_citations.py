@@ -74,8 +74,8 @@ def wrong_documents(name: str, text: str) -> list[str]:
 
 
 def wrong_scripts(name: str, text: str) -> list[str]:
-    """Names of Python files, in comments, strings and documents, that no tracked file has."""
-    files = tracked()
+    """Names of Python files, in comments, strings and documents, that no tracked file has and that the document does not hold whole."""
+    files = [*tracked(), *re.findall(r"^```python\n# (\w+\.py)$", text, re.MULTILINE)]
     return [f"{name}: there is no {match[1]}" for match in SCRIPT.finditer(text)
             if not any(file == match[1] or file.endswith("/" + match[1]) for file in files)]
 
@@ -107,8 +107,10 @@ def wrong_modules(name: str, text: str) -> list[str]:
 
 
 def table_rows(text: str) -> list[str]:
-    """The rows of the first table of a section, its heading left out."""
+    """The rows of the first table of a section, its heading left out; or the items of its numbered list where it has no table."""
     lines = text.splitlines()
+    if not any(line.startswith("|") for line in lines):
+        return [line for line in lines if re.match(r"\d+\. ", line)]
     first = next(number for number, line in enumerate(lines) if line.startswith("|"))
     rows = []
     for line in lines[first + 2:]:
@@ -127,7 +129,7 @@ def wrong_rows(text: str) -> list[str]:
             found.append(f"{FACTS} has no section {section}")
         elif row and int(row) > len(table_rows(known[section])):
             found.append(f"section {section} of {FACTS} has no row {row}")
-        elif item and not re.search(rf"^\| {item} \|", known[section], re.MULTILINE):
+        elif item and not re.search(rf"^(\| {item} \||{item}\. )", known[section], re.MULTILINE):
             found.append(f"section {section} of {FACTS} has no item {item}")
     return found
 
@@ -184,7 +186,7 @@ def test_planted_documents(text: str, wrong: int) -> None:
 
 @pytest.mark.parametrize(("text", "wrong"), [
     ("see merge.py", 0), ("isa/arch.py", 0), ("isa/archive.py", 1), ("nowhere.py and arch.py", 1), ("a.b.py", 0),
-    ("*_kernels.py", 0)])  # fmt: skip
+    ("*_kernels.py", 0), ("```python\n# own.py\n```\nsee own.py", 0), ("```python\nx = 1\n# own.py\n```", 1)])  # fmt: skip
 def test_planted_scripts(text: str, wrong: int) -> None:
     assert len(wrong_scripts("isa/x.py", text)) == wrong
 
