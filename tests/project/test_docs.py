@@ -1,58 +1,104 @@
-"""The code of docs/WRITE_A_KERNEL.md builds, and what it builds is what the page says."""
+"""docs/WRITE_A_KERNEL.md word for word: its files build, its commands succeed, its mistakes are refused. Documents are 120 wide."""
 
 from __future__ import annotations
 
+import ast
 import re
+import shlex
+import sys
 from pathlib import Path
 
 import pytest
 
-from asmgen.author.builders.tilebuilder import TileBuilder
-from asmgen.author.contract.variant import Variant
-from asmgen.author.emit.kernel import Kernel
-from asmgen.author.epilogue import stores as epilogue
-from asmgen.author.ops import arithmetic, movement
-from asmgen.author.schedule import schedules
-from asmgen.author.tiles import swizzles
-from asmgen.checks.lint.programlint import lint_program
-from asmgen.isa.registers import v
-from asmgen.kernels.gemm_bf16.family import GEMM
-from asmgen.program.controlflow import control_flow
+from tests.tools.test_cli import call
 
-PAGE = Path(__file__).resolve().parents[2] / "docs/WRITE_A_KERNEL.md"
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs/WRITE_A_KERNEL.md"
+WIDEST = 120
+DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
 
 
-@pytest.fixture(scope="module")
-def kernel() -> Kernel:
-    """The page's functions in one name space, and `gemm` called."""
-    modules = (arithmetic, epilogue, movement, schedules, swizzles)
-    names = {"v": v} | {name: value for module in modules for name, value in vars(module).items()}
-    for block in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL):
-        exec(block, names)
-    variant = Variant("gemm-bf16", "gfx950", (256, 256, 64), (2, 4), "ping-pong", 2, ())
-    made = names["gemm"](TileBuilder(GEMM.contract_of(variant), "gfx950", {}, waves=2, workgroup_ids="xy", variant=variant))
-    assert isinstance(made, Kernel)
-    return made
+def blocks(language: str) -> list[str]:
+    """The fenced blocks of that language of the page."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
 
 
-def test_the_page_builds_a_kernel_that_lint_has_nothing_against(kernel: Kernel) -> None:
-    found = [finding for finding in lint_program(kernel.program) if finding.severity in ("error", "warning")]
-    assert not found, found
+def files() -> dict[str, str]:
+    """The page's files by the name in their first line."""
+    return {block.partition("\n")[0].removeprefix("# "): block for block in blocks("python")}
 
 
-def test_the_page_quotes_what_is_built(kernel: Kernel) -> None:
-    """The steady wait of ping-pong, the LDS map and the plan in the text, and 128 MFMA for two steps in the loop."""
-    text = kernel.text()
-    assert "s_waitcnt vmcnt(10)" in text and "newer vector-memory operations in flight" in text
-    assert 131072 < kernel.lds.size == kernel.contract.lds_bytes  # four half tiles of two stages, and pads
-    assert (kernel.resources.vgprs, kernel.resources.agprs) == (256, 0)
-    (loop,) = control_flow(kernel.program).loops()
-    assert sum(item.opcode.group == "matrix" for item in kernel.program.instructions[loop.first:loop.last + 1]) == 128
-    for name in ("C", "A", "B", "As", "Bs"):
-        assert re.search(rf"^;.*\b{name}\b", text, re.MULTILINE), name
+@pytest.fixture
+def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder with the page's files in it, as the working folder."""
+    for name, text in files().items():
+        (tmp_path / name).write_text(text)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    return tmp_path
 
 
-def test_lines_of_code_on_the_page_are_few() -> None:
-    """A flagship's step, plan and epilogue fit on one screen and a half."""
-    code = "".join(re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL))
-    assert 40 < len([line for line in code.splitlines() if line.strip()]) < 70
+def test_the_page_has_three_files_that_import_asmgen_alone() -> None:
+    assert list(files()) == ["double.py", "rmsnorm.py", "gemm.py"]
+    for name, text in files().items():
+        found = [ast.unparse(node) for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Import | ast.ImportFrom)]
+        assert found == ["import asmgen as ag"], name
+
+
+@pytest.mark.needs_objdump
+def test_each_command_of_the_page_succeeds_and_prints_what_the_page_quotes(typed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    commands = [shlex.split(line) for block in blocks("sh") for line in block.splitlines()]
+    for verb in ("build", "lint", "run"):
+        for stem in ("double", "rmsnorm", "gemm"):
+            assert any(command[1] == verb and stem in command[2] for command in commands), f"{verb} of {stem} is missing"
+    printed = []
+    for program, *arguments in commands:
+        status, out, err = call(capsys, *arguments)
+        assert program == "asmgen" and status == 0, f"{' '.join(arguments)}: {err}"
+        if arguments[0] == "run":
+            assert ": passed" in out
+        printed.append(out)
+    printed += [path.read_text() for path in (typed / "build").glob("*.s")]
+    for quoted in (line.strip() for block in blocks("text") for line in block.splitlines()):
+        assert any(quoted in out for out in printed), quoted
+
+
+def mistakes() -> list[tuple[str, str, str, str]]:
+    """(file, text, what is written instead, message) of the page."""
+    found = []
+    for block in blocks("mistakes"):
+        for file, right, wrong, message in re.findall(r"^(\S+): (.*) -> (.*)\n((?:    .*\n)+)", block, re.MULTILINE):
+            found.append((file, right, wrong, " ".join(message.split())))
+    return found
+
+
+def test_the_page_shows_mistakes() -> None:
+    assert len(mistakes()) == "".join(blocks("mistakes")).count(" -> ") > 5
+
+
+@pytest.mark.parametrize("number", range(len(mistakes())))
+def test_each_mistake_is_refused_as_the_page_says(typed: Path, capsys: pytest.CaptureFixture[str], number: int) -> None:
+    file, right, wrong, message = mistakes()[number]
+    text = files()[file]
+    assert text.count(right) == 1, right
+    (typed / file).write_text(text.replace(right, wrong))
+    family = re.search(r'name="(\S+)", title', text)
+    assert family is not None
+    status, _, err = call(capsys, "build", f"{file}:{family[1]}")
+    assert status == 2 and err.endswith(f": {message}\n"), err
+    at = 1 + text[:text.index(right)].count("\n")
+    assert f"asmgen: {file}:" in err and abs(int(err.split(":")[2]) - at) <= 1
+
+
+def too_wide(text: str) -> list[int]:
+    """The numbers of a document's lines that are wider than allowed."""
+    return [number for number, line in enumerate(text.splitlines(), 1) if len(line) > WIDEST]
+
+
+def test_no_line_of_a_document_is_too_wide() -> None:
+    found = [f"{path.relative_to(ROOT)}:{number}" for path in DOCUMENTS for number in too_wide(path.read_text())]
+    assert not found, "\n".join(found)
+
+
+def test_width_of_planted_lines() -> None:
+    assert too_wide("a\n" + "b" * 120 + "\n" + "c" * 121 + "\n| " + "d" * 120) == [3, 4]
