@@ -1,7 +1,8 @@
 """`python -m asmgen.tools.samebuilds REV [KERNEL ...]`: does this tree build the library as a revision of it does?
 
-For changes that move, rename and explain. Every variant of every family is built in both trees, with --choices also each single choice
-of a build parameter. Code objects must agree to the byte, assembly text to the byte once comments are taken off.
+For changes that move, rename and explain. Each variant of each family is built in both trees, with --choices also each single choice of
+a build parameter. Code objects must agree to the byte. Assembly text must agree to the byte once its comments are removed. Each tree
+builds in a process of its own, both at once; progress goes to stderr.
 """
 
 from __future__ import annotations
@@ -10,12 +11,13 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import zip_longest
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Self
 
 import click
 
@@ -27,8 +29,8 @@ from asmgen.kernels.registry import names
 from asmgen.tools.entry import status_of
 from asmgen.tools.mutate import builds
 
-# Runs in either tree, so it uses what both have: the registry, a family's build and the assembler. It answers each request, a line of JSON
-# on its input, by two files.
+# Runs in either tree, so it uses what both have: the registry, a family's build and the assembler. Each line of its input is a request in
+# JSON. It answers by two files, then by a line with the request's number.
 _WORKER = """
 import json, sys
 from pathlib import Path
@@ -80,14 +82,45 @@ def _code(line: str) -> str:
     return line.partition(";")[0].strip()
 
 
-def build_all(tree: Path, wanted: Sequence[WantedBuild], folder: Path) -> None:
-    """Build all requests with the asmgen that stands in `tree`. Raises AsmgenError where it cannot."""
-    lines = "".join(f"{json.dumps(asdict(one))}\n" for one in wanted)
-    run = subprocess.run([sys.executable, "-P", "-c", _WORKER, str(folder)], input=lines, capture_output=True, text=True,
-                         env={**os.environ, "PYTHONPATH": str(tree)})
-    if run.returncode:
-        done = len(run.stdout.split())
-        raise AsmgenError(f"{tree} does not build {wanted[done]}: {run.stderr.strip().splitlines()[-1]}")
+class TreeBuilds:
+    """The builds of one tree, in a process that works while others do. The folder gets its files."""
+
+    def __init__(self, tree: Path, wanted: Sequence[WantedBuild], folder: Path) -> None:
+        self._tree = tree
+        self._wanted = wanted
+        self._errors = folder / "errors.txt"
+        asked = folder / "requests.txt"
+        asked.write_text("".join(f"{json.dumps(asdict(one))}\n" for one in wanted))
+        with asked.open() as lines, self._errors.open("w") as errors:
+            self._process = subprocess.Popen([sys.executable, "-P", "-c", _WORKER, str(folder)], stdin=lines, stdout=subprocess.PIPE,
+                                             stderr=errors, text=True, env={**os.environ, "PYTHONPATH": str(tree)})
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+    def wait_for(self, number: int) -> None:
+        """Return when that request is built; requests are waited for in order. Raises AsmgenError where it cannot be built."""
+        assert self._process.stdout is not None
+        if not self._process.stdout.readline():
+            self._process.wait()
+            lines = self._errors.read_text().strip().splitlines()
+            raise AsmgenError(f"{self._tree} does not build {self._wanted[number]}: {lines[-1] if lines else 'it was killed'}")
+
+
+def compare(trees: tuple[Path, Path], wanted: Sequence[WantedBuild], scratch: Path) -> Iterator[str]:
+    """For each request the difference between the builds of an old and a new tree, "" where there is none. Scratch gets their files."""
+    old, new = scratch / "old", scratch / "new"
+    old.mkdir()
+    new.mkdir()
+    with TreeBuilds(trees[0], wanted, old) as one, TreeBuilds(trees[1], wanted, new) as other:
+        for number in range(len(wanted)):
+            one.wait_for(number)
+            other.wait_for(number)
+            yield difference(old / str(number), new / str(number))
 
 
 def checked_out(revision: str, folder: Path) -> Path:
@@ -112,18 +145,17 @@ def commands(revision: str, kernels: tuple[str, ...], choices: bool) -> int:
     """Build the library in this tree and as REVISION has it; exit with 1 where any build differs."""
     wanted = list(requests(kernels, choices))
     differing = 0
+    began = time.monotonic()
     with TemporaryDirectory() as scratch:
-        old, new, tree = (Path(scratch, name) for name in ("old", "new", "tree"))
-        for folder in (old, new, tree):
-            folder.mkdir()
-        build_all(checked_out(revision, tree), wanted, old)
-        build_all(root(), wanted, new)
-        for number, one in enumerate(wanted):
-            told = difference(old / str(number), new / str(number))
+        tree = Path(scratch, "tree")
+        tree.mkdir()
+        trees = checked_out(revision, tree), root()
+        for number, (one, told) in enumerate(zip(wanted, compare(trees, wanted, Path(scratch)), strict=True), 1):
             if told:
                 differing += 1
                 click.echo(f"{one}: {told}")
-    click.echo(f"{len(wanted) - differing} of {len(wanted)} builds are the same as {revision}'s")
+            click.echo(f"{number}/{len(wanted)} {time.monotonic() - began:.0f} s {one}", err=True)
+    click.echo(f"{len(wanted) - differing} of {len(wanted)} builds are the same as {revision}'s ({time.monotonic() - began:.0f} s)")
     return int(differing > 0)
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
 from asmgen.isa.errors import AsmgenError
-from asmgen.tools.samebuilds import WantedBuild, build_all, checked_out, difference, requests
+from asmgen.kernels.registry import family as find_family
+from asmgen.tools.samebuilds import WantedBuild, checked_out, compare, difference, requests
+from tests.project.test_layers import ROOT
 
 OLD = "; heading\nv_mov_b32 v0, 1  ; why\ns_endpgm\n"
 
@@ -31,10 +34,38 @@ def test_every_variant_is_compared() -> None:
     assert len(list(requests(["gemm-bf16"], choices=True))) > len(list(requests(["gemm-bf16"], choices=False)))
 
 
+def test_every_build_choice_is_compared_once() -> None:
+    wanted = [str(one) for one in requests((), choices=True)]
+    assert len(set(wanted)) == len(wanted)
+    library = find_family("gemm-bf16")
+    for arch in library.archs:
+        for variant in library.variants(arch):
+            contract = library.contract_of(variant)
+            for parameter in contract.parameters:
+                for choice in parameter.choices or () if parameter.kind == "build" else ():
+                    assert str(WantedBuild("gemm-bf16", arch, contract.resolve_build({}) | {parameter.name: choice})) in wanted
+
+
 def test_a_build_that_fails_is_named(tmp_path: Path) -> None:
-    tree = Path(__file__).resolve().parents[2]
     with pytest.raises(AsmgenError, match=r"does not build 01-vector-add gfx906: .*gfx906"):
-        build_all(tree, [WantedBuild("01-vector-add", "gfx906", {})], tmp_path)
+        list(compare((ROOT, ROOT), [WantedBuild("01-vector-add", "gfx906", {})], tmp_path))
+
+
+def test_two_trees_build_at_once_and_differences_are_told_in_order(tmp_path: Path) -> None:
+    """The other tree is this one, with another instruction in one example."""
+    other = tmp_path / "other"
+    other.mkdir()
+    for folder in ("asmgen", "isa", "kernels", "regalloc", "tools"):
+        shutil.copytree(ROOT / folder, other / folder, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+    example = other / "kernels" / "examples" / "01_vector_add.py"
+    text = example.read_text()
+    assert text.count("k.s_endpgm()") == 1
+    example.write_text(text.replace("k.s_endpgm()", "k.s_nop(0)\n    k.s_endpgm()"))
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    wanted = [WantedBuild("01-vector-add", "gfx950", {}), WantedBuild("03-transpose", "gfx950", {})]
+    first, second = compare((ROOT, other), wanted, scratch)
+    assert "s_nop 0" in first and not second
 
 
 def test_an_unknown_revision_is_refused(tmp_path: Path) -> None:
