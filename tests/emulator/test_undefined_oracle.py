@@ -19,6 +19,10 @@ from asmgen.emulator.binding.decode import bind
 from asmgen.emulator.machine.state import EXEC, VCC, Group, Machine
 from asmgen.emulator.memory.ldsops import LdsContext
 from asmgen.emulator.memory.vmem import Context, Deliveries
+from asmgen.emulator.semantics import meaning, salu
+from asmgen.emulator.semantics.integers import _FORMULAS, INTEGER
+from asmgen.emulator.semantics.packed import PACKED
+from asmgen.emulator.shadow import shadowinteger
 from asmgen.emulator.shadow.shadowbind import bind_shadow
 from asmgen.emulator.shadow.shadowmemory import Carrier, device_shadow
 from asmgen.emulator.shadow.undefineduses import use_of
@@ -136,7 +140,16 @@ v_mbcnt_lo_u32_b32 v8, v0, v1
 v_mbcnt_hi_u32_b32 v8, v0, v1
 v_ffbh_u32 v8, v0
 v_ffbl_b32 v8, v0
+v_ffbh_i32 v8, v0
 v_sad_u8 v8, v0, v1, v2
+v_msad_u8 v8, v0, v1, v2
+v_sad_u16 v8, v0, v1, v2
+v_lerp_u8 v8, v0, v1, v2
+v_bfm_b32 v8, v0, v1
+v_sat_pk_u8_i16 v8, v0
+v_cvt_pk_u16_u32 v8, v0, v1
+v_cvt_pk_i16_i32 v8, v0, v1
+v_ashr_pk_i8_i32 v12, v0, v1, v2
 v_cmp_eq_u32 vcc, v0, v1
 v_cmp_ne_u64 vcc, v[0:1], v[2:3]
 v_cmp_lt_i32 s[30:31], v0, v1
@@ -194,6 +207,9 @@ s_cmov_b32 s30, s20
 s_bitset0_b64 s[30:31], s20
 s_bfm_b32 s30, s20, s21
 s_quadmask_b32 s30, s20
+s_wqm_b64 s[30:31], s[20:21]
+s_flbit_i32_b64 s30, s[20:21]
+s_bitreplicate_b64_b32 s[30:31], s20
 """.strip().split("\n")
 SPECIAL = np.array([0, 1, 2, 3, 5, 31, 32, 33, 63, 255, 0x0C0D0704, 0x03020100, 0xFFFFFFFF,
                     0x80000000, 0x7FFFFFFF, 0x3F800000, 0xFF], np.uint32)
@@ -297,3 +313,18 @@ def test_bits_that_may_differ_are_undefined(text: str, full: bool) -> None:
         if text in EXACT and name != "SCC":
             more = found & ~wanted
             assert not more.any(), f"{name}: {[(tuple(at), hex(found[tuple(at)])) for at in np.argwhere(more)[:4]]} are called undefined"
+
+
+def test_integer_meanings_stand_once() -> None:
+    """Arrays and undefined bits interpret the same tables, without entries of their own but sums of several registers."""
+    several = {"v_qsad_pk_u16_u8", "v_mqsad_pk_u16_u8", "v_mqsad_u32_u8"}
+    assert set(INTEGER) - several == set(meaning.VECTOR) == set(shadowinteger.VECTOR)
+    assert set(salu.SCALAR) == set(meaning.SCALAR) == set(shadowinteger.SCALARS)
+    assert set(salu.WITH_SCC) == set(meaning.WITH_SCC) == set(shadowinteger.WITH_SCC)
+    assert set(meaning.PACKED) == set(shadowinteger.PACKED) <= set(PACKED)
+
+
+@pytest.mark.parametrize("table", sorted(_FORMULAS))
+def test_formulas_are_their_truth_tables(table: int) -> None:
+    sources = [np.uint32(row) for row in (0xF0, 0xCC, 0xAA)]  # the eight rows side by side
+    assert int(_FORMULAS[table](*sources)) & 0xFF == table

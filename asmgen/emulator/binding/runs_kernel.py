@@ -1,6 +1,7 @@
 """Interprets compiled runs: wave after wave goes through the rows of a run (`microops`). Only `runs` loads this file: it needs numba.
 
 Waves do not see each other in a run, so the order of rows and waves makes no difference, and a wave's registers stay in the cache.
+Scalar operations are written out here, beside `semantics.meaning`, because numba compiles them into the loop; tests compare both.
 """
 
 from __future__ import annotations

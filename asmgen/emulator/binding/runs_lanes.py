@@ -1,8 +1,11 @@
 """What one lane instruction of a compiled run does to 64 lanes: LLVM vectors of 64 words, one case of a switch for each operation.
 
 `lanes(operation, out, a, b, c, mask, extra)` takes addresses of rows of 64 words (`out` may be a source), a lane mask, and what else the
-operation wants to know; it returns a lane mask (0 where the operation makes none). The numpy functions of the tables `integers` and
-`floats` are the test of each. Written as LLVM code because numba walks short rows one number at a time, and compiles each loop for long.
+operation wants to know; it returns a lane mask (0 where the operation makes none).
+
+These meanings stand beside those of `semantics.meaning` for the sake of speed: a run is one call for many instructions. The numpy
+functions of the tables `integers` and `floats` are the test of each. Written as LLVM code because numba walks short rows one number at a
+time, and compiles each loop for long.
 """
 
 from __future__ import annotations

@@ -1,21 +1,24 @@
-"""Integer and bit instructions of the vector ALU: functions on typed arrays, by mnemonic (CDNA3 and CDNA4 ISA, instruction pseudo-code).
+"""Integer and bit instructions on numpy arrays, by mnemonic: `Arrays` interprets the tables of `meaning` on typed arrays.
 
-Sources have the types of the instruction table; results are wrapped to the destination's. `SATURATING` holds what `clamp` turns an
-instruction into: the exact result in a wider type, which is then limited to the destination's range.
+Sources have the types of the instruction table; results are bit patterns. `SATURATING` holds what `clamp` turns an instruction into: the
+exact result in a wider type, which is then limited to the destination's range.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-Values = Any  # typed arrays, [waves, 64] or broadcastable to it
+from asmgen.emulator.semantics import meaning
+from asmgen.emulator.semantics.meaning import ADD_OVERFLOW, SUB_OVERFLOW, Meaning, byte_distances, half_distances
+
+Values = Any  # arrays, [waves, 64] of lanes, [waves] of scalars, or broadcastable to it
 Function = Callable[..., Values]
 
-_5, _3 = np.uint32(31), np.uint32(7)
 _BYTE = np.uint32(0xFF)
+_UNSIGNED, _SIGNED = ({size: np.dtype(f"{kind}{size}") for size in (1, 2, 4, 8)} for kind in "ui")
 
 
 def u32(value: Values) -> Values:
@@ -44,104 +47,8 @@ def signed24(value: Values) -> Values:
     return i64((bits << np.uint32(8)).view(np.int32) >> np.int32(8))
 
 
-def bit_length(value: Values) -> Values:
-    """Position of the highest one plus 1 of uint32 (0 for 0), as int32: exact, as every uint32 is a float64."""
-    return np.frexp(np.asarray(value).astype(np.float64))[1].astype(np.int32)
-
-
-def find_high(value: Values) -> Values:
-    """v_ffbh_u32: leading zeros, -1 for 0."""
-    value = np.asarray(value)
-    return np.where(value == 0, np.int32(-1), np.int32(32) - bit_length(value))
-
-
-def find_high_signed(value: Values) -> Values:
-    """v_ffbh_i32: how many bits from the top are like the sign, -1 where all are."""
-    return find_high((np.asarray(value) ^ (np.asarray(value) >> np.int32(31))).view(np.uint32))
-
-
-def find_low(value: Values) -> Values:
-    """v_ffbl_b32: trailing zeros, -1 for 0."""
-    value = np.asarray(value)
-    lowest = value & (~value + np.uint32(1))
-    return np.where(value == 0, np.int32(-1), bit_length(lowest) - np.int32(1))
-
-
-def reverse(value: Values) -> Values:
-    """v_bfrev_b32."""
-    value = np.asarray(value)
-    for shift, mask in ((1, 0x55555555), (2, 0x33333333), (4, 0x0F0F0F0F), (8, 0x00FF00FF), (16, 0x0000FFFF)):
-        keep, by = np.uint32(mask), np.uint32(shift)
-        value = (value >> by & keep) | (value & keep) << by
-    return value
-
-
-def count_ones(value: Values) -> Values:
-    """How many ones, as uint32."""
-    return np.bitwise_count(np.asarray(value)).astype(np.uint32)
-
-
-def _extract(value: Values, offset: Values, width: Values) -> Values:
-    mask = (np.uint32(1) << (width & _5)) - np.uint32(1)
-    return (np.asarray(value) >> (offset & _5)) & mask
-
-
-def _extract_signed(value: Values, offset: Values, width: Values) -> Values:
-    size = width & _5
-    field = (np.asarray(value) >> (offset & _5).astype(np.int32)).view(np.uint32) & ((np.uint32(1) << size) - np.uint32(1))
-    raise_by = np.uint32(32) - np.maximum(size, np.uint32(1))
-    return np.where(size == 0, np.int32(0), np.asarray(field << raise_by).view(np.int32) >> raise_by.astype(np.int32))
-
-
 def _bytes(value: Values) -> list[Values]:
     return [np.asarray(value) >> np.uint32(8 * n) & _BYTE for n in range(4)]
-
-
-def _distance(a: Values, b: Values) -> Values:
-    return np.maximum(a, b) - np.minimum(a, b)
-
-
-def sad_u8(a: Values, b: Values) -> Values:
-    """The sum of four absolute byte differences, without the addend."""
-    return sum((_distance(x, y) for x, y in zip(_bytes(a), _bytes(b), strict=True)), np.uint32(0))
-
-
-def masked_sad_u8(a: Values, b: Values) -> Values:
-    """The same, without the bytes for which the second source (the reference) is 0."""
-    return sum((np.where(y == 0, np.uint32(0), _distance(x, y)) for x, y in zip(_bytes(a), _bytes(b), strict=True)), np.uint32(0))
-
-
-def _sad_u16(a: Values, b: Values) -> Values:
-    low, high = np.uint32(0xFFFF), np.uint32(16)
-    return _distance(a & low, b & low) + _distance(np.asarray(a) >> high, np.asarray(b) >> high)
-
-
-def _quad(function: Function, source: Values, reference: Values) -> list[Values]:
-    return [function(u32(np.asarray(source) >> np.uint64(8 * n)), u32(reference)) for n in range(4)]
-
-
-def quad_sums(function: Function, wide: bool) -> Function:
-    """v_qsad and v_mqsad: four sums at byte offsets 0 to 3, each with its own addend; exact, as int64 [4, ...].
-
-    The addends are four 16-bit fields of a 64-bit source, or with `wide` four registers [4, ...].
-    """
-
-    def sums(source: Values, reference: Values, addend: Values) -> Values:
-        parts = [addend[n] if wide else np.asarray(addend) >> np.uint64(16 * n) & np.uint64(0xFFFF) for n in range(4)]
-        totals = [i64(total) + i64(part) for total, part in zip(_quad(function, source, reference), parts, strict=True)]
-        return np.stack(np.broadcast_arrays(*totals))
-
-    return sums
-
-
-def _pack_quad(totals: Values) -> Values:
-    fields = totals.astype(np.uint64) & np.uint64(0xFFFF)
-    return fields[0] | fields[1] << np.uint64(16) | fields[2] << np.uint64(32) | fields[3] << np.uint64(48)
-
-
-def _lerp(a: Values, b: Values, c: Values) -> Values:
-    parts = zip(_bytes(a), _bytes(b), _bytes(c), strict=True)
-    return sum(((x + y + (z & np.uint32(1))) >> np.uint32(1) << np.uint32(8 * n) for n, (x, y, z) in enumerate(parts)), np.uint32(0))
 
 
 def permute_bytes(a: Values, b: Values, selectors: Values) -> Values:
@@ -154,17 +61,12 @@ def permute_bytes(a: Values, b: Values, selectors: Values) -> Values:
         return result
     data = u64(a) << np.uint64(32) | u64(b)
     for position, select in enumerate(_bytes(selectors)):
-        byte = u32(data >> u64((select & _3) << np.uint32(3))) & _BYTE
+        byte = u32(data >> u64((select & np.uint32(7)) << np.uint32(3))) & _BYTE
         sign_at = u64(((select & np.uint32(3)) << np.uint32(4)) + np.uint32(15))
         sign = (u32(data >> sign_at) & np.uint32(1)) * _BYTE
         special = np.where(select >= 13, _BYTE, np.where(select == 12, np.uint32(0), sign))
         result = result | np.where(select < 8, byte, special) << np.uint32(8 * position)
     return result
-
-
-def median(a: Values, b: Values, c: Values) -> Values:
-    """The middle one of three."""
-    return np.maximum(np.minimum(a, b), np.minimum(np.maximum(a, b), c))
 
 
 def bit_function(table: int) -> Function:
@@ -181,141 +83,202 @@ def bit_function(table: int) -> Function:
     return function
 
 
-def _align(first: Values, second: Values, shift: Values) -> Values:
-    return u32((u64(first) << np.uint64(32) | u64(second)) >> u64(shift))
+_FORMULAS: dict[int, Function] = {
+    ADD_OVERFLOW: lambda a, b, total: (a ^ total) & (b ^ total), SUB_OVERFLOW: lambda a, b, total: (a ^ b) & (a ^ total),
+    0xCA: lambda a, b, c: a & b | ~a & c,
+}
+"""Truth tables that instructions use, in fewer operations than `bit_function` needs."""
 
 
-def _mad_unsigned(a: Values, b: Values, c: Values) -> Values:
-    product = u64(a) * u64(b)
-    total = product + np.asarray(c)
-    return total, total < product
+class Arrays:
+    """The domain of numpy arrays: unsigned patterns of the operand's width, and booleans."""
+
+    def width(self, a: Values) -> int:
+        """In bits."""
+        return int(a.dtype.itemsize) * 8
+
+    def number(self, number: int, like: Values) -> Values:
+        """A constant of the width of `like`."""
+        kind = like.dtype
+        return kind.type(number & (1 << 8 * kind.itemsize) - 1)
+
+    def lanes(self, numbers: Sequence[int]) -> Values:
+        """A constant for each lane."""
+        return np.array(numbers, np.uint32)
+
+    def resized(self, a: Values, bits: int, signed: bool = False) -> Values:
+        """Cut, or extended with zeros or the sign."""
+        if a.dtype.itemsize * 8 == bits:
+            return a
+        if not signed:
+            return a.astype(_UNSIGNED[bits // 8])
+        return a.view(_SIGNED[a.dtype.itemsize]).astype(_SIGNED[bits // 8]).view(_UNSIGNED[bits // 8])
+
+    def inverted(self, a: Values) -> Values:
+        """Each bit inverted."""
+        return ~a
+
+    def and_(self, a: Values, b: Values) -> Values:
+        """Ones in both."""
+        return a & b
+
+    def or_(self, a: Values, b: Values) -> Values:
+        """Ones in one or both."""
+        return a | b
+
+    def xor(self, a: Values, b: Values) -> Values:
+        """Ones in one of the two."""
+        return a ^ b
+
+    def bitwise(self, table: int, *sources: Values) -> Values:
+        """A truth table of three sources for each bit."""
+        return (_FORMULAS.get(table) or bit_function(table))(*sources)
+
+    def add(self, a: Values, b: Values) -> Values:
+        """The sum."""
+        return a + b
+
+    def sub(self, a: Values, b: Values) -> Values:
+        """The difference."""
+        return a - b
+
+    def mul(self, a: Values, b: Values) -> Values:
+        """The product."""
+        return a * b
+
+    def add_carry(self, a: Values, b: Values, carry: Values | None = None) -> tuple[Values, Values]:
+        """The sum of both and the carry, and the carry out of it."""
+        total = a + b
+        out = total < a
+        if carry is None:
+            return total, out
+        more = total + np.asarray(carry).astype(a.dtype)
+        return more, out | (more < total)
+
+    def sub_borrow(self, a: Values, b: Values, borrow: Values | None = None) -> tuple[Values, Values]:
+        """The difference less the borrow, and the borrow out of it."""
+        total = a - b
+        out = a < b
+        if borrow is None:
+            return total, out
+        less = total - np.asarray(borrow).astype(a.dtype)
+        return less, out | (less > total)
+
+    def shl(self, a: Values, count: Values) -> Values:
+        """Shifted left."""
+        return a << self._steps(a, count)
+
+    def shr(self, a: Values, count: Values) -> Values:
+        """Shifted right, zeros from the left."""
+        return a >> self._steps(a, count)
+
+    def sar(self, a: Values, count: Values) -> Values:
+        """Shifted right, copies of the sign from the left."""
+        kind = _SIGNED[a.dtype.itemsize]
+        return (a.view(kind) >> self._steps(a, count).view(kind)).view(a.dtype)
+
+    def _steps(self, a: Values, count: Values) -> Values:
+        kind = a.dtype
+        steps = count & count.dtype.type(kind.itemsize * 8 - 1)
+        return steps if count.dtype == kind else steps.astype(kind)
+
+    def extreme(self, least: bool, signed: bool, a: Values, b: Values) -> Values:
+        """The minimum or maximum."""
+        function = np.minimum if least else np.maximum
+        if not signed:
+            return function(a, b)
+        kind = _SIGNED[a.dtype.itemsize]
+        return function(a.view(kind), b.view(kind)).view(a.dtype)
+
+    def compare(self, relation: str, signed: bool, a: Values, b: Values) -> Values:
+        """An integer comparison."""
+        kind = (_SIGNED if signed else _UNSIGNED)[a.dtype.itemsize]
+        return COMPARE[relation](a.view(kind), b.view(kind))
+
+    def select(self, condition: Values, yes: Values, no: Values) -> Values:
+        """One of two values."""
+        return np.where(condition, yes, no)
+
+    def bit(self, a: Values, place: int) -> Values:
+        """One bit as a truth."""
+        if place == a.dtype.itemsize * 8 - 1:
+            return a.view(_SIGNED[a.dtype.itemsize]) < 0
+        return (a >> a.dtype.type(place) & a.dtype.type(1)) != 0
+
+    def nonzero(self, a: Values) -> Values:
+        """Whether a value differs from 0."""
+        return a != 0
+
+    def contrary(self, flag: Values) -> Values:
+        """The other truth."""
+        return ~flag
+
+    def count_ones(self, a: Values) -> Values:
+        """How many bits are ones."""
+        return np.bitwise_count(a).astype(a.dtype)
+
+    def bit_length(self, a: Values) -> Values:
+        """The position of the highest one plus 1, by filling up all ones below it."""
+        for step in (1, 2, 4, 8, 16, 32)[:(a.dtype.itemsize * 8).bit_length() - 1]:
+            a = a | a >> a.dtype.type(step)
+        return self.count_ones(a)
+
+    def permuted(self, a: Values, b: Values, selectors: Values) -> Values:
+        """The bytes of v_perm_b32."""
+        return permute_bytes(a, b, selectors)
 
 
-def _mad_signed(a: Values, b: Values, c: Values) -> Values:
-    product = i64(a) * i64(b)
-    total = product + np.asarray(c)
-    # The 65th bit of the exact sum: the sign that an overflow hides.
-    overflow = ((product ^ total) & (np.asarray(c) ^ total)) < 0
-    return total, (total < 0) ^ overflow
+COMPARE: dict[str, Callable[[Values, Values], Values]] = {
+    "eq": np.equal, "lg": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
+}
+"""Comparisons of typed arrays by the middle part of the mnemonic (s_cmp_lt_i32, s_cmpk_eq_u32)."""
+
+ARRAYS = Arrays()
 
 
-def _saturate_shift(low: int, high: int) -> Function:
-    def function(a: Values, b: Values, c: Values) -> Values:
-        shift = (c & _5).astype(np.int32)
-        parts = [np.clip(np.asarray(x) >> shift, low, high).astype(np.int32).view(np.uint32) & _BYTE for x in (a, b)]
-        return (parts[0] | parts[1] << np.uint32(8)).astype(np.uint16)
+def on_arrays(means: Meaning) -> Function:
+    """A meaning as a function of typed arrays; flags are booleans."""
+
+    def function(*sources: Values) -> Values:
+        return means(ARRAYS, *[s if s.dtype.kind in "ub" else s.view(_UNSIGNED[s.dtype.itemsize]) for s in sources])
 
     return function
 
 
-def _saturate_bytes(value: Values) -> Values:
-    low = np.clip((np.asarray(value) & np.uint32(0xFFFF)).astype(np.uint16).view(np.int16), 0, 255)
-    high = np.clip((np.asarray(value) >> np.uint32(16)).astype(np.uint16).view(np.int16), 0, 255)
-    return u32(low) | u32(high) << np.uint32(8)
+def _quad(means: Meaning, source: Values, reference: Values) -> list[Values]:
+    return [means(ARRAYS, u32(np.asarray(source) >> np.uint64(8 * n)), u32(reference)) for n in range(4)]
 
 
-def _step_random(value: Values) -> Values:
-    value = np.asarray(value)
-    return value << np.uint32(1) ^ (value >> np.uint32(31)) * np.uint32(197)
+def _masked(d: Any, a: Values, b: Values) -> Values:
+    return byte_distances(d, a, b, True)
 
 
-def lane_prefix(high: bool) -> Function:
-    """v_mbcnt: how many of the mask's ones belong to lower lanes (of the wave's lower or upper half), plus the second source."""
-    below = np.array([((1 << lane) - 1) >> (32 if high else 0) & 0xFFFFFFFF for lane in range(64)], np.uint32)
+def quad_sums(means: Meaning, wide: bool) -> Function:
+    """v_qsad and v_mqsad: four sums at byte offsets 0 to 3, each with its own addend; exact, as int64 [4, ...].
 
-    def function(mask: Values, addend: Values) -> Values:
-        return count_ones(np.asarray(mask) & below) + addend
+    The addends are four 16-bit fields of a 64-bit source, or with `wide` four registers [4, ...].
+    """
 
-    return function
+    def sums(source: Values, reference: Values, addend: Values) -> Values:
+        parts = [addend[n] if wide else np.asarray(addend) >> np.uint64(16 * n) & np.uint64(0xFFFF) for n in range(4)]
+        totals = [i64(total) + i64(part) for total, part in zip(_quad(means, source, reference), parts, strict=True)]
+        return np.stack(np.broadcast_arrays(*totals))
 
-
-def _carry(reverse_order: bool, subtract: bool) -> Function:
-    def function(a: Values, b: Values, carry: Values = 0) -> Values:
-        left, right = (b, a) if reverse_order else (a, b)
-        total = i64(left) - i64(right) - i64(carry) if subtract else i64(left) + i64(right) + i64(carry)
-        return u32(total & np.int64(0xFFFFFFFF)), (total < 0) | (total > 0xFFFFFFFF)
-
-    return function
+    return sums
 
 
-def pack_saturated(kind: type[np.integer[Any]]) -> Function:
-    """v_cvt_pk_u16_u32 and v_cvt_pk_i16_i32: both sources limited to 16 bits."""
-    limits = np.iinfo(kind)
-
-    def function(a: Values, b: Values) -> Values:
-        low, high = (u32(np.clip(np.asarray(x), limits.min, limits.max).astype(kind).view(np.uint16)) for x in (a, b))
-        return low | high << np.uint32(16)
-
-    return function
+def _pack_quad(totals: Values) -> Values:
+    fields = totals.astype(np.uint64) & np.uint64(0xFFFF)
+    return fields[0] | fields[1] << np.uint64(16) | fields[2] << np.uint64(32) | fields[3] << np.uint64(48)
 
 
 INTEGER: dict[str, Function] = {
-    "v_mov_b32": lambda a: a,
-    "v_mov_b64": lambda a: a,
-    "v_accvgpr_read_b32": lambda a: a,
-    "v_accvgpr_write_b32": lambda a: a,
-    "v_accvgpr_mov_b32": lambda a: a,
-    "v_not_b32": lambda a: ~a,
-    "v_bfrev_b32": reverse,
-    "v_ffbh_u32": find_high,
-    "v_ffbh_i32": find_high_signed,
-    "v_ffbl_b32": find_low,
-    "v_prng_b32": _step_random,
-    "v_sat_pk_u8_i16": _saturate_bytes,
-    "v_cndmask_b32": lambda a, b, select: np.where(select, b, a),
-    "v_add_u32": np.add, "v_sub_u32": np.subtract, "v_subrev_u32": lambda a, b: b - a,
-    "v_add_u16": np.add, "v_sub_u16": np.subtract, "v_subrev_u16": lambda a, b: b - a,
-    "v_add_i32": np.add, "v_sub_i32": np.subtract, "v_add_i16": np.add, "v_sub_i16": np.subtract,
-    "v_add_co_u32": _carry(False, False), "v_sub_co_u32": _carry(False, True), "v_subrev_co_u32": _carry(True, True),
-    "v_addc_co_u32": _carry(False, False), "v_subb_co_u32": _carry(False, True), "v_subbrev_co_u32": _carry(True, True),
-    "v_mul_lo_u32": np.multiply, "v_mul_lo_u16": np.multiply,
-    "v_mul_hi_u32": lambda a, b: u32(u64(a) * u64(b) >> np.uint64(32)),
-    "v_mul_hi_i32": lambda a, b: (i64(a) * i64(b) >> np.int64(32)).astype(np.int32),
-    "v_mul_u32_u24": lambda a, b: low24(a) * low24(b),
-    "v_mul_i32_i24": lambda a, b: (signed24(a) * signed24(b)).astype(np.int32),
-    "v_mul_hi_u32_u24": lambda a, b: u32(u64(low24(a)) * u64(low24(b)) >> np.uint64(32)),
-    "v_mul_hi_i32_i24": lambda a, b: (signed24(a) * signed24(b) >> np.int64(32)).astype(np.int32),
-    "v_and_b32": np.bitwise_and, "v_or_b32": np.bitwise_or, "v_xor_b32": np.bitwise_xor, "v_xnor_b32": lambda a, b: ~(a ^ b),
-    "v_lshlrev_b32": lambda a, b: b << (a & _5), "v_lshrrev_b32": lambda a, b: b >> (a & _5),
-    "v_ashrrev_i32": lambda a, b: b >> (a & np.int32(31)),
-    "v_lshlrev_b16": lambda a, b: b << (a & np.uint16(15)), "v_lshrrev_b16": lambda a, b: b >> (a & np.uint16(15)),
-    "v_ashrrev_i16": lambda a, b: b >> (a & np.int16(15)),
-    "v_lshlrev_b64": lambda a, b: b << u64(a & np.uint32(63)), "v_lshrrev_b64": lambda a, b: b >> u64(a & np.uint32(63)),
-    "v_ashrrev_i64": lambda a, b: b >> i64(a & np.uint32(63)),
-    "v_mad_u32_u24": lambda a, b, c: low24(a) * low24(b) + c,
-    "v_mad_i32_i24": lambda a, b, c: (signed24(a) * signed24(b) + i64(c)).astype(np.int32),
-    "v_mad_u32_u16": lambda a, b, c: u32(a) * u32(b) + c,
-    "v_mad_i32_i16": lambda a, b, c: np.asarray(a).astype(np.int32) * np.asarray(b).astype(np.int32) + c,
-    "v_mad_u64_u32": _mad_unsigned, "v_mad_i64_i32": _mad_signed,
-    "v_lshl_add_u32": lambda a, b, c: (a << (b & _5)) + c, "v_add_lshl_u32": lambda a, b, c: (a + b) << (c & _5),
-    "v_lshl_add_u64": lambda a, b, c: (a << u64(b & _3)) + c, "v_add3_u32": lambda a, b, c: a + b + c,
-    "v_xad_u32": lambda a, b, c: (a ^ b) + c, "v_lshl_or_b32": lambda a, b, c: a << (b & _5) | c,
-    "v_and_or_b32": lambda a, b, c: a & b | c, "v_or3_b32": lambda a, b, c: a | b | c,
-    "v_bfe_u32": _extract, "v_bfe_i32": _extract_signed, "v_bfi_b32": lambda a, b, c: a & b | ~a & c,
-    "v_bfm_b32": lambda a, b: ((np.uint32(1) << (a & _5)) - np.uint32(1)) << (b & _5),
-    "v_lerp_u8": _lerp, "v_perm_b32": permute_bytes,
-    "v_alignbit_b32": lambda a, b, c: _align(a, b, c & _5), "v_alignbyte_b32": lambda a, b,
-    c: _align(a, b, (c & np.uint32(3)) * np.uint32(8)),
-    "v_bcnt_u32_b32": lambda a, b: count_ones(a) + b,
-    "v_mbcnt_lo_u32_b32": lane_prefix(False), "v_mbcnt_hi_u32_b32": lane_prefix(True),
-    "v_sad_u8": lambda a, b, c: sad_u8(a, b) + c, "v_msad_u8": lambda a, b, c: masked_sad_u8(a, b) + c,
-    "v_sad_hi_u8": lambda a, b, c: (sad_u8(a, b) << np.uint32(16)) + c,
-    "v_sad_u16": lambda a, b, c: _sad_u16(a, b) + c, "v_sad_u32": lambda a, b, c: _distance(a, b) + c,
-    "v_qsad_pk_u16_u8": lambda a, b, c: _pack_quad(quad_sums(sad_u8, False)(a, b, c)),
-    "v_mqsad_pk_u16_u8": lambda a, b, c: _pack_quad(quad_sums(masked_sad_u8, False)(a, b, c)),
-    "v_mqsad_u32_u8": lambda a, b, c: u32(quad_sums(masked_sad_u8, True)(a, b, c)),
-    "v_cvt_pk_u16_u32": pack_saturated(np.uint16), "v_cvt_pk_i16_i32": pack_saturated(np.int16),
-    "v_ashr_pk_i8_i32": _saturate_shift(-128, 127), "v_ashr_pk_u8_i32": _saturate_shift(0, 255),
+    **{name: on_arrays(means) for name, means in meaning.VECTOR.items()},
+    "v_qsad_pk_u16_u8": lambda a, b, c: _pack_quad(quad_sums(byte_distances, False)(a, b, c)),
+    "v_mqsad_pk_u16_u8": lambda a, b, c: _pack_quad(quad_sums(_masked, False)(a, b, c)),
+    "v_mqsad_u32_u8": lambda a, b, c: u32(quad_sums(_masked, True)(a, b, c)),
 }
-"""Lane-wise instructions by mnemonic: typed sources in, typed result out; where there is a scalar result too, (result, lanes)."""
-
-for _kind in ("i32", "u32", "i16", "u16"):
-    INTEGER[f"v_min_{_kind}"], INTEGER[f"v_max_{_kind}"] = np.minimum, np.maximum
-    INTEGER[f"v_min3_{_kind}"] = lambda a, b, c: np.minimum(np.minimum(a, b), c)
-    INTEGER[f"v_max3_{_kind}"] = lambda a, b, c: np.maximum(np.maximum(a, b), c)
-    INTEGER[f"v_med3_{_kind}"] = median
-for _kind in ("i16", "u16"):
-    INTEGER[f"v_mad_{_kind}"] = INTEGER[f"v_mad_legacy_{_kind}"] = lambda a, b, c: a * b + c
+"""Lane-wise instructions by mnemonic: typed sources in, patterns out; where there is a scalar result too, (result, lanes)."""
 
 
 def _limit_quad(totals: Values) -> Values:
@@ -326,6 +289,11 @@ def _wide_mad(a: Values, b: Values, c: Values) -> Values:
     return i64(a) * i64(b) + i64(c)
 
 
+def _sums(means: Meaning, shift: int = 0) -> Function:
+    """What is added to the last source: small enough for 32 bits."""
+    return lambda a, b, c: (i64(means(ARRAYS, a, b)) << np.int64(shift)) + i64(c)
+
+
 SATURATING: dict[str, Function] = {
     "v_add_u32": lambda a, b: i64(a) + i64(b), "v_sub_u32": lambda a, b: i64(a) - i64(b), "v_subrev_u32": lambda a, b: i64(b) - i64(a),
     "v_add_co_u32": lambda a, b: i64(a) + i64(b), "v_sub_co_u32": lambda a, b: i64(a) - i64(b),
@@ -334,12 +302,11 @@ SATURATING: dict[str, Function] = {
     "v_mul_u32_u24": lambda a, b: i64(low24(a)) * i64(low24(b)), "v_mul_i32_i24": lambda a, b: signed24(a) * signed24(b),
     "v_mad_u32_u24": lambda a, b, c: i64(low24(a)) * i64(low24(b)) + i64(c),
     "v_mad_i32_i24": lambda a, b, c: signed24(a) * signed24(b) + i64(c),
-    "v_sad_u8": lambda a, b, c: i64(sad_u8(a, b)) + i64(c), "v_msad_u8": lambda a, b, c: i64(masked_sad_u8(a, b)) + i64(c),
-    "v_sad_hi_u8": lambda a, b, c: (i64(sad_u8(a, b)) << np.int64(16)) + i64(c),
-    "v_sad_u16": lambda a, b, c: i64(_sad_u16(a, b)) + i64(c), "v_sad_u32": lambda a, b, c: i64(_distance(a, b)) + i64(c),
-    "v_qsad_pk_u16_u8": lambda a, b, c: _limit_quad(quad_sums(sad_u8, False)(a, b, c)),
-    "v_mqsad_pk_u16_u8": lambda a, b, c: _limit_quad(quad_sums(masked_sad_u8, False)(a, b, c)),
-    "v_mqsad_u32_u8": lambda a, b, c: quad_sums(masked_sad_u8, True)(a, b, c),
+    "v_sad_u8": _sums(byte_distances), "v_msad_u8": _sums(_masked), "v_sad_hi_u8": _sums(byte_distances, 16),
+    "v_sad_u16": _sums(half_distances), "v_sad_u32": lambda a, b, c: i64(np.maximum(a, b) - np.minimum(a, b)) + i64(c),
+    "v_qsad_pk_u16_u8": lambda a, b, c: _limit_quad(quad_sums(byte_distances, False)(a, b, c)),
+    "v_mqsad_pk_u16_u8": lambda a, b, c: _limit_quad(quad_sums(_masked, False)(a, b, c)),
+    "v_mqsad_u32_u8": lambda a, b, c: quad_sums(_masked, True)(a, b, c),
     "v_mad_u32_u16": _wide_mad, "v_mad_i32_i16": _wide_mad,
 }
 """What `clamp` makes of an instruction: the exact result, to be limited (min, max and shifts cannot leave the range and are not here).
@@ -355,14 +322,16 @@ for _kind in ("i16", "u16"):
 
 def saturate_mad(signed: bool) -> Function:
     """v_mad_u64_u32 and v_mad_i64_i32 with clamp: a sum that leaves 64 bits becomes the nearest limit."""
+    plain = INTEGER["v_mad_i64_i32" if signed else "v_mad_u64_u32"]
 
     def unsigned(a: Values, b: Values, c: Values) -> Values:
-        total, overflow = _mad_unsigned(a, b, c)
+        total, overflow = plain(a, b, c)
         return np.where(overflow, np.uint64(0xFFFFFFFFFFFFFFFF), total), overflow
 
     def both(a: Values, b: Values, c: Values) -> Values:
-        total, sign = _mad_signed(a, b, c)
+        total, sign = plain(a, b, c)
         limits = np.iinfo(np.int64)
+        total = total.view(np.int64)
         return np.where(sign == (total < 0), total, np.where(sign, limits.min, limits.max)), sign
 
     return both if signed else unsigned

@@ -13,20 +13,22 @@ from typing import Any
 import numpy as np
 
 from asmgen.emulator.machine.floatmode import FloatMode
+from asmgen.emulator.semantics import meaning
 from asmgen.emulator.semantics.floats import by_three, maximum, minimum, propagating
-from asmgen.emulator.semantics.integers import i64
+from asmgen.emulator.semantics.integers import i64, on_arrays
 from asmgen.emulator.semantics.rounding import flush, fused, narrow, odd_sum, product_of, sum_of, wide
 from asmgen.emulator.semantics.valuconversions import from_bf16
 
 Values = Any
 Function = Callable[..., Values]
 
-_15 = np.uint16(15)
+
+def _without_mode(function: Function) -> Function:
+    return lambda mode, *sources: function(*sources)
+
 
 PACKED: dict[str, Function] = {
-    "v_pk_mul_lo_u16": lambda mode, a, b: a * b,
-    "v_pk_lshlrev_b16": lambda mode, a, b: b << (a & _15), "v_pk_lshrrev_b16": lambda mode, a, b: b >> (a & _15),
-    "v_pk_ashrrev_i16": lambda mode, a, b: b >> (np.asarray(a) & _15).astype(np.int16),
+    **{name: _without_mode(on_arrays(means)) for name, means in meaning.PACKED.items()},
     "v_pk_fma_f16": fused("f16"), "v_pk_fmac_f16": fused("f16"), "v_pk_add_f16": sum_of("f16"), "v_pk_mul_f16": product_of("f16"),
     "v_pk_min_f16": minimum, "v_pk_max_f16": maximum,
     "v_pk_minimum3_f16": by_three(propagating(False)), "v_pk_maximum3_f16": by_three(propagating(True)),
@@ -38,11 +40,6 @@ PACKED_SATURATING: dict[str, Function] = {}
 """With clamp: exact results in int64, to be limited."""
 
 for _kind in ("i16", "u16"):
-    PACKED |= {
-        f"v_pk_mad_{_kind}": lambda mode, a, b, c: a * b + c, f"v_pk_add_{_kind}": lambda mode, a, b: a + b,
-        f"v_pk_sub_{_kind}": lambda mode, a, b: a - b, f"v_pk_min_{_kind}": lambda mode, a, b: np.minimum(a, b),
-        f"v_pk_max_{_kind}": lambda mode, a, b: np.maximum(a, b),
-    }
     PACKED_SATURATING |= {
         f"v_pk_mad_{_kind}": lambda mode, a, b, c: i64(a) * i64(b) + i64(c), f"v_pk_add_{_kind}": lambda mode, a, b: i64(a) + i64(b),
         f"v_pk_sub_{_kind}": lambda mode, a, b: i64(a) - i64(b),

@@ -112,15 +112,6 @@ class Bits:
         source, target = (np.dtype(f"{'i' if signed else 'u'}{size // 8}") for size in (self.width, bits))
         return Bits(*(np.asarray(part).view(source).astype(target).view(f"u{bits // 8}") for part in (self.value, self.undefined)))
 
-    def extended(self, bits: int) -> Bits:
-        """The sign of the lowest `bits` bits in all the higher ones."""
-        lift = self._number(self.width - bits)
-        return self.shl(lift).sar(lift)
-
-    def whole(self) -> Bits:
-        """All bits undefined where one is."""
-        return Bits(self.value, np.where(self.any(), ~self.value.dtype.type(0), self.value.dtype.type(0)))
-
     def nonzero(self) -> Bits:
         """Whether it differs from 0: known where a defined bit is 1."""
         return Bits(self.value != 0, self.any() & (self.low == 0))

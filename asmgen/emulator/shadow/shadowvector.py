@@ -334,7 +334,7 @@ def _bind_scalar_compare(instruction: Instruction, plain: Instruction, machine: 
 
     def step(group: Group) -> None:
         given = [Bits.of(fetch(group), part(group)) for fetch, part in zip(reals, shadows, strict=True)]
-        result = compare(relation, kind[0] == "i", *given) if relation else shadowinteger.bit_is(*given)
+        result = compare(relation, kind[0] == "i", *given) if relation else shadowinteger.BIT_COMPARE[name](*given)
         shadow.scc[group.select] = result.undefined
 
     return step
