@@ -121,8 +121,8 @@ def _serves(arch: str, dtype: str, rows: int, stored: int) -> list[tuple[str, Ac
         fragment = operand if operand.bits % 8 == 0 else bytes_of(operand)
         if rows % fragment.rows == 0 and stored % fragment.columns == 0:
             found += [(f"rows of {shape}", FragmentRead(fragment)), (f"writes of {shape}", FragmentRead(fragment, write=True))]
-        turned = operand.rows * operand.bits // 8 if operand.bits % 8 else operand.rows
-        if arch == "gfx950" and operand.bits <= 16 and rows % operand.columns == 0 and stored % turned == 0:
+        column_rows = operand.rows * operand.bits // 8 if operand.bits % 8 else operand.rows
+        if arch == "gfx950" and operand.bits <= 16 and rows % operand.columns == 0 and stored % column_rows == 0:
             found.append((f"columns of {shape}", TransposedRead(operand)))
     if arch == "gfx950" and dtype in ("bf16", "f16"):  # 32 neighbours of a row a lane, from which it makes one scale
         for shape in _SHAPES["fp4"]:

@@ -112,7 +112,7 @@ def bench_kernel(family: Family, built: Built, parameters: Mapping[str, Any], de
 
 def time_launches(device: Any, kernel: KernelRecord, grid: tuple[int, int, int], block: tuple[int, int, int],
                   values: Sequence[Sequence[Any]], warm_ups: int, runs: int) -> list[float]:
-    """Milliseconds of each of `runs` launches, one by one behind `warm_ups` others; launch n uses set n of `values`, round and round."""
+    """Milliseconds of each of `runs` launches, one by one after `warm_ups` others; launch n uses set n of `values`, round and round."""
     with device.stream() as stream:
         events = [(device.event(), device.event()) for _ in range(runs)]
         for number in range(warm_ups):

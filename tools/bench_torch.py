@@ -10,7 +10,7 @@ from asmgen.isa.errors import AsmgenError
 
 
 def torch_times(family: str, parameters: Mapping[str, Any], sets: int, warm_ups: int, runs: int) -> list[float]:
-    """Milliseconds of each of `runs` products behind `warm_ups` others, on `sets` pairs of matrices that take turns.
+    """Milliseconds of each of `runs` products after `warm_ups` others, on `sets` pairs of matrices that take turns.
 
     Raises AsmgenError where PyTorch with ROCm is not there, or the kernel is none that PyTorch has a function for.
     """

@@ -72,7 +72,7 @@ def explain_place(subject: str, arch: str | None) -> list[Explanation]:
 
 
 def _new(places: list[tuple[Program, int]], program: Program, position: int) -> bool:
-    """Whether no other kernel has shown the same instruction (functions stand behind each kernel that may call them)."""
+    """Whether no other kernel has shown the same instruction (functions stand after each kernel that may call them)."""
     instruction = program.instructions[position]
     return not any(instruction.address is not None and other.instructions[at].address == instruction.address for other, at in places)
 

@@ -25,7 +25,7 @@ from asmgen.tools.inspection_lds import LdsUse, lds_use
 from asmgen.tools.inspection_resources import OccupancyStep, resources
 
 _SAME_HEAD = 4
-"""Loops of which one begins so few instructions behind the other have one head."""
+"""Two loops have one head if their first instructions are at most this far apart."""
 
 
 @dataclass(frozen=True)

@@ -110,7 +110,7 @@ class CodeFigures:
 
 
 def figures(instructions: Sequence[Instruction], groups: Sequence[str], arch: str, uses: Iterable[FirstUse], loops: bool) -> CodeFigures:
-    """Of instructions that stand one behind the other, with their groups and the first uses of their loads."""
+    """Of instructions that follow each other, with their groups and the first uses of their loads."""
     return CodeFigures(len(instructions), count_groups(groups), matrix_kinds(instructions, arch), traffic(instructions),
                        matrix_stream(instructions, loops), address_uses(instructions, groups), copies(instructions), summarise(uses))
 

@@ -1,4 +1,4 @@
-"""How far behind a load its data is first used: the shortest way through the control-flow graph, in instructions and matrix cycles."""
+"""How far after a load its data is first used: the shortest way through the control-flow graph, in instructions and matrix cycles."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _VECTORS = (1 << 2 * VGPR_COUNT) - 1  # both files
 
 @dataclass(frozen=True)
 class FirstUse:
-    """A load and the nearest instruction that reads what it brings: `instructions` is 1 where that comes right behind; `mfma` and
+    """A load and the nearest instruction that reads what it brings: `instructions` is 1 where that comes right after; `mfma` and
     `matrix_cycles` are those of the matrix instructions between. `use` is None where nothing reads it."""
 
     position: int
@@ -104,7 +104,7 @@ class _UseSearch:
         nearest = FirstUse(position, group, None)
         self._push(queue, first, last + 1 - position, left, self._between(position + 1, last + 1, (0, 0)))
         while queue and (nearest.use is None or queue[0][0] < nearest.instructions):
-            steps, number, left, behind = heappop(queue)
+            steps, number, left, before = heappop(queue)
             if not left & ~seen.get(number, 0):
                 continue
             seen[number] = seen.get(number, 0) | left
@@ -115,22 +115,22 @@ class _UseSearch:
             else:
                 left &= ~self.block_writes[number]
             if use is None:
-                self._push(queue, number, steps + block.last + 1 - block.first, left, self._between(block.first, block.last + 1, behind))
+                self._push(queue, number, steps + block.last + 1 - block.first, left, self._between(block.first, block.last + 1, before))
             elif nearest.use is None or steps + use - block.first < nearest.instructions:
-                nearest = self._found(position, group, use, steps + use - block.first, block.first, behind)
+                nearest = self._found(position, group, use, steps + use - block.first, block.first, before)
         return nearest
 
-    def _between(self, begin: int, end: int, behind: tuple[int, int]) -> tuple[int, int]:
-        """Matrix instructions and their cycles up to before `end`, those in front of `begin` being `behind`."""
-        return behind[0] + self.matrix[end] - self.matrix[begin], behind[1] + self.cycles[end] - self.cycles[begin]
+    def _between(self, begin: int, end: int, before: tuple[int, int]) -> tuple[int, int]:
+        """Matrix instructions and their cycles up to before `end`, those before `begin` being `before`."""
+        return before[0] + self.matrix[end] - self.matrix[begin], before[1] + self.cycles[end] - self.cycles[begin]
 
-    def _push(self, queue: list[_Way], number: int, steps: int, left: int, behind: tuple[int, int]) -> None:
+    def _push(self, queue: list[_Way], number: int, steps: int, left: int, before: tuple[int, int]) -> None:
         if left:
             for successor in self.flow.blocks[number].successors:
-                heappush(queue, (steps, successor, left, behind))
+                heappush(queue, (steps, successor, left, before))
 
     def _within(self, first: int, last: int, left: int) -> tuple[int | None, int]:
-        """The first reader of registers in `left`, and what is not overwritten behind the last instruction."""
+        """The first reader of registers in `left`, and what is not overwritten after the last instruction."""
         for position in range(first, last + 1):
             if self.reads[position] & left:
                 return position, left
@@ -139,8 +139,8 @@ class _UseSearch:
                 break
         return None, left
 
-    def _found(self, position: int, group: str, use: int, instructions: int, begin: int, behind: tuple[int, int]) -> FirstUse:
-        return FirstUse(position, group, use, instructions, *self._between(begin, use, behind))
+    def _found(self, position: int, group: str, use: int, instructions: int, begin: int, before: tuple[int, int]) -> FirstUse:
+        return FirstUse(position, group, use, instructions, *self._between(begin, use, before))
 
 
 def _union(masks: Sequence[int]) -> int:

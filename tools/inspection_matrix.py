@@ -81,7 +81,7 @@ def _operands(instruction: Instruction) -> dict[str, Operand]:
 
 
 def _remembered(chain: Sequence[Instruction], loops: bool) -> tuple[int, int]:
-    """(registers read by the operand sides, those found among its last ones). A loop counts as it runs behind its first round."""
+    """(registers read by the operand sides, those found among its last ones). A loop counts as it runs after its first round."""
     reads = left_out = 0
     for side in ("a", "b"):
         last: deque[int] = deque(maxlen=REMEMBERED)

@@ -17,7 +17,7 @@ from asmgen.tools.build import Built
 from asmgen.tools.runner import RunReport, run_kernel
 from asmgen.tools.smalllaunches import drawn_launches, launches
 
-_BARREN = 150  # drawn launches in a row that execute nothing new, behind which no more are drawn
+_BARREN = 150  # drawn launches in a row that execute nothing new, after which no more are drawn
 _LONGER, _SHORTEST = 20, 100_000  # what a mutant may execute: times what the program does, and this more
 
 

@@ -19,7 +19,7 @@ from asmgen.tools.oddlines import CHOICES, lines_of
 
 _BLOCKS = ((64, 1, 1), (256, 1, 1), (8, 8, 2), (100, 1, 1), (512, 1, 1), (1024, 1, 1), (1, 1, 1), None)
 _KINDS = ("exec", "exec", "m0", "lds", "lds", "lds", "memory", "matrix", "vector", "scalar", "waits")
-_ENDINGS = frozenset({"s_setpc_b64", "s_swappc_b64", "s_endpgm", "s_endpgm_saved", "s_endpgm_ordered_ps_done"})
+_CONTROL = frozenset({"s_setpc_b64", "s_swappc_b64", "s_endpgm", "s_endpgm_saved", "s_endpgm_ordered_ps_done"})
 _PLACE = re.compile(r"\{(\w+)\}")
 
 
@@ -124,7 +124,7 @@ class _Writer:
             row = opcode(self.chance.choice(names(self.arch)))
             forms = [form for form in row.forms if not form.archs or self.arch in form.archs]
             labels = any("b" in place.accepts for form in forms for place in form.operands)
-            if forms and not labels and row.name not in _ENDINGS and "branch" not in row.classes:
+            if forms and not labels and row.name not in _CONTROL and "branch" not in row.classes:
                 self.lines.append("\t" + legal(self.chance, row, self.chance.choice(forms), self.arch).text())
 
     def from_known_values(self) -> None:
@@ -200,7 +200,7 @@ class _Writer:
             self.jump_to_address(f"{self.name}_function")
 
     def function(self) -> None:
-        """A function behind the kernel that may return."""
+        """A function after the kernel that may return."""
         name, back = f"{self.name}_function", self.fresh()
         self.lines += ["\t.text", f"\t.type {name},@function", f"{name}:"]
         for _ in range(self.chance.randrange(4)):

@@ -134,7 +134,7 @@ def _bf16_bytes(number: float) -> bytes:
 
 @dataclass(frozen=True)
 class Piece:
-    """One value of the kernarg segment. Without `offset` (bytes) it stands at the next multiple of `align` behind the piece before it."""
+    """One value of the kernarg segment. Without `offset` (bytes) it stands at the next multiple of `align` after the piece before it."""
 
     what: str
     data: bytes
@@ -145,7 +145,7 @@ class Piece:
 def assemble(pieces: Iterable[Piece], size: int | None = None) -> bytes:
     """The pieces as one segment, gaps zero; `size` bytes, or up to the end of the last piece where it is None.
 
-    Raises ArgumentError where two pieces overlap, or a piece begins below 0 or ends behind `size`.
+    Raises ArgumentError where two pieces overlap, or a piece begins below 0 or ends after `size`.
     """
     placed: list[tuple[int, Piece]] = []
     end = 0

@@ -20,7 +20,7 @@ BUNDLE_MAGIC = b"__CLANG_OFFLOAD_BUNDLE__"
 COMPRESSED_MAGIC = b"CCOB"
 _ENTRY = Struct("<QQQ")  # offset, size, length of the id
 _MAX_PLAIN_BYTES = 1 << 32
-_HEADERS = {  # version: (method, file size or 0, uncompressed size, hash); all behind magic and version
+_HEADERS = {  # version: (method, file size or 0, uncompressed size, hash); all after magic and version
     1: Struct("<6xH0sI8s"),
     2: Struct("<6xHII8s"),
     3: Struct("<6xHQQ8s"),
@@ -54,7 +54,7 @@ def is_bundle(data: bytes) -> bool:
 
 
 def entries(data: bytes) -> list[BundleEntry]:
-    """All non-empty GPU entries of the bundles that stand one behind the other in `data` (a linked program has one per source file).
+    """All non-empty GPU entries of the bundles that follow each other in `data` (a linked program has one per source file).
 
     Raises CodeObjectError where a bundle is cut off, damaged, or compressed in a way that cannot be undone here.
     """
@@ -121,7 +121,7 @@ def _plain_entries(data: bytes, start: int) -> tuple[list[BundleEntry], int]:
 
 
 def _decompress(data: bytes, start: int) -> tuple[bytes, int]:
-    """The plain bundle behind the compressed one at `start`, and where the compressed one ends."""
+    """The plain bundle after the compressed one at `start`, and where the compressed one ends."""
     version = int.from_bytes(data[start + 4 : start + 6], "little")
     header = _HEADERS.get(version)
     if header is None or start + header.size > len(data):

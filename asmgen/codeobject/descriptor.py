@@ -9,7 +9,7 @@ from asmgen.isa.records import dataclass
 
 DESCRIPTOR_BYTES = 64
 CODE_ALIGNMENT = 256  # bytes; the hardware's program address drops the low 8 bits (docs/facts/instructions.md section 6)
-PRELOAD_SKIP = 256  # bytes; where firmware that preloads starts, behind the kernel's entry (docs/facts/instructions.md section 4)
+PRELOAD_SKIP = 256  # bytes; where firmware that preloads starts, after the kernel's entry (docs/facts/instructions.md section 4)
 
 _LAYOUT = struct.Struct("<III4xq20xIIIHH4x")
 

@@ -1,4 +1,4 @@
-"""The assembly text around a kernel's code: directives before it, the descriptor and metadata behind it, the preload entry's loads."""
+"""The assembly text around a kernel's code: directives before it, the descriptor and metadata after it, the preload entry's loads."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def argument_loads(sgpr: int, dwords: int, offset: int = 0) -> tuple[ArgumentLoa
     """The widest s_loads that put `dwords` dwords from byte `offset` of the arguments into SGPRs from `sgpr` on, all aligned.
 
     With preload they do at the kernel's entry what preloading firmware does by itself, before `s_waitcnt lgkmcnt(0)`, `s_branch` to the
-    body and `.p2align 8`: such firmware starts 256 bytes behind the entry (docs/facts/instructions.md section 4).
+    body and `.p2align 8`: such firmware starts 256 bytes after the entry (docs/facts/instructions.md section 4).
     """
     chunks = []
     while dwords:
@@ -121,7 +121,7 @@ def header(resources: KernelResources) -> str:
 
 
 def trailer(resources: KernelResources) -> str:
-    """The text behind the kernel's last instruction in a file of one kernel: size, descriptor, metadata."""
+    """The text after the kernel's last instruction in a file of one kernel: size, descriptor, metadata."""
     return kernel_trailer(resources) + file_trailer([resources])
 
 

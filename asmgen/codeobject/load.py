@@ -89,7 +89,7 @@ class KernelRecord:
 
     @property
     def start(self) -> int:
-        """Where a wave begins when the firmware preloads arguments: behind the compatibility entry, if the kernel has one."""
+        """Where a wave begins when the firmware preloads arguments: after the compatibility entry, if the kernel has one."""
         return self.entry + PRELOAD_SKIP if self.descriptor.preload_length else self.entry
 
     def launch(self, device: Launcher, grid: Size, block: Size, args: Any, dynamic_lds: int = 0, stream: Any = None) -> Any:

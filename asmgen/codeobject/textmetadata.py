@@ -33,7 +33,7 @@ def text_metadata(text: str) -> dict[str, dict[str, Any]]:
 
 
 def _value(lines: list[_Line], at: int, depth: int) -> tuple[Any, int]:
-    """The mapping or list whose first line is `at`, and the first line behind it."""
+    """The mapping or list whose first line is `at`, and the first line after it."""
     if at >= len(lines) or depth > _DEEPEST:
         return None, len(lines)
     return _list(lines, at, depth) if lines[at][1].startswith("-") else _mapping(lines, at, depth)

@@ -1,4 +1,4 @@
-"""The bytes behind a launch specification's pointers: how many there are, known before any is allocated, and their files."""
+"""The bytes that a launch specification's pointers point to: how many there are, known before any is allocated, and their files."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def cached(path: Path, make: Callable[[], bytes]) -> bytes:
 
 
 def cached_file(path: Path, make: Callable[[], bytes]) -> Path:
-    """As `cached`, for what must stand in a file (the trailer behind it, which loaders of ELF files do not read): where it stands.
+    """As `cached`, for what must stand in a file (the trailer after it, which loaders of ELF files do not read): where it stands.
 
     Where the cache folder cannot be written that is a new folder for temporary files, which stays. Raises OSError where neither can be.
     """

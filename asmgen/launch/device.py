@@ -142,7 +142,7 @@ class Device(Protocol):
         self, kernel: Any, grid: tuple[int, int, int], block: tuple[int, int, int], kernarg: Any, dynamic_lds: int = 0,
         stream: Any = None,
     ) -> object:
-        """Starts `grid` workgroups of `block` work-items, with `dynamic_lds` bytes behind the static LDS.
+        """Starts `grid` workgroups of `block` work-items, with `dynamic_lds` bytes after the static LDS.
 
         `kernarg` is the kernarg segment's bytes, or the arguments in order or by name where `kernel` is `code_object.kernel(name)`.
         """

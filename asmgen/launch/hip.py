@@ -67,7 +67,7 @@ def _call(binding: Any, function: str, *arguments: Any, shown: str = "", context
 
 
 def _result(make: Callable[[], tuple[Any, ...]], call: str, context: str = "") -> Any:
-    """What `make`, a HIP call that errors name `call`, returns behind its error code."""
+    """What `make`, a HIP call that errors name `call`, returns beside its error code."""
     try:
         code, *results = make()
     except Exception as error:  # no library is a RuntimeError, no such function an AttributeError, an unknown error code a ValueError

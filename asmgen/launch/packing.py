@@ -17,7 +17,7 @@ from asmgen.launch.prepared import Arguments, Located
 
 @dataclass
 class Uploaded:
-    """A kernarg segment, and the arrays that stand behind its pointers."""
+    """A kernarg segment, and the arrays that its pointers point to."""
 
     device: Device
     kernarg: bytes = b""

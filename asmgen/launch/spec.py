@@ -52,7 +52,7 @@ class BufferArgument:
 
 @dataclass(frozen=True)
 class AliasArgument:
-    """A pointer into the buffer of argument number `target`, `at` bytes behind its start."""
+    """A pointer into the buffer of argument number `target`, `at` bytes after its start."""
 
     offset: int | None
     target: int

@@ -69,7 +69,7 @@ def read_text(text: str, arch: str | None = None, name: str = "", file: str = "<
     """One Program for each function or kernel symbol, in the order of the text; one called `name` where it has none.
 
     `arch` may be absent where the text has .amdgcn_target. A comment `lds write NAME LOW:HIGH` (or read) becomes a token, the comment of an
-    s_waitcnt or s_nop its reason, any other comment behind an instruction its comment; `region NAME`, `stagger N` and `roles LABEL LABEL`
+    s_waitcnt or s_nop its reason, any other comment after an instruction its comment; `region NAME`, `stagger N` and `roles LABEL LABEL`
     stand alone. A llvm-objdump listing is recognised by its addresses. Raises ReadError at FILE:LINE for an unknown instruction and
     wrong operands, NeedsAssembler for text that computes.
     """
@@ -226,7 +226,7 @@ class _TextReader:
             raise NeedsAssembler(f"{shorten(code)} between instructions is read by an assembler only", self._where(statement))
 
     def _end_part(self, name: str) -> None:
-        """Behind a function's .size only padding comes; instructions all the same would be a function without a symbol."""
+        """After a function's .size only padding comes; instructions all the same would be a function without a symbol."""
         if self._parts and self._parts[-1].name == name and self._in_code:
             self._parts[-1].pending.clear()
             self._parts.append(_Part(""))
@@ -304,7 +304,7 @@ def _comments(comment: str) -> tuple[tuple[TokenUse, ...], list[str]]:
 
 
 def _body_label(items: list[Item]) -> str:
-    """The label at which preloading firmware starts: the one behind the first padding to 256 bytes."""
+    """The label at which preloading firmware starts: the one after the first padding to 256 bytes."""
     padded = False
     for item in items:
         if isinstance(item, Align) and item.bytes == PRELOAD_ENTRY:

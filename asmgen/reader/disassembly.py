@@ -24,9 +24,9 @@ _CALLS = ("s_swappc_b64", "s_setpc_b64")
 
 
 def read_kernel(code_object: CodeObject, kernel: KernelRecord, piped: str = "") -> Program:
-    """The kernel from its entry on, and behind it the functions of the code object that it may call, each behind a label of its name.
+    """The kernel from its entry on, then the functions of the code object that it may call, each after a label of its name.
 
-    Instructions have their addresses and sizes. `entry` is set where waves begin behind a compatibility entry. Padding behind a
+    Instructions have their addresses and sizes. `entry` is set where waves begin after a compatibility entry. Padding after a
     function's last instruction is left out. `piped` is the name of the source where the code object was assembled from a pipe.
     Raises ReadError for an instruction that asmgen does not know, with its text, its address and the nearest known mnemonics, and for
     data between instructions; ToolError without llvm-objdump.
@@ -124,7 +124,7 @@ class _Pieces:
                      if part.executable and part.vaddr <= address < part.vaddr + len(part.data)), 0)
 
     def chunk(self, start: int) -> Sequence[ListingLine]:
-        """The listing of the function at an address, without the padding behind it."""
+        """The listing of the function at an address, without the padding after it."""
         end = self._segment_end(start)
         size = self._sizes.get(start, 0)
         if not 0 < size <= end - start:
@@ -159,7 +159,7 @@ class _Pieces:
         waiting = [kernel.entry]
         while waiting:
             start = waiting.pop()
-            for target in self._leaving(found[start]):
+            for target in self._jump_targets(found[start]):
                 function = self._function_of(target)
                 if function is not None and function not in found:
                     found[function] = self.chunk(function)
@@ -172,7 +172,7 @@ class _Pieces:
         position = bisect_right(self._starts, address) - 1
         return self._starts[position] if position >= 0 and self._segment_end(address) else None
 
-    def _leaving(self, lines: Sequence[ListingLine]) -> set[int]:
+    def _jump_targets(self, lines: Sequence[ListingLine]) -> set[int]:
         """Addresses outside of a chunk that it may continue at: its branches, its calls, all functions where a call's target is unknown."""
         targets = {line.target for line in jumps(lines) if line.target is not None}
         if any(line.text.startswith(_CALLS) for line in lines):

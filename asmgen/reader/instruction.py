@@ -36,7 +36,7 @@ class InstructionReader:
         if arch not in ARCHITECTURES:
             raise ReadError(f"unknown architecture {quoted(arch)}; known are {', '.join(ARCHITECTURES)}")
         self.arch = arch
-        self._tails = OperandTextReader()
+        self._operand_texts = OperandTextReader()
         self._forms = FormFinder(arch)
         self._opcodes: dict[str, tuple[Opcode, str]] = {}
         self.texts: dict[str, Instruction] = {}
@@ -67,16 +67,16 @@ class InstructionReader:
             known = self._opcodes[name] = self._opcode(name, text, where)
         opcode, suffix = known
         try:
-            tail = self._tails.read(rest)
+            written = self._operand_texts.read(rest)
         except SyntaxFault as fault:
             raise NeedsAssembler(f"`{shorten(text)}`: {printable(fault.sentence)}", where) from None
-        operands, modifiers = tail.operands, tail.modifiers
+        operands, modifiers = written.operands, written.modifiers
         if opcode.name == "s_waitcnt" and len(operands) == 1 and isinstance(operands[0], int):
             fields = Waitcnt.decode(operands[0])
             # A number with bits that no field has stays a number, so that it is written as it was read.
             operands = (fields,) if fields.simm16 == operands[0] else operands
         try:
-            for name in tail.unset:
+            for name in written.unset:
                 if not any(name in form.modifiers for form in opcode.forms):
                     raise OperandError(f"{opcode.name} has no modifier {name}, so no{name} says nothing")
             form, operands = self._forms.find_filled(opcode, operands, modifiers, suffix)

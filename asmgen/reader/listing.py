@@ -18,7 +18,7 @@ _WORD_BYTES = 4
 _LONGEST_LINE = 20_000  # characters: symbols of templates are long
 _HEADING = re.compile(r"([0-9a-fA-F]{8,16}) <(.*)>:$")
 _ENCODED = re.compile(r"[ \t]*([0-9A-Fa-f]{4,16}):((?:[ \t]+[0-9A-Fa-f]{8})+)")
-# What most lines are: no comment within, one or two words, nothing behind them but a symbol. The last group has any other line.
+# What most lines are: no comment within, one or two words, nothing after them but a symbol. The last group has any other line.
 _LINE = re.compile(r"^(?:\t([^/\n]+)//[ \t]*([0-9A-Fa-f]{4,16}):[ \t]+([0-9A-Fa-f]{8})(?:[ \t]+([0-9A-Fa-f]{8}))?(?:$| <.*)|(.*))",
                    re.MULTILINE)
 _PIECE = 1 << 20  # characters of a listing that are matched at a time
@@ -44,7 +44,7 @@ class ListingLine(NamedTuple):
 
     @property
     def end(self) -> int:
-        """The address behind it."""
+        """The address after it."""
         return self.address + self.size
 
     @property
@@ -75,7 +75,7 @@ def jumps(lines: Sequence[ListingLine]) -> list[ListingLine]:
 
 
 def is_listing(text: str) -> bool:
-    """Whether text is a listing with addresses: its first instruction has its encoding behind it."""
+    """Whether text is a listing with addresses: its first instruction has its encoding after it."""
     for line in text.split("\n", 200)[:200]:
         if line.startswith("\t"):
             return _ENCODED.match(line.rpartition("//")[2]) is not None

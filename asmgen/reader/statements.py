@@ -19,7 +19,7 @@ _SHOWN = 40
 
 @dataclass(frozen=True)
 class Statement:
-    """One line: its labels, its instruction or directive with single spaces behind the first word, its comment without marks."""
+    """One line: its labels, its instruction or directive with single spaces after the first word, its comment without marks."""
 
     line: int
     labels: tuple[str, ...]

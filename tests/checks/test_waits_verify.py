@@ -364,7 +364,7 @@ def test_modes_of_blocks() -> None:
     with pytest.raises(AsmgenError, match=r"test_waits_verify.py:\d+: v_mov_b32 reads v10 .* vmcnt\(1\) is needed"):
         emit("verify", False)
     assert len(emit("auto", False)) == 6
-    with pytest.raises(AsmgenError, match="no mode"), builder().waits("sometimes"):
+    with pytest.raises(AsmgenError, match="there is no such mode"), builder().waits("sometimes"):
         pass
 
 

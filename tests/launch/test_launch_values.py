@@ -422,7 +422,7 @@ def test_gemm_refuses_what_is_outside_its_contract(fresh_cache: Any) -> None:
         ((BfloatArray(fixed), b), "a of gemm.bf16 cannot be taken by DLPack"),
         ((BfloatArray(shifted), b, matrix(31, 16, 4)), "a of gemm.bf16 must begin at a multiple of 16 bytes"),
         ((a, b, fixed[:, :16]), "out of gemm.bf16 is read-only"),
-        ((a, b, np.lib.stride_tricks.as_strided(a, (32, 16), (0, 2))), "out of gemm.bf16 must have a place for each element"),
+        ((a, b, np.lib.stride_tricks.as_strided(a, (32, 16), (0, 2))), "out of gemm.bf16 must have memory of its own for each element"),
         ((a[:, :64], b[:, :64], a[:, 60:76]), "out of gemm.bf16 shares elements with a"),
         ((a[:16], b, b[:, :16]), "out of gemm.bf16 shares elements with b"),
         ((a[:0], b), "a of gemm.bf16 has no rows: [M, K] is [0, 128]; 1 row and more would work"),

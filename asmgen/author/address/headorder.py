@@ -75,7 +75,7 @@ def _unit(k: Builder, unit: Reg, within_head: Reg, number: Reg, batches: Reg, kv
     """The KV head (counted over all batches) and the place among its `members` of a workgroup.
 
     KV heads go in windows of 2^shift, all of a window taking their first place, then all the second one. What is left over by whole
-    windows is a window of its own up to a multiple of 8, and another one behind that.
+    windows is a window of its own up to a multiple of 8, and another one after that.
     """
     with k.scratch("windows", 6, "s") as held:
         units, even, rounds, by, base, within = (held[one] for one in range(6))

@@ -24,11 +24,11 @@ def flat_number(k: Builder, number: Reg, x: Reg, y: Reg, columns: Reg) -> None:
 
 
 def chunk_by_xcd(k: Builder, number: Reg, tiles: Reg, chunk: Reg | int) -> None:
-    """Renumber workgroup `number` of `tiles` so that `chunk` neighbours run on one XCD; those behind the last whole round of all XCDs keep
+    """Renumber workgroup `number` of `tiles` so that `chunk` neighbours run on one XCD; those after the last whole round of all XCDs keep
     their numbers. Changes SCC. Raises AsmgenError for a chunk below 1.
 
     A chunk of an XCD's share or more is that share, ceil(tiles / 8). Where that leaves no whole round, workgroups whose number would lie
-    behind the end take the last tiles of the runs that are one short, in order.
+    past the end take the last tiles of the runs that are one short, in order.
     """
     _check(k, "chunk", chunk)
     with k.operation("chunk by XCD"), k.scratch("run", 4, "s") as run, k.scratch("moved", 3, "s") as scratch:
@@ -47,7 +47,7 @@ def chunk_by_xcd(k: Builder, number: Reg, tiles: Reg, chunk: Reg | int) -> None:
         k.emit("s_add_u32", moved, moved, xcd)
         k.emit("s_mul_i32", moved, moved, size)
         k.emit("s_add_u32", moved, moved, local)
-        k.emit("s_sub_u32", part, moved, tiles)  # how many workgroups are behind the end with lower numbers: a run's gap is none
+        k.emit("s_sub_u32", part, moved, tiles)  # how many workgroups with lower numbers are past the end: a run's gap is none
         k.emit("s_sub_u32", part, part, xcd)
         k.emit("s_add_u32", part, part, chunks)
         k.emit("s_and_b32", xcd, tiles, XCDS - 1)

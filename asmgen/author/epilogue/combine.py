@@ -230,7 +230,7 @@ def _load_cut(k: TileBuilder, runs: Sequence[ColumnRun], parts: Sequence[Reg], a
     for run, part in zip(runs, parts, strict=True):
         for number in range(part.count):
             k.v_cmp_lt_i32(vcc, run.column + number, left)
-            k.s_mov_b64(exec_, vcc)  # v_cmpx would want wait states in front of the load
+            k.s_mov_b64(exec_, vcc)  # v_cmpx would want wait states before the load
             _load(k, part[number], at, descriptor, dtype, run.column + number)
     k.s_mov_b64(exec_, -1)
     for part in parts:
@@ -255,7 +255,7 @@ def widen(k: TileBuilder, held: Reg, dtype: str) -> None:
 
 @contextmanager
 def changed(k: TileBuilder, run: ColumnRun) -> Iterator[Sequence[Reg]]:
-    """VGPRs with the run's accumulators, which get what these hold behind it."""
+    """VGPRs with the run's accumulators, which get what these hold after it."""
     if run.registers[0].file == "v":
         yield run.registers
         return

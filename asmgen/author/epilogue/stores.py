@@ -99,7 +99,7 @@ def store(k: TileBuilder, target: Rows, column0: Reg, corners: Sequence[Corner],
 def _store_own(k: TileBuilder, target: Rows, column0: Reg, corners: Sequence[Corner], rows: WaveIndex, columns: WaveIndex,
                width: int) -> None:
     """`store` where one descriptor may not reach all rows of the target: a wave's of a corner have one of their own."""
-    target.matrix.stride_bytes(k)  # in front of the branches
+    target.matrix.stride_bytes(k)  # before the branches
     for at, group in groupby(sorted(corners, key=lambda corner: corner.row), key=lambda corner: corner.row):
         own, beyond = [Corner(corner.tile, 0, corner.column) for corner in group], k.fresh("beyond_the_last_row")
         with k.scratch("own_row", file="s") as row:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def constant(k: TileBuilder, name: str, value: int) -> Iterator[Reg]:
-    """An SGPR with a number of 32 bits: in a pipeline's step one that is made once, in front of the loop, elsewhere a temporary."""
+    """An SGPR with a number of 32 bits: in a pipeline's step one that is made once, before the loop, elsewhere a temporary."""
     if k.copy is None:
         with k.scratch(name, file="s") as held:
             _move(k, held, value)

@@ -358,7 +358,7 @@ def _unpacked(k: TileBuilder, op: str, out: Sequence[Reg], words: Sequence[Reg],
 
 
 def _part(part: int, many: int, before: int) -> tuple[int, ...]:
-    """op_sel of one of so many parts of a register, behind the operands that have none."""
+    """op_sel of one of so many parts of a register, after the operands that have none."""
     return (0,) * before + ((part,) if many == 2 else (part & 1, part >> 1))
 
 

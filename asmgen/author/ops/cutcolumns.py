@@ -1,7 +1,7 @@
 """Tiles whose columns end at a limit: `load` and `store_tile` with a `limit` that may cut a fragment anywhere.
 
 Wide accesses stay as they are without a limit; a lane of which one would move a column at the limit or beyond it names an offset beyond the
-descriptor, where a load gives 0 and a store does nothing. What such lanes still have in front of the limit, in the one fragment that the
+descriptor, where a load gives 0 and a store does nothing. What such lanes still have before the limit, in the one fragment that the
 limit cuts, moves in a cold block: loads by dwords and at last by what is left of one, stores by elements.
 """
 
@@ -49,7 +49,7 @@ class Bound:
 
 
 class Move(Protocol):
-    """Emits an access of registers at a piece's place and so many bytes behind it."""
+    """Emits an access of registers at a piece's address plus an offset in bytes."""
 
     def __call__(self, op: str, registers: Reg, piece: TilePiece, more: int = 0) -> None:
         """The access."""
@@ -85,7 +85,7 @@ def unless_odd(k: TileBuilder, bound: Bound, matrix: Matrix, column: Reg | int) 
 
 
 def lanes_inside(k: TileBuilder, bound: Bound, bits: int, piece: TilePiece) -> None:
-    """VCC: the lanes of which a piece, of elements of `bits`, has all columns in front of the limit."""
+    """VCC: the lanes of which a piece, of elements of `bits`, has all columns before the limit."""
     _before(k, vcc, bound.left if piece.bits == bits else bound.wide, piece.column + piece.bits // bits - 1, bound.lane)
 
 
@@ -96,7 +96,7 @@ def send_outside(k: TileBuilder, out: Reg, offset: Reg) -> None:
 
 
 def load_rest(k: TileBuilder, tile: Tile, bound: Bound, pieces: Sequence[TilePiece], move: Move) -> None:
-    """What `send_outside` kept wide loads from, in front of the limit: all of it in registers that these loads have set to 0."""
+    """What `send_outside` kept wide loads from, before the limit: all of it in registers that these loads have set to 0."""
     bits = tile.fragment.bits
     together = max(1, _DWORD // bits)
     for number in range(tile.across):
@@ -111,7 +111,7 @@ def load_rest(k: TileBuilder, tile: Tile, bound: Bound, pieces: Sequence[TilePie
 
 def store_rest(k: TileBuilder, tile: Tile, bound: Bound, pieces: Sequence[TilePiece], move: Move,
                reach: Callable[[TilePiece], None]) -> None:
-    """What `send_outside` kept wide stores from, in front of the limit. `reach` is called before the moves of each piece, all lanes on."""
+    """What `send_outside` kept wide stores from, before the limit. `reach` is called before the moves of each piece, all lanes on."""
     bits = tile.fragment.bits
     for number in range(tile.across):
         of_column = sorted((piece for group in _groups(tile, number, pieces) for piece in group if piece.bits > bits),
@@ -185,7 +185,7 @@ def _load_dwords(k: TileBuilder, bound: Bound, bits: int, groups: list[list[Tile
 
 
 def _clear(k: TileBuilder, registers: Sequence[Reg]) -> None:
-    """Set registers to 0 behind the loads that are still on their way to them: "auto" puts the waits for these in front. Loads return in
+    """Set registers to 0 after the loads that are still on their way to them: "auto" puts the waits for these before them. Loads return in
     order, so what follows would land after them without; but a register with two loads in flight is what checks warn of."""
     with k.waits("auto"):
         for register in (tuples[number] for tuples in registers for number in range(tuples.count)):
@@ -244,7 +244,7 @@ def _load_part(k: TileBuilder, size: int, targets: list[tuple[TilePiece, Reg]], 
 
 
 def _store_element(k: TileBuilder, piece: TilePiece, item: int, bits: int, move: Move, inside: Reg, stored: Reg) -> None:
-    """One element of the lanes `inside` whose piece was not `stored`. All lanes are on before, and some behind."""
+    """One element of the lanes `inside` whose piece was not `stored`. All lanes are on before, and some after."""
     at = piece.half * 16 + item * bits
     register = _part(piece, at // _DWORD * _DWORD, max(bits, _DWORD))
     ops = STORES[bits]

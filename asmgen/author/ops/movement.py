@@ -1,6 +1,6 @@
 """Movement of tiles: LDS to registers and back, memory to LDS or registers.
 
-Addresses stand in registers that are computed once, in front of the loop; everything that differs by a constant is an immediate.
+Addresses stand in registers that are computed once, before the loop; everything that differs by a constant is an immediate.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ def fill(k: TileBuilder, target: SharedPart, source: Slice) -> None:
             group = BUFFER_IMMEDIATES[1] // plan.pitch + 1
             if line % group == 0:
                 k.s_add_u32(m0, plan.base, target.range.low + line * plan.pitch)
-            if line == 0:  # behind M0: a producer's own offset goes on here, which is the wait state that M0 wants before a load
+            if line == 0:  # after M0: a producer's own offset goes on here, which is the wait state that M0 wants before a load
                 advance = k.advance(source, target.tile.columns, fills=True)
             k.emit(op, plan.offsets[line], resource, advance, offen=True, offset=line % group * plan.pitch, lds=True, fills=target.range)
 
@@ -244,7 +244,7 @@ def _fill_plan(k: TileBuilder, tile: SharedTile, rows: Rows, of: str) -> FillPla
 def _slack(k: TileBuilder, of: str, rows: Rows, taken: Sequence[tuple[int, int]], step: int) -> Reg | int:
     """What is added to all offsets so that none is negative; `taken` are bytes that an immediate takes off an offset without its row's
     part, and the row's number. In an SGPR where a descriptor has no room for it, and for the bytes of a `step` that a source may lag
-    behind, at any stride: 0 where rows lie so far apart that no offset needs it."""
+    after, at any stride: 0 where rows lie so far apart that no offset needs it."""
     matrix = rows.matrix
     most = max(0, *(bytes_ - row * matrix.least * matrix.bits // 8 for bytes_, row in taken))
     if rows.fits(most + step) or any(bytes_ > 0 and not row for bytes_, row in taken):

@@ -141,7 +141,7 @@ def _extremes(k: TileBuilder, kind: str, found: Sequence[tuple[Reg, list[Reg]]],
 
 
 def _chain(kind: str, target: Reg, members: Sequence[Reg]) -> Iterator[tuple[str, tuple[Reg, ...]]]:
-    """One chain, two members at a time behind the first."""
+    """One chain, two members at a time after the first."""
     current, *left = members
     if not left and current is not target:
         yield "v_mov_b32", (target, current)

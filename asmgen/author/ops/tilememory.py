@@ -1,10 +1,10 @@
-"""Register tiles from and to memory: buffer loads and stores behind the descriptor of a matrix's rows.
+"""Register tiles from and to memory: buffer loads and stores through the descriptor of a matrix's rows.
 
     load(k, R[t + 1], rows.k(t + 1), rows=wm)          # the wave's rows, columns of iteration t + 1
     store_tile(k, target, P, column=column0, rows=wm, columns=wn, nontemporal=True)
 
 A lane's neighbours in a row move by one instruction of up to 128 bits. Rows beyond the matrix read as 0 and are not written: the descriptor
-ends behind them. Columns have no such end; `limit` bounds them to the element, and only the fragment that it cuts moves by less
+ends after them. Columns have no such end; `limit` bounds them to the element, and only the fragment that it cuts moves by less
 (`cutcolumns`). Loads want pointer, stride and first column to be multiples of 4 bytes, stores too except for those with a `limit`, which
 go by elements where they are not.
 Tiles of 4 and 6 bits move as bytes: `views.as_bytes(tile)`. Their columns and their `limit` count bytes, so a limit stands between two
@@ -38,7 +38,7 @@ def load(k: TileBuilder, tile: Tile, source: Slice | Rows, rows: WaveIndex | Non
     """Memory to registers: the tile's rows from the source's first on (those of the wave, where `rows` is given), its columns from
     `column` on. `order` says which row of the source each one is, and is a permutation of the bits of its number.
 
-    The offsets stand in registers that are computed once, in front of a loop; one a row that a lane holds. `limit` (a number or an SGPR)
+    The offsets stand in registers that are computed once, before a loop; one a row that a lane holds. `limit` (a number or an SGPR)
     counts the matrix's columns from `column` on that exist (signed); others become 0, and nothing of them is read. Raises TileError where
     types differ or a lane's elements are narrower than an instruction moves.
     """
@@ -139,7 +139,7 @@ def _offsets(k: TileBuilder, tile: Tile, source: Rows, rows: WaveIndex | None, c
 
 
 def _check_order(k: TileBuilder, tile: Tile, rows: WaveIndex | None, of_pieces: set[int], order: Callable[[int], int]) -> None:
-    """A lane's rows are its first one and what the others lie behind it; so they must lie behind it in the source."""
+    """A lane's row addresses are its first row's plus constants; so the other rows must come after the first in the source."""
     lanes = {row for row, _ in tile.fragment.table[0]}
     for wave in range(rows.count if rows is not None else 1):
         for lane, piece in itertools.product(lanes, of_pieces):

@@ -1,4 +1,4 @@
-"""Global views: matrices in memory with rows and strides, tiles of them behind a buffer descriptor each, and steps along K.
+"""Global views: matrices in memory with rows and strides, tiles of them with a buffer descriptor each, and steps along K.
 
     a = matrix(k, "a", "bf16", rows=k.argument("m"), columns=k.argument("k"), stride=k.argument("lda"))
     upper, lower = a.rows(y, 256).halves()     # 128 rows each, bounds to the byte
@@ -32,9 +32,9 @@ def most_stride(rows: int, bits: int, beside: int = 0) -> int:
 
 @dataclass(eq=False)
 class Rows:
-    """`count` rows of a matrix from a row of its own on, behind a descriptor for each slack, made when it is first used.
+    """`count` rows of a matrix from a row of its own on, with a descriptor for each slack, made when it is first used.
 
-    Rows beyond the matrix read as 0 and are not written: the descriptor ends behind the last byte of the last row. `first` is an SGPR.
+    Rows beyond the matrix read as 0 and are not written: the descriptor ends after the last byte of the last row. `first` is an SGPR.
     `near` says that code asks whether the rows fit one descriptor before it uses them.
     """
 
@@ -62,7 +62,7 @@ class Rows:
         return Slice(self, index if isinstance(index, StepIndex) else None)
 
     def resource(self, k: Builder, slack: Reg | int = 0) -> Reg:
-        """The descriptor. A tile of rows that begins behind the matrix's last row shows that row instead: nothing of it is used.
+        """The descriptor. A tile of rows that begins after the matrix's last row shows that row instead: nothing of it is used.
 
         Its base lies `slack` bytes before the rows, so that offsets from which an immediate was taken off are not negative; in an SGPR
         it is 0 where the rows lie far apart. Raises TileError where the contract lets them lie so far apart that 32 bits do not reach the
@@ -131,7 +131,7 @@ class Walk(Rows):
     """Rows that go down by `count` with every iteration of a loop: `walk.step(t + 2)` are those of iteration t + 2, all their columns.
 
     One descriptor shows the matrix from `first` to its end, below 4 GiB; how far the rows have gone is a scalar offset of the walk's own.
-    `beyond` are rows behind the last one to which that offset may go by the contract, which keeps all of them below 4 GiB.
+    `beyond` are rows after the last one to which that offset may go by the contract, which keeps all of them below 4 GiB.
     """
 
     beyond: int | None = None
@@ -154,7 +154,7 @@ class Walk(Rows):
         than the contract has room for."""
         if self.beyond is not None and (index.offset + 1) * self.count > self.beyond:
             raise TileError(f"{self.matrix.name} is read {index.offset} iterations of {self.count} rows ahead, and the contract keeps "
-                            f"{self.beyond} rows behind the last one below 4 GiB; more of them there would do", k.place())
+                            f"{self.beyond} rows after the last one below 4 GiB; more of them there would do", k.place())
         if self.ahead not in (None, index.offset):
             raise TileError(f"{self.matrix.name} was read for t+{self.ahead} before: a walk serves one iteration ahead", k.place())
         self.ahead = index.offset
@@ -230,5 +230,5 @@ class Matrix:
         return Rows(self, first, 0, count)
 
     def walk(self, first: Reg, count: int, beyond: int | None = None) -> Walk:
-        """Rows that go down by `count` an iteration, from the one whose number is in SGPR `first` on, up to `beyond` behind the last."""
+        """Rows that go down by `count` an iteration, from the one whose number is in SGPR `first` on, up to `beyond` after the last."""
         return Walk(self, first, 0, count, beyond=beyond)

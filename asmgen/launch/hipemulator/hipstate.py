@@ -90,7 +90,7 @@ class _Thread(threading.local):
 
 
 class Runtime:
-    """The state behind all calls. `archs` has one architecture for each GPU."""
+    """The state that all calls share. `archs` has one architecture for each GPU."""
 
     def __init__(self, archs: list[str], options: Options, say: Callable[[str], None] | None = None) -> None:
         self.memory = Memory()

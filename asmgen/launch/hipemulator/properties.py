@@ -76,7 +76,7 @@ def fill_properties(gpu: GpuState, address: int) -> None:
     size = int(properties.c_sizeof())
     ctypes.memset(address, 0, size)
     # hip-python sets numbers only. Its arrays stand beside numbers (hip_runtime_api.h): the name first of all, maxThreadsDim and
-    # maxGridSize behind maxThreadsPerBlock, gcnArchName before maxSharedMemoryPerMultiProcessor.
+    # maxGridSize after maxThreadsPerBlock, gcnArchName before maxSharedMemoryPerMultiProcessor.
     dimensions = _offset(properties, address, size, "maxThreadsPerBlock") + 4
     arch_name = _offset(properties, address, size, "maxSharedMemoryPerMultiProcessor") - 256
     for name, value in numbers(gpu).items():

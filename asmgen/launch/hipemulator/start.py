@@ -1,4 +1,4 @@
-"""Puts the emulator behind the C library: loaded by forward.c on the first HIP call of a process (see there)."""
+"""Connects the C library to the emulator: loaded by forward.c on the first HIP call of a process (see there)."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def dispatcher(runtime: Runtime) -> Callable[[int, Any], int]:
             runtime.say(f"{name}: {error}")
             code = HipError("hipErrorLaunchFailure").code
         except (KeyboardInterrupt, Interrupted):
-            _thread.interrupt_main()  # an exception cannot pass through the C library: it is raised again behind the call
+            _thread.interrupt_main()  # an exception cannot pass through the C library: it is raised again after the call
             code = unknown
         except BaseException as error:
             runtime.say(f"{name}: internal error, which no program should cause: {type(error).__name__}: {error}")
