@@ -72,7 +72,7 @@ class Toolchain:
 
 
 @dataclass(frozen=True)
-class _Place:
+class _ToolFolder:
     """Where the tools of one LLVM stand: FOLDER/NAME+SUFFIX of the first pair that has the tool. Zig is several tools in one program."""
 
     label: str
@@ -108,19 +108,19 @@ def find_toolchain(search: Search | None = None) -> Toolchain:
     ASMGEN_CLANG names no program: what was asked for explicitly is not passed over.
     """
     search = search or Search.here()
-    places = _places(search)
-    for place in places:
-        clang, lld = place.tool("clang"), place.tool("ld.lld")
-        if clang is not None and lld is None and place.clang:
-            lld = _first(places, "ld.lld")  # a clang that was asked for is used, with whichever linker there is
+    candidates = _candidates(search)
+    for candidate in candidates:
+        clang, lld = candidate.tool("clang"), candidate.tool("ld.lld")
+        if clang is not None and lld is None and candidate.clang:
+            lld = _first(candidates, "ld.lld")  # a clang that was asked for is used, with whichever linker there is
         if clang is not None and lld is not None:
-            return Toolchain(clang, lld, place.tool("llvm-objdump") or _first(places, "llvm-objdump"), place.label)
+            return Toolchain(clang, lld, candidate.tool("llvm-objdump") or _first(candidates, "llvm-objdump"), candidate.label)
     raise ToolError(f"no assembler for AMD GPUs was found (tried {_tried(search)}); `{INSTALL_ASSEMBLER}` installs one")
 
 
 def find_tool(name: str, search: Search | None = None) -> tuple[str, ...] | None:
     """The command for an LLVM tool, for instance "llvm-objdump", "llvm-mc" or "llc", in the order of find_toolchain; None where missing."""
-    return _first(_places(search or Search.here()), name)
+    return _first(_candidates(search or Search.here()), name)
 
 
 def require_tool(name: str, search: Search | None = None) -> tuple[str, ...]:
@@ -187,26 +187,26 @@ def zig_program() -> Path | None:
     return None
 
 
-def _places(search: Search) -> list[_Place]:
+def _candidates(search: Search) -> list[_ToolFolder]:
     path = [part for part in search.variables.get("PATH", "").split(os.pathsep) if part]
-    places: list[_Place] = []
+    candidates: list[_ToolFolder] = []
     asked = search.variables.get("ASMGEN_CLANG", "")
     if asked:
-        places.append(_asked_place(asked, path))
+        candidates.append(_asked_candidate(asked, path))
     rocm = search.variables.get("ROCM_PATH", "")
     if rocm:
-        places.append(_Place(f"{rocm}/llvm/bin", ((f"{rocm}/llvm/bin", ""),)))
+        candidates.append(_ToolFolder(f"{rocm}/llvm/bin", ((f"{rocm}/llvm/bin", ""),)))
     if search.rocm is not None:
-        places.append(_Place(f"{search.rocm}/llvm/bin", ((f"{search.rocm}/llvm/bin", ""),)))
-    places += [_Place(f"LLVM {version} on PATH", tuple((folder, f"-{version}") for folder in path)) for version in LLVM_VERSIONS]
+        candidates.append(_ToolFolder(f"{search.rocm}/llvm/bin", ((f"{search.rocm}/llvm/bin", ""),)))
+    candidates += [_ToolFolder(f"LLVM {version} on PATH", tuple((folder, f"-{version}") for folder in path)) for version in LLVM_VERSIONS]
     if search.prefix is not None:
-        places.append(_Place(f"{search.prefix}/llvm/bin", ((f"{search.prefix}/llvm/bin", ""),)))
+        candidates.append(_ToolFolder(f"{search.prefix}/llvm/bin", ((f"{search.prefix}/llvm/bin", ""),)))
     if search.zig is not None:
-        places.append(_Place("ziglang", zig=str(search.zig)))
-    return places
+        candidates.append(_ToolFolder("ziglang", zig=str(search.zig)))
+    return candidates
 
 
-def _asked_place(asked: str, path: Sequence[str]) -> _Place:
+def _asked_candidate(asked: str, path: Sequence[str]) -> _ToolFolder:
     """The place of ASMGEN_CLANG: a path, or a name on `path`. The other tools stand beside it, beside the file it links to, or on PATH."""
     choices = [asked] if os.sep in asked else [os.path.join(folder, asked) for folder in path]
     clang = next((choice for choice in choices if _is_program(choice)), None)
@@ -217,17 +217,17 @@ def _asked_place(asked: str, path: Sequence[str]) -> _Place:
         )
     base = os.path.basename(clang)
     if base == "zig":
-        return _Place("ASMGEN_CLANG", zig=clang)
+        return _ToolFolder("ASMGEN_CLANG", zig=clang)
     found = re.fullmatch(r"clang(-\d+)", base)
     suffix = found[1] if found else ""
     folders = [(os.path.dirname(clang), suffix), (os.path.dirname(os.path.realpath(clang)), "")]
     if suffix:
         folders += [(folder, suffix) for folder in path]
-    return _Place("ASMGEN_CLANG", tuple(folders), clang=clang)
+    return _ToolFolder("ASMGEN_CLANG", tuple(folders), clang=clang)
 
 
-def _first(places: Sequence[_Place], name: str) -> tuple[str, ...] | None:
-    return next((command for place in places if (command := place.tool(name)) is not None), None)
+def _first(candidates: Sequence[_ToolFolder], name: str) -> tuple[str, ...] | None:
+    return next((command for candidate in candidates if (command := candidate.tool(name)) is not None), None)
 
 
 def _tried(search: Search) -> str:

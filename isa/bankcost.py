@@ -86,10 +86,10 @@ def ways_by_rank(arch: str, op: str, layout: Layout, width_bits: int, lane: str 
     row = rule(arch, op)
     dwords = width_bits // (8 * DWORD)
     digits = [digit for name, _, digit in layout.digits() if name == lane]
-    place = list(layout.output_sizes).index(output)
-    if any(digit.add[place] for digit in digits):
+    location = list(layout.output_sizes).index(output)
+    if any(digit.add[location] for digit in digits):
         raise LayoutError(f"the layout adds to {output}: its conflicts are counted by enumeration, not by rank")
-    images = [digit.xor[place] for digit in digits]
+    images = [digit.xor[location] for digit in digits]
     if dwords < 1 or dwords & (dwords - 1) or addresses_per_lane(op) > 1 or any(image % (DWORD * dwords) for image in images):
         raise LayoutError(f"{op} with {width_bits} bits a lane at these addresses has no rank: its conflicts are counted by enumeration")
     inside = [1 << bit for bit in range(dwords.bit_length() - 1)]

@@ -43,7 +43,7 @@ _NARROW = frozenset({"f16", "bf16", "i16", "u16", "b16"})
 _M0, _EXEC_LO, _EXEC_HI, _VCC = m0.index, exec_.index, exec_.index + 1, vcc.index
 _WIDE_D = 4  # registers of D up to which the matrix core reads all of A, B and C before it writes
 
-_PLACES = {"v": "a VGPR", "a": "an AGPR", "s": "a scalar register", "S": "a scalar register other than exec and m0",
+_SLOTS = {"v": "a VGPR", "a": "an AGPR", "s": "a scalar register", "S": "a scalar register other than exec and m0",
            "M": "a scalar register other than m0", "c": "vcc", "i": "an inline constant", "l": "a literal", "k": "a literal",
            "p": "a special source", "o": "off", "b": "a branch target", "w": "counts to wait for", "h": "a hardware register",
            "t": "a message", "g": "gpr_idx"}
@@ -114,7 +114,7 @@ def _has_suffix(form: Form, suffix: str) -> bool:
 
 def _fault(opcode: Opcode, form: Form, operands: Sequence[Operand], modifiers: Mapping[str, Any], arch: str) -> tuple[int, str]:
     """(nearness, reason) of a form; the reason is "" where it fits."""
-    places = form.operands
+    slots = form.operands
     if form.archs and arch not in form.archs:
         return -40, f"the form that loads into LDS exists on {', '.join(sorted(form.archs))} only, not on {arch}"
     score, reason = 0, ""
@@ -129,14 +129,14 @@ def _fault(opcode: Opcode, form: Form, operands: Sequence[Operand], modifiers: M
         if len(controls) != 1:
             score -= 10
             reason = reason or f"a DPP form takes exactly one of {', '.join(DPP_CONTROLS)}, got {', '.join(controls) or 'none'}"
-    if len(places) != len(operands):
-        names = ", ".join(place.name for place in places) or "none"
-        return score - 100 * abs(len(places) - len(operands)), f"it takes {len(places)} operands ({names}), got {len(operands)}"
-    for place, operand in zip(places, operands, strict=True):
-        code = _operand_fault(place, operand)
+    if len(slots) != len(operands):
+        names = ", ".join(slot.name for slot in slots) or "none"
+        return score - 100 * abs(len(slots) - len(operands)), f"it takes {len(slots)} operands ({names}), got {len(operands)}"
+    for slot, operand in zip(slots, operands, strict=True):
+        code = _operand_fault(slot, operand)
         if code:
             score -= 3
-            reason = reason or _describe(form, place, operand, code)
+            reason = reason or _describe(form, slot, operand, code)
     if not reason:
         reason = _joint_fault(opcode, form, operands)
         score -= bool(reason)
@@ -152,7 +152,7 @@ def _modifier_faults(opcode: Opcode, form: Form, modifiers: Mapping[str, Any]) -
             score -= 10
             reason = reason or f"it has no modifier {name}" + _elsewhere(opcode, name)
             continue
-        sources = sum(place.name[:3] == "src" for place in form.operands)
+        sources = sum(slot.name[:3] == "src" for slot in form.operands)
         fault = modifier_fault(opcode.name, name, value, form.encoding, sources)
         if fault:
             score -= 2
@@ -175,22 +175,22 @@ def _condition(name: str, values: tuple[Any, ...], modifiers: Mapping[str, Any])
     return f"operands of these widths need {name} {' or '.join(map(str, values))}, got {modifiers.get(name, 0)}"
 
 
-def _operand_fault(place: OperandSpec, operand: Operand) -> str:
+def _operand_fault(slot: OperandSpec, operand: Operand) -> str:
     """What keeps an operand from its place, as a word for `_describe`; "" where it fits."""
     if isinstance(operand, Reg):
-        return _register_fault(place, operand)
+        return _register_fault(slot, operand)
     kind = type(operand)
-    accepts = place.accepts
+    accepts = slot.accepts
     if kind is int or kind is Literal:
-        return _integer_fault(place, operand)  # type: ignore[arg-type]
+        return _integer_fault(slot, operand)  # type: ignore[arg-type]
     if kind is float:
-        if "i" in accepts and is_inline(operand, element(place.type)):  # type: ignore[arg-type]
+        if "i" in accepts and is_inline(operand, element(slot.type)):  # type: ignore[arg-type]
             return ""
-        if ("l" in accepts or "k" in accepts) and _literal_float(operand, element(place.type)):  # type: ignore[arg-type]
+        if ("l" in accepts or "k" in accepts) and _literal_float(operand, element(slot.type)):  # type: ignore[arg-type]
             return ""
         return "literal" if "i" in accepts else "kind"
     if isinstance(operand, Modified):
-        return _modified_fault(place, operand)
+        return _modified_fault(slot, operand)
     if isinstance(operand, Special):
         if operand.name == "off":
             return "" if "o" in accepts else "kind"
@@ -204,18 +204,18 @@ def _operand_fault(place: OperandSpec, operand: Operand) -> str:
             return "kind"
         return "" if operand.number in range(64) and operand.offset in range(32) and operand.size in range(1, 33) else "hwreg"
     if isinstance(operand, SendMsg):
-        return "" if "t" in accepts and 0 <= operand.simm16 <= place.high else "kind"
+        return "" if "t" in accepts and 0 <= operand.simm16 <= slot.high else "kind"
     if isinstance(operand, GprIdx):
         return "" if "g" in accepts and operand.modes in range(16) else "kind"
     return "type"
 
 
-def _register_fault(place: OperandSpec, operand: Reg) -> str:
-    accepts, file, index, count = place.accepts, operand.file, operand.index, operand.count
+def _register_fault(slot: OperandSpec, operand: Reg) -> str:
+    accepts, file, index, count = slot.accepts, operand.file, operand.index, operand.count
     if file == "v" or file == "a":
         if file not in accepts:
             return "kind"
-        if count != place.width:
+        if count != slot.width:
             return "width"
         return "even" if count > 1 and index & 1 else ""
     if file != "s":
@@ -228,7 +228,7 @@ def _register_fault(place: OperandSpec, operand: Reg) -> str:
                 return "kind"
         elif "M" not in accepts or index == _M0:
             return "kind"
-    if count != place.width:
+    if count != slot.width:
         return "width"
     if count > 1 and index & (1 if count == 2 else 3):
         return "even" if count == 2 else "four"
@@ -239,19 +239,19 @@ def _register_fault(place: OperandSpec, operand: Reg) -> str:
     return ""
 
 
-def _integer_fault(place: OperandSpec, value: int) -> str:
-    accepts = place.accepts
+def _integer_fault(slot: OperandSpec, value: int) -> str:
+    accepts = slot.accepts
     if type(value) is Literal and "l" not in accepts and "k" not in accepts:
         return "literal"
     if "n" in accepts or "b" in accepts:
-        return "" if place.low <= value <= place.high else "number"
+        return "" if slot.low <= value <= slot.high else "number"
     if "i" in accepts:
-        kind = element(place.type)
+        kind = element(slot.type)
         if is_inline(value, kind) or "l" in accepts and _literal_integer(value, kind):
             return ""
         return "literal"
     if "k" in accepts:
-        return "" if _literal_integer(value, element(place.type)) else "literal"
+        return "" if _literal_integer(value, element(slot.type)) else "literal"
     return "kind"
 
 
@@ -270,15 +270,15 @@ def _literal_float(value: float, kind: str) -> bool:
     return True
 
 
-def _modified_fault(place: OperandSpec, operand: Modified) -> str:
-    accepts = place.accepts
+def _modified_fault(slot: OperandSpec, operand: Modified) -> str:
+    accepts = slot.accepts
     if operand.sext and ("x" not in accepts or operand.neg or operand.abs):
         return "modifier"
     if (operand.neg or operand.abs) and "m" not in accepts and ("N" not in accepts or operand.abs):
         return "modifier"
     if isinstance(operand.value, Reg):
-        return _register_fault(place, operand.value)
-    return "" if "i" in accepts and is_inline(operand.value, element(place.type)) else "literal" if "i" in accepts else "kind"
+        return _register_fault(slot, operand.value)
+    return "" if "i" in accepts and is_inline(operand.value, element(slot.type)) else "literal" if "i" in accepts else "kind"
 
 
 def _waitcnt_fault(operand: Waitcnt) -> str:
@@ -286,34 +286,34 @@ def _waitcnt_fault(operand: Waitcnt) -> str:
     return "" if all(value is None or 0 <= value <= COUNTER_MAX[name] for name, value in given.items()) else "counts"
 
 
-def _describe(form: Form, place: OperandSpec, operand: Operand, code: str) -> str:
+def _describe(form: Form, slot: OperandSpec, operand: Operand, code: str) -> str:
     """The sentence of an operand's fault."""
     register = operand.value if isinstance(operand, Modified) else operand
     text = f"{operand!r}" if code == "type" else format_operand(operand)
     if code == "width":
         count = register.count if isinstance(register, Reg) else 0
-        return f"{place.name} expects {place.width} register{'s' * (place.width > 1)}, got {text} ({count})"
+        return f"{slot.name} expects {slot.width} register{'s' * (slot.width > 1)}, got {text} ({count})"
     expected = {
         "even": "a range that starts at an even register", "four": "a range that starts at a multiple of 4",
-        "range": "a range inside s0 to s101 or of one special register", "number": f"a number from {place.low} to {place.high}",
+        "range": "a range inside s0 to s101 or of one special register", "number": f"a number from {slot.low} to {slot.high}",
         "counts": ", ".join(f"{name} up to {most}" for name, most in COUNTER_MAX.items()),
         "hwreg": "a register number up to 63, first bit up to 31, size 1 to 32",
-        "modifier": f"{_expected(place)} without the modifier",
-        "literal": f"{_expected(place)}: {text} needs a literal which this form cannot hold",
-    }.get(code, _expected(place))
+        "modifier": f"{_expected(slot)} without the modifier",
+        "literal": f"{_expected(slot)}: {text} needs a literal which this form cannot hold",
+    }.get(code, _expected(slot))
     halves = "; neg_lo= and neg_hi= negate the halves of packed sources" if code == "modifier" and "neg_lo" in form.modifiers else ""
-    return f"{place.name} expects {expected}" + ("" if code == "literal" else f", got {text}{halves}")
+    return f"{slot.name} expects {expected}" + ("" if code == "literal" else f", got {text}{halves}")
 
 
-def _expected(place: OperandSpec) -> str:
+def _expected(slot: OperandSpec) -> str:
     """What may stand in a place, in words."""
-    words = [f"a number from {place.low} to {place.high}"] if "n" in place.accepts else []
-    for letter in place.accepts:
-        word = _PLACES.get(letter)
+    words = [f"a number from {slot.low} to {slot.high}"] if "n" in slot.accepts else []
+    for letter in slot.accepts:
+        word = _SLOTS.get(letter)
         if word is None or word in words:
             continue
-        if place.width > 1 and letter in "vasSM":
-            word = f"{place.width} {_PLURALS[letter]}"
+        if slot.width > 1 and letter in "vasSM":
+            word = f"{slot.width} {_PLURALS[letter]}"
         words.append(word)
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
 
@@ -336,16 +336,16 @@ def _joint_fault(opcode: Opcode, form: Form, operands: Sequence[Operand]) -> str
 def _literals(form: Form, operands: Sequence[Operand]) -> dict[int | str, Operand]:
     """The distinct literals by their bits (or symbol)."""
     found: dict[int | str, Operand] = {}
-    for place, operand in zip(form.operands, operands, strict=True):
-        kind = element(place.type)
+    for slot, operand in zip(form.operands, operands, strict=True):
+        kind = element(slot.type)
         if isinstance(operand, Symbol):
-            if "b" not in place.accepts:
+            if "b" not in slot.accepts:
                 found[operand.name] = operand
         elif isinstance(operand, float):
-            if "k" in place.accepts or not is_inline(operand, kind):
+            if "k" in slot.accepts or not is_inline(operand, kind):
                 bits = float_bits(operand, kind)
                 found[bits >> 32 if kind == "f64" else bits] = operand
-        elif isinstance(operand, int) and ("k" in place.accepts or "l" in place.accepts and not is_inline(operand, kind)):
+        elif isinstance(operand, int) and ("k" in slot.accepts or "l" in slot.accepts and not is_inline(operand, kind)):
             found[operand & (0xFFFF if kind in _NARROW else 0xFFFFFFFF)] = operand
     return found
 
@@ -353,12 +353,12 @@ def _literals(form: Form, operands: Sequence[Operand]) -> dict[int | str, Operan
 def _bus_fault(opcode: Opcode, form: Form, operands: Sequence[Operand]) -> str:
     """The constant bus carries one scalar register, special source or literal to a vector instruction."""
     users: dict[object, str] = {}
-    for place, operand in zip(form.operands, operands, strict=True):
+    for slot, operand in zip(form.operands, operands, strict=True):
         value = operand.value if isinstance(operand, Modified) else operand
         if isinstance(value, Reg):
             # M0 as the lane of v_writelane has a path of its own.
-            lane = value.index == _M0 and opcode.name == "v_writelane_b32" and place.name == "src1"
-            if value.file == "s" and place.reads and not lane:
+            lane = value.index == _M0 and opcode.name == "v_writelane_b32" and slot.name == "src1"
+            if value.file == "s" and slot.reads and not lane:
                 users[value.index, value.count] = str(value)
         elif isinstance(value, Special) and value.name != "off":
             users[value.name] = value.name
@@ -381,22 +381,22 @@ def _matrix_fault(form: Form, operands: Sequence[Operand]) -> str:
         if result.count > _WIDE_D and source != result and source.overlaps(result):
             return f"src2 {source} must be vdst {result} itself or not overlap it"
     if result.count > _WIDE_D:
-        for place, operand in zip(form.operands[1:3], operands[1:3], strict=True):
+        for slot, operand in zip(form.operands[1:3], operands[1:3], strict=True):
             # The assembler does not look, but the first passes write D while A and B are still being read.
             if isinstance(operand, Reg) and operand.overlaps(result):
-                return f"{place.name} {operand} must not overlap vdst {result}: a result of more than {_WIDE_D} registers " \
+                return f"{slot.name} {operand} must not overlap vdst {result}: a result of more than {_WIDE_D} registers " \
                        "is written while the sources are still read"
     return ""
 
 
 def _data_fault(opcode: Opcode, form: Form, operands: Sequence[Operand]) -> str:
-    data = [(place, operand) for place, operand in zip(form.operands, operands, strict=True)
-            if "a" in place.accepts and isinstance(operand, Reg)]
+    data = [(slot, operand) for slot, operand in zip(form.operands, operands, strict=True)
+            if "a" in slot.accepts and isinstance(operand, Reg)]
     if "even" in opcode.flags:
-        for place, operand in data:
+        for slot, operand in data:
             if isinstance(operand, Reg) and operand.index & 1:
-                return f"{place.name} expects an even register, got {operand}"
+                return f"{slot.name} expects an even register, got {operand}"
     if len({operand.file for _, operand in data if isinstance(operand, Reg)}) > 1:
-        return f"{' and '.join(place.name for place, _ in data)} must be in one register file, " \
+        return f"{' and '.join(slot.name for slot, _ in data)} must be in one register file, " \
                f"got {' and '.join(str(operand) for _, operand in data)}"
     return ""

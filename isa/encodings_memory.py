@@ -34,8 +34,8 @@ def _moved(row: Row, data_type: str) -> int:
 def _ds(row: Row) -> Opcode:
     operands: list[OperandSpec] = []
     data_type, returns = "", False
-    for place in row.types:
-        kind, _, operand_type = place.partition(":")
+    for location in row.types:
+        kind, _, operand_type = location.partition(":")
         if kind == "d":
             returns = True
             operands.append(destination("vdst", operand_type, _DATA, "keep" in row.flags))

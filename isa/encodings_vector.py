@@ -66,7 +66,7 @@ def _sdwa_source(row: Row, name: str, operand_type: str) -> OperandSpec:
 
 def _dpp_modifiers(specs: list[OperandSpec]) -> frozenset[str]:
     # The 64-bit data path has the broadcast alone (LLVM 22: "DP ALU dpp only supports row_newbcast").
-    return _DPP64 if any(place.width == 2 and place.accepts != "c" for place in specs) else _DPP
+    return _DPP64 if any(slot.width == 2 and slot.accepts != "c" for slot in specs) else _DPP
 
 
 def _vop1(row: Row) -> list[Form]:
@@ -103,7 +103,7 @@ def _vop2(row: Row) -> list[Form]:
     vdst = destination("vdst", kind, "v", "rw" in row.flags)
     carry_out, carry_in = "cout" in row.flags, "cin" in row.flags
 
-    def places(source0: OperandSpec, source1: OperandSpec, carry: str) -> list[OperandSpec]:
+    def slots(source0: OperandSpec, source1: OperandSpec, carry: str) -> list[OperandSpec]:
         result = [vdst, source0, source1]
         if carry_out:
             result.insert(1, destination("sdst", "b64", carry))
@@ -112,14 +112,14 @@ def _vop2(row: Row) -> list[Form]:
         return result
 
     modified = "m" if "mods" in row.flags or _is_float(first) else ""
-    forms = [form("VOP2", "_e32", places(spec("src0", first, "vsilp"), spec("src1", second, "v"), "c")),
-             form("VOP3", "_e64", places(spec("src0", first, _ANY + modified), spec("src1", second, _modified(row, second, _ANY)), "s"),
+    forms = [form("VOP2", "_e32", slots(spec("src0", first, "vsilp"), spec("src1", second, "v"), "c")),
+             form("VOP3", "_e64", slots(spec("src0", first, _ANY + modified), spec("src1", second, _modified(row, second, _ANY)), "s"),
                   _output_modifiers(row))]
     if "-sdwa" not in row.flags and vdst.width == 1:
         modifiers = {"clamp", "dst_sel", "dst_unused", "src0_sel", "src1_sel"} | ({"mul", "div"} if _is_float(kind) else set())
-        forms.append(form("SDWA", "_sdwa", places(_sdwa_source(row, "src0", first), _sdwa_source(row, "src1", second), "c"),
+        forms.append(form("SDWA", "_sdwa", slots(_sdwa_source(row, "src0", first), _sdwa_source(row, "src1", second), "c"),
                           frozenset(modifiers)))
-    operands = places(spec("src0", first, "v" + modified), spec("src1", second, _modified(row, second, "v")), "c")
+    operands = slots(spec("src0", first, "v" + modified), spec("src1", second, _modified(row, second, "v")), "c")
     forms.append(form("DPP", "_dpp", operands, _dpp_modifiers(operands)))
     return forms
 
@@ -193,18 +193,18 @@ def expand_matrix(row: MfmaRow) -> Opcode:
 
 
 def _matrix_form(row: MfmaRow, registers: tuple[int, int, int]) -> Form:
-    def place(name: str, kind: str, count: int, accepts: str, reads: bool = True, writes: bool = False) -> OperandSpec:
+    def slot(name: str, kind: str, count: int, accepts: str, reads: bool = True, writes: bool = False) -> OperandSpec:
         return OperandSpec(name, kind, count, accepts, reads, writes)
 
     a_regs, b_regs, cd_regs = registers
-    operands = [place("vdst", row.cd_type, cd_regs, "va", row.sparse, True), place("src0", row.a_type, a_regs, "va"),
-                place("src1", row.b_type, b_regs, "va")]
+    operands = [slot("vdst", row.cd_type, cd_regs, "va", row.sparse, True), slot("src0", row.a_type, a_regs, "va"),
+                slot("src1", row.b_type, b_regs, "va")]
     if row.sparse:
-        return form("MAI", "", [*operands, place("src2", "b32", 1, "v")], frozenset({"cbsz", "abid"}))
+        return form("MAI", "", [*operands, slot("src2", "b32", 1, "v")], frozenset({"cbsz", "abid"}))
     # LLVM assembles src_scc and the like as C too, but into words that it cannot disassemble.
-    operands.append(place("src2", row.cd_type, cd_regs, "vai"))
+    operands.append(slot("src2", row.cd_type, cd_regs, "vai"))
     if row.scaled:
-        operands += [place("scale_src0", "b32", 1, "v"), place("scale_src1", "b32", 1, "v")]
+        operands += [slot("scale_src0", "b32", 1, "v"), slot("scale_src1", "b32", 1, "v")]
         return form("MAI", "", operands, frozenset({"cbsz", "blgp", "op_sel", "op_sel_hi"}))
     if row.f8f6f4:
         return form("MAI", "", operands, frozenset({"cbsz", "blgp"}))

@@ -84,8 +84,8 @@ def odd_low_reads(arch: str, mnemonic: str, operands: Sequence[Operand], modifie
         return []
     high = modifiers.get("op_sel_hi") or ()
     found = []
-    for place, operand in enumerate(operands[1:]):
+    for location, operand in enumerate(operands[1:]):
         source = operand.value if isinstance(operand, Modified) else operand
-        if isinstance(source, Reg) and source.file == "v" and place < len(low) and low[place]:
-            found.append(OddLowRead(source, place < len(high) and not high[place]))
+        if isinstance(source, Reg) and source.file == "v" and location < len(low) and low[location]:
+            found.append(OddLowRead(source, location < len(high) and not high[location]))
     return found

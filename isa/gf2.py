@@ -52,4 +52,4 @@ class Solver:
 
 def bits(value: int) -> list[int]:
     """The places of the bits that are set, lowest first."""
-    return [place for place in range(value.bit_length()) if value >> place & 1]
+    return [location for location in range(value.bit_length()) if value >> location & 1]

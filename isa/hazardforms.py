@@ -67,7 +67,7 @@ class Kind:
 class Role(NamedTuple):
     """The registers of one role: what `count` makes of each operand at `places`, and `always`."""
 
-    places: tuple[int, ...]
+    slots: tuple[int, ...]
     count: Callable[[Operand], int]
     always: int = 0
 
@@ -84,25 +84,25 @@ class Deciding:
 
     form: Form
     modifiers: tuple[str, ...]
-    places: tuple[int, ...]
+    slots: tuple[int, ...]
 
     def key(self, instruction: Subject) -> tuple[Hashable, ...]:
         """Equal for two instructions of the form that are the same to the rows, but for their registers."""
         key: tuple[Hashable, ...] = (id(self.form),)
         if self.modifiers:
             key += tuple([instruction.modifiers.get(name) for name in self.modifiers])
-        if self.places:
-            key += tuple([_decisive(instruction.operands[place]) for place in self.places])
+        if self.slots:
+            key += tuple([_decisive(instruction.operands[slot]) for slot in self.slots])
         return key
 
 
 def deciding(opcode: Opcode, form: Form) -> Deciding:
     """What `describe` and `states_of` look at besides opcode and form."""
     scalar = opcode.name.startswith("s_")
-    places = _places(form, lambda place: opcode.name == "s_nop" or place.name == "soffset" or "h" in place.accepts
-                     or scalar and place.writes)
+    slots = _slots(form, lambda slot: opcode.name == "s_nop" or slot.name == "soffset" or "h" in slot.accepts
+                     or scalar and slot.writes)
     modifiers = tuple(name for name in _DECIDING_MODIFIERS.get(form.encoding, ()) if name in form.modifiers)
-    return Deciding(form, modifiers, places)
+    return Deciding(form, modifiers, slots)
 
 
 def _decisive(operand: Operand) -> Hashable:
@@ -134,9 +134,9 @@ def states_of(instruction: Subject) -> int:
     return (count & NOP_LIMIT - 1) + 1 if isinstance(count, int) else 1
 
 
-def _places(form: Form, wanted: Callable[[OperandSpec], object]) -> tuple[int, ...]:
+def _slots(form: Form, wanted: Callable[[OperandSpec], object]) -> tuple[int, ...]:
     """The numbers of the operand slots that are wanted."""
-    return tuple(number for number, place in enumerate(form.operands) if wanted(place))
+    return tuple(number for number, slot in enumerate(form.operands) if wanted(slot))
 
 
 def _mask(operand: Operand) -> int:
@@ -191,13 +191,13 @@ def _matrix(arch: str, opcode: Opcode, form: Form, modifiers: Mapping[str, Any])
     if row.kind != "xdl":
         classes.add("sdgemm")
     # D, A, B and C come first; a sparse one accumulates in D and has its index in the place of C.
-    places = tuple(range(len(form.operands)))
+    slots = tuple(range(len(form.operands)))
     accumulator = 0 if row.sparse else 3
-    others = tuple(place for place in places[1:] if place != accumulator)
+    others = tuple(slot for slot in slots[1:] if slot != accumulator)
     inputs = (accumulator, *others)
     return Kind(frozenset(classes), row.kind, passes, None, opcode.name), {
         "write": Role((0,), _mask), "srcc": Role((accumulator,), _mask), "srcab": Role(others, _mask),
-        "inputs": Role(inputs, _mask), "read": Role(inputs, _mask), "touch": Role(places, _mask), "exec": Role((), _mask, _EXEC),
+        "inputs": Role(inputs, _mask), "read": Role(inputs, _mask), "touch": Role(slots, _mask), "exec": Role((), _mask, _EXEC),
     }
 
 
@@ -227,9 +227,9 @@ def _vector(opcode: Opcode, form: Form, modifiers: Mapping[str, Any]) -> tuple[K
         if high[0] if high else not name.startswith(PACKED_LOW_DEFAULT):
             classes.add("packed_default")
     # What a partial write keeps of its destination (SDWA, op_sel) is no read to any row: overwriting is what they name.
-    outputs, inputs = _places(form, lambda place: place.writes), _places(form, lambda place: place.reads)
-    carry = _places(form, lambda place: place.reads and (place.name == "vcc" or place.name == "src2" and name in CARRY_IN))
-    lane = _places(form, lambda place: lane_access and place.reads and place.name == "src1")
+    outputs, inputs = _slots(form, lambda slot: slot.writes), _slots(form, lambda slot: slot.reads)
+    carry = _slots(form, lambda slot: slot.reads and (slot.name == "vcc" or slot.name == "src2" and name in CARRY_IN))
+    lane = _slots(form, lambda slot: lane_access and slot.reads and slot.name == "src1")
     constant = tuple(number for number in inputs if number not in carry)
     written, carried = _implicit(opcode.writes), _VCC if "vcc" in opcode.reads else 0
     if written or any(_SCALAR_FILES.intersection(form.operands[number].accepts) for number in outputs):
@@ -243,10 +243,10 @@ def _vector(opcode: Opcode, form: Form, modifiers: Mapping[str, Any]) -> tuple[K
         parts["source"] = Role(read, _vector_mask)
     if "dpp" in classes:
         parts["dpp"] = Role(read, _vector_mask)
-        parts["dpp_source"] = Role(_places(form, lambda place: place.name == "src0"), _vector_mask)
+        parts["dpp_source"] = Role(_slots(form, lambda slot: slot.name == "src0"), _vector_mask)
     if "dot" in table:
-        parts["srcab"] = Role(_places(form, lambda place: place.name in ("src0", "src1")), _vector_mask)
-        parts["srcc"] = Role(_places(form, lambda place: place.reads and (place.name == "src2" or place.writes)), _vector_mask)
+        parts["srcab"] = Role(_slots(form, lambda slot: slot.name in ("src0", "src1")), _vector_mask)
+        parts["srcc"] = Role(_slots(form, lambda slot: slot.reads and (slot.name == "src2" or slot.writes)), _vector_mask)
     dot = (name, form.encoding) if "dot" in table else None
     return Kind(frozenset(classes), "", 0, dot), parts
 
@@ -262,13 +262,13 @@ def _shifted(opcode: Opcode, form: Form, modifiers: Mapping[str, Any]) -> bool:
     select = tuple(modifiers.get("op_sel") or ())
     if opcode.name.startswith(BYTE_DESTINATION):
         return any(select[2:])
-    sources = sum(place.name.startswith("src") for place in form.operands)
+    sources = sum(slot.name.startswith("src") for slot in form.operands)
     return any(select[sources:sources + 1])
 
 
 def _scalar(opcode: Opcode, form: Form, operands: Sequence[Operand]) -> tuple[Kind, Parts]:
     table = opcode.classes
-    outputs, hardware = _places(form, lambda place: place.writes), _places(form, lambda place: "h" in place.accepts)
+    outputs, hardware = _slots(form, lambda slot: slot.writes), _slots(form, lambda slot: "h" in slot.accepts)
     written = _implicit(opcode.writes)
     parts = {"write": Role(outputs, _mask, written), "hwreg": Role(hardware, _hwreg_bit)}
     classes: set[str] = {name for name in ("setreg", "getreg", "rfe", "setvskip") if name in table}
@@ -290,9 +290,9 @@ def _scalar(opcode: Opcode, form: Form, operands: Sequence[Operand]) -> tuple[Ki
 
 
 def _memory(opcode: Opcode, form: Form, modifiers: Mapping[str, Any], operands: Sequence[Operand]) -> tuple[Kind, Parts]:
-    outputs, inputs = _places(form, lambda place: place.writes), _places(form, lambda place: place.reads)
+    outputs, inputs = _slots(form, lambda slot: slot.writes), _slots(form, lambda slot: slot.reads)
     stores = opcode.memory is not None and opcode.memory.kind in ("store", "atomic")
-    data = _places(form, lambda place: stores and place.reads and place.name == "vdata" and place.width > WIDE_DATA)
+    data = _slots(form, lambda slot: stores and slot.reads and slot.name == "vdata" and slot.width > WIDE_DATA)
     classes = {"memory"}
     parts = {"write": Role(outputs, _mask), "read": Role(inputs, _vector_mask), "scalar": Role(inputs, _scalar_mask),
              "data": Role(data, _mask), "touch": Role(inputs + outputs, _vector_mask)}
@@ -302,7 +302,7 @@ def _memory(opcode: Opcode, form: Form, modifiers: Mapping[str, Any], operands: 
     if outputs:
         classes.add("load")
     if data:
-        soffset = any(_mask(operands[number]) for number in _places(form, lambda place: place.name == "soffset"))
+        soffset = any(_mask(operands[number]) for number in _slots(form, lambda slot: slot.name == "soffset"))
         classes.add("wide_store_soffset" if soffset else "wide_store")
     dma = is_lds_dma(opcode, form)
     if dma:

@@ -241,8 +241,8 @@ def renaming(a: Layout, b: Layout, item: str = "item", together: int = 1) -> tup
         groups.append(begin // together)
     ranges = [range(a.input_sizes[name]) for name in others]
     for values in itertools.product(*ranges):
-        place = dict(zip(others, values, strict=True))
-        if any(a(**place, **{item: old}) != b(**place, **{item: new}) for new, old in enumerate(source) if old is not None):
+        location = dict(zip(others, values, strict=True))
+        if any(a(**location, **{item: old}) != b(**location, **{item: new}) for new, old in enumerate(source) if old is not None):
             return None
     return tuple(groups)
 
@@ -287,24 +287,24 @@ def _placed(digit: Digit, outputs: Sequence[tuple[str, int]], names: Sequence[st
 def _added(layout: Layout, outputs: set[str]) -> Layout:
     """The same map with addition instead of XOR in some outputs, as it needs to be before a factor that is no power of two."""
     columns = []
-    for place, (name, _) in enumerate(layout.outputs):
-        pairs = [(digit.xor[place], digit.add[place]) for _, _, digit in layout.digits()]
+    for location, (name, _) in enumerate(layout.outputs):
+        pairs = [(digit.xor[location], digit.add[location]) for _, _, digit in layout.digits()]
         if name in outputs:
             if sum(xor for xor, _ in pairs) != functools.reduce(int.__xor__, (xor for xor, _ in pairs), 0):
                 raise LayoutError(f"bits of {name} are XORs of several inputs: they cannot count copies of a size that is no power of two")
             pairs = [(0, xor + add) for xor, add in pairs]
         columns.append(pairs)
-    made = iter([Digit(digit.size, tuple(column[place][0] for column in columns), tuple(column[place][1] for column in columns))
-                 for place, (_, _, digit) in enumerate(layout.digits())])
+    made = iter([Digit(digit.size, tuple(column[location][0] for column in columns), tuple(column[location][1] for column in columns))
+                 for location, (_, _, digit) in enumerate(layout.digits())])
     return Layout(tuple((name, tuple(next(made) for _ in digits)) for name, digits in layout.inputs), layout.outputs)
 
 
 def _joined(image: Image, outputs: Sequence[tuple[str, int]]) -> int:
     """All outputs' bits in one vector."""
-    vector, place = 0, 0
+    vector, location = 0, 0
     for value, (_, size) in zip(image, outputs, strict=True):
-        vector |= value << place
-        place += max(size - 1, value).bit_length()
+        vector |= value << location
+        location += max(size - 1, value).bit_length()
     return vector
 
 
@@ -313,8 +313,8 @@ def _canonical(inputs: Sequence[tuple[str, Sequence[Digit]]], outputs: Mapping[s
     cut = [(name, [part for digit in digits for part in _split(digit)]) for name, digits in inputs]
     flat = [digit for _, digits in cut for digit in digits]
     columns = [_settled([(d.size, d.xor[n], d.add[n]) for d in flat], name) for n, name in enumerate(outputs)]
-    settled = iter([Digit(d.size, tuple(column[place][0] for column in columns), tuple(column[place][1] for column in columns))
-                    for place, d in enumerate(flat)])
+    settled = iter([Digit(d.size, tuple(column[location][0] for column in columns), tuple(column[location][1] for column in columns))
+                    for location, d in enumerate(flat)])
     made = tuple((name, tuple(next(settled) for _ in digits)) for name, digits in cut)
     return Layout(made, tuple(outputs.items()))
 
@@ -339,7 +339,7 @@ def _settled(digits: Sequence[tuple[int, int, int]], output: str) -> list[tuple[
     if shared >= low:
         raise LayoutError(f"additions carry into bits of {output} that are XORed (from {low} on)")
     while any(adds):
-        odd = [place for place, add in enumerate(adds) if add & (2 * low - 1)]
+        odd = [location for location, add in enumerate(adds) if add & (2 * low - 1)]
         if len(odd) == 1 and digits[odd[0]][0] == 2 and adds[odd[0]] == low:
             xors[odd[0]], adds[odd[0]] = xors[odd[0]] | low, 0
         elif odd:
@@ -358,10 +358,10 @@ def _composed(inner: Layout, outer: Layout) -> Layout:
                               + (f"{outer.input_sizes[name]} values" if name in outer.input_sizes else "no such input"))
     used: dict[tuple[str, int], int] = {}
     shared: list[int] = []
-    for place in range(len(inner.outputs)):
+    for location in range(len(inner.outputs)):
         once = twice = 0
         for _, _, digit in inner.digits():
-            once, twice = once | digit.xor[place], twice | once & digit.xor[place]
+            once, twice = once | digit.xor[location], twice | once & digit.xor[location]
         shared.append(twice)
     made = [(name, [_through(digit, inner.outputs, shared, steps, len(outer.outputs), used) for digit in digits])
             for name, digits in inner.inputs]
@@ -375,9 +375,9 @@ def _through(digit: Digit, middles: Sequence[tuple[str, int]], shared: Sequence[
              outputs: int, used: dict[tuple[str, int], int]) -> Digit:
     """One digit of the inner layout as a digit of the composition; `used` collects the largest value of each outer digit."""
     xor, add = [0] * outputs, [0] * outputs
-    for place, (name, _) in enumerate(middles):
-        mixed = digit.xor[place] & shared[place]
-        amount = digit.add[place] + (digit.xor[place] & ~shared[place])
+    for location, (name, _) in enumerate(middles):
+        mixed = digit.xor[location] & shared[location]
+        amount = digit.add[location] + (digit.xor[location] & ~shared[location])
         for weight, step in reversed(steps[name]):
             taken, amount = divmod(amount, weight)
             both = bool(mixed & weight) and weight & (weight - 1) == 0
@@ -420,13 +420,13 @@ def _inverse(layout: Layout) -> Layout:
         return Digit(size, tuple(xor.values()), tuple(add.values()))
 
     inputs = []
-    for place, (output, size) in enumerate(layout.outputs):
-        adders = sorted(((digit.add[place], name, weight, digit) for name, weight, digit in digits if digit.add[place]),
+    for location, (output, size) in enumerate(layout.outputs):
+        adders = sorted(((digit.add[location], name, weight, digit) for name, weight, digit in digits if digit.add[location]),
                         key=lambda adder: adder[0])
         unit = adders[0][0] if adders else size
         if unit & (unit - 1):
             raise LayoutError(f"{output} has {unit} values below its first count, no power of two: some have no input")
-        vectors = [tuple(unit_bit if n == place else 0 for n in range(len(layout.outputs))) for unit_bit in _powers(unit)]
+        vectors = [tuple(unit_bit if n == location else 0 for n in range(len(layout.outputs))) for unit_bit in _powers(unit)]
         made = [image(_joined(vector, layout.outputs), None, 2, f"bit {bit} of {output}") for bit, vector in enumerate(vectors)]
         for stride, name, weight, digit in adders:
             if stride != unit or sum(map(bool, digit.add)) > 1:

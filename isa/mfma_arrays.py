@@ -38,13 +38,13 @@ def evaluate(layout: Layout, *inputs: str) -> tuple[IntArray, ...]:
     low, high = ([np.zeros(sizes, np.intp) for _ in layout.outputs] for _ in range(2))
     for name, weight, digit in layout.digits():
         value = grids[name] // weight % digit.size
-        for place in range(len(layout.outputs)):
-            low[place] ^= (value == 1) * digit.xor[place]
-            high[place] += value * digit.add[place]
+        for location in range(len(layout.outputs)):
+            low[location] ^= (value == 1) * digit.xor[location]
+            high[location] += value * digit.add[location]
     return tuple(a + b for a, b in zip(low, high, strict=True))
 
 
-def _places(layout: Layout, packing: Packing) -> OperandSlots:
+def _locations(layout: Layout, packing: Packing) -> OperandSlots:
     """The inverse of an operand's layout, packed."""
     index = evaluate(layout, "item", "lane")
     items, lanes = (np.broadcast_to(grid, index[0].shape) for grid in np.ogrid[:index[0].shape[0], :index[0].shape[1]])
@@ -65,7 +65,7 @@ def a_map(row: MfmaRow, cbsz: int = 0) -> OperandSlots:
     Broadcasting is apart: the lane that is read is `broadcast_lanes(cbsz, abid)[lane]`.
     Raises OperandError for a format that does not exist.
     """
-    return _places(layouts_mfma.operand_layout(row, "a", cbsz), layouts_mfma.packing(row, "a", cbsz))
+    return _locations(layouts_mfma.operand_layout(row, "a", cbsz), layouts_mfma.packing(row, "a", cbsz))
 
 
 @functools.cache
@@ -75,13 +75,13 @@ def b_map(row: MfmaRow, blgp: int = 0) -> OperandSlots:
     Permuting is apart: the lane that is read is `permute_lanes(blgp)[lane]`.
     Raises OperandError for a format that does not exist.
     """
-    return _places(layouts_mfma.operand_layout(row, "b", blgp), layouts_mfma.packing(row, "b", blgp))
+    return _locations(layouts_mfma.operand_layout(row, "b", blgp), layouts_mfma.packing(row, "b", blgp))
 
 
 @functools.cache
 def d_map(row: MfmaRow) -> OperandSlots:
     """Places of D, and of C in the same way, [b, i, j]."""
-    return _places(layouts_mfma.operand_layout(row, "d"), layouts_mfma.packing(row, "d"))
+    return _locations(layouts_mfma.operand_layout(row, "d"), layouts_mfma.packing(row, "d"))
 
 
 @functools.cache
@@ -92,7 +92,7 @@ def scale_map(row: MfmaRow) -> IntArray:
     8-bit data the scale and the values that it scales are in different lanes. Raises OperandError for a row without scales.
     """
     layout = layouts_mfma.operand_layout(row, "scale_a")
-    return _places(layout, Packing(8)).lane
+    return _locations(layout, Packing(8)).lane
 
 
 @functools.cache
@@ -103,7 +103,7 @@ def index_map(row: MfmaRow, cbsz: int = 0, abid: int = 0) -> OperandSlots:
     Raises OperandError for a row that is not sparse.
     """
     layout = layouts_mfma.operand_layout(row, "index")
-    return _places(layout, layouts_mfma.packing(row, "index", cbsz=cbsz, abid=abid))
+    return _locations(layout, layouts_mfma.packing(row, "index", cbsz=cbsz, abid=abid))
 
 
 @functools.cache

@@ -141,7 +141,7 @@ def reads_destination(form: Form, modifiers: Mapping[str, Any]) -> bool:
         selected = modifiers.get("op_sel")
         if not selected:
             return False
-        sources = sum(place.reads and not place.writes for place in form.operands)
+        sources = sum(location.reads and not location.writes for location in form.operands)
         return len(selected) > sources and bool(selected[sources])
     return False
 
@@ -149,4 +149,4 @@ def reads_destination(form: Form, modifiers: Mapping[str, Any]) -> bool:
 def roles(form: Form, modifiers: Mapping[str, Any]) -> tuple[tuple[bool, bool], ...]:
     """(reads, writes) of each operand slot, as the modifiers decide."""
     keeps = reads_destination(form, modifiers)
-    return tuple((place.reads or keeps and place.writes, place.writes) for place in form.operands)
+    return tuple((location.reads or keeps and location.writes, location.writes) for location in form.operands)

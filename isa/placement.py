@@ -197,10 +197,10 @@ class Placement:
         dense = self.pads.dense(address)
         if dense is None or self.swizzle(dense) >= self.dense.output_sizes["offset"]:
             return None
-        return self._places(offset=self.swizzle(dense))
+        return self._bits(offset=self.swizzle(dense))
 
     @functools.cached_property
-    def _places(self) -> Layout:
+    def _bits(self) -> Layout:
         return self.dense.inverse()
 
 

@@ -65,28 +65,28 @@ def _made(cls: Any, frozen: bool, eq: bool, repr: bool) -> Any:
 def _initializer(cls: Any, fields: tuple[dataclasses.Field[Any], ...]) -> Any:
     """`__init__`, with factories called for what is not given and then `__post_init__`."""
     names: dict[str, Any] = {"_not_given": _NOT_GIVEN, "__name__": cls.__module__}
-    places: list[str] = []
+    slots: list[str] = []
     values: list[str] = []
     for field in sorted((field for field in fields if field.init), key=lambda field: bool(field.kw_only)):
         name = field.name
-        if field.kw_only and "*" not in places:
-            places.append("*")
+        if field.kw_only and "*" not in slots:
+            slots.append("*")
         value = name
         if field.default is not dataclasses.MISSING:
             names[f"_default_{name}"] = field.default
-            places.append(f"{name}=_default_{name}")
+            slots.append(f"{name}=_default_{name}")
         elif field.default_factory is not dataclasses.MISSING:
             names[f"_factory_{name}"] = field.default_factory
-            places.append(f"{name}=_not_given")
+            slots.append(f"{name}=_not_given")
             value = f"_factory_{name}() if {name} is _not_given else {name}"
         else:
-            places.append(name)
+            slots.append(name)
         values.append(f"{name}={value}")
     values += [f"{field.name}=_factory_{field.name}()" for field in fields
                if not field.init and field.default_factory is not dataclasses.MISSING]
     names |= {f"_factory_{field.name}": field.default_factory for field in fields if not field.init}
     after = "\n    self.__post_init__()" if hasattr(cls, "__post_init__") else ""
-    exec(f"def __init__({', '.join(['self', *places])}):\n    self.__dict__.update({', '.join(values)}){after}", names)
+    exec(f"def __init__({', '.join(['self', *slots])}):\n    self.__dict__.update({', '.join(values)}){after}", names)
     made = names["__init__"]
     made.__qualname__ = f"{cls.__qualname__}.__init__"
     return made

@@ -14,7 +14,7 @@ from __future__ import annotations
 from asmgen.isa.records import dataclass
 
 ARCHS = ("gfx942", "gfx950")
-WINDOW = 20
+MOST_WAIT_STATES = 20
 """No rule asks for more wait states than this."""
 NOP_LIMIT = 16
 """Wait states of the longest s_nop (operand 15; only bits 3:0 count, F 3)."""

@@ -68,7 +68,7 @@ def bf16(a: Any, b: Any, out: Any = None, device: Any = None, stream: Any = None
                           "HipDevice() would work")
     plan = _plan(device.arch, a_facts, b_facts, out_facts)
     _check_writable(out)
-    _check_places(plan, (a_place, b_place, out_place), (a, b, out))
+    _check_addresses(plan, (a_place, b_place, out_place), (a, b, out))
     plan.kernel.launch(device, plan.grid, plan.block, (a, b, out, *plan.numbers, *[out] * plan.unread), 0, stream)
     return out
 
@@ -149,25 +149,25 @@ def _check_writable(out: Any) -> None:
                           "an array without a stride of 0 would work")
 
 
-def _check_places(plan: _Plan, places: Sequence[int | None], given: Sequence[Any]) -> None:
+def _check_addresses(plan: _Plan, bases: Sequence[int | None], given: Sequence[Any]) -> None:
     """Raises TensorError for an address that the kernel cannot load from, and for an `out` that shares elements with `a` or `b`."""
     for number, name in enumerate("ab"):
-        place = places[number]
-        if place is not None and place % _ALIGNMENT:
-            raise TensorError(f"{name} of gemm.bf16 must begin at a multiple of {_ALIGNMENT} bytes, and it begins at {place:#x}")
-        if _share(plan, places, given, number):
+        base = bases[number]
+        if base is not None and base % _ALIGNMENT:
+            raise TensorError(f"{name} of gemm.bf16 must begin at a multiple of {_ALIGNMENT} bytes, and it begins at {base:#x}")
+        if _share(plan, bases, given, number):
             raise TensorError(f"out of gemm.bf16 shares elements with {name}, which workgroups read while others write; another out would "
                               "work")
 
 
-def _share(plan: _Plan, places: Sequence[int | None], given: Sequence[Any], number: int) -> bool:
+def _share(plan: _Plan, bases: Sequence[int | None], given: Sequence[Any], number: int) -> bool:
     """Whether `a` or `b` has an element in common with `out`: for two numpy arrays, or two tensors that are used where they are."""
-    place, out = places[number], places[2]
-    if not place or not out:  # an array that the launch moves, or a tensor without memory, which the launch refuses
+    base, out = bases[number], bases[2]
+    if not base or not out:  # an array that the launch moves, or a tensor without memory, which the launch refuses
         return isinstance(given[number], np.ndarray) and isinstance(given[2], np.ndarray) and np.shares_memory(given[number], given[2])
-    if place + plan.nbytes[number] <= out or out + plan.nbytes[2] <= place:
+    if base + plan.nbytes[number] <= out or out + plan.nbytes[2] <= base:
         return False
-    return np.shares_memory(_Span(place, *plan.facts[number][:2]), _Span(out, *plan.facts[2][:2]))
+    return np.shares_memory(_Span(base, *plan.facts[number][:2]), _Span(out, *plan.facts[2][:2]))
 
 
 class _Span:

@@ -40,17 +40,17 @@ def solve(sources: Sequence[Sequence[int]], start: Sequence[Fact], transfer: Cal
             users[source].append(node)
     order = _sources_first(sources)
     rank = [0] * len(order)
-    for place, node in enumerate(order):
-        rank[node] = place
+    for location, node in enumerate(order):
+        rank[node] = location
     at_entry = list(start)
     at_exit: list[Fact | None] = [None] * len(order)
     pending = list(range(len(order)))  # a heap of ranks: what feeds others comes first, so that a loop settles before what follows it
     waiting = [True] * len(order)
     heapify(pending)
     while pending:
-        place = heappop(pending)
-        waiting[place] = False
-        node = order[place]
+        location = heappop(pending)
+        waiting[location] = False
+        node = order[location]
         before = at_exit[node]
         after = transfer(node, at_entry[node])
         if before is not None:

@@ -21,7 +21,7 @@ from asmgen.isa.arch import ARCHITECTURES
 from asmgen.isa.records import dataclass
 from asmgen.isa.registers import NAMED, SGPR_COUNT, Reg
 from asmgen.regalloc.pool import FILE_NAMES, FILE_SIZES, PlanResources, Pool, default_align
-from asmgen.regalloc.ranges import OwnedReg, PlanError, Range, Span, author_line, short_place
+from asmgen.regalloc.ranges import OwnedReg, PlanError, Range, Span, author_line, short_file
 from asmgen.regalloc.sets import RegisterSet, join
 from asmgen.regalloc.shortage import Request, out_of_registers
 
@@ -90,7 +90,7 @@ class RegisterPlan:
             remedy = f"release {clash.name!r} first, or declare plan.view({name!r}, ...) or plan.share({name!r}, ...) if they are to share"
             if clash.kind == "pool":
                 remedy += "; ranges pinned before the pool is used are avoided by it"
-            raise PlanError(f"{name!r} at {reg} overlaps {clash.name!r} {clash.reg} ({short_place(clash.taken, where)}): {remedy}", where)
+            raise PlanError(f"{name!r} at {reg} overlaps {clash.name!r} {clash.reg} ({short_file(clash.taken, where)}): {remedy}", where)
         if reg.file in FILE_SIZES and reg.last < FILE_SIZES[reg.file]:
             request = Request(name, reg.file, reg.count, align or 1, reg)
             if not request.fits(self._pool):
@@ -337,7 +337,7 @@ class RegisterPlan:
             raise PlanError("a range needs a name: the plan, the register map and the errors speak of it", where)
         if name in self._live:
             holder = self._ranges[self._live[name][0]]
-            raise PlanError(f"a live range is named {name!r} already: {holder.reg}, {short_place(holder.taken, where)}; "
+            raise PlanError(f"a live range is named {name!r} already: {holder.reg}, {short_file(holder.taken, where)}; "
                             f"release it first, or choose another name", where)
 
     def _check_align(self, name: str, align: int, where: str) -> None:
@@ -364,7 +364,7 @@ class RegisterPlan:
             former = next((r for r in reversed(self._ranges) if r.name == held), None)
             if former is None:
                 raise PlanError(f"no range is named {held!r}; live are {', '.join(self._live) or 'none'}", where)
-            raise PlanError(f"{held!r} {former.reg} was released already, {short_place(former.released or '', where)}", where)
+            raise PlanError(f"{held!r} {former.reg} was released already, {short_file(former.released or '', where)}", where)
         if isinstance(held, OwnedReg):
             self.check(held, where)
             holder = self._ranges[held.lease]
@@ -375,7 +375,7 @@ class RegisterPlan:
                 raise self._unowned(held, where)
             holder = found
         if holder.reg != held:
-            raise PlanError(f"{held} is not the range {holder.name!r} {holder.reg} ({short_place(holder.taken, where)}): a range is "
+            raise PlanError(f"{held} is not the range {holder.name!r} {holder.reg} ({short_file(holder.taken, where)}): a range is "
                             f"released whole; take its parts as ranges of their own where they end apart", where)
         return [holder]
 
@@ -383,12 +383,12 @@ class RegisterPlan:
         former = self._ranges[reg.lease] if 0 <= reg.lease < len(self._ranges) else None
         if former is None or not former.covers(reg):
             return PlanError(f"{reg} was handed out by another register plan, not by this one", where)
-        sentence = f"{reg} is used after its release: it was {former.name!r} ({short_place(former.taken, where)}), " \
+        sentence = f"{reg} is used after its release: it was {former.name!r} ({short_file(former.taken, where)}), " \
                    f"released {_at(former, where)}"
         # The new owner is looked up without the lease.
         heir = self.owner(Reg(reg.file, reg.index, reg.count))
         if heir is not None:
-            sentence += f", and {heir.name!r} holds it since {short_place(heir.taken, where)}"
+            sentence += f", and {heir.name!r} holds it since {short_file(heir.taken, where)}"
         return PlanError(sentence, where)
 
     def _unowned(self, reg: Reg, where: str) -> PlanError:
@@ -420,8 +420,8 @@ class RegisterPlan:
 
 
 def _at(former: Range, where: str) -> str:
-    place = short_place(former.released or "", where)
-    return f"at {place}" + (f" ({former.ended_by})" if former.ended_by else "")
+    location = short_file(former.released or "", where)
+    return f"at {location}" + (f" ({former.ended_by})" if former.ended_by else "")
 
 
 class Scope:

@@ -116,14 +116,14 @@ def author_frames(home: str = "") -> tuple[tuple[str, int] | None, tuple[str, in
         role = _ROLES[frame.f_globals.get("__name__", "")]
         if role == "kernel":
             if not home or frame.f_code.co_filename == home:
-                return _place(frame), found
-            found = found or _place(frame)
+                return _location(frame), found
+            found = found or _location(frame)
         elif role == "calls the author":
             return found or _declared(frame), None
         elif role == "machinery" and nearest is None:
             nearest = frame
         frame = frame.f_back
-    return found or (_place(nearest) if nearest is not None else None), None
+    return found or (_location(nearest) if nearest is not None else None), None
 
 
 def home_file() -> str:
@@ -159,23 +159,23 @@ _ROLES = _Roles()
 
 def author_line() -> str:
     """The author's place as "file:line"."""
-    place, _ = author_frames()
-    return f"{place[0]}:{place[1]}" if place else ""
+    location, _ = author_frames()
+    return f"{location[0]}:{location[1]}" if location else ""
 
 
 def _declared(frame: FrameType) -> tuple[str, int]:
     """Where the author's function is declared that a frame of `_CALLS_THE_AUTHOR` calls."""
     writer = frame.f_locals["writer"]
-    return place_name(writer.__code__.co_filename, str(writer.__globals__.get("__name__", "")), os.getcwd()), writer.__code__.co_firstlineno
+    return shown_file(writer.__code__.co_filename, str(writer.__globals__.get("__name__", "")), os.getcwd()), writer.__code__.co_firstlineno
 
 
-def _place(frame: FrameType) -> tuple[str, int]:
+def _location(frame: FrameType) -> tuple[str, int]:
     module = str(frame.f_globals.get("__name__", ""))
-    return place_name(frame.f_code.co_filename, module, "" if _inside(module, "asmgen") else os.getcwd()), frame.f_lineno
+    return shown_file(frame.f_code.co_filename, module, "" if _inside(module, "asmgen") else os.getcwd()), frame.f_lineno
 
 
 @lru_cache(maxsize=256)
-def place_name(path: str, module: str, folder: str) -> str:
+def shown_file(path: str, module: str, folder: str) -> str:
     """How a source file is named everywhere: by its module inside of asmgen, else relative to `folder` (the working folder) if it lies
     there, else by its name alone. So the same kernel built anywhere says the same."""
     if _inside(module, "asmgen"):
@@ -190,9 +190,9 @@ def _inside(module: str, package: str) -> bool:
     return module == package or module.startswith(package + ".")
 
 
-def short_place(place: str, seen_from: str = "") -> str:
+def short_file(location: str, seen_from: str = "") -> str:
     """A "file:line" as text for a reader who is told about `seen_from`: "line 12" in the same file, else the file's name and the line."""
-    path, _, line = place.rpartition(":")
+    path, _, line = location.rpartition(":")
     if seen_from and seen_from.rpartition(":")[0] == path:
         return f"line {line}"
     return f"{PurePath(path).name}:{line}"

@@ -8,7 +8,7 @@ from itertools import groupby
 from asmgen.isa.records import dataclass
 from asmgen.isa.registers import SGPR_COUNT, VGPR_COUNT, Reg, m0
 from asmgen.regalloc.plan import RegisterPlan
-from asmgen.regalloc.ranges import Range, Span, short_place
+from asmgen.regalloc.ranges import Range, Span, short_file
 
 MAP_WIDTH = 100
 _CELL_WIDTH = 26
@@ -61,10 +61,10 @@ def _totals(plan: RegisterPlan) -> str:
 
 def _lifetime(r: Range) -> str:
     if r.released is None:
-        return f"{short_place(r.taken)} to the end"
+        return f"{short_file(r.taken)} to the end"
     if r.ended_by:
-        return f"{short_place(r.taken)} to {r.ended_by.partition(',')[0]}"
-    return f"{short_place(r.taken)} to {short_place(r.released, r.taken).removeprefix('line ')}"
+        return f"{short_file(r.taken)} to {r.ended_by.partition(',')[0]}"
+    return f"{short_file(r.taken)} to {short_file(r.released, r.taken).removeprefix('line ')}"
 
 
 def map_rows(spans: Sequence[Span], regions: Sequence[MapColumn]) -> list[MapRow]:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from asmgen.isa.records import dataclass
 from asmgen.isa.registers import Reg
 from asmgen.regalloc.pool import FILE_NAMES, FILE_SIZES, Pool, default_align
-from asmgen.regalloc.ranges import PlanError, Range, short_place
+from asmgen.regalloc.ranges import PlanError, Range, short_file
 
 _OWNERS_SHOWN = 4
 _OTHER_FILE = {"v": "a", "a": "v"}
@@ -92,7 +92,7 @@ def _owners(request: Request, holders: Sequence[Range], where: str) -> str:
     own.sort(key=lambda r: (-r.reg.count, r.reg.index))
     if not own:
         return ""
-    listed = ", ".join(f"{r.name!r} {r.reg} ({r.reg.count}, {short_place(r.taken, where)})" for r in own[:_OWNERS_SHOWN])
+    listed = ", ".join(f"{r.name!r} {r.reg} ({r.reg.count}, {short_file(r.taken, where)})" for r in own[:_OWNERS_SHOWN])
     more = len(own) - _OWNERS_SHOWN
     return f"Biggest owners: {listed}{f' and {more} smaller' if more > 0 else ''}."
 
@@ -138,7 +138,7 @@ def _move(request: Request, pool: Pool, holders: Sequence[Range], where: str) ->
         without = pool.give(r.reg)
         index = without.find(other, r.reg.count, default_align(other, r.reg.count))
         if index is not None and request.fits(without.take(Reg(other, index, r.reg.count))):
-            what = f"move the {r.reg.count} registers of {r.name!r} ({short_place(r.taken, where)}) to {FILE_NAMES[other]}"
+            what = f"move the {r.reg.count} registers of {r.name!r} ({short_file(r.taken, where)}) to {FILE_NAMES[other]}"
             return Fix("move", what, (r.name,))
     return None
 
@@ -156,7 +156,7 @@ def _release(request: Request, pool: Pool, holders: Sequence[Range], where: str)
             best = cost, blockers
     if best is None or not best[1]:
         return None
-    listed = " and ".join(f"{r.name!r} ({r.reg}, {short_place(r.taken, where)})" for r in best[1])
+    listed = " and ".join(f"{r.name!r} ({r.reg}, {short_file(r.taken, where)})" for r in best[1])
     return Fix("release", f"release {listed} before", tuple(r.name for r in best[1]))
 
 

@@ -90,11 +90,11 @@ def bank_report(tile: str, dtype: str, arch: str, swizzle: str | None) -> BankRe
         raise OperandError(f"no matrix instruction of {arch} has {dtype} operands that divide {tile}; rows in multiples of 16 and "
                            "columns in multiples of its K would")
     placement = _placement(arch, rows, stored, size, swizzle, serves)
-    places = TileAddresses(placement, rows, stored)
+    locations = TileAddresses(placement, rows, stored)
     found: list[Banked] = []
     for what, access in serves:
         try:
-            instructions = list(access.instructions(places))
+            instructions = list(access.instructions(locations))
         except LayoutError as error:
             if isinstance(access, TransposedRead):
                 continue  # its lanes hold k in an order that no transposing read brings, or the placement tears it

@@ -114,14 +114,22 @@ def lint(file: Path, arch: str | None, strict: bool, as_json: bool) -> int:
 @json_option
 def explain(subject: str, arch: str | None, as_json: bool) -> int:
     """A rule of lint; or one instruction: its operands, what is in flight, why a wait or nop stands there, what is live."""
-    from asmgen.tools.explain_command import explain_place, explain_rule, explanations_json, is_place, place_text, rule_json, rule_text
+    from asmgen.tools.explain_command import (
+        explain_instruction,
+        explain_rule,
+        explanation_text,
+        explanations_json,
+        is_instruction,
+        rule_json,
+        rule_text,
+    )
 
-    if not is_place(subject):
+    if not is_instruction(subject):
         found = explain_rule(subject)
         document(rule_json(found)) if as_json else click.echo(rule_text(found), nl=False)
         return GOOD
-    places = explain_place(subject, arch)
-    document(explanations_json(places)) if as_json else click.echo(place_text(places), nl=False)
+    locations = explain_instruction(subject, arch)
+    document(explanations_json(locations)) if as_json else click.echo(explanation_text(locations), nl=False)
     return GOOD
 
 

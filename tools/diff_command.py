@@ -32,9 +32,9 @@ class LoopPair:
 
     def as_json(self) -> dict[str, Any]:
         """Places and figures, [of A, of B]."""
-        places = {side: {"first": loop.first, "last": loop.last} if loop is not None else None for side, loop in
+        loop_spans = {side: {"first": loop.first, "last": loop.last} if loop is not None else None for side, loop in
                   (("a", self.a), ("b", self.b))}
-        return {**places, "likeness": round(self.likeness, 4), "figures": _paired(self.figures)}
+        return {**loop_spans, "likeness": round(self.likeness, 4), "figures": _paired(self.figures)}
 
 
 @dataclass(frozen=True)

@@ -61,6 +61,6 @@ def stretches(program: Program, positions: Sequence[int]) -> list[str]:
 
 
 def _stretch(first: Instruction, group: Sequence[int], label: Sequence[str]) -> str:
-    place = f" at {where}" if (where := first.where()) else ""
+    location = f" at {where}" if (where := first.where()) else ""
     under = f" after label {label[0]}" if label else ""
-    return f"{len(group)} from number {group[0]}{under}{place}: {first.text}"
+    return f"{len(group)} from number {group[0]}{under}{location}: {first.text}"

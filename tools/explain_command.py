@@ -17,10 +17,10 @@ from asmgen.reader.file import read_file
 
 _WIDTH = 100
 _SHOWN = 24
-_PLACES = 8
+_LISTED = 8
 
 
-def is_place(subject: str) -> bool:
+def is_instruction(subject: str) -> bool:
     """Whether a subject is FILE:LINE or FILE:0xADDRESS, not a rule."""
     file, _, number = subject.rpartition(":")
     return bool(file) and _number(number) is not None
@@ -48,7 +48,7 @@ def rule_text(found: LintRule) -> str:
     return f"{found.id}: {found.title} ({found.severity})\n\n{textwrap.fill(found.text, _WIDTH)}\n"
 
 
-def explain_place(subject: str, arch: str | None) -> list[Explanation]:
+def explain_instruction(subject: str, arch: str | None) -> list[Explanation]:
     """The instructions of FILE:LINE or FILE:0xADDRESS. Raises AsmgenError where there is none, with the nearest that there are."""
     name, _, number = subject.rpartition(":")
     wanted = _number(number)
@@ -57,24 +57,24 @@ def explain_place(subject: str, arch: str | None) -> list[Explanation]:
     path = Path(name)
     read = read_file(path, arch)
     rows = _rows_beside(path)
-    places: list[tuple[Program, int]] = []
+    found: list[tuple[Program, int]] = []
     known: set[int] = set()
     for program in read.programs:
         for position, instruction in enumerate(program.instructions):
             at = instruction.address if by_address else instruction.source.line if instruction.source is not None else None
             if at is not None:
                 known.add(at)
-            if at == wanted and _new(places, program, position):
-                places.append((program, position))
-    if not places:
+            if at == wanted and _new(found, program, position):
+                found.append((program, position))
+    if not found:
         raise AsmgenError(_nothing(name, number, sorted(known), by_address))
-    return [explain(program, position, names_of_rows(rows, region_at(program, position))) for program, position in places[:_PLACES]]
+    return [explain(program, position, names_of_rows(rows, region_at(program, position))) for program, position in found[:_LISTED]]
 
 
-def _new(places: list[tuple[Program, int]], program: Program, position: int) -> bool:
+def _new(found: list[tuple[Program, int]], program: Program, position: int) -> bool:
     """Whether no other kernel has shown the same instruction (functions stand after each kernel that may call them)."""
     instruction = program.instructions[position]
-    return not any(instruction.address is not None and other.instructions[at].address == instruction.address for other, at in places)
+    return not any(instruction.address is not None and other.instructions[at].address == instruction.address for other, at in found)
 
 
 def _nothing(name: str, number: str, known: list[int], by_address: bool) -> str:
@@ -98,29 +98,29 @@ def _rows_beside(path: Path) -> list[dict[str, Any]]:
     return []
 
 
-def place_text(places: list[Explanation]) -> str:
+def explanation_text(found: list[Explanation]) -> str:
     """For people."""
-    return "\n".join("".join(f"{line}\n" for line in _lines(place)) for place in places)
+    return "\n".join("".join(f"{line}\n" for line in _lines(one)) for one in found)
 
 
-def _lines(place: Explanation) -> list[str]:
-    lines = [place.text, f"  instruction {place.position} of {place.kernel}" + (f", {place.where}" if place.where else "")]
-    if place.passes:
-        lines.append(f"  occupies the matrix core for {place.passes} passes")
-    lines += _section("operands", [f"{row.place:8s} {row.text:16s} {row.role:16s} {row.owner}".rstrip() for row in place.operands])
-    lines += _section("why it stands here", list(place.why))
-    lines += _section("in flight before it", [_flight(entry) for entry in place.in_flight] or ["nothing"])
-    if place.waits:
-        lines += _section(f"needs s_waitcnt {counts_text(place.waits)} before it", list(place.wait_reasons))
+def _lines(one: Explanation) -> list[str]:
+    lines = [one.text, f"  instruction {one.position} of {one.kernel}" + (f", {one.where}" if one.where else "")]
+    if one.passes:
+        lines.append(f"  occupies the matrix core for {one.passes} passes")
+    lines += _section("operands", [f"{row.slot:8s} {row.text:16s} {row.role:16s} {row.owner}".rstrip() for row in one.operands])
+    lines += _section("why it stands here", list(one.why))
+    lines += _section("in flight before it", [_flight(entry) for entry in one.in_flight] or ["nothing"])
+    if one.waits:
+        lines += _section(f"needs s_waitcnt {counts_text(one.waits)} before it", list(one.wait_reasons))
     else:
         lines.append("  needs no further wait")
-    if place.wait_states:
-        lines += _section(f"needs {place.wait_states} more wait state{'s' * (place.wait_states > 1)}", list(place.state_reasons))
+    if one.wait_states:
+        lines += _section(f"needs {one.wait_states} more wait state{'s' * (one.wait_states > 1)}", list(one.state_reasons))
     else:
         lines.append("  needs no further wait states")
-    lines += [f"  may stall: {counter} may be full" for counter in place.stalls]
-    v, a, s = place.live_count
-    lines += _section(f"live before it: {v} VGPRs, {a} AGPRs, {s} SGPRs", textwrap.wrap(", ".join(place.live), _WIDTH - 4))
+    lines += [f"  may stall: {counter} may be full" for counter in one.stalls]
+    v, a, s = one.live_count
+    lines += _section(f"live before it: {v} VGPRs, {a} AGPRs, {s} SGPRs", textwrap.wrap(", ".join(one.live), _WIDTH - 4))
     return lines
 
 
@@ -137,6 +137,6 @@ def _section(title: str, rows: list[str]) -> list[str]:
     return [f"  {title}", *(f"    {row}" for row in rows[:_SHOWN]), *more]
 
 
-def explanations_json(places: list[Explanation]) -> list[dict[str, Any]]:
+def explanations_json(found: list[Explanation]) -> list[dict[str, Any]]:
     """The document of `asmgen explain --json`."""
-    return [place.as_json() for place in places]
+    return [one.as_json() for one in found]

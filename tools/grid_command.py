@@ -38,7 +38,7 @@ class GridReport:
     """One order of a grid, or the best that a search found, with the others."""
 
     order: GridOrder
-    places: Sequence[tuple[int, int]]
+    tiles: Sequence[tuple[int, int]]
     rates: CacheRates
     timing: Timing
     tile: tuple[int, int, int]
@@ -56,7 +56,7 @@ class GridReport:
                 "tile": "x".join(map(str, self.tile)), "window": order.window, "chunk": order.chunk, "rotated": order.rotated,
                 "l2_hit": rates.l2_hit, "llc_hit": rates.llc_hit, "l2_bytes": rates.l2_bytes, "llc_bytes": rates.llc_bytes,
                 "hbm_bytes": rates.hbm_bytes, "weighted_tb_s": rates.weighted(self.timing), "workgroups_together": self.together,
-                "order": [list(place) for place in self.places], "xcd": [number % XCDS for number in range(len(self.places))],
+                "order": [list(place) for place in self.tiles], "xcd": [number % XCDS for number in range(len(self.tiles))],
                 "tried": [{"window": one.window, "chunk": one.chunk, "l2_hit": one.rates.l2_hit, "llc_hit": one.rates.llc_hit,
                            "weighted_tb_s": one.weighted} for one in self.tried]}
 
@@ -78,8 +78,8 @@ class GridReport:
             lines += [f"    window={one.window} chunk={one.chunk}: L2 {one.rates.l2_hit:.1%}, LLC {one.rates.llc_hit:.1%}, "
                       f"{one.weighted:.1f} TB/s" for one in self.tried[:_BEST]]
         if self.order.columns <= _WIDEST_MAP:
-            first = {place: number % XCDS for number, place in enumerate(self.places[:self.together])}
-            lines.append(f"  XCD of the first {min(self.together, len(self.places))} workgroups, by tile:")
+            first = {place: number % XCDS for number, place in enumerate(self.tiles[:self.together])}
+            lines.append(f"  XCD of the first {min(self.together, len(self.tiles))} workgroups, by tile:")
             lines += ["    " + "".join(str(first.get((row, column), ".")) for column in range(self.order.columns))
                       for row in range(self.order.rows)]
         return "\n".join(lines) + "\n"
@@ -95,7 +95,7 @@ class GridReport:
             x = _MARGIN + 64 * xcd
             parts.append(f'<rect x="{x}" y="26" width="10" height="10" fill="{_colour(xcd, True)}"/>'
                          f'<text x="{x + 13}" y="36">XCD {xcd}</text>')
-        for number, (row, column) in enumerate(self.places):
+        for number, (row, column) in enumerate(self.tiles):
             colour = _colour(number % XCDS, number < self.together)
             parts.append(f'<rect x="{_MARGIN + column * _CELL}" y="{_TOP + row * _CELL}" width="{_CELL - 1}" height="{_CELL - 1}" '
                          f'fill="{colour}"><title>workgroup {number}, XCD {number % XCDS}: row {row}, column {column}</title></rect>')
@@ -129,5 +129,5 @@ def grid_report(arch: str | None, gpu: str | None, parameters: Sequence[str], se
         tried = tuple(search(rows, columns, loads, timing))
         window, chunk = tried[0].window, tried[0].chunk
     order = GridOrder(rows, columns, window, chunk, rotated)
-    places = ordered(order)
-    return GridReport(order, places, rates_of(places, loads, timing, 1), timing, tile, tried)
+    tiles = ordered(order)
+    return GridReport(order, tiles, rates_of(tiles, loads, timing, 1), timing, tile, tried)

@@ -50,7 +50,7 @@ class IndexJudge:
 
     def __init__(self, runs: Runs, launches: int = LAUNCHES) -> None:
         self._runs, self._launches = runs, launches
-        self._places = {id(instruction): position for position, instruction in enumerate(runs.program.instructions)}
+        self._locations = {id(instruction): position for position, instruction in enumerate(runs.program.instructions)}
         self._others: dict[tuple[int, int], tuple[KnownRun, bytes]] = {}
 
     def score(self, title: str, count: int, seed: int) -> IndexScore:
@@ -70,7 +70,7 @@ class IndexJudge:
     def survives(self, mutant: Mutant) -> str | None:
         """None for a mutant that is found on the example shapes, "" for an equivalent one, else why it is neither."""
         through: list[KnownRun] = []
-        for known in self._runs.through(self._places[id(mutant.original)]):
+        for known in self._runs.through(self._locations[id(mutant.original)]):
             report = self._runs.passes(known, mutant.program)
             if report is None:
                 self._runs.known.remove(known)

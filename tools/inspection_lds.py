@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from asmgen.checks.barrierraces.ldsplaces import known_places
+from asmgen.checks.barrierraces.ldslocations import known_locations
 from asmgen.program.controlflow import ControlFlow
 from asmgen.program.program import Program
 
@@ -47,13 +47,13 @@ def lds_use(program: Program, flow: ControlFlow, groups: Sequence[str], block: t
     touched: list[tuple[str, int, int, bool]] = []
     unknown = 0
     asked = [position for position, group in enumerate(groups) if group in _FILLING + _READING]
-    places = known_places(program, flow, block) if asked else {}
+    locations = known_locations(program, flow, block) if asked else {}
     for position in asked:
         fills, tokens = groups[position] in _FILLING, program.instructions[position].tokens
         if tokens:
             touched += [(token.name, token.low, token.high, fills) for token in tokens]
-        elif position in places:
-            mask = places[position].mask
+        elif position in locations:
+            mask = locations[position].mask
             touched.append(("", (mask & -mask).bit_length() - 1, mask.bit_length(), fills))
         else:
             unknown += 1

@@ -55,14 +55,14 @@ class MatrixStream:
 
 def matrix_stream(instructions: Sequence[Instruction], loops: bool) -> MatrixStream:
     """Of a stretch of code in program order; `loops`: its last instruction is followed by its first."""
-    places = [number for number, instruction in enumerate(instructions) if instruction.name in MFMA]
-    if not places:
+    locations = [number for number, instruction in enumerate(instructions) if instruction.name in MFMA]
+    if not locations:
         return MatrixStream()
-    gaps = [later - earlier - 1 for earlier, later in pairwise(places)]
-    chain = [instructions[number] for number in places]
+    gaps = [later - earlier - 1 for earlier, later in pairwise(locations)]
+    chain = [instructions[number] for number in locations]
     neighbours = list(pairwise(chain))
     if loops:
-        gaps.append(len(instructions) - 1 - places[-1] + places[0])
+        gaps.append(len(instructions) - 1 - locations[-1] + locations[0])
         neighbours.append((chain[-1], chain[0]))
     shared: Counter[str] = Counter()
     for one, other in neighbours:

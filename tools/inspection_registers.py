@@ -40,8 +40,8 @@ def address_uses(instructions: Sequence[Instruction], groups: Sequence[str]) -> 
     for instruction, group in zip(instructions, groups, strict=True):
         if instruction.opcode.memory is None:
             continue
-        for place, operand, reads, _ in instruction.accesses:
-            if reads and place.name in ADDRESS_SLOTS and isinstance(operand, Reg):
+        for location, operand, reads, _ in instruction.accesses:
+            if reads and location.name in ADDRESS_SLOTS and isinstance(operand, Reg):
                 used.setdefault(operand, Counter())[group] += 1
                 offsets.setdefault(operand, set()).add(tuple(instruction.modifiers.get(name, 0) for name in _OFFSETS))
     writes = [instruction.writes for instruction in instructions]

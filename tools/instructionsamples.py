@@ -45,24 +45,24 @@ def register(rng: random.Random, file: str, width: int) -> Reg:
     return Reg(file, rng.randrange(0, 256 - width, 1 if width == 1 else 2), width)
 
 
-def operand(rng: random.Random, place: OperandSpec) -> Operand:
+def operand(rng: random.Random, slot: OperandSpec) -> Operand:
     """An operand that may stand in the place by itself."""
     # A number of s_waitcnt with its unused bits set does not survive the disassembler, so the fields stand for it.
-    letter = rng.choice([letter for letter in place.accepts if letter not in "mNx" and not (letter == "n" and "w" in place.accepts)])
+    letter = rng.choice([letter for letter in slot.accepts if letter not in "mNx" and not (letter == "n" and "w" in slot.accepts)])
     value: Operand
     if letter in "va":
-        value = register(rng, letter, place.width)
+        value = register(rng, letter, slot.width)
     elif letter in "sSM":
-        value = register(rng, "s", place.width)
+        value = register(rng, "s", slot.width)
         while letter != "s" and value.index in (124, 126, 127) and (letter == "S" or value.index == 124):
-            value = register(rng, "s", place.width)
+            value = register(rng, "s", slot.width)
     elif letter == "c":
         return Reg("s", 106, 2)
     elif letter == "i":
         # A float in a 16-bit integer disassembles as a pattern that the assembler does not take back.
-        value = rng.choice(INLINE[:5] if place.type in ("b16", "u16", "i16") else INLINE)
+        value = rng.choice(INLINE[:5] if slot.type in ("b16", "u16", "i16") else INLINE)
     elif letter in "lk":
-        integer = place.type in ("b64", "u64", "i64", "b16", "u16", "i16")
+        integer = slot.type in ("b64", "u64", "i64", "b16", "u16", "i16")
         return rng.choice((100, 0x7ABC) if integer else (100, 0x7ABC, 2.5))
     elif letter == "p":
         return Special(rng.choice(SPECIALS))
@@ -71,7 +71,7 @@ def operand(rng: random.Random, place: OperandSpec) -> Operand:
     elif letter == "b":
         return Symbol("target") if rng.random() < 0.5 else rng.randrange(0, 1000)
     elif letter == "n":
-        return rng.choice((place.low, place.high, rng.randint(place.low, place.high)))
+        return rng.choice((slot.low, slot.high, rng.randint(slot.low, slot.high)))
     elif letter == "w":
         return Waitcnt(rng.choice((None, 0, 17, 62)), rng.choice((None, 0, 6)), rng.choice((0, 3, 14)))
     elif letter == "h":
@@ -81,11 +81,11 @@ def operand(rng: random.Random, place: OperandSpec) -> Operand:
     else:
         return GprIdx(rng.randrange(1, 16))
     if isinstance(value, Reg) and rng.random() < 0.3:
-        if "m" in place.accepts:
+        if "m" in slot.accepts:
             return Modified(value, neg=rng.random() < 0.6, abs=rng.random() < 0.5) if rng.random() < 0.8 else Modified(value, abs=True)
-        if "N" in place.accepts:
+        if "N" in slot.accepts:
             return Modified(value, neg=True)
-        if "x" in place.accepts:
+        if "x" in slot.accepts:
             return Modified(value, sext=True)
     return value
 
@@ -98,7 +98,7 @@ def modifier(rng: random.Random, name: str, form: Form) -> Any:
         low, high = OFFSETS[form.encoding]
         return rng.choice((low, high, rng.randint(low, high), 16))
     if name in MASKS:
-        count = 3 if form.encoding == "MAI" else sum(place.name.startswith("src") for place in form.operands)
+        count = 3 if form.encoding == "MAI" else sum(slot.name.startswith("src") for slot in form.operands)
         if form.encoding == "MAI" and name != "neg":
             return rng.randrange(2), rng.randrange(2), 0
         return tuple(rng.randrange(2) for _ in range(count + (name == "op_sel" and form.encoding == "VOP3")))
@@ -132,7 +132,7 @@ def modifiers(rng: random.Random, form: Form, share: float = 0.3) -> dict[str, A
 def legal(rng: random.Random, opcode: Opcode, form: Form, arch: str, share: float = 0.3) -> Sample:
     """A sample that `resolve` places into just this form."""
     for _ in range(200):
-        sample = Sample(opcode, [operand(rng, place) for place in form.operands], modifiers(rng, form, share), form.suffix)
+        sample = Sample(opcode, [operand(rng, slot) for slot in form.operands], modifiers(rng, form, share), form.suffix)
         try:
             if resolve(opcode, sample.operands, sample.modifiers, arch, form.suffix) == form:
                 return sample

@@ -86,10 +86,10 @@ def builds(family: Family, arch: str) -> Iterator[dict[str, Any]]:
 def on_emulator(family: Family, built: Built) -> Emulates:
     """A function that runs mutants of a finished variant."""
     runs = Runs(family, built)
-    places = {id(instruction): position for position, instruction in enumerate(runs.program.instructions)}
+    locations = {id(instruction): position for position, instruction in enumerate(runs.program.instructions)}
 
     def emulates(mutant: Mutant) -> bool:
-        for known in runs.through(places.get(id(mutant.original))):
+        for known in runs.through(locations.get(id(mutant.original))):
             if runs.passes(known, mutant.program) is None:
                 runs.known.remove(known)
                 runs.known.insert(0, known)  # the next mutant is on the same path, mostly

@@ -20,7 +20,7 @@ from asmgen.tools.oddlines import CHOICES, lines_of
 _BLOCKS = ((64, 1, 1), (256, 1, 1), (8, 8, 2), (100, 1, 1), (512, 1, 1), (1024, 1, 1), (1, 1, 1), None)
 _KINDS = ("exec", "exec", "m0", "lds", "lds", "lds", "memory", "matrix", "vector", "scalar", "waits")
 _CONTROL = frozenset({"s_setpc_b64", "s_swappc_b64", "s_endpgm", "s_endpgm_saved", "s_endpgm_ordered_ps_done"})
-_PLACE = re.compile(r"\{(\w+)\}")
+_FIELD = re.compile(r"\{(\w+)\}")
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class _Writer:
 
     def say(self, *lines: str) -> None:
         """Write lines of code; places in braces are filled."""
-        self.lines += [f"\t{_PLACE.sub(lambda place: self.chance.choice(CHOICES[place[1]]), line)}" for line in lines]
+        self.lines += [f"\t{_FIELD.sub(lambda place: self.chance.choice(CHOICES[place[1]]), line)}" for line in lines]
 
     def label(self, name: str) -> None:
         """Write a label."""

@@ -75,7 +75,7 @@ def table(rows: Sequence[SensitivityRow]) -> str:
     for row in rows:
         if row.largest >= _STILL:
             low, high = row.changes
-            lines.append(f"{row.name:24}{row.tag:6}" + "".join(f"{low[place]:+13.1%}{high[place]:+8.1%}" for place in range(3)))
+            lines.append(f"{row.name:24}{row.tag:6}" + "".join(f"{low[location]:+13.1%}{high[location]:+8.1%}" for location in range(3)))
     still = [row.name for row in rows if row.largest < _STILL]
     lines.append(f"no change: {', '.join(still) or 'none'}")
     return "\n".join(lines) + "\n"

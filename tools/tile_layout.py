@@ -32,8 +32,8 @@ class TileElement:
 
     def as_json(self) -> dict[str, Any]:
         """Fields of an element: those of an instruction's, or the address."""
-        place = {"lane": self.lane, "register": self.register} if self.address is None else {"address": self.address}
-        return {"index": list(self.index), **place, "bit": self.bit, "bits": self.bits}
+        location = {"lane": self.lane, "register": self.register} if self.address is None else {"address": self.address}
+        return {"index": list(self.index), **location, "bit": self.bit, "bits": self.bits}
 
     def cell(self) -> str:
         """lane:register, and its lowest bit where a register holds several; or the address."""
@@ -108,8 +108,8 @@ def tile_table(kernel: Kernel, name: str, lane: int | None = None, register: int
     `lane` and `register` (counted in the tile's own) keep a part. Raises OperandError for a name that the kernel does not have.
     """
     tiles = {str(key): value for key, value in kernel.tiles.items()}
-    places = [tile for tile in tiles.values() if isinstance(tile, SharedTile)]
-    shared = next((tile for tile in places if name in (tile.name, *(item.name for item in tile.ranges))), None)
+    locations = [tile for tile in tiles.values() if isinstance(tile, SharedTile)]
+    shared = next((tile for tile in locations if name in (tile.name, *(item.name for item in tile.ranges))), None)
     arch = kernel.resources.arch
     if shared is not None:
         if lane is not None or register is not None:
@@ -142,12 +142,12 @@ def _elements(cell: int, tile: Tile, lane: int | None, register: int | None) -> 
     f, found = tile.fragment, []
     for number, (row, column) in enumerate(tile.positions()):
         base = tile.base(row, column)
-        for item, places in enumerate(f.table):
+        for item, locations in enumerate(f.table):
             held, bit = divmod(item * f.bits, 32)
             if register is not None and register not in range(number * f.registers + held,
                                                               number * f.registers + held + (bit + f.bits - 1) // 32 + 1):
                 continue
-            for at, (r, c) in enumerate(places):
+            for at, (r, c) in enumerate(locations):
                 if lane in (None, at):
                     found.append(TileElement((cell, row * f.rows + r, column * f.columns + c), f.bits, at, str(base[held]), bit))
     return found

@@ -232,7 +232,7 @@ def read_relocations(sections: list[ElfSection], data: bytes) -> tuple[Relocatio
             kind, index = info & 0xFFFFFFFF, info >> 32
             if kind not in _RELOCATIONS or index and index >= len(symbols):
                 raise CodeObjectError(f"it has a relocation of kind {kind} for symbol {index}, one of which does not exist")
-            name, _, place, address, _ = symbols[index] if index else ("", 0, 0, 0, 0)
-            value = None if index and place == _SHN_UNDEF else address
+            name, _, location, address, _ = symbols[index] if index else ("", 0, 0, 0, 0)
+            value = None if index and location == _SHN_UNDEF else address
             found.append(Relocation(offset, f"R_AMDGPU_{_RELOCATIONS[kind]}", name, value, addend))
     return tuple(found)

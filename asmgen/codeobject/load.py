@@ -245,9 +245,9 @@ def _check_target(wanted: str | None, target: str, states: Mapping[str, str]) ->
 
 
 def _metadata(segments: list[ElfSegment], sections: list[ElfSection], data: bytes) -> dict[str, Any]:
-    places = [(part.offset, part.file_size) for part in segments if part.kind == PT_NOTE]
-    places += [(part.offset, part.size) for part in sections if part.kind == SHT_NOTE]
-    for offset, size in places:
+    locations = [(part.offset, part.file_size) for part in segments if part.kind == PT_NOTE]
+    locations += [(part.offset, part.size) for part in sections if part.kind == SHT_NOTE]
+    for offset, size in locations:
         note = metadata.find_note(file_bytes(data, offset, size, "a note section of it"))
         if note is not None:
             return metadata.decode(note)

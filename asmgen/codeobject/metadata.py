@@ -133,10 +133,10 @@ def argument_rows(row: Mapping[str, Any]) -> tuple[Argument, ...]:
                 raise CodeObjectError(f"{key} of an argument in its metadata is {quoted(text)}, not text")
         if ".offset" not in entry or ".size" not in entry or not texts[".value_kind"]:
             raise CodeObjectError("an argument in its metadata lacks .offset, .size or .value_kind")
-        place = number(entry, ".offset", 0), number(entry, ".size", 0)
-        if sum(place) > MOST_ARGUMENT_BYTES:
-            raise CodeObjectError(f"an argument in its metadata ends at byte {sum(place)}, and {MOST_ARGUMENT_BYTES} are the most")
-        table.append(Argument(*place, texts[".value_kind"], texts[".name"], texts[".address_space"]))
+        location = number(entry, ".offset", 0), number(entry, ".size", 0)
+        if sum(location) > MOST_ARGUMENT_BYTES:
+            raise CodeObjectError(f"an argument in its metadata ends at byte {sum(location)}, and {MOST_ARGUMENT_BYTES} are the most")
+        table.append(Argument(*location, texts[".value_kind"], texts[".name"], texts[".address_space"]))
     return tuple(table)
 
 

@@ -246,7 +246,7 @@ class EmulatedDevice:
     def borrow(self, what: str, array: External) -> bool:
         """Registers the array's own bytes. Raises DeviceError for one that is not in host memory."""
         if array.where != HOST:
-            raise DeviceError(f"{what} is on {array.place}; the emulator uses arrays in host memory")
+            raise DeviceError(f"{what} is on {array.location}; the emulator uses arrays in host memory")
         if not array.nbytes or (self.memory.covers(array.address, array.nbytes) and not self._borrowed):
             return False
         self._set_borrowed([*self._borrowed, array])

@@ -32,7 +32,7 @@ class External:
     is_torch: bool = False
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """For people."""
         return f"GPU {self.index}" if self.where == GPU else "host memory"
 

@@ -382,8 +382,8 @@ class HipDevice:
     def borrow(self, what: str, array: External) -> bool:
         """Raises DeviceError for an array that is not on this GPU; there is nothing to give back."""
         if array.where != "gpu" or array.index != self.gpu.index:
-            raise DeviceError(f"{what} is in {array.place}, and the kernel runs on GPU {self.gpu.index}; copy it there first"
-                              if array.where != "gpu" else f"{what} is on {array.place}, and the kernel runs on GPU {self.gpu.index}")
+            raise DeviceError(f"{what} is in {array.location}, and the kernel runs on GPU {self.gpu.index}; copy it there first"
+                              if array.where != "gpu" else f"{what} is on {array.location}, and the kernel runs on GPU {self.gpu.index}")
         return False
 
     def give_back(self, array: External) -> None:

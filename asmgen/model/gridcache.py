@@ -105,15 +105,15 @@ def ordered(order: GridOrder) -> list[tuple[int, int]]:
     """(row, column) of every workgroup. Raises AsmgenError for more tiles than LARGEST_GRID."""
     if order.tiles > LARGEST_GRID:
         raise AsmgenError(f"a grid of {order.rows} x {order.columns} tiles is larger than {LARGEST_GRID}; its order is not listed")
-    return order.places()
+    return order.tiles_in_order()
 
 
-def rates_of(places: Sequence[tuple[int, int]], loads: TileLoads, timing: Timing, resident: int) -> CacheRates:
+def rates_of(tile_positions: Sequence[tuple[int, int]], loads: TileLoads, timing: Timing, resident: int) -> CacheRates:
     """The same for the places of all workgroups."""
     l2 = [_Cache(timing["l2_bytes"], loads) for _ in range(XCDS)]
     llc = _Cache(timing["llc_bytes"], loads)
     llc_bytes = hbm_bytes = 0.0
-    for round_ in _rounds(places, timing.clocks("compute_units") * resident):
+    for round_ in _rounds(tile_positions, timing.clocks("compute_units") * resident):
         rows: dict[int, float] = {}
         columns: dict[int, float] = {}
         for cache, inside in zip(l2, round_, strict=True):
@@ -129,20 +129,20 @@ def rates_of(places: Sequence[tuple[int, int]], loads: TileLoads, timing: Timing
             for bit, misses in asked.items():
                 llc_bytes += misses * size
                 hbm_bytes += min(1.0, misses) * (1 - kept.get(bit, 0.0)) * size
-    total = float(len(places) * (loads.a + loads.b))
+    total = float(len(tile_positions) * (loads.a + loads.b))
     return CacheRates(1 - llc_bytes / total, 1 - hbm_bytes / llc_bytes if llc_bytes else 1.0, total, llc_bytes, hbm_bytes)
 
 
-def _rounds(places: Sequence[tuple[int, int]], together: int) -> Iterator[list[list[tuple[int, int]]]]:
+def _rounds(tile_positions: Sequence[tuple[int, int]], together: int) -> Iterator[list[list[tuple[int, int]]]]:
     """The places of each round by XCD."""
-    for first in range(0, len(places), together):
-        last = min(len(places), first + together)
-        yield [list(places[first + (xcd - first) % XCDS:last:XCDS]) for xcd in range(XCDS)]
+    for first in range(0, len(tile_positions), together):
+        last = min(len(tile_positions), first + together)
+        yield [list(tile_positions[first + (xcd - first) % XCDS:last:XCDS]) for xcd in range(XCDS)]
 
 
-def _used(places: Sequence[tuple[int, int]]) -> _Used:
+def _used(tile_positions: Sequence[tuple[int, int]]) -> _Used:
     rows = columns = 0
-    for row, column in places:
+    for row, column in tile_positions:
         rows |= 1 << row
         columns |= 1 << column
     return _Used(rows, columns)

@@ -81,6 +81,6 @@ class GridOrder:
             return divmod(number, self.columns)
         return window_order(number, self.rows, self.columns, self.window)
 
-    def places(self) -> list[tuple[int, int]]:
+    def tiles_in_order(self) -> list[tuple[int, int]]:
         """Of all workgroups, in their order."""
         return [self.place(number) for number in range(self.tiles)]

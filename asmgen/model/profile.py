@@ -210,7 +210,7 @@ class _Analysis:
         positions = self.waves[number].positions
         found: list[Visit] = []
         heads: list[int] = []
-        for at in self._places(number, loop.first):
+        for at in self._locations(number, loop.first):
             if heads and positions[at - 1] == loop.last:
                 heads.append(at)
             else:
@@ -219,7 +219,7 @@ class _Analysis:
         self._close(found, number, heads, loop)
         return found
 
-    def _places(self, number: int, position: int) -> list[int]:
+    def _locations(self, number: int, position: int) -> list[int]:
         known = self.heads.get(position)
         if known is None:
             known = self.heads[position] = [[at for at, one in enumerate(wave.positions) if one == position] for wave in self.waves]

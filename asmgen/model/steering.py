@@ -90,7 +90,7 @@ def _addresses(instruction: Instruction) -> int:
     """Registers of a memory instruction that say where it goes."""
     mask = 0
     if instruction.opcode.memory is not None:
-        for place, operand, reads, _ in instruction.accesses:
-            if reads and place.name in ADDRESS_SLOTS:
+        for location, operand, reads, _ in instruction.accesses:
+            if reads and location.name in ADDRESS_SLOTS:
                 mask |= operand_mask(operand)
     return mask

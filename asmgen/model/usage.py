@@ -16,11 +16,11 @@ _BRANCHES = {True: "branch_taken", False: "branch_not_taken"}
 
 @dataclass
 class Usage:
-    """Of one wave, or a share of it: clk unless said otherwise. `windows` counts the VALU slots after matrix instructions."""
+    """Of one wave, or a share of it: clk unless said otherwise. `shadow_slots` counts the VALU slots after matrix instructions."""
 
     matrix: float = 0
     blocked: float = 0  # no other wave of the SIMD issues
-    windows: float = 0
+    shadow_slots: float = 0
     valu_units: float = 0  # of 4 clk, not packed
     packed_units: float = 0
     own: float = 0  # in which the wave itself holds its place
@@ -49,7 +49,7 @@ def usage(costs: Sequence[IssueCost], trace: WaveTrace, access_costs: Sequence[i
         if kind is CostKind.MATRIX:
             total.matrix += cost.occupancy
             total.blocked += read + cost.lead
-            total.windows += (cost.occupancy - read - cost.lead) / slot
+            total.shadow_slots += (cost.occupancy - read - cost.lead) / slot
             total.own += read + cost.lead
             total.flops += cost.flops
             continue
@@ -136,15 +136,15 @@ def _sum(parts: Iterable[Usage]) -> Usage:
 
 
 def _valu_bound(one: Usage, timing: Timing) -> float:
-    """Plain units fill the windows of matrix instructions; what is beyond them, and packed ones, stand outside, and no packed one sooner
-    after a matrix instruction than the hazard says."""
+    """Plain units fill the shadow slots of matrix instructions. What is beyond them stands outside, and so do packed units,
+    no packed one sooner after a matrix instruction than the hazard says."""
     if not one.matrix:
         return timing["slot"] * (one.valu_units + one.packed_units)
-    excess = timing["slot"] * max(0.0, one.valu_units - one.windows)
+    excess = timing["slot"] * max(0.0, one.valu_units - one.shadow_slots)
     return one.matrix + (max(excess, timing["packed_hazard"]) + timing["slot"] * one.packed_units if one.packed_units else excess)
 
 
-def windows_optimum(matrix_clocks: int, occupancy: int, units: int, packable: bool, timing: Timing) -> int:
+def shadow_optimum(matrix_clocks: int, occupancy: int, units: int, packable: bool, timing: Timing) -> int:
     """The least clk for M matrix instructions (`matrix_clocks` together) and so many 4-clk VALU units: T = 32M + g(N - 6M).
 
     Where the excess is `packable`, the units that fill the 12 clk after the last matrix instruction stay plain and the rest go in pairs

@@ -94,10 +94,10 @@ def _after_each(flow: ControlFlow, at_end: Sequence[int], before: _Before) -> li
 def _uses(instruction: Instruction) -> tuple[int, int, int, int]:
     """Masks: read as an address, read as data (explicit operands only), written, surely overwritten."""
     address = data = 0
-    for place, operand, reads, _ in instruction.accesses:
+    for location, operand, reads, _ in instruction.accesses:
         if reads:
             mask = _mask_of(operand)
-            if place.name in ADDRESS_SLOTS:
+            if location.name in ADDRESS_SLOTS:
                 address |= mask
             else:
                 data |= mask

@@ -77,13 +77,13 @@ class _MaskProperty:
     def __get__(self, instruction: Instruction, owner: type[Instruction]) -> int:
         reads, writes = _named(implicit_reads(instruction.opcode, instruction.form)), _named(instruction.opcode.writes)
         keeps = reads_destination(instruction.form, instruction.modifiers)
-        for place, operand in zip(instruction.form.operands, instruction.operands, strict=True):
+        for location, operand in zip(instruction.form.operands, instruction.operands, strict=True):
             mask = operand.mask if isinstance(operand, Reg) else 0 if isinstance(operand, int) else operand_mask(operand)
-            if place.writes:
+            if location.writes:
                 writes |= mask
-                if keeps or place.reads:
+                if keeps or location.reads:
                     reads |= mask
-            elif place.reads:
+            elif location.reads:
                 reads |= mask
         kept = instruction.__dict__
         kept["reads"], kept["writes"] = reads, writes
@@ -176,8 +176,8 @@ class Instruction:
         """The label that a branch names."""
         if not self.is_branch:
             return None
-        for place, operand in enumerate(self.operands):
-            if isinstance(operand, Symbol) and "b" in self.form.operands[place].accepts:
+        for location, operand in enumerate(self.operands):
+            if isinstance(operand, Symbol) and "b" in self.form.operands[location].accepts:
                 return operand.name
         return None
 

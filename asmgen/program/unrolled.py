@@ -39,12 +39,12 @@ def unroll(program: Program, loops: Sequence[Loop], times: int) -> Unrolled:
     heads = {loop.first: loop for loop in loops}
     made: list[Item] = []
     original: list[int] = []
-    position, place = 0, 0
-    while place < len(program.items):
-        item = program.items[place]
+    position, location = 0, 0
+    while location < len(program.items):
+        item = program.items[location]
         if isinstance(item, Instruction) and position in heads:
             loop = heads[position]
-            body = _body(program.items, place, loop.last - loop.first + 1)
+            body = _body(program.items, location, loop.last - loop.first + 1)
             for number in range(times):
                 copy = _copy(program, body, loop.first, number, times)
                 made += copy
@@ -53,20 +53,20 @@ def unroll(program: Program, loops: Sequence[Loop], times: int) -> Unrolled:
                     made.append(_branch(program.arch, _named("exit", loop.first)))
                     original.append(-1)
             made.append(Label(_named("exit", loop.first)))
-            position, place = loop.last + 1, place + len(body)
+            position, location = loop.last + 1, location + len(body)
             continue
         made.append(item)
         if isinstance(item, Instruction):
             original.append(position)
             position += 1
-        place += 1
+        location += 1
     return Unrolled(program.with_items(made), tuple(original))
 
 
-def _body(items: Sequence[Item], place: int, count: int) -> list[Item]:
+def _body(items: Sequence[Item], location: int, count: int) -> list[Item]:
     """The items from `place` on up to the instruction that is the last of `count`."""
     found: list[Item] = []
-    for item in items[place:]:
+    for item in items[location:]:
         found.append(item)
         count -= isinstance(item, Instruction)
         if not count:

@@ -176,7 +176,7 @@ def _comparison(state: State, name: str, target: Operand, sources: list[Operand]
     one, other = (_signed(value) if kind == "i32" else value for value in values if value is not None)
     words = together(_COMPARED[relation](one, other).astype(np.int64) & exec_)
     bit = (target.mask & -target.mask).bit_length() - 1
-    return {place + word: words[word] for place in ((bit, EXEC_BIT) if name.startswith("v_cmpx_") else (bit,)) for word in (0, 1)}
+    return {location + word: words[word] for location in ((bit, EXEC_BIT) if name.startswith("v_cmpx_") else (bit,)) for word in (0, 1)}
 
 
 def _scalar_comparison(state: State, name: str, sources: list[Operand]) -> dict[int, Value]:

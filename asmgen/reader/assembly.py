@@ -271,9 +271,9 @@ class _TextReader:
             for item in part.items:
                 if not isinstance(item, Instruction):
                     continue
-                for place, operand in zip(item.form.operands, item.operands, strict=True):
+                for location, operand in zip(item.form.operands, item.operands, strict=True):
                     if isinstance(operand, Symbol) and operand.name not in labels and \
-                            ("b" in place.accepts or not _is_address(operand.name, addresses)):
+                            ("b" in location.accepts or not _is_address(operand.name, addresses)):
                         what = "a symbol with a value" if operand.name in self._values else "no label of the text"
                         raise NeedsAssembler(f"`{shorten(item.text)}`: {shorten(operand.name)!r} is {what}", str(item.source))
 

@@ -107,16 +107,16 @@ class _Pieces:
         self._kernels = kernels
         self._starts = sorted(self.functions)
         self._code = sum(len(part.data) for part in code_object.image if part.executable)
-        self._windows = self._cut()
+        self._cuts = self._cut()
         self._broken: set[int] = set()
 
     def _cut(self) -> list[int]:
-        """Where the windows begin that code is disassembled in: at functions, as many together as have _WHOLE_BYTES."""
-        windows: list[int] = []
+        """Where the pieces begin that are disassembled at once: at functions, as many together as have _WHOLE_BYTES."""
+        cuts: list[int] = []
         for start in self._starts:
-            if not windows or start - windows[-1] >= _WHOLE_BYTES:
-                windows.append(start)
-        return windows
+            if not cuts or start - cuts[-1] >= _WHOLE_BYTES:
+                cuts.append(start)
+        return cuts
 
     def _segment_end(self, address: int) -> int:
         """Where the executable segment with an address ends, 0 where there is none."""
@@ -138,11 +138,11 @@ class _Pieces:
 
     def _listing(self, start: int, stop: int) -> Listing:
         data = self.code_object.data
-        window = bisect_right(self._windows, start)
+        number = bisect_right(self._cuts, start)
         first, last = 0, 0
         if self._code > _WHOLE_BYTES:
-            first = self._windows[window - 1]
-            last = self._windows[window] if window < len(self._windows) else max(stop, self._segment_end(start))
+            first = self._cuts[number - 1]
+            last = self._cuts[number] if number < len(self._cuts) else max(stop, self._segment_end(start))
         if first not in self._broken and stop <= (last or stop):
             try:
                 return _disassembled(data, self.code_object.arch, first, last, self._piped)

@@ -87,8 +87,8 @@ def _filled(opcode: Opcode, operands: tuple[Operand, ...]) -> Iterator[tuple[For
             continue
         if missing == 1 and form.encoding.startswith("SMEM") and form.operands[-1].name == "offset":
             yield form, (*operands, 0)
-        places = [number for number, place in enumerate(form.operands) if place.accepts == "c"]
-        for chosen in combinations(places, missing):
+        slots = [number for number, slot in enumerate(form.operands) if slot.accepts == "c"]
+        for chosen in combinations(slots, missing):
             given = iter(operands)
             yield form, tuple(vcc if number in chosen else next(given) for number in range(len(form.operands)))
 
@@ -107,14 +107,14 @@ def _shape(operand: Operand) -> Any:
     return (type(operand), operand)
 
 
-def _kind_fits(place: OperandSpec, operand: Operand) -> bool:
-    accepts = place.accepts
+def _kind_fits(slot: OperandSpec, operand: Operand) -> bool:
+    accepts = slot.accepts
     if isinstance(operand, Modified):
-        return ("x" in accepts if operand.sext else "m" in accepts or "N" in accepts) and _kind_fits(place, operand.value)
+        return ("x" in accepts if operand.sext else "m" in accepts or "N" in accepts) and _kind_fits(slot, operand.value)
     if isinstance(operand, Reg):
         if "c" in accepts:
             return operand == vcc
-        if operand.count != place.width:
+        if operand.count != slot.width:
             return False
         return operand.file in accepts if operand.file in "va" else operand.file == "s" and not {"s", "S", "M"}.isdisjoint(accepts)
     if isinstance(operand, Special):

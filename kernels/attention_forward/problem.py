@@ -58,14 +58,14 @@ def make_problem(p: ag.Values, seed: int, logits: float = 1.0, nonfinite: bool |
     unwritten = lse.astype(np.float64)
 
     def expected() -> tuple[ag.Output, ...]:
-        places = np.lib.stride_tricks.as_strided(np.arange(flat.size), sizes, tuple(8 * stride for stride in strides))
+        positions = np.lib.stride_tricks.as_strided(np.arange(flat.size), sizes, tuple(8 * stride for stride in strides))
         truncated = p.get("rounding") == "truncated"
         found = reference(p, views["q"], views["k"], views["v"], unit * (2 if truncated else 1), _LEAST_HALF_UNIT[p["dtype"]])
         tolerance = found.tolerance + np.maximum(unit * (np.abs(found.o) + found.tolerance), _LEAST_HALF_UNIT[p["dtype"]])
         tolerance += _FLUSHED * (p["sk"] + 1)
         expected_lse = found.lse if p["lse"] else unwritten
         lse_tolerance = LSE_ERROR * np.maximum(1.0, np.abs(np.where(np.isfinite(expected_lse), expected_lse, 0.0))) * p["lse"]
-        return ag.Output("o", found.o, tolerance, (places,)), ag.Output("lse", expected_lse, lse_tolerance)
+        return ag.Output("o", found.o, tolerance, (positions,)), ag.Output("lse", expected_lse, lse_tolerance)
 
     return ag.Problem(arguments, expected)
 
@@ -82,12 +82,12 @@ def _put_odd(random: np.random.Generator, views: dict[str, Array], nonfinite: bo
     if spread > _LARGE_SPREAD:
         k *= (1 + _RISE * np.arange(k.shape[2]))[:, None].astype(k.dtype)
     if nonfinite and q[..., 0].size >= _LEAST_QUERIES:
-        place = tuple(random.integers(size) for size in q.shape)
-        q[place] = np.nan
+        position = tuple(random.integers(size) for size in q.shape)
+        q[position] = np.nan
         if q.dtype.name in _HUGE and q.shape[2] > 1:
-            row = (*place[:2], (place[2] + 1) % q.shape[2])
+            row = (*position[:2], (position[2] + 1) % q.shape[2])
             q[row] = 0
-            q[(*row, place[3])] = _HUGE[q.dtype.name]
+            q[(*row, position[3])] = _HUGE[q.dtype.name]
     for name in "kv":
         chosen = np.asarray(random.random(views[name].shape) < 1 / 8)
         small = _SMALLEST[views[name].dtype.name]

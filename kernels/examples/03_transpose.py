@@ -30,7 +30,7 @@ TRANSPOSE = ag.Family(
 def transpose(k: ag.TileBuilder) -> None:
     """One tile."""
     lds, x, at = k.lds.take("tile", TILE.size), k.registers.vgprs(PART, "x"), k.registers.vgprs(1, "at")
-    place, step = k.registers.vgprs(2, "place"), k.registers.sgprs(2, "step")  # the lane's byte in a row of x and of d; bytes of a row
+    byte, step = k.registers.vgprs(2, "byte"), k.registers.sgprs(2, "step")  # the lane's byte in a row of x and of d; bytes of a row
     k.begin()
     k.locate(WAVES)
     into = ag.emit_address(k, "into", lambda lane, wave: TILE.address({"row": PART * wave, "column": lane}), k.lane, (k.wave,))
@@ -40,12 +40,12 @@ def transpose(k: ag.TileBuilder) -> None:
             k.s_lshl2_add_u32(run, k.ids[row], k.wave.register)
             k.s_mul_i32(run, run, k.argument(stride))
             k.s_lshl2_add_u32(run, k.ids[column], run)
-            k.v_lshlrev_b32(place[matrix], 2, k.lane)
-            k.v_lshl_add_u32(place[matrix], run, 6, place[matrix])
+            k.v_lshlrev_b32(byte[matrix], 2, k.lane)
+            k.v_lshl_add_u32(byte[matrix], run, 6, byte[matrix])
         k.s_lshl_b32(step[matrix], k.argument(stride), 2)
     for i in range(PART):
-        k.global_load_dword(x[i], place[0], k.argument("x"))
-        k.v_add_u32(place[0], step[0], place[0])
+        k.global_load_dword(x[i], byte[0], k.argument("x"))
+        k.v_add_u32(byte[0], step[0], byte[0])
     for i in range(PART):  # under an XOR layout the address of row r + i is that of r XOR that of i: one base serves all rows and columns
         if i:
             k.v_xor_b32(at, TILE.address({"row": i}), into)
@@ -56,5 +56,5 @@ def transpose(k: ag.TileBuilder) -> None:
             k.v_xor_b32(at, TILE.address({"column": i}), out)
         k.ds_read_b32(x[i], at if i else out, uses=lds)
     for i in range(PART):
-        k.global_store_dword(place[1], x[i], k.argument("d"))
-        k.v_add_u32(place[1], step[1], place[1])
+        k.global_store_dword(byte[1], x[i], k.argument("d"))
+        k.v_add_u32(byte[1], step[1], byte[1])

@@ -75,8 +75,8 @@ def _matrix(watch: Stopwatch) -> None:
 
     def shadowed(number: int) -> None:
         independent(number)
-        for place in range(_SHADOWED):
-            k.v_mov_b32(v[_RESULTS + place], v[_SOURCES + 8])
+        for offset in range(_SHADOWED):
+            k.v_mov_b32(v[_RESULTS + offset], v[_SOURCES + 8])
 
     watch.time("independent", independent)
     watch.time("chain", lambda n: k.emit(name, a[0:15], *operands, a[0:15]))

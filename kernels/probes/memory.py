@@ -18,10 +18,10 @@ _WAVES = 4
 def _chain(room: int) -> npt.NDArray[np.uint32]:
     """A chain of byte offsets through `room` bytes: each dword holds the offset of the next one, which is in another cache line."""
     lines = min(room // _LINE, 1 << 23)
-    places = np.random.default_rng(0).permutation(lines)[:8 * MANY] * (room // lines // _LINE * _LINE)
-    places[0] = 0
+    addresses = np.random.default_rng(0).permutation(lines)[:8 * MANY] * (room // lines // _LINE * _LINE)
+    addresses[0] = 0
     data = np.zeros(room // 4, np.uint32)
-    data[places[:-1] // 4] = places[1:]
+    data[addresses[:-1] // 4] = addresses[1:]
     return data
 
 

@@ -18,7 +18,7 @@ BANKS = (32, 64, 128)
 _READS = 12
 _ROW = 8192
 """The bytes between two dwords of one bank, for any number of banks."""
-_PLACE = 64
+_RECORD = 64
 """The byte that the pair reads; the other lanes read at 0."""
 _WIDTHS = {"ds_read_b32": 1, "ds_read_b64": 2, "ds_read_b96": 3, "ds_read_b128": 4}
 
@@ -79,8 +79,8 @@ def build_phase_probe(arch: str, op: str, lanes: int = ag.LANES) -> PhaseProbe:
     k.s_add_u32(second, first, 1)
     k.label("pairs")
     k.v_mov_b32(address, 0)
-    select(first, _PLACE)
-    select(second, _PLACE + _ROW)
+    select(first, _RECORD)
+    select(second, _RECORD + _ROW)
     measure()
     k.s_add_u32(second, second, 1)
     k.s_cmp_lt_u32(second, lanes)
@@ -92,8 +92,8 @@ def build_phase_probe(arch: str, op: str, lanes: int = ag.LANES) -> PhaseProbe:
     k.s_mov_b32(other, 1)
     k.label("lanes")
     for banks in BANKS:
-        k.v_mov_b32(address, _PLACE)  # all others share what lane 0 reads
-        select(other, _PLACE + 4 * banks)
+        k.v_mov_b32(address, _RECORD)  # all others share what lane 0 reads
+        select(other, _RECORD + 4 * banks)
         measure()
     k.s_add_u32(other, other, 1)
     k.s_cmp_lt_u32(other, lanes)

@@ -68,7 +68,7 @@ class Factors:
         """The registers of a corner's columns, then of its rows; a last row without a pair is listed twice."""
         if not self.differ:
             return []
-        rows, columns = _places(corner)
+        rows, columns = _corner_rows(corner)
         of_rows = [both[one] for both, one in map(self.rows.__getitem__, rows)]
         return [held[number] for held in map(self.columns.__getitem__, columns) for number in range(held.count)] \
             + of_rows + of_rows[len(rows) // 2 * 2:]
@@ -77,7 +77,7 @@ class Factors:
         """The factors of a corner whose registers, those of `of`, were moved for `each_corner`."""
         if copy.beside is None:
             return self
-        rows, columns = _places(copy.corner)
+        rows, columns = _corner_rows(copy.corner)
         run, held = ag.run_length(copy.corner.tile), copy.beside
         held_columns = run * len(columns)
         return Factors(self.k, self.all,
@@ -85,7 +85,7 @@ class Factors:
                        {column: held[run * number:run * number + run - 1] for number, column in enumerate(columns)})
 
 
-def _places(corner: ag.Corner) -> tuple[list[int], list[int]]:
+def _corner_rows(corner: ag.Corner) -> tuple[list[int], list[int]]:
     """The rows and the columns of a corner's runs, in order."""
     runs = list(ag.runs_of([corner], ag.run_length(corner.tile)))
     return sorted({run.row for run in runs}), sorted({run.column for run in runs})

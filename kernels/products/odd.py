@@ -23,7 +23,7 @@ class Exact:
     rows: tuple[int, ...]
     columns: tuple[int, ...]
 
-    def places(self, shape: tuple[int, ...]) -> NDArray[np.bool_]:
+    def positions(self, shape: tuple[int, ...]) -> NDArray[np.bool_]:
         """A mask [m, n] of the elements whose product is exact."""
         found = np.zeros(shape, bool)
         found[list(self.rows)] = True
@@ -64,6 +64,6 @@ def put_odd_addends(random: np.random.Generator, c: Matrix, used: bool) -> None:
     if not used:
         c[...] = np.nan
     elif c.shape[-1] >= GROUP:
-        places = [tuple(random.integers(size) for size in c.shape) for _ in range(3)]
-        for place, value in zip(places, (np.nan, np.inf, -0.0), strict=True):
-            c[place] = value
+        positions = [tuple(random.integers(size) for size in c.shape) for _ in range(3)]
+        for position, value in zip(positions, (np.nan, np.inf, -0.0), strict=True):
+            c[position] = value

@@ -42,8 +42,8 @@ def with_result(p: ag.Values, random: np.random.Generator, operands: dict[str, M
             expected = expected + more
         tolerance = tolerance_of(p, product, expected, added)
     if exact is not None and p["alpha"] == 1.0 and not added:
-        places = exact.places(expected.shape)
-        expected[places], tolerance[places] = expected[places].astype(given).astype(np.float64), 0.0
+        positions = exact.positions(expected.shape)
+        expected[positions], tolerance[positions] = expected[positions].astype(given).astype(np.float64), 0.0
     return ag.Problem(operands | {"d": d, "c": c, "bias": bias} | {name: p[name] for name in _NUMBERS},
                    (ag.Output("d", expected, tolerance, (slice(None), slice(0, p["n"]))),))
 

@@ -15,9 +15,9 @@ from asmgen.isa.registers import Modified, a, s, v
 from asmgen.kernels.gemm_bf16.library import GEMM
 from asmgen.program.text import program_text
 from asmgen.regalloc.plan import RegisterPlan
-from asmgen.regalloc.ranges import place_name
+from asmgen.regalloc.ranges import shown_file
 
-HERE = place_name(__file__, "", os.getcwd())
+HERE = shown_file(__file__, "", os.getcwd())
 """How places name this file."""
 
 

@@ -94,10 +94,10 @@ def test_paper_order_on_200_random_grids() -> None:
     moved = whole = 0
     for number, (rows, columns, window, chunk, *written) in enumerate(random_grids(200)):
         order = GridOrder(rows, columns, window, chunk)
-        expected = order.places()
+        expected = order.tiles_in_order()
         assert len(set(expected)) == rows * columns and max(expected)[0] == rows - 1, order
         assert places(placing(written[0], written[1]), rows, columns, window, chunk, number < len(SIZES)) == expected, order
-        moved += expected != GridOrder(rows, columns, window).places()
+        moved += expected != GridOrder(rows, columns, window).tiles_in_order()
         whole += rows * columns % (8 * chunk) == 0
     assert moved > 50 and 200 - whole > 100
 
@@ -109,7 +109,7 @@ def test_paper_order_by_hand() -> None:
     assert GridOrder(6, 3, 2, 2).place(9) == (1, 1) and GridOrder(6, 3, 2, 2).place(8) == (1, 0)
     assert GridOrder(6, 3, None, 2).place(9) == (1, 0) and GridOrder(6, 3, None, 2).place(16) == (5, 1)
     assert [GridOrder(1, 12, None, 100).place(number)[1] for number in range(12)] == [0, 2, 4, 6, 8, 10, 9, 11, 1, 3, 5, 7]
-    assert GridOrder(5, 2, 3).places()[5:] == [(2, 1), (3, 0), (4, 0), (3, 1), (4, 1)]
+    assert GridOrder(5, 2, 3).tiles_in_order()[5:] == [(2, 1), (3, 0), (4, 0), (3, 1), (4, 1)]
 
 
 @pytest.mark.parametrize("window", [1, 4])
@@ -117,7 +117,7 @@ def test_rotation(window: int) -> None:
     rng = random.Random(window)
     for rows, columns in [(3, 8), (1, 1), (2, 11), *((rng.randint(1, 20), rng.randint(1, 20)) for _ in range(12))]:
         order = GridOrder(rows, columns, window, rotated=True)
-        expected = order.places()
+        expected = order.tiles_in_order()
         assert len(set(expected)) == rows * columns
         assert places(rotating(window), rows, columns) == expected, order
 

@@ -41,7 +41,7 @@ def test_ledger_before_an_instruction() -> None:
     assert [(row.counter, row.newer, row.ordered, row.brings) for row in found.in_flight] == [
         ("vmcnt", 1, True, "v10"), ("vmcnt", 0, True, ""), ("lgkmcnt", 1, False, "s4"), ("lgkmcnt", 0, True, "v[4:7]")]
     assert dict(found.waits) == {"lgkmcnt": 0} and "v[4:7] of ds_read_b128" in found.wait_reasons[0]
-    assert [(row.place, row.text, row.role) for row in found.operands][:3] == [
+    assert [(row.slot, row.text, row.role) for row in found.operands][:3] == [
         ("vdst", "v12", "written"), ("src0", "v5", "read"), ("src1", "v13", "read")]
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asmgen.checks.barrierraces import ldsplaces
+from asmgen.checks.barrierraces import ldslocations
 from asmgen.checks.finding.finding import LintFinding
 from asmgen.checks.lint.facts import KernelFacts, facts_of_text
 from asmgen.checks.lint.programlint import lint_program
@@ -85,7 +85,7 @@ def made(name: str, arch: str, build: tuple[tuple[str, Any], ...]) -> Built:
 def find_places_once(monkeypatch: pytest.MonkeyPatch, program: Program, block: tuple[int, int, int] | None) -> None:
     """Which bytes of LDS are touched follows from values, which no wait changes: mutants have the program's. Finding them is most of the
     time of a reading; it is done for the program and the first mutant."""
-    usual = ldsplaces.LdsPlaces
+    usual = ldslocations.LdsLocations
     blocks = len(control_flow(program).blocks)
     whole = usual(program, control_flow(program), block)
     found = {id(program.instructions[position]): places for position, places in whole.known.items()}
@@ -101,7 +101,7 @@ def find_places_once(monkeypatch: pytest.MonkeyPatch, program: Program, block: t
             compared.append(mutant)
         return SimpleNamespace(known=places, values=whole.values)
 
-    monkeypatch.setattr(ldsplaces, "LdsPlaces", known)
+    monkeypatch.setattr(ldslocations, "LdsPlaces", known)
 
 
 @pytest.mark.parametrize(("name", "arch", "build"), list(library()), ids=lambda value: str(value).replace(" ", ""))

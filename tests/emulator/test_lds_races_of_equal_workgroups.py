@@ -9,8 +9,8 @@ import pytest
 
 from asmgen.emulator.arrival import ldsraces
 from asmgen.emulator.arrival.findings import Finding
-from asmgen.emulator.arrival.ldscells import INACTIVE, Toucher, repeating, same_places
-from asmgen.emulator.arrival.races_kernels import places_repeat, repeats
+from asmgen.emulator.arrival.ldscells import INACTIVE, Toucher, repeating, same_locations
+from asmgen.emulator.arrival.races_kernels import locations_repeat, repeats
 from asmgen.emulator.scheduling.run import Options
 from asmgen.reader.assembly import read_text
 from tests.emulator_launch import Launched, launch
@@ -31,7 +31,7 @@ def alike(rng: np.random.Generator) -> tuple[Any, list[Any], list[Any]]:
     return at, [waves, waves % WAVES, tickets, np.full(len(waves), 7)], counters
 
 
-@pytest.mark.parametrize(("function", "same"), [(repeating, same_places), (repeats, places_repeat)])
+@pytest.mark.parametrize(("function", "same"), [(repeating, same_locations), (repeats, locations_repeat)])
 def test_what_repeats(function: Any, same: Any) -> None:
     """Any single difference in any workgroup but the first is seen, and so is one in the first."""
     for seed in range(200):

@@ -5,7 +5,7 @@
 ;   v0         work_item    pin   03_transpose.py:28 to the end  x | y << 10 | z << 20, filled by the hardware
 ;   v1         at           pool  03_transpose.py:32 to the end
 ;   v[2:17]    x            pool  03_transpose.py:32 to the end
-;   v[18:19]   place        pool  03_transpose.py:33 to the end
+;   v[18:19]   byte         pool  03_transpose.py:33 to the end
 ;   v20        lane         pool  03_transpose.py:35 to the end
 ;   v21        number       pool  03_transpose.py:35 to 35
 ;   v21        into         pool  03_transpose.py:36 to the end  after 'number'

@@ -6,7 +6,7 @@ import pytest
 
 from asmgen.checks.waitstates.passes import insert, verify
 from asmgen.isa.opcodes.mfma import MFMA
-from asmgen.isa.waitrules import ARCHS, CLASSES, RELATIONS, ROLES, RULES, WINDOW, WaitRule
+from asmgen.isa.waitrules import ARCHS, CLASSES, MOST_WAIT_STATES, RELATIONS, ROLES, RULES, WaitRule
 from asmgen.program.program import Program
 from asmgen.reader.instruction import parse_instruction
 
@@ -178,7 +178,7 @@ def test_rows_use_the_closed_sets(rule: WaitRule) -> None:
     assert rule.producer in CLASSES and rule.consumer in CLASSES and rule.relation in RELATIONS
     assert rule.overlap == "any" or all(role in ROLES for role in rule.roles)
     assert rule.asked_by in ("isa", "llvm", "both", "open") and rule.source and rule.text
-    assert all(rule.states_on(arch, passes) <= WINDOW for arch in ARCHS for passes in (0, 2, 4, 8, 16))
+    assert all(rule.states_on(arch, passes) <= MOST_WAIT_STATES for arch in ARCHS for passes in (0, 2, 4, 8, 16))
 
 
 @pytest.mark.parametrize(("rule", "arch", "producer", "consumer"), CASES, ids=lambda value: getattr(value, "id", value))

@@ -98,13 +98,13 @@ def shapes(draw: st.DrawFn, on: Held) -> tuple[dict[str, Any], float]:
     return shape, draw(st.sampled_from((1.0, 1.0, 30.0)))
 
 
-LSE, CAUSAL, WINDOW, FOLDED = ("lse", True), ("causal", True), ("window", True), ("scale", "folded")
+LSE, CAUSAL, MOST_WAIT_STATES, FOLDED = ("lse", True), ("causal", True), ("window", True), ("scale", "folded")
 TRUNCATED: Build = (CAUSAL, LSE, ("rounding", "truncated"))
 NARROW: Build = (LSE, CAUSAL, ("d", 64))
 BUILDS: tuple[tuple[str, Build, int], ...] = (
-    ("gfx950", (LSE,), 25), ("gfx950", (LSE, CAUSAL), 30), ("gfx950", (LSE, WINDOW), 20),
+    ("gfx950", (LSE,), 25), ("gfx950", (LSE, CAUSAL), 30), ("gfx950", (LSE, MOST_WAIT_STATES), 20),
     ("gfx950", (LSE, CAUSAL, FOLDED, ("dtype", "f16")), 15), ("gfx942", TRUNCATED, 25),
-    ("gfx942", (LSE, CAUSAL), 15), ("gfx942", (LSE, WINDOW, FOLDED, ("rescale", "eager"), ("dtype", "f16")), 12),
+    ("gfx942", (LSE, CAUSAL), 15), ("gfx942", (LSE, MOST_WAIT_STATES, FOLDED, ("rescale", "eager"), ("dtype", "f16")), 12),
     ("gfx942", NARROW, 8),
 )
 

@@ -16,7 +16,7 @@ from asmgen.author.step.iterations import PipelineError
 from asmgen.isa.errata import odd_low_reads
 from asmgen.isa.registers import v
 from asmgen.kernels.attention_forward.library import ATTENTION
-from tests.kernels.test_attention_forward import CAUSAL, FOLDED, LSE, WINDOW, Build, held, right
+from tests.kernels.test_attention_forward import CAUSAL, FOLDED, LSE, MOST_WAIT_STATES, Build, held, right
 from tests.kernels.test_attention_loop import steady
 
 WAVES, SHORT = ("waves", 4), ("d", 64)
@@ -61,7 +61,7 @@ def test_short_rows(shape: dict[str, Any], logits: float) -> None:
 @pytest.mark.parametrize("build", [(FOLDED, ("rescale", "eager"), ("dtype", "f16")), (SHORT,)])
 def test_windows(build: Build) -> None:
     """Eager rescale and another type by the way."""
-    right(held("gfx950", (WAVES, LSE, WINDOW, *build), "serial"), SMALL | {"sq": 90, "sk": 200, "left": 70, "right": 5}, 3.0)
+    right(held("gfx950", (WAVES, LSE, MOST_WAIT_STATES, *build), "serial"), SMALL | {"sq": 90, "sk": 200, "left": 70, "right": 5}, 3.0)
 
 
 @pytest.mark.parametrize(("build", "products", "most"), [

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from asmgen.kernels.attention_forward.problem import make_problem
-from tests.kernels.test_attention_forward import CAUSAL, LSE, WINDOW, Build, held
+from tests.kernels.test_attention_forward import CAUSAL, LSE, MOST_WAIT_STATES, Build, held
 from tests.kernels.test_attention_interleaved import SHORT, WAVES
 
 Array = np.ndarray[Any, Any]
@@ -99,10 +99,10 @@ def check(arch: str, build: Build, fill: Fill, shape: dict[str, Any]) -> None:
     ("gfx950", (LSE,), rising, {"sq": 33, "sk": 330}),
     ("gfx950", (LSE,), of_one_size, {"sq": 20, "sk": 64, "softmax_scale": 0.8}),
     ("gfx950", (WAVES, LSE, CAUSAL, SHORT), of_one_size, {"sq": 90, "sk": 70}),
-    ("gfx942", (LSE, WINDOW, FOLDED, EAGER, HALF), close_to_huge, {"sq": 40, "sk": 100, "left": 20, "right": 5}),
+    ("gfx942", (LSE, MOST_WAIT_STATES, FOLDED, EAGER, HALF), close_to_huge, {"sq": 40, "sk": 100, "left": 20, "right": 5}),
     ("gfx942", (LSE, CAUSAL), rising, {"sq": 40, "sk": 300}),
     ("gfx950", (WAVES, LSE, CAUSAL, FOLDED), of_one_size, {"sq": 50, "sk": 90}),
-    ("gfx950", (LSE, WINDOW), rising, {"sq": 200, "sk": 330, "left": 100, "right": 20}),
+    ("gfx950", (LSE, MOST_WAIT_STATES), rising, {"sq": 200, "sk": 330, "left": 100, "right": 20}),
     ("gfx950", (WAVES, LSE, EAGER), rising, {"sq": 40, "sk": 330}),
 ])
 def test_every_finite_score(arch: str, build: Build, fill: Fill, shape: dict[str, Any]) -> None:

@@ -10,7 +10,7 @@ import pytest
 from asmgen.emulator.scheduling.trace import WaveTrace, has_cost
 from asmgen.isa.timing import timing
 from asmgen.model.cycles import ModelError, Timeline, simulate
-from asmgen.model.usage import windows_optimum
+from asmgen.model.usage import shadow_optimum
 from asmgen.program.program import Program
 from asmgen.reader.assembly import read_text
 
@@ -95,10 +95,10 @@ def test_windows_behind_wide_matrix_instructions(vector: str, units: int, count:
 def test_packed_excess_is_the_formulas_g() -> None:
     """g(k) = 4k up to 3, then two units a packed instruction, scalars first; as one wave runs it."""
     chosen = timing("MI355X")
-    assert [windows_optimum(64, 32, 12 + k, True, chosen) - 64 for k in range(-1, 9)] == [0, 0, 4, 8, 12, 16, 16, 20, 20, 24]
-    assert windows_optimum(64, 32, 20, False, chosen) == 64 + 32
+    assert [shadow_optimum(64, 32, 12 + k, True, chosen) - 64 for k in range(-1, 9)] == [0, 0, 4, 8, 12, 16, 16, 20, 20, 24]
+    assert shadow_optimum(64, 32, 20, False, chosen) == 64 + 32
     text = WIDE.format(0, 15) + "v_mov_b32 v20, v1\n" * 9 + "v_pk_mul_f32 v[30:31], v[2:3], v[4:5]\n" * 2
-    assert straight(program(text)).waves[0].issued[-1] == windows_optimum(32, 32, 6 + 7, True, chosen)
+    assert straight(program(text)).waves[0].issued[-1] == shadow_optimum(32, 32, 6 + 7, True, chosen)
 
 
 def test_packed_never_in_the_shadow_and_delays_the_next() -> None:

@@ -28,7 +28,7 @@ from asmgen.model.gridorder import GridOrder
 from asmgen.model.profile import Profile, profile, whole_load
 from asmgen.model.traffic import TiledProduct, Traffic, traffic
 from asmgen.model.unequal import Steps, last_end
-from asmgen.model.usage import BOUNDS, UnitLoad, Usage, windows_optimum
+from asmgen.model.usage import BOUNDS, UnitLoad, Usage, shadow_optimum
 from asmgen.program.program import Program
 from asmgen.reader.assembly import read_text
 from asmgen.tools.cli import commands
@@ -461,7 +461,7 @@ def test_packed_units_fill_the_room_behind_the_hazard() -> None:
         pairs = max(0, excess - 3) // 2
         body = MFMA.format(0, 15) * 2 + plain * (12 + excess - 2 * pairs) + packed * pairs
         (one,) = timed(loop(body, 8)).loops
-        assert one.bounds.clocks["valu"] == windows_optimum(64, 32, 12 + excess, True, chosen), excess
+        assert one.bounds.clocks["valu"] == shadow_optimum(64, 32, 12 + excess, True, chosen), excess
         assert one.cycles >= one.bounds.clocks["valu"]
     assert timed(loop(MFMA.format(0, 15) + packed, 8)).loops[0].bounds.clocks["valu"] == 32 + 12 + 4
 

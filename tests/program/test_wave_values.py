@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from asmgen.author.emit.builder import Builder
-from asmgen.checks.barrierraces.ldsplaces import known_places
+from asmgen.checks.barrierraces.ldslocations import known_locations
 from asmgen.isa.operands import OFF
 from asmgen.isa.registers import NAMED, SCC_BIT, SGPR_BIT, exec_, m0, s, v, vcc
 from asmgen.program.controlflow import control_flow
@@ -208,7 +208,7 @@ def test_exec_is_lanes_whatever_wrote_it(code: str, mask: int | None) -> None:
 def test_lds_places_under_such_an_exec(write: str) -> None:
     """Lint read EXEC of a literal or of a pair of SGPRs as one number a wave: an IndexError for 15 % of production objects."""
     program = of(f"v_lshlrev_b32 v1, 2, v0\n{write}\nds_read_b32 v2, v1\ns_endpgm")
-    places = known_places(program, control_flow(program), (64, 1, 1))
+    places = known_locations(program, control_flow(program), (64, 1, 1))
     found = places[len(program) - 2].mask
     expected = {"s_mov_b64 exec, 1": 0xF, "s_mov_b64 exec, s[4:5]": (1 << 256) - 1, "s_mov_b64 s[4:5], 2\ns_mov_b64 exec, s[4:5]": 0xF0,
                 "s_mov_b32 exec_hi, 0": (1 << 128) - 1, "s_bfm_b64 exec, 5, 3": (1 << 32) - 1 & ~((1 << 12) - 1)}
@@ -219,5 +219,5 @@ def test_lds_places_by_way_of_agprs() -> None:
     """Compilers keep lane addresses in AGPRs; lanes that EXEC leaves out keep what an AGPR held."""
     program = of("v_lshlrev_b32 v1, 2, v0\nv_accvgpr_write_b32 a3, v1\ns_mov_b64 exec, 1\nv_accvgpr_write_b32 a3, 64\n"
                  "s_mov_b64 exec, -1\nv_accvgpr_mov_b32 a4, a3\nv_accvgpr_read_b32 v2, a4\nds_read_b32 v3, v2\ns_endpgm")
-    (found,) = known_places(program, control_flow(program), (64, 1, 1)).values()
+    (found,) = known_locations(program, control_flow(program), (64, 1, 1)).values()
     assert found.mask == (1 << 256) - 1 & ~0xF and found.sure

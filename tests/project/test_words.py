@@ -44,13 +44,18 @@ class Refused:
 
 @dataclass(frozen=True)
 class Meaning:
-    """Where a word may stand in names: in names that fit `fits`, and in files below `folders`."""
+    """The names in which a word may stand."""
 
     fits: str
-    folders: tuple[str, ...] = ()
 
 
-ONE_MEANING: dict[str, Meaning] = {}
+ONE_MEANING: dict[str, Meaning] = {
+    "place": Meaning("_?place(_[a-z_]+)?|_?in_place|_IN_PLACE"),
+    "window": Meaning("_?window|window_order|mask_window|WindowLimits"),
+    "stage": Meaning("_?stages?|_?stage_(clocks|count|number)"),
+    "turn": Meaning("_?in_turn|_TURNS"),
+    "finish": Meaning("finish"),
+}
 
 
 def parts_of(name: str) -> tuple[str, ...]:
@@ -67,6 +72,8 @@ def refused_words(glossary: str) -> list[Refused]:
 
 def wrong_text(text: str, words: list[Refused]) -> Iterator[tuple[int, Refused]]:
     """Each refused word of a text with its line, counted from 0."""
+    if not words or not re.search("|".join(word.parts[0] for word in words), text, re.IGNORECASE):
+        return
     for word in words:
         allowed = [match.span() for pattern, _ in ALLOWED.get(str(word), ()) for match in re.finditer(pattern, text)]
         for match in word.pattern.finditer(text):
@@ -85,9 +92,9 @@ def wrong_name(name: str, words: list[Refused]) -> Iterator[Refused]:
             yield word
 
 
-def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
+def docstrings(nodes: list[ast.AST]) -> Iterator[tuple[int, str]]:
     """(line, text) of every docstring and of every string that stands alone, as those behind attributes do."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             yield node.lineno, node.value.value
 
@@ -104,45 +111,44 @@ def comments(text: str) -> Iterator[tuple[int, str]]:
             yield first, "\n".join(lines[number] for number in range(first, line + 1))
 
 
-def declared_names(tree: ast.Module) -> Iterator[tuple[int, str]]:
+def declared_names(nodes: list[ast.AST]) -> Iterator[tuple[int, str]]:
     """(line, name) of functions, classes, parameters and attributes."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             yield node.lineno, node.name
         elif isinstance(node, ast.arg):
             yield node.lineno, node.arg
         elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
             yield node.lineno, node.attr
-    for scope in (node for node in ast.walk(tree) if isinstance(node, (ast.Module, ast.ClassDef))):
+    for scope in (node for node in nodes if isinstance(node, (ast.Module, ast.ClassDef))):
         for statement in scope.body:
             targets = statement.targets if isinstance(statement, ast.Assign) else \
                 [statement.target] if isinstance(statement, ast.AnnAssign) else []
             yield from ((target.lineno, target.id) for target in targets if isinstance(target, ast.Name))
 
 
-def local_names(tree: ast.Module) -> Iterator[tuple[int, str]]:
+def local_names(nodes: list[ast.AST]) -> Iterator[tuple[int, str]]:
     """(line, name) of every variable that is set."""
-    return ((node.lineno, node.id) for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
+    return ((node.lineno, node.id) for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
 
 
 def faults_of_source(text: str, words: list[Refused], stem: str = "x") -> list[tuple[int, str]]:
-    """(line, sentence) for each refused word of a Python file."""
-    tree = ast.parse(text)
-    found = [(line + at, f"'{word}' in a docstring") for line, part in docstrings(tree) for at, word in wrong_text(part, words)]
+    """(line, sentence) for each refused word of a Python file, and for each of one meaning that means something else."""
+    nodes = list(ast.walk(ast.parse(text)))
+    found = [(line + at, f"'{word}' in a docstring") for line, part in docstrings(nodes) for at, word in wrong_text(part, words)]
     found += [(line + at, f"'{word}' in a comment") for line, part in comments(text) for at, word in wrong_text(part, words)]
-    found += [(line, f"'{word}' in the name {name}") for line, name in {*declared_names(tree), *local_names(tree)}
+    found += [(line, f"'{word}' in the name {name}") for line, name in {*declared_names(nodes), *local_names(nodes)}
               for word in wrong_name(name, words)]
     found += [(1, f"'{word}' in the name of the file") for word in wrong_name(stem, words)]
-    return sorted(found)
+    return sorted([*found, *faults_of_meaning(nodes, stem)])
 
 
-def faults_of_meaning(text: str, name: str) -> list[tuple[int, str]]:
+def faults_of_meaning(nodes: list[ast.AST], stem: str) -> list[tuple[int, str]]:
     """(line, sentence) for each declared name of a Python file with a word of one meaning that means something else there."""
     found = []
-    for line, declared in [(1, Path(name).stem), *declared_names(ast.parse(text))]:
+    for line, declared in [(1, stem), *declared_names(nodes)]:
         for word, meaning in ONE_MEANING.items():
-            if {word, word + "s"} & {*parts_of(declared)} and not name.startswith(meaning.folders or ("-",)) \
-                    and not re.fullmatch(meaning.fits, declared):
+            if {word, word + "s"} & {*parts_of(declared)} and not re.fullmatch(meaning.fits, declared):
                 found.append((line, f"'{word}' has another meaning in the name {declared}"))
     return sorted(found)
 
@@ -159,7 +165,7 @@ def faults(root: Path, words: list[Refused]) -> list[str]:
         name = str(path.relative_to(root))
         text = path.read_text()
         if path.suffix == ".py":
-            here = faults_of_source(text, words, path.stem) + faults_of_meaning(text, name)
+            here = faults_of_source(text, words, path.stem)
         else:
             here = sorted((1 + line, f"'{word}' in a document") for line, word in wrong_text(text, words))
         found += [f"{name}:{line}: {sentence}" for line, sentence in here]
@@ -205,6 +211,17 @@ PLANTED = [Refused(("tail",)), Refused(("in", "front", "of"))]
 ])
 def test_planted_sources(text: str, found: list[tuple[int, str]]) -> None:
     assert faults_of_source(text, PLANTED) == found
+
+
+@pytest.mark.parametrize(("text", "stem", "found"), [
+    ("places = 1\n", "x", [(1, "'place' has another meaning in the name places")]),
+    ("def watch_window(): ...\n", "x", [(1, "'window' has another meaning in the name watch_window")]),
+    ("def finish(): ...\n", "window", []),
+    ("def f(turn): ...\n", "x", [(1, "'turn' has another meaning in the name turn")]),
+    ("def place_tile(window, stages): ...\n", "x", []),
+])
+def test_planted_meanings(text: str, stem: str, found: list[tuple[int, str]]) -> None:
+    assert faults_of_source(text, [], stem) == found
 
 
 def test_planted_files(tmp_path: Path) -> None:

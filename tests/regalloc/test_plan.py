@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from asmgen.isa.registers import Reg, a, exec_, m0, s, scc, v, vcc
 from asmgen.regalloc.plan import RegisterPlan
 from asmgen.regalloc.pool import PlanResources
-from asmgen.regalloc.ranges import OwnedReg, PlanError, place_name
+from asmgen.regalloc.ranges import OwnedReg, PlanError, shown_file
 from asmgen.regalloc.shortage import OutOfRegisters
 
-HERE = place_name(__file__, "", os.getcwd())
+HERE = shown_file(__file__, "", os.getcwd())
 """How places name this file."""
 
 

@@ -175,9 +175,9 @@ def _addresses() -> list[Replacement]:
         found.append(Replacement("function", f"addresses._flat without {name}", "function:addresses._flat",
                                  partial(setattr, addresses, name, 1 << 62)))
     found += [_made(ldsdma, "to_lds", f"without {what}", make) for what, make in (("M0", _no_m0), ("offset", _dma_offset))]
-    found.append(_made(ldsops, "places", "without offsets", lambda function: lambda instruction, size:
+    found.append(_made(ldsops, "locations", "without offsets", lambda function: lambda instruction, size:
                        tuple(replace(place, offset=0) for place in function(instruction, size))))
-    found.append(_made(ldsops, "places", "with st64 as 1", lambda function: lambda instruction, size:
+    found.append(_made(ldsops, "locations", "with st64 as 1", lambda function: lambda instruction, size:
                        function(_without_flag(instruction), size)))
     return found
 
@@ -189,7 +189,7 @@ def _without_flag(instruction: Any) -> Any:
 def _unbounded(function: Function) -> Function:
     def unbounded(*given: Any) -> Function:
         accesses = function(*given)
-        return lambda group: tuple(replace(access, limit=None, counted=None) if access.place == "buffer" else access
+        return lambda group: tuple(replace(access, limit=None, counted=None) if access.memory_name == "buffer" else access
                                    for access in accesses(group))
 
     return unbounded
@@ -268,10 +268,10 @@ def _loops() -> list[Replacement]:
     found = [_made(home, name, "", lambda kernel: lambda *given: None) for home, name in _NOTHING]
     found += [
         _made(lanes_kernels, "load_words", "", lambda kernel: lambda *given: given[-1].fill(0)),
-        _made(lanes_kernels, "place_in_lds", "", lambda kernel: lambda *given: given[-1].fill(-1)),
-        _made(lanes_kernels, "place_in_buffer", "without offset", _changed(7, -1)),
-        _made(lanes_kernels, "place_in_buffer", "without index", _changed(6, -1)),
-        _made(lanes_kernels, "place_in_buffer", "without immediate", _changed(8, 0)),
+        _made(lanes_kernels, "locate_in_lds", "", lambda kernel: lambda *given: given[-1].fill(-1)),
+        _made(lanes_kernels, "locate_in_buffer", "without offset", _changed(7, -1)),
+        _made(lanes_kernels, "locate_in_buffer", "without index", _changed(6, -1)),
+        _made(lanes_kernels, "locate_in_buffer", "without immediate", _changed(8, 0)),
         _made(kernels, "blend_b32", "", lambda kernel: lambda value, mask, out: out.__setitem__(slice(None), value)),
         _made(kernels, "flush_f32", "", lambda kernel: lambda x, out: out.__setitem__(slice(None), x)),
         _made(lanes, "_gather", "", lambda function: lambda window, at, size: np.zeros(len(at), np.uint32)),

@@ -50,7 +50,7 @@ def played(order: GridOrder, loads: TileLoads, l2_bytes: float, llc_bytes: float
             cache.popitem(last=False)
         return found
 
-    places = order.places()
+    places = order.tiles_in_order()
     for first in range(0, len(places), together):
         for step in range(loads.steps):
             for number in range(first, min(len(places), first + together)):
@@ -104,7 +104,8 @@ def test_command_as_json_and_text(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, err = call(capsys, *REQUEST, "-p", "window=2", "-p", "chunk=2", "--json")
     assert (status, err) == (0, "")
     found = json.loads(out)
-    assert found["order"] == [list(place) for place in GridOrder(4, 8, 2, 2).places()] and found["xcd"][:9] == [0, 1, 2, 3, 4, 5, 6, 7, 0]
+    assert found["order"] == [list(tile) for tile in GridOrder(4, 8, 2, 2).tiles_in_order()]
+    assert found["xcd"][:9] == [0, 1, 2, 3, 4, 5, 6, 7, 0]
     assert 0 < found["l2_hit"] < 1 and 0 <= found["llc_hit"] <= 1 and found["gpu"] == "MI355X"
     status, out, _ = call(capsys, *REQUEST, "--gpu", "MI300X")
     assert status == 0 and out.startswith("4 x 8 tiles of 256x128x64 on MI300X, row-major: predicted L2 hits")

@@ -107,4 +107,4 @@ def place_tile(k: Builder, row: Reg, column: Reg, x: Reg, y: Reg, rows: Reg, col
 
 def _check(k: Builder, what: str, value: Reg | int) -> None:
     if isinstance(value, int) and value < 1:
-        raise AsmgenError(f"a {what} of {value} tiles orders nothing; 1 or more would work", k.place())
+        raise AsmgenError(f"a {what} of {value} tiles orders nothing; 1 or more would work", k.here())

@@ -125,7 +125,7 @@ class TileBuilder(KernelBuilder):
         wave = self.wave
         consumers = wave.count - producers
         if producers < 1 or consumers < 1:
-            raise TileError(f"{producers} of {wave.count} waves cannot be producers; 1 to {wave.count - 1} can", self.place())
+            raise TileError(f"{producers} of {wave.count} waves cannot be producers; 1 to {wave.count - 1} can", self.here())
         role, filling = self.registers.sgprs(1, "role", note="1: fills LDS"), self.registers.sgprs(1, "producer")
         self.s_sub_u32(filling, wave.register, consumers)
         self.s_cmp_ge_u32(wave.register, consumers)
@@ -147,9 +147,9 @@ class TileBuilder(KernelBuilder):
         """(row, column) of the wave in a grid of waves, columns innermost."""
         wm, wn = self.registers.sgprs(1, "wave_row"), self.registers.sgprs(1, "wave_column")
         if rows * columns != self.wave.count:
-            raise TileError(f"wave_grid({rows}, {columns}) needs {rows * columns} waves; this kernel has {self.wave.count}", self.place())
+            raise TileError(f"wave_grid({rows}, {columns}) needs {rows * columns} waves; this kernel has {self.wave.count}", self.here())
         if columns & (columns - 1):
-            raise TileError(f"wave_grid({rows}, {columns}) needs a power of two as the number of columns", self.place())
+            raise TileError(f"wave_grid({rows}, {columns}) needs a power of two as the number of columns", self.here())
         self.s_lshr_b32(wm, self.wave.register, (columns - 1).bit_length())
         self.s_and_b32(wn, self.wave.register, columns - 1)
         return WaveIndex("wave_row", wm, rows), WaveIndex("wave_column", wn, columns)
@@ -169,11 +169,11 @@ class TileBuilder(KernelBuilder):
             return source.rows.offset_of(self, source.index)
         pace = columns * source.rows.matrix.bits // 8
         if self.kbytes not in (0, pace):
-            raise TileError(f"{source} goes {pace} bytes a step along K, but other sources of this loop go {self.kbytes}", self.place())
+            raise TileError(f"{source} goes {pace} bytes a step along K, but other sources of this loop go {self.kbytes}", self.here())
         self.kbytes = pace
         known = self.sources.setdefault(source.rows, source.index.offset)
         if known != source.index.offset:
-            raise TileError(f"{source} was read for t+{known} before: a view serves one iteration ahead", self.place())
+            raise TileError(f"{source} was read for t+{known} before: a view serves one iteration ahead", self.here())
         if fills and self.filling is not None:
             return self._own_offset(source, source.index.copy)
         if self.koffset is None:
@@ -186,7 +186,7 @@ class TileBuilder(KernelBuilder):
         offset, counted = self.offsets.get(rows, (None, None))
         if counted is copy:
             raise TileError(f"{source} fills twice in a step, and counts its steps by that: another view of the same rows would do",
-                            self.place())
+                            self.here())
         if offset is None:
             name = self.registers.unused(f"{rows.matrix.name}_gone")
             offset = self.hoist(lambda: self.registers.sgprs(1, name, note="bytes gone along K"))

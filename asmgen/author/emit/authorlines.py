@@ -20,5 +20,5 @@ source_line = lru_cache(maxsize=1024)(SourceLine)  # one line of a kernel emits 
 
 def author_line() -> SourceLine | None:
     """The nearest line up the stack outside of asmgen's own machinery: in a kernel file or in a user's file."""
-    place, _ = author_frames()
-    return source_line(*place) if place is not None else None
+    found, _ = author_frames()
+    return source_line(*found) if found is not None else None

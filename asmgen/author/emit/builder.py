@@ -140,7 +140,7 @@ class Builder:
 
     def _instruction(self, name: str, operands: tuple[Operand | str, ...], modifiers: dict[str, Any], fills: LdsRange | None,
                      uses: LdsRange | None, comment: str, despite: str = "") -> Instruction:
-        source, helper = self._places()
+        source, helper = self._lines()
         try:
             canonical_name, suffix = canonical(name)
             row = opcode(canonical_name)
@@ -160,7 +160,7 @@ class Builder:
         return Instruction(row, form, typed, chosen, suffix, source, "", comment, tokens, waits=self._waits, helper=helper,
                            operations=self._operations)
 
-    def _places(self) -> tuple[SourceLine | None, SourceLine | None]:
+    def _lines(self) -> tuple[SourceLine | None, SourceLine | None]:
         author, helper = author_frames(self.home)
         return source_line(*author) if author else None, source_line(*helper) if helper else None
 
@@ -210,7 +210,7 @@ class Builder:
     def stage(self) -> Iterator[None]:
         """A stage of a pipelined step: operations emitted within belong to it. Raises PipelineError outside of a step."""
         if self.copy is None:
-            raise PipelineError("a stage stands outside of a pipeline's step", self.place())
+            raise PipelineError("a stage stands outside of a pipeline's step", self.here())
         self.stage_number += 1
         yield
 
@@ -226,7 +226,7 @@ class Builder:
             return emit()
         copy, section, tag = self.copy, self._section, (self._stream, self._open_block, self._cold)
         if section is not None and section.start != len(self.items) and not self.trial:
-            raise AsmgenError("a step asks for something to be hoisted only after its trial run", self.place())
+            raise AsmgenError("a step asks for something to be hoisted only after its trial run", self.here())
         self.copy = self._section = None
         self._stream = self._open_block = ""
         self._cold = False
@@ -295,9 +295,9 @@ class Builder:
         self._fresh += 1
         return f"{name}_{self._fresh}"
 
-    def place(self) -> str:
+    def here(self) -> str:
         """The author's line, as errors show it."""
-        return where(*self._places())
+        return where(*self._lines())
 
     @contextmanager
     def operation(self, name: str) -> Iterator[None]:

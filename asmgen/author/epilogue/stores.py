@@ -170,7 +170,7 @@ def _store_address(k: TileBuilder, target: Rows, column0: Reg, corners: Sequence
             columns: WaveIndex) -> Iterator[_StoreAddress]:
     matrix = target.matrix
     if matrix.dtype not in _TYPES:
-        raise TileError(f"store: accumulators are stored as {', '.join(_TYPES)}, not as {matrix.dtype}", k.place())
+        raise TileError(f"store: accumulators are stored as {', '.join(_TYPES)}, not as {matrix.dtype}", k.here())
     descriptor, stride = target.resource(k), matrix.stride_bytes(k)
     lanes = accumulator_coordinates(k, "d", corners[0].tile, column0, rows, columns)
     offset = k.registers.vgprs(1, "d_offset")

@@ -56,13 +56,13 @@ def pipeline(k: Builder, step: Step | Segments, count: Reg | int | None, schedul
     if (schedule.stagger or roles) and groups is None:
         does = "gives waves different roles" if roles else "staggers two wave groups"
         raise PipelineError(f"the schedule {schedule.name} {does}; pipeline needs groups=, an SGPR that says which "
-                            f"{'role a wave has' if roles else 'half a wave belongs to'}", k.place())
+                            f"{'role a wave has' if roles else 'half a wave belongs to'}", k.here())
     units = StepUnits(k, [one for one, _ in segments], schedule, peel)
     if epilogue is not None and len(segments) > 1:
-        raise PipelineError("epilogue= needs a pipeline of one step function; this one has two segments", k.place())
+        raise PipelineError("epilogue= needs a pipeline of one step function; this one has two segments", k.here())
     if early_exit is not None and (units.shape.arrangement.lead or roles or epilogue is not None):
         other = "roles" if roles else "an epilogue" if epilogue is not None else "operations of the next step that run across it"
-        raise PipelineError(f"early_exit= lets waves leave the loop after a barrier, which does not go with {other}", k.place())
+        raise PipelineError(f"early_exit= lets waves leave the loop after a barrier, which does not go with {other}", k.here())
     if schedule.stagger:
         k.stagger = max(k.stagger, schedule.stagger)
     k.loop_begins(units.shape.ahead)
@@ -106,24 +106,24 @@ def _emit(copies: Copies, segments: Segments, least: tuple[int, int] | None) -> 
     wanted = ahead + peel, ahead
     if least is not None and any(given < some for given, some in zip(least, wanted, strict=True)):
         raise PipelineError(f"counts were made {least[0]} and {least[1]} or more, and this step, which looks {ahead} iterations ahead, "
-                            f"wants at least {wanted}", k.place())
+                            f"wants at least {wanted}", k.here())
     emit_segments(copies, segments[0][1], segments[1][1], done, least is not None)
 
 
 def _segments(k: Builder, step: Step | Segments, count: Reg | int | None) -> Segments:
     if callable(step):
         if count is None:
-            raise PipelineError("a pipeline of one step function wants its count: an SGPR or a number", k.place())
+            raise PipelineError("a pipeline of one step function wants its count: an SGPR or a number", k.here())
         segments: Segments = [(step, count)]
     else:
         segments = list(step)
         if count is not None or not 1 <= len(segments) <= 2:
             raise PipelineError(f"a pipeline of segments takes one or two of them, each with its own count, and None as count, not "
-                                f"{len(segments)} and {count}", k.place())
+                                f"{len(segments)} and {count}", k.here())
     counts = [number for _, number in segments]
     numbers = [number for number in counts if isinstance(number, int)]
     if any(number < 0 for number in numbers) or len(numbers) == len(counts) and sum(numbers) < 1:
-        raise PipelineError(f"a pipeline of {' and '.join(map(str, counts))} steps: there is at least one", k.place())
+        raise PipelineError(f"a pipeline of {' and '.join(map(str, counts))} steps: there is at least one", k.here())
     return [(step, number) for step, number in segments if number != 0]
 
 

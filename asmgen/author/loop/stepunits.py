@@ -135,13 +135,13 @@ class StepUnits:
             self._run(0, variant)
         if any(min(self._run(0, variant)[0].offsets.values(), default=0) < 0 for variant in variants):
             raise PipelineError("an operation of the step names an iteration before t; the earliest one is t, so shift the others",
-                                self.k.place())
+                                self.k.here())
         offsets = self._align(variants)
         unroll = math.lcm(1, *(count for variant in variants for count in self._run(0, variant)[0].buffer_counts))
         entries = [self._entries(phase) for phase in range(unroll)]
         arrangement = self.schedule.arrange(entries, offsets)
         if sorted(_ordinals(arrangement)) != sorted(unit.tag.ordinal for unit in entries[0]):
-            raise PipelineError(f"the schedule {self.schedule.name} does not place each unit of the step once", self.k.place())
+            raise PipelineError(f"the schedule {self.schedule.name} does not place each unit of the step once", self.k.here())
         ahead = max((offset + (number in arrangement.lead) for number, offset in offsets.items()), default=0)
         self.shape = Shape(ahead, unroll, arrangement, offsets)
         self._check()
@@ -194,7 +194,7 @@ class StepUnits:
         if len(set(counts.values())) > 1:
             found = " and ".join(map(str, sorted(set(counts.values()))))
             raise PipelineError(f"the variants of a step have {found} stages; all of them have the same, so let a stage be empty where a "
-                                "segment has nothing to do in it", self.k.place())
+                                "segment has nothing to do in it", self.k.here())
         table: list[_Aligned] = []
         for stage in range(counts[variants[0]] + 1):
             entries: list[_Aligned] = []
@@ -216,7 +216,7 @@ class StepUnits:
             _, units = self._run(phase, variant)
             numbers = self._numbers.get(variant, {})
             if {unit.tag.ordinal for unit in units} != set(numbers):
-                raise PipelineError("the step emits different operations in different phases; only the buffers may differ", self.k.place())
+                raise PipelineError("the step emits different operations in different phases; only the buffers may differ", self.k.here())
             usual = set(self._numbers[self._variants[0]].values())
             self._units[phase, variant] = {
                 number: unit.again(unit.number, unit.tag._replace(ordinal=number, seldom=number not in usual))

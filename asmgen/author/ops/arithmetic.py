@@ -57,7 +57,7 @@ def mma(k: TileBuilder, c: Tile, a: Tile, b: Tile, first: bool | Tile = False) -
     formats = _formats(row, left, right)
     begin = first if isinstance(first, Tile) else None
     if begin is not None and (not begin.fragment.same_coordinates(c.fragment) or (begin.down, begin.across) != (1, c.across)):
-        raise TileError(f"mma: {begin} is no row of the fragments of {c}, with which its rows could begin", k.place())
+        raise TileError(f"mma: {begin} is no row of the fragments of {c}, with which its rows could begin", k.here())
     reads = a.registers.mask | b.registers.mask | (begin.registers.mask if begin is not None else 0)
     with operation(k, f"mma {c.name} += {a.name} {b.name}", [c.index, a.index, b.index], reads=reads, writes=c.registers.mask):
         for i, j in c.positions():
@@ -97,7 +97,7 @@ def scales(k: TileBuilder, name: str, tile: Tile, at: Reg | Sequence[Reg] | None
     registers = held if isinstance(held, RegisterSet) else RegisterSet((held,))
     if registers.count != count or any(reg.file != "v" for reg in registers):
         raise TileError(f"scales {name} of {tile} take {count} VGPRs, a byte for each of its {tile.down * tile.across} fragments, not "
-                        f"{registers}", k.place())
+                        f"{registers}", k.here())
     return Scales(name, registers)
 
 
@@ -124,14 +124,14 @@ def mma_scaled(k: TileBuilder, c: Tile, a: Tile, b: Tile, scale_a: Scales, scale
     """
     row = c.fragment.row
     if not row.scaled:
-        raise TileError(f"mma_scaled: {row.name} takes no scales; v_mfma_scale_f32_16x16x128_f8f6f4 and _32x32x64_f8f6f4 do", k.place())
+        raise TileError(f"mma_scaled: {row.name} takes no scales; v_mfma_scale_f32_16x16x128_f8f6f4 and _32x32x64_f8f6f4 do", k.here())
     left, right, parts = _check(k, c, a, b)
     if parts > 1:
-        raise TileError(f"mma_scaled: {a} and {b} have fragments of {parts} instructions' k; scales belong to fragments of one", k.place())
+        raise TileError(f"mma_scaled: {a} and {b} have fragments of {parts} instructions' k; scales belong to fragments of one", k.here())
     for tile, held in ((a, scale_a), (b, scale_b)):
         if held.registers.count != -(-(tile.down * tile.across) // 4):
             raise TileError(f"mma_scaled: {held.name} has {held.registers.count} registers, and {tile} wants a byte for each of its "
-                            f"{tile.down * tile.across} fragments", k.place())
+                            f"{tile.down * tile.across} fragments", k.here())
     transposed = c.fragment.transposed
     formats = _formats(row, left, right)
     reads = a.registers.mask | b.registers.mask | scale_a.registers.mask | scale_b.registers.mask
@@ -157,23 +157,23 @@ def _check(k: TileBuilder, c: Tile, a: Tile, b: Tile) -> tuple[Tile, Tile, int]:
     """The operands in the instruction's order, and how many instructions a fragment of them feeds."""
     if c.rows != a.rows or c.columns != b.rows or a.columns != b.columns:
         raise TileError(f"mma: {c} is not {a} times {b}: C is rows of A x rows of B, and A and B have as many columns; "
-                        "transposed(tile) exchanges rows and columns", k.place())
+                        "transposed(tile) exchanges rows and columns", k.here())
     row = c.fragment.row
     if c.fragment.operand != "d" or c.dtype != element_type(row, "d", 0):
         raise TileError(f"mma: {c} with fragments {c.fragment} is no accumulator; make it with M.d or M.d.T, which are of "
-                        f"{element_type(row, 'd', 0)}, and convert(k, ...) it afterwards", k.place())
+                        f"{element_type(row, 'd', 0)}, and convert(k, ...) it afterwards", k.here())
     left, right = (b, a) if c.fragment.transposed else (a, b)
     if row.f8f6f4 and not {left.dtype, right.dtype} <= set(F8F6F4_FORMATS):
-        raise TileError(f"mma: {row.name} takes {', '.join(F8F6F4_FORMATS)}, not {left.dtype} and {right.dtype}", k.place())
+        raise TileError(f"mma: {row.name} takes {', '.join(F8F6F4_FORMATS)}, not {left.dtype} and {right.dtype}", k.here())
     shape = MatrixShape(row, next(iter(row.archs)), *_formats(row, left, right).values())
     orders = []
     for tile, wanted in ((left, shape.a), (right, shape.b)):
         order = k_orders(tile.fragment, wanted) if tile.dtype == wanted.dtype else None
         if order is None:
             raise TileError(f"mma: {tile} with fragments {tile.fragment} cannot be operand {wanted.operand} of {row.name}; fragments of "
-                            f"{row.name} {wanted.operand} can", k.place())
+                            f"{row.name} {wanted.operand} can", k.here())
         orders.append(order)
     if orders[0] != orders[1]:
         raise TileError(f"mma: {left} and {right} hold k in different orders; make the fragment of the one with in_order_of(M.a, ...) or "
-                        "in_order_of(M.b, ...) of the other's", k.place())
+                        "in_order_of(M.b, ...) of the other's", k.here())
     return left, right, len(orders[0])

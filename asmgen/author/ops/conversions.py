@@ -44,19 +44,19 @@ def convert(k: TileBuilder, out: Tile, tile: Tile, rounding: str = "nearest", na
     """
     if (out.rows, out.columns) != (tile.rows, tile.columns) or not out.fragment.layout.same_map(tile.fragment.layout):
         raise TileError(f"convert: {out} does not have the places of {tile} in lanes and items; make it with fragment "
-                        f"with_dtype({tile.name}.fragment, {out.dtype!r})", k.place())
+                        f"with_dtype({tile.name}.fragment, {out.dtype!r})", k.here())
     if rounding not in ROUNDINGS:
-        raise TileError(f"convert: rounding is {' or '.join(ROUNDINGS)}, not {rounding!r}", k.place())
+        raise TileError(f"convert: rounding is {' or '.join(ROUNDINGS)}, not {rounding!r}", k.here())
     for held in (out, tile):
         if any(reg.file != "v" for reg in held.registers):
-            raise TileError(f"convert: {held} lies in AGPRs, which vector instructions do not reach; move(k, ...) it into VGPRs", k.place())
+            raise TileError(f"convert: {held} lies in AGPRs, which vector instructions do not reach; move(k, ...) it into VGPRs", k.here())
     if out.registers.count > tile.registers.count and out.registers.mask & tile.registers.mask:
-        raise TileError(f"convert: {out} widens {tile} and shares registers with it; give it registers of its own", k.place())
+        raise TileError(f"convert: {out} widens {tile} and shares registers with it; give it registers of its own", k.here())
     one = _narrowing(k, out.dtype, rounding, nan, scale) if tile.dtype == "f32" else _widening(k, tile.dtype, scale) \
         if out.dtype == "f32" else _direct(k, tile.dtype, out.dtype, rounding, nan, scale)
     if one is None:
         raise TileError(f"convert: {k.arch} has no instructions from {tile.dtype} to {out.dtype} rounding {rounding}; "
-                        f"{_advice(k, tile, out)}", k.place())
+                        f"{_advice(k, tile, out)}", k.here())
     with operation(k, f"convert {tile.name} to {out.name}", [out.index, tile.index], reads=tile.registers.mask, writes=out.registers.mask,
                    at=at):
         one(list(out.registers.items), list(tile.registers.items))
@@ -383,5 +383,5 @@ def _tuple(k: TileBuilder, registers: Sequence[Reg]) -> Reg:
     parts = join(registers)
     if len(parts) > 1:
         raise TileError(f"convert: {', '.join(map(str, parts))} are to be one operand, and are no neighbours; pin the tile to one range",
-                        k.place())
+                        k.here())
     return parts[0]

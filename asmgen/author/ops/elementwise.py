@@ -106,7 +106,7 @@ def div(k: TileBuilder, out: Target, a: TileSource, b: Vector, at: StepIndex | N
     """
     if not isinstance(b, Vector):
         raise TileError("div takes a vector as its divisor; for a tile write rcp(k, r, b) and mul(k, out, a, r), for a number mul by its "
-                        "reciprocal", k.place())
+                        "reciprocal", k.here())
     with k.scratch(f"{b.name}_reciprocal", b.registers.count) as inverse:
         held = Vector(f"1/{b.name}", b.axis, b.size, b.fragment, RegisterSet((inverse,)), b.index)
         rcp(k, held, b, at)
@@ -343,7 +343,7 @@ def _dtype(out: Target) -> str:
 def _sign(k: TileBuilder, name: str, dtype: str) -> int:
     bits = element_bits(dtype)
     if bits not in _SIGNS or dtype.startswith("i"):
-        raise TileError(f"{name} of {dtype} has no mask of one register; convert to f32, where {name} exists", k.place())
+        raise TileError(f"{name} of {dtype} has no mask of one register; convert to f32, where {name} exists", k.here())
     return _SIGNS[bits]
 
 
@@ -363,11 +363,11 @@ def _word(k: TileBuilder, dtype: str, value: int | float) -> int | float:
             return int(struct.unpack("<H", struct.pack("<f", value)[2:])[0]) * 0x10001
     except (OverflowError, struct.error):
         pass
-    raise TileError(f"fill_with: {value} is no value that a register of {dtype} can hold exactly; 0 is, and f32 has it", k.place())
+    raise TileError(f"fill_with: {value} is no value that a register of {dtype} can hold exactly; 0 is, and f32 has it", k.here())
 
 
 def _no_such(k: TileBuilder, name: str, dtype: str, types: Iterable[str]) -> TileError:
-    return TileError(f"{name} does not exist for {dtype} on {k.arch}, only for {', '.join(types)}; convert(k, ...) to f32 first", k.place())
+    return TileError(f"{name} does not exist for {dtype} on {k.arch}, only for {', '.join(types)}; convert(k, ...) to f32 first", k.here())
 
 
 def _operation(k: TileBuilder, name: str, out: Target, sources: Sequence[TileSource], at: StepIndex | None) -> AbstractContextManager[None]:
@@ -382,7 +382,7 @@ def _operation(k: TileBuilder, name: str, out: Target, sources: Sequence[TileSou
 def _targets(k: TileBuilder, name: str, out: Target) -> Sequence[Reg]:
     if any(reg.file != "v" for reg in out.registers):
         raise TileError(f"{name}: {out} lies in AGPRs, which vector instructions neither read nor write; move(k, ...) it into VGPRs",
-                        k.place())
+                        k.here())
     return out.registers.items
 
 
@@ -393,29 +393,29 @@ def _operands(k: TileBuilder, name: str, out: Target, source: TileSource, any_fi
         return [source] * count
     if isinstance(source, Reg):
         if source.count != 1:
-            raise TileError(f"{name}: {source} is {source.count} registers; a value for all elements is one SGPR or VGPR", k.place())
+            raise TileError(f"{name}: {source} is {source.count} registers; a value for all elements is one SGPR or VGPR", k.here())
         return [source] * count
     if not any_file and any(reg.file == "a" for reg in source.registers):
         raise TileError(f"{name}: {source} lies in AGPRs, which vector instructions neither read nor write; move(k, ...) it into VGPRs",
-                        k.place())
+                        k.here())
     if isinstance(source, Vector):
         return _of_vector(k, name, out, source)
     if not isinstance(out, Tile) or (source.rows, source.columns, source.dtype) != (out.rows, out.columns, out.dtype) \
             or not source.fragment.same_coordinates(out.fragment):
         raise TileError(f"{name}: {source} and {out} are not of one shape, type and layout; change_layout(k, ...) or convert(k, ...) "
-                        "brings them together", k.place())
+                        "brings them together", k.here())
     return list(source.registers.items)
 
 
 def _of_vector(k: TileBuilder, name: str, out: Target, source: Vector) -> list[Reg | int | float]:
     if isinstance(out, Vector):
         if out.axis != source.axis or not source.fits(out.fragment, out.size) or source.per != out.per:
-            raise TileError(f"{name}: {source} and {out} are not of one axis, size and layout", k.place())
+            raise TileError(f"{name}: {source} and {out} are not of one axis, size and layout", k.here())
         return list(source.registers.items)
     size = out.rows if source.axis == "row" else out.columns
     if not source.fits(out.fragment, size):
         raise TileError(f"{name}: {source} does not fit {out}: its lanes hold other {source.axis}s, or more or fewer; make it with "
-                        f"{source.axis}_vector(k, ..., {out.name})", k.place())
+                        f"{source.axis}_vector(k, ..., {out.name})", k.here())
     if out.fragment.bits != 32:
-        raise TileError(f"{name}: {source} is f32 and {out} is {out.dtype}; compute in f32 and convert(k, ...) the result", k.place())
+        raise TileError(f"{name}: {source} is f32 and {out} is {out.dtype}; compute in f32 and convert(k, ...) the result", k.here())
     return [source.of(out, row, column, item) for row, column in out.positions() for item in range(out.fragment.items)]

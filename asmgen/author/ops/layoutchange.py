@@ -100,10 +100,10 @@ def change_layout(k: TileBuilder, tile: Tile, fragment: Fragment, out: Tile | No
     Raises TileError where shapes or types do not fit, or LDS is needed and not given.
     """
     if tile.dtype != fragment.dtype:
-        raise TileError(f"change_layout: {tile} does not become {fragment.dtype} by moving; convert(k, ...) it", k.place())
+        raise TileError(f"change_layout: {tile} does not become {fragment.dtype} by moving; convert(k, ...) it", k.here())
     tile_registers(tile.rows, tile.columns, fragment, tile.name)
     if out is not None and ((out.rows, out.columns) != (tile.rows, tile.columns) or not out.fragment.same_coordinates(fragment)):
-        raise TileError(f"change_layout: {out} is not {tile} in fragments {fragment}", k.place())
+        raise TileError(f"change_layout: {out} is not {tile} in fragments {fragment}", k.here())
     plan = plan_change(k.arch, tile, fragment)
     if plan is None:
         sources = _in_lane(tile, fragment)
@@ -112,13 +112,13 @@ def change_layout(k: TileBuilder, tile: Tile, fragment: Fragment, out: Tile | No
             return out, "items"
         if through is None or out is None:
             raise TileError(f"change_layout: {tile} to fragments {fragment} moves elements between lanes in ways that "
-                            f"{_reason(k.arch)}; give a shared tile to go through and a tile for the result", k.place())
+                            f"{_reason(k.arch)}; give a shared tile to go through and a tile for the result", k.here())
         write(k, through, tile, own=True)
         read(k, out, through, own=True)
         return out, "lds"
     items = tile.registers.items
     if any(reg.file != "v" for reg in items) and plan.swaps:
-        raise TileError(f"change_layout: {tile} lies in AGPRs, which permlane swaps do not reach; move(k, ...) it into VGPRs", k.place())
+        raise TileError(f"change_layout: {tile} lies in AGPRs, which permlane swaps do not reach; move(k, ...) it into VGPRs", k.here())
     if plan.swaps:
         with operation(k, f"swap lanes of {tile.name}", [tile.index], reads=tile.registers.mask, writes=tile.registers.mask, at=at):
             for bit, lane_bit in plan.swaps:
@@ -133,7 +133,7 @@ def change_layout(k: TileBuilder, tile: Tile, fragment: Fragment, out: Tile | No
     size = fragment.registers
     if any(ordered[number].index + 1 != ordered[number + 1].index for number in range(len(ordered) - 1) if (number + 1) % size):
         raise TileError(f"change_layout: the registers of {tile} become those of {fragment} by {plan.method}, but fragments would not be "
-                        "neighbours; give a tile for the result, or pin the registers in that order", k.place())
+                        "neighbours; give a tile for the result, or pin the registers in that order", k.here())
     return moved, plan.method
 
 
@@ -152,7 +152,7 @@ def _coordinates(rows: int, columns: int, fragment: Fragment) -> list[tuple[tupl
 def _permute(k: TileBuilder, out: Tile, tile: Tile, sources: list[int], at: StepIndex | None) -> None:
     """v_perm_b32 takes bytes 0 to 3 from its second source, 4 to 7 from its first; 12 is a zero."""
     if out.registers.mask & tile.registers.mask or any(reg.file != "v" for reg in (*out.registers, *tile.registers)):
-        raise TileError(f"change_layout: {tile} to {out} goes from VGPRs to other VGPRs", k.place())
+        raise TileError(f"change_layout: {tile} to {out} goes from VGPRs to other VGPRs", k.here())
     together, size = 32 // tile.fragment.bits, tile.fragment.bits // 8
     registers = tile.registers.items
     selectors: dict[int, Reg] = {}

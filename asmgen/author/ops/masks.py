@@ -67,7 +67,7 @@ def _mask(k: TileBuilder, what: str, tile: Tile, signs: tuple[int, int], bound: 
           at: StepIndex | None) -> None:
     """Keep where signs . (row, column) <= bound + more (`lower`: >=)."""
     if tile.dtype != "f32" or any(reg.file != "v" for reg in tile.registers):
-        raise TileError(f"{what} {tile}: masks are put on f32 in VGPRs; convert(k, ...) or move(k, ...) it first", k.place())
+        raise TileError(f"{what} {tile}: masks are put on f32 in VGPRs; convert(k, ...) or move(k, ...) it first", k.here())
     f = tile.fragment
     parts = lane_coordinates(k, f)
     word = struct.unpack("<i", struct.pack("<f", value))[0]

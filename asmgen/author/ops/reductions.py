@@ -69,7 +69,7 @@ def reduce_lanes(k: TileBuilder, kind: str, vector: Vector, at: StepIndex | None
     Takes up to 4 VGPRs in passing where lanes are 16 or 32 apart.
     """
     if kind not in _OPS:
-        raise TileError(f"reduce_lanes knows {', '.join(_OPS)}, not {kind!r}", k.place())
+        raise TileError(f"reduce_lanes knows {', '.join(_OPS)}, not {kind!r}", k.here())
     if not vector.shared_lanes:
         return
     mask = vector.registers.mask
@@ -81,15 +81,15 @@ def _reduce(k: TileBuilder, kind: str, axis: str, out: Vector, tile: Tile, acros
             at: StepIndex | None) -> None:
     size = tile.rows if axis == "row" else tile.columns
     if tile.dtype != "f32":
-        raise TileError(f"{axis} {kind}: {tile} is {tile.dtype}; reductions are of f32, so convert(k, ...) it first", k.place())
+        raise TileError(f"{axis} {kind}: {tile} is {tile.dtype}; reductions are of f32, so convert(k, ...) it first", k.here())
     if out.axis != axis or not out.fits(tile.fragment, size):
-        raise TileError(f"{axis} {kind}: {out} is no {axis} vector of {tile}; make it with {axis}_vector(k, ..., {tile.name})", k.place())
+        raise TileError(f"{axis} {kind}: {out} is no {axis} vector of {tile}; make it with {axis}_vector(k, ..., {tile.name})", k.here())
     if any(reg.file != "v" for reg in (*tile.registers, *out.registers)):
         raise TileError(f"{axis} {kind}: {tile} or {out} lies in AGPRs, which vector instructions do not reach; move(k, ...) it into VGPRs",
-                        k.place())
+                        k.here())
     if kind == "sum" and start and across and out.shared_lanes:
         raise TileError(f"{axis} sum: start would be added once for each of the {1 << len(out.shared_lanes)} lanes of a {axis}; sum with "
-                        "across=False and finish with reduce_lanes, or add(k, ...) two vectors", k.place())
+                        "across=False and finish with reduce_lanes, or add(k, ...) two vectors", k.here())
     reads = tile.registers.mask | (out.registers.mask if start else 0)
     with operation(k, f"{axis} {kind} of {tile.name}", [tile.index, out.index], reads=reads, writes=out.registers.mask, at=at):
         found = _members(out, tile)

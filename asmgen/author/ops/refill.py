@@ -51,7 +51,7 @@ def refill(k: TileBuilder, cell: SharedPart, rows: Rows, staged: Tile | None, or
     """
     if cell.index is None:
         name = cell.tile.name
-        raise TileError(f"refill: {cell} belongs to no iteration; index {name} with the step first, {name}[t + 1]", k.place())
+        raise TileError(f"refill: {cell} belongs to no iteration; index {name} with the step first, {name}[t + 1]", k.here())
     if staged is None:
         fill(k, cell, rows.k(cell.index))
     else:

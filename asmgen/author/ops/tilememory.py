@@ -146,7 +146,7 @@ def _check_order(k: TileBuilder, tile: Tile, rows: WaveIndex | None, of_pieces: 
             first = wave * tile.rows + lane
             if order(first + piece) != order(first) + order(piece):
                 raise TileError(f"load: the order of {tile}'s rows is no permutation of the bits of their numbers: it takes row {first} to "
-                                f"{order(first)} and {piece} to {order(piece)}, but {first + piece} to {order(first + piece)}", k.place())
+                                f"{order(first)} and {piece} to {order(piece)}, but {first + piece} to {order(first + piece)}", k.here())
 
 
 def _new_offsets(k: TileBuilder, tile: Tile, source: Rows, rows: WaveIndex | None, columns: WaveIndex | None, column: Reg | int,

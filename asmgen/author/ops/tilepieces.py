@@ -40,10 +40,10 @@ def pieces_of(k: TileBuilder, what: str, tile: Tile, rows: Rows) -> list[TilePie
     f = tile.fragment
     if tile.dtype != rows.matrix.dtype:
         raise TileError(f"{what}: {tile} and {rows.matrix.name} ({rows.matrix.dtype}) are not of one type; convert(k, ...) the tile",
-                        k.place())
+                        k.here())
     if f.bits % 8:
         raise TileError(f"{what}: {tile} has elements of {f.bits} bits; move it as bytes, {what}(k, ... as_bytes({tile.name}) ...), of a "
-                        "matrix of i8", k.place())
+                        "matrix of i8", k.here())
     return [TilePiece(_part(tile.base(row, column), item * f.bits // 32, size), item * f.bits % 32 // 16, size,
                   row * f.rows + f.table[item][0][0] - f.table[0][0][0], column * f.columns + f.table[item][0][1] - f.table[0][0][1])
             for row, column in tile.positions() for item, size in _runs(k, what, tile, 32 if what == "load" else 16)]
@@ -65,6 +65,6 @@ def _runs(k: TileBuilder, what: str, tile: Tile, least: int) -> Iterator[tuple[i
         size = next((size for size in (128, 64, 32, 16) if least <= size <= run * f.bits and item * f.bits % min(size, 32) == 0), 0)
         if not size:
             raise TileError(f"{what}: a lane of {tile} holds {run} neighbour of a row at a time, {run * f.bits} bits, and the least that "
-                            f"moves is {least}; take a fragment with more of them (M.d.T), or go through LDS", k.place())
+                            f"moves is {least}; take a fragment with more of them (M.d.T), or go through LDS", k.here())
         yield item, size
         item += size // f.bits

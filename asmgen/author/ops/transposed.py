@@ -39,19 +39,19 @@ def read_transposed(k: TileBuilder, tile: Tile, source: SharedPart) -> None:
     f, stored = tile.fragment, source.tile
     if k.arch != "gfx950":
         raise TileError(f"read_transposed: {k.arch} has no transposing reads; store {stored.name} transposed, as {tile.rows} x "
-                        f"{tile.columns} (change_layout of blocks, by columns), and use read(k, ...)", k.place())
+                        f"{tile.columns} (change_layout of blocks, by columns), and use read(k, ...)", k.here())
     width, rest = divmod(tile.rows * f.bits, 8) if f.bits % 8 else (tile.rows, 0)
     kind = "i8" if f.bits % 8 else tile.dtype
     if (source.rows, stored.columns, stored.dtype) != (tile.columns, width, kind) or rest:
         raise TileError(f"read_transposed: {source} is {source.rows} x {stored.columns} {stored.dtype}, and {tile} is read from "
-                        f"{tile.columns} x {width} {kind}", k.place())
+                        f"{tile.columns} x {width} {kind}", k.here())
     key = ("transposed", stored, source.wave, f, tile.rows, tile.columns)
     made = k.made.get(key)
     try:
         if made is None:
             made = k.made[key] = k.hoist(lambda: _addresses(k, tile, source))
     except LayoutError as error:
-        raise TileError(f"read_transposed: {error.sentence}", k.place()) from None
+        raise TileError(f"read_transposed: {error.sentence}", k.here()) from None
     assert isinstance(made, _Transposed)
     op, step = READS[f.bits], (96 if f.bits == 6 else 64) // 32
     with operation(k, f"read {tile.name} transposed from {source}", [source.index, tile.index], writes=tile.registers.mask):

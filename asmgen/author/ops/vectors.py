@@ -108,5 +108,5 @@ def _vector(k: TileBuilder, name: str, axis: str, like: Tile, at: Reg | Sequence
     registers = held if isinstance(held, RegisterSet) else RegisterSet((held,))
     if registers.count != count:
         raise TileError(f"vector {name} of {like} takes {count} registers, one for each of the lanes' {axis}s, not {registers.count}",
-                        k.place())
+                        k.here())
     return Vector(name, axis, size, like.fragment, registers)

@@ -77,7 +77,7 @@ class Emitter(Protocol):
     def operation(self, name: str) -> AbstractContextManager[None]:
         """Give instructions emitted within that name."""
 
-    def place(self) -> str:
+    def here(self) -> str:
         """The author's line, as errors show it."""
 
 
@@ -112,11 +112,11 @@ def _offset(k: Emitter, name: str, indices: list[StepIndex], reads: int, at: Ste
         offsets.add(at.offset)
     if len(offsets) > 1:
         named = " and ".join(str(StepIndex(k.copy, offset)) for offset in sorted(offsets))
-        raise PipelineError(f"{name} names two iterations, {named}; an operation belongs to one", k.place())
+        raise PipelineError(f"{name} names two iterations, {named}; an operation belongs to one", k.here())
     if offsets:
         return offsets.pop()
     found = k.copy.defined(reads)
     if found is None:
         raise PipelineError(f"{name} has no iteration: none of its operands has several buffers, and no operation of this step defines "
-                            "what it reads; write at=t (or t + 1)", k.place())
+                            "what it reads; write at=t (or t + 1)", k.here())
     return found

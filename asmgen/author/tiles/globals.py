@@ -86,7 +86,7 @@ class Rows:
             raise TileError(f"{self.reach} rows of {m.name}, up to {m.most} elements apart, and {beside} bytes take "
                             f"{self.reach * m.most * m.bits // 8 + beside} bytes, and a descriptor shows {MOST_RECORDS}; at most "
                             f"{MOST_RECORDS * 8 // (m.most * m.bits)} rows, or a stride of at most "
-                            f"{most_stride(self.reach, m.bits, beside)} in the contract, would do", k.place())
+                            f"{most_stride(self.reach, m.bits, beside)} in the contract, would do", k.here())
 
     @property
     def reach(self) -> int | None:
@@ -154,9 +154,9 @@ class Walk(Rows):
         than the contract has room for."""
         if self.beyond is not None and (index.offset + 1) * self.count > self.beyond:
             raise TileError(f"{self.matrix.name} is read {index.offset} iterations of {self.count} rows ahead, and the contract keeps "
-                            f"{self.beyond} rows after the last one below 4 GiB; more of them there would do", k.place())
+                            f"{self.beyond} rows after the last one below 4 GiB; more of them there would do", k.here())
         if self.ahead not in (None, index.offset):
-            raise TileError(f"{self.matrix.name} was read for t+{self.ahead} before: a walk serves one iteration ahead", k.place())
+            raise TileError(f"{self.matrix.name} was read for t+{self.ahead} before: a walk serves one iteration ahead", k.here())
         self.ahead = index.offset
         if self.gone is None:
             self.gone = k.hoist(lambda: self._make(k))

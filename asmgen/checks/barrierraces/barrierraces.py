@@ -7,7 +7,7 @@ on; there, too few barriers race even where all is waited for.
 
 LDS operations of one wave keep their order, so that what a wave does to its own bytes is no race (docs/facts/instructions.md section 4,
 with what hardware made of such races). Addresses are those that follow from
-constants and the number of the work-item (`ldsplaces`); where they do not, nobody knows, and a note says so.
+constants and the number of the work-item (`ldslocations`); where they do not, nobody knows, and a note says so.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from asmgen.program.controlflow import ControlFlow
 from asmgen.program.program import Instruction, Program
 
 if TYPE_CHECKING:
-    from asmgen.checks.barrierraces.ldsplaces import LdsBytes, LdsPlaces
+    from asmgen.checks.barrierraces.ldslocations import LdsBytes, LdsLocations
     from asmgen.checks.wavegroups.wavegroups import WaveGroups
 
 READ, WRITE, ATOMIC = "read", "write", "atomic"
@@ -109,10 +109,10 @@ class LdsRaces:
     accesses may meet; `kinds` as `lds_kinds`, `sections` say which accesses one wait lets arrive."""
 
     def __init__(self, program: Program, flow: ControlFlow, operations: Sequence[Operation], kinds: Mapping[int, str],
-                 sections: Sequence[int], places: Callable[[], LdsPlaces]) -> None:
+                 sections: Sequence[int], locations: Callable[[], LdsLocations]) -> None:
         self._program, self._flow, self._operations = program, flow, operations
         self._kinds, self._sections = kinds, sections
-        self._ask = places
+        self._ask = locations
         self._crossing: dict[int, dict[int, int]] = {}  # by barrier what is in flight, with how many newer operations
         self._events = [[position for position in range(block.first, block.last + 1)
                          if operations[position].barrier or position in kinds] for block in flow.blocks]
@@ -172,14 +172,14 @@ class LdsRaces:
     # ---- what stands where ----
 
     @cached_property
-    def _places(self) -> LdsPlaces:
+    def _locations(self) -> LdsLocations:
         return self._ask()
 
     @cached_property
     def _groups(self) -> WaveGroups:
         from asmgen.checks.wavegroups.wavegroups import WaveGroups  # needs numpy
 
-        return WaveGroups(self._program, self._flow, self._operations, self._places.values)
+        return WaveGroups(self._program, self._flow, self._operations, self._locations.values)
 
     def _grouped(self, positions: Iterable[int]) -> list[tuple[int, ...]]:
         groups: dict[int, list[int]] = {}
@@ -238,9 +238,9 @@ class LdsRaces:
         return found
 
     def _meetings(self, barrier: int, members: tuple[int, ...], flying: bool) -> Iterator[LdsRace]:
-        known = self._places.known if self._places.values.block is not None else {}
-        places = {first: known[first] for first in members if first in known}
-        touched = reduce(or_, (place.mask for place in places.values()), 0)
+        known = self._locations.known if self._locations.values.block is not None else {}
+        locations = {first: known[first] for first in members if first in known}
+        touched = reduce(or_, (location.mask for location in locations.values()), 0)
         for group, other, after in self._groups.distances(self._flow.block_of[barrier]):
             if not flying and not after:
                 continue
@@ -248,17 +248,17 @@ class LdsRaces:
             for second in self._further(barrier, other, distance):
                 met = tuple(first for first in members if self._conflict(first, second))
                 theirs = known.get(second)
-                unknown = met if theirs is None else tuple(first for first in met if first not in places)
+                unknown = met if theirs is None else tuple(first for first in met if first not in locations)
                 if unknown and flying:
                     yield LdsRace(unknown, second, barrier, distance, None)
                 if theirs is not None and theirs.mask & touched:
                     for first in met:
-                        if first in places and places[first].mask & theirs.mask:
+                        if first in locations and locations[first].mask & theirs.mask:
                             yield from self._judged(barrier, first, second, (group, other), distance, flying, met)
 
     def _judged(self, barrier: int, first: int, second: int, groups: tuple[int, int], distance: int, flying: bool,
                 met: tuple[int, ...]) -> Iterator[LdsRace]:
-        mine, theirs = self._places.known[first], self._places.known[second]
+        mine, theirs = self._locations.known[first], self._locations.known[second]
         pair = _pair(mine, theirs, *groups, self._kinds[first] == READ)
         if pair is None:
             return
@@ -272,7 +272,7 @@ class LdsRaces:
             doubt = "on some path, if that path is ever taken"
         elif {self._flow.block_of[position] for position in (first, barrier, second)} & self._groups.uneven:
             doubt = "right only if waves that go other ways before have other barriers, which is not known"
-        members = tuple(other for other in met if other in self._places.known and self._places.known[other].mask & theirs.mask)
+        members = tuple(other for other in met if other in self._locations.known and self._locations.known[other].mask & theirs.mask)
         yield LdsRace(members, second, barrier, distance, mine.part(common), (one, two), doubt, flying)
 
     def _certain(self, first: int, barrier: int, second: int, waves: tuple[int, int], distance: int, flying: bool) -> bool:

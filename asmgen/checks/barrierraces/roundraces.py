@@ -41,8 +41,8 @@ def _longer(program: Program, flow: ControlFlow, unknown: set[int], known: Calla
         if len(program) + (times - 1) * sum(loop.last - loop.first + 2 for loop in loops) > _LONGEST:
             break
         longer = unroll(program, loops, times)
-        places = known(longer.program)
-        still = {position for place, position in enumerate(longer.original) if position in inside and place not in places}
+        locations = known(longer.program)
+        still = {position for location, position in enumerate(longer.original) if position in inside and location not in locations}
         if len(inside) - len(still) > most:
             best, most = longer, len(inside) - len(still)
         if not still:

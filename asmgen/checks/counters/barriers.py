@@ -54,8 +54,8 @@ def groups_in_flight(flight: Flight, producers: Iterable[int], section: list[int
 def described(group: LdsGroup, instructions: Sequence[Instruction]) -> str:
     """A group by its first and last instruction, and from which round."""
     first, last = instructions[group.first], instructions[group.last]
-    place = f" ({last.where()})" if last.where() else ""
+    location = f" ({last.where()})" if last.where() else ""
     round_ = "" if not group.rounds else " of the round before" if group.rounds == 1 else f" of {group.rounds} rounds before"
     if group.count == 1:
-        return f"{last.text}{place}{round_}"
-    return f"{group.count} operations that fill LDS, {first.text} to {last.text}{place}{round_}"
+        return f"{last.text}{location}{round_}"
+    return f"{group.count} operations that fill LDS, {first.text} to {last.text}{location}{round_}"

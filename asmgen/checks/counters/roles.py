@@ -24,7 +24,7 @@ from asmgen.program.program import Instruction, Program
 
 _MOST_PATHS = 512
 """Ways from one barrier to the next that are told apart."""
-_MOST_TURNS = 64
+_MOST_DECISIONS = 64
 """Turns by which one role is ahead of the other."""
 
 
@@ -34,7 +34,7 @@ class Stretch:
     end: the `turns` on the way, and the positions of operations with tokens."""
 
     end: int | None
-    turns: tuple[str, ...]
+    decisions: tuple[str, ...]
     members: frozenset[int]
 
 
@@ -66,7 +66,7 @@ def _meet(one: _Role, other: _Role, operations: Sequence[Operation], found: MetB
         first, second, lead, mine = waiting.pop()
         pairs = []
         for left, right in product(one.stretches(first, deciding), other.stretches(second, deciding)):
-            rest = _rest((*lead, *left.turns) if mine else left.turns, right.turns if mine else (*lead, *right.turns))
+            rest = _rest((*lead, *left.decisions) if mine else left.decisions, right.decisions if mine else (*lead, *right.decisions))
             if rest is not None:
                 pairs.append((left, right, *rest))
         if not pairs:
@@ -76,7 +76,8 @@ def _meet(one: _Role, other: _Role, operations: Sequence[Operation], found: MetB
             found.after.setdefault(second - 1, set()).update(left.members)
             found.together.update(_clashes(left.members, right.members, operations), _clashes(right.members, left.members, operations))
             if left.end is not None and right.end is not None:
-                state = (left.end + 1, right.end + 1, more, ahead) if len(more) <= _MOST_TURNS else (left.end + 1, right.end + 1, (), True)
+                known = len(more) <= _MOST_DECISIONS
+                state = left.end + 1, right.end + 1, more if known else (), ahead if known else True
                 if state not in seen:
                     seen.add(state)
                     waiting.append(state)
@@ -192,38 +193,38 @@ class _Role:
         waiting: list[tuple[int, tuple[str, ...], frozenset[int], frozenset[int]]] = [(start, (), frozenset(), frozenset())]
         paths = 0
         while waiting:
-            position, turns, members, passed = waiting.pop()
+            position, decisions, members, passed = waiting.pop()
             number = self.flow.block_of[position]
             paths += 1
             if position in passed or paths > _MOST_PATHS:
                 return None
-            end, turns, members = self._go(position, turns, members, deciding)
+            end, decisions, members = self._go(position, decisions, members, deciding)
             block = self.flow.blocks[number]
             following = block.successors if end is None else ()
             compared = self._compared(block.last, deciding) if len(following) > 1 else ""
             if not following:
-                found[end, turns] = found.get((end, turns), frozenset()) | members
+                found[end, decisions] = found.get((end, decisions), frozenset()) | members
             for one in following:
                 first = self.flow.blocks[one].first
                 way = "taken" if self._labels.get(self.instructions[block.last].target or "") == first else "passed"
-                gone = (*turns, f"{compared}: {way}") if compared else turns
+                gone = (*decisions, f"{compared}: {way}") if compared else decisions
                 if one in self._blocks:
                     waiting.append((first, gone, members, passed | {position}))
                 else:
                     found[None, gone] = found.get((None, gone), frozenset()) | members
-        return tuple(Stretch(end, turns, members) for (end, turns), members in found.items())
+        return tuple(Stretch(end, decisions, members) for (end, decisions), members in found.items())
 
-    def _go(self, position: int, turns: tuple[str, ...], members: frozenset[int], deciding: int
+    def _go(self, position: int, decisions: tuple[str, ...], members: frozenset[int], deciding: int
             ) -> tuple[int | None, tuple[str, ...], frozenset[int]]:
         """From a position to the end of its block or to a barrier, whose position comes first."""
         for at in range(position, self.flow.blocks[self.flow.block_of[position]].last + 1):
             if self.operations[at].barrier:
-                return at, turns, members
+                return at, decisions, members
             if self._tells(at):
                 members |= {at}
             if self.instructions[at].writes & deciding:
-                turns += (self.instructions[at].text,)
-        return None, turns, members
+                decisions += (self.instructions[at].text,)
+        return None, decisions, members
 
     def _compared(self, branch: int, deciding: int) -> str:
         """A branch with what it tests, "" where that is not among what is compared."""

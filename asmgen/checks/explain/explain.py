@@ -29,7 +29,7 @@ Names = Callable[[Reg], str]
 class OperandLine(NamedTuple):
     """One operand: its place in the instruction, its text, whether it is read and written, its owner's name or ""."""
 
-    place: str
+    slot: str
     text: str
     role: str
     owner: str
@@ -192,10 +192,10 @@ def _certain(need: WaitNeed | None, flow: WaitFlow) -> WaitNeed | None:
 def _operands(instruction: Instruction, names: Names) -> tuple[OperandLine, ...]:
     lines = []
     implicit = instruction.reads | instruction.writes
-    for place, operand, reads, writes in instruction.accesses:
+    for slot, operand, reads, writes in instruction.accesses:
         role = "read and written" if reads and writes else "read" if reads else "written" if writes else ""
         reg = _register(operand)
-        lines.append(OperandLine(place.name, format_operand(operand), role, names(reg) if reg is not None else ""))
+        lines.append(OperandLine(slot.name, format_operand(operand), role, names(reg) if reg is not None else ""))
         if reads or writes:
             implicit &= ~operand_mask(operand)
     lines += [OperandLine("implicit", name, "", "") for name in mask_names(implicit)]

@@ -21,7 +21,7 @@ from asmgen.isa.registers import SCC_BIT, Modified, mask_names
 from asmgen.program.controlflow import ControlFlow, control_flow
 from asmgen.program.program import Instruction, Program
 from asmgen.regalloc.dataflow import solve_masks
-from asmgen.regalloc.ranges import OwnedReg, PlanError, Range, short_place
+from asmgen.regalloc.ranges import OwnedReg, PlanError, Range, short_file
 
 _ANYONE = -1
 
@@ -98,15 +98,15 @@ def check_leases(program: Program, ranges: Sequence[Range]) -> None:
 def sentence(found: StaleRead, program: Program) -> str:
     """What is wrong, with both instructions, both names and what would mend it."""
     reader, writer = program.instructions[found.reader], program.instructions[found.writer]
-    place = reader.where()
-    wrote = short_place(writer.where(), place) if writer.source is not None else writer.where()
-    return f"{reader.text} reads {', '.join(mask_names(found.mask))} as {_named(found.read_as, place)}, where it may still find what " \
-           f"{writer.text} ({wrote}) wrote as {_named(found.written_as, place)}: write {found.read_as.name!r} first on every path, " \
+    location = reader.where()
+    wrote = short_file(writer.where(), location) if writer.source is not None else writer.where()
+    return f"{reader.text} reads {', '.join(mask_names(found.mask))} as {_named(found.read_as, location)}, where it may still find what " \
+           f"{writer.text} ({wrote}) wrote as {_named(found.written_as, location)}: write {found.read_as.name!r} first on every path, " \
            f"or declare it a view (plan.view) if it is to read the same bits"
 
 
-def _named(held: Range, place: str) -> str:
-    return f"{held.name!r} ({held.reg}, {short_place(held.taken, place)})"
+def _named(held: Range, location: str) -> str:
+    return f"{held.name!r} ({held.reg}, {short_file(held.taken, location)})"
 
 
 def _families(ranges: Sequence[Range]) -> list[int]:
@@ -143,14 +143,14 @@ def _accesses(instruction: Instruction, leases: int, planned: int) -> _Accesses:
     """(reads, writes, other writes) of one instruction."""
     reads, writes = [], []
     others = instruction.writes & planned
-    for place, operand in zip(instruction.form.operands, instruction.operands, strict=True):
+    for location, operand in zip(instruction.form.operands, instruction.operands, strict=True):
         owned = operand.value if isinstance(operand, Modified) else operand
         if not isinstance(owned, OwnedReg) or not 0 <= owned.lease < leases:
             continue
         # A load that fills half of a register "reads" the other half: nothing that it computes with.
-        if place.reads and not (place.writes and "keep" in instruction.opcode.flags):
+        if location.reads and not (location.writes and "keep" in instruction.opcode.flags):
             reads.append(owned)
-        if place.writes:
+        if location.writes:
             writes.append(owned)
             others &= ~owned.mask
     return tuple(reads), tuple(writes), others

@@ -78,9 +78,9 @@ def _matrix_overlap(instruction: Instruction, position: int) -> Iterator[LintFin
     result = instruction.operands[0]
     if not isinstance(result, Reg) or result.count <= _WIDE_RESULT:
         return
-    for place, operand in zip("AB", instruction.operands[1:3], strict=False):
+    for slot, operand in zip("AB", instruction.operands[1:3], strict=False):
         if isinstance(operand, Reg) and operand.overlaps(result):
-            yield LintFinding("E005", "warning", f"{place} ({operand}) of {instruction.name} overlaps its D ({result}), which is wider "
+            yield LintFinding("E005", "warning", f"{slot} ({operand}) of {instruction.name} overlaps its D ({result}), which is wider "
                               f"than {_WIDE_RESULT} registers", None, instruction, position=position)
 
 
@@ -113,8 +113,8 @@ def _descriptor_offsets(program: Program, flow: ControlFlow, runs: frozenset[int
 
 
 def _offsets(instruction: Instruction, known: dict[int, int], position: int) -> Iterator[LintFinding]:
-    places = {place.name: operand for place, operand in zip(instruction.form.operands, instruction.operands, strict=True)}
-    descriptor, scalar = places.get("srsrc"), _constant(places.get("soffset"), known)
+    slots = {slot.name: operand for slot, operand in zip(instruction.form.operands, instruction.operands, strict=True)}
+    descriptor, scalar = slots.get("srsrc"), _constant(slots.get("soffset"), known)
     if scalar is None or not isinstance(descriptor, Reg):
         return
     total = scalar + int(instruction.modifiers.get("offset", 0))

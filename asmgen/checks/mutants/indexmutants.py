@@ -86,7 +86,7 @@ class IndexMutants:
     def _registers(self, position: int, item: Instruction, chance: random.Random) -> Iterator[_Change]:
         """Each register range that is read or written, exchanged for a live one of its file, size and alignment."""
         live = self._liveness.live_before(position)
-        for place, (spec, operand, _, _) in enumerate(item.accesses):
+        for slot, (spec, operand, _, _) in enumerate(item.accesses):
             old = operand.value if isinstance(operand, Modified) else operand
             if not isinstance(old, Reg) or old.file == "scc" or old.file == "s" and old.last >= SGPR_COUNT:
                 continue
@@ -97,7 +97,7 @@ class IndexMutants:
             if others:
                 new = chance.choice(others)
                 wrapped: Operand = replace(operand, value=new) if isinstance(operand, Modified) else new
-                yield from self._operand(item, "register", place, wrapped, f"{spec.name} {old} made {new}")
+                yield from self._operand(item, "register", slot, wrapped, f"{spec.name} {old} made {new}")
 
     def _offsets(self, item: Instruction) -> Iterator[_Change]:
         """Offsets of memory instructions, one access further or nearer. Those of two elements count in elements."""
@@ -114,22 +114,22 @@ class IndexMutants:
     def _constants(self, item: Instruction) -> Iterator[_Change]:
         """Constants of address arithmetic: an amount of a shift or a factor is a stride, a mask of an exclusive or a swizzle, any other one
         an index that is one off, or one off in its lowest bit."""
-        for place, operand in enumerate(item.operands):
-            spec = item.form.operands[place]
+        for slot, operand in enumerate(item.operands):
+            spec = item.form.operands[slot]
             if isinstance(operand, bool) or not isinstance(operand, int) or not set(spec.accepts) & set("ilkn"):
                 continue
             low = operand & -operand or 1
             others: tuple[int, ...]
             if "xor" in item.name:
                 kind, others = "swizzle constant", (operand ^ low, operand ^ low << 1)
-            elif _SHIFTED.get(item.name) == place:
+            elif _SHIFTED.get(item.name) == slot:
                 kind, others = "stride", (operand + 1, operand - 1)
             elif item.name.startswith(_MULTIPLIES):
                 kind, others = "stride", (2 * operand, operand + low, operand - low)
             else:
                 kind, others = "element", (operand + 1, operand - 1, operand + low, operand - low)
             for other in dict.fromkeys(others):
-                yield from self._operand(item, kind, place, other, f"{operand:#x} made {other:#x}")
+                yield from self._operand(item, kind, slot, other, f"{operand:#x} made {other:#x}")
 
     def _matrix_operands(self, item: Instruction, chance: random.Random) -> Iterator[_Change]:
         """A and B exchanged; C and D taken from another matrix instruction of the same name."""
@@ -141,12 +141,12 @@ class IndexMutants:
         if others:
             other = chance.choice(others)
             both = item.operands[3] == item.operands[0] and other.operands[3] == other.operands[0]
-            operands = [other.operands[0] if place == 0 or both and place == 3 else operand for place, operand in enumerate(item.operands)]
+            operands = [other.operands[0] if slot == 0 or both and slot == 3 else operand for slot, operand in enumerate(item.operands)]
             yield from self._made(item, "matrix operands", f"{'C and D' if both else 'D'} made those of {other.text}", operands,
                                   item.modifiers)
 
-    def _operand(self, item: Instruction, kind: str, place: int, operand: Operand, words: str) -> Iterator[_Change]:
-        yield from self._made(item, kind, words, [*item.operands[:place], operand, *item.operands[place + 1:]], item.modifiers)
+    def _operand(self, item: Instruction, kind: str, slot: int, operand: Operand, words: str) -> Iterator[_Change]:
+        yield from self._made(item, kind, words, [*item.operands[:slot], operand, *item.operands[slot + 1:]], item.modifiers)
 
     def _made(self, item: Instruction, kind: str, words: str, operands: Sequence[Operand], modifiers: Any) -> Iterator[_Change]:
         """The change, where the assembler takes it."""

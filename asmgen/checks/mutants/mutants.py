@@ -118,7 +118,7 @@ class Judge:
         self._brief, self._whole = (waits.Verifier(program, notes) for notes in (False, True))
         self._waits = _keys(self._whole.findings())
         self._states = _state_findings(program)
-        self._places = {id(instruction): position for position, instruction in enumerate(program.instructions)}
+        self._locations = {id(instruction): position for position, instruction in enumerate(program.instructions)}
         self._numbers = {id(item): number for number, item in enumerate(program.items)}
         self._nothing = Instruction(opcode("s_nop"), resolve(opcode("s_nop"), (0,), {}, program.arch), (0,))
 
@@ -137,7 +137,7 @@ class Judge:
 
     def _misses(self, mutant: Mutant, verifier: waits.Verifier) -> bool:
         """Whether it finds what is missing, as far as that shows near the changed place."""
-        position = self._places.get(id(mutant.original))
+        position = self._locations.get(id(mutant.original))
         if position is None or mutant.kind == "barrier" and self._program.roles:
             return False
         program = mutant.program

@@ -33,7 +33,7 @@ from asmgen.program.controlflow import control_flow
 from asmgen.program.program import Program, TokenUse
 
 if TYPE_CHECKING:
-    from asmgen.checks.barrierraces.ldsplaces import LdsBytes, LdsPlaces
+    from asmgen.checks.barrierraces.ldslocations import LdsBytes, LdsLocations
 
 MISSING = "W001"
 TOKEN = "W002"
@@ -83,7 +83,7 @@ class Verifier:
         self._kinds = lds_kinds(program)
         self._races = self._new_races()
         self._rounds = self.notes and block is not None  # whether rounds of loops are told apart: that takes another verification
-        self._places = self._known_places()
+        self._locations = self._known_locations()
         self._found: list[LintFinding] = []
         self._idle: set[tuple[int, str]] = set()
         self._unsure: set[tuple[int, str]] = set()
@@ -129,22 +129,22 @@ class Verifier:
         return other._found
 
     def _new_races(self) -> LdsRaces | None:
-        return LdsRaces(self.program, self.flow.flow, self.operations, self._kinds, self._sections, lambda: self._lds_places) \
+        return LdsRaces(self.program, self.flow.flow, self.operations, self._kinds, self._sections, lambda: self._lds_locations) \
             if self._kinds and any(operation.barrier for operation in self.flow.told) else None
 
     @cached_property
-    def _lds_places(self) -> LdsPlaces:
-        from asmgen.checks.barrierraces.ldsplaces import LdsPlaces  # needs numpy
+    def _lds_locations(self) -> LdsLocations:
+        from asmgen.checks.barrierraces.ldslocations import LdsLocations  # needs numpy
 
-        return LdsPlaces(self.program, self.flow.flow, self._block)
+        return LdsLocations(self.program, self.flow.flow, self._block)
 
-    def _known_places(self) -> Mapping[int, LdsBytes]:
+    def _known_locations(self) -> Mapping[int, LdsBytes]:
         into = {position for position, operation in enumerate(self.operations)
                 if operation.fills_lds and operation.queue == "vm" and not operation.fills}
         if not into or not self._reads_lds:
             return {}
-        places = self._lds_places.known
-        return places if into & places.keys() else {}
+        locations = self._lds_locations.known
+        return locations if into & locations.keys() else {}
 
     def _visit(self, position: int, ledger: Ledger, need: WaitNeed | None, early: list[TooEarly], full: list[str]) -> None:
         if self.flow.flow.block_of[position] not in self.runs:
@@ -160,7 +160,7 @@ class Verifier:
         if (operation.fills or operation.uses) and instruction.waits != "off":
             for other in (*early, *self._never_settled(position, ledger)):
                 self._barriers(position, other)
-        if position in self._places and self._kinds.get(position) == READ:
+        if position in self._locations and self._kinds.get(position) == READ:
             self._reads_in_flight(position, ledger)
         if operation.barrier and self._races is not None and instruction.waits != "off":
             self._races.crossing(position, ledger)
@@ -183,14 +183,14 @@ class Verifier:
 
     def _reads_in_flight(self, position: int, ledger: Ledger) -> None:
         """An LDS read of bytes that a load without a token still fills, once for each group of loads."""
-        read = self._places[position]
-        met = [producer for producer in ledger.vm.births if producer in self._places and self._places[producer].meets(read)]
+        read = self._locations[position]
+        met = [producer for producer in ledger.vm.births if producer in self._locations and self._locations[producer].meets(read)]
         for group in groups_in_flight(ledger.vm, met, self._sections):
             key = (self._sections[group.last], group.rounds)
             if group.rounds or key in self._met:
                 continue
             self._met.add(key)
-            shared = self._places[group.last].common(read)
+            shared = self._locations[group.last].common(read)
             count = min(group.newer, self.flow.limits[VM] - 1)
             newer = f", {group.newer} newer" if group.newer else ""
             self._found.append(LintFinding(
@@ -213,10 +213,10 @@ class Verifier:
 
     def _lds_sentence(self, counter: str, group: LdsGroup, forever: bool) -> str:
         shown = described(group, self.instructions)
-        places = [self._places[position] for position in range(group.first, group.last + 1) if position in self._places
+        locations = [self._locations[position] for position in range(group.first, group.last + 1) if position in self._locations
                   and self.operations[position].fills_lds]
-        if len(places) == group.count:
-            shown += f", bytes {reduce(or_, places)}"
+        if len(locations) == group.count:
+            shown += f", bytes {reduce(or_, locations)}"
         newer = f", {group.newer} newer" if group.newer and self.operations[group.last].ordered else ""
         if forever:
             return f"no wait ends the flight of {shown}, round after round: other waves may read the data after this barrier, which only "\
@@ -300,10 +300,10 @@ class Verifier:
         telling = {position: (operation.fills, operation.uses) for position, operation in enumerate(self.operations)
                    if operation.fills or operation.uses}
         borders = sorted({border for fills, uses in telling.values() for one in (*fills, *uses) for border in (one.low, one.high)})
-        place = {border: 1 << number for number, border in enumerate(borders)}
+        location = {border: 1 << number for number, border in enumerate(borders)}
 
         def cells(tokens: tuple[TokenUse, ...]) -> int:
-            return reduce(or_, (place[one.high] - place[one.low] for one in tokens), 0)
+            return reduce(or_, (location[one.high] - location[one.low] for one in tokens), 0)
 
         return {position: (cells(fills), cells(uses)) for position, (fills, uses) in telling.items()}
 
@@ -373,11 +373,11 @@ class Verifier:
         races = list(self._races.found()) if self._races is not None else []
         if not self._rounds or all(race.bytes is not None for race in races):
             return races
-        from asmgen.checks.barrierraces.ldsplaces import LdsPlaces  # needs numpy
+        from asmgen.checks.barrierraces.ldslocations import LdsLocations  # needs numpy
 
         def known(program: Program) -> frozenset[int]:
-            return frozenset(self._lds_places.known if program is self.program else
-                             LdsPlaces(program, control_flow(program), self._block).known)
+            return frozenset(self._lds_locations.known if program is self.program else
+                             LdsLocations(program, control_flow(program), self._block).known)
 
         return races_by_rounds(self.program, self.flow.flow, races, known,
                                lambda program: Verifier(program, False, self._block, errors=True).races())

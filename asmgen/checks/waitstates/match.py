@@ -28,12 +28,12 @@ class HazardFacts(NamedTuple):
     """One instruction as the rows see it.
 
     `kind` numbers its classes and passes: instructions of one kind differ in registers only. `states` is how many wait states it
-    is itself, `window` the most that a row may ask for after it.
+    is itself, `reach` the most that a row may ask for after it.
     """
 
     kind: int
     states: int
-    window: int
+    reach: int
     parts: Parts
     operands: tuple[Operand, ...]
 
@@ -42,9 +42,9 @@ class HazardFacts(NamedTuple):
         part = self.parts.get(role)
         if part is None:
             return 0
-        places, count, mask = part
-        for place in places:
-            mask |= count(self.operands[place])
+        locations, count, mask = part
+        for location in locations:
+            mask |= count(self.operands[location])
         return mask
 
 
@@ -80,7 +80,7 @@ class HazardModel:
     match_llvm: bool = False
     _numbers: dict[Kind, int] = field(default_factory=dict)
     _kinds: list[Kind] = field(default_factory=list)
-    _windows: list[int] = field(default_factory=list)
+    _reaches: list[int] = field(default_factory=list)
     _further_roles: list[frozenset[str]] = field(default_factory=list)
     _deciding: dict[int, Deciding] = field(default_factory=dict)
     _by_form: dict[int, HazardFacts] = field(default_factory=dict)
@@ -101,7 +101,7 @@ class HazardModel:
         # By identity: the table makes each form once, and a form's hash goes through all of its places.
         found = self._by_form.get(id(instruction.form)) or self._example(instruction)
         if found.parts:
-            found = HazardFacts(found.kind, found.states, found.window, found.parts, instruction.operands)
+            found = HazardFacts(found.kind, found.states, found.reach, found.parts, instruction.operands)
         instruction.shared["hazards"] = self, found
         return found
 
@@ -114,9 +114,9 @@ class HazardModel:
         """Whether an instruction of that kind is the producer of rows through the registers that it writes, and through nothing else."""
         return not self._further_roles[kind]
 
-    def window(self, kind: int) -> int:
+    def reach(self, kind: int) -> int:
         """The most wait states that any row asks for after an instruction of that kind."""
-        return self._windows[kind]
+        return self._reaches[kind]
 
     def leaves(self, facts: HazardFacts, written: int) -> int:
         """The registers through which an instruction that writes `written` can be the producer of a row, VCC as a whole.
@@ -182,8 +182,8 @@ class HazardModel:
         if found is None:
             kind, parts = describe(self.arch, instruction)
             number = self._number(kind)
-            found = self._by_key[key] = HazardFacts(number, states_of(instruction), self._windows[number], parts, instruction.operands)
-            if not decides.modifiers and not decides.places:
+            found = self._by_key[key] = HazardFacts(number, states_of(instruction), self._reaches[number], parts, instruction.operands)
+            if not decides.modifiers and not decides.slots:
                 self._by_form[id(form)] = found
         return found
 
@@ -193,7 +193,7 @@ class HazardModel:
             number = self._numbers[kind] = len(self._kinds)
             self._kinds.append(kind)
             rules = [rule for rule in self._rules if rule.producer in kind.classes]
-            self._windows.append(max((rule.states_on(self.arch, kind.passes) for rule in rules), default=0))
+            self._reaches.append(max((rule.states_on(self.arch, kind.passes) for rule in rules), default=0))
             self._further_roles.append(frozenset(rule.roles[0] for rule in rules) - {"write"})
         return number
 

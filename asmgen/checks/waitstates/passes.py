@@ -21,7 +21,7 @@ from asmgen.isa.operands import HWREG_NAMES
 from asmgen.isa.records import dataclass
 from asmgen.isa.registers import mask_names
 from asmgen.isa.table import opcode
-from asmgen.isa.waitrules import NOP_LIMIT, WINDOW
+from asmgen.isa.waitrules import MOST_WAIT_STATES, NOP_LIMIT
 from asmgen.program.controlflow import Block, ControlFlow, control_flow
 from asmgen.program.program import Instruction, Item, Program
 
@@ -167,7 +167,7 @@ class _Walk(HazardSteps):
         added before the position at once.
         """
         producers = self.entering(ages)
-        samples, touched, rows, windows = self.samples, self._touched, self.table.rows, self.table.windows
+        samples, touched, rows, reaches = self.samples, self._touched, self.table.rows, self.table.reaches
         for position in range(block.first, block.last + 1):
             sample = samples[position]
             if position in nops:
@@ -176,7 +176,7 @@ class _Walk(HazardSteps):
             if (touched[position] | CONTROL) & producers.watched and rows[sample.kind] \
                     and (lacking := self.lacking(producers, position)):
                 producers.clock += lack(position, lacking)
-            if windows[sample.kind]:
+            if reaches[sample.kind]:
                 self.issue(producers, position, position in ages)
             else:
                 producers.clock += sample.states
@@ -187,13 +187,13 @@ class _Walk(HazardSteps):
         age = 0
         for position in range(block.last, block.first - 1, -1):
             facts = self.samples[position]
-            if self.table.windows[facts.kind] > age:
+            if self.table.reaches[facts.kind] > age:
                 found[position] = age
             age += facts.states + nops.get(position, 0)
-            if age >= WINDOW:
+            if age >= MOST_WAIT_STATES:
                 return found
         for position, before in ages.items():
-            if self.table.windows[self.samples[position].kind] > before + age and not block.first <= position <= block.last:
+            if self.table.reaches[self.samples[position].kind] > before + age and not block.first <= position <= block.last:
                 found[position] = before + age
         return found
 
@@ -218,7 +218,7 @@ class _Walk(HazardSteps):
         if position == block.first:
             return dict(ages)
         part = Block(block.number, block.first, position - 1, (), ())
-        return self.at_end(part, ages, {place: states for place, (states, _) in plan.items()})
+        return self.at_end(part, ages, {location: states for location, (states, _) in plan.items()})
 
     def movable(self, block: Block, position: int, ages: Ages, count: int, taken: set[int]) -> list[int]:
         """Up to `count` positions after `position` whose instructions may stand before it."""
@@ -326,8 +326,8 @@ def _subject(producer: Instruction, need: PairNeed) -> str:
 
 
 def _producer_text(producer: Instruction) -> str:
-    place = producer.where()
-    return f"{producer.text} ({place})" if place else producer.text
+    location = producer.where()
+    return f"{producer.text} ({location})" if location else producer.text
 
 
 def reasons(instructions: Sequence[Instruction] | Mapping[int, Instruction], lacking: Iterable[Lack]) -> tuple[str, ...]:

@@ -26,7 +26,7 @@ _Entry = tuple[int, int, int, int]  # of a producer: clock at which nobody asks 
 class HazardTable:
     """Which kinds of producers a kind of consumer meets in any row, as far as kinds are known.
 
-    `windows` is the most that any consumer asks for after a kind of producer: any known kind of consumer, or with `open_ended`, where
+    `reaches` is the most that any consumer asks for after a kind of producer: any known kind of consumer, or with `open_ended`, where
     more instructions are to come, any there is.
     """
 
@@ -34,29 +34,29 @@ class HazardTable:
         self.model = model
         self.open_ended = open_ended
         self.rows: dict[int, frozenset[int]] = {}
-        self.windows: dict[int, int] = {}
+        self.reaches: dict[int, int] = {}
         self.simple: set[int] = set()  # kinds that produce through what they write alone
         self.add(kinds)
 
     def add(self, kinds: Iterable[int]) -> None:
         """Take in kinds that come to be known."""
-        new = [kind for kind in kinds if kind not in self.windows]
-        self.windows.update({kind: self.model.window(kind) if self.open_ended else 0 for kind in new})
+        new = [kind for kind in kinds if kind not in self.reaches]
+        self.reaches.update({kind: self.model.reach(kind) if self.open_ended else 0 for kind in new})
         candidates = self.model.candidates
         for kind in new:
             if self.model.writes_alone(kind):
                 self.simple.add(kind)
-        known = list(self.windows)
+        known = list(self.reaches)
         for consumer in known:
             producers = known if consumer in new else new
             met = {producer: found for producer in producers if (found := candidates(producer, consumer))}
             self.rows[consumer] = self.rows.get(consumer, frozenset()).union(met)
             for producer, found in met.items():
-                self.windows[producer] = max(self.windows[producer], *(candidate.states for candidate in found))
+                self.reaches[producer] = max(self.reaches[producer], *(candidate.states for candidate in found))
 
     def meet(self, facts: HazardFacts) -> None:
         """Take in the kind of an instruction, if it is new."""
-        if facts.kind not in self.windows:
+        if facts.kind not in self.reaches:
             self.add((facts.kind,))
 
 
@@ -109,7 +109,7 @@ class HazardSteps:
         for end, left, kind, origin in producers.entries:
             if end > clock and kind in rows and left & touched:
                 consumer = consumer or self.facts(position)
-                age = clock - end + self.table.windows[kind]
+                age = clock - end + self.table.reaches[kind]
                 missing = self.model.needs(self.facts(origin), consumer, age)
                 if missing:
                     found.append((origin, age, missing))
@@ -119,7 +119,7 @@ class HazardSteps:
         """Pass an instruction, what it lacked counted on the clock; `again` where it may be among the producers already."""
         sample = self.samples[position]
         producers.clock += sample.states
-        if self.table.windows[sample.kind]:
+        if self.table.reaches[sample.kind]:
             if again or len(producers.entries) > producers.most:
                 producers.entries = [entry for entry in producers.entries if entry[0] > producers.clock and entry[3] != position]
                 producers.watched, producers.most = _union(producers.entries), max(_MANY, 2 * len(producers.entries))
@@ -129,7 +129,7 @@ class HazardSteps:
 
     def ages(self, producers: Producers) -> Ages:
         """The age of each producer that still matters."""
-        return {position: producers.clock - end + self.table.windows[kind] for end, _, kind, position in producers.entries
+        return {position: producers.clock - end + self.table.reaches[kind] for end, _, kind, position in producers.entries
                 if end > producers.clock}
 
     def _producer(self, position: int, birth: int) -> _Entry:
@@ -143,7 +143,7 @@ class HazardSteps:
             written = instruction.writes
             if written & _VCC:
                 written |= _VCC
-        return birth + self.table.windows[kind], written, kind, position
+        return birth + self.table.reaches[kind], written, kind, position
 
 
 def join(ages: Ages, others: Ages) -> bool:

@@ -110,8 +110,8 @@ class Partings:
         most = sum(self._barriers[number] for number in region)
         farthest = sum(abs(self._shifts[number]) for number in region)
         numbers = sorted(region)
-        place = {number: at for at, number in enumerate(numbers)}
-        sources = [[place[one] for one in self._blocks[number].predecessors if one in place] for number in numbers]
+        location = {number: at for at, number in enumerate(numbers)}
+        sources = [[location[one] for one in self._blocks[number].predecessors if one in location] for number in numbers]
         begun = [frozenset({(0, 0)}) if number == start else frozenset[_Count]() for number in numbers]
 
         def after(at: int, counts: frozenset[_Count]) -> frozenset[_Count]:

@@ -45,13 +45,13 @@ class Alignment:
         if needed > 1:
             self._look(group, instruction, at, at >= 0, needed, "LDS", atomic)
 
-    def in_memory(self, group: Group, instruction: Instruction, place: str, addresses: NDArray[np.int64], counts: NDArray[np.int64],
+    def in_memory(self, group: Group, instruction: Instruction, memory_name: str, addresses: NDArray[np.int64], counts: NDArray[np.int64],
                   size: int, low: int, high: int) -> None:
         """A state.MemoryWatcher."""
         atomic = _atomic(instruction)
         needed = size if atomic else min(size, 4)
-        if needed > 1 and place != "LDS":
-            where = "private memory" if place == "private memory" else "memory"
+        if needed > 1 and memory_name != "LDS":
+            where = "private memory" if memory_name == "private memory" else "memory"
             self._look(group, instruction, addresses, counts > 0, needed, where, atomic)
 
     def __call__(self, step: Step) -> Action | None:

@@ -95,7 +95,7 @@ class Counters:
                 self._flat[half, chosen] = self.issued[FLAT, chosen]
             self.done[FLAT, chosen] = np.minimum(self._flat[0, chosen], self._flat[1, chosen])
 
-    def finish(self, waves: NDArray[np.int64]) -> None:
+    def complete(self, waves: NDArray[np.int64]) -> None:
         """Ended waves have nothing outstanding. To others of their workgroup that is settled at the next barrier."""
         self.done[:, waves] = self.issued[:, waves]
 

@@ -107,10 +107,10 @@ class Finding:
 
 
 def _where(instruction: Instruction) -> str:
-    place = [f"address {instruction.address:#x}"] if instruction.address is not None else []
+    location = [f"address {instruction.address:#x}"] if instruction.address is not None else []
     if instruction.source is not None:
-        place.append(str(instruction.source))
-    return f" ({', '.join(place)})" if place else ""
+        location.append(str(instruction.source))
+    return f" ({', '.join(location)})" if location else ""
 
 
 def _describe(instruction: Instruction | None) -> dict[str, object] | None:

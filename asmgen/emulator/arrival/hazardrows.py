@@ -95,9 +95,9 @@ class _Reading:
             sort = self.sorts[key] = kind, parts, tuple((row, states, row.roles[0]) for row, states in begun if states > 0)
         kind, parts, rows = sort
         roles, touches = {}, _ALWAYS
-        for role, (places, count, registers) in parts.items():
-            for place in places:
-                registers |= count(instruction.operands[place])
+        for role, (locations, count, registers) in parts.items():
+            for location in locations:
+                registers |= count(instruction.operands[location])
             roles[role] = registers
             touches |= registers
         asks = []

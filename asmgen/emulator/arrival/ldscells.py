@@ -196,7 +196,7 @@ def repeating(who: Toucher, waves: int, settled: NDArray[np.int32], done: NDArra
     return count if all((rows == rows[0]).all() for rows in alike) else 0
 
 
-def same_places(at: Addresses, count: int, size: int) -> bool:
+def same_locations(at: Addresses, count: int, size: int) -> bool:
     """Whether the lanes of each further `count` waves are as inactive and go where those of the first do, in their own `size` bytes."""
     lanes = at.reshape(len(at) // count, -1)
     return bool((np.where(lanes >= 0, lanes - np.arange(len(lanes))[:, None] * size, INACTIVE) == lanes[0]).all())

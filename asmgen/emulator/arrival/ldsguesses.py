@@ -17,10 +17,10 @@ def guesses(program: Program) -> frozenset[int]:
     and barriers repeats at one address, and of atomic loads."""
     swaps = [position for position, instruction in enumerate(program.instructions)
              if _in_lds(instruction, "atomic") and instruction.name.startswith(("ds_cmpst_", "flat_atomic_cmpswap"))]
-    reads = [position for position, instruction in enumerate(program.instructions) if _reads_one_place(instruction)]
+    reads = [position for position, instruction in enumerate(program.instructions) if _reads_one_location(instruction)]
     if not reads:
         return frozenset()
-    polls = polling(program, _reads_one_place, frozenset({"s_barrier"}))
+    polls = polling(program, _reads_one_location, frozenset({"s_barrier"}))
     ways = Ways(program) if swaps else None
     known = {position for position in reads if id(program.instructions[position]) in polls or _scoped(program.instructions[position])}
     return frozenset(position for position in reads
@@ -29,15 +29,15 @@ def guesses(program: Program) -> frozenset[int]:
 
 def _is_compared(program: Program, ways: Ways, read: int, swaps: list[int]) -> bool:
     """Whether one of the swaps, at the place that was read, can be reached with no barrier and no write of its address register between."""
-    place = _place(program.instructions[read])
-    targets = {position for position in swaps if _same(place, _place(program.instructions[position]))}
-    if place is None or not targets:
+    location = _location(program.instructions[read])
+    targets = {position for position in swaps if _same(location, _location(program.instructions[position]))}
+    if location is None or not targets:
         return False
     waiting, seen = [read], set[int]()
     while waiting:
         position = waiting.pop()
         instruction = program.instructions[position]
-        if instruction.writes & place[0].mask or instruction.name == "s_barrier":
+        if instruction.writes & location[0].mask or instruction.name == "s_barrier":
             continue
         piece = ways.piece_of[position]
         following = [position + 1] if position < ways.pieces[piece].last else \
@@ -55,7 +55,7 @@ def _in_lds(instruction: Instruction, kind: str) -> bool:
     return row is not None and row.space in ("lds", "flat") and row.kind == kind
 
 
-def _reads_one_place(instruction: Instruction) -> bool:
+def _reads_one_location(instruction: Instruction) -> bool:
     return _in_lds(instruction, "load") and "two" not in instruction.opcode.flags and "tr" not in instruction.opcode.flags
 
 
@@ -63,7 +63,7 @@ def _scoped(instruction: Instruction) -> bool:
     return bool(instruction.modifiers.get("sc0") or instruction.modifiers.get("sc1"))
 
 
-def _place(instruction: Instruction) -> tuple[Reg, int, int] | None:
+def _location(instruction: Instruction) -> tuple[Reg, int, int] | None:
     """The register with the address, the offset and the size."""
     row = instruction.opcode.memory
     named = {spec.name: operand for spec, operand in zip(instruction.form.operands, instruction.operands, strict=True)}

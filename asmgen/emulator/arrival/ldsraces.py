@@ -36,7 +36,7 @@ from asmgen.emulator.arrival.ldscells import (
     Toucher,
     carry,
     repeating,
-    same_places,
+    same_locations,
     touch,
 )
 from asmgen.emulator.arrival.ldsguesses import guesses
@@ -48,10 +48,10 @@ from asmgen.program.program import Instruction, Program
 
 _WIDEST = 16
 _NUMBERS = 1 << 16
-Places = Callable[[int], Addresses]
+Locations = Callable[[int], Addresses]
 """Addresses [waves, lanes] of a group. Asked for so many of its first waves, those of one workgroup, it may give these waves' only, where
 those of the following workgroups go to the same places of their own LDS; asked for 0, all."""
-_NO_PLACES = np.zeros((0, 1), np.int64)
+_NO_LOCATIONS = np.zeros((0, 1), np.int64)
 _ANY = 0
 """How many workgroups do the same before any has done something."""
 
@@ -106,7 +106,7 @@ class LdsArrival:
         self._carrying = False
         self._alike = _ANY  # workgroups that have done the same so far: only the first one's cells are kept; 1: each has its own
 
-    def access(self, group: Group, position: int, places: Addresses | Places, size: int, write: bool, queue: int = LDS,
+    def access(self, group: Group, position: int, locations: Addresses | Locations, size: int, write: bool, queue: int = LDS,
                data: Callable[[], Registers] | None = None) -> None:
         """An instruction touches `size` bytes at each of `places` [waves, lanes], byte addresses in the machine's LDS or INACTIVE.
 
@@ -115,18 +115,18 @@ class LdsArrival:
         machine, counters = self.machine, self.counters
         who = self._toucher(group, queue)
         rows = self._repeating(who) if self._alike != 1 else 0
-        at = places(rows) if callable(places) else places
+        at = locations(rows) if callable(locations) else locations
         bits = int(np.bitwise_or.reduce(at, axis=None))
         if self.alignment is not None and bits & _WIDEST - 1:
             self.alignment.in_lds(group, position, at, size)
         low_bits = bits & self.cells.granule - 1
         if low_bits:  # it begins within a cell, whose other bytes it does not touch
             self.cells = self.cells.refined(low_bits & -low_bits)
-        function, same = touch, same_places
+        function, same = touch, same_locations
         if machine.work.pays(32 * at.size):
             from asmgen.emulator.arrival import races_kernels
 
-            function, same = races_kernels.touch_cells, races_kernels.places_repeat
+            function, same = races_kernels.touch_cells, races_kernels.locations_repeat
         if rows and len(at) == group.size and same(at, rows, machine.lds_stride):
             at = at[:rows]
         elif self._alike != 1 and len(at) == group.size:
@@ -183,7 +183,7 @@ class LdsArrival:
         rows = look(who, self.machine.waves // self.machine.workgroups, self.counters.settled, self.counters.done)
         return rows if rows and self._alike in (_ANY, len(who.waves) // rows) else 0
 
-    def _part(self, at: Addresses = _NO_PLACES) -> Addresses:
+    def _part(self, at: Addresses = _NO_LOCATIONS) -> Addresses:
         """Workgroups do different things from here on, or there is something to report. Returns `at` of the first one, for all of them."""
         workgroups, self._alike = max(1, self._alike), 1
         if workgroups == 1:
@@ -202,11 +202,11 @@ class LdsArrival:
         steps = np.arange(self._alike)[:, None, None] * np.array([cells, rows, 0, 0])
         return np.asarray((hits + steps).reshape(-1, 4), np.int64)
 
-    def flat(self, group: Group, instruction: Instruction, place: str, addresses: Addresses, counts: Addresses, size: int, low: int,
+    def flat(self, group: Group, instruction: Instruction, location: str, addresses: Addresses, counts: Addresses, size: int, low: int,
              high: int) -> None:
         """A state.MemoryWatcher: flat instructions that reach LDS."""
         row = instruction.opcode.memory
-        if place == "LDS" and row is not None:
+        if location == "LDS" and row is not None:
             most = max(1, int(counts.max(initial=0)))
             at = np.where(counts == most, addresses, INACTIVE)
             self.access(group, self._position[id(instruction)], at, size * most, row.kind != "load", SMEM)
@@ -297,8 +297,8 @@ class LdsArrival:
 
     def _unwritten(self, at: Addresses, size: int) -> Addresses:
         """Of what lanes read, the bytes that nobody wrote."""
-        places = (at[at >= 0][:, None] + np.arange(size)).ravel()
-        result: Addresses = places[self.cells.writes[places // self.cells.granule] == 0]
+        locations = (at[at >= 0][:, None] + np.arange(size)).ravel()
+        result: Addresses = locations[self.cells.writes[locations // self.cells.granule] == 0]
         return result
 
     def _report(self, check: str, severity: str, message: str, producer: int, consumer: int, cell: int, wave: int) -> None:

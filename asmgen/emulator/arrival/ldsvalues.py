@@ -33,8 +33,8 @@ def changes(lds: Bytes, at: Addresses, words: Registers, size: int, stride: int)
     data = bytes_of(words, size)
     homes = stride * np.arange(len(data) // len(at))[:, None, None, None]
     active = at >= 0
-    places = np.where(active[..., None], at[..., None] + np.arange(data.shape[2]), 0) + homes
-    differs = (lds[places] != data.reshape(places.shape)).any(axis=(0, 3))
+    locations = np.where(active[..., None], at[..., None] + np.arange(data.shape[2]), 0) + homes
+    differs = (lds[locations] != data.reshape(locations.shape)).any(axis=(0, 3))
     return np.asarray(differs & active, bool)
 
 
@@ -45,18 +45,18 @@ def first_differing(at: Addresses, data: Bytes, hits: NDArray[np.int64], granule
     to write there, wave after wave. `hits` are the cells in which it races, each with the wave.
     """
     writers = at >= 0
-    places = (at[writers][:, None] + np.arange(data.shape[2])).ravel()
+    locations = (at[writers][:, None] + np.arange(data.shape[2])).ravel()
     waves = np.repeat(np.nonzero(writers)[0], data.shape[2])
-    order = np.lexsort((waves, places))
-    places, waves, written = places[order], waves[order], data[writers].ravel()[order]
+    order = np.lexsort((waves, locations))
+    locations, waves, written = locations[order], waves[order], data[writers].ravel()[order]
     # Of lanes of one wave that write one byte, the highest wins.
-    wins = np.append((places[1:] != places[:-1]) | (waves[1:] != waves[:-1]), True)
-    places, waves, written = places[wins], waves[wins], written[wins]
-    starts = np.append(True, places[1:] != places[:-1])
-    first = np.maximum.accumulate(np.where(starts, np.arange(len(places)), 0))
+    wins = np.append((locations[1:] != locations[:-1]) | (waves[1:] != waves[:-1]), True)
+    locations, waves, written = locations[wins], waves[wins], written[wins]
+    starts = np.append(True, locations[1:] != locations[:-1])
+    first = np.maximum.accumulate(np.where(starts, np.arange(len(locations)), 0))
     # The first wave to write a byte here may race with one that wrote it before; those that follow race with each other.
-    differs = written != np.where(starts, contents(places), written[first])
+    differs = written != np.where(starts, contents(locations), written[first])
     if not differs.any():
         return None
-    wrong = set(zip((places[differs] // granule).tolist(), waves[differs].tolist(), strict=True))
+    wrong = set(zip((locations[differs] // granule).tolist(), waves[differs].tolist(), strict=True))
     return next((hit for hit in hits if (int(hit[0]), int(hit[1])) in wrong), None)

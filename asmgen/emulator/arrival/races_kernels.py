@@ -65,9 +65,9 @@ def repeats(who: Toucher, waves: int, settled: NDArray[np.int32], done: NDArray[
     return int(_repeats(who.waves, who.tickets, who.intervals, waves, settled, done))
 
 
-def places_repeat(at: Addresses, count: int, size: int) -> bool:
+def locations_repeat(at: Addresses, count: int, size: int) -> bool:
     """What ldscells.same_places does."""
-    return bool(_places_repeat(at, count, size))
+    return bool(_locations_repeat(at, count, size))
 
 
 @njit(cache=True)
@@ -243,7 +243,7 @@ def _repeats(own: Any, tickets: Any, intervals: Any, waves: int, settled: Any, d
 
 
 @njit(cache=True)
-def _places_repeat(at: Any, count: int, size: int) -> bool:
+def _locations_repeat(at: Any, count: int, size: int) -> bool:
     for row in range(count, at.shape[0]):
         first, base = row % count, row // count * size
         differs = np.int64(0)  # no way out of this loop: the host does several lanes at a time

@@ -22,7 +22,7 @@ from asmgen.emulator.arrival.hazardrows import Demand, Described, demands, descr
 from asmgen.emulator.machine.state import Group, Machine
 from asmgen.emulator.machine.ways import Ways
 from asmgen.isa.hazardforms import VECTOR_FILE
-from asmgen.isa.waitrules import WINDOW
+from asmgen.isa.waitrules import MOST_WAIT_STATES
 from asmgen.program.program import Program
 
 CHECK = "wait-state"
@@ -73,10 +73,10 @@ def _straight(pair: Pair, facts: Sequence[Described], ways: Ways, rewriters: Map
     """The pair, marked where nothing about it depends on the way that a wave takes, nor on what stands between."""
     first, last = pair.producer, pair.consumer
     between = range(first + 1, last)
-    if ways.piece_of[first] != ways.piece_of[last] or first >= last or any(facts[place].passes for place in range(first, last + 1)) \
-            or any(pair.mask & rewriters.get(place, 0) for place in between):
+    if ways.piece_of[first] != ways.piece_of[last] or first >= last or any(facts[location].passes for location in range(first, last + 1)) \
+            or any(pair.mask & rewriters.get(location, 0) for location in between):
         return pair
-    have = sum(facts[place].states for place in between)
+    have = sum(facts[location].states for location in between)
     return replace(pair, have=have, always=have < pair.states)
 
 
@@ -159,7 +159,7 @@ class WaitStateWatcher:
         """Other waves take these waves' places."""
         waves = self.machine.waves
         self._clock, self._slots, self._core_free = (np.zeros(waves, np.int64) for _ in range(3))
-        self._born, self._issued = (np.full((len(self.pairs), waves), -WINDOW, np.int64) for _ in range(2))
+        self._born, self._issued = (np.full((len(self.pairs), waves), -MOST_WAIT_STATES, np.int64) for _ in range(2))
 
     def __call__(self, step: Step) -> Action | None:
         """What a step must do before it runs; nothing where the program has no close pair."""
@@ -187,7 +187,7 @@ class WaitStateWatcher:
                 self._slots[chosen] = np.maximum(self._slots[chosen], self._core_free[chosen])
                 self._core_free[chosen] = self._slots[chosen] + passes
             for number in rewritten:
-                self._born[number, chosen] = -WINDOW
+                self._born[number, chosen] = -MOST_WAIT_STATES
             self._clock[chosen] += states
             self._slots[chosen] += states
             for number in produced:

@@ -140,15 +140,15 @@ def moved(instruction: Instruction, index: int) -> Instruction:
     """
     if not instruction.opcode.classes & {"valu", "mfma"}:
         return instruction
-    operands = tuple(_moved(place, operand, index) for place, operand in zip(instruction.form.operands, instruction.operands, strict=True))
+    operands = tuple(_moved(spec, operand, index) for spec, operand in zip(instruction.form.operands, instruction.operands, strict=True))
     return instruction if operands == instruction.operands else replace(instruction, operands=operands)
 
 
-def _moved(place: OperandSpec, operand: Operand, index: int) -> Operand:
+def _moved(spec: OperandSpec, operand: Operand, index: int) -> Operand:
     if isinstance(operand, Modified):
-        value = _moved(place, operand.value, index)
+        value = _moved(spec, operand.value, index)
         return replace(operand, value=value) if isinstance(value, Reg) else operand
-    if not isinstance(operand, Reg) or operand.file not in "va" or not index & _MOVED.get(place.name, 0):
+    if not isinstance(operand, Reg) or operand.file not in "va" or not index & _MOVED.get(spec.name, 0):
         return operand
     return Reg(operand.file, operand.index + (index & 255), operand.count)
 

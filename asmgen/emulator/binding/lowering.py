@@ -134,8 +134,8 @@ class Lowering:
             kept["_lowered"] = for_whom, rows, constants
         if rows is None or len(constants) == 1:
             return rows
-        places = [self.constant(pattern) for pattern in constants]
-        return [_renumbered(row, places) if row[CLASS] <= CARRY else row for row in rows]
+        locations = [self.constant(pattern) for pattern in constants]
+        return [_renumbered(row, locations) if row[CLASS] <= CARRY else row for row in rows]
 
     def _rows(self, instruction: Instruction) -> list[Row] | None:
         try:
@@ -161,15 +161,15 @@ class Lowering:
         operation, order = _INTEGER.get(name) or self._float(name) or _CARRIES.get(name) or _unknown()
         if name in _FLOAT:
             extra = self._float_bits()
-        places = list(zip(form.operands, instruction.operands, strict=True))
-        destination = places[0][1]
-        read = [(place, operand) for place, operand in places[1:] if place.reads and place.type not in _WIDE]
-        masks = [operand for place, operand in places[1:] if place.reads and place.type in _WIDE]
-        flags = [operand for place, operand in places[1:] if place.writes]
+        slots = list(zip(form.operands, instruction.operands, strict=True))
+        destination = slots[0][1]
+        read = [(slot, operand) for slot, operand in slots[1:] if slot.reads and slot.type not in _WIDE]
+        masks = [operand for slot, operand in slots[1:] if slot.reads and slot.type in _WIDE]
+        flags = [operand for slot, operand in slots[1:] if slot.writes]
         if not isinstance(destination, Reg) or destination.file not in "va" or destination.count != 1:
             raise _Unknown
         if name == "v_fmac_f32":
-            read.append((places[0][0], destination))
+            read.append((slots[0][0], destination))
         found: list[Row] = []
         sources = [self._source(read[n][1], read[n][0].type, at, found) for at, n in enumerate(order)]
         mask = _pair_of(masks[0]) if masks else -1
@@ -219,9 +219,9 @@ class Lowering:
             raise _Unknown
         extra = FLUSH_IN * self.mode.flush32_in if parts[3] == "f32" and parts[2] not in ("o", "u") else 0
         destination, *operands = instruction.operands
-        places = instruction.form.operands[1:]
+        slots = instruction.form.operands[1:]
         found: list[Row] = []
-        sources = [self._source(operand, place.type, at, found) for at, (place, operand) in enumerate(zip(places, operands, strict=True))]
+        sources = [self._source(operand, slot.type, at, found) for at, (slot, operand) in enumerate(zip(slots, operands, strict=True))]
         also = EXEC if parts[1] == "cmpx" else -1
         found.append(_row(COMPARE, OPERATIONS[operation], also, sources, mask_out=_pair_of(destination), extra=extra))
         return found
@@ -268,7 +268,7 @@ class Lowering:
             raise _Unknown
         if name.startswith(("s_cmp_", "s_cmpk_", "s_bitcmp")):
             return [self._test(instruction)]
-        places, operands = instruction.form.operands, instruction.operands
+        locations, operands = instruction.form.operands, instruction.operands
         destination = operands[0]
         if not isinstance(destination, Reg) or destination.file != "s":
             raise _Unknown
@@ -277,10 +277,10 @@ class Lowering:
         operation = _SALU.get(name)
         if operation is None:
             raise _Unknown
-        kinds = [place.type for place in places]
-        sources = [_scalar_source(operand, place.type, "n" in place.accepts)
-                   for place, operand in zip(places[1:], operands[1:], strict=True)]
-        if places[0].reads:
+        kinds = [location.type for location in locations]
+        sources = [_scalar_source(operand, location.type, "n" in location.accepts)
+                   for location, operand in zip(locations[1:], operands[1:], strict=True)]
+        if locations[0].reads:
             sources.insert(0, (SCALAR, destination.index))
         wide = kinds[0] in _WIDE
         narrow_second = 2 if wide and len(kinds) > 2 and kinds[2] not in _WIDE else 0
@@ -289,8 +289,8 @@ class Lowering:
                      int("scc" in instruction.opcode.writes), extra)]
 
     def _test(self, instruction: Instruction) -> Row:
-        name, places, operands = instruction.name, instruction.form.operands, instruction.operands
-        wide = places[0].type in _WIDE
+        name, locations, operands = instruction.name, instruction.form.operands, instruction.operands
+        wide = locations[0].type in _WIDE
         if name.startswith("s_bitcmp"):
             if wide:
                 raise _Unknown
@@ -298,11 +298,11 @@ class Lowering:
         else:
             relation, kind = name.split("_")[2:4]
             operation = {"eq": "eq", "lg": "ne"}.get(relation) or f"{relation}_{kind[0]}"
-        first = _scalar_source(operands[0], places[0].type)
+        first = _scalar_source(operands[0], locations[0].type)
         if name.startswith("s_cmpk_") and name.endswith("_u32"):
             second = CONSTANT, int(operands[1]) & 0xFFFF  # type: ignore[arg-type]
         else:
-            second = _scalar_source(operands[1], places[1].type, "n" in places[1].accepts)
+            second = _scalar_source(operands[1], locations[1].type, "n" in locations[1].accepts)
         return _row(SCALAR_TEST, SCALARS[operation], 0, [first, second], int(wide), 1)
 
 
@@ -321,12 +321,12 @@ def _row(kind: int, operation: int, target: int, sources: list[Source], mask: in
     return row
 
 
-def _renumbered(row: Row, places: list[int]) -> Row:
+def _renumbered(row: Row, locations: list[int]) -> Row:
     """A row of vector arithmetic whose constants stand in other rows."""
     renumbered = row.copy()
     for at in range(SOURCES, MASK, 2):
         if row[at] == CONSTANT:
-            renumbered[at + 1] = places[row[at + 1]]
+            renumbered[at + 1] = locations[row[at + 1]]
     return renumbered
 
 

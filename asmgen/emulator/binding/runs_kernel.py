@@ -212,11 +212,11 @@ def _decode(row: Any, layouts: Any, buffers: Any, mine: int, stride: int, size: 
 
 
 @njit(cache=True)
-def _multiply(row: Any, places: Any, buffers: Any, constants: Any, vector: Any, mine: int, stride: int, size: int) -> None:
+def _multiply(row: Any, locations: Any, buffers: Any, constants: Any, vector: Any, mine: int, stride: int, size: int) -> None:
     """A MULTIPLY of `runs_matrix`."""
     blocks, depth, m, n = row[1], row[7], row[8], row[9]
     target, source = mine + row[2] * stride, mine + (row[5] if row[5] >= 0 else row[2]) * stride
-    starts = places[row[10]]
+    starts = locations[row[10]]
     if row[5] < 0:
         fill_rows(vector.view(np.float32).reshape(-1), (target - np.int64(vector.ctypes.data)) // 4, starts, blocks * m, n,
                   constants.view(np.float32)[row[6], 0])
@@ -226,7 +226,7 @@ def _multiply(row: Any, places: Any, buffers: Any, constants: Any, vector: Any, 
 
 
 @njit(cache=True)
-def execute(code: Any, constants: Any, layouts: Any, places: Any, buffers: Any, lds: Any, homes: Any, vector: Any, scalar: Any, scc: Any,
+def execute(code: Any, constants: Any, layouts: Any, locations: Any, buffers: Any, lds: Any, homes: Any, vector: Any, scalar: Any, scc: Any,
             waves: Any, temporary: Any) -> None:
     """Run the rows of `code` for each of `waves`.
 
@@ -250,20 +250,20 @@ def execute(code: Any, constants: Any, layouts: Any, places: Any, buffers: Any, 
                 for source in range(3):
                     form, index = row[SOURCES + 2 * source], row[SOURCES + 2 * source + 1]
                     if form == REGISTER:
-                        place = mine + index * stride
+                        location = mine + index * stride
                     elif form == CONSTANT:
-                        place = fixed + index * _ROW
+                        location = fixed + index * _ROW
                     elif form == SCALAR:
-                        place = scratch + (3 + source) * _ROW
-                        spread(place, np.int64(scalar[index, wave]))
+                        location = scratch + (3 + source) * _ROW
+                        spread(location, np.int64(scalar[index, wave]))
                     else:
-                        place = scratch + index * _ROW
+                        location = scratch + index * _ROW
                     if source == 0:
-                        first = place
+                        first = location
                     elif source == 1:
-                        second = place
+                        second = location
                     else:
-                        third = place
+                        third = location
                 given = np.int64(_pair(scalar, row[MASK], wave)) if row[MASK] >= 0 else np.int64(0)
                 if kind == TEMPORARY:
                     lanes(operation, scratch + target * _ROW, first, second, third, given, row[EXTRA])
@@ -308,14 +308,14 @@ def execute(code: Any, constants: Any, layouts: Any, places: Any, buffers: Any, 
             elif kind == DECODE:
                 _decode(row, layouts, decoded, mine, stride, size)
             elif kind == MULTIPLY:
-                _multiply(row, places, decoded, constants, vector, mine, stride, size)
+                _multiply(row, locations, decoded, constants, vector, mine, stride, size)
             else:
                 read_wave(mine, stride, row[3], np.int64(_pair(scalar, EXEC, wave)), (row[5], row[6], row[4]), operation, target,
                           np.int64(lds.ctypes.data) + homes[wave] * row[8], row[7])
 
 
 @njit(cache=True)
-def spin(code: Any, constants: Any, layouts: Any, places: Any, buffers: Any, lds: Any, homes: Any, vector: Any, scalar: Any, scc: Any,
+def spin(code: Any, constants: Any, layouts: Any, locations: Any, buffers: Any, lds: Any, homes: Any, vector: Any, scalar: Any, scc: Any,
          waves: Any, temporary: Any, register: int, taken: bool, limit: int) -> int:
     """Run the rows again while a branch back to the first one is taken by all waves; returns how often, at most `limit` times.
 
@@ -326,7 +326,7 @@ def spin(code: Any, constants: Any, layouts: Any, places: Any, buffers: Any, lds
             given = scc[wave] if register < 0 else _pair(scalar, register, wave) != np.uint64(0)
             if given != taken:
                 return rounds
-        execute(code, constants, layouts, places, buffers, lds, homes, vector, scalar, scc, waves, temporary)
+        execute(code, constants, layouts, locations, buffers, lds, homes, vector, scalar, scc, waves, temporary)
     return limit
 
 

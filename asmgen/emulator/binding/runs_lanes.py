@@ -211,8 +211,8 @@ def _permuted(l: LaneCode, x: Any, y: Any, z: Any) -> Any:
     """v_perm_b32, as `integers.permute_bytes`: each byte of `z` chooses one of the eight of y and x, a sign, zeros or ones."""
     b = l.b
     result = words(0)
-    for place in range(0, 32, 8):
-        select = b.and_(b.lshr(z, words(place)), words(0xFF))
+    for location in range(0, 32, 8):
+        select = b.and_(b.lshr(z, words(location)), words(0xFF))
         low = b.and_(select, words(3))
         source = b.select(b.icmp_unsigned("!=", b.and_(select, words(4)), words(0)), x, y)
         byte = b.and_(b.lshr(source, b.shl(low, words(3))), words(0xFF))
@@ -221,7 +221,7 @@ def _permuted(l: LaneCode, x: Any, y: Any, z: Any) -> Any:
         other = b.select(b.icmp_unsigned(">", select, words(12)), words(0xFF), b.and_(sign, words(0xFF)))
         other = b.select(b.icmp_unsigned("==", select, words(12)), words(0), other)
         byte = b.select(b.icmp_unsigned("<", select, words(8)), byte, other)
-        result = b.or_(result, b.shl(byte, words(place)))
+        result = b.or_(result, b.shl(byte, words(location)))
     return result
 
 

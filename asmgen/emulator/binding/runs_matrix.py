@@ -27,7 +27,7 @@ class Products:
 
     waves: int  # of the register file
     layouts: list[tuple[NDArray[np.int64], ...]] = field(default_factory=list)
-    places: list[NDArray[np.int64]] = field(default_factory=list)
+    locations: list[NDArray[np.int64]] = field(default_factory=list)
     _known: dict[object, int] = field(default_factory=dict)
     _held: dict[int, tuple[object, int]] = field(default_factory=dict)  # what a buffer holds, and from which registers
     _next: int = 0
@@ -44,8 +44,8 @@ class Products:
         second = self._decoded(plan.b, found, first)
         key = id(plan.d_registers), id(plan.d_lanes), row.name
         if key not in self._known:
-            self._known[key] = len(self.places)
-            self.places.append((plan.d_registers * (self.waves * 64) + plan.d_lanes).ravel())
+            self._known[key] = len(self.locations)
+            self.locations.append((plan.d_registers * (self.waves * 64) + plan.d_lanes).ravel())
         found.append(_row(MULTIPLY, row.blocks, plan.d_slot, first, second, plan.c_slot, constant, row.k, row.m, row.n, self._known[key]))
         self.written((1 << row.cd_regs) - 1 << plan.d_slot)
         return found
@@ -57,16 +57,16 @@ class Products:
 
     def tables(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """`layouts` and `places` as arrays."""
-        if not self.places:
-            return _NO_LAYOUTS, _NO_PLACES
+        if not self.locations:
+            return _NO_LAYOUTS, _NO_LOCATIONS
         layouts = np.zeros((len(self.layouts), 2, max(len(parts[0]) for parts in self.layouts)), np.int64)
         for number, parts in enumerate(self.layouts):
             for column, part in enumerate(parts):
                 layouts[number, column, :len(part)] = part
-        places = np.zeros((len(self.places), max(map(len, self.places))), np.int64)
-        for number, place in enumerate(self.places):
-            places[number, :len(place)] = place
-        return layouts, places
+        locations = np.zeros((len(self.locations), max(map(len, self.locations))), np.int64)
+        for number, location in enumerate(self.locations):
+            locations[number, :len(location)] = location
+        return layouts, locations
 
     def _decoded(self, source: Source, found: list[list[int]], kept: int = -1) -> int:
         """The buffer that will hold an operand; buffer `kept` must keep what it holds."""
@@ -85,7 +85,7 @@ class Products:
         return buffer
 
 
-_NO_LAYOUTS, _NO_PLACES = np.zeros((1, 2, 1), np.int64), np.zeros((1, 1), np.int64)
+_NO_LAYOUTS, _NO_LOCATIONS = np.zeros((1, 2, 1), np.int64), np.zeros((1, 1), np.int64)
 
 
 def _row(*values: int) -> list[int]:

@@ -49,7 +49,7 @@ class Ways:
         for number, first in enumerate(firsts):
             last = (firsts[number + 1] if number + 1 < len(firsts) else end) - 1
             onward = goes.get(last, [last + 1])
-            following = tuple(dict.fromkeys(number_of[place] for place in onward if place in number_of))
+            following = tuple(dict.fromkeys(number_of[location] for location in onward if location in number_of))
             self.pieces.append(WayPiece(first, last, None if last in lost else following))
             self.piece_of += [number] * (last + 1 - first)
         self.onward: list[tuple[int, ...]] = [tuple(goes.get(piece.last, [piece.last + 1])) for piece in self.pieces]
@@ -61,7 +61,7 @@ class Ways:
             return known
         if anywhere:
             return tuple(range(len(self.pieces)))
-        return tuple(dict.fromkeys(self.piece_of[place] for place in self.onward[number] if place < len(self.piece_of)))
+        return tuple(dict.fromkeys(self.piece_of[location] for location in self.onward[number] if location < len(self.piece_of)))
 
     def loops(self) -> Iterator[tuple[int, int]]:
         """(first, last) positions of each jump back that can come to itself again without going round another, plainer one: one whose

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from asmgen.emulator.arrival.findings import Finding, Findings
 from asmgen.emulator.machine.state import LANES, PRIVATE_BASE, SHARED_BASE, Group, Machine
-from asmgen.emulator.memory.lanes import ByteWindow, array_window, device_window
+from asmgen.emulator.memory.lanes import ByteView, array_view, device_view
 from asmgen.emulator.semantics.values import fetch_scalar
 from asmgen.isa.opcode import MemoryUse as MemoryRow
 from asmgen.isa.operands import Operand
@@ -37,11 +37,11 @@ class AddressedLanes:
     checked against the registry, "LDS" and "private memory" have limits that should not be met, buffers ("buffer") both.
     """
 
-    window: ByteWindow
+    view: ByteView
     addresses: Addresses
     active: NDArray[np.bool_]
     limit: Addresses | None
-    place: str
+    memory_name: str
     counted: tuple[Addresses, int, int] | None = None  # what `counts_in_range` is asked, and the bytes from .. to that are touched
 
 
@@ -60,7 +60,7 @@ def accesses_of(instruction: Instruction, machine: Machine, findings: Findings) 
 
 def _buffer(instruction: Instruction, named: dict[str, Operand], machine: Machine, findings: Findings) -> Accesses:
     """MUBUF and MTBUF addresses (docs/facts/semantics.md section 8; CDNA3 ISA, buffer addressing)."""
-    window = device_window(machine.memory, machine.work)
+    view = device_view(machine.memory, machine.work)
     resource, vaddr = named["srsrc"], named.get("vaddr")
     assert isinstance(resource, Reg)
     offen, idxen = bool(instruction.modifiers.get("offen")), bool(instruction.modifiers.get("idxen"))
@@ -86,12 +86,12 @@ def _buffer(instruction: Instruction, named: dict[str, Operand], machine: Machin
             return None
         addresses, counts = np.empty((group.size, LANES), np.int64), np.empty((group.size, LANES), np.int64)
         mask = nobody if group.mask is None else group.mask
-        low, high = lanes_kernels.place_in_buffer(machine.vector_file, group.waves, group.mask is None, mask, words, start,
+        low, high = lanes_kernels.locate_in_buffer(machine.vector_file, group.waves, group.mask is None, mask, words, start,
                                                   slots[0], slots[1], immediate, size, count, addresses, counts)
-        return AddressedLanes(window, addresses, group.lanes(), None, "buffer", (counts, low, high))
+        return AddressedLanes(view, addresses, group.lanes(), None, "buffer", (counts, low, high))
 
     def accesses(group: Group) -> tuple[AddressedLanes, ...]:
-        if not typed and window.work.pays(8 * LANES * group.size):
+        if not typed and view.work.pays(8 * LANES * group.size):
             access = compiled(group)
             if access is not None:
                 return (access,)
@@ -124,7 +124,7 @@ def _buffer(instruction: Instruction, named: dict[str, Operand], machine: Machin
         if by_record.any():
             in_records = (index < records) & (~swizzle | (offset < stride)) & (start <= records)
             limit = np.where(by_record, np.where(in_records, UNLIMITED, 0), limit)
-        return (AddressedLanes(window, base + start + within, group.lanes(), limit, "buffer"),)
+        return (AddressedLanes(view, base + start + within, group.lanes(), limit, "buffer"),)
 
     return accesses
 
@@ -150,8 +150,8 @@ def _swizzled(index: Addresses, offset: Addresses, stride: Addresses, flags: Add
     records = 8 << (flags >> 21 & 3)
     index_high, index_low = index // records, index % records
     offset_high, offset_low = offset // SWIZZLE_ELEMENT, offset % SWIZZLE_ELEMENT
-    places: Addresses = (index_high * stride + offset_high * SWIZZLE_ELEMENT) * records + index_low * SWIZZLE_ELEMENT + offset_low
-    return places
+    locations: Addresses = (index_high * stride + offset_high * SWIZZLE_ELEMENT) * records + index_low * SWIZZLE_ELEMENT + offset_low
+    return locations
 
 
 def _pair(machine: Machine, slot: int, group: Group) -> Addresses:
@@ -160,7 +160,7 @@ def _pair(machine: Machine, slot: int, group: Group) -> Addresses:
 
 def _global(instruction: Instruction, named: dict[str, Operand], machine: Machine) -> Accesses:
     """A 64-bit VGPR pair, or a 64-bit SGPR pair plus an unsigned 32-bit VGPR; and a signed immediate offset."""
-    window = device_window(machine.memory, machine.work)
+    view = device_view(machine.memory, machine.work)
     vaddr, saddr = named["vaddr"], named.get("saddr")
     immediate = int(instruction.modifiers.get("offset", 0))
     assert isinstance(vaddr, Reg)
@@ -172,14 +172,14 @@ def _global(instruction: Instruction, named: dict[str, Operand], machine: Machin
             address = scalar(group).astype(np.int64)[:, None] + machine.vector[slot, group.select].astype(np.int64)
         else:
             address = _pair(machine, slot, group)
-        return (AddressedLanes(window, address + immediate, group.lanes(), None, "device"),)
+        return (AddressedLanes(view, address + immediate, group.lanes(), None, "device"),)
 
     return accesses
 
 
 def _flat(instruction: Instruction, named: dict[str, Operand], machine: Machine) -> Accesses:
     """A 64-bit VGPR pair whose upper half chooses: LDS (shared aperture), private memory (private aperture), or device memory."""
-    device = device_window(machine.memory, machine.work)
+    device = device_view(machine.memory, machine.work)
     vaddr = named["vaddr"]
     assert isinstance(vaddr, Reg)
     slot, immediate = machine.slot(vaddr), int(instruction.modifiers.get("offset", 0))
@@ -191,7 +191,7 @@ def _flat(instruction: Instruction, named: dict[str, Operand], machine: Machine)
         found = []
         if shared.any():
             home = (machine.workgroup[group.waves] * machine.lds_stride)[:, None]
-            found.append(AddressedLanes(array_window(machine.lds, machine.work), home + low, shared, machine.lds_declared - low, "LDS"))
+            found.append(AddressedLanes(array_view(machine.lds, machine.work), home + low, shared, machine.lds_declared - low, "LDS"))
         if private.any():
             found.append(_private(machine, group, low, private))
         rest = lanes & ~shared & ~private
@@ -240,7 +240,7 @@ def _private(machine: Machine, group: Group, offset: Addresses, active: NDArray[
     stride = machine.private_stride
     home = (group.waves[:, None] * LANES + np.arange(LANES)) * stride
     limit = np.where(offset >= 0, machine.scratch_bytes - offset, 0)
-    return AddressedLanes(array_window(machine.private_memory(), machine.work), home + offset, active, limit, "private memory")
+    return AddressedLanes(array_view(machine.private_memory(), machine.work), home + offset, active, limit, "private memory")
 
 
 def element_of(row: MemoryRow, instruction: Instruction) -> tuple[int, int]:
@@ -264,7 +264,7 @@ def counts_in_range(access: AddressedLanes, size: int, words: int, group: Group,
         counts = (access.active & (access.limit >= size)).astype(np.int64)
     else:
         counts = np.clip(access.limit // size, 0, words) * access.active
-    if access.place in ("LDS", "private memory"):
+    if access.memory_name in ("LDS", "private memory"):
         beyond = access.active & (counts < words)
         if beyond.any():
             _outside(access, size * words, beyond, group, instruction, findings)
@@ -290,7 +290,7 @@ def counts_in_range(access: AddressedLanes, size: int, words: int, group: Group,
 def _tell(access: AddressedLanes, counts: Addresses, size: int, low: int, high: int, group: Group, instruction: Instruction) -> None:
     """Tell those who watch what is touched: bytes `low` to `high` - 1 of device memory at most."""
     for watcher in group.machine.memory_watchers:
-        watcher(group, instruction, access.place, access.addresses, counts, size, low, high)
+        watcher(group, instruction, access.memory_name, access.addresses, counts, size, low, high)
 
 
 def _outside(access: AddressedLanes, size: int, bad: NDArray[np.bool_], group: Group, instruction: Instruction, findings: Findings) -> None:
@@ -298,9 +298,9 @@ def _outside(access: AddressedLanes, size: int, bad: NDArray[np.bool_], group: G
     lane = int(np.argmax(bad[row]))
     wave = int(group.waves[row])
     address = int(access.addresses[row, lane])
-    if access.place in ("LDS", "private memory"):
+    if access.memory_name in ("LDS", "private memory"):
         assert access.limit is not None
-        message = f"{size} bytes of lane {lane} end {size - int(access.limit[row, lane])} bytes beyond the end of {access.place}"
+        message = f"{size} bytes of lane {lane} end {size - int(access.limit[row, lane])} bytes beyond the end of {access.memory_name}"
     else:
         message = f"{size} bytes at {address:#x} (lane {lane}) lie in no registered buffer"
     findings.add(Finding("access-outside-registry", "error", message, None, instruction, wave, int(group.machine.workgroup[wave])))

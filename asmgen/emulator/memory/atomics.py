@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asmgen.emulator.machine.state import Group
-from asmgen.emulator.memory.lanes import Addresses, ByteWindow, Lanes
+from asmgen.emulator.memory.lanes import Addresses, ByteView, Lanes
 from asmgen.emulator.semantics.values import write_lanes
 
 Array = NDArray[Any]
@@ -118,15 +118,15 @@ def atomic_of(operation: str, operand_type: str, returns: bool) -> Atomic:
     return Atomic(change, np.dtype(_TYPES[operand_type]), returns)
 
 
-def perform(window: ByteWindow, addresses: Addresses, valid: Lanes, atomic: Atomic, first: Array, second: Array) -> Array:
+def perform(view: ByteView, addresses: Addresses, valid: Lanes, atomic: Atomic, first: Array, second: Array) -> Array:
     """Do it for all valid lanes, in order; returns memory's value before each lane's turn, 0 in other lanes.
 
     All arrays have one shape; `first` and `second` are the lanes' data as 32- or 64-bit patterns.
     """
     size = atomic.element.itemsize
-    cells = (window.u64 if size == 8 else window.u32).view(atomic.element)
+    cells = (view.u64 if size == 8 else view.u32).view(atomic.element)
     found = np.zeros(addresses.shape, first.dtype)
-    at = (addresses[valid] - window.origin) >> (3 if size == 8 else 2)
+    at = (addresses[valid] - view.origin) >> (3 if size == 8 else 2)
     if len(at):
         x, y = (np.ascontiguousarray(data[valid]).view(atomic.element) for data in (first, second))
         found[valid] = _in_turn(cells, at, atomic, x, y).view(first.dtype)
@@ -149,9 +149,9 @@ def _in_turn(cells: Array, at: Addresses, atomic: Atomic, x: Array, y: Array) ->
     if atomic.change in ("add", "sub") and atomic.element.kind in "iu":
         return _running_sums(cells, at, order, start, begins, x if atomic.change == "add" else -x)
     if atomic.change == "add" and not atomic.returns:
-        distinct, place = np.unique(at, return_inverse=True)
+        distinct, location = np.unique(at, return_inverse=True)
         totals = cells[distinct]
-        np.add.at(totals, place, x)  # one after the other, in array order
+        np.add.at(totals, location, x)  # one after the other, in array order
         if not np.isnan(totals).any():  # the slow way gives NaNs as they should be
             cells[distinct] = totals
             return np.zeros_like(x)

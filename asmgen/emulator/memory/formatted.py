@@ -86,10 +86,10 @@ class TypedAccess:
             return access, [np.zeros((group.size, LANES), np.uint32)] * self.components
         valid = counts_in_range(access, fmt.bytes, 1, group, self.instruction, self.findings) > 0
         if fmt.bytes < 4:
-            raw = load_narrow(access.window, access.addresses, valid, fmt.bytes)[None]
+            raw = load_narrow(access.view, access.addresses, valid, fmt.bytes)[None]
         else:
             words = fmt.bytes // 4
-            raw = load_words(access.window, access.addresses, valid * np.int64(words), words)
+            raw = load_words(access.view, access.addresses, valid * np.int64(words), words)
         integer = fmt.number in INTEGERS
         one = np.uint32(1) if integer else _HALF_ONE if self.half else _ONE
         return access, [self._component(raw, fmt, select, one) for select in fmt.selects[:self.components]]
@@ -113,9 +113,9 @@ class TypedAccess:
             begin += width
         valid = counts_in_range(access, fmt.bytes, 1, group, self.instruction, self.findings) > 0
         if fmt.bytes < 4:
-            store_narrow(access.window, access.addresses, valid, raw[0], fmt.bytes)
+            store_narrow(access.view, access.addresses, valid, raw[0], fmt.bytes)
         else:
-            store_words(access.window, access.addresses, valid * np.int64(len(raw)), raw)
+            store_words(access.view, access.addresses, valid * np.int64(len(raw)), raw)
 
 
 def _field(raw: Words, fields: tuple[int, ...], number: int) -> Words:

@@ -20,7 +20,7 @@ Words = NDArray[np.uint32]
 
 
 @dataclass(frozen=True, repr=False)
-class ByteWindow:
+class ByteView:
     """Bytes that lanes may touch, in three widths; byte address `origin` is element 0. `work` decides when loops are compiled.
 
     It is never printed: an array over all of the host's memory cannot be.
@@ -33,102 +33,102 @@ class ByteWindow:
     work: Work
 
 
-def device_window(memory: Memory, work: Work) -> ByteWindow:
+def device_view(memory: Memory, work: Work) -> ByteView:
     """All of the host's memory by its real addresses."""
-    return ByteWindow(memory.u8, memory.u32, memory.u64, PAGE, work)
+    return ByteView(memory.u8, memory.u32, memory.u64, PAGE, work)
 
 
-def array_window(data: NDArray[np.uint8], work: Work) -> ByteWindow:
+def array_view(data: NDArray[np.uint8], work: Work) -> ByteView:
     """An array of bytes, a multiple of eight of them."""
-    return ByteWindow(data, data.view(np.uint32), data.view(np.uint64), 0, work)
+    return ByteView(data, data.view(np.uint32), data.view(np.uint64), 0, work)
 
 
-def load_words(window: ByteWindow, addresses: Addresses, counts: NDArray[np.int64], words: int) -> Words:
+def load_words(view: ByteView, addresses: Addresses, counts: NDArray[np.int64], words: int) -> Words:
     """[words, *shape] from `addresses` of any shape; a lane loads its first counts[lane] words, the others are 0 and touch nothing."""
-    if window.work.pays(8 * addresses.size * words):
+    if view.work.pays(8 * addresses.size * words):
         from asmgen.emulator.memory import lanes_kernels
 
         result = np.empty((words, addresses.size), np.uint32)
-        lanes_kernels.load_words(window.u8, window.u32, addresses.ravel(), window.origin, counts.ravel(), result)
+        lanes_kernels.load_words(view.u8, view.u32, addresses.ravel(), view.origin, counts.ravel(), result)
         return result.reshape(words, *addresses.shape)
     result = np.zeros((words, *addresses.shape), np.uint32)
     for word in range(words):
         valid = counts > word
-        result[word][valid] = _gather(window, addresses[valid] + 4 * word, 4)
+        result[word][valid] = _gather(view, addresses[valid] + 4 * word, 4)
     return result
 
 
-def store_words(window: ByteWindow, addresses: Addresses, counts: NDArray[np.int64], values: Words) -> None:
+def store_words(view: ByteView, addresses: Addresses, counts: NDArray[np.int64], values: Words) -> None:
     """The first counts[lane] words of each lane's `values` [words, *shape] to consecutive words from its address."""
-    if window.work.pays(8 * values.size):
+    if view.work.pays(8 * values.size):
         from asmgen.emulator.memory import lanes_kernels
 
         flat = np.ascontiguousarray(values).reshape(len(values), addresses.size)
-        lanes_kernels.store_words(window.u8, window.u32, addresses.ravel(), window.origin, counts.ravel(), flat)
+        lanes_kernels.store_words(view.u8, view.u32, addresses.ravel(), view.origin, counts.ravel(), flat)
         return
     offsets = 4 * np.arange(len(values))
     valid = counts[..., None] > np.arange(len(values))  # lane by lane, so that later lanes overwrite earlier ones
-    _scatter(window, (addresses[..., None] + offsets)[valid], np.moveaxis(values, 0, -1)[valid], 4)
+    _scatter(view, (addresses[..., None] + offsets)[valid], np.moveaxis(values, 0, -1)[valid], 4)
 
 
-def load_rows(window: ByteWindow, addresses: Addresses, counts: NDArray[np.int64], words: int, into: Words | None = None) -> Words:
+def load_rows(view: ByteView, addresses: Addresses, counts: NDArray[np.int64], words: int, into: Words | None = None) -> Words:
     """As `load_words`, but [*shape, words]: what a lane loads lies together, as it does in memory. `into`: where it may be put."""
-    if window.work.pays(8 * addresses.size * words):
+    if view.work.pays(8 * addresses.size * words):
         from asmgen.emulator.memory import lanes_kernels
 
         result = np.empty((*addresses.shape, words), np.uint32) if into is None else into
-        lanes_kernels.load_rows(window.u8, window.u32, addresses.ravel(), window.origin, counts.ravel(), result.reshape(-1, words))
+        lanes_kernels.load_rows(view.u8, view.u32, addresses.ravel(), view.origin, counts.ravel(), result.reshape(-1, words))
         return result
-    return np.ascontiguousarray(np.moveaxis(load_words(window, addresses, counts, words), 0, -1))
+    return np.ascontiguousarray(np.moveaxis(load_words(view, addresses, counts, words), 0, -1))
 
 
-def store_rows(window: ByteWindow, addresses: Addresses, counts: NDArray[np.int64], values: Words) -> None:
+def store_rows(view: ByteView, addresses: Addresses, counts: NDArray[np.int64], values: Words) -> None:
     """As `store_words`, but `values` are [waves, 64, words]."""
-    if window.work.pays(8 * values.size):
+    if view.work.pays(8 * values.size):
         from asmgen.emulator.memory import lanes_kernels
 
-        lanes_kernels.store_rows(window.u8, window.u32, addresses, window.origin, counts, values)
+        lanes_kernels.store_rows(view.u8, view.u32, addresses, view.origin, counts, values)
         return
-    store_words(window, addresses, counts, np.moveaxis(values, -1, 0))
+    store_words(view, addresses, counts, np.moveaxis(values, -1, 0))
 
 
-def load_narrow(window: ByteWindow, addresses: Addresses, valid: Lanes, size: int) -> Words:
+def load_narrow(view: ByteView, addresses: Addresses, valid: Lanes, size: int) -> Words:
     """One or two bytes from each valid lane's address, zero-extended; 0 in other lanes."""
     result = np.zeros(addresses.shape, np.uint32)
-    result[valid] = _gather(window, addresses[valid], size)
+    result[valid] = _gather(view, addresses[valid], size)
     return result
 
 
-def store_narrow(window: ByteWindow, addresses: Addresses, valid: Lanes, values: Words, size: int) -> None:
+def store_narrow(view: ByteView, addresses: Addresses, valid: Lanes, values: Words, size: int) -> None:
     """The low one or two bytes of each valid lane's value to its address."""
-    if window.work.pays(16 * addresses.size):
+    if view.work.pays(16 * addresses.size):
         from asmgen.emulator.memory import lanes_kernels
 
-        lanes_kernels.store_narrow(window.u8, addresses.ravel(), window.origin, valid.ravel(), values.ravel(), size)
+        lanes_kernels.store_narrow(view.u8, addresses.ravel(), view.origin, valid.ravel(), values.ravel(), size)
         return
-    _scatter(window, addresses[valid], values[valid], size)
+    _scatter(view, addresses[valid], values[valid], size)
 
 
-def _gather(window: ByteWindow, addresses: Addresses, size: int) -> Words:
+def _gather(view: ByteView, addresses: Addresses, size: int) -> Words:
     """`size` (1, 2 or 4) bytes from each address [n] as a number; any alignment."""
-    at = addresses - window.origin
+    at = addresses - view.origin
     if size == 4 and not (at & 3).any():
-        words: Words = window.u32[at >> 2]
+        words: Words = view.u32[at >> 2]
         return words
-    value = window.u8[at].astype(np.uint32)
+    value = view.u8[at].astype(np.uint32)
     for byte in range(1, size):
-        value |= window.u8[at + byte].astype(np.uint32) << np.uint32(8 * byte)
+        value |= view.u8[at + byte].astype(np.uint32) << np.uint32(8 * byte)
     return value
 
 
-def _scatter(window: ByteWindow, addresses: Addresses, values: Words, size: int) -> None:
+def _scatter(view: ByteView, addresses: Addresses, values: Words, size: int) -> None:
     """The low `size` bytes of each value [n] to its address, in this order."""
-    at = addresses - window.origin
+    at = addresses - view.origin
     if size == 4 and not (at & 3).any():
-        window.u32[at >> 2] = values
+        view.u32[at >> 2] = values
         return
     shifts = np.arange(size)
-    window.u8[at[:, None] + shifts] = (values[:, None] >> (8 * shifts).astype(np.uint32)).astype(np.uint8)
+    view.u8[at[:, None] + shifts] = (values[:, None] >> (8 * shifts).astype(np.uint32)).astype(np.uint8)
 
 
 def sign_extended(values: Words, size: int) -> Words:

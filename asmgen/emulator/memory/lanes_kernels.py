@@ -190,8 +190,8 @@ def write_lds(vector: Any, waves: Any, everyone: bool, mask: Any, address: int, 
               homes: Any, size: int) -> None:
     """ds_write and ds_write2 of whole dwords, one place after the other, in lane order."""
     bases, flat, stride = np.empty(64, np.int64), vector.reshape(-1), vector.shape[1] * 64
-    for place in range(len(offsets)):
-        source, offset = sources[place], offsets[place:place + 1]
+    for location in range(len(offsets)):
+        source, offset = sources[location], offsets[location:location + 1]
         for number in range(len(waves)):
             wave = waves[number]
             if _plain(vector, wave, everyone, mask, number, address, offset, 4 * words, size, bases):
@@ -215,16 +215,16 @@ def write_lds(vector: Any, waves: Any, everyone: bool, mask: Any, address: int, 
 
 
 @njit(cache=True)
-def place_in_lds(vector: Any, waves: Any, everyone: bool, mask: Any, address: int, offset: int, size: int, homes: Any, limit: int,
+def locate_in_lds(vector: Any, waves: Any, everyone: bool, mask: Any, address: int, offset: int, size: int, homes: Any, limit: int,
                  at: Any) -> None:
     """Byte addresses [waves, 64] of LDS accesses of `size` bytes; -16 where a lane is inactive or ends outside."""
     for number in range(len(waves)):
         wave = waves[number]
         for lane in range(64):
-            place = np.int64(vector[address, wave, lane]) + offset
-            inside = (everyone or mask[number, lane]) and place + size <= limit
-            place = place + homes[number] if inside else np.int64(-16)
-            at[number, lane] = place
+            location = np.int64(vector[address, wave, lane]) + offset
+            inside = (everyone or mask[number, lane]) and location + size <= limit
+            location = location + homes[number] if inside else np.int64(-16)
+            at[number, lane] = location
 
 
 @njit(cache=True)
@@ -241,7 +241,7 @@ def lanes_repeat(vector: Any, waves: Any, slot: int, count: int) -> bool:
 
 
 @njit(cache=True)
-def place_in_buffer(vector: Any, waves: Any, everyone: bool, mask: Any, descriptors: Any, starts: Any, index: int, offset: int,
+def locate_in_buffer(vector: Any, waves: Any, everyone: bool, mask: Any, descriptors: Any, starts: Any, index: int, offset: int,
                     immediate: int, size: int, words: int, addresses: Any, counts: Any) -> Any:
     """Addresses and element counts [waves, 64] of a plain buffer access; returns the bytes (first, end) that it spans.
 

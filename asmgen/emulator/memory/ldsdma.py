@@ -16,7 +16,7 @@ from asmgen.emulator.arrival.ldsraces import LdsArrival
 from asmgen.emulator.machine.state import LANES, M0, Group, Machine
 from asmgen.emulator.memory.addresses import Accesses, AddressedLanes, counts_in_range, plain_descriptors
 from asmgen.emulator.memory.formatted import TypedAccess
-from asmgen.emulator.memory.lanes import array_window, device_window, load_narrow, load_rows, sign_extended, store_rows
+from asmgen.emulator.memory.lanes import array_view, device_view, load_narrow, load_rows, sign_extended, store_rows
 from asmgen.emulator.semantics.values import fetch_scalar
 from asmgen.isa.opcode import MemoryUse as MemoryRow
 from asmgen.isa.registers import Reg
@@ -33,7 +33,7 @@ class Delivery:
 
     # Byte addresses in the machine's LDS array: [waves, 64] of the lanes' first words, or [waves] of aligned first lanes, after
     # which all others follow with all of their words.
-    places: NDArray[np.int64]
+    locations: NDArray[np.int64]
     counts: NDArray[np.int64]  # [waves, 64], or with those [waves]: how many words of each lane arrive
     values: NDArray[np.uint32]
     waves: NDArray[np.int64]
@@ -41,14 +41,14 @@ class Delivery:
 
     def of(self, waves: NDArray[np.bool_]) -> Delivery:
         """What some of the waves wait for."""
-        return Delivery(self.places[waves], self.counts[waves], self.values[waves], self.waves[waves], self.tickets[waves])
+        return Delivery(self.locations[waves], self.counts[waves], self.values[waves], self.waves[waves], self.tickets[waves])
 
     def by_lane(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Places and counts [waves, 64]."""
-        if self.places.ndim == 2:
-            return self.places, self.counts
+        if self.locations.ndim == 2:
+            return self.locations, self.counts
         shape = self.values.shape[:2]
-        lanes = self.places[:, None] + 4 * self.values.shape[2] * np.arange(LANES, dtype=np.int64)
+        lanes = self.locations[:, None] + 4 * self.values.shape[2] * np.arange(LANES, dtype=np.int64)
         return lanes, np.broadcast_to(self.counts[:, None], shape)
 
 
@@ -80,11 +80,11 @@ class Deliveries:
             kept.append(delivery)
         self.waiting = kept
 
-    def contents(self, places: NDArray[np.int64]) -> NDArray[np.uint8]:
+    def contents(self, locations: NDArray[np.int64]) -> NDArray[np.uint8]:
         """What stands at byte addresses of LDS, or will when all that is on its way has arrived."""
-        if not len(places) or not self.waiting:
-            return self.machine.lds[places]
-        low, high = int(places.min()), int(places.max()) + 1
+        if not len(locations) or not self.waiting:
+            return self.machine.lds[locations]
+        low, high = int(locations.min()), int(locations.max()) + 1
         image = self.machine.lds[low:high].copy()
         for delivery in self.waiting:
             first, counts = delivery.by_lane()
@@ -92,17 +92,17 @@ class Deliveries:
                 at = first + (byte - low)
                 here = (at >= 0) & (at < len(image)) & (counts > byte // 4)
                 image[at[here]] = (delivery.values[..., byte // 4][here] >> np.uint32(8 * (byte % 4))).astype(np.uint8)
-        return image[places - low]
+        return image[locations - low]
 
     def _write(self, delivery: Delivery) -> None:
-        if delivery.places.ndim == 1 and self.machine.work.pays(8 * delivery.values.size):
+        if delivery.locations.ndim == 1 and self.machine.work.pays(8 * delivery.values.size):
             from asmgen.emulator.memory import lanes_kernels
 
-            lanes_kernels.put_rows(self.machine.lds_u32, delivery.places, delivery.values)
+            lanes_kernels.put_rows(self.machine.lds_u32, delivery.locations, delivery.values)
             self._spare.setdefault(delivery.values.shape, []).append(delivery.values)
             return
-        places, counts = delivery.by_lane()
-        store_rows(array_window(self.machine.lds, self.machine.work), places, counts, delivery.values)
+        locations, counts = delivery.by_lane()
+        store_rows(array_view(self.machine.lds, self.machine.work), locations, counts, delivery.values)
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ def m0_mask(row: MemoryRow, machine: Machine) -> np.uint32:
     return np.uint32((1 << machine.arch.m0_dma_bits) - 1 if row.space == "buffer" else 0x3FFFC)
 
 
-def dma_places(instruction: Instruction, machine: Machine) -> Callable[[Group], tuple[NDArray[np.int64], NDArray[np.int64]]]:
+def dma_locations(instruction: Instruction, machine: Machine) -> Callable[[Group], tuple[NDArray[np.int64], NDArray[np.int64]]]:
     """Where lanes of an LDS-DMA write: offsets [waves, 64] in the workgroup's LDS, and where each wave's LDS begins in the machine's."""
     row = instruction.opcode.memory
     assert row is not None
@@ -129,11 +129,11 @@ def dma_places(instruction: Instruction, machine: Machine) -> Callable[[Group], 
     field_mask = m0_mask(row, machine)
     lane_offset = np.arange(LANES, dtype=np.int64) * stride + _offset(instruction)
 
-    def places(group: Group) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def locations(group: Group) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         base = (machine.scalar[M0, group.select] & field_mask).astype(np.int64)[:, None]
         return base + lane_offset, (machine.workgroup[group.waves] * machine.lds_stride)[:, None]
 
-    return places
+    return locations
 
 
 def _offset(instruction: Instruction) -> int:
@@ -151,21 +151,21 @@ def to_lds(instruction: Instruction, position: int, row: MemoryRow, accesses: Ac
     """
     machine = context.machine
     words = max(1, row.bytes // 4)
-    destination = dma_places(instruction, machine)
+    destination = dma_locations(instruction, machine)
     signed = row.type in ("sbyte", "sshort")
-    lane_offset, immediate, place_mask = 4 * words * np.arange(LANES, dtype=np.int64), _offset(instruction), m0_mask(row, machine)
+    lane_offset, immediate, m0_field = 4 * words * np.arange(LANES, dtype=np.int64), _offset(instruction), m0_mask(row, machine)
 
     def deliver_rows(group: Group, values: NDArray[np.uint32]) -> bool:
         """`deliver`, where all lanes of each wave follow each other; False where they do not, or leave the kernel's LDS."""
         if group.mask is not None or row.bytes not in _WHOLE:
             return False
-        places = (machine.scalar[M0, group.select] & place_mask).astype(np.int64) + immediate
-        if places.min() < 0 or places.max() + 4 * words * LANES > machine.lds_declared or (places & 3).any():
+        locations = (machine.scalar[M0, group.select] & m0_field).astype(np.int64) + immediate
+        if locations.min() < 0 or locations.max() + 4 * words * LANES > machine.lds_declared or (locations & 3).any():
             return False
-        at = places + machine.workgroup[group.select] * machine.lds_stride
+        at = locations + machine.workgroup[group.select] * machine.lds_stride
         if context.lds_arrival is not None:
             def lanes(rows: int) -> NDArray[np.int64]:
-                repeat = rows and (places.reshape(-1, rows) == places[:rows]).all()
+                repeat = rows and (locations.reshape(-1, rows) == locations[:rows]).all()
                 return (at[:rows, None] if repeat else at[:, None]) + lane_offset
 
             context.lds_arrival.access(group, position, lanes, 4 * words, True, VM, lambda: np.moveaxis(values, 2, 0))
@@ -175,19 +175,19 @@ def to_lds(instruction: Instruction, position: int, row: MemoryRow, accesses: Ac
 
     def deliver(group: Group, access: AddressedLanes, values: NDArray[np.uint32]) -> None:
         """`values` are [waves, 64, words]."""
-        place, home = destination(group)
+        location, home = destination(group)
         tickets = context.counters.issued[VM, group.select].copy()
-        inside = bool(place.min() >= 0 and place.max() + 4 * words <= machine.lds_declared)
+        inside = bool(location.min() >= 0 and location.max() + 4 * words <= machine.lds_declared)
         if inside and group.mask is None:
-            at, counts = home + place, np.full(place.shape, words)
+            at, counts = home + location, np.full(location.shape, words)
             reached = at
         else:
-            if (access.active & ((place < 0) | (place + 4 * words > machine.lds_declared))).any():
-                ldsbounds.judge(group, instruction, place, 4 * words, access.active, context.findings)
+            if (access.active & ((location < 0) | (location + 4 * words > machine.lds_declared))).any():
+                ldsbounds.judge(group, instruction, location, 4 * words, access.active, context.findings)
             # Words that end outside are left out: the bound in whole lanes is exact for all but a kernel's last bytes.
-            whole = access.active & (place >= 0) & (place + 4 * words <= machine.lds_declared)
-            at, reached = home + place, np.where(whole, home + place, INACTIVE)
-            counts = np.clip((machine.lds_bytes - place) // 4, 0, words) * (access.active & (place >= 0))
+            whole = access.active & (location >= 0) & (location + 4 * words <= machine.lds_declared)
+            at, reached = home + location, np.where(whole, home + location, INACTIVE)
+            counts = np.clip((machine.lds_bytes - location) // 4, 0, words) * (access.active & (location >= 0))
         if context.lds_arrival is not None:
             context.lds_arrival.access(group, position, reached, 4 * words, True, VM, lambda: np.moveaxis(values, 2, 0))
         context.deliveries.waiting.append(Delivery(at, counts, values, group.waves, tickets))
@@ -203,12 +203,12 @@ def to_lds(instruction: Instruction, position: int, row: MemoryRow, accesses: Ac
         (access,) = accesses(group)
         if row.bytes < 4:
             valid = counts_in_range(access, row.bytes, 1, group, instruction, context.findings) > 0
-            values = load_narrow(access.window, access.addresses, valid, row.bytes)[..., None]
+            values = load_narrow(access.view, access.addresses, valid, row.bytes)[..., None]
             values = sign_extended(values, row.bytes) if signed else values
         else:
             counts = counts_in_range(access, 4, words, group, instruction, context.findings)
             room = context.deliveries.room(group.size, LANES, words) if row.bytes in _WHOLE else None
-            values = load_rows(access.window, access.addresses, counts, words, room)
+            values = load_rows(access.view, access.addresses, counts, words, room)
             if deliver_rows(group, values):
                 return
         deliver(group, access, values)
@@ -232,8 +232,8 @@ def _whole_rows(instruction: Instruction, row: MemoryRow, context: Context) -> C
     machine, words, first = context.machine, row.bytes // 4, resource.index
     soffset, immediate = fetch_scalar(machine, named["soffset"], "u32"), _offset(instruction)
     slot = machine.slot(vaddr) if instruction.modifiers.get("offen") and isinstance(vaddr, Reg) else -1
-    window = device_window(machine.memory, machine.work)
-    place_mask = m0_mask(row, machine)
+    view = device_view(machine.memory, machine.work)
+    m0_field = m0_mask(row, machine)
 
     def delivery(group: Group) -> Delivery | None:
         from asmgen.emulator.memory import lanes_kernels
@@ -243,14 +243,15 @@ def _whole_rows(instruction: Instruction, row: MemoryRow, context: Context) -> C
         anywhere = (int(descriptors[0, 0]) | int(descriptors[1, 0] & 0xFFFF) << 32) + int(starts[0]) + immediate
         anywhere += int(machine.vector[slot, group.waves[0], 0]) if slot >= 0 else 0
         interval = machine.memory.around(anywhere)
-        places = (machine.scalar[M0, group.select] & place_mask).astype(np.int64) + immediate
-        last = int(places.max()) + 4 * words * LANES
-        if plain_descriptors(descriptors) and interval is not None and last <= machine.lds_declared and not (places & 3).any():
+        locations = (machine.scalar[M0, group.select] & m0_field).astype(np.int64) + immediate
+        last = int(locations.max()) + 4 * words * LANES
+        if plain_descriptors(descriptors) and interval is not None and last <= machine.lds_declared and not (locations & 3).any():
             values = context.deliveries.room(group.size, LANES, words)
             if lanes_kernels.load_buffer_rows(machine.vector_file, group.waves, descriptors, starts, slot, immediate, interval.start,
-                                              interval.end, window.u32, window.origin, values):
-                places += machine.workgroup[group.waves] * machine.lds_stride
-                return Delivery(places, np.full(group.size, words), values, group.waves, context.counters.issued[VM, group.select].copy())
+                                              interval.end, view.u32, view.origin, values):
+                locations += machine.workgroup[group.waves] * machine.lds_stride
+                counters = context.counters.issued[VM, group.select].copy()
+                return Delivery(locations, np.full(group.size, words), values, group.waves, counters)
         return None
 
     return delivery

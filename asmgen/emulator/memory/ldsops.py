@@ -22,7 +22,7 @@ from asmgen.emulator.arrival.ldsraces import LdsArrival
 from asmgen.emulator.arrival.ldsvalues import Registers
 from asmgen.emulator.machine.state import LANES, M0, Group, Machine, mask_bits
 from asmgen.emulator.memory.atomics import atomic_of, joined, perform, write_joined
-from asmgen.emulator.memory.lanes import array_window, load_narrow, load_words, sign_extended, store_narrow, store_words
+from asmgen.emulator.memory.lanes import array_view, load_narrow, load_words, sign_extended, store_narrow, store_words
 from asmgen.emulator.memory.ldslanes import bind_crossing, transposed
 from asmgen.emulator.semantics.values import write_lanes
 from asmgen.isa import lds_arrays as banks
@@ -84,19 +84,19 @@ class LdsContext:
 
 
 @dataclass(frozen=True)
-class LdsPlace:
+class LdsLocation:
     """One access of an instruction: its distance in bytes from the address register, and its size in bytes."""
 
     offset: int
     size: int
 
 
-def places(instruction: Instruction, size: int) -> tuple[LdsPlace, ...]:
+def locations(instruction: Instruction, size: int) -> tuple[LdsLocation, ...]:
     """Where an instruction goes relative to its address: once, or twice (read2, write2; st64: units of 64 elements)."""
     if "two" in instruction.opcode.flags:
         unit = size * (64 if "st64" in instruction.opcode.flags else 1)
-        return tuple(LdsPlace(int(instruction.modifiers.get(name, 0)) * unit, size) for name in ("offset0", "offset1"))
-    return (LdsPlace(int(instruction.modifiers.get("offset", 0)), size),)
+        return tuple(LdsLocation(int(instruction.modifiers.get(name, 0)) * unit, size) for name in ("offset0", "offset1"))
+    return (LdsLocation(int(instruction.modifiers.get("offset", 0)), size),)
 
 
 def bind_lds(instruction: Instruction, position: int, context: LdsContext) -> Step:
@@ -108,7 +108,7 @@ def bind_lds(instruction: Instruction, position: int, context: LdsContext) -> St
         return bind_crossing(instruction, slots, machine)
     if instruction.name in ("ds_append", "ds_consume"):
         return _counter(instruction, position, slots["vdst"], context)
-    where = places(instruction, _element_bytes(instruction))
+    where = locations(instruction, _element_bytes(instruction))
     if row.kind == "load":
         move = _reader(instruction, row, slots["vdst"], where, context)
     elif row.kind == "store":
@@ -126,17 +126,17 @@ def bind_lds(instruction: Instruction, position: int, context: LdsContext) -> St
         if look and context.bank_count is not None:
             _count_banks(instruction, position, group, base, where, context)
         home = (machine.workgroup[group.waves] * machine.lds_stride)[:, None]
-        for number, place in enumerate(where):
-            at = base + place.offset
-            declared = active = lanes & (at + place.size <= machine.lds_declared)
+        for number, location in enumerate(where):
+            at = base + location.offset
+            declared = active = lanes & (at + location.size <= machine.lds_declared)
             if (lanes & ~declared).any():
                 if look:
-                    ldsbounds.judge(group, instruction, at, place.size, lanes, context.findings)
-                active = lanes & (at + place.size <= machine.lds_bytes)
+                    ldsbounds.judge(group, instruction, at, location.size, lanes, context.findings)
+                active = lanes & (at + location.size <= machine.lds_bytes)
             at += home
             if look and context.arrival is not None:
                 written = partial(data, group, number) if data is not None else None
-                context.arrival.access(group, position, np.where(declared, at, INACTIVE), place.size, row.kind != "load", data=written)
+                context.arrival.access(group, position, np.where(declared, at, INACTIVE), location.size, row.kind != "load", data=written)
             if act:
                 move(group, number, at, active)
 
@@ -157,7 +157,7 @@ def bind_lds(instruction: Instruction, position: int, context: LdsContext) -> St
     def take(group: Group) -> None:
         quick.move(group) if machine.work.pays(4 * LANES * group.size) else visit(group, False, True)
 
-    return LdsRead(step, look, take, where[0].size // 4, slots["vdst"], slots["addr"], tuple(place.offset for place in where))
+    return LdsRead(step, look, take, where[0].size // 4, slots["vdst"], slots["addr"], tuple(location.offset for location in where))
 
 
 @dataclass(frozen=True)
@@ -187,7 +187,7 @@ class _Straight:
     move: Step
 
 
-def _straight(instruction: Instruction, position: int, row: MemoryRow, slots: dict[str, int], where: tuple[LdsPlace, ...],
+def _straight(instruction: Instruction, position: int, row: MemoryRow, slots: dict[str, int], where: tuple[LdsLocation, ...],
               context: LdsContext) -> _Straight | None:
     """A compiled step for whole dwords where nobody counts bank conflicts; None where there is none."""
     plain = row.kind != "atomic" and where[0].size >= 4 and "tr" not in instruction.opcode.flags and "addr" in slots
@@ -195,7 +195,7 @@ def _straight(instruction: Instruction, position: int, row: MemoryRow, slots: di
         return None
     machine, words, address = context.machine, where[0].size // 4, slots["addr"]
     data = _data_of(instruction, slots, where[0].size, machine) if row.kind == "store" else None
-    offsets = np.array([place.offset for place in where], np.int64)
+    offsets = np.array([location.offset for location in where], np.int64)
     sources = np.array([slots[name] for name in ("data0", "data1") if name in slots], np.int64)
     nobody = np.zeros((1, 1), bool)
     reach = int(offsets.max()) + where[0].size
@@ -210,17 +210,17 @@ def _straight(instruction: Instruction, position: int, row: MemoryRow, slots: di
             everyone = group.mask is None
             mask = nobody if group.mask is None else group.mask
 
-            def places(rows: int, offset: int) -> Addresses:
+            def locations(rows: int, offset: int) -> Addresses:
                 repeat = rows and everyone and lanes_kernels.lanes_repeat(machine.vector_file, group.waves, address, rows)
                 waves = group.waves[:rows] if repeat else group.waves
                 at = np.empty((len(waves), LANES), np.int64)
-                lanes_kernels.place_in_lds(machine.vector_file, waves, everyone, mask, address, offset, where[0].size,
+                lanes_kernels.locate_in_lds(machine.vector_file, waves, everyone, mask, address, offset, where[0].size,
                                            machine.workgroup[waves] * machine.lds_stride, machine.lds_declared, at)
                 return at
 
             for number, offset in enumerate(offsets.tolist()):
                 written = partial(data, group, number) if data is not None else None
-                context.arrival.access(group, position, partial(places, offset=offset), where[0].size, row.kind == "store", data=written)
+                context.arrival.access(group, position, partial(locations, offset=offset), where[0].size, row.kind == "store", data=written)
 
     def load(group: Group) -> None:
         from asmgen.emulator.memory import ldsread_kernels
@@ -268,23 +268,23 @@ def _element_bytes(instruction: Instruction) -> int:
     return row.bytes // 2 if "two" in instruction.opcode.flags else row.bytes
 
 
-def _reader(instruction: Instruction, row: MemoryRow, slot: int, where: tuple[LdsPlace, ...], context: LdsContext) -> Move:
+def _reader(instruction: Instruction, row: MemoryRow, slot: int, where: tuple[LdsLocation, ...], context: LdsContext) -> Move:
     machine, vector = context.machine, context.machine.vector
-    window = array_window(machine.lds, machine.work)
+    view = array_view(machine.lds, machine.work)
     flags = instruction.opcode.flags
     size = where[0].size
     words = size // 4
     bits = int(instruction.name.rsplit("_b", 1)[1]) if "tr" in flags else 0
 
     def read(group: Group, number: int, at: Addresses, active: NDArray[np.bool_]) -> None:
-        found = load_words(window, at, active * np.int64(words), words)
+        found = load_words(view, at, active * np.int64(words), words)
         if bits:
             found = transposed(found, bits)
         for word in range(words):
             write_lanes(vector[slot + number * words + word], group, found[word])
 
     def read_narrow(group: Group, number: int, at: Addresses, active: NDArray[np.bool_]) -> None:
-        value = load_narrow(window, at, active, size)
+        value = load_narrow(view, at, active, size)
         if row.type in ("i8", "i16"):
             value = sign_extended(value, size)
         if "keep" in flags:
@@ -296,26 +296,26 @@ def _reader(instruction: Instruction, row: MemoryRow, slot: int, where: tuple[Ld
     return read_narrow if size < 4 else read
 
 
-def _writer(instruction: Instruction, slots: list[int], where: tuple[LdsPlace, ...], context: LdsContext) -> Move:
+def _writer(instruction: Instruction, slots: list[int], where: tuple[LdsLocation, ...], context: LdsContext) -> Move:
     machine, vector = context.machine, context.machine.vector
-    window = array_window(machine.lds, machine.work)
+    view = array_view(machine.lds, machine.work)
     size = where[0].size
     words = size // 4
     shift = np.uint32(16 if "hi" in instruction.opcode.flags else 0)
 
     def write(group: Group, number: int, at: Addresses, active: NDArray[np.bool_]) -> None:
-        store_words(window, at, active * np.int64(words), vector[slots[number]:slots[number] + words, group.select])
+        store_words(view, at, active * np.int64(words), vector[slots[number]:slots[number] + words, group.select])
 
     def write_narrow(group: Group, number: int, at: Addresses, active: NDArray[np.bool_]) -> None:
-        store_narrow(window, at, active, vector[slots[number], group.select] >> shift, size)
+        store_narrow(view, at, active, vector[slots[number], group.select] >> shift, size)
 
     return write_narrow if size < 4 else write
 
 
-def _atomic(instruction: Instruction, row: MemoryRow, slots: dict[str, int], where: tuple[LdsPlace, ...], context: LdsContext) -> Move:
+def _atomic(instruction: Instruction, row: MemoryRow, slots: dict[str, int], where: tuple[LdsLocation, ...], context: LdsContext) -> Move:
     """data0 is the operand; cmpst compares with data0 and writes data1, the other way round than memory's cmpswap."""
     machine, vector = context.machine, context.machine.vector
-    window = array_window(machine.lds, machine.work)
+    view = array_view(machine.lds, machine.work)
     operation, element = operation_of(instruction.name)
     atomic = atomic_of(operation, element, "vdst" in slots)
     words = atomic.words
@@ -326,7 +326,7 @@ def _atomic(instruction: Instruction, row: MemoryRow, slots: dict[str, int], whe
         names = ("data1", "data0") if swapped or two and number else ("data0", "data1")
         first = joined(vector, slots[names[0]], words, group)
         second = joined(vector, slots[names[1]], words, group) if names[1] in slots and not two else first
-        old = perform(window, at, active, atomic, first, second)
+        old = perform(view, at, active, atomic, first, second)
         if atomic.returns:
             target = slots["vdst"] + number * words
             if two:  # the second exchange must still see its data, which the result may replace
@@ -339,8 +339,8 @@ def _atomic(instruction: Instruction, row: MemoryRow, slots: dict[str, int], whe
     def _keep_for_second(group: Group, number: int, target: int, words: int, old: Array) -> None:
         held.append((target, old))
         if number == 1:
-            for place, value in held:
-                write_joined(vector, place, words, group, value)
+            for location, value in held:
+                write_joined(vector, location, words, group, value)
             held.clear()
 
     return change
@@ -360,7 +360,7 @@ def _counter(instruction: Instruction, position: int, slot: int, context: LdsCon
     A wave makes one access. M0's 16 low bits are the base (LLVM copies the LDS pointer there).
     """
     machine = context.machine
-    window = array_window(machine.lds, machine.work)
+    view = array_view(machine.lds, machine.work)
     atomic = atomic_of("add" if instruction.name == "ds_append" else "sub", "u32", True)
     offset = int(instruction.modifiers.get("offset", 0))
 
@@ -373,15 +373,15 @@ def _counter(instruction: Instruction, position: int, slot: int, context: LdsCon
         at += (machine.workgroup[group.waves] * machine.lds_stride)[:, None]
         if context.arrival is not None:
             context.arrival.access(group, position, np.where(active, at, INACTIVE), 4, True)
-        old = perform(window, at, active, atomic, counts, counts)
+        old = perform(view, at, active, atomic, counts, counts)
         write_lanes(machine.vector[slot], group, np.broadcast_to(old, (group.size, LANES)))
 
     return step
 
 
-def _count_banks(instruction: Instruction, position: int, group: Group, base: Addresses, where: tuple[LdsPlace, ...],
+def _count_banks(instruction: Instruction, position: int, group: Group, base: Addresses, where: tuple[LdsLocation, ...],
                  context: LdsContext) -> None:
-    addresses = np.stack([base + place.offset for place in where], axis=-1) if len(where) > 1 else base + where[0].offset
+    addresses = np.stack([base + location.offset for location in where], axis=-1) if len(where) > 1 else base + where[0].offset
     assert context.bank_count is not None
     bits, lanes = 8 * where[0].size, group.lanes()
     extra = banks.conflicts(context.machine.arch.name, instruction.name, addresses, bits, lanes)

@@ -21,7 +21,7 @@ _INDEX = ir.IntType(64)
 
 
 @intrinsic
-def _turn(typing_context: Any, first: Any, second: Any, third: Any, fourth: Any, to: Any, stride: Any) -> Any:
+def _transpose(typing_context: Any, first: Any, second: Any, third: Any, fourth: Any, to: Any, stride: Any) -> Any:
     """Four words at each of four addresses into four columns: word k of each to `to` + k * `stride`. Dwords are aligned."""
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         *sources, to, stride = arguments
@@ -29,24 +29,24 @@ def _turn(typing_context: Any, first: Any, second: Any, third: Any, fourth: Any,
         pairs = []
         for low in (0, 2):  # halves of the rows of two lanes each, then of both pairs
             for left, right in ((rows[0], rows[1]), (rows[2], rows[3])):
-                pairs.append(builder.shuffle_vector(left, right, _places(low, low + 4, low + 1, low + 5)))
+                pairs.append(builder.shuffle_vector(left, right, _lanes(low, low + 4, low + 1, low + 5)))
         for column in range(4):
             left, right = pairs[column // 2 * 2], pairs[column // 2 * 2 + 1]
             half = 2 * (column % 2)
-            value = builder.shuffle_vector(left, right, _places(half, half + 1, half + 4, half + 5))
-            place = builder.add(to, builder.mul(stride, _INDEX(column)))
-            builder.store(value, builder.inttoptr(place, _QUAD.as_pointer()), align=4)
+            value = builder.shuffle_vector(left, right, _lanes(half, half + 1, half + 4, half + 5))
+            address_of = builder.add(to, builder.mul(stride, _INDEX(column)))
+            builder.store(value, builder.inttoptr(address_of, _QUAD.as_pointer()), align=4)
         return context.get_dummy_value()
 
     return types.void(*[types.int64] * 6), generate
 
 
-def _places(*numbers: int) -> Any:
+def _lanes(*numbers: int) -> Any:
     return ir.Constant(_QUAD, list(numbers))
 
 
 @intrinsic
-def _load(typing_context: Any, place: Any) -> Any:
+def _load(typing_context: Any, address_of: Any) -> Any:
     """The dword at an address of any alignment."""
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.load(builder.inttoptr(arguments[0], ir.IntType(32).as_pointer()), align=1)
@@ -55,7 +55,7 @@ def _load(typing_context: Any, place: Any) -> Any:
 
 
 @intrinsic
-def _store(typing_context: Any, place: Any, value: Any) -> Any:
+def _store(typing_context: Any, address_of: Any, value: Any) -> Any:
     """A dword to an aligned address."""
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         builder.store(arguments[1], builder.inttoptr(arguments[0], ir.IntType(32).as_pointer()), align=4)
@@ -65,13 +65,13 @@ def _store(typing_context: Any, place: Any, value: Any) -> Any:
 
 
 # As compiled code calls them, without the typing context.
-_transposed: Any = _turn
+_transposed: Any = _transpose
 _word: Any = _load
 _put: Any = _store
 
 
 @njit(cache=True)
-def read_wave(mine: int, stride: int, address: int, execution: int, places: Any, words: int, target: int, home: int, size: int) -> None:
+def read_wave(mine: int, stride: int, address: int, execution: int, registers: Any, words: int, target: int, home: int, size: int) -> None:
     """One wave reads `words` words a lane, at one or two places.
 
     `mine` is the host's address of the wave's first register, the next lies `stride` bytes further; register `address` has LDS addresses,
@@ -83,9 +83,9 @@ def read_wave(mine: int, stride: int, address: int, execution: int, places: Any,
         base = np.int64(_word(mine + address * stride + 4 * lane))
         bases[lane] = base
         top, bits = max(top, base), bits | base
-    for place in range(places[2]):
-        offset = places[1] if place else places[0]
-        to = mine + (target + place * words) * stride
+    for address_of in range(registers[2]):
+        offset = registers[1] if address_of else registers[0]
+        to = mine + (target + address_of * words) * stride
         if execution == -1 and (bits | offset) & 3 == 0 and top + offset + 4 * words <= size:
             begin = home + offset
             if words == 4:
@@ -114,11 +114,11 @@ def read_lds(vector: Any, waves: Any, everyone: bool, masks: Any, address: int, 
     """`read_wave` for each of `waves`: vector [registers, waves, 64]; masks [2, len(waves)] are halves of lane masks, unless `everyone`
     reads; homes [waves] are workgroups, whose parts of `lds` (words) begin `stride` bytes from each other."""
     apart = np.int64(vector.shape[1] * _ROW)
-    places = offsets[0], offsets[-1], len(offsets)
+    registers = offsets[0], offsets[-1], len(offsets)
     for number in range(len(waves)):
         wave = waves[number]
         execution = np.int64(-1)
         if not everyone:
             execution = np.int64(np.uint64(masks[0, number]) | np.uint64(masks[1, number]) << np.uint64(32))
-        read_wave(np.int64(vector.ctypes.data) + wave * _ROW, apart, address, execution, places, words, target,
+        read_wave(np.int64(vector.ctypes.data) + wave * _ROW, apart, address, execution, registers, words, target,
                   np.int64(lds.ctypes.data) + homes[wave] * stride, size)

@@ -32,7 +32,7 @@ _REAL_TIME = 21  # of the shader clock's cycles pass while the constant 100 MHz 
 
 
 @dataclass(frozen=True)
-class ScalarPlace:
+class ScalarLocation:
     """Where an instruction points, for each wave: an address, and the bytes from it on that a descriptor allows (None: all)."""
 
     addresses: Addresses
@@ -54,17 +54,17 @@ def bind_scalar_memory(instruction: Instruction, context: Context) -> Step:
     if row is None or row.space != "scalar":
         raise KeyError(name)
     named = {spec.name: operand for spec, operand in zip(instruction.form.operands, instruction.operands, strict=True)}
-    place = scalar_place(instruction, named, context.machine)
+    location = scalar_location(instruction, named, context.machine)
     data = named["sdata"]
     assert isinstance(data, Reg)
     if row.kind == "load":
-        return _load(instruction, data.index, row.bytes // 4, place, context)
+        return _load(instruction, data.index, row.bytes // 4, location, context)
     if row.kind == "store":
-        return _store(instruction, data.index, row.bytes // 4, place, context)
-    return _atomic(instruction, data.index, row.bytes // 4, place, context)
+        return _store(instruction, data.index, row.bytes // 4, location, context)
+    return _atomic(instruction, data.index, row.bytes // 4, location, context)
 
 
-def scalar_place(instruction: Instruction, named: dict[str, Operand], machine: Machine) -> Callable[[Group], ScalarPlace]:
+def scalar_location(instruction: Instruction, named: dict[str, Operand], machine: Machine) -> Callable[[Group], ScalarLocation]:
     """Where a scalar memory instruction points, as a function of the group."""
     base = named["sbase"]
     assert isinstance(base, Reg)
@@ -81,14 +81,14 @@ def scalar_place(instruction: Instruction, named: dict[str, Operand], machine: M
 
     pair: Callable[[Group], NDArray[np.uint64]] = fetch_scalar(machine, Reg("s", base.index, 2), "u64")  # type: ignore[assignment]
     if base.count == 2:
-        return lambda group: ScalarPlace((pair(group).astype(np.int64) & ~np.int64(3)) + distance(group), None)
+        return lambda group: ScalarLocation((pair(group).astype(np.int64) & ~np.int64(3)) + distance(group), None)
     records = fetch_scalar(machine, Reg("s", base.index + 2, 1), "u32")
 
-    def buffer(group: Group) -> ScalarPlace:
+    def buffer(group: Group) -> ScalarLocation:
         words, offset = pair(group), distance(group)
         stride = (words >> np.uint64(48)).astype(np.int64) & 0x3FFF
         size = records(group).astype(np.int64) * np.maximum(stride, 1)
-        return ScalarPlace((words.astype(np.int64) & _BASE_BITS & ~np.int64(3)) + offset, size - offset)
+        return ScalarLocation((words.astype(np.int64) & _BASE_BITS & ~np.int64(3)) + offset, size - offset)
 
     return buffer
 
@@ -106,11 +106,11 @@ def _touchable(instruction: Instruction, context: Context, group: Group, address
     return wanted & good
 
 
-def _load(instruction: Instruction, target: int, words: int, place: Callable[[Group], ScalarPlace], context: Context) -> Step:
+def _load(instruction: Instruction, target: int, words: int, location: Callable[[Group], ScalarLocation], context: Context) -> Step:
     scalar, memory, watchers = context.machine.scalar, context.machine.memory, context.machine.scalar_watchers
 
     def step(group: Group) -> None:
-        at = place(group)
+        at = location(group)
         for watcher in watchers:
             watcher(group, instruction, at.addresses)
         for word in range(words):
@@ -123,11 +123,11 @@ def _load(instruction: Instruction, target: int, words: int, place: Callable[[Gr
     return step
 
 
-def _store(instruction: Instruction, source: int, words: int, place: Callable[[Group], ScalarPlace], context: Context) -> Step:
+def _store(instruction: Instruction, source: int, words: int, location: Callable[[Group], ScalarLocation], context: Context) -> Step:
     scalar, memory, watchers = context.machine.scalar, context.machine.memory, context.machine.scalar_watchers
 
     def step(group: Group) -> None:
-        at = place(group)
+        at = location(group)
         for watcher in watchers:
             watcher(group, instruction, at.addresses)
         for word in range(words):
@@ -159,7 +159,7 @@ def _signed(value: int, limit: int) -> int:
     return value - limit - 1 if value > limit >> 1 else value
 
 
-def _atomic(instruction: Instruction, register: int, words: int, place: Callable[[Group], ScalarPlace], context: Context) -> Step:
+def _atomic(instruction: Instruction, register: int, words: int, location: Callable[[Group], ScalarLocation], context: Context) -> Step:
     """Wave after wave: each reads, computes and writes as one. With glc the register takes the old value.
 
     s_atomic_cmpswap holds the new value in the lower half of its registers and the value to compare with in the upper half.
@@ -174,7 +174,7 @@ def _atomic(instruction: Instruction, register: int, words: int, place: Callable
         return sum(int(scalar[first + word, wave]) << 32 * word for word in range(words))
 
     def step(group: Group) -> None:
-        at = place(group)
+        at = location(group)
         good = _touchable(instruction, context, group, at.addresses, at.allowed(4 * words - 4), 4 * words)
         for number, wave in enumerate(group.waves):
             old = 0

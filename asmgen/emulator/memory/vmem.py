@@ -54,7 +54,7 @@ def _load(instruction: Instruction, row: MemoryRow, slot: int, accesses: Accesse
     def step(group: Group) -> None:
         found: Words | None = None
         for access in accesses(group):
-            loaded = load_words(access.window, access.addresses, counts_in_range(access, 4, words, group, instruction, findings), words)
+            loaded = load_words(access.view, access.addresses, counts_in_range(access, 4, words, group, instruction, findings), words)
             found = loaded if found is None else found | loaded
         assert found is not None
         for word in range(words):
@@ -69,7 +69,7 @@ def _store(instruction: Instruction, row: MemoryRow, slot: int, accesses: Access
     def step(group: Group) -> None:
         for access in accesses(group):
             counts = counts_in_range(access, 4, words, group, instruction, findings)
-            store_words(access.window, access.addresses, counts, vector[slot:slot + words, group.select])
+            store_words(access.view, access.addresses, counts, vector[slot:slot + words, group.select])
 
     return step
 
@@ -83,7 +83,7 @@ def _load_narrow(instruction: Instruction, row: MemoryRow, slot: int, accesses: 
         value: Words = np.zeros((group.size, 64), np.uint32)
         for access in accesses(group):
             valid = counts_in_range(access, row.bytes, 1, group, instruction, findings) > 0
-            value |= load_narrow(access.window, access.addresses, valid, row.bytes)
+            value |= load_narrow(access.view, access.addresses, valid, row.bytes)
         if signed:
             value = sign_extended(value, row.bytes)
         write_lanes(vector[slot], group, value if merge is None else merge(vector[slot, group.select], value))
@@ -107,7 +107,7 @@ def _store_narrow(instruction: Instruction, row: MemoryRow, slot: int, accesses:
     def step(group: Group) -> None:
         for access in accesses(group):
             valid = counts_in_range(access, row.bytes, 1, group, instruction, findings) > 0
-            store_narrow(access.window, access.addresses, valid, vector[slot, group.select] >> shift, row.bytes)
+            store_narrow(access.view, access.addresses, valid, vector[slot, group.select] >> shift, row.bytes)
 
     return step
 
@@ -130,7 +130,7 @@ def _atomic(instruction: Instruction, row: MemoryRow, slot: int, result: int, ac
         old = np.zeros_like(first)
         for access in accesses(group):
             valid = counts_in_range(access, 4 * words, 1, group, instruction, findings) > 0
-            old |= perform(access.window, access.addresses, valid, atomic, first, second)
+            old |= perform(access.view, access.addresses, valid, atomic, first, second)
         if returns:
             write_joined(vector, result, words, group, old)
 

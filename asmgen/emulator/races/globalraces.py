@@ -79,8 +79,8 @@ class _Row:
         """`stored` of what the lanes write, with the workgroup (`homes` of each wave) << 47 in the places."""
         active = self.counts > 0
         waves = np.broadcast_to(self.waves[:, None], active.shape)[active]
-        places = (homes[waves] << _SHIFT) + self.addresses[active]
-        return stored(places, (self.counts * self.size)[active], waves, data[active] if data is not None else None, starts, ends)
+        locations = (homes[waves] << _SHIFT) + self.addresses[active]
+        return stored(locations, (self.counts * self.size)[active], waves, data[active] if data is not None else None, starts, ends)
 
     def keys(self) -> Numbers:
         """The wave << 47 and the address of each lane's first byte."""
@@ -203,7 +203,7 @@ class GlobalArrival:
         self._log: list[_Row] = []
         self._bytes = 0
 
-    def note(self, group: Group, instruction: Instruction, place: str, addresses: Numbers, counts: Numbers, size: int, low: int,
+    def note(self, group: Group, instruction: Instruction, memory_name: str, addresses: Numbers, counts: Numbers, size: int, low: int,
              high: int) -> None:
         """A state.MemoryWatcher; only what lies in the bytes low to high - 1 of device memory matters here."""
         position, kind, queue = self._facts[id(instruction)]

@@ -18,7 +18,7 @@ Numbers = NDArray[np.int64]
 class Stores:
     """Bytes that waves stored, in the order in which they did: place, wave, value; -1 - wave where the value is not known."""
 
-    places: Numbers
+    locations: Numbers
     waves: Numbers
     values: Numbers
 
@@ -31,24 +31,24 @@ def stored(low: Numbers, lengths: Numbers, waves: Numbers, data: NDArray[np.uint
     near = np.searchsorted(starts, low + lengths, "left") > np.searchsorted(ends, low, "right")
     low, lengths, waves = low[near], lengths[near], waves[near]
     offsets = np.arange(int(lengths.max(initial=0)))
-    places = low[:, None] + offsets
-    stretch = np.searchsorted(starts, places, "right") - 1
-    inside = (offsets < lengths[:, None]) & (stretch >= 0) & (places < ends[stretch])
-    owners = np.broadcast_to(waves[:, None], places.shape)
+    locations = low[:, None] + offsets
+    stretch = np.searchsorted(starts, locations, "right") - 1
+    inside = (offsets < lengths[:, None]) & (stretch >= 0) & (locations < ends[stretch])
+    owners = np.broadcast_to(waves[:, None], locations.shape)
     values = -1 - owners if data is None else data[near][:, :len(offsets)].astype(np.int64)
-    return Stores(places[inside], owners[inside], values[inside])
+    return Stores(locations[inside], owners[inside], values[inside])
 
 
 def agreed(stores: list[Stores], starts: Numbers) -> NDArray[np.bool_]:
     """Which of the stretches that begin at `starts` hold the same in the end, whichever wave comes last."""
-    places, waves, values = (np.concatenate([getattr(part, column) for part in stores]) for column in ("places", "waves", "values"))
-    order = np.lexsort((waves, places))  # stable: what a wave stored last stays after what it stored before
-    places, waves, values = places[order], waves[order], values[order]
-    last = np.append((places[1:] != places[:-1]) | (waves[1:] != waves[:-1]), True)
-    places, values = places[last], values[last]
-    different = (places[1:] == places[:-1]) & (values[1:] != values[:-1])
+    locations, waves, values = (np.concatenate([getattr(part, column) for part in stores]) for column in ("locations", "waves", "values"))
+    order = np.lexsort((waves, locations))  # stable: what a wave stored last stays after what it stored before
+    locations, waves, values = locations[order], waves[order], values[order]
+    last = np.append((locations[1:] != locations[:-1]) | (waves[1:] != waves[:-1]), True)
+    locations, values = locations[last], values[last]
+    different = (locations[1:] == locations[:-1]) & (values[1:] != values[:-1])
     result = np.ones(len(starts), bool)
-    result[np.searchsorted(starts, places[1:][different], "right") - 1] = False
+    result[np.searchsorted(starts, locations[1:][different], "right") - 1] = False
     return result
 
 
@@ -56,7 +56,7 @@ def untouched(changes: list[Stores], starts: Numbers) -> NDArray[np.bool_]:
     """Which of the stretches that begin at `starts` every store leaves as they are; `changes` has 0 for bytes that stay the same."""
     result = np.ones(len(starts), bool)
     for part in changes:
-        result[np.searchsorted(starts, part.places[part.values != 0], "right") - 1] = False
+        result[np.searchsorted(starts, part.locations[part.values != 0], "right") - 1] = False
     return result
 
 

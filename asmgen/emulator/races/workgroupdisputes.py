@@ -46,15 +46,16 @@ class Disputes:
 
     found: dict[tuple[int, int], _Dispute] = field(default_factory=dict)
 
-    def store(self, writers: Words, place: tuple[int, int], address: int, word: int, old: int, now: Left, since: int, known: Known) -> None:
+    def store(self, writers: Words, location: tuple[int, int],
+              address: int, word: int, old: int, now: Left, since: int, known: Known) -> None:
         """A workgroup that acquired at `since` stored `now` where `word` and the value `old` were."""
-        tag, dispute = word >> TAG_SHIFT, self.found.get(place)
+        tag, dispute = word >> TAG_SHIFT, self.found.get(location)
         if tag != DISPUTED:
             home = int(known.homes[tag])
             home = _OTHERS if home == now.home else home  # who agreed with it
             pair = now.number, word % NUMBERS
             known.disputes[pair] += 1
-            dispute = self.found[place] = _Dispute(address, pair, {home: Left(home, tag, word % NUMBERS, old, -1)})
+            dispute = self.found[location] = _Dispute(address, pair, {home: Left(home, tag, word % NUMBERS, old, -1)})
         elif dispute is None:
             return
         elif now.home not in dispute.left:
@@ -63,12 +64,12 @@ class Disputes:
         dispute.left = {**left, now.home: now}
         if not left or all(other.value == now.value for other in left.values()):
             known.disputes[dispute.pair] -= 1
-            del self.found[place]
-            writers[place[1]] = now.tag << TAG_SHIFT | (AGREED if left else 0) | now.number
+            del self.found[location]
+            writers[location[1]] = now.tag << TAG_SHIFT | (AGREED if left else 0) | now.number
 
-    def load(self, place: tuple[int, int], home: int, since: int, known: Known) -> Left | None:
+    def load(self, location: tuple[int, int], home: int, since: int, known: Known) -> Left | None:
         """Another workgroup's store that may come right before the load by `home`, and changes what it finds."""
-        dispute = self.found.get(place)
+        dispute = self.found.get(location)
         if dispute is None:
             return None
         mine = dispute.left.get(home)
@@ -78,9 +79,9 @@ class Disputes:
                 return other
         return None
 
-    def tags(self, place: tuple[int, int]) -> list[int]:
+    def tags(self, location: tuple[int, int]) -> list[int]:
         """Of those who stored there."""
-        return [left.tag for left in self.found[place].left.values() if left.home != _OTHERS] if place in self.found else []
+        return [left.tag for left in self.found[location].left.values() if left.home != _OTHERS] if location in self.found else []
 
     def refine(self, shift: int, finer: int) -> None:
         """Cells of 1 << shift bytes become cells of 1 << finer bytes."""

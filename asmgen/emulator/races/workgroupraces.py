@@ -202,7 +202,7 @@ class WorkgroupRaces:
             return None
         return lambda group: self.traces.synchronise(self._homes(group), releases, acquires)
 
-    def note(self, group: Group, instruction: Instruction, place: str, addresses: Numbers, counts: Numbers, size: int, low: int,
+    def note(self, group: Group, instruction: Instruction, memory_name: str, addresses: Numbers, counts: Numbers, size: int, low: int,
              high: int) -> None:
         """A state.MemoryWatcher."""
         traces = self.traces

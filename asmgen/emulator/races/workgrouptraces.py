@@ -101,12 +101,12 @@ def _elements(u8: NDArray[np.uint8], touch: MemoryTouch, rows: NDArray[np.bool_]
     elements = np.arange(int(counts.max(initial=0)))
     valid = counts[..., None] > elements
     at = (touch.addresses[rows][..., None] + elements * touch.size)[valid]
-    places = (at - PAGE)[:, None] + np.arange(touch.size)
-    before = u8[places]
+    locations = (at - PAGE)[:, None] + np.arange(touch.size)
+    before = u8[locations]
     if touch.data is not None:
         data = touch.data[rows][..., :len(elements) * touch.size]
-        u8[places] = data.reshape(*counts.shape, len(elements), touch.size)[valid]
-    return at, before, u8[places]
+        u8[locations] = data.reshape(*counts.shape, len(elements), touch.size)[valid]
+    return at, before, u8[locations]
 
 
 def _values(data: NDArray[np.uint8]) -> Numbers:

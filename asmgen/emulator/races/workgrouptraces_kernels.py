@@ -102,15 +102,15 @@ def _summary(typing_context: Any, words: Any, count: Any) -> Any:
         both, either = (cgutils.alloca_once_value(builder, value) for value in (ones, zeros))
         every, some = cgutils.alloca_once_value(builder, word(0xFFFFFFFF)), cgutils.alloca_once_value(builder, word(0))
         whole = builder.and_(count, ir.IntType(64)(-_TOGETHER))
-        for first, end, step, kind, places in ((ir.IntType(64)(0), whole, _TOGETHER, wide, (both, either)),
+        for first, end, step, kind, locations in ((ir.IntType(64)(0), whole, _TOGETHER, wide, (both, either)),
                                                (whole, count, 1, word, (every, some))):
             with cgutils.for_range_slice(builder, first, end, ir.IntType(64)(step)) as (index, _):
                 at = builder.add(start, builder.shl(index, ir.IntType(64)(2)))
                 value = builder.load(builder.inttoptr(at, kind.as_pointer()), align=4)
-                builder.store(builder.and_(builder.load(places[0]), value), places[0])
-                builder.store(builder.or_(builder.load(places[1]), value), places[1])
-        for place, total, join in ((both, every, builder.and_), (either, some, builder.or_)):
-            value = builder.load(place)
+                builder.store(builder.and_(builder.load(locations[0]), value), locations[0])
+                builder.store(builder.or_(builder.load(locations[1]), value), locations[1])
+        for location, total, join in ((both, every, builder.and_), (either, some, builder.or_)):
+            value = builder.load(location)
             for lane in range(_TOGETHER):
                 builder.store(join(builder.load(total), builder.extract_element(value, word(lane))), total)
         return context.make_tuple(builder, signature.return_type, [builder.load(every), builder.load(some)])
@@ -187,9 +187,9 @@ def _trace(writers: Any, readers: Any, memory: Any, addresses: Any, counts: Any,
                         alone = following
                         continue
                 elif cells > 0 and _fresh(writers, readers, first, cells):
-                    at, place = addresses[row, lane] - PAGE >> shift, (row * lanes + lane) * whole
+                    at, location = addresses[row, lane] - PAGE >> shift, (row * lanes + lane) * whole
                     for cell in range(cells):
-                        same = flat[place + cell] == memory[at + cell]
+                        same = flat[location + cell] == memory[at + cell]
                         writers[first + cell] = np.uint32(mine | SILENT) if same else np.uint32(mine)
                     alone = following
                     continue

@@ -163,8 +163,8 @@ def _maker(program: Program, consumer: Instruction) -> Instruction | None:
     if position is None:
         return None
     address = 0
-    for place, operand, reading, _ in consumer.accesses:
-        if reading and isinstance(operand, Reg) and place.name in ADDRESSES:
+    for location, operand, reading, _ in consumer.accesses:
+        if reading and isinstance(operand, Reg) and location.name in ADDRESSES:
             address |= operand.mask
     ways = Ways(program)
     first = ways.pieces[ways.piece_of[position]].first

@@ -49,21 +49,21 @@ def plain_instance(row: Opcode, arch: str) -> Instruction:
     """
     form = next(form for form in row.forms if not form.archs or arch in form.archs)
     counts = {"v": 0, "a": 0, "s": 0}
-    operands = tuple(_operand(place, counts, row.name.startswith("v_")) for place in form.operands)
+    operands = tuple(_operand(slot, counts, row.name.startswith("v_")) for slot in form.operands)
     modifiers = {name: values[-1] for name, values in form.when if values[0] or values[-1]}
     return Instruction(row, form, operands, modifiers)
 
 
-def _operand(place: OperandSpec, counts: dict[str, int], vector: bool) -> Operand:
-    for letter in place.accepts:
+def _operand(slot: OperandSpec, counts: dict[str, int], vector: bool) -> Operand:
+    for letter in slot.accepts:
         file = _FILES.get(letter)
         if file is not None:
-            align = 1 if place.width == 1 else 2 if place.width == 2 or file != "s" else 4
+            align = 1 if slot.width == 1 else 2 if slot.width == 2 or file != "s" else 4
             first = -(-counts[file] // align) * align
-            shared = file == "s" and vector and not place.writes
-            counts[file] = counts[file] if shared else first + place.width
-            return Reg(file, first, place.width)
+            shared = file == "s" and vector and not slot.writes
+            counts[file] = counts[file] if shared else first + slot.width
+            return Reg(file, first, slot.width)
     fixed: dict[str, Operand] = {"c": Reg("s", 106, 2), "o": OFF, "b": Symbol(_TARGET), "w": Waitcnt(0), "h": HwReg(1), "t": SendMsg(1),
-                                 "g": GprIdx(1), "n": place.low, "i": 0, "l": 100, "k": 100}
-    return next((fixed[letter] for letter in place.accepts if letter in fixed), 0)
+                                 "g": GprIdx(1), "n": slot.low, "i": 0, "l": 100, "k": 100}
+    return next((fixed[letter] for letter in slot.accepts if letter in fixed), 0)
 

@@ -1,7 +1,7 @@
 """The three orders of waves: which group runs next, and how long it stays.
 
 Lock-step favours the group that stands lowest in the program, so that loops and branches reconverge, but lets no group run more
-than a window of rounds (backward branches) ahead of another, so that a wave that spins cannot keep others from running. Groups that
+than `LEAD` rounds (backward branches) ahead of another, so that a wave that spins cannot keep others from running. Groups that
 cannot come together before the next barrier, as those in two copies of a loop, take turns of a few instructions each, as
 hardware would interleave them: some production kernels are right only then (docs/facts/semantics.md section 15).
 Serial and random run single waves, to show that nothing depends on the order.
@@ -25,10 +25,10 @@ from asmgen.isa.quote import quoted
 from asmgen.program.program import Program
 
 Waves = NDArray[np.int64]
-Place = tuple[int, int, int]
+Position = tuple[int, int, int]
 """Where a group stands: position, MODE, index."""
 _MOST_DIGITS = 18  # of a seed
-WINDOW = 256  # backward branches that a group may be ahead of the one that made the fewest
+LEAD = 256  # backward branches that a group may be ahead of the one that made the fewest
 
 
 class Order(Protocol):
@@ -54,7 +54,7 @@ class Lockstep:
 
     def __init__(self, machine: Machine, program: Program) -> None:
         self.machine = machine
-        self.groups: dict[Place, Group] = {}
+        self.groups: dict[Position, Group] = {}
         self.meetings = kept(program, "_meetings", (), lambda: _meetings(program))
         self.ran = np.zeros(machine.waves, np.int64)  # cycles of the machine's clock that each wave has used, or got at a barrier
         self._running: Waves | None = None
@@ -77,8 +77,8 @@ class Lockstep:
         if len(self.groups) == 1:
             group = self.groups.popitem()[1]
         else:
-            limit = min(group.order for group in self.groups.values()) + WINDOW
-            group = self.groups.pop(self._first({place: group for place, group in self.groups.items() if group.order <= limit}))
+            limit = min(group.order for group in self.groups.values()) + LEAD
+            group = self.groups.pop(self._first({spot: group for spot, group in self.groups.items() if group.order <= limit}))
         self._running = group.waves
         return group
 
@@ -87,11 +87,11 @@ class Lockstep:
         if not self.groups:
             return True
         self._account()
-        place = group.position, group.mode, group.index
-        limit = min(group.order, min(other.order for other in self.groups.values())) + WINDOW
-        if group.order > limit or place in self.groups:
+        spot = group.position, group.mode, group.index
+        limit = min(group.order, min(other.order for other in self.groups.values())) + LEAD
+        if group.order > limit or spot in self.groups:
             return False
-        return self._first({place: group} | {place: other for place, other in self.groups.items() if other.order <= limit}) == place
+        return self._first({spot: group} | {spot: other for spot, other in self.groups.items() if other.order <= limit}) == spot
 
     def meet(self, waves: Waves) -> None:
         """They are level from now on."""
@@ -104,16 +104,16 @@ class Lockstep:
             self.ran[self._running] += self.machine.clock - self._since
         self._since = self.machine.clock
 
-    def _first(self, groups: dict[Place, Group]) -> Place:
+    def _first(self, groups: dict[Position, Group]) -> Position:
         """The place of the lowest in the program; of those that none lower can come to before a barrier, that of the one that ran least."""
         if self.meetings is None:
-            return min(groups, key=lambda place: (place[0], groups[place].order))
+            return min(groups, key=lambda spot: (spot[0], groups[spot].order))
         reached = 0
-        apart: list[tuple[int, Place]] = []
-        for place in sorted(groups, key=lambda place: (place[0], groups[place].order)):
-            stretch = self.meetings.stretch(place[0])
+        apart: list[tuple[int, Position]] = []
+        for spot in sorted(groups, key=lambda spot: (spot[0], groups[spot].order)):
+            stretch = self.meetings.stretch(spot[0])
             if not reached >> stretch & 1:
-                apart.append((int(self.ran[groups[place].waves].max()), place))
+                apart.append((int(self.ran[groups[spot].waves].max()), spot))
             reached |= self.meetings.reached(stretch)
         return min(apart)[1]
 
@@ -143,11 +143,11 @@ class Serial:
     def take(self) -> Group:
         """The first in the queue."""
         group = self.waiting.popleft()
-        self.until = group.order + WINDOW
+        self.until = group.order + LEAD
         return group
 
     def stays(self, group: Group) -> bool:
-        """Until it has gone backwards a window's number of times: it may be waiting for others."""
+        """Until it has gone backwards `LEAD` times: it may be waiting for others."""
         return group.order <= self.until or not self.waiting
 
 

@@ -1,13 +1,13 @@
-"""Whether waves that go round and round get anywhere: a window of their execution in which states are compared and changes noted.
+"""Whether waves that go round and round get anywhere: a stretch of their execution in which states are compared and changes noted.
 
 A wave that comes back to a place with all registers as they were does the same again, unless the memory that it reads has changed
-or it reads a clock. So where, within one window, every wave that can run has come back to an earlier state, no byte of memory has
+or it reads a clock. So where, within one stretch, every wave that can run has come back to an earlier state, no byte of memory has
 changed and no clock was read, none of them will ever do anything else, whatever the order of waves: they are stuck. Waves at a
 barrier that nobody released all the time stay there. A wave that alone can run may also change memory, if its bytes come back with the
 registers.
 
-A state is compared with the one at a wave's visits 1, 2, 4, 8, ... of the window (Brent's cycle detection), so that a cycle of any
-length is found by a window some times as long. What changes for ever, as a counter does, is never found stuck.
+A state is compared with the one at a wave's visits 1, 2, 4, 8, ... of the stretch (Brent's cycle detection), so that a cycle of any
+length is found by a stretch some times as long. What changes for ever, as a counter does, is never found stuck.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _NOTED_BYTES = 1 << 20
 """Changed bytes of one lone wave that are remembered; with more, it counts as getting on."""
 
 
-class WatchWindow:
+class Watch:
     """A stretch of execution under watch, on one machine: at most `visits` backward branches, of groups of any size.
 
     `resting` waves need not come back: they do not run. `alone`: only one wave of the whole launch can run.
@@ -55,7 +55,7 @@ class WatchWindow:
         self.branches = np.full(machine.waves, _NOT_YET, np.int64)  # the backward branch at which a wave's state came back
         self._resting = resting.copy()
         self._visits = np.zeros(machine.waves, np.int64)
-        self._places = np.full(machine.waves, _NOT_YET, np.int64)  # where the remembered state was
+        self._locations = np.full(machine.waves, _NOT_YET, np.int64)  # where the remembered state was
         self._scalar = np.empty_like(machine.scalar)
         self._flags = np.empty((2, machine.waves), np.uint32)  # SCC and MODE
         self._vector = np.empty_like(machine.vector)  # only the rows of `_rows` are ever filled
@@ -74,21 +74,21 @@ class WatchWindow:
         return self.progressed or self.left <= 0 or self.stuck
 
     def writes(self, registers: int) -> None:
-        """These (bits of the unified file) are written in the window too: states that were remembered without them are worth nothing."""
+        """These (bits of the unified file) are written in the stretch too: states that were remembered without them are worth nothing."""
         registers &= (1 << SGPR_BIT) - 1
         if registers & ~self._written:
             self._written |= registers
             self._rows = [row for first, last in ranges_of(self._written) for row in range(first, min(last + 1, self.machine.registers))]
             unknown = self.branches == _NOT_YET
-            self._places[unknown], self._visits[unknown] = _NOT_YET, 0
+            self._locations[unknown], self._visits[unknown] = _NOT_YET, 0
 
-    def visit(self, waves: Waves, place: int, branch: int) -> bool:
+    def visit(self, waves: Waves, spot: int, branch: int) -> bool:
         """Waves go back to `place` from the instruction at position `branch`. Returns whether all of them are known to repeat."""
         self.left -= 1
         fresh = waves[self.branches[waves] == _NOT_YET]
         if not fresh.size:
             return True
-        back = fresh[self._places[fresh] == place]
+        back = fresh[self._locations[fresh] == spot]
         if back.size:
             self.branches[self._same(back)] = branch
             fresh = fresh[self.branches[fresh] == _NOT_YET]
@@ -96,12 +96,12 @@ class WatchWindow:
         visits = self._visits[fresh]
         turn = fresh[visits & (visits - 1) == 0]
         if turn.size:
-            self._remember(turn, place)
+            self._remember(turn, spot)
         return not fresh.size
 
-    def _remember(self, waves: Waves, place: int) -> None:
+    def _remember(self, waves: Waves, spot: int) -> None:
         machine = self.machine
-        self._places[waves] = place
+        self._locations[waves] = spot
         self._scalar[:, waves] = machine.scalar[:, waves]
         self._flags[0, waves], self._flags[1, waves] = machine.scc[waves], machine.mode[waves]
         for row in self._rows:
@@ -122,9 +122,9 @@ class WatchWindow:
 
     def loops(self) -> Spins:
         """The waves that came back to an earlier state, by where they did."""
-        found = sorted({(place, branch) for place, branch in zip(self._places.tolist(), self.branches.tolist(), strict=True)
+        found = sorted({(spot, branch) for spot, branch in zip(self._locations.tolist(), self.branches.tolist(), strict=True)
                         if branch != _NOT_YET})
-        return {(place, branch): np.flatnonzero((self._places == place) & (self.branches == branch)) for place, branch in found}
+        return {(spot, branch): np.flatnonzero((self._locations == spot) & (self.branches == branch)) for spot, branch in found}
 
     # What happens besides.
 
@@ -134,35 +134,35 @@ class WatchWindow:
         self.progressed |= bool(self._undo)
         self.alone = False
 
-    def changed(self, data: Bytes, places: NDArray[np.int64], before: Bytes) -> None:
+    def changed(self, data: Bytes, locations: NDArray[np.int64], before: Bytes) -> None:
         """Bytes of `data` at `places` were stored to, and held `before`."""
-        differs = data[places] != before
+        differs = data[locations] != before
         if differs.any():
-            self._undo.append((data, places[differs], before[differs]))
-            self.progressed |= not self.alone or sum(len(places) for _, places, _ in self._undo) > _NOTED_BYTES
+            self._undo.append((data, locations[differs], before[differs]))
+            self.progressed |= not self.alone or sum(len(locations) for _, locations, _ in self._undo) > _NOTED_BYTES
 
     def _restored(self) -> bool:
         for data in {id(data): data for data, _, _ in self._undo}.values():
-            mine = [(places, before) for other, places, before in self._undo if other is data]
-            places, first = np.unique(np.concatenate([places for places, _ in mine]), return_index=True)
-            if (data[places] != np.concatenate([before for _, before in mine])[first]).any():
+            mine = [(locations, before) for other, locations, before in self._undo if other is data]
+            locations, first = np.unique(np.concatenate([locations for locations, _ in mine]), return_index=True)
+            if (data[locations] != np.concatenate([before for _, before in mine])[first]).any():
                 return False
         return True
 
 
 class WatchedDecoder(Decoder):
-    """Binds instructions as its model does, and makes those that change memory or read a clock tell the window."""
+    """Binds instructions as its model does, and makes those that change memory or read a clock tell the watch."""
 
-    def __init__(self, model: Decoder, window: WatchWindow) -> None:
+    def __init__(self, model: Decoder, watch: Watch) -> None:
         super().__init__(model.program, model.code, model.machine, model.memory, model.lds)
-        self.window = window
+        self.watch = watch
         self._written = 0
         self._stored: list[Stored] | None = None
 
-    def open(self, window: WatchWindow) -> None:
-        """Tell this window from now on."""
-        self.window = window
-        window.writes(self._written)
+    def open(self, watch: Watch) -> None:
+        """Tell this watch from now on."""
+        self.watch = watch
+        watch.writes(self._written)
         self.machine.memory_watchers.append(self._about_to_touch)
 
     def close(self) -> None:
@@ -175,7 +175,7 @@ class WatchedDecoder(Decoder):
         if step is None or step.run is None:
             return step
         self._written |= step.touch.writes
-        self.window.writes(step.touch.writes)
+        self.watch.writes(step.touch.writes)
         return replace(step, run=self._watched(step.instruction, step.run))
 
     def _watched(self, instruction: Instruction, run: Action) -> Action:
@@ -191,7 +191,7 @@ class WatchedDecoder(Decoder):
 
         def progress(group: Group) -> None:
             run(group)
-            self.window.progressed = True
+            self.watch.progressed = True
 
         return progress
 
@@ -201,10 +201,10 @@ class WatchedDecoder(Decoder):
 
         def store(group: Group) -> None:
             homes = np.unique(machine.workgroup[group.waves])
-            places = (homes[:, None] * machine.lds_stride + offsets).ravel()
-            before = machine.lds[places]
+            locations = (homes[:, None] * machine.lds_stride + offsets).ravel()
+            before = machine.lds[locations]
             run(group)
-            self.window.changed(machine.lds, places, before)
+            self.watch.changed(machine.lds, locations, before)
 
         return store
 
@@ -213,12 +213,12 @@ class WatchedDecoder(Decoder):
             self._stored = []
             run(group)
             stored, self._stored = self._stored, None
-            for data, places, before in stored:
-                self.window.changed(data, places, before)
+            for data, locations, before in stored:
+                self.watch.changed(data, locations, before)
 
         return store
 
-    def _about_to_touch(self, group: Group, instruction: Instruction, place: str, addresses: NDArray[np.int64], counts: NDArray[np.int64],
+    def _about_to_touch(self, group: Group, instruction: Instruction, memory: str, addresses: NDArray[np.int64], counts: NDArray[np.int64],
                         size: int, low: int, high: int) -> None:
         """Keep the bytes that a store or an atomic is about to touch (state.MemoryWatcher)."""
         if self._stored is None:
@@ -227,11 +227,11 @@ class WatchedDecoder(Decoder):
         firsts = np.broadcast_to(addresses, counts.shape).ravel()[lengths > 0]
         lengths = lengths[lengths > 0]
         within = np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        places = np.repeat(firsts, lengths) + within
-        if place == "LDS":
+        locations = np.repeat(firsts, lengths) + within
+        if memory == "LDS":
             data = self.machine.lds
-        elif place == "private memory":
+        elif memory == "private memory":
             data = self.machine.private_memory()
         else:
-            data, places = self.machine.memory.u8, places - PAGE
-        self._stored.append((data, places, data[places]))
+            data, locations = self.machine.memory.u8, locations - PAGE
+        self._stored.append((data, locations, data[locations]))

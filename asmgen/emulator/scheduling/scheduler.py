@@ -18,8 +18,8 @@ from asmgen.emulator.machine.state import M0, MODE_CSP, MODE_GPR_INDEX, Group, M
 from asmgen.emulator.memory.vmem import Deliveries
 from asmgen.emulator.races.globalraces import GlobalArrival
 from asmgen.emulator.scheduling.budget import ACCESS, Budget, Pause, Runaway, loop_end
-from asmgen.emulator.scheduling.orders import WINDOW, Order
-from asmgen.emulator.scheduling.progress import Spins, WatchedDecoder, WatchWindow
+from asmgen.emulator.scheduling.orders import LEAD, Order
+from asmgen.emulator.scheduling.progress import Spins, Watch, WatchedDecoder
 from asmgen.emulator.scheduling.segments import ArrivalModel, RunSegment, Segments, changes_state
 from asmgen.emulator.scheduling.trace import Trace
 from asmgen.emulator.semantics.control import NOWHERE, Branch, bind_branch
@@ -67,7 +67,7 @@ class Scheduler:
         self.patience = _PATIENCE
         self.idle = 0  # backward branches since the last barrier
         self.rounds = 0  # those before it
-        self.window: WatchWindow | None = None  # while waves are watched
+        self.watch: Watch | None = None  # while waves are watched
         self._watched: tuple[WatchedDecoder, Segments] | None = None
 
     def start(self, waves: int, entry: int) -> None:
@@ -95,8 +95,8 @@ class Scheduler:
         while len(order):
             group = order.take()
             while True:
-                place = group.position, group.mode, group.index, not len(order)
-                segment = made.get(place) or make(*place)
+                spot = group.position, group.mode, group.index, not len(order)
+                segment = made.get(spot) or make(*spot)
                 size, length = group.size, segment.length
                 segment.executed += size
                 budget.executed += size * length
@@ -110,7 +110,7 @@ class Scheduler:
                     trace.entered(machine, group.waves, segment.positions)
                 for action in segment.actions:
                     action(group)
-                if segment.spin is not None and self.window is None and trace is None and not len(order):
+                if segment.spin is not None and self.watch is None and trace is None and not len(order):
                     self._go_round(segment, segment.spin, group)
                 if not segment.leave(group):
                     break
@@ -123,7 +123,7 @@ class Scheduler:
             if self.rounds > _LONG:
                 self.rounds = 0
                 return Pause.BUSY
-        if self.parked and self.window is None:
+        if self.parked and self.watch is None:
             self._deadlock()
         return Pause.ENDED
 
@@ -147,23 +147,23 @@ class Scheduler:
 
         Empty where `visits` backward branches do not prove it for all of them. `alone`: no other wave of the launch can run.
         """
-        window = WatchWindow(self.machine, visits, self._resting(), alone)
+        watch = Watch(self.machine, visits, self._resting(), alone)
         if self._watched is None:
-            decoder = WatchedDecoder(self.decoder, window)
+            decoder = WatchedDecoder(self.decoder, watch)
             self._watched = decoder, Segments(decoder, self.segments.arrival, self.checking, self._branches)
         plain, (decoder, watched) = self.segments, self._watched
         on_their_way = self._on_their_way()
-        decoder.open(window)
-        self.window, self.segments, self.patience = window, watched, 0  # every backward branch pauses
+        decoder.open(watch)
+        self.watch, self.segments, self.patience = watch, watched, 0  # every backward branch pauses
         try:
-            while not window.over:
+            while not watch.over:
                 if self.run() is Pause.ENDED and not self._go_on():
                     break
         finally:
-            self.window, self.segments, self.patience = None, plain, _PATIENCE
+            self.watch, self.segments, self.patience = None, plain, _PATIENCE
             decoder.close()
             self._go_on()
-        return window.loops() if window.stuck and self._on_their_way() == on_their_way else {}
+        return watch.loops() if watch.stuck and self._on_their_way() == on_their_way else {}
 
     def counts(self) -> NDArray[np.int64]:
         """Executions by instruction position, over all waves."""
@@ -268,22 +268,22 @@ class Scheduler:
     def _put_each(self, waves: Waves, going: NDArray[np.int64], position: int, instruction: Instruction, order: int,
                   mode: int | None = None, index: int = 0) -> None:
         """Waves go to places of their own."""
-        for place in np.unique(going).tolist():
-            some = waves[going == place]
-            if place == NOWHERE:
+        for spot in np.unique(going).tolist():
+            some = waves[going == spot]
+            if spot == NOWHERE:
                 self._astray(some, instruction)
-            elif place == position + 1 and not self.decoder.code.flows(place) or place >= len(self.program):
+            elif spot == position + 1 and not self.decoder.code.flows(spot) or spot >= len(self.program):
                 self._past_the_end(some, instruction)
-            elif place > position:
-                self._put(some, place, order) if mode is None else self.order.add(some, place, order, mode, index)
+            elif spot > position:
+                self._put(some, spot, order) if mode is None else self.order.add(some, spot, order, mode, index)
             else:
                 self.idle += 1
-                for stand in self._stands(some, place, order + 1) if mode is None else [(some, place, order + 1, mode, index)]:
+                for stand in self._stands(some, spot, order + 1) if mode is None else [(some, spot, order + 1, mode, index)]:
                     self._again(stand, position)
 
     def _again(self, stand: Stand, branch: int) -> None:
         """Waves have gone backwards and can run again. Under watch, those that are known to repeat are set apart, so that others run."""
-        if self.window is not None and self.window.visit(stand[0], stand[1], branch):
+        if self.watch is not None and self.watch.visit(stand[0], stand[1], branch):
             self.repeating.append(stand)
         else:
             self.order.add(*stand)
@@ -296,7 +296,7 @@ class Scheduler:
         if name == "s_sleep":
 
             def sleep(group: Group) -> bool:
-                group.order += WINDOW + 1
+                group.order += LEAD + 1
                 self.idle += _ASLEEP
                 self.machine.clock += _SLEEP_CYCLES * (value & 0x7F)
                 if not onward(group):
@@ -399,15 +399,15 @@ class Scheduler:
         self.order.meet(np.concatenate([waves for waves, *_ in going]))
         for part in going:
             self.order.add(*part)
-            if self.window is not None:
-                self.window.released(part[0])
+            if self.watch is not None:
+                self.watch.released(part[0])
 
     def _end(self, waves: Waves) -> bool:
         """Waves end; those who wait for them at a barrier may go on."""
         self.idle = self.rounds = 0
         self.machine.live[waves] = False
         self.living -= np.bincount(self.machine.workgroup[waves], minlength=self.machine.workgroups)
-        self.counters.finish(waves)
+        self.counters.complete(waves)
         self.deliveries.deliver()
         if self.memory_races is not None:
             homes = self.machine.workgroup[waves]
@@ -446,14 +446,14 @@ class Scheduler:
 
     def endless(self, spins: Spins, unstarted: int) -> None:
         """Findings for waves that will never leave their loops (`spins` gives them), while `unstarted` workgroups have no room."""
-        for (place, position), waves in spins.items():
-            reads = next((instruction for instruction in self.program.instructions[place:position]
+        for (spot, position), waves in spins.items():
+            reads = next((instruction for instruction in self.program.instructions[spot:position]
                           if instruction.opcode.memory is not None and instruction.opcode.memory.kind != "store"), None)
             number = f"{len(waves)} waves go" if len(waves) > 1 else "the wave goes"
             message = number + " round the loop from {} to here for ever: the registers come back to what they were"
             message += f", and nobody changes what `{reads.text}` reads" if reads is not None else ""
             message += f"; {unstarted} workgroups cannot start before others end" if unstarted else ""
-            self._runaway(waves, place, position, message)
+            self._runaway(waves, spot, position, message)
 
     def _spent(self, group: Group) -> None:
         """The budget does not cover the instructions before which `group` stands: name the loop that its waves go round, if they do."""
@@ -471,9 +471,9 @@ class Scheduler:
             self._deadlock(instruction)
         raise Runaway
 
-    def _runaway(self, waves: Waves, place: int, position: int, message: str) -> None:
+    def _runaway(self, waves: Waves, spot: int, position: int, message: str) -> None:
         """Name a loop in `message` (it has a place for the first instruction), and those who wait at a barrier for its waves."""
-        start, branch = self.program.instructions[place], self.program.instructions[position]
+        start, branch = self.program.instructions[spot], self.program.instructions[position]
         where = f" ({start.where()})" if start.where() else ""
         self._finding("runaway", message.format(f"`{start.text}`{where}"), branch, waves, start)
         self._deadlock(branch)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from asmgen.emulator.arrival.boundstep import Action, Step
 from asmgen.emulator.machine.state import LANES, Group, Machine
-from asmgen.emulator.memory.ldsops import places
+from asmgen.emulator.memory.ldsops import locations
 from asmgen.isa.lds import addresses_per_lane
 from asmgen.isa.lds_arrays import bank_loads
 from asmgen.isa.registers import Reg
@@ -97,10 +97,10 @@ class _Watcher:
         for wave in group.waves.tolist():
             self.trace.opened(self.machine, wave).append([0])
 
-    def memory(self, group: Group, instruction: Instruction, place: str, addresses: NDArray[np.int64], counts: NDArray[np.int64],
+    def memory(self, group: Group, instruction: Instruction, memory_name: str, addresses: NDArray[np.int64], counts: NDArray[np.int64],
                size: int, low: int, high: int) -> None:
         """Lines that the lanes of an access touch, added to what was opened before it."""
-        if place == "LDS":
+        if memory_name == "LDS":
             return
         first, last = addresses // LINE, (addresses + np.maximum(counts * size - 1, 0)) // LINE
         touched = np.where(np.broadcast_to(counts > 0, first.shape), first, -1)
@@ -119,7 +119,7 @@ class _Watcher:
         slot, machine = self.machine.slot(address), self.machine
         count = addresses_per_lane(instruction.name)
         size = row.bytes // 2 if "two" in instruction.opcode.flags else row.bytes
-        offsets = np.array([place.offset for place in places(instruction, size)], np.int64)
+        offsets = np.array([memory_name.offset for memory_name in locations(instruction, size)], np.int64)
 
         def count_cycles(group: Group) -> None:
             base: NDArray[Any] = machine.vector[slot, group.select].astype(np.int64)

@@ -145,9 +145,9 @@ def _fork_one(machine: Machine, wave: int, mask: int, target: int, after: int) -
     if left == active:
         return after
     first_left = left.bit_count() < taken.bit_count()
-    now, later, place = (left, taken, target) if first_left else (taken, left, after)
+    now, later, location = (left, taken, target) if first_left else (taken, left, after)
     depth = int(machine.mode[wave] >> _CSP_SHIFT)
-    _put(machine, depth * 4, wave, later | place << 64, 4)
+    _put(machine, depth * 4, wave, later | location << 64, 4)
     _put(machine, EXEC, wave, now, 2)
     machine.mode[wave] = machine.mode[wave] & ~(_CSP_MASK << _CSP_SHIFT) | np.uint32((depth + 1) & 7) << _CSP_SHIFT
     return after if first_left else target

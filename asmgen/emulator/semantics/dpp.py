@@ -52,21 +52,21 @@ def parse_dpp(modifiers: Mapping[str, Any]) -> Dpp:
 
 def _lanes(name: str, value: Any) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
     lane = np.arange(LANES)
-    row, place = lane - lane % 16, lane % 16
+    row, location = lane - lane % 16, lane % 16
     if name == "quad_perm":
         source = lane - lane % 4 + np.array(value)[lane % 4]
     elif name == "row_shl":
-        source = np.where(place + value < 16, lane + value, -1)
+        source = np.where(location + value < 16, lane + value, -1)
     elif name == "row_shr":
-        source = np.where(place - value >= 0, lane - value, -1)
+        source = np.where(location - value >= 0, lane - value, -1)
     elif name == "row_ror":
-        source = row + (place - value) % 16
+        source = row + (location - value) % 16
     elif name in ("wave_shl", "wave_rol"):
         source = lane + 1 if name == "wave_shl" else (lane + 1) % LANES
     elif name in ("wave_shr", "wave_ror"):
         source = lane - 1 if name == "wave_shr" else (lane - 1) % LANES
     elif name == "row_mirror":
-        source = row + 15 - place
+        source = row + 15 - location
     elif name == "row_half_mirror":
         source = lane - lane % 8 + 7 - lane % 8
     elif name == "row_newbcast":

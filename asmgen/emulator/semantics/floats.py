@@ -136,7 +136,7 @@ def scale(kind: str) -> Function:
     return function
 
 
-def _turns(a: Values, quarter: bool) -> Values:
+def _sine(a: Values, quarter: bool) -> Values:
     """sin(2 pi a), or cos with `quarter`: reduced exactly to an eighth of a turn's neighbourhood, so that zeros and ones are exact."""
     value = wide(a)
     rest = value - np.rint(value)
@@ -151,11 +151,11 @@ def _turns(a: Values, quarter: bool) -> Values:
 
 
 def _sin(a: Values) -> Values:
-    return _turns(a, False)
+    return _sine(a, False)
 
 
 def _cos(a: Values) -> Values:
-    return _turns(a, True)
+    return _sine(a, True)
 
 
 def _rsq(a: Values) -> Values:
@@ -313,8 +313,8 @@ def _trig_preop(mode: FloatMode, a: Values, segment: Values) -> Values:
 
     def one(field: int, number: int) -> float:
         shift = (number & 31) * 53 + max(field - 1077, 0)
-        window = (fraction << shift >> _TWO_OVER_PI_BITS - 53) & ((1 << 53) - 1)
-        return float(np.ldexp(float(window), -53 - shift + (128 if field >= 1968 else 0)))
+        digits = (fraction << shift >> _TWO_OVER_PI_BITS - 53) & ((1 << 53) - 1)
+        return float(np.ldexp(float(digits), -53 - shift + (128 if field >= 1968 else 0)))
 
     values = np.frompyfunc(one, 2, 1)(exponent, np.asarray(segment).astype(np.int64))
     return np.asarray(values).astype(np.float64)

@@ -199,11 +199,11 @@ class Arrays:
         """One of two values."""
         return np.where(condition, yes, no)
 
-    def bit(self, a: Values, place: int) -> Values:
+    def bit(self, a: Values, position: int) -> Values:
         """One bit as a truth."""
-        if place == a.dtype.itemsize * 8 - 1:
+        if position == a.dtype.itemsize * 8 - 1:
             return a.view(_SIGNED[a.dtype.itemsize]) < 0
-        return (a >> a.dtype.type(place) & a.dtype.type(1)) != 0
+        return (a >> a.dtype.type(position) & a.dtype.type(1)) != 0
 
     def nonzero(self, a: Values) -> Values:
         """Whether a value differs from 0."""

@@ -59,28 +59,28 @@ def _bind(instruction: Instruction, machine: Machine) -> Step:
     own_lanes = row.f8f6f4 or row.sparse or row.kind == "dgemm"
     a = _source(machine, first, row, "a", cbsz, None if own_lanes or not cbsz else broadcast_lanes(cbsz, abid, row.blocks))
     b = _source(machine, second, row, "b", blgp, None if own_lanes or not blgp else permute_lanes(blgp))
-    places = d_map(row)
+    locations = d_map(row)
     d_slot = machine.slot(target)
     index = (machine.slot(third), index_map(row, cbsz, abid)) if row.sparse and isinstance(third, Reg) else None
     addend = target if row.sparse else third
     c_slot, c_value = _addend(machine, addend, row.cd_type)
-    plan = Plan(row, machine, a, b, c_slot, c_value, d_slot, _column(places.register), _column(places.lane),
+    plan = Plan(row, machine, a, b, c_slot, c_value, d_slot, _column(locations.register), _column(locations.lane),
                 _scale_bytes(instruction, named, machine) if row.scaled else (), index)
     if row.kind == "dgemm":
         return _doubles_step(plan, tuple(modifiers.get("neg") or (0, 0, 0)))
     return _integers_step(plan) if row.cd_type == "i32" else _floats_step(plan)
 
 
-def _column(places: Array) -> Array:
+def _column(locations: Array) -> Array:
     """The places of column 0, [blocks, rows], whose other columns follow in the next lanes."""
-    return np.ascontiguousarray(places[:, :, 0]).astype(np.int64)
+    return np.ascontiguousarray(locations[:, :, 0]).astype(np.int64)
 
 
 @functools.cache
 def _lane_rows(row: MfmaRow, operand: str, code: int) -> tuple[Array, Array, Array]:
     """Lane, register and shift of the first element of each row [block * k] of A or B."""
-    places = a_map(row, code) if operand == "a" else OperandSlots(*(array.swapaxes(1, 2) for array in b_map(row, code)))
-    lanes, registers, shifts = (np.ascontiguousarray(array[:, 0, :]).astype(np.int64).ravel() for array in places)
+    locations = a_map(row, code) if operand == "a" else OperandSlots(*(array.swapaxes(1, 2) for array in b_map(row, code)))
+    lanes, registers, shifts = (np.ascontiguousarray(array[:, 0, :]).astype(np.int64).ravel() for array in locations)
     return lanes, registers, shifts
 
 
@@ -144,10 +144,10 @@ def _floats_step(plan: Plan) -> Step:
         scales = [no_scales[:group.size]] * 2
         if plan.scales:
             scales = [_scales(machine, group, slot, byte, edge) for (slot, byte), edge in zip(plan.scales, edges, strict=True)]
-        places = _sparse_places(plan, group)
+        locations = _sparse_positions(plan, group)
         if not compiled:
             values = [matrix_numpy.rows(source, _registers(source, machine, group), flush) for source in (plan.a, plan.b)]
-            matrix_numpy.floats(plan, group, values, scales, places, flush)
+            matrix_numpy.floats(plan, group, values, scales, locations, flush)
             return
         from asmgen.emulator.semantics import matrix_kernels
 
@@ -156,7 +156,7 @@ def _floats_step(plan: Plan) -> Step:
             matrix_kernels.multiply_in_tiles(machine.vector_file, group.waves, a, b, scales[0], scales[1], row.blocks, plan.c_slot,
                                              float(plan.c_value), plan.d_slot, plan.d_registers, plan.d_lanes)
             return
-        matrix_kernels.multiply_floats(machine.vector_file, group.waves, a, b, scales[0], scales[1], places, row.blocks, plan.c_slot,
+        matrix_kernels.multiply_floats(machine.vector_file, group.waves, a, b, scales[0], scales[1], locations, row.blocks, plan.c_slot,
                                        float(plan.c_value), plan.d_slot, plan.d_registers, plan.d_lanes, flush)
 
     return Product(plan, step) if plan.straight else step
@@ -176,15 +176,15 @@ def _integers_step(plan: Plan) -> Step:
 
     def step(group: Group) -> None:
         flush = np.zeros(group.size, np.uint8)
-        places = _sparse_places(plan, group)
+        locations = _sparse_positions(plan, group)
         if not _compiled(plan, group):
             values = [matrix_numpy.rows(source, _registers(source, machine, group), flush) for source in (plan.a, plan.b)]
-            matrix_numpy.integers(plan, group, values, places)
+            matrix_numpy.integers(plan, group, values, locations)
             return
         from asmgen.emulator.semantics import matrix_kernels
 
         a, b = (_decoded(source, machine, group, flush) for source in (plan.a, plan.b))
-        matrix_kernels.multiply_integers(machine.vector_file, group.waves, a, b, places, row.blocks, plan.c_slot, int(plan.c_value),
+        matrix_kernels.multiply_integers(machine.vector_file, group.waves, a, b, locations, row.blocks, plan.c_slot, int(plan.c_value),
                                          plan.d_slot, plan.d_registers, plan.d_lanes)
 
     return step
@@ -286,12 +286,12 @@ def _scale_table() -> Array:
     return scale_decode(np.arange(256, dtype=np.uint8), np.float64)
 
 
-def _sparse_places(plan: Plan, group: Group) -> Array:
+def _sparse_positions(plan: Plan, group: Group) -> Array:
     """Which k each packed value of a sparse A has, [waves, k / 2, m]; [0, 0, 0] where A is dense."""
     if plan.index is None:
         return np.empty((0, 0, 0), np.int64)
-    slot, places = plan.index
-    lane, shift = places.lane[0].T, places.bit[0].T.astype(np.uint32)
+    slot, locations = plan.index
+    lane, shift = locations.lane[0].T, locations.bit[0].T.astype(np.uint32)
     index = plan.machine.vector[slot, group.select][:, lane] >> shift & np.uint32(3)
     values: Array = 4 * (np.arange(len(lane))[:, None] // 2) + index.astype(np.int64)
     return values

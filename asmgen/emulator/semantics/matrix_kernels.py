@@ -133,11 +133,11 @@ def _accumulate_doubles(a: Any, b: Any, sums: Any) -> None:
 
 
 @njit(cache=True)
-def _accumulate_sparse(a: Any, places: Any, b: Any, sums: Any) -> None:
+def _accumulate_sparse(a: Any, locations: Any, b: Any, sums: Any) -> None:
     """sums[i, j] += a[p, i] * b[places[p, i], j], by ascending p."""
     for i in range(a.shape[1]):
         for p in range(a.shape[0]):
-            a0, k = a[p, i], places[p, i]
+            a0, k = a[p, i], locations[p, i]
             for j in range(b.shape[1]):
                 sums[i, j] = sums[i, j] + a0 * b[k, j]
 
@@ -224,7 +224,7 @@ def _row_starts(vector: Any, registers: Any, lanes: Any) -> Any:
 
 
 @njit(cache=True)
-def multiply_floats(vector: Any, waves: Any, a: Any, b: Any, a_scales: Any, b_scales: Any, places: Any, blocks: int,
+def multiply_floats(vector: Any, waves: Any, a: Any, b: Any, a_scales: Any, b_scales: Any, locations: Any, blocks: int,
                     c_slot: int, c_value: float, d_slot: int, d_registers: Any, d_lanes: Any, flush: Any) -> None:
     """D = A * B + C of several waves, f32 results.
 
@@ -241,8 +241,8 @@ def multiply_floats(vector: Any, waves: Any, a: Any, b: Any, a_scales: Any, b_sc
         for block in range(blocks):
             _widen(a[number, block * depth_a:(block + 1) * depth_a], a_scales[number], wide_a)
             _widen(b[number, block * depth_b:(block + 1) * depth_b], b_scales[number], wide_b)
-            if places.shape[0]:
-                _accumulate_sparse(wide_a, places[number], wide_b, sums[block])
+            if locations.shape[0]:
+                _accumulate_sparse(wide_a, locations[number], wide_b, sums[block])
             else:
                 _accumulate_doubles(wide_a, wide_b, sums[block])
         _store_sums(vector, result, wave, d_slot, d_registers, d_lanes, flush[number], sums)
@@ -319,7 +319,7 @@ def multiply_straight(vector: Any, waves: Any, a_slot: int, a_lanes: Any, a_regi
 
 
 @njit(cache=True)
-def multiply_integers(vector: Any, waves: Any, a: Any, b: Any, places: Any, blocks: int, c_slot: int, c_value: int, d_slot: int,
+def multiply_integers(vector: Any, waves: Any, a: Any, b: Any, locations: Any, blocks: int, c_slot: int, c_value: int, d_slot: int,
                       d_registers: Any, d_lanes: Any) -> None:
     """D = A * B + C of several waves modulo 2^32; arguments as of `multiply_floats`, a and b int32."""
     depth_a, depth_b = a.shape[1] // blocks, b.shape[1] // blocks
@@ -334,8 +334,8 @@ def multiply_integers(vector: Any, waves: Any, a: Any, b: Any, places: Any, bloc
                     sums[block, i, j] = vector[register, wave, lane + j] if c_slot >= 0 else c_value
         for block in range(blocks):
             part_a, part_b = a[number, block * depth_a:(block + 1) * depth_a], b[number, block * depth_b:(block + 1) * depth_b]
-            if places.shape[0]:
-                _accumulate_sparse(part_a, places[number], part_b, sums[block])
+            if locations.shape[0]:
+                _accumulate_sparse(part_a, locations[number], part_b, sums[block])
             else:
                 _accumulate(part_a, part_b, sums[block])
             for i in range(m):

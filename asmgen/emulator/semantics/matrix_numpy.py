@@ -46,7 +46,7 @@ def to_xf32(values: Array) -> Array:
     return np.where(special, patterns, rounded).view(np.float32)
 
 
-def floats(plan: Plan, group: Group, values: list[Array], scales: list[Array], places: Array, flush: Array) -> None:
+def floats(plan: Plan, group: Group, values: list[Array], scales: list[Array], locations: Array, flush: Array) -> None:
     """D = A * B + C in f32."""
     row = plan.row
     wide = []
@@ -55,25 +55,25 @@ def floats(plan: Plan, group: Group, values: list[Array], scales: list[Array], p
         wide.append(parts * np.repeat(scale, 32, axis=1)[:, None] if scale.shape[1] else parts)
     sums = _addend(plan, group, np.dtype(np.float32)).astype(np.float64)
     sums = _flushed(sums, flush & 1)
-    _accumulate(wide[0], wide[1], places, sums)
+    _accumulate(wide[0], wide[1], locations, sums)
     result = _flushed(sums.astype(np.float32), flush & 2).astype(np.float32)
     patterns = result.view(np.uint32).copy()
     patterns[np.isnan(result)] = 0x7FC00000
     _scatter(plan, group, patterns)
 
 
-def integers(plan: Plan, group: Group, values: list[Array], places: Array) -> None:
+def integers(plan: Plan, group: Group, values: list[Array], locations: Array) -> None:
     """D = A * B + C modulo 2^32."""
     a, b = (rows_.reshape(group.size, plan.row.blocks, -1, rows_.shape[2]) for rows_ in values)
     sums = _addend(plan, group, np.dtype(np.int32))
-    _accumulate(a, b, places, sums)
+    _accumulate(a, b, locations, sums)
     _scatter(plan, group, sums.view(np.uint32))
 
 
-def _accumulate(a: Array, b: Array, places: Array, sums: Array) -> None:
+def _accumulate(a: Array, b: Array, locations: Array, sums: Array) -> None:
     for k in range(a.shape[2]):
-        if places.shape[0]:
-            chosen = np.take_along_axis(b[:, 0], places[:, k, :, None], axis=1)[:, None]
+        if locations.shape[0]:
+            chosen = np.take_along_axis(b[:, 0], locations[:, k, :, None], axis=1)[:, None]
         else:
             chosen = b[:, :, k, None, :]
         sums += a[:, :, k, :, None] * chosen

@@ -77,14 +77,14 @@ def _add_tile(typing_context: Any, a: Any, b: Any, sums: Any, row: Any, column: 
         depth, height = cgutils.unpack_tuple(builder, arrays[0].shape)
         width = cgutils.unpack_tuple(builder, arrays[1].shape)[1]
         first_row, first_column = arguments[3:]
-        places = []
+        locations = []
         for r in range(ROWS):
             start = builder.add(builder.mul(builder.add(first_row, _INDEX(r)), width), first_column)
-            places += [_at(builder, arrays[2].data, builder.add(start, _INDEX(c)), _DOUBLES) for c in range(0, COLUMNS, LANES)]
-        begun = [builder.load(place, align=8) for place in places]
+            locations += [_at(builder, arrays[2].data, builder.add(start, _INDEX(c)), _DOUBLES) for c in range(0, COLUMNS, LANES)]
+        begun = [builder.load(location, align=8) for location in locations]
         sums_after = _sum_up(builder, arrays[0].data, arrays[1].data, (depth, height, width), (first_row, first_column), begun)
-        for place, result in zip(places, sums_after, strict=True):
-            builder.store(result, place, align=8)
+        for location, result in zip(locations, sums_after, strict=True):
+            builder.store(result, location, align=8)
         return context.get_dummy_value()
 
     return types.void(a, b, sums, row, column), generate
@@ -95,12 +95,12 @@ def _address(builder: Any, base: Any, offset: Any, kind: Any) -> Any:
     return builder.inttoptr(builder.add(base, offset), kind.as_pointer())
 
 
-def _prefetch(builder: Any, place: Any) -> None:
+def _prefetch(builder: Any, location: Any) -> None:
     """What lies at the same place in the next wave: a wave's registers are far apart, those of two waves are neighbours."""
     byte = ir.IntType(8).as_pointer()
     kind = ir.FunctionType(ir.VoidType(), [byte, *[ir.IntType(32)] * 3])
     fetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
-    at = builder.gep(builder.bitcast(place, byte), [_INDEX(ROW_BYTES)])
+    at = builder.gep(builder.bitcast(location, byte), [_INDEX(ROW_BYTES)])
     builder.call(fetch, [at, ir.IntType(32)(0), ir.IntType(32)(3), ir.IntType(32)(1)])
 
 
@@ -121,10 +121,10 @@ def _register_tile(typing_context: Any, a: Any, b: Any, shape: Any, row: Any, co
             row_at = builder.load(builder.gep(starts, [builder.add(first_row, _INDEX(r))]))
             begin = builder.add(row_at, first_column)
             offsets += [builder.shl(builder.add(begin, _INDEX(c)), _INDEX(2)) for c in range(0, COLUMNS, LANES)]
-        places = [_address(builder, source, offset, _FLOATS) for offset in offsets]
-        begun = [builder.fpext(builder.load(place, align=4), _DOUBLES) for place in places]
-        for place in places[::max(1, COLUMNS // LANES)]:
-            _prefetch(builder, place)
+        locations = [_address(builder, source, offset, _FLOATS) for offset in offsets]
+        begun = [builder.fpext(builder.load(location, align=4), _DOUBLES) for location in locations]
+        for location in locations[::max(1, COLUMNS // LANES)]:
+            _prefetch(builder, location)
         sums = _sum_up(builder, left, right, shape, (first_row, first_column), begun)
         for offset, result in zip(offsets, sums, strict=True):
             pattern = builder.bitcast(builder.fptrunc(result, _FLOATS), _WORDS)

@@ -287,7 +287,7 @@ def _whole_quads(d: Domain, a: Value) -> Value:
 def _quad_mask(d: Domain, a: Value) -> Value:
     found, size = _some_of_quads(d, a), 1
     while 4 * size < d.width(a):
-        keep = sum(((1 << 2 * size) - 1) << place for place in range(0, d.width(a), 8 * size))
+        keep = sum(((1 << 2 * size) - 1) << position for position in range(0, d.width(a), 8 * size))
         found, size = _masked(d, d.or_(found, _right(d, found, 3 * size)), keep), 2 * size
     return found
 
@@ -296,7 +296,7 @@ def _replicated(d: Domain, a: Value) -> Value:
     """s_bitreplicate: each bit twice."""
     wide = d.resized(a, 64)
     for step in (16, 8, 4, 2, 1):
-        keep = sum(((1 << step) - 1) << place for place in range(0, 64, 2 * step))
+        keep = sum(((1 << step) - 1) << position for position in range(0, 64, 2 * step))
         wide = _masked(d, d.or_(wide, _left(d, wide, step)), keep)
     return d.or_(wide, _left(d, wide, 1))
 
@@ -345,16 +345,16 @@ def _shifted_add(shift: int) -> Meaning:
 
 
 def _set_bit(one: int) -> Meaning:
-    def meaning(d: Domain, old: Value, place: Value) -> Value:
-        bit = d.shl(d.number(1, old), place)
+    def meaning(d: Domain, old: Value, position: Value) -> Value:
+        bit = d.shl(d.number(1, old), position)
         return d.or_(old, bit) if one else d.and_(old, d.inverted(bit))
 
     return meaning
 
 
 def _bit_is(one: int) -> Meaning:
-    def meaning(d: Domain, a: Value, place: Value) -> Flag:
-        found = d.bit(d.shr(a, place), 0)
+    def meaning(d: Domain, a: Value, position: Value) -> Flag:
+        found = d.bit(d.shr(a, position), 0)
         return found if one else d.contrary(found)
 
     return meaning

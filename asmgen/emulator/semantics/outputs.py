@@ -55,12 +55,12 @@ def output_of(name: str, kind: str, mode: FloatMode, modifiers: Mapping[str, Any
     if kind not in ("f16", "f32", "f64") or not (factor or clamps):
         return None
 
-    def finish(value: Values) -> Values:
+    def output(value: Values) -> Values:
         if factor:
             value = scale_output(mode, kind, factor, value)
         return clamp(mode, value) if clamps else value
 
-    return finish
+    return output
 
 
 def limit_integer(exact: Function, kind: str, carry: Function | None = None) -> Function:

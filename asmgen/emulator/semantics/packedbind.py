@@ -63,8 +63,8 @@ def bind_packed(instruction: Instruction, machine: Machine, mode: FloatMode) -> 
 
 
 def _sources(instruction: Instruction) -> list[tuple[str, Operand]]:
-    return [(place.type, operand) for place,
-            operand in zip(instruction.form.operands, instruction.operands, strict=True) if not place.writes]
+    return [(location.type, operand) for location,
+            operand in zip(instruction.form.operands, instruction.operands, strict=True) if not location.writes]
 
 
 def _signs(modifiers: Mapping[str, Any], number: int) -> tuple[int, int]:

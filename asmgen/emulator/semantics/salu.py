@@ -43,11 +43,11 @@ def bind_scalar(instruction: Instruction, machine: Machine) -> Step:
     function = WITH_SCC[name] if reads_scc else SCALAR[name]
     destination = instruction.operands[0]
     assert isinstance(destination, Reg)
-    places = instruction.form.operands
+    slots = instruction.form.operands
     sources = scalar_sources(instruction, machine)
-    if places[0].reads:
-        sources.insert(0, fetch_scalar(machine, destination, places[0].type))
-    store = store_scalar(machine, destination, places[0].type)
+    if slots[0].reads:
+        sources.insert(0, fetch_scalar(machine, destination, slots[0].type))
+    store = store_scalar(machine, destination, slots[0].type)
     scc = machine.scc
     if not reads_scc and len(sources) == 2:
         return _binary(function, sources[0], sources[1], store, scc, "scc" in instruction.opcode.writes)
@@ -79,12 +79,12 @@ def _binary(function: Callable[..., Any], first: Callable[[Group], Any], second:
 def scalar_sources(instruction: Instruction, machine: Machine) -> list[Callable[[Group], Any]]:
     """The fetches of all operands but the first; SOPK immediates are sign-extended."""
     found = []
-    for place, operand in zip(instruction.form.operands[1:], instruction.operands[1:], strict=True):
-        if "n" in place.accepts and isinstance(operand, int):
+    for slot, operand in zip(instruction.form.operands[1:], instruction.operands[1:], strict=True):
+        if "n" in slot.accepts and isinstance(operand, int):
             fixed = np.array((operand & 0xFFFF ^ 0x8000) - 0x8000, np.int32)
             found.append(_constant(fixed))
         else:
-            found.append(fetch_scalar(machine, operand, place.type))
+            found.append(fetch_scalar(machine, operand, slot.type))
     return found
 
 

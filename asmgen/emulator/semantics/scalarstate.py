@@ -138,10 +138,10 @@ def _bind_setreg(instruction: Instruction, machine: Machine) -> Step:
 def _bind_skip(instruction: Instruction, machine: Machine) -> Step:
     """VSKIP = S0[S1[4:0]]: while it is set, no vector, LDS, buffer or flat instruction is issued."""
     fetches: list[Callable[[Group], Values]] = [fetch_scalar(machine, operand, "u32") for operand in instruction.operands]
-    value, place = fetches
+    value, location = fetches
 
     def step(group: Group) -> None:
-        on = (value(group) >> (place(group) & np.uint32(31)) & np.uint32(1)).astype(bool)
+        on = (value(group) >> (location(group) & np.uint32(31)) & np.uint32(1)).astype(bool)
         mode = machine.mode[group.select]
         machine.mode[group.select] = np.where(on, mode | np.uint32(MODE_VSKIP), mode & np.uint32(~MODE_VSKIP & 0xFFFFFFFF))
 
@@ -172,18 +172,18 @@ def _bind_index(instruction: Instruction, machine: Machine) -> Step:
         return set_index
     modes = _index_modes(instruction.operands[1]) << np.uint32(12)
 
-    def turn_on(group: Group) -> None:
+    def enable(group: Group) -> None:
         m0[group.select] = m0[group.select] & (keep_index & keep_modes) | fetch(group) & np.uint32(255) | modes
         machine.mode[group.select] |= np.uint32(MODE_GPR_INDEX)
 
-    return turn_on
+    return enable
 
 
 def _bind_index_off(instruction: Instruction, machine: Machine) -> Step:
-    def turn_off(group: Group) -> None:
+    def disable(group: Group) -> None:
         machine.mode[group.select] &= np.uint32(~MODE_GPR_INDEX & 0xFFFFFFFF)
 
-    return turn_off
+    return disable
 
 
 def _bind_relative(instruction: Instruction, machine: Machine) -> Step:

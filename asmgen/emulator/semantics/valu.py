@@ -79,54 +79,54 @@ def _bind_plain(instruction: Instruction, machine: Machine, mode: FloatMode) -> 
     name, modifiers = instruction.name, instruction.modifiers
     if any(modifiers.get("neg_lo") or ()) or any(modifiers.get("neg_hi") or ()):
         raise ValueError(f"neg of the integers of {name}")
-    places = list(zip(instruction.form.operands, instruction.operands, strict=True))
+    specs = list(zip(instruction.form.operands, instruction.operands, strict=True))
     control = parse_dpp(modifiers) if instruction.form.encoding == "DPP" else None
-    sources = [vector_source(instruction, machine, place, operand, number, control)
-               for number, (place, operand) in enumerate((p, o) for p, o in places if not p.writes)]
-    kinds = [place.type for place, _ in places if not place.writes]
-    place, destination = places[0]
+    sources = [vector_source(instruction, machine, spec, operand, number, control)
+               for number, (spec, operand) in enumerate((p, o) for p, o in specs if not p.writes)]
+    kinds = [spec.type for spec, _ in specs if not spec.writes]
+    spec, destination = specs[0]
     assert isinstance(destination, Reg)
     if name in ACCUMULATING:
-        sources.append(source(machine, destination, place.type, place.width))
-        kinds.append(place.type)
+        sources.append(source(machine, destination, spec.type, spec.width))
+        kinds.append(spec.type)
     if name.startswith("v_div_fmas"):
         sources.append(fetch_lane_mask(machine, Reg("s", VCC, 2)))
         kinds.append("b64")
-    carry = next((store_lane_mask(machine, operand) for spec, operand in places[1:] if spec.writes and isinstance(operand, Reg)), None)
-    finish = output_of(name, place.type, mode, modifiers) if name not in INTEGER else None
-    store = vector_destination(instruction, machine, place, destination)
-    if name in FAST and mode.round32 == NEAREST_EVEN and finish is None and carry is None and instruction.form.encoding != "SDWA":
-        return _fast_step(FAST[name](mode), sources, machine, destination, place, store, control)
-    function = _function(name, machine, mode, modifiers, place.type)
+    carry = next((store_lane_mask(machine, operand) for spec, operand in specs[1:] if spec.writes and isinstance(operand, Reg)), None)
+    output = output_of(name, spec.type, mode, modifiers) if name not in INTEGER else None
+    store = vector_destination(instruction, machine, spec, destination)
+    if name in FAST and mode.round32 == NEAREST_EVEN and output is None and carry is None and instruction.form.encoding != "SDWA":
+        return _fast_step(FAST[name](mode), sources, machine, destination, spec, store, control)
+    function = _function(name, machine, mode, modifiers, spec.type)
     if _flushes(name):
         sources = [_flushed(fetch, kind, mode) for fetch, kind in zip(sources, kinds, strict=True)]
-        if place.type in _FLOATS and mode.flushes_out(place.type):
+        if spec.type in _FLOATS and mode.flushes_out(spec.type):
             function = _then_flush(function)
-    return _generic_step(function, sources, finish, store, carry, control)
+    return _generic_step(function, sources, output, store, carry, control)
 
 
-def _generic_step(function: Function, sources: list[Fetch], finish: Function | None, store: Store, carry: Any, control: Dpp | None) -> Step:
+def _generic_step(function: Function, sources: list[Fetch], output: Function | None, store: Store, carry: Any, control: Dpp | None) -> Step:
     def step(group: Group) -> None:
         result = function(*[fetch(group) for fetch in sources])
         flag = None
         if carry is not None:
             result, flag = result
-        if finish is not None:
-            result = finish(result)
+        if output is not None:
+            result = output(result)
         mask = group.mask if control is None else dpp_mask(group, control)
         store(group, result, mask)
         if flag is not None:
             carry(group, flag if mask is None else np.asarray(flag) & mask)
 
-    if carry is None and finish is None and control is None:
+    if carry is None and output is None and control is None:
         return lambda group: store(group, function(*[fetch(group) for fetch in sources]), group.mask)
     return step
 
 
-def _fast_step(kernel: Callable[[list[Values], Values], None], sources: list[Fetch], machine: Machine, destination: Reg, place: OperandSpec,
+def _fast_step(kernel: Callable[[list[Values], Values], None], sources: list[Fetch], machine: Machine, destination: Reg, spec: OperandSpec,
                store: Store, control: Dpp | None) -> Step:
     """A compiled kernel writes straight into the register where all lanes of neighbouring waves are active."""
-    target = machine.vector[machine.slot(destination)].view(np.float32 if place.type == "f32" else np.uint32)
+    target = machine.vector[machine.slot(destination)].view(np.float32 if spec.type == "f32" else np.uint32)
 
     def step(group: Group) -> None:
         shape = (group.size, 64)
@@ -182,30 +182,30 @@ def _then_flush(function: Function) -> Function:
     return flushed
 
 
-def vector_source(instruction: Instruction, machine: Machine, place: OperandSpec, operand: Operand, number: int,
+def vector_source(instruction: Instruction, machine: Machine, spec: OperandSpec, operand: Operand, number: int,
                   control: Dpp | None) -> Fetch:
     """A source operand by its encoding: a lane mask, a part of a register (SDWA, op_sel), another lane's (DPP), or as it is."""
     modifiers = instruction.modifiers
-    if place.type == "b64" and place.name in ("vcc", "src2") and isinstance(operand, Reg) and operand.file == "s":
+    if spec.type == "b64" and spec.name in ("vcc", "src2") and isinstance(operand, Reg) and operand.file == "s":
         return fetch_lane_mask(machine, operand)
     if instruction.form.encoding == "SDWA":
-        return sdwa_source(machine, operand, place.type, modifiers.get(f"src{number}_sel", "DWORD"))
+        return sdwa_source(machine, operand, spec.type, modifiers.get(f"src{number}_sel", "DWORD"))
     chosen = tuple(modifiers.get("op_sel") or ())
     half = int(number < len(chosen) and bool(chosen[number]))
-    if half and _element(place.type) == "u4":
+    if half and _element(spec.type) == "u4":
         if number not in _byte_bits(instruction):
-            raise ValueError(f"op_sel of a source of type {place.type}")
+            raise ValueError(f"op_sel of a source of type {spec.type}")
         half = 0
-    fetch = source(machine, operand, place.type, place.width, half)
-    if number == 0 and place.type in ("fp8", "bf8", "fp4") and any(chosen):
-        low = np.uint32(16 * chosen[0] if "_pk_" in instruction.name and place.type != "fp4" else 8 * chosen[0] + 16 * (chosen + (0,))[1])
+    fetch = source(machine, operand, spec.type, spec.width, half)
+    if number == 0 and spec.type in ("fp8", "bf8", "fp4") and any(chosen):
+        low = np.uint32(16 * chosen[0] if "_pk_" in instruction.name and spec.type != "fp4" else 8 * chosen[0] + 16 * (chosen + (0,))[1])
         fetch = _shifted(fetch, low)
     return moved_lanes(fetch, control) if control is not None and number == 0 else fetch
 
 
 def _byte_bits(instruction: Instruction) -> tuple[int, ...]:
     """Entries of op_sel that stand at a source's place but say where small floats are: which half or byte of source or destination."""
-    kinds = [place.type for place in instruction.form.operands]
+    kinds = [spec.type for spec in instruction.form.operands]
     if _into_byte(instruction.name, kinds[0]):
         return (2,)
     if kinds[1] not in ("fp8", "bf8", "fp4"):
@@ -229,7 +229,7 @@ def _element(operand_type: str) -> str:
     return {"bf16": "u2", "b16": "u2", "u16": "u2", "i16": "i2", "f16": "f2"}.get(operand_type, "u4")
 
 
-def vector_destination(instruction: Instruction, machine: Machine, place: OperandSpec, reg: Reg) -> Store:
+def vector_destination(instruction: Instruction, machine: Machine, spec: OperandSpec, reg: Reg) -> Store:
     """The vector destination: a whole register, or the part that SDWA, op_sel or the instruction names.
 
     16-bit results clear the upper half, but those of instructions that gfx9 brought with op_sel keep it ("keep" in the table; LLVM's
@@ -240,20 +240,20 @@ def vector_destination(instruction: Instruction, machine: Machine, place: Operan
         return store_selected(machine, reg, modifiers["dst_sel"], modifiers.get("dst_unused", "UNUSED_PRESERVE"))
     chosen = tuple(modifiers.get("op_sel") or ())
     sources = sum(not spec.writes for spec in form.operands)
-    if place.type in ("fp8", "bf8", "fp4"):
-        if _into_byte(name, place.type):
+    if spec.type in ("fp8", "bf8", "fp4"):
+        if _into_byte(name, spec.type):
             bits = (*chosen, 0, 0, 0, 0)
             return store_field(machine, reg, 8 * bits[2] + 16 * bits[3], 8)
         return store_field(machine, reg, 16 if len(chosen) > sources and chosen[sources] else 0, 16)
     upper = len(chosen) > sources and bool(chosen[sources])
-    partial = "keep" in instruction.opcode.flags or place.reads and name not in ACCUMULATING
+    partial = "keep" in instruction.opcode.flags or spec.reads and name not in ACCUMULATING
     if upper or partial:
-        if place.width != 1 or not (place.type in ("v2f16", "v2bf16") or _element(place.type) != "u4"):
-            raise ValueError(f"op_sel of a destination of type {place.type}")
+        if spec.width != 1 or not (spec.type in ("v2f16", "v2bf16") or _element(spec.type) != "u4"):
+            raise ValueError(f"op_sel of a destination of type {spec.type}")
         return store_field(machine, reg, 16 if upper else 0, 16)
-    if is_words(place.type):
-        return store_words(machine, reg, place.width)
-    return store_typed(machine, reg, place.type, place.width)
+    if is_words(spec.type):
+        return store_words(machine, reg, spec.width)
+    return store_typed(machine, reg, spec.type, spec.width)
 
 
 def _bind_compare(instruction: Instruction, machine: Machine, mode: FloatMode) -> Step:
@@ -261,8 +261,8 @@ def _bind_compare(instruction: Instruction, machine: Machine, mode: FloatMode) -
     parts = instruction.name.split("_")
     relation, kind = parts[2], parts[3]
     function = COMPARE[relation]
-    places = list(zip(instruction.form.operands, instruction.operands, strict=True))
-    sources = [vector_source(instruction, machine, place, operand, number, None) for number, (place, operand) in enumerate(places[1:])]
+    specs = list(zip(instruction.form.operands, instruction.operands, strict=True))
+    sources = [vector_source(instruction, machine, spec, operand, number, None) for number, (spec, operand) in enumerate(specs[1:])]
     if relation not in ("class", "o", "u", "f", "tru"):
         sources = [_flushed(fetch, kind, mode) for fetch in sources]
     destination = instruction.operands[0]

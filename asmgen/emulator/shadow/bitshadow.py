@@ -159,8 +159,8 @@ def bitwise(table: int, *sources: Bits) -> Bits:
     for row in range(1 << len(sources)):
         may: Values = ~sources[0].value.dtype.type(0)
         does = may
-        for place, source in enumerate(reversed(sources)):
-            one = bool(row >> place & 1)
+        for location, source in enumerate(reversed(sources)):
+            one = bool(row >> location & 1)
             may = may & (source.high if one else ~source.low)
             does = does & (source.value if one else ~source.value)
         if table >> row & 1:
@@ -173,8 +173,8 @@ def bitwise(table: int, *sources: Bits) -> Bits:
 def table_of(function: Callable[..., Values], sources: int) -> int:
     """The truth table of a function that works on each bit alone."""
     rows = 1 << sources
-    places = [sum(1 << row for row in range(rows) if row >> (sources - 1 - n) & 1) for n in range(sources)]
-    return int(function(*(np.uint32(place) for place in places))) & (1 << rows) - 1
+    locations = [sum(1 << row for row in range(rows) if row >> (sources - 1 - n) & 1) for n in range(sources)]
+    return int(function(*(np.uint32(location) for location in locations))) & (1 << rows) - 1
 
 
 def compare(relation: str, signed: bool, a: Bits, b: Bits) -> Bits:

@@ -11,8 +11,8 @@ import numpy as np
 from asmgen.emulator.arrival.arrival import Counters
 from asmgen.emulator.binding.decode import UNBINDABLE, beyond_allocation
 from asmgen.emulator.machine.state import LANES, Group
-from asmgen.emulator.memory.lanes import array_window, load_words, store_words
-from asmgen.emulator.memory.ldsops import LdsContext, bind_lds, places
+from asmgen.emulator.memory.lanes import array_view, load_words, store_words
+from asmgen.emulator.memory.ldsops import LdsContext, bind_lds, locations
 from asmgen.emulator.semantics.values import write_lanes
 from asmgen.emulator.shadow.shadowmemory import Action, Carrier, bind_memory_shadow, bind_scalar_memory_shadow
 from asmgen.emulator.shadow.shadowvector import bind_scalar_shadow, bind_vector_shadow
@@ -130,8 +130,8 @@ def _lds(instruction: Instruction, position: int, carrier: Carrier) -> Action:
         return _lds_atomic(instruction, address, carrier)
     spare = shadow.registers - 1
     slot = machine.slot(address)
-    placed = tuple(Reg("v", spare) if place.name == "addr" else operand
-                   for place, operand in zip(instruction.form.operands, instruction.operands, strict=True))
+    placed = tuple(Reg("v", spare) if location.name == "addr" else operand
+                   for location, operand in zip(instruction.form.operands, instruction.operands, strict=True))
     act = bind_lds(replace(instruction, operands=placed), position, LdsContext(shadow, Counters(machine.waves), None, None))
     result = [shadow.slot(operand) + n for name, operand in named.items() if name == "vdst" and isinstance(operand, Reg)
               for n in range(operand.count)]
@@ -167,7 +167,7 @@ def _lds_atomic(instruction: Instruction, address: Reg, carrier: Carrier) -> Act
             for n in range(operand.count)]
     result = named.get("vdst")
     size = row.bytes // 2 if "two" in instruction.opcode.flags else row.bytes
-    where, words = places(instruction, size), max(1, size // 4)
+    where, words = locations(instruction, size), max(1, size // 4)
 
     def step(group: Group) -> None:
         bad = np.zeros((group.size, LANES), bool)
@@ -176,19 +176,19 @@ def _lds_atomic(instruction: Instruction, address: Reg, carrier: Carrier) -> Act
         if not (bad & group.lanes()).any() and not carrier.live:
             return
         carrier.live = True
-        window = array_window(shadow.lds, machine.work)
+        view = array_view(shadow.lds, machine.work)
         home = (machine.workgroup[group.waves] * machine.lds_stride)[:, None]
         returned = np.zeros((group.size, LANES), bool)
-        for place in where:
-            at = machine.vector[slot, group.select].astype(np.int64) + place.offset
+        for location in where:
+            at = machine.vector[slot, group.select].astype(np.int64) + location.offset
             active = group.lanes() & (at + size <= machine.lds_bytes)
             at += home
             counts = active * np.int64(words)
-            touched = (bad | load_words(window, at, counts, words).any(axis=0)) & active
+            touched = (bad | load_words(view, at, counts, words).any(axis=0)) & active
             touched = active & np.isin(at, at[touched])
             returned |= touched
             values = np.where(touched, _ONES, np.uint32(0))
-            store_words(window, at, counts, np.ascontiguousarray(np.broadcast_to(values, (words, *values.shape))))
+            store_words(view, at, counts, np.ascontiguousarray(np.broadcast_to(values, (words, *values.shape))))
         if isinstance(result, Reg):
             for n in range(result.count):
                 write_lanes(shadow.vector[shadow.slot(result) + n], group, np.where(returned, _ONES, np.uint32(0)))

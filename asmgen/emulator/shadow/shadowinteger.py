@@ -107,10 +107,10 @@ class BitsDomain:
         """Where it is not known which, bits in which both agree are."""
         return select(condition, yes, no)
 
-    def bit(self, a: Bits, place: int) -> Bits:
+    def bit(self, a: Bits, position: int) -> Bits:
         """One bit as a boolean."""
         kind = a.value.dtype.type
-        return Bits((a.value >> kind(place) & kind(1)) != 0, (a.undefined >> kind(place) & kind(1)) != 0)
+        return Bits((a.value >> kind(position) & kind(1)) != 0, (a.undefined >> kind(position) & kind(1)) != 0)
 
     def nonzero(self, a: Bits) -> Bits:
         """Known where a defined bit is 1."""

@@ -18,9 +18,9 @@ from asmgen.emulator.machine.devicememory import Memory
 from asmgen.emulator.machine.state import Group, Machine
 from asmgen.emulator.memory.addresses import Accesses, AddressedLanes, accesses_of
 from asmgen.emulator.memory.formatted import TypedAccess
-from asmgen.emulator.memory.lanes import ByteWindow, array_window, load_narrow, load_words, sign_extended, store_narrow, store_words
-from asmgen.emulator.memory.ldsdma import dma_places
-from asmgen.emulator.memory.smem import scalar_place
+from asmgen.emulator.memory.lanes import ByteView, array_view, load_narrow, load_words, sign_extended, store_narrow, store_words
+from asmgen.emulator.memory.ldsdma import dma_locations
+from asmgen.emulator.memory.smem import scalar_location
 from asmgen.emulator.memory.vmem import SIGNED, half_merger
 from asmgen.emulator.semantics.values import write_lanes
 from asmgen.isa.opcode import is_lds_dma
@@ -78,9 +78,9 @@ class DeviceShadow:
             shadow = self.bits.setdefault(interval.start, np.zeros(interval.end - interval.start, np.uint8))
             numbers = self.numbers.setdefault(interval.start, np.zeros(len(shadow), np.int32))
             for byte in range(size):
-                place = at[inside] - interval.start + byte
-                shadow[place] = (bits[inside] >> bits.dtype.type(8 * byte)).astype(np.uint8)
-                numbers[place] = owners[inside]
+                location = at[inside] - interval.start + byte
+                shadow[location] = (bits[inside] >> bits.dtype.type(8 * byte)).astype(np.uint8)
+                numbers[location] = owners[inside]
 
     def findings(self, since: int) -> Iterator[Finding]:
         """Undefined bytes stored by the marks from number `since` on, where the host reads them."""
@@ -88,12 +88,12 @@ class DeviceShadow:
             shadow = self.bits.get(interval.start)
             if shadow is None or interval.start in self.memory.unread:
                 continue
-            places = np.nonzero(shadow)[0]
-            numbers = self.numbers[interval.start][places]
+            locations = np.nonzero(shadow)[0]
+            numbers = self.numbers[interval.start][locations]
             for number, first in zip(*np.unique(numbers, return_index=True), strict=True):
                 if number >= since:
                     mark = self.marks[number]
-                    yield Finding("uninitialised-use", "error", f"stores what nobody wrote: byte {int(places[first])} of a buffer that "
+                    yield Finding("uninitialised-use", "error", f"stores what nobody wrote: byte {int(locations[first])} of a buffer that "
                                   f"the host reads ({interval.name}) holds it in the end", mark.origin, mark.store, mark.wave,
                                   mark.workgroup)
 
@@ -122,12 +122,12 @@ class Carrier:
         """Undefined bits at an access, as DeviceShadow.load gives them."""
         if not self.live:
             return np.zeros((words, *access.addresses.shape), np.uint32)
-        window = self._window(access)
-        if window is None:
+        view = self._view(access)
+        if view is None:
             return self.device.load(access.addresses, counts, size, words)
         if size < 4:
-            return load_narrow(window, access.addresses, counts > 0, size)[None]
-        return load_words(window, access.addresses, counts, words)
+            return load_narrow(view, access.addresses, counts > 0, size)[None]
+        return load_words(view, access.addresses, counts, words)
 
     def store(self, group: Group, instruction: Instruction, access: AddressedLanes, counts: Addresses, values: Words, size: int) -> None:
         """Undefined bits [words, waves, 64] to an access."""
@@ -135,21 +135,21 @@ class Carrier:
         if not dirty and not self.live:
             return
         self.live = True
-        self.private |= access.place == "private memory"
-        window = self._window(access)
-        if window is None:
+        self.private |= access.memory_name == "private memory"
+        view = self._view(access)
+        if view is None:
             owners = self.marks(group, instruction) if dirty else np.zeros(group.size, np.int32)
             self.device.store(access.addresses, counts, values, size, np.broadcast_to(owners[:, None], counts.shape))
         elif size < 4:
-            store_narrow(window, access.addresses, counts > 0, np.ascontiguousarray(values[0]), size)
+            store_narrow(view, access.addresses, counts > 0, np.ascontiguousarray(values[0]), size)
         else:
-            store_words(window, access.addresses, counts, values)
+            store_words(view, access.addresses, counts, values)
 
-    def _window(self, access: AddressedLanes) -> ByteWindow | None:
-        if access.place == "LDS":
-            return array_window(self.shadow.lds, self.machine.work)
-        if access.place == "private memory":
-            return array_window(self.shadow.private_memory(), self.machine.work)
+    def _view(self, access: AddressedLanes) -> ByteView | None:
+        if access.memory_name == "LDS":
+            return array_view(self.shadow.lds, self.machine.work)
+        if access.memory_name == "private memory":
+            return array_view(self.shadow.private_memory(), self.machine.work)
         return None
 
 
@@ -250,16 +250,16 @@ def _atomic(instruction: Instruction, accesses: Accesses, slot: int, count: int,
 
 def _to_lds(instruction: Instruction, accesses: Accesses, words: int, size: int, carrier: Carrier) -> Action:
     """LDS-DMA; its shadow is there at once, as nobody may look before the data is."""
-    places = dma_places(instruction, carrier.machine)
+    locations = dma_locations(instruction, carrier.machine)
 
     def step(group: Group) -> None:
         if not carrier.live:
             return
         (access,) = accesses(group)
         values = carrier.load(access, in_range(access, size, words), size, words)
-        base, home = places(group)
+        base, home = locations(group)
         inside = access.active & (base >= 0) & (base + 4 * words <= carrier.machine.lds_bytes)
-        store_words(array_window(carrier.shadow.lds, carrier.machine.work), base + home, inside * np.int64(words), values)
+        store_words(array_view(carrier.shadow.lds, carrier.machine.work), base + home, inside * np.int64(words), values)
 
     return step
 
@@ -271,10 +271,10 @@ def bind_scalar_memory_shadow(instruction: Instruction, carrier: Carrier) -> Act
     data = named.get("sdata")
     if row is None or row.kind == "atomic" or not isinstance(data, Reg):
         raise KeyError(instruction.name)
-    place, scalar, words, first = scalar_place(instruction, named, carrier.machine), carrier.shadow.scalar, row.bytes // 4, data.index
+    location, scalar, words, first = scalar_location(instruction, named, carrier.machine), carrier.shadow.scalar, row.bytes // 4, data.index
 
     def step(group: Group) -> None:
-        at = place(group)
+        at = location(group)
         counts = sum((at.allowed(4 * word).astype(np.int64) for word in range(words)), np.zeros(group.size, np.int64))
         if row.kind == "load":
             scalar[first:first + words, group.select] = carrier.device.load(at.addresses, counts, 4, words)

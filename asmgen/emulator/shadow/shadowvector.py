@@ -38,8 +38,8 @@ _HALVES = ("v_cvt_pk_", "v_cvt_pkrtz_", "v_cvt_pknorm_", "v_pack_b32_f16")
 
 def blank(instruction: Instruction) -> Instruction:
     """The instruction on shadows: constants are defined, so they are 0, and signs are left alone."""
-    places = zip(instruction.form.operands, instruction.operands, strict=True)
-    return replace(instruction, operands=tuple(operand if place.writes else _blank(operand) for place, operand in places))
+    specs = zip(instruction.form.operands, instruction.operands, strict=True)
+    return replace(instruction, operands=tuple(operand if spec.writes else _blank(operand) for spec, operand in specs))
 
 
 def _blank(operand: Operand) -> Operand:
@@ -71,20 +71,20 @@ def bind_vector_shadow(instruction: Instruction, machine: Machine, shadow: Machi
 
 def _fetches(instruction: Instruction, machine: Machine, control: Dpp | None) -> list[Fetch]:
     """Sources in order, the destination after them where it is one."""
-    places = [(place, operand) for place, operand in zip(instruction.form.operands, instruction.operands, strict=True)]
+    specs = [(spec, operand) for spec, operand in zip(instruction.form.operands, instruction.operands, strict=True)]
     name = instruction.name
     mixed = name in MIXED
     found = []
-    for number, (place, operand) in enumerate(pair for pair in places if not pair[0].writes):
+    for number, (spec, operand) in enumerate(pair for pair in specs if not pair[0].writes):
         if mixed:
             found.append(source(machine, operand, "b32", 1))
         elif isinstance(operand, Special) and operand.name == "src_vccz":
             found.append(_undefined_zero(machine))
         else:
-            found.append(vector_source(instruction, machine, place, operand, number, control))
-    place, destination = places[0]
+            found.append(vector_source(instruction, machine, spec, operand, number, control))
+    spec, destination = specs[0]
     if name in ACCUMULATING:
-        found.append(source(machine, destination, place.type, place.width))
+        found.append(source(machine, destination, spec.type, spec.width))
     if name.startswith("v_div_fmas"):
         found.append(fetch_lane_mask(machine, Reg("s", VCC, 2)))
     return found
@@ -98,16 +98,16 @@ def _bind_plain(instruction: Instruction, plain: Instruction, machine: Machine, 
     name = instruction.name
     control = dpp_of(instruction.form.encoding, instruction.modifiers)
     shadows = _fetches(plain, shadow, control)
-    place, destination = instruction.form.operands[0], instruction.operands[0]
+    spec, destination = instruction.form.operands[0], instruction.operands[0]
     assert isinstance(destination, Reg)
-    store = vector_destination(plain, shadow, place, destination) if name not in MIXED else _mixed_destination(plain, shadow, destination)
+    store = vector_destination(plain, shadow, spec, destination) if name not in MIXED else _mixed_destination(plain, shadow, destination)
     rest = list(zip(instruction.form.operands, instruction.operands, strict=True))[1:]
     carry = next((store_lane_mask(shadow, operand) for spec, operand in rest if spec.writes and isinstance(operand, Reg)), None)
     exact = None if instruction.modifiers.get("clamp") else _exact(instruction)
-    element = np.dtype(np.uint32 if is_words(place.type) or name in MIXED else NUMPY_TYPES[place.type])
-    many = place.width if is_words(place.type) and place.width > 1 else 0
+    element = np.dtype(np.uint32 if is_words(spec.type) or name in MIXED else NUMPY_TYPES[spec.type])
+    many = spec.width if is_words(spec.type) and spec.width > 1 else 0
     reals = _fetches(instruction, machine, control) if exact is not None else []
-    in_halves = name.startswith(_HALVES) and len(shadows) == 2 and place.width == 1
+    in_halves = name.startswith(_HALVES) and len(shadows) == 2 and spec.width == 1
     ones = np.dtype(f"u{element.itemsize}").type(-1 & (1 << 8 * element.itemsize) - 1)
 
     def step(group: Group) -> None:
@@ -212,7 +212,7 @@ def _bind_compare(instruction: Instruction, plain: Instruction, machine: Machine
 
 def _compared(instruction: Instruction, machine: Machine) -> list[Fetch]:
     pairs = zip(instruction.form.operands[1:], instruction.operands[1:], strict=True)
-    return [vector_source(instruction, machine, place, operand, number, None) for number, (place, operand) in enumerate(pairs)]
+    return [vector_source(instruction, machine, spec, operand, number, None) for number, (spec, operand) in enumerate(pairs)]
 
 
 def _bind_halves(instruction: Instruction, plain: Instruction, machine: Machine, shadow: Machine) -> Action:
@@ -267,16 +267,16 @@ def bind_scalar_shadow(instruction: Instruction, machine: Machine, shadow: Machi
         return _cleared(instruction, shadow)
     with_scc = name in shadowinteger.WITH_SCC
     function = shadowinteger.WITH_SCC[name] if with_scc else shadowinteger.SCALARS[name]
-    place, destination = instruction.form.operands[0], instruction.operands[0]
+    spec, destination = instruction.form.operands[0], instruction.operands[0]
     assert isinstance(destination, Reg)
     reals, shadows = scalar_sources(instruction, machine), scalar_sources(plain, shadow)
-    for position, operand in enumerate(plain.operands[len(plain.operands) - len(shadows):] if not place.reads else ()):
+    for position, operand in enumerate(plain.operands[len(plain.operands) - len(shadows):] if not spec.reads else ()):
         if isinstance(operand, Special) and operand.name == "src_vccz":
             shadows[position] = _scalar_zero(shadow)
-    if place.reads:
-        reals.insert(0, fetch_scalar(machine, destination, place.type))
-        shadows.insert(0, fetch_scalar(shadow, destination, place.type))
-    store = store_scalar(shadow, destination, place.type)
+    if spec.reads:
+        reals.insert(0, fetch_scalar(machine, destination, spec.type))
+        shadows.insert(0, fetch_scalar(shadow, destination, spec.type))
+    store = store_scalar(shadow, destination, spec.type)
     sets_scc = "scc" in instruction.opcode.writes
 
     def step(group: Group) -> None:

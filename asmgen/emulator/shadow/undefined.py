@@ -148,11 +148,11 @@ class UndefinedWatcher:
 
         return before
 
-    def taint(self, group: Group, position: int, places: NDArray[np.int64]) -> None:
+    def taint(self, group: Group, position: int, locations: NDArray[np.int64]) -> None:
         """An instruction reads bytes of LDS that nobody wrote: [n] byte addresses in the machine's LDS."""
         shadow, carrier = self._parts()
         instruction, use = self.program.instructions[position], self.uses.uses[position]
-        shadow.lds[places] = 0xFF
+        shadow.lds[locations] = 0xFF
         carrier.live, self.quiet = True, False
         if not use.writes:
             return

@@ -51,17 +51,17 @@ def _use(instruction: Instruction, accum_offset: int) -> Use:
     row = opcode.memory
     reads = writes = keeps = addresses = 0
     source = -1
-    for place, operand, reading, writing in instruction.accesses:
+    for location, operand, reading, writing in instruction.accesses:
         mask = _mask(operand, accum_offset)
         writes |= mask if writing else 0
         keeps |= mask if writing and (reading or "keep" in opcode.flags) else 0
         source += reading
-        stored = row is not None and row.kind in ("store", "atomic") and place.name in _STORED
+        stored = row is not None and row.kind in ("store", "atomic") and location.name in _STORED
         if not reading or writing and not stored and not opcode.name.startswith(_ACCUMULATES):
             continue
         mask = chosen_halves(instruction, source, mask)
         reads |= mask
-        if place.name in ADDRESSES and row is not None:
+        if location.name in ADDRESSES and row is not None:
             addresses |= mask
     for name in implicit_reads(opcode, instruction.form):
         if name in NAMED and not opcode.name.startswith(_KEEPS_M0):

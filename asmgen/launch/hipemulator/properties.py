@@ -95,9 +95,9 @@ def fill_properties(gpu: GpuState, address: int) -> None:
 def _offset(properties: Any, address: int, size: int, name: str) -> int:
     """Where a number stands in the structure, which is all zeros before and after."""
     setattr(properties, name, 0x5A5A5A5A)
-    place = ctypes.string_at(address, size).index(b"\x5a\x5a\x5a\x5a")
+    location = ctypes.string_at(address, size).index(b"\x5a\x5a\x5a\x5a")
     setattr(properties, name, 0)
-    return place
+    return location
 
 
 def attribute(gpu: GpuState, number: int) -> int:

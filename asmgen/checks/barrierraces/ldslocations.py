@@ -65,12 +65,12 @@ class LdsBytes:
         return f"{low:#x}:{self.mask.bit_length():#x}"
 
 
-def known_places(program: Program, flow: ControlFlow, block: tuple[int, int, int] | None) -> dict[int, LdsBytes]:
+def known_locations(program: Program, flow: ControlFlow, block: tuple[int, int, int] | None) -> dict[int, LdsBytes]:
     """`LdsPlaces.known` of a program."""
-    return LdsPlaces(program, flow, block).known
+    return LdsLocations(program, flow, block).known
 
 
-class LdsPlaces:
+class LdsLocations:
     """`known`: by position, what loads into LDS fill and LDS reads, writes and atomics touch; without those that are not known. `values`
     say which waves go where. `block` is the workgroup's size."""
 
@@ -94,15 +94,15 @@ class LdsPlaces:
         for position, state in self.values.at(asked):
             instruction = program.instructions[position]
             into = is_lds_dma(instruction.opcode, instruction.form)
-            places = _filled(instruction, state, arch) if into else _touched(instruction, state, seen)
-            if places is not None:
-                self.known[position] = places
+            locations = _filled(instruction, state, arch) if into else _touched(instruction, state, seen)
+            if locations is not None:
+                self.known[position] = locations
 
 
 def _address(instruction: Instruction) -> Reg | None:
     """The register that holds a read's byte address; None for what counts otherwise."""
-    for place, operand, reads, _ in instruction.accesses:
-        if place.name == "addr" and reads and isinstance(operand, Reg):
+    for location, operand, reads, _ in instruction.accesses:
+        if location.name == "addr" and reads and isinstance(operand, Reg):
             return operand
     return None
 
