@@ -49,9 +49,10 @@ class Traced:
     footprint: float | None = None
     steps: Steps | None = None
 
-    def standing_for(self, work: LaunchWork) -> Traced:
+    def standing_for(self, work: LaunchWork, product: TiledProduct | None = None) -> Traced:
         """The same workgroup as the first one of a launch whose family says so much of it."""
-        return replace(self, workgroups=len(work.steps), footprint=float(work.read_bytes), steps=Steps(work.traced, work.steps, work.flops))
+        return replace(self, workgroups=len(work.steps), product=product, footprint=float(work.read_bytes),
+                       steps=Steps(work.traced, work.steps, work.flops))
 
 
 @dataclass(frozen=True)
@@ -153,16 +154,17 @@ def trace_kernel(library: Family, built: Built, parameters: Mapping[str, Any], w
     if library.work is not None and workgroups == 1:
         work = library.work(parameters, library.select(arch, built.kernel.parameters))
     contract = built.kernel.contract
-    small = smaller(contract, parameters, workgroups) if work is None else work.first
+    small = smaller(contract, parameters if work is None else work.first, workgroups)
     problem = library.problem(small, _FINITE)
     with emulator(built, arch, options, lambda sentence: None, None) as device:
         start(device, built, problem, contract.grid_of(small), contract.workgroup)
     total = math.prod(contract.grid_of(parameters))
+    product = _product(parameters, total)
     if work is not None:
-        return Traced(built.kernel.resources.name, trace, total).standing_for(work)
+        return Traced(built.kernel.resources.name, trace, total).standing_for(work, product)
     written = {output.argument for output in problem.outputs}
     read = sum(value.nbytes for name, value in problem.arguments.items() if name not in written and hasattr(value, "nbytes"))
-    return Traced(built.kernel.resources.name, trace, total, _product(parameters, total),
+    return Traced(built.kernel.resources.name, trace, total, product,
                   read * total / math.prod(contract.grid_of(small)))
 
 

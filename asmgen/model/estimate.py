@@ -17,7 +17,7 @@ from asmgen.isa.arch import XCDS
 from asmgen.isa.opcodes.mfma import MFMA
 from asmgen.isa.timing import Timing
 from asmgen.model.costs import CostKind
-from asmgen.model.profile import FAR, Profile
+from asmgen.model.profile import FAR, LoopProfile, Profile
 from asmgen.model.traffic import Traffic
 from asmgen.model.unequal import Steps, last_end
 from asmgen.model.usage import ResourceBounds, UnitLoad
@@ -61,22 +61,26 @@ def estimate(found: Profile, workgroups: int, resident: int, moved: Traffic | No
     units = timing.clocks("compute_units")
     copies = max(1, min(fitting, -(-workgroups // units)) // resident) if load is not None else 1
     together = resident * copies
-    bounds = load().times(copies).bounds(timing, found.level) if copies > 1 and load is not None else None
+    alike = steps is not None and steps.equal
+    run = float(steps.cycles(found)[0]) if steps is not None and alike else float(found.cycles)  # clk of a workgroup
+    loop, trips = found.main_loop, float(steps.trips(found)[0]) if steps is not None and alike else 0.0
+    bounds = _together(load(), loop, trips, copies).bounds(timing, found.level) if copies > 1 and load is not None else None
     bound = bounds.least if bounds is not None else 0.0
-    first = max(found.cycles, bound)  # clk of a round, and of one after the first
+    first = max(run, bound)  # clk of a round, and of one after the first
     further = max(first - (found.prologue + found.epilogue) * (1 - 1 / together), bound)
     full, last = divmod(workgroups, units * together)
     rounds = full + (last > 0)
-    work = found.matrix_busy * found.cycles * copies  # clk of a SIMD's matrix core in a round
+    more = trips * loop.matrix_busy * loop.cycles if loop is not None else 0.0
+    work = (found.matrix_busy * found.cycles + more) * copies  # clk of a SIMD's matrix core in a round
     mixed, f16 = transcendental(found), of_f16(found)
     dense = sustained_clock(timing, work / (further if rounds > 1 else first), mixed, f16)
     sparse = sustained_clock(timing, work / first * last / (units * together), mixed, f16)
     clk = first + (rounds - 1) * further
     rest = 0.0 if not last else further if full else first
     running = (clk - rest) / dense + rest / sparse  # us
-    flops = found.flops * workgroups / resident
-    if steps is not None:
-        clk, flops = last_end(steps.cycles(found) * first / found.cycles, units * together), steps.total_flops(found)
+    flops = steps.total_flops(found) if steps is not None else found.flops * workgroups / resident
+    if steps is not None and not alike:
+        clk = last_end(steps.cycles(found) * first / found.cycles, units * together)
         dense = sparse = sustained_clock(timing, work / copies / found.flops * flops / (units * clk), mixed, f16)
         running = clk / dense
     clock = clk / running
@@ -93,7 +97,7 @@ def estimate(found: Profile, workgroups: int, resident: int, moved: Traffic | No
     seconds = parts[longest] + parts["launch"]
     limit = longest
     if longest == "compute units":
-        limit = _limit(found, bounds if bound > found.cycles else None)
+        limit = _limit(found, bounds if bound > run else None, run)
         if limit == "matrix" and (dense if full else sparse) <= _AT_THE_CAP * _dense_clock(timing, f16):
             limit = "power"
     if parts["launch"] > parts[longest]:
@@ -143,12 +147,17 @@ def _write_back(timing: Timing, each: float, workgroups: int, clock: float) -> f
     return max(0.0, each * workgroups / (timing["write_back"] * 1e6) - alone)
 
 
-def _limit(found: Profile, full: ResourceBounds | None) -> str:
-    """`full`: the bounds of workgroups that together need all of some part of the unit."""
+def _together(load: UnitLoad, loop: LoopProfile | None, trips: float, copies: int) -> UnitLoad:
+    """Of so many copies of what was timed, each with more trips through the main loop."""
+    return (load.grown(loop.load, trips) if loop is not None and trips else load).times(copies)
+
+
+def _limit(found: Profile, full: ResourceBounds | None, run: float) -> str:
+    """`full`: the bounds of workgroups that together need all of some part of the unit. `run` is the clk of the whole run."""
     if full is not None:
         return _far_limit(full, found.level) or full.binding
     loop = found.main_loop
-    if loop is None or loop.total < found.cycles / 2:
+    if loop is None or loop.total + run - found.cycles < run / 2:
         return "latency"
     far = _far_limit(loop.bounds, found.level)
     if far or loop.distance <= FAR or not loop.stalls:

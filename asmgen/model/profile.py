@@ -63,6 +63,7 @@ class LoopProfile:
     stalls: dict[str, float]
     flops: float
     total: float  # clk that a wave spends in it, all rounds
+    load: UnitLoad  # of one trip
 
     @property
     def distance(self) -> float:
@@ -176,7 +177,7 @@ class _Analysis:
         return LoopProfile(loop.first, loop.last, self._unroll(loop), max(visit.rounds for visit in visits), len(waves),
                            all(visit.rounds > 2 * DROPPED for visit in visits), cycles, sum(busy) / SIMDS,
                            load.bounds(self.timing, self.level), {cause: clocks / rounds for cause, clocks in stalls.most_common()},
-                           flops, total)
+                           flops, total, load)
 
     def ends(self, main: LoopProfile | None) -> tuple[float, float]:
         """clk before the first round and after the last one of the main loop."""

@@ -82,8 +82,9 @@ def traffic(costs: Sequence[IssueCost], traces: Sequence[WaveTrace], level: str,
         return Traffic(total, total, total, written, "everything in HBM")
     if product is not None:
         tm, tn, tk = product.tile
-        a = round(loaded / traced * tm / (tm + tn))
-        rates = cache_rates(product.order, TileLoads(a, round(loaded / traced) - a, -(-product.k // tk)), timing, traced)
+        each = loaded / traced * longer
+        a = round(each * tm / (tm + tn))
+        rates = cache_rates(product.order, TileLoads(a, round(each) - a, -(-product.k // tk)), timing, traced)
         return Traffic(total, total * (1 - rates.l2_hit), total * (1 - rates.l2_hit) * (1 - rates.llc_hit), written, "the order of tiles")
     if footprint is None:
         return Traffic(total, total, total, written, "no buffer twice")

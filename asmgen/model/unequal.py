@@ -24,6 +24,11 @@ class Steps:
     flops: float
 
     @property
+    def equal(self) -> bool:
+        """Whether all workgroups have the same number of steps."""
+        return bool((self.each == self.each[0]).all())
+
+    @property
     def missing(self) -> NDArray[np.int64]:
         """How many steps each workgroup has more than the timed one."""
         return np.asarray(self.each - self.traced, np.int64)
@@ -40,9 +45,18 @@ class Steps:
         before = found.prologue if found.main_loop is not None else 0.0
         return np.asarray(np.maximum(found.cycles + self.missing * self.clk_of_step(found), before), np.float64)
 
+    def trips(self, found: Profile) -> NDArray[np.float64]:
+        """How often each workgroup goes more than the timed one through the code of the main loop; 0 where there is none."""
+        loop = found.main_loop
+        return np.asarray(self.missing * (self.flops / loop.flops if loop is not None and loop.flops else 0.0), np.float64)
+
+    def flops_of_each(self, found: Profile) -> NDArray[np.float64]:
+        """Of each workgroup."""
+        return np.asarray(found.flops + self.missing * self.flops, np.float64)
+
     def total_flops(self, found: Profile) -> float:
         """Of the whole launch."""
-        return float((found.flops + self.missing * self.flops).sum())
+        return float(self.flops_of_each(found).sum())
 
 
 def last_end(cycles: NDArray[np.float64], units: int) -> float:

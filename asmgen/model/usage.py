@@ -110,6 +110,14 @@ class UnitLoad:
         """So many workgroups beside each other that each are this load."""
         return UnitLoad([waves * count for waves in self.by_simd])
 
+    def grown(self, other: UnitLoad, times: float) -> UnitLoad:
+        """The same waves with so many times another load of theirs added."""
+        found = [[_sum([wave]) for wave in waves] for waves in self.by_simd]
+        for waves, more in zip(found, other.by_simd, strict=True):
+            for wave, added in zip(waves, more, strict=True):
+                wave.add(added, times)
+        return UnitLoad(found)
+
     def bounds(self, timing: Timing, level: str) -> ResourceBounds:
         """What each unit needs."""
         together = [_sum(waves) for waves in self.by_simd]

@@ -12,6 +12,13 @@ def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
     return product_parameters((_TYPE,), variant, 16)
 
 
+def _work(values: ag.Values, variant: ag.Variant) -> ag.LaunchWork:
+    """The steps of workgroups. Only this call loads numpy."""
+    from asmgen.kernels.products.work import product_work
+
+    return product_work(values, variant, 16)
+
+
 def _problem(values: ag.Values, seed: int) -> ag.Problem:
     """Random normal data with some odd numbers. Only this call loads numpy."""
     from asmgen.kernels.gemm_bf16.problem import make_problem
@@ -26,6 +33,7 @@ GEMM = ag.Family(
     arguments=PRODUCT_ARGUMENTS,
     grid=PRODUCT_GRID,
     problem=_problem,
+    work=_work,
     axes="xy",
     rules=PRODUCT_RULES,
     aliases=PRODUCT_ALIASES,

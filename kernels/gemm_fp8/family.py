@@ -24,6 +24,13 @@ def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
     return product_parameters(operands, variant, 8)
 
 
+def _work(values: ag.Values, variant: ag.Variant) -> ag.LaunchWork:
+    """The steps of workgroups. Only this call loads numpy."""
+    from asmgen.kernels.products.work import product_work
+
+    return product_work(values, variant, 8)
+
+
 def _problem(values: ag.Values, seed: int) -> ag.Problem:
     """Random normal data with some odd numbers. Only this call loads numpy."""
     from asmgen.kernels.gemm_fp8.problem import make_problem
@@ -48,6 +55,7 @@ GEMM = ag.Family(
     ),
     grid=PRODUCT_GRID,
     problem=_problem,
+    work=_work,
     axes="xy",
     selection=_selection,
     rules=PRODUCT_RULES,

@@ -1,0 +1,31 @@
+"""The number of steps of each workgroup of a matrix product, and a product of smaller K whose first workgroup represents all."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+import asmgen as ag
+
+_LEAST_TRACED, _ROUNDS, _COPIES = 16, 6, 8
+"""The fewest steps of the smaller product, the fewest rounds of its loop, and the number of steps that is left out at a time: the most
+copies of a step in a loop."""
+_LINE = 128  # bytes of a cache line: rows that begin at the same byte of one touch the same number of lines at any stride
+
+
+def product_work(p: ag.Values, variant: ag.Variant, bits: int) -> ag.LaunchWork:
+    """The work of a launch. `bits` is the size of an element of A and B.
+
+    The smaller product has rows of the smaller K. A row stride that is no multiple of a cache line keeps its rest, because rows then begin
+    within lines.
+    """
+    rows, columns, depth = variant.tile
+    steps, line = p["k"] // depth, _LINE * 8 // bits
+    least = max(_LEAST_TRACED, _ROUNDS * dict(variant.further).get("stages", 1))
+    traced = steps - max(0, steps - least) // _COPIES * _COPIES
+    k = traced * depth
+    strides = {name: k + (p[name] - k) % line for name in ("lda", "ldb")} if traced < steps else {}
+    workgroups = math.prod(-(-p[name] // edge) for name, edge in (("m", rows), ("n", columns)))
+    read = (p["m"] + p["n"]) * p["k"] * bits // 8
+    return ag.LaunchWork({**p, "k": k, **strides}, traced, np.full(workgroups, steps), 2.0 * rows * columns * depth, read)
