@@ -17,8 +17,8 @@ from asmgen.launch.specrun import trace_launch_spec
 from asmgen.program.program import Instruction
 from asmgen.tools.banks import bank_map
 from asmgen.tools.build import Built
-from asmgen.tools.profile_command import smaller
 from asmgen.tools.runner import emulator, launch
+from asmgen.tuning.traced import smaller
 
 
 @dataclass(frozen=True)

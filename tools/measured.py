@@ -22,7 +22,8 @@ from asmgen.kernels.registry import names as family_names
 from asmgen.model.profile import Profile
 from asmgen.tools.build import build_kernel
 from asmgen.tools.grid_command import grid_report
-from asmgen.tools.profile_command import ProfileReport, Traced, choose_timing, report_traced, trace_kernel
+from asmgen.tools.profile_command import ProfileReport, choose_timing, report_traced, trace_kernel
+from asmgen.tuning.traced import Traced
 
 _TABLE_2 = "HipKittens paper, table 2: BF16 GEMM, M = N = K = 8192"
 _TABLE_3 = "HipKittens paper, table 3; the FP8 GEMMs taken as M = N = K = 8192"

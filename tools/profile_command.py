@@ -3,72 +3,29 @@
 from __future__ import annotations
 
 import json
-import math
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from asmgen.author.contract.contract import KernelContract
-from asmgen.author.contract.problem import LaunchWork
 from asmgen.author.family.family import Family
 from asmgen.emulator.scheduling.run import Options
 from asmgen.emulator.scheduling.trace import Trace
 from asmgen.files import write_plain
-from asmgen.isa.errors import AsmgenError
 from asmgen.isa.timing import Timing, gpu_of, read_overrides, timing
 from asmgen.launch.specrun import trace_launch_spec
 from asmgen.model.chrometrace import chrome_trace
-from asmgen.model.costs import costs_of
-from asmgen.model.estimate import Estimate, estimate
-from asmgen.model.gridcache import LARGEST_GRID
-from asmgen.model.gridorder import GridOrder
-from asmgen.model.profile import LoopProfile, Profile, profile, whole_load
+from asmgen.model.profile import LoopProfile, Profile
 from asmgen.model.steering import idle_arithmetic
-from asmgen.model.traffic import TiledProduct, traffic, under_load
-from asmgen.model.unequal import Steps
 from asmgen.program.controlflow import control_flow
 from asmgen.tools.build import Built
-from asmgen.tools.runner import emulator, start
+from asmgen.tuning.prediction import Prediction, predict
+from asmgen.tuning.traced import Traced, trace_launch
 
-TRACED_EDGE = {"m": 512, "n": 512, "b": 1}
-"""What parameters that count workgroups are cut to: the traced ones are the first, so that more of them would only cost time."""
-_FINITE = 1  # an odd seed: NaN and huge scores make kernels go ways that ordinary data seldom does
 _WORST = 12  # instructions that the text names
 
 
-@dataclass(frozen=True)
-class Traced:
-    """What the first workgroups of a launch executed, how many workgroups it has, and what its loads can find in caches."""
-
-    name: str
-    trace: Trace
-    workgroups: int
-    product: TiledProduct | None = None
-    footprint: float | None = None
-    steps: Steps | None = None
-
-    def standing_for(self, work: LaunchWork, product: TiledProduct | None = None) -> Traced:
-        """The same workgroup as the first one of a launch whose family says so much of it."""
-        return replace(self, workgroups=len(work.steps), product=product, footprint=float(work.read_bytes),
-                       steps=Steps(work.traced, work.steps, work.flops))
-
-
-@dataclass(frozen=True)
-class ProfileReport:
+class ProfileReport(Prediction):
     """What the command says of one kernel."""
-
-    name: str
-    profile: Profile
-    estimate: Estimate
-    fitting: int
-    steps: Steps | None = None
-
-    @property
-    def cycles(self) -> float:
-        """clk of the first workgroup, with the steps that were left out of the timed one."""
-        return self.profile.cycles + (int(self.steps.missing[0]) * self.steps.clk_of_step(self.profile) if self.steps is not None else 0)
 
     def as_json(self) -> dict[str, Any]:
         """The fields of docs/ARCHITECTURE.md, and those that stand beside them. `cycles_per_iteration` is one trip through its code."""
@@ -145,48 +102,8 @@ def _loop_lines(loop: LoopProfile, found: Profile) -> list[str]:
 
 
 def trace_kernel(library: Family, built: Built, parameters: Mapping[str, Any], workgroups: int) -> Traced:
-    """Run the first workgroups of a library kernel on the emulator. The problem is made smaller where that leaves them as they are, or as
-    the family's `work` says. Nothing is compared."""
-    trace = Trace(workgroups, idle=idle_arithmetic)
-    options = Options(checks=False, trace=trace)
-    arch = built.kernel.resources.arch
-    work = None
-    if library.work is not None and workgroups == 1:
-        work = library.work(parameters, library.select(arch, built.kernel.parameters))
-    contract = built.kernel.contract
-    small = smaller(contract, parameters if work is None else work.first, workgroups)
-    problem = library.problem(small, _FINITE)
-    with emulator(built, arch, options, lambda sentence: None, None) as device:
-        start(device, built, problem, contract.grid_of(small), contract.workgroup)
-    total = math.prod(contract.grid_of(parameters))
-    product = _product(parameters, total)
-    if work is not None:
-        return Traced(built.kernel.resources.name, trace, total).standing_for(work, product)
-    written = {output.argument for output in problem.outputs}
-    read = sum(value.nbytes for name, value in problem.arguments.items() if name not in written and hasattr(value, "nbytes"))
-    return Traced(built.kernel.resources.name, trace, total, product,
-                  read * total / math.prod(contract.grid_of(small)))
-
-
-def _product(parameters: Mapping[str, Any], workgroups: int) -> TiledProduct | None:
-    """The order of tiles of a kernel whose parameters and grid are those of a matrix product."""
-    tile = re.fullmatch(r"(\d+)x(\d+)x(\d+)", str(parameters.get("tile", "")))
-    if tile is None or not all(isinstance(parameters.get(name), int) for name in ("m", "n", "k")):
-        return None
-    tm, tn, tk = (int(part) for part in tile.groups())
-    rows, columns = -(-parameters["m"] // tm), -(-parameters["n"] // tn)
-    order = GridOrder(rows, columns, parameters.get("window") or None, parameters.get("chunk") or None)
-    return TiledProduct(order, (tm, tn, tk), parameters["k"]) if order.tiles == workgroups <= LARGEST_GRID else None
-
-
-def smaller(contract: KernelContract, parameters: Mapping[str, Any], workgroups: int = 1) -> Mapping[str, Any]:
-    """Fewer workgroups of the same kind, but so many at least: those of TRACED_EDGE, where its parameters count workgroups."""
-    found = dict(parameters)
-    for name, most in TRACED_EDGE.items():
-        cut = found | {name: min(most, found[name])} if isinstance(found.get(name), int) else found
-        if workgroups <= math.prod(contract.grid_of(cut)) < math.prod(contract.grid_of(found)):
-            found = cut
-    return found
+    """Run the first workgroups of a library kernel on the emulator."""
+    return trace_launch(library, built.kernel, built.code_object, parameters, workgroups)
 
 
 def report_kernel(library: Family, built: Built, parameters: Mapping[str, Any], chosen: Timing, level: str, workgroups: int,
@@ -211,19 +128,8 @@ def choose_timing(arch: str, gpu: str | None, parameters: Path | None) -> Timing
 def report_traced(traced: Traced, chosen: Timing, level: str, workgroups: int, spans: bool = False,
                   timed: Profile | None = None) -> ProfileReport:
     """Profile what was traced, unless that is in `timed` already. Raises AsmgenError for more workgroups than fit on a compute unit."""
-    if workgroups > traced.trace.fitting:
-        raise AsmgenError(f"{workgroups} workgroups of {traced.name} do not fit on a compute unit: registers, wave slots and LDS have room "
-                          f"for {traced.trace.fitting}")
-    waves = list(traced.trace.waves())
-    program = traced.trace.program
-    assert program is not None
-    resident = len({wave.workgroup for wave in waves})
-    longer = float(traced.steps.each.mean()) / traced.steps.traced if traced.steps is not None else 1.0
-    moved = traffic(costs_of(program, chosen), waves, level, traced.workgroups, chosen, traced.product, traced.footprint, longer)
-    loaded = under_load(chosen, moved) if level == "grid" and traced.product is not None else chosen
-    found = profile(program, waves, loaded, level, spans) if timed is None else timed
-    whole = estimate(found, traced.workgroups, resident, moved, traced.trace.fitting, lambda: whole_load(found, waves), traced.steps)
-    return ProfileReport(traced.name, found, whole, traced.trace.fitting, traced.steps)
+    found = predict(traced, chosen, level, workgroups, spans, timed)
+    return ProfileReport(found.name, found.profile, found.estimate, found.fitting, found.steps)
 
 
 def write_trace(report: ProfileReport, path: Path) -> None:

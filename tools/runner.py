@@ -13,11 +13,10 @@ import numpy as np
 
 from asmgen.author.contract.problem import Output, Problem
 from asmgen.author.family.family import Family
-from asmgen.codeobject.arguments import pack
 from asmgen.codeobject.load import CodeObject
 from asmgen.emulator.arrival.findings import Finding
 from asmgen.emulator.scheduling.run import LaunchResult, Options
-from asmgen.launch.device import Buffer, Device
+from asmgen.launch.device import Device
 from asmgen.launch.emulated import EmulatedDevice
 from asmgen.launch.hip import choose_device
 from asmgen.launch.memorylimit import MEMORY_LIMIT, check_total, making_data
@@ -26,6 +25,7 @@ from asmgen.toolchain import find_tool
 from asmgen.tools.build import Built
 from asmgen.tools.executed import Executed, executed
 from asmgen.tools.saved_spec import save_spec
+from asmgen.tuning.started import start
 
 
 @dataclass(frozen=True)
@@ -103,21 +103,9 @@ def emulator(built: Built, arch: str, options: Options | None, say: Callable[[st
 def launch(device: Device, built: Built, problem: Problem, grid: tuple[int, int, int],
            block: tuple[int, int, int]) -> dict[str, np.ndarray[Any, Any]]:
     """Upload, launch, read every output back."""
-    buffers = start(device, built, problem, grid, block)
+    buffers = start(device, CodeObject.load(built.code_object), built.kernel.resources.name, built.kernel.contract, problem, grid, block)
     return {output.argument: device.read(buffers[output.argument], problem.arguments[output.argument].dtype,
                                          problem.arguments[output.argument].shape) for output in problem.outputs}
-
-
-def start(device: Device, built: Built, problem: Problem, grid: tuple[int, int, int], block: tuple[int, int, int]) -> dict[str, Buffer]:
-    """Upload, launch, wait until it has ended; returns where the arrays lie on the device."""
-    code_object = CodeObject.load(built.code_object)
-    contract = built.kernel.contract
-    buffers: dict[str, Buffer] = {name: device.upload(value) for name, value in problem.arguments.items() if isinstance(value, np.ndarray)}
-    values = {name: buffers[name].address if name in buffers else value for name, value in problem.arguments.items()}
-    kernel = device.load(code_object).kernel(built.kernel.resources.name)
-    device.launch(kernel, grid, block, pack(contract.arguments, values))
-    device.synchronize()
-    return buffers
 
 
 def _compare(name: str, arch: str, device: str, problem: Problem, results: Mapping[str, np.ndarray[Any, Any]], seconds: float,

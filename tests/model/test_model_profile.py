@@ -33,8 +33,9 @@ from asmgen.program.program import Program
 from asmgen.reader.assembly import read_text
 from asmgen.tools.cli import commands
 from asmgen.tools.measured import MEASUREMENTS, attention_report, attention_rows, predict, report
-from asmgen.tools.profile_command import ProfileReport, smaller
+from asmgen.tools.profile_command import ProfileReport
 from asmgen.tools.sensitivity import report_table, sensitivity, table
+from asmgen.tuning.traced import smaller
 from tests.emulator_launch import launch
 
 MFMA = "v_mfma_f32_32x32x16_bf16 a[{0}:{1}], v[0:3], v[4:7], a[{0}:{1}]\n"

@@ -32,6 +32,7 @@ ALLOWED: dict[str, frozenset[str]] = {
     "emulator": frozenset({"isa", "program", "codeobject", "reader"}),
     "model": frozenset({"isa", "program", "emulator"}),
     "launch": frozenset({"isa", "program", "codeobject", "reader", "emulator", "host"}),
+    "tuning": frozenset({"isa", "program", "codeobject", "author", "emulator", "model", "launch", "host"}),
 }
 """What each room may import (docs/ARCHITECTURE.md); kernels may import all of these, tools kernels too."""
 LOADED, CALLED, TYPING = "on import", "in a function", "for type checkers"

@@ -1,0 +1,1 @@
+"""Predicting launches of a family's kernels, and choosing among its variants by what is predicted."""

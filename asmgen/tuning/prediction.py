@@ -1,0 +1,47 @@
+"""What the cycle model says of a launch whose first workgroups were traced."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from asmgen.isa.errors import AsmgenError
+from asmgen.isa.timing import Timing
+from asmgen.model.costs import costs_of
+from asmgen.model.estimate import Estimate, estimate
+from asmgen.model.profile import Profile, profile, whole_load
+from asmgen.model.traffic import traffic, under_load
+from asmgen.model.unequal import Steps
+from asmgen.tuning.traced import Traced
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """A launch: the clk of its first workgroups on a compute unit, of which `fitting` fit on one, and the time of all."""
+
+    name: str
+    profile: Profile
+    estimate: Estimate
+    fitting: int
+    steps: Steps | None = None
+
+    @property
+    def cycles(self) -> float:
+        """clk of the first workgroup, with the steps that were left out of the timed one."""
+        return self.profile.cycles + (int(self.steps.missing[0]) * self.steps.clk_of_step(self.profile) if self.steps is not None else 0)
+
+
+def predict(traced: Traced, chosen: Timing, level: str, workgroups: int, spans: bool = False, timed: Profile | None = None) -> Prediction:
+    """Time what was traced, unless that is in `timed` already. Raises AsmgenError for more workgroups than fit on a compute unit."""
+    if workgroups > traced.trace.fitting:
+        raise AsmgenError(f"{workgroups} workgroups of {traced.name} do not fit on a compute unit: registers, wave slots and LDS have room "
+                          f"for {traced.trace.fitting}")
+    waves = list(traced.trace.waves())
+    program = traced.trace.program
+    assert program is not None
+    resident = len({wave.workgroup for wave in waves})
+    longer = float(traced.steps.each.mean()) / traced.steps.traced if traced.steps is not None else 1.0
+    moved = traffic(costs_of(program, chosen), waves, level, traced.workgroups, chosen, traced.product, traced.footprint, longer)
+    loaded = under_load(chosen, moved) if level == "grid" and traced.product is not None else chosen
+    found = profile(program, waves, loaded, level, spans) if timed is None else timed
+    whole = estimate(found, traced.workgroups, resident, moved, traced.trace.fitting, lambda: whole_load(found, waves), traced.steps)
+    return Prediction(traced.name, found, whole, traced.trace.fitting, traced.steps)
