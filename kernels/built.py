@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from contextlib import suppress
@@ -10,28 +9,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import asmgen
 from asmgen.author.emit.kernel import symbol_of
 from asmgen.author.family.family import Family
 from asmgen.codeobject.load import CodeObject
 from asmgen.isa.errors import AsmgenError
-from asmgen.launch.cache import cache_folder, cached, key_of, write_checked
+from asmgen.launch.cache import cache_folder, cached, key_of, source_digest, write_checked
 from asmgen.toolchain import ToolError, assemble, find_toolchain
 
 _MAKERS = ("author", "checks", "codeobject", "isa", "kernels", "program", "regalloc")
 """The rooms whose code determines a kernel's bytes."""
-
-
-@cache
-def _source_digest() -> str:
-    """A digest of the source that builds kernels. A changed asmgen does not use code objects of the old one."""
-    root = Path(asmgen.__file__).parent
-    digest = hashlib.sha256()
-    for room in _MAKERS:
-        for path in sorted((root / room).rglob("*.py")):
-            digest.update(f"{path.relative_to(root)}\0".encode() + path.read_bytes() + b"\0")
-    digest.update((root / "toolchain.py").read_bytes())
-    return digest.hexdigest()
 
 
 @cache
@@ -52,7 +38,7 @@ def code_object(family: Family, arch: str, parameters: Mapping[str, Any]) -> Cod
     """
     variant = family.select(arch, parameters)
     name = family.stem(variant, family.contract_of(variant).resolve_build(parameters))
-    key = key_of(name, json.dumps(dict(parameters), sort_keys=True), _source_digest(), _assembler())
+    key = key_of(name, json.dumps(dict(parameters), sort_keys=True), source_digest(_MAKERS), _assembler())
     path = cache_folder() / "kernels" / f"{name}-{key}.co"
 
     def build() -> bytes:

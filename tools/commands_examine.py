@@ -1,4 +1,4 @@
-"""The commands that examine and predict: profile, inspect, diff, lint, explain, layout, banks, grid."""
+"""The commands that examine and predict: profile, tune, inspect, diff, lint, explain, layout, banks, grid."""
 
 from __future__ import annotations
 
@@ -47,6 +47,23 @@ def profile(subject: str, arch: str | None, parameters: tuple[str, ...], gpu: st
     if trace is not None:
         write_trace(report, trace)
     document(report.as_json()) if as_json else click.echo(report.text(), nl=False)
+    return GOOD
+
+
+@click.command()
+@click.argument("kernel")
+@click.option("--arch", help="Default: the GPU's, or the kernel's first architecture.")
+@parameters_option
+@click.option("--gpu", help="MI300X, MI325X, MI350X or MI355X; default MI300X for gfx942, MI355X for gfx950.")
+@click.option("--top", default=100, type=click.IntRange(1), metavar="N", help="Only the N fastest.")
+@json_option
+def tune(kernel: str, arch: str | None, parameters: tuple[str, ...], gpu: str | None, top: int, as_json: bool) -> int:
+    """Rank the variants of a kernel that serve a problem by predicted time, with what limits each. What was ranked once is kept."""
+    from asmgen.kernels.tuned import tune_request
+    from asmgen.tools.tune_command import ReadyLine, ranking_json, ranking_text
+
+    found = tune_request(kernel, arch, gpu, parameters, ReadyLine())
+    document(ranking_json(found, top)) if as_json else click.echo(ranking_text(found, top), nl=False)
     return GOOD
 
 
@@ -245,4 +262,4 @@ def _banks_of_run(subject: str, arch: str | None, parameters: tuple[str, ...]) -
                                                                  if contract.parameter(name).kind == "build"}), resolved)
 
 
-COMMANDS = (profile, inspect, diff, lint, explain, layout, banks, grid)
+COMMANDS = (profile, tune, inspect, diff, lint, explain, layout, banks, grid)

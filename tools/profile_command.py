@@ -129,7 +129,7 @@ def report_traced(traced: Traced, chosen: Timing, level: str, workgroups: int, s
                   timed: Profile | None = None) -> ProfileReport:
     """Profile what was traced, unless that is in `timed` already. Raises AsmgenError for more workgroups than fit on a compute unit."""
     found = predict(traced, chosen, level, workgroups, spans, timed)
-    return ProfileReport(found.name, found.profile, found.estimate, found.fitting, found.steps)
+    return ProfileReport(found.name, found.profile, found.estimate, found.fitting, found.steps, found.needed)
 
 
 def write_trace(report: ProfileReport, path: Path) -> None:

@@ -13,8 +13,10 @@ import hashlib
 import os
 import tempfile
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
+import asmgen
 from asmgen.files import FileError, read_plain
 from asmgen.scratch import scratch_folder
 
@@ -35,6 +37,16 @@ def key_of(*parts: str | bytes) -> str:
         data = part.encode() if isinstance(part, str) else part
         digest.update(len(data).to_bytes(8, "little") + data)
     return digest.hexdigest()[:32]
+
+
+@cache
+def source_digest(rooms: tuple[str, ...]) -> str:
+    """A digest of the source in these rooms and of the toolchain's. A changed asmgen does not use what the old one kept."""
+    root = Path(asmgen.__file__).parent
+    digest = hashlib.sha256()
+    for path in [*(path for room in rooms for path in sorted((root / room).rglob("*.py"))), root / "toolchain.py"]:
+        digest.update(f"{path.relative_to(root)}\0".encode() + path.read_bytes() + b"\0")
+    return digest.hexdigest()
 
 
 def read_checked(path: Path) -> bytes | None:

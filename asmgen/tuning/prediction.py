@@ -16,13 +16,20 @@ from asmgen.tuning.traced import Traced
 
 @dataclass(frozen=True)
 class Prediction:
-    """A launch: the clk of its first workgroups on a compute unit, of which `fitting` fit on one, and the time of all."""
+    """A launch: the clk of its first workgroups on a compute unit, of which `fitting` fit on one, and the time of all. `needed` are the
+    bytes that it moves if memory gives and takes each byte once."""
 
     name: str
     profile: Profile
     estimate: Estimate
     fitting: int
     steps: Steps | None = None
+    needed: float = 0.0
+
+    @property
+    def gbytes_per_second(self) -> float:
+        """Rate of the bytes that the launch needs."""
+        return self.needed / self.estimate.seconds * 1e-9
 
     @property
     def cycles(self) -> float:
@@ -44,4 +51,5 @@ def predict(traced: Traced, chosen: Timing, level: str, workgroups: int, spans: 
     loaded = under_load(chosen, moved) if level == "grid" and traced.product is not None else chosen
     found = profile(program, waves, loaded, level, spans) if timed is None else timed
     whole = estimate(found, traced.workgroups, resident, moved, traced.trace.fitting, lambda: whole_load(found, waves), traced.steps)
-    return Prediction(traced.name, found, whole, traced.trace.fitting, traced.steps)
+    loaded_once = moved.l2 if traced.footprint is None else min(moved.l2, traced.footprint)
+    return Prediction(traced.name, found, whole, traced.trace.fitting, traced.steps, loaded_once + moved.stored)

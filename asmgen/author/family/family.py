@@ -104,8 +104,8 @@ class Family:
             hash(made)
         except TypeError:
             raise ContractError(f"{self.name}: parameters of a variant are frozen values (numbers, names, tuples), got {made}") from None
-        fixed = self._fixed(made)
-        if any(self._fixed(other) == fixed for other in self._declared if other.arch == arch):
+        fixed = self.fixed(made)
+        if any(self.fixed(other) == fixed for other in self._declared if other.arch == arch):
             raise ContractError(f"{self.name} has a variant for {arch} already that no build parameter tells from {made}")
 
         self._declared.append(made)  # here and not below: of several decorators on one function the first is called first, but applied last
@@ -145,7 +145,7 @@ class Family:
         """
         arch = self.check_arch(arch)
         given = dict(values or {})
-        fixed = {variant: self._fixed(variant) for variant in self.variants(arch)}
+        fixed = {variant: self.fixed(variant) for variant in self.variants(arch)}
         serving = [variant for variant, own in fixed.items() if all(given.get(name, value) == value for name, value in own.items())]
         if not serving:
             wanted = " ".join(f"{name}={value}" for name, value in given.items() if any(name in own for own in fixed.values()))
@@ -159,7 +159,7 @@ class Family:
         opened = tuple(replace(parameter, minimum=None, maximum=None, multiple_of=1, choices=()) for parameter in contract.parameters)
         return replace(contract, parameters=opened).parse(texts)
 
-    def _fixed(self, variant: Variant) -> dict[str, Any]:
+    def fixed(self, variant: Variant) -> dict[str, Any]:
         """The build parameters that a variant fixes: tile, schedule, and waves and its further ones that are parameters of the family."""
         own = {parameter.name for parameter in self._own(variant) if parameter.kind == "build"}
         named = {name: value for name, value in (("tile", variant.tile_text), ("schedule", variant.schedule)) if value}
@@ -180,7 +180,7 @@ class Family:
 
     def contract_of(self, variant: Variant) -> KernelContract:
         """The contract of one variant, as far as it is known before the build: LDS bytes are not."""
-        fixed = self._fixed(variant)
+        fixed = self.fixed(variant)
         selecting = [Parameter(name, "build", str, doc, default=fixed[name]) for name, doc in _SELECTORS.items() if name in fixed]
         parameters = tuple(replace(parameter, default=fixed[parameter.name], choices=(fixed[parameter.name],))
                            if parameter.name in fixed else parameter for parameter in (*selecting, *self._own(variant)))
@@ -193,7 +193,7 @@ class Family:
     def stem(self, variant: Variant, build: Mapping[str, Value]) -> str:
         """The name of a build's files: FAMILY_ARCH_TILE_SCHEDULE, and a hash of further build parameters that are not the default's."""
         defaults = {parameter.name: parameter.default for parameter in self._own(variant) if parameter.kind == "build"}
-        values = defaults | self._fixed(variant) | dict(build)
+        values = defaults | self.fixed(variant) | dict(build)
         other = {name: values[name] for name in sorted(defaults) if values[name] != defaults[name]}
         digest = hashlib.sha256(json.dumps(other).encode()).hexdigest()[:8] if other else ""
         return "_".join(part for part in (self.name, variant.arch, variant.tile_text, variant.schedule, digest) if part)
@@ -213,7 +213,7 @@ class Family:
         arch = self.check_arch(arch)
         document = self.contract(arch).describe()
         for name, parameter in document["parameters"].items():
-            fixed = [own[name] for variant in self.variants(arch) if name in (own := self._fixed(variant))]
+            fixed = [own[name] for variant in self.variants(arch) if name in (own := self.fixed(variant))]
             if fixed:
                 parameter["choices"] = list(dict.fromkeys([*parameter.get("choices", ()), *fixed]))
         return document | {"arch": arch, "variants": [variant.describe() for variant in self.variants()]}

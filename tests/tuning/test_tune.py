@@ -1,0 +1,121 @@
+"""`asmgen tune`: which variants serve a problem, their order, what is kept, and what happens to the processes that time them."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from asmgen.author.contract.contract import ContractError
+from asmgen.isa.errors import AsmgenError
+from asmgen.kernels import tuned
+from asmgen.kernels.registry import family
+from asmgen.kernels.tuned import Ranking, answer, tune, tune_request
+from asmgen.tools.tune_command import ranking_json, ranking_text
+from asmgen.tuning.candidates import candidates
+from asmgen.tuning.rankedvariant import RankedVariant
+from tests.tools.test_cli import call, refused
+
+PRODUCT = {"m": 3584, "n": 3584, "k": 4096}
+ATTENTION = {"b": 1, "hq": 1, "hkv": 1, "sq": 512, "sk": 512}
+SMALL = ("gemm-bf16", "--gpu", "MI300X", "-p", "m=256", "-p", "n=300", "-p", "k=128")
+
+
+@pytest.fixture
+def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path / "asmgen" / "tuned"
+
+
+@pytest.mark.parametrize("name,arch,given,tiles", [
+    ("gemm-bf16", "gfx942", PRODUCT, ["128x128x64 interleave", "256x256x64 ping-pong", "256x256x64 interleave"]),
+    ("gemm-bf16", "gfx942", {**PRODUCT, "schedule": "interleave"}, ["128x128x64 interleave", "256x256x64 interleave"]),
+    # What a variant computes is not chosen: blocks of scales, and columns of a head.
+    ("gemm-fp8", "gfx950", {**PRODUCT, "scales": "block"}, ["128x256x128 ping-pong", "256x128x128 ping-pong"]),
+    ("attention-forward", "gfx942", ATTENTION, ["256x32 ping-pong"]),
+    ("attention-forward", "gfx942", {**ATTENTION, "d": 64}, ["256x64 ping-pong"]),
+    ("attention-forward", "gfx950", ATTENTION, ["256x64 ping-pong", "256x64 interleave"])])
+def test_variants_that_compute_the_same_serve(name: str, arch: str, given: dict[str, Any], tiles: list[str]) -> None:
+    found = candidates(family(name), arch, given)
+    assert [f"{one.chosen['tile']} {one.chosen['schedule']}" for one in found] == tiles
+    assert all(one.parameters[name] == value for one in found for name, value in given.items())
+
+
+def test_what_no_variant_serves_is_refused() -> None:
+    with pytest.raises(ContractError, match="needs k"):
+        candidates(family("gemm-bf16"), "gfx950", {"m": 3, "n": 4})
+    with pytest.raises(ContractError, match="k must be .* got 63"):
+        candidates(family("gemm-bf16"), "gfx950", {"m": 3, "n": 4, "k": 63})
+    with pytest.raises(ContractError, match="has no variant tile=3x3x3"):
+        candidates(family("gemm-bf16"), "gfx950", {**PRODUCT, "tile": "3x3x3"})
+
+
+def test_a_ranking_is_what_profile_predicts_and_is_kept(objdump: tuple[str, ...], empty_cache: Path,
+                                                        monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = json.loads(call(capsys, "tune", *SMALL, "--json")[1])
+    assert [row["seconds_predicted"] for row in rows] == sorted(row["seconds_predicted"] for row in rows) and len(rows) == 3
+    assert all(row["predicted"] is True and row["limit"] and row["gpu"] == "MI300X" for row in rows)
+    chosen = [text for name, value in rows[1]["parameters"].items() for text in ("-p", f"{name}={value}")]
+    profiled = json.loads(call(capsys, "profile", "gemm-bf16", "--arch", "gfx942", *chosen, "--json")[1])
+    for name in ("seconds_predicted", "tflops_predicted", "limit", "kernel", "workgroups"):
+        assert rows[1][name] == profiled[name], name
+    kept = {path: path.read_bytes() for path in empty_cache.iterdir()}
+    assert len(kept) == 2  # by the request's text, and by its values
+
+    def none(*_: object, **__: object) -> None:
+        raise AssertionError("a kept ranking starts no process")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(subprocess, "Popen", none)
+        again = tune_request("gemm-bf16", None, "MI300X", ["m=256", "n=300", "k=128"])
+        assert [row.as_json()["seconds_predicted"] for row in again.rows] == [row["seconds_predicted"] for row in rows]
+        assert tune("gemm-bf16", "gfx942", "MI300X", {"k": 128, "n": 300, "m": 256}) == again
+        patch.setattr(tuned, "source_digest", lambda rooms: "another asmgen")
+        with pytest.raises(AssertionError, match="starts no process"):
+            tune("gemm-bf16", "gfx942", "MI300X", {"m": 256, "n": 300, "k": 128})
+
+
+def test_a_ranking_loads_no_kernel_once_it_is_kept(objdump: tuple[str, ...], empty_cache: Path) -> None:
+    """That is what takes the time: 0.3 s of 0.4."""
+    request = ["01-vector-add", None, None, ["n=512"]]
+    tune_request("01-vector-add", None, None, ["n=512"])
+    code = (f"import sys; from asmgen.kernels.tuned import tune_request; from asmgen.tools.tune_command import ranking_text; "
+            f"print(ranking_text(tune_request(*{request!r}), 1)); print(*sys.modules)")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.splitlines()
+    assert "1 variant, predicted" in done[0] and "GB/s" in done[1]
+    assert not {"numpy", "asmgen.author.family.family", "asmgen.emulator", "asmgen.model"} & set(done[-1].split())
+
+
+def test_requests_that_mean_nothing(empty_cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments, sentence in ((("gemm-bf16", "-p", "m=8"), "needs n"), (("gemm-bf16", "--gpu", "H100"), "H100"),
+                                (("no-kernel",), "no-kernel"),
+                                (("gemm-bf16", "--gpu", "MI300X", "--arch", "gfx950"), "is no GPU of gfx950")):
+        assert sentence in refused(capsys, "tune", *arguments)
+    assert not empty_cache.exists()
+
+
+def test_a_worker_that_ends_and_one_that_refuses(monkeypatch: pytest.MonkeyPatch, empty_cache: Path) -> None:
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1}, raising=False)
+    with pytest.raises(AsmgenError, match="process that times gemm-bf16 has ended"):
+        tune("gemm-bf16", "gfx942", "MI300X", {"m": 256, "n": 300, "k": 128})
+    replies = io.StringIO()
+    request = {"name": "gemm-bf16", "arch": "gfx942", "gpu": "MI300X", "given": {"m": 1, "n": 1, "k": 63}}
+    answer(io.StringIO(json.dumps(request) + "\n"), replies)
+    assert "got 63" in json.loads(replies.getvalue())["error"]
+
+
+def test_a_ranking_as_text_and_json() -> None:
+    def row(tile: str, seconds: float) -> RankedVariant:
+        return RankedVariant({"m": 7, "tile": tile}, f"k_{tile}", seconds, 100.0, 5.0, "latency", 1800.0, 4, 1)
+
+    found = Ranking("k", "gfx950", "MI355X", (row("64x64", 1e-5), row("128x64", 2e-5)))
+    lines = ranking_text(found, 9).splitlines()
+    assert lines[0] == "k on MI355X (gfx950): 2 variants, predicted, not measured"
+    assert lines[1].split()[:3] == ["tile=64x64", "10.0", "us"] and "2.00 x  limit latency; 4 workgroups in 1 round" in lines[2]
+    assert [one["parameters"]["tile"] for one in ranking_json(found, 1)] == ["64x64"] and len(ranking_text(found, 1).splitlines()) == 2

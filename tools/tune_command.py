@@ -1,0 +1,49 @@
+"""`asmgen tune`: what a ranking of variants looks like. Everything it says is a prediction."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from asmgen.kernels.tuned import Ranking
+from asmgen.tuning.rankedvariant import RankedVariant
+
+
+class ReadyLine:
+    """How many variants are ready: one line on a terminal's stderr, written over and taken away at the end; nothing elsewhere."""
+
+    def __init__(self) -> None:
+        self._on = sys.stderr.isatty()
+
+    def __call__(self, ready: int, of: int) -> None:
+        if self._on:
+            sys.stderr.write(f"\r{ready} of {of} variants timed\x1b[K" if ready < of else "\r\x1b[K")
+            sys.stderr.flush()
+
+
+def ranking_json(found: Ranking, top: int) -> list[dict[str, Any]]:
+    """The JSON document: a list, the fastest first."""
+    return [{**row.as_json(), "arch": found.arch, "gpu": found.gpu} for row in found.rows[:top]]
+
+
+def ranking_text(found: Ranking, top: int) -> str:
+    """For people."""
+    best = found.rows[0].seconds
+    shown = list(found.rows[:top])
+    names = [_name(row, shown) for row in shown]
+    width = max(map(len, names))
+    variants = f"{len(found.rows)} variant{'s' * (len(found.rows) > 1)}"
+    lines = [f"{found.kernel} on {found.gpu} ({found.arch}): {variants}, predicted, not measured"]
+    for name, row in zip(names, shown, strict=True):
+        rate = f"{row.tflops:7.1f} TFLOPS" if row.tflops else f"{row.gbytes_per_second:7.1f} GB/s"
+        slower = f"{row.seconds / best:5.2f} x"
+        lines.append(f"  {name:{width}}  {row.seconds * 1e6:9.1f} us  {rate}  {slower}  limit {row.limit}; {row.workgroups} "
+                     f"workgroup{'s' * (row.workgroups > 1)} in {row.rounds} round{'s' * (row.rounds > 1)} at {row.clock:.0f} MHz")
+    return "\n".join(lines) + "\n"
+
+
+def _name(row: RankedVariant, shown: list[RankedVariant]) -> str:
+    """The parameters that tell it from other rows; all that choose where there is one."""
+    differ = {name for other in shown for name in row.parameters if other.parameters.get(name) != row.parameters[name]}
+    chosen = [name for name in row.parameters if name in differ or name in ("tile", "schedule")]
+    return " ".join(f"{name}={row.parameters[name]}" for name in chosen) or row.kernel
