@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 STATUS = 130
 """Of a process that Ctrl-C ended: 128 + SIGINT, as shells have it."""
+_PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of prctl(2)
 _PATIENCE = 2.0
 """Seconds for what is open to be closed: files in the making are removed."""
 
@@ -40,9 +41,15 @@ def watch() -> None:
     sys.unraisablehook = _swallowed
 
 
-def unwatched() -> None:
-    """For a process that works for another one: Ctrl-C ends it without a word."""
+def unwatched(owner: int) -> None:
+    """For a process that works for process `owner`: Ctrl-C ends it without a word, and it ends when its owner does (on Linux)."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(_PARENT_DEATH_SIGNAL, signal.SIGKILL)
+        if os.getppid() != owner:  # it ended before this was asked for
+            os._exit(STATUS)
 
 
 def leave() -> NoReturn:

@@ -8,6 +8,7 @@ The status is 1 where an object cannot be read or a finding is an error, 2 for a
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections import Counter
@@ -163,7 +164,7 @@ def _surveyed_all(files: Sequence[Path], jobs: int) -> Iterator[tuple[int, Surve
 def _in_processes(files: Mapping[int, Path], jobs: int) -> Iterator[tuple[int, list[Surveyed]]]:
     """A process that is killed takes all that its pool still has to do: each of these files then gets a pool of its own."""
     lost: list[int] = []
-    with ProcessPoolExecutor(jobs, initializer=unwatched) as pool:
+    with ProcessPoolExecutor(jobs, initializer=unwatched, initargs=(os.getpid(),)) as pool:
         try:
             numbers = {pool.submit(survey, file): number for number, file in files.items()}
             for done in as_completed(numbers):
@@ -176,6 +177,7 @@ def _in_processes(files: Mapping[int, Path], jobs: int) -> Iterator[tuple[int, l
         except BaseException:  # Ctrl-C too: nobody waits for the others
             for worker in active_children():
                 worker.kill()
+                worker.join()
             raise
     if len(files) == 1:
         yield from ((number, [Surveyed(str(files[number]), "the process that read it was killed")]) for number in lost)

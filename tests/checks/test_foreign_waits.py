@@ -101,7 +101,7 @@ def find_places_once(monkeypatch: pytest.MonkeyPatch, program: Program, block: t
             compared.append(mutant)
         return SimpleNamespace(known=places, values=whole.values)
 
-    monkeypatch.setattr(ldslocations, "LdsPlaces", known)
+    monkeypatch.setattr(ldslocations, "LdsLocations", known)
 
 
 @pytest.mark.parametrize(("name", "arch", "build"), list(library()), ids=lambda value: str(value).replace(" ", ""))

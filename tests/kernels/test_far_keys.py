@@ -51,7 +51,7 @@ def test_heads_that_take_four_gib(arch: str, build: tuple[tuple[str, Any], ...],
 def test_a_walk_farther_ahead_than_the_contract_has_room_for_is_refused() -> None:
     k, _ = far_builder(("m", "columns", "stride"), Parameter("stride", "run", int, ""))
     walk = k.matrix("a", "bf16", "m", "columns", "stride").walk(k.ids["y"], 64, 512)
-    with pytest.raises(TileError, match="a is read 8 iterations of 64 rows ahead, and the contract keeps 512 rows behind the last one"):
+    with pytest.raises(TileError, match="a is read 8 iterations of 64 rows ahead, and the contract keeps 512 rows after the last one"):
         walk.offset_of(k, StepIndex(None, 8))  # type: ignore[arg-type]
     last = StepIndex(None, 7)  # type: ignore[arg-type]
     assert walk.offset_of(k, last) is walk.offset_of(k, last)
