@@ -10,18 +10,16 @@ counts, and the launch's cost comes on top.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from asmgen.isa.arch import XCDS
-from asmgen.isa.opcodes.mfma import MFMA
 from asmgen.isa.timing import Timing
-from asmgen.model.costs import CostKind
 from asmgen.model.profile import FAR, LoopProfile, Profile
+from asmgen.model.runsummary import RunSummary, summary_of
 from asmgen.model.traffic import Traffic
 from asmgen.model.unequal import Steps, last_end
 from asmgen.model.usage import ResourceBounds, UnitLoad
-from asmgen.program.program import Instruction
 
 _AT_THE_CAP = 1.05
 """Matrix cores that run at no more than this times the clock of dense work are limited by power."""
@@ -57,14 +55,26 @@ def estimate(found: Profile, workgroups: int, resident: int, moved: Traffic | No
     `fitting` is how many a unit holds; `load` gives what the timed ones ask of its parts, for more of them than were timed.
     `steps`: how long each is, where they are not all as long as the timed ones.
     """
-    timing = found.timing
+    needed = load is not None and copies_of(found.timing, workgroups, resident, fitting) > 1
+    return estimate_run(summary_of(found, load() if needed and load is not None else None), workgroups, resident, moved, fitting, steps)
+
+
+def copies_of(timing: Timing, workgroups: int, resident: int, fitting: int) -> int:
+    """How often the workgroups that were timed together are on a compute unit, of which `fitting` workgroups fit on one."""
+    return max(1, min(fitting, -(-workgroups // timing.clocks("compute_units"))) // resident)
+
+
+def estimate_run(found: RunSummary, workgroups: int, resident: int, moved: Traffic | None = None, fitting: int = 0,
+                 steps: Steps | None = None) -> Estimate:
+    """As `estimate`, from a summary; without a load in it those that were timed have the unit for themselves."""
+    timing, load = found.timing, found.load
     units = timing.clocks("compute_units")
-    copies = max(1, min(fitting, -(-workgroups // units)) // resident) if load is not None else 1
+    copies = copies_of(timing, workgroups, resident, fitting) if load is not None else 1
     together = resident * copies
     alike = steps is not None and steps.equal
     run = float(steps.cycles(found)[0]) if steps is not None and alike else float(found.cycles)  # clk of a workgroup
     loop, trips = found.main_loop, float(steps.trips(found)[0]) if steps is not None and alike else 0.0
-    bounds = _together(load(), loop, trips, copies).bounds(timing, found.level) if copies > 1 and load is not None else None
+    bounds = _together(load, loop, trips, copies).bounds(timing, found.level) if copies > 1 and load is not None else None
     bound = bounds.least if bounds is not None else 0.0
     first = max(run, bound)  # clk of a round, and of one after the first
     further = max(first - (found.prologue + found.epilogue) * (1 - 1 / together), bound)
@@ -72,7 +82,7 @@ def estimate(found: Profile, workgroups: int, resident: int, moved: Traffic | No
     rounds = full + (last > 0)
     more = trips * loop.matrix_busy * loop.cycles if loop is not None else 0.0
     work = (found.matrix_busy * found.cycles + more) * copies  # clk of a SIMD's matrix core in a round
-    mixed, f16 = transcendental(found), of_f16(found)
+    mixed, f16 = found.mixed, found.f16
     dense = sustained_clock(timing, work / (further if rounds > 1 else first), mixed, f16)
     sparse = sustained_clock(timing, work / first * last / (units * together), mixed, f16)
     clk = first + (rounds - 1) * further
@@ -84,7 +94,7 @@ def estimate(found: Profile, workgroups: int, resident: int, moved: Traffic | No
         dense = sparse = sustained_clock(timing, work / copies / found.flops * flops / (units * clk), mixed, f16)
         running = clk / dense
     clock = clk / running
-    if moved is not None and _stores_at_the_end(found):
+    if moved is not None and found.stores_at_the_end:
         each, most = moved.stored / workgroups, units * together
         usual, final = (_write_back(timing, each, count, dense) for count in (most, last or most))
         running += usual / together * (rounds - 1) + final
@@ -118,27 +128,6 @@ def _dense_clock(timing: Timing, f16: bool) -> float:
     return timing["clock_dense"] * (timing["clock_f16"] if f16 else 1)
 
 
-def transcendental(found: Profile) -> bool:
-    """Whether the main loop has both matrix and transcendental instructions."""
-    return {"mfma", "trans"} <= {one for instruction in _main_code(found) for one in instruction.opcode.classes}
-
-
-def of_f16(found: Profile) -> bool:
-    """Whether the main loop has products of f16."""
-    return any(MFMA[one.name].a_type == "f16" for one in _main_code(found) if one.name in MFMA)
-
-
-def _main_code(found: Profile) -> Sequence[Instruction]:
-    loop = found.main_loop
-    return found.program.instructions[loop.first:loop.last + 1] if loop is not None else ()
-
-
-def _stores_at_the_end(found: Profile) -> bool:
-    """Whether the main loop leaves all stores to what is after it."""
-    loop, costs = found.main_loop, found.timeline.costs
-    return loop is not None and not any(one.kind is CostKind.VMEM and one.store for one in costs[loop.first:loop.last + 1])
-
-
 def _write_back(timing: Timing, each: float, workgroups: int, clock: float) -> float:
     """By how many microseconds the stores of so many workgroups, `each` bytes, outlast those of one compute unit by itself."""
     if each * workgroups <= timing["l2_dirty"] * XCDS:
@@ -152,7 +141,7 @@ def _together(load: UnitLoad, loop: LoopProfile | None, trips: float, copies: in
     return (load.grown(loop.load, trips) if loop is not None and trips else load).times(copies)
 
 
-def _limit(found: Profile, full: ResourceBounds | None, run: float) -> str:
+def _limit(found: RunSummary, full: ResourceBounds | None, run: float) -> str:
     """`full`: the bounds of workgroups that together need all of some part of the unit. `run` is the clk of the whole run."""
     if full is not None:
         return _far_limit(full, found.level) or full.binding

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from asmgen.isa.arch import XCDS
 from asmgen.model.profile import Profile
+from asmgen.model.runsummary import RunSummary
 
 
 @dataclass(frozen=True)
@@ -33,28 +34,28 @@ class Steps:
         """How many steps each workgroup has more than the timed one."""
         return np.asarray(self.each - self.traced, np.int64)
 
-    def clk_of_step(self, found: Profile) -> float:
+    def clk_of_step(self, found: Profile | RunSummary) -> float:
         """Of a step of the main loop; of the whole run's steps where there is no loop."""
         loop = found.main_loop
         if loop is None or not loop.flops:
             return found.cycles / self.traced
         return loop.cycles * self.flops / loop.flops
 
-    def cycles(self, found: Profile) -> NDArray[np.float64]:
+    def cycles(self, found: Profile | RunSummary) -> NDArray[np.float64]:
         """clk of each workgroup, at least those before the loop."""
         before = found.prologue if found.main_loop is not None else 0.0
         return np.asarray(np.maximum(found.cycles + self.missing * self.clk_of_step(found), before), np.float64)
 
-    def trips(self, found: Profile) -> NDArray[np.float64]:
+    def trips(self, found: Profile | RunSummary) -> NDArray[np.float64]:
         """How often each workgroup goes more than the timed one through the code of the main loop; 0 where there is none."""
         loop = found.main_loop
         return np.asarray(self.missing * (self.flops / loop.flops if loop is not None and loop.flops else 0.0), np.float64)
 
-    def flops_of_each(self, found: Profile) -> NDArray[np.float64]:
+    def flops_of_each(self, found: Profile | RunSummary) -> NDArray[np.float64]:
         """Of each workgroup."""
         return np.asarray(found.flops + self.missing * self.flops, np.float64)
 
-    def total_flops(self, found: Profile) -> float:
+    def total_flops(self, found: Profile | RunSummary) -> float:
         """Of the whole launch."""
         return float(self.flops_of_each(found).sum())
 

@@ -6,8 +6,9 @@ import pytest
 
 from asmgen.emulator.scheduling.trace import WaveTrace
 from asmgen.isa.timing import timing
-from asmgen.model.estimate import estimate, of_f16, sustained_clock
+from asmgen.model.estimate import estimate, sustained_clock
 from asmgen.model.profile import Profile, profile
+from asmgen.model.runsummary import of_f16
 from asmgen.model.traffic import Traffic, under_load
 from asmgen.reader.assembly import read_text
 

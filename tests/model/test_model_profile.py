@@ -22,10 +22,11 @@ from asmgen.kernels.registry import family
 from asmgen.model.chrometrace import chrome_trace
 from asmgen.model.costs import costs_of
 from asmgen.model.cycles import CAUSES
-from asmgen.model.estimate import LIMITS, estimate, sustained_clock, transcendental
+from asmgen.model.estimate import LIMITS, estimate, sustained_clock
 from asmgen.model.gridcache import TileLoads, cache_rates
 from asmgen.model.gridorder import GridOrder
 from asmgen.model.profile import Profile, profile, whole_load
+from asmgen.model.runsummary import transcendental
 from asmgen.model.traffic import TiledProduct, Traffic, traffic
 from asmgen.model.unequal import Steps, last_end
 from asmgen.model.usage import BOUNDS, UnitLoad, Usage, shadow_optimum

@@ -1,0 +1,60 @@
+"""What the time of a launch depends on in a profile of its first workgroups: all that `asmgen.model.estimate` reads of one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from asmgen.isa.opcodes.mfma import MFMA
+from asmgen.isa.timing import Timing
+from asmgen.model.costs import CostKind
+from asmgen.model.profile import LoopProfile, Profile
+from asmgen.model.usage import UnitLoad
+from asmgen.program.program import Instruction
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """Workgroups that were timed together on a compute unit. `matrix_busy` is the share of `cycles` in which matrix cores work, `load` what
+    all instructions ask of the unit's parts, None where nobody needs it. Of the main loop: whether it has matrix and transcendental
+    instructions, whether products of f16, and whether it leaves all stores to what is after it."""
+
+    timing: Timing
+    level: str
+    cycles: float
+    prologue: float
+    epilogue: float
+    matrix_busy: float
+    flops: float
+    main_loop: LoopProfile | None
+    load: UnitLoad | None
+    mixed: bool
+    f16: bool
+    stores_at_the_end: bool
+
+
+def summary_of(found: Profile, load: UnitLoad | None = None) -> RunSummary:
+    """The summary of a profile."""
+    return RunSummary(found.timing, found.level, float(found.cycles), found.prologue, found.epilogue, found.matrix_busy, found.flops,
+                      found.main_loop, load, transcendental(found), of_f16(found), _stores_at_the_end(found))
+
+
+def transcendental(found: Profile) -> bool:
+    """Whether the main loop has both matrix and transcendental instructions."""
+    return {"mfma", "trans"} <= {one for instruction in _main_code(found) for one in instruction.opcode.classes}
+
+
+def of_f16(found: Profile) -> bool:
+    """Whether the main loop has products of f16."""
+    return any(MFMA[one.name].a_type == "f16" for one in _main_code(found) if one.name in MFMA)
+
+
+def _main_code(found: Profile) -> Sequence[Instruction]:
+    loop = found.main_loop
+    return found.program.instructions[loop.first:loop.last + 1] if loop is not None else ()
+
+
+def _stores_at_the_end(found: Profile) -> bool:
+    """Whether the main loop leaves all stores to what is after it."""
+    loop, costs = found.main_loop, found.timeline.costs
+    return loop is not None and not any(one.kind is CostKind.VMEM and one.store for one in costs[loop.first:loop.last + 1])
