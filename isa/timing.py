@@ -116,18 +116,20 @@ PARAMETERS: tuple[TimingParameter, ...] = (
                     280, 500),
     TimingParameter("latency_hbm", {"gfx950": 864, "gfx942": 798}, "clk", "[M]",
               "micro 2.5: 360 ns pointer chase at peak clock; gfx942 380 ns [A]"),
-    _all("latency_grid", 1000, "clk", "[m]", "measured 3: round trip of an L2-friendly GEMM under load", 800, 1500),
+    _all("latency_llc", 270, "ns", "[A]",
+         "a load that the last-level cache serves, without load: micro 2.5, 130 of L2 and 140; 32 KB in flight at 110 GB/s (measured 3) "
+         "are 298 [D]; micro 2.7 has 300 for an L2 miss at worst [M], over L2's own time or with it", 270, 430),
     _all("llc_miss", 500, "ns", "[M]",
-         "micro 2.7: the paper's worst case, which in-order returns wait for; 250 from 32 KB in flight at 110 and 60 GB/s (measured 3)",
-         250, 500),
+         "what a miss of the last-level cache adds. micro 2.7: the paper's worst case, which in-order returns wait for; 250 from "
+         "32 KB in flight at 110 and 60 GB/s (measured 3), 90 by the latencies without load of micro 2.5", 90, 500),
     _all("rate_l2", 64, "B/clk/CU", "[M]", "measured 0.2"),
     _all("rate_hbm", 25, "B/clk/CU", "[M]", "measured 3: 60 GB/s"),
-    _all("rate_grid", 64, "B/clk/CU", "[M]", "measured 0.2: what L2 returns; the round trip is in latency_grid", 46, 64),
     # Scalar memory.
     _all("kernarg_latency", 1000, "clk", "[M]", "micro 2.7: first s_load of a wave, uncached host memory (article 001)"),
     _all("smem_latency", 200, "clk", "[A]", "scalar cache, between L1 and L2", 100, 400),
     # The GPU.
     TimingParameter("compute_units", {"gfx942": 304, "gfx950": 256}, "CUs", "[V]", "micro 2.5"),
+    _all("xcds", 8, "XCDs", "[V]", "micro 2.5: workgroup n goes to XCD n mod 8; of a partition those that it has"),
     TimingParameter("clock_idle", {"gfx942": 2100, "MI350X": 2200, "MI355X": 2400}, "MHz", "[V]",
                     "micro 2.5: peak; memory-bound 2.3 to 2.4"),
     TimingParameter("clock_dense", {"gfx942": 1350, "MI325X": 1607, "gfx950": 1600}, "MHz", "[A]",
@@ -145,6 +147,11 @@ PARAMETERS: tuple[TimingParameter, ...] = (
               4.0, 6.4),
     TimingParameter("l2_read", {"gfx950": 31.6, "gfx942": 17}, "TB/s", "[M]",
                     "measured 0.3: 31.6 at 4 waves a unit, 38.8 at 16; gfx942 [V] origami", 17, 38.8),
+    _all("unit_load", 60, "GB/s/CU", "[M]",
+         "evidence 8: what a compute unit gets while all others load at once; fewer of them get more, up to rate_l2", 54, 60),
+    TimingParameter("grid_load", {"gfx950": 13.8, "gfx942": 14.3}, "TB/s", "[D]",
+                    "evidence 8: what L2 and fabric give the loads of a full GPU, their misses among them, 12 to 15; l2_read is what "
+                    "hits of L2 alone get. gfx942 [A] by compute units and peak clock", 12, 17),
     TimingParameter("llc_read", {"gfx950": 7.4, "gfx942": 7.3}, "TB/s", "[M]", "measured 0.3: 7.0 to 7.9; gfx942 [V] origami", 7.0, 7.9),
     _all("write_back", 7.4, "TB/s", "[M]", "measured 3: what all L2s write back together, once they hold more than l2_dirty"),
     _all("l2_dirty", 1.75e6, "B/XCD", "[M]", "measured 3: up to 1.5 to 2 MB stay in L2", 1.5e6, 2e6),

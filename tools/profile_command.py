@@ -116,7 +116,8 @@ def report_spec(path: Path, gpu: str | None, parameters: Path | None, level: str
     """Profile any code object on the data of a launch specification; nothing is saved."""
     trace = Trace(workgroups, idle=idle_arithmetic)
     traced = trace_launch_spec(path, Options(checks=False, trace=trace))
-    found = Traced(traced.kernel, trace, traced.workgroups, footprint=float(traced.buffer_bytes))
+    trace.arguments = traced.arguments
+    found = Traced(traced.kernel, trace, traced.workgroups)
     return report_traced(found, choose_timing(traced.arch, gpu, parameters), level, workgroups, spans)
 
 

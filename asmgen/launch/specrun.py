@@ -13,6 +13,7 @@ import numpy as np
 from asmgen.codeobject.arguments import ArgumentError, Piece, assemble, hidden_values, is_hidden
 from asmgen.codeobject.load import CodeObject, KernelRecord
 from asmgen.emulator.scheduling.run import LaunchResult, Options
+from asmgen.emulator.scheduling.trace import TracedArgument
 from asmgen.isa.quote import shown
 from asmgen.launch.buffers import BufferShape, buffer_shapes, chunks, read_buffer, write_header
 from asmgen.launch.device import Buffer, Device
@@ -37,13 +38,14 @@ class SpecRun:
 
 @dataclass(frozen=True)
 class TracedLaunch:
-    """A launch that saved nothing: the kernel, its architecture, how many workgroups its grid has, and what came of it."""
+    """A launch that saved nothing: the kernel, its architecture, how many workgroups its grid has, what came of it, and where its buffers
+    were."""
 
     kernel: str
     arch: str
     workgroups: int
     result: LaunchResult
-    buffer_bytes: int
+    arguments: tuple[TracedArgument, ...]
 
 
 def run_launch_spec(path: Path, device: str = "auto", options: Options | None = None,
@@ -89,12 +91,13 @@ def trace_launch_spec(path: Path, options: Options, memory_limit: int = MEMORY_L
     kernel = code_object.kernel(spec.kernel)
     shapes = buffer_shapes(spec, memory_limit)
     with EmulatedDevice(code_object.arch, options, keep_errors=True) as device:
-        kernarg = _kernarg(spec, kernel, _uploaded(device, spec, shapes))
-        device.launch(device.load(code_object).kernel(kernel.name), spec.grid, spec.block, kernarg, spec.dynamic_lds)
+        held = _uploaded(device, spec, shapes)
+        device.launch(device.load(code_object).kernel(kernel.name), spec.grid, spec.block, _kernarg(spec, kernel, held), spec.dynamic_lds)
         result = device.launches[-1]
     x, y, z = spec.grid
-    buffer_bytes = sum(shape.nbytes for shape in shapes if shape is not None)
-    return TracedLaunch(kernel.name, code_object.arch, x * y * z, result, buffer_bytes)
+    arguments = tuple(TracedArgument(f"argument {number}", buffer.address, buffer.nbytes)
+                      for number, buffer in enumerate(held) if buffer is not None)
+    return TracedLaunch(kernel.name, code_object.arch, x * y * z, result, arguments)
 
 
 def _uploaded(device: Device, spec: LaunchSpec, shapes: Sequence[BufferShape | None]) -> list[Buffer | None]:

@@ -12,16 +12,15 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from asmgen.emulator.scheduling.trace import WaveTrace
+from asmgen.emulator.scheduling.trace import NO_ARGUMENT, WaveTrace
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.timing import Timing
 from asmgen.model.costs import CostKind, IssueCost, costs_of
+from asmgen.model.farmemory import LEVELS, FarMemory, far_memory
 from asmgen.model.units import NEVER, Lds, UnitAccess, VectorMemory
 from asmgen.program.program import Program
 
 SIMDS = 4
-LEVELS = ("grid", "l2", "hbm")
-"""Where vector memory finds its data: the L2-friendly mix of a whole grid, L2 alone, HBM alone."""
 CAUSES = ("wait vm", "wait lgkm", "barrier", "matrix core", "dependency", "lds bus", "memory port", "return", "fetch", "arbitration")
 """Why a wave could not issue. "return" is a full vector memory queue, "matrix core" a busy core or its operand read."""
 LEFT_OUT = ("cold instruction cache misses", "register-file ports of three-source VALU", "s_nop's loss with two waves a SIMD",
@@ -89,6 +88,7 @@ class _Pending:
 class _Wave:
     def __init__(self, number: int, trace: WaveTrace, times: WaveTimes) -> None:
         self.number, self.times, self.positions, self.access_costs = number, times, trace.positions, trace.costs
+        self.arguments = trace.arguments
         self.at = self.accesses = self.priority = 0
         self.retry = self.mark = 0  # when to look again; up to when its time is accounted for
         self.cause = "fetch"
@@ -124,21 +124,23 @@ class _Workgroup:
     arrived: list[_Wave] = field(default_factory=list)
 
 
-def simulate(program: Program, traces: Sequence[WaveTrace], timing: Timing, level: str = "grid", spans: bool = False) -> Timeline:
-    """Time the waves of workgroups that are together on one compute unit from clk 0 on. `spans`: keep the accesses for a trace.
+def simulate(program: Program, traces: Sequence[WaveTrace], timing: Timing, level: str = "grid", spans: bool = False,
+             far: FarMemory | None = None) -> Timeline:
+    """Time the waves of workgroups that are together on one compute unit from clk 0 on. `spans`: keep the accesses for a trace. `far`:
+    where their data is, in place of what the level says of any launch.
 
     Raises ModelError for no waves, a level that is not in LEVELS, or waves that wait for each other for ever.
     """
     if not traces or level not in LEVELS:
         raise ModelError("there is no wave to time" if not traces else f"data is in one of {', '.join(LEVELS)}, not in {level!r}")
-    return _Simulation(program, traces, timing, level, spans).run()
+    return _Simulation(program, traces, timing, far or far_memory(timing, level), spans).run()
 
 
 class _Simulation:
-    def __init__(self, program: Program, traces: Sequence[WaveTrace], timing: Timing, level: str, spans: bool) -> None:
+    def __init__(self, program: Program, traces: Sequence[WaveTrace], timing: Timing, far: FarMemory, spans: bool) -> None:
         self.costs = costs_of(program, timing)
         self.lds = Lds(timing)
-        self.vmem = VectorMemory(timing, level, self.lds)
+        self.vmem = VectorMemory(timing, far, self.lds)
         self.slot, self.operand_read = timing.clocks("slot"), timing.clocks("mfma_operand_read")
         self.gap, self.packed_hazard = timing.clocks("mfma_gap"), timing.clocks("packed_hazard")
         self.valu_scalar, self.barrier_release = timing.clocks("valu_scalar_latency"), timing.clocks("barrier_release")
@@ -326,14 +328,15 @@ class _Simulation:
         if not self._fetch(wave, cost, now):
             return False
         simd.memory_free, simd.last_memory = now + cost.issue, now
-        amount = 0
+        amount, argument = 0, NO_ARGUMENT
         if cost.traced:
             if wave.accesses >= len(wave.access_costs):
                 raise ModelError("the trace has fewer memory accesses than its instructions make")
             amount = wave.access_costs[wave.accesses]
+            argument = wave.arguments[wave.accesses] if wave.arguments else NO_ARGUMENT
             wave.accesses += 1
         if cost.kind is CostKind.VMEM:
-            access = self.vmem.issue(now, cost, amount)
+            access = self.vmem.issue(now, cost, amount, argument)
             wave.vm.extend([access] * cost.vm)
             wave.drained = max(wave.drained, access.done if cost.store else 0)
         elif cost.kind is CostKind.LDS:

@@ -4,16 +4,15 @@ Workgroups run in rounds over the compute units, every round as long as the one 
 one go on beside the others' loops. If more fit on a unit than were timed together, they are taken to fill each other's gaps as far as the
 unit's bounds allow. Workgroups of unequal length (`unequal`) go to the units one by one. The clock of a round falls with the share of the
 GPU's matrix cores that work, on a line between the table's two points, for loops with transcendental instructions on attention's line; what
-leaves the cores idle runs at the boost clock. L2, last-level cache and HBM each need their time for the launch's bytes: the longest of all
-counts, and the launch's cost comes on top.
+leaves the cores idle runs at the boost clock. L2 with its fabric, last-level cache and HBM each need their time for the bytes that a round
+loads: its loop is no shorter. HBM needs its time for what is stored too, and the launch's cost comes on top.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from asmgen.isa.arch import XCDS
 from asmgen.isa.timing import Timing
 from asmgen.model.profile import FAR, LoopProfile, Profile
 from asmgen.model.runsummary import RunSummary, summary_of
@@ -23,6 +22,8 @@ from asmgen.model.usage import ResourceBounds, UnitLoad
 
 _AT_THE_CAP = 1.05
 """Matrix cores that run at no more than this times the clock of dense work are limited by power."""
+_SETTLED = 4
+"""So often the clock of a round that waits for loads is computed again from its time: it moves by less than 0.1 % then."""
 _LATENCY = frozenset({"wait vm", "wait lgkm", "barrier", "dependency"})
 _UNIT_OF = {"return": "l1", "lds bus": "lds", "memory port": "memory_port", "matrix core": "matrix", "fetch": "issue",
             "arbitration": "issue"}
@@ -49,14 +50,18 @@ class Estimate:
 
 
 def estimate(found: Profile, workgroups: int, resident: int, moved: Traffic | None = None, fitting: int = 0,
-             load: Callable[[], UnitLoad] | None = None, steps: Steps | None = None) -> Estimate:
+             load: Callable[[], UnitLoad] | None = None, steps: Steps | None = None, few: Profile | None = None) -> Estimate:
     """The time of `workgroups` of which `resident` were timed together on a compute unit, and which move so many bytes.
 
     `fitting` is how many a unit holds; `load` gives what the timed ones ask of its parts, for more of them than were timed.
-    `steps`: how long each is, where they are not all as long as the timed ones.
+    `steps`: how long each is, where they are not all as long as the timed ones. `few`: the same workgroups timed with the loads of those
+    of the last round alone.
     """
     needed = load is not None and copies_of(found.timing, workgroups, resident, fitting) > 1
-    return estimate_run(summary_of(found, load() if needed and load is not None else None), workgroups, resident, moved, fitting, steps)
+    summary = summary_of(found, load() if needed and load is not None else None)
+    if few is not None:
+        summary = replace(summary, last_round=_run(summary_of(few), steps) / _run(summary, steps))
+    return estimate_run(summary, workgroups, resident, moved, fitting, steps)
 
 
 def copies_of(timing: Timing, workgroups: int, resident: int, fitting: int) -> int:
@@ -72,9 +77,9 @@ def estimate_run(found: RunSummary, workgroups: int, resident: int, moved: Traff
     copies = copies_of(timing, workgroups, resident, fitting) if load is not None else 1
     together = resident * copies
     alike = steps is not None and steps.equal
-    run = float(steps.cycles(found)[0]) if steps is not None and alike else float(found.cycles)  # clk of a workgroup
+    run = _run(found, steps)
     loop, trips = found.main_loop, float(steps.trips(found)[0]) if steps is not None and alike else 0.0
-    bounds = _together(load, loop, trips, copies).bounds(timing, found.level) if copies > 1 and load is not None else None
+    bounds = _together(load, loop, trips, copies).bounds(timing, found.far) if copies > 1 and load is not None else None
     bound = bounds.least if bounds is not None else 0.0
     first = max(run, bound)  # clk of a round, and of one after the first
     further = max(first - (found.prologue + found.epilogue) * (1 - 1 / together), bound)
@@ -82,37 +87,85 @@ def estimate_run(found: RunSummary, workgroups: int, resident: int, moved: Traff
     rounds = full + (last > 0)
     more = trips * loop.matrix_busy * loop.cycles if loop is not None else 0.0
     work = (found.matrix_busy * found.cycles + more) * copies  # clk of a SIMD's matrix core in a round
-    mixed, f16 = found.mixed, found.f16
-    dense = sustained_clock(timing, work / (further if rounds > 1 else first), mixed, f16)
-    sparse = sustained_clock(timing, work / first * last / (units * together), mixed, f16)
-    clk = first + (rounds - 1) * further
-    rest = 0.0 if not last else further if full else first
-    running = (clk - rest) / dense + rest / sparse  # us
+    far = _far_seconds(timing, moved, found.level) if moved is not None else {}
+    ends = found.prologue + found.epilogue if loop is not None else 0.0
+    clocked = _Clocked(timing, ends, max(far.values(), default=0.0) * 1e6, found.mixed, found.f16)
+    whole, part = units * together / workgroups, last / (units * together)
+    usual = clocked.timed(further if rounds > 1 else first, work, whole, together if rounds > 1 else 1)
+    final = clocked.timed((further if full else first) * found.last_round, work * part, whole * part, together if full else 1)
+    spans = [clocked.at(first, usual.clock, whole)] * (full > 0) + [usual] * (full - 1) + [final] * (last > 0)
     flops = steps.total_flops(found) if steps is not None else found.flops * workgroups / resident
     if steps is not None and not alike:
-        clk = last_end(steps.cycles(found) * first / found.cycles, units * together)
-        dense = sparse = sustained_clock(timing, work / copies / found.flops * flops / (units * clk), mixed, f16)
-        running = clk / dense
-    clock = clk / running
+        clk = last_end(steps.cycles(found) * first / found.cycles, units * together, timing.clocks("xcds"))
+        spans = [clocked.timed(clk, work / copies / found.flops * flops / units, 1, together)]
+    running = sum(one.micros for one in spans)
+    clock = sum(one.clock * one.micros for one in spans) / running
+    dense = spans[0].clock
     if moved is not None and found.stores_at_the_end:
         each, most = moved.stored / workgroups, units * together
-        usual, final = (_write_back(timing, each, count, dense) for count in (most, last or most))
-        running += usual / together * (rounds - 1) + final
-    parts = {"compute units": running * 1e-6}
+        between, at_last = (_write_back(timing, each, count, dense) for count in (most, last or most))
+        running += between / together * (rounds - 1) + at_last
+    parts = {"compute units": running * 1e-6, **far}
     if moved is not None:
-        for name, amount in (("l2", moved.l2), ("llc", moved.llc), ("hbm", moved.hbm + moved.stored)):
-            parts[name] = amount / (timing[f"{name}_read"] * 1e12)
+        parts["hbm"] = (moved.hbm + moved.stored) / (timing["hbm_read"] * 1e12)
     longest = max(parts, key=lambda name: parts[name])
     parts["launch"] = timing["launch"] * 1e-6
     seconds = parts[longest] + parts["launch"]
     limit = longest
     if longest == "compute units":
         limit = _limit(found, bounds if bound > run else None, run)
-        if limit == "matrix" and (dense if full else sparse) <= _AT_THE_CAP * _dense_clock(timing, f16):
+        if any(one.far for one in spans):
+            limit = max(far, key=lambda name: far[name])
+        elif limit == "matrix" and dense <= _AT_THE_CAP * _dense_clock(timing, clocked.f16):
             limit = "power"
     if parts["launch"] > parts[longest]:
         limit = "launch"
     return Estimate(workgroups, resident, together, rounds, clock, seconds, flops / seconds / 1e12, limit, parts, moved)
+
+
+def _run(found: RunSummary, steps: Steps | None) -> float:
+    """The clk of a workgroup, where all are alike; else of the timed one."""
+    return float(steps.cycles(found)[0]) if steps is not None and steps.equal else float(found.cycles)
+
+
+@dataclass(frozen=True)
+class _Span:
+    """Some rounds: their microseconds and MHz, and whether loads of the whole GPU take longer than the loop."""
+
+    micros: float
+    clock: float
+    far: bool
+
+
+@dataclass(frozen=True)
+class _Clocked:
+    """What turns the clk of a round into time. A round is no shorter than its `ends`, in clk, and the time that the caches and memory of
+    the GPU need for its share of `far`, the microseconds of the whole launch's loads."""
+
+    timing: Timing
+    ends: float
+    far: float
+    mixed: bool
+    f16: bool
+
+    def at(self, clk: float, clock: float, share: float, together: int = 1) -> _Span:
+        """A round at a clock that is known; of several workgroups on a unit only the last one's ends are beside nothing."""
+        alone, loaded = clk / clock, self.ends / together / clock + self.far * share
+        return _Span(max(alone, loaded), clock, loaded > alone)
+
+    def timed(self, clk: float, work: float, share: float, together: int) -> _Span:
+        """A round in which each matrix core works for `work` clk."""
+        span = self.at(clk, sustained_clock(self.timing, work / clk, self.mixed, self.f16), share, together)
+        for _ in range(_SETTLED if span.far else 0):  # cores that wait for loads leave power to the clock
+            density = work / (span.micros * span.clock)
+            span = self.at(clk, sustained_clock(self.timing, density, self.mixed, self.f16), share, together)
+        return span
+
+
+def _far_seconds(timing: Timing, moved: Traffic, level: str) -> dict[str, float]:
+    """What each level of far memory needs for the loads of the launch."""
+    rates = {"l2": timing["grid_load" if level == "grid" else "l2_read"], "llc": timing["llc_read"], "hbm": timing["hbm_read"]}
+    return {name: amount / (rates[name] * 1e12) for name, amount in (("l2", moved.l2), ("llc", moved.llc), ("hbm", moved.hbm))}
 
 
 def sustained_clock(timing: Timing, density: float, with_transcendental: bool = False, f16: bool = False) -> float:
@@ -130,7 +183,7 @@ def _dense_clock(timing: Timing, f16: bool) -> float:
 
 def _write_back(timing: Timing, each: float, workgroups: int, clock: float) -> float:
     """By how many microseconds the stores of so many workgroups, `each` bytes, outlast those of one compute unit by itself."""
-    if each * workgroups <= timing["l2_dirty"] * XCDS:
+    if each * workgroups <= timing["l2_dirty"] * timing["xcds"]:
         return 0.0
     alone = each * -(-workgroups // timing.clocks("compute_units")) / timing["vmem_store_rate"] / clock
     return max(0.0, each * workgroups / (timing["write_back"] * 1e6) - alone)

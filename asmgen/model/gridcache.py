@@ -1,10 +1,10 @@
-"""What share of a matrix product's loads finds its data in L2 and in the last-level cache, by the order of its tiles.
+"""What share of a launch's loads finds its data in L2 and in the last-level cache, by which workgroups load the same slabs.
 
-Workgroups run in rounds, as many together as the GPU holds, number n on XCD n mod 8; those of a round go through K in lock step. A
-workgroup asks for its rows of A and its columns of B once a step; both caches are fully associative and keep what was used last. So a
-load finds its data where another one of the same round and cache had it, or one of an earlier round if what was loaded in between fits
-into the cache. Nothing is fitted: the sizes are the timing table's. Stores of D, the sets of the caches and workgroups that drift apart
-are left out (docs/facts/microarchitecture.md section 3).
+A slab is what one workgroup loads of one argument: of a matrix product its rows of A, its columns of B. Workgroups run in rounds, as many
+together as the GPU holds, number n on XCD n mod 8 (of a GPU with 8); those of a round go through their slabs in lock step. Both caches are
+fully associative and keep what was used last. So a load finds its data where another one of the same round and cache had it, or one of
+an earlier round if what was loaded in between fits into the cache. Nothing is fitted: the sizes are the timing table's. Stores, the sets
+of the caches and workgroups that drift apart are left out (docs/facts/microarchitecture.md section 3).
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from asmgen.isa.arch import XCDS
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.timing import Timing
+from asmgen.model.farmemory import FirstLoads
 from asmgen.model.gridorder import GridOrder
 
 LARGEST_GRID = 1 << 20
@@ -32,60 +32,93 @@ class TileLoads:
 
 
 @dataclass(frozen=True)
+class OperandRates:
+    """Of the loads of one argument: bytes asked of L2, of the last-level cache and of HBM; where the first loads of an XCD find them."""
+
+    l2_bytes: float
+    llc_bytes: float
+    hbm_bytes: float
+    first: FirstLoads
+
+
+@dataclass(frozen=True)
 class CacheRates:
     """Predicted: shares of loads that hit in L2, and of L2's misses that hit in the last-level cache; bytes asked of L2, of it and of
     HBM by the whole grid."""
 
-    l2_hit: float
-    llc_hit: float
-    l2_bytes: float
-    llc_bytes: float
-    hbm_bytes: float
+    operands: tuple[OperandRates, ...]
+
+    @property
+    def l2_bytes(self) -> float:
+        """All loads."""
+        return sum(one.l2_bytes for one in self.operands)
+
+    @property
+    def llc_bytes(self) -> float:
+        """What misses in L2."""
+        return sum(one.llc_bytes for one in self.operands)
+
+    @property
+    def hbm_bytes(self) -> float:
+        """What misses in the last-level cache too."""
+        return sum(one.hbm_bytes for one in self.operands)
+
+    @property
+    def l2_hit(self) -> float:
+        """Share of loads."""
+        return 1 - self.llc_bytes / self.l2_bytes if self.l2_bytes else 1.0
+
+    @property
+    def llc_hit(self) -> float:
+        """Share of L2's misses."""
+        return 1 - self.hbm_bytes / self.llc_bytes if self.llc_bytes else 1.0
 
     def weighted(self, timing: Timing) -> float:
         """The paper's equation 1: one figure, in TB/s, by which orders of the same product compare."""
         return timing["order_l2"] * self.l2_hit + timing["order_llc"] * self.llc_hit
 
 
+Slabs = tuple[int, ...]
+"""The number of a slab of each operand."""
+
+
 @dataclass(frozen=True)
 class _Used:
-    """Tile rows and tile columns that are in use, as masks."""
+    """Slabs of each operand that are in use, as masks."""
 
-    rows: int = 0
-    columns: int = 0
+    masks: tuple[int, ...]
 
     def __or__(self, other: _Used) -> _Used:
-        return _Used(self.rows | other.rows, self.columns | other.columns)
+        return _Used(tuple(mine | its for mine, its in zip(self.masks, other.masks, strict=True)))
 
-    def bytes(self, loads: TileLoads) -> int:
-        return self.rows.bit_count() * loads.a + self.columns.bit_count() * loads.b
+    def bytes(self, sizes: Sequence[float]) -> float:
+        return sum(mask.bit_count() * size for mask, size in zip(self.masks, sizes, strict=True))
 
 
 class _Cache:
     """Which rounds used what last, and what share of a slab is still there."""
 
-    def __init__(self, capacity: float, loads: TileLoads) -> None:
-        self.capacity, self.loads = capacity, loads
+    def __init__(self, capacity: float, sizes: Sequence[float]) -> None:
+        self.capacity, self.sizes = capacity, sizes
         self.rounds: list[_Used] = []
 
-    def begin(self, used: _Used) -> tuple[dict[int, float], dict[int, float]]:
-        """A round that uses so much: for tile rows and tile columns that earlier rounds used, what share of each is still there."""
-        left, between = used, _Used()
-        rows: dict[int, float] = {}
-        columns: dict[int, float] = {}
+    def begin(self, used: _Used) -> list[dict[int, float]]:
+        """A round that uses so much: for the slabs of each operand that earlier rounds used, what share of each is still there."""
+        left, between = used, _Used((0,) * len(used.masks))
+        kept: list[dict[int, float]] = [{} for _ in used.masks]
         for earlier in reversed(self.rounds):
-            shared = _Used(left.rows & earlier.rows, left.columns & earlier.columns)
-            if shared.rows or shared.columns:
+            shared = [mine & its for mine, its in zip(left.masks, earlier.masks, strict=True)]
+            if any(shared):
                 # What is at a share f of K lies after the end of the earlier round, what was between, and the share f of this one.
-                share = _share_below(self.capacity, (earlier | between).bytes(self.loads), (used | between).bytes(self.loads))
-                rows.update(dict.fromkeys(_bits(shared.rows), share))
-                columns.update(dict.fromkeys(_bits(shared.columns), share))
-                left = _Used(left.rows & ~shared.rows, left.columns & ~shared.columns)
+                share = _share_below(self.capacity, (earlier | between).bytes(self.sizes), (used | between).bytes(self.sizes))
+                for found, mask in zip(kept, shared, strict=True):
+                    found.update(dict.fromkeys(_bits(mask), share))
+                left = _Used(tuple(mine & ~its for mine, its in zip(left.masks, earlier.masks, strict=True)))
             between |= earlier
-            if between.bytes(self.loads) >= self.capacity:
+            if between.bytes(self.sizes) >= self.capacity:
                 break
         self.rounds.append(used)
-        return rows, columns
+        return kept
 
 
 def _share_below(limit: float, first: float, last: float) -> float:
@@ -110,42 +143,57 @@ def ordered(order: GridOrder) -> list[tuple[int, int]]:
 
 def rates_of(tile_positions: Sequence[tuple[int, int]], loads: TileLoads, timing: Timing, resident: int) -> CacheRates:
     """The same for the places of all workgroups."""
-    l2 = [_Cache(timing["l2_bytes"], loads) for _ in range(XCDS)]
-    llc = _Cache(timing["llc_bytes"], loads)
-    llc_bytes = hbm_bytes = 0.0
-    for round_ in _rounds(tile_positions, timing.clocks("compute_units") * resident):
-        rows: dict[int, float] = {}
-        columns: dict[int, float] = {}
+    return slab_rates(tile_positions, (loads.a, loads.b), loads.steps, timing, resident)
+
+
+def slab_rates(loaded: Sequence[Slabs], sizes: Sequence[float], steps: int, timing: Timing, resident: int) -> CacheRates:
+    """The same for any launch: the slabs of all workgroups in their order, the bytes of a slab of each operand, and in how many steps a
+    workgroup goes through them."""
+    l2 = [_Cache(timing["l2_bytes"], sizes) for _ in range(timing.clocks("xcds"))]
+    llc = _Cache(timing["llc_bytes"], sizes)
+    operands = range(len(sizes))
+    asked_llc, asked_hbm, first, missed = ([0.0] * len(sizes) for _ in range(4))
+    for round_ in _rounds(loaded, timing.clocks("compute_units") * resident, timing.clocks("xcds")):
+        asked: list[dict[int, float]] = [{} for _ in operands]
         for cache, inside in zip(l2, round_, strict=True):
-            used = _used(inside)
-            found = cache.begin(used)
-            step = used.bytes(loads) / loads.steps
+            used = _used(inside, len(sizes))
+            kept = cache.begin(used)
+            step = used.bytes(sizes) / steps
             again = min(1.0, cache.capacity / step) if step else 1.0  # that another workgroup of the round finds it
-            for operand, (asked, kept) in enumerate(zip((rows, columns), found, strict=True)):
-                for bit, count in Counter(place[operand] for place in inside).items():
-                    asked[bit] = asked.get(bit, 0.0) + 1 - kept.get(bit, 0.0) + (count - 1) * (1 - again)
-        found = llc.begin(_Used(*(sum(1 << bit for bit, count in asked.items() if count > 0) for asked in (rows, columns))))
-        for asked, kept, size in zip((rows, columns), found, (loads.a, loads.b), strict=True):
-            for bit, misses in asked.items():
-                llc_bytes += misses * size
-                hbm_bytes += min(1.0, misses) * (1 - kept.get(bit, 0.0)) * size
-    total = float(len(tile_positions) * (loads.a + loads.b))
-    return CacheRates(1 - llc_bytes / total, 1 - hbm_bytes / llc_bytes if llc_bytes else 1.0, total, llc_bytes, hbm_bytes)
+            for operand in operands:
+                for slab, count in Counter(slabs[operand] for slabs in inside).items():
+                    miss = 1 - kept[operand].get(slab, 0.0)
+                    asked[operand][slab] = asked[operand].get(slab, 0.0) + miss + (count - 1) * (1 - again)
+                    first[operand] += 1
+                    missed[operand] += miss
+        found = llc.begin(_Used(tuple(sum(1 << slab for slab, count in one.items() if count > 0) for one in asked)))
+        for operand in operands:
+            for slab, misses in asked[operand].items():
+                asked_llc[operand] += misses * sizes[operand]
+                asked_hbm[operand] += min(1.0, misses) * (1 - found[operand].get(slab, 0.0)) * sizes[operand]
+    return CacheRates(tuple(_operand(len(loaded) * sizes[at], asked_llc[at], asked_hbm[at], missed[at] / first[at] if first[at] else 0.0)
+                            for at in operands))
 
 
-def _rounds(tile_positions: Sequence[tuple[int, int]], together: int) -> Iterator[list[list[tuple[int, int]]]]:
-    """The places of each round by XCD."""
-    for first in range(0, len(tile_positions), together):
-        last = min(len(tile_positions), first + together)
-        yield [list(tile_positions[first + (xcd - first) % XCDS:last:XCDS]) for xcd in range(XCDS)]
+def _operand(l2_bytes: float, llc_bytes: float, hbm_bytes: float, missed: float) -> OperandRates:
+    far = hbm_bytes / llc_bytes if llc_bytes else 0.0
+    return OperandRates(l2_bytes, llc_bytes, hbm_bytes, FirstLoads(missed, missed * far))
 
 
-def _used(tile_positions: Sequence[tuple[int, int]]) -> _Used:
-    rows = columns = 0
-    for row, column in tile_positions:
-        rows |= 1 << row
-        columns |= 1 << column
-    return _Used(rows, columns)
+def _rounds(loaded: Sequence[Slabs], together: int, xcds: int) -> Iterator[list[list[Slabs]]]:
+    """The slabs of each round by XCD."""
+    for first in range(0, len(loaded), together):
+        inside = loaded[first:first + together]
+        yield [list(inside[(xcd - first) % xcds::xcds]) for xcd in range(xcds)]
+
+
+def _used(workgroups: Sequence[Slabs], operands: int) -> _Used:
+    """What some workgroups load."""
+    masks = [0] * operands
+    for slabs in workgroups:
+        for operand, slab in enumerate(slabs):
+            masks[operand] |= 1 << slab
+    return _Used(tuple(masks))
 
 
 def _bits(mask: int) -> Iterator[int]:
@@ -171,8 +219,8 @@ def search(rows: int, columns: int, loads: TileLoads, timing: Timing, resident: 
     Windows up to 16 rows; chunks of whole columns of a window up to a round's share of an XCD, and twice and four times that, so that
     an XCD's workgroups are beside each other, and all of its share.
     """
-    together = timing.clocks("compute_units") * resident // XCDS
-    share = max(1, -(-rows * columns // XCDS))
+    together = timing.clocks("compute_units") * resident // timing.clocks("xcds")
+    share = max(1, -(-rows * columns // timing.clocks("xcds")))
     found = []
     for window in range(1, min(16, rows) + 1):
         chunks = {min(share, window * count) for count in range(1, together // window + 2)} | {min(share, together * n) for n in (1, 2, 4)}

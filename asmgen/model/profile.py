@@ -12,6 +12,7 @@ from asmgen.emulator.scheduling.trace import WaveTrace
 from asmgen.isa.timing import Timing
 from asmgen.model.costs import CostKind
 from asmgen.model.cycles import SIMDS, Timeline, WaveTimes, simulate
+from asmgen.model.farmemory import FarMemory, far_memory
 from asmgen.model.usage import ResourceBounds, UnitLoad, Usage, accesses_by_execution, usage
 from asmgen.program.controlflow import Loop, control_flow
 from asmgen.program.program import Program
@@ -97,6 +98,7 @@ class Profile:
     program: Program
     timing: Timing
     level: str
+    far: FarMemory
     timeline: Timeline
     loops: tuple[LoopProfile, ...]
     instructions: tuple[InstructionProfile, ...]
@@ -122,14 +124,16 @@ class Profile:
         return busy / SIMDS / self.cycles if self.cycles else 0.0
 
 
-def profile(program: Program, traces: Sequence[WaveTrace], timing: Timing, level: str = "grid", spans: bool = False) -> Profile:
+def profile(program: Program, traces: Sequence[WaveTrace], timing: Timing, level: str = "grid", spans: bool = False,
+            far: FarMemory | None = None) -> Profile:
     """Time the traced waves on one compute unit and sum up. Raises as `simulate` does."""
-    timeline = simulate(program, traces, timing, level, spans)
-    analysis = _Analysis(program, traces, timing, level, timeline)
+    timeline = simulate(program, traces, timing, level, spans, far)
+    far = far or far_memory(timing, level)
+    analysis = _Analysis(program, traces, timing, far, timeline)
     loops = tuple(found for loop in control_flow(program).loops() if (found := analysis.loop(loop)) is not None)
     before, after = analysis.ends(max(loops, key=lambda loop: loop.total, default=None))
     flops = sum(timeline.costs[position].flops for wave in timeline.waves for position in wave.positions)
-    return Profile(program, timing, level, timeline, loops, analysis.instructions(), before, after, flops)
+    return Profile(program, timing, level, far, timeline, loops, analysis.instructions(), before, after, flops)
 
 
 def whole_load(found: Profile, traces: Sequence[WaveTrace]) -> UnitLoad:
@@ -137,13 +141,13 @@ def whole_load(found: Profile, traces: Sequence[WaveTrace]) -> UnitLoad:
     load, costs = UnitLoad(), found.timeline.costs
     for wave, trace in zip(found.timeline.waves, traces, strict=True):
         accesses = accesses_by_execution(costs, trace)
-        load.by_simd[wave.simd].append(usage(costs, trace, accesses, 0, len(trace.positions), found.timing))
+        load.by_simd[wave.simd].append(usage(costs, trace, accesses, 0, len(trace.positions), found.timing, found.far))
     return load
 
 
 class _Analysis:
-    def __init__(self, program: Program, traces: Sequence[WaveTrace], timing: Timing, level: str, timeline: Timeline) -> None:
-        self.program, self.traces, self.timing, self.level, self.timeline = program, traces, timing, level, timeline
+    def __init__(self, program: Program, traces: Sequence[WaveTrace], timing: Timing, far: FarMemory, timeline: Timeline) -> None:
+        self.program, self.traces, self.timing, self.far, self.timeline = program, traces, timing, far, timeline
         self.waves = timeline.waves
         self.accesses = [accesses_by_execution(timeline.costs, trace) for trace in traces]
         self.heads: dict[int, list[list[int]]] = {}
@@ -176,7 +180,7 @@ class _Analysis:
         total = sum(self._clocks(visit) for visit in visits) / len(waves)
         return LoopProfile(loop.first, loop.last, self._unroll(loop), max(visit.rounds for visit in visits), len(waves),
                            all(visit.rounds > 2 * DROPPED for visit in visits), cycles, sum(busy) / SIMDS,
-                           load.bounds(self.timing, self.level), {cause: clocks / rounds for cause, clocks in stalls.most_common()},
+                           load.bounds(self.timing, self.far), {cause: clocks / rounds for cause, clocks in stalls.most_common()},
                            flops, total, load)
 
     def ends(self, main: LoopProfile | None) -> tuple[float, float]:
@@ -249,7 +253,7 @@ class _Analysis:
         return end - begin
 
     def _usage(self, number: int, first: int, last: int) -> Usage:
-        return usage(self.timeline.costs, self.traces[number], self.accesses[number], first, last, self.timing)
+        return usage(self.timeline.costs, self.traces[number], self.accesses[number], first, last, self.timing, self.far)
 
     def _trip(self, number: int, visits: Sequence[Visit]) -> Usage:
         """What one round asks for, the mean of the steady ones."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from asmgen.isa.opcodes.mfma import MFMA
 from asmgen.isa.timing import Timing
 from asmgen.model.costs import CostKind
+from asmgen.model.farmemory import FarMemory
 from asmgen.model.profile import LoopProfile, Profile
 from asmgen.model.usage import UnitLoad
 from asmgen.program.program import Instruction
@@ -17,10 +18,12 @@ from asmgen.program.program import Instruction
 class RunSummary:
     """Workgroups that were timed together on a compute unit. `matrix_busy` is the share of `cycles` in which matrix cores work, `load` what
     all instructions ask of the unit's parts, None where nobody needs it. Of the main loop: whether it has matrix and transcendental
-    instructions, whether products of f16, and whether it leaves all stores to what is after it."""
+    instructions, whether products of f16, and whether it leaves all stores to what is after it. A workgroup of the last round takes
+    `last_round` times as long as the others: fewer of them share what far memory gives."""
 
     timing: Timing
     level: str
+    far: FarMemory
     cycles: float
     prologue: float
     epilogue: float
@@ -31,12 +34,13 @@ class RunSummary:
     mixed: bool
     f16: bool
     stores_at_the_end: bool
+    last_round: float = 1.0
 
 
 def summary_of(found: Profile, load: UnitLoad | None = None) -> RunSummary:
     """The summary of a profile."""
-    return RunSummary(found.timing, found.level, float(found.cycles), found.prologue, found.epilogue, found.matrix_busy, found.flops,
-                      found.main_loop, load, transcendental(found), of_f16(found), _stores_at_the_end(found))
+    return RunSummary(found.timing, found.level, found.far, float(found.cycles), found.prologue, found.epilogue, found.matrix_busy,
+                      found.flops, found.main_loop, load, transcendental(found), of_f16(found), _stores_at_the_end(found))
 
 
 def transcendental(found: Profile) -> bool:

@@ -1,37 +1,49 @@
-"""Bytes that a launch moves between the caches and memory: counted in a trace, shared out by the order of tiles or by what there is."""
+"""Bytes that a launch moves between the caches and memory: counted in a trace by argument, shared out by which workgroups load the same."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
-from asmgen.emulator.scheduling.trace import LINE, WaveTrace
-from asmgen.isa.arch import XCDS
+from asmgen.emulator.scheduling.trace import LINE, NO_ARGUMENT, TracedArgument, WaveTrace
 from asmgen.isa.timing import Timing
 from asmgen.model.costs import CostKind, IssueCost
-from asmgen.model.gridcache import TileLoads, cache_rates
-from asmgen.model.gridorder import GridOrder
+from asmgen.model.farmemory import FirstLoads, GridLoads
+from asmgen.model.gridcache import Slabs, slab_rates
 
 
 @dataclass(frozen=True)
-class TiledProduct:
-    """What makes a launch a matrix product to the cache model: the order of its tiles, a tile's rows, columns and step, and K."""
+class LoadOrder:
+    """Which workgroups load the same: the slabs of each in the order of the grid, the argument of each operand, and in how many steps a
+    workgroup goes through its slabs. `how` says where that is from."""
 
-    order: GridOrder
-    tile: tuple[int, int, int]
-    k: int
+    slabs: Sequence[Slabs]
+    arguments: tuple[int, ...]
+    steps: int
+    how: str
+
+
+@dataclass(frozen=True)
+class ArgumentTraffic:
+    """Predicted bytes of one argument in a whole launch; those that lie in none are of the argument ""."""
+
+    name: str
+    loaded: float
+    stored: float
 
 
 @dataclass(frozen=True)
 class Traffic:
     """Predicted bytes of a whole launch: loads from L2, those of them that come from the last-level cache, those that come from HBM; what
-    is stored. `how` says what the middle two rest on."""
+    is stored. `how` says what the middle two rest on, `first` where the first loads of each argument go."""
 
     l2: float
     llc: float
     hbm: float
     stored: float
     how: str
+    arguments: tuple[ArgumentTraffic, ...] = ()
+    first: Mapping[int, FirstLoads] = field(default_factory=dict)
 
     @property
     def l2_hit(self) -> float:
@@ -43,49 +55,59 @@ class Traffic:
         """Share of L2's misses."""
         return 1 - self.hbm / self.llc if self.llc else 1.0
 
-
-def under_load(timing: Timing, moved: Traffic) -> Timing:
-    """The table with the round trip of a product's loads whose hits are known.
-
-    What misses in the last-level cache comes later. All who share a line ask for it while it is under way, as workgroups go through K in
-    lock step, so that a hit in L2 waits as long as the miss before it: the share of L2's misses is that of all loads.
-    """
-    later = timing["llc_miss"] * (1 - moved.llc_hit) * timing["clock_dense"] / 1e3
-    return timing.found("latency_grid", timing["latency_grid"] + later)
+    def loads(self, units: int) -> GridLoads:
+        """What loads of so many compute units at once meet."""
+        return GridLoads(self.first, self.l2, self.llc, self.hbm, units)
 
 
 def traffic(costs: Sequence[IssueCost], traces: Sequence[WaveTrace], level: str, workgroups: int, timing: Timing,
-            product: TiledProduct | None = None, footprint: float | None = None, longer: float = 1.0) -> Traffic:
+            arguments: Sequence[TracedArgument] = (), order: LoadOrder | None = None, read: float | None = None,
+            longer: float = 1.0) -> Traffic:
     """The bytes of a launch of `workgroups` of which some were traced; the mean one loads `longer` times as much as these.
 
-    `level` is the cycle model's: with "l2" nothing comes from farther, with "hbm" all does. With "grid" a product goes by the cache model,
-    for as many workgroups on a compute unit as were traced; anything else loads each byte of its buffers (`footprint`) once from HBM and
-    once into each L2.
+    `level` is the cycle model's: with "l2" nothing comes from farther, with "hbm" all does. With "grid" arguments in an order go by the
+    cache model, for as many workgroups on a compute unit as were traced; the bytes of any other come once from HBM and once into each L2,
+    as far as they are loaded so often. `read` is what the launch reads in all, where its arguments are larger than the traced ones.
     """
     traced = len({trace.workgroup for trace in traces})
-    loaded = stored = 0
+    loaded, stored = moved_bytes(costs, traces, len(arguments))
+    factor = workgroups / traced
+    loaded, stored = [one * factor * longer for one in loaded], [one * factor for one in stored]
+    total, written = sum(loaded), sum(stored)
+    rows = tuple(ArgumentTraffic(arguments[number].name if number < len(arguments) else "", loaded[number], stored[number])
+                 for number in range(len(loaded)) if loaded[number] or stored[number])
+    if level == "l2":
+        return Traffic(total, 0, 0, 0, "everything in L2", rows)
+    if level == "hbm":
+        return Traffic(total, total, total, written, "everything in HBM", rows)
+    llc, hbm, first, how = 0.0, 0.0, {}, "no argument known"
+    if order is not None:
+        how = order.how
+        rates = slab_rates(order.slabs, [loaded[number] / workgroups for number in order.arguments], order.steps, timing, traced)
+        scale = workgroups / len(order.slabs)
+        for number, one in zip(order.arguments, rates.operands, strict=True):
+            llc, hbm, first[number] = llc + one.llc_bytes * scale, hbm + one.hbm_bytes * scale, one.first
+    rest = [number for number in range(len(arguments)) if loaded[number] and (order is None or number not in order.arguments)]
+    once = sum(arguments[number].nbytes for number in rest)
+    larger = read / once if read is not None and once and order is None else 1.0
+    for number in rest:
+        how = how if order is not None else "each byte of the arguments once"
+        far = min(loaded[number], arguments[number].nbytes * larger)
+        near = min(loaded[number], far * timing["xcds"])
+        llc, hbm, first[number] = llc + near, hbm + far, FirstLoads(1.0, far / near)
+    llc, hbm = llc + loaded[NO_ARGUMENT], hbm + loaded[NO_ARGUMENT]
+    return Traffic(total, llc, hbm, written, how, rows, first)
+
+
+def moved_bytes(costs: Sequence[IssueCost], traces: Sequence[WaveTrace], arguments: int) -> tuple[list[float], list[float]]:
+    """Bytes that waves load and store by argument, those of none at last: of the lines that are touched what the lanes take."""
+    loaded, stored = [0.0] * (arguments + 1), [0.0] * (arguments + 1)
     for trace in traces:
-        lines = iter(trace.costs)
+        accesses = zip(trace.costs, trace.arguments or [NO_ARGUMENT] * len(trace.costs), strict=True)
         for position in trace.positions:
             cost = costs[position]
             if cost.traced:
-                amount = next(lines)
+                lines, argument = next(accesses)
                 if cost.kind is CostKind.VMEM:
-                    moved = min(amount * LINE, cost.bytes)
-                    loaded += 0 if cost.store else moved
-                    stored += moved if cost.store else 0
-    factor = workgroups / traced
-    total, written = loaded * factor * longer, stored * factor
-    if level == "l2":
-        return Traffic(total, 0, 0, 0, "everything in L2")
-    if level == "hbm":
-        return Traffic(total, total, total, written, "everything in HBM")
-    if product is not None:
-        tm, tn, tk = product.tile
-        each = loaded / traced * longer
-        a = round(each * tm / (tm + tn))
-        rates = cache_rates(product.order, TileLoads(a, round(each) - a, -(-product.k // tk)), timing, traced)
-        return Traffic(total, total * (1 - rates.l2_hit), total * (1 - rates.l2_hit) * (1 - rates.llc_hit), written, "the order of tiles")
-    if footprint is None:
-        return Traffic(total, total, total, written, "no buffer twice")
-    return Traffic(total, min(total, footprint * XCDS), min(total, footprint), written, "each byte of the buffers once")
+                    (stored if cost.store else loaded)[argument] += min(lines * LINE, cost.bytes)
+    return loaded, stored

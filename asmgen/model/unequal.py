@@ -11,7 +11,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from asmgen.isa.arch import XCDS
 from asmgen.model.profile import Profile
 from asmgen.model.runsummary import RunSummary
 
@@ -60,12 +59,12 @@ class Steps:
         return float(self.flops_of_each(found).sum())
 
 
-def last_end(cycles: NDArray[np.float64], units: int) -> float:
+def last_end(cycles: NDArray[np.float64], units: int, xcds: int) -> float:
     """When the last workgroup ends, for so many compute units of all XCDs, each of which has one workgroup after the other."""
     ends = [0.0]
-    for xcd in range(XCDS):
-        free = [0.0] * max(1, units // XCDS)
-        for clocks in cycles[xcd::XCDS].tolist():
+    for xcd in range(xcds):
+        free = [0.0] * max(1, units // xcds)
+        for clocks in cycles[xcd::xcds].tolist():
             heapq.heapreplace(free, free[0] + clocks)
         ends.append(max(free))
     return max(ends)

@@ -4,7 +4,7 @@ LDS: each pair of SIMDs has a FIFO in order, an issue bus, a data bus each way; 
 it is first in its FIFO and the bus, the banks and its SIMD are free. Loads into LDS come back over the write port, and win it.
 
 Vector memory: one queue in order. The cache takes an access when it is done with those before, by the lines touched, and when what is in
-flight leaves room; data comes back in order after the round trip, as fast as the level returns it.
+flight leaves room; data comes back in order after the round trip, as fast as the unit's share of far memory returns it.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import deque
 from dataclasses import dataclass, field
+from math import ceil
 
 from asmgen.isa.timing import Timing
 from asmgen.model.costs import IssueCost, bank_clocks, read_interval
+from asmgen.model.farmemory import FarMemory
 
 NEVER = 1 << 60
 
@@ -145,23 +147,18 @@ class Lds:
 
 
 class VectorMemory:
-    """The vector memory path of one compute unit; `level` is where loads hit: l2, hbm or grid.
+    """The vector memory path of one compute unit. A round trip begins where the cache starts on an access: the queue is not part of it."""
 
-    The latencies of L2 and HBM begin where the cache starts on an access. The grid's is a round trip under load: its time in the queue is
-    part of it, so that what is queued counts among the bytes in flight (docs/facts/measured_gfx950.md section 3).
-    """
-
-    def __init__(self, timing: Timing, level: str, lds: Lds) -> None:
+    def __init__(self, timing: Timing, far: FarMemory, lds: Lds) -> None:
         self._depth, self._room = timing.clocks("vmem_queue"), timing.clocks("vmem_in_flight")
-        self._latency, self._rate = timing.clocks(f"latency_{level}"), timing[f"rate_{level}"]
-        self._under_load, self._least = level == "grid", timing.clocks("latency_l2")
+        self._far = far
         self._line = timing["tcp_line"]
         self._lds = lds
         self._starts: deque[int] = deque()
         self._flying: deque[tuple[int, int]] = deque()  # (returned at, bytes) in order
         self._in_flight = 0
         self._free = 0
-        self._last_return = 0
+        self._last_return = 0.0
         self.busy = 0  # clk of the cache
 
     def service(self, cost: IssueCost, lines: int) -> int:
@@ -175,7 +172,7 @@ class VectorMemory:
             starts.popleft()
         return now if len(starts) < self._depth else starts[len(starts) - self._depth]
 
-    def issue(self, now: int, cost: IssueCost, lines: int) -> UnitAccess:
+    def issue(self, now: int, cost: IssueCost, lines: int, argument: int) -> UnitAccess:
         """Put an access into the queue; everything about it is known at once, as the queue and the returns are in order."""
         clocks = self.service(cost, lines)
         bytes_ = min(cost.bytes, self._room) if lines else 0
@@ -188,12 +185,12 @@ class VectorMemory:
         self._free = start + clocks
         self.busy += clocks
         self._starts.append(start)
-        back_clocks = max(clocks, round(cost.bytes / self._rate)) if lines else 0
-        there = max(now + self._latency, start + self._least) if self._under_load else start + self._latency
-        back = max(there, self._last_return + back_clocks)
-        self._last_return = back
+        carried = max(clocks, bytes_ / self._far.rate) if cost.returns else clocks
+        trip = self._far.round_trip(argument) if cost.returns else self._far.store
+        self._last_return = max(start + trip, self._last_return + carried)
+        back = ceil(self._last_return)
         flying.append((back, bytes_))
         self._in_flight += bytes_
         if cost.dma and lines:
-            self._lds.dma(back - back_clocks, back_clocks)
+            self._lds.dma(back - clocks, clocks)
         return UnitAccess(back, "wait vm", now, start)

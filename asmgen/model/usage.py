@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from asmgen.emulator.scheduling.trace import WaveTrace
+from asmgen.emulator.scheduling.trace import NO_ARGUMENT, WaveTrace
 from asmgen.isa.timing import Timing
 from asmgen.model.costs import CostKind, IssueCost, bank_clocks, read_interval
 from asmgen.model.cycles import SIMDS
+from asmgen.model.farmemory import FarMemory
 
 BOUNDS = ("matrix", "lds", "memory_port", "l1", "issue", "valu")
 _BRANCHES = {True: "branch_taken", False: "branch_not_taken"}
@@ -30,6 +32,7 @@ class Usage:
     lds_reads: float = 0  # of the SIMD's way to its pair's bus
     l1: float = 0
     load_bytes: float = 0
+    flight: float = 0  # B x clk that loads are under way without a queue
     flops: float = 0
 
     def add(self, other: Usage, factor: float = 1.0) -> None:
@@ -38,8 +41,10 @@ class Usage:
             setattr(self, name, getattr(self, name) + factor * getattr(other, name))
 
 
-def usage(costs: Sequence[IssueCost], trace: WaveTrace, access_costs: Sequence[int], first: int, last: int, timing: Timing) -> Usage:
-    """Of the executions `first` to `last` - 1 of a wave; `access_costs` has an entry for each execution (0 where it is no access)."""
+def usage(costs: Sequence[IssueCost], trace: WaveTrace, accesses: Sequence[tuple[int, int]], first: int, last: int, timing: Timing,
+          far: FarMemory) -> Usage:
+    """Of the executions `first` to `last` - 1 of a wave; `accesses` has cost and argument for each execution (cost 0 where it is no
+    access)."""
     total = Usage()
     slot, line, positions = timing["slot"], timing["tcp_line"], trace.positions
     read = timing["mfma_operand_read"]
@@ -65,25 +70,30 @@ def usage(costs: Sequence[IssueCost], trace: WaveTrace, access_costs: Sequence[i
         elif kind.category == "memory":
             total.port += cost.issue
             if kind is CostKind.LDS:
-                bank = bank_clocks(cost, access_costs[at])
+                bank = bank_clocks(cost, accesses[at][0])
                 total.lds_banks += bank
                 total.lds_bus += cost.lds_bus
                 total.lds_reads += 0 if cost.store else read_interval(cost, bank)
             elif kind is CostKind.VMEM:
-                total.l1 += max(cost.line_floor, access_costs[at] * line) if access_costs[at] else 1
-                total.load_bytes += 0 if cost.store else cost.bytes
+                lines, argument = accesses[at]
+                total.l1 += max(cost.line_floor, lines * line) if lines else 1
+                if not cost.store:
+                    total.load_bytes += cost.bytes
+                    total.flight += cost.bytes * far.round_trip(argument)
     return total
 
 
-def accesses_by_execution(costs: Sequence[IssueCost], trace: WaveTrace) -> list[int]:
-    """The cost of each access at the number of its execution, 0 elsewhere."""
-    found = iter(trace.costs)
-    return [next(found) if costs[position].traced else 0 for position in trace.positions]
+def accesses_by_execution(costs: Sequence[IssueCost], trace: WaveTrace) -> list[tuple[int, int]]:
+    """Cost and argument of each access at the number of its execution, cost 0 elsewhere."""
+    nothing = 0, NO_ARGUMENT
+    found = zip(trace.costs, trace.arguments or itertools.repeat(NO_ARGUMENT))  # noqa: B905
+    return [next(found) if costs[position].traced else nothing for position in trace.positions]
 
 
 @dataclass(frozen=True)
 class ResourceBounds:
-    """The least clk by each unit, the largest of them, and what vector memory allows (measured facts, section 3: TCP-bound tiles)."""
+    """The least clk by each unit, the largest of them, and what vector memory allows: by what comes back in a clk, and by how much may be
+    under way for a round trip (measured facts, section 3: TCP-bound tiles, whose round trip has the queue in it)."""
 
     clocks: dict[str, float]
     verdict: str
@@ -118,7 +128,7 @@ class UnitLoad:
                 wave.add(added, times)
         return UnitLoad(found)
 
-    def bounds(self, timing: Timing, level: str) -> ResourceBounds:
+    def bounds(self, timing: Timing, far: FarMemory) -> ResourceBounds:
         """What each unit needs."""
         together = [_sum(waves) for waves in self.by_simd]
         everything = _sum(together)
@@ -132,7 +142,7 @@ class UnitLoad:
                           for own in waves), default=0.0),
             "valu": max(_valu_bound(one, timing) for one in together),
         }
-        memory, verdict = _memory(everything, clocks["matrix"], clocks["l1"], timing, level)
+        memory, verdict = _memory(everything, clocks["matrix"], clocks["l1"], timing, far)
         return ResourceBounds(clocks, verdict, memory)
 
 
@@ -166,11 +176,10 @@ def shadow_optimum(matrix_clocks: int, occupancy: int, units: int, packable: boo
     return matrix_clocks + slot * (excess - pairs)
 
 
-def _memory(total: Usage, matrix: float, l1: float, timing: Timing, level: str) -> tuple[float, str]:
-    """The clk that bytes in flight allow, and whether bandwidth, latency or compute limits (T * C / B against L)."""
-    in_flight = timing["vmem_in_flight"] + timing["vmem_queue"] * 1024
-    needed = total.load_bytes * timing[f"latency_{level}"] / in_flight
-    returned = max(l1, total.load_bytes / timing[f"rate_{level}"])
+def _memory(total: Usage, matrix: float, l1: float, timing: Timing, far: FarMemory) -> tuple[float, str]:
+    """The clk that bytes in flight allow, and whether bandwidth, latency or compute limits."""
+    needed = total.flight / timing["vmem_in_flight"]
+    returned = max(l1, total.load_bytes / far.rate)
     limit = max(needed, returned)
     if matrix >= limit or not total.load_bytes:
         return limit, "compute"

@@ -8,10 +8,14 @@ from asmgen.isa.errors import AsmgenError
 from asmgen.isa.timing import Timing
 from asmgen.model.costs import costs_of
 from asmgen.model.estimate import Estimate, estimate
+from asmgen.model.farmemory import far_memory
 from asmgen.model.profile import Profile, profile, whole_load
-from asmgen.model.traffic import traffic, under_load
+from asmgen.model.traffic import traffic
 from asmgen.model.unequal import Steps
 from asmgen.tuning.traced import Traced
+
+_NEAR = 0.02
+"""A clock that differs by so little from the one that far memory was timed at changes nothing."""
 
 
 @dataclass(frozen=True)
@@ -47,9 +51,29 @@ def predict(traced: Traced, chosen: Timing, level: str, workgroups: int, spans: 
     assert program is not None
     resident = len({wave.workgroup for wave in waves})
     longer = float(traced.steps.each.mean()) / traced.steps.traced if traced.steps is not None else 1.0
-    moved = traffic(costs_of(program, chosen), waves, level, traced.workgroups, chosen, traced.product, traced.footprint, longer)
-    loaded = under_load(chosen, moved) if level == "grid" and traced.product is not None else chosen
-    found = profile(program, waves, loaded, level, spans) if timed is None else timed
-    whole = estimate(found, traced.workgroups, resident, moved, traced.trace.fitting, lambda: whole_load(found, waves), traced.steps)
+    moved = traffic(costs_of(program, chosen), waves, level, traced.workgroups, chosen, traced.trace.arguments, traced.order,
+                    traced.footprint, longer)
+    units = chosen.clocks("compute_units")
+
+    def timed_with(loading: int, clock: float) -> Profile:
+        """With so many compute units that load at once. What far memory gives in a clk goes by the clock."""
+        return profile(program, waves, chosen, level, spans, far_memory(chosen, level, moved.loads(min(units, loading)), clock))
+
+    def whole(found: Profile, few: Profile | None = None) -> Estimate:
+        """The whole launch; `few` as in `estimate`."""
+        load = lambda: whole_load(found, waves)  # noqa: E731
+        return estimate(found, traced.workgroups, resident, moved, traced.trace.fitting, load, traced.steps, few)
+
     loaded_once = moved.l2 if traced.footprint is None else min(moved.l2, traced.footprint)
-    return Prediction(traced.name, found, whole, traced.trace.fitting, traced.steps, loaded_once + moved.stored)
+    if timed is not None:
+        return Prediction(traced.name, timed, whole(timed), traced.trace.fitting, traced.steps, loaded_once + moved.stored)
+    clock = chosen["clock_dense"]
+    found = timed_with(traced.workgroups, clock)
+    expected = whole(found)
+    if level == "grid" and abs(expected.clock / clock - 1) > _NEAR:
+        clock = expected.clock
+        found = timed_with(traced.workgroups, clock)
+    last, loop = traced.workgroups % (units * expected.together) // expected.together, found.main_loop
+    waits = level == "grid" and last and expected.rounds > 1 and loop is not None and loop.distance > _NEAR
+    few = timed_with(last, clock) if waits else None
+    return Prediction(traced.name, found, whole(found, few), traced.trace.fitting, traced.steps, loaded_once + moved.stored)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,12 +14,12 @@ from asmgen.author.emit.kernel import Kernel
 from asmgen.author.family.family import Family
 from asmgen.codeobject.load import CodeObject
 from asmgen.emulator.scheduling.run import Options
-from asmgen.emulator.scheduling.trace import Trace
+from asmgen.emulator.scheduling.trace import Trace, TracedArgument
 from asmgen.launch.emulated import EmulatedDevice
 from asmgen.model.gridcache import LARGEST_GRID
 from asmgen.model.gridorder import GridOrder
 from asmgen.model.steering import idle_arithmetic
-from asmgen.model.traffic import TiledProduct
+from asmgen.model.traffic import LoadOrder
 from asmgen.model.unequal import Steps
 from asmgen.toolchain import find_tool
 from asmgen.tuning.started import start
@@ -31,18 +31,19 @@ _FINITE = 1  # an odd seed: NaN and huge scores make kernels go ways that ordina
 
 @dataclass(frozen=True)
 class Traced:
-    """What the first workgroups of a launch executed, how many workgroups it has, and what its loads can find in caches."""
+    """What the first workgroups of a launch executed, how many workgroups it has, which of them load the same, and how many bytes the
+    launch reads in all, where that is not what the traced arguments have."""
 
     name: str
     trace: Trace
     workgroups: int
-    product: TiledProduct | None = None
+    order: LoadOrder | None = None
     footprint: float | None = None
     steps: Steps | None = None
 
-    def standing_for(self, work: LaunchWork, product: TiledProduct | None = None) -> Traced:
+    def standing_for(self, work: LaunchWork, order: LoadOrder | None = None) -> Traced:
         """The same workgroup as the first one of a launch whose family says so much of it."""
-        return replace(self, workgroups=len(work.steps), product=product, footprint=float(work.read_bytes),
+        return replace(self, workgroups=len(work.steps), order=order, footprint=float(work.read_bytes),
                        steps=Steps(work.traced, work.steps, work.flops))
 
 
@@ -58,25 +59,29 @@ def trace_launch(library: Family, kernel: Kernel, code: bytes, parameters: Mappi
     problem = library.problem(small, _FINITE)
     programs = {name: kernel.program} if find_tool("llvm-objdump") is None else {}
     with EmulatedDevice(arch, Options(checks=False, trace=trace), programs, keep_errors=True) as device:
-        start(device, CodeObject.load(code), name, contract, problem, contract.grid_of(small), contract.workgroup)
+        buffers = start(device, CodeObject.load(code), name, contract, problem, contract.grid_of(small), contract.workgroup)
+    trace.arguments = tuple(TracedArgument(argument, found.address, found.nbytes) for argument, found in buffers.items())
     total = math.prod(contract.grid_of(parameters))
-    product = _product(parameters, total)
+    order = _product_order(parameters, total, tuple(buffers))
     if work is not None:
-        return Traced(name, trace, total).standing_for(work, product)
+        return Traced(name, trace, total).standing_for(work, order)
     written = {output.argument for output in problem.outputs}
     read = sum(value.nbytes for name, value in problem.arguments.items() if name not in written and hasattr(value, "nbytes"))
-    return Traced(name, trace, total, product, read * total / math.prod(contract.grid_of(small)))
+    return Traced(name, trace, total, order, read * total / math.prod(contract.grid_of(small)))
 
 
-def _product(parameters: Mapping[str, Any], workgroups: int) -> TiledProduct | None:
-    """The order of tiles of a kernel whose parameters and grid are those of a matrix product."""
+def _product_order(parameters: Mapping[str, Any], workgroups: int, arguments: Sequence[str]) -> LoadOrder | None:
+    """The order of tiles of a kernel whose parameters, arguments and grid are those of a matrix product."""
     tile = re.fullmatch(r"(\d+)x(\d+)x(\d+)", str(parameters.get("tile", "")))
-    if tile is None or not all(isinstance(parameters.get(name), int) for name in ("m", "n", "k")):
+    if tile is None or not {"a", "b"} <= set(arguments) or not all(isinstance(parameters.get(name), int) for name in ("m", "n", "k")):
         return None
     tm, tn, tk = (int(part) for part in tile.groups())
     rows, columns = -(-parameters["m"] // tm), -(-parameters["n"] // tn)
     order = GridOrder(rows, columns, parameters.get("window") or None, parameters.get("chunk") or None)
-    return TiledProduct(order, (tm, tn, tk), parameters["k"]) if order.tiles == workgroups <= LARGEST_GRID else None
+    if order.tiles != workgroups or workgroups > LARGEST_GRID:
+        return None
+    operands = arguments.index("a"), arguments.index("b")
+    return LoadOrder(order.tiles_in_order(), operands, -(-parameters["k"] // tk), "the order of tiles")
 
 
 def smaller(contract: KernelContract, parameters: Mapping[str, Any], workgroups: int = 1) -> Mapping[str, Any]:

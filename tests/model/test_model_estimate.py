@@ -1,15 +1,18 @@
-"""Whole kernels: the round trip of loads whose hits are known, the clock of products of f16, stores that leave together."""
+"""Whole kernels: where loads go and what far memory gives them, the clock of products of f16, stores that leave together."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import pytest
 
 from asmgen.emulator.scheduling.trace import WaveTrace
 from asmgen.isa.timing import timing
 from asmgen.model.estimate import estimate, sustained_clock
+from asmgen.model.farmemory import FirstLoads, GridLoads, far_memory
 from asmgen.model.profile import Profile, profile
 from asmgen.model.runsummary import of_f16
-from asmgen.model.traffic import Traffic, under_load
+from asmgen.model.traffic import Traffic
 from asmgen.reader.assembly import read_text
 
 CHOSEN = timing("MI355X")
@@ -24,12 +27,41 @@ def timed(body: str, after: str = "", rounds: int = 50) -> Profile:
     return profile(code, [WaveTrace(0, wave, positions, (8,) * accesses) for wave in range(4)], CHOSEN, "l2")
 
 
-def test_a_round_trip_is_longer_where_the_last_level_cache_misses() -> None:
-    """Who shares a line waits for it: the hits in L2 do not shorten it."""
-    for l2, llc, hbm, clocks in ((10, 2, 0, 1000), (10, 2, 1, 1400), (10, 10, 5, 1400), (10, 2, 2, 1800)):
-        found = under_load(CHOSEN, Traffic(l2, llc, hbm, 0, ""))
-        assert found["latency_grid"] == pytest.approx(clocks) and not found.overridden
-        assert all(found[name] == CHOSEN[name] for name in CHOSEN.values if name != "latency_grid")
+def test_a_round_trip_goes_to_where_the_first_load_hits() -> None:
+    """312 clk of L2; 270 ns of the last-level cache and 500 more of HBM, at 1.6 GHz and at 2.4. Who shares a line waits for its first load:
+    the hits in L2 do not shorten it."""
+    for missed, far, clocks, quick in ((0, 0, 312, 312), (1, 0, 432, 648), (1, 1, 1232, 1848), (0.5, 0, 372, 480), (1, 0.25, 632, 948)):
+        loads = GridLoads({3: FirstLoads(missed, far)})
+        dense, idle = far_memory(CHOSEN, "grid", loads), far_memory(CHOSEN, "grid", loads, 2400)
+        assert (dense.round_trip(3), idle.round_trip(3)) == (clocks, quick)
+        assert (dense.round_trip(2), dense.round_trip(), dense.store) == (432, 432, 312)
+
+
+def test_compute_units_share_what_far_memory_gives() -> None:
+    """60 GB/s each when all load; more for fewer of them, up to 64 B/clk; less where the last-level cache or HBM has less for them."""
+    for units, llc, hbm, rate in ((256, 0.2, 0.1, 37.5), (0, 0.2, 0, 37.5), (160, 0.2, 0, 60), (128, 0.2, 0, 64),
+                                  (256, 1, 0, 7.4e6 / 256 / 1600), (256, 1, 1, 6.2e6 / 256 / 1600), (256, 0.5, 0, 2 * 7.4e6 / 256 / 1600)):
+        found = far_memory(CHOSEN, "grid", GridLoads({}, 100, 100 * llc, 100 * hbm, units))
+        assert found.rate == pytest.approx(rate)
+    assert far_memory(CHOSEN, "grid", GridLoads({}, 0, 0, 0, 256)).rate == 37.5  # it loads nothing
+    assert (far_memory(CHOSEN, "l2").rate, far_memory(CHOSEN, "hbm").rate) == (64, 25)
+
+
+def test_a_round_is_no_shorter_than_its_loads() -> None:
+    """Loads of the whole GPU at 13.8 TB/s stand beside the loop and not beside the ends; cores that wait leave power to the clock."""
+    found = timed("v_mfma_f32_32x32x16_bf16 a[0:15], v[0:3], v[4:7], a[0:15]\n" * 40, "s_sleep 90\n", rounds=40)
+    grid = replace(found, level="grid")
+    each, loop = 600e6 / 256, grid.cycles - grid.prologue - grid.epilogue
+    alone, few = estimate(grid, 512, 1, Traffic(512 * 1e3, 0, 0, 0, "")), estimate(grid, 512, 1, Traffic(512 * each, 0, 0, 0, ""))
+    assert alone.limit == "power" and alone.parts["compute units"] == pytest.approx(2 * grid.cycles / alone.clock / 1e6)
+    ends = (grid.prologue + grid.epilogue) / few.clock / 1e6
+    assert few.limit == "l2" and few.clock > alone.clock + 100 and few.parts["l2"] > 2 * loop / alone.clock / 1e6
+    assert few.parts["compute units"] == pytest.approx(2 * (600 / 13.8 * 1e-6 + ends), rel=1e-3)
+    part = estimate(grid, 384, 1, Traffic(384 * each, 0, 0, 0, ""))  # half as many load half as much, which is less than their loop
+    half = estimate(grid, 128, 1).parts["compute units"]
+    assert part.parts["compute units"] == pytest.approx(600 / 13.8 * 1e-6 + ends + half, rel=1e-3)
+    quicker = estimate(grid, 384, 1, few=replace(grid, timeline=replace(grid.timeline, cycles=grid.cycles // 2)))
+    assert quicker.parts["compute units"] == pytest.approx(1.5 * grid.cycles / alone.clock / 1e6, rel=0.01)
 
 
 def test_products_of_f16_run_at_a_lower_clock() -> None:

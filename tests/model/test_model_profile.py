@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from asmgen.emulator.machine.devicememory import Memory
 from asmgen.emulator.scheduling.run import Options
-from asmgen.emulator.scheduling.trace import Trace, WaveTrace, has_cost
+from asmgen.emulator.scheduling.trace import NO_ARGUMENT, Trace, TracedArgument, WaveTrace, has_cost
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.timing import GPUS, PARAMETERS, Timing, read_overrides, timing
 from asmgen.kernels.registry import family
@@ -23,11 +24,12 @@ from asmgen.model.chrometrace import chrome_trace
 from asmgen.model.costs import costs_of
 from asmgen.model.cycles import CAUSES
 from asmgen.model.estimate import LIMITS, estimate, sustained_clock
+from asmgen.model.farmemory import FarMemory, FirstLoads
 from asmgen.model.gridcache import TileLoads, cache_rates
 from asmgen.model.gridorder import GridOrder
 from asmgen.model.profile import Profile, profile, whole_load
 from asmgen.model.runsummary import transcendental
-from asmgen.model.traffic import TiledProduct, Traffic, traffic
+from asmgen.model.traffic import LoadOrder, Traffic, traffic
 from asmgen.model.unequal import Steps, last_end
 from asmgen.model.usage import BOUNDS, UnitLoad, Usage, shadow_optimum
 from asmgen.program.program import Program
@@ -196,7 +198,8 @@ def test_workgroups_of_unequal_length() -> None:
     cycles = np.zeros(32)
     cycles[0::8] = 7, 1, 1, 5
     cycles[3::8] = 1, 1, 7, 5
-    assert last_end(cycles[:25], 16) == 8 and last_end(cycles, 16) == 8 and last_end(cycles, 8) == 14
+    assert last_end(cycles[:25], 16, 8) == 8 and last_end(cycles, 16, 8) == 8 and last_end(cycles, 8, 8) == 14
+    assert last_end(cycles, 4, 2) == 14 + 7 and last_end(cycles[:4], 4, 1) == 7  # a partition has fewer
     found = timed(loop("".join(MFMA.format(16 * n, 16 * n + 15) for n in range(4)) * 8, 200), block=256)
     flops = found.loops[0].flops
     alike = Steps(200, np.full(512, 200), flops)
@@ -286,8 +289,8 @@ def run(*arguments: str) -> Any:
 
 def test_command_on_a_library_kernel(objdump: tuple[str, ...], tmp_path: Path) -> None:
     overrides = tmp_path / "p.json"
-    overrides.write_text('{"latency_grid": 500}')
-    assert read_overrides(overrides) == {"latency_grid": 500}
+    overrides.write_text('{"latency_llc": 90}')
+    assert read_overrides(overrides) == {"latency_llc": 90}
     shape = ("gemm-bf16", "-p", "m=4096", "-p", "n=4096", "-p", "k=640", "--arch", "gfx942", "--gpu", "MI325X")
     done = run(*shape, "--json", "--trace", str(tmp_path / "t.json"))
     assert done.exit_code == 0, done.output
@@ -299,7 +302,7 @@ def test_command_on_a_library_kernel(objdump: tuple[str, ...], tmp_path: Path) -
     assert found["prologue"] + found["epilogue"] < found["cycles"] and all(row["address"] is not None for row in found["instructions"])
     assert json.loads((tmp_path / "t.json").read_text())["traceEvents"]
     faster = json.loads(run(*shape, "--json", "--parameters", str(overrides)).output)
-    assert faster["cycles"] < found["cycles"] and faster["overridden"] == ["latency_grid"]
+    assert faster["cycles"] < found["cycles"] and faster["overridden"] == ["latency_llc"]
 
 
 def test_only_workgroups_are_left_out_of_the_problem() -> None:
@@ -444,16 +447,44 @@ def test_bytes_of_a_launch() -> None:
     chosen = timing("MI355X")
     costs = costs_of(code, chosen)
     loaded, stored = 2 * (1024 + 256), 2 * 512  # of what lines are touched, what the lanes take
-    far = traffic(costs, waves, "hbm", 100, chosen)
+    waves = [replace(wave, arguments=(1, 0, 1)) for wave in waves]
+    arguments = [TracedArgument("a", 0, 1 << 40), TracedArgument("b", 1 << 40, 4096), TracedArgument("c", 1 << 41, 4096)]
+    far = traffic(costs, waves, "hbm", 100, chosen, arguments)
+    assert [(one.name, one.loaded, one.stored) for one in far.arguments] == [("a", 100 * 512, 0), ("b", 100 * 2048, 100 * 1024)]
     assert (far.l2, far.llc, far.hbm, far.stored) == (100 * loaded, 100 * loaded, 100 * loaded, 100 * stored)
     near = traffic(costs, waves, "l2", 100, chosen)
     assert (near.l2, near.llc, near.stored) == (100 * loaded, 0, 0) and near.l2_hit == 1
-    once = traffic(costs, waves, "grid", 1000, chosen, footprint=16384)
-    assert (once.llc, once.hbm) == (8 * 16384, 16384) and once.llc_hit == pytest.approx(7 / 8)
+    once = traffic(costs, waves, "grid", 1000, chosen, arguments)
+    assert once.llc == 1000 * 512 + 8 * 4096 and once.hbm == 1000 * 512 + 4096  # nobody loads c; a is larger than what is loaded of it
+    assert once.first == {0: FirstLoads(1, 1), 1: FirstLoads(1, 1 / 8)}
+    larger = traffic(costs, waves, "grid", 1000, chosen, arguments[1:], read=40960)
+    assert larger.llc == 1000 * 512 + 1000 * 2048 and larger.hbm == 40960 + 1000 * 2048  # twice what it is here: b has more bytes
+    unknown = traffic(costs, [replace(wave, arguments=()) for wave in waves], "grid", 10, chosen, arguments)
+    assert unknown.l2 == unknown.llc == unknown.hbm == 10 * loaded and [one.name for one in unknown.arguments] == [""]
     order = GridOrder(10, 100, 4, 8)
-    tiled = traffic(costs, waves, "grid", 1000, chosen, TiledProduct(order, (1, 3, 1), 4))
-    rates = cache_rates(order, TileLoads(loaded // 4, loaded * 3 // 4, 4), chosen)
-    assert tiled.l2_hit == pytest.approx(rates.l2_hit) and tiled.llc_hit == pytest.approx(rates.llc_hit)
+    tiled = traffic(costs, waves, "grid", 1000, chosen, arguments, LoadOrder(order.tiles_in_order(), (1, 0), 4, "it is known"))
+    rates = cache_rates(order, TileLoads(2048, 512, 4), chosen)
+    assert tiled.l2_hit == pytest.approx(rates.l2_hit) and tiled.llc_hit == pytest.approx(rates.llc_hit) and tiled.how == "it is known"
+    assert tiled.first == {1: rates.operands[0].first, 0: rates.operands[1].first}
+    assert tiled.l2 == rates.l2_bytes and tiled.loads(9).units == 9
+
+
+def test_accesses_know_their_argument() -> None:
+    """By the lowest address of the lanes that take part; those of LDS, and of no lane, have none."""
+    data, memory = [np.zeros(1024, np.uint32), np.zeros(2048, np.uint32)], Memory()
+    text = ("s_load_dwordx4 s[8:11], s[0:1], 0x0\nv_lshlrev_b32 v1, 2, v0\ns_waitcnt lgkmcnt(0)\n"
+            "global_load_dword v4, v1, s[10:11]\nglobal_load_dword v5, v1, s[8:9]\nds_read_b32 v6, v1\ns_waitcnt vmcnt(0) lgkmcnt(0)\n"
+            "global_store_dword v1, v4, s[8:9]\ns_mov_b64 exec, 0\nglobal_load_dword v4, v1, s[10:11]\n")
+    code = read_text(text + "s_endpgm\n", "gfx950")[0]
+    trace = Trace(1)
+    launch("gfx950", code, (1, 1, 1), (64, 1, 1), data, lds=4096, vgprs=128, options=Options(checks=False, trace=trace), memory=memory)
+    assert [wave.arguments for wave in trace.waves()] == [()]
+    starts = {interval.end - interval.start: interval.start for interval in memory.intervals}
+    first, second = starts[4096], starts[8192]
+    trace.arguments = (TracedArgument("y", second, 8192), TracedArgument("x", first, 4096))
+    assert [wave.arguments for wave in trace.waves()] == [(0, 1, NO_ARGUMENT, 1, NO_ARGUMENT)]
+    trace.arguments = (TracedArgument("x", first, 4096),)
+    assert [wave.arguments for wave in trace.waves()] == [(NO_ARGUMENT, 0, NO_ARGUMENT, 0, NO_ARGUMENT)]
 
 
 def test_packed_units_fill_the_room_behind_the_hazard() -> None:
@@ -468,14 +499,16 @@ def test_packed_units_fill_the_room_behind_the_hazard() -> None:
     assert timed(loop(MFMA.format(0, 15) + packed, 8)).loops[0].bounds.clocks["valu"] == 32 + 12 + 4
 
 
-@pytest.mark.parametrize("edges,latency,verdict,least", [
-    ((256, 256), 1000, "compute", 65536 * 1000 / 45056), ((256, 256), 1500, "latency", 65536 * 1500 / 45056),
-    ((128, 128), 1000, "latency", 32768 * 1000 / 45056), ((64, 64), 100, "bandwidth", 16384 / 64)])
-def test_memory_pipeline_of_tiles(edges: tuple[int, int], latency: float, verdict: str, least: float) -> None:
-    """Four waves that make a tile of 16-bit elements in steps of 64: T C / B against L, with 44 KB in flight and under way."""
-    (tm, tn), chosen = edges, timing("MI355X", {"latency_grid": latency})
+@pytest.mark.parametrize("edges,latency,rate,verdict,least", [
+    ((256, 256), 1000, 64, "compute", 65536 * 1000 / 32768), ((256, 256), 1100, 64, "latency", 65536 * 1100 / 32768),
+    ((128, 128), 1000, 64, "latency", 32768 * 1000 / 32768), ((64, 64), 100, 64, "bandwidth", 16384 / 64),
+    ((128, 128), 432, 37.5, "bandwidth", 32768 / 37.5), ((256, 256), 432, 37.5, "compute", 65536 / 37.5)])
+def test_memory_pipeline_of_tiles(edges: tuple[int, int], latency: int, rate: float, verdict: str, least: float) -> None:
+    """Four waves that make a tile of 16-bit elements in steps of 64, with 32 KB under way for a round trip without its queue."""
+    (tm, tn), chosen, far = edges, timing("MI355X"), FarMemory(rate, latency, 312)
     matrix, bytes_ = 16 * tm * tn * 64 / (16 * 16 * 32 * 4), (tm + tn) * 64 * 2
-    found = UnitLoad([[Usage(matrix=matrix, load_bytes=bytes_ / 4, l1=bytes_ / 64 / 4)] for _ in range(4)]).bounds(chosen, "grid")
+    each = Usage(matrix=matrix, load_bytes=bytes_ / 4, flight=bytes_ * latency / 4, l1=bytes_ / 64 / 4)
+    found = UnitLoad([[each] for _ in range(4)]).bounds(chosen, far)
     assert found.verdict == verdict and found.memory == pytest.approx(least)
 
 
@@ -489,7 +522,7 @@ def test_workgroups_that_fit_fill_each_others_gaps() -> None:
     assert (alone.together, two.together, many.together) == (1, 2, 8) and (alone.rounds, two.rounds, many.rounds) == (8, 4, 1)
     assert alone.limit == "latency" and many.limit == "lds"
     assert two.parts["compute units"] < 0.6 * alone.parts["compute units"]
-    bound = load().times(8).bounds(found.timing, "l2").clocks["lds"]
-    assert bound == 8 * load().bounds(found.timing, "l2").clocks["lds"] > found.cycles
+    bound = load().times(8).bounds(found.timing, found.far).clocks["lds"]
+    assert bound == 8 * load().bounds(found.timing, found.far).clocks["lds"] > found.cycles
     assert many.parts["compute units"] == pytest.approx(bound / 2400e6)
     assert estimate(found, 300, 1, None, 8, load).together == 2  # no more than there are

@@ -6,7 +6,8 @@ Positions are noted a segment at a time. LDS accesses carry the cycles that thei
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,29 +24,48 @@ from asmgen.program.program import Instruction, Program
 
 LINE = 128
 """Bytes of a line of the vector cache (docs/facts/microarchitecture.md section 2.5)."""
+_FAR = np.int64(1) << 62
 VECTOR_SPACES = frozenset({"buffer", "global", "flat", "scratch"})
+
+
+NO_ARGUMENT = -1
+"""The argument of an access of LDS, of scratch, or of no lane."""
+
+
+@dataclass(frozen=True)
+class TracedArgument:
+    """A kernel's argument that points to device memory: where its bytes are."""
+
+    name: str
+    start: int
+    nbytes: int
 
 
 @dataclass(frozen=True)
 class WaveTrace:
-    """One wave: the positions that it executed, and the cost of each of its accesses, in order (`has_cost` says which have one)."""
+    """One wave: the positions that it executed, and the cost of each of its accesses, in order (`has_cost` says which have one).
+
+    `arguments` has the number of the argument that each access touches; it is empty where nobody told the trace its arguments.
+    """
 
     workgroup: int
     wave: int
     positions: tuple[int, ...]
     costs: tuple[int, ...]
+    arguments: tuple[int, ...] = ()
 
 
 @dataclass
 class Trace:
     """Filled by a launch that has it among its options. `workgroups` is how many of the grid's run, from the first on; 0: all.
     `program` is the launch's, `fitting` how many of its workgroups fit on a compute unit together; what stands at the positions that `idle`
-    gives for it is not computed."""
+    gives for it is not computed. `arguments` is for who knows where they are: then each access has the number of its own."""
 
     workgroups: int = 1
     program: Program | None = None
     fitting: int = 1
     idle: Callable[[Program], frozenset[int]] = lambda program: frozenset()
+    arguments: Sequence[TracedArgument] = ()
     _segments: dict[int, list[tuple[int, ...]]] = field(default_factory=dict)
     _costs: dict[int, list[list[int]]] = field(default_factory=dict)
     _per: int = 1
@@ -62,15 +82,31 @@ class Trace:
         return _Watcher(self, machine)
 
     def opened(self, machine: Machine, wave: int) -> list[list[int]]:
-        """The accesses of a wave of the machine so far: a list of one number each."""
+        """The accesses of a wave of the machine so far: cost and lowest address of each."""
         return self._costs.setdefault(machine.first_workgroup * (machine.waves // machine.workgroups) + wave, [])
 
     def waves(self) -> Iterator[WaveTrace]:
         """Every wave in order of launch."""
+        argument = _finder(self.arguments)
         for number in sorted(self._segments):
             positions = tuple(position for part in self._segments[number] for position in part)
-            costs = tuple(cost for (cost,) in self._costs.get(number, []))
-            yield WaveTrace(number // self._per, number % self._per, positions, costs)
+            accesses = self._costs.get(number, [])
+            costs = tuple(cost for cost, _ in accesses)
+            arguments = tuple(argument(address) for _, address in accesses) if self.arguments else ()
+            yield WaveTrace(number // self._per, number % self._per, positions, costs, arguments)
+
+
+def _finder(arguments: Sequence[TracedArgument]) -> Callable[[int], int]:
+    """Says which argument an address lies in."""
+    ordered = sorted(range(len(arguments)), key=lambda number: arguments[number].start)
+    starts = [arguments[number].start for number in ordered]
+
+    def find(address: int) -> int:
+        at = bisect_right(starts, address) - 1
+        inside = at >= 0 and address < starts[at] + arguments[ordered[at]].nbytes
+        return ordered[at] if inside else NO_ARGUMENT
+
+    return find
 
 
 def has_cost(instruction: Instruction) -> bool:
@@ -95,7 +131,7 @@ class _Watcher:
 
     def _open(self, group: Group) -> None:
         for wave in group.waves.tolist():
-            self.trace.opened(self.machine, wave).append([0])
+            self.trace.opened(self.machine, wave).append([0, NO_ARGUMENT])
 
     def memory(self, group: Group, instruction: Instruction, memory_name: str, addresses: NDArray[np.int64], counts: NDArray[np.int64],
                size: int, low: int, high: int) -> None:
@@ -107,8 +143,12 @@ class _Watcher:
         lines = np.sort(np.concatenate([touched, np.where(touched >= 0, last, -1)], axis=1), axis=1)
         new = lines >= 0
         new[:, 1:] &= lines[:, 1:] != lines[:, :-1]
-        for wave, number in zip(group.waves.tolist(), new.sum(axis=1).tolist(), strict=True):
-            self.trace.opened(self.machine, wave)[-1][0] += number
+        nearest = np.where(counts > 0, addresses, _FAR).min(axis=1)
+        for wave, number, address in zip(group.waves.tolist(), new.sum(axis=1).tolist(), nearest.tolist(), strict=True):
+            if number:
+                access = self.trace.opened(self.machine, wave)[-1]
+                access[0] += number
+                access[1] = address if memory_name != "private memory" else NO_ARGUMENT
 
     def _lds(self, instruction: Instruction) -> Action:
         named = {spec.name: operand for spec, operand in zip(instruction.form.operands, instruction.operands, strict=True)}
@@ -127,11 +167,11 @@ class _Watcher:
             active = None if group.mask is None else group.lanes()
             cycles = bank_loads(machine.arch.name, instruction.name, at, 8 * size, active).max(axis=-1).sum(axis=-1)
             for wave, number in zip(group.waves.tolist(), cycles.tolist(), strict=True):
-                self.trace.opened(machine, wave).append([number])
+                self.trace.opened(machine, wave).append([number, NO_ARGUMENT])
 
         return count_cycles
 
     def _one_cycle(self, group: Group) -> None:
         """What has no lane addresses in a register touches a dword, or one a lane in order."""
         for wave in group.waves.tolist():
-            self.trace.opened(self.machine, wave).append([LANES // 64])
+            self.trace.opened(self.machine, wave).append([LANES // 64, NO_ARGUMENT])

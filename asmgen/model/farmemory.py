@@ -1,0 +1,78 @@
+"""How far the data of a compute unit's loads is: the round trip of each argument's loads without a queue, and what comes back in a clk.
+
+With "l2" and "hbm" all data is there. With "grid" the whole GPU loads: a load goes to where the first workgroup that asks for its lines
+finds them, as all who share a line ask while it is under way (workgroups go through K in lock step). The share of first loads that L2
+still has comes from L2, the rest from the last-level cache, and its misses come from HBM. What the caches and memory of the GPU give in a
+second is shared by its compute units. Queues are not part of a round trip: the cycle model has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from asmgen.emulator.scheduling.trace import NO_ARGUMENT
+from asmgen.isa.timing import Timing
+
+LEVELS = ("grid", "l2", "hbm")
+"""Where vector memory finds its data: as a whole grid does, all in L2, all in HBM."""
+
+
+@dataclass(frozen=True)
+class FirstLoads:
+    """Of the first loads of an argument's lines by the workgroups of an XCD: the shares that miss L2, and that miss the last-level cache
+    too."""
+
+    miss_l2: float = 1.0
+    miss_llc: float = 0.0
+
+
+@dataclass(frozen=True)
+class FarMemory:
+    """`rate` in B/clk of a compute unit, round trips in clk: `usual` is that of loads of arguments without one of their own."""
+
+    rate: float
+    usual: int
+    store: int
+    by_argument: Mapping[int, int] = field(default_factory=dict)
+
+    def round_trip(self, argument: int = NO_ARGUMENT) -> int:
+        """Of a load of that argument."""
+        return self.by_argument.get(argument, self.usual)
+
+
+@dataclass(frozen=True)
+class GridLoads:
+    """What is known of the loads of a whole launch: `first` of each argument, the bytes that L2, the last-level cache and HBM are asked
+    for, and how many compute units ask at once (0: all)."""
+
+    first: Mapping[int, FirstLoads] = field(default_factory=dict)
+    l2: float = 1.0
+    llc: float = 0.0
+    hbm: float = 0.0
+    units: int = 0
+
+
+def far_memory(timing: Timing, level: str, loads: GridLoads | None = None, clock: float = 0) -> FarMemory:
+    """For a level of LEVELS; with "grid" at a clock in MHz, by default that of dense matrix work."""
+    if level != "grid":
+        return FarMemory(timing[f"rate_{level}"], timing.clocks(f"latency_{level}"), timing.clocks("latency_l2"))
+    loads, clock = loads if loads is not None and loads.l2 else GridLoads(), clock or timing["clock_dense"]
+    trips = {argument: _round_trip(timing, first, clock) for argument, first in loads.first.items()}
+    return FarMemory(min(timing["rate_l2"], _share(timing, loads) / clock), _round_trip(timing, FirstLoads(), clock),
+                     timing.clocks("latency_l2"), trips)
+
+
+def _round_trip(timing: Timing, first: FirstLoads, clock: float) -> int:
+    """Clk at so many MHz."""
+    llc = timing["latency_llc"] * clock / 1e3
+    return round((1 - first.miss_l2) * timing["latency_l2"] + first.miss_l2 * llc + first.miss_llc * timing["llc_miss"] * clock / 1e3)
+
+
+def _share(timing: Timing, loads: GridLoads) -> float:
+    """Bytes a microsecond for one compute unit while `units` load: of what L2 and fabric give all, or a farther level for what comes from
+    there."""
+    everybody = timing.clocks("compute_units")
+    near = timing["unit_load"] * everybody / 1e3  # TB/s
+    micros = max(1 / near, loads.llc / loads.l2 / timing["llc_read"], loads.hbm / loads.l2 / timing["hbm_read"]) / 1e6  # of a byte
+    return 1 / micros / (loads.units or everybody)
