@@ -145,6 +145,8 @@ PARAMETERS: tuple[TimingParameter, ...] = (
     TimingParameter("hbm_read", {"MI300X": 4.0, "MI325X": 4.5, "gfx950": 6.2}, "TB/s", "[M]",
                     "measured 0.3: 6.0 to 6.4; gfx942 [V] origami 4",
               4.0, 6.4),
+    TimingParameter("hbm_peak", {"MI300X": 5.3, "MI325X": 6.0, "gfx950": 8.0}, "TB/s", "[V]",
+                    "micro 2.5: what AMD names; no time depends on it"),
     TimingParameter("l2_read", {"gfx950": 31.6, "gfx942": 17}, "TB/s", "[M]",
                     "measured 0.3: 31.6 at 4 waves a unit, 38.8 at 16; gfx942 [V] origami", 17, 38.8),
     _all("unit_load", 60, "GB/s/CU", "[M]",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +19,21 @@ from asmgen.model.profile import LoopProfile, Profile
 from asmgen.model.steering import idle_arithmetic
 from asmgen.program.controlflow import control_flow
 from asmgen.tools.build import Built
+from asmgen.tuning.advice import Advice, advise
+from asmgen.tuning.origins import Origin, origins
 from asmgen.tuning.prediction import Prediction, predict
 from asmgen.tuning.traced import Traced, trace_launch
 
 _WORST = 12  # instructions that the text names
 
 
+@dataclass(frozen=True)
 class ProfileReport(Prediction):
-    """What the command says of one kernel."""
+    """What the command says of one kernel. `origins` are those of its instructions, empty where the code's author is not known; `advice`
+    is what it would gain most by."""
+
+    origins: tuple[Origin, ...] = ()
+    advice: tuple[Advice, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """The fields of docs/ARCHITECTURE.md, and those that stand beside them. `cycles_per_iteration` is one trip through its code."""
@@ -40,9 +48,13 @@ class ProfileReport(Prediction):
                       "most": int(self.steps.each.max())} if self.steps is not None else None,
             "rounds": whole.rounds, "seconds_by_part": whole.parts, "memory": self._memory(),
             "overridden": sorted(found.timing.overridden),
+            "gbytes_per_second_predicted": self.gbytes_per_second,
+            "peak": {"tflops": self.peak_tflops, "gbytes_per_second": self.peak_gbytes, "share": self.share_of_peak},
+            "changes": [one.as_json(whole.seconds) for one in self.advice],
             "loops": [self._loop(loop) for loop in found.loops],
             "instructions": [{"address": code[row.position].address, "position": row.position, "text": code[row.position].text,
-                              "executed": row.executed, "issue": row.issue, "stalls": row.stalls} for row in found.instructions],
+                              "executed": row.executed, "issue": row.issue, "stalls": row.stalls,
+                              **(self.origins[row.position].as_json() if self.origins else {})} for row in found.instructions],
         }
 
     def _memory(self) -> dict[str, Any] | None:
@@ -62,11 +74,12 @@ class ProfileReport(Prediction):
         more = f" ({self.fitting} fit)" if self.fitting > whole.resident else ""
         lines = [f"{self.name} on {found.timing.gpu} ({found.timing.arch}), data in {found.level}: predicted, not measured",
                  f"  {whole.resident} workgroup{'s' * (whole.resident > 1)} on a compute unit{more}: {found.cycles} clk predicted, "
-                 f"{found.prologue:.0f} before and {found.epilogue:.0f} behind the main loop, matrix cores busy {found.matrix_busy:.1%}",
+                 f"{found.prologue:.0f} before and {found.epilogue:.0f} after the main loop, matrix cores busy {found.matrix_busy:.1%}",
                  f"  whole launch: {whole.workgroups} workgroup{'s' * (whole.workgroups > 1)} in {whole.rounds} "
                  f"round{'s' * (whole.rounds > 1)}, {whole.together} on a unit, at {whole.clock:.0f} MHz: "
-                 f"predicted {whole.seconds * 1e6:.1f} us, {whole.tflops:.1f} TFLOPS, limit {whole.limit}"]
-        if self.steps is not None:
+                 f"predicted {whole.seconds * 1e6:.1f} us, {whole.tflops:.1f} TFLOPS, limit {whole.limit}",
+                 self._rates()]
+        if self.steps is not None and self.steps.missing.any():
             each = self.steps.each
             lines.insert(2, f"  timed with {self.steps.traced} steps; the first workgroup has {each[0]}: predicted {self.cycles:.0f} clk; "
                             f"workgroups have {each.min()} to {each.max()} steps, {each.mean():.1f} on average")
@@ -87,7 +100,16 @@ class ProfileReport(Prediction):
             if row.stalls:
                 causes = ", ".join(f"{cause} {clocks}" for cause, clocks in sorted(row.stalls.items(), key=lambda item: -item[1]))
                 lines.append(f"    {row.position:5} x{row.executed:<6} {found.program.instructions[row.position].text}: {causes}")
+                lines += [f"          {self.origins[row.position]}"] if self.origins and str(self.origins[row.position]) else []
+        lines += ["  what would gain most, each by itself (predicted):"] if self.advice else []
+        lines += [f"    {one.gain * 1e6:.1f} us ({one.gain / whole.seconds:.1%}): {one.text}" for one in self.advice]
         return "\n".join(lines) + "\n"
+
+
+    def _rates(self) -> str:
+        peak = f"{self.peak_tflops:.0f} TFLOPS" if self.peak_tflops else f"{self.peak_gbytes:.0f} GB/s"
+        return (f"  predicted {self.gbytes_per_second:.1f} GB/s of the bytes that must move ({self.needed / 1e6:.1f} MB), "
+                f"{self.share_of_peak:.1%} of the peak of {peak}")
 
 
 def _loop_lines(loop: LoopProfile, found: Profile) -> list[str]:
@@ -109,7 +131,7 @@ def trace_kernel(library: Family, built: Built, parameters: Mapping[str, Any], w
 def report_kernel(library: Family, built: Built, parameters: Mapping[str, Any], chosen: Timing, level: str, workgroups: int,
                   spans: bool = False) -> ProfileReport:
     """Profile a kernel of the library on the problem that the parameters say."""
-    return report_traced(trace_kernel(library, built, parameters, workgroups), chosen, level, workgroups, spans)
+    return advised(trace_kernel(library, built, parameters, workgroups), chosen, level, workgroups, spans)
 
 
 def report_spec(path: Path, gpu: str | None, parameters: Path | None, level: str, workgroups: int, spans: bool = False) -> ProfileReport:
@@ -118,7 +140,7 @@ def report_spec(path: Path, gpu: str | None, parameters: Path | None, level: str
     traced = trace_launch_spec(path, Options(checks=False, trace=trace))
     trace.arguments = traced.arguments
     found = Traced(traced.kernel, trace, traced.workgroups)
-    return report_traced(found, choose_timing(traced.arch, gpu, parameters), level, workgroups, spans)
+    return advised(found, choose_timing(traced.arch, gpu, parameters), level, workgroups, spans)
 
 
 def choose_timing(arch: str, gpu: str | None, parameters: Path | None) -> Timing:
@@ -130,7 +152,14 @@ def report_traced(traced: Traced, chosen: Timing, level: str, workgroups: int, s
                   timed: Profile | None = None) -> ProfileReport:
     """Profile what was traced, unless that is in `timed` already. Raises AsmgenError for more workgroups than fit on a compute unit."""
     found = predict(traced, chosen, level, workgroups, spans, timed)
-    return ProfileReport(found.name, found.profile, found.estimate, found.fitting, found.steps, found.needed)
+    return ProfileReport(**vars(found))
+
+
+def advised(traced: Traced, chosen: Timing, level: str, workgroups: int, spans: bool = False) -> ProfileReport:
+    """The same with the origins of instructions and with advice."""
+    found = report_traced(traced, chosen, level, workgroups, spans)
+    where = origins(found.profile.program, traced.written)
+    return replace(found, origins=where, advice=tuple(advise(found, list(traced.trace.waves()), where)))
 
 
 def write_trace(report: ProfileReport, path: Path) -> None:

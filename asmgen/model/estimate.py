@@ -57,11 +57,15 @@ def estimate(found: Profile, workgroups: int, resident: int, moved: Traffic | No
     `steps`: how long each is, where they are not all as long as the timed ones. `few`: the same workgroups timed with the loads of those
     of the last round alone.
     """
+    return estimate_run(summary_for(found, workgroups, resident, fitting, load, steps, few), workgroups, resident, moved, fitting, steps)
+
+
+def summary_for(found: Profile, workgroups: int, resident: int, fitting: int, load: Callable[[], UnitLoad] | None,
+                steps: Steps | None = None, few: Profile | None = None) -> RunSummary:
+    """What `estimate_run` reads; the arguments are those of `estimate`."""
     needed = load is not None and copies_of(found.timing, workgroups, resident, fitting) > 1
     summary = summary_of(found, load() if needed and load is not None else None)
-    if few is not None:
-        summary = replace(summary, last_round=_run(summary_of(few), steps) / _run(summary, steps))
-    return estimate_run(summary, workgroups, resident, moved, fitting, steps)
+    return summary if few is None else replace(summary, last_round=_run(summary_of(few), steps) / _run(summary, steps))
 
 
 def copies_of(timing: Timing, workgroups: int, resident: int, fitting: int) -> int:

@@ -6,10 +6,12 @@ from dataclasses import dataclass
 
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.timing import Timing
-from asmgen.model.costs import costs_of
-from asmgen.model.estimate import Estimate, estimate
+from asmgen.model.costs import CostKind, costs_of
+from asmgen.model.cycles import SIMDS
+from asmgen.model.estimate import Estimate, estimate_run, summary_for
 from asmgen.model.farmemory import far_memory
 from asmgen.model.profile import Profile, profile, whole_load
+from asmgen.model.runsummary import RunSummary
 from asmgen.model.traffic import traffic
 from asmgen.model.unequal import Steps
 from asmgen.tuning.traced import Traced
@@ -26,9 +28,34 @@ class Prediction:
     name: str
     profile: Profile
     estimate: Estimate
+    run: RunSummary
     fitting: int
     steps: Steps | None = None
     needed: float = 0.0
+
+    def with_run(self, run: RunSummary) -> Estimate:
+        """The time of the same launch, had its workgroups run so."""
+        whole = self.estimate
+        return estimate_run(run, whole.workgroups, whole.resident, whole.traffic, self.fitting, self.steps)
+
+    @property
+    def peak_tflops(self) -> float:
+        """What the GPU's matrix cores reach at the peak clock with the main loop's instructions; 0 where these are not matrix ones."""
+        found = self.profile
+        loop, costs = found.main_loop, found.timeline.costs
+        code = costs[loop.first:loop.last + 1] if loop is not None else costs
+        rate = max((cost.flops / cost.occupancy for cost in code if cost.kind is CostKind.MATRIX), default=0.0)
+        return rate * SIMDS * found.timing["compute_units"] * found.timing["clock_idle"] * 1e-6
+
+    @property
+    def peak_gbytes(self) -> float:
+        """What HBM moves at most."""
+        return self.profile.timing["hbm_peak"] * 1e3
+
+    @property
+    def share_of_peak(self) -> float:
+        """Of the matrix cores' peak; of HBM's where there are no matrix instructions."""
+        return self.estimate.tflops / self.peak_tflops if self.peak_tflops else self.gbytes_per_second / self.peak_gbytes
 
     @property
     def gbytes_per_second(self) -> float:
@@ -59,21 +86,24 @@ def predict(traced: Traced, chosen: Timing, level: str, workgroups: int, spans: 
         """With so many compute units that load at once. What far memory gives in a clk goes by the clock."""
         return profile(program, waves, chosen, level, spans, far_memory(chosen, level, moved.loads(min(units, loading)), clock))
 
-    def whole(found: Profile, few: Profile | None = None) -> Estimate:
-        """The whole launch; `few` as in `estimate`."""
-        load = lambda: whole_load(found, waves)  # noqa: E731
-        return estimate(found, traced.workgroups, resident, moved, traced.trace.fitting, load, traced.steps, few)
+    def whole(found: Profile, few: Profile | None = None) -> tuple[RunSummary, Estimate]:
+        """The run and the whole launch; `few` as in `estimate`."""
+        run = summary_for(found, traced.workgroups, resident, traced.trace.fitting, lambda: whole_load(found, waves), traced.steps, few)
+        return run, estimate_run(run, traced.workgroups, resident, moved, traced.trace.fitting, traced.steps)
 
-    loaded_once = moved.l2 if traced.footprint is None else min(moved.l2, traced.footprint)
+    def predicted(found: Profile, few: Profile | None = None) -> Prediction:
+        run, launch = whole(found, few)
+        loaded_once = moved.l2 if traced.footprint is None else min(moved.l2, traced.footprint)
+        return Prediction(traced.name, found, launch, run, traced.trace.fitting, traced.steps, loaded_once + moved.stored)
+
     if timed is not None:
-        return Prediction(traced.name, timed, whole(timed), traced.trace.fitting, traced.steps, loaded_once + moved.stored)
+        return predicted(timed)
     clock = chosen["clock_dense"]
     found = timed_with(traced.workgroups, clock)
-    expected = whole(found)
+    _, expected = whole(found)
     if level == "grid" and abs(expected.clock / clock - 1) > _NEAR:
         clock = expected.clock
         found = timed_with(traced.workgroups, clock)
     last, loop = traced.workgroups % (units * expected.together) // expected.together, found.main_loop
     waits = level == "grid" and last and expected.rounds > 1 and loop is not None and loop.distance > _NEAR
-    few = timed_with(last, clock) if waits else None
-    return Prediction(traced.name, found, whole(found, few), traced.trace.fitting, traced.steps, loaded_once + moved.stored)
+    return predicted(found, timed_with(last, clock) if waits else None)

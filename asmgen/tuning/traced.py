@@ -21,6 +21,7 @@ from asmgen.model.gridorder import GridOrder
 from asmgen.model.steering import idle_arithmetic
 from asmgen.model.traffic import LoadOrder
 from asmgen.model.unequal import Steps
+from asmgen.program.program import Program
 from asmgen.toolchain import find_tool
 from asmgen.tuning.started import start
 
@@ -40,6 +41,7 @@ class Traced:
     order: LoadOrder | None = None
     footprint: float | None = None
     steps: Steps | None = None
+    written: Program | None = None  # as its author wrote it
 
     def standing_for(self, work: LaunchWork, order: LoadOrder | None = None) -> Traced:
         """The same workgroup as the first one of a launch whose family says so much of it."""
@@ -64,10 +66,10 @@ def trace_launch(library: Family, kernel: Kernel, code: bytes, parameters: Mappi
     total = math.prod(contract.grid_of(parameters))
     order = _product_order(parameters, total, tuple(buffers))
     if work is not None:
-        return Traced(name, trace, total).standing_for(work, order)
+        return Traced(name, trace, total, written=kernel.program).standing_for(work, order)
     written = {output.argument for output in problem.outputs}
     read = sum(value.nbytes for name, value in problem.arguments.items() if name not in written and hasattr(value, "nbytes"))
-    return Traced(name, trace, total, order, read * total / math.prod(contract.grid_of(small)))
+    return Traced(name, trace, total, order, read * total / math.prod(contract.grid_of(small)), written=kernel.program)
 
 
 def _product_order(parameters: Mapping[str, Any], workgroups: int, arguments: Sequence[str]) -> LoadOrder | None:

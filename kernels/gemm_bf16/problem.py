@@ -7,7 +7,7 @@ import numpy as np
 import asmgen as ag
 from asmgen.kernels.products.odd import put_odd
 from asmgen.kernels.products.problem import TYPES, with_result
-from asmgen.kernels.products.sums import sums
+from asmgen.kernels.products.sums import Sums, sums
 
 _DEPTH = 16  # products along K of the shortest matrix instruction of the variants: v_mfma_f32_16x16x16 of gfx942
 
@@ -19,5 +19,9 @@ def make_problem(p: ag.Values, seed: int, nonfinite: bool) -> ag.Problem:
     a = random.standard_normal((p["m"], p["lda"])).astype(taken)
     b = random.standard_normal((p["n"], p["ldb"])).astype(taken)
     exact = put_odd(random, a, b, p["k"], nonfinite)
-    left, right = a[:, :p["k"]].astype(np.float64), b[:, :p["k"]].astype(np.float64)
-    return with_result(p, random, {"a": a, "b": b}, sums(left, right, _DEPTH), nonfinite, exact)
+
+    def product() -> Sums:
+        left, right = a[:, :p["k"]].astype(np.float64), b[:, :p["k"]].astype(np.float64)
+        return sums(left, right, _DEPTH)
+
+    return with_result(p, random, {"a": a, "b": b}, product, nonfinite, exact)

@@ -11,7 +11,7 @@ import asmgen as ag
 from asmgen.kernels.gemm_fp8.operands import BLOCK
 from asmgen.kernels.products.odd import put_odd
 from asmgen.kernels.products.problem import with_result
-from asmgen.kernels.products.sums import sums
+from asmgen.kernels.products.sums import Sums, sums
 
 _ELEMENTS: dict[tuple[str, str], Any] = {
     ("ocp", "e4m3"): ml_dtypes.float8_e4m3fn, ("ocp", "e5m2"): ml_dtypes.float8_e5m2,
@@ -32,14 +32,16 @@ def make_problem(p: ag.Values, seed: int, nonfinite: bool) -> ag.Problem:
     steps = -(-k // BLOCK)
     shapes = {"tensor": ((1,), (1,)), "row": ((m,), (n,)), "block": ((steps, m), (-(-n // BLOCK), steps))}[p["scales"]]
     a_scale, b_scale = (_scales(random, shape) for shape in shapes)
-    of_a, of_b = a_scale.astype(np.float64), b_scale.astype(np.float64)
-    if p["scales"] == "block":
-        of_a, of_b = np.repeat(of_a.T, BLOCK, 1)[:, :k], np.repeat(np.repeat(of_b, BLOCK, 0)[:n], BLOCK, 1)[:, :k]
-    else:
-        of_a, of_b = of_a[:, None], of_b[:, None]
-    left, right = a[:, :k].astype(np.float64) * of_a, b[:, :k].astype(np.float64) * of_b
-    operands = {"a": a, "b": b, "a_scale": a_scale, "b_scale": b_scale}
-    return with_result(p, random, operands, sums(left, right, _DEPTHS[p["encoding"]]), nonfinite)
+
+    def product() -> Sums:
+        of_a, of_b = a_scale.astype(np.float64), b_scale.astype(np.float64)
+        if p["scales"] == "block":
+            of_a, of_b = np.repeat(of_a.T, BLOCK, 1)[:, :k], np.repeat(np.repeat(of_b, BLOCK, 0)[:n], BLOCK, 1)[:, :k]
+        else:
+            of_a, of_b = of_a[:, None], of_b[:, None]
+        return sums(a[:, :k].astype(np.float64) * of_a, b[:, :k].astype(np.float64) * of_b, _DEPTHS[p["encoding"]])
+
+    return with_result(p, random, {"a": a, "b": b, "a_scale": a_scale, "b_scale": b_scale}, product, nonfinite)
 
 
 def _scales(random: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import ml_dtypes
@@ -20,12 +20,13 @@ _LEAST_HALF_UNIT = {"f16": 2.0**-25}  # the unit of subnormal numbers, for data 
 _FLUSHED = 2.0**-110  # float32 numbers below 2^-126 may be flushed to 0, fewer than 2^16 times
 
 
-def with_result(p: ag.Values, random: np.random.Generator, operands: dict[str, Matrix], product: Sums,
+def with_result(p: ag.Values, random: np.random.Generator, operands: dict[str, Matrix], product: Callable[[], Sums],
                 nonfinite: bool = False, exact: Exact | None = None) -> ag.Problem:
     """The problem of D = alpha A B^T + beta C + bias, with the terms that p asks for and the tolerance of `tolerance_of`.
 
-    `nonfinite` puts a NaN and an infinity into C and bias; if the kernel must not read them, they are all NaN. `exact` elements of the
-    product have one term. If they are only rounded to the type of D (to nearest, ties to even), they have no tolerance.
+    `product` is called when somebody asks what comes out. `nonfinite` puts a NaN and an infinity into C and bias; if the kernel must not
+    read them, they are all NaN. `exact` elements of the product have one term. If they are only rounded to the type of D (to nearest, ties
+    to even), they have no tolerance.
     """
     given, _ = TYPES[p["out"]]
     d = np.full((p["m"], p["ldd"]), CANARY, given)
@@ -34,18 +35,22 @@ def with_result(p: ag.Values, random: np.random.Generator, operands: dict[str, M
     if nonfinite:
         put_odd_addends(random, c, bool(p["beta"]))
         put_odd_addends(random, bias, p["bias"] == "row")
-    added = ([p["beta"] * c[:, :p["n"]].astype(np.float64)] if p["beta"] else []) + \
-        ([bias.astype(np.float64)] if p["bias"] == "row" else [])
-    with np.errstate(invalid="ignore"):
-        expected = p["alpha"] * product.value
-        for more in added:
-            expected = expected + more
-        tolerance = tolerance_of(p, product, expected, added)
-    if exact is not None and p["alpha"] == 1.0 and not added:
-        positions = exact.positions(expected.shape)
-        expected[positions], tolerance[positions] = expected[positions].astype(given).astype(np.float64), 0.0
-    return ag.Problem(operands | {"d": d, "c": c, "bias": bias} | {name: p[name] for name in _NUMBERS},
-                   (ag.Output("d", expected, tolerance, (slice(None), slice(0, p["n"]))),))
+
+    def outputs() -> tuple[ag.Output, ...]:
+        summed = product()
+        added = ([p["beta"] * c[:, :p["n"]].astype(np.float64)] if p["beta"] else []) + \
+            ([bias.astype(np.float64)] if p["bias"] == "row" else [])
+        with np.errstate(invalid="ignore"):
+            expected = p["alpha"] * summed.value
+            for more in added:
+                expected = expected + more
+            tolerance = tolerance_of(p, summed, expected, added)
+        if exact is not None and p["alpha"] == 1.0 and not added:
+            positions = exact.positions(expected.shape)
+            expected[positions], tolerance[positions] = expected[positions].astype(given).astype(np.float64), 0.0
+        return (ag.Output("d", expected, tolerance, (slice(None), slice(0, p["n"]))),)
+
+    return ag.Problem(operands | {"d": d, "c": c, "bias": bias} | {name: p[name] for name in _NUMBERS}, outputs)
 
 
 def tolerance_of(p: ag.Values, product: Sums, expected: Matrix, added: Sequence[Matrix]) -> Matrix:
