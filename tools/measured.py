@@ -19,7 +19,6 @@ from asmgen.isa.arch import ARCHITECTURES
 from asmgen.isa.timing import GPUS
 from asmgen.kernels.registry import family as find_family
 from asmgen.kernels.registry import names as family_names
-from asmgen.model.profile import Profile
 from asmgen.tools.build import build_kernel
 from asmgen.tools.grid_command import grid_report
 from asmgen.tools.profile_command import ProfileReport, choose_timing, report_traced, trace_kernel
@@ -153,9 +152,9 @@ def attention_report(lengths: Sequence[int] = ATTENTION_LENGTHS, gpu: str = "MI3
 
 def attention_rows(lengths: Sequence[int], gpu: str, masks: Sequence[bool] = (False, True)
                    ) -> Iterator[tuple[bool, tuple[int, int], int, ProfileReport]]:
-    """Causal or not, heads of Q and of K, queries and keys, and what is predicted. Launches with the same first workgroup share it."""
+    """Causal or not, heads of Q and of K, queries and keys, and what is predicted. Launches with one first workgroup share its trace."""
     chosen, library = choose_timing(GPUS[gpu], gpu, None), find_family("attention-forward")
-    timed: dict[str, tuple[Traced, Profile]] = {}
+    known: dict[str, Traced] = {}
     for causal in masks:
         built = build_kernel(library, GPUS[gpu], {"causal": causal})
         variant = library.select(GPUS[gpu], built.kernel.parameters)
@@ -165,11 +164,9 @@ def attention_rows(lengths: Sequence[int], gpu: str, masks: Sequence[bool] = (Fa
             assert library.work is not None
             work = library.work(parameters, variant)
             first = repr(sorted(work.first.items()))  # the same for many launches
-            if first not in timed:
-                traced = trace_kernel(library, built, parameters, 1)
-                timed[first] = traced, report_traced(traced, chosen, "grid", 1).profile
-            traced, found = timed[first]
-            yield causal, (heads, kv_heads), n, report_traced(traced.standing_for(work), chosen, "grid", 1, timed=found)
+            if first not in known:
+                known[first] = trace_kernel(library, built, parameters, 1)
+            yield causal, (heads, kv_heads), n, report_traced(known[first].standing_for(work), chosen, "grid", 1)
 
 
 def _busy(share: float | None) -> str:

@@ -148,10 +148,9 @@ def choose_timing(arch: str, gpu: str | None, parameters: Path | None) -> Timing
     return timing(gpu_of(arch, gpu), read_overrides(parameters) if parameters is not None else None)
 
 
-def report_traced(traced: Traced, chosen: Timing, level: str, workgroups: int, spans: bool = False,
-                  timed: Profile | None = None) -> ProfileReport:
-    """Profile what was traced, unless that is in `timed` already. Raises AsmgenError for more workgroups than fit on a compute unit."""
-    found = predict(traced, chosen, level, workgroups, spans, timed)
+def report_traced(traced: Traced, chosen: Timing, level: str, workgroups: int, spans: bool = False) -> ProfileReport:
+    """Profile what was traced. Raises AsmgenError for more workgroups than fit on a compute unit."""
+    found = predict(traced, chosen, level, workgroups, spans)
     return ProfileReport(**vars(found))
 
 

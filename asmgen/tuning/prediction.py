@@ -68,8 +68,8 @@ class Prediction:
         return self.profile.cycles + (int(self.steps.missing[0]) * self.steps.clk_of_step(self.profile) if self.steps is not None else 0)
 
 
-def predict(traced: Traced, chosen: Timing, level: str, workgroups: int, spans: bool = False, timed: Profile | None = None) -> Prediction:
-    """Time what was traced, unless that is in `timed` already. Raises AsmgenError for more workgroups than fit on a compute unit."""
+def predict(traced: Traced, chosen: Timing, level: str, workgroups: int, spans: bool = False) -> Prediction:
+    """Time what was traced. Raises AsmgenError for more workgroups than fit on a compute unit."""
     if workgroups > traced.trace.fitting:
         raise AsmgenError(f"{workgroups} workgroups of {traced.name} do not fit on a compute unit: registers, wave slots and LDS have room "
                           f"for {traced.trace.fitting}")
@@ -93,11 +93,11 @@ def predict(traced: Traced, chosen: Timing, level: str, workgroups: int, spans: 
 
     def predicted(found: Profile, few: Profile | None = None) -> Prediction:
         run, launch = whole(found, few)
-        loaded_once = moved.l2 if traced.footprint is None else min(moved.l2, traced.footprint)
+        sizes = {argument.name: argument.nbytes for argument in traced.trace.arguments}
+        touched = sum(min(one.loaded, sizes.get(one.name, one.loaded)) for one in moved.arguments)
+        loaded_once = min(moved.l2, touched if traced.footprint is None else traced.footprint)
         return Prediction(traced.name, found, launch, run, traced.trace.fitting, traced.steps, loaded_once + moved.stored)
 
-    if timed is not None:
-        return predicted(timed)
     clock = chosen["clock_dense"]
     found = timed_with(traced.workgroups, clock)
     _, expected = whole(found)
