@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import asmgen as ag
 from asmgen.kernels.attention_forward.tensors import TENSORS
@@ -99,6 +100,13 @@ def _problem(values: ag.Values, seed: int) -> ag.Problem:
     return make_problem(values, seed, nonfinite=ag.holds_nonfinite(seed))
 
 
+def _algebra(values: ag.Values, inputs: Any) -> Mapping[str, Any]:
+    """O and LSE in exact residues."""
+    from asmgen.kernels.attention_forward.algebra import attention
+
+    return attention(values, inputs)
+
+
 def _work(values: ag.Values, variant: ag.Variant) -> ag.LaunchWork:
     """The lengths of workgroups. Only this call loads numpy."""
     from asmgen.kernels.attention_forward.work import launch_work
@@ -137,6 +145,7 @@ ATTENTION = ag.Family(
     grid=ag.GridRule("one workgroup for each {v.tile[0]} queries of a head of a batch",
                   lambda p, variant: (_workgroups(p, variant.tile[0]), 1, 1)),
     problem=_problem,
+    algebra=_algebra,
     work=_work,
     selection=_preferred,
     rules=(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import asmgen as ag
 from asmgen.kernels.products.contract import PRODUCT_ALIASES, PRODUCT_ARGUMENTS, PRODUCT_GRID, PRODUCT_RULES, product_parameters
 
@@ -26,6 +29,13 @@ def _problem(values: ag.Values, seed: int) -> ag.Problem:
     return make_problem(values, seed, ag.holds_nonfinite(seed))
 
 
+def _algebra(values: ag.Values, inputs: Any) -> Mapping[str, Any]:
+    """D in exact residues."""
+    from asmgen.kernels.products.algebra import product
+
+    return product(values, inputs, inputs["a"], inputs["b"])
+
+
 GEMM = ag.Family(
     name="gemm-bf16",
     title="D[M,N] = alpha A[M,K] x B[N,K]^T + beta C + bias, A and B of bf16 or f16, float32 accumulation",
@@ -37,5 +47,6 @@ GEMM = ag.Family(
     axes="xy",
     rules=PRODUCT_RULES,
     aliases=PRODUCT_ALIASES,
+    algebra=_algebra,
     example={"m": 512, "n": 384, "k": 256},
 )

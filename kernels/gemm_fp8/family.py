@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import asmgen as ag
-from asmgen.kernels.gemm_fp8.operands import ELEMENTS
+from asmgen.kernels.gemm_fp8.operands import BLOCK, ELEMENTS
 from asmgen.kernels.products.contract import PRODUCT_ALIASES, PRODUCT_ARGUMENTS, PRODUCT_GRID, PRODUCT_RULES, product_parameters
 
 _ENCODINGS = {"gfx950": "ocp", "gfx942": "fnuz"}
@@ -38,6 +39,20 @@ def _problem(values: ag.Values, seed: int) -> ag.Problem:
     return make_problem(values, seed, ag.holds_nonfinite(seed))
 
 
+def _algebra(values: ag.Values, inputs: Any) -> Mapping[str, Any]:
+    """D in exact residues: A and B times their scales."""
+    from asmgen.kernels.products.algebra import product
+
+    a, b, of_a, of_b = (inputs[name] for name in ("a", "b", "a_scale", "b_scale"))
+    if values["scales"] == "block":
+        of_a = of_a.swapaxes(0, 1).repeat(BLOCK, 1)[:, :a.shape[1]]
+        of_b = of_b.repeat(BLOCK, 0)[:b.shape[0]].repeat(BLOCK, 1)[:, :b.shape[1]]
+    else:
+        of_a, of_b = of_a.reshape(-1, 1), of_b.reshape(-1, 1)
+    k = values["k"]
+    return product(values, inputs, a[:, :k] * of_a[:, :k], b[:, :k] * of_b[:, :k])
+
+
 def _selection(candidates: Sequence[ag.Variant], values: ag.Values) -> ag.Variant:
     """A variant that fixes `scales` serves only that value."""
     wanted = ("scales", "block") if values.get("scales") == "block" else None
@@ -60,5 +75,6 @@ GEMM = ag.Family(
     selection=_selection,
     rules=PRODUCT_RULES,
     aliases=PRODUCT_ALIASES,
+    algebra=_algebra,
     example={"m": 512, "n": 384, "k": 256},
 )

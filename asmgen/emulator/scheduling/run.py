@@ -13,6 +13,7 @@ from asmgen.emulator.arrival.arrival import Counters
 from asmgen.emulator.arrival.boundstep import touched_registers
 from asmgen.emulator.arrival.findings import Finding, Findings, allowed_checks, allowing, chosen_checks
 from asmgen.emulator.binding.decode import Decoder
+from asmgen.emulator.carried.tracker import Tracker
 from asmgen.emulator.machine.codemap import CodeMap
 from asmgen.emulator.machine.devicememory import Memory
 from asmgen.emulator.machine.dispatch import Dispatch, HostBlocks, start_waves
@@ -56,6 +57,7 @@ class Options:
 
     `watchers` see every instruction when it is bound (segments.Watcher).
     `trace` notes what the waves of the first workgroups execute; only these run then, and nothing is computed that the trace does not need.
+    `domains` carry a second value beside each value (carried.tracker); they belong to the memory that the launch runs in.
     `preload` False is firmware that does not preload kernel arguments: it starts waves at the compatibility entry.
     """
 
@@ -67,6 +69,7 @@ class Options:
     watchers: tuple[Watcher, ...] = ()
     trace: Trace | None = None
     allow: Collection[str] = ()
+    domains: tuple[Tracker, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -113,6 +116,8 @@ def run_launch(program: Program, descriptor: KernelDescriptor, arch: Architectur
     counts = np.zeros(len(program), np.int64)
     for resident in launch.residents:
         counts += resident.scheduler.counts()
+    for tracker in options.domains:
+        tracker.release()
     launch.leave(ended)
     findings = tuple(allowing(with_address_makers(program, launch.findings.all()), allowed))
     return LaunchResult(findings, launch.budget.executed, time.perf_counter() - began, tuple(counts.tolist()),
@@ -205,7 +210,7 @@ class _Launch:
     def shape(self) -> tuple[object, ...]:
         """Launches of which this is equal can have the same resident, one after the other; () where it serves no other launch."""
         options, dispatch, watching = self.options, self.dispatch, self.watching
-        if options.count_banks or options.watchers or options.trace is not None:
+        if options.count_banks or options.watchers or options.domains or options.trace is not None:
             return ()
         return (id(self.program), self.descriptor, self.arch.name, self.together, dispatch.waves_per_workgroup, dispatch.dynamic_lds,
                 dispatch.code_base, *watching.shape)
@@ -256,15 +261,16 @@ class _Resident:
             watcher = options.trace.watcher(machine)
             machine.memory_watchers.append(watcher.memory)
             traced = (watcher,)
-        arrival = ArrivalModel(counters, deliveries, checkers.registers, checkers.lds, (*options.watchers, *traced), checkers.watchers,
-                               checkers.undefined)
+        followers = tuple(tracker.attach(machine) for tracker in options.domains)
+        arrival = ArrivalModel(counters, deliveries, checkers.registers, checkers.lds, (*options.watchers, *followers, *traced),
+                               checkers.watchers, checkers.undefined)
         self.machine = machine
         self.program, self.findings, self.made_for = program, findings, launch.shape
         self._checkers = checkers
         self._watching = launch.watching  # `made_for` has ids of its parts
         self.scheduler = Scheduler(machine, decoder, counters, deliveries, findings, order_of(options.order)(machine, program), arrival,
                                    launch.budget, checkers.memory, options.trace)
-        self._emptied: list[Resettable] = [machine, counters, *checkers.parts()]
+        self._emptied: list[Resettable] = [machine, counters, *checkers.parts(), *followers]
         self._fresh = True
 
     @property

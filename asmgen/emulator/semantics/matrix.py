@@ -47,7 +47,8 @@ def bind_matrix(instruction: Instruction, machine: Machine) -> Step:
         raise ValueError(str(problem)) from problem
 
 
-def _bind(instruction: Instruction, machine: Machine) -> Step:
+def plan_of(instruction: Instruction, machine: Machine) -> Plan:
+    """What an instruction takes, and where its result goes. Raises ValueError for modifiers without semantics."""
     row = MFMA[instruction.name]
     modifiers = instruction.modifiers
     cbsz, abid, blgp = (int(modifiers.get(name) or 0) for name in ("cbsz", "abid", "blgp"))
@@ -64,11 +65,15 @@ def _bind(instruction: Instruction, machine: Machine) -> Step:
     index = (machine.slot(third), index_map(row, cbsz, abid)) if row.sparse and isinstance(third, Reg) else None
     addend = target if row.sparse else third
     c_slot, c_value = _addend(machine, addend, row.cd_type)
-    plan = Plan(row, machine, a, b, c_slot, c_value, d_slot, _column(locations.register), _column(locations.lane),
+    return Plan(row, machine, a, b, c_slot, c_value, d_slot, _column(locations.register), _column(locations.lane),
                 _scale_bytes(instruction, named, machine) if row.scaled else (), index)
-    if row.kind == "dgemm":
-        return _doubles_step(plan, tuple(modifiers.get("neg") or (0, 0, 0)))
-    return _integers_step(plan) if row.cd_type == "i32" else _floats_step(plan)
+
+
+def _bind(instruction: Instruction, machine: Machine) -> Step:
+    plan = plan_of(instruction, machine)
+    if plan.row.kind == "dgemm":
+        return _doubles_step(plan, tuple(instruction.modifiers.get("neg") or (0, 0, 0)))
+    return _integers_step(plan) if plan.row.cd_type == "i32" else _floats_step(plan)
 
 
 def _column(locations: Array) -> Array:
@@ -143,10 +148,10 @@ def _floats_step(plan: Plan) -> Step:
         flush = flushes(machine, group, 4) if honours_mode else np.zeros(group.size, np.uint8)
         scales = [no_scales[:group.size]] * 2
         if plan.scales:
-            scales = [_scales(machine, group, slot, byte, edge) for (slot, byte), edge in zip(plan.scales, edges, strict=True)]
+            scales = [scale_values(machine, group, slot, byte, edge) for (slot, byte), edge in zip(plan.scales, edges, strict=True)]
         locations = _sparse_positions(plan, group)
         if not compiled:
-            values = [matrix_numpy.rows(source, _registers(source, machine, group), flush) for source in (plan.a, plan.b)]
+            values = [matrix_numpy.rows(source, registers_of(source, machine, group), flush) for source in (plan.a, plan.b)]
             matrix_numpy.floats(plan, group, values, scales, locations, flush)
             return
         from asmgen.emulator.semantics import matrix_kernels
@@ -178,7 +183,7 @@ def _integers_step(plan: Plan) -> Step:
         flush = np.zeros(group.size, np.uint8)
         locations = _sparse_positions(plan, group)
         if not _compiled(plan, group):
-            values = [matrix_numpy.rows(source, _registers(source, machine, group), flush) for source in (plan.a, plan.b)]
+            values = [matrix_numpy.rows(source, registers_of(source, machine, group), flush) for source in (plan.a, plan.b)]
             matrix_numpy.integers(plan, group, values, locations)
             return
         from asmgen.emulator.semantics import matrix_kernels
@@ -242,7 +247,7 @@ def _registers_of(source: Source, machine: Machine, group: Group) -> Array:
     return machine.vector[source.slot:source.slot + source.count, group.select]
 
 
-def _registers(source: Source, machine: Machine, group: Group) -> Array:
+def registers_of(source: Source, machine: Machine, group: Group) -> Array:
     """The registers of a source, [registers, waves, 64], each lane's words those of the lane that it reads."""
     words = _registers_of(source, machine, group)
     return words if source.moved is None else words[:, :, source.moved]
@@ -258,7 +263,7 @@ def _decoded(source: Source, machine: Machine, group: Group, flush: Array) -> Ar
     if rows is not None:
         return rows
     if source.moved is not None:
-        vector, waves, slot = _registers(source, machine, group), np.arange(group.size), 0
+        vector, waves, slot = registers_of(source, machine, group), np.arange(group.size), 0
     shape = group.size, len(source.lanes), source.edge
     if source.table is not None:
         rows = np.empty(shape, source.table.dtype)
@@ -273,7 +278,7 @@ def _decoded(source: Source, machine: Machine, group: Group, flush: Array) -> Ar
     return rows
 
 
-def _scales(machine: Machine, group: Group, slot: int, byte: int, edge: int) -> Array:
+def scale_values(machine: Machine, group: Group, slot: int, byte: int, edge: int) -> Array:
     """Scales [waves, k / 32, edge]: lane x + edge * kb holds the one of row or column x and k block kb (mfma_arrays.scale_map)."""
     codes = machine.vector[slot, group.select] >> np.uint32(8 * byte) & np.uint32(255)
     values: Array = _scale_table()[codes].reshape(group.size, 64 // edge, edge)

@@ -1,0 +1,1 @@
+"""Exact residues in place of floats."""

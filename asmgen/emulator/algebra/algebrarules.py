@@ -1,0 +1,241 @@
+"""The algebra's rules for instructions: which of the files here says what an instruction does to elements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asmgen.emulator.algebra.elements import WIDTHS, Elements
+from asmgen.emulator.algebra.floatrules import PAIRS, Given, Rule, of_the_run, rule_of
+from asmgen.emulator.algebra.formatrules import bind_conversion
+from asmgen.emulator.algebra.matrixrules import bind_matrix
+from asmgen.emulator.algebra.residues import Constants, Residues
+from asmgen.emulator.algebra.sources import OperandSource, as_floats, at_top, destination, slots_of, writer
+from asmgen.emulator.algebra.words import Word, Words
+from asmgen.emulator.carried.carrier import HandleCarrier
+from asmgen.emulator.carried.cells import Handles
+from asmgen.emulator.machine.floatmode import float_mode
+from asmgen.emulator.machine.state import Group
+from asmgen.emulator.semantics import meaning
+from asmgen.emulator.semantics.packedbind import _bits, pair_sides
+from asmgen.emulator.semantics.salu import scalar_sources
+from asmgen.emulator.semantics.values import fetch_scalar
+from asmgen.emulator.shadow.shadowvector import blank
+from asmgen.isa.registers import Reg
+from asmgen.program.program import Instruction
+
+Action = Callable[[Group], None]
+Function = Callable[..., Any]
+
+
+class AlgebraRules:
+    """The algebra as a domain of `carried.tracker`."""
+
+    def __init__(self, constants: Constants) -> None:
+        self.table = Elements(constants)
+        self.words = Words(self.table)
+
+    @property
+    def elements(self) -> int:
+        """How many numbers of elements are taken."""
+        return self.table.used
+
+    def keep(self, alive: NDArray[np.bool_]) -> None:
+        """Drop the other elements."""
+        self.table.keep(alive)
+
+    def bind(self, instruction: Instruction, carrier: HandleCarrier) -> Action | None:
+        """What an instruction that computes does to elements; None for one without a rule."""
+        classes, name = instruction.opcode.classes, instruction.name
+        if "mfma" in classes:
+            return bind_matrix(instruction, carrier, self.table)
+        if "salu" in classes:
+            return self._scalar(instruction, carrier)
+        if "valu" not in classes:
+            return None
+        if of_the_run(name):
+            return self._of_the_run(instruction, carrier)
+        means = self._integer(instruction)
+        if means is not None:
+            return self._vector(instruction, carrier, means)
+        if name == "v_pack_b32_f16":
+            return self._vector(instruction, carrier, lambda a, b: self.words.packed(a, b))
+        if name.startswith("v_cvt_"):
+            return bind_conversion(instruction, carrier, self.table)
+        if name.startswith("v_pk_") and name.rpartition("_")[0] in PAIRS and name.endswith("_f32"):
+            return self._pairs(instruction, carrier, PAIRS[name.rpartition("_")[0]])
+        found = rule_of(name)
+        return self._float(instruction, carrier, *found) if found is not None else None
+
+    # ---- integers ----
+
+    def _integer(self, instruction: Instruction) -> Function | None:
+        name = instruction.name
+        if name.startswith("v_bitop3"):
+            table = int(instruction.modifiers.get("bitop3") or 0)
+            return lambda *words: self.words.bitwise(table, *words)
+        means = meaning.VECTOR.get(name)
+        if means is None or instruction.modifiers.get("clamp"):
+            return None
+        return lambda *words: means(self.words, *words)
+
+    def _vector(self, instruction: Instruction, carrier: HandleCarrier, function: Function) -> Action:
+        """An integer instruction of the vector ALU: by its meaning on words, where there are elements."""
+        slots, cells = slots_of(instruction, carrier), carrier.cells
+        place = instruction.form.operands[0]
+        bits = 16 if place.type in ("u16", "i16", "b16") else 64 if place.type in ("u64", "i64", "b64") else 32
+        clears = _cleared(instruction, carrier, first=1)
+        put_one = destination(instruction, carrier, bits) if bits < 64 else None
+        puts = [writer(instruction, carrier, n) for n in range(2 if bits == 64 else 0)]
+        nothing = np.zeros((1, 1, bits // 4), np.uint32)
+
+        def step(group: Group) -> None:
+            words = [slot.word(group, cells) for slot in slots]
+            result: Word | None = None
+            if any(word.slots is not None for word in words):
+                found = function(*(word.value if word.value.dtype == bool else word for word in words))
+                result = found[0] if isinstance(found, tuple) else found
+            clears(group)
+            if put_one is not None:
+                put_one(group, nothing if result is None or result.slots is None else result.slots)
+            for number, put in enumerate(puts):
+                put(group, _word_of(result, number, cells))
+
+        return step
+
+    def _scalar(self, instruction: Instruction, carrier: HandleCarrier) -> Action | None:
+        name, machine, shadow, cells = instruction.name, carrier.machine, carrier.shadow, carrier.cells
+        with_scc = name in meaning.WITH_SCC
+        means = meaning.WITH_SCC.get(name) or meaning.SCALAR.get(name)
+        place, target = instruction.form.operands[0], instruction.operands[0]
+        if means is None or not isinstance(target, Reg):
+            return _cleared(instruction, carrier)
+        plain = blank(instruction)
+        values, handles = scalar_sources(instruction, machine), [
+            [fetch_scalar(shadow, _half(operand, n), "b32") for n in range(2 if "64" in spec.type else 1)]
+            for spec, operand in list(zip(instruction.form.operands, plain.operands, strict=True))[1:]]
+        if place.reads:
+            values.insert(0, fetch_scalar(machine, target, place.type))
+            handles.insert(0, [fetch_scalar(shadow, Reg("s", target.index + n), "b32") for n in range(2 if "64" in place.type else 1)])
+        clears = _cleared(instruction, carrier)
+
+        def word(group: Group, value: Any, parts: list[Any]) -> Word:
+            value = np.asarray(value)
+            found = [np.asarray(part(group), np.uint32) for part in parts]
+            pattern = value.view(f"u{value.dtype.itemsize}")
+            if not any(part.any() for part in found):
+                return Word(pattern)
+            return Word(pattern, np.concatenate([cells.expanded(part) for part in found], axis=-1)[..., :2 * pattern.dtype.itemsize])
+
+        def step(group: Group) -> None:
+            words = [word(group, fetch(group), parts) for fetch, parts in zip(values, handles, strict=True)]
+            if not any(one.slots is not None for one in words):
+                clears(group)
+                return
+            found = means(self.words, machine.scc[group.select], *words) if with_scc else means(self.words, *words)
+            result = found[0] if isinstance(found, tuple) else found
+            for number in range(2 if "64" in place.type else 1):
+                shadow.scalar[target.index + number, group.select] = _word_of(result, number, cells)
+
+        return step
+
+    # ---- floats ----
+
+    def _of_the_run(self, instruction: Instruction, carrier: HandleCarrier) -> Action:
+        return _cleared(instruction, carrier)
+
+    def _float(self, instruction: Instruction, carrier: HandleCarrier, rule: Rule, kind: str) -> Action:
+        """An instruction with one float result."""
+        if instruction.modifiers.get("clamp"):
+            raise ValueError("a limited result")
+        slots, cells, table = slots_of(instruction, carrier), carrier.cells, self.table
+        mode, name = float_mode(carrier.machine.binding_mode), instruction.name
+        factor = 1 if instruction.modifiers.get("mul") == 2 else 2 if instruction.modifiers.get("mul") == 4 else 0
+        factor = -1 if instruction.modifiers.get("div") else factor
+        put, nibbles = destination(instruction, carrier, WIDTHS[kind]), WIDTHS[kind] // 4
+        clears = _cleared(instruction, carrier, first=1)
+
+        def step(group: Group) -> None:
+            sources = [_source(slot, group, table, cells) for slot in slots]
+            numbers = rule(mode, name, sources)
+            clears(group)
+            put(group, at_top(table.made(numbers.scaled(factor) if factor else numbers, kind), nibbles))
+
+        return step
+
+    def _pairs(self, instruction: Instruction, carrier: HandleCarrier, rule: Rule) -> Action:
+        """v_pk_*_f32: two results, the second one of the sources' second registers where op_sel_hi does not say otherwise."""
+        if instruction.modifiers.get("clamp"):
+            raise ValueError("a limited result")
+        plain = blank(instruction)
+        modifiers, table, cells = instruction.modifiers, self.table, carrier.cells
+        unsigned = {name: value for name, value in modifiers.items() if name not in ("neg_lo", "neg_hi")}
+        values = pair_sides(instruction, carrier.machine)
+        raws = pair_sides(_with(instruction, unsigned), carrier.machine)
+        handles = pair_sides(_with(plain, unsigned), carrier.shadow)
+        signs = [_bits(modifiers, name, 0) for name in ("neg_lo", "neg_hi")]
+        puts = [writer(instruction, carrier, side) for side in (0, 1)]
+        mode, name = float_mode(carrier.machine.binding_mode), instruction.name
+
+        def step(group: Group) -> None:
+            results = []
+            for side in (0, 1):
+                sources = []
+                for number, handle in enumerate(handles[side]):
+                    ids = cells.element(np.asarray(handle(group)).view(np.uint32), 7)
+                    raw = raws[side][number]
+                    numbers = table.numbers(ids, "f32", lambda raw=raw: as_floats(raw(group), "f32"))  # type: ignore[misc]
+                    sources.append(Given(values[side][number](group), -numbers if signs[side][number] else numbers))
+                results.append(table.made(rule(mode, name, sources), "f32"))
+            for put, ids in zip(puts, results, strict=True):
+                put(group, ids)
+
+        return step
+
+
+def _with(instruction: Instruction, modifiers: dict[str, Any]) -> Instruction:
+    from dataclasses import replace
+
+    return replace(instruction, modifiers=modifiers)
+
+
+def _source(slot: OperandSource, group: Group, table: Elements, cells: Any) -> Given:
+    value = slot.value(group)
+    if slot.type not in WIDTHS:
+        return Given(value, Residues.missing(np.shape(value)))
+    return Given(value, slot.numbers(group, table, cells))
+
+
+def _word_of(result: Word | None, number: int, cells: Any) -> Handles:
+    """The handles of a register of a result."""
+    if result is None or result.slots is None:
+        return np.zeros(1, np.uint32)
+    slots = result.slots[..., 8 * number:8 * number + 8]
+    if slots.shape[-1] < 8:
+        slots = np.concatenate([slots, np.zeros((*slots.shape[:-1], 8 - slots.shape[-1]), np.uint32)], axis=-1)
+    found: Handles = cells.joined(np.ascontiguousarray(slots))
+    return found
+
+
+def _half(operand: Any, number: int) -> Any:
+    return Reg(operand.file, operand.index + number) if isinstance(operand, Reg) and operand.file == "s" else operand
+
+
+def _cleared(instruction: Instruction, carrier: HandleCarrier, first: int = 0) -> Action:
+    """All that is written holds numbers of the run: destinations from number `first` on have no elements."""
+    shadow = carrier.shadow
+    written = [operand for _, operand, _, writes in instruction.accesses if writes and isinstance(operand, Reg)][first:]
+    vectors = [writer(instruction, carrier, n) for reg in written[:1] if reg.file in "va" and not first for n in range(reg.count)]
+    scalars = [(reg.index, reg.index + reg.count) for reg in written if reg.file == "s"]
+    nothing = np.zeros((1, 1), np.uint32)
+
+    def step(group: Group) -> None:
+        for put in vectors:
+            put(group, nothing)
+        for low, high in scalars:
+            shadow.scalar[low:high, group.select] = 0
+
+    return step

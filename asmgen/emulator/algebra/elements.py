@@ -1,0 +1,98 @@
+"""The elements of the algebra: floats that have residues, by number, and the formats that they are in.
+
+An element remembers how its sign and exponent are encoded. A value may be cut to fewer bits of its mantissa and stay the same element (f32
+and bf16 encode alike), but who reads it as another format reads nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asmgen.emulator.algebra.residues import Constants, Residues
+from asmgen.emulator.carried.cells import UNKNOWN
+from asmgen.isa.arch import Architecture
+from asmgen.isa.formats import hardware_format
+
+Ids = NDArray[np.uint32]
+ENCODINGS = {"f32": 1, "xf32": 1, "bf16": 1, "f16": 2, "fp8": 3, "bf8": 4, "fp4": 5}
+"""By format: those of one number encode sign and exponent alike."""
+WIDTHS = {"f32": 32, "xf32": 32, "bf16": 16, "f16": 16, "fp8": 8, "bf8": 8, "fp4": 4}
+BELOW_SIGN = np.array([0, 15, 15, 7, 7, 3], np.uint32)
+"""By encoding, the bits below the sign that must stay for a value to be the same but for rounding: of f32 those that bf16 has."""
+
+
+class Elements:
+    """Tables of residues by element; 0 is no element."""
+
+    def __init__(self, constants: Constants) -> None:
+        self.constants = constants
+        self.used = UNKNOWN + 1
+        self._residues = np.zeros((3, 1024), np.uint32)
+        self._has = np.zeros(1024, np.uint8)
+        self._encoding = np.zeros(1024, np.uint8)
+
+    def made(self, numbers: Residues, kind: str) -> Ids:
+        """New elements in a format, of which nothing is known where nothing is."""
+        shape, count = numbers.shape, numbers.q.size
+        while self.used + count > len(self._has):
+            self._residues = np.concatenate([self._residues, np.zeros_like(self._residues)], axis=1)
+            self._has, self._encoding = (np.concatenate([part, np.zeros_like(part)]) for part in (self._has, self._encoding))
+        place = slice(self.used, self.used + count)
+        for row, part in enumerate((numbers.q, numbers.p, numbers.e)):
+            self._residues[row, place] = part.reshape(-1)
+        self._has[place] = numbers.has.reshape(-1)
+        self._encoding[place] = ENCODINGS[kind]
+        ids = np.arange(self.used, self.used + count, dtype=np.uint32).reshape(shape)
+        self.used += count
+        return np.where(numbers.has != 0, ids, np.uint32(UNKNOWN))
+
+    def numbers(self, ids: Ids, kind: str, values: Callable[[], Any]) -> Residues:
+        """What elements are, read as a format; where there is none, the run's own value, which `values` gives."""
+        ids = np.asarray(ids)
+        q, p, e = (np.asarray(self._residues[row][ids], np.uint64) for row in range(3))
+        has = np.where(self._encoding[ids] == ENCODINGS[kind], self._has[ids], np.uint8(0))
+        found = Residues.of(q, p, e, has)
+        plain = ids == 0
+        if not plain.any():
+            return found
+        own = self.constants.embedded(values())
+        return own.where(plain, found)
+
+    def encodings(self, ids: Ids) -> NDArray[np.uint8]:
+        """By element."""
+        return self._encoding[ids]
+
+    def negated(self, ids: Ids, where: NDArray[np.bool_]) -> Ids:
+        """Elements with the other sign in some places."""
+        where = where & (ids > UNKNOWN)
+        if not where.any():
+            return ids
+        chosen = ids[where]
+        q, p, e = (np.asarray(self._residues[row][chosen], np.uint64) for row in range(3))
+        numbers = -Residues(q, p, e, self._has[chosen])
+        fresh = self.made(numbers, "f32")
+        self._encoding[fresh] = self._encoding[chosen]
+        result = ids.copy()
+        result[where] = fresh
+        return result
+
+    def keep(self, alive: NDArray[np.bool_]) -> None:
+        """Drop the other elements, in order."""
+        count = int(np.count_nonzero(alive))
+        self._residues[:, :count] = self._residues[:, :self.used][:, alive]
+        self._has[:count], self._encoding[:count] = self._has[:self.used][alive], self._encoding[:self.used][alive]
+        self.used = count
+
+
+def largest(kind: str, arch: Architecture) -> float:
+    """The largest finite number of a format; f32 and bf16 are wide enough for what no conversion between them saturates."""
+    if kind == "f16":
+        return 65504.0
+    if kind in ("f32", "bf16", "xf32"):
+        return float(np.finfo(np.float32).max)
+    fmt: Any = hardware_format(kind, arch)
+    return float(fmt.max)

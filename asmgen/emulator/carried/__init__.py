@@ -1,0 +1,1 @@
+"""How a second value is carried beside each value of registers, LDS and memory."""

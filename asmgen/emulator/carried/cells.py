@@ -1,0 +1,117 @@
+"""Handles: which elements stand in a 32-bit word.
+
+An element is a number that a domain keeps a second value for, known by its index in the domain's tables; 0 is none. An element of 4 to 32
+bits belongs to the nibble of a word in which its highest bit, the sign, lies: nibble 7 for a float32, 3 and 7 for two halves. So a value
+that loses low bits (a float32 truncated to bf16) is the same element still, and who moves bytes moves elements.
+
+A word's handle is 0 for no element, the element itself where there is only one and it ends at bit 31, else a row of the table of nibbles.
+One word of handle stands beside each word of a register file or a memory, so that whatever moves words moves their handles.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Handles = NDArray[np.uint32]
+Array = NDArray[Any]
+NIBBLES = 8
+TOP = NIBBLES - 1
+UNKNOWN = 1
+"""The element of which a domain knows nothing."""
+_ROW = np.uint32(1 << 31)
+
+
+class WordCells:
+    """The table of words that hold other elements than one at their top."""
+
+    def __init__(self) -> None:
+        self.rows: Handles = np.zeros((1024, NIBBLES), np.uint32)
+        self.used = 0
+
+    def expanded(self, handles: Handles) -> Handles:
+        """The elements of words, [..., 8] by nibble."""
+        slots: Handles = np.zeros((*handles.shape, NIBBLES), np.uint32)
+        many = (handles & _ROW) != 0
+        slots[..., TOP] = np.where(many, np.uint32(0), handles)
+        if many.any():
+            slots[many] = self.rows[handles[many] ^ _ROW]
+        return slots
+
+    def element(self, handles: Handles, nibble: int) -> Handles:
+        """The element that ends in a nibble of each word."""
+        many = (handles & _ROW) != 0
+        found: Handles = np.where(many, np.uint32(0), handles) if nibble == TOP else np.zeros(handles.shape, np.uint32)
+        if many.any():
+            found[many] = self.rows[handles[many] ^ _ROW, nibble]
+        return found
+
+    def joined(self, slots: Handles) -> Handles:
+        """The handles of words with these elements [..., 8]."""
+        handles: Handles = slots[..., TOP].copy()
+        many = (slots[..., :TOP] != 0).any(axis=-1)
+        count = int(np.count_nonzero(many))
+        if count:
+            while self.used + count > len(self.rows):
+                self.rows = np.concatenate([self.rows, np.zeros_like(self.rows)])
+            self.rows[self.used:self.used + count] = slots[many]
+            handles[many] = np.arange(self.used, self.used + count, dtype=np.uint32) | _ROW
+            self.used += count
+        return handles
+
+    def compacted(self, roots: list[Handles], elements: int) -> NDArray[np.bool_]:
+        """Drop the rows that no array of handles names, and number rows and elements anew, in place. Returns which of the elements stay:
+        they keep their order, and 0 and UNKNOWN their numbers."""
+        kept = np.zeros(self.used, bool)
+        for root in roots:
+            kept[root[(root & _ROW) != 0] ^ _ROW] = True
+        self.rows[:np.count_nonzero(kept)] = self.rows[:self.used][kept]
+        self.used = int(np.count_nonzero(kept))
+        rows = self.rows[:self.used]
+        alive = np.zeros(elements, bool)
+        alive[[0, UNKNOWN]] = True
+        alive[rows] = True
+        for root in roots:
+            alive[root[(root & _ROW) == 0]] = True
+        places, numbers = (np.cumsum(flags, dtype=np.uint32) - np.uint32(1) for flags in (kept, alive))
+        rows[...] = numbers[rows]
+        for root in roots:
+            many = (root & _ROW) != 0
+            root[~many] = numbers[root[~many]]
+            root[many] = places[root[many] ^ _ROW] | _ROW
+        return alive
+
+
+def gathered(cells: WordCells, words: Handles, at: Array, size: int) -> Handles:
+    """The handles of `size` bytes (1, 2, 4) from byte offsets `at` of a memory whose words have the handles `words`."""
+    if size == 4 and not (at & 3).any():
+        found: Handles = words[at >> 2]
+        return found
+    slots = np.zeros((*at.shape, NIBBLES), np.uint32)
+    for byte in range(size):
+        place = at + byte
+        source = words[place >> 2]
+        if source.any():
+            row, low = cells.expanded(source), 2 * (place & 3)
+            for half in (0, 1):
+                slots[..., 2 * byte + half] = np.take_along_axis(row, (low + half)[..., None], -1)[..., 0]
+    return cells.joined(slots)
+
+
+def scattered(cells: WordCells, words: Handles, at: Array, values: Handles, size: int) -> None:
+    """Put the low `size` bytes of handles [n] to byte offsets [n]; where they collide, the last one stays."""
+    if size == 4 and not (at & 3).any():
+        words[at >> 2] = values
+        return
+    if not values.any() and not words[at >> 2].any() and not words[(at + size - 1) >> 2].any():
+        return
+    slots = cells.expanded(values)
+    places = at[:, None] + np.arange(size)
+    touched, back = np.unique(places >> 2, return_inverse=True)
+    rows, back = cells.expanded(words[touched]), back.ravel()  # lane after lane, so that later lanes overwrite earlier ones
+    nibbles = 2 * (places & 3).ravel()
+    for half in (0, 1):
+        rows[back, nibbles + half] = slots[:, half:2 * size:2].ravel()
+    words[touched] = cells.joined(rows)

@@ -1,0 +1,136 @@
+"""One mechanism for all second values: a launch is followed instruction by instruction, with handles beside its words.
+
+A domain brings the tables of its elements and its rules for instructions that compute; moves are the same for all (`moves`). What a domain
+has no rule for makes elements that it knows nothing of, if it took any. Without domains in a launch's options nothing of this exists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asmgen.emulator.arrival.boundstep import Action, Step
+from asmgen.emulator.binding.decode import UNBINDABLE, beyond_allocation
+from asmgen.emulator.carried.carrier import DeviceCells, HandleCarrier
+from asmgen.emulator.carried.cells import UNKNOWN, Handles, WordCells
+from asmgen.emulator.carried.moves import bind_move
+from asmgen.emulator.machine.devicememory import Memory
+from asmgen.emulator.machine.state import Group, Machine
+from asmgen.emulator.shadow.undefineduses import use_of
+from asmgen.isa.registers import SGPR_BIT
+from asmgen.program.program import Instruction
+
+FULL = 1 << 22
+"""Elements from which on those are dropped that no word names any more; then twice what is left, if that is more."""
+
+
+class Rules(Protocol):
+    """What a domain knows: its elements, and what instructions make of them."""
+
+    @property
+    def elements(self) -> int:
+        """How many numbers of elements are taken, those of none and UNKNOWN included."""
+
+    def keep(self, alive: NDArray[np.bool_]) -> None:
+        """Drop the other elements, in order."""
+
+    def bind(self, instruction: Instruction, carrier: HandleCarrier) -> Callable[[Group], None] | None:
+        """What an instruction that computes does to handles; None for one without a rule."""
+
+
+class Tracker:
+    """A domain's second values in one memory, over the launches that it is given to."""
+
+    def __init__(self, memory: Memory, rules: Rules) -> None:
+        self.rules = rules
+        self.cells = WordCells()
+        self.device = DeviceCells(memory, self.cells)
+        self.followers: list[HandleFollower] = []
+        self.limit = FULL
+
+    def attach(self, machine: Machine) -> HandleFollower:
+        """Follow what a launch does on a machine."""
+        follower = HandleFollower(self, HandleCarrier(machine, self.cells, self.device))
+        self.followers.append(follower)
+        return follower
+
+    def release(self) -> None:
+        """The launch is over: what its registers and LDS held is gone, what its buffers hold stays."""
+        self.followers.clear()
+
+    def tidy(self) -> None:
+        """Drop elements that nothing names, if there are many."""
+        if self.rules.elements < self.limit and self.cells.used < self.limit:
+            return
+        roots: list[Handles] = list(self.device.words.values())
+        for follower in self.followers:
+            roots += follower.carrier.roots()
+        self.rules.keep(self.cells.compacted(roots, self.rules.elements))
+        self.limit = max(FULL, 2 * max(self.rules.elements, self.cells.used))
+
+
+class HandleFollower:
+    """Looks at each step of one machine."""
+
+    def __init__(self, tracker: Tracker, carrier: HandleCarrier) -> None:
+        self.tracker = tracker
+        self.carrier = carrier
+
+    def reset(self) -> None:
+        """Other waves take these waves' places."""
+        self.carrier.reset()
+
+    def __call__(self, step: Step) -> Action | None:
+        """What a step must do before it runs."""
+        instruction = step.instruction
+        if step.run is None or instruction.is_branch or beyond_allocation(instruction, self.carrier.machine) is not None:
+            return None
+        act: Action | None = None
+
+        def before(group: Group) -> None:
+            nonlocal act
+            self.tracker.tidy()
+            if act is None:
+                act = self.bound(instruction, step.position)
+            act(group)
+
+        return before
+
+    def bound(self, instruction: Instruction, position: int) -> Action:
+        """What an instruction does to handles."""
+        carrier, rules = self.carrier, self.tracker.rules
+        carrier.shadow.binding_mode = carrier.machine.binding_mode
+        try:
+            act = bind_move(instruction, position, carrier) or rules.bind(instruction, carrier)
+        except UNBINDABLE:
+            act = None
+        return act or self._unknown(instruction)
+
+    def _unknown(self, instruction: Instruction) -> Action:
+        """Elements that are read make unknown ones of all that is written."""
+        use, shadow = use_of(instruction, self.carrier.shadow.accum_offset), self.carrier.shadow
+        (reads, scalar_reads), (writes, scalar_writes) = (_registers(mask, shadow) for mask in (use.reads & ~use.addresses, use.writes))
+
+        def step(group: Group) -> None:
+            waves = np.zeros(group.size, bool)
+            for bit in reads:
+                lanes = shadow.vector[bit, group.select] != 0
+                waves |= (lanes & group.mask if use.by_lane and group.mask is not None else lanes).any(axis=1)
+            for bit in scalar_reads:
+                waves |= shadow.scalar[bit, group.select] != 0
+            pattern = np.where(waves, np.uint32(UNKNOWN), np.uint32(0))
+            for bit in writes:
+                kept = group.mask if use.by_lane and group.mask is not None else True
+                shadow.vector[bit, group.select] = np.where(kept, pattern[:, None], shadow.vector[bit, group.select])
+            for bit in scalar_writes:
+                shadow.scalar[bit, group.select] = pattern
+
+        return step
+
+
+def _registers(mask: int, shadow: Machine) -> tuple[list[int], list[int]]:
+    """Vector and scalar registers of a set."""
+    return [bit for bit in range(shadow.registers - 1) if mask >> bit & 1], [bit for bit in range(128) if mask >> bit + SGPR_BIT & 1]

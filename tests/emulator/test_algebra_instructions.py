@@ -1,0 +1,190 @@
+"""Float instructions, conversions and matrix instructions on residues."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from asmgen.emulator.algebra.elements import WIDTHS
+from asmgen.emulator.algebra.residues import STANDARD, Residues
+from asmgen.isa.formats import encode, hardware_format
+from asmgen.isa.layouts_mfma import element_bits
+from asmgen.isa.opcodes.mfma import MFMA, MfmaRow
+from tests.algebra_harness import Followed, same
+
+VALUES = np.linspace(-3.0, 3.5, 64)
+
+RULES: dict[str, Callable[[Residues, Residues, Residues], Residues]] = {
+    "v_subrev_f32 v4, v0, v1": lambda a, b, c: b - a,
+    "v_mul_legacy_f32 v4, v0, |v1|": lambda a, b, c: a * (-b).where(VALUES[::-1] < 0, b),
+    "v_fma_f32 v4, -v0, v1, -|v2|": lambda a, b, c: -(a * b) - c,
+    "v_add_f32 v4, v0, v1 mul:4": lambda a, b, c: (a + b).scaled(2),
+    "v_add_f32 v4, v0, v1 div:2": lambda a, b, c: (a + b).scaled(-1),
+    "v_max_f32 v4, v0, v1": lambda a, b, c: a.where(VALUES[::-1] <= VALUES, b),
+    "v_min_f32 v4, v0, v1": lambda a, b, c: a.where(VALUES[::-1] >= VALUES, b),
+    "v_max3_f32 v4, v0, v1, v2": lambda a, b, c: c.where(np.maximum(VALUES, VALUES[::-1]) < 2, a.where(VALUES[::-1] <= VALUES, b)),
+    "v_med3_f32 v4, v0, -1.0, 1.0": lambda a, b, c: a.where(np.abs(VALUES) < 1, STANDARD.embedded(np.sign(VALUES))),
+    "v_exp_f32 v4, v0": lambda a, b, c: a.exp2(),
+    "v_log_f32 v4, |v0|": lambda a, b, c: (-a).where(VALUES < 0, a).log2(),
+    "v_rcp_f32 v4, v0": lambda a, b, c: a.reciprocal(),
+    "v_rsq_f32 v4, v2": lambda a, b, c: c.hashed("rsq"),
+    "v_sqrt_f32 v4, v2": lambda a, b, c: c * c.hashed("rsq"),
+    "v_ldexp_f32 v4, v0, -3": lambda a, b, c: a.scaled(-3),
+    "v_frexp_mant_f32 v4, v0": lambda a, b, c: a.scaled(-np.frexp(VALUES)[1]),
+    "v_fmamk_f32 v4, v0, 0x40000000, v1": lambda a, b, c: a.scaled(1) + b,
+    "v_pk_mul_f32 v[4:5], v[0:1], v[2:3]": lambda a, b, c: a * c,
+    "v_pk_fma_f32 v[4:5], v[0:1], v[0:1], v[0:1] op_sel_hi:[0,0,0] neg_lo:[0,0,1]": lambda a, b, c: a * a - a,
+    "v_pk_add_f32 v[4:5], v[0:1], v[0:1] op_sel:[0,1]": lambda a, b, c: a + b,
+    "v_add_f32_dpp v4, v0, v1 row_ror:1 row_mask:0xf bank_mask:0xf":
+        lambda a, b, c: a[:, np.arange(64) & 48 | (np.arange(64) - 1) & 15] + b,
+    # a quotient as compilers write it
+    "v_div_scale_f32 v8, vcc, v1, v1, v0\nv_div_scale_f32 v9, vcc, v0, v1, v0\nv_rcp_f32 v10, v8\nv_fma_f32 v11, -v8, v10, 1.0\n"
+    "v_fma_f32 v10, v11, v10, v10\nv_mul_f32 v11, v9, v10\nv_fma_f32 v12, -v8, v11, v9\nv_fma_f32 v11, v12, v10, v11\n"
+    "v_fma_f32 v12, -v8, v11, v9\nv_div_fmas_f32 v12, v12, v10, v11\nv_div_fixup_f32 v4, v12, v1, v0":
+        lambda a, b, c: a * b.reciprocal(),
+}
+
+
+def prepared(arch: str = "gfx950") -> tuple[Followed, list[Residues]]:
+    run = Followed(arch)
+    run.machine.vector[31] = np.arange(64)
+    return run, [run.give(register, value) for register, value in enumerate((VALUES, VALUES[::-1], 2.0, 0.5))]
+
+
+@pytest.mark.parametrize("text", RULES, ids=lambda text: text.split("\n")[-1].split(" ")[0])
+def test_float_instructions(text: str) -> None:
+    run, given = prepared()
+    run.text(text)
+    assert same(run.number(4), RULES[text](*given[:3]))
+
+
+def test_exp2_of_minus_infinity_is_zero_and_other_infinities_are_missing() -> None:
+    run, _ = prepared()
+    run.text("v_mov_b32 v8, 0xff800000\nv_exp_f32 v4, v8\nv_fma_f32 v5, v8, v0, v1\nv_exp_f32 v6, -v8\nv_sub_f32 v7, v8, v2\n"
+             "v_exp_f32 v9, v7")
+    zero = STANDARD.embedded(np.zeros((1, 64)))
+    assert same(run.number(4), zero) and same(run.number(9), zero)
+    assert not run.number(5).has.any() and not run.number(6).has.any()
+
+
+@pytest.mark.parametrize("text", ["v_rndne_f32 v4, v0", "v_cvt_i32_f32 v4, v0", "v_frexp_exp_i32_f32 v4, v0", "v_cvt_f32_i32 v4, v0"])
+def test_what_the_run_decides_has_no_element(text: str) -> None:
+    run, _ = prepared()
+    run.give(4, 1.0)
+    run.text(text)
+    assert not run.ids(4).any()
+
+
+@pytest.mark.parametrize("text", ["v_cvt_pknorm_i16_f32 v4, v0, v1", "v_add_f32 v4, v0, v1 clamp", "v_cubeid_f32 v4, v0, v1, v2"])
+def test_what_has_no_rule_is_missing_where_it_took_elements(text: str) -> None:
+    run, _ = prepared()
+    run.text(text)
+    assert not run.number(4).has.any()
+    run.text("v_mov_b32 v0, 1.0\nv_mov_b32 v1, 1.0\nv_mov_b32 v2, 1.0\n" + text)
+    assert not run.ids(4).any()
+
+
+CONVERSIONS = {
+    "v_cvt_f16_f32 v4, v0": [("f16", 0, 0)],
+    "v_cvt_pk_bf16_f32 v4, v0, -v1": [("bf16", 0, 0), ("bf16", 16, -1)],
+    "v_cvt_pkrtz_f16_f32 v4, v0, v1": [("f16", 0, 0), ("f16", 16, 1)],
+    "v_cvt_pk_f16_f32 v4, v0, v1": [("f16", 0, 0), ("f16", 16, 1)],
+    "v_cvt_pk_f16_f32 v8, v0, v1\nv_cvt_f32_f16_sdwa v4, v8 dst_sel:DWORD dst_unused:UNUSED_PAD src0_sel:WORD_1": [("f32", 0, 1)],
+    "v_cvt_pk_fp8_f32 v4, v0, v1\nv_cvt_pk_fp8_f32 v4, v2, v3 op_sel:[0,0,1]":
+        [("fp8", 0, 0), ("fp8", 8, 1), ("fp8", 16, 2), ("fp8", 24, 3)],
+    "v_cvt_pk_bf8_f32 v8, v0, v1 op_sel:[0,0,1]\nv_cvt_f32_bf8_sdwa v4, v8 src0_sel:BYTE_3": [("f32", 0, 1)],
+    "v_cvt_pk_fp8_f32 v8, v0, v1 op_sel:[0,0,1]\nv_cvt_pk_f32_fp8_sdwa v[4:5], v8 src0_sel:WORD_1": [("f32", 0, 0)],
+    "v_cvt_sr_fp8_f32 v4, v0, v31 op_sel:[0,0,1,0]": [("fp8", 8, 0)],
+    "v_cvt_scalef32_pk_fp4_f32 v4, v0, v1, 1.0\nv_cvt_scalef32_pk_fp4_f32 v4, v2, v3, 1.0 op_sel:[0,0,1,0]":
+        [("fp4", 0, 0), ("fp4", 4, 1), ("fp4", 8, 2), ("fp4", 12, 3)],
+    "v_cvt_scalef32_pk_fp4_f32 v8, v0, v1, 1.0\nv_cvt_scalef32_pk_f32_fp4 v[4:5], v8, 1.0": [("f32", 0, 0)],
+    "v_cvt_scalef32_pk_fp8_f32 v8, v0, v1, 4.0\nv_cvt_scalef32_pk_f32_fp8 v[4:5], v8, 4.0": [("f32", 0, 0)],
+}
+
+
+@pytest.mark.parametrize("text", CONVERSIONS, ids=lambda text: text.split("\n")[-1].split(" ")[0])
+def test_conversions_keep_numbers(text: str) -> None:
+    run, given = prepared()
+    run.text(text)
+    for kind, low, source in CONVERSIONS[text]:
+        wanted = -given[1] if source == -1 else given[source]
+        assert same(run.number(4, kind, low), wanted)
+
+
+def test_scaled_conversions_divide_and_multiply() -> None:
+    run, given = prepared()
+    run.text("v_cvt_scalef32_pk_fp8_f32 v4, v0, v1, 4.0\nv_cvt_scalef32_pk_f32_fp8 v[6:7], v4, 0.5")
+    assert same(run.number(4, "fp8"), given[0].scaled(-2)) and same(run.number(7), given[1].scaled(-3))
+
+
+@pytest.mark.parametrize("text,kind", [("v_cvt_f16_f32 v4, v0", "f16"), ("v_cvt_pk_fp8_f32 v4, v0, v0", "fp8"),
+                                       ("v_cvt_scalef32_pk_fp4_f32 v4, v0, v0, 1.0", "fp4")])
+def test_what_saturates_is_missing(text: str, kind: str) -> None:
+    run, _ = prepared()
+    run.give(0, np.where(np.arange(64) < 32, 1.0, 1e6))
+    run.text(text)
+    assert (run.number(4, kind).has != 0).tolist() == [[True] * 32 + [False] * 32]
+
+
+def _fill(run: Followed, register: int, count: int, kind: str) -> None:
+    """Registers full of small integers in a format, with elements that are those integers: whatever is exact is then the run's own."""
+    width = WIDTHS[kind]
+    values = run.random.integers(-3, 4, (count, 64, 32 // width)).astype(np.float64)
+    if kind in ("f32", "xf32"):
+        codes = values.astype(np.float32).view(np.uint32)
+    elif kind == "bf16":
+        codes = values.astype(np.float32).view(np.uint32) >> np.uint32(16)
+    elif kind == "f16":
+        codes = values.astype(np.float16).view(np.uint16).astype(np.uint32)
+    else:
+        codes = encode(values, hardware_format(kind, run.machine.arch), "nearest_even", True).astype(np.uint32)
+    codes = codes.reshape(count, 64, -1)
+    run.machine.vector[register:register + count, 0] = np.bitwise_or.reduce(
+        codes << (width * np.arange(32 // width)).astype(np.uint32), axis=-1).astype(np.uint32)
+    ids = run.algebra.table.made(STANDARD.embedded(values), kind)
+    slots = np.zeros((count, 64, 32 // width, width // 4), np.uint32)
+    slots[..., -1] = ids
+    run.follower.carrier.shadow.vector[register:register + count, 0] = run.algebra.tracker.cells.joined(slots.reshape(count, 64, 8))
+
+
+def _rows() -> list[MfmaRow]:
+    return [row for row in MFMA.values() if row.cd_type == "f32" and not row.sparse]
+
+
+@pytest.mark.parametrize("row", _rows(), ids=lambda row: row.name)
+def test_matrix_products_of_integers_are_the_runs_own(row: MfmaRow) -> None:
+    """All shapes and layouts: D of exact integers embeds as the integers that the run finds."""
+    arch = "gfx950" if "gfx950" in row.archs else "gfx942"
+    formats = [("fp8", "fp4", 0, 4), ("bf8", "fp8", 1, 0)] if row.f8f6f4 else [(row.a_type, row.b_type, 0, 0)]
+    for a, b, cbsz, blgp in formats:
+        run = Followed(arch)
+        counts = [max(1, edge * row.k * row.blocks * element_bits(kind) // 2048) for edge, kind in ((row.m, a), (row.n, b))]
+        _fill(run, 0, counts[0], a)
+        _fill(run, 16, counts[1], b)
+        _fill(run, 64, row.cd_regs, "f32")
+        names = [f"v[{first}:{first + count - 1}]" if count > 1 else f"v{first}" for first, count in ((0, counts[0]), (16, counts[1]))]
+        target = f"v[64:{63 + row.cd_regs}]"
+        text = f"{row.name} {target}, {names[0]}, {names[1]}, {target}"
+        if row.scaled:
+            run.machine.vector[40], run.machine.vector[41] = 0x7F807E81, 0x807F7F80  # by byte, 2**-1 to 2**2
+            text += ", v40, v41 op_sel:[1,0,0] op_sel_hi:[0,1,0]"
+        if row.f8f6f4:
+            text += f" cbsz:{cbsz} blgp:{blgp}"
+        run.text(text)
+        for register in range(64, 64 + row.cd_regs):
+            values = run.machine.vector[register].view(np.float32)
+            assert run.ids(register).all() and same(run.number(register), STANDARD.embedded(values))
+
+
+def test_a_missing_element_spoils_its_row_alone() -> None:
+    run = Followed()
+    _fill(run, 0, 4, "bf16")
+    _fill(run, 16, 4, "bf16")
+    run.follower.carrier.shadow.vector[0, 0, 5] = 1  # UNKNOWN, of row 5 of A
+    run.text("v_mfma_f32_16x16x32_bf16 v[64:67], v[0:3], v[16:19], 0")
+    lost = np.array([(run.number(register).has[0] == 0) for register in range(64, 68)])
+    wanted = np.zeros((4, 64), bool)
+    wanted[5 % 4, 16 * (5 // 4):16 * (5 // 4) + 16] = True
+    assert (lost == wanted).all()

@@ -1,0 +1,139 @@
+"""A kernel of a family run in exact algebra: each output must equal the family's reference polynomial, whatever floats steer the run.
+
+Residues are drawn for each element of each float array that the reference takes, independent of its value. The launch is an ordinary one on
+the emulator, with the algebra carried along; then each element of each output is compared with the reference. A wrong, missing, doubled
+or exchanged term is found with probability 1 - degree/q in one run. Rounding is not proven.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from asmgen.author.family.family import Family
+from asmgen.codeobject.arguments import pack
+from asmgen.codeobject.load import CodeObject
+from asmgen.emulator.algebra.algebramemory import AlgebraMemory, kind_of
+from asmgen.emulator.algebra.residues import HAS_E, HAS_P, HAS_Q, LN_2, LOG2_E, STANDARD, Constants, Residues
+from asmgen.emulator.scheduling.run import LaunchResult, Options
+from asmgen.isa.errors import AsmgenError
+from asmgen.program.program import Program
+from asmgen.tools.build import Built
+from asmgen.tools.runner import emulator
+
+SEED = 1
+"""Of the floats that steer the run: an odd one, whose data holds no NaN and no infinity."""
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The residues of a launch's arguments: of an array by its name, of a number by `number`."""
+
+    arguments: Mapping[str, Any]
+    constants: Constants
+    random: np.random.Generator
+    arrays: dict[str, Residues]
+
+    def __getitem__(self, name: str) -> Residues:
+        """An input's elements, each with residues of its own, in the array's shape."""
+        if name not in self.arrays:
+            self.arrays[name] = Residues.random(self.random, self.arguments[name].shape)
+        return self.arrays[name]
+
+    def number(self, value: Any) -> Residues:
+        """A number, or an array of them, by its value as float32, which is how kernels take their arguments."""
+        return self.constants.embedded(np.asarray(value, np.float32))
+
+    @property
+    def log2_e(self) -> Residues:
+        """log2(e), which is declared."""
+        return self.number(LOG2_E)
+
+    @property
+    def ln_2(self) -> Residues:
+        """ln(2), which is 1 / log2(e)."""
+        return self.number(LN_2)
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """How many elements of an output are wrong or have no residue, and the first of them."""
+
+    argument: str
+    wrong: int
+    missing: int
+    elements: int
+    first: tuple[int, ...]
+
+    def sentence(self) -> str:
+        """For people."""
+        return (f"{self.argument}: of {self.elements} elements {self.wrong} differ from the reference and {self.missing} have no residue; "
+                f"the first is at {list(self.first)}")
+
+
+@dataclass(frozen=True)
+class AlgebraReport:
+    """What came of a run: `mismatches` by output, how many elements were compared, and the launch itself."""
+
+    mismatches: tuple[Mismatch, ...]
+    launch: LaunchResult
+    elements: int
+    seconds: float
+
+    @property
+    def equal(self) -> bool:
+        """Whether each element of each output equals the reference."""
+        return not self.mismatches
+
+
+def run_algebra(family: Family, built: Built, parameters: Mapping[str, Any], seed: int = SEED, program: Program | None = None,
+                checks: bool = False) -> AlgebraReport:
+    """Launch a built kernel in exact algebra and compare. `program` runs instead of what stands in the code object.
+
+    Raises AsmgenError for a family without a reference.
+    """
+    if family.algebra is None:
+        raise AsmgenError(f"{family.name} has no reference in exact residues: its file would name one as Family(algebra=...)")
+    problem = family.problem(parameters, seed)
+    contract, resources = built.kernel.contract, built.kernel.resources
+    began = time.perf_counter()
+    with emulator(built, resources.arch, Options(checks=checks), lambda sentence: None, program) as device:
+        memory = AlgebraMemory(device.memory, STANDARD)
+        device.options = replace(device.options, domains=(memory.tracker,))
+        inputs = Inputs(problem.arguments, STANDARD, np.random.default_rng(seed), {})
+        reference = family.algebra(parameters, inputs)
+        buffers = {name: device.upload(value) for name, value in problem.arguments.items() if isinstance(value, np.ndarray)}
+        for name, numbers in inputs.arrays.items():
+            memory.put(buffers[name].address, numbers, kind_of(problem.arguments[name]) or "")
+        values = {name: buffers[name].address if name in buffers else value for name, value in problem.arguments.items()}
+        kernel = device.load(CodeObject.load(built.code_object)).kernel(resources.name)
+        device.launch(kernel, contract.grid_of(parameters), contract.workgroup, pack(contract.arguments, values))
+        mismatches = []
+        for output in problem.outputs:
+            array = problem.arguments[output.argument]
+            after = device.read(buffers[output.argument], array.dtype, array.shape)
+            found = memory.read(buffers[output.argument].address, after, kind_of(array) or "")
+            if output.argument in reference:
+                mismatches.append(compared(output.argument, reference[output.argument], found[output.select], after[output.select]))
+        last = device.launches[-1]
+        elements = sum(reference[output.argument].q.size for output in problem.outputs if output.argument in reference)
+        return AlgebraReport(tuple(one for one in mismatches if one is not None), last, elements, time.perf_counter() - began)
+
+
+def compared(argument: str, reference: Residues, found: Residues, values: Any) -> Mismatch | None:
+    """None where each element has the residues of the reference. Where that has none, the run must have an infinity or a NaN."""
+    lost = ((found.has & reference.has) != reference.has)
+    lost |= (reference.has == 0) & np.isfinite(values.astype(np.float64))
+    wrong = np.zeros(lost.shape, bool)
+    for bit, ours, theirs in ((HAS_Q, reference.q, found.q), (HAS_P, reference.p, found.p), (HAS_E, reference.e, found.e)):
+        wrong |= (reference.has & found.has & bit != 0) & (ours != theirs)
+    wrong &= ~lost
+    bad = wrong | lost
+    if not bad.any():
+        return None
+    first = tuple(int(place) for place in np.unravel_index(int(np.argmax(bad)), bad.shape))
+    return Mismatch(argument, int(np.count_nonzero(wrong)), int(np.count_nonzero(lost)), bad.size, first)
