@@ -19,8 +19,10 @@ from asmgen.author.contract.contract import ContractError
 from asmgen.codeobject.load import KernelRecord
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.quote import printable, quoted
+from asmgen.isa.timing import DEFAULT_GPU, GPUS
 from asmgen.kernels.built import code_object
 from asmgen.kernels.registry import family as find_family
+from asmgen.kernels.tuned import choose
 from asmgen.launch.external import GPU, External, dense_strides, external_of, is_external
 from asmgen.launch.hip import HipDevice
 
@@ -54,6 +56,9 @@ def bf16(a: Any, b: Any, out: Any = None, device: Any = None, stream: Any = None
     M and N are 1 or more; K is a multiple of 64. The row stride of a tensor is any multiple of 8 elements; a numpy array may be any view.
     The function returns `out`, which must not share elements with `a` or `b`. Without `out` it makes one like `a`.
 
+    The kernel is the variant that is predicted the fastest for these sizes (`asmgen tune`). The first call on a machine times the variants
+    on the emulator, which takes some seconds, and keeps what it found.
+
     `device` is the GPU of the tensors by default; tensors in host memory need an EmulatedDevice. The kernel runs on `stream`, by default on
     PyTorch's current stream, and may still run when the function returns. Raises TensorError or ContractError, which name the argument,
     before any launch. Raises LaunchError if the emulator finds an error in the launch.
@@ -66,7 +71,7 @@ def bf16(a: Any, b: Any, out: Any = None, device: Any = None, stream: Any = None
     elif not (isinstance(getattr(device, "arch", None), str) and hasattr(device, "launch")):
         raise TensorError(f"device of gemm.bf16 must be a device of asmgen.launch, got {_kind(device)}; EmulatedDevice('gfx950') or "
                           "HipDevice() would work")
-    plan = _plan(device.arch, a_facts, b_facts, out_facts)
+    plan = _plan(device.arch, getattr(device, "name", ""), a_facts, b_facts, out_facts)
     _check_writable(out)
     _check_addresses(plan, (a_place, b_place, out_place), (a, b, out))
     plan.kernel.launch(device, plan.grid, plan.block, (a, b, out, *plan.numbers, *[out] * plan.unread), 0, stream)
@@ -94,18 +99,18 @@ def _kind(value: Any) -> str:
 
 
 @cache
-def _plan(arch: str, a: Facts, b: Facts, out: Facts) -> _Plan:
-    """Check the contract, then choose and build the kernel. The default variant serves all shapes that `_variant` has no tile for."""
-    for name, letters, (shape, strides, dtype) in (("a", "[M, K]", a), ("b", "[N, K]", b), ("out", "[M, N]", out)):
+def _plan(arch: str, name: str, a: Facts, b: Facts, out: Facts) -> _Plan:
+    """Check the contract, then choose and build the kernel for a device of that name: the variant that is predicted the fastest."""
+    for tensor, letters, (shape, strides, dtype) in (("a", "[M, K]", a), ("b", "[N, K]", b), ("out", "[M, N]", out)):
         if dtype.removeprefix("torch.") not in ("bfloat16", "bfloat"):
-            raise TensorError(f"{name} of gemm.bf16 must be bfloat16, got {dtype.removeprefix('torch.')}")
+            raise TensorError(f"{tensor} of gemm.bf16 must be bfloat16, got {dtype.removeprefix('torch.')}")
         if len(shape) != 2:
-            raise TensorError(f"{name} of gemm.bf16 must be a matrix {letters}, got the shape {list(shape)}")
+            raise TensorError(f"{tensor} of gemm.bf16 must be a matrix {letters}, got the shape {list(shape)}")
         if shape[0] < 1:
-            raise TensorError(f"{name} of gemm.bf16 has no rows: {letters} is {list(shape)}; 1 row and more would work")
+            raise TensorError(f"{tensor} of gemm.bf16 has no rows: {letters} is {list(shape)}; 1 row and more would work")
         if strides[1] != 1 and shape[1] > 1:
-            raise TensorError(f"{name} of gemm.bf16 must have its rows' elements side by side (stride 1), got the strides {list(strides)}: "
-                              "pass a contiguous one")
+            raise TensorError(f"{tensor} of gemm.bf16 must have its rows' elements side by side (stride 1), got the strides "
+                              f"{list(strides)}: pass a contiguous one")
     (m, k), (n, other), made = a[0], b[0], out[0]
     if other != k:
         raise TensorError(f"b of gemm.bf16 must be [N, K] with K = {k}, as a has it, got {list(b[0])}")
@@ -113,17 +118,20 @@ def _plan(arch: str, a: Facts, b: Facts, out: Facts) -> _Plan:
         raise TensorError(f"out of gemm.bf16 must be [M, N] = {[m, n]}, got {list(made)}")
     family = find_family("gemm-bf16")
     arch = family.check_arch(arch)
-    contract = family.contract(arch, _variant(arch, m, n))
-    rows = {name: strides[0] if shape[0] > 1 else shape[1] for name, (shape, strides, _) in (("lda", a), ("ldb", b), ("ldd", out))}
+    rows = {row: strides[0] if shape[0] > 1 else shape[1] for row, (shape, strides, _) in (("lda", a), ("ldb", b), ("ldd", out))}
+    dense = {"lda": k, "ldb": k, "ldd": n}
+    given = {"m": m, "n": n, "k": k, **{row: stride for row, stride in rows.items() if stride != dense[row]}}
     try:
-        values = contract.resolve_run({"m": m, "n": n, "k": k, **rows})
+        build = choose(family.name, arch, _gpu_of(name, arch), given)
+        contract = family.contract(arch, build)
+        values = contract.resolve_run({**build, **given})
     except ContractError as error:
         found = {"lda": ("a", a), "ldb": ("b", b), "ldd": ("out", out)}.get(error.sentence.partition(" ")[0])
         if found is None:
             raise
-        name, (_, strides, _) = found
-        raise TensorError(f"{name} of gemm.bf16 has the strides {list(strides)}: {error.sentence}; a contiguous copy would work") from error
-    build = {name: values[name] for name in values if contract.parameter(name).kind == "build"}
+        tensor, (_, strides, _) = found
+        raise TensorError(f"{tensor} of gemm.bf16 has the strides {list(strides)}: {error.sentence}; a contiguous copy would "
+                          "work") from error
     pointers = sum(argument.type == "pointer" for argument in contract.arguments)
     numbers = tuple(values[argument.name] for argument in contract.arguments if argument.type != "pointer")
     nbytes = tuple(2 + 2 * sum((count - 1) * stride for count, stride in zip(*one[:2], strict=True)) for one in (a, b, out))
@@ -131,11 +139,9 @@ def _plan(arch: str, a: Facts, b: Facts, out: Facts) -> _Plan:
                  (a, b, out), nbytes)
 
 
-def _variant(arch: str, m: int, n: int) -> dict[str, str]:
-    """The tile and schedule for a size: the largest tile that still gives each of 256 compute units a workgroup."""
-    if arch == "gfx950" and -(-m // 256) * -(-n // 256) >= 256:
-        return {"tile": "256x256x64", "schedule": "ping-pong"}
-    return {}
+def _gpu_of(name: str, arch: str) -> str:
+    """Whose timing table speaks for a device: that of the GPU that its name has in it, or the architecture's default."""
+    return next((gpu for gpu, its in GPUS.items() if its == arch and gpu in name), DEFAULT_GPU[arch])
 
 
 def _check_writable(out: Any) -> None:

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
@@ -21,7 +22,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import asmgen
 from asmgen.isa.errors import AsmgenError
-from asmgen.launch.cache import cache_folder, cached, key_of, source_digest
+from asmgen.launch.cache import cache_folder, cached, key_of, read_checked, source_digest
 from asmgen.tuning.rankedvariant import RankedVariant
 
 if TYPE_CHECKING:
@@ -72,16 +73,70 @@ def tune(kernel: str, arch: str, gpu: str, given: Mapping[str, Any], done: Progr
         from asmgen.tuning.candidates import candidates
 
         serving = candidates(find_family(kernel), arch, given)
-        rows = sorted(_predicted(kernel, arch, gpu, serving, done), key=lambda row: row.seconds)
+        jobs = [{"what": "row", "name": kernel, "arch": arch, "gpu": gpu, "given": dict(one.chosen)} for one in serving]
+        rows = sorted((RankedVariant(**row) for row in _done(jobs, done)), key=lambda row: row.seconds)
         return _document(Ranking(kernel, arch, gpu, tuple(rows)))
 
     return _ranking(_kept("ranking", kernel, [arch, gpu, sorted(given.items())], rank))
 
 
+def choose(kernel: str, arch: str, gpu: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The build parameters of the variant that is predicted the fastest. That is the first of a ranking that is kept for these values. Else
+    each variant is timed once in a launch of the family's typical size, and its time for these values follows in milliseconds.
+
+    Without an assembler nothing is timed, and the family's own choice is taken. Raises ContractError where no variant serves.
+    """
+    from asmgen.isa.timing import timing
+    from asmgen.kernels.registry import family as find_family
+    from asmgen.toolchain import ToolError
+    from asmgen.tuning.candidates import candidates
+
+    library = find_family(kernel)
+    serving = candidates(library, arch, given)
+    ranking = read_checked(_path("ranking", kernel, [arch, gpu, sorted(given.items())]))
+    if ranking is not None:
+        chosen = _ranking(ranking).rows[0].parameters
+        return next(one.build for one in serving if one.chosen == chosen)
+    if len(serving) == 1 or not library.typical:
+        return serving[0].build
+    try:
+        figures = _figures(kernel, arch, gpu, tuple(_build_key(one) for one in serving))
+    except ToolError:
+        return library.contract(arch, given).resolve_build({name: value for name, value in given.items() if name in serving[0].build})
+    from asmgen.tuning.figures import quick_estimate, restored_figures
+
+    table = timing(gpu)
+    seconds = [quick_estimate(library, arch, table, candidate, restored_figures(figures[_build_key(candidate)], table)).seconds
+               for candidate in serving]
+    return serving[seconds.index(min(seconds))].build
+
+
+@cache
+def _figures(kernel: str, arch: str, gpu: str, builds: tuple[str, ...]) -> dict[str, Any]:
+    """What was timed once of each variant, by its build parameters. Raises ToolError where nothing was, and there is no assembler."""
+    from asmgen.toolchain import find_toolchain
+
+    def time_all() -> bytes:
+        find_toolchain()
+        jobs = [{"what": "figures", "name": kernel, "arch": arch, "gpu": gpu, "build": json.loads(build)} for build in builds]
+        return json.dumps({found["key"]: found["figures"] for found in _done(jobs, _unheard)}).encode()
+
+    found: dict[str, Any] = json.loads(_kept("figures", kernel, [arch, gpu, builds], time_all))
+    return found
+
+
+def _build_key(candidate: Candidate) -> str:
+    return json.dumps(dict(candidate.build), sort_keys=True)
+
+
+def _path(what: str, kernel: str, request: Any) -> Path:
+    return cache_folder() / "tuned" / f"{kernel}-{key_of(what, json.dumps(request), source_digest(_ROOMS))}.json"
+
+
 def _kept(what: str, kernel: str, request: Any, make: Callable[[], bytes]) -> bytes:
     if kernel.rpartition(":")[0].endswith(".py"):  # a user's file
         return make()
-    return cached(cache_folder() / "tuned" / f"{kernel}-{key_of(what, json.dumps(request), source_digest(_ROOMS))}.json", make)
+    return cached(_path(what, kernel, request), make)
 
 
 def _document(found: Ranking) -> bytes:
@@ -99,35 +154,32 @@ def _arch_of(gpu: str | None) -> str:
     return GPUS.get(gpu or "", "")
 
 
-def _predicted(name: str, arch: str, gpu: str, serving: Sequence[Candidate], done: Callable[[int, int], None]) -> Iterator[RankedVariant]:
-    """A row for each candidate, in the order in which they get ready. The processes are ended where the caller stops."""
-    workers = min(len(serving), len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+def _done(jobs: Sequence[Mapping[str, Any]], done: Progress) -> Iterator[dict[str, Any]]:
+    """What comes of each job, in the order in which they get ready. The processes are ended where the caller stops."""
+    workers = min(len(jobs), len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
     if workers == 1:
-        for ready, candidate in enumerate(serving, 1):
-            yield RankedVariant(**_answer({"name": name, "arch": arch, "gpu": gpu, "given": dict(candidate.chosen)}))
-            done(ready, len(serving))
+        for ready, job in enumerate(jobs, 1):
+            yield _answer(job)
+            done(ready, len(jobs))
         return
-    todo = list(range(len(serving)))[::-1]
+    todo = list(jobs)[::-1]
     results: SimpleQueue[dict[str, Any]] = SimpleQueue()
     with ExitStack() as stack:
         for _ in range(workers):
-            worker = stack.enter_context(_Worker(name, arch, gpu, serving))
-            Thread(target=worker.serve, args=(todo, results), daemon=True).start()
-        for ready in range(1, len(serving) + 1):
+            Thread(target=stack.enter_context(_Worker()).serve, args=(todo, results), daemon=True).start()
+        for ready in range(1, len(jobs) + 1):
             found = results.get()
             if "error" in found:
                 raise AsmgenError(found["error"])
-            yield RankedVariant(**found)
-            done(ready, len(serving))
+            yield found
+            done(ready, len(jobs))
 
 
 class _Worker:
-    """A process that predicts one candidate after the other. It is a program of its own: a fork of a process that uses a GPU, or that has
-    threads, may stand still, and multiprocessing's other ways run the user's script once more."""
+    """A process that does one job after the other. It is a program of its own: a fork of a process that uses a GPU, or that has threads,
+    may stand still, and multiprocessing's other ways run the user's script once more."""
 
-    def __init__(self, name: str, arch: str, gpu: str, serving: Sequence[Candidate]) -> None:
-        self.request = {"name": name, "arch": arch, "gpu": gpu}
-        self.serving = serving
+    def __init__(self) -> None:
         path = os.pathsep.join([str(Path(asmgen.__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])])
         self.process = subprocess.Popen([sys.executable, "-m", "asmgen.kernels.tuned"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         text=True, start_new_session=True, env=os.environ | {"PYTHONPATH": path})
@@ -139,16 +191,16 @@ class _Worker:
         self.process.kill()
         self.process.communicate()
 
-    def serve(self, todo: list[int], results: SimpleQueue[dict[str, Any]]) -> None:
-        """Take candidates from `todo`, until there are none, and put a row or {"error": sentence} for each into `results`."""
+    def serve(self, todo: list[Mapping[str, Any]], results: SimpleQueue[dict[str, Any]]) -> None:
+        """Take jobs from `todo`, until there are none, and put what comes of each, or {"error": sentence}, into `results`."""
         assert self.process.stdin is not None and self.process.stdout is not None
         while True:
             try:
-                candidate = self.serving[todo.pop()]
+                job = todo.pop()
             except IndexError:
                 return
             try:
-                self.process.stdin.write(json.dumps({**self.request, "given": dict(candidate.chosen)}) + "\n")
+                self.process.stdin.write(json.dumps(dict(job)) + "\n")
                 self.process.stdin.flush()
                 line = self.process.stdout.readline()
             except (OSError, ValueError):
@@ -156,18 +208,25 @@ class _Worker:
             try:
                 results.put(json.loads(line))
             except ValueError:
-                results.put({"error": f"the process that times {self.request['name']} has ended with status {self.process.poll()}"})
+                results.put({"error": f"the process that times {job['name']} has ended with status {self.process.poll()}"})
 
 
-def _answer(request: Mapping[str, Any]) -> dict[str, Any]:
+def _answer(job: Mapping[str, Any]) -> dict[str, Any]:
+    """The row of a variant that serves given values alone, or its figures in a launch of the family's typical size."""
     from asmgen.isa.timing import timing
     from asmgen.kernels.registry import family as find_family
-    from asmgen.tuning.candidates import candidates
+    from asmgen.tuning.candidates import Candidate, candidates
+    from asmgen.tuning.figures import figures_of, stored_figures
     from asmgen.tuning.ranked import predict_candidate
 
-    library = find_family(request["name"])
-    (candidate,) = candidates(library, request["arch"], request["given"])
-    return predict_candidate(library, request["arch"], timing(request["gpu"]), candidate).stored()
+    library, arch, table = find_family(job["name"]), job["arch"], timing(job["gpu"])
+    if job["what"] == "row":
+        (candidate,) = candidates(library, arch, job["given"])
+        return predict_candidate(library, arch, table, candidate).stored()
+    build = job["build"]
+    typical = library.contract(arch, build).resolve_run({**build, **library.typical})
+    candidate = Candidate(typical, build, build)
+    return {"key": _build_key(candidate), "figures": stored_figures(figures_of(library, arch, table, candidate))}
 
 
 def answer(requests: IO[str], replies: IO[str]) -> None:

@@ -60,19 +60,32 @@ class Traffic:
         return GridLoads(self.first, self.l2, self.llc, self.hbm, units)
 
 
+@dataclass(frozen=True)
+class MovedBytes:
+    """Bytes that a workgroup loads and stores, the mean of some, by argument; those of none at last. `together` workgroups were on a
+    compute unit."""
+
+    loaded: tuple[float, ...]
+    stored: tuple[float, ...]
+    together: int
+
+
 def traffic(costs: Sequence[IssueCost], traces: Sequence[WaveTrace], level: str, workgroups: int, timing: Timing,
             arguments: Sequence[TracedArgument] = (), order: LoadOrder | None = None, read: float | None = None,
             longer: float = 1.0) -> Traffic:
-    """The bytes of a launch of `workgroups` of which some were traced; the mean one loads `longer` times as much as these.
+    """The bytes of a launch of `workgroups` of which some were traced, as `traffic_of` counts them."""
+    return traffic_of(moved_by_each(costs, traces, len(arguments)), level, workgroups, timing, arguments, order, read, longer)
+
+
+def traffic_of(each: MovedBytes, level: str, workgroups: int, timing: Timing, arguments: Sequence[TracedArgument] = (),
+               order: LoadOrder | None = None, read: float | None = None, longer: float = 1.0) -> Traffic:
+    """The bytes of a launch of `workgroups`; the mean one loads `longer` times as much as `each`.
 
     `level` is the cycle model's: with "l2" nothing comes from farther, with "hbm" all does. With "grid" arguments in an order go by the
     cache model, for as many workgroups on a compute unit as were traced; the bytes of any other come once from HBM and once into each L2,
     as far as they are loaded so often. `read` is what the launch reads in all, where its arguments are larger than the traced ones.
     """
-    traced = len({trace.workgroup for trace in traces})
-    loaded, stored = moved_bytes(costs, traces, len(arguments))
-    factor = workgroups / traced
-    loaded, stored = [one * factor * longer for one in loaded], [one * factor for one in stored]
+    loaded, stored = [one * workgroups * longer for one in each.loaded], [one * workgroups for one in each.stored]
     total, written = sum(loaded), sum(stored)
     rows = tuple(ArgumentTraffic(arguments[number].name if number < len(arguments) else "", loaded[number], stored[number])
                  for number in range(len(loaded)) if loaded[number] or stored[number])
@@ -83,7 +96,7 @@ def traffic(costs: Sequence[IssueCost], traces: Sequence[WaveTrace], level: str,
     llc, hbm, first, how = 0.0, 0.0, {}, "no argument known"
     if order is not None:
         how = order.how
-        rates = slab_rates(order.slabs, [loaded[number] / workgroups for number in order.arguments], order.steps, timing, traced)
+        rates = slab_rates(order.slabs, [loaded[number] / workgroups for number in order.arguments], order.steps, timing, each.together)
         scale = workgroups / len(order.slabs)
         for number, one in zip(order.arguments, rates.operands, strict=True):
             llc, hbm, first[number] = llc + one.llc_bytes * scale, hbm + one.hbm_bytes * scale, one.first
@@ -97,6 +110,13 @@ def traffic(costs: Sequence[IssueCost], traces: Sequence[WaveTrace], level: str,
         llc, hbm, first[number] = llc + near, hbm + far, FirstLoads(1.0, far / near)
     llc, hbm = llc + loaded[NO_ARGUMENT], hbm + loaded[NO_ARGUMENT]
     return Traffic(total, llc, hbm, written, how, rows, first)
+
+
+def moved_by_each(costs: Sequence[IssueCost], traces: Sequence[WaveTrace], arguments: int) -> MovedBytes:
+    """What a traced workgroup moves."""
+    traced = len({trace.workgroup for trace in traces})
+    loaded, stored = moved_bytes(costs, traces, arguments)
+    return MovedBytes(tuple(one / traced for one in loaded), tuple(one / traced for one in stored), traced)
 
 
 def moved_bytes(costs: Sequence[IssueCost], traces: Sequence[WaveTrace], arguments: int) -> tuple[list[float], list[float]]:

@@ -64,7 +64,7 @@ def trace_launch(library: Family, kernel: Kernel, code: bytes, parameters: Mappi
         buffers = start(device, CodeObject.load(code), name, contract, problem, contract.grid_of(small), contract.workgroup)
     trace.arguments = tuple(TracedArgument(argument, found.address, found.nbytes) for argument, found in buffers.items())
     total = math.prod(contract.grid_of(parameters))
-    order = _product_order(parameters, total, tuple(buffers))
+    order = product_order(parameters, total, tuple(buffers))
     if work is not None:
         return Traced(name, trace, total, written=kernel.program).standing_for(work, order)
     written = {output.argument for output in problem.outputs}
@@ -72,7 +72,7 @@ def trace_launch(library: Family, kernel: Kernel, code: bytes, parameters: Mappi
     return Traced(name, trace, total, order, read * total / math.prod(contract.grid_of(small)), written=kernel.program)
 
 
-def _product_order(parameters: Mapping[str, Any], workgroups: int, arguments: Sequence[str]) -> LoadOrder | None:
+def product_order(parameters: Mapping[str, Any], workgroups: int, arguments: Sequence[str]) -> LoadOrder | None:
     """The order of tiles of a kernel whose parameters, arguments and grid are those of a matrix product."""
     tile = re.fullmatch(r"(\d+)x(\d+)x(\d+)", str(parameters.get("tile", "")))
     if tile is None or not {"a", "b"} <= set(arguments) or not all(isinstance(parameters.get(name), int) for name in ("m", "n", "k")):

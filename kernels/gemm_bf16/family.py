@@ -49,4 +49,5 @@ GEMM = ag.Family(
     aliases=PRODUCT_ALIASES,
     algebra=_algebra,
     example={"m": 512, "n": 384, "k": 256},
+    typical={"m": 4096, "n": 4096, "k": 8192},
 )

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from asmgen.isa.errors import AsmgenError
-from tests.launch.test_launch_values import TorchTensor
+from tests.launch.test_launch_values import TorchTensor, first_declared
 
 
 def stand_in() -> tuple[Any, dict[str, Any]]:
@@ -29,6 +29,7 @@ def test_operators_are_defined_and_right(monkeypatch: pytest.MonkeyPatch) -> Non
     torch, ops = stand_in()
     monkeypatch.setitem(sys.modules, "torch", torch)
     monkeypatch.delitem(sys.modules, "asmgen.kernels.torch_ops", raising=False)
+    monkeypatch.setattr("asmgen.kernels.gemm.choose", first_declared)
     importlib.import_module("asmgen.kernels.torch_ops")
     product, into = ops["asmgen::gemm_bf16"], ops["asmgen::gemm_bf16_out"]
     assert (product.mutates, into.mutates) == ((), ("out",)) and into.schema == "(Tensor a, Tensor b, Tensor(a!) out) -> ()"

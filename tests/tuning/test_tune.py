@@ -9,15 +9,25 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
+import numpy as np
 import pytest
 
 from asmgen.author.contract.contract import ContractError
+from asmgen.author.family.family import Family
+from asmgen.emulator.scheduling.run import Options
 from asmgen.isa.errors import AsmgenError
-from asmgen.kernels import tuned
+from asmgen.isa.timing import timing
+from asmgen.kernels import gemm, tuned
 from asmgen.kernels.registry import family
-from asmgen.kernels.tuned import Ranking, answer, tune, tune_request
+from asmgen.kernels.tuned import Ranking, answer, choose, tune, tune_request
+from asmgen.launch.cache import read_checked
+from asmgen.launch.emulated import EmulatedDevice
+from asmgen.toolchain import ToolError
 from asmgen.tools.tune_command import ranking_json, ranking_text
-from asmgen.tuning.candidates import candidates
+from asmgen.tuning.candidates import Candidate, candidates
+from asmgen.tuning.figures import figures_of, quick_estimate, restored_figures, stored_figures
+from asmgen.tuning.ranked import predict_candidate
 from asmgen.tuning.rankedvariant import RankedVariant
 from tests.tools.test_cli import call, refused
 
@@ -105,7 +115,7 @@ def test_a_worker_that_ends_and_one_that_refuses(monkeypatch: pytest.MonkeyPatch
     with pytest.raises(AsmgenError, match="process that times gemm-bf16 has ended"):
         tune("gemm-bf16", "gfx942", "MI300X", {"m": 256, "n": 300, "k": 128})
     replies = io.StringIO()
-    request = {"name": "gemm-bf16", "arch": "gfx942", "gpu": "MI300X", "given": {"m": 1, "n": 1, "k": 63}}
+    request = {"what": "row", "name": "gemm-bf16", "arch": "gfx942", "gpu": "MI300X", "given": {"m": 1, "n": 1, "k": 63}}
     answer(io.StringIO(json.dumps(request) + "\n"), replies)
     assert "got 63" in json.loads(replies.getvalue())["error"]
 
@@ -119,3 +129,66 @@ def test_a_ranking_as_text_and_json() -> None:
     assert lines[0] == "k on MI355X (gfx950): 2 variants, predicted, not measured"
     assert lines[1].split()[:3] == ["tile=64x64", "10.0", "us"] and "2.00 x  limit latency; 4 workgroups in 1 round" in lines[2]
     assert [one["parameters"]["tile"] for one in ranking_json(found, 1)] == ["64x64"] and len(ranking_text(found, 1).splitlines()) == 2
+
+
+def test_a_ranking_that_is_kept_chooses(empty_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is timed for it; the same sizes with another stride have no ranking."""
+    given = {"m": 256, "n": 300, "k": 128}
+    row = RankedVariant({**given, "tile": "256x256x64", "schedule": "interleave"}, "k", 1e-5, 1.0, 1.0, "matrix", 1.0, 1, 1)
+    monkeypatch.setattr(tuned, "_done", lambda jobs, done: [row.stored()] * len(jobs))
+    tune("gemm-bf16", "gfx942", "MI300X", given)
+
+    def none(*_: object) -> None:
+        raise AssertionError("a variant is timed")
+
+    monkeypatch.setattr(tuned, "_done", none)
+    build = choose("gemm-bf16", "gfx942", "MI300X", given)
+    assert (build["tile"], build["schedule"], build["dtype"]) == ("256x256x64", "interleave", "bf16")
+    with pytest.raises(AssertionError, match="a variant is timed"):
+        choose("gemm-bf16", "gfx942", "MI300X", {**given, "lda": 256})
+
+
+def test_without_an_assembler_the_family_chooses(empty_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing() -> None:
+        raise ToolError("no assembler")
+
+    monkeypatch.setattr("asmgen.toolchain.find_toolchain", missing)
+    assert choose("gemm-bf16", "gfx942", "MI300X", {"m": 4096, "n": 4096, "k": 128})["tile"] == "128x128x64"
+
+
+def test_figures_of_a_typical_launch_give_the_times_of_others(objdump: tuple[str, ...]) -> None:
+    """Large launches within 10 % of what is predicted when each is timed by itself; the figures survive JSON."""
+    library, table = family("gemm-bf16"), timing("MI300X")
+    variant = {"tile": "128x128x64", "schedule": "interleave"}
+    (typical,) = candidates(library, "gfx942", {**library.typical, **variant})
+    figures = figures_of(library, "gfx942", table, typical)
+    assert restored_figures(json.loads(json.dumps(stored_figures(figures))), table) == figures
+    for shape in (dict(library.typical), {"m": 3000, "n": 5000, "k": 4096}):
+        (one,) = candidates(library, "gfx942", {**shape, **variant})
+        quick, whole = quick_estimate(library, "gfx942", table, one, figures), predict_candidate(library, "gfx942", table, one)
+        assert quick.seconds == pytest.approx(whole.seconds, rel=0.1) and quick.rounds == whole.rounds
+        assert quick.workgroups == whole.workgroups and quick.tflops == pytest.approx(whole.tflops, rel=0.1)
+
+
+@pytest.mark.slow
+def test_tensors_get_the_variant_that_is_predicted_fastest(objdump: tuple[str, ...], empty_cache: Path,
+                                                           monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two variants: 64 rows want small tiles, 4096 rows large ones. All sizes are served by the same figures."""
+    def some(library: Family, arch: str, given: dict[str, Any]) -> list[Candidate]:
+        return [one for one in candidates(library, arch, given) if one.build["tile"] in ("64x64x64", "256x256x64")]
+
+    monkeypatch.setattr("asmgen.tuning.candidates.candidates", some)
+    device = EmulatedDevice("gfx950", Options(checks=False))
+    a, b = (np.full((rows, 64), 1, ml_dtypes.bfloat16) for rows in (64, 320))
+    assert (np.asarray(gemm.bf16(a, b, device=device), np.float32) == 64).all()
+    assert device.launches[-1].program is not None and "64x64x64" in device.launches[-1].program.name
+    (kept,) = empty_cache.iterdir()
+    assert len(json.loads(read_checked(kept) or b"")) == 3
+    assert choose("gemm-bf16", "gfx950", "MI355X", {"m": 64, "n": 4096, "k": 4096})["tile"] == "64x64x64"
+    assert choose("gemm-bf16", "gfx950", "MI355X", {"m": 3584, "n": 3584, "k": 4096})["tile"] == "256x256x64"
+    assert list(empty_cache.iterdir()) == [kept]
+
+
+def test_a_device_is_timed_by_its_own_table() -> None:
+    assert gemm._gpu_of("AMD Instinct MI325X", "gfx942") == "MI325X" and gemm._gpu_of("emulator", "gfx950") == "MI355X"
+    assert gemm._gpu_of("AMD Instinct MI325X", "gfx950") == "MI355X"

@@ -68,7 +68,8 @@ class Family:
     `problem(parameters, seed)` draws random data with a float64 reference. `example` gives the run parameters that have no default. `axes`
     are the workgroup ids that code reads. `selection` chooses among the variants that serve a request, by all values that it gave. `work`
     says how long the workgroups of a launch are, where they differ or where one of them is long. `aliases` say which arguments may share
-    memory. `algebra(parameters, inputs)` gives what must come out in exact residues (docs/ALGEBRA.md).
+    memory. `algebra(parameters, inputs)` gives what must come out in exact residues (docs/ALGEBRA.md). `typical` is a problem that fills a
+    GPU, in which variants are timed to choose among them; it needs `work`.
     """
 
     name: str
@@ -85,6 +86,7 @@ class Family:
     work: Callable[[Values, Variant], LaunchWork] | None = None
     aliases: tuple[Alias, ...] = ()
     algebra: Callable[[Values, Any], Mapping[str, Any]] | None = None
+    typical: Values = field(default_factory=dict)
     _writers: dict[Variant, FunctionType] = field(default_factory=dict, repr=False)
     _declared: list[Variant] = field(default_factory=list, repr=False)
     _parameters: dict[Variant, Sequence[Parameter]] = field(default_factory=dict, repr=False)  # those that were asked for
