@@ -64,8 +64,6 @@ _GROUPS: dict[str, dict[str, str]] = {
     },
     "steps, schedules and loops": {
         "asmgen.author.loop.overlap": "Epilogue",
-        "asmgen.author.loop.pipeline": "Segments",
-        "asmgen.author.loop.segmentpaths": "lend_steps",
         "asmgen.author.schedule.modulo": "Interleave Latencies",
         "asmgen.author.schedule.schedules": "InOrder PingPong ProducerConsumer Schedule",
         "asmgen.author.step.iterations": "operation PipelineError StepIndex",

@@ -14,10 +14,12 @@ from dataclasses import replace
 import asmgen as ag
 from asmgen.kernels.attention_forward.epilogue import attention_epilogue
 from asmgen.kernels.attention_forward.family import ATTENTION
-from asmgen.kernels.attention_forward.place import LEAST, Limits, WindowLimits, key_steps, place
+from asmgen.kernels.attention_forward.place import key_steps, place
 from asmgen.kernels.attention_forward.softmax import (
     exponentials,
     first_maximum,
+    hide,
+    largest,
     maximum,
     raise_maximum,
     rescale,
@@ -65,17 +67,23 @@ def cdna3(k: ag.TileBuilder) -> None:
     steps = key_steps(k, at, S.tiles[0])
     memory, matrix, vector = k.streams("memory", "matrix", "vector")
 
-    def step(t: ag.StepIndex, seen: Limits | WindowLimits | None) -> None:
+    def step(t: ag.StepIndex) -> None:
         with k.stage():
             with memory:
                 ag.read(k, V, Vs[t])
                 ag.write(k, Ks[t + 2].part(k.wave), RK)
                 ag.load(k, RK, steps.k.step(t + 3), rows=k.wave)
             with vector:
-                (first_maximum if t.first else raise_maximum)(k, state, S[t + 1], seen)
+                with t.masked:
+                    hide(k, S[t + 1], steps.seen)
+                largest(k, state, S[t + 1])
+                with t.first:
+                    first_maximum(k, state, S[t + 1])
+                with t.later:
+                    raise_maximum(k, state, S[t + 1])
         with k.stage():
             with matrix:
-                ag.mma(k, O, V, as_keys_are_read(ag.as_operand(ag.transposed(ag.narrowed(S[t], k.p.dtype)), M, "b"), fb), first=t.first)
+                ag.mma(k, O, V, as_keys_are_read(ag.as_operand(ag.transposed(ag.narrowed(S[t], k.p.dtype)), M, "b"), fb))
             with vector:
                 exponentials(k, state, S[t + 1])
         with k.stage():
@@ -84,17 +92,17 @@ def cdna3(k: ag.TileBuilder) -> None:
                 ag.change_layout(k, RV, down, RT, at=t + 1)
                 ag.write(k, Vs[t + 1].part(k.wave), ag.transposed(RT))
                 ag.load(k, in_read_order(RV), steps.v.step(t + 2), columns=k.wave)
-            with vector:
-                if not t.first:
-                    rescale(k, state, O, t + 1)
+            with vector, t.later:
+                rescale(k, state, O, t + 1)
         with k.stage():
             with matrix:
                 ag.mma(k, S[t + 2], K, Q, first=state.start or True)
             with vector:
                 shares(k, state, S[t + 1], S[t + 1])
 
+    ag.zero(k, O)
     k.region("main loop")
-    k.pipeline(steps.segments(step), None, ag.PingPong(), groups=group, peel=1, least=LEAST, early_exit=steps.skipped)
+    k.pipeline(step, at.steps, ag.PingPong(), groups=group, plain=at.plain, early_exit=steps.skipped, ends_plain=not k.p.causal)
 
     k.region("epilogue")
     k.registers.release("S", "K", "Q")

@@ -10,9 +10,11 @@ from __future__ import annotations
 import asmgen as ag
 from asmgen.kernels.attention_forward.epilogue import attention_epilogue
 from asmgen.kernels.attention_forward.family import ATTENTION
-from asmgen.kernels.attention_forward.place import LEAST, Limits, WindowLimits, key_steps, place
+from asmgen.kernels.attention_forward.place import key_steps, place
 from asmgen.kernels.attention_forward.softmax import (
     first_maximum,
+    hide,
+    largest,
     maximum,
     raise_maximum,
     rescale,
@@ -74,33 +76,39 @@ def ping_pong(k: ag.TileBuilder) -> None:
     k.forget("load", "lane places")
     memory, matrix, vector = k.streams("memory", "matrix", "vector")
 
-    def step(t: ag.StepIndex, seen: Limits | WindowLimits | None) -> None:
+    def step(t: ag.StepIndex) -> None:
         with k.stage():
             with memory:
                 ag.fill(k, Ks[t + 3], steps.k.step(t + 3))
                 ag.read_transposed(k, V, Vs[t])
             with vector:
-                (first_maximum if t.first else raise_maximum)(k, state, S[t + 1], seen)
+                with t.masked:
+                    hide(k, S[t + 1], steps.seen)
+                largest(k, state, S[t + 1])
+                with t.first:
+                    first_maximum(k, state, S[t + 1])
+                with t.later:
+                    raise_maximum(k, state, S[t + 1])
         with k.stage():
             with matrix:
-                ag.mma(k, O, V, operand(k, M, P[t]), first=t.first)
+                ag.mma(k, O, V, operand(k, M, P[t]))
             with vector:
                 weigh(k, state, lower(S[t + 1]), lower(P[t + 1]), upper(S[t]))
         with k.stage():
             with memory:
                 ag.fill(k, Vs[t + 2], steps.v.step(t + 2))
                 ag.read(k, K, Ks[t + 2])
-            with vector:
-                if not t.first:
-                    rescale(k, state, O, t + 1)
+            with vector, t.later:
+                rescale(k, state, O, t + 1)
         with k.stage():
             with matrix:
                 ag.mma(k, S[t + 2], K, Q, first=state.start or True)
             with vector:
                 weigh(k, state, upper(S[t + 1]), upper(P[t + 1]), lower(S[t + 1]))
 
+    ag.zero(k, O)
     k.region("main loop")
-    k.pipeline(steps.segments(step), None, ag.PingPong(), groups=group, peel=1, least=LEAST, early_exit=steps.skipped)
+    k.pipeline(step, at.steps, ag.PingPong(), groups=group, plain=at.plain, early_exit=steps.skipped, ends_plain=not k.p.causal)
 
     k.region("epilogue")
     k.registers.release("S", "K", "Q")

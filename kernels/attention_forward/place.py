@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import asmgen as ag
 from asmgen.kernels.attention_forward.family import ROWS_AHEAD
 
 _UNLIMITED = 1 << 25  # more keys than there are
-LEAST = (4, 3)  # plain and masked steps, if there are any
 
 
 @dataclass(frozen=True)
@@ -17,8 +15,8 @@ class WorkgroupPart:
     """A workgroup's part: queries of one head from `row0` on, and keys from `first` on, a multiple of a step's keys.
 
     q and o are the rows of that head, k and v those of its KV head, with bases of 64 bits; lse is a column with a row for each query.
-    `plain` steps, in which all queries see all keys, come before `masked` steps; together they are at least 1. All are SGPRs; a loop uses
-    the counts up. In a build with a window, which hides keys at both ends, all steps are `masked`: see `WindowLimits`.
+    Of the `steps`, at least 1, all queries see all keys in the first `plain` ones. All are SGPRs; a loop uses the counts up. A build with a
+    window, which hides keys at both ends, has no `plain` steps: see `WindowLimits`.
     """
 
     q: ag.Matrix
@@ -28,14 +26,14 @@ class WorkgroupPart:
     lse: ag.Matrix | None
     row0: ag.Reg
     first: ag.Reg
-    plain: ag.Reg | int
-    masked: ag.Reg
+    steps: ag.Reg
+    plain: ag.Reg | None
 
 
 def place(k: ag.TileBuilder) -> WorkgroupPart:
     """The part of the workgroup with number x. Call it after `begin` and `locate`. Changes SCC."""
     plan, queries = k.registers, k.variant.tile[0]
-    row0, first, plain, masked = (plan.sgprs(1, name) for name in ("row0", "first_key", "plain_steps", "masked_steps"))
+    row0, first, steps, plain = (plan.sgprs(1, name) for name in ("row0", "first_key", "key_steps", "plain_steps"))
     with k.operation("place"), k.scratch("head", 3, "s") as head, k.scratch("tiles", file="s") as tiles:
         k.s_add_u32(tiles, k.argument("sq"), queries - 1)
         k.s_lshr_b32(tiles, tiles, (queries - 1).bit_length())
@@ -44,10 +42,10 @@ def place(k: ag.TileBuilder) -> WorkgroupPart:
         k.s_lshl_b32(row0, row0, (queries - 1).bit_length())
         q, kk, v, o = (_rows(k, name, found) for name in "qkvo")
         lse = _lse(k, found) if k.p.lse else None
-    _visit(k, row0, first, plain, masked)
+    _visit(k, row0, first, steps, plain)
     if k.p.window:
         k.registers.release(plain)
-    return WorkgroupPart(q, kk, v, o, lse, row0, first, 0 if k.p.window else plain, masked)
+    return WorkgroupPart(q, kk, v, o, lse, row0, first, steps, None if k.p.window else plain)
 
 
 def _rows(k: ag.TileBuilder, tensor: str, found: ag.HeadTile) -> ag.Matrix:
@@ -105,13 +103,12 @@ def _left(k: ag.TileBuilder, out: ag.Reg) -> None:
     k.s_sub_u32(out, out, k.argument("sq"))
 
 
-def _visit(k: ag.TileBuilder, row0: ag.Reg, first: ag.Reg, plain: ag.Reg, masked: ag.Reg) -> None:
-    """The first key and the numbers of steps. Steps go up to the last key that a query sees, plain steps up to the first key that one does
-    not."""
+def _visit(k: ag.TileBuilder, row0: ag.Reg, first: ag.Reg, end: ag.Reg, plain: ag.Reg) -> None:
+    """The first key and the numbers of steps: `end` up to the last key that a query sees, `plain` up to the first key that one does not."""
     queries, keys = k.variant.tile
     bits = (keys - 1).bit_length()
     sk = k.argument("sk")
-    with k.operation("keys to visit"), k.scratch("end", file="s") as end:
+    with k.operation("keys to visit"):
         if k.p.causal or k.p.window:
             _right(k, plain)
             k.s_add_u32(plain, plain, row0)
@@ -138,15 +135,12 @@ def _visit(k: ag.TileBuilder, row0: ag.Reg, first: ag.Reg, plain: ag.Reg, masked
         k.s_add_u32(end, end, keys - 1)
         k.s_lshr_b32(end, end, bits)
         k.s_max_u32(end, end, 1)
-        k.s_sub_u32(masked, end, plain)
 
 
 @dataclass(frozen=True)
 class Limits:
-    """The first keys that a lane's queries do not see, for each fragment of queries of a wave.
-
-    They are VGPRs, count from the first key of a masked step, and advance with the steps.
-    """
+    """The first keys that a lane's queries do not see, counted from the first key of the loop: a VGPR for each fragment of queries of a
+    wave."""
 
     upper: tuple[ag.Reg, ...]
 
@@ -170,8 +164,8 @@ class WindowLimits:
 class KeySteps:
     """The steps of a wave's loop, with their rows of K and V.
 
-    `seen` are the limits of masked steps; they advance with the steps. `skipped` is an SGPR: the number of last steps in which the wave
-    sees no key. It is None if nothing but the end of the keys masks.
+    `seen` are the limits that masks keep. `skipped` is an SGPR: the number of last steps in which the wave sees no key. It is None if
+    nothing but the end of the keys masks.
     """
 
     at: WorkgroupPart
@@ -180,23 +174,13 @@ class KeySteps:
     k: ag.Walk
     v: ag.Walk
 
-    def segments(self, step: Callable[[ag.StepIndex, Limits | WindowLimits | None], None]) -> ag.Segments:
-        """The segments for `pipeline(..., least=LEAST)`. `step` takes an iteration and the limits of a masked step."""
-        return [(lambda t: step(t, None), self.at.plain), (lambda t: step(t, self.seen), self.at.masked)]
-
 
 def key_steps(k: ag.TileBuilder, at: WorkgroupPart, scores: ag.Tile) -> KeySteps:
-    """The steps for waves with a tile of S^T each. Some plain steps become masked ones. Changes SCC."""
+    """The steps for waves with a tile of S^T each. Changes SCC."""
     keys = scores.rows
     seen = _window(k, at, scores) if k.p.window else _limits(k, at, scores)
-    skipped = _skipped_steps(k, at, scores.columns)
-    if isinstance(seen, Limits) and isinstance(at.plain, ag.Reg):
-        ag.lend_steps(k, at.plain, at.masked, LEAST)
-        with k.scratch("plain_keys", file="s") as gone:
-            k.s_mul_i32(gone, at.plain, keys)
-            for limit in seen.upper:
-                k.v_subrev_u32(limit, gone, limit)
-    return KeySteps(at, seen, skipped, at.k.walk(at.first, keys, ROWS_AHEAD), at.v.walk(at.first, keys, ROWS_AHEAD))
+    return KeySteps(at, seen, _skipped_steps(k, at, scores.columns), at.k.walk(at.first, keys, ROWS_AHEAD),
+                    at.v.walk(at.first, keys, ROWS_AHEAD))
 
 
 def _limits(k: ag.TileBuilder, at: WorkgroupPart, scores: ag.Tile) -> Limits:
@@ -274,6 +258,5 @@ def _skipped_steps(k: ag.TileBuilder, at: WorkgroupPart, rows: int) -> ag.Reg | 
         k.s_add_u32(seen, seen, keys - 1)
         k.s_ashr_i32(seen, seen, (keys - 1).bit_length())
         k.s_max_i32(seen, seen, 1)
-        k.s_add_u32(skipped, at.plain, at.masked)
-        k.s_sub_u32(skipped, skipped, seen)
+        k.s_sub_u32(skipped, at.steps, seen)
     return skipped

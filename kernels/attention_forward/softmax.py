@@ -174,9 +174,8 @@ def add_pairs(k: ag.TileBuilder, state: Softmax, weights: ag.Tile) -> None:
                 k.v_pk_add_f32(target, target, weights.base(row, column)[first:first + 1])
 
 
-def first_maximum(k: ag.TileBuilder, state: Softmax, scores: ag.Tile, seen: Limits | WindowLimits | None = None) -> None:
-    """The maximum of the first scores. Scores that are not `seen` are hidden."""
-    _largest(k, state, scores, seen)
+def first_maximum(k: ag.TileBuilder, state: Softmax, scores: ag.Tile) -> None:
+    """The maximum of the first scores, after `largest`."""
     at = scores.index
     ag.reduce_lanes(k, "max", state.high, at)
     if state.peak is not None:
@@ -192,13 +191,13 @@ def first_maximum(k: ag.TileBuilder, state: Softmax, scores: ag.Tile, seen: Limi
     _lower(k, state, scores)
 
 
-def raise_maximum(k: ag.TileBuilder, state: Softmax, scores: ag.Tile, seen: Limits | WindowLimits | None = None) -> None:
+def raise_maximum(k: ag.TileBuilder, state: Softmax, scores: ag.Tile) -> None:
     """If a score of a lane exceeds its limit, all queries take their new maximum, and `high` becomes the factor for sums under the old one.
+    `largest` stands before it.
 
-    VCC tells `rescale`. An eager build raises the maximum always. Scores that are not `seen` are hidden before.
+    VCC tells `rescale`. An eager build raises the maximum always.
     """
     at = scores.index
-    _largest(k, state, scores, seen)
     if k.p.rescale == "lazy":
         ag.any_greater(k, state.high, state.peak.limit if state.peak is not None and state.peak.limit is not None else THRESHOLD)
     with _where_raised(k, "raise maximum", at):
@@ -232,23 +231,30 @@ def maximum(k: ag.TileBuilder, state: Softmax) -> ag.Vector:
     return state.high
 
 
-def _largest(k: ag.TileBuilder, state: Softmax, scores: ag.Tile, seen: Limits | WindowLimits | None) -> None:
-    """The maximum of each lane's own scores. Scores of keys that a lane's query does not see become -infinity; the limits advance to the
-    next step."""
-    if isinstance(seen, WindowLimits):
-        _hide(k, scores, seen)
-    if isinstance(seen, Limits):
-        for number, limit in enumerate(seen.upper):
-            ag.mask_rows(k, _queries(scores, number), limit)
+def largest(k: ag.TileBuilder, state: Softmax, scores: ag.Tile) -> None:
+    """The maximum of each lane's own scores."""
     ag.column_max(k, state.high, scores, across=False)
-    if isinstance(seen, Limits):
+
+
+def hide(k: ag.TileBuilder, scores: ag.Tile, seen: Limits | WindowLimits) -> None:
+    """Scores of keys that a lane's query does not see become -infinity."""
+    if isinstance(seen, WindowLimits):
+        _hide_window(k, scores, seen)
+        return
+    assert scores.index is not None
+    number = scores.index.number
+    with k.scratch("keys_gone", file="s") as gone, k.scratch("limit") as limit:
         with k.at(scores.index):
-            for limit in seen.upper:
-                k.v_subrev_u32(limit, scores.rows, limit)
+            k.s_mul_i32(gone, number, scores.rows)
+        for fragment, upper in enumerate(seen.upper):
+            with k.at(scores.index):
+                k.v_subrev_u32(limit, gone, upper)
+            ag.mask_rows(k, _queries(scores, fragment), limit)
 
 
-def _hide(k: ag.TileBuilder, scores: ag.Tile, seen: WindowLimits) -> None:
+def _hide_window(k: ag.TileBuilder, scores: ag.Tile, seen: WindowLimits) -> None:
     """Mask the scores of keys outside of the window, in a block that a wave skips if it sees all keys."""
+    assert scores.index is not None
     with k.block("hide", cold=True), k.at(scores.index):
         skip = k.fresh("all_seen")
         k.s_add_u32(seen.key, seen.key, scores.rows)

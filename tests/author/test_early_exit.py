@@ -103,7 +103,7 @@ def products_of_diagonal_block(waves: int) -> list[int]:
     assert traced.trace.program is not None
     names = [instruction.name for instruction in traced.trace.program.instructions]
     assert len({sum(names[position] == "s_barrier" for position in trace.positions) for trace in traced.trace.waves()}) == 1
-    products = {trace.wave: sum("mfma" in names[position] for position in trace.positions) for trace in traced.trace.waves()}
+    products = {trace.wave: sum("32x32x16" in names[position] for position in trace.positions) for trace in traced.trace.waves()}
     return [products[wave] for wave in range(waves)]
 
 

@@ -1,4 +1,4 @@
-"""A GEMM step of eight stages on both schedules: waits, prologue and values for 1 to 7 steps, segments, a peeled step, a rare branch."""
+"""A GEMM step of eight stages on both schedules: waits, prologue and values for 1 to 7 steps, masked and first steps, a rare branch."""
 
 from __future__ import annotations
 
@@ -34,12 +34,13 @@ NUMBERS = ("m", "n", "k", "lda", "ldd", "rows")
 
 @dataclass(frozen=True)
 class Form:
-    """What of the example is varied. `second`: a second segment fills from matrix c instead of a; counts by workgroup, or a number."""
+    """What of the example is varied. `masked`: masked steps add 64 to an element of each lane. `first`: the first step does not add to C.
+    The count is the workgroup's, or a number."""
 
     schedule: str
     tile: int = 128
-    second: bool = False
-    peel: int = 0
+    masked: bool = False
+    first: bool = False
     rare: bool = False
     count: int | None = None
 
@@ -51,10 +52,10 @@ def schedule_of(form: Form) -> tuple[Schedule, int, int]:
 
 @functools.cache
 def build(form: Form) -> Kernel:
-    """Workgroup (x, y): y steps from a and b, then x from c and b, into tile y * (MOST + 1) + x of d; without `second`, x + 1 steps."""
+    """Workgroup (x, y): y plain steps and x masked ones, into tile y * (MOST + 1) + x of d; without `masked`, x + 1 steps."""
     schedule, down, across = schedule_of(form)
     waves = down * across
-    arguments = tuple([ContractArgument(name, "pointer", "") for name in "abcd"] + [ContractArgument(name, "u32", "") for name in NUMBERS])
+    arguments = tuple([ContractArgument(name, "pointer", "") for name in "abd"] + [ContractArgument(name, "u32", "") for name in NUMBERS])
     contract = KernelContract("example", "example", ("gfx950",), (), arguments, (64 * waves, 1, 1), Formula("one", lambda _: (1, 1, 1)))
     k = TileBuilder(contract, "gfx950", {}, waves=2, workgroup_ids="xyz")
     t, depth = form.tile, 64
@@ -62,6 +63,7 @@ def build(form: Form) -> Kernel:
     C = k.tile("C", t // 2 // down, t // 2 // across, M.d.T, grid=(2, 2))
     A, B = k.tile("A", t // 2 // down, depth, M.a), k.tile("B", t // 2 // across, depth, M.b, grid=(2,))
     first, second, group, row, zero_row, rare = (k.registers.sgprs(1, name) for name in ("n0", "n1", "group", "row", "zero_row", "rare"))
+    border, raised = k.registers.sgprs(1, "border"), k.registers.sgprs(1, "raised")
     As = k.shared("As", "bf16", t // 2, depth, 2, (2,), (FragmentRead(M.a), DmaFill()))
     Bs = k.shared("Bs", "bf16", t // 2, depth, 2, (2,), (FragmentRead(M.b), DmaFill()))
     k.begin()
@@ -74,33 +76,48 @@ def build(form: Form) -> Kernel:
     k.s_add_u32(row, row, k.ids["x"])
     k.s_mul_i32(row, row, t)
     k.s_mov_b32(first, k.ids["y"])
-    k.s_mov_b32(second, k.ids["x"])
-    a, b, c = (k.matrix(name, "bf16", "m", "k", "lda").rows(zero_row, t).halves() for name in "abc")
+    k.s_mov_b32(border, first)
+    k.s_add_u32(second, first, k.ids["x"])
+    a, b = (k.matrix(name, "bf16", "m", "k", "lda").rows(zero_row, t).halves() for name in "ab")
     zero(k, *C)
     memory, matrix, scalar = k.streams("memory", "matrix", "scalar")
 
-    def step(t: StepIndex, a: object = a) -> None:
+    def product(t: StepIndex, i: int, j: int) -> None:
+        if not form.first:
+            mma(k, C[i, j], A, B[j])
+            return
+        with t.first:
+            mma(k, C[i, j], A, B[j], first=True)
+        with t.later:
+            mma(k, C[i, j], A, B[j])
+
+    def step(t: StepIndex) -> None:
         with k.stage(), memory:
             read(k, B[0], Bs[t, 0].part(wn))
             read(k, A, As[t, 0].part(wm))
-            fill(k, As[t + 1, 1], a[1].k(t + 1))  # type: ignore[index]
+            fill(k, As[t + 1, 1], a[1].k(t + 1))
         with k.stage(), matrix:
-            mma(k, C[0, 0], A, B[0], first=t.first)
+            product(t, 0, 0)
         with k.stage(), memory:
             read(k, B[1], Bs[t, 1].part(wn))
             fill(k, Bs[t + 2, 0], b[0].k(t + 2))
         with k.stage(), matrix:
-            mma(k, C[0, 1], A, B[1], first=t.first)
+            product(t, 0, 1)
         with k.stage(), memory:
             read(k, A, As[t, 1].part(wm))
-            fill(k, As[t + 2, 0], a[0].k(t + 2))  # type: ignore[index]
+            fill(k, As[t + 2, 0], a[0].k(t + 2))
         with k.stage(), matrix:
-            mma(k, C[1, 0], A, B[0], first=t.first)
+            product(t, 1, 0)
         with k.stage(), memory:
             fill(k, Bs[t + 2, 1], b[1].k(t + 2))
         with k.stage():
             with matrix:
-                mma(k, C[1, 1], A, B[1], first=t.first)
+                product(t, 1, 1)
+            if form.masked:
+                with scalar, t.masked, k.at(t):
+                    k.s_cmp_ge_u32(t.number, border)
+                    k.s_cselect_b32(raised, 64.0, 0)
+                    k.v_add_f32(C[1, 1].base(0, 0)[0], raised, C[1, 1].base(0, 0)[0])
             if form.rare:
                 with scalar, k.at(t), k.block("rare"):
                     skip = k.fresh("skip")
@@ -111,17 +128,15 @@ def build(form: Form) -> Kernel:
                     k.label(skip)
 
     groups = group if schedule.stagger else None
-    if form.second:
+    if form.masked:
         skip = k.fresh("nothing")
-        with k.scratch("total", file="s") as total:
-            k.s_add_u32(total, first, second)
-            k.s_cmp_eq_u32(total, 0)
+        k.s_cmp_eq_u32(second, 0)
         k.s_cbranch_scc1(skip)
-        k.pipeline([(step, first), (lambda t: step(t, c), second)], None, schedule, groups, form.peel)
+        k.pipeline(step, second, schedule, groups, plain=first)
         k.label(skip)
     else:
         k.s_add_u32(second, second, 1)
-        k.pipeline(step, second if form.count is None else form.count, schedule, groups, form.peel)
+        k.pipeline(step, second if form.count is None else form.count, schedule, groups)
     k.registers.release("A", "B")
     d = k.matrix("d", "bf16", "rows", "n", "ldd").rows(row, t)
     store(k, d, zero_row, [Corner(C[i, j], i * t // 2, j * t // 2) for i in range(2) for j in range(2)], wm, wn, t)
@@ -140,28 +155,29 @@ def raised_by_the_block(form: Form) -> tuple[list[int], list[int]]:
 
 
 def run(form: Form, most: int = MOST, rare_at: int = RARE) -> None:
-    """Every count of steps up to `most` (in both segments), against what the formats allow."""
+    """Every count of steps up to `most` (plain and masked), against what the formats allow."""
     kernel, t = build(form), form.tile
     depth = 64 * 2 * (MOST + 1)
     random = np.random.default_rng(3)
-    a, b, c = (random.standard_normal((t, depth)).astype(ml_dtypes.bfloat16) for _ in range(3))
-    down = MOST + 1 if form.second else 1
+    a, b = (random.standard_normal((t, depth)).astype(ml_dtypes.bfloat16) for _ in range(2))
+    down = MOST + 1 if form.masked else 1
     d = np.zeros((down, MOST + 1, t, t), ml_dtypes.bfloat16)
-    grid = (most + 1, most + 1, 1) if form.second else (most, 1, 1)
+    grid = (most + 1, most + 1, 1) if form.masked else (most, 1, 1)
     values = [t, t, depth, depth, t, d.shape[0] * d.shape[1] * t]
     _, rows, columns = schedule_of(form)
-    done = launch("gfx950", kernel.program, grid, (64 * rows * columns, 1, 1), [a.view(np.uint16), b.view(np.uint16), c.view(np.uint16),
-                                                                      d.view(np.uint16)], values, kernel.resources.lds_bytes, vgprs=512,
+    done = launch("gfx950", kernel.program, grid, (64 * rows * columns, 1, 1), [a.view(np.uint16), b.view(np.uint16), d.view(np.uint16)],
+                  values, kernel.resources.lds_bytes, vgprs=512,
                   options=Options(True, "lockstep"))
     assert not done.findings, [finding.sentence() for finding in done.findings][:3]
-    found = done.buffers[3].view(ml_dtypes.bfloat16).astype(np.float64)
-    left, right, other = (one.astype(np.float64) for one in (a, b, c))
+    found = done.buffers[2].view(ml_dtypes.bfloat16).astype(np.float64)
+    left, right = (one.astype(np.float64) for one in (a, b))
     for y, x in itertools.product(range(grid[1]), range(grid[0])):
-        plain, more = (y, x) if form.second else (x + 1, 0)
+        plain, more = (y, x) if form.masked else (x + 1, 0)
         if plain + more == 0:
             continue
-        source = np.concatenate([left[:, :64 * plain], other[:, 64 * plain:64 * (plain + more)]], axis=1)
-        expected = source @ right[:, :64 * (plain + more)].T
+        expected = left[:, :64 * (plain + more)] @ right[:, :64 * (plain + more)].T
+        if form.masked:
+            expected[raised_by_the_block(form)] += 64 * more
         if form.rare and plain + more >= rare_at:
             expected[raised_by_the_block(form)] += 64
         np.testing.assert_allclose(found[y, x], expected, rtol=2**-8, atol=1e-3, err_msg=f"{plain} and {more} steps")
@@ -174,21 +190,21 @@ def test_steps_1_to_7(schedule: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("schedule", "peel"), [("ping-pong", 1), ("interleave", 0)])
-def test_two_segments(schedule: str, peel: int) -> None:
-    run(Form(schedule, second=True, peel=peel), 3)
+@pytest.mark.parametrize(("schedule", "first"), [("ping-pong", True), ("interleave", False)])
+def test_plain_and_masked_steps(schedule: str, first: bool) -> None:
+    run(Form(schedule, masked=True, first=first), 3)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("schedule", ["ping-pong", "interleave"])
-def test_a_rare_branch_in_a_stage_and_a_peeled_step(schedule: str) -> None:
-    run(Form(schedule, peel=1, rare=True), 4)
+def test_a_rare_branch_in_a_stage_and_a_first_step(schedule: str) -> None:
+    run(Form(schedule, first=True, rare=True), 4)
 
 
 def test_a_wrong_value_is_seen() -> None:
     """The comparison has teeth: with the rare product, one step too early."""
     with pytest.raises(AssertionError, match="3 and 0 steps"):
-        run(Form("ping-pong", peel=1, rare=True), 3, rare_at=4)
+        run(Form("ping-pong", first=True, rare=True), 3, rare_at=4)
 
 
 def events(kernel: Kernel) -> list[str]:
@@ -232,6 +248,6 @@ def test_ping_pong_waits_for_nothing_between_matrix_instructions() -> None:
     assert stages == 12
 
 
-def test_lint_has_nothing_against_segments_in_ping_pong() -> None:
-    found = [one for one in lint_program(build(Form("ping-pong", second=True, peel=1)).program) if one.severity != "note"]
+def test_lint_has_nothing_against_masked_steps_in_ping_pong() -> None:
+    found = [one for one in lint_program(build(Form("ping-pong", masked=True, first=True)).program) if one.severity != "note"]
     assert not found, found[:3]

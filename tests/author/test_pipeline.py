@@ -41,7 +41,7 @@ class Toy:
         k.s_mov_b32(self.fifth, 0)
         self.memory, self.vector = k.streams("memory", "vector")
         self.steps = 0
-        self.shape: Shape = pipeline(k, self.step, count if known else s[10:10], schedule, peel=peel)
+        self.shape: Shape = pipeline(k, self.step, count if known else s[10:10], schedule)
         store_by_item(k, self.acc.index, 64)
         k.s_endpgm()
 
@@ -53,8 +53,9 @@ class Toy:
         with k.stage(), self.vector, operation(k, "use", [t]):
             k.v_mul_lo_u32(self.acc, self.acc, 3)
             k.v_add_u32(self.acc, self.acc, self.x[t.buffer(self.stages)])
-            if t.first:
-                k.v_add_u32(self.acc, 100, self.acc)
+            if self.peel:
+                with t.first:
+                    k.v_add_u32(self.acc, 100, self.acc)
         if self.rare:
             with k.stage(), self.vector, operation(k, "rare", [t]), k.block("rare"):
                 skip = k.fresh("skip")

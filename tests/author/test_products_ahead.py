@@ -8,15 +8,14 @@ import numpy as np
 import pytest
 
 from asmgen.author.emit.builder import Builder
-from asmgen.author.loop.segmentpaths import lend_steps
 from asmgen.author.ops.arithmetic import mma
 from asmgen.author.ops.conversions import convert
 from asmgen.author.ops.elementwise import add, move, mul
 from asmgen.author.ops.movement import fill, read
 from asmgen.author.ops.tilememory import load, store_tile
-from asmgen.author.schedule.schedules import InOrder, PingPong, is_matrix, spread
+from asmgen.author.schedule.schedules import PingPong, is_matrix, spread
 from asmgen.author.step.effects import Unit
-from asmgen.author.step.iterations import PipelineError, StepIndex
+from asmgen.author.step.iterations import StepIndex
 from asmgen.author.tiles.fragments import mfma
 from asmgen.author.tiles.swizzles import DmaFill, FragmentRead
 from asmgen.author.tiles.tiles import TileError
@@ -24,7 +23,6 @@ from asmgen.author.tiles.views import narrowed, transposed, with_dtype
 from asmgen.isa.registers import s, v
 from asmgen.regalloc.plan import RegisterPlan
 from tests.author.test_tile_memory import matrix
-from tests.emulator_launch import launch, load_pointers, store_by_item
 from tests.tile_harness import Array, TileRun, rounded, values_of
 
 ARCH, SHAPE, KEYS, DEPTH = "gfx950", "f32_32x32x16_bf16", 64, 64
@@ -64,9 +62,9 @@ def products(count: int, rows: int) -> tuple[Array, Array, Array]:
             with products_:
                 mma(k, S[t + 1], A, Q, first=True)
             with vector:
-                if t.first:
+                with t.first:
                     move(k, total, S[t])
-                else:
+                with t.later:
                     mul(k, weighted, S[t], weight)
                     add(k, total, total, weighted)
         with k.stage():
@@ -74,12 +72,12 @@ def products(count: int, rows: int) -> tuple[Array, Array, Array]:
                 fill(k, As[t + 3], rows_of_a.step(t + 3))
                 read(k, A, As[t + 2])
             with vector, k.at(t + 1):
-                if (t + 1).first:
+                with t.first:
                     k.v_mov_b32(weight, 1.0)
-                else:
+                with t.later:
                     k.v_add_f32(weight, 1.0, weight)
 
-    k.pipeline(step, left, PingPong(), groups=group, peel=1)
+    k.pipeline(step, left, PingPong(), groups=group)
     store_tile(k, out.rows(zero, 256), transposed(total), rows=k.wave)
     return values_of(run.launch().buffers[4], "f32", ARCH), a_values, q_values
 
@@ -164,51 +162,6 @@ def test_a_tile_in_the_first_registers_of_a_wider_one_and_one_that_shares_regist
     assert again.tile("other", (64, 32), M.d, shares=one).registers.mask == one.registers.mask
     with pytest.raises(TileError, match="takes 16 registers; one .*, which it shares, has 32"):
         again.tile("third", (64, 32), with_dtype(M.d, "bf16"), shares=one)
-
-
-def test_steps_that_one_segment_lends_the_other() -> None:
-    """Workgroup (x, y) has x and y steps: the first keeps none or 4 and more, the second none or 3 and more where the first has some."""
-    most = 9
-    k = Builder("lend", ARCH, plan := RegisterPlan(ARCH))
-    plan.pin("hardware", s[0:17])
-    plan.pin("work_item", v[0:0])
-    plan.pin("addresses", v[60:61])
-    plan.pin("at", s[90:90])
-    load_pointers(k, 1, 0)
-    first, second = plan.sgprs(1, "first"), plan.sgprs(1, "second")
-    k.s_mov_b32(first, s[2])
-    k.s_mov_b32(second, s[3])
-    lend_steps(k, first, second, (4, 3))
-    held = plan.vgprs(1, "held")
-    k.s_lshl_b32(first, first, 8)
-    k.s_or_b32(first, first, second)
-    k.v_mov_b32(held, first)
-    k.s_mul_i32(s[2], s[2], most)
-    k.s_add_u32(s[2], s[2], s[3])
-    store_by_item(k, held.index, 64)
-    k.s_endpgm()
-    done = launch(ARCH, k.program(), (most, most, 1), buffers=[np.zeros((most, most, 64), np.uint32)])
-    assert not done.findings
-    for n0, n1 in np.ndindex(most, most):
-        word = int(done.buffers[0][n0, n1, 0])
-        left, right = word >> 8, word & 255
-        assert left + right == n0 + n1 and left <= n0
-        assert left == 0 or left >= 4 and (right == 0 or right >= 3)
-        assert (left, right) == (n0, n1) if n0 >= 4 and n1 >= 3 or n0 == 0 else True
-
-
-def test_counts_that_are_too_small_for_a_step_are_refused() -> None:
-    run = TileRun(ARCH, waves=8)
-    k = run.k
-    counts = k.registers.sgprs(1, "n0"), k.registers.sgprs(1, "n1")
-    held = k.registers.vgprs(2, "held")
-
-    def step(t: StepIndex) -> None:
-        with k.stage(), k.at(t + 2):
-            k.v_mov_b32(held[t.buffer(2)], 0)
-
-    with pytest.raises(PipelineError, match=r"made 1 and 2 or more, and this step, .* wants at least \(2, 2\)"):
-        k.pipeline([(step, counts[0]), (step, counts[1])], None, InOrder(), least=(1, 2))
 
 
 def test_products_that_begin_with_a_row_of_fragments() -> None:

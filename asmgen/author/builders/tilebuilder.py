@@ -9,7 +9,7 @@ from typing import Any
 from asmgen.author.address.addressing import WaveIndex
 from asmgen.author.emit.kernel import KernelBuilder
 from asmgen.author.loop.overlap import Epilogue
-from asmgen.author.loop.pipeline import Segments, pipeline
+from asmgen.author.loop.pipeline import pipeline
 from asmgen.author.loop.stepunits import Shape, Step
 from asmgen.author.schedule.schedules import Schedule
 from asmgen.author.step.effects import Unit
@@ -101,11 +101,10 @@ class TileBuilder(KernelBuilder):
                 return int(one.minimum or 0), None if one.maximum is None else int(one.maximum)
         return 0, None
 
-    def pipeline(self, step: Step | Segments, count: Reg | int | None, schedule: Schedule, groups: Reg | None = None,
-                 peel: int = 0, least: tuple[int, int] | None = None, epilogue: Epilogue | None = None,
-                 early_exit: Reg | None = None) -> Shape:
+    def pipeline(self, step: Step, count: Reg | int, schedule: Schedule, groups: Reg | None = None, plain: Reg | int | None = None,
+                 epilogue: Epilogue | None = None, early_exit: Reg | None = None, ends_plain: bool = False) -> Shape:
         """Emit the loop; see `asmgen.author.loop.pipeline`."""
-        return pipeline(self, step, count, schedule, groups, peel, least, epilogue, early_exit)
+        return pipeline(self, step, count, schedule, groups, plain, epilogue, early_exit, ends_plain)
 
     def locate(self, waves: int) -> None:
         """Compute lane and wave from the work-item's number, for a workgroup of `waves` waves in one dimension."""
@@ -216,12 +215,16 @@ class TileBuilder(KernelBuilder):
                     self.s_subb_u32(base[1], base[1], 0)
                     self.s_add_u32(base[2], base[2], back)
 
-    def step_ends(self) -> None:
-        """Advance all sources by a step."""
+    def step_ends(self, step: int = 0, count_and_room: tuple[Reg, Reg] | None = None) -> None:
+        """Advance all sources by a step; walks, if there is a count, only to iterations that exist, `step` being the next step's number."""
         for walk in self.walks:
-            walk.go_on(self)
+            walk.go_on(self, step, count_and_room)
         if self.koffset is not None:
             self.s_add_u32(self.koffset, self.koffset, self.kbytes)
+
+    def sources_hold_back(self) -> bool:
+        """Whether all sources are walks, each with an offset of its own."""
+        return self.koffset is None and not self.offsets
 
     def follows_sources(self, unit: Unit) -> bool:
         """Whether a unit's addresses depend on the sources' offset."""

@@ -80,6 +80,8 @@ class Builder:
         self._section: Section | None = None
         self._lookahead: Lookahead | None = None  # for peek
         self.copy: Copy | None = None
+        self.lost = 0  # registers (as bits) that a pipeline leaves with values of no iteration
+        self.counted: dict[tuple[int, str], Reg] = {}  # SGPRs of iteration numbers, by iteration ahead and condition
         self.stage_number = 0
         self.ordinal = 0
         self._fresh = 0
@@ -108,7 +110,8 @@ class Builder:
 
     def _append(self, item: Item) -> None:
         self.items.append(item)
-        self._tags.append(Tag(self._stream, self._open_block, self.stage_number, self.ordinal, False, self._cold))
+        condition = self.copy.condition if self.copy is not None else ""
+        self._tags.append(Tag(self._stream, self._open_block, self.stage_number, self.ordinal, condition, self._cold))
         self.position += isinstance(item, Instruction)
         self.ordinal += 1
 
@@ -220,6 +223,26 @@ class Builder:
         with operation(self, "instructions", at=index):
             yield
 
+    def iteration_number(self, index: StepIndex) -> Reg:
+        """An SGPR that counts the iterations of the operations that ask, made before the pipeline; see `StepIndex.number`."""
+        copy = index.copy
+        if self.registers is None:
+            raise AsmgenError("the number of an iteration takes an SGPR, and this builder has no register plan", self.here())
+        key = index.offset, copy.condition
+        plan, known = self.registers, self.counted.get(key)
+        if known is None:
+            def make() -> Reg:
+                register = plan.sgprs(1, plan.unused("iteration"), note=f"number of iteration {index}")
+                self.s_mov_b32(register, 0 if copy.condition == "later" else -1)
+                return register
+
+            known = self.counted[key] = self.hoist(make)
+        if key not in copy.counted:
+            copy.counted.add(key)
+            with operation(self, "count", at=index):
+                self.s_add_u32(known, known, 1)
+        return known
+
     def hoist(self, emit: Callable[[], Made]) -> Made:
         """Call `emit` and place its code before the pipeline whose step calls this: for addresses that no iteration changes."""
         if self.copy is None:
@@ -273,8 +296,15 @@ class Builder:
     def loop_begins(self, ahead: int) -> None:
         """A pipeline begins here; its step looks `ahead` iterations ahead. A builder with sources moves them to iteration -ahead."""
 
-    def step_ends(self) -> None:
-        """A copy of a pipeline's step ends here. A builder with sources moves them one iteration on. May change SCC."""
+    def step_ends(self, step: int = 0, count_and_room: tuple[Reg, Reg] | None = None) -> None:
+        """A copy of a pipeline's step ends here. A builder with sources moves them one iteration on. May change SCC.
+
+        With SGPRs for the count and for temporary values, no source moves beyond the last iteration; the next step has number `step`.
+        """
+
+    def sources_hold_back(self) -> bool:
+        """Whether `step_ends` can keep each source at its last iteration."""
+        return True
 
     def follows_sources(self, unit: Unit) -> bool:
         """Whether a unit's address in memory depends on the iteration that `step_ends` counts."""

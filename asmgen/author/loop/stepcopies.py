@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from asmgen.author.loop.earlyexit import EarlyExit, early_exits
+from asmgen.author.loop.maskskips import skipping
 from asmgen.author.loop.overlap import Epilogue, overlapped
 from asmgen.author.loop.redundantbarriers import redundant_barriers
 from asmgen.author.loop.stepunits import CopySpan, StepUnits
@@ -32,7 +33,7 @@ class _Opening:
     for their fills. `early`: units after those. `copies`: copies in the schedule's order; `spans` says which iterations they keep.
     """
 
-    placed: list[tuple[list[Unit], bool]]
+    placed: list[tuple[list[Unit], CopySpan, bool]]
     settled: list[Sync]
     early: list[Sync | Unit]
     spans: list[CopySpan]
@@ -41,7 +42,7 @@ class _Opening:
     @property
     def entries(self) -> list[Sync | Unit]:
         """All entries before the copies, with the opening of the stagger."""
-        return [*(unit for units, _ in self.placed for unit in units), *self.settled, Sync("open"), *self.early]
+        return [*(unit for units, _, _ in self.placed for unit in units), *self.settled, Sync("open"), *self.early]
 
 
 def _reads_lds(unit: Unit) -> bool:
@@ -67,69 +68,75 @@ class Copies:
     each role has the same barriers on each path.
     """
 
-    def __init__(self, k: Builder, units: StepUnits, schedule: Schedule, groups: Reg | None, peel: int,
+    def __init__(self, k: Builder, units: StepUnits, schedule: Schedule, groups: Reg | None,
                  mine: Callable[[Unit], bool] = _everything, epilogue: Epilogue | None = None,
                  early_exit: Reg | None = None) -> None:
-        self.k, self.units, self.schedule, self.groups, self.peel, self.mine = k, units, schedule, groups, peel, mine
+        self.k, self.units, self.schedule, self.groups, self.mine = k, units, schedule, groups, mine
         self.epilogue = epilogue
         self.early_exit = early_exit  # how many of the last iterations a wave can skip
         self._exits: list[tuple[str, EarlyExit, bool]] = []  # label, exit, and whether the groups are level after its code
         self._level_at: dict[str, list[Sync | Unit]] = {}  # by label at which other paths join level groups: the entries from there on
         self.ahead, self.unroll = units.shape.ahead, units.shape.unroll
+        self.held_back: tuple[Reg, Reg] | None = None  # the count, and room: sources then stop at their last iteration
+        self.unmasked: Reg | None = None  # in a prologue: an SGPR that is positive if the first iterations need no masked operations
+        self._skips: list[str] = []  # labels after masked operations that a prologue may skip
+        self.whole = mine is _everything
 
-    def span(self, first: int, end: int, phase: int, start: int | None = None, seam: int | None = None,
-             stop: int | None = None) -> list[CopySpan]:
+    def span(self, first: int, end: int, phase: int, start: int | None = None, stop: int | None = None,
+             masked: bool = True) -> list[CopySpan]:
         """The copies of steps `first` to `end` - 1, as spans; `phase` is the phase of step `first`.
 
-        `start` is the first step of the loop, `seam` the first step of its second segment, `stop` the first step after the loop. None:
-        the copies do not come near it.
+        `start` is the first step of the loop, `stop` the first step after the loop. None: the copies do not come near it. `masked`: they
+        have the operations of `t.masked`.
         """
         def distance(to: int | None, step: int) -> int | None:
             return None if to is None else to - step
 
-        return [CopySpan((phase + step - first) % self.unroll, distance(start, step), distance(stop, step), distance(seam, step),
-                      distance(start if self.peel else None, step)) for step in range(first, end)]
+        return [CopySpan((phase + step - first) % self.unroll, distance(start, step), distance(stop, step), distance(start, step), masked)
+                for step in range(first, end)]
 
-    def prologue(self, phase: int, seam: int | None = None, stop: int | None = None, join: str = "") -> None:
+    def prologue(self, phase: int, stop: int | None = None, join: str = "") -> None:
         """Emit what the steps before step 0 do for iterations from 0 on, in emission order, then a wait slot and barriers.
 
         Step 0 has phase `phase`. Operations that read LDS or run a copy early stand after the barriers, as their data must have arrived. If
         read data is used or its bytes are refilled before step 0, the schedule's order and synchronisation begin with the first such read.
         If the path goes on at label `join` of the drain and the groups are level there, the prologue ends with level groups.
         """
-        opening = self._opening(phase, seam, stop)
+        opening = self._opening(phase, stop)
         joined = self._level_at.get(join)
-        following = [joined] if joined is not None else map(self._entries, self.span(0, self.unroll, phase, 0, seam, stop))
+        following = [joined] if joined is not None else map(self._entries, self.span(0, self.unroll, phase, 0, stop))
         copies = opening.copies
         if copies and (joined is not None or not self.schedule.stagger):  # a staggered loop needs all barriers
             copies = self._without_redundant_barriers([*copies, *following], {0: opening.entries})[:len(copies)]
+        if self.unmasked is not None:
+            copies = [skipping(copy, self._skips, self.k.fresh, self.k.counted.values()) for copy in copies]
         self._open(opening, copies)
         if joined is not None and _level(copies) is None:
             self.shift(opening=False)
 
-    def straight(self, count: int, seam: int | None = None) -> None:
+    def straight(self, count: int) -> None:
         """Emit the prologue and all steps of a small count as straight code."""
-        opening = self._opening(0, seam, count)
-        spans = self.span(0, count, 0, 0, seam, count)
+        opening = self._opening(0, count)
+        spans = self.span(0, count, 0, 0, count)
         copies = self._without_redundant_barriers([*opening.copies, *map(self._entries, spans)], {0: opening.entries})
         self._open(opening, copies)
         self._to_the_end(spans, copies[len(opening.spans):], _level(copies))
 
-    def _opening(self, phase: int, seam: int | None, stop: int | None) -> _Opening:
+    def _opening(self, phase: int, stop: int | None) -> _Opening:
         """The parts of a prologue."""
         lead = self.units.shape.arrangement.lead
-        *spans, first = self.span(-self.ahead, 1, phase - self.ahead, 0, seam, stop)
+        *spans, first = self.span(-self.ahead, 1, phase - self.ahead, 0, stop)
         plain = self._plain(spans)
         early: list[Sync | Unit] = []
-        placed: list[tuple[list[Unit], bool]] = []
+        placed: list[tuple[list[Unit], CopySpan, bool]] = []
         for span in spans[:plain]:
             units = self.units.kept(span)
             early += [unit for unit in units if _reads_lds(unit)]
-            placed.append(([unit for unit in units if not _reads_lds(unit)], self._sources_follow(span)))
+            placed.append(([unit for unit in units if not _reads_lds(unit)], span, self._sources_follow(span)))
         copies = [self._entries(span) for span in spans[plain:]]
         if copies:
             cut = next(number for number, entry in enumerate(copies[0]) if isinstance(entry, Unit) and _reads_lds(entry))
-            placed.append(([entry for entry in copies[0][:cut] if isinstance(entry, Unit)], False))
+            placed.append(([entry for entry in copies[0][:cut] if isinstance(entry, Unit)], spans[plain], False))
             copies[0] = copies[0][cut:]
         if lead:
             of_first = {unit.tag.ordinal: unit for unit in self.units.kept(first)}
@@ -138,7 +145,7 @@ class Copies:
         if not copies and early and Sync("wait") in self.units.shape.arrangement.order:
             early.append(Sync("wait"))  # as copies wait for the reads of the next one; else each round of the loop has that wait
         early += [Sync("barrier")] * (self._barriers_missing(early, first) if not copies else 0)
-        filled = any(_fills_lds(unit) for units, _ in placed for unit in units)
+        filled = any(_fills_lds(unit) for units, _, _ in placed for unit in units)
         barriers = 1 + self.schedule.stagger if filled else 0
         return _Opening(placed, [Sync("wait"), *[Sync("barrier")] * barriers] if filled else [], early, spans[plain:], copies)
 
@@ -156,11 +163,11 @@ class Copies:
 
     def _open(self, opening: _Opening, copies: Sequence[Entries]) -> None:
         """Emit a prologue; its copies are the first of `copies`. The stagger opens before the copies unless one of them opens it."""
-        for units, more in opening.placed:
+        for units, span, more in opening.placed:
             for unit in units:
                 self._append(unit)
             if more:
-                self.k.step_ends()
+                self._advance(span)
         for sync in opening.settled:
             self._sync(sync)
         if not any(Sync("open") in copy for copy in copies):
@@ -171,7 +178,7 @@ class Copies:
             else:
                 self._append(entry)
         for span, copy in zip(opening.spans, copies, strict=False):
-            self._emit_copy(copy, None, self._sources_follow(span))
+            self._emit_copy(copy, span)
 
     def _plain(self, spans: Sequence[CopySpan]) -> int:
         """How many copies of a prologue stand in emission order: those before the first LDS read whose data is used, or whose bytes are
@@ -190,30 +197,40 @@ class Copies:
     def steady(self, spans: Sequence[CopySpan]) -> None:
         """Emit copies in the schedule's order, with its synchronisation."""
         for span in spans:
-            self._emit_copy(self._entries(span), None, self._sources_follow(span))
+            self._emit_copy(self._entries(span), span)
 
-    def loop(self, spans: Sequence[CopySpan], left: Reg, down: int) -> None:
-        """Emit a loop around copies. Each round subtracts `down` from `left`; the loop ends when that borrows."""
+    def loop(self, spans: Sequence[CopySpan], left: Reg, down: int, entries: Sequence[str]) -> None:
+        """Emit a loop around copies. Each round subtracts `down` from `left`; the loop ends when that borrows. `entries` are labels, one
+        before each copy."""
         k = self.k
-        label = k.fresh("loop")
-        k.label(label)
-        for number, span in enumerate(spans, 1):
-            self._emit_copy(self._entries(span), (left, down) if number == len(spans) else None, self._sources_follow(span))
-        k.s_cbranch_scc0(label)
+        for number, (span, label) in enumerate(zip(spans, entries, strict=True), 1):
+            k.label(label)
+            self._emit_copy(self._entries(span), span, (left, down) if number == len(spans) else None)
+        k.s_cbranch_scc0(entries[0])
 
-    def last(self, spans: Sequence[CopySpan], entries: Mapping[int, str] = MappingProxyType({})) -> None:
+    def last(self, spans: Sequence[CopySpan], entries: Mapping[int, str], shared: bool = False) -> None:
         """Emit the drain, without redundant barriers. With a stagger the first group waits for the second one in the position of the first
         redundant barrier.
 
-        `entries` are labels of copies, by the number of steps that are left there: paths with a prologue of their own join at them.
+        `entries` are labels of copies, by the number of steps that are left there: paths join at them after a prologue of their own, or,
+        if they are `shared`, after that of longer loops.
         """
         copies = [self._entries(span) for span in spans]
         prefixes: dict[int, Entries] = {0: self._computing}
         for left in entries:
-            opening = self._opening(spans[-left].phase, None, left)
+            opening = self._opening(spans[-left].phase, None if shared else left)
             prefixes[len(spans) - left] = [*opening.entries, *(entry for copy in opening.copies for entry in copy)]
         copies = self._without_redundant_barriers(copies, prefixes)
         self._to_the_end(spans, copies, _level(copies), entries)
+
+    def join(self, label: str) -> None:
+        """Emit what a path needs that leaves the prologue of longer loops for a label of the drain."""
+        if label in self._level_at:
+            self.shift(opening=False)
+
+    def ordered(self, span: CopySpan) -> list[Unit]:
+        """The units of a copy, in the schedule's order."""
+        return [entry for entry in self._entries(span) if isinstance(entry, Unit)]
 
     def _to_the_end(self, spans: Sequence[CopySpan], copies: list[list[Sync | Unit]], level: int | None,
                     entries: Mapping[int, str] = MappingProxyType({})) -> None:
@@ -227,7 +244,7 @@ class Copies:
                     self._level_at[entries[len(spans) - number]] = [entry for later in copies[number:] for entry in later]
             if self.epilogue is not None and number == len(spans) - 1:
                 self._end(self.epilogue, copy, level is None)
-            self._emit_copy(copy, None, self._sources_follow(span))
+            self._emit_copy(copy, span)
         if level is None:
             self.shift(opening=False)
 
@@ -260,11 +277,10 @@ class Copies:
     def _insert_early_exits(self, spans: Sequence[CopySpan], copies: list[list[Sync | Unit]], levelled: bool) -> None:
         """Put the branches of early exits into the last copies; `emit_early_exits` emits their targets."""
         first = next((number for number, span in enumerate(spans) if span.low == 0), -1)
-        end, skipped = spans[-1], max(0, len(spans) - self.ahead)  # copies without exits
-        masked = len(spans) if end.seam is None or end.high is None else end.high - end.seam  # steps: no wave skips plain ones
+        skipped = max(0, len(spans) - self.ahead)  # copies without exits
         for exit_ in early_exits(copies[skipped:], self.units.shape.offsets, first - skipped):  # the last ones first
             copy = skipped + exit_.copy
-            if exit_.skipped <= masked and not self._sources_follow(spans[copy]):
+            if not self._sources_follow(spans[copy]):
                 copies[copy].insert(exit_.at, Sync("exit", len(self._exits)))
                 self._exits.append((self.k.fresh("leaves"), exit_, levelled))
 
@@ -322,7 +338,7 @@ class Copies:
         return [entry if isinstance(entry, Sync) else chosen[entry] for entry in self.units.shape.arrangement.order
                 if isinstance(entry, Sync) or entry in chosen]
 
-    def _emit_copy(self, every: Sequence[Sync | Unit], count_down: tuple[Reg, int] | None, more: bool) -> None:
+    def _emit_copy(self, every: Sequence[Sync | Unit], span: CopySpan, count_down: tuple[Reg, int] | None = None) -> None:
         entries = [entry for entry in every if isinstance(entry, Sync) or self.mine(entry)]
         last = max((position for position, entry in enumerate(entries) if isinstance(entry, Unit)), default=len(entries))
         final = entries[last] if last < len(entries) else None
@@ -331,13 +347,13 @@ class Copies:
         last = self._before_vector_work(entries, last) if before else last
         for position, entry in enumerate(entries):
             if position == last and before:
-                self._end_copy(count_down, more)
+                self._end_copy(span, count_down)
             if isinstance(entry, Sync):
                 self._sync(entry)
             else:
                 self.k.append_unit(entry)
         if not before:
-            self._end_copy(count_down, more)
+            self._end_copy(span, count_down)
 
     def _before_vector_work(self, entries: Sequence[Sync | Unit], last: int) -> int:
         """The position of the last unit of the previous memory stage, if the last stage has vector work: its gaps then have no room."""
@@ -364,12 +380,19 @@ class Copies:
             return bool(offsets) or self.mine is _everything
         return min(offsets, default=span.high) < span.high - 1
 
-    def _end_copy(self, count_down: tuple[Reg, int] | None, more: bool) -> None:
+    def _end_copy(self, span: CopySpan, count_down: tuple[Reg, int] | None) -> None:
         """Emit the scalar code at the end of a copy; the subtraction that the branch tests stands last."""
-        if more:
-            self.k.step_ends()
+        if self._sources_follow(span):
+            self._advance(span)
         if count_down is not None:
             self.k.s_sub_u32(count_down[0], count_down[0], count_down[1])
+
+    def _advance(self, span: CopySpan) -> None:
+        """Advance the sources after a copy."""
+        if self.held_back is None or span.first is None:
+            self.k.step_ends()
+        else:
+            self.k.step_ends(1 - span.first, self.held_back)
 
     def _sync(self, what: Sync) -> None:
         k = self.k
@@ -382,6 +405,12 @@ class Copies:
             assert self.early_exit is not None
             k.s_cmp_ge_i32(self.early_exit, exit_.skipped)
             k.s_cbranch_scc1(label)
+        elif what.kind == "skip":
+            assert self.unmasked is not None
+            k.s_cmp_gt_i32(self.unmasked, 0)
+            k.s_cbranch_scc1(self._skips[what.level])
+        elif what.kind == "skipped":
+            k.label(self._skips[what.level])
         elif what.kind == "priority":
             k.s_setprio(what.level)
         else:

@@ -44,16 +44,21 @@ class MemoryAccess:
 class Tag(NamedTuple):
     """Where an author emitted an item: its stream, block ("" outside of blocks) and stage of the step, and its number in the step.
 
-    `seldom` marks items that the first variant of the step does not have (those of a peeled step or of the second segment). `cold` marks
-    items of a cold block (`asmgen.author.emit.coldblocks`).
+    `condition` is that of `with t.first:`, `t.later` or `t.masked`, "" without one. `cold` marks items of a cold block
+    (`asmgen.author.emit.coldblocks`).
     """
 
     stream: str
     block: str = ""
     stage: int = 0
     ordinal: int = 0
-    seldom: bool = False
+    condition: str = ""
     cold: bool = False
+
+    @property
+    def seldom(self) -> bool:
+        """Whether a plain copy of the step does not have the item."""
+        return self.condition in ("first", "masked")
 
 
 @dataclass(frozen=True)

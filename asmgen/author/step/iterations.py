@@ -3,6 +3,12 @@
 The author's step function gets `t`; `t + 1` names the next iteration. Each operation has one index: that of its operands with several
 buffers, else that of the definition it reads, else the one written as `at=`. A copy of the step (in the prologue, the loop or the drain)
 has the operations whose iteration lies inside the loop's count, and no others.
+
+An operation may have a condition, which is about its own iteration:
+
+    with t.first: ...     only iteration 0
+    with t.later: ...     all iterations but the first
+    with t.masked: ...    the iterations from `plain` on (`k.pipeline(..., plain=)`); they may run in earlier ones too
 """
 
 from __future__ import annotations
@@ -14,26 +20,32 @@ from typing import Protocol
 
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.records import dataclass
+from asmgen.isa.registers import Reg
 
 
 class PipelineError(AsmgenError):
     """A step cannot be pipelined: an operation has no iteration or two, or phases differ."""
 
 
+CONDITIONS = ("first", "later", "masked")
+
+
 @dataclass
 class Copy:
-    """One copy of a step while it is emitted.
+    """One copy of a step while it is emitted by builder `k`.
 
-    `phase` is t modulo the unroll. `first`: this is the peeled variant, for iteration 0. `buffer_counts`, `offsets` and `stage_count` (of
-    `k.stage()`) collect what the step uses.
+    `phase` is t modulo the unroll. `condition` is that of the operations emitted now, "" for none. `buffer_counts`, `offsets` and
+    `stage_count` (of `k.stage()`) collect what the step uses.
     """
 
+    k: Emitter
     phase: int
-    first: bool = False
+    condition: str = ""
     buffer_counts: set[int] = field(default_factory=set)
     offsets: dict[int, int] = field(default_factory=dict)  # by the ordinal of an instruction
     definitions: list[tuple[int, int]] = field(default_factory=list)  # (registers as bits, offset), newest last
     stage_count: int = 0
+    counted: set[tuple[int, str]] = field(default_factory=set)  # iteration numbers that have advanced
 
     def defined(self, mask: int) -> int | None:
         """The iteration of the newest definition, in this copy, of any of the registers."""
@@ -59,13 +71,51 @@ class StepIndex:
         return (self.copy.phase + self.offset) % count
 
     @property
-    def first(self) -> bool:
-        """Whether this is iteration 0, which `peel=1` gives a variant of its own. (t + 1).first is true in the copy before the first
-        step."""
-        return self.copy.first
+    def first(self) -> Condition:
+        """`with t.first:` operations that only iteration 0 has. The condition is about the operation's own iteration, t + 1 for one of
+        t + 1."""
+        return Condition(self.copy, "first")
+
+    @property
+    def later(self) -> Condition:
+        """`with t.later:` operations that all iterations but the first have."""
+        return Condition(self.copy, "later")
+
+    @property
+    def masked(self) -> Condition:
+        """`with t.masked:` operations that the iterations from `plain` on have. They may run in earlier iterations too, where they must
+        change nothing; what they count (`number`) is right in each of them."""
+        return Condition(self.copy, "masked")
+
+    @property
+    def number(self) -> Reg:
+        """An SGPR with the number of this iteration, for the operations that follow in the step. Changes SCC where it is first asked
+        for."""
+        return self.copy.k.iteration_number(self)
 
     def __str__(self) -> str:
         return f"t{self.offset:+d}" if self.offset else "t"
+
+
+@dataclass(frozen=True)
+class Condition:
+    """What `with t.first:` and its like enter."""
+
+    copy: Copy
+    kind: str
+
+    def __enter__(self) -> None:
+        if self.copy.condition:
+            raise PipelineError(f"`with t.{self.kind}:` stands inside of `with t.{self.copy.condition}:`; an operation has one condition",
+                                self.copy.k.here())
+        self.copy.condition = self.kind
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        self.copy.condition = ""
+
+    def __bool__(self) -> bool:
+        raise PipelineError(f"`t.{self.kind}` is no truth value: the step is recorded once for all iterations. Write "
+                            f"`with t.{self.kind}:` around the operations", self.copy.k.here())
 
 
 class Emitter(Protocol):
@@ -79,6 +129,9 @@ class Emitter(Protocol):
 
     def here(self) -> str:
         """The author's line, as errors show it."""
+
+    def iteration_number(self, index: StepIndex) -> Reg:
+        """The SGPR with an iteration's number."""
 
 
 @contextmanager

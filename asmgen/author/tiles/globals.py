@@ -174,10 +174,15 @@ class Walk(Rows):
         assert self.gone is not None and self.pace is not None and self.ahead is not None
         k.s_mul_i32(self.gone, self.pace, self.ahead - ahead)
 
-    def go_on(self, k: Builder) -> None:
-        """One iteration on. Changes SCC."""
-        assert self.gone is not None and self.pace is not None
-        k.s_add_u32(self.gone, self.gone, self.pace)
+    def go_on(self, k: Builder, step: int = 0, count_and_room: tuple[Reg, Reg] | None = None) -> None:
+        """One iteration on. Changes SCC. With a count, not beyond its last iteration; `step` is the number of the next step."""
+        assert self.gone is not None and self.pace is not None and self.ahead is not None
+        pace = self.pace
+        if count_and_room is not None and step + self.ahead > 0:
+            count, pace = count_and_room
+            k.s_cmp_gt_u32(count, step + self.ahead)
+            k.s_cselect_b32(pace, self.pace, 0)
+        k.s_add_u32(self.gone, self.gone, pace)
 
 
 @dataclass(frozen=True)
