@@ -2,7 +2,7 @@
 
 `pipeline(k, step, count, schedule)` calls `step(t)` once for each phase of the unroll and makes all copies from that. Let d be the farthest
 iteration ahead that the step names (`t + d`), and u the least common multiple of the buffers of its tiles. A prologue has the parts of
-steps -d to -1 whose iterations exist; if they fill LDS, a wait slot and 1 + stagger barriers follow. `paths` says which copies stand where.
+steps -d to -1 whose iterations exist; if they fill LDS, a wait slot and 1 + stagger barriers follow. `looppaths` says which copies stand where.
 
 With two roles (`ProducerConsumer`) all of this stands twice: each role has its own units of each copy, and all barriers.
 
@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from asmgen.author.loop.looppaths import emit_paths, loop_registers
 from asmgen.author.loop.overlap import Epilogue
-from asmgen.author.loop.paths import counters, emit_paths
 from asmgen.author.loop.stepcopies import Copies
 from asmgen.author.loop.stepunits import Shape, Step, StepUnits
 from asmgen.author.schedule.schedules import ProducerConsumer, Schedule
@@ -49,7 +49,7 @@ def pipeline(k: Builder, step: Step, count: Reg | int, schedule: Schedule, group
     if plain == 0:
         plain = None
     k.counted = {}
-    with counters(k, count, plain, ends_plain) as own:
+    with loop_registers(k, count, plain, ends_plain) as own:
         units = StepUnits(k, step, schedule)
         _check_shape(k, units.shape, plain, early_exit, roles or epilogue is not None)
         if schedule.stagger:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Counters:
+class LoopRegisters:
     """The SGPRs of a loop's scalar code. They are taken before the step is recorded, so that no temporary of the step is one of them."""
 
     steady: Reg
@@ -47,7 +47,7 @@ class Counters:
 
 
 @contextmanager
-def counters(k: Builder, count: Reg | int, plain: Reg | int | None, ends_plain: bool) -> Iterator[Counters | None]:
+def loop_registers(k: Builder, count: Reg | int, plain: Reg | int | None, ends_plain: bool) -> Iterator[LoopRegisters | None]:
     """The SGPRs that `emit_paths` needs for these counts; None for a known count in a builder without a register plan."""
     if k.registers is None and isinstance(count, int) and plain is None:
         yield None
@@ -56,13 +56,13 @@ def counters(k: Builder, count: Reg | int, plain: Reg | int | None, ends_plain: 
         def one(name: str) -> Reg:
             return held.enter_context(k.scratch(name, file="s"))
 
-        yield Counters(one("steady_steps"), one("rounds"), one("room"), one("quotient"),
+        yield LoopRegisters(one("steady_steps"), one("rounds"), one("room"), one("quotient"),
                        one("steps") if isinstance(count, int) and plain is not None else None,
                        one("plain_steps") if isinstance(plain, int) else None,
                        one("all_plain") if ends_plain and plain is not None else None)
 
 
-def emit_paths(copies: Copies, count: Reg | int, plain: Reg | int | None, done: str, own: Counters | None) -> None:
+def emit_paths(copies: Copies, count: Reg | int, plain: Reg | int | None, done: str, own: LoopRegisters | None) -> None:
     """Emit all paths. `count` and `plain` are SGPRs, which are used up, or numbers; `plain` is None if all iterations are alike."""
     k = copies.k
     if isinstance(count, int) and plain is None:
@@ -79,7 +79,7 @@ def emit_paths(copies: Copies, count: Reg | int, plain: Reg | int | None, done: 
     _Paths(copies, steps, unmasked, done, own).emit()
 
 
-def _known(copies: Copies, count: int, own: Counters | None) -> None:
+def _known(copies: Copies, count: int, own: LoopRegisters | None) -> None:
     """A count that is a number: straight code if the loop would not run twice."""
     k, unroll, opening = copies.k, copies.unroll, copies.ahead + copies.units.shape.peel
     steady = count - opening
@@ -108,7 +108,7 @@ def _open(copies: Copies, phase: int) -> None:
 class _Paths:
     """Emits the paths of a count that is known when the kernel runs."""
 
-    def __init__(self, copies: Copies, count: Reg, plain: Reg | None, done: str, own: Counters) -> None:
+    def __init__(self, copies: Copies, count: Reg, plain: Reg | None, done: str, own: LoopRegisters) -> None:
         self.copies, self.k, self.count, self.plain, self.done, self.own = copies, copies.k, count, plain, done, own
         self.ahead, self.unroll, self.peel = copies.ahead, copies.unroll, copies.units.shape.peel
         k = self.k
