@@ -239,7 +239,7 @@ def largest(k: ag.TileBuilder, state: Softmax, scores: ag.Tile) -> None:
 def hide(k: ag.TileBuilder, scores: ag.Tile, seen: Limits | WindowLimits) -> None:
     """Scores of keys that a lane's query does not see become -infinity."""
     if isinstance(seen, WindowLimits):
-        _mask_window(k, scores, seen)
+        _hide_outside(k, scores, seen)
         return
     assert scores.index is not None
     number = scores.index.number
@@ -252,7 +252,7 @@ def hide(k: ag.TileBuilder, scores: ag.Tile, seen: Limits | WindowLimits) -> Non
             ag.mask_rows(k, _queries(scores, fragment), limit)
 
 
-def _mask_window(k: ag.TileBuilder, scores: ag.Tile, seen: WindowLimits) -> None:
+def _hide_outside(k: ag.TileBuilder, scores: ag.Tile, seen: WindowLimits) -> None:
     """Mask the scores of keys outside of the window, in a block that a wave skips if it sees all keys."""
     assert scores.index is not None
     with k.block("hide", cold=True), k.at(scores.index):
