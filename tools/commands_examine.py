@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from asmgen.isa.errors import AsmgenError
-from asmgen.tools.commandline import GOOD, document, json_option, parameters_option
+from asmgen.tools.commandline import GOOD, document, json_option, memory_option, parameters_option
 
 if TYPE_CHECKING:
     from asmgen.tools.banks_run import RunBanks
@@ -24,14 +24,18 @@ if TYPE_CHECKING:
 @click.option("--workgroups", default=1, show_default=True, type=click.IntRange(1, 32), help="Together on the compute unit.")
 @click.option("--parameters", "overrides", type=click.Path(path_type=Path), metavar="FILE", help="JSON {parameter: value} over the table.")
 @click.option("--trace", type=click.Path(path_type=Path), metavar="OUT", help="Write a Chrome trace; Perfetto opens it.")
+@memory_option
 @json_option
 def profile(subject: str, arch: str | None, parameters: tuple[str, ...], gpu: str | None, data: str, workgroups: int,
-            overrides: Path | None, trace: Path | None, as_json: bool) -> int:
+            overrides: Path | None, trace: Path | None, memory_limit: int, as_json: bool) -> int:
     """Predict the cycles of a kernel: loops, bounds, stalls of each instruction, time of the whole launch."""
     from asmgen.tools.profile_command import choose_timing, report_kernel, report_spec, write_trace
 
     if subject.endswith(".json"):
-        report = report_spec(Path(subject), gpu, overrides, data, workgroups, trace is not None)
+        if parameters or arch is not None:
+            raise AsmgenError(f"{subject} is a launch specification: it has its own arguments and architecture, and takes no "
+                              f"{'-p ' + parameters[0] if parameters else '--arch'}; -p is for kernels of the library")
+        report = report_spec(Path(subject), gpu, overrides, data, workgroups, trace is not None, memory_limit)
     else:
         from asmgen.kernels.registry import family as find_family
         from asmgen.tools.build import build_kernel
@@ -43,7 +47,8 @@ def profile(subject: str, arch: str | None, parameters: tuple[str, ...], gpu: st
         contract = library.contract(chosen, values)
         resolved = contract.resolve_run(values)
         built_from = {name: resolved[name] for name in resolved if contract.parameter(name).kind == "build"}
-        report = report_kernel(library, build_kernel(library, chosen, built_from), resolved, timing, data, workgroups, trace is not None)
+        built = build_kernel(library, chosen, built_from)
+        report = report_kernel(library, built, resolved, timing, data, workgroups, trace is not None, memory_limit)
     if trace is not None:
         write_trace(report, trace)
     document(report.as_json()) if as_json else click.echo(report.text(), nl=False)

@@ -9,20 +9,18 @@ from pathlib import Path
 from typing import Any
 
 from asmgen.author.family.family import Family
-from asmgen.emulator.scheduling.run import Options
-from asmgen.emulator.scheduling.trace import Trace
 from asmgen.files import write_plain
 from asmgen.isa.timing import Timing, gpu_of, read_overrides, timing
-from asmgen.launch.specrun import trace_launch_spec
+from asmgen.launch.memorylimit import MEMORY_LIMIT
 from asmgen.model.chrometrace import chrome_trace
 from asmgen.model.profile import LoopProfile, Profile
-from asmgen.model.steering import idle_arithmetic
 from asmgen.program.controlflow import control_flow
 from asmgen.tools.build import Built
 from asmgen.tuning.advice import Advice, advise
 from asmgen.tuning.origins import Origin, origins
 from asmgen.tuning.prediction import Prediction, predict
 from asmgen.tuning.traced import Traced, trace_launch
+from asmgen.tuning.tracedspec import trace_spec
 
 _WORST = 12  # instructions that the text names
 
@@ -59,8 +57,11 @@ class ProfileReport(Prediction):
 
     def _memory(self) -> dict[str, Any] | None:
         moved = self.estimate.traffic
+        if moved is None:
+            return None
         return {"l2_hit": moved.l2_hit, "llc_hit": moved.llc_hit, "l2_bytes": moved.l2, "llc_bytes": moved.llc, "hbm_bytes": moved.hbm,
-                "stored_bytes": moved.stored, "by": moved.how} if moved is not None else None
+                "stored_bytes": moved.stored, "by": moved.how,
+                "arguments": [{"name": one.name, "loaded": one.loaded, "stored": one.stored} for one in moved.arguments]}
 
     def _loop(self, loop: LoopProfile) -> dict[str, Any]:
         return {"first": loop.first, "last": loop.last, "unroll": loop.unroll, "rounds": loop.rounds, "waves": loop.waves,
@@ -123,24 +124,23 @@ def _loop_lines(loop: LoopProfile, found: Profile) -> list[str]:
             f"    stalls of a wave in a round: {stalls}"]
 
 
-def trace_kernel(library: Family, built: Built, parameters: Mapping[str, Any], workgroups: int) -> Traced:
+def trace_kernel(library: Family, built: Built, parameters: Mapping[str, Any], workgroups: int,
+                 memory_limit: int = MEMORY_LIMIT) -> Traced:
     """Run the first workgroups of a library kernel on the emulator."""
-    return trace_launch(library, built.kernel, built.code_object, parameters, workgroups)
+    return trace_launch(library, built.kernel, built.code_object, parameters, workgroups, memory_limit)
 
 
 def report_kernel(library: Family, built: Built, parameters: Mapping[str, Any], chosen: Timing, level: str, workgroups: int,
-                  spans: bool = False) -> ProfileReport:
+                  spans: bool = False, memory_limit: int = MEMORY_LIMIT) -> ProfileReport:
     """Profile a kernel of the library on the problem that the parameters say."""
-    return advised(trace_kernel(library, built, parameters, workgroups), chosen, level, workgroups, spans)
+    return advised(trace_kernel(library, built, parameters, workgroups, memory_limit), chosen, level, workgroups, spans)
 
 
-def report_spec(path: Path, gpu: str | None, parameters: Path | None, level: str, workgroups: int, spans: bool = False) -> ProfileReport:
+def report_spec(path: Path, gpu: str | None, parameters: Path | None, level: str, workgroups: int, spans: bool = False,
+                memory_limit: int = MEMORY_LIMIT) -> ProfileReport:
     """Profile any code object on the data of a launch specification; nothing is saved."""
-    trace = Trace(workgroups, idle=idle_arithmetic)
-    traced = trace_launch_spec(path, Options(checks=False, trace=trace))
-    trace.arguments = traced.arguments
-    found = Traced(traced.kernel, trace, traced.workgroups)
-    return advised(found, choose_timing(traced.arch, gpu, parameters), level, workgroups, spans)
+    found, arch = trace_spec(path, workgroups, memory_limit)
+    return advised(found, choose_timing(arch, gpu, parameters), level, workgroups, spans)
 
 
 def choose_timing(arch: str, gpu: str | None, parameters: Path | None) -> Timing:

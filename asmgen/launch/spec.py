@@ -22,12 +22,14 @@ from asmgen.isa.quote import quoted, shown
 
 Size = tuple[int, int, int]
 
-_KEYS = ("code_object", "kernel", "arch", "grid", "block", "dynamic_lds", "args", "order", "checks")
+_KEYS = ("code_object", "kernel", "arch", "grid", "block", "dynamic_lds", "args", "order", "checks", "product", "attention")
+_PROBLEMS = {"product": (("m", "n", "k"), ("b",)), "attention": (("b", "hq", "hkv", "sq", "sk", "d"), ())}  # needed, and those that are 1
 _KINDS = {"buffer": ("save",), "zeros": ("save",), "scalar": ("value",), "bytes": (), "same_as": ("at",)}
 _SURROGATE = re.compile("[\ud800-\udfff]")  # half of a character, which no file's name has
 POINTER_BYTES = 8
 """Size and alignment of a pointer in the kernarg segment."""
 _ORDER = re.compile(r"lockstep|serial|random:[0-9]{1,18}")
+_TILE = re.compile(r"([1-9][0-9]{0,5})x([1-9][0-9]{0,5})x([1-9][0-9]{0,5})")
 _MAX_BYTES = 1 << 40
 _SHOWN_OWNERS = 20
 _MOST_DIGITS = 1000  # a float may be written so: the largest has 309
@@ -72,8 +74,38 @@ SpecArgument = BufferArgument | AliasArgument | ValueArgument
 
 
 @dataclass(frozen=True)
+class SolvedProblem:
+    """What a launch computes: a matrix "product" of b times m x n x k, or "attention" of b batches, hq and hkv heads, sq queries and
+    sk keys of d elements, `causal` where a query sees no later key. Of a product, where the file says so, the rows, columns and depth of
+    a workgroup's `tile` and step, and by how many workgroups K is `split`."""
+
+    kind: str
+    sizes: Mapping[str, int]
+    causal: bool = False
+    tile: tuple[int, int, int] | None = None
+    split: int = 1
+
+    @property
+    def flops(self) -> float:
+        """Two of each product and sum; of attention both products, for the keys that each query sees."""
+        sizes = self.sizes
+        if self.kind == "product":
+            return 2.0 * sizes["b"] * sizes["m"] * sizes["n"] * sizes["k"]
+        return 4.0 * sizes["b"] * sizes["hq"] * sizes["d"] * seen_keys(sizes["sq"], sizes["sk"], self.causal)
+
+
+def seen_keys(queries: int, keys: int, causal: bool) -> int:
+    """Pairs of a query and a key that it sees; a causal mask ends at the last key of the last query."""
+    if not causal:
+        return queries * keys
+    seeing = min(queries, keys)  # queries that see any: the last ones
+    return seeing * (keys - seeing) + seeing * (seeing + 1) // 2
+
+
+@dataclass(frozen=True)
 class LaunchSpec:
-    """One launch. `grid` in workgroups, `block` in work-items, `dynamic_lds` in bytes; None where the code object decides."""
+    """One launch. `grid` in workgroups, `block` in work-items, `dynamic_lds` in bytes; None where the code object decides, or where the
+    file does not say which problem it solves."""
 
     origin: str
     code_object: Path
@@ -85,6 +117,7 @@ class LaunchSpec:
     args: tuple[SpecArgument, ...]
     order: str
     checks: bool | tuple[str, ...]  # all, only those that cost nothing, or these (emulator.findings.CHECKS)
+    problem: SolvedProblem | None = None
 
 
 def read_spec(path: Path) -> LaunchSpec:
@@ -145,7 +178,35 @@ class _Parser:
         self.aliases(parsed)
         return LaunchSpec(self.origin, self.path(value, "code_object", "the specification"), self.text(value, "kernel"), arch,
                           self.size(value, "grid"), self.size(value, "block"),
-                          self.number(value.get("dynamic_lds", 0), "'dynamic_lds'", 0, 1 << 20), parsed, order, checks)
+                          self.number(value.get("dynamic_lds", 0), "'dynamic_lds'", 0, 1 << 20), parsed, order, checks,
+                          self.problem(value))
+
+    def problem(self, value: Mapping[str, Any]) -> SolvedProblem | None:
+        kinds = [kind for kind in _PROBLEMS if kind in value]
+        if len(kinds) > 1:
+            raise self.fail("it solves one problem: 'product' or 'attention', not both")
+        if not kinds:
+            return None
+        kind, entry = kinds[0], value[kinds[0]]
+        needed, single = _PROBLEMS[kind]
+        if not isinstance(entry, dict):
+            raise self.fail(f"{kind!r} is an object such as {{{', '.join(f'{json.dumps(name)}: 128' for name in needed)}}}")
+        self.known(entry, (*needed, *single, *(("causal",) if kind == "attention" else ("tile", "split"))), repr(kind))
+        missing = [name for name in needed if name not in entry]
+        if missing:
+            raise self.fail(f"{kind!r} lacks {', '.join(missing)}")
+        sizes = {name: self.number(entry.get(name, 1), f"{name!r} of {kind!r}", 1, _MAX_BYTES) for name in (*needed, *single)}
+        causal = entry.get("causal", False)
+        if not isinstance(causal, bool):
+            raise self.fail(f"'causal' is true or false, not {quoted(causal)}")
+        split = self.number(entry.get("split", 1), f"'split' of {kind!r}", 1, _MAX_BYTES)
+        return SolvedProblem(kind, sizes, causal, self.tile(entry["tile"]) if "tile" in entry else None, split)
+
+    def tile(self, value: Any) -> tuple[int, int, int]:
+        found = _TILE.fullmatch(value) if isinstance(value, str) else None
+        if found is None:
+            raise self.fail(f"'tile' is ROWSxCOLUMNSxDEPTH, such as \"256x256x64\", not {quoted(value)}")
+        return int(found[1]), int(found[2]), int(found[3])
 
     def checks(self, value: Any) -> bool | tuple[str, ...]:
         if isinstance(value, bool):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -12,8 +13,11 @@ import numpy as np
 
 from asmgen.codeobject.arguments import ArgumentError, Piece, assemble, hidden_values, is_hidden
 from asmgen.codeobject.load import CodeObject, KernelRecord
+from asmgen.emulator.machine.errors import EmulatorError
+from asmgen.emulator.scheduling.firstloads import MOST_WAVES, FirstLoads
 from asmgen.emulator.scheduling.run import LaunchResult, Options
 from asmgen.emulator.scheduling.trace import TracedArgument
+from asmgen.isa.arch import LANES
 from asmgen.isa.quote import shown
 from asmgen.launch.buffers import BufferShape, buffer_shapes, chunks, read_buffer, write_header
 from asmgen.launch.device import Buffer, Device
@@ -21,7 +25,7 @@ from asmgen.launch.emulated import EmulatedDevice
 from asmgen.launch.hip import choose_device
 from asmgen.launch.memorylimit import MEMORY_LIMIT
 from asmgen.launch.saves import Save, check_saves, write_all
-from asmgen.launch.spec import POINTER_BYTES, AliasArgument, BufferArgument, LaunchSpec, SpecError, ValueArgument, read_spec
+from asmgen.launch.spec import POINTER_BYTES, AliasArgument, BufferArgument, LaunchSpec, SolvedProblem, SpecError, ValueArgument, read_spec
 
 
 @dataclass(frozen=True)
@@ -39,13 +43,14 @@ class SpecRun:
 @dataclass(frozen=True)
 class TracedLaunch:
     """A launch that saved nothing: the kernel, its architecture, how many workgroups its grid has, what came of it, and where its buffers
-    were."""
+    were, and the problem that it solves, where the specification says it."""
 
     kernel: str
     arch: str
     workgroups: int
     result: LaunchResult
     arguments: tuple[TracedArgument, ...]
+    problem: SolvedProblem | None
 
 
 def run_launch_spec(path: Path, device: str = "auto", options: Options | None = None,
@@ -82,22 +87,33 @@ def run_launch_spec(path: Path, device: str = "auto", options: Options | None = 
         return SpecRun(kernel.name, code_object.arch, opened.name, seconds, saved, result)
 
 
-def trace_launch_spec(path: Path, options: Options, memory_limit: int = MEMORY_LIMIT) -> TracedLaunch:
-    """Run what a specification says on the emulator for what `options` note, and save nothing. Raises AsmgenError as a launch does."""
+def trace_launch_spec(path: Path, options: Options, memory_limit: int = MEMORY_LIMIT, first: FirstLoads | None = None) -> TracedLaunch:
+    """Run what a specification says on the emulator for what `options` note, and save nothing. Raises AsmgenError as a launch does.
+
+    `first` is filled too: with as many workgroups as do not take long; with none where the emulator cannot run those.
+    """
     spec = read_spec(path)
     spec = replace(spec, args=tuple(replace(argument, save=None) if isinstance(argument, BufferArgument) else argument
                                     for argument in spec.args))
     code_object = CodeObject.load(spec.code_object, spec.arch)
     kernel = code_object.kernel(spec.kernel)
     shapes = buffer_shapes(spec, memory_limit)
+    total = math.prod(spec.grid)
     with EmulatedDevice(code_object.arch, options, keep_errors=True) as device:
         held = _uploaded(device, spec, shapes)
-        device.launch(device.load(code_object).kernel(kernel.name), spec.grid, spec.block, _kernarg(spec, kernel, held), spec.dynamic_lds)
-        result = device.launches[-1]
-    x, y, z = spec.grid
+        kernarg, loaded = _kernarg(spec, kernel, held), device.load(code_object).kernel(kernel.name)
+        device.launch(loaded, spec.grid, spec.block, kernarg, spec.dynamic_lds)
+        if first is not None:
+            first.workgroups = max(1, min(total, MOST_WAVES // -(-math.prod(spec.block) // LANES)))
+            device.options = replace(options, trace=first)
+            try:
+                device.launch(loaded, spec.grid, spec.block, kernarg, spec.dynamic_lds)
+            except EmulatorError:  # what others have not computed may lead a workgroup anywhere
+                first.lines.clear()
+        result = device.launches[0]
     arguments = tuple(TracedArgument(f"argument {number}", buffer.address, buffer.nbytes)
                       for number, buffer in enumerate(held) if buffer is not None)
-    return TracedLaunch(kernel.name, code_object.arch, x * y * z, result, arguments)
+    return TracedLaunch(kernel.name, code_object.arch, total, result, arguments, spec.problem)
 
 
 def _uploaded(device: Device, spec: LaunchSpec, shapes: Sequence[BufferShape | None]) -> list[Buffer | None]:

@@ -124,7 +124,8 @@ def estimate_run(found: RunSummary, workgroups: int, resident: int, moved: Traff
             limit = "power"
     if parts["launch"] > parts[longest]:
         limit = "launch"
-    return Estimate(workgroups, resident, together, rounds, clock, seconds, flops / seconds / 1e12, limit, parts, moved)
+    needed = found.needed_flops or flops
+    return Estimate(workgroups, resident, together, rounds, clock, seconds, needed / seconds / 1e12, limit, parts, moved)
 
 
 def _run(found: RunSummary, steps: Steps | None) -> float:

@@ -1,8 +1,9 @@
 """How far the data of a compute unit's loads is: the round trip of each argument's loads without a queue, and what comes back in a clk.
 
-With "l2" and "hbm" all data is there. With "grid" the whole GPU loads: a load goes to where the first workgroup that asks for its lines
-finds them, as all who share a line ask while it is under way (workgroups go through K in lock step). The share of first loads that L2
-still has comes from L2, the rest from the last-level cache, and its misses come from HBM. What the caches and memory of the GPU give in a
+With "l2" and "hbm" all data is there. With "grid" the whole GPU loads: a load goes to where the first workgroup of its XCD that asks for
+its lines finds them, as all who share a line ask while it is under way (workgroups go through K in lock step). The share of first loads
+that L2 still has comes from L2, the rest from the last-level cache. XCDs drift apart: what a miss of that cache adds counts by the share
+of L2's misses that come from HBM, over all arguments, as a step waits for the loads of all. What the caches and memory of the GPU give in a
 second is shared by its compute units. Queues are not part of a round trip: the cycle model has them.
 """
 
@@ -16,15 +17,6 @@ from asmgen.isa.timing import Timing
 
 LEVELS = ("grid", "l2", "hbm")
 """Where vector memory finds its data: as a whole grid does, all in L2, all in HBM."""
-
-
-@dataclass(frozen=True)
-class FirstLoads:
-    """Of the first loads of an argument's lines by the workgroups of an XCD: the shares that miss L2, and that miss the last-level cache
-    too."""
-
-    miss_l2: float = 1.0
-    miss_llc: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -43,10 +35,10 @@ class FarMemory:
 
 @dataclass(frozen=True)
 class GridLoads:
-    """What is known of the loads of a whole launch: `first` of each argument, the bytes that L2, the last-level cache and HBM are asked
-    for, and how many compute units ask at once (0: all)."""
+    """What is known of the loads of a whole launch: by argument the share of an XCD's `first` loads of a line that miss L2, the bytes that
+    L2, the last-level cache and HBM are asked for, and how many compute units ask at once (0: all)."""
 
-    first: Mapping[int, FirstLoads] = field(default_factory=dict)
+    first: Mapping[int, float] = field(default_factory=dict)
     l2: float = 1.0
     llc: float = 0.0
     hbm: float = 0.0
@@ -58,15 +50,10 @@ def far_memory(timing: Timing, level: str, loads: GridLoads | None = None, clock
     if level != "grid":
         return FarMemory(timing[f"rate_{level}"], timing.clocks(f"latency_{level}"), timing.clocks("latency_l2"))
     loads, clock = loads if loads is not None and loads.l2 else GridLoads(), clock or timing["clock_dense"]
-    trips = {argument: _round_trip(timing, first, clock) for argument, first in loads.first.items()}
-    return FarMemory(min(timing["rate_l2"], _share(timing, loads) / clock), _round_trip(timing, FirstLoads(), clock),
-                     timing.clocks("latency_l2"), trips)
-
-
-def _round_trip(timing: Timing, first: FirstLoads, clock: float) -> int:
-    """Clk at so many MHz."""
     llc = timing["latency_llc"] * clock / 1e3
-    return round((1 - first.miss_l2) * timing["latency_l2"] + first.miss_l2 * llc + first.miss_llc * timing["llc_miss"] * clock / 1e3)
+    later = timing["llc_miss"] * clock / 1e3 * (loads.hbm / loads.llc if loads.llc else 0.0)
+    trips = {argument: round((1 - missed) * timing["latency_l2"] + missed * (llc + later)) for argument, missed in loads.first.items()}
+    return FarMemory(min(timing["rate_l2"], _share(timing, loads) / clock), round(llc + later), timing.clocks("latency_l2"), trips)
 
 
 def _share(timing: Timing, loads: GridLoads) -> float:

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.timing import Timing
-from asmgen.model.farmemory import FirstLoads
 from asmgen.model.gridorder import GridOrder
 
 LARGEST_GRID = 1 << 20
@@ -33,12 +32,13 @@ class TileLoads:
 
 @dataclass(frozen=True)
 class OperandRates:
-    """Of the loads of one argument: bytes asked of L2, of the last-level cache and of HBM; where the first loads of an XCD find them."""
+    """Of the loads of one argument: bytes asked of L2, of the last-level cache and of HBM; the share of an XCD's first loads of a round
+    that miss L2."""
 
     l2_bytes: float
     llc_bytes: float
     hbm_bytes: float
-    first: FirstLoads
+    first: float
 
 
 @dataclass(frozen=True)
@@ -171,13 +171,9 @@ def slab_rates(loaded: Sequence[Slabs], sizes: Sequence[float], steps: int, timi
             for slab, misses in asked[operand].items():
                 asked_llc[operand] += misses * sizes[operand]
                 asked_hbm[operand] += min(1.0, misses) * (1 - found[operand].get(slab, 0.0)) * sizes[operand]
-    return CacheRates(tuple(_operand(len(loaded) * sizes[at], asked_llc[at], asked_hbm[at], missed[at] / first[at] if first[at] else 0.0)
-                            for at in operands))
-
-
-def _operand(l2_bytes: float, llc_bytes: float, hbm_bytes: float, missed: float) -> OperandRates:
-    far = hbm_bytes / llc_bytes if llc_bytes else 0.0
-    return OperandRates(l2_bytes, llc_bytes, hbm_bytes, FirstLoads(missed, missed * far))
+    shares = [missed[operand] / first[operand] if first[operand] else 0.0 for operand in operands]
+    return CacheRates(tuple(OperandRates(len(loaded) * sizes[operand], asked_llc[operand], asked_hbm[operand], shares[operand])
+                            for operand in operands))
 
 
 def _rounds(loaded: Sequence[Slabs], together: int, xcds: int) -> Iterator[list[list[Slabs]]]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from asmgen.emulator.scheduling.trace import LINE, NO_ARGUMENT, TracedArgument, WaveTrace
 from asmgen.isa.timing import Timing
 from asmgen.model.costs import CostKind, IssueCost
-from asmgen.model.farmemory import FirstLoads, GridLoads
+from asmgen.model.farmemory import GridLoads
 from asmgen.model.gridcache import Slabs, slab_rates
 
 
@@ -35,7 +35,7 @@ class ArgumentTraffic:
 @dataclass(frozen=True)
 class Traffic:
     """Predicted bytes of a whole launch: loads from L2, those of them that come from the last-level cache, those that come from HBM; what
-    is stored. `how` says what the middle two rest on, `first` where the first loads of each argument go."""
+    is stored. `how` says what the middle two rest on, `first` by argument which share of an XCD's first loads misses L2."""
 
     l2: float
     llc: float
@@ -43,7 +43,7 @@ class Traffic:
     stored: float
     how: str
     arguments: tuple[ArgumentTraffic, ...] = ()
-    first: Mapping[int, FirstLoads] = field(default_factory=dict)
+    first: Mapping[int, float] = field(default_factory=dict)
 
     @property
     def l2_hit(self) -> float:
@@ -98,8 +98,12 @@ def traffic_of(each: MovedBytes, level: str, workgroups: int, timing: Timing, ar
         how = order.how
         rates = slab_rates(order.slabs, [loaded[number] / workgroups for number in order.arguments], order.steps, timing, each.together)
         scale = workgroups / len(order.slabs)
-        for number, one in zip(order.arguments, rates.operands, strict=True):
-            llc, hbm, first[number] = llc + one.llc_bytes * scale, hbm + one.hbm_bytes * scale, one.first
+        sizes = [arguments[number].nbytes * (1.0 if read is None else longer) for number in order.arguments]
+        for number, size, one in zip(order.arguments, sizes, rates.operands, strict=True):
+            far = one.hbm_bytes * scale
+            if scale > 1 and sum(sizes) <= timing["llc_bytes"]:  # all stays in the last-level cache: later rounds load nothing of HBM
+                far = min(far, max(one.hbm_bytes, size))
+            llc, hbm, first[number] = llc + one.llc_bytes * scale, hbm + far, one.first
     rest = [number for number in range(len(arguments)) if loaded[number] and (order is None or number not in order.arguments)]
     once = sum(arguments[number].nbytes for number in rest)
     larger = read / once if read is not None and once and order is None else 1.0
@@ -107,7 +111,7 @@ def traffic_of(each: MovedBytes, level: str, workgroups: int, timing: Timing, ar
         how = how if order is not None else "each byte of the arguments once"
         far = min(loaded[number], arguments[number].nbytes * larger)
         near = min(loaded[number], far * timing["xcds"])
-        llc, hbm, first[number] = llc + near, hbm + far, FirstLoads(1.0, far / near)
+        llc, hbm, first[number] = llc + near, hbm + far, 1.0
     llc, hbm = llc + loaded[NO_ARGUMENT], hbm + loaded[NO_ARGUMENT]
     return Traffic(total, llc, hbm, written, how, rows, first)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.timing import Timing
@@ -89,6 +89,7 @@ def predict(traced: Traced, chosen: Timing, level: str, workgroups: int, spans: 
     def whole(found: Profile, few: Profile | None = None) -> tuple[RunSummary, Estimate]:
         """The run and the whole launch; `few` as in `estimate`."""
         run = summary_for(found, traced.workgroups, resident, traced.trace.fitting, lambda: whole_load(found, waves), traced.steps, few)
+        run = replace(run, needed_flops=traced.flops)
         return run, estimate_run(run, traced.workgroups, resident, moved, traced.trace.fitting, traced.steps)
 
     def predicted(found: Profile, few: Profile | None = None) -> Prediction:

@@ -16,6 +16,7 @@ from asmgen.codeobject.load import CodeObject
 from asmgen.emulator.scheduling.run import Options
 from asmgen.emulator.scheduling.trace import Trace, TracedArgument
 from asmgen.launch.emulated import EmulatedDevice
+from asmgen.launch.memorylimit import MEMORY_LIMIT, check_total, making_data
 from asmgen.model.gridcache import LARGEST_GRID
 from asmgen.model.gridorder import GridOrder
 from asmgen.model.steering import idle_arithmetic
@@ -32,8 +33,8 @@ _FINITE = 1  # an odd seed: NaN and huge scores make kernels go ways that ordina
 
 @dataclass(frozen=True)
 class Traced:
-    """What the first workgroups of a launch executed, how many workgroups it has, which of them load the same, and how many bytes the
-    launch reads in all, where that is not what the traced arguments have."""
+    """What the first workgroups of a launch executed, how many workgroups it has, which of them load the same, how many bytes the launch
+    reads in all, where that is not what the traced arguments have, and the operations that its problem needs, where they are known."""
 
     name: str
     trace: Trace
@@ -42,23 +43,29 @@ class Traced:
     footprint: float | None = None
     steps: Steps | None = None
     written: Program | None = None  # as its author wrote it
+    flops: float | None = None
 
     def standing_for(self, work: LaunchWork, order: LoadOrder | None = None) -> Traced:
         """The same workgroup as the first one of a launch whose family says so much of it."""
         return replace(self, workgroups=len(work.steps), order=order, footprint=float(work.read_bytes),
-                       steps=Steps(work.traced, work.steps, work.flops))
+                       steps=Steps(work.traced, work.steps, work.flops), flops=work.needed_flops or None)
 
 
-def trace_launch(library: Family, kernel: Kernel, code: bytes, parameters: Mapping[str, Any], workgroups: int = 1) -> Traced:
+def trace_launch(library: Family, kernel: Kernel, code: bytes, parameters: Mapping[str, Any], workgroups: int = 1,
+                 memory_limit: int = MEMORY_LIMIT) -> Traced:
     """Run the first workgroups of a library kernel on the emulator: what stands in its code object, or its program where there is no
-    llvm-objdump. The problem is made smaller where that leaves them as they are, or as the family's `work` says. Nothing is compared."""
+    llvm-objdump. The problem is made smaller where that leaves them as they are, or as the family's `work` says. Nothing is compared.
+
+    Raises AsmgenError where its data take more than the limit of memory."""
     trace = Trace(workgroups, idle=idle_arithmetic)
     contract, arch, name = kernel.contract, kernel.resources.arch, kernel.resources.name
     work = None
     if library.work is not None and workgroups == 1:
         work = library.work(parameters, library.select(arch, kernel.parameters))
     small = smaller(contract, parameters if work is None else work.first, workgroups)
-    problem = library.problem(small, _FINITE)
+    with making_data(library.name, memory_limit):
+        problem = library.problem(small, _FINITE)
+    check_total(library.name, sum(value.nbytes for value in problem.arguments.values() if hasattr(value, "nbytes")), memory_limit)
     programs = {name: kernel.program} if find_tool("llvm-objdump") is None else {}
     with EmulatedDevice(arch, Options(checks=False, trace=trace), programs, keep_errors=True) as device:
         buffers = start(device, CodeObject.load(code), name, contract, problem, contract.grid_of(small), contract.workgroup)

@@ -41,7 +41,17 @@ def launch_work(p: ag.Values, tile: tuple[int, ...]) -> ag.LaunchWork:
         rows = p["sq"] - queries * (len(steps) - 1) if p["causal"] else min(p["sq"], queries)
         first, traced = {**first, "sq": rows, "sk": p["sk"] - cut * keys}, traced - cut
     read = 2 * p["d"] * p["b"] * (p["hq"] * p["sq"] + 2 * p["hkv"] * p["sk"])
-    return ag.LaunchWork(first, traced, steps[order], 4.0 * queries * keys * p["d"], read)
+    needed = 4.0 * p["b"] * p["hq"] * p["d"] * _seen_keys(p)
+    return ag.LaunchWork(first, traced, steps[order], 4.0 * queries * keys * p["d"], read, needed)
+
+
+def _seen_keys(p: ag.Values) -> int:
+    """Pairs of a query and a key that it sees."""
+    last = np.arange(p["sq"]) + p["sk"] - p["sq"]
+    right, left = 0 if p["causal"] else p["right"], p["left"]
+    end = np.clip(last + right + 1, 0, p["sk"]) if right >= 0 else np.full(p["sq"], p["sk"])
+    first = np.clip(last - left, 0, p["sk"]) if left >= 0 else np.zeros(p["sq"], np.int64)
+    return int(np.maximum(0, end - first).sum())
 
 
 def _one_head(p: ag.Values) -> Mapping[str, Any]:

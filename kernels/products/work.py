@@ -28,4 +28,5 @@ def product_work(p: ag.Values, variant: ag.Variant, bits: int) -> ag.LaunchWork:
     strides = {name: k + (p[name] - k) % line for name in ("lda", "ldb")} if traced < steps else {}
     workgroups = math.prod(-(-p[name] // edge) for name, edge in (("m", rows), ("n", columns)))
     read = (p["m"] + p["n"]) * p["k"] * bits // 8
-    return ag.LaunchWork({**p, "k": k, **strides}, traced, np.full(workgroups, steps), 2.0 * rows * columns * depth, read)
+    return ag.LaunchWork({**p, "k": k, **strides}, traced, np.full(workgroups, steps), 2.0 * rows * columns * depth, read,
+                         2.0 * p["m"] * p["n"] * p["k"])

@@ -65,15 +65,16 @@ def test_traces_are_the_same(name: str) -> None:
 @pytest.mark.needs_objdump
 def test_the_trace_of_a_matrix_product_needs_no_product(monkeypatch: pytest.MonkeyPatch) -> None:
     from asmgen.kernels.registry import family
-    from asmgen.tools import profile_command
     from asmgen.tools.build import build_kernel
     from asmgen.tools.profile_command import trace_kernel
+    from asmgen.tuning import traced
 
     library = family("gemm-bf16")
     built = build_kernel(library, "gfx950", {})
     parameters = built.kernel.contract.resolve_run({"m": 128, "n": 128, "k": 192} | dict(built.kernel.parameters))
     short = list(trace_kernel(library, built, parameters, 1).trace.waves())
-    monkeypatch.setattr(profile_command, "idle_arithmetic", lambda program: frozenset())
-    assert short == list(trace_kernel(library, built, parameters, 1).trace.waves())
+    monkeypatch.setattr(traced, "idle_arithmetic", lambda program: frozenset())
+    whole = trace_kernel(library, built, parameters, 1).trace
+    assert whole.idle(built.kernel.program) == frozenset() and short == list(whole.waves())
     products = {position for position, instruction in enumerate(built.kernel.program.instructions) if "mfma" in instruction.opcode.classes}
     assert products and products <= idle_arithmetic(built.kernel.program)

@@ -107,6 +107,7 @@ def test_defaults_are_those_of_dense_tensors() -> None:
 def test_steps_reach_from_the_first_visible_key_to_the_last(values: dict[str, Any], sq: int, sk: int) -> None:
     p = contract().resolve_run({"hq": 1, "sq": sq, "sk": sk, **values})
     seen = visible(p)
+    assert launch_work(p, (256, 64)).needed_flops == 4 * 128 * seen.sum()
     for number, steps in enumerate(steps_of_tiles(p, (256, 64)).tolist()):
         keys = np.flatnonzero(seen[256 * number:256 * (number + 1)].any(axis=0))
         begins = keys[0] // 64 if len(keys) and values.get("window") else 0

@@ -184,6 +184,11 @@ def refused(folder: Path, **changes: Any) -> str:
     ({"args": [{"zeros": 4, "offset": 0}, {"zeros": 4, "offset": 4}]}, "overlap"),
     ({"args": [{"buffer": "none.npy"}]}, "cannot be read"), ({"args": [{"buffer": "k.co.npy"}]}, "cannot be read"),
     ({"args": [{"zeros": 4, "save": "no/where.bin"}]}, "cannot be written"),
+    ({"product": {"m": 4, "n": 4}}, "'product' lacks k"), ({"product": 5}, "'product' is an object such as"),
+    ({"product": {"m": 4, "n": 4, "k": 0}}, "'k' of 'product' is a whole number"), ({"attention": {"m": 4}}, "'attention' has no 'm'"),
+    ({"product": {"m": 4, "n": 4, "k": 4, "tile": "256x256"}}, "ROWSxCOLUMNSxDEPTH"),
+    ({"attention": {"b": 1, "hq": 1, "hkv": 1, "sq": 1, "sk": 1, "d": 1, "causal": 1}}, "'causal' is true or false"),
+    ({"product": {"m": 4, "n": 4, "k": 4}, "attention": {}}, "not both"),
 ])
 def test_refusals_name_the_file_and_the_fault(folder: Path, changes: dict[str, Any], words: str) -> None:
     assert words in refused(folder, **changes)
@@ -222,6 +227,20 @@ def test_parsed_form(tmp_path: Path) -> None:
     assert parse_spec({"code_object": "k.co", "grid": [1, 1, 1], "block": [64, 1, 1], "checks": ["lds-race", "wait-state"]},
                       tmp_path).checks == ("lds-race", "wait-state")
     assert (spec.order, spec.checks, spec.dynamic_lds, spec.kernel, spec.grid) == ("random:3", False, 64, None, (2, 1, 1))
+
+
+def test_operations_of_the_problem_that_a_launch_solves(tmp_path: Path) -> None:
+    """Counted pair by pair: query i of sq sees the keys up to i + sk - sq where a mask is causal."""
+    plain = {"code_object": "k.co", "grid": [1, 1, 1], "block": [64, 1, 1]}
+    assert parse_spec(plain, tmp_path).problem is None
+    product = parse_spec({**plain, "product": {"m": 100, "n": 30, "k": 7, "b": 2, "tile": "64x32x8", "split": 3}}, tmp_path).problem
+    assert product is not None and product.flops == 2 * 2 * 100 * 30 * 7 and product.tile == (64, 32, 8) and product.split == 3
+    for sq, sk in ((5, 5), (3, 9), (9, 3), (1, 4)):
+        for causal in (False, True):
+            sizes = {"b": 2, "hq": 4, "hkv": 2, "sq": sq, "sk": sk, "d": 16}
+            found = parse_spec({**plain, "attention": {**sizes, "causal": causal}}, tmp_path).problem
+            pairs = sum(not causal or key <= query + sk - sq for query in range(sq) for key in range(sk))
+            assert found is not None and found.flops == 4 * 2 * 4 * 16 * pairs
 
 
 def test_python_arguments_by_position_and_by_name(image: bytes) -> None:

@@ -24,8 +24,8 @@ from asmgen.model.chrometrace import chrome_trace
 from asmgen.model.costs import costs_of
 from asmgen.model.cycles import CAUSES
 from asmgen.model.estimate import LIMITS, estimate, sustained_clock
-from asmgen.model.farmemory import FarMemory, FirstLoads
-from asmgen.model.gridcache import TileLoads, cache_rates
+from asmgen.model.farmemory import FarMemory
+from asmgen.model.gridcache import TileLoads, cache_rates, rates_of
 from asmgen.model.gridorder import GridOrder
 from asmgen.model.profile import Profile, profile, whole_load
 from asmgen.model.runsummary import summary_of, transcendental
@@ -466,7 +466,7 @@ def test_bytes_of_a_launch() -> None:
     assert (near.l2, near.llc, near.stored) == (100 * loaded, 0, 0) and near.l2_hit == 1
     once = traffic(costs, waves, "grid", 1000, chosen, arguments)
     assert once.llc == 1000 * 512 + 8 * 4096 and once.hbm == 1000 * 512 + 4096  # nobody loads c; a is larger than what is loaded of it
-    assert once.first == {0: FirstLoads(1, 1), 1: FirstLoads(1, 1 / 8)}
+    assert once.first == {0: 1.0, 1: 1.0} and once.loads(9).units == 9 and once.loads(9).hbm == once.hbm
     larger = traffic(costs, waves, "grid", 1000, chosen, arguments[1:], read=40960)
     assert larger.hbm == 40960 and larger.llc == 8 * 40960 and larger.l2 == 1000 * loaded  # of either argument a half
     unknown = traffic(costs, [replace(wave, arguments=()) for wave in waves], "grid", 10, chosen, arguments)
@@ -476,7 +476,16 @@ def test_bytes_of_a_launch() -> None:
     rates = cache_rates(order, TileLoads(2048, 512, 4), chosen)
     assert tiled.l2_hit == pytest.approx(rates.l2_hit) and tiled.llc_hit == pytest.approx(rates.llc_hit) and tiled.how == "it is known"
     assert tiled.first == {1: rates.operands[0].first, 0: rates.operands[1].first}
-    assert tiled.l2 == rates.l2_bytes and tiled.loads(9).units == 9
+    assert tiled.l2 == rates.l2_bytes
+    # The other half of the workgroups is like the first, but HBM gives what stays in the last-level cache once.
+    fewer = timing("MI355X", {"compute_units": 500})
+    half = LoadOrder(order.tiles_in_order()[:500], (1, 0), 4, "")
+    sampled = traffic(costs, waves, "grid", 1000, fewer, arguments[1:2] + arguments[:1], half)
+    first = rates_of(half.slabs, TileLoads(2048, 512, 4), fewer, 1)
+    assert sampled.llc == pytest.approx(2 * first.llc_bytes)
+    assert sampled.hbm == pytest.approx(2 * first.hbm_bytes)  # the second is too large to stay
+    kept = traffic(costs, waves, "grid", 1000, fewer, arguments[1:], half)
+    assert kept.hbm == sum(max(one.hbm_bytes, 4096) for one in first.operands) < 2 * first.hbm_bytes
 
 
 def test_accesses_know_their_argument() -> None:

@@ -82,7 +82,8 @@ class LaunchWork:
     """How long the workgroups of a launch are, for those who run only its first ones to predict the time of all.
 
     `first` is a smaller problem whose first workgroup executes what this one's does, but for `traced` steps, as a rule fewer; `steps` are
-    those of each workgroup, in the order of the grid, `flops` those of a whole step; `read_bytes` is the size of what the launch reads.
+    those of each workgroup, in the order of the grid, `flops` those of a whole step; `read_bytes` is the size of what the launch reads,
+    `needed_flops` the operations of the problem without what tiles have beyond its edges (0: those that are executed).
     """
 
     first: Mapping[str, Any]
@@ -90,3 +91,4 @@ class LaunchWork:
     steps: np.ndarray[Any, Any]
     flops: float
     read_bytes: int
+    needed_flops: float = 0.0

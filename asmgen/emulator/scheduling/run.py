@@ -98,6 +98,7 @@ def run_launch(program: Program, descriptor: KernelDescriptor, arch: Architectur
                options: Options) -> LaunchResult:
     """Run every workgroup of a dispatch. Raises EmulatorError where the emulator cannot go on."""
     began, allowed = time.perf_counter(), allowed_checks(options.allow)
+    program = options.trace.code(program) if options.trace is not None else program
     launch = _Launch(program, descriptor, arch, dispatch, memory, options)
     host = HostBlocks.make(memory, descriptor, dispatch)
     marked = len(memory.shadow.marks) if memory.shadow is not None else 0

@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,6 +55,15 @@ class WaveTrace:
     arguments: tuple[int, ...] = ()
 
 
+class AccessWatcher(Protocol):
+    """A segments.Watcher whose `memory` is a state.MemoryWatcher."""
+
+    def __call__(self, step: Step) -> Action | None: ...
+
+    def memory(self, group: Group, instruction: Instruction, memory_name: str, addresses: NDArray[np.int64], counts: NDArray[np.int64],
+               size: int, low: int, high: int) -> None: ...
+
+
 @dataclass
 class Trace:
     """Filled by a launch that has it among its options. `workgroups` is how many of the grid's run, from the first on; 0: all.
@@ -70,6 +79,10 @@ class Trace:
     _costs: dict[int, list[list[int]]] = field(default_factory=dict)
     _per: int = 1
 
+    def code(self, program: Program) -> Program:
+        """What runs in place of the launch's program."""
+        return program
+
     def entered(self, machine: Machine, waves: NDArray[np.int64], positions: tuple[int, ...]) -> None:
         """These waves execute the instructions at these positions."""
         self._per = machine.waves // machine.workgroups
@@ -77,7 +90,7 @@ class Trace:
         for wave in waves.tolist():
             self._segments.setdefault(first + wave, []).append(positions)
 
-    def watcher(self, machine: Machine) -> _Watcher:
+    def watcher(self, machine: Machine) -> AccessWatcher:
         """Looks at the accesses of one machine."""
         return _Watcher(self, machine)
 

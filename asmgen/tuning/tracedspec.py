@@ -1,0 +1,44 @@
+"""What the first workgroups of a launch specification execute, and which of all its workgroups load the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from asmgen.emulator.scheduling.firstloads import FirstLoads
+from asmgen.emulator.scheduling.run import Options
+from asmgen.emulator.scheduling.trace import Trace, TracedArgument
+from asmgen.isa.timing import gpu_of, timing
+from asmgen.launch.memorylimit import MEMORY_LIMIT
+from asmgen.launch.spec import SolvedProblem
+from asmgen.launch.specrun import trace_launch_spec
+from asmgen.model.costs import costs_of
+from asmgen.model.sharedloads import shared_loads, tiled_loads
+from asmgen.model.steering import idle_arithmetic
+from asmgen.model.traffic import LoadOrder, moved_bytes
+from asmgen.tuning.traced import Traced
+
+
+def trace_spec(path: Path, workgroups: int, memory_limit: int = MEMORY_LIMIT) -> tuple[Traced, str]:
+    """The trace, and the architecture. Raises AsmgenError as a launch does."""
+    trace, first = Trace(workgroups, idle=idle_arithmetic), FirstLoads(idle=idle_arithmetic)
+    launched = trace_launch_spec(path, Options(checks=False, trace=trace), memory_limit, first)
+    trace.arguments = launched.arguments
+    assert trace.program is not None
+    order = shared_loads(first, launched.arguments, trace.program, list(trace.waves()))
+    problem = launched.problem
+    if order is None and problem is not None and problem.tile is not None:
+        order = _tiled(problem, trace, launched.arguments, launched.arch, launched.workgroups)
+    flops = problem.flops if problem is not None else None
+    return Traced(launched.kernel, trace, launched.workgroups, order, flops=flops), launched.arch
+
+
+def _tiled(problem: SolvedProblem, trace: Trace, arguments: Sequence[TracedArgument], arch: str, workgroups: int) -> LoadOrder | None:
+    """By the tiles that the specification tells; A and B are the arguments of which most is loaded, in their order."""
+    assert trace.program is not None and problem.tile is not None
+    loaded, _ = moved_bytes(costs_of(trace.program, timing(gpu_of(arch))), list(trace.waves()), len(arguments))
+    most = sorted(range(len(arguments)), key=lambda number: -loaded[number])[:2]
+    if len(most) < 2 or not loaded[most[1]]:
+        return None
+    sizes = problem.sizes["m"], problem.sizes["n"], problem.sizes["k"]
+    return tiled_loads(sizes, problem.tile, problem.split * problem.sizes["b"], (min(most), max(most)), workgroups)
