@@ -13,10 +13,11 @@ from asmgen.emulator.algebra.floatrules import PAIRS, Given, Rule, of_the_run, r
 from asmgen.emulator.algebra.formatrules import bind_conversion
 from asmgen.emulator.algebra.matrixrules import bind_matrix
 from asmgen.emulator.algebra.residues import Constants, Residues
-from asmgen.emulator.algebra.sources import OperandSource, as_floats, at_top, destination, slots_of, writer
+from asmgen.emulator.algebra.sources import as_floats, numbers_of, word_of
 from asmgen.emulator.algebra.words import Word, Words
 from asmgen.emulator.carried.carrier import HandleCarrier
 from asmgen.emulator.carried.cells import Handles
+from asmgen.emulator.carried.operands import OperandSource, at_top, destination, slots_of, writer
 from asmgen.emulator.machine.floatmode import float_mode
 from asmgen.emulator.machine.state import Group
 from asmgen.emulator.semantics import meaning
@@ -93,7 +94,7 @@ class AlgebraRules:
         nothing = np.zeros((1, 1, bits // 4), np.uint32)
 
         def step(group: Group) -> None:
-            words = [slot.word(group, cells) for slot in slots]
+            words = [word_of(slot, group, cells) for slot in slots]
             result: Word | None = None
             if any(word.slots is not None for word in words):
                 found = function(*(word.value if word.value.dtype == bool else word for word in words))
@@ -206,7 +207,7 @@ def _source(slot: OperandSource, group: Group, table: Elements, cells: Any) -> G
     value = slot.value(group)
     if slot.type not in WIDTHS:
         return Given(value, Residues.missing(np.shape(value)))
-    return Given(value, slot.numbers(group, table, cells))
+    return Given(value, numbers_of(slot, group, table, cells))
 
 
 def _word_of(result: Word | None, number: int, cells: Any) -> Handles:

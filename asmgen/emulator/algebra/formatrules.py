@@ -10,9 +10,10 @@ import numpy as np
 
 from asmgen.emulator.algebra.elements import WIDTHS, Elements, largest
 from asmgen.emulator.algebra.residues import Residues
-from asmgen.emulator.algebra.sources import OperandSource, as_floats, at_top, destination, half_writer, slots_of, writer
+from asmgen.emulator.algebra.sources import as_floats, numbers_of
 from asmgen.emulator.carried.carrier import HandleCarrier
 from asmgen.emulator.carried.cells import Handles
+from asmgen.emulator.carried.operands import OperandSource, at_top, destination, half_writer, slots_of, writer
 from asmgen.emulator.machine.state import Group
 from asmgen.isa.arch import Architecture
 from asmgen.isa.formats import decode, hardware_format, scale_decode, scale_from_f32
@@ -83,7 +84,7 @@ def _to(instruction: Instruction, carrier: HandleCarrier, table: Elements, targe
         if halves:
             parts = _halves(slots[0], given, group, carrier, table)
         else:
-            parts = [(slot.numbers(group, table, cells), as_floats(slot.value(group), slot.type)) for slot in slots[:count]]
+            parts = [(numbers_of(slot, group, table, cells), as_floats(slot.value(group), slot.type)) for slot in slots[:count]]
         exponents: Any = _exponents(slots[-1], group) if scaled else 0
         made = []
         for numbers, value in parts:

@@ -1,9 +1,7 @@
-"""Sources and destinations of vector instructions with their elements: which word of a lane, which half or byte, whose sign is changed."""
+"""Sources of vector instructions as the algebra takes them: patterns with elements, or residues."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,55 +9,34 @@ import numpy as np
 from asmgen.emulator.algebra.elements import WIDTHS, Elements
 from asmgen.emulator.algebra.residues import Residues
 from asmgen.emulator.algebra.words import Word
-from asmgen.emulator.carried.carrier import HandleCarrier
-from asmgen.emulator.carried.cells import Handles, WordCells
-from asmgen.emulator.machine.state import VCC, Group
-from asmgen.emulator.semantics.dpp import Dpp, dpp_of
-from asmgen.emulator.semantics.valu import ACCUMULATING, vector_source
-from asmgen.emulator.semantics.values import Fetch, fetch_lane_mask
-from asmgen.emulator.semantics.vectorio import dpp_mask, moved_lanes, source, words, write_row
-from asmgen.emulator.shadow.shadowvector import blank
-from asmgen.isa.opcode import OperandSpec
-from asmgen.isa.operands import Operand
-from asmgen.isa.registers import Modified, Reg
-from asmgen.program.program import Instruction
+from asmgen.emulator.carried.cells import WordCells
+from asmgen.emulator.carried.operands import OperandSource
+from asmgen.emulator.machine.state import Group
 
 
-@dataclass(frozen=True)
-class OperandSource:
-    """One source: the run's value, modified as it is, and the handles of its words, [words, ...]."""
+def word_of(source: OperandSource, group: Group, cells: WordCells) -> Word:
+    """As an integer instruction takes it."""
+    value = np.asarray(source.value(group))
+    pattern = value if value.dtype.kind in "ub" else value.view(f"u{value.dtype.itemsize}")
+    handles = source.handles(group)
+    if not handles.any() or pattern.dtype == bool:
+        return Word(pattern)
+    rows = np.concatenate(list(cells.expanded(handles)), axis=-1)
+    given = min(source.count, size := 2 * pattern.dtype.itemsize)
+    slots = np.zeros((*rows.shape[:-1], size), np.uint32)
+    slots[..., :given] = rows[..., source.low:source.low + given]
+    return Word(pattern, slots)
 
-    type: str
-    value: Fetch
-    raw: Fetch
-    handles: Callable[[Group], Handles]
-    low: int  # the nibble that the value begins with
-    count: int  # how many nibbles it has
-    negate: bool
-    absolute: bool
 
-    def word(self, group: Group, cells: WordCells) -> Word:
-        """As an integer instruction takes it."""
-        value = np.asarray(self.value(group))
-        pattern = value if value.dtype.kind in "ub" else value.view(f"u{value.dtype.itemsize}")
-        handles = self.handles(group)
-        if not handles.any() or pattern.dtype == bool:
-            return Word(pattern)
-        rows = np.concatenate(list(cells.expanded(handles)), axis=-1)
-        given = min(self.count, size := 2 * pattern.dtype.itemsize)
-        slots = np.zeros((*rows.shape[:-1], size), np.uint32)
-        slots[..., :given] = rows[..., self.low:self.low + given]
-        return Word(pattern, slots)
-
-    def numbers(self, group: Group, elements: Elements, cells: WordCells) -> Residues:
-        """As a float instruction takes it: the element of a format, with the modifiers of the source."""
-        width = WIDTHS[self.type] // 4
-        handles = self.handles(group)[0]
-        ids = cells.element(handles, self.low + width - 1) if width <= self.count else np.zeros_like(handles)
-        found = elements.numbers(ids, self.type, lambda: as_floats(self.raw(group), self.type))
-        if self.absolute:
-            found = (-found).where(np.signbit(as_floats(self.raw(group), self.type)), found)
-        return -found if self.negate else found
+def numbers_of(source: OperandSource, group: Group, elements: Elements, cells: WordCells) -> Residues:
+    """As a float instruction takes it: the element of a format, with the modifiers of the source."""
+    width = WIDTHS[source.type] // 4
+    handles = source.handles(group)[0]
+    ids = cells.element(handles, source.low + width - 1) if width <= source.count else np.zeros_like(handles)
+    found = elements.numbers(ids, source.type, lambda: as_floats(source.raw(group), source.type))
+    if source.absolute:
+        found = (-found).where(np.signbit(as_floats(source.raw(group), source.type)), found)
+    return -found if source.negate else found
 
 
 def as_floats(value: Any, kind: str) -> Any:
@@ -70,121 +47,3 @@ def as_floats(value: Any, kind: str) -> Any:
     elif value.dtype.kind == "u":
         value = value.view(f"f{value.dtype.itemsize}")
     return value.astype(np.float64)
-
-
-def slots_of(instruction: Instruction, carrier: HandleCarrier) -> list[OperandSource]:
-    """All sources in order; of an instruction that accumulates its destination last."""
-    control = dpp_of(instruction.form.encoding, instruction.modifiers)
-    plain = blank(instruction)
-    found = []
-    triples = zip(instruction.form.operands, instruction.operands, plain.operands, strict=True)
-    for number, (place, operand, hidden) in enumerate(one for one in triples if not one[0].writes):
-        found.append(_slot(instruction, carrier, place, operand, hidden, number, control))
-    if instruction.name in ACCUMULATING:
-        place, destination = instruction.form.operands[0], instruction.operands[0]
-        fetch = source(carrier.machine, destination, place.type, place.width)
-        found.append(OperandSource(place.type, fetch, fetch, _handles(carrier, destination, place, None), 0, 16, False, False))
-    if instruction.name.startswith("v_div_fmas"):
-        flags = fetch_lane_mask(carrier.machine, Reg("s", VCC, 2))
-        found.append(OperandSource("b64", flags, flags, lambda group: np.zeros((1, 1, 1), np.uint32), 0, 16, False, False))
-    return found
-
-
-def _slot(instruction: Instruction, carrier: HandleCarrier, place: OperandSpec, operand: Operand, hidden: Operand, number: int,
-          control: Dpp | None) -> OperandSource:
-    value = vector_source(instruction, carrier.machine, place, operand, number, control)
-    raw, negate, absolute = value, False, False
-    if isinstance(operand, Modified):
-        raw = vector_source(instruction, carrier.machine, place, operand.value, number, control)
-        negate, absolute = operand.neg, operand.abs
-    chosen = tuple(instruction.modifiers.get("op_sel") or ())
-    low, count = 0, 16
-    if instruction.form.encoding == "SDWA":
-        low, count = FIELDS[instruction.modifiers.get(f"src{number}_sel", "DWORD")]
-        hidden = hidden.value if isinstance(hidden, Modified) else hidden
-    elif place.type in ("f16", "bf16", "b16", "u16", "i16"):
-        low = 4 * int(number < len(chosen) and bool(chosen[number]))
-    moved = control if number == 0 else None
-    return OperandSource(place.type, value, raw, _handles(carrier, hidden, place, moved), low, count, negate, absolute)
-
-
-def _handles(carrier: HandleCarrier, operand: Operand, place: OperandSpec, control: Dpp | None) -> Callable[[Group], Handles]:
-    """The handles of an operand's words, [words, ...]: of a lane mask none."""
-    count = 2 if place.type in ("b64", "u64", "i64", "f64") else max(1, place.width)
-    if place.type == "b64" and isinstance(operand, Reg) and operand.file == "s" and place.name in ("vcc", "src2"):
-        nothing: Handles = np.zeros((1, 1, 1), np.uint32)
-        return lambda group: nothing
-    fetch = words(carrier.shadow, operand, "b32", count)
-    if control is not None:
-        fetch = moved_lanes(fetch, control)
-    if count > 1:
-        return lambda group: np.asarray(fetch(group), np.uint32)
-    return lambda group: np.asarray(fetch(group), np.uint32)[None]
-
-
-def writer(instruction: Instruction, carrier: HandleCarrier, register: int = 0) -> Callable[[Group, Handles], None]:
-    """Puts handles into one of the registers of the destination, in the lanes that the instruction writes."""
-    destination = instruction.operands[0]
-    assert isinstance(destination, Reg)
-    shadow = carrier.shadow
-    control = dpp_of(instruction.form.encoding, instruction.modifiers)
-    if destination.file == "s":
-        return lambda group, handles: shadow.scalar.__setitem__((destination.index + register, group.select), handles)
-    target = shadow.vector[shadow.slot(destination) + register]
-
-    def put(group: Group, handles: Handles) -> None:
-        mask = group.mask if control is None else dpp_mask(group, control)
-        write_row(target, group, np.broadcast_to(handles, (group.size, 64)), mask)
-
-    return put
-
-
-FIELDS = {"DWORD": (0, 8), **{f"WORD_{n}": (4 * n, 4) for n in range(2)}, **{f"BYTE_{n}": (2 * n, 2) for n in range(4)}}
-"""First nibble and number of nibbles of SDWA's parts of a register."""
-
-
-def destination(instruction: Instruction, carrier: HandleCarrier, bits: int) -> Callable[[Group, Handles], None]:
-    """Puts a result of 16 or 32 bits, elements [..., bits / 4], where it goes: a part that SDWA or op_sel names, with what is above or
-    around it as the instruction leaves it."""
-    modifiers, cells = instruction.modifiers, carrier.cells
-    if instruction.form.encoding == "SDWA" and modifiers.get("dst_sel", "DWORD") != "DWORD":
-        low, count = FIELDS[modifiers["dst_sel"]]
-        if modifiers.get("dst_unused", "UNUSED_PRESERVE") == "UNUSED_PRESERVE":
-            part = half_writer(instruction, carrier, low, count)
-            return lambda group, slots: part(group, slots[..., :count])
-    else:
-        low, count = 0, bits // 4
-        chosen = tuple(modifiers.get("op_sel") or ())
-        sources = sum(not place.writes for place in instruction.form.operands)
-        upper = len(chosen) > sources and bool(chosen[sources])
-        if bits == 16 and (upper or "keep" in instruction.opcode.flags):
-            return half_writer(instruction, carrier, 4 * upper, 4)
-    whole = writer(instruction, carrier)
-
-    def put(group: Group, slots: Handles) -> None:
-        rows = np.zeros((*slots.shape[:-1], 8), np.uint32)
-        rows[..., low:low + count] = slots[..., :count]
-        whole(group, cells.joined(rows))
-
-    return put
-
-
-def half_writer(instruction: Instruction, carrier: HandleCarrier, first: int, count: int) -> Callable[[Group, Handles], None]:
-    """Puts elements [..., count] into nibbles of the destination from `first` on; the others keep theirs."""
-    destination = instruction.operands[0]
-    assert isinstance(destination, Reg)
-    row, put, cells = carrier.shadow.vector[carrier.shadow.slot(destination)], writer(instruction, carrier), carrier.cells
-
-    def store(group: Group, slots: Handles) -> None:
-        rows = cells.expanded(row[group.select])
-        rows[..., first:first + count] = slots
-        put(group, cells.joined(rows))
-
-    return store
-
-
-def at_top(ids: Handles, nibbles: int) -> Handles:
-    """Elements that end at the top of a field of so many nibbles, [..., nibbles]."""
-    slots: Handles = np.zeros((*ids.shape, nibbles), np.uint32)
-    slots[..., -1] = ids
-    return slots
