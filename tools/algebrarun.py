@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -103,7 +103,7 @@ def run_algebra(family: Family, built: Built, parameters: Mapping[str, Any], see
     began = time.perf_counter()
     with emulator(built, resources.arch, Options(checks=checks), lambda sentence: None, program) as device:
         memory = AlgebraMemory(device.memory, STANDARD)
-        device.options = replace(device.options, domains=(memory.tracker,))
+        device.follow(memory.tracker)
         inputs = Inputs(problem.arguments, STANDARD, np.random.default_rng(seed), {})
         reference = family.algebra(parameters, inputs)
         buffers = {name: device.upload(value) for name, value in problem.arguments.items() if isinstance(value, np.ndarray)}

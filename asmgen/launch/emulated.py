@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import TracebackType
 from typing import Any, Self
@@ -11,6 +11,7 @@ from typing import Any, Self
 import numpy as np
 
 from asmgen.codeobject.load import CodeObject, KernelRecord
+from asmgen.emulator.carried.tracker import Tracker
 from asmgen.emulator.machine.codemap import load_image
 from asmgen.emulator.machine.devicememory import Memory
 from asmgen.emulator.machine.dispatch import Dispatch
@@ -148,6 +149,10 @@ class EmulatedDevice:
     def arch(self) -> str:
         """The architecture that is emulated."""
         return self.profile.name
+
+    def follow(self, *domains: Tracker) -> None:
+        """Carry second values beside all values of the launches to come; the domains belong to this device's memory."""
+        self.options = replace(self.options, domains=domains)
 
     def allocate(self, nbytes: int) -> Buffer:
         """Zeroed memory, 256-byte aligned, with guard space around it."""

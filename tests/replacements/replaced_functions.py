@@ -97,7 +97,7 @@ def _operands() -> list[Replacement]:
     for unused, other in (("UNUSED_PRESERVE", "UNUSED_PAD"), ("UNUSED_SEXT", "UNUSED_PAD"), ("UNUSED_PAD", "UNUSED_PRESERVE")):
         found.append(_made(sdwa, "insert", f"with {other} for {unused}", partial(_other_rest, unused, other)))
     for name, default in (("op_sel", 0), ("op_sel_hi", 1), ("op_sel_hi", 0), ("neg_lo", 0), ("neg_hi", 0)):
-        found.append(_made(packedbind, "_bits", f"without {name}, {default} instead", partial(_fixed_bits, name, default)))
+        found.append(_made(packedbind, "op_bits", f"without {name}, {default} instead", partial(_fixed_bits, name, default)))
     for place in ("src0", "src1", "src2", "vdst"):
         found.append(Replacement("function", f"decode.moved without {place}", "function:decode.moved",
                                  partial(decode._MOVED.__setitem__, place, 0)))

@@ -16,12 +16,12 @@ from asmgen.emulator.algebra.residues import Constants, Residues
 from asmgen.emulator.algebra.sources import as_floats, numbers_of, word_of
 from asmgen.emulator.algebra.words import Word, Words
 from asmgen.emulator.carried.carrier import HandleCarrier
-from asmgen.emulator.carried.cells import Handles
-from asmgen.emulator.carried.operands import OperandSource, at_top, destination, slots_of, writer
+from asmgen.emulator.carried.cells import Handles, WordCells
+from asmgen.emulator.carried.operandhandles import OperandSource, at_top, destination, slots_of, writer
 from asmgen.emulator.machine.floatmode import float_mode
 from asmgen.emulator.machine.state import Group
 from asmgen.emulator.semantics import meaning
-from asmgen.emulator.semantics.packedbind import _bits, pair_sides
+from asmgen.emulator.semantics.packedbind import op_bits, pair_sides
 from asmgen.emulator.semantics.salu import scalar_sources
 from asmgen.emulator.semantics.values import fetch_scalar
 from asmgen.emulator.shadow.shadowvector import blank
@@ -38,6 +38,7 @@ class AlgebraRules:
     def __init__(self, constants: Constants) -> None:
         self.table = Elements(constants)
         self.words = Words(self.table)
+        self.cells = WordCells()
 
     @property
     def elements(self) -> int:
@@ -70,6 +71,10 @@ class AlgebraRules:
             return self._pairs(instruction, carrier, PAIRS[name.rpartition("_")[0]])
         found = rule_of(name)
         return self._float(instruction, carrier, *found) if found is not None else None
+
+    def watch(self, instruction: Instruction, carrier: HandleCarrier) -> Action | None:
+        """Nothing: what data decides, the run decides."""
+        return None
 
     # ---- integers ----
 
@@ -177,7 +182,7 @@ class AlgebraRules:
         values = pair_sides(instruction, carrier.machine)
         raws = pair_sides(_with(instruction, unsigned), carrier.machine)
         handles = pair_sides(_with(plain, unsigned), carrier.shadow)
-        signs = [_bits(modifiers, name, 0) for name in ("neg_lo", "neg_hi")]
+        signs = [op_bits(modifiers, name, 0) for name in ("neg_lo", "neg_hi")]
         puts = [writer(instruction, carrier, side) for side in (0, 1)]
         mode, name = float_mode(carrier.machine.binding_mode), instruction.name
 

@@ -13,7 +13,7 @@ from asmgen.emulator.algebra.residues import Residues
 from asmgen.emulator.algebra.sources import as_floats, numbers_of
 from asmgen.emulator.carried.carrier import HandleCarrier
 from asmgen.emulator.carried.cells import Handles
-from asmgen.emulator.carried.operands import OperandSource, at_top, destination, half_writer, slots_of, writer
+from asmgen.emulator.carried.operandhandles import OperandSource, at_top, destination, half_writer, slots_of, writer
 from asmgen.emulator.machine.state import Group
 from asmgen.isa.arch import Architecture
 from asmgen.isa.formats import decode, hardware_format, scale_decode, scale_from_f32

@@ -10,7 +10,7 @@ from asmgen.emulator.algebra.elements import WIDTHS, Elements
 from asmgen.emulator.algebra.residues import Residues
 from asmgen.emulator.algebra.words import Word
 from asmgen.emulator.carried.cells import WordCells
-from asmgen.emulator.carried.operands import OperandSource
+from asmgen.emulator.carried.operandhandles import OperandSource
 from asmgen.emulator.machine.state import Group
 
 

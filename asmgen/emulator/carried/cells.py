@@ -52,35 +52,46 @@ class WordCells:
         """The handles of words with these elements [..., 8]."""
         handles: Handles = slots[..., TOP].copy()
         many = (slots[..., :TOP] != 0).any(axis=-1)
-        count = int(np.count_nonzero(many))
-        if count:
-            while self.used + count > len(self.rows):
-                self.rows = np.concatenate([self.rows, np.zeros_like(self.rows)])
-            self.rows[self.used:self.used + count] = slots[many]
-            handles[many] = np.arange(self.used, self.used + count, dtype=np.uint32) | _ROW
-            self.used += count
+        handles[many] = self.kept_rows(slots[many])
         return handles
+
+    def kept_rows(self, rows: Handles) -> Handles:
+        """The handles of new rows [n, 8] of the table."""
+        count = len(rows)
+        while self.used + count > len(self.rows):
+            self.rows = np.concatenate([self.rows, np.zeros_like(self.rows)])
+        self.rows[self.used:self.used + count] = rows
+        self.used += count
+        return np.arange(self.used - count, self.used, dtype=np.uint32) | _ROW
+
+    def used_rows(self, roots: list[Handles]) -> Handles:
+        """Drop the rows that no array of handles names, and number them anew, in place. Returns those that stay."""
+        kept = np.zeros(self.used, bool)
+        for root in roots:
+            kept[root[(root & _ROW) != 0] ^ _ROW] = True
+        count = int(np.count_nonzero(kept))
+        self.rows[:count] = self.rows[:self.used][kept]
+        self.used = count
+        positions = np.cumsum(kept, dtype=np.uint32) - np.uint32(1)
+        for root in roots:
+            many = (root & _ROW) != 0
+            root[many] = positions[root[many] ^ _ROW] | _ROW
+        return self.rows[:count]
 
     def compacted(self, roots: list[Handles], elements: int) -> NDArray[np.bool_]:
         """Drop the rows that no array of handles names, and number rows and elements anew, in place. Returns which of the elements stay:
         they keep their order, and 0 and UNKNOWN their numbers."""
-        kept = np.zeros(self.used, bool)
-        for root in roots:
-            kept[root[(root & _ROW) != 0] ^ _ROW] = True
-        self.rows[:np.count_nonzero(kept)] = self.rows[:self.used][kept]
-        self.used = int(np.count_nonzero(kept))
-        rows = self.rows[:self.used]
+        rows = self.used_rows(roots)
         alive = np.zeros(elements, bool)
         alive[[0, UNKNOWN]] = True
         alive[rows] = True
         for root in roots:
             alive[root[(root & _ROW) == 0]] = True
-        places, numbers = (np.cumsum(flags, dtype=np.uint32) - np.uint32(1) for flags in (kept, alive))
+        numbers = np.cumsum(alive, dtype=np.uint32) - np.uint32(1)
         rows[...] = numbers[rows]
         for root in roots:
-            many = (root & _ROW) != 0
-            root[~many] = numbers[root[~many]]
-            root[many] = places[root[many] ^ _ROW] | _ROW
+            whole = (root & _ROW) == 0
+            root[whole] = numbers[root[whole]]
         return alive
 
 

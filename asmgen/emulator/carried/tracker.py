@@ -28,7 +28,11 @@ FULL = 1 << 22
 
 
 class Rules(Protocol):
-    """What a domain knows: its elements, and what instructions make of them."""
+    """What a domain knows: its elements, how words hold them, and what instructions make of them."""
+
+    @property
+    def cells(self) -> WordCells:
+        """The table of words."""
 
     @property
     def elements(self) -> int:
@@ -40,13 +44,16 @@ class Rules(Protocol):
     def bind(self, instruction: Instruction, carrier: HandleCarrier) -> Callable[[Group], None] | None:
         """What an instruction that computes does to handles; None for one without a rule."""
 
+    def watch(self, instruction: Instruction, carrier: HandleCarrier) -> Callable[[Group], None] | None:
+        """What to note of any instruction before it runs; None for nothing."""
+
 
 class Tracker:
     """A domain's second values in one memory, over the launches that it is given to."""
 
     def __init__(self, memory: Memory, rules: Rules) -> None:
         self.rules = rules
-        self.cells = WordCells()
+        self.cells = rules.cells
         self.device = DeviceCells(memory, self.cells)
         self.followers: list[HandleFollower] = []
         self.limit = FULL
@@ -85,14 +92,19 @@ class HandleFollower:
 
     def __call__(self, step: Step) -> Action | None:
         """What a step must do before it runs."""
-        instruction = step.instruction
-        if step.run is None or instruction.is_branch or beyond_allocation(instruction, self.carrier.machine) is not None:
+        instruction, rules = step.instruction, self.tracker.rules
+        if beyond_allocation(instruction, self.carrier.machine) is not None:
             return None
+        watch = rules.watch(instruction, self.carrier)
+        if step.run is None or instruction.is_branch:
+            return watch
         act: Action | None = None
 
         def before(group: Group) -> None:
             nonlocal act
             self.tracker.tidy()
+            if watch is not None:
+                watch(group)
             if act is None:
                 act = self.bound(instruction, step.position)
             act(group)

@@ -42,7 +42,8 @@ def is_packed(name: str) -> bool:
     return name in PACKED or name in MIXED or name == "v_pk_mov_b32" or name in DOT and "f32" in name and not name.startswith("v_dot2c")
 
 
-def _bits(modifiers: Mapping[str, Any], name: str, default: int) -> tuple[int, int, int]:
+def op_bits(modifiers: Mapping[str, Any], name: str, default: int) -> tuple[int, int, int]:
+    """The bits of op_sel, op_sel_hi, neg_lo or neg_hi for three sources."""
     given = tuple(int(value) for value in modifiers.get(name) or ())
     filled = given + (default,) * (3 - len(given))
     return filled[0], filled[1], filled[2]
@@ -68,7 +69,7 @@ def _sources(instruction: Instruction) -> list[tuple[str, Operand]]:
 
 
 def _signs(modifiers: Mapping[str, Any], number: int) -> tuple[int, int]:
-    return _bits(modifiers, "neg_lo", 0)[number], _bits(modifiers, "neg_hi", 0)[number]
+    return op_bits(modifiers, "neg_lo", 0)[number], op_bits(modifiers, "neg_hi", 0)[number]
 
 
 def _halves(machine: Machine, operand: Operand, kind: str, low: int, high: int, signs: tuple[int, int],
@@ -108,7 +109,7 @@ def halves_of(instruction: Instruction, machine: Machine) -> list[Fetch]:
     """The sources of an instruction on packed halves, each [waves, 64, 2]; of one that accumulates its destination last."""
     modifiers, form = instruction.modifiers, instruction.form
     control = parse_dpp(modifiers) if form.encoding == "DPP" else None
-    low, high = _bits(modifiers, "op_sel", 0), _bits(modifiers, "op_sel_hi", 1)
+    low, high = op_bits(modifiers, "op_sel", 0), op_bits(modifiers, "op_sel_hi", 1)
     found = [_halves(machine, operand, kind, low[n], high[n], _signs(modifiers, n), control if n == 0 else None) for n,
              (kind, operand) in enumerate(_sources(instruction))]
     if instruction.name == "v_pk_fmac_f16":
@@ -163,7 +164,7 @@ def _negated(fetch: Fetch, sign: int) -> Fetch:
 def pair_sides(instruction: Instruction, machine: Machine) -> list[list[Fetch]]:
     """The sources of the first and of the second result of a v_pk_*_f32."""
     modifiers = instruction.modifiers
-    low, high = _bits(modifiers, "op_sel", 0), _bits(modifiers, "op_sel_hi", 1)
+    low, high = op_bits(modifiers, "op_sel", 0), op_bits(modifiers, "op_sel_hi", 1)
     operands = [operand for _, operand in _sources(instruction)]
     return [[_negated(_element_of(machine, operand, "f32", (low, high)[side][n]), _signs(modifiers, n)[side])
              for n, operand in enumerate(operands)] for side in (0, 1)]
@@ -202,7 +203,7 @@ def _bind_pairs(instruction: Instruction, machine: Machine, mode: FloatMode) -> 
 
 def _bind_move(instruction: Instruction, machine: Machine) -> Step:
     """v_pk_mov_b32: op_sel[0] picks the first result's register of the first source, op_sel[1] the second's of the second."""
-    chosen, modifiers = _bits(instruction.modifiers, "op_sel", 0), instruction.modifiers
+    chosen, modifiers = op_bits(instruction.modifiers, "op_sel", 0), instruction.modifiers
     if any(modifiers.get("neg_lo") or ()) or any(modifiers.get("neg_hi") or ()) or modifiers.get("clamp"):
         raise ValueError("neg or clamp of registers that are only moved")
     fetches = [_element_of(machine, operand, "b32", chosen[n]) for n, (_, operand) in enumerate(_sources(instruction))]
@@ -239,7 +240,7 @@ def _mixed_source(machine: Machine, operand: Operand, wide: int, high: int, mode
 
 def _bind_mixed(instruction: Instruction, machine: Machine, mode: FloatMode) -> Step:
     name, modifiers = instruction.name, instruction.modifiers
-    high, wide = _bits(modifiers, "op_sel", 0), _bits(modifiers, "op_sel_hi", 0)
+    high, wide = op_bits(modifiers, "op_sel", 0), op_bits(modifiers, "op_sel_hi", 0)
     sources = [_mixed_source(machine, operand, wide[n], high[n], mode) for n, (_, operand) in enumerate(_sources(instruction))]
     destination = instruction.operands[0]
     assert isinstance(destination, Reg)

@@ -1,0 +1,1 @@
+"""A hash of the expression that made each value."""

@@ -1,0 +1,111 @@
+"""Matrix products as expressions: each element of D is a hash of the instruction, of C and of its products in the order of k.
+
+The sum over k of r_k f(a_k) g(b_k) modulo two primes, with fixed random r_k, f and g, tells sequences of pairs apart but for chance (they
+are polynomials with different terms), and it is a matrix product itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from asmgen.emulator.algebra.residues import HAS_P, HAS_Q, P, Q, Residues
+from asmgen.emulator.carried.carrier import HandleCarrier
+from asmgen.emulator.carried.cells import Handles
+from asmgen.emulator.hashes.expressions import Expressions, Hashes, mixed, named
+from asmgen.emulator.machine.state import Group
+from asmgen.emulator.semantics.matrix import plan_of
+from asmgen.emulator.semantics.matrix_plan import Plan, Source
+from asmgen.program.program import Instruction
+
+Action = Callable[[Group], None]
+_LEFT, _RIGHT, _PLACE = named("left factor"), named("right factor"), named("position in a sum")
+
+
+def bind_product(instruction: Instruction, carrier: HandleCarrier, table: Expressions) -> Action:
+    """Raises ValueError for products that have no rule: sparse ones, doubles, elements that are no nibbles."""
+    plan = plan_of(instruction, carrier.machine)
+    row = plan.row
+    if row.kind == "dgemm" or row.sparse or any(source.bits % 4 for source in (plan.a, plan.b)):
+        raise ValueError(f"the expression of {instruction.name}")
+    operation = mixed(named(instruction.name), instruction.modifiers.get("cbsz") or 0, instruction.modifiers.get("blgp") or 0,
+                      carrier.machine.binding_mode & 0xF0)
+    weights = mixed(_PLACE, np.arange(row.k))
+
+    def step(group: Group) -> None:
+        factors = []
+        for number, (source, side) in enumerate(((plan.a, _LEFT), (plan.b, _RIGHT))):
+            hashes = _factor(source, carrier, group, table)
+            if plan.scales:
+                hashes = mixed(hashes, _scales(plan, number, carrier, group, table))
+            hashes = mixed(side, hashes).reshape(group.size, row.blocks, row.k, source.edge)
+            factors.append(_residues(hashes))
+        product = (factors[0] * _residues(weights[:, None])).swapaxes(2, 3) @ factors[1]
+        result = mixed(operation, _addend(plan, carrier, group, table), product.q, product.p)
+        words = carrier.shadow.vector
+        read = [words[slot:slot + count, group.select] for slot, count in
+                ((plan.a.slot, plan.a.count), (plan.b.slot, plan.b.count), *(((plan.c_slot, row.cd_regs),) if plan.c_slot >= 0 else ()))]
+        data = np.asarray(False)
+        for part in read:
+            data = data | table.data(carrier.cells.expanded(part)).any(axis=(0, 2))
+        ids = table.made(result, 8, data[:, None, None, None])
+        registers, lanes = _positions(plan)
+        for block in range(row.blocks):
+            for at in range(row.m):
+                target = carrier.shadow.vector[plan.d_slot + int(registers[block, at, 0])]
+                target[group.select, int(lanes[block, at, 0]):int(lanes[block, at, -1]) + 1] = ids[:, block, at]
+
+    return step
+
+
+def _residues(hashes: Hashes) -> Residues:
+    return Residues.of(hashes % np.uint64(Q), (hashes >> np.uint64(32)) % np.uint64(P), 0, HAS_Q | HAS_P)
+
+
+def _factor(source: Source, carrier: HandleCarrier, group: Group, table: Expressions) -> Hashes:
+    """A or B, [waves, rows, edge]."""
+    lanes = source.lanes[:, None] + np.arange(source.edge)
+
+    def taken(vector: Any) -> Any:
+        words = vector[source.slot:source.slot + source.count, group.select]
+        words = np.swapaxes(words if source.moved is None else words[:, :, source.moved], 0, 1)
+        return words[:, source.registers[:, None], lanes]
+
+    handles, values = taken(carrier.shadow.vector), taken(carrier.machine.vector)
+    result = np.zeros(handles.shape, np.uint64)
+    mask, nibbles = np.uint32((1 << source.bits) - 1), source.bits // 4
+    for shift in np.unique(source.shifts):
+        rows = source.shifts == shift
+        field = carrier.cells.expanded(handles[:, rows])[..., int(shift) // 4:int(shift) // 4 + nibbles]
+        result[:, rows] = table.of(field, values[:, rows] >> np.uint32(shift) & mask)
+    return result
+
+
+def _scales(plan: Plan, number: int, carrier: HandleCarrier, group: Group, table: Expressions) -> Hashes:
+    """Of A's or B's scales, [waves, k, edge]: a byte of a register for each 32 products."""
+    slot, byte = plan.scales[number]
+    edge = (plan.row.m, plan.row.n)[number]
+    field = carrier.cells.expanded(carrier.shadow.vector[slot, group.select])[..., 2 * byte:2 * byte + 2]
+    values = carrier.machine.vector[slot, group.select] >> np.uint32(8 * byte) & np.uint32(255)
+    return np.repeat(table.of(field, values).reshape(group.size, 64 // edge, edge), 32, axis=1)
+
+
+def _positions(plan: Plan) -> tuple[Any, Any]:
+    """Registers and lanes of D, [blocks, m, n]."""
+    lanes = plan.d_lanes[:, :, None] + np.arange(plan.row.n)
+    return np.broadcast_to(plan.d_registers[:, :, None], lanes.shape), lanes
+
+
+def _addend(plan: Plan, carrier: HandleCarrier, group: Group, table: Expressions) -> Hashes:
+    if plan.c_slot < 0:
+        bits = np.array(plan.c_value).view(np.uint32)
+        return table.of(np.zeros((1, 8), np.uint32), bits)
+    registers, lanes = _positions(plan)
+
+    def taken(vector: Any) -> Handles:
+        words: Handles = np.swapaxes(vector[plan.c_slot:plan.c_slot + plan.row.cd_regs, group.select], 0, 1)[:, registers, lanes]
+        return words
+
+    return table.of(carrier.cells.expanded(taken(carrier.shadow.vector)), taken(carrier.machine.vector))

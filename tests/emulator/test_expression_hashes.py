@@ -1,0 +1,202 @@
+"""Expression hashes: equal ones mean equal bits, what is computed counts and not how it is spelled, and what data decides is noted."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from asmgen.emulator.arrival.arrival import Counters
+from asmgen.emulator.arrival.findings import Findings
+from asmgen.emulator.binding.decode import bind
+from asmgen.emulator.hashes.hashmemory import HashMemory
+from asmgen.emulator.hashes.nibblecells import codes
+from asmgen.emulator.machine.state import Group
+from asmgen.emulator.memory.ldsops import LdsContext
+from asmgen.emulator.memory.vmem import Context, Deliveries
+from asmgen.reader.assembly import read_text
+from tests.emulator_harness import MODE_DEFAULT, new_machine
+
+INPUTS = 8
+
+
+class Hashed:
+    """A machine whose v0 to v7 hold 64 samples of the same eight inputs each, and s20 another one."""
+
+    def __init__(self, seed: int = 0, mode: int = MODE_DEFAULT) -> None:
+        random_values = np.random.default_rng(seed)
+        self.machine = new_machine("gfx950")
+        self.machine.mode[:] = mode
+        self.machine.binding_mode = mode
+        self.memory = HashMemory(self.machine.memory)
+        self.follower = self.memory.tracker.attach(self.machine)
+        self.context = Context(self.machine, Counters(1), Findings(), Deliveries(self.machine, Counters(1)), None)
+        self.lds = LdsContext(self.machine, Counters(1), None, None)
+        self.machine.vector[:INPUTS, 0] = random_values.standard_normal((INPUTS, 64)).astype(np.float32).view(np.uint32)
+        self.machine.vector[31] = np.arange(64)
+        for register in range(INPUTS):
+            hashes = np.full((1, 64), 1000 + register, np.uint64)
+            made = codes(self.memory.rules.table.made(hashes, 8), 8)
+            self.follower.carrier.shadow.vector[register] = self.memory.tracker.cells.joined(made)
+
+    def text(self, lines: str) -> None:
+        (program,) = read_text(f"{lines}\ns_endpgm\n", "gfx950")
+        for position, instruction in enumerate(program.instructions[:-1]):
+            group = Group(self.machine, np.arange(1), position)
+            watch = self.memory.rules.watch(instruction, self.follower.carrier)
+            with np.errstate(all="ignore"):
+                if watch is not None:
+                    watch(group)
+                if not instruction.is_branch:
+                    self.follower.bound(instruction, position)(group)
+                    bind(position, instruction, self.machine, self.context, self.lds)(group)
+
+    def of(self, register: int) -> Any:
+        """Hashes of a register's lanes."""
+        field = self.memory.tracker.cells.expanded(self.follower.carrier.shadow.vector[register, 0])
+        return self.memory.rules.table.of(field, self.machine.vector[register, 0])
+
+    def constant(self, register: int) -> bool:
+        return not self.follower.carrier.shadow.vector[register].any()
+
+
+SAME = [
+    ("v_fma_f32 v8, v0, v1, v2", "v_mov_b32 v8, v2\nv_fmac_f32 v8, v0, v1"),
+    ("v_fma_f32 v8, v0, v1, v2", "v_pk_fma_f32 v[8:9], v[0:1], v[0:1], v[2:3] op_sel:[0,1,0]"),
+    ("v_add_f32 v8, v0, v1", "v_add_f32 v8, v1, v0"),
+    ("v_sub_f32 v8, v0, v1", "v_add_f32 v8, v0, -v1"),
+    ("v_subrev_f32 v8, v0, v1", "v_sub_f32 v8, v1, v0"),
+    ("v_mul_f32 v8, 2.0, v1", "v_mov_b32 v9, 2.0\nv_mul_f32 v8, v1, v9"),
+    ("v_cvt_pk_bf16_f32 v8, v0, v1", "v_cvt_pk_bf16_f32 v9, v1, v2\nv_cvt_pk_bf16_f32 v10, v0, v0\nv_perm_b32 v8, v9, v10, 0x05040302"),
+    ("v_and_b32 v8, 0xffff0000, v0", "v_lshrrev_b32 v9, 16, v0\nv_lshlrev_b32 v8, 16, v9"),
+    ("v_perm_b32 v8, v0, v1, 0x07060302", "v_lshrrev_b32 v9, 16, v1\nv_and_b32 v10, 0xffff0000, v0\nv_or_b32 v8, v9, v10"),
+    ("v_max_f32 v8, v0, v1", "v_max_f32 v8, v1, v0"),
+    ("v_add_f32 v8, v0, v1", "v_lshlrev_b32 v9, 2, v31\nds_write_b32 v9, v1\nds_read_b32 v10, v9\nv_add_f32 v8, v0, v10"),
+]
+DIFFERENT = [
+    ("v_add_f32 v8, v0, v1\nv_add_f32 v8, v8, v2", "v_add_f32 v8, v1, v2\nv_add_f32 v8, v8, v0"),
+    ("v_fma_f32 v8, v0, v1, v2", "v_mul_f32 v8, v0, v1\nv_add_f32 v8, v8, v2"),
+    ("v_sub_f32 v8, v0, v1", "v_sub_f32 v8, v1, v0"),
+    ("v_mul_f32 v8, v0, v1", "v_mul_f32 v8, v0, v1 mul:2"),
+    ("v_cvt_pk_bf16_f32 v8, v0, v1", "v_perm_b32 v8, v1, v0, 0x07060302"),
+    ("v_mov_b32 v8, v0", "v_and_b32 v8, 0xffff0000, v0"),
+    ("v_mov_b32 v8, v0", "v_xor_b32 v8, 1, v0"),
+    ("v_mul_f32 v8, 2.0, v0", "v_mul_f32 v8, 4.0, v0"),
+    ("v_cvt_f16_f32 v8, v0", "v_cvt_pkrtz_f16_f32 v8, v0, 0"),
+    ("v_max_f32 v8, v0, v1", "v_min_f32 v8, v0, v1"),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), SAME)
+def test_what_is_computed_counts(one: str, other: str) -> None:
+    first, second = Hashed(), Hashed()
+    first.text(one)
+    second.text(other)
+    assert (first.of(8) == second.of(8)).all() and not first.constant(8)
+    assert (first.machine.vector[8] == second.machine.vector[8]).all()
+
+
+@pytest.mark.parametrize(("one", "other"), DIFFERENT)
+def test_other_computations_have_other_hashes(one: str, other: str) -> None:
+    first, second = Hashed(), Hashed()
+    first.text(one)
+    second.text(other)
+    assert not (first.of(8) == second.of(8)).any()
+
+
+def test_rounding_counts_for_floats_alone() -> None:
+    first, second = Hashed(), Hashed(mode=MODE_DEFAULT ^ 3)
+    for one in (first, second):
+        one.text("v_add_f32 v8, v0, v1\nv_lshlrev_b32 v9, 8, v0\nv_add_u32 v10, v0, v1")
+    assert not (first.of(8) == second.of(8)).any()
+    assert (first.of(9) == second.of(9)).all() and (first.of(10) == second.of(10)).all()
+
+
+def test_integers_and_constants_of_the_run_are_constants() -> None:
+    run = Hashed()
+    run.text("v_add_u32 v8, 5, v31\nv_mul_f32 v9, 2.0, 3.0\nv_cvt_f32_i32 v10, v31\nv_rcp_f32 v11, v10")
+    assert all(run.constant(register) for register in (8, 9, 10)), "the run's own"
+    assert not run.constant(11), "what the hardware approximates"
+
+
+PRODUCT = "v_mfma_f32_16x16x32_bf16 v[8:11], v[0:3], v[4:7], {addend}"
+
+
+def test_matrix_products_depend_on_order_operands_and_addend() -> None:
+    plain, swapped, added = Hashed(), Hashed(), Hashed()
+    plain.text(PRODUCT.format(addend=0))
+    swapped.text("v_swap_b32 v0, v1\nv_swap_b32 v4, v5\n" + PRODUCT.format(addend=0))
+    added.text("v_mov_b32 v8, 1.0\nv_mov_b32 v9, 1.0\nv_mov_b32 v10, 1.0\nv_mov_b32 v11, 1.0\n" + PRODUCT.format(addend="v[8:11]"))
+    assert not (plain.of(8) == swapped.of(8)).any(), "the same products in another order of k"
+    assert not (plain.of(8) == added.of(8)).any()
+    again = Hashed()
+    again.text("v_mov_b32 v20, v4\nv_mov_b32 v4, v20\n" + PRODUCT.format(addend=0))
+    assert (plain.of(8) == again.of(8)).all()
+
+
+def test_what_data_decides_is_noted() -> None:
+    run = Hashed()
+    run.text("v_cmp_gt_i32 vcc, 5, v31\nv_cndmask_b32 v8, v0, v1, vcc\nL_x:\ns_cbranch_vccnz L_x")
+    assert not run.memory.decisions, "an index decides"
+    run.text("v_cmp_gt_f32 vcc, v0, v1\nv_cndmask_b32 v8, v0, v1, vcc\nL_y:\ns_cbranch_vccnz L_y\nv_cvt_u32_f32 v9, |v0|\n"
+             "v_lshlrev_b32 v9, 2, v9\nds_read_b32 v10, v9\ns_and_b64 s[4:5], vcc, exec\ns_mov_b64 s[6:7], s[4:5]\n"
+             "v_cndmask_b32 v11, v0, v1, s[6:7]")
+    assert [one.name for one in run.memory.decisions] == ["v_cndmask_b32", "s_cbranch_vccnz", "ds_read_b32", "v_cndmask_b32"]
+
+
+def test_constants_that_are_approximated_decide_nothing() -> None:
+    run = Hashed()
+    run.text("v_cvt_f32_u32 v8, v31\nv_rcp_iflag_f32 v8, v8\nv_cmp_gt_f32 vcc, v8, 0\nv_cndmask_b32 v9, 1, 2, vcc")
+    assert not run.memory.decisions
+
+
+def test_dead_elements_are_dropped() -> None:
+    run = Hashed()
+    run.text("v_add_f32 v8, v0, v1\nv_add_f32 v8, v0, v2\nv_perm_b32 v9, v0, v8, 0x07060302")
+    before = run.of(8), run.of(9), run.memory.rules.elements
+    run.memory.tracker.limit = 0
+    run.memory.tracker.tidy()
+    assert run.memory.rules.elements < before[2]
+    assert (run.of(8) == before[0]).all() and (run.of(9) == before[1]).all()
+
+
+CHOICES = (
+    "v_add_f32 {t}, {a}, {b}", "v_sub_f32 {t}, {a}, -{b}", "v_mul_f32 {t}, {a}, {b}", "v_fma_f32 {t}, {a}, {b}, {c}",
+    "v_fmac_f32 {t}, {a}, {b}",
+    "v_max_f32 {t}, {a}, {b}", "v_cvt_pk_bf16_f32 {t}, {a}, {b}", "v_cvt_f16_f32 {t}, {a}", "v_mov_b32 {t}, {a}", "v_exp_f32 {t}, {a}",
+    "v_lshlrev_b32 {t}, 16, {a}", "v_lshrrev_b32 {t}, 8, {a}", "v_lshrrev_b32 {t}, 3, {a}", "v_and_b32 {t}, 0xffff0000, {a}",
+    "v_and_b32 {t}, 0xff00f, {a}", "v_or_b32 {t}, {a}, {b}", "v_xor_b32 {t}, 0x80000000, {a}", "v_perm_b32 {t}, {a}, {b}, 0x07060302",
+    "v_perm_b32 {t}, {a}, {b}, 0x0c010d0a", "v_bfi_b32 {t}, {a}, {b}, {c}", "v_add_u32 {t}, {a}, {b}", "v_alignbit_b32 {t}, {a}, {b}, 16",
+    "v_lshl_or_b32 {t}, {a}, 16, {b}", "v_ashrrev_i32 {t}, 16, {a}", "v_mul_u32_u24 {t}, 0x100, {a}", "v_bfe_u32 {t}, {a}, 16, 16",
+    "v_cndmask_b32 {t}, {a}, {b}, s[8:9]", "v_add_u32 {t}, 0, {a}", "v_cvt_i32_f32 {t}, {a}", "v_min_i32 {t}, {a}, {b}",
+    "v_sad_u8 {t}, {a}, {b}, {c}", "v_mad_u32_u24 {t}, {a}, {b}, {c}",
+)
+
+
+def test_equal_hashes_are_equal_bits_in_random_programs() -> None:
+    """Each lane is a sample with inputs of the same names: whatever has one hash must have the same bits for each sample."""
+    chance = random.Random(5)
+    known: dict[int, Any] = {}
+    met = 0
+    for _ in range(40):
+        run = Hashed()
+        run.text("v_cmp_gt_i32 s[8:9], 20, v31")
+        for _ in range(12):
+            registers = [f"v{chance.randrange(8)}" for _ in range(4)]
+            run.text(chance.choice(CHOICES).format(t=registers[0], a=registers[1], b=registers[2], c=registers[3]))
+            for register in range(8):
+                hashes, bits = run.of(register), run.machine.vector[register, 0].copy()
+                for value in np.unique(hashes):
+                    lanes = hashes == value
+                    if run.constant(register):
+                        continue
+                    if int(value) in known:
+                        met += 1
+                        old_lanes, old_bits = known[int(value)]
+                        both = lanes & old_lanes
+                        assert (bits[both] == old_bits[both]).all()
+                    else:
+                        known[int(value)] = lanes, bits
+    assert len(known) > 300 and met > 1000
