@@ -35,7 +35,7 @@ _GROUPS: dict[str, dict[str, str]] = {
     },
     "addresses and places": {
         "asmgen.author.address.addressing": "emit_address WaveIndex",
-        "asmgen.author.address.headorder": "HeadTile place_head tiles_in_order",
+        "asmgen.author.address.headorder": "HeadTile heads_in_order place_head tiles_in_order",
         "asmgen.author.address.tileorder": "place_tile",
     },
     "register tiles, shared tiles, global views": {

@@ -3,6 +3,7 @@
 from asmgen.author.address.addressing import WaveIndex as WaveIndex
 from asmgen.author.address.addressing import emit_address as emit_address
 from asmgen.author.address.headorder import HeadTile as HeadTile
+from asmgen.author.address.headorder import heads_in_order as heads_in_order
 from asmgen.author.address.headorder import place_head as place_head
 from asmgen.author.address.headorder import tiles_in_order as tiles_in_order
 from asmgen.author.address.tileorder import place_tile as place_tile

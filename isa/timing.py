@@ -72,6 +72,11 @@ PARAMETERS: tuple[TimingParameter, ...] = (
     _all("branch_not_taken", 8, "clk", "[A]", "the decision, without a new fetch", 4, 24),
     _all("fetch_rate", 32, "B/clk/CU", "[V]", "micro 2.1"),
     _all("fetch_buffer", 256, "B/CU", "[A]", "what stands fetched ahead of issue: 32 B for each of 8 waves", 128, 1024),
+    _all("icache_bytes", 65536, "B/2 CUs", "[V]", "micro 2.1: L1I 64 KiB for two compute units"),
+    _all("icache_line", 128, "B", "[V]", "evidence 4: lines of L2, and of gfx1250's cache"),
+    TimingParameter("icache_miss", {"gfx950": 312, "gfx942": 273}, "clk", "[D]",
+                    "evidence 4: at least latency_l2; gfx1250 measured about 1000", 280, 1000),
+    _all("icache_ahead", 1, "lines", "[A]", "evidence 4: the next line is fetched ahead", 0, 2),
     _all("barrier_release", 8, "clk", "[A]", "micro 2.7: from the last arrival to the first issue", 4, 40),
     _all("sleep_unit", 64, "clk", "[V]", "CDNA3 ISA, S_SLEEP"),
     # Matrix core.

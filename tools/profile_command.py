@@ -38,7 +38,8 @@ class ProfileReport(Prediction):
         found, whole, code = self.profile, self.estimate, self.profile.program.instructions
         return {
             "kernel": self.name, "arch": found.timing.arch, "gpu": found.timing.gpu, "data": found.level, "predicted": True,
-            "cycles": self.cycles, "prologue": found.prologue, "epilogue": found.epilogue, "matrix_busy": found.matrix_busy,
+            "cycles": self.cycles, "prologue": found.prologue, "epilogue": found.epilogue, "cold_fetch": self.run.cold,
+            "matrix_busy": found.matrix_busy,
             "seconds_predicted": whole.seconds, "tflops_predicted": whole.tflops, "limit": whole.limit, "clock_mhz": whole.clock,
             "workgroups": whole.workgroups, "workgroups_per_cu": whole.resident, "workgroups_fitting": self.fitting,
             "workgroups_together": whole.together,
@@ -80,6 +81,8 @@ class ProfileReport(Prediction):
                  f"round{'s' * (whole.rounds > 1)}, {whole.together} on a unit, at {whole.clock:.0f} MHz: "
                  f"predicted {whole.seconds * 1e6:.1f} us, {whole.tflops:.1f} TFLOPS, limit {whole.limit}",
                  self._rates()]
+        if self.run.cold:
+            lines[-1:-1] = [f"  an empty instruction cache makes the first round {self.run.cold:.0f} clk longer (predicted)"]
         if self.steps is not None and self.steps.missing.any():
             each = self.steps.each
             lines.insert(2, f"  timed with {self.steps.traced} steps; the first workgroup has {each[0]}: predicted {self.cycles:.0f} clk; "

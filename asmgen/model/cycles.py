@@ -17,13 +17,14 @@ from asmgen.isa.errors import AsmgenError
 from asmgen.isa.timing import Timing
 from asmgen.model.costs import CostKind, IssueCost, costs_of
 from asmgen.model.farmemory import LEVELS, FarMemory, far_memory
+from asmgen.model.icache import InstructionCache, left_by
 from asmgen.model.units import NEVER, Lds, UnitAccess, VectorMemory
 from asmgen.program.program import Program
 
 SIMDS = 4
 CAUSES = ("wait vm", "wait lgkm", "barrier", "matrix core", "dependency", "lds bus", "memory port", "return", "fetch", "arbitration")
 """Why a wave could not issue. "return" is a full vector memory queue, "matrix core" a busy core or its operand read."""
-LEFT_OUT = ("cold instruction cache misses", "register-file ports of three-source VALU", "s_nop's loss with two waves a SIMD",
+LEFT_OUT = ("register-file ports of three-source VALU", "s_nop's loss with two waves a SIMD",
             "bank conflicts between waves", "the lanes' EXEC in VALU time")
 
 _VALU = (CostKind.MATRIX, CostKind.VALU)
@@ -97,6 +98,7 @@ class _Wave:
         self.lgkm: list[UnitAccess] = []
         self.scalar_base = 0  # when its first scalar load is back
         self.drained = 0  # when its stores and vector instructions are done
+        self.line = -1  # of the instruction cache, that it has come to
 
     def stalled(self, cause: str, retry: int) -> bool:
         self.cause, self.retry = cause, retry
@@ -125,20 +127,24 @@ class _Workgroup:
 
 
 def simulate(program: Program, traces: Sequence[WaveTrace], timing: Timing, level: str = "grid", spans: bool = False,
-             far: FarMemory | None = None) -> Timeline:
+             far: FarMemory | None = None, cold: bool = False) -> Timeline:
     """Time the waves of workgroups that are together on one compute unit from clk 0 on. `spans`: keep the accesses for a trace. `far`:
-    where their data is, in place of what the level says of any launch.
+    where their data is, in place of what the level says of any launch. `cold`: the instruction cache is empty, in place of holding what
+    such workgroups leave there.
 
     Raises ModelError for no waves, a level that is not in LEVELS, or waves that wait for each other for ever.
     """
     if not traces or level not in LEVELS:
         raise ModelError("there is no wave to time" if not traces else f"data is in one of {', '.join(LEVELS)}, not in {level!r}")
-    return _Simulation(program, traces, timing, far or far_memory(timing, level), spans).run()
+    return _Simulation(program, traces, timing, far or far_memory(timing, level), spans, cold).run()
 
 
 class _Simulation:
-    def __init__(self, program: Program, traces: Sequence[WaveTrace], timing: Timing, far: FarMemory, spans: bool) -> None:
+    def __init__(self, program: Program, traces: Sequence[WaveTrace], timing: Timing, far: FarMemory, spans: bool,
+                 cold: bool) -> None:
         self.costs = costs_of(program, timing)
+        self.icache = InstructionCache(program, timing, () if cold else left_by(program, traces, timing))
+        self.lines = self.icache.lines
         self.lds = Lds(timing)
         self.vmem = VectorMemory(timing, far, self.lds)
         self.slot, self.operand_read = timing.clocks("slot"), timing.clocks("mfma_operand_read")
@@ -413,7 +419,13 @@ class _Simulation:
         self._release(workgroup, now)
 
     def _fetch(self, wave: _Wave, cost: IssueCost, now: int) -> bool:
-        """Whether the instruction stands fetched: so many bytes a clk for all waves, some ahead."""
+        """Whether the instruction stands fetched: its line is there, and so many bytes a clk for all waves, some ahead."""
+        line = self.lines[wave.positions[wave.at]]
+        if line != wave.line:
+            there = self.icache.ready(line, now)
+            if there > now:
+                return wave.stalled("fetch", there)
+            wave.line = line
         if now > self.fetched_at:
             self.fetched = min(self.fetch_room, self.fetched + (now - self.fetched_at) * self.fetch_rate)
             self.fetched_at = now

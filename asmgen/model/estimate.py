@@ -105,6 +105,7 @@ def estimate_run(found: RunSummary, workgroups: int, resident: int, moved: Traff
     running = sum(one.micros for one in spans)
     clock = sum(one.clock * one.micros for one in spans) / running
     dense = spans[0].clock
+    running += found.cold / dense
     if moved is not None and found.stores_at_the_end:
         each, most = moved.stored / workgroups, units * together
         between, at_last = (_write_back(timing, each, count, dense) for count in (most, last or most))

@@ -19,8 +19,8 @@ class RunSummary:
     """Workgroups that were timed together on a compute unit. `matrix_busy` is the share of `cycles` in which matrix cores work, `load` what
     all instructions ask of the unit's parts, None where nobody needs it. Of the main loop: whether it has matrix and transcendental
     instructions, whether products of f16, and whether it leaves all stores to what is after it. A workgroup of the last round takes
-    `last_round` times as long as the others: fewer of them share what far memory gives. `needed_flops` are those of the launch's problem,
-    where they are known: tiles have more beyond its edges."""
+    `last_round` times as long as the others: fewer of them share what far memory gives. The first round takes `cold` clk more, with an
+    empty instruction cache. `needed_flops` are those of the launch's problem, where they are known: tiles have more beyond its edges."""
 
     timing: Timing
     level: str
@@ -36,6 +36,7 @@ class RunSummary:
     f16: bool
     stores_at_the_end: bool
     last_round: float = 1.0
+    cold: float = 0.0
     needed_flops: float | None = None
 
 

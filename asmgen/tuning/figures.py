@@ -53,7 +53,8 @@ def quick_estimate(library: Family, arch: str, timing: Timing, candidate: Candid
     order = product_order(candidate.parameters, workgroups, [argument.name for argument in figures.arguments])
     moved = traffic_of(figures.moved, "grid", workgroups, timing, figures.arguments, order, float(work.read_bytes),
                        float(work.steps.mean()) / work.traced)
-    return estimate_run(replace(figures.run, timing=timing), workgroups, figures.moved.together, moved, figures.fitting, steps)
+    run = replace(figures.run, timing=timing, last_round=1.0, needed_flops=work.needed_flops or None)
+    return estimate_run(run, workgroups, figures.moved.together, moved, figures.fitting, steps)
 
 
 def stored_figures(figures: VariantFigures) -> dict[str, Any]:

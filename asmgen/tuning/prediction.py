@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from asmgen.emulator.scheduling.trace import WaveTrace
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.timing import Timing
 from asmgen.model.costs import CostKind, costs_of
-from asmgen.model.cycles import SIMDS
+from asmgen.model.cycles import SIMDS, simulate
 from asmgen.model.estimate import Estimate, estimate_run, summary_for
 from asmgen.model.farmemory import far_memory
 from asmgen.model.profile import Profile, profile, whole_load
 from asmgen.model.runsummary import RunSummary
-from asmgen.model.traffic import traffic
+from asmgen.model.traffic import Traffic, traffic
 from asmgen.model.unequal import Steps
+from asmgen.program.program import Program
 from asmgen.tuning.traced import Traced
 
 _NEAR = 0.02
@@ -73,38 +75,60 @@ def predict(traced: Traced, chosen: Timing, level: str, workgroups: int, spans: 
     if workgroups > traced.trace.fitting:
         raise AsmgenError(f"{workgroups} workgroups of {traced.name} do not fit on a compute unit: registers, wave slots and LDS have room "
                           f"for {traced.trace.fitting}")
-    waves = list(traced.trace.waves())
-    program = traced.trace.program
-    assert program is not None
-    resident = len({wave.workgroup for wave in waves})
-    longer = float(traced.steps.each.mean()) / traced.steps.traced if traced.steps is not None else 1.0
-    moved = traffic(costs_of(program, chosen), waves, level, traced.workgroups, chosen, traced.trace.arguments, traced.order,
-                    traced.footprint, longer)
-    units = chosen.clocks("compute_units")
-
-    def timed_with(loading: int, clock: float) -> Profile:
-        """With so many compute units that load at once. What far memory gives in a clk goes by the clock."""
-        return profile(program, waves, chosen, level, spans, far_memory(chosen, level, moved.loads(min(units, loading)), clock))
-
-    def whole(found: Profile, few: Profile | None = None) -> tuple[RunSummary, Estimate]:
-        """The run and the whole launch; `few` as in `estimate`."""
-        run = summary_for(found, traced.workgroups, resident, traced.trace.fitting, lambda: whole_load(found, waves), traced.steps, few)
-        run = replace(run, needed_flops=traced.flops)
-        return run, estimate_run(run, traced.workgroups, resident, moved, traced.trace.fitting, traced.steps)
-
-    def predicted(found: Profile, few: Profile | None = None) -> Prediction:
-        run, launch = whole(found, few)
-        sizes = {argument.name: argument.nbytes for argument in traced.trace.arguments}
-        touched = sum(min(one.loaded, sizes.get(one.name, one.loaded)) for one in moved.arguments)
-        loaded_once = min(moved.l2, touched if traced.footprint is None else traced.footprint)
-        return Prediction(traced.name, found, launch, run, traced.trace.fitting, traced.steps, loaded_once + moved.stored)
-
-    clock = chosen["clock_dense"]
-    found = timed_with(traced.workgroups, clock)
-    _, expected = whole(found)
+    launch, clock = _TracedRun.of(traced, chosen, level, spans), chosen["clock_dense"]
+    found = launch.timed(traced.workgroups, clock)
+    _, expected = launch.estimated(found)
     if level == "grid" and abs(expected.clock / clock - 1) > _NEAR:
         clock = expected.clock
-        found = timed_with(traced.workgroups, clock)
-    last, loop = traced.workgroups % (units * expected.together) // expected.together, found.main_loop
+        found = launch.timed(traced.workgroups, clock)
+    last, loop = traced.workgroups % (chosen.clocks("compute_units") * expected.together) // expected.together, found.main_loop
     waits = level == "grid" and last and expected.rounds > 1 and loop is not None and loop.distance > _NEAR
-    return predicted(found, timed_with(last, clock) if waits else None)
+    run, whole = launch.estimated(found, launch.timed(last, clock) if waits else None, launch.cold(found))
+    return Prediction(traced.name, found, whole, run, traced.trace.fitting, traced.steps, launch.needed_bytes)
+
+
+@dataclass(frozen=True)
+class _TracedRun:
+    """A launch whose first workgroups were traced, and what it moves."""
+
+    traced: Traced
+    timing: Timing
+    level: str
+    spans: bool
+    waves: tuple[WaveTrace, ...]
+    program: Program
+    moved: Traffic
+
+    @classmethod
+    def of(cls, traced: Traced, timing: Timing, level: str, spans: bool) -> _TracedRun:
+        """Reads the trace."""
+        waves, program, steps = tuple(traced.trace.waves()), traced.trace.program, traced.steps
+        assert program is not None
+        longer = float(steps.each.mean()) / steps.traced if steps is not None else 1.0
+        moved = traffic(costs_of(program, timing), waves, level, traced.workgroups, timing, traced.trace.arguments, traced.order,
+                        traced.footprint, longer)
+        return cls(traced, timing, level, spans, waves, program, moved)
+
+    @property
+    def needed_bytes(self) -> float:
+        """Each byte that is read once, and what is stored."""
+        sizes = {argument.name: argument.nbytes for argument in self.traced.trace.arguments}
+        touched = sum(min(one.loaded, sizes.get(one.name, one.loaded)) for one in self.moved.arguments)
+        return min(self.moved.l2, touched if self.traced.footprint is None else self.traced.footprint) + self.moved.stored
+
+    def timed(self, loading: int, clock: float) -> Profile:
+        """With so many compute units that load at once. What far memory gives in a clk goes by the clock."""
+        loads = self.moved.loads(min(self.timing.clocks("compute_units"), loading))
+        return profile(self.program, self.waves, self.timing, self.level, self.spans, far_memory(self.timing, self.level, loads, clock))
+
+    def cold(self, found: Profile) -> float:
+        """By how many clk an empty instruction cache makes the first workgroups longer."""
+        return max(0.0, float(simulate(self.program, self.waves, self.timing, self.level, far=found.far, cold=True).cycles - found.cycles))
+
+    def estimated(self, found: Profile, few: Profile | None = None, cold: float = 0.0) -> tuple[RunSummary, Estimate]:
+        """The run and the whole launch; `few` as in `estimate`."""
+        traced, fitting = self.traced, self.traced.trace.fitting
+        resident = len({wave.workgroup for wave in self.waves})
+        run = summary_for(found, traced.workgroups, resident, fitting, lambda: whole_load(found, self.waves), traced.steps, few)
+        run = replace(run, needed_flops=traced.flops, cold=cold)
+        return run, estimate_run(run, traced.workgroups, resident, self.moved, fitting, traced.steps)

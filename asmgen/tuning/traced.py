@@ -47,6 +47,7 @@ class Traced:
 
     def standing_for(self, work: LaunchWork, order: LoadOrder | None = None) -> Traced:
         """The same workgroup as the first one of a launch whose family says so much of it."""
+        order = order or _work_order(work, [argument.name for argument in self.trace.arguments])
         return replace(self, workgroups=len(work.steps), order=order, footprint=float(work.read_bytes),
                        steps=Steps(work.traced, work.steps, work.flops), flops=work.needed_flops or None)
 
@@ -91,6 +92,15 @@ def product_order(parameters: Mapping[str, Any], workgroups: int, arguments: Seq
         return None
     operands = arguments.index("a"), arguments.index("b")
     return LoadOrder(order.tiles_in_order(), operands, -(-parameters["k"] // tk), "the order of tiles")
+
+
+def _work_order(work: LaunchWork, arguments: Sequence[str]) -> LoadOrder | None:
+    """The order that a family tells of its workgroups."""
+    if work.slabs is None or len(work.steps) > LARGEST_GRID:
+        return None
+    names = [name for name in work.slabs if name in arguments]
+    slabs = list(zip(*(work.slabs[name] for name in names), strict=True))
+    return LoadOrder(slabs, tuple(arguments.index(name) for name in names), max(1, int(work.steps.mean())), "the order of workgroups")
 
 
 def smaller(contract: KernelContract, parameters: Mapping[str, Any], workgroups: int = 1) -> Mapping[str, Any]:

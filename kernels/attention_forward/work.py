@@ -34,7 +34,11 @@ def launch_work(p: ag.Values, tile: tuple[int, ...]) -> ag.LaunchWork:
     """The work of a launch. Without a window, the small problem is the first workgroup's tile of one head, with fewer keys."""
     queries, keys = tile
     steps = steps_of_tiles(p, tile)
-    order = ag.tiles_in_order(p["b"] * p["hkv"], p["hq"] // p["hkv"], len(steps), p["causal"])
+    group = p["hq"] // p["hkv"]
+    heads = ag.heads_in_order(p["b"] * p["hkv"], group, len(steps), p["causal"])
+    order = [tile for _, _, tile in heads]
+    units = [unit for unit, _, _ in heads]
+    slabs = {"q": [(unit * group + member) * len(steps) + tile for unit, member, tile in heads], "k": units, "v": units}
     traced, first = int(steps[order[0]]), _one_head(p)
     if not p["window"]:
         cut = max(0, traced - _MOST_TRACED) // _COPIES * _COPIES
@@ -42,7 +46,7 @@ def launch_work(p: ag.Values, tile: tuple[int, ...]) -> ag.LaunchWork:
         first, traced = {**first, "sq": rows, "sk": p["sk"] - cut * keys}, traced - cut
     read = 2 * p["d"] * p["b"] * (p["hq"] * p["sq"] + 2 * p["hkv"] * p["sk"])
     needed = 4.0 * p["b"] * p["hq"] * p["d"] * _seen_keys(p)
-    return ag.LaunchWork(first, traced, steps[order], 4.0 * queries * keys * p["d"], read, needed)
+    return ag.LaunchWork(first, traced, steps[order], 4.0 * queries * keys * p["d"], read, needed, slabs)
 
 
 def _seen_keys(p: ag.Values) -> int:

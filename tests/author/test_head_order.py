@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from asmgen.author.address.headorder import HeadTile, place_head, tiles_in_order
+from asmgen.author.address.headorder import HeadTile, heads_in_order, place_head, tiles_in_order
 from asmgen.author.contract.contract import ContractArgument, Formula, KernelContract
 from asmgen.author.emit.kernel import KernelBuilder
 from asmgen.program.program import Program
@@ -77,8 +77,10 @@ def test_every_workgroup_has_a_place_of_its_own(longest_first: bool) -> None:
 @pytest.mark.parametrize("longest_first", [False, True])
 def test_tiles_in_the_order_of_workgroups(longest_first: bool) -> None:
     for b, kv, group, tiles in GRIDS:
-        order = [expected(number, b, kv, group, tiles, longest_first)[3] for number in range(b * kv * group * tiles)]
-        assert tiles_in_order(b * kv, group, tiles, longest_first) == order, (b, kv, group, tiles)
+        order = [expected(number, b, kv, group, tiles, longest_first) for number in range(b * kv * group * tiles)]
+        assert tiles_in_order(b * kv, group, tiles, longest_first) == [tile for *_, tile in order], (b, kv, group, tiles)
+        assert heads_in_order(b * kv, group, tiles, longest_first) == [
+            (batch * kv + kv_head, head - kv_head * group, tile) for batch, head, kv_head, tile in order], (b, kv, group, tiles)
 
 
 @pytest.mark.parametrize("longest_first", [False, True])

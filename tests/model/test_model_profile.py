@@ -338,7 +338,7 @@ def test_report_of_attention(objdump: tuple[str, ...], monkeypatch: pytest.Monke
     assert short.steps is not None and long.steps is not None and long.profile.main_loop is not None
     step = long.profile.main_loop.cycles / long.profile.main_loop.unroll
     assert (short.steps.traced, long.steps.traced, int(long.steps.each[0]), int(long.steps.each.min())) == (8, 24, 32, 4)
-    assert 0 < short.cycles + 24 * step - long.cycles < 1500  # more of its loads come from HBM
+    assert long.cycles < short.cycles + 24 * step  # more of the short one's loads come from afar
     library = family("attention-forward")
     built = build_kernel(library, "gfx950", {"causal": True})
     near = []

@@ -30,13 +30,20 @@ class HeadTile:
 
 def tiles_in_order(units: int, group: int, tiles: int, longest_first: bool) -> list[int]:
     """The tile of each workgroup as `place_head` deals them, for `units` KV heads (of all batches) with `group` heads each."""
+    return [tile for _, _, tile in heads_in_order(units, group, tiles, longest_first)]
+
+
+def heads_in_order(units: int, group: int, tiles: int, longest_first: bool) -> list[tuple[int, int, int]]:
+    """The same with the KV head and the number of the head in its group before the tile."""
     members = group * tiles
     round_of_heads = XCDS << max(0, _TOGETHER_BITS + 1 - members.bit_length()) if longest_first else XCDS
     whole, even = units // round_of_heads * round_of_heads, units // XCDS * XCDS
-    found: list[int] = []
+    found: list[tuple[int, int, int]] = []
+    first = 0
     for size in [round_of_heads] * (whole // round_of_heads) + [even - whole, units - even]:
         for tile in reversed(range(tiles)) if longest_first else range(tiles):
-            found += [tile] * (group * size)
+            found += [(first + unit, member, tile) for member in range(group) for unit in range(size)]
+        first += size
     return found
 
 

@@ -84,6 +84,7 @@ class LaunchWork:
     `first` is a smaller problem whose first workgroup executes what this one's does, but for `traced` steps, as a rule fewer; `steps` are
     those of each workgroup, in the order of the grid, `flops` those of a whole step; `read_bytes` is the size of what the launch reads,
     `needed_flops` the operations of the problem without what tiles have beyond its edges (0: those that are executed).
+    `slabs` are, by argument, the numbers of what each workgroup loads of it: workgroups with one number load the same.
     """
 
     first: Mapping[str, Any]
@@ -92,3 +93,4 @@ class LaunchWork:
     flops: float
     read_bytes: int
     needed_flops: float = 0.0
+    slabs: Mapping[str, Sequence[int]] | None = None
