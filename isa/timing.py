@@ -13,7 +13,7 @@ clk is one clock of a compute unit.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from asmgen.isa.errors import AsmgenError
@@ -27,28 +27,46 @@ _LARGEST_FILE = 1 << 20
 
 @dataclass(frozen=True)
 class TimingParameter:
-    """One row. `values` are by "all", architecture or GPU, the most special one wins; `low` and `high` are the range that sources give,
-    both 0 where they give none."""
+    """One row. `values` are by "all", architecture or GPU, the most special one wins; `low` and `high` are the range that sources give, or
+    these by architecture or GPU, both 0 where they give none. More of it makes kernels slower or faster as its unit says, or `faster`."""
 
     name: str
     values: Mapping[str, float]
     unit: str
     tag: str
     source: str
-    low: float = 0
-    high: float = 0
+    low: float | Mapping[str, float] = 0
+    high: float | Mapping[str, float] = 0
+    faster: bool | None = None
 
     def on(self, gpu: str) -> float:
         """The value for a GPU."""
-        for key in (gpu, GPUS[gpu], "all"):
-            if key in self.values:
-                return self.values[key]
-        raise AsmgenError(f"the timing table has no {self.name} for {gpu}")
+        found = _of(self.values, gpu)
+        if found is None:
+            raise AsmgenError(f"the timing table has no {self.name} for {gpu}")
+        return found
+
+    def range_on(self, gpu: str) -> tuple[float, float]:
+        """(the end at which kernels are fastest, the one at which they are slowest) for a GPU; the value twice without a range."""
+        value = self.on(gpu)
+        ends = [end if isinstance(end, int | float) else _of(end, gpu) for end in (self.low, self.high)]
+        low, high = [value if end is None else end for end in ends] if any(ends) else [value, value]
+        higher_is_faster = self.unit.startswith(_RATES) if self.faster is None else self.faster
+        return (high, low) if higher_is_faster else (low, high)
 
     @property
     def assumed(self) -> bool:
         """Whether nobody measured it, as [A], [D] and [?] say."""
         return any(mark in self.tag for mark in ("[A]", "[D]", "[?]"))
+
+
+_RATES = ("B/clk", "TB/s", "GB/s", "MHz", "entries", "lines", "B/CU", "B/XCD", "share")
+"""Beginnings of the units of what makes a kernel faster where it is more."""
+
+
+def _of(values: Mapping[str, float], gpu: str) -> float | None:
+    """The most special value for a GPU."""
+    return next((values[key] for key in (gpu, GPUS[gpu], "all") if key in values), None)
 
 
 def _all(name: str, value: float, unit: str, tag: str, source: str, low: float = 0, high: float = 0) -> TimingParameter:
@@ -88,7 +106,8 @@ PARAMETERS: tuple[TimingParameter, ...] = (
     _all("lds_latency", 64, "clk", "[m]", "measured 0.9: first data of b128 too; a dependent gather with its wait is ~69 [M]", 50, 70),
     _all("lds_bus", 128, "B/clk/pair", "[m]", "measured 2; gfx942: b128 8 clk alone, 32 a SIMD at 4 busy (measured 8; disputed)", 64, 128),
     TimingParameter("lds_read_interval", {"gfx950": 8, "gfx942": 4}, "clk", "[m]",
-              "measured 2: reads of one SIMD back to back, b64 too (583 clk for 64 [M]); gfx942 see lds_read_interval_byte", 4, 8),
+              "measured 2: reads of one SIMD back to back, b64 too (583 clk for 64 [M]); gfx942 see lds_read_interval_byte",
+              {"gfx942": 4}, {"gfx942": 8}),
     TimingParameter("lds_read_interval_byte", {"gfx950": 0, "gfx942": 1 / 64}, "clk/B", "[D]",
               "micro 2.4: 64 reads by one wave of MI300X: 501, 852, 1385 clk for b32, b64, b128 [M]; disputed: measured 8 says 8 clk"),
     TimingParameter("lds_conflict_wide", {"gfx950": 1, "gfx942": 1.66}, "clk/conflict", "[D]",
@@ -98,7 +117,8 @@ PARAMETERS: tuple[TimingParameter, ...] = (
               "gfx950: micro 2.4's one block of fully conflicted b64 reads, (10024-583)/64/62, which therefore is no proof; the rule of "
               "measured 2 would give 1; gfx942 as lds_conflict_wide", 1, 2.4),
     TimingParameter("lds_conflict_overlap", {"gfx950": 4, "gfx942": 0}, "clk", "[D]",
-              "conflict time after lds_read_interval: gfx950 b128 max(8, 4 x degree); gfx942 adds: 1.6 to 1.75 each on top [M]", 0, 8),
+              "conflict time after lds_read_interval: gfx950 b128 max(8, 4 x degree); gfx942 adds: 1.6 to 1.75 each on top [M]", 0, 8,
+              faster=True),
     _all("lds_fifo", 8, "entries/pair", "[m]", "measured 0.9; reads and writes share it"),
     _all("lds_fifo_hold", 28, "clk", "[D]",
          "how long an entry keeps its place once it has started. Set from two statements of measured 2, not measured itself: the most "
@@ -118,7 +138,7 @@ PARAMETERS: tuple[TimingParameter, ...] = (
     _all("tcp_wide", 16, "clk", "[m]", "measured 3: dwordx4 and dwordx2, coalesced"),
     _all("tcp_dword", 4, "clk", "[m]", "measured 3: a dword and less, coalesced"),
     TimingParameter("latency_l2", {"gfx950": 312, "gfx942": 273}, "clk", "[A]", "micro 2.5: ~130 ns at peak clock; hits without load",
-                    280, 500),
+                    {"gfx950": 280, "gfx942": 273}, 500),
     TimingParameter("latency_hbm", {"gfx950": 864, "gfx942": 798}, "clk", "[M]",
               "micro 2.5: 360 ns pointer chase at peak clock; gfx942 380 ns [A]"),
     _all("latency_llc", 270, "ns", "[A]",
@@ -139,26 +159,27 @@ PARAMETERS: tuple[TimingParameter, ...] = (
                     "micro 2.5: peak; memory-bound 2.3 to 2.4"),
     TimingParameter("clock_dense", {"gfx942": 1350, "MI325X": 1607, "gfx950": 1600}, "MHz", "[A]",
                     "measured 6: GEMM at 98 % ~1.6 GHz; gfx942 1.24 to 1.55; MI325X as MI300X times 843 / 708, what AMD reached in bf16 "
-                    "on either (micro 2.7) [D]", 1240, 1750),
+                    "on either (micro 2.7) [D]; gfx950 right within 3 % on launches that nobody had fitted to (evidence 8)",
+                    {"gfx942": 1240, "MI325X": 1476, "gfx950": 1552}, {"gfx942": 1550, "MI325X": 1846, "gfx950": 1648}),
     TimingParameter("clock_f16", {"MI300X": 0.924, "MI325X": 0.942, "gfx950": 0.933}, "share", "[D]",
                     "micro 2.7: of clock_dense where products are of f16, as they draw more than bf16: 654 / 708 and 794 / 843 TFLOPS that "
                     "AMD reached [M]; gfx950 the mean of the two", 0.9, 1),
     _all("dense_at", 0.98, "share", "[A]", "measured 6: the matrix density at which clock_dense holds"),
     TimingParameter("clock_attention", {"gfx950": 2714, "gfx942": 0}, "MHz", "[M]",
                     "measured 6: attention's clock where matrix cores idle, by extrapolation (R2 0.955); gfx942 has no such line: 0"),
-    TimingParameter("clock_attention_slope", {"gfx950": 12.4, "gfx942": 0}, "MHz/%", "[M]", "measured 6: by so much a point of density"),
+    TimingParameter("clock_attention_slope", {"gfx950": 12.4, "gfx942": 0}, "MHz/%", "[M]", "measured 6: by so much a point of density",
+                    faster=False),
     TimingParameter("hbm_read", {"MI300X": 4.0, "MI325X": 4.5, "gfx950": 6.2}, "TB/s", "[M]",
-                    "measured 0.3: 6.0 to 6.4; gfx942 [V] origami 4",
-              4.0, 6.4),
+                    "measured 0.3: 6.0 to 6.4; gfx942 [V] origami 4", {"gfx950": 6.0}, {"gfx950": 6.4}),
     TimingParameter("hbm_peak", {"MI300X": 5.3, "MI325X": 6.0, "gfx950": 8.0}, "TB/s", "[V]",
                     "micro 2.5: what AMD names; no time depends on it"),
     TimingParameter("l2_read", {"gfx950": 31.6, "gfx942": 17}, "TB/s", "[M]",
-                    "measured 0.3: 31.6 at 4 waves a unit, 38.8 at 16; gfx942 [V] origami", 17, 38.8),
+                    "measured 0.3: 31.6 at 4 waves a unit, 38.8 at 16; gfx942 [V] origami", {"gfx950": 31.6}, {"gfx950": 38.8}),
     _all("unit_load", 60, "GB/s/CU", "[M]",
          "evidence 8: what a compute unit gets while all others load at once; fewer of them get more, up to rate_l2", 54, 60),
     TimingParameter("grid_load", {"gfx950": 13.8, "gfx942": 14.3}, "TB/s", "[D]",
                     "evidence 8: what L2 and fabric give the loads of a full GPU, their misses among them, 12 to 15; l2_read is what "
-                    "hits of L2 alone get. gfx942 [A] by compute units and peak clock", 12, 17),
+                    "hits of L2 alone get. gfx942 [A] by compute units and peak clock, at most its L2's", 12, {"gfx950": 15, "gfx942": 17}),
     TimingParameter("llc_read", {"gfx950": 7.4, "gfx942": 7.3}, "TB/s", "[M]", "measured 0.3: 7.0 to 7.9; gfx942 [V] origami", 7.0, 7.9),
     _all("write_back", 7.4, "TB/s", "[M]", "measured 3: what all L2s write back together, once they hold more than l2_dirty"),
     _all("l2_dirty", 1.75e6, "B/XCD", "[M]", "measured 3: up to 1.5 to 2 MB stay in L2", 1.5e6, 2e6),
@@ -196,6 +217,17 @@ class Timing:
     def found(self, name: str, value: float) -> Timing:
         """The same with one value that the model itself found in place of the table's; no override."""
         return Timing(self.gpu, {**self.values, name: value}, self.overridden)
+
+    def ranges(self) -> dict[str, tuple[float, float]]:
+        """(fastest, slowest) of each parameter whose sources give a range, but not of those that a user overrode."""
+        found = {row.name: row.range_on(self.gpu) for row in PARAMETERS if row.name not in self.overridden}
+        return {name: ends for name, ends in found.items() if ends[0] != ends[1]}
+
+    def at_end(self, slow: bool, names: Collection[str] | None = None) -> Timing:
+        """The same with these parameters, or all, at the end of their ranges that makes kernels slow, or at the other."""
+        ends = self.ranges()
+        moved = {name: ends[name][slow] for name in (ends if names is None else names)}
+        return Timing(self.gpu, {**self.values, **moved}, self.overridden)
 
     def scaled(self, name: str, factor: float) -> Timing:
         """The same with one value multiplied."""

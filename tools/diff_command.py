@@ -10,6 +10,8 @@ from typing import Any
 
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.quote import shown
+from asmgen.isa.timing import gpu_of, timing
+from asmgen.model.profile import LoopProfile
 from asmgen.tools.inspection import FileReport, KernelReport, LoopReport, inspect_file
 from asmgen.tools.inspection_code import CodeFigures, WaitReport
 from asmgen.tools.inspection_text import loop_heading
@@ -23,18 +25,34 @@ _ALIKE = 0.15
 
 @dataclass(frozen=True)
 class LoopPair:
-    """Two loops that do the same, or one that the other kernel has not. `likeness` is the share of instructions, by group, in common."""
+    """Two loops that do the same, or one that the other kernel has not. `likeness` is the share of instructions, by group, in common.
+    `predicted` are the clk of a round of A and B by the timing table, and with its parameters at both ends of their ranges."""
 
     a: LoopReport | None
     b: LoopReport | None
     likeness: float
     figures: tuple[Figures, Figures]
+    predicted: tuple[tuple[float, float], ...] = ()
+
+    @property
+    def order(self) -> str:
+        """Whether the one that is predicted faster is so within the ranges: "holds", "open", or "" where the two are not both timed."""
+        signs = {(a > b) - (a < b) for a, b in self.predicted}
+        return "" if not self.predicted else "holds" if len(signs) == 1 and signs != {0} else "open"
+
+    def ranges(self) -> tuple[tuple[float, float], tuple[float, float]]:
+        """Least and most clk of A and of B."""
+        a, b = zip(*self.predicted, strict=True)
+        return (min(a), max(a)), (min(b), max(b))
 
     def as_json(self) -> dict[str, Any]:
         """Places and figures, [of A, of B]."""
         loop_spans = {side: {"first": loop.first, "last": loop.last} if loop is not None else None for side, loop in
                   (("a", self.a), ("b", self.b))}
-        return {**loop_spans, "likeness": round(self.likeness, 4), "figures": _paired(self.figures)}
+        ranges = self.ranges() if self.predicted else ((None, None), (None, None))
+        return {**loop_spans, "likeness": round(self.likeness, 4), "figures": _paired(self.figures),
+                "predicted_clk": {side: {"low": low, "high": high} for side, (low, high) in zip("ab", ranges, strict=True)},
+                "order": self.order or None}
 
 
 @dataclass(frozen=True)
@@ -82,7 +100,7 @@ class FileDiff:
             for one, other in pair.arguments():
                 parts.append(f"argument: A {one or 'has none'}; B {other or 'has none'}")
             for loop in pair.loops:
-                parts += ["", *_loop_heads(pair, loop), _table(loop.figures)]
+                parts += ["", *_loop_heads(pair, loop), _table(loop.figures), *_order(loop)]
         return render(*parts)
 
 
@@ -91,6 +109,15 @@ def _loop_heads(pair: KernelPair, loop: LoopPair) -> list[str]:
     for side, kernel, one in (("A", pair.a, loop.a), ("B", pair.b, loop.b)):
         heads.append(f"{side} {loop_heading(kernel.loops.index(one) + 1, one)}" if one is not None else f"{side} has no such loop")
     return heads
+
+
+def _order(loop: LoopPair) -> list[str]:
+    if not loop.predicted:
+        return []
+    (low, high), (its_low, its_high) = loop.ranges()
+    verdict = {"holds": "the order holds within the ranges of the timing table's parameters",
+               "open": "within the ranges of the timing table's parameters either may be the faster"}[loop.order]
+    return [f"predicted clk a round: A {low:.1f} to {high:.1f}, B {its_low:.1f} to {its_high:.1f}: {verdict}"]
 
 
 def diff_files(a: Path, b: Path, arch: str | None = None) -> FileDiff:
@@ -110,11 +137,14 @@ def diff_files(a: Path, b: Path, arch: str | None = None) -> FileDiff:
 def compare(a: KernelReport, b: KernelReport) -> KernelPair:
     """Two kernels."""
     predicted = [loop_timeline(kernel) for kernel in (a, b)]
+    ends = [[loop_timeline(kernel, chosen=timing(gpu_of(kernel.program.arch)).at_end(slow)) for kernel in (a, b)] for slow in (False, True)]
     loops = []
     for one, other, likeness in match_loops(a.loops, b.loops):
         found = [_loop_figures(kernel, loop, timeline if timeline is not None and loop in (timeline.loop, *timeline.sisters) else None)
                  for kernel, loop, timeline in zip((a, b), (one, other), predicted, strict=True)]
-        loops.append(LoopPair(one, other, likeness, (found[0], found[1])))
+        clocks = [(_round_clocks(one, mine), _round_clocks(other, its)) for mine, its in (predicted, *ends)]
+        both = tuple((mine, its) for mine, its in clocks if mine is not None and its is not None)
+        loops.append(LoopPair(one, other, likeness, (found[0], found[1]), both if len(both) == len(clocks) else ()))
     return KernelPair(a, b, (_kernel_figures(a), _kernel_figures(b)), tuple(loops))
 
 
@@ -163,11 +193,23 @@ def _loop_figures(kernel: KernelReport, loop: LoopReport | None, timeline: LoopT
     if loop.waves is not None:
         found["waves"] = len(loop.waves)
     if timeline is not None:
-        timed = next((one for one in timeline.profile.loops if (one.first, one.last) == (loop.first, loop.last)), None)
+        timed = _timed(loop, timeline)
         if timed is not None:
             found |= {"predicted.clk_a_round": round(timed.cycles, 1), "predicted.matrix_busy": round(timed.matrix_busy, 4)}
             found |= {f"predicted.stall.{cause}": round(clocks, 1) for cause, clocks in timed.stalls.items()}
     return found
+
+
+def _timed(loop: LoopReport, timeline: LoopTimeline) -> LoopProfile | None:
+    return next((one for one in timeline.profile.loops if (one.first, one.last) == (loop.first, loop.last)), None)
+
+
+def _round_clocks(loop: LoopReport | None, timeline: LoopTimeline | None) -> float | None:
+    """clk of a round, None where it is not timed."""
+    if loop is None or timeline is None or loop not in (timeline.loop, *timeline.sisters):
+        return None
+    timed = _timed(loop, timeline)
+    return timed.cycles if timed is not None else None
 
 
 def _code_figures(code: CodeFigures, waits: Sequence[WaitReport], kernel: KernelReport, first: int, last: int) -> Figures:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import click
 
@@ -22,6 +22,7 @@ from asmgen.kernels.registry import names as family_names
 from asmgen.tools.build import build_kernel
 from asmgen.tools.grid_command import grid_report
 from asmgen.tools.profile_command import ProfileReport, choose_timing, report_traced, trace_kernel
+from asmgen.tuning.timerange import time_range
 from asmgen.tuning.traced import Traced
 
 _TABLE_2 = "HipKittens paper, table 2: BF16 GEMM, M = N = K = 8192"
@@ -119,7 +120,10 @@ def trace_row(row: Measurement, k: int = 0) -> Traced | None:
 def predict(row: Measurement, k: int = 0) -> ProfileReport | None:
     """The prediction for a row; None where no kernel of the library does it yet."""
     traced = trace_row(row, k)
-    return report_traced(traced, choose_timing(GPUS[row.gpu], row.gpu, None), "grid", 1) if traced is not None else None
+    if traced is None:
+        return None
+    found = report_traced(traced, choose_timing(GPUS[row.gpu], row.gpu, None), "grid", 1)
+    return replace(found, range=time_range(traced, found))
 
 
 def report(rows: Sequence[Measurement] = MEASUREMENTS, k: int = 0) -> str:
@@ -179,7 +183,10 @@ def _predicted(row: Measurement, k: int, errors: list[float]) -> str:
         return "no kernel yet"
     loop, whole = found.profile.main_loop, found.estimate
     errors.append(whole.tflops / row.tflops - 1)
-    return f"predicted {whole.tflops:.0f} ({errors[-1]:+.1%}{_busy(loop.matrix_busy if loop is not None else None)}, limit {whole.limit})"
+    low, high = found.tflops_range()
+    between = f"{low:.0f} to {high:.0f}{'' if low <= row.tflops <= high else ', measured outside'}"
+    busy = _busy(loop.matrix_busy if loop is not None else None)
+    return f"predicted {whole.tflops:.0f} ({between}; {errors[-1]:+.1%}{busy}, limit {whole.limit})"
 
 
 def _hits(row: Measurement, hits: CacheHits) -> str:

@@ -166,8 +166,8 @@ class ProbeReport:
                  f"  {'parameter':24} {'found':>10} {'table':>10}  unit"]
         for name, value in sorted(self.parameters.items()):
             row, table = rows[name], self.timing[name]
-            low, high = (row.low, row.high) if row.low or row.high else (table, table)
-            off = abs(value - table) > max(_slack(row.unit, self.timing), 0.05 * abs(table)) and not low <= value <= high
+            ends = row.range_on(self.timing.gpu)
+            off = abs(value - table) > max(_slack(row.unit, self.timing), 0.05 * abs(table)) and not min(ends) <= value <= max(ends)
             lines.append(f"  {name:24} {value:10.4g} {table:10.4g}  {row.unit}{'   differs from the table' if off else ''}")
         for name, found, expected in self.occupancies:
             lines.append(f"  {name}: {found:g} clk, table {expected:g}")

@@ -19,6 +19,7 @@ from asmgen.tools.build import Built
 from asmgen.tuning.advice import Advice, advise
 from asmgen.tuning.origins import Origin, origins
 from asmgen.tuning.prediction import Prediction, predict
+from asmgen.tuning.timerange import TimeRange, time_range
 from asmgen.tuning.traced import Traced, trace_launch
 from asmgen.tuning.tracedspec import trace_spec
 
@@ -28,10 +29,11 @@ _WORST = 12  # instructions that the text names
 @dataclass(frozen=True)
 class ProfileReport(Prediction):
     """What the command says of one kernel. `origins` are those of its instructions, empty where the code's author is not known; `advice`
-    is what it would gain most by."""
+    is what it would gain most by, `range` how far the ranges of parameters move it."""
 
     origins: tuple[Origin, ...] = ()
     advice: tuple[Advice, ...] = ()
+    range: TimeRange | None = None
 
     def as_json(self) -> dict[str, Any]:
         """The fields of docs/ARCHITECTURE.md, and those that stand beside them. `cycles_per_iteration` is one trip through its code."""
@@ -47,6 +49,8 @@ class ProfileReport(Prediction):
                       "most": int(self.steps.each.max())} if self.steps is not None else None,
             "rounds": whole.rounds, "seconds_by_part": whole.parts, "memory": self._memory(),
             "overridden": sorted(found.timing.overridden),
+            **({"low": self.range.low, "high": self.range.high, "tflops_low": self.tflops_range()[0],
+                "tflops_high": self.tflops_range()[1], "widest": self.range.widest or None} if self.range is not None else {}),
             "gbytes_per_second_predicted": self.gbytes_per_second,
             "peak": {"tflops": self.peak_tflops, "gbytes_per_second": self.peak_gbytes, "share": self.share_of_peak},
             "changes": [one.as_json(whole.seconds) for one in self.advice],
@@ -80,7 +84,7 @@ class ProfileReport(Prediction):
                  f"  whole launch: {whole.workgroups} workgroup{'s' * (whole.workgroups > 1)} in {whole.rounds} "
                  f"round{'s' * (whole.rounds > 1)}, {whole.together} on a unit, at {whole.clock:.0f} MHz: "
                  f"predicted {whole.seconds * 1e6:.1f} us, {whole.tflops:.1f} TFLOPS, limit {whole.limit}",
-                 self._rates()]
+                 *self._range(), self._rates()]
         if self.run.cold:
             lines[-1:-1] = [f"  an empty instruction cache makes the first round {self.run.cold:.0f} clk longer (predicted)"]
         if self.steps is not None and self.steps.missing.any():
@@ -109,6 +113,21 @@ class ProfileReport(Prediction):
         lines += [f"    {one.gain * 1e6:.1f} us ({one.gain / whole.seconds:.1%}): {one.text}" for one in self.advice]
         return "\n".join(lines) + "\n"
 
+
+    def tflops_range(self) -> tuple[float, float]:
+        """Least and most of the launch; what is predicted twice without a range."""
+        whole = self.estimate
+        low, high = (self.range.low, self.range.high) if self.range is not None else (whole.seconds, whole.seconds)
+        return whole.tflops * whole.seconds / high, whole.tflops * whole.seconds / low
+
+    def _range(self) -> list[str]:
+        if self.range is None:
+            return []
+        micros = f"{self.range.low * 1e6:,.1f} to {self.range.high * 1e6:,.1f} us"
+        low, high = self.tflops_range()
+        rate = f"{low:,.0f} to {high:,.0f} TFLOPS, {micros}"
+        return [f"  predicted range: {rate if self.estimate.tflops else micros}; binds: {self.estimate.limit}; "
+                f"widest: {self.range.widest or 'none'}"]
 
     def _rates(self) -> str:
         peak = f"{self.peak_tflops:.0f} TFLOPS" if self.peak_tflops else f"{self.peak_gbytes:.0f} GB/s"
@@ -158,10 +177,10 @@ def report_traced(traced: Traced, chosen: Timing, level: str, workgroups: int, s
 
 
 def advised(traced: Traced, chosen: Timing, level: str, workgroups: int, spans: bool = False) -> ProfileReport:
-    """The same with the origins of instructions and with advice."""
+    """The same with its range, with the origins of instructions and with advice."""
     found = report_traced(traced, chosen, level, workgroups, spans)
     where = origins(found.profile.program, traced.written)
-    return replace(found, origins=where, advice=tuple(advise(found, list(traced.trace.waves()), where)))
+    return replace(found, origins=where, advice=tuple(advise(found, list(traced.trace.waves()), where)), range=time_range(traced, found))
 
 
 def write_trace(report: ProfileReport, path: Path) -> None:

@@ -22,8 +22,9 @@ class ReadyLine:
 
 
 def ranking_json(found: Ranking, top: int) -> list[dict[str, Any]]:
-    """The JSON document: a list, the fastest first."""
-    return [{**row.as_json(), "arch": found.arch, "gpu": found.gpu} for row in found.rows[:top]]
+    """The JSON document: a list, the fastest first. `sure`: a row is slower than the fastest wherever the parameters of the timing table
+    lie in their ranges, as far as these were moved."""
+    return [{**row.as_json(), "arch": found.arch, "gpu": found.gpu, "sure": row.differs_from(found.rows[0])} for row in found.rows[:top]]
 
 
 def ranking_text(found: Ranking, top: int) -> str:
@@ -37,8 +38,13 @@ def ranking_text(found: Ranking, top: int) -> str:
     for name, row in zip(names, shown, strict=True):
         rate = f"{row.tflops:7.1f} TFLOPS" if row.tflops else f"{row.gbytes_per_second:7.1f} GB/s"
         slower = f"{row.seconds / best:5.2f} x"
-        lines.append(f"  {name:{width}}  {row.seconds * 1e6:9.1f} us  {rate}  {slower}  limit {row.limit}; {row.workgroups} "
-                     f"workgroup{'s' * (row.workgroups > 1)} in {row.rounds} round{'s' * (row.rounds > 1)} at {row.clock:.0f} MHz")
+        between = f"({row.low * 1e6:.1f} to {row.high * 1e6:.1f})"
+        doubt = "" if row is found.rows[0] or row.differs_from(found.rows[0]) else " ?"
+        grid = f"{row.workgroups} workgroup{'s' * (row.workgroups > 1)} in {row.rounds} round{'s' * (row.rounds > 1)}"
+        lines.append(f"  {name:{width}}  {row.seconds * 1e6:9.1f} us {between:20}  {rate}  {slower}{doubt:2}  limit {row.limit}; "
+                     f"{grid} at {row.clock:.0f} MHz")
+    if any(line.count(" x ?") for line in lines):
+        lines.append("  ?: within the ranges of the timing table's parameters it may be the faster one")
     return "\n".join(lines) + "\n"
 
 

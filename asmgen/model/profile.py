@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -198,12 +198,12 @@ class _Analysis:
     def instructions(self) -> tuple[InstructionProfile, ...]:
         """Every instruction that was executed."""
         executed: Counter[int] = Counter()
-        stalls: dict[int, Counter[str]] = {}
+        stalls: dict[int, Counter[str]] = defaultdict(Counter)
         for wave in self.waves:
             executed.update(wave.positions)
             for at, cause, clocks in wave.stalls:
                 if at < len(wave.positions):
-                    stalls.setdefault(wave.positions[at], Counter())[cause] += clocks
+                    stalls[wave.positions[at]][cause] += clocks
         costs = self.timeline.costs
         return tuple(InstructionProfile(position, executed[position],
                                         executed[position] * (costs[position].hold + costs[position].lead * (

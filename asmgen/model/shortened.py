@@ -24,12 +24,20 @@ class _Rounds:
         return self.heads[2], self.heads[2 + rounds]
 
 
-def shortened(program: Program, traces: Sequence[WaveTrace]) -> list[WaveTrace]:
+@dataclass(frozen=True)
+class Shortened:
+    """Traces, and how many rounds of the main loop each of them has lost."""
+
+    traces: tuple[WaveTrace, ...]
+    rounds: int = 0
+
+
+def shortened(program: Program, traces: Sequence[WaveTrace]) -> Shortened:
     """The traces without rounds from the middle of each wave's longest visit to a loop, as many for all. They stay as they are where that
     leaves fewer than KEPT_ROUNDS for a wave, and where the waves would pass different numbers of barriers."""
-    whole = list(traces)
+    whole = Shortened(tuple(traces))
     loops = control_flow(program).loops()
-    longest = [_longest(trace.positions, loops) for trace in whole]
+    longest = [_longest(trace.positions, loops) for trace in whole.traces]
     if not longest or any(visit is None for visit in longest):
         return whole
     spans = [visit.heads for visit in longest if visit is not None]
@@ -39,7 +47,7 @@ def shortened(program: Program, traces: Sequence[WaveTrace]) -> list[WaveTrace]:
     barriers = {position for position, one in enumerate(program.instructions) if one.name == "s_barrier"}
     accesses = {position for position, one in enumerate(program.instructions) if has_cost(one)}
     found, passed = [], set()
-    for trace, visit in zip(whole, longest, strict=True):
+    for trace, visit in zip(whole.traces, longest, strict=True):
         assert visit is not None
         begin, end = visit.cut(rounds)
         passed.add(sum(position in barriers for position in trace.positions[begin:end]))
@@ -47,7 +55,7 @@ def shortened(program: Program, traces: Sequence[WaveTrace]) -> list[WaveTrace]:
         found.append(replace(trace, positions=trace.positions[:begin] + trace.positions[end:],
                              costs=trace.costs[:before] + trace.costs[before + within:],
                              arguments=trace.arguments[:before] + trace.arguments[before + within:]))
-    return found if len(passed) == 1 else whole
+    return Shortened(tuple(found), rounds) if len(passed) == 1 else whole
 
 
 def _longest(positions: Sequence[int], loops: Sequence[Loop]) -> _Rounds | None:

@@ -80,7 +80,7 @@ def _of_the_loop(found: Prediction, traces: Sequence[WaveTrace], where: Sequence
     if loop is None:
         return []
     advice = []
-    for change in loop_changes(timed, shortened(timed.program, traces), _TRIED, group):
+    for change in loop_changes(timed, shortened(timed.program, traces).traces, _TRIED, group):
         if change.saved > 0:
             origin = where[change.positions[0]] if where else None
             gain = found.estimate.seconds - found.with_run(_faster(found.run, loop, change.saved)).seconds

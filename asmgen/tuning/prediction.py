@@ -25,7 +25,7 @@ _NEAR = 0.02
 @dataclass(frozen=True)
 class Prediction:
     """A launch: the clk of its first workgroups on a compute unit, of which `fitting` fit on one, and the time of all. `needed` are the
-    bytes that it moves if memory gives and takes each byte once."""
+    bytes that it moves if memory gives and takes each byte once, `clock` the MHz by which far memory was timed."""
 
     name: str
     profile: Profile
@@ -34,6 +34,7 @@ class Prediction:
     fitting: int
     steps: Steps | None = None
     needed: float = 0.0
+    clock: float = 0.0
 
     def with_run(self, run: RunSummary) -> Estimate:
         """The time of the same launch, had its workgroups run so."""
@@ -84,7 +85,7 @@ def predict(traced: Traced, chosen: Timing, level: str, workgroups: int, spans: 
     last, loop = traced.workgroups % (chosen.clocks("compute_units") * expected.together) // expected.together, found.main_loop
     waits = level == "grid" and last and expected.rounds > 1 and loop is not None and loop.distance > _NEAR
     run, whole = launch.estimated(found, launch.timed(last, clock) if waits else None, launch.cold(found))
-    return Prediction(traced.name, found, whole, run, traced.trace.fitting, traced.steps, launch.needed_bytes)
+    return Prediction(traced.name, found, whole, run, traced.trace.fitting, traced.steps, launch.needed_bytes, clock)
 
 
 @dataclass(frozen=True)

@@ -258,8 +258,12 @@ def test_the_timing_table() -> None:
     for row in PARAMETERS:
         assert row.source and row.unit and row.tag.startswith("["), row
         assert all(row.on(gpu) >= 0 for gpu in GPUS)
-        assert not row.high or all(row.low <= value <= row.high for value in row.values.values()
-                                   if row.name not in ("latency_l2",)) or "gfx942" in row.values, row
+        for gpu in GPUS:
+            fastest, slowest = row.range_on(gpu)
+            assert min(fastest, slowest) <= row.on(gpu) <= max(fastest, slowest), (row.name, gpu)
+    ends = {row.name: row.range_on("MI355X") for row in PARAMETERS}
+    assert ends["lds_latency"] == (50, 70) and ends["hbm_read"] == (6.4, 6.0) and ends["slot"] == (4, 4) and ends["launch"] == (2.0, 2.7)
+    assert ends["lds_conflict_overlap"] == (8, 0) and ends["lds_read_interval"] == (8, 8)
     changed = timing("MI300X", {"lds_latency": 70})
     assert changed["lds_latency"] == 70 and changed.overridden == {"lds_latency"}
     with pytest.raises(AsmgenError, match="no GPU 'H100'"):

@@ -15,7 +15,7 @@ from asmgen.isa.timing import timing
 from asmgen.kernels.registry import family
 from asmgen.model.changes import CONFLICTS, loop_changes
 from asmgen.model.profile import profile
-from asmgen.model.shortened import KEPT_ROUNDS, shortened
+from asmgen.model.shortened import KEPT_ROUNDS, Shortened, shortened
 from asmgen.program.program import Program
 from asmgen.reader.assembly import read_text
 from asmgen.tools.profile_command import ProfileReport, advised, choose_timing
@@ -46,7 +46,7 @@ def changes(text: str, **options: Any) -> list[tuple[str, float, float]]:
     code, trace = traced(text, **options)
     waves = list(trace.waves())
     found = profile(code, waves, timing("MI355X"), "l2")
-    return [(one.cause, one.stalled, one.saved) for one in loop_changes(found, shortened(code, waves), 3, lambda position: position)]
+    return [(one.cause, one.stalled, one.saved) for one in loop_changes(found, shortened(code, waves).traces, 3, lambda position: position)]
 
 
 def report(text: str, **options: Any) -> ProfileReport:
@@ -95,21 +95,23 @@ def test_fewer_rounds_of_a_trace() -> None:
     """The second and later rounds are alike, so that the loop takes the same clk."""
     code, trace = traced("v_lshlrev_b32 v1, 4, v0\n" + loop("ds_read_b128 v[4:7], v1\ns_waitcnt lgkmcnt(0)\ns_barrier\n", 12), lds=16384)
     waves = list(trace.waves())
-    short = shortened(code, waves)
+    cut = shortened(code, waves)
+    short = cut.traces
+    assert cut.rounds == 12 - KEPT_ROUNDS
     assert [len(one.costs) for one in short] == [KEPT_ROUNDS] * 4 and len(waves[0].costs) == 12
     assert all(one.positions.count(2) == KEPT_ROUNDS and one.positions[-1] == waves[0].positions[-1] for one in short)
     whole, part = (profile(code, one, timing("MI355X"), "l2").loops[0].cycles for one in (waves, short))
     assert part == pytest.approx(whole, rel=0.02)
-    assert shortened(code, short) == short
+    assert shortened(code, short) == Shortened(short)
 
 
 def test_waves_with_different_barriers_keep_their_rounds() -> None:
     code = read_text("s_mov_b32 s20, 9\nL:\ns_barrier\ns_cbranch_scc0 L\nM:\nv_mov_b32 v1, v0\ns_cbranch_scc1 M\ns_endpgm\n", "gfx950")[0]
     one, other = (WaveTrace(0, 0, (0, *(1, 2) * 9, 3, 4, 5), ()), WaveTrace(0, 1, (0, 1, 2, *(3, 4) * 9, 5), ()))
-    assert shortened(code, [one, other]) == [one, other]
-    assert [len(wave.positions) for wave in shortened(code, [one, one])] == [12, 12]  # ten of 22 go
-    straight = [WaveTrace(0, 0, (0, 5), ())]
-    assert shortened(code, straight) == straight
+    assert shortened(code, [one, other]) == Shortened((one, other))
+    assert [len(wave.positions) for wave in shortened(code, [one, one]).traces] == [12, 12]  # ten of 22 go
+    straight = WaveTrace(0, 0, (0, 5), ())
+    assert shortened(code, [straight]) == Shortened((straight,))
 
 
 def test_instructions_of_the_library_name_their_lines(objdump: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:

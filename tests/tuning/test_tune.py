@@ -120,15 +120,33 @@ def test_a_worker_that_ends_and_one_that_refuses(monkeypatch: pytest.MonkeyPatch
     assert "got 63" in json.loads(replies.getvalue())["error"]
 
 
-def test_a_ranking_as_text_and_json() -> None:
-    def row(tile: str, seconds: float) -> RankedVariant:
-        return RankedVariant({"m": 7, "tile": tile}, f"k_{tile}", seconds, 100.0, 5.0, "latency", 1800.0, 4, 1)
+def row_of(tile: str, seconds: float, fast: float, slow: float) -> RankedVariant:
+    return RankedVariant({"m": 7, "tile": tile}, f"k_{tile}", seconds, 100.0, 5.0, "latency", 1800.0, 4, 1, fast, slow,
+                         {"all fast": fast, "all slow": slow})
 
-    found = Ranking("k", "gfx950", "MI355X", (row("64x64", 1e-5), row("128x64", 2e-5)))
+
+def test_a_ranking_as_text_and_json() -> None:
+    rows = (row_of("64x64", 1e-5, 9e-6, 3e-5), row_of("128x64", 2e-5, 1e-5, 4e-5), row_of("256x64", 3e-5, 2e-5, 2.5e-5))
+    found = Ranking("k", "gfx950", "MI355X", rows)
     lines = ranking_text(found, 9).splitlines()
-    assert lines[0] == "k on MI355X (gfx950): 2 variants, predicted, not measured"
-    assert lines[1].split()[:3] == ["tile=64x64", "10.0", "us"] and "2.00 x  limit latency; 4 workgroups in 1 round" in lines[2]
-    assert [one["parameters"]["tile"] for one in ranking_json(found, 1)] == ["64x64"] and len(ranking_text(found, 1).splitlines()) == 2
+    assert lines[0] == "k on MI355X (gfx950): 3 variants, predicted, not measured"
+    assert lines[1].split()[:6] == ["tile=64x64", "10.0", "us", "(9.0", "to", "30.0)"]
+    assert "2.00 x    limit latency; 4 workgroups in 1 round" in lines[2] and "3.00 x ?  limit" in lines[3]
+    assert lines[4].startswith("  ?: within the ranges")
+    document = ranking_json(found, 2)
+    assert [(one["parameters"]["tile"], one["sure"]) for one in document] == [("64x64", False), ("128x64", True)]
+    assert (document[1]["low"], document[1]["high"]) == (1e-5, 4e-5)
+    assert (document[1]["tflops_low"], document[1]["tflops_high"]) == pytest.approx((50, 200))
+    assert len(ranking_text(found, 1).splitlines()) == 2
+
+
+def test_an_order_that_the_ranges_leave_open() -> None:
+    """Two are told apart where one is the faster with the table and in every setting that both have."""
+    fast = row_of("a", 1e-5, 9e-6, 2e-5)
+    assert fast.differs_from(row_of("b", 2e-5, 1e-5, 2.1e-5)) and row_of("b", 2e-5, 1e-5, 2.1e-5).differs_from(fast)
+    assert not fast.differs_from(row_of("b", 2e-5, 8e-6, 3e-5)) and not fast.differs_from(row_of("b", 2e-5, 1e-5, 1.9e-5))
+    assert not fast.differs_from(fast)
+
 
 
 def test_a_ranking_that_is_kept_chooses(empty_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
