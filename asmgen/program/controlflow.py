@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from asmgen.isa.records import dataclass
+from collections.abc import Mapping
+from dataclasses import field
+
+from asmgen.isa.records import cached_property, dataclass
 from asmgen.program.program import NO_FALL_THROUGH, Program
+from asmgen.program.sharedblocks import ways_past_shared
 
 
 @dataclass(frozen=True)
@@ -34,12 +38,29 @@ class ControlFlow:
     """Blocks in program order; `block_of[position]` is the number of an instruction's block.
 
     `indirect` are positions whose successors are unknown (s_setpc_b64, s_swappc_b64 without a known target): the
-    analyses treat them as exits of the program.
+    analyses treat them as exits of the program. `shared` are successors that differ for who follows one way through shared blocks
+    (`asmgen.program.sharedblocks`).
     """
 
     blocks: tuple[Block, ...]
     block_of: tuple[int, ...]
     indirect: tuple[int, ...]
+    shared: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+
+    def _following(self, number: int) -> tuple[int, ...]:
+        """Successors for loops: each way through a shared block returns to where it came from."""
+        return self.shared.get(number, self.blocks[number].successors)
+
+    @cached_property
+    def _leading(self) -> list[tuple[int, ...]]:
+        """Predecessors for loops."""
+        if not self.shared:
+            return [block.predecessors for block in self.blocks]
+        found: list[list[int]] = [[] for _ in self.blocks]
+        for block in self.blocks:
+            for successor in self._following(block.number):
+                found[successor].append(block.number)
+        return [tuple(one) for one in found]
 
     def reachable(self, program: Program, calls: bool) -> frozenset[int]:
         """Blocks of `program` that can run: from its beginning and its entry, and, where code calls or jumps to computed addresses, from
@@ -63,7 +84,8 @@ class ControlFlow:
         A jump back is a loop's only if it comes to itself again, and not just round another loop: a block after the end that is seldom
         entered returns into the middle of the loop around it.
         """
-        edges = [(successor, block.number) for block in self.blocks for successor in block.successors if successor <= block.number]
+        edges = [(successor, block.number) for block in self.blocks for successor in self._following(block.number)
+                 if successor <= block.number]
         plain = frozenset(edge for edge in edges if self._reaches(edge, frozenset(edges)))
         bodies: dict[int, list[tuple[int, frozenset[int]]]] = {}  # latch -> (head, body)
         found = []
@@ -83,7 +105,7 @@ class ControlFlow:
             number = stack.pop()
             if number == latch:
                 return True
-            for successor in self.blocks[number].successors:
+            for successor in self._following(number):
                 if successor not in seen and (successor, number) not in without:
                     seen.add(successor)
                     stack.append(successor)
@@ -104,7 +126,7 @@ class ControlFlow:
                     if inner_head not in body:
                         stack.append(inner_head)
                     body |= inner
-            for predecessor in self.blocks[number].predecessors:
+            for predecessor in self._leading[number]:
                 if predecessor not in body:
                     body.add(predecessor)
                     stack.append(predecessor)
@@ -147,4 +169,5 @@ def control_flow(program: Program) -> ControlFlow:
     block_of = [0] * len(instructions)
     for block in blocks:
         block_of[block.first:block.last + 1] = [block.number] * (block.last - block.first + 1)
-    return ControlFlow(blocks, tuple(block_of), tuple(indirect))
+    shared = ways_past_shared(instructions, list(zip(firsts, ends, strict=True)), successors, predecessors)
+    return ControlFlow(blocks, tuple(block_of), tuple(indirect), shared)

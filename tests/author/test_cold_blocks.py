@@ -16,7 +16,9 @@ from asmgen.checks.waitstates.passes import verify as verify_wait_states
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.registers import s, scc, v
 from asmgen.isa.table import find
+from asmgen.program.controlflow import control_flow
 from asmgen.program.program import Instruction, Label, Program
+from asmgen.reader.assembly import read_text
 from tests.emulator_launch import launch, load_pointers, store_by_item
 
 
@@ -181,3 +183,82 @@ def test_what_a_block_has_hoisted_is_no_part_of_it() -> None:
     k.place_cold_blocks()
     assert lines(k)[0] == "v_mov_b32 v1, 4" and lines(k).count("v_mov_b32 v1, 4") == 1
     assert next(line for line in lines(k) if line.startswith("s_cbranch_vcc")).startswith("s_cbranch_vccnz rare_")
+
+
+def looping(test_after: bool = False) -> tuple[Builder, Program]:
+    """Two loops, plain and masked, each of two copies with a cold block of nine instructions; workgroup (x, y): x plain, y masked steps."""
+    k = Builder("shares", "gfx950", plan := ag.RegisterPlan("gfx950"))
+    plan.pin("hardware", s[0:17])
+    plan.pin("work_item", v[0:0])
+    plan.pin("addresses", v[60:61])
+    plan.pin("at", s[90:90])
+    total, plain, seen, held = plan.sgprs(1, "total"), plan.sgprs(1, "plain"), plan.sgprs(1, "seen"), plan.vgprs(2, "held")
+    load_pointers(k, 1, 0)
+    k.s_mov_b32(plain, s[2])
+    k.s_add_u32(total, s[2], s[3])
+    k.s_add_u32(total, total, 1)
+    k.s_mov_b32(seen, 0)
+    for register in (held[0], held[1]):
+        k.v_mov_b32(register, 0)
+    only, = k.streams("only")
+
+    def step(t: ag.StepIndex) -> None:
+        with k.stage(), only, k.at(t):
+            k.v_add_u32(held[0], 1, held[0])
+            k.s_nop(t.buffer(2))
+            with t.masked:
+                k.v_add_u32(held[0], 0, held[0])
+            with k.block("rare", cold=True):
+                skip = k.fresh("usual")
+                k.s_add_u32(seen, seen, 1)
+                k.s_bitcmp1_b32(seen, 1)
+                k.s_cbranch_scc0(skip)
+                for number in range(9):
+                    k.v_add_u32(held[1], number, held[1])
+                k.label(skip)
+            if test_after:
+                k.s_addc_u32(seen, seen, 0)
+
+    pipeline(k, step, total, ag.InOrder(), plain=plain)
+    k.v_lshl_or_b32(held[0], held[1], 8, held[0])
+    k.s_mul_i32(s[2], s[2], 8)
+    k.s_add_u32(s[2], s[2], s[3])
+    store_by_item(k, held[0].index, 64)
+    k.s_endpgm()
+    k.place_cold_blocks()
+    return k, k.program()
+
+
+def test_equal_cold_blocks_of_the_loops_become_one_for_each_phase() -> None:
+    k, program = looping()
+    written = lines(k)
+    assert sum(line.startswith("shared_rare") for line in written) == 2 and written.count("s_waitcnt vmcnt(0) lgkmcnt(0)") == 2
+    assert written.count("v_add_u32 v1, 8, v1") + written.count("v_add_u32 v2, 8, v2") < 4
+    done = launch("gfx950", program, (8, 8, 1), buffers=[np.zeros((8, 8, 64), np.uint32)])
+    assert not done.findings
+    for n0, n1 in np.ndindex(8, 8):
+        count = n0 + n1 + 1
+        rare = sum(number >> 1 & 1 for number in range(1, count + 1))
+        assert set(done.buffers[0][n0, n1].tolist()) == {36 * rare << 8 | count}, (n0, n1)
+
+
+def test_a_cold_block_is_not_shared_where_an_scc_from_before_it_is_read() -> None:
+    k, _ = looping(test_after=True)
+    assert not [line for line in lines(k) if line.startswith("shared_")]
+
+
+def test_loops_with_shared_blocks_are_those_without() -> None:
+    _, program = looping()
+    flow = control_flow(program)
+    found = [(program.instructions[loop.first:loop.last + 1], loop) for loop in flow.loops()]
+    assert len(found) == 2 and len(flow.shared) == 8
+    assert [sum(one.name == "v_add_u32" for one in inside) for inside, _ in found] == [2, 4]
+
+
+@pytest.mark.parametrize("text", [
+    # the number is not known on one way in; another block leads in as well; the comparisons lead nowhere else
+    "s_mov_b32 s9, s8\ns_branch shared\nsecond:\ns_mov_b32 s9, 1\n",
+    "s_mov_b32 s9, 0\ns_cbranch_vccz shared\ns_branch shared\nsecond:\ns_mov_b32 s9, 1\n"])
+def test_what_is_no_shared_block_keeps_its_edges(text: str) -> None:
+    whole = f"{text}shared:\nv_mov_b32 v1, 0\ns_cmp_eq_u32 s9, 0\ns_cbranch_scc1 second\ns_branch last\nlast:\ns_endpgm\n"
+    assert not control_flow(read_text(whole, "gfx950")[0]).shared

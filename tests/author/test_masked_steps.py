@@ -191,3 +191,28 @@ def test_plain_wants_masked_operations_and_a_number_of_steps() -> None:
         pipeline(k, step, 3, InOrder(), plain=2)
     with pytest.raises(PipelineError, match="plain=-1: 0 or more"):
         pipeline(k, step, 3, InOrder(), plain=-1)
+
+
+def test_registers_of_iterations_ahead_are_refused_after_the_pipeline() -> None:
+    """What a prologue reads for iterations that a short count does not have is nobody's: a read of it after the loop is refused."""
+    for after in (False, True):
+        k = Builder("k", "gfx950", plan := RegisterPlan("gfx950"))
+        plan.pin("hardware", s[0:17])
+        total, x, acc = plan.sgprs(1, "total"), plan.vgprs(3, "x"), plan.vgprs(1, "acc")
+
+        def step(t: StepIndex, k: Builder = k, x: Reg = x, acc: Reg = acc) -> None:
+            with k.stage(), operation(k, "make", [t + 2]):
+                k.v_mov_b32(x[(t + 2).buffer(3)], 7)
+            with k.stage(), operation(k, "use", [t]):
+                k.v_add_u32(acc, x[t.buffer(3)], acc)
+
+        k.v_mov_b32(acc, 0)
+        k.s_mov_b32(total, s[2])
+        pipeline(k, step, total, InOrder())
+        k.v_add_u32(acc, x[2] if after else x[1], acc)  # x[1] is that of the last iteration, for every count
+        k.s_endpgm()
+        if not after:
+            k.place_cold_blocks()
+            continue
+        with pytest.raises(PipelineError, match=r"v_add_u32 v3, v2, v3 reads v2 after the pipeline, .* belongs to no iteration"):
+            k.place_cold_blocks()

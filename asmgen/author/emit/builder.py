@@ -31,6 +31,7 @@ from asmgen.author.emit.authorlines import author_line, source_line, where
 from asmgen.author.emit.coldblocks import check_cold_block, move_cold_blocks
 from asmgen.author.emit.erratacheck import CONCERNED, check_errata
 from asmgen.author.emit.ldsmap import LdsRange
+from asmgen.author.emit.pipelinetext import PipelineText, settle_pipelines
 from asmgen.author.emit.temporaries import Temporaries
 from asmgen.author.step.effects import Tag, Unit, units_of
 from asmgen.author.step.iterations import Copy, PipelineError, StepIndex, operation
@@ -80,7 +81,7 @@ class Builder:
         self._section: Section | None = None
         self._lookahead: Lookahead | None = None  # for peek
         self.copy: Copy | None = None
-        self.lost = 0  # registers (as bits) that a pipeline leaves with values of no iteration
+        self.pipelines: list[PipelineText] = []
         self.counted: dict[tuple[int, str], Reg] = {}  # SGPRs of iteration numbers, by iteration ahead and condition
         self.stage_number = 0
         self.ordinal = 0
@@ -110,8 +111,8 @@ class Builder:
 
     def _append(self, item: Item) -> None:
         self.items.append(item)
-        condition = self.copy.condition if self.copy is not None else ""
-        self._tags.append(Tag(self._stream, self._open_block, self.stage_number, self.ordinal, condition, self._cold))
+        condition, phase = (self.copy.condition, self.copy.phase) if self.copy is not None else ("", 0)
+        self._tags.append(Tag(self._stream, self._open_block, self.stage_number, self.ordinal, condition, self._cold, phase))
         self.position += isinstance(item, Instruction)
         self.ordinal += 1
 
@@ -206,7 +207,8 @@ class Builder:
     def place_cold_blocks(self) -> None:
         """Move cold blocks after the kernel's end, once all is placed. Raises AsmgenError if the kernel does not end with s_endpgm."""
         self._moved(0)
-        self.items, self._tags = move_cold_blocks(self.items, self._tags, self.fresh, self.arch)
+        shared = settle_pipelines(self) if self.pipelines else ()
+        self.items, self._tags = move_cold_blocks(self.items, self._tags, self.fresh, self.arch, shared)
         self._labels = {item.name: item.source for item in self.items if isinstance(item, Label)}
 
     @contextmanager
@@ -287,6 +289,11 @@ class Builder:
                 del self._labels[item.name]
         self.position -= sum(isinstance(item, Instruction) for item in self.items[start:])
         del self.items[start:], self._tags[start:]
+
+    @property
+    def tags(self) -> Sequence[Tag]:
+        """The tags of the items."""
+        return self._tags
 
     @property
     def waves_per_simd(self) -> int:

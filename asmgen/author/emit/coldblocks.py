@@ -10,6 +10,11 @@
                                           s_branch skip
 
 Scalar code before the branch computes what the branch tests. It stays where it is.
+
+Equal blocks of a pipeline's two loops become one, for copies of one phase: each copy's branch leads to a stub that keeps the copy's number
+in an SGPR, and the block ends with a branch for each number. The block first waits for all that is in flight, so that what each copy has in
+flight on the way back is nothing. Analyses take every way back for possible. Between steady copies of one phase that makes no difference
+to them: the same buffers are read and filled around the block, between the same barriers.
 """
 
 from __future__ import annotations
@@ -21,13 +26,18 @@ from dataclasses import replace
 from asmgen.author.step.effects import Tag
 from asmgen.isa.check import resolve
 from asmgen.isa.errors import AsmgenError
-from asmgen.isa.operands import Symbol
+from asmgen.isa.operands import Operand, Symbol, Waitcnt
+from asmgen.isa.records import dataclass
+from asmgen.isa.registers import Reg
 from asmgen.isa.table import opcode
 from asmgen.program.program import Instruction, Item, Label, Region
 
 _OPPOSITES = (("s_cbranch_scc0", "s_cbranch_scc1"), ("s_cbranch_vccz", "s_cbranch_vccnz"), ("s_cbranch_execz", "s_cbranch_execnz"))
 OPPOSITE = {one: other for pair in _OPPOSITES for one, other in (pair, pair[::-1])}
 """For each conditional branch the one that is taken in all other cases."""
+
+_LEAST_SHARED = 8
+"""Instructions of a block that is shared: a stub, its share of the return and the wait are 5 dwords, and an instruction is 1 or 2."""
 
 
 def check_cold_block(name: str, items: Sequence[Item]) -> None:
@@ -50,13 +60,54 @@ def _stays(item: Item) -> bool:
     return isinstance(item, Instruction) and item.opcode.group == "salu"
 
 
-def move_cold_blocks(items: Sequence[Item], tags: Sequence[Tag], fresh: Callable[[str], str], arch: str) -> tuple[list[Item], list[Tag]]:
+@dataclass(frozen=True)
+class Sharing:
+    """Items `first` to `last` - 1 may share cold blocks: `room` is an SGPR that nothing else uses there. No block in `apart` (numbers of
+    its first item) is shared."""
+
+    first: int
+    last: int
+    room: Reg
+    apart: frozenset[int] = frozenset()
+
+    def holds(self, position: int) -> bool:
+        """Whether the block whose branch has that position may be shared."""
+        return self.first <= position < self.last and position not in self.apart
+
+
+@dataclass(frozen=True)
+class _Moved:
+    """A cold block: its label, its branch, the items after that and the label of what follows it. `position` is the branch's."""
+
+    name: str
+    branch: Instruction
+    tag: Tag
+    body: tuple[tuple[Item, Tag], ...]
+    back: str
+    position: int
+
+    def text(self) -> tuple[object, ...]:
+        """Equal for blocks that do the same: its labels by number."""
+        labels = {item.name: number for number, (item, _) in enumerate(self.body) if isinstance(item, Label)} | {self.back: -1}
+        return tuple([(item.name, item.form, tuple([labels.get(operand.name, operand) if isinstance(operand, Symbol) else operand
+                                                    for operand in item.operands]), tuple(item.modifiers.items()))
+                      if isinstance(item, Instruction) else number for number, (item, _) in enumerate(self.body)])
+
+
+def cold_branches(items: Sequence[Item], tags: Sequence[Tag]) -> list[int]:
+    """The positions of the branches that skip cold blocks."""
+    return [position for position, (item, tag) in enumerate(zip(items, tags, strict=True))
+            if tag.cold and isinstance(item, Instruction) and item.name in OPPOSITE]
+
+
+def move_cold_blocks(items: Sequence[Item], tags: Sequence[Tag], fresh: Callable[[str], str], arch: str,
+                     shared: Sequence[Sharing] = ()) -> tuple[list[Item], list[Tag]]:
     """Items and their tags, with the cold blocks moved after the kernel's end. `fresh` makes a label of a name.
 
     Raises AsmgenError if the last instruction is not s_endpgm: control would fall into the cold blocks.
     """
     stay: list[tuple[Item, Tag]] = []
-    moved: list[tuple[Item, Tag]] = []
+    blocks: list[_Moved] = []
     position = 0
     while position < len(items):
         item, tag = items[position], tags[position]
@@ -68,17 +119,51 @@ def move_cold_blocks(items: Sequence[Item], tags: Sequence[Tag], fresh: Callable
         inside = tag._replace(cold=False)
         name = fresh(re.sub(r"[^A-Za-z0-9_]", "_", _name(tag)))
         stay += [(_branch(arch, OPPOSITE[item.name], name, item), inside), (items[end], inside)]
-        moved += [(Label(name, item.source), inside), *((one, inside) for one in items[position + 1:end]),
-                  (_branch(arch, "s_branch", str(item.target), item), inside)]
+        blocks.append(_Moved(name, item, inside, tuple([(one, inside) for one in items[position + 1:end]]), str(item.target), position))
         position = end + 1
-    if moved:
+    if blocks:
         final = next(item for item, _ in reversed(stay) if isinstance(item, Instruction))  # there is at least the branch of a block
         if final.name != "s_endpgm":
-            raise AsmgenError(f"cold block {_name(moved[0][1])!r} goes after s_endpgm, but the kernel's last instruction is "
+            raise AsmgenError(f"cold block {_name(blocks[0].tag)!r} goes after s_endpgm, but the kernel's last instruction is "
                               f"{final.text}", final.where())
         stay.append((Region("cold blocks"), Tag("")))
-    both = stay + moved
-    return [item for item, _ in both], [tag for _, tag in both]
+    for group, room in _groups(blocks, shared):
+        stay += _one(group[0], arch) if room is None else _together(group, room, fresh, arch)
+    return [item for item, _ in stay], [tag for _, tag in stay]
+
+
+def _groups(blocks: Sequence[_Moved], shared: Sequence[Sharing]) -> list[tuple[list[_Moved], Reg | None]]:
+    """The blocks, equal ones together where that pays, with the SGPR for their number."""
+    found: dict[object, tuple[list[_Moved], Reg | None]] = {}
+    for block in blocks:
+        number, sharing = next(((number, one) for number, one in enumerate(shared) if one.holds(block.position)), (-1, None))
+        alone = sharing is None or len(block.body) < _LEAST_SHARED
+        key = block.position if alone else (number, block.tag.phase, block.tag.ordinal, block.text())
+        found.setdefault(key, ([], None if alone or sharing is None else sharing.room))[0].append(block)
+    return [(group, room if len(group) > 1 else None) for group, room in found.values()]
+
+
+def _one(block: _Moved, arch: str) -> list[tuple[Item, Tag]]:
+    """A block of its own."""
+    leaves = _branch(arch, "s_branch", block.back, block.branch)
+    return [(Label(block.name, block.branch.source), block.tag), *block.body, (leaves, block.tag)]
+
+
+def _together(group: Sequence[_Moved], room: Reg, fresh: Callable[[str], str], arch: str) -> list[tuple[Item, Tag]]:
+    """Equal blocks as one, entered through stubs."""
+    first, last = group[0], group[-1]
+    label = fresh(f"shared_{first.name.rstrip('0123456789')}".rstrip("_"))
+    found: list[tuple[Item, Tag]] = []
+    for number, block in enumerate(group):
+        found += [(Label(block.name, block.branch.source), block.tag), (_like(arch, "s_mov_b32", (room, number), block.branch), block.tag)]
+        if block is not last:
+            found.append((_branch(arch, "s_branch", label, block.branch), block.tag))
+    found += [(Label(label, first.branch.source), first.tag),
+              (_like(arch, "s_waitcnt", (Waitcnt(vmcnt=0, lgkmcnt=0),), first.branch), first.tag), *first.body]
+    for number, block in enumerate(group[:-1]):
+        found += [(_like(arch, "s_cmp_eq_u32", (room, number), first.branch), first.tag),
+                  (_branch(arch, "s_cbranch_scc1", block.back, first.branch), first.tag)]
+    return [*found, (_branch(arch, "s_branch", last.back, first.branch), first.tag)]
 
 
 def _name(tag: Tag) -> str:
@@ -87,5 +172,10 @@ def _name(tag: Tag) -> str:
 
 def _branch(arch: str, name: str, label: str, like: Instruction) -> Instruction:
     """A branch of that name in the position of another one."""
-    row, operands = opcode(name), (Symbol(label),)
+    return _like(arch, name, (Symbol(label),), like)
+
+
+def _like(arch: str, name: str, operands: tuple[Operand, ...], like: Instruction) -> Instruction:
+    """An instruction with the author's line of another one."""
+    row = opcode(name)
     return replace(like, opcode=row, form=resolve(row, operands, {}, arch), operands=operands)

@@ -171,12 +171,12 @@ class KernelBuilder(Builder):
         (`Builder.waits`). Raises AsmgenError at the author's line for the first error that verification finds. Raises PlanError for the
         first read of a register that may still hold the value of another owner.
         """
+        check_leases(self.program(), self.registers.ranges)  # before cold blocks are shared: it does not know which way goes back where
         self.place_cold_blocks()
         program = self.program()
         for mode, what in ((waits, "waits"), (wait_states, "wait_states")):
             if mode not in WAIT_MODES:
                 raise AsmgenError(f"{what} is {mode!r}; {', '.join(WAIT_MODES)} are possible", str(author_line()))
-        check_leases(program, self.registers.ranges)
         program = apply_waits(program, waits, self._verify)
         if waits == "auto" and self.entry:
             program = _entry_wait_where_needed(program, self._arguments)

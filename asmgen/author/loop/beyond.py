@@ -19,8 +19,8 @@ _PLAIN = (1 << SGPR_BIT + vcc.index) - 1
 
 
 def prologue_serves(copies: Copies) -> bool:
-    """Whether all counts below the steps ahead may run the prologue of a longer loop. Registers that operations beyond the end write are
-    noted in the builder, which refuses code after the pipeline that reads them."""
+    """Whether all counts below the steps ahead may run the prologue of a longer loop. Registers that operations beyond the end write become
+    `copies.lost`; the builder refuses code after the pipeline that reads them."""
     if not copies.whole or not copies.k.sources_hold_back() or any(unit.effects.writes & exec_.mask for unit in copies.units.every()):
         return False
     written = 0
@@ -29,7 +29,7 @@ def prologue_serves(copies: Copies) -> bool:
         if found is None or _read_later(copies, number, found):
             return False
         written |= found
-    copies.k.lost |= written & _PLAIN
+    copies.lost = written & _PLAIN
     return True
 
 

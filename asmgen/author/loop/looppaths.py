@@ -41,6 +41,7 @@ class LoopRegisters:
     rounds: Reg
     room: Reg
     quotient: Reg
+    cold: Reg
     count: Reg | None
     plain: Reg | None
     all_plain: Reg | None
@@ -56,7 +57,7 @@ def loop_registers(k: Builder, count: Reg | int, plain: Reg | int | None, ends_p
         def one(name: str) -> Reg:
             return held.enter_context(k.scratch(name, file="s"))
 
-        yield LoopRegisters(one("steady_steps"), one("rounds"), one("room"), one("quotient"),
+        yield LoopRegisters(one("steady_steps"), one("rounds"), one("room"), one("quotient"), one("cold_return"),
                        one("steps") if isinstance(count, int) and plain is not None else None,
                        one("plain_steps") if isinstance(plain, int) else None,
                        one("all_plain") if ends_plain and plain is not None else None)
@@ -139,12 +140,16 @@ class _Paths:
             _open(copies, phase)
             self._enter(phase)
         copies.held_back = copies.unmasked = None
+        copies.loops_at = len(k.items)
         if self.plain is not None:
             copies.loop(copies.span(0, unroll, 0, masked=False), own.rounds, unroll, self.plain_entries)
             self._cross(self.plain)
         copies.loop(copies.span(0, unroll, 0), own.rounds, unroll, self.entries)
+        copies.sharing_end = len(k.items)
         k.label(self.drain)
         self._emit_drains()
+        if not copies.schedule.stagger:
+            copies.sharing_end = len(k.items)
         self._emit_shorts()
         k.label(self.done)
 

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from asmgen.author.emit.coldblocks import Sharing
+from asmgen.author.emit.pipelinetext import PipelineText
 from asmgen.author.loop.looppaths import emit_paths, loop_registers
 from asmgen.author.loop.overlap import Epilogue
 from asmgen.author.loop.stepcopies import Copies
@@ -70,8 +72,11 @@ def pipeline(k: Builder, step: Step, count: Reg | int, schedule: Schedule, group
             k.roles = consumers, producers
         else:
             copies = Copies(k, units, schedule, groups, epilogue=epilogue, early_exit=early_exit)
-            emit_paths(copies, count, plain, k.fresh("pipeline_done"), own)
+            done = k.fresh("pipeline_done")
+            emit_paths(copies, count, plain, done, own)
             copies.emit_early_exits()
+            sharing = Sharing(copies.loops_at, copies.sharing_end, own.cold) if own is not None else None
+            k.pipelines.append(PipelineText(sharing, done, copies.lost))
     for report in units.shape.reports:
         k.remarks += report.lines()
     return units.shape

@@ -81,6 +81,8 @@ class Copies:
         self.unmasked: Reg | None = None  # in a prologue: an SGPR that is positive if the first iterations need no masked operations
         self._skips: list[str] = []  # labels after masked operations that a prologue may skip
         self.whole = mine is _everything
+        self.loops_at = self.sharing_end = len(k.items)  # the number of the first item after the prologues; where sharing ends
+        self.lost = 0  # registers (as bits) that short counts leave with values of no iteration
 
     def span(self, first: int, end: int, phase: int, start: int | None = None, stop: int | None = None,
              masked: bool = True) -> list[CopySpan]:
@@ -220,8 +222,17 @@ class Copies:
         for left in entries:
             opening = self._opening(spans[-left].phase, None if shared else left)
             prefixes[len(spans) - left] = [*opening.entries, *(entry for copy in opening.copies for entry in copy)]
-        copies = self._without_redundant_barriers(copies, prefixes)
+        kept = self._sharing_cold_blocks(copies)
+        copies = [*copies[:kept], *self._without_redundant_barriers(copies, prefixes)[kept:]]
         self._to_the_end(spans, copies, _level(copies), entries)
+
+    def _sharing_cold_blocks(self, copies: Sequence[Entries]) -> int:
+        """The number of first copies of the drain that share cold blocks with the loops: they keep the loops' barriers. With a stagger
+        none does, as the last copies close it."""
+        if self.schedule.stagger:
+            return 0
+        return max((number for number, copy in enumerate(copies, 1)
+                    if any(isinstance(entry, Unit) and entry.tag.cold for entry in copy)), default=0)
 
     def join(self, label: str) -> None:
         """Emit what a path needs that leaves the prologue of longer loops for a label of the drain."""
@@ -345,6 +356,8 @@ class Copies:
         # The subtraction stands before the last unit, unless that unit changes SCC, is a block or still reads a source's offset.
         before = isinstance(final, Unit) and not (final.effects.writes & scc.mask or final.is_block or self.k.follows_sources(final))
         last = self._before_vector_work(entries, last) if before else last
+        # A cold block that copies share ends with comparisons: nothing tests an SCC from before it.
+        last = max([last, *(position + 1 for position, entry in enumerate(entries) if isinstance(entry, Unit) and entry.tag.cold)])
         for position, entry in enumerate(entries):
             if position == last and before:
                 self._end_copy(span, count_down)

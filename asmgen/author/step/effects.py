@@ -45,7 +45,7 @@ class Tag(NamedTuple):
     """Where an author emitted an item: its stream, block ("" outside of blocks) and stage of the step, and its number in the step.
 
     `condition` is that of `with t.first:`, `t.later` or `t.masked`, "" without one. `cold` marks items of a cold block
-    (`asmgen.author.emit.coldblocks`).
+    (`asmgen.author.emit.coldblocks`). `phase` is that of the copy of the step.
     """
 
     stream: str
@@ -54,6 +54,7 @@ class Tag(NamedTuple):
     ordinal: int = 0
     condition: str = ""
     cold: bool = False
+    phase: int = 0
 
     @property
     def seldom(self) -> bool:
