@@ -28,7 +28,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from asmgen.author.emit.authorlines import author_line, source_line, where
-from asmgen.author.emit.coldblocks import check_cold_block, move_cold_blocks
+from asmgen.author.emit.coldblocks import check_block, check_cold_block, move_cold_blocks
 from asmgen.author.emit.erratacheck import CONCERNED, check_errata
 from asmgen.author.emit.ldsmap import LdsRange
 from asmgen.author.emit.pipelinetext import PipelineText, settle_pipelines
@@ -200,7 +200,7 @@ class Builder:
         finally:
             self._open_block, self._cold = "", False
         inside = self.items[self.trial_start + offset:]
-        _check_block(name, inside)
+        check_block(name, inside)
         if cold:
             check_cold_block(name, inside)
 
@@ -485,19 +485,6 @@ class Section:
     def merge_streams(self, names: Sequence[str]) -> None:
         """Place the units: each name in the list takes the next unit of that stream. Raises MergeError as `merge` does."""
         self.merge(order_of_streams(self.units, names))
-
-
-def _check_block(name: str, items: Sequence[Item]) -> None:
-    """Raises AsmgenError for a block with a second entry or exit, or with a barrier."""
-    labels = {item.name for item in items if isinstance(item, Label)}
-    for item in items:
-        if not isinstance(item, Instruction):
-            continue
-        if item.target is not None and item.target not in labels:
-            raise AsmgenError(f"block {name!r} branches to {item.target!r}, which stands outside: a block has one exit, after its last "
-                              f"instruction (its labels: {', '.join(sorted(labels)) or 'none'})", item.where())
-        if item.name == "s_barrier" or item.ends_block and item.name != "s_branch":
-            raise AsmgenError(f"block {name!r} holds {item.name}; a block has neither a barrier nor an end", item.where())
 
 
 def _plain(operand: Operand | str) -> Operand:

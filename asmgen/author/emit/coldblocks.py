@@ -40,6 +40,19 @@ _LEAST_SHARED = 8
 """Instructions of a block that is shared: a stub, its share of the return and the wait are 5 dwords, and an instruction is 1 or 2."""
 
 
+def check_block(name: str, items: Sequence[Item]) -> None:
+    """Raises AsmgenError for a block with a second entry or exit, or with a barrier."""
+    labels = {item.name for item in items if isinstance(item, Label)}
+    for item in items:
+        if not isinstance(item, Instruction):
+            continue
+        if item.target is not None and item.target not in labels:
+            raise AsmgenError(f"block {name!r} branches to {item.target!r}, which stands outside: a block has one exit, after its last "
+                              f"instruction (its labels: {', '.join(sorted(labels)) or 'none'})", item.where())
+        if item.name == "s_barrier" or item.ends_block and item.name != "s_branch":
+            raise AsmgenError(f"block {name!r} holds {item.name}; a block has neither a barrier nor an end", item.where())
+
+
 def check_cold_block(name: str, items: Sequence[Item]) -> None:
     """Raises AsmgenError for a block that cannot be cold. A cold block begins with a conditional branch to its last item; only scalar code
     may stand before that branch."""
