@@ -93,7 +93,7 @@ PARAMETERS: tuple[TimingParameter, ...] = (
     _all("icache_bytes", 65536, "B/2 CUs", "[V]", "micro 2.1: L1I 64 KiB for two compute units"),
     _all("icache_line", 128, "B", "[V]", "evidence 4: lines of L2, and of gfx1250's cache"),
     TimingParameter("icache_miss", {"gfx950": 312, "gfx942": 273}, "clk", "[D]",
-                    "evidence 4: at least latency_l2; gfx1250 measured about 1000", 280, 1000),
+                    "evidence 4: at least latency_l2; gfx1250 measured about 1000", {"gfx950": 280, "gfx942": 273}, 1000),
     _all("icache_ahead", 1, "lines", "[A]", "evidence 4: the next line is fetched ahead", 0, 2),
     _all("barrier_release", 8, "clk", "[A]", "micro 2.7: from the last arrival to the first issue", 4, 40),
     _all("sleep_unit", 64, "clk", "[V]", "CDNA3 ISA, S_SLEEP"),
@@ -157,14 +157,22 @@ PARAMETERS: tuple[TimingParameter, ...] = (
     _all("xcds", 8, "XCDs", "[V]", "micro 2.5: workgroup n goes to XCD n mod 8; of a partition those that it has"),
     TimingParameter("clock_idle", {"gfx942": 2100, "MI350X": 2200, "MI355X": 2400}, "MHz", "[V]",
                     "micro 2.5: peak; memory-bound 2.3 to 2.4"),
-    TimingParameter("clock_dense", {"gfx942": 1350, "MI325X": 1607, "gfx950": 1600}, "MHz", "[A]",
-                    "measured 6: GEMM at 98 % ~1.6 GHz; gfx942 1.24 to 1.55; MI325X as MI300X times 843 / 708, what AMD reached in bf16 "
-                    "on either (micro 2.7) [D]; gfx950 right within 3 % on launches that nobody had fitted to (evidence 8)",
-                    {"gfx942": 1240, "MI325X": 1476, "gfx950": 1552}, {"gfx942": 1550, "MI325X": 1846, "gfx950": 1648}),
-    TimingParameter("clock_f16", {"MI300X": 0.924, "MI325X": 0.942, "gfx950": 0.933}, "share", "[D]",
+    TimingParameter("clock_dense", {"MI300X": 1137, "MI325X": 1354, "gfx950": 1600}, "MHz", "[D]",
+                    "gfx942: what AMD reached in bf16, 708 and 843 TFLOPS [M] (micro 2.7), over 304 units of 2048 FLOP/clk: matrix cores "
+                    "that always work run no faster; formocast has 1100 for MI300X. gfx950 measured 6: GEMM ~1.6 GHz, right within 3 % "
+                    "(evidence 8)",
+                    {"MI300X": 1100, "MI325X": 1310, "gfx950": 1552}, {"MI300X": 1137, "MI325X": 1354, "gfx950": 1648}),
+    TimingParameter("clock_f16", {"MI300X": 0.9237, "MI325X": 0.9418, "gfx950": 0.933}, "share", "[D]",
                     "micro 2.7: of clock_dense where products are of f16, as they draw more than bf16: 654 / 708 and 794 / 843 TFLOPS that "
-                    "AMD reached [M]; gfx950 the mean of the two", 0.9, 1),
-    _all("dense_at", 0.98, "share", "[A]", "measured 6: the matrix density at which clock_dense holds"),
+                    "AMD reached [M]; gfx950 the mean of the two", {"gfx950": 0.9237}, {"gfx950": 0.9418}),
+    TimingParameter("clock_fp8", {"MI300X": 0.898, "MI325X": 0.9009, "gfx950": 1.035}, "share", "[D]",
+                    "the same for 8-bit floats. gfx942 micro 2.7: half of 1273 / 708 and 1519 / 843 TFLOPS that AMD reached; gfx950 "
+                    "evidence 3: half of 2.07, to half of hipBLASLt's 2.13, times bf16 at 8192^3", {"gfx950": 1.035}, {"gfx950": 1.065}),
+    TimingParameter("clock_fp4", {"gfx942": 1, "gfx950": 0.906}, "share", "[D]",
+                    "the same for floats of 4 bits, and 6, which run at their rate: evidence 8, 1450 MHz at full density. gfx942 has none",
+                    {"gfx950": 0.88}, {"gfx950": 0.933}),
+    TimingParameter("dense_at", {"gfx942": 1, "gfx950": 0.98}, "share", "[D]",
+                    "the matrix density at which clock_dense holds: measured 6; gfx942 as clock_dense is derived"),
     TimingParameter("clock_attention", {"gfx950": 2714, "gfx942": 0}, "MHz", "[M]",
                     "measured 6: attention's clock where matrix cores idle, by extrapolation (R2 0.955); gfx942 has no such line: 0"),
     TimingParameter("clock_attention_slope", {"gfx950": 12.4, "gfx942": 0}, "MHz/%", "[M]", "measured 6: by so much a point of density",

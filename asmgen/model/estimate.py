@@ -3,7 +3,7 @@
 Workgroups run in rounds over the compute units, every round as long as the one that was timed; where several are on a unit, the ends of
 one go on beside the others' loops. If more fit on a unit than were timed together, they are taken to fill each other's gaps as far as the
 unit's bounds allow. Workgroups of unequal length (`unequal`) go to the units one by one. The clock of a round falls with the share of the
-GPU's matrix cores that work, on a line between the table's two points, for loops with transcendental instructions on attention's line; what
+GPU's matrix cores that work, on a line between the table's two points, for loops with transcendental instructions by that of the loop; what
 leaves the cores idle runs at the boost clock. L2 with its fabric, last-level cache and HBM each need their time for the bytes that a round
 loads: its loop is no shorter. HBM needs its time for what is stored too, and the launch's cost comes on top.
 """
@@ -93,15 +93,18 @@ def estimate_run(found: RunSummary, workgroups: int, resident: int, moved: Traff
     work = (found.matrix_busy * found.cycles + more) * copies  # clk of a SIMD's matrix core in a round
     far = _far_seconds(timing, moved, found.level) if moved is not None else {}
     ends = found.prologue + found.epilogue if loop is not None else 0.0
-    clocked = _Clocked(timing, ends, max(far.values(), default=0.0) * 1e6, found.mixed, found.f16)
+    denser = loop.matrix_busy * run * copies / work if found.mixed and loop is not None and work else 1.0
+    clocked = _Clocked(timing, ends, max(far.values(), default=0.0) * 1e6, found.mixed, found.products, denser)
     whole, part = units * together / workgroups, last / (units * together)
     usual = clocked.timed(further if rounds > 1 else first, work, whole, together if rounds > 1 else 1)
     final = clocked.timed((further if full else first) * found.last_round, work * part, whole * part, together if full else 1)
     spans = [clocked.at(first, usual.clock, whole)] * (full > 0) + [usual] * (full - 1) + [final] * (last > 0)
     flops = steps.total_flops(found) if steps is not None else found.flops * workgroups / resident
     if steps is not None and not alike:
-        clk = last_end(steps.cycles(found) * first / found.cycles, units * together, timing.clocks("xcds"))
-        spans = [clocked.timed(clk, work / copies / found.flops * flops / units, 1, together)]
+        clks = steps.cycles(found) * first / found.cycles
+        clk, cores = last_end(clks, units * together, timing.clocks("xcds")), work / copies / found.flops * flops
+        clocked = replace(clocked, denser=loop.matrix_busy * float(clks.sum()) / cores if found.mixed and loop is not None else 1.0)
+        spans = [clocked.timed(clk, cores / units, 1, together)]
     running = sum(one.micros for one in spans)
     clock = sum(one.clock * one.micros for one in spans) / running
     dense = spans[0].clock
@@ -121,7 +124,7 @@ def estimate_run(found: RunSummary, workgroups: int, resident: int, moved: Traff
         limit = _limit(found, bounds if bound > run else None, run)
         if any(one.far for one in spans):
             limit = max(far, key=lambda name: far[name])
-        elif limit == "matrix" and dense <= _AT_THE_CAP * _dense_clock(timing, clocked.f16):
+        elif limit == "matrix" and dense <= _AT_THE_CAP * _dense_clock(timing, found.products):
             limit = "power"
     if parts["launch"] > parts[longest]:
         limit = "launch"
@@ -146,13 +149,15 @@ class _Span:
 @dataclass(frozen=True)
 class _Clocked:
     """What turns the clk of a round into time. A round is no shorter than its `ends`, in clk, and the time that the caches and memory of
-    the GPU need for its share of `far`, the microseconds of the whole launch's loads."""
+    the GPU need for its share of `far`, the microseconds of the whole launch's loads. Where loops mix matrix and transcendental
+    instructions, the clock is that of the density in the loop, which is `denser` than that of the whole launch."""
 
     timing: Timing
     ends: float
     far: float
     mixed: bool
-    f16: bool
+    products: str
+    denser: float
 
     def at(self, clk: float, clock: float, share: float, together: int = 1) -> _Span:
         """A round at a clock that is known; of several workgroups on a unit only the last one's ends are beside nothing."""
@@ -161,11 +166,13 @@ class _Clocked:
 
     def timed(self, clk: float, work: float, share: float, together: int) -> _Span:
         """A round in which each matrix core works for `work` clk."""
-        span = self.at(clk, sustained_clock(self.timing, work / clk, self.mixed, self.f16), share, together)
+        span = self.at(clk, self._clock(work / clk), share, together)
         for _ in range(_SETTLED if span.far else 0):  # cores that wait for loads leave power to the clock
-            density = work / (span.micros * span.clock)
-            span = self.at(clk, sustained_clock(self.timing, density, self.mixed, self.f16), share, together)
+            span = self.at(clk, self._clock(work / (span.micros * span.clock)), share, together)
         return span
+
+    def _clock(self, density: float) -> float:
+        return sustained_clock(self.timing, density * self.denser, self.mixed, self.products)
 
 
 def _far_seconds(timing: Timing, moved: Traffic, level: str) -> dict[str, float]:
@@ -174,17 +181,17 @@ def _far_seconds(timing: Timing, moved: Traffic, level: str) -> dict[str, float]
     return {name: amount / (rates[name] * 1e12) for name, amount in (("l2", moved.l2), ("llc", moved.llc), ("hbm", moved.hbm))}
 
 
-def sustained_clock(timing: Timing, density: float, with_transcendental: bool = False, f16: bool = False) -> float:
-    """MHz at a share of time in which the matrix cores work, `f16` where on such products. Attention's line, where a GPU has one, is for
-    loops that mix both."""
+def sustained_clock(timing: Timing, density: float, with_transcendental: bool = False, products: str = "") -> float:
+    """MHz at a share of time in which the matrix cores work, on a class of products as `product_class` names them. Attention's line, where
+    a GPU has one, is for loops that mix matrix and transcendental instructions; its density is the loop's."""
     if with_transcendental and timing["clock_attention"]:
         return min(timing["clock_idle"], timing["clock_attention"] - timing["clock_attention_slope"] * 100 * min(1.0, density))
     share = min(1.0, density / timing["dense_at"])
-    return timing["clock_idle"] + share * (_dense_clock(timing, f16) - timing["clock_idle"])
+    return timing["clock_idle"] + share * (_dense_clock(timing, products) - timing["clock_idle"])
 
 
-def _dense_clock(timing: Timing, f16: bool) -> float:
-    return timing["clock_dense"] * (timing["clock_f16"] if f16 else 1)
+def _dense_clock(timing: Timing, products: str) -> float:
+    return timing["clock_dense"] * (timing[f"clock_{products}"] if products else 1)
 
 
 def _write_back(timing: Timing, each: float, workgroups: int, clock: float) -> float:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from asmgen.isa.opcodes.mfma import MFMA
+from asmgen.isa.opcodes.mfma import F8F6F4_FORMATS, MFMA
 from asmgen.isa.timing import Timing
 from asmgen.model.costs import CostKind
 from asmgen.model.farmemory import FarMemory
@@ -18,7 +19,7 @@ from asmgen.program.program import Instruction
 class RunSummary:
     """Workgroups that were timed together on a compute unit. `matrix_busy` is the share of `cycles` in which matrix cores work, `load` what
     all instructions ask of the unit's parts, None where nobody needs it. Of the main loop: whether it has matrix and transcendental
-    instructions, whether products of f16, and whether it leaves all stores to what is after it. A workgroup of the last round takes
+    instructions, the class of its `products`, and whether it leaves all stores to what is after it. A workgroup of the last round takes
     `last_round` times as long as the others: fewer of them share what far memory gives. The first round takes `cold` clk more, with an
     empty instruction cache. `needed_flops` are those of the launch's problem, where they are known: tiles have more beyond its edges."""
 
@@ -33,7 +34,7 @@ class RunSummary:
     main_loop: LoopProfile | None
     load: UnitLoad | None
     mixed: bool
-    f16: bool
+    products: str
     stores_at_the_end: bool
     last_round: float = 1.0
     cold: float = 0.0
@@ -43,7 +44,7 @@ class RunSummary:
 def summary_of(found: Profile, load: UnitLoad | None = None) -> RunSummary:
     """The summary of a profile."""
     return RunSummary(found.timing, found.level, found.far, float(found.cycles), found.prologue, found.epilogue, found.matrix_busy,
-                      found.flops, found.main_loop, load, transcendental(found), of_f16(found), _stores_at_the_end(found))
+                      found.flops, found.main_loop, load, transcendental(found), product_class(found), _stores_at_the_end(found))
 
 
 def transcendental(found: Profile) -> bool:
@@ -51,9 +52,19 @@ def transcendental(found: Profile) -> bool:
     return {"mfma", "trans"} <= {one for instruction in _main_code(found) for one in instruction.opcode.classes}
 
 
-def of_f16(found: Profile) -> bool:
-    """Whether the main loop has products of f16."""
-    return any(MFMA[one.name].a_type == "f16" for one in _main_code(found) if one.name in MFMA)
+def product_class(found: Profile) -> str:
+    """What decides the power that the main loop's products draw: "f16", "fp8" or "fp4" (6-bit floats too, which are as fast), "" for any
+    other type. Of several, that of most instructions."""
+    classes = Counter(_class_of(one) for one in _main_code(found) if one.name in MFMA)
+    return max(classes, key=lambda name: classes[name], default="")
+
+
+def _class_of(instruction: Instruction) -> str:
+    row, modifiers = MFMA[instruction.name], instruction.modifiers
+    if row.f8f6f4:
+        types = [F8F6F4_FORMATS[int(modifiers.get(name, 0))] for name in ("cbsz", "blgp")]
+        return "fp8" if {"fp8", "bf8"} & set(types) else "fp4"
+    return "f16" if row.a_type == "f16" else "fp8" if row.a_type in ("fp8", "bf8") else ""
 
 
 def _main_code(found: Profile) -> Sequence[Instruction]:

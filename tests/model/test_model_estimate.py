@@ -1,4 +1,4 @@
-"""Whole kernels: where loads go and what far memory gives them, the clock of products of f16, stores that leave together."""
+"""Whole kernels: where loads go and what far memory gives them, stores that leave together."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ import pytest
 
 from asmgen.emulator.scheduling.trace import WaveTrace
 from asmgen.isa.timing import timing
-from asmgen.model.estimate import estimate, sustained_clock
+from asmgen.model.estimate import estimate
 from asmgen.model.farmemory import GridLoads, far_memory
 from asmgen.model.profile import Profile, profile
-from asmgen.model.runsummary import of_f16
 from asmgen.model.traffic import Traffic
 from asmgen.reader.assembly import read_text
 
@@ -63,16 +62,6 @@ def test_a_round_is_no_shorter_than_its_loads() -> None:
     assert part.parts["compute units"] == pytest.approx(600 / 13.8 * 1e-6 + ends + half, rel=1e-3)
     quicker = estimate(grid, 384, 1, few=replace(grid, timeline=replace(grid.timeline, cycles=grid.cycles // 2)))
     assert quicker.parts["compute units"] == pytest.approx(1.5 * grid.cycles / alone.clock / 1e6, rel=0.01)
-
-
-def test_products_of_f16_run_at_a_lower_clock() -> None:
-    one = "v_mfma_f32_32x32x16_{} a[0:15], v[0:3], v[4:7], a[0:15]\n"
-    half, brain = timed(one.format("f16") * 4, rounds=400), timed(one.format("bf16") * 4, rounds=400)
-    assert of_f16(half) and not of_f16(brain) and half.cycles == brain.cycles
-    assert estimate(half, 256, 1).clock < estimate(brain, 256, 1).clock
-    assert sustained_clock(CHOSEN, 0.98, f16=True) == pytest.approx(0.933 * 1600) and sustained_clock(CHOSEN, 0, f16=True) == 2400
-    assert estimate(half, 256, 1).limit == estimate(brain, 256, 1).limit == "power"
-    assert sustained_clock(timing("MI325X"), 0.98) / sustained_clock(timing("MI300X"), 0.98) == pytest.approx(843 / 708, rel=1e-3)
 
 
 def test_stores_of_a_round_leave_together() -> None:

@@ -224,7 +224,7 @@ def test_estimate_of_a_grid() -> None:
     assert estimate(found, 128, 1).limit == "matrix"  # half of the units leave power to the others
     assert whole.tflops == pytest.approx(257 * 4 * 200 * 32 * 32768 / whole.seconds / 1e12)
     assert estimate(timed("s_nop 0\n"), 1, 1).limit == "launch"
-    assert sustained_clock(timing("MI300X"), 0) == 2100 and sustained_clock(timing("MI300X"), 0.98) == 1350
+    assert sustained_clock(timing("MI300X"), 0) == 2100 and sustained_clock(timing("MI300X"), 1) == 1137
 
 
 def test_chrome_trace_has_waves_and_units() -> None:
@@ -446,7 +446,7 @@ def test_the_longest_part_limits() -> None:
 def test_attention_runs_on_its_own_line_of_the_clock() -> None:
     chosen = timing("MI355X")
     assert sustained_clock(chosen, 0.7, True) == pytest.approx(2714 - 12.4 * 70) and sustained_clock(chosen, 0.1, True) == 2400
-    assert sustained_clock(timing("MI300X"), 0.98, True) == 1350
+    assert sustained_clock(timing("MI300X"), 1, True) == 1137
     plain = MFMA.format(0, 15) * 4
     assert not transcendental(timed(loop(plain, 8))) and transcendental(timed(loop(plain + "v_exp_f32 v8, v9\n", 8)))
     assert not transcendental(timed(loop("v_exp_f32 v8, v9\n", 8))) and not transcendental(timed("s_nop 0\n"))
