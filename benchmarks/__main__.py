@@ -10,6 +10,7 @@ import sys
 from typing import Any
 
 QUICK: dict[str, tuple[Any, ...]] = {
+    "attention_forms": (1024,),
     "build": (1,),
     "definedness": (1, 1, 128, 2),
     "emulator": (1, 1, 128, 2),

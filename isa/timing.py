@@ -80,7 +80,9 @@ PARAMETERS: tuple[TimingParameter, ...] = (
     _all("trans_issue", 8, "clk", "[m]", "measured 0.5", 8, 16),
     _all("permlane_issue", 8, "clk", "[D]", "measured 0.5: swap with two copies and a nop takes 20", 4, 8),
     _all("quarter_issue", 16, "clk", "[A]", "32-bit integer products run at a quarter of the rate (LLVM's WriteIntMul class)", 8, 16),
-    _all("valu_latency", 8, "clk", "[M]", "micro 2.1: f32 FMA chain on MI350X"),
+    _all("valu_latency", 4, "clk", "[V]",
+         "micro 2.1: 4 clk of a wave64, whose result the next slot may read; an f32 FMA chain on MI350X takes ~8 [M], in a test that finds "
+         "1 to 2 clk too many elsewhere (measured 0.1). Evidence 1 chooses: 8 makes its loop 6 % too slow", 4, 8),
     _all("trans_latency", 12, "clk", "[A]", "its 8 clk of issue and the 4 that a plain result takes", 8, 16),
     _all("permlane_latency", 12, "clk", "[A]", "its 8 clk of issue and the 4 that a plain result takes", 8, 16),
     _all("quarter_latency", 20, "clk", "[A]", "its 16 clk of issue and the 4 that a plain result takes", 12, 20),
@@ -96,10 +98,15 @@ PARAMETERS: tuple[TimingParameter, ...] = (
                     "evidence 4: at least latency_l2; gfx1250 measured about 1000", {"gfx950": 280, "gfx942": 273}, 1000),
     _all("icache_ahead", 1, "lines", "[A]", "evidence 4: the next line is fetched ahead", 0, 2),
     _all("barrier_release", 8, "clk", "[A]", "micro 2.7: from the last arrival to the first issue", 4, 40),
+    _all("nop_beside", 4, "times", "[M]",
+         "measured 4: with two waves a SIMD s_nop loses about so often its length; taken as the wave's own time", 1, 4),
     _all("sleep_unit", 64, "clk", "[V]", "CDNA3 ISA, S_SLEEP"),
     # Matrix core.
     _all("mfma_operand_read", 8, "clk", "[m]", "measured 1: nothing else issues on the SIMD"),
     _all("scale_load", 4, "clk", "[m]", "measured 1: hidden load of a scaled MFMA, over the last clk of the one before"),
+    _all("scaled_beside", 4, "clk", "[L]",
+         "evidence 6: memory and scalar instructions of other waves after a scaled MFMA. LLVM's table of gfx950 has such a class; "
+         "measured 1 says that nothing issues for mfma_operand_read and scale_load. Evidence 6 chooses", 4, 12),
     _all("mfma_gap", 0, "clk", "[M]", "measured 0.1: also for the same SrcC and passes", 0, 2),
     _all("packed_hazard", 12, "clk", "[m]", "measured 0.6: no packed f32 in an MFMA's shadow and for so long after it"),
     # LDS.

@@ -138,7 +138,7 @@ def _internal(instruction: Instruction, timing: Timing, size: int) -> IssueCost:
     if name == "s_nop":
         return IssueCost(CostKind.NOP, issue=slot * (number + 1), hold=slot * (number + 1), size=size)
     if name == "s_sleep":
-        return IssueCost(CostKind.NOP, issue=slot, hold=slot + (number & 127) * timing.clocks("sleep_unit"), size=size)
+        return IssueCost(CostKind.INTERNAL, issue=slot, hold=slot + (number & 127) * timing.clocks("sleep_unit"), size=size)
     if name == "s_barrier":
         return IssueCost(CostKind.BARRIER, size=size)
     if name == "s_setprio":

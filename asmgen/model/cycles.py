@@ -24,10 +24,11 @@ from asmgen.program.program import Program
 SIMDS = 4
 CAUSES = ("wait vm", "wait lgkm", "barrier", "matrix core", "dependency", "lds bus", "memory port", "return", "fetch", "arbitration")
 """Why a wave could not issue. "return" is a full vector memory queue, "matrix core" a busy core or its operand read."""
-LEFT_OUT = ("register-file ports of three-source VALU", "s_nop's loss with two waves a SIMD",
-            "bank conflicts between waves", "the lanes' EXEC in VALU time")
+LEFT_OUT = ("register-file ports of three-source VALU", "bank conflicts between waves", "the lanes' EXEC in VALU time")
 
 _VALU = (CostKind.MATRIX, CostKind.VALU)
+_BESIDE = ("memory", "scalar")
+"""Categories of other waves that may issue early after a scaled matrix instruction."""
 
 
 class ModelError(AsmgenError):
@@ -108,7 +109,8 @@ class _Wave:
 @dataclass
 class _Simd:
     waves: list[_Wave]
-    blocked: int = 0
+    blocked: int = 0  # until when nothing issues, but memory and scalar instructions from `beside` on
+    beside: int = 0
     valu_free: int = 0
     memory_free: int = 0
     scalar_free: int = 0
@@ -151,6 +153,7 @@ class _Simulation:
         self.gap, self.packed_hazard = timing.clocks("mfma_gap"), timing.clocks("packed_hazard")
         self.valu_scalar, self.barrier_release = timing.clocks("valu_scalar_latency"), timing.clocks("barrier_release")
         self.branch_taken, self.branch_not_taken = timing.clocks("branch_taken"), timing.clocks("branch_not_taken")
+        self.nop_beside, self.scaled_beside = timing["nop_beside"], timing.clocks("scaled_beside")
         self.kernarg, self.smem = timing.clocks("kernarg_latency"), timing.clocks("smem_latency")
         self.fetch_rate, self.fetch_room = timing["fetch_rate"], timing["fetch_buffer"]
         self.fetched, self.fetched_at = self.fetch_room, 0
@@ -197,12 +200,17 @@ class _Simulation:
             if cost.kind not in _VALU:
                 rest.append((wave, cost))
             elif self._vector(simd, wave, cost, now) and cost.kind is CostKind.MATRIX:
-                for other in simd.waves:
-                    if other is not wave and other.retry < simd.blocked:
-                        other.retry, other.cause = simd.blocked, "matrix core"
+                self._hold_others(simd, wave, "matrix core")
                 return
         for wave, cost in rest:
             self._other(simd, number, wave, cost, now)
+
+    def _hold_others(self, simd: _Simd, wave: _Wave, cause: str) -> None:
+        """Other waves look again when the SIMD issues what they have next."""
+        for other in simd.waves:
+            if other is not wave and other.retry < simd.blocked:
+                beside = self.costs[other.positions[other.at]].kind.category in _BESIDE
+                other.retry, other.cause = max(other.retry, simd.beside if beside else simd.blocked), cause
 
     def _account(self, wave: _Wave, now: int) -> None:
         if now > wave.mark:
@@ -231,16 +239,16 @@ class _Simulation:
 
     def _matrix(self, simd: _Simd, wave: _Wave, cost: IssueCost, now: int) -> bool:
         start = simd.core_free - cost.lead
-        if start > now:
-            return wave.stalled("matrix core", start)
+        if start >= now + self.slot:  # what is less than a slot away begins at its own clk
+            return wave.stalled("matrix core", start // self.slot * self.slot)
         if not self._fetch(wave, cost, now):
             return False
         begin = max(now + cost.lead, simd.core_free)
         simd.core_free = begin + cost.occupancy + self.gap
         simd.last_matrix_end = begin + cost.occupancy
         wave.drained = max(wave.drained, simd.last_matrix_end)
-        simd.blocked = now + cost.lead + self.operand_read
-        simd.valu_free = simd.blocked
+        simd.valu_free = simd.blocked = now + cost.lead + self.operand_read
+        simd.beside = now + min(self.scaled_beside, cost.lead + self.operand_read) if cost.lead else simd.blocked
         self._results(wave, cost, now)
         return self._issued(wave, now, simd.blocked - now)
 
@@ -276,6 +284,8 @@ class _Simulation:
 
     def _other(self, simd: _Simd, number: int, wave: _Wave, cost: IssueCost, now: int) -> bool:
         kind = cost.kind
+        if simd.blocked > now and kind.category not in _BESIDE:
+            return wave.stalled("matrix core", simd.blocked)
         if kind is CostKind.WAIT:
             return self._wait(wave, cost, now)
         if cost.reads:
@@ -311,7 +321,10 @@ class _Simulation:
             simd.waves.sort(key=lambda one: (-one.priority, one.number))
         if kind is CostKind.BARRIER:
             return self._barrier(wave, now)
-        return self._issued(wave, now, cost.hold)
+        self._issued(wave, now, cost.hold)
+        if kind is CostKind.NOP and wave.retry < NEVER and any(other is not wave and other.retry < NEVER for other in simd.waves):
+            return not wave.stalled("arbitration", now + round(cost.hold * self.nop_beside))
+        return True
 
     def _scalar_load(self, wave: _Wave, cost: IssueCost, now: int) -> None:
         """The first one of a wave goes to host memory, and those issued meanwhile come no sooner."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pytest
 
@@ -30,7 +30,8 @@ def straight(code: Program, waves: Sequence[int] = (0,), cost: int = 4, gpu: str
     return simulate(code, [WaveTrace(0, wave, tuple(range(len(code))), costs) for wave in waves], timing(gpu), level)
 
 
-def several(codes: Sequence[str], waves: Sequence[int], cost: int = 4, gpu: str = "MI355X") -> Timeline:
+def several(codes: Sequence[str], waves: Sequence[int], cost: int = 4, gpu: str = "MI355X",
+            more: Mapping[str, float] | None = None) -> Timeline:
     """Waves with code of their own, one text after the other in one program."""
     whole = read_text("".join(text + "s_endpgm\n" for text in codes), "gfx950")[0]
     ends = [at for at, instruction in enumerate(whole.instructions) if instruction.name == "s_endpgm"]
@@ -39,7 +40,7 @@ def several(codes: Sequence[str], waves: Sequence[int], cost: int = 4, gpu: str 
     for wave, begin, end in zip(waves, begins, ends, strict=True):
         positions = tuple(range(begin, end + 1))
         traces.append(WaveTrace(0, wave, positions, tuple(cost for at in positions if has_cost(whole.instructions[at]))))
-    return simulate(whole, traces, timing(gpu), "l2")
+    return simulate(whole, traces, timing(gpu, more), "l2")
 
 
 def intervals(timeline: Timeline, wave: int, name: str, code: Program) -> list[int]:
@@ -155,11 +156,11 @@ def test_first_reads_of_a_pair_issue_before_backpressure() -> None:
 
 
 def test_load_use_chains() -> None:
-    """LDS: its latency to the wait, whose slot lies before the use. Vector: 8 clk, TRANS 12, memory the level's latency."""
+    """LDS: its latency to the wait, whose slot lies before the use. Vector: 4 clk, TRANS 12, memory the level's latency."""
     code = program("ds_read_b32 v1, v0\ns_waitcnt lgkmcnt(0)\nds_read_b32 v2, v1\n")
     assert straight(code).waves[0].issued[:3] == [0, 64, 68]
     code = program("v_add_f32 v1, v1, v2\n" * 5)
-    assert intervals(straight(code), 0, "v_add", code) == [8] * 4
+    assert intervals(straight(code), 0, "v_add", code) == [4] * 4
     code = program("v_exp_f32 v1, v1\nv_add_f32 v2, v1, v1\n")
     assert straight(code).waves[0].issued[1] == 12
     code = program("global_load_dword v1, v[2:3], off\ns_waitcnt vmcnt(0)\nv_mov_b32 v4, v1\n")
@@ -176,21 +177,27 @@ def test_two_waves_overlap_matrix_and_vector_work() -> None:
 
 
 def test_one_wave_hides_no_dependent_chain_and_two_do() -> None:
-    chain = "v_add_f32 v1, v1, v2\n" * 20
-    assert straight(program(chain)).waves[0].issued[-1] == 8 * 19 + 4
+    chain = "v_exp_f32 v1, v1\n" * 20
+    assert straight(program(chain)).waves[0].issued[-1] == 12 * 19 + 4
     two = several([chain, chain], (0, 4))
-    assert [wave.issued[-2] for wave in two.waves] == [8 * 19, 8 * 19 + 4]
+    assert [wave.issued[-2] for wave in two.waves] == [12 * 19 + 4 * 19, 12 * 19 + 4 * 19 + 8]  # 8 clk of issue each: 16 for both
 
 
 def test_paired_simds_in_phase_share_the_issue_bus() -> None:
-    """8 waves of scaled fp4: one free slot an MFMA, the pair's bus takes one read in it, so each SIMD gets one in 32 clk."""
+    """8 waves of scaled fp4: one free slot an MFMA, the pair's bus takes one read in it, so each SIMD gets one in 32 clk. Where reads of
+    other waves issue 4 clk after the MFMA there are three slots, and each SIMD gets one in 16."""
     matrix = "".join(FP4.format(4 * (n % 8), 4 * (n % 8) + 3) for n in range(40))
     reads = "".join(f"ds_read_b128 v[{16 + 4 * (n % 8)}:{19 + 4 * (n % 8)}], v0\n" for n in range(12))
-    paired = several([matrix, matrix, reads, reads], (0, 2, 4, 6))
+    blocked = {"scaled_beside": 12}
+    paired = several([matrix, matrix, reads, reads], (0, 2, 4, 6), more=blocked)
     for wave in (2, 3):
         issued = paired.waves[wave].issued
         assert {b - a for a, b in itertools.pairwise(issued[2:12])} == {32}
-    apart = several([matrix, matrix, reads, reads], (0, 1, 4, 5))
+    early = several([matrix, matrix, reads, reads], (0, 2, 4, 6))
+    for wave in (2, 3):
+        assert sum(clock % 16 in (0, 4) for clock in early.waves[wave].issued[2:12]) and early.waves[wave].issued[11] <= 16 * 10
+        assert early.waves[0].issued[39] == paired.waves[0].issued[39]
+    apart = several([matrix, matrix, reads, reads], (0, 1, 4, 5), more=blocked)
     for wave in (2, 3):
         issued = apart.waves[wave].issued
         assert {b - a for a, b in itertools.pairwise(issued[2:12])} == {16}
@@ -206,8 +213,28 @@ def test_matrix_instructions_keep_their_pace_beside_reads_of_higher_priority() -
 
 def test_priority_decides_between_vector_instructions() -> None:
     work = "".join(f"v_mov_b32 v{20 + n % 8}, v1\n" for n in range(10))
-    old, young = several(["s_nop 0\n" + work, "s_setprio 2\n" + work], (0, 4)).waves
+    old, young = several(["s_mov_b32 s0, s1\n" + work, "s_setprio 2\n" + work], (0, 4)).waves
     assert young.issued[10] == 40 and old.issued[1] == 44
+
+
+def test_a_nop_beside_another_wave_costs_its_wave_four_times_its_length() -> None:
+    """Alone, and with waves that only stand at a barrier, it takes its own 8 clk. The other wave goes on."""
+    work = "".join(f"v_mov_b32 v{20 + n % 8}, v1\n" for n in range(8))
+    nop, other = several(["s_nop 1\nv_mov_b32 v1, v2\n", work], (0, 4)).waves
+    assert nop.issued[:2] == [0, 32] and other.issued[:8] == list(range(0, 32, 4))
+    assert several(["s_nop 1\nv_mov_b32 v1, v2\n", work], (0, 4), more={"nop_beside": 1}).waves[0].issued[:2] == [0, 8]
+    alone = straight(program("s_nop 1\nv_mov_b32 v1, v2\n")).waves[0]
+    elsewhere, _ = several(["s_nop 1\nv_mov_b32 v1, v2\n", work], (0, 1)).waves
+    waiting, _ = several(["v_mov_b32 v1, v2\n" * 4 + "s_nop 1\nv_mov_b32 v1, v2\ns_barrier\n", "s_barrier\n"], (0, 4)).waves
+    assert alone.issued[1] == elsewhere.issued[1] == 8 and waiting.issued[5] - waiting.issued[4] == 8
+
+
+@pytest.mark.parametrize("gap", [0, 1, 2, 3, 4])
+def test_the_gap_of_matrix_instructions_is_in_clk(gap: int) -> None:
+    text = "".join(NARROW.format(4 * (n % 8), 4 * (n % 8) + 3) for n in range(33))
+    code = program(text)
+    found = simulate(code, [WaveTrace(0, 0, tuple(range(len(code))), ())], timing("MI355X", {"mfma_gap": gap}), "l2")
+    assert found.waves[0].issued[32] == (16 + gap) * 32 // 4 * 4
 
 
 def test_reads_and_vector_memory_share_a_port_and_other_categories_go_beside() -> None:

@@ -146,7 +146,7 @@ def test_matrix_busy_counts_all_waves_of_all_simds() -> None:
 
 def test_a_loop_has_the_work_of_waves_that_are_in_its_other_rounds() -> None:
     """Four waves of a SIMD that run apart, with few rounds: the first and last ones of one fill the core beside steady ones of others."""
-    body = "".join(MFMA.format(16 * n, 16 * n + 15) for n in range(4)) * 4 + "s_nop 7\n" * 8
+    body = "".join(MFMA.format(16 * n, 16 * n + 15) for n in range(4)) * 4 + "s_sleep 1\n" * 4
     (one,) = timed(loop(body, 8), block=1024).loops
     assert one.waves == 16 and one.matrix_busy == pytest.approx(0.93, abs=0.03) and one.distance == pytest.approx(0.08, abs=0.03)
 

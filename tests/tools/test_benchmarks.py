@@ -23,5 +23,5 @@ def test_all_are_run() -> None:
 
 
 def test_unknown() -> None:
-    with pytest.raises(SystemExit, match="there is no benchmark 'nothing'; there are build, "):
+    with pytest.raises(SystemExit, match="there is no benchmark 'nothing'; there are attention_forms, build, "):
         run("nothing", quick=True)
