@@ -63,7 +63,7 @@ _GROUPS: dict[str, dict[str, str]] = {
         "asmgen.author.ops.vectors": "column_vector row_vector Vector",
     },
     "steps, schedules and loops": {
-        "asmgen.author.loop.overlap": "Epilogue",
+        "asmgen.author.loop.overlap": "Epilogue FollowingEpilogue",
         "asmgen.author.schedule.modulo": "Interleave Latencies",
         "asmgen.author.schedule.schedules": "InOrder PingPong ProducerConsumer Schedule",
         "asmgen.author.step.iterations": "operation PipelineError StepIndex",

@@ -49,6 +49,7 @@ from asmgen.author.epilogue.stores import unless_whole as unless_whole
 from asmgen.author.family.family import Family as Family
 from asmgen.author.family.family import GridRule as GridRule
 from asmgen.author.loop.overlap import Epilogue as Epilogue
+from asmgen.author.loop.overlap import FollowingEpilogue as FollowingEpilogue
 from asmgen.author.ops.arithmetic import mma as mma
 from asmgen.author.ops.arithmetic import zero as zero
 from asmgen.author.ops.conversions import convert as convert

@@ -140,8 +140,6 @@ def far_builder(numbers: tuple[str, ...], limit: Parameter) -> tuple[TileBuilder
     arguments = tuple([ContractArgument(name, "pointer", "") for name in "da"] + [ContractArgument(name, "u32", "") for name in numbers])
     k = TileBuilder(KernelContract("far", "far", ("gfx950",), (limit,), arguments, (256, 1, 1), Formula("one", lambda _: (1, 1, 1))),
                     "gfx950", {}, workgroup_ids="xyz")
-    k.begin()
-    k.locate(4)
     return k, k.matrix_shape("f32_16x16x32_bf16")
 
 

@@ -128,8 +128,6 @@ class TileRun:
         contract = KernelContract("tile-test", "tiles", (arch,), (), arguments, (64 * waves, 1, 1), Formula("one", lambda _: (1, 1, 1)))
         self.arch, self.waves, self.values = arch, waves, list(values)
         self.k = TileBuilder(contract, arch, {}, workgroup_ids="xyz")
-        self.k.begin()
-        self.k.locate(waves)
         self.buffers: list[Array] = []
         self.words: list[Array] = []  # what tiles are loaded with, one buffer for all
         self.outputs: list[Tile | Vector] = []

@@ -55,9 +55,6 @@ def cdna3(k: ag.TileBuilder) -> None:
     Ks = k.shared("Ks", k.p.dtype, keys, d, serves=(ag.FragmentRead(fa), ag.FragmentRead(line, write=True)))
     Vs = k.shared("Vs", k.p.dtype, d, keys, serves=(ag.FragmentRead(fa), ag.FragmentRead(down.T, write=True)))
 
-    k.region("prologue")
-    k.begin()
-    k.locate(8)
     k.s_lshr_b32(group, k.wave.register, 2)
     at = place(k)
     ag.load(k, Q, at.q.rows(at.row0, queries), rows=k.wave)
@@ -100,14 +97,13 @@ def cdna3(k: ag.TileBuilder) -> None:
             with vector:
                 shares(k, state, S[t + 1], S[t + 1])
 
-    ag.zero(k, O)
-    k.region("main loop")
-    k.pipeline(step, at.steps, ag.PingPong(), groups=group, plain=at.plain, early_exit=steps.skipped, ends_plain=not k.p.causal)
+    def ends() -> None:
+        ag.reduce_lanes(k, "sum", state.total)
+        attention_epilogue(k, at, M, O, state.total, maximum(k, state), k.wave)
 
-    k.region("epilogue")
-    k.registers.release("S", "K", "Q")
-    ag.reduce_lanes(k, "sum", state.total)
-    attention_epilogue(k, at, M, O, state.total, maximum(k, state), k.wave)
+    ag.zero(k, O)
+    k.pipeline(step, at.steps, ag.PingPong(), groups=group, plain=at.plain, early_exit=steps.skipped, ends_plain=not k.p.causal,
+               then=ag.FollowingEpilogue(ends, ("S", "K", "Q")))
 
 
 def in_read_order(tile: ag.Tile) -> ag.Tile:

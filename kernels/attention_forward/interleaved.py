@@ -51,9 +51,6 @@ def interleaved(k: ag.TileBuilder) -> None:
     Ks = k.shared("Ks", k.p.dtype, keys, d, stages=2, serves=(ag.FragmentRead(M.a), ag.DmaFill()))
     Vs = k.shared("Vs", k.p.dtype, keys, d, stages=2, serves=(ag.TransposedRead(V.fragment), ag.DmaFill()))
 
-    k.region("prologue")
-    k.begin()
-    k.locate(4)
     at = place(k)
     ag.load(k, loaded, at.q.rows(at.row0, queries), rows=k.wave)
     state = softmax(k, S.tiles[0], late)
@@ -103,12 +100,11 @@ def interleaved(k: ag.TileBuilder) -> None:
                 else:
                     weigh(k, state, upper(S[t + 1]), upper(P[t + 1]))
 
-    ag.zero(k, O)
-    k.region("main loop")
-    schedule = ag.Interleave(ag.Latencies(cycles=35 if late else 32), vector="vector")  # longer: a step has packed instructions
-    k.pipeline(step, at.steps, schedule, plain=at.plain, early_exit=steps.skipped, ends_plain=not k.p.causal)
+    def ends() -> None:
+        sum_up(k, state)
+        attention_epilogue(k, at, M, O, state.total, maximum(k, state), k.wave)
 
-    k.region("epilogue")
-    k.registers.release("S", "K", "Q", "V")
-    sum_up(k, state)
-    attention_epilogue(k, at, M, O, state.total, maximum(k, state), k.wave)
+    ag.zero(k, O)
+    schedule = ag.Interleave(ag.Latencies(cycles=35 if late else 32), vector="vector")  # longer: a step has packed instructions
+    k.pipeline(step, at.steps, schedule, plain=at.plain, early_exit=steps.skipped, ends_plain=not k.p.causal,
+               then=ag.FollowingEpilogue(ends, ("S", "K", "Q", "V")))

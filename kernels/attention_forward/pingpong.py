@@ -62,9 +62,6 @@ def ping_pong(k: ag.TileBuilder) -> None:
     Ks = k.shared("Ks", k.p.dtype, keys, d, stages=2, serves=(ag.FragmentRead(M.a), ag.DmaFill()))
     Vs = k.shared("Vs", k.p.dtype, keys, d, stages=2, serves=(ag.TransposedRead(V.fragment), ag.DmaFill()))
 
-    k.region("prologue")
-    k.begin()
-    k.locate(8)
     k.s_lshr_b32(group, k.wave.register, 2)
     at = place(k)
     ag.load(k, Q, at.q.rows(at.row0, queries), rows=k.wave)
@@ -106,11 +103,10 @@ def ping_pong(k: ag.TileBuilder) -> None:
             with vector:
                 weigh(k, state, upper(S[t + 1]), upper(P[t + 1]), lower(S[t + 1]))
 
-    ag.zero(k, O)
-    k.region("main loop")
-    k.pipeline(step, at.steps, ag.PingPong(), groups=group, plain=at.plain, early_exit=steps.skipped, ends_plain=not k.p.causal)
+    def ends() -> None:
+        sum_up(k, state)
+        attention_epilogue(k, at, M, O, state.total, maximum(k, state), k.wave)
 
-    k.region("epilogue")
-    k.registers.release("S", "K", "Q")
-    sum_up(k, state)
-    attention_epilogue(k, at, M, O, state.total, maximum(k, state), k.wave)
+    ag.zero(k, O)
+    k.pipeline(step, at.steps, ag.PingPong(), groups=group, plain=at.plain, early_exit=steps.skipped, ends_plain=not k.p.causal,
+               then=ag.FollowingEpilogue(ends, ("S", "K", "Q")))

@@ -30,7 +30,6 @@ def vector_add(k: ag.TileBuilder) -> ag.Kernel:
     x, y = k.registers.vgprs(2, "x"), k.registers.vgprs(2, "y")
     at = k.registers.vgprs(1, "at", note="byte of the first element")
     buffers = {name: k.registers.sgprs(4, f"{name}_buffer") for name in "xyd"}
-    k.begin()
     k.v_mov_b32(at, 4 * GROUP)
     k.v_mul_lo_u32(at, k.ids["x"], at)
     k.v_lshl_add_u32(at, k.work_item, 2, at)

@@ -30,7 +30,6 @@ def row_sum(k: ag.TileBuilder) -> None:
     """One row."""
     total, x, at = k.registers.vgprs(1, "total"), k.registers.vgprs(1, "x"), k.registers.vgprs(1, "at")
     row, byte = k.registers.sgprs(4, "row", note="descriptor"), k.registers.sgprs(1, "byte", note="where in the row the wave is")
-    k.begin()
     k.v_lshlrev_b32(at, 2, k.work_item)
     k.v_mov_b32(total, 0)
     k.s_mov_b32(byte, 0)

@@ -31,8 +31,6 @@ def transpose(k: ag.TileBuilder) -> None:
     """One tile."""
     lds, x, at = k.lds.take("tile", TILE.size), k.registers.vgprs(PART, "x"), k.registers.vgprs(1, "at")
     byte, step = k.registers.vgprs(2, "byte"), k.registers.sgprs(2, "step")  # the lane's byte in a row of x and of d; bytes of a row
-    k.begin()
-    k.locate(WAVES)
     into = ag.emit_address(k, "into", lambda lane, wave: TILE.address({"row": PART * wave, "column": lane}), k.lane, (k.wave,))
     out = ag.emit_address(k, "out", lambda lane, wave: TILE.address({"row": lane, "column": PART * wave}), k.lane, (k.wave,))
     for matrix, row, column, stride in ((0, "y", "x", "n"), (1, "x", "y", "m")):

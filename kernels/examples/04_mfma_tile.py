@@ -38,7 +38,6 @@ def mfma_tile(k: ag.TileBuilder) -> None:
         row, column = fragment.table[item][lane]
         return size * (EDGE * row + column)
 
-    k.begin()
     into = ag.emit_address(k, "into", lambda lane: byte(M.a, 2, 0, lane), k.work_item)
     out = ag.emit_address(k, "out", lambda lane: byte(M.d, 4, 0, lane), k.work_item)
     k.global_load_dwordx2(a, into, k.argument("a"))

@@ -33,9 +33,6 @@ def roles(k: ag.TileBuilder) -> None:
     As = k.shared("As", k.p.dtype, tm // 2, tk, stages=2, grid=(2,), serves=(ag.FragmentRead(M.a), ag.DmaFill()))
     Bs = k.shared("Bs", k.p.dtype, tn // 2, tk, stages=2, grid=(2,), serves=(ag.FragmentRead(M.b), ag.DmaFill()))
 
-    k.region("prologue")
-    k.begin()
-    k.locate(k.variant.wave_count)
     role = k.cast(k.variant.wave_count - down * across)
     wm, wn = k.wave_grid(down, across)
     ag.zero(k, *C)  # while the arguments are in flight
@@ -60,9 +57,6 @@ def roles(k: ag.TileBuilder) -> None:
             ag.mma(k, C[1, 0], A, B[0])
             ag.mma(k, C[1, 1], A, B[1])
 
-    k.region("main loop")
-    k.pipeline(step, steps, ag.ProducerConsumer(), groups=role)
-
-    k.region("epilogue")
-    k.registers.release("A", "B")  # the epilogue needs these registers, so it follows the loop
-    product_epilogue(k, corners_of(k, C), row0, column0, wm, wn, overlaps=False).follow(k)
+    # the epilogue needs the registers of A and B, so it follows the loop
+    k.pipeline(step, steps, ag.ProducerConsumer(), groups=role, then=product_epilogue(
+        k, corners_of(k, C), row0, column0, wm, wn, overlaps=False, frees=("A", "B")))

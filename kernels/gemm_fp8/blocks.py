@@ -38,9 +38,6 @@ def blocks(k: ag.TileBuilder) -> None:
     As = k.shared("As", of_a, tm // 2, tk, stages=2, grid=(2,), serves=(ag.FragmentRead(M.b), ag.DmaFill()))
     Bs = k.shared("Bs", of_b, tn // 2, tk, stages=2, grid=(2,), serves=(ag.FragmentRead(M.a), ag.DmaFill()))
 
-    k.region("prologue")
-    k.begin()
-    k.locate(down * across)
     wm, wn = k.wave_grid(down, across)
     ag.zero(k, *C)  # while the arguments are in flight
     place(k, row0, column0)
@@ -82,12 +79,8 @@ def blocks(k: ag.TileBuilder) -> None:
         with k.stage(), matrix:
             ag.mma(k, P, A, B[1], first=True)
 
-    k.region("main loop")
-    k.pipeline(step, steps, ag.PingPong(), groups=group)
-
-    k.region("epilogue")
-    k.registers.release("A", "B", "P", "a_scales", "b_scales")
-    product_epilogue(k, corners, row0, column0, wm, wn, factors, overlaps=False).follow(k)
+    k.pipeline(step, steps, ag.PingPong(), groups=group, then=product_epilogue(
+        k, corners, row0, column0, wm, wn, factors, overlaps=False, frees=("A", "B", "P", "a_scales", "b_scales")))
 
 
 @dataclass(frozen=True)

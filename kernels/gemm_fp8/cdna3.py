@@ -25,13 +25,13 @@ def cdna3(k: ag.TileBuilder) -> None:
 
 
 def _ends(k: ag.TileBuilder, corners: Sequence[ag.Corner], row0: ag.Reg, column0: ag.Reg, wm: ag.WaveIndex,
-          wn: ag.WaveIndex, overlaps: bool) -> ProductEpilogue:
+          wn: ag.WaveIndex, overlaps: bool, frees: tuple[str, ...]) -> ProductEpilogue:
     """The epilogue. Scales of rows and columns are loaded after the loop, which leaves no registers for them."""
-    def loaded_epilogue(overlaps: bool) -> ProductEpilogue:
+    def loaded_epilogue(overlaps: bool, frees: tuple[str, ...] = ()) -> ProductEpilogue:
         factors = load_factors(k, corners, row0, column0, wm, wn)
         with_alpha(factors)
-        return product_epilogue(k, corners, row0, column0, wm, wn, factors, overlaps)
+        return product_epilogue(k, corners, row0, column0, wm, wn, factors, overlaps, frees)
 
     if k.p.scales == "tensor":
-        return loaded_epilogue(overlaps)
-    return ProductEpilogue(None, None, lambda: loaded_epilogue(overlaps=False).follow(k))
+        return loaded_epilogue(overlaps, frees)
+    return ProductEpilogue(None, None, lambda: loaded_epilogue(overlaps=False).follow(k), frees)

@@ -47,9 +47,6 @@ def tiled(k: ag.TileBuilder) -> None:
     As = k.shared("As", of_a, tm // 2, tk, stages=stages, grid=(2,), serves=(ag.FragmentRead(M.b), ag.DmaFill()))
     Bs = k.shared("Bs", of_b, tn // 2, tk, stages=stages, grid=(2,), serves=(ag.FragmentRead(M.a), ag.DmaFill()))
 
-    k.region("prologue")
-    k.begin()
-    k.locate(down * across)
     wm, wn = k.wave_grid(down, across)
     ag.zero(k, *C)  # while the arguments are in flight
     place(k, row0, column0)
@@ -80,10 +77,5 @@ def tiled(k: ag.TileBuilder) -> None:
             ag.mma(k, C[1, 0], lower, B[0])
             ag.mma(k, C[1, 1], lower, B[1])
 
-    k.region("main loop")
-    epilogue = product_epilogue(k, corners, row0, column0, wm, wn, factors)
-    k.pipeline(step, steps, SCHEDULES[k.variant.schedule], groups=group, epilogue=epilogue.overlapped)
-
-    k.region("epilogue")
-    k.registers.release("A", "B")
-    epilogue.follow(k)
+    k.pipeline(step, steps, SCHEDULES[k.variant.schedule], groups=group,
+               then=product_epilogue(k, corners, row0, column0, wm, wn, factors, frees=("A", "B")))

@@ -47,7 +47,6 @@ def build_phase_probe(arch: str, op: str, lanes: int = ag.LANES) -> PhaseProbe:
     v, s = k.registers.vgprs(8 + 4 * _READS, "vectors"), k.registers.sgprs(12, "scalars")
     address, at, value = v[0], v[1], v[2]
     first, second, begin, end, other = s[0], s[1], s[2:3], s[4:5], s[6]
-    k.begin()
     k.v_mov_b32(at, 4 * measurements)
     k.v_mul_lo_u32(at, at, k.work_item)
 

@@ -120,7 +120,6 @@ def build_probe(probe: Probe, arch: str) -> ProbeKernel:
         k.lds.take("data", probe.lds)
     watch = Stopwatch(k, k.registers.vgprs(120, "vectors"), k.registers.sgprs(16, "scalars"), k.registers.agprs(64, "accumulators"),
                       k.registers.sgprs(4, "clock"), k.argument("out"), k.argument("data"), k.fresh("end"))
-    k.begin()
     probe.write(watch)
     watch.store()
     k.label(watch.end)

@@ -12,14 +12,17 @@ from asmgen.kernels.products.factors import Factors
 @dataclass(frozen=True)
 class ProductEpilogue:
     """The epilogue of a product. Whole tiles take `overlapped`, which a pipeline mixes with its last step, or `follows`, which stands after
-    the loop. `rest` emits the code for all other tiles."""
+    the loop. `rest` emits the code for all other tiles. `frees` are registers of the loop that the rest may use."""
 
     overlapped: ag.Epilogue | None
     follows: ag.Epilogue | None
     rest: Callable[[], None]
+    frees: tuple[str, ...] = ()
 
     def follow(self, k: ag.TileBuilder) -> None:
-        """Emit all parts that do not overlap the loop."""
+        """Emit all parts that do not overlap the loop; the pipeline does that."""
+        if self.frees:
+            k.registers.release(*self.frees)
         if self.follows is not None:
             label = k.fresh("no_ending")
             self.follows.guard(label)
@@ -30,7 +33,7 @@ class ProductEpilogue:
 
 
 def product_epilogue(k: ag.TileBuilder, corners: Sequence[ag.Corner], row0: ag.Reg, column0: ag.Reg, wm: ag.WaveIndex, wn: ag.WaveIndex,
-                     factors: Factors | None = None, overlaps: bool = True) -> ProductEpilogue:
+                     factors: Factors | None = None, overlaps: bool = True, frees: tuple[str, ...] = ()) -> ProductEpilogue:
     """Store alpha A B^T + beta C + bias, rounded to the type of D. `factors`, if any, replace alpha.
 
     Whole tiles without alpha and C go to memory while the last step computes. They go right after the loop if the loop leaves no registers
@@ -85,4 +88,4 @@ def product_epilogue(k: ag.TileBuilder, corners: Sequence[ag.Corner], row0: ag.R
 
     d.stride_bytes(k)
     straight = ag.Epilogue(guard, body, again)
-    return ProductEpilogue(straight if overlaps else None, None if overlaps else straight, rest)
+    return ProductEpilogue(straight if overlaps else None, None if overlaps else straight, rest, frees)

@@ -45,9 +45,6 @@ def quadrants(k: ag.TileBuilder, M: ag.MatrixShape, fa: ag.Fragment, fb: ag.Frag
     As = k.shared("As", fa.dtype, tm // 2, tk, stages=stages, grid=(2,), serves=by_a.serves, pads=by_a.dma)
     Bs = k.shared("Bs", fb.dtype, tn // 2, tk, stages=stages, grid=(2,), serves=by_b.serves, pads=by_b.dma)
 
-    k.region("prologue")
-    k.begin()
-    k.locate(down * across)
     wm, wn = k.wave_grid(down, across)
     ag.zero(k, *C)  # while the arguments are in flight
     place(k, row0, column0)
@@ -79,10 +76,7 @@ def quadrants(k: ag.TileBuilder, M: ag.MatrixShape, fa: ag.Fragment, fb: ag.Frag
         with k.stage(), matrix:
             ag.mma(k, C[1, 1], A, B[1])
 
-    k.region("main loop")
-    epilogue = make_epilogue(k, corners_of(k, C, M.d.T if paired is None else ag.deep(M.d.T, 2)), row0, column0, wm, wn, overlaps=overlaps)
-    k.pipeline(step, steps, SCHEDULES[k.variant.schedule], groups=group, epilogue=epilogue.overlapped)
-
-    k.region("epilogue")
-    k.registers.release("A", "B", *(["RA", "RB"] if RA[0] else []))
-    epilogue.follow(k)
+    corners = corners_of(k, C, M.d.T if paired is None else ag.deep(M.d.T, 2))
+    frees = ("A", "B", *(("RA", "RB") if RA[0] else ()))
+    k.pipeline(step, steps, SCHEDULES[k.variant.schedule], groups=group,
+               then=make_epilogue(k, corners, row0, column0, wm, wn, overlaps=overlaps, frees=frees))

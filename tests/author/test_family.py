@@ -52,7 +52,6 @@ def family(**changes: Any) -> ag.Family:
 def write(k: ag.TileBuilder) -> None:
     at, x = k.registers.vgprs(1, "at"), k.registers.vgprs(1, "x")
     base = k.registers.sgprs(1, "base")
-    k.begin()
     k.s_mul_i32(base, k.ids["x"], 4 * k.variant.tile[0])
     k.v_lshlrev_b32(at, 2, k.work_item)
     k.v_add_u32(at, base, at)
@@ -242,7 +241,6 @@ def test_arguments_inside_of_a_block() -> None:
 
     @made.variant("gfx950", tile=(512,), waves=8, schedule="blocked")
     def blocked(k: ag.TileBuilder) -> None:
-        k.begin()
         with k.block("rare"):
             k.s_mov_b32(k.registers.sgprs(1, "copy"), k.argument("alpha"))
 

@@ -30,7 +30,6 @@ DOUBLE = ag.Family(
 @DOUBLE.variant("gfx942")
 def twice(k):
     at, x = k.registers.vgprs(1, "at"), k.registers.vgprs(1, "x")
-    k.begin()
     k.v_mov_b32(at, k.ids["x"])
     k.v_lshl_add_u32(at, at, 6, k.work_item)
     k.v_lshlrev_b32(at, 2, at)
@@ -76,7 +75,7 @@ def test_what_lint_calls_an_error_is_refused(own: Path, tmp_path: Path, capsys: 
     lines = err.splitlines()
     assert (status, out) == (1, "") and not (tmp_path / "out").exists()
     assert len(lines) == 3 and all(line.endswith("[W001]") for line in lines[:-1])
-    assert "my_kernel.py:23: error: global_load_dword reads s[4:7] while s_load_dwordx4" in lines[0]
+    assert "my_kernel.py:22: error: global_load_dword reads s[4:7] while s_load_dwordx4" in lines[0]
     assert "my_kernel.py:24: error: v_lshlrev_b32 reads v2 while global_load_dword" in lines[1]
     assert lines[-1].startswith("asmgen: twice_gfx942 has 2 errors") and "--no-verify" in lines[-1]
     assert call(capsys, "build", *arguments, "--json")[:2] == (1, "[]\n")
@@ -112,7 +111,7 @@ def test_refusals_are_one_sentence(own: Path, tmp_path: Path, capsys: pytest.Cap
     (tmp_path / "wrong.py").write_text("import asmgen as ag\nag.Parameter('x', 'maybe', int, 'x')\n")
     assert "a parameter is of kind build or run" in refused(capsys, "build", f"{tmp_path}/wrong.py:x")
     assert "FILE.py:NAME" in refused(capsys, "build", "my_kernel:twice")
-    own.write_text(KERNEL.replace("k.begin()", "k.begun()"))
+    own.write_text(KERNEL.replace("k.ids[", "k.idz[", 1))
     assert "AttributeError" in (text := refused(capsys, "build", f"{own}:twice", "-o", str(tmp_path / "o"))) and "my_kernel.py:19" in text
 
 

@@ -66,8 +66,6 @@ def build(form: Form) -> Kernel:
     border, raised = k.registers.sgprs(1, "border"), k.registers.sgprs(1, "raised")
     As = k.shared("As", "bf16", t // 2, depth, 2, (2,), (FragmentRead(M.a), DmaFill()))
     Bs = k.shared("Bs", "bf16", t // 2, depth, 2, (2,), (FragmentRead(M.b), DmaFill()))
-    k.begin()
-    k.locate(waves)
     wm, wn = k.wave_grid(down, across)
     k.s_lshr_b32(group, k.wave.register, 2)
     k.s_mov_b32(zero_row, 0)

@@ -42,7 +42,6 @@ def kernel(longest_first: bool) -> Program:
     table = tuple(ContractArgument(name, "pointer", "") for name in ("out", "asked"))
     contract = KernelContract("order", "orders", ("gfx950",), (), table, (64, 1, 1), Formula("one", lambda _: (1, 1, 1)))
     k = KernelBuilder(contract, "gfx950", {})
-    k.begin()
     out = HeadTile(*(k.registers.sgprs(1, name) for name in ("batch", "head", "kv_head", "tile")))
     asked, offset = k.registers.sgprs(8, "asked", align=4), k.registers.sgprs(1, "offset")
     k.s_lshl_b32(offset, k.ids["x"], 5)

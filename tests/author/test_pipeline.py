@@ -200,7 +200,7 @@ def test_an_operation_takes_the_iteration_of_what_it_reads() -> None:
 
     shape = pipeline(k, step, 1, InOrder())
     assert set(seen) == {1} and shape.offsets == {0: 1, 1: 1}
-    assert k.items[0].operations == ("load of t+1",)  # type: ignore[union-attr]
+    assert k.program().instructions[0].operations == ("load of t+1",)
 
 
 def test_what_is_hoisted_stands_once_before_the_pipeline() -> None:

@@ -16,7 +16,6 @@ def test_the_entry_waits_where_the_body_does_not(first: str, waits: bool) -> Non
     """Of 9 pointers 7 are preloaded: the body loads the last, and waits for it before it touches another or not."""
     k = KernelBuilder(CONTRACT, "gfx950", {}, preload=True)
     at = k.registers.sgprs(2, "at")
-    k.begin()
     k.s_mov_b64(at, k.argument(first))
     k.s_mov_b64(at, k.argument("p8"))
     k.s_mov_b64(at, k.argument("p0"))

@@ -29,7 +29,6 @@ def kernel(arguments: tuple[str, ...], emit: Callable[[KernelBuilder, Reg, Reg],
     contract = KernelContract("order", "orders", ("gfx950",), (), table, (64, 1, 1), Formula("one", lambda _: (1, 1, 1)))
     k = KernelBuilder(contract, "gfx950", {}, workgroup_ids="xy")
     one, two = k.registers.sgprs(1, "one"), k.registers.sgprs(1, "two")
-    k.begin()
     emit(k, one, two)
     data, at = k.registers.vgprs(2, "data"), k.registers.vgprs(1, "at")
     with k.scratch("number", file="s") as number:

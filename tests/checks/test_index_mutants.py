@@ -106,7 +106,6 @@ def copying() -> ag.Family:
     @made.variant("gfx950")
     def copy(k: ag.TileBuilder) -> None:
         at, same, value = (k.registers.vgprs(1, name) for name in ("at", "same", "value"))
-        k.begin()
         k.v_lshlrev_b32(at, 2, k.work_item)
         k.v_mov_b32(same, at)
         k.global_load_dword(value, at, k.argument("x"))

@@ -40,15 +40,15 @@ loop:
 	s_cmp_lt_u32 s3, s14
 	s_cbranch_scc1 loop
 	v_add_f32_dpp v1, v1, v1 row_shr:1 bound_ctrl:1
-	s_nop 1                                                         ; v1 of v_add_f32_dpp v1, v1, v1 row_shr:1 bound_ctrl:1 (asmgen/kernels/examples/02_row_sum.py:51), read across lanes by a DPP instruction: 2 more wait states
+	s_nop 1                                                         ; v1 of v_add_f32_dpp v1, v1, v1 row_shr:1 bound_ctrl:1 (asmgen/kernels/examples/02_row_sum.py:50), read across lanes by a DPP instruction: 2 more wait states
 	v_add_f32_dpp v1, v1, v1 row_shr:2 bound_ctrl:1
-	s_nop 1                                                         ; v1 of v_add_f32_dpp v1, v1, v1 row_shr:2 bound_ctrl:1 (asmgen/kernels/examples/02_row_sum.py:51), read across lanes by a DPP instruction: 2 more wait states
+	s_nop 1                                                         ; v1 of v_add_f32_dpp v1, v1, v1 row_shr:2 bound_ctrl:1 (asmgen/kernels/examples/02_row_sum.py:50), read across lanes by a DPP instruction: 2 more wait states
 	v_add_f32_dpp v1, v1, v1 row_shr:4 bound_ctrl:1
-	s_nop 1                                                         ; v1 of v_add_f32_dpp v1, v1, v1 row_shr:4 bound_ctrl:1 (asmgen/kernels/examples/02_row_sum.py:51), read across lanes by a DPP instruction: 2 more wait states
+	s_nop 1                                                         ; v1 of v_add_f32_dpp v1, v1, v1 row_shr:4 bound_ctrl:1 (asmgen/kernels/examples/02_row_sum.py:50), read across lanes by a DPP instruction: 2 more wait states
 	v_add_f32_dpp v1, v1, v1 row_shr:8 bound_ctrl:1
-	s_nop 1                                                         ; v1 of v_add_f32_dpp v1, v1, v1 row_shr:8 bound_ctrl:1 (asmgen/kernels/examples/02_row_sum.py:51), read across lanes by a DPP instruction: 2 more wait states
+	s_nop 1                                                         ; v1 of v_add_f32_dpp v1, v1, v1 row_shr:8 bound_ctrl:1 (asmgen/kernels/examples/02_row_sum.py:50), read across lanes by a DPP instruction: 2 more wait states
 	v_add_f32_dpp v1, v1, v1 row_bcast:15 row_mask:0xa
-	s_nop 1                                                         ; v1 of v_add_f32_dpp v1, v1, v1 row_bcast:15 row_mask:0xa (asmgen/kernels/examples/02_row_sum.py:52), read across lanes by a DPP instruction: 2 more wait states
+	s_nop 1                                                         ; v1 of v_add_f32_dpp v1, v1, v1 row_bcast:15 row_mask:0xa (asmgen/kernels/examples/02_row_sum.py:51), read across lanes by a DPP instruction: 2 more wait states
 	v_add_f32_dpp v1, v1, v1 row_bcast:31 row_mask:0xc
 	s_lshl_b32 s3, s2, 2
 	v_mov_b32 v3, s3

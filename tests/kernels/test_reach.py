@@ -27,7 +27,6 @@ def counting(wrong: bool = False) -> ag.Family:
     @made.variant("gfx950")
     def count(k: ag.TileBuilder) -> None:
         steps, at, value = k.registers.sgprs(1, "steps"), k.registers.vgprs(1, "at"), k.registers.vgprs(1, "value")
-        k.begin()
         k.s_lshr_b32(steps, k.argument("n"), 6)
         k.v_lshlrev_b32(at, 2, k.work_item)
         k.v_cvt_f32_u32(value, steps)

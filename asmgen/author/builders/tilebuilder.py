@@ -8,7 +8,7 @@ from typing import Any
 
 from asmgen.author.address.addressing import WaveIndex
 from asmgen.author.emit.kernel import KernelBuilder
-from asmgen.author.loop.overlap import Epilogue
+from asmgen.author.loop.overlap import Then
 from asmgen.author.loop.pipeline import pipeline
 from asmgen.author.loop.stepunits import Shape, Step
 from asmgen.author.schedule.schedules import Schedule
@@ -20,23 +20,25 @@ from asmgen.author.tiles.shared import SharedTile, shared
 from asmgen.author.tiles.swizzles import Access, DmaFill
 from asmgen.author.tiles.tiles import Tile, TileError, TileGrid, tile_registers
 from asmgen.author.tiles.transposing import TransposedRead
+from asmgen.isa.arch import LANES
 from asmgen.isa.layouts_lds import DMA_BYTES
 from asmgen.isa.placement import Placement
 from asmgen.isa.registers import Reg
+from asmgen.program.program import Instruction
 from asmgen.regalloc.sets import RegisterSet
 
 
 class TileBuilder(KernelBuilder):
     """Adds tiles, shared tiles, matrices and pipelines to the builder of a kernel.
 
-    Call `locate()` before any operation that depends on lanes or waves.
+    `lane` and `wave` are computed where they are first used.
     """
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self.made: dict[object, object] = {}
-        self.lane: Reg = self.work_item
-        self.wave = WaveIndex("wave", self.kernarg[0], 1)
+        self._lane: Reg | None = None
+        self._wave: WaveIndex | None = None
         self.filling: WaveIndex | None = None  # the waves that fill LDS, if not all do
         self.sources: dict[Rows, int] = {}  # the iterations by which each is read ahead
         self.koffset: Reg | None = None
@@ -102,19 +104,53 @@ class TileBuilder(KernelBuilder):
         return 0, None
 
     def pipeline(self, step: Step, count: Reg | int, schedule: Schedule, groups: Reg | None = None, plain: Reg | int | None = None,
-                 epilogue: Epilogue | None = None, early_exit: Reg | None = None, ends_plain: bool = False) -> Shape:
+                 then: Then | None = None, early_exit: Reg | None = None, ends_plain: bool = False) -> Shape:
         """Emit the loop; see `asmgen.author.loop.pipeline`."""
-        return pipeline(self, step, count, schedule, groups, plain, epilogue, early_exit, ends_plain)
+        return pipeline(self, step, count, schedule, groups, plain, then, early_exit, ends_plain)
 
-    def locate(self, waves: int) -> None:
-        """Compute lane and wave from the work-item's number, for a workgroup of `waves` waves in one dimension."""
-        lane = self.registers.vgprs(1, "lane")
-        wave = self.registers.sgprs(1, "wave")
-        with self.scratch("number") as number:
+    @property
+    def lane(self) -> Reg:
+        """A VGPR with the lane's number in its wave."""
+        self._locate()
+        assert self._lane is not None
+        return self._lane
+
+    @property
+    def wave(self) -> WaveIndex:
+        """The wave's number in its workgroup."""
+        self._locate()
+        assert self._wave is not None
+        return self._wave
+
+    def _locate(self) -> None:
+        """Compute lane and wave from the work-item's number, for a workgroup in one dimension.
+
+        Raises TileError for a workgroup of other dimensions, and after a branch or within a block, which not all waves may pass.
+        """
+        if self._wave is not None:
+            return
+        x, y, z = self.contract.workgroup
+        if (y, z) != (1, 1):
+            raise TileError(f"lane and wave are numbers in a workgroup of one dimension; this one has {x} x {y} x {z} work-items",
+                            self.here())
+        if x <= LANES:
+            self._lane, self._wave = self.work_item, WaveIndex("wave", self.kernarg[0], 1)
+            return
+        parted = next((item for item in self.items[self.begun:self.trial_start if self.copy is not None else None]
+                       if isinstance(item, Instruction) and item.is_branch), None)
+        if parted is not None or self._open_block and self.copy is None:
+            after = f"after the branch at {parted.where()}" if parted is not None else "within a block"
+            raise TileError(f"the wave's number is first asked for {after}, which not all waves may pass: name k.wave before it",
+                            self.here())
+        self._lane, self._wave = self.hoist(lambda: self._located(-(-x // LANES)))
+
+    def _located(self, waves: int) -> tuple[Reg, WaveIndex]:
+        lane, wave = self.registers.vgprs(1, "lane"), self.registers.sgprs(1, "wave")
+        with self.operation("lane and wave"), self.scratch("number") as number:
             self.v_lshrrev_b32(number, 6, self.work_item)
             self.v_readfirstlane_b32(wave, number)
-        self.v_and_b32(lane, 63, self.work_item)
-        self.lane, self.wave = lane, WaveIndex("wave", wave, waves)
+            self.v_and_b32(lane, LANES - 1, self.work_item)
+        return lane, WaveIndex("wave", wave, waves)
 
     def cast(self, producers: int) -> Reg:
         """Make the last waves producers, which fill LDS. From here on `wave` counts the other waves.
@@ -129,7 +165,7 @@ class TileBuilder(KernelBuilder):
         self.s_sub_u32(filling, wave.register, consumers)
         self.s_cmp_ge_u32(wave.register, consumers)
         self.s_cselect_b32(role, 1, 0)
-        self.wave, self.filling = WaveIndex(wave.name, wave.register, consumers), WaveIndex(wave.name, filling, producers)
+        self._wave, self.filling = WaveIndex(wave.name, wave.register, consumers), WaveIndex(wave.name, filling, producers)
         return role
 
     def forget(self, *kinds: str) -> None:
@@ -196,7 +232,8 @@ class TileBuilder(KernelBuilder):
     @property
     def waves_per_simd(self) -> int:
         """The number of waves of a workgroup on one SIMD."""
-        return -(-self.wave.count // 4)
+        waves = -(-self.contract.workgroup[0] // LANES) if self._wave is None else self._wave.count
+        return -(-waves // 4)
 
     def loop_begins(self, ahead: int) -> None:
         """Move each source's base back by its distance to the farthest source, in iterations, so that one offset serves all."""

@@ -75,6 +75,15 @@ def symbol_of(name: str) -> str:
     return f"k{symbol}" if symbol[:1].isdigit() else symbol
 
 
+class WorkgroupIds(dict[str, Reg]):
+    """The SGPRs of the workgroup's numbers by axis."""
+
+    def __missing__(self, axis: str) -> Reg:
+        have = ", ".join(self)
+        raise AsmgenError(f"the kernel has no workgroup number {axis!r}: its family has axes={''.join(self)!r}, which gives "
+                          f"{have or 'none'}", str(author_line()))
+
+
 class KernelBuilder(Builder):
     """The builder of a whole kernel. It pins the registers that the hardware fills, loads the arguments and builds the code object.
 
@@ -104,8 +113,8 @@ class KernelBuilder(Builder):
         self._preload = self._preloaded() if preload else 0
         first_id = _KERNARG_POINTER + self._preload
         self.kernarg = plan.pin("kernarg", s[0:1], "where the arguments lie, filled by the hardware")
-        self.ids = {axis: plan.pin(f"workgroup_{axis}", s[first_id + number:first_id + number], "filled by the hardware")
-                    for number, axis in enumerate(workgroup_ids)}
+        self.ids = WorkgroupIds({axis: plan.pin(f"workgroup_{axis}", s[first_id + number:first_id + number], "filled by the hardware")
+                                 for number, axis in enumerate(workgroup_ids)})
         # Without preload the arguments stand after the ids, at an SGPR aligned for the widest loads.
         first = _KERNARG_POINTER if preload else -(-(first_id + len(workgroup_ids)) // 4) * 4
         self._arguments: Reg = self.kernarg[0:0]  # not read in a kernel without arguments
@@ -118,6 +127,8 @@ class KernelBuilder(Builder):
             last = more + self._dwords - self._preload - 1
             self._loaded = plan.pin("more_arguments", s[more:last], "what is not preloaded, in order")
         self.work_item = plan.pin("work_item", v[0:0], "x | y << 10 | z << 20, filled by the hardware")
+        self._load_arguments()
+        self.begun = len(self.items)
 
     @property
     def variant(self) -> Variant:
@@ -136,8 +147,8 @@ class KernelBuilder(Builder):
                 return held[first:first + max(1, row.size // 4) - 1]
         raise AsmgenError(f"the kernel has no argument {name!r}; it has {', '.join(row.name for row in self.table)}", str(author_line()))
 
-    def begin(self) -> None:
-        """Load the arguments. The wait before their first use covers their arrival."""
+    def _load_arguments(self) -> None:
+        """The kernel begins with the loads of its arguments. The wait before their first use covers their arrival."""
         self._load(self._arguments, 0)
         if self._preload:
             self.emit("s_waitcnt", lgkmcnt=0, comment="the compatibility entry does what preloading firmware did")
@@ -189,7 +200,8 @@ class KernelBuilder(Builder):
                       tuple(self.remarks))
 
     def _regions(self) -> tuple[MapColumn, ...]:
-        starts = [*(self.regions or [("kernel", 0)]), ("", self.position)]
+        first = [] if self.regions and not self.regions[0][1] else [("prologue" if self.regions else "kernel", 0)]
+        starts = [*first, *self.regions, ("", self.position)]
         return tuple(MapColumn(name, first, max(first, following - 1))
                      for (name, first), (_, following) in pairwise(starts))
 

@@ -19,12 +19,15 @@ from asmgen.regalloc.liveness import Liveness
 class PipelineText:
     """A pipeline in a builder's items: those that may share cold blocks, and the label at its end.
 
-    `lost` are registers (as bits) that short counts leave with values of no iteration.
+    `lost` are registers (as bits) that short counts leave with values of no iteration. `sums` are those to which only matrix instructions
+    of the step add and which nothing in the step reads; `summed` is one of these instructions.
     """
 
     sharing: Sharing | None
     end: str
     lost: int = 0
+    sums: int = 0
+    summed: Instruction | None = None
 
 
 class Written(Protocol):
@@ -44,7 +47,8 @@ class Written(Protocol):
 def settle_pipelines(k: Written) -> list[Sharing]:
     """What may be shared. A block is not where a later instruction still reads the SCC from before it.
 
-    Raises PipelineError, at the author's line, for code after a pipeline that reads a register which the pipeline leaves undefined.
+    Raises PipelineError, at the author's line, for code after a pipeline that reads a register which the pipeline leaves undefined, and for
+    sums of a pipeline that nothing reads.
     """
     live = program_liveness(k.program())
     number = 0  # of the next instruction
@@ -55,6 +59,7 @@ def settle_pipelines(k: Written) -> list[Sharing]:
     labels = {item.name: at[position] for position, item in enumerate(k.items) if isinstance(item, Label)}
     for text in k.pipelines:
         _refuse_lost(k, text, live, labels)
+        _refuse_forgotten(text, live, labels)
     branches = cold_branches(k.items, k.tags)
     targets = {position: item.target for position in branches if isinstance(item := k.items[position], Instruction)}
     apart = frozenset(position for position, target in targets.items()
@@ -72,3 +77,11 @@ def _refuse_lost(k: Written, text: PipelineText, live: Liveness, labels: dict[st
         raise PipelineError(f"{reader.text} reads {names} after the pipeline, which writes it for iterations ahead: what a short loop "
                             "leaves there belongs to no iteration. Copy it in the step, into a register that only iteration t writes",
                             reader.where())
+
+
+def _refuse_forgotten(text: PipelineText, live: Liveness, labels: dict[str, int]) -> None:
+    first = labels[text.end]
+    if text.summed is not None and not (live.live_before(first) & text.sums if first < len(live) else 0):
+        names = ", ".join(mask_names(text.sums)[:4])
+        raise PipelineError(f"{text.summed.text} adds to {names}, which nothing reads after the pipeline: the epilogue is missing. Give it "
+                            "to the pipeline as then=", text.summed.where())

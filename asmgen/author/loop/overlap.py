@@ -4,14 +4,14 @@ A kernel that stores its accumulators and ends need not wait for the last produc
 before. So the last copy of the step stands twice. In one of the two, the epilogue fills the gaps after matrix instructions; each of its
 instructions stands there as soon as its operands have arrived.
 
-    k.pipeline(step, steps, schedule, epilogue=Epilogue(guard, body))
+    k.pipeline(step, steps, schedule, then=...)  # a value whose `overlapped` is Epilogue(guard, body)
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from asmgen.author.schedule.schedulereport import occupancy
 from asmgen.author.schedule.schedules import Sync, clocks, is_matrix
@@ -43,6 +43,37 @@ class Epilogue:
         if self.again is not None:
             k.s_cbranch_vccnz(self.again)
         k.s_endpgm()
+
+
+class Then(Protocol):
+    """What follows a pipeline: `overlapped` is mixed with its last step, or None; `follow` emits the rest."""
+
+    @property
+    def overlapped(self) -> Epilogue | None:
+        """The epilogue that overlaps the last step."""
+        ...
+
+    def follow(self, k: Any) -> None:
+        """Emit all parts that do not overlap the loop, in builder `k`."""
+        ...
+
+
+@dataclass(frozen=True)
+class FollowingEpilogue:
+    """An epilogue that stands after the pipeline: `body` emits it. `frees` names registers of the loop that it may use."""
+
+    body: Callable[[], None]
+    frees: tuple[str, ...] = ()
+
+    @property
+    def overlapped(self) -> None:
+        """Nothing overlaps the last step."""
+
+    def follow(self, k: Any) -> None:
+        """Emit it."""
+        if self.frees:
+            k.registers.release(*self.frees)
+        self.body()
 
 
 def overlapped(copy: Sequence[Sync | Unit], epilogue: Sequence[Unit], arch: str) -> list[Sync | Unit]:

@@ -12,24 +12,29 @@ With two roles (`ProducerConsumer`) all of this stands twice: each role has its 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from asmgen.author.emit.coldblocks import Sharing
 from asmgen.author.emit.pipelinetext import PipelineText
 from asmgen.author.loop.looppaths import emit_paths, loop_registers
-from asmgen.author.loop.overlap import Epilogue
+from asmgen.author.loop.overlap import Then
 from asmgen.author.loop.stepcopies import Copies
 from asmgen.author.loop.stepunits import Shape, Step, StepUnits
-from asmgen.author.schedule.schedules import ProducerConsumer, Schedule
+from asmgen.author.schedule.schedules import ProducerConsumer, Schedule, is_matrix
+from asmgen.author.step.effects import Unit
 from asmgen.author.step.iterations import PipelineError
-from asmgen.isa.registers import Reg, mask_names
+from asmgen.isa.registers import SGPR_BIT, Reg, mask_names
+from asmgen.program.program import Instruction
 
 if TYPE_CHECKING:
     from asmgen.author.emit.builder import Builder
 
+_PLAIN_REGISTERS = (1 << SGPR_BIT) - 1  # VGPRs and AGPRs
+
 
 def pipeline(k: Builder, step: Step, count: Reg | int, schedule: Schedule, groups: Reg | None = None, plain: Reg | int | None = None,
-             epilogue: Epilogue | None = None, early_exit: Reg | None = None, ends_plain: bool = False) -> Shape:
+             then: Then | None = None, early_exit: Reg | None = None, ends_plain: bool = False) -> Shape:
     """Emit the loop of `count` steps. `count` is an SGPR, which is used up, or a number. It is at least 1.
 
     - `groups`: an SGPR. With a stagger it is 0 for waves of the first group and 1 for waves of the second. With roles it is 0 for
@@ -37,13 +42,15 @@ def pipeline(k: Builder, step: Step, count: Reg | int, schedule: Schedule, group
     - `plain`: how many first iterations need no operations of `t.masked`: an SGPR, which is used up, or a number. Data stays in flight
       where the loop without such operations goes over into the one with them. Without it all iterations run them.
     - `ends_plain`: launches usually mask nothing at all. They then have a drain of their own, without masked operations.
-    - `epilogue`: an epilogue that overlaps the last step and ends the kernel (`asmgen.author.loop.overlap`).
+    - `then`: the epilogue, as one value. It may overlap the last step and end the kernel there (`asmgen.author.loop.overlap`); the rest
+      stands after the pipeline.
     - `early_exit`: an SGPR, the number of last iterations that a wave skips because all that it computes there is masked. It skips fewer
       than all of them; 0 or less skips none (`asmgen.author.loop.earlyexit`).
 
     Raises PipelineError for a step that cannot be pipelined, MergeError where the schedule's order would change a result.
     """
     _check_count(k, count, plain)
+    epilogue = then.overlapped if then is not None else None
     roles = isinstance(schedule, ProducerConsumer)
     if (schedule.stagger or roles) and groups is None:
         does = "gives waves different roles" if roles else "staggers two wave groups"
@@ -51,6 +58,7 @@ def pipeline(k: Builder, step: Step, count: Reg | int, schedule: Schedule, group
                             f"{'role a wave has' if roles else 'half a wave belongs to'}", k.here())
     if plain == 0:
         plain = None
+    k.region("main loop")
     k.counted = {}
     with loop_registers(k, count, plain, ends_plain) as own:
         units = StepUnits(k, step, schedule)
@@ -76,9 +84,12 @@ def pipeline(k: Builder, step: Step, count: Reg | int, schedule: Schedule, group
             emit_paths(copies, count, plain, done, own)
             copies.emit_early_exits()
             sharing = Sharing(copies.loops_at, copies.sharing_end, own.cold) if own is not None else None
-            k.pipelines.append(PipelineText(sharing, done, copies.lost))
+            k.pipelines.append(PipelineText(sharing, done, copies.lost, *_sums(units.every())))
     for report in units.shape.reports:
         k.remarks += report.lines()
+    if then is not None:
+        k.region("epilogue")
+        then.follow(k)
     return units.shape
 
 
@@ -96,6 +107,22 @@ def _check_count(k: Builder, count: Reg | int, plain: Reg | int | None) -> None:
         raise PipelineError(f"a pipeline of {count} steps: there is at least one", k.here())
     if isinstance(plain, int) and plain < 0:
         raise PipelineError(f"plain={plain}: 0 or more first iterations need no masked operations", k.here())
+
+
+def _sums(units: Sequence[Unit]) -> tuple[int, Instruction | None]:
+    """The registers (as bits) to which only matrix units add and which no other unit reads, and the last instruction that adds."""
+    added = other = 0
+    last = None
+    for unit in units:
+        effects = unit.effects
+        if is_matrix(unit) and effects.writes & effects.reads:
+            added |= effects.writes & effects.reads
+            other |= effects.reads & ~effects.writes | effects.writes & ~effects.reads
+            last = unit.first
+        else:
+            other |= effects.reads | effects.writes
+    sums = added & ~other & _PLAIN_REGISTERS
+    return (sums, last) if sums else (0, None)
 
 
 def _refuse_shared_registers(k: Builder, units: StepUnits) -> None:

@@ -1,0 +1,209 @@
+"""Kernels written in a wrong order or without a part: each is refused at the author's line, with what would work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+import asmgen as ag
+from asmgen.author.builders.tilebuilder import TileBuilder
+from asmgen.author.contract.contract import ContractArgument, Formula, KernelContract
+from asmgen.isa.errors import AsmgenError
+
+HERE = r"test_misuse.py:\d+"
+
+
+def builder(waves: int = 4, axes: str = "x") -> TileBuilder:
+    arguments = (ContractArgument("a", "pointer", ""), ContractArgument("n", "u32", ""))
+    contract = KernelContract("wrong", "wrong", ("gfx950",), (), arguments, (64 * waves, 1, 1), Formula("one", lambda _: (1, 1, 1)))
+    return TileBuilder(contract, "gfx950", {}, waves=2, workgroup_ids=axes)
+
+
+def product(k: TileBuilder) -> tuple[ag.Tile, ag.Tile, ag.Tile]:
+    """C, A and B of one wave's product."""
+    M = k.matrix_shape("f32_32x32x16_bf16")
+    return k.tile("C", 32, 32, M.d), k.tile("A", 32, 16, M.a), k.tile("B", 32, 16, M.b)
+
+
+def summing(k: TileBuilder) -> tuple[Callable[[ag.StepIndex], None], ag.Reg, ag.Tile]:
+    C, A, B = product(k)
+    count = k.registers.sgprs(1, "count")
+    k.s_mov_b32(count, 4)
+    memory, matrix = k.streams("memory", "matrix")
+
+    def step(t: ag.StepIndex) -> None:
+        with k.stage(), memory, ag.operation(k, "make", [t], writes=A.registers.mask | B.registers.mask):
+            for register in (*A.registers, *B.registers):
+                for number in range(register.count):
+                    k.v_mov_b32(register[number], 0)
+        with k.stage(), matrix:
+            ag.mma(k, C, A, B)
+
+    return step, count, C
+
+
+def forgets_the_epilogue(k: TileBuilder) -> None:
+    step, count, C = summing(k)
+    ag.zero(k, C)
+    k.pipeline(step, count, ag.InOrder())
+    k.s_endpgm()
+
+
+def has_an_epilogue(k: TileBuilder) -> None:
+    step, count, C = summing(k)
+    ag.zero(k, C)
+    k.pipeline(step, count, ag.InOrder(), then=ag.FollowingEpilogue(lambda: ag.mul(k, C, C, 2.0)))
+    k.s_endpgm()
+
+
+def asks_for_another_axis(k: TileBuilder) -> None:
+    k.s_mov_b32(k.registers.sgprs(1, "row"), k.ids["y"])
+
+
+def wants_too_many_waves(k: TileBuilder) -> None:
+    k.wave_grid(2, 4)
+
+
+def names_the_wave_after_a_branch(k: TileBuilder) -> None:
+    k.s_cmp_eq_u32(k.argument("n"), 0)
+    k.s_cbranch_scc1("end")
+    k.s_mov_b32(k.registers.sgprs(1, "row"), k.wave.register)
+
+
+def names_the_wave_in_a_block(k: TileBuilder) -> None:
+    with k.block("some"):
+        k.v_mov_b32(k.registers.vgprs(1, "x"), k.lane)
+
+
+def releases_a_tile_twice(k: TileBuilder) -> None:
+    C, _, _ = product(k)
+    k.registers.release("C")
+    k.registers.release("C")
+    ag.zero(k, C)
+
+
+def uses_a_tile_after_its_release(k: TileBuilder) -> None:
+    C, _, _ = product(k)
+    k.registers.release("C")
+    ag.zero(k, C)
+
+
+def asks_for_the_first_step(k: TileBuilder) -> None:
+    step, count, C = summing(k)
+
+    def asking(t: ag.StepIndex) -> None:
+        if t.first:
+            ag.zero(k, C)
+        step(t)
+
+    k.pipeline(asking, count, ag.InOrder())
+
+
+def passes_a_condition_as_a_value(k: TileBuilder) -> None:
+    C, A, B = product(k)
+
+    def step(t: ag.StepIndex) -> None:
+        with ag.operation(k, "make", [t], writes=A.registers.mask | B.registers.mask):
+            k.v_mov_b32(next(iter(A.registers))[0], 0)
+        ag.mma(k, C, A, B, first=t.first)
+
+    k.pipeline(step, 4, ag.InOrder())
+
+
+def counts_nothing(k: TileBuilder) -> None:
+    step, _, _ = summing(k)
+    k.pipeline(step, 0, ag.InOrder())
+
+
+def gives_no_groups(k: TileBuilder) -> None:
+    step, count, _ = summing(k)
+    k.pipeline(step, count, ag.PingPong())
+
+
+def masks_nothing(k: TileBuilder) -> None:
+    step, count, _ = summing(k)
+    k.pipeline(step, count, ag.InOrder(), plain=2)
+
+
+def stages_outside_of_a_step(k: TileBuilder) -> None:
+    with k.stage():
+        k.s_nop(0)
+
+
+def writes_without_an_iteration(k: TileBuilder) -> None:
+    x = k.registers.vgprs(1, "x")
+    k.pipeline(lambda t: k.v_mov_b32(x, 0), 4, ag.InOrder())
+
+
+def looks_back(k: TileBuilder) -> None:
+    x = k.registers.vgprs(1, "x")
+
+    def step(t: ag.StepIndex) -> None:
+        with k.at(t - 1):
+            k.v_mov_b32(x, 0)
+
+    k.pipeline(step, 4, ag.InOrder())
+
+
+def asks_for_an_unknown_argument(k: TileBuilder) -> None:
+    k.s_mov_b32(k.registers.sgprs(1, "x"), k.argument("m"))
+
+
+def hoists_nothing_but_differs(k: TileBuilder) -> None:
+    x = k.tile("x", 32, 32, k.matrix_shape("f32_32x32x16_bf16").d, stages=2)
+    seen: list[int] = []
+
+    def step(t: ag.StepIndex) -> None:
+        seen.append(t.buffer(2))
+        with k.at(t):
+            for number in range(1 + len(seen) % 2):
+                k.v_mov_b32(next(iter(x[t].registers)), number)
+
+    k.pipeline(step, 4, ag.InOrder())
+
+
+CASES = (
+    (forgets_the_epilogue, rf"{HERE}: v_mfma_.* adds to .*, which nothing reads after the pipeline: the epilogue is missing"),
+    (asks_for_another_axis, rf"{HERE}: the kernel has no workgroup number 'y': its family has axes='x'"),
+    (wants_too_many_waves, rf"{HERE}: wave_grid\(2, 4\) needs 8 waves; this kernel has 4"),
+    (names_the_wave_after_a_branch, rf"{HERE}: the wave's number is first asked for after the branch at .*: name k.wave before it"),
+    (names_the_wave_in_a_block, rf"{HERE}: the wave's number is first asked for within a block"),
+    (releases_a_tile_twice, rf"{HERE}: .*'C'"),
+    (uses_a_tile_after_its_release, rf"{HERE}: .* is used after its release: it was 'C'"),
+    (asks_for_the_first_step, rf"{HERE}: `t.first` is no truth value"),
+    (passes_a_condition_as_a_value, rf"{HERE}: `t.first` is no truth value"),
+    (counts_nothing, rf"{HERE}: a pipeline of 0 steps"),
+    (gives_no_groups, rf"{HERE}: the schedule ping-pong staggers two wave groups; pipeline needs groups="),
+    (masks_nothing, rf"{HERE}: plain= says how many iterations need no masked operations, and the step has none"),
+    (stages_outside_of_a_step, rf"{HERE}: a stage stands outside of a pipeline's step"),
+    (writes_without_an_iteration, rf"{HERE}: .* stands in the step outside of any operation"),
+    (looks_back, rf"{HERE}: an operation of the step names an iteration before t"),
+    (asks_for_an_unknown_argument, rf"{HERE}: the kernel has no argument 'm'"),
+    (hoists_nothing_but_differs, rf"{HERE}: the step emits different operations in different phases"),
+)
+
+
+@pytest.mark.parametrize(("write", "sentence"), CASES, ids=[write.__name__ for write, _ in CASES])
+def test_misuse_is_refused_at_the_authors_line(write: Callable[[TileBuilder], None], sentence: str) -> None:
+    k = builder()
+    with pytest.raises(AsmgenError, match=sentence):
+        write(k)
+        k.s_endpgm()
+        k.finish()
+
+
+def test_the_right_kernel_is_taken() -> None:
+    k = builder()
+    has_an_epilogue(k)
+    assert any("mul_f32" in item.name for item in k.finish().program.instructions)
+
+
+def test_the_wave_is_computed_once_where_it_is_first_named() -> None:
+    k = builder()
+    k.s_nop(0)
+    first = k.wave.register
+    wm, wn = k.wave_grid(2, 2)
+    names = [item.name for item in k.program().instructions]
+    assert k.wave.register is first and names.count("v_readfirstlane_b32") == 1
+    assert names.index("s_nop") < names.index("v_readfirstlane_b32") and (wm.count, wn.count) == (2, 2)
