@@ -76,7 +76,7 @@ def test_what_lint_calls_an_error_is_refused(own: Path, tmp_path: Path, capsys: 
     assert (status, out) == (1, "") and not (tmp_path / "out").exists()
     assert len(lines) == 3 and all(line.endswith("[W001]") for line in lines[:-1])
     assert "my_kernel.py:22: error: global_load_dword reads s[4:7] while s_load_dwordx4" in lines[0]
-    assert "my_kernel.py:24: error: v_lshlrev_b32 reads v2 while global_load_dword" in lines[1]
+    assert "my_kernel.py:23: error: v_lshlrev_b32 reads v2 while global_load_dword" in lines[1]
     assert lines[-1].startswith("asmgen: twice_gfx942 has 2 errors") and "--no-verify" in lines[-1]
     assert call(capsys, "build", *arguments, "--json")[:2] == (1, "[]\n")
     status, out, err = call(capsys, "run", f"{own}:twice", "--device", "emulator", "--json")
