@@ -81,7 +81,7 @@ def test_what_lint_calls_an_error_is_refused(own: Path, tmp_path: Path, capsys: 
     assert call(capsys, "build", *arguments, "--json")[:2] == (1, "[]\n")
     status, out, err = call(capsys, "run", f"{own}:twice", "--device", "emulator", "--json")
     report = json.loads(out)
-    assert status == 1 and not report["passed"] and report["findings"][0]["rule"] == "W001" and "my_kernel.py:24" in err
+    assert status == 1 and not report["passed"] and report["findings"][0]["rule"] == "W001" and "my_kernel.py:23" in err
     status, out, err = call(capsys, "build", *arguments, "--no-verify")
     assert (status, err) == (0, "") and (tmp_path / "out" / "twice_gfx942.co").exists()
     status, out, _ = call(capsys, "run", f"{own}:twice", "--device", "emulator", "--no-verify", "--json")
