@@ -202,7 +202,16 @@ PARAMETERS: tuple[TimingParameter, ...] = (
     _all("llc_bytes", 256 << 20, "B", "[V]", "micro 2.5"),
     _all("order_l2", 17.0, "TB/s", "[D]", "the weight of the L2 hit share in the paper's equation 1, from the bandwidths of its table 4"),
     _all("order_llc", 6.04, "TB/s", "[D]", "that of the LLC hit share"),
-    _all("launch", 2.0, "us", "[V]", "micro 2.7: warm launch, 2.0 to 2.1", 2.0, 2.7),
+    _all("launch", 2.0, "us", "[V]", "micro 2.7: warm launch, 2.0 to 2.1, as the host sees it: by events", 2.0, 2.7),
+    _all("launch_device", 1.0, "us", "[D]", "evidence 8: before the first wave works; the rest of `launch` is the host's", 1.0, 2.0),
+    _all("workgroup_gap", 500, "clk", "[D]",
+         "from a workgroup's end to the next one's first instruction on its unit. Evidence 8: rounds of 256 x 256 take 7.4 us beyond their "
+         "loop, 11.8 to 12.2 k clk, and 11 to 12 k of these are ends; evidence 4 has models whose ends are as short as 8 k", 0, 4000),
+    _all("attention_excess", 0.04, "of a round", "[D]",
+         "in loops that mix matrix and transcendental instructions, rounds after the first: evidence 5, what launches of 32 rounds take "
+         "beyond loop and ends at the measured clock, the gap among it; 0.066 of evidence 1's eager form", 0.03, 0.066),
+    _all("wave_dispatch", 1, "clk/wave/XCD", "[A]",
+         "a dispatcher starts a wave a clk; 6 at most, or copies of 32 bytes a work-item would not reach hbm_read [D]", 1, 6),
 )
 """The table."""
 

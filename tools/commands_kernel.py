@@ -172,7 +172,7 @@ def bench(kernel: str, arch: str | None, parameters: tuple[str, ...], device: st
         report = bench_kernel(family, built, resolved, opened, warm_ups, runs)
         if against is not None:
             report = replace(report, rivals={against: torch_times(family.name, resolved, report.buffer_sets, warm_ups, runs)})
-    report = replace(report, predicted=1e3 * report_kernel(family, built, resolved, timing, "grid", 1).estimate.seconds)
+    report = replace(report, predicted=1e3 * report_kernel(family, built, resolved, timing, "grid", 1).estimate.host_seconds)
     document(report.as_json()) if as_json else click.echo(report.text(), nl=False)
     return GOOD
 

@@ -83,7 +83,7 @@ class ModelClock:
         assert trace.program is not None
         run = profile(trace.program, list(trace.waves()), self.timing)
         whole = estimate(run, 1, 1)
-        return whole.seconds * 1e6 - run.cycles / whole.clock
+        return whole.host_seconds * 1e6 - run.cycles / whole.clock
 
 
 @dataclass

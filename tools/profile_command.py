@@ -42,7 +42,8 @@ class ProfileReport(Prediction):
             "kernel": self.name, "arch": found.timing.arch, "gpu": found.timing.gpu, "data": found.level, "predicted": True,
             "cycles": self.cycles, "prologue": found.prologue, "epilogue": found.epilogue, "cold_fetch": self.run.cold,
             "matrix_busy": found.matrix_busy,
-            "seconds_predicted": whole.seconds, "tflops_predicted": whole.tflops, "limit": whole.limit, "clock_mhz": whole.clock,
+            "seconds_predicted": whole.seconds, "time": "device",
+            "host_seconds_predicted": whole.host_seconds, "tflops_predicted": whole.tflops, "limit": whole.limit, "clock_mhz": whole.clock,
             "workgroups": whole.workgroups, "workgroups_per_cu": whole.resident, "workgroups_fitting": self.fitting,
             "workgroups_together": whole.together,
             "steps": {"timed": self.steps.traced, "first": int(self.steps.each[0]), "least": int(self.steps.each.min()),
@@ -83,7 +84,8 @@ class ProfileReport(Prediction):
                  f"{found.prologue:.0f} before and {found.epilogue:.0f} after the main loop, matrix cores busy {found.matrix_busy:.1%}",
                  f"  whole launch: {whole.workgroups} workgroup{'s' * (whole.workgroups > 1)} in {whole.rounds} "
                  f"round{'s' * (whole.rounds > 1)}, {whole.together} on a unit, at {whole.clock:.0f} MHz: "
-                 f"predicted {whole.seconds * 1e6:.1f} us, {whole.tflops:.1f} TFLOPS, limit {whole.limit}",
+                 f"predicted {whole.seconds * 1e6:.1f} us of the device ({whole.host_seconds * 1e6:.1f} as the host sees it), "
+                 f"{whole.tflops:.1f} TFLOPS, limit {whole.limit}",
                  *self._range(), self._rates()]
         if self.run.cold:
             lines[-1:-1] = [f"  an empty instruction cache makes the first round {self.run.cold:.0f} clk longer (predicted)"]

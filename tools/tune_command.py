@@ -34,7 +34,7 @@ def ranking_text(found: Ranking, top: int) -> str:
     names = [_name(row, shown) for row in shown]
     width = max(map(len, names))
     variants = f"{len(found.rows)} variant{'s' * (len(found.rows) > 1)}"
-    lines = [f"{found.kernel} on {found.gpu} ({found.arch}): {variants}, predicted, not measured"]
+    lines = [f"{found.kernel} on {found.gpu} ({found.arch}): {variants}, predicted, not measured; times of the device"]
     for name, row in zip(names, shown, strict=True):
         rate = f"{row.tflops:7.1f} TFLOPS" if row.tflops else f"{row.gbytes_per_second:7.1f} GB/s"
         slower = f"{row.seconds / best:5.2f} x"

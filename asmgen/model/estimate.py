@@ -5,7 +5,8 @@ one go on beside the others' loops. If more fit on a unit than were timed togeth
 unit's bounds allow. Workgroups of unequal length (`unequal`) go to the units one by one. The clock of a round falls with the share of the
 GPU's matrix cores that work, on a line between the table's two points, for loops with transcendental instructions by that of the loop; what
 leaves the cores idle runs at the boost clock. L2 with its fabric, last-level cache and HBM each need their time for the bytes that a round
-loads: its loop is no shorter. HBM needs its time for what is stored too, and the launch's cost comes on top.
+loads: its loop is no shorter. HBM needs its time for what is stored too. Workgroup n goes to XCD n mod 8, wave after wave, and a unit's
+next one begins some time after one has ended. Times are the device's, from its begin of a launch on; the host sees some more.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ class Estimate:
     limit: str
     parts: dict[str, float]
     traffic: Traffic | None = None
+    host_seconds: float = 0.0
 
 
 def estimate(found: Profile, workgroups: int, resident: int, moved: Traffic | None = None, fitting: int = 0,
@@ -86,7 +88,8 @@ def estimate_run(found: RunSummary, workgroups: int, resident: int, moved: Traff
     bounds = _together(load, loop, trips, copies).bounds(timing, found.far) if copies > 1 and load is not None else None
     bound = bounds.least if bounds is not None else 0.0
     first = max(run, bound)  # clk of a round, and of one after the first
-    further = max(first - (found.prologue + found.epilogue) * (1 - 1 / together), bound)
+    between = max(timing["workgroup_gap"], timing["attention_excess"] * run if found.mixed else 0.0)
+    further = max(first - (found.prologue + found.epilogue) * (1 - 1 / together) + between / together, bound)
     full, last = divmod(workgroups, units * together)
     rounds = full + (last > 0)
     more = trips * loop.matrix_busy * loop.cycles if loop is not None else 0.0
@@ -102,22 +105,24 @@ def estimate_run(found: RunSummary, workgroups: int, resident: int, moved: Traff
     flops = steps.total_flops(found) if steps is not None else found.flops * workgroups / resident
     if steps is not None and not alike:
         clks = steps.cycles(found) * first / found.cycles
-        clk, cores = last_end(clks, units * together, timing.clocks("xcds")), work / copies / found.flops * flops
+        others = max(0.0, 1 - units * together / workgroups)  # but the first of each unit
+        clk, cores = last_end(clks + between * others, units * together, timing.clocks("xcds")), work / copies / found.flops * flops
         clocked = replace(clocked, denser=loop.matrix_busy * float(clks.sum()) / cores if found.mixed and loop is not None else 1.0)
         spans = [clocked.timed(clk, cores / units, 1, together)]
     running = sum(one.micros for one in spans)
     clock = sum(one.clock * one.micros for one in spans) / running
     dense = spans[0].clock
-    running += found.cold / dense
+    dispatched = timing["wave_dispatch"] * found.waves / resident / timing["xcds"]  # clk until the next workgroup can begin
+    running += (found.cold + dispatched * min(workgroups, units * together)) / dense
     if moved is not None and found.stores_at_the_end:
         each, most = moved.stored / workgroups, units * together
-        between, at_last = (_write_back(timing, each, count, dense) for count in (most, last or most))
-        running += between / together * (rounds - 1) + at_last
-    parts = {"compute units": running * 1e-6, **far}
+        usual_end, at_last = (_write_back(timing, each, count, dense) for count in (most, last or most))
+        running += usual_end / together * (rounds - 1) + at_last
+    parts = {"compute units": running * 1e-6, "dispatch": workgroups * dispatched / timing["clock_idle"] * 1e-6, **far}
     if moved is not None:
         parts["hbm"] = (moved.hbm + moved.stored) / (timing["hbm_read"] * 1e12)
     longest = max(parts, key=lambda name: parts[name])
-    parts["launch"] = timing["launch"] * 1e-6
+    parts["launch"] = timing["launch_device"] * 1e-6
     seconds = parts[longest] + parts["launch"]
     limit = longest
     if longest == "compute units":
@@ -126,10 +131,11 @@ def estimate_run(found: RunSummary, workgroups: int, resident: int, moved: Traff
             limit = max(far, key=lambda name: far[name])
         elif limit == "matrix" and dense <= _AT_THE_CAP * _dense_clock(timing, found.products):
             limit = "power"
-    if parts["launch"] > parts[longest]:
+    if parts["launch"] > parts[longest] or longest == "dispatch":
         limit = "launch"
     needed = found.needed_flops or flops
-    return Estimate(workgroups, resident, together, rounds, clock, seconds, needed / seconds / 1e12, limit, parts, moved)
+    host = seconds + (timing["launch"] - timing["launch_device"]) * 1e-6
+    return Estimate(workgroups, resident, together, rounds, clock, seconds, needed / seconds / 1e12, limit, parts, moved, host)
 
 
 def _run(found: RunSummary, steps: Steps | None) -> float:

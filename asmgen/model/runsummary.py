@@ -17,11 +17,12 @@ from asmgen.program.program import Instruction
 
 @dataclass(frozen=True)
 class RunSummary:
-    """Workgroups that were timed together on a compute unit. `matrix_busy` is the share of `cycles` in which matrix cores work, `load` what
-    all instructions ask of the unit's parts, None where nobody needs it. Of the main loop: whether it has matrix and transcendental
-    instructions, the class of its `products`, and whether it leaves all stores to what is after it. A workgroup of the last round takes
-    `last_round` times as long as the others: fewer of them share what far memory gives. The first round takes `cold` clk more, with an
-    empty instruction cache. `needed_flops` are those of the launch's problem, where they are known: tiles have more beyond its edges."""
+    """Workgroups that were timed together on a compute unit, of so many `waves` in all. `matrix_busy` is the share of `cycles` in which
+    matrix cores work, `load` what all instructions ask of the unit's parts, None where nobody needs it. Of the main loop: whether it has
+    matrix and transcendental instructions, the class of its `products`, and whether it leaves all stores to what is after it. A workgroup
+    of the last round takes `last_round` times as long as the others: fewer of them share what far memory gives. The first round takes
+    `cold` clk more, with an empty instruction cache. `needed_flops` are those of the launch's problem, where they are known: tiles have
+    more beyond its edges."""
 
     timing: Timing
     level: str
@@ -36,6 +37,7 @@ class RunSummary:
     mixed: bool
     products: str
     stores_at_the_end: bool
+    waves: int = 0
     last_round: float = 1.0
     cold: float = 0.0
     needed_flops: float | None = None
@@ -44,7 +46,8 @@ class RunSummary:
 def summary_of(found: Profile, load: UnitLoad | None = None) -> RunSummary:
     """The summary of a profile."""
     return RunSummary(found.timing, found.level, found.far, float(found.cycles), found.prologue, found.epilogue, found.matrix_busy,
-                      found.flops, found.main_loop, load, transcendental(found), product_class(found), _stores_at_the_end(found))
+                      found.flops, found.main_loop, load, transcendental(found), product_class(found), _stores_at_the_end(found),
+                      len(found.timeline.waves))
 
 
 def transcendental(found: Profile) -> bool:

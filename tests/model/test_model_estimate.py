@@ -14,7 +14,7 @@ from asmgen.model.profile import Profile, profile
 from asmgen.model.traffic import Traffic
 from asmgen.reader.assembly import read_text
 
-CHOSEN = timing("MI355X")
+CHOSEN = timing("MI355X", {"workgroup_gap": 0, "wave_dispatch": 0})
 
 
 def timed(body: str, after: str = "", rounds: int = 50) -> Profile:

@@ -129,7 +129,7 @@ def test_a_ranking_as_text_and_json() -> None:
     rows = (row_of("64x64", 1e-5, 9e-6, 3e-5), row_of("128x64", 2e-5, 1e-5, 4e-5), row_of("256x64", 3e-5, 2e-5, 2.5e-5))
     found = Ranking("k", "gfx950", "MI355X", rows)
     lines = ranking_text(found, 9).splitlines()
-    assert lines[0] == "k on MI355X (gfx950): 3 variants, predicted, not measured"
+    assert lines[0] == "k on MI355X (gfx950): 3 variants, predicted, not measured; times of the device"
     assert lines[1].split()[:6] == ["tile=64x64", "10.0", "us", "(9.0", "to", "30.0)"]
     assert "2.00 x    limit latency; 4 workgroups in 1 round" in lines[2] and "3.00 x ?  limit" in lines[3]
     assert lines[4].startswith("  ?: within the ranges")
