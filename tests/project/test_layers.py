@@ -180,7 +180,8 @@ SUBROOMS: dict[str, tuple[str, ...]] = {
     "checks": ("finding", "waitstates", "counters", "wavegroups", "barrierraces", "waits", "leases", "frontier", "explain", "lint",
                "mutants"),
     "author": ("contract", "step", "emit", "address", "schedule", "loop", "tiles", "builders", "ops", "epilogue", "family"),
-    "emulator": ("machine", "semantics", "arrival", "memory", "binding", "shadow", "carried", "algebra", "hashes", "races", "scheduling"),
+    "emulator": ("machine", "semantics", "arrival", "memory", "binding", "shadow", "carried", "algebra", "hashes", "terms", "races",
+                 "scheduling"),
 }
 """The rooms inside a room, from the ground up."""
 

@@ -18,6 +18,7 @@ from asmgen.emulator.algebra.words import Word, Words
 from asmgen.emulator.carried.carrier import HandleCarrier
 from asmgen.emulator.carried.cells import Handles, WordCells
 from asmgen.emulator.carried.operandhandles import OperandSource, at_top, destination, slots_of, writer
+from asmgen.emulator.carried.tracker import Rules
 from asmgen.emulator.machine.floatmode import float_mode
 from asmgen.emulator.machine.state import Group
 from asmgen.emulator.semantics import meaning
@@ -32,7 +33,7 @@ Action = Callable[[Group], None]
 Function = Callable[..., Any]
 
 
-class AlgebraRules:
+class AlgebraRules(Rules):
     """The algebra as a domain of `carried.tracker`."""
 
     def __init__(self, constants: Constants) -> None:
@@ -71,10 +72,6 @@ class AlgebraRules:
             return self._pairs(instruction, carrier, PAIRS[name.rpartition("_")[0]])
         found = rule_of(name)
         return self._float(instruction, carrier, *found) if found is not None else None
-
-    def watch(self, instruction: Instruction, carrier: HandleCarrier) -> Action | None:
-        """Nothing: what data decides, the run decides."""
-        return None
 
     # ---- integers ----
 

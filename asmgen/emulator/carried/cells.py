@@ -95,6 +95,11 @@ class WordCells:
         return alive
 
 
+def whole(handles: Handles) -> NDArray[np.bool_]:
+    """Which handles are an element, or none, rather than a row."""
+    return np.asarray((handles & _ROW) == 0)
+
+
 def gathered(cells: WordCells, words: Handles, at: Array, size: int) -> Handles:
     """The handles of `size` bytes (1, 2, 4) from byte offsets `at` of a memory whose words have the handles `words`."""
     if size == 4 and not (at & 3).any():

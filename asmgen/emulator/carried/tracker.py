@@ -6,18 +6,17 @@ has no rule for makes elements that it knows nothing of, if it took any. Without
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol
-
 import numpy as np
 from numpy.typing import NDArray
 
+from asmgen.codeobject.descriptor import KernelDescriptor
 from asmgen.emulator.arrival.boundstep import Action, Step
 from asmgen.emulator.binding.decode import UNBINDABLE, beyond_allocation
 from asmgen.emulator.carried.carrier import DeviceCells, HandleCarrier
 from asmgen.emulator.carried.cells import UNKNOWN, Handles, WordCells
 from asmgen.emulator.carried.moves import bind_move
 from asmgen.emulator.machine.devicememory import Memory
+from asmgen.emulator.machine.dispatch import Dispatch
 from asmgen.emulator.machine.state import Group, Machine
 from asmgen.emulator.shadow.undefineduses import use_of
 from asmgen.isa.registers import SGPR_BIT
@@ -27,25 +26,34 @@ FULL = 1 << 22
 """Elements from which on those are dropped that no word names any more; then twice what is left, if that is more."""
 
 
-class Rules(Protocol):
-    """What a domain knows: its elements, how words hold them, and what instructions make of them."""
+class Rules:
+    """What a domain knows: its elements, how words hold them (`cells`), and what instructions make of them."""
 
-    @property
-    def cells(self) -> WordCells:
-        """The table of words."""
+    cells: WordCells
 
     @property
     def elements(self) -> int:
         """How many numbers of elements are taken, those of none and UNKNOWN included."""
+        raise NotImplementedError
 
     def keep(self, alive: NDArray[np.bool_]) -> None:
         """Drop the other elements, in order."""
+        raise NotImplementedError
 
-    def bind(self, instruction: Instruction, carrier: HandleCarrier) -> Callable[[Group], None] | None:
+    def begin(self, carrier: HandleCarrier, descriptor: KernelDescriptor, dispatch: Dispatch) -> None:
+        """Waves have started: give elements to what the hardware gives them."""
+
+    def moves(self, instruction: Instruction, position: int, carrier: HandleCarrier) -> Action | None:
+        """What an instruction that only moves data does to handles; None for all others."""
+        return bind_move(instruction, position, carrier)
+
+    def bind(self, instruction: Instruction, carrier: HandleCarrier) -> Action | None:
         """What an instruction that computes does to handles; None for one without a rule."""
+        raise NotImplementedError
 
-    def watch(self, instruction: Instruction, carrier: HandleCarrier) -> Callable[[Group], None] | None:
+    def watch(self, instruction: Instruction, carrier: HandleCarrier) -> Action | None:
         """What to note of any instruction before it runs; None for nothing."""
+        return None
 
 
 class Tracker:
@@ -90,6 +98,10 @@ class HandleFollower:
         """Other waves take these waves' places."""
         self.carrier.reset()
 
+    def begin(self, descriptor: KernelDescriptor, dispatch: Dispatch) -> None:
+        """Waves have started on the machine."""
+        self.tracker.rules.begin(self.carrier, descriptor, dispatch)
+
     def __call__(self, step: Step) -> Action | None:
         """What a step must do before it runs."""
         instruction, rules = step.instruction, self.tracker.rules
@@ -116,7 +128,7 @@ class HandleFollower:
         carrier, rules = self.carrier, self.tracker.rules
         carrier.shadow.binding_mode = carrier.machine.binding_mode
         try:
-            act = bind_move(instruction, position, carrier) or rules.bind(instruction, carrier)
+            act = rules.moves(instruction, position, carrier) or rules.bind(instruction, carrier)
         except UNBINDABLE:
             act = None
         return act or self._unknown(instruction)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from asmgen.emulator.carried.carrier import HandleCarrier
 from asmgen.emulator.carried.cells import Handles
 from asmgen.emulator.carried.operandhandles import slots_of
+from asmgen.emulator.carried.tracker import Rules
 from asmgen.emulator.hashes.expressions import Expressions, Hashes, mixed, named
 from asmgen.emulator.hashes.hashedoperands import field_of, pattern_of
 from asmgen.emulator.hashes.hashedproducts import bind_product
@@ -28,7 +29,7 @@ from asmgen.program.program import Instruction
 Action = Callable[[Group], None]
 
 
-class HashRules:
+class HashRules(Rules):
     """Expression hashes as a domain of `carried.tracker`."""
 
     def __init__(self) -> None:

@@ -272,6 +272,7 @@ class _Resident:
         self.scheduler = Scheduler(machine, decoder, counters, deliveries, findings, order_of(options.order)(machine, program), arrival,
                                    launch.budget, checkers.memory, options.trace)
         self._emptied: list[Resettable] = [machine, counters, *checkers.parts(), *followers]
+        self._followers = followers
         self._fresh = True
 
     @property
@@ -294,6 +295,8 @@ class _Resident:
                 part.reset()
         self._fresh = False
         start_waves(self.machine, launch.descriptor, launch.dispatch, first, host)
+        for follower in self._followers:
+            follower.begin(launch.descriptor, launch.dispatch)
         program = launch.program
         entry = program.labels[program.entry] if program.entry and launch.dispatch.preload else 0
         self.scheduler.start(workgroups * launch.dispatch.waves_per_workgroup, entry)

@@ -1,0 +1,1 @@
+"""Symbolic terms of integers, for addresses."""

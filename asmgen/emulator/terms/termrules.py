@@ -1,0 +1,168 @@
+"""The rules of address terms: integers are terms of what the launch gives; what memory holds is unknown; the rest are functions of terms.
+
+A term is that of its own lane: bits of the work-item's number are variables. A value that goes to a scalar register is the term with the
+bits of the lane that it is from; between lanes, through LDS or memory, nothing is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asmgen.codeobject.descriptor import KernelDescriptor
+from asmgen.emulator.carried.carrier import HandleCarrier
+from asmgen.emulator.carried.cells import UNKNOWN, whole
+from asmgen.emulator.carried.moves import bind_move
+from asmgen.emulator.carried.tracker import Rules
+from asmgen.emulator.hashes.nibblecells import NibbleCells
+from asmgen.emulator.machine.dispatch import Dispatch
+from asmgen.emulator.machine.state import Group
+from asmgen.emulator.semantics import meaning
+from asmgen.emulator.shadow.undefineduses import use_of
+from asmgen.emulator.terms.accesses import AccessTerms
+from asmgen.emulator.terms.polynomials import WORD, Term
+from asmgen.emulator.terms.terminstructions import bind_function, bind_scalar, bind_to_scalar, bind_vector
+from asmgen.emulator.terms.termstate import TermState
+from asmgen.isa.registers import SGPR_BIT, Reg
+from asmgen.program.program import Instruction
+
+Action = Callable[[Group], None]
+POINTER = (1 << 47) - 1
+"""The largest address that a program has on x86-64 and aarch64 hosts."""
+_ACROSS = ("v_swap", "v_permlane", "v_writelane", "v_cmp")
+
+
+@dataclass(frozen=True)
+class GivenArgument:
+    """One argument of the kernarg segment, and what values it may have."""
+
+    name: str
+    offset: int
+    size: int
+    low: int
+    high: int
+
+
+class TermRules(Rules):
+    """Address terms as a domain of `carried.tracker`. `accesses` are the terms of what the launch touched."""
+
+    def __init__(self, arguments: Sequence[GivenArgument]) -> None:
+        self.cells = NibbleCells()
+        self.state = TermState()
+        self.arguments = arguments
+        self.accesses = AccessTerms(self.state)
+
+    @property
+    def elements(self) -> int:
+        """How many terms there are; all stay, as accesses name them."""
+        return 0
+
+    def keep(self, alive: NDArray[np.bool_]) -> None:
+        """Raises RuntimeError: terms stay."""
+        raise RuntimeError("address terms are named by accesses, so none can be dropped")
+
+    def begin(self, carrier: HandleCarrier, descriptor: KernelDescriptor, dispatch: Dispatch) -> None:
+        """Name what the hardware gives to waves: arguments, ids of workgroups, bits of the work-item's number."""
+        table, algebra, shadow = self.state.table, self.state.table.algebra, carrier.shadow
+        given = {argument.offset + 4 * number: table.number(term) for argument in self.arguments
+                 for number, term in enumerate(self._terms(argument)) if argument.offset % 4 == 0}
+        words = carrier.device.of(dispatch.kernarg_address)
+        words[:] = UNKNOWN
+        for offset, number in given.items():
+            words[offset // 4] = number
+        for name, index, count in descriptor.sgpr_layout():
+            if name.startswith("workgroup_id_"):
+                axis = "xyz".index(name[-1])
+                shadow.scalar[index] = table.number(algebra.variable(f"workgroup.{name[-1]}", 0, dispatch.grid[axis] - 1))
+            elif name == "kernarg_preload" and dispatch.preload:
+                for word in range(count):
+                    shadow.scalar[index + word] = given.get(4 * (descriptor.preload_offset + word), UNKNOWN)
+        shadow.vector[0] = table.number(self._item(dispatch.block[0])) if dispatch.block[1] * dispatch.block[2] == 1 else UNKNOWN
+
+    def _item(self, count: int) -> Term:
+        algebra = self.state.table.algebra
+        item: Term = ()
+        self.state.item_bits.clear()
+        for bit in range((count - 1).bit_length()):
+            one = algebra.variable(f"item.{bit}", 0, 1)
+            self.state.item_bits.append(one[0][0][0])
+            item = algebra.add(item, one, 1 << bit)
+        return item
+
+    def _terms(self, argument: GivenArgument) -> list[Term]:
+        """The terms of an argument's words."""
+        algebra = self.state.table.algebra
+        if argument.size == 4:
+            return [algebra.variable(argument.name, argument.low, argument.high)]
+        if argument.size == 8:
+            pointer = algebra.variable(argument.name, argument.low, argument.high)
+            return [pointer, algebra.quotient(pointer, 32)]
+        return []
+
+    def bind(self, instruction: Instruction, carrier: HandleCarrier) -> Action | None:
+        """What an instruction that computes does to terms; None for one without a rule, whose results are unknown."""
+        classes, name = instruction.opcode.classes, instruction.name
+        if name in ("v_readfirstlane_b32", "v_readlane_b32"):
+            return bind_to_scalar(instruction, carrier, self.state)
+        if "salu" in classes:
+            return bind_scalar(instruction, carrier, self.state) or self._written(instruction, carrier, 0)
+        if "valu" not in classes or "mfma" in classes:
+            return self._written(instruction, carrier, UNKNOWN)
+        if name.startswith("v_cmp"):
+            return self._written(instruction, carrier, 0)
+        if name in meaning.VECTOR and not instruction.modifiers.get("clamp"):
+            return bind_vector(instruction, carrier, self.state) or self._written(instruction, carrier, UNKNOWN)
+        return bind_function(instruction, carrier, self.state) or self._written(instruction, carrier, UNKNOWN)
+
+    def moves(self, instruction: Instruction, position: int, carrier: HandleCarrier) -> Action | None:
+        """Loads of arguments alone keep terms: what else is loaded, or comes from another lane, is unknown."""
+        row, name = instruction.opcode.memory, instruction.name
+        data = instruction.operands[0] if instruction.operands else None
+        if row is not None and row.space == "scalar" and row.kind == "load" and isinstance(data, Reg):
+            load, scalar, first, last = bind_move(instruction, position, carrier), carrier.shadow.scalar, data.index, data.last + 1
+
+            def step(group: Group) -> None:
+                assert load is not None
+                load(group)
+                found = scalar[first:last, group.select]
+                scalar[first:last, group.select] = np.where((found == 0) | ~whole(found), np.uint32(UNKNOWN), found)
+
+            return step
+        if row is not None or "lds" in instruction.opcode.classes or name.startswith(_ACROSS[:3]):
+            return self._written(instruction, carrier, UNKNOWN)
+        return None
+
+    def _written(self, instruction: Instruction, carrier: HandleCarrier, number: int) -> Action:
+        """All that is written has one term: none (a value of the run) or UNKNOWN."""
+        use, shadow, state = use_of(instruction, carrier.shadow.accum_offset), carrier.shadow, self.state
+        vectors = [bit for bit in range(shadow.registers - 1) if use.writes >> bit & 1]
+        scalars = [bit for bit in range(128) if use.writes >> bit + SGPR_BIT & 1]
+        scc = "scc" in instruction.opcode.writes
+
+        def step(group: Group) -> None:
+            for bit in vectors:
+                shadow.vector[bit, group.select] = number
+            for bit in scalars:
+                shadow.scalar[bit, group.select] = number
+                state.keep_carries(carrier.machine, bit, group, None)
+            if scc:
+                state.keep_scc(carrier.machine, group, None)
+
+        return step
+
+    def watch(self, instruction: Instruction, carrier: HandleCarrier) -> Action | None:
+        """Notes where an instruction goes."""
+        return self.accesses.note(instruction, carrier) if instruction.opcode.memory is not None else None
+
+
+def integer(name: str, offset: int, low: int = 0, high: int = WORD - 1) -> GivenArgument:
+    """An argument of 32 bits."""
+    return GivenArgument(name, offset, 4, low, high)
+
+
+def pointer(name: str, offset: int) -> GivenArgument:
+    """An argument that is an address."""
+    return GivenArgument(name, offset, 8, 0, POINTER)

@@ -1,0 +1,373 @@
+"""Integer instructions on terms: the meanings of `semantics.meaning` on patterns of the run with the term of each.
+
+A word's term is by lane; 0 is none: the run's own value, a constant. What is no polynomial is a function of the terms it is made of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asmgen.emulator.carried.cells import UNKNOWN, Handles
+from asmgen.emulator.semantics.integers import ARRAYS
+from asmgen.emulator.terms.polynomials import Polynomials, Term
+
+Array = Any
+
+
+class TermTable:
+    """Terms by number. UNKNOWN is what data of memory decides."""
+
+    def __init__(self) -> None:
+        self.algebra = Polynomials()
+        self.terms: list[Term | None] = [None, None]
+        self._numbers: dict[Term, int] = {}
+        self._known: dict[Any, int] = {}
+
+    def number(self, term: Term | None) -> int:
+        """Of a term; UNKNOWN of None."""
+        if term is None:
+            return UNKNOWN
+        found = self._numbers.get(term)
+        if found is None:
+            found = self._numbers[term] = len(self.terms)
+            self.terms.append(term)
+        return found
+
+    def keep(self, alive: NDArray[np.bool_]) -> None:
+        """Drop the other terms, in order."""
+        self.terms = [term for term, stays in zip(self.terms, alive, strict=True) if stays]
+        self._numbers = {term: number for number, term in enumerate(self.terms) if term is not None}
+        self._known.clear()
+
+    def constants(self, value: Array) -> Handles:
+        """The numbers of constants; those that are negative as signed numbers are."""
+        pattern = np.asarray(value)
+        signed = pattern.astype(np.uint64) if pattern.dtype == bool else pattern.view(f"i{pattern.dtype.itemsize}")
+        unique, back = np.unique(signed, return_inverse=True)
+        ids = np.array([self.number(Polynomials.number(int(one))) for one in unique], np.uint32)
+        return ids[back].reshape(pattern.shape)
+
+    def applied(self, operation: tuple[Any, ...], make: Callable[..., Term | None], *sources: Handles) -> Handles:
+        """An operation on terms, once for each combination that occurs; UNKNOWN of whatever is."""
+        arrays = np.broadcast_arrays(*sources)
+        shape = arrays[0].shape
+        rows = np.stack([part.reshape(-1) for part in arrays], axis=-1)
+        if len(rows) and (rows == rows[0]).all():
+            return np.full(shape, self._one(operation, make, tuple(int(part) for part in rows[0])), np.uint32)
+        unique, back = np.unique(rows, axis=0, return_inverse=True)
+        ids = np.array([self._one(operation, make, tuple(int(part) for part in row)) for row in unique], np.uint32)
+        return ids[back.reshape(-1)].reshape(shape)
+
+    def _one(self, operation: tuple[Any, ...], make: Callable[..., Term | None], row: tuple[int, ...]) -> int:
+        key = operation, row
+        found = self._known.get(key)
+        if found is None:
+            given = [self.terms[number] for number in row]
+            found = self._known[key] = UNKNOWN if None in given else self.number(make(*given))
+        return found
+
+
+@dataclass(frozen=True)
+class TermWord:
+    """A pattern of the run and its terms; None: a constant."""
+
+    value: Array
+    ids: Handles | None = None
+
+
+@dataclass(frozen=True)
+class TermFlag:
+    """A truth of the run, and its term, 0 or 1, where it is a carry."""
+
+    value: Array
+    ids: Handles | None = None
+
+
+class TermWords:
+    """The domain of terms (`semantics.domain.Domain`)."""
+
+    def __init__(self, table: TermTable) -> None:
+        self.table = table
+        self.algebra = table.algebra
+
+    def ids_of(self, word: TermWord | TermFlag) -> Handles:
+        """Terms of a word, of a constant too."""
+        return self.table.constants(word.value) if word.ids is None else word.ids
+
+    def _made(self, name: str, value: Array, make: Callable[..., Term | None], *words: TermWord | TermFlag, more: Any = ()) -> TermWord:
+        if all(word.ids is None for word in words):
+            return TermWord(value)
+        return TermWord(value, self.table.applied((name, more), make, *(self.ids_of(word) for word in words)))
+
+    def width(self, a: TermWord) -> int:
+        """In bits."""
+        return ARRAYS.width(a.value)
+
+    def number(self, number: int, like: TermWord) -> TermWord:
+        """A constant."""
+        return TermWord(ARRAYS.number(number, like.value))
+
+    def lanes(self, numbers: Sequence[int]) -> TermWord:
+        """A constant for each lane."""
+        return TermWord(ARRAYS.lanes(numbers))
+
+    def resized(self, a: TermWord, bits: int, signed: bool = False) -> TermWord:
+        """Extended, a term is what the narrow register holds; cut, it is the same."""
+        value, width = ARRAYS.resized(a.value, bits, signed), self.width(a)
+        if bits <= width:
+            return TermWord(value, a.ids)
+        extend = self.algebra.as_signed if signed else self.algebra.truncated
+        return self._made("extended", value, lambda term: extend(term, width), a, more=(width, signed))
+
+    def inverted(self, a: TermWord) -> TermWord:
+        """-1 - a."""
+        return self._made("not", ARRAYS.inverted(a.value), lambda term: self.algebra.sub(Polynomials.number(-1), term), a)
+
+    def and_(self, a: TermWord, b: TermWord) -> TermWord:
+        """With a field of ones, by quotients; of bits that are known, bit by bit."""
+        width = self.width(a)
+        return self._made("and", ARRAYS.and_(a.value, b.value), lambda x, y: self._and(x, y, width), a, b, more=width)
+
+    def _and(self, x: Term, y: Term, width: int) -> Term | None:
+        algebra = self.algebra
+        for term, other in ((x, y), (y, x)):
+            mask = algebra.constant(other)
+            if mask is None:
+                continue
+            mask &= (1 << width) - 1
+            low = (mask & -mask).bit_length() - 1
+            ones = mask >> max(low, 0)
+            if not mask:
+                return ()
+            if not ones & ones + 1:
+                high = low + ones.bit_length()
+                upper = term if high == width else algebra.truncated(term, high)
+                return algebra.sub(upper, algebra.truncated(term, low)) if low else upper
+            bits = algebra.as_bits(term, width)
+            if bits is not None:
+                return self._from_bits([bit if mask >> place & 1 else () for place, bit in enumerate(bits)])
+        return self._of_bits("and", x, y, width, lambda p, q: () if not p or not q else p if q == algebra.number(1) else
+                             q if p == algebra.number(1) else p if p == q else None)
+
+    def _from_bits(self, bits: Sequence[Term]) -> Term:
+        total: Term = ()
+        for place, bit in enumerate(bits):
+            total = self.algebra.add(total, bit, 1 << place)
+        return total
+
+    def _of_bits(self, name: str, x: Term, y: Term, width: int, combine: Callable[[Term, Term], Term | None]) -> Term | None:
+        """Bit by bit where all bits are known; else a function."""
+        algebra = self.algebra
+        parts = [algebra.as_bits(term, width) for term in (x, y)]
+        if parts[0] is not None and parts[1] is not None:
+            found = [combine(p, q) for p, q in zip(*parts, strict=True)]
+            if None not in found:
+                return self._from_bits([bit for bit in found if bit is not None])
+        return self._function(name, x, y, width=width)
+
+    def _function(self, name: str, *terms: Term, width: int, more: Sequence[Any] = ()) -> Term:
+        held = [self.algebra.truncated(term, width) for term in terms]
+        highest = [self.algebra.bounds(term)[1] for term in held]
+        high = (1 << width) - 1
+        if name == "and":
+            high = min(high, *highest)
+        elif name in ("or", "xor"):
+            high = min(high, (1 << max(highest).bit_length()) - 1)
+        return self.algebra.function(f"{name}{width}", *held, *more, high=high)
+
+    def _apart(self, x: Term, y: Term) -> bool:
+        masks = [self.algebra.possible_bits(term) for term in (x, y)]
+        return masks[0] is not None and masks[1] is not None and not masks[0] & masks[1]
+
+    def or_(self, a: TermWord, b: TermWord) -> TermWord:
+        """The sum of what has no ones in common."""
+        width = self.width(a)
+        return self._made("or", ARRAYS.or_(a.value, b.value), lambda x, y: self._or(x, y, width), a, b, more=width)
+
+    def _or(self, x: Term, y: Term, width: int) -> Term | None:
+        x, y = (self.algebra.truncated(term, width) for term in (x, y))
+        if self._apart(x, y):
+            return self.algebra.add(x, y)
+        one = self.algebra.number(1)
+        return self._of_bits("or", x, y, width, lambda p, q: one if one in (p, q) else p or q if not p or not q else p if p == q else None)
+
+    def xor(self, a: TermWord, b: TermWord) -> TermWord:
+        """The sum of what has no ones in common, or bit by bit."""
+        width = self.width(a)
+        return self._made("xor", ARRAYS.xor(a.value, b.value), lambda x, y: self._xor(x, y, width), a, b, more=width)
+
+    def _xor(self, x: Term, y: Term, width: int) -> Term | None:
+        x, y = (self.algebra.truncated(term, width) for term in (x, y))
+        if self._apart(x, y):
+            return self.algebra.add(x, y)
+        return self._of_bits("xor", x, y, width, self.algebra.xor_bits)
+
+    def bitwise(self, table: int, *sources: TermWord) -> TermWord:
+        """A function."""
+        width = self.width(sources[0])
+        return self._made("bitwise", ARRAYS.bitwise(table, *(source.value for source in sources)),
+                          lambda *terms: self._function("bitwise", *terms, width=width, more=(table,)), *sources, more=(table, width))
+
+    def add(self, a: TermWord, b: TermWord) -> TermWord:
+        """The sum, whether it wraps or not."""
+        return self._made("add", ARRAYS.add(a.value, b.value), self.algebra.add, a, b)
+
+    def sub(self, a: TermWord, b: TermWord) -> TermWord:
+        """The difference, whether it wraps or not."""
+        return self._made("sub", ARRAYS.sub(a.value, b.value), self.algebra.sub, a, b)
+
+    def mul(self, a: TermWord, b: TermWord) -> TermWord:
+        """The product, whether it wraps or not."""
+        width = self.width(a)
+        return self._made("mul", ARRAYS.mul(a.value, b.value),
+                          lambda x, y: self.algebra.mul(x, y) or (() if () in (x, y) else self._function("mul", x, y, width=width)), a, b,
+                          more=width)
+
+    def add_carry(self, a: TermWord, b: TermWord, carry: TermFlag | None = None) -> tuple[TermWord, TermFlag]:
+        """The sum, and the carry as a difference of quotients."""
+        value, out = ARRAYS.add_carry(a.value, b.value, carry.value if carry is not None else None)
+        given: list[TermWord | TermFlag] = [a, b, *([carry] if carry is not None else [])]
+        return self._with_carry(value, out, given, 1)
+
+    def sub_borrow(self, a: TermWord, b: TermWord, borrow: TermFlag | None = None) -> tuple[TermWord, TermFlag]:
+        """The difference, and the borrow as a difference of quotients."""
+        value, out = ARRAYS.sub_borrow(a.value, b.value, borrow.value if borrow is not None else None)
+        given: list[TermWord | TermFlag] = [a, b, *([borrow] if borrow is not None else [])]
+        return self._with_carry(value, out, given, -1)
+
+    def _with_carry(self, value: Array, out: Array, given: list[TermWord | TermFlag], sign: int) -> tuple[TermWord, TermFlag]:
+        algebra, width = self.algebra, int(value.dtype.itemsize) * 8
+
+        def total(first: Term, *more: Term) -> Term:
+            for one in more:
+                first = algebra.add(first, one, sign)
+            return first
+
+        def carried(first: Term, *more: Term) -> Term:
+            found = algebra.sub(algebra.quotient(total(first, *more), width), algebra.quotient(first, width))
+            for one in more:
+                found = algebra.add(found, algebra.quotient(one, width), -sign)
+            return algebra.times(found, sign)
+
+        if all(one.ids is None for one in given):
+            return TermWord(value), TermFlag(out)
+        ids = [self.ids_of(one) for one in given]
+        return (TermWord(value, self.table.applied(("sum", sign), total, *ids)),
+                TermFlag(out, self.table.applied(("carry", sign, width), carried, *ids)))
+
+    def shl(self, a: TermWord, count: TermWord) -> TermWord:
+        """Times a power of two."""
+        return self._shifted("shl", ARRAYS.shl(a.value, count.value), a, count)
+
+    def shr(self, a: TermWord, count: TermWord) -> TermWord:
+        """A quotient of what the register holds."""
+        return self._shifted("shr", ARRAYS.shr(a.value, count.value), a, count)
+
+    def sar(self, a: TermWord, count: TermWord) -> TermWord:
+        """A quotient of what the register holds as a signed number."""
+        return self._shifted("sar", ARRAYS.sar(a.value, count.value), a, count)
+
+    def _shifted(self, name: str, value: Array, a: TermWord, count: TermWord) -> TermWord:
+        width, algebra = self.width(a), self.algebra
+
+        def make(term: Term, by: Term) -> Term | None:
+            steps = algebra.constant(by)
+            if steps is None:
+                return self._function(name, term, by, width=width)
+            steps &= width - 1
+            if name == "shl":
+                return algebra.times(term, 1 << steps)
+            return algebra.quotient((algebra.as_signed if name == "sar" else algebra.truncated)(term, width), steps)
+
+        return self._made(name, value, make, a, count, more=width)
+
+    def extreme(self, least: bool, signed: bool, a: TermWord, b: TermWord) -> TermWord:
+        """One of both where bounds decide, else a function."""
+        value, width, algebra = ARRAYS.extreme(least, signed, a.value, b.value), self.width(a), self.algebra
+
+        def make(x: Term, y: Term) -> Term:
+            held = [(algebra.as_signed if signed else algebra.truncated)(term, width) for term in (x, y)]
+            apart = algebra.bounds(algebra.sub(held[0], held[1]))
+            if apart[0] >= 0 or apart[1] <= 0:
+                return held[1 if (apart[0] >= 0) == least else 0]
+            (first, last), (low, high) = (algebra.bounds(term) for term in held)
+            choose = min if least else max
+            return algebra.function("min" if least else "max", *sorted(held), low=choose(first, low), high=choose(last, high))
+
+        return self._made("extreme", value, make, a, b, more=(least, signed, width))
+
+    def compare(self, relation: str, signed: bool, a: TermWord, b: TermWord) -> TermFlag:
+        """Of the run."""
+        return TermFlag(ARRAYS.compare(relation, signed, a.value, b.value))
+
+    def select(self, condition: TermFlag, yes: TermWord, no: TermWord) -> TermWord:
+        """Follows the run, lane by lane."""
+        value = ARRAYS.select(condition.value, yes.value, no.value)
+        if yes.ids is None and no.ids is None:
+            return TermWord(value)
+        return TermWord(value, np.where(condition.value, self.ids_of(yes), self.ids_of(no)))
+
+    def bit(self, a: TermWord, place: int) -> TermFlag:
+        """Of the run."""
+        return TermFlag(ARRAYS.bit(a.value, place))
+
+    def nonzero(self, a: TermWord) -> TermFlag:
+        """Of the run."""
+        return TermFlag(ARRAYS.nonzero(a.value))
+
+    def contrary(self, flag: TermFlag) -> TermFlag:
+        """Of the run."""
+        return TermFlag(ARRAYS.contrary(flag.value))
+
+    def count_ones(self, a: TermWord) -> TermWord:
+        """A function."""
+        width = self.width(a)
+        return self._made("ones", ARRAYS.count_ones(a.value), lambda term: self._function("ones", term, width=width), a, more=width)
+
+    def bit_length(self, a: TermWord) -> TermWord:
+        """A function."""
+        width = self.width(a)
+        return self._made("length", ARRAYS.bit_length(a.value), lambda term: self._function("length", term, width=width), a, more=width)
+
+    def permuted(self, a: TermWord, b: TermWord, selectors: TermWord) -> TermWord:
+        """A function."""
+        return self._made("permuted", ARRAYS.permuted(a.value, b.value, selectors.value),
+                          lambda *terms: self._function("permuted", *terms, width=32), a, b, selectors)
+
+
+def _functions(width: int) -> dict[str, Callable[..., int]]:
+    """Of numbers of so many bits."""
+    size = 1 << width
+
+    def signed(x: int) -> int:
+        return (x ^ size >> 1) - (size >> 1)
+
+    return {
+        f"and{width}": lambda x, y: x & y, f"or{width}": lambda x, y: x | y, f"xor{width}": lambda x, y: x ^ y,
+        f"ones{width}": lambda x: x.bit_count(), f"length{width}": lambda x: x.bit_length(), f"mul{width}": lambda x, y: x * y % size,
+        f"shl{width}": lambda x, by: (x << (by & width - 1)) % size, f"shr{width}": lambda x, by: x >> (by & width - 1),
+        f"sar{width}": lambda x, by: (signed(x) >> (by & width - 1)) % size,
+        f"bitwise{width}": lambda *given: _table(given[-1], given[:-1], width),
+        f"permuted{width}": lambda a, b, selectors: sum(_byte(a, b, selectors >> 8 * n & 255) << 8 * n for n in range(4)),
+    }
+
+
+FUNCTIONS: dict[str, Callable[..., int]] = {"min": min, "max": max, **_functions(16), **_functions(32), **_functions(64)}
+"""The functions of variables, for those who compute terms."""
+
+
+def _table(table: int, sources: Sequence[int], width: int) -> int:
+    rows = [sum((source >> place & 1) << len(sources) - 1 - n for n, source in enumerate(sources)) for place in range(width)]
+    return sum((table >> row & 1) << place for place, row in enumerate(rows))
+
+
+def _byte(a: int, b: int, select: int) -> int:
+    both = a << 32 | b
+    if select >= 12:
+        return 255 * (select > 12)
+    return both >> 8 * select & 255 if select < 8 else 255 * (both >> 16 * (select - 8) + 15 & 1)

@@ -1,0 +1,154 @@
+"""Terms against their definition: random integer programs, whose terms are computed again from the values of their variables."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from asmgen.emulator.carried.cells import UNKNOWN
+from asmgen.emulator.semantics import meaning
+from asmgen.emulator.terms.polynomials import Polynomials, Term
+from asmgen.emulator.terms.termwords import FUNCTIONS, TermTable, TermWord, TermWords
+
+LANES = 8
+ONE = ["v_not_b32", "v_bfrev_b32", "v_ffbh_u32", "v_ffbl_b32"]
+TWO = ["v_add_u32", "v_sub_u32", "v_subrev_u32", "v_mul_lo_u32", "v_mul_hi_u32", "v_mul_hi_i32", "v_mul_u32_u24", "v_mul_i32_i24",
+       "v_and_b32", "v_or_b32", "v_xor_b32", "v_xnor_b32", "v_lshlrev_b32", "v_lshrrev_b32",
+       "v_ashrrev_i32", "v_min_u32", "v_max_i32", "v_bfm_b32",
+       "v_bcnt_u32_b32"]
+THREE = ["v_mad_u32_u24", "v_lshl_add_u32", "v_add_lshl_u32", "v_add3_u32", "v_xad_u32", "v_lshl_or_b32", "v_and_or_b32", "v_or3_b32",
+         "v_bfe_u32", "v_bfe_i32", "v_bfi_b32", "v_alignbit_b32", "v_perm_b32", "v_sad_u8", "v_med3_u32"]
+
+
+class Space:
+    """Variables with values of their own in each lane."""
+
+    def __init__(self, seed: int) -> None:
+        self.chance = random.Random(seed)
+        self.table = TermTable()
+        self.words = TermWords(self.table)
+        self.given: list[dict[int, int]] = [{} for _ in range(LANES)]
+
+    def variable(self, name: str, low: int, high: int) -> TermWord:
+        term = self.table.algebra.variable(name, low, high)
+        values = [self.chance.choice([low, high, self.chance.randint(low, high)]) for _ in range(LANES)]
+        for lane, value in enumerate(values):
+            self.given[lane][term[0][0][0]] = value
+        return self.word(term, values)
+
+    def word(self, term: Term, values: list[int]) -> TermWord:
+        return TermWord(np.array(values, np.uint32), np.full(LANES, self.table.number(term), np.uint32))
+
+    def check(self, word: TermWord, text: str) -> None:
+        if word.ids is None:
+            return
+        bits = word.value.dtype.itemsize * 8
+        for lane in range(LANES):
+            term = self.table.terms[int(word.ids[lane])]
+            assert term is not None and int(word.ids[lane]) != UNKNOWN
+            found = self.table.algebra.value(term, self.given[lane], FUNCTIONS)
+            assert found % (1 << bits) == int(word.value[lane]), f"{text}: {self.table.algebra.text(term)} in lane {lane}"
+            low, high = self.table.algebra.bounds(term)
+            assert low <= found <= high, text
+
+
+def items(space: Space) -> list[TermWord]:
+    """The number of a work-item by bits, a workgroup's id, sizes and constants."""
+    algebra = space.table.algebra
+    item: Term = ()
+    values = [0] * LANES
+    for bit in range(8):
+        one = space.variable(f"item.{bit}", 0, 1)
+        values = [value | int(part) << bit for value, part in zip(values, one.value, strict=True)]
+        item = algebra.add(item, space.table.terms[int(one.ids[0])] or (), 1 << bit)  # type: ignore[index]
+    fixed = [TermWord(np.full(LANES, value, np.uint32)) for value in (0, 1, 3, 5, 8, 15, 16, 0x3F0, 0xFFFFFFFF, 0xFFFFFFF0, 0x01000302)]
+    return [space.word(item, values), space.variable("wg", 0, 1000), space.variable("stride", 1, 1 << 20),
+            space.variable("size", 0, (1 << 32) - 1), *fixed]
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_terms_are_what_they_say(seed: int) -> None:
+    space = Space(seed)
+    pool = items(space)
+    with np.errstate(all="ignore"):
+        for _ in range(25):
+            kinds = space.chance.choice([ONE, TWO, TWO, TWO, THREE])
+            name = space.chance.choice(kinds)
+            given = [space.chance.choice(pool) for _ in range(1 + (kinds is not ONE) + (kinds is THREE))]
+            result: TermWord = meaning.VECTOR[name](space.words, *given)
+            space.check(result, name)
+            pool.append(result)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_carries_and_wide_sums(seed: int) -> None:
+    space = Space(seed)
+    pool = items(space)
+    with np.errstate(all="ignore"):
+        for _ in range(12):
+            a, b, c, d = (space.chance.choice(pool) for _ in range(4))
+            name = space.chance.choice(["add", "sub"])
+            first, second = ("v_add_co_u32", "v_addc_co_u32") if name == "add" else ("v_sub_co_u32", "v_subb_co_u32")
+            low, carry = meaning.VECTOR[first](space.words, a, b)
+            high, _ = meaning.VECTOR[second](space.words, c, d, carry)
+            space.check(low, first)
+            space.check(high, second)
+            pool += [low, high]
+            both = space.words.or_(space.words.shl(space.words.resized(high, 64), space.words.number(32, space.words.resized(high, 64))),
+                                   space.words.resized(low, 64))
+            space.check(both, "64 bits")
+
+
+def algebra_of(*bounds: tuple[str, int, int]) -> tuple[Polynomials, list[Term]]:
+    algebra = Polynomials()
+    return algebra, [algebra.variable(*one) for one in bounds]
+
+
+def test_fields_of_the_work_item_are_sums_of_its_bits() -> None:
+    space = Space(0)
+    item = items(space)[0]
+
+    def said(word: Any) -> str:
+        return space.table.algebra.text(space.table.terms[int(word.ids[0])] or ())
+
+    assert said(meaning.VECTOR["v_bfe_u32"](space.words, item, *constants(2, 2))) == "item.2 + 2 item.3"
+    upper = meaning.VECTOR["v_lshrrev_b32"](space.words, *constants(6), item)
+    low = meaning.VECTOR["v_and_b32"](space.words, *constants(1), meaning.VECTOR["v_xor_b32"](space.words, item, upper))
+    assert said(meaning.VECTOR["v_lshlrev_b32"](space.words, *constants(2), low)) == "4 (item.0 ^ item.6)"
+    twice = meaning.VECTOR["v_mul_u32_u24"](space.words, *constants(0x101), item)
+    assert said(meaning.VECTOR["v_and_b32"](space.words, *constants(0x105), twice)) == "257 item.0 + 4 item.2"
+
+
+def constants(*values: int) -> list[TermWord]:
+    return [TermWord(np.full(LANES, value, np.uint32)) for value in values]
+
+
+def test_wrapping_is_in_the_term_unless_bounds_exclude_it() -> None:
+    algebra, (row, stride) = algebra_of(("row", 0, 1 << 20), ("stride", 0, 1 << 14))
+    product = algebra.mul(row, stride)
+    assert product is not None
+    held = algebra.truncated(product, 32)
+    assert held != product and "floor / 2^32(row stride)" in algebra.text(held)
+    algebra, (row, stride) = algebra_of(("row", 0, 1 << 17), ("stride", 0, 1 << 14))
+    product = algebra.mul(row, stride)
+    assert product is not None and algebra.truncated(product, 32) == product
+    assert algebra.bounds(product) == (0, 1 << 31)
+
+
+def test_two_halves_of_a_pointer_with_an_offset_give_back_the_sum() -> None:
+    algebra, (pointer, offset) = algebra_of(("p", 0, (1 << 47) - 1), ("offset", 0, (1 << 32) - 1))
+    given = TermTable()
+    given.algebra = algebra
+    words = TermWords(given)
+
+    def word(term: Term) -> TermWord:
+        return TermWord(np.zeros(1, np.uint32), np.array([given.number(term)], np.uint32))
+
+    low, carry = words.add_carry(word(pointer), word(offset))
+    high, _ = words.add_carry(word(algebra.quotient(pointer, 32)), TermWord(np.zeros(1, np.uint32)), carry)
+    terms: list[Any] = [given.terms[int(words.ids_of(part)[0])] for part in (low, high)]
+    whole = algebra.add(algebra.truncated(terms[0], 32), terms[1], 1 << 32)
+    assert whole == algebra.add(pointer, offset)

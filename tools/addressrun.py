@@ -1,0 +1,94 @@
+"""A kernel of a family run with address terms: where each memory instruction goes, as a sum of what the launch gives.
+
+The terms are in ids of workgroups, bits of the work-item's number, arguments and their products. What wraps, and what is no polynomial,
+is said in them (emulator.terms.polynomials). Of an instruction in a loop, a sequence says how its address grows from one execution to the
+next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from asmgen.author.contract.contract import KernelContract
+from asmgen.author.family.family import Family
+from asmgen.codeobject.arguments import is_hidden, pack
+from asmgen.codeobject.load import CodeObject, KernelRecord
+from asmgen.emulator.carried.tracker import Tracker
+from asmgen.emulator.scheduling.run import LaunchResult, Options
+from asmgen.emulator.terms.accesses import AddressSequence
+from asmgen.emulator.terms.polynomials import WORD, Polynomials, Term
+from asmgen.emulator.terms.termrules import POINTER, GivenArgument, TermRules
+from asmgen.emulator.terms.termwords import TermTable
+from asmgen.program.program import Program
+from asmgen.tools.build import Built
+from asmgen.tools.runner import emulator
+
+
+@dataclass(frozen=True)
+class AddressReport:
+    """All sequences of addresses of a launch, with the table that they are terms of."""
+
+    sequences: tuple[AddressSequence, ...]
+    table: TermTable
+    launch: LaunchResult
+
+    @property
+    def algebra(self) -> Polynomials:
+        """The variables and arithmetic of the terms."""
+        return self.table.algebra
+
+    def unknown(self) -> list[AddressSequence]:
+        """Those of which some term is not known."""
+        return [one for one in self.sequences if not one.known]
+
+    def sentence(self, sequence: AddressSequence) -> str:
+        """For people: the first term, and how it goes on."""
+        first = sequence.terms[0]
+        if first is None:
+            return f"`{sequence.instruction.text}`: the {sequence.what} is not known"
+        step = sequence.step(self.table)
+        said = f"`{sequence.instruction.text}`: {sequence.what} {self.algebra.text(first)}"
+        if step is None:
+            return f"{said}, then others ({len(sequence.terms)} executions)"
+        return said if not step else f"{said} + n ({self.algebra.text(step)}), n < {len(sequence.terms)}"
+
+    def wraps(self, term: Term) -> list[str]:
+        """The parts of a term that say where it wraps, or may."""
+        found = {self.algebra.name(number) for monomial, _ in term for number in monomial
+                 if self.algebra.variables[number].name == "floor / 2^32"}
+        return sorted(found)
+
+
+def given_arguments(kernel: KernelRecord, contract: KernelContract) -> list[GivenArgument]:
+    """The arguments of a kernel, with the bounds that its contract's parameters of the same names have."""
+    bounds = {parameter.name: (parameter.minimum, parameter.maximum) for parameter in contract.parameters if parameter.type is int}
+    found = []
+    for row in kernel.arguments:
+        if is_hidden(row) or row.size not in (4, 8):
+            continue
+        name = row.name or f"argument {row.offset}"
+        low, high = bounds.get(name, (None, None))
+        if row.size == 8:
+            found.append(GivenArgument(name, row.offset, 8, 0, POINTER))
+        else:
+            found.append(GivenArgument(name, row.offset, 4, int(low or 0), WORD - 1 if high is None else int(high)))
+    return found
+
+
+def run_addresses(family: Family, built: Built, parameters: Mapping[str, Any], seed: int = 1,
+                  program: Program | None = None) -> AddressReport:
+    """Launch a built kernel and note where it goes."""
+    problem = family.problem(parameters, seed)
+    contract, resources = built.kernel.contract, built.kernel.resources
+    with emulator(built, resources.arch, Options(checks=False), lambda sentence: None, program) as device:
+        kernel = device.load(CodeObject.load(built.code_object)).kernel(resources.name)
+        rules = TermRules(given_arguments(kernel.kernel, contract))
+        device.follow(Tracker(device.memory, rules))
+        buffers = {name: device.upload(value) for name, value in problem.arguments.items() if isinstance(value, np.ndarray)}
+        values = {name: buffers[name].address if name in buffers else value for name, value in problem.arguments.items()}
+        device.launch(kernel, contract.grid_of(parameters), contract.workgroup, pack(contract.arguments, values))
+        return AddressReport(tuple(rules.accesses.sequences()), rules.state.table, device.launches[-1])
