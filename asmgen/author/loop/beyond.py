@@ -35,10 +35,10 @@ def prologue_serves(copies: Copies) -> bool:
 
 def _written_beyond(copies: Copies, number: int) -> int | None:
     """The registers that the prologue of a count writes for iterations from the count on; None where one of its units may do harm."""
-    written = 0
-    for step, span in enumerate(copies.span(-copies.ahead, 0, -number % copies.unroll, 0), -copies.ahead):
+    written, shape = 0, copies.units.shape
+    for step, span in enumerate(copies.span(-copies.ahead, 1, -number % copies.unroll, 0), -copies.ahead):
         for unit in copies.units.kept(span):
-            if step + copies.units.shape.offsets[unit.tag.ordinal] < number:
+            if step + shape.offsets[unit.tag.ordinal] < number or step == 0 and unit.tag.ordinal not in shape.arrangement.lead:
                 continue
             if _harms(copies, unit):
                 return None
