@@ -96,19 +96,19 @@ def estimate_run(found: RunSummary, workgroups: int, resident: int, moved: Traff
     work = (found.matrix_busy * found.cycles + more) * copies  # clk of a SIMD's matrix core in a round
     far = _far_seconds(timing, moved, found.level) if moved is not None else {}
     ends = found.prologue + found.epilogue if loop is not None else 0.0
-    denser = loop.matrix_busy * run * copies / work if found.mixed and loop is not None and work else 1.0
-    clocked = _Clocked(timing, ends, max(far.values(), default=0.0) * 1e6, found.mixed, found.products, denser)
+    in_loop = loop.matrix_busy * copies * run / first if found.mixed and loop is not None else None
+    clocked = _Clocked(timing, ends, max(far.values(), default=0.0) * 1e6, found.products, in_loop)
     whole, part = units * together / workgroups, last / (units * together)
     usual = clocked.timed(further if rounds > 1 else first, work, whole, together if rounds > 1 else 1)
-    final = clocked.timed((further if full else first) * found.last_round, work * part, whole * part, together if full else 1)
+    final = clocked.timed((further if full else first) * found.last_round, work * part, whole * part, together if full else 1, part)
     spans = [clocked.at(first, usual.clock, whole)] * (full > 0) + [usual] * (full - 1) + [final] * (last > 0)
     flops = steps.total_flops(found) if steps is not None else found.flops * workgroups / resident
     if steps is not None and not alike:
         clks = steps.cycles(found) * first / found.cycles
         others = max(0.0, 1 - units * together / workgroups)  # but the first of each unit
         clk, cores = last_end(clks + between * others, units * together, timing.clocks("xcds")), work / copies / found.flops * flops
-        clocked = replace(clocked, denser=loop.matrix_busy * float(clks.sum()) / cores if found.mixed and loop is not None else 1.0)
-        spans = [clocked.timed(clk, cores / units, 1, together)]
+        busy = (float(clks.sum()) + between * others * workgroups) / (units * together) / clk  # units with a workgroup
+        spans = [clocked.timed(clk, cores / units, 1, together, busy)]
     running = sum(one.micros for one in spans)
     clock = sum(one.clock * one.micros for one in spans) / running
     dense = spans[0].clock
@@ -156,29 +156,29 @@ class _Span:
 class _Clocked:
     """What turns the clk of a round into time. A round is no shorter than its `ends`, in clk, and the time that the caches and memory of
     the GPU need for its share of `far`, the microseconds of the whole launch's loads. Where loops mix matrix and transcendental
-    instructions, the clock is that of the density in the loop, which is `denser` than that of the whole launch."""
+    instructions, the clock is that of the density `in_loop`, and not of the launch."""
 
     timing: Timing
     ends: float
     far: float
-    mixed: bool
     products: str
-    denser: float
+    in_loop: float | None
 
     def at(self, clk: float, clock: float, share: float, together: int = 1) -> _Span:
         """A round at a clock that is known; of several workgroups on a unit only the last one's ends are beside nothing."""
         alone, loaded = clk / clock, self.ends / together / clock + self.far * share
         return _Span(max(alone, loaded), clock, loaded > alone)
 
-    def timed(self, clk: float, work: float, share: float, together: int) -> _Span:
-        """A round in which each matrix core works for `work` clk."""
-        span = self.at(clk, self._clock(work / clk), share, together)
+    def timed(self, clk: float, work: float, share: float, together: int, busy: float = 1.0) -> _Span:
+        """A round in which each matrix core works for `work` clk, and so many units, of 1, have workgroups."""
+        density = work / clk if self.in_loop is None else self.in_loop * busy
+        span = self.at(clk, self._clock(density), share, together)
         for _ in range(_SETTLED if span.far else 0):  # cores that wait for loads leave power to the clock
-            span = self.at(clk, self._clock(work / (span.micros * span.clock)), share, together)
+            span = self.at(clk, self._clock(density * clk / (span.micros * span.clock)), share, together)
         return span
 
     def _clock(self, density: float) -> float:
-        return sustained_clock(self.timing, density * self.denser, self.mixed, self.products)
+        return sustained_clock(self.timing, density, self.in_loop is not None, self.products)
 
 
 def _far_seconds(timing: Timing, moved: Traffic, level: str) -> dict[str, float]:
