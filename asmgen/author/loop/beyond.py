@@ -1,13 +1,15 @@
 """Iterations beyond the end: whether a prologue that runs some of their operations serves counts that do not have them.
 
-Such an operation does no harm if its sources stay where they are, so that it reads what an earlier iteration has read, and if nothing that
-runs later reads what it writes. Fills of LDS are read by their own iteration alone, which does not exist.
+Such an operation does no harm if its sources stay where they are, so that it reads what an earlier iteration has read, if it changes no
+register that iterations hand on, and if nothing that runs later reads what it writes. Fills of LDS are read by their own iteration alone,
+which does not exist.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from asmgen.author.loop.stepunits import CopySpan
 from asmgen.author.step.effects import Unit
 from asmgen.isa.registers import SGPR_BIT, exec_, vcc
 
@@ -23,10 +25,10 @@ def prologue_serves(copies: Copies) -> bool:
     `copies.lost`; the builder refuses code after the pipeline that reads them."""
     if not copies.whole or not copies.k.sources_hold_back() or any(unit.effects.writes & exec_.mask for unit in copies.units.every()):
         return False
-    written = 0
+    written, carried = 0, _carried(copies)
     for number in range(1, copies.ahead):
         found = _written_beyond(copies, number)
-        if found is None or _read_later(copies, number, found):
+        if found is None or found & carried or _read_later(copies, number, found):
             return False
         written |= found
     copies.lost = written & _PLAIN
@@ -44,6 +46,26 @@ def _written_beyond(copies: Copies, number: int) -> int | None:
                 return None
             written |= unit.effects.writes
     return written
+
+
+def _carried(copies: Copies) -> int:
+    """The registers that hand values from iteration to iteration: an iteration reads them before it writes them."""
+    shape = copies.units.shape
+    read = written = 0
+    for offset in sorted(set(shape.offsets.values()), reverse=True):  # an iteration's operations run in this order
+        for unit in copies.units.kept(CopySpan(-offset % copies.unroll, masked=True)):
+            if shape.offsets[unit.tag.ordinal] == offset:
+                read |= unit.effects.reads & ~written
+                written |= 0 if unit.effects.keeps else unit.effects.writes
+    return read & _all_written(copies)
+
+
+def _all_written(copies: Copies) -> int:
+    found = 0
+    for phase in range(copies.unroll):
+        for unit in copies.units.kept(CopySpan(phase, masked=True)):
+            found |= unit.effects.writes
+    return found
 
 
 def _harms(copies: Copies, unit: Unit) -> bool:
