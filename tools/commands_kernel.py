@@ -81,6 +81,29 @@ def build(kernel: str, arch: str | None, parameters: tuple[str, ...], folder: Pa
 @click.argument("kernel")
 @click.option("--arch", help="Default: the kernel's first architecture.")
 @parameters_option
+@click.option("--step", is_flag=True, help="The operations of each pipeline's step.")
+@json_option
+def show(kernel: str, arch: str | None, parameters: tuple[str, ...], step: bool, as_json: bool) -> int:
+    """Show what the author of a KERNEL wrote: with --step the operations of its loop, else registers and LDS."""
+    from asmgen.author.loop.steptable import step_text
+    from asmgen.kernels.registry import family as find_family
+
+    family = find_family(kernel)
+    chosen = family.check_arch(arch or "")
+    built = family.build(chosen, family.parse(chosen, parameters))
+    if as_json:
+        document({"kernel": built.name, "steps": [[row.as_json() for row in table] for table in built.steps]})
+    elif step:
+        click.echo(step_text(built.steps) if built.steps else f"{built.name} has no pipeline\n", nl=False)
+    else:
+        click.echo(built.register_map() + "\n" + "\n".join(built.lds.table()))
+    return GOOD
+
+
+@click.command()
+@click.argument("kernel")
+@click.option("--arch", help="Default: the kernel's first architecture.")
+@parameters_option
 @click.option("--device", default="auto", show_default=True, help="auto, hip or emulator.")
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(0), help="Of the random data.")
 @click.option("--order", default="lockstep", show_default=True, help="Order of waves on the emulator: lockstep, serial or random:SEED.")
@@ -220,4 +243,4 @@ def hip_emulator(archs: tuple[str, ...], checks: bool, order: str, allow: tuple[
     return FAILED
 
 
-COMMANDS = (list_command, doctor, build, run, launch, bench, probe, hip_emulator)
+COMMANDS = (list_command, doctor, build, show, run, launch, bench, probe, hip_emulator)

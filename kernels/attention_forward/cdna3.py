@@ -65,7 +65,7 @@ def cdna3(k: ag.TileBuilder) -> None:
     memory, matrix, vector = k.streams("memory", "matrix", "vector")
 
     def step(t: ag.StepIndex) -> None:
-        with k.stage():
+        with k.stage("maximum"):
             with memory:
                 ag.read(k, V, Vs[t])
                 ag.write(k, Ks[t + 2].part(k.wave), RK)
@@ -78,12 +78,12 @@ def cdna3(k: ag.TileBuilder) -> None:
                     first_maximum(k, state, S[t + 1])
                 with t.later:
                     raise_maximum(k, state, S[t + 1])
-        with k.stage():
+        with k.stage("P V"):
             with matrix:
                 ag.mma(k, O, V, as_keys_are_read(ag.as_operand(ag.transposed(ag.narrowed(S[t], k.p.dtype)), M, "b"), fb))
             with vector:
                 exponentials(k, state, S[t + 1])
-        with k.stage():
+        with k.stage("rescale"):
             with memory:
                 ag.read(k, K, Ks[t + 2])
                 ag.change_layout(k, RV, down, RT, at=t + 1)
@@ -91,7 +91,7 @@ def cdna3(k: ag.TileBuilder) -> None:
                 ag.load(k, in_read_order(RV), steps.v.step(t + 2), columns=k.wave)
             with vector, t.later:
                 rescale(k, state, O, t + 1)
-        with k.stage():
+        with k.stage("K Q"):
             with matrix:
                 ag.mma(k, S[t + 2], K, Q, first=state.start or True)
             with vector:

@@ -74,7 +74,7 @@ def ping_pong(k: ag.TileBuilder) -> None:
     memory, matrix, vector = k.streams("memory", "matrix", "vector")
 
     def step(t: ag.StepIndex) -> None:
-        with k.stage():
+        with k.stage("maximum"):
             with memory:
                 ag.fill(k, Ks[t + 3], steps.k.step(t + 3))
                 ag.read_transposed(k, V, Vs[t])
@@ -86,18 +86,18 @@ def ping_pong(k: ag.TileBuilder) -> None:
                     first_maximum(k, state, S[t + 1])
                 with t.later:
                     raise_maximum(k, state, S[t + 1])
-        with k.stage():
+        with k.stage("P V"):
             with matrix:
                 ag.mma(k, O, V, operand(k, M, P[t]))
             with vector:
                 weigh(k, state, lower(S[t + 1]), lower(P[t + 1]), upper(S[t]))
-        with k.stage():
+        with k.stage("rescale"):
             with memory:
                 ag.fill(k, Vs[t + 2], steps.v.step(t + 2))
                 ag.read(k, K, Ks[t + 2])
             with vector, t.later:
                 rescale(k, state, O, t + 1)
-        with k.stage():
+        with k.stage("K Q"):
             with matrix:
                 ag.mma(k, S[t + 2], K, Q, first=state.start or True)
             with vector:

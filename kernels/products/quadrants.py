@@ -55,25 +55,25 @@ def quadrants(k: ag.TileBuilder, M: ag.MatrixShape, fa: ag.Fragment, fb: ag.Frag
 
     def step(t: ag.StepIndex) -> None:
         # Each half is refilled two stages before it is read: one barrier after the wait for it, and one for the later wave group.
-        with k.stage(), memory:
+        with k.stage("A0"), memory:
             ag.read(k, A, As[t, 0].part(wm))
             ag.refill(k, As[t + stages - 1, 1], a[1], RA[1])
-        with k.stage(), matrix:
+        with k.stage("C00"), matrix:
             ag.mma(k, C[0, 0], A, B[0])
-        with k.stage(), memory:
+        with k.stage("B1"), memory:
             ag.read(k, B[1], Bs[t, 1].part(wn))
             ag.refill(k, Bs[t + stages, 0], b[0], RB[0], paired)
-        with k.stage(), matrix:
+        with k.stage("C01"), matrix:
             ag.mma(k, C[0, 1], A, B[1])
-        with k.stage(), memory:
+        with k.stage("A1"), memory:
             ag.read(k, A, As[t, 1].part(wm))
             ag.refill(k, As[t + stages, 0], a[0], RA[0])
-        with k.stage(), matrix:
+        with k.stage("C10"), matrix:
             ag.mma(k, C[1, 0], A, B[0])
-        with k.stage(), memory:
+        with k.stage("B0"), memory:
             ag.read(k, B[0], Bs[t + 1, 0].part(wn))
             ag.refill(k, Bs[t + stages, 1], b[1], RB[1], paired)
-        with k.stage(), matrix:
+        with k.stage("C11"), matrix:
             ag.mma(k, C[1, 1], A, B[1])
 
     corners = corners_of(k, C, M.d.T if paired is None else ag.deep(M.d.T, 2))

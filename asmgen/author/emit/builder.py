@@ -82,6 +82,7 @@ class Builder:
         self._lookahead: Lookahead | None = None  # for peek
         self.copy: Copy | None = None
         self.pipelines: list[PipelineText] = []
+        self.steps: list[Any] = []  # the table of each pipeline's step (asmgen.author.loop.steptable)
         self.counted: dict[tuple[int, str], Reg] = {}  # SGPRs of iteration numbers, by iteration ahead and condition
         self.stage_number = 0
         self.ordinal = 0
@@ -212,11 +213,12 @@ class Builder:
         self._labels = {item.name: item.source for item in self.items if isinstance(item, Label)}
 
     @contextmanager
-    def stage(self) -> Iterator[None]:
+    def stage(self, name: str = "") -> Iterator[None]:
         """A stage of a pipelined step: operations emitted within belong to it. Raises PipelineError outside of a step."""
         if self.copy is None:
             raise PipelineError("a stage stands outside of a pipeline's step", self.here())
         self.stage_number += 1
+        self.copy.stages[self.stage_number] = name
         yield
 
     @contextmanager

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import field, replace
 from itertools import pairwise
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from asmgen.author.contract.contract import KernelContract, Value
 from asmgen.author.emit.authorlines import author_line
@@ -50,6 +50,7 @@ class Kernel:
     regions: tuple[MapColumn, ...]
     tiles: Mapping[str, object] = field(default_factory=dict)  # register and shared tiles by name
     remarks: tuple[str, ...] = ()  # on its loops
+    steps: tuple[Any, ...] = ()  # the operations of each pipeline's step (asmgen.author.loop.steptable)
 
     @property
     def name(self) -> str:
@@ -197,7 +198,7 @@ class KernelBuilder(Builder):
             refuse_errors(verify_wait_states(program))
         contract = replace(self.contract, lds_bytes=self.lds.size)
         return Kernel(program, self._resources(), contract, self.parameters, self.registers, self.lds, self._regions(), self.tiles,
-                      tuple(self.remarks))
+                      tuple(self.remarks), tuple(self.steps))
 
     def _regions(self) -> tuple[MapColumn, ...]:
         first = [] if self.regions and not self.regions[0][1] else [("prologue" if self.regions else "kernel", 0)]

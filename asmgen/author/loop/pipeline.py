@@ -85,6 +85,7 @@ def pipeline(k: Builder, step: Step, count: Reg | int, schedule: Schedule, group
             copies.emit_early_exits()
             sharing = Sharing(copies.loops_at, copies.sharing_end, own.cold) if own is not None else None
             k.pipelines.append(PipelineText(sharing, done, copies.lost, *_sums(units.every())))
+    k.steps.append(units.shape.table)
     for report in units.shape.reports:
         k.remarks += report.lines()
     if then is not None:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from asmgen.author.loop.steptable import StepOperation, step_table
 from asmgen.author.schedule.schedulereport import ScheduleReport, schedule_report
 from asmgen.author.schedule.schedules import Arrangement, ProducerConsumer, Schedule, Sync, producing
 from asmgen.author.step.effects import Unit
@@ -64,7 +65,7 @@ class Shape:
 
     `offsets` are iterations by ordinal, `reports` the schedule reports of the plain and of the masked step. `peel` is 1 if an operation of
     iteration t is under `t.first` or `t.later`: step 0 then has a copy of its own. `masked` is the farthest iteration ahead of a masked
-    operation, None without one.
+    operation, None without one. `table` are the operations as the author wrote them.
     """
 
     ahead: int
@@ -74,6 +75,7 @@ class Shape:
     peel: int = 0
     masked: int | None = None
     reports: tuple[ScheduleReport, ...] = ()
+    table: tuple[StepOperation, ...] = ()
 
 
 class StepUnits:
@@ -143,7 +145,8 @@ class StepUnits:
                       if unit.tag.condition == "masked"), default=None)
         self.shape = Shape(ahead, unroll, arrangement, offsets, peel, masked)
         self._check()
-        return replace(self.shape, reports=tuple(self._report(kind) for kind in ((False,) if masked is None else (False, True))))
+        return replace(self.shape, reports=tuple(self._report(kind) for kind in ((False,) if masked is None else (False, True))),
+                       table=step_table(units, offsets, copy.stages))
 
     def _report(self, masked: bool) -> ScheduleReport:
         units = {unit.tag.ordinal: unit for unit in self.kept(CopySpan(0, masked=masked))}
@@ -169,7 +172,6 @@ class StepUnits:
         try:
             with k.section() as section:
                 self.step(StepIndex(copy))
-            copy.stage_count = k.stage_number
         finally:
             k.copy = None
         units = section.units

@@ -35,7 +35,7 @@ class Copy:
     """One copy of a step while it is emitted by builder `k`.
 
     `phase` is t modulo the unroll. `condition` is that of the operations emitted now, "" for none. `buffer_counts`, `offsets` and
-    `stage_count` (of `k.stage()`) collect what the step uses.
+    `stages` collect what the step uses.
     """
 
     k: Emitter
@@ -44,7 +44,7 @@ class Copy:
     buffer_counts: set[int] = field(default_factory=set)
     offsets: dict[int, int] = field(default_factory=dict)  # by the ordinal of an instruction
     definitions: list[tuple[int, int]] = field(default_factory=list)  # (registers as bits, offset), newest last
-    stage_count: int = 0
+    stages: dict[int, str] = field(default_factory=dict)  # names of `k.stage(name)`, by number
     counted: set[tuple[int, str]] = field(default_factory=set)  # iteration numbers that have advanced
 
     def defined(self, mask: int) -> int | None:
@@ -93,8 +93,13 @@ class StepIndex:
         for."""
         return self.copy.k.iteration_number(self)
 
+    @staticmethod
+    def text(offset: int) -> str:
+        """An iteration as errors and tables name it."""
+        return f"t{offset:+d}" if offset else "t"
+
     def __str__(self) -> str:
-        return f"t{self.offset:+d}" if self.offset else "t"
+        return StepIndex.text(self.offset)
 
 
 @dataclass(frozen=True)
