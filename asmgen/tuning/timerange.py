@@ -22,8 +22,8 @@ from asmgen.tuning.traced import Traced
 
 FAST, SLOW = False, True
 _STILL = 0.001  # of the time: what moves less is not named
-GROUPS = ("all", "far memory", "compute unit")
-"""Parameters that are moved together: all, those that say how far data is, those of the compute unit."""
+GROUPS = ("all", "far memory")
+"""Parameters that are moved together: all, and those that say how far data is."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class _MovedLaunch:
             seconds = self._seconds(run)
         read = frozenset(self.timing.ranges().keys() & (far_read | unit_read | launch_read))
         self.alone = read - far_read - unit_read  # that nothing has to be timed again for
-        self.names = {"all": read, "far memory": read & far_read, "compute unit": (read & unit_read) - far_read}
+        self.names = {"all": read, "far memory": read & far_read}
         self.known = {(read, FAST): seconds}
 
     def at(self, names: Collection[str], end: bool) -> float:

@@ -74,7 +74,7 @@ def test_settings_for_a_comparison_are_those_of_both() -> None:
     one, other = traced(EXP * 8), traced(EXP * 4 + "v_mov_b32 v3, v2\n")
     mine, its = (time_range(each, predict(each, timing("MI355X"), "l2", 1), compared=True) for each in (one, other))
     assert mine.widest == "" and mine.settings.keys() == its.settings.keys()
-    assert mine.settings.keys() >= {"all fast", "all slow", "compute unit slow", "launch_device slow"}
+    assert mine.settings.keys() >= {"all fast", "all slow", "far memory slow", "launch_device slow"}
     assert mine.settings["launch_device slow"] == pytest.approx(seconds(one) + 1e-6)
 
 
