@@ -18,7 +18,8 @@ from asmgen.author.family.family import Family
 from asmgen.codeobject.arguments import pack
 from asmgen.codeobject.load import CodeObject
 from asmgen.emulator.algebra.algebramemory import AlgebraMemory, kind_of
-from asmgen.emulator.algebra.residues import HAS_E, HAS_P, HAS_Q, LN_2, LOG2_E, STANDARD, Constants, Residues
+from asmgen.emulator.algebra.elements import WIDTHS
+from asmgen.emulator.algebra.residues import HAS_E, HAS_P, HAS_Q, LN_2, LOG2_E, STANDARD, Constants, P, Q, Residues
 from asmgen.emulator.scheduling.run import LaunchResult, Options
 from asmgen.isa.errors import AsmgenError
 from asmgen.program.program import Program
@@ -36,13 +37,35 @@ class Inputs:
     arguments: Mapping[str, Any]
     constants: Constants
     random: np.random.Generator
-    arrays: dict[str, Residues]
+    arrays: dict[str, tuple[Residues, str]]
 
     def __getitem__(self, name: str) -> Residues:
         """An input's elements, each with residues of its own, in the array's shape."""
+        array = self.arguments[name]
+        return self._drawn(name, kind_of(array) or "", array.shape)
+
+    def packed(self, name: str, kind: str) -> Residues:
+        """The elements of an array of integers in which numbers of a format stand side by side, the first one in the lowest bits."""
+        array = self.arguments[name]
+        return self._drawn(name, kind, (*array.shape[:-1], array.shape[-1] * 8 * array.dtype.itemsize // WIDTHS[kind]))
+
+    def give(self, name: str, numbers: Residues) -> None:
+        """Residues of an input that others decide: the LSE of a backward pass is the logarithm of a sum, and not a number of its own."""
+        self.arrays[name] = numbers, kind_of(self.arguments[name]) or ""
+
+    def declare(self, value: float, numerator: int, denominator: int = 1) -> None:
+        """A float32 constant stands for a ratio, whose rounded value it is (1/N): from now on it embeds as the ratio."""
+        pair = tuple(numerator * pow(denominator, -1, modulus) % modulus for modulus in (Q, P))
+        more = Constants.declare({abs(float(np.float32(value))): pair})  # type: ignore[dict-item]
+        self.constants.declared.update(more.declared)
+
+    def _drawn(self, name: str, kind: str, shape: tuple[int, ...]) -> Residues:
+        if kind not in WIDTHS:
+            raise AsmgenError(f"{name} is an array of {self.arguments[name].dtype.name}, which has no residues; arrays of floats have, and "
+                              f"packed numbers: packed({name!r}, 'fp4')")
         if name not in self.arrays:
-            self.arrays[name] = Residues.random(self.random, self.arguments[name].shape)
-        return self.arrays[name]
+            self.arrays[name] = Residues.random(self.random, shape), kind
+        return self.arrays[name][0]
 
     def number(self, value: Any) -> Residues:
         """A number, or an array of them, by its value as float32, which is how kernels take their arguments."""
@@ -102,13 +125,14 @@ def run_algebra(family: Family, built: Built, parameters: Mapping[str, Any], see
     contract, resources = built.kernel.contract, built.kernel.resources
     began = time.perf_counter()
     with emulator(built, resources.arch, Options(checks=checks), lambda sentence: None, program) as device:
-        memory = AlgebraMemory(device.memory, STANDARD)
+        constants = Constants(dict(STANDARD.declared))
+        memory = AlgebraMemory(device.memory, constants)
         device.follow(memory.tracker)
-        inputs = Inputs(problem.arguments, STANDARD, np.random.default_rng(seed), {})
+        inputs = Inputs(problem.arguments, constants, np.random.default_rng(seed), {})
         reference = family.algebra(parameters, inputs)
         buffers = {name: device.upload(value) for name, value in problem.arguments.items() if isinstance(value, np.ndarray)}
-        for name, numbers in inputs.arrays.items():
-            memory.put(buffers[name].address, numbers, kind_of(problem.arguments[name]) or "")
+        for name, (numbers, kind) in inputs.arrays.items():
+            memory.put(buffers[name].address, numbers, kind)
         values = {name: buffers[name].address if name in buffers else value for name, value in problem.arguments.items()}
         kernel = device.load(CodeObject.load(built.code_object)).kernel(resources.name)
         device.launch(kernel, contract.grid_of(parameters), contract.workgroup, pack(contract.arguments, values))

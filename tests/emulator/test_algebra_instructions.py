@@ -113,6 +113,47 @@ def test_conversions_keep_numbers(text: str) -> None:
         assert same(run.number(4, kind, low), wanted)
 
 
+HALVES: dict[str, tuple[str, Callable[..., Residues]]] = {
+    "v_pk_add_f16 v4, v0, v1 op_sel:[0,1] op_sel_hi:[1,0]": ("f16", lambda a0, a1, b0, b1, c: [a0 + b1, a1 + b0]),
+    "v_pk_fma_f16 v4, v0, v1, v0 neg_lo:[0,0,1] neg_hi:[1,0,0]": ("f16", lambda a0, a1, b0, b1, c: [a0 * b0 - a0, -(a1 * b1) + a1]),
+    "v_pk_mul_f16 v4, v0, 2.0 op_sel_hi:[1,0]": ("f16", lambda a0, a1, b0, b1, c: [a0.scaled(1), a1.scaled(1)]),
+    "v_dot2_f32_f16 v4, v0, v1, v2": ("f32", lambda a0, a1, b0, b1, c: [a0 * b0 + a1 * b1 + c]),
+    "v_dot2c_f32_f16 v2, v0, v1\nv_mov_b32 v4, v2": ("f32", lambda a0, a1, b0, b1, c: [a0 * b0 + a1 * b1 + c]),
+    "v_fma_mix_f32 v4, v0, -v2, v1 op_sel:[1,0,0] op_sel_hi:[1,0,1]": ("f32", lambda a0, a1, b0, b1, c: [-(a1 * c) + b0]),
+    "v_mov_b32 v4, v1\nv_fma_mixhi_f16 v4, v0, v2, 0 op_sel_hi:[1,0,0]": ("f16", lambda a0, a1, b0, b1, c: [b0, a0 * c]),
+}
+
+
+@pytest.mark.parametrize("text", HALVES, ids=lambda text: text.split("\n")[-1].split(" ")[0])
+def test_packed_halves(text: str) -> None:
+    run = Followed()
+    given = [run.give(register, value, "f16", low) for register, low, value in
+             ((0, 0, VALUES), (0, 16, 1.5), (1, 0, VALUES[::-1]), (1, 16, 0.5))]
+    kind, rule = HALVES[text]
+    wanted = rule(*given, run.give(2, 0.75))
+    run.text(text)
+    for number, one in enumerate(wanted):
+        assert same(run.number(4, kind, 16 * number), one)
+
+
+def test_atomics_add_up_lane_after_lane() -> None:
+    """ds_add_f32 by all lanes to 16 words; ds_pk_add_bf16 to halves; what a maximum of floats leaves is missing."""
+    run, given = prepared()
+    old = run.give(5, 1.0)
+    run.text("v_and_b32 v8, 15, v31\nv_lshlrev_b32 v8, 2, v8\nds_write_b32 v8, v5\nds_add_rtn_f32 v6, v8, v0\nds_read_b32 v4, v8")
+    for word in (0, 7, 15):
+        total = old[:, 48 + word]
+        for turn in range(4):
+            assert same(run.number(6)[:, word + 16 * turn], total)
+            total = total + given[0][:, word + 16 * turn]
+        assert same(run.number(4)[:, word], total)
+    run.text("v_cvt_pk_bf16_f32 v9, v0, v1\nv_mov_b32 v10, 0\nds_write_b32 v10, v10\nds_pk_add_bf16 v10, v9\nds_read_b32 v4, v10")
+    for low, one in ((0, given[0]), (16, given[1])):
+        assert same(run.number(4, "bf16", low)[:, :1], one.sum(1).reshape(1, 1))
+    run.text("ds_max_rtn_f32 v6, v8, v0\nds_read_b32 v4, v8")
+    assert not run.number(4).has.any()
+
+
 def test_scaled_conversions_divide_and_multiply() -> None:
     run, given = prepared()
     run.text("v_cvt_scalef32_pk_fp8_f32 v4, v0, v1, 4.0\nv_cvt_scalef32_pk_f32_fp8 v[6:7], v4, 0.5")

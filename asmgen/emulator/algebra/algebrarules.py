@@ -11,12 +11,14 @@ from numpy.typing import NDArray
 from asmgen.emulator.algebra.elements import WIDTHS, Elements
 from asmgen.emulator.algebra.floatrules import PAIRS, Given, Rule, of_the_run, rule_of
 from asmgen.emulator.algebra.formatrules import bind_conversion
+from asmgen.emulator.algebra.halfrules import bind_halves
 from asmgen.emulator.algebra.matrixrules import bind_matrix
 from asmgen.emulator.algebra.residues import Constants, Residues
 from asmgen.emulator.algebra.sources import as_floats, numbers_of, word_of
 from asmgen.emulator.algebra.words import Word, Words
 from asmgen.emulator.carried.carrier import HandleCarrier
 from asmgen.emulator.carried.cells import Handles, WordCells
+from asmgen.emulator.carried.handleatomics import Change
 from asmgen.emulator.carried.operandhandles import OperandSource, at_top, destination, slots_of, writer
 from asmgen.emulator.carried.tracker import Rules
 from asmgen.emulator.machine.floatmode import float_mode
@@ -70,8 +72,33 @@ class AlgebraRules(Rules):
             return bind_conversion(instruction, carrier, self.table)
         if name.startswith("v_pk_") and name.rpartition("_")[0] in PAIRS and name.endswith("_f32"):
             return self._pairs(instruction, carrier, PAIRS[name.rpartition("_")[0]])
+        halves = bind_halves(instruction, carrier, self.table)
+        if halves is not None:
+            return halves
         found = rule_of(name)
         return self._float(instruction, carrier, *found) if found is not None else None
+
+    def change(self, instruction: Instruction) -> Change | None:
+        """Sums of floats in memory."""
+        name, table, cells = instruction.name, self.table, self.cells
+        kind = next((kind for kind, ends in (("f32", "add_f32"), ("bf16", "pk_add_bf16"), ("f16", "pk_add_f16"))
+                     if name.removeprefix("ds_").removesuffix("_x2").replace("_rtn", "").endswith(ends)), None)
+        if kind is None:
+            return None
+        width = WIDTHS[kind]
+
+        def change(old: Handles, old_values: Any, data: Handles, values: Any) -> Handles:
+            slots = []
+            for low in range(0, 32, width):
+                parts = []
+                for handles, bits in ((old, old_values), (data, values)):
+                    pattern = (bits >> np.uint32(low)).astype(f"u{width // 8}")
+                    ids = cells.element(handles, (low + width) // 4 - 1)
+                    parts.append(table.numbers(ids, kind, lambda pattern=pattern: as_floats(pattern, kind)))  # type: ignore[misc]
+                slots.append(at_top(table.made(parts[0] + parts[1], kind), width // 4))
+            return cells.joined(np.concatenate(slots, axis=-1))
+
+        return change
 
     # ---- integers ----
 

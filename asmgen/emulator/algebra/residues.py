@@ -226,7 +226,7 @@ class Constants:
     `declared` gives the residues (modulo q and p) of a number's mantissa in [0.5, 1); sign and power of two go by value.
     """
 
-    declared: Mapping[float, tuple[int, int]]
+    declared: dict[float, tuple[int, int]]
 
     @classmethod
     def declare(cls, values: Mapping[float, tuple[int, int]]) -> Constants:

@@ -14,6 +14,7 @@ from asmgen.emulator.arrival.boundstep import Action, Step
 from asmgen.emulator.binding.decode import UNBINDABLE, beyond_allocation
 from asmgen.emulator.carried.carrier import DeviceCells, HandleCarrier
 from asmgen.emulator.carried.cells import UNKNOWN, Handles, WordCells
+from asmgen.emulator.carried.handleatomics import Change, bind_atomic
 from asmgen.emulator.carried.moves import bind_move
 from asmgen.emulator.machine.devicememory import Memory
 from asmgen.emulator.machine.dispatch import Dispatch
@@ -46,6 +47,10 @@ class Rules:
     def moves(self, instruction: Instruction, position: int, carrier: HandleCarrier) -> Action | None:
         """What an instruction that only moves data does to handles; None for all others."""
         return bind_move(instruction, position, carrier)
+
+    def change(self, instruction: Instruction) -> Change | None:
+        """What an atomic makes of a word in memory; None where that is unknown."""
+        return None
 
     def bind(self, instruction: Instruction, carrier: HandleCarrier) -> Action | None:
         """What an instruction that computes does to handles; None for one without a rule."""
@@ -128,7 +133,8 @@ class HandleFollower:
         carrier, rules = self.carrier, self.tracker.rules
         carrier.shadow.binding_mode = carrier.machine.binding_mode
         try:
-            act = rules.moves(instruction, position, carrier) or rules.bind(instruction, carrier)
+            act = rules.moves(instruction, position, carrier) or bind_atomic(instruction, carrier, rules.change(instruction)) \
+                or rules.bind(instruction, carrier)
         except UNBINDABLE:
             act = None
         return act or self._unknown(instruction)

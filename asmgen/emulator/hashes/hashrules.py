@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from asmgen.emulator.carried.carrier import HandleCarrier
 from asmgen.emulator.carried.cells import Handles
+from asmgen.emulator.carried.handleatomics import Change
 from asmgen.emulator.carried.operandhandles import slots_of
 from asmgen.emulator.carried.tracker import Rules
 from asmgen.emulator.hashes.expressions import Expressions, Hashes, mixed, named
@@ -62,6 +63,16 @@ class HashRules(Rules):
         if name in TWO_HALVES:
             return bind_two_halves(instruction, carrier, self.table)
         return bind_vector(instruction, carrier, self.table)
+
+    def change(self, instruction: Instruction) -> Change | None:
+        """A hash of the old word and the data, in the order of the run."""
+        operation, table, cells = named(instruction.name.replace("_rtn", "")), self.table, self.cells
+
+        def change(old: Handles, old_values: NDArray[np.uint32], data: Handles, values: NDArray[np.uint32]) -> Handles:
+            given = [table.of(cells.expanded(handles), bits) for handles, bits in ((old, old_values), (data, values))]
+            return table.made(mixed(operation, *given), 8)
+
+        return change
 
     def watch(self, instruction: Instruction, carrier: HandleCarrier) -> Action | None:
         """Notes an instruction in `decisions` if data decides where it goes, or what it takes."""
