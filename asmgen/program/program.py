@@ -245,7 +245,7 @@ Item = Instruction | Label | Align | Region
 class Program:
     """An ordered list of instructions and labels for one architecture.
 
-    `stagger` is the number of barriers by which waves of a workgroup may run out of phase (docs/ARCHITECTURE.md section 3).
+    `stagger` is the number of barriers by which waves of a workgroup may run out of phase (docs/ARCHITECTURE.md section 4).
     `accum_offset` is where the unified register file is split, if known. `entry` is the label at which waves begin, ""
     for the first instruction: with preloaded kernel arguments the hardware starts after the compatibility entry. `roles` are labels
     at which code for some of a workgroup's waves each begins; barriers of one role meet those of the others in order.

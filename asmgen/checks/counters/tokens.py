@@ -1,4 +1,4 @@
-"""Tokens and barriers: what other waves must be able to rely on (docs/ARCHITECTURE.md sections 2 and 3).
+"""Tokens and barriers: what other waves must be able to rely on (docs/ARCHITECTURE.md sections 2 and 4).
 
 With a stagger of n barriers, a fill must have been waited for by its own wave at least 1+n barriers before another wave reads
 it, and a use likewise before the refill: so the wait belongs before the barrier from which such a read or refill is
