@@ -83,7 +83,7 @@ def _lds(instruction: Instruction, carrier: HandleCarrier, named: dict[str, Any]
 
 
 def _changed_in_order(carrier: HandleCarrier, access: AddressedLanes, counts: Any, offset: int, handles: Handles, values: Words,
-                change: Change) -> Handles:
+                      change: Change) -> Handles:
     """Change memory lane after lane; returns what each lane found there."""
     found: Handles = np.zeros(counts.shape, np.uint32)
     valid = counts > 0
