@@ -69,7 +69,8 @@ def _of(values: Mapping[str, float], gpu: str) -> float | None:
     return next((values[key] for key in (gpu, GPUS[gpu], "all") if key in values), None)
 
 
-def _all(name: str, value: float, unit: str, tag: str, source: str, low: float = 0, high: float = 0) -> TimingParameter:
+def _all(name: str, value: float, unit: str, tag: str, source: str, low: float | Mapping[str, float] = 0,
+         high: float | Mapping[str, float] = 0) -> TimingParameter:
     return TimingParameter(name, {"all": value}, unit, tag, source, low, high)
 
 
@@ -95,7 +96,8 @@ PARAMETERS: tuple[TimingParameter, ...] = (
     _all("icache_bytes", 65536, "B/2 CUs", "[V]", "micro 2.1: L1I 64 KiB for two compute units"),
     _all("icache_line", 128, "B", "[V]", "evidence 4: lines of L2, and of gfx1250's cache"),
     TimingParameter("icache_miss", {"gfx950": 312, "gfx942": 273}, "clk", "[D]",
-                    "evidence 4: at least latency_l2; gfx1250 measured about 1000", {"gfx950": 280, "gfx942": 273}, 1000),
+                    "evidence 4: at least latency_l2, and its range; gfx1250's 1000 would make cold launches of one round take 30 us more, "
+                    "where evidence 8 has up to 10", {"gfx950": 280, "gfx942": 273}, 500),
     _all("icache_ahead", 1, "lines", "[A]", "evidence 4: the next line is fetched ahead", 0, 2),
     _all("barrier_release", 8, "clk", "[A]", "micro 2.7: from the last arrival to the first issue", 4, 40),
     _all("nop_beside", 4, "times", "[M]",
@@ -111,7 +113,8 @@ PARAMETERS: tuple[TimingParameter, ...] = (
     _all("packed_hazard", 12, "clk", "[m]", "measured 0.6: no packed f32 in an MFMA's shadow and for so long after it"),
     # LDS.
     _all("lds_latency", 64, "clk", "[m]", "measured 0.9: first data of b128 too; a dependent gather with its wait is ~69 [M]", 50, 70),
-    _all("lds_bus", 128, "B/clk/pair", "[m]", "measured 2; gfx942: b128 8 clk alone, 32 a SIMD at 4 busy (measured 8; disputed)", 64, 128),
+    _all("lds_bus", 128, "B/clk/pair", "[m]", "measured 2; gfx942: b128 8 clk alone, 32 a SIMD at 4 busy (measured 8; disputed)",
+         {"gfx942": 64}, {"gfx942": 128}),
     TimingParameter("lds_read_interval", {"gfx950": 8, "gfx942": 4}, "clk", "[m]",
               "measured 2: reads of one SIMD back to back, b64 too (583 clk for 64 [M]); gfx942 see lds_read_interval_byte",
               {"gfx942": 4}, {"gfx942": 8}),
@@ -119,10 +122,11 @@ PARAMETERS: tuple[TimingParameter, ...] = (
               "micro 2.4: 64 reads by one wave of MI300X: 501, 852, 1385 clk for b32, b64, b128 [M]; disputed: measured 8 says 8 clk"),
     TimingParameter("lds_conflict_wide", {"gfx950": 1, "gfx942": 1.66}, "clk/conflict", "[D]",
               "b128 and b96. gfx950: the rule 4 clk x degree that measured 2 derives from 14 microbenchmarks, to 16-way; gfx942: mean of "
-              "micro 2.4's blocks, (6810-501)/3968, (7158-852)/3840, (7614-1385)/3584. Set from those, so they are no proof", 1, 1.75),
+              "micro 2.4's blocks, (6810-501)/3968, (7158-852)/3840, (7614-1385)/3584. Set from those, so they are no proof",
+              {"gfx942": 1.59}, {"gfx942": 1.75}),
     TimingParameter("lds_conflict", {"gfx950": 2.4, "gfx942": 1.66}, "clk/conflict", "[M]",
               "gfx950: micro 2.4's one block of fully conflicted b64 reads, (10024-583)/64/62, which therefore is no proof; the rule of "
-              "measured 2 would give 1; gfx942 as lds_conflict_wide", 1, 2.4),
+              "measured 2 would give 1; gfx942 as lds_conflict_wide", {"gfx942": 1.59, "gfx950": 1}, {"gfx942": 1.75, "gfx950": 2.4}),
     TimingParameter("lds_conflict_overlap", {"gfx950": 4, "gfx942": 0}, "clk", "[D]",
               "conflict time after lds_read_interval: gfx950 b128 max(8, 4 x degree); gfx942 adds: 1.6 to 1.75 each on top [M]", 0, 8,
               faster=True),
