@@ -74,7 +74,10 @@ def keys(rows: Iterable[LintFinding]) -> set[tuple[str, int, int, str]]:
 
 
 def waits_of(program: Program) -> list[Instruction]:
-    return [instruction for instruction in program.instructions if instruction.name == "s_waitcnt"]
+    """All but those with which shared cold blocks begin: no code needs them, but the code after the blocks may wait for less."""
+    settling = {position for label, position in program.labels.items() if label.startswith("shared_")}
+    return [instruction for position, instruction in enumerate(program.instructions)
+            if instruction.name == "s_waitcnt" and position not in settling]
 
 
 @cache

@@ -247,7 +247,7 @@ def _matrix() -> list[Replacement]:
         _made(matrix_numpy, "to_xf32", "", _first()),
         _made(matrix, "flushed", "", _first()),
         _made(matrix_numpy, "_flushed", "", _first()),
-        _made(matrix, "_registers", "unmoved", lambda function: lambda *given: matrix._registers_of(*given)),
+        _made(matrix, "registers_of", "unmoved", lambda function: lambda *given: matrix._registers_of(*given)),
     ]
     for kind in ("fp8", "bf8", "fp6", "bf6", "fp4", "f16"):
         found.append(_made(matrix, "decode_table", kind, partial(_undecoded, kind)))

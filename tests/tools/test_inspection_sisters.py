@@ -12,7 +12,7 @@ from asmgen.tools.inspection_html import inspection_html
 from asmgen.tools.inspection_timeline import LoopTimeline, loop_timeline
 
 PRODUCTS = "".join(f"v_mfma_f32_32x32x16_bf16 a[{n}:{n + 15}], v[4:7], v[8:11], a[{n}:{n + 15}]\n" for n in range(0, 128, 16))
-LOADS = "ds_read_b128 v[4:7], v12\nds_read_b128 v[8:11], v12 offset:64\nglobal_load_dwordx4 v[40:43], v[2:3], off\ns_nop 15\ns_nop 15\n"
+LOADS = "ds_read_b128 v[4:7], v12\nds_read_b128 v[8:11], v12 offset:64\nglobal_load_dwordx4 v[40:43], v[2:3], off\n"
 ROUND = f"{PRODUCTS}s_barrier\n{LOADS}s_waitcnt lgkmcnt(0)\ns_barrier\n"
 WAVE = "v_lshrrev_b32 v30, 6, v0\nv_readfirstlane_b32 s8, v30\ns_cmp_lt_u32 s8, 4\n"
 UNKNOWN = ("v_lshrrev_b32 v30, 6, v0\nv_cvt_f32_u32 v30, v30\nv_cvt_u32_f32 v30, v30\nv_readfirstlane_b32 s8, v30\n"
@@ -46,14 +46,14 @@ ONE_COPY = f"{WAVE}s_cbranch_scc1 A\ns_barrier\n{loop('A', ROUND)}"
 
 @pytest.mark.parametrize("before,block", [(WAVE, True), (WAVE, False), (UNKNOWN, True)], ids=["known", "no block", "floats"])
 def test_two_copies_of_a_loop_are_timed_as_the_one_copy_is(before: str, block: bool) -> None:
-    """While half of the waves multiply the other half load: one loop alone leaves two fifths idle, both together leave little."""
+    """While half of the waves multiply the other half load: one loop alone leaves a third idle, both together leave little."""
     found, one = shown(two_copies(before), block), shown(ONE_COPY)
     assert len(found.profile.timeline.waves) == 8 and len(found.sisters) == 1
     low, high = found.profile.loops
     assert low.waves == high.waves == 4 and low.cycles == high.cycles == one.profile.loops[0].cycles
     assert low.matrix_busy == pytest.approx(one.profile.loops[0].matrix_busy) and low.matrix_busy > 0.9
     alone = shown(f"{WAVE}s_cbranch_scc0 end\n{loop('A', ROUND)}end:\n")
-    assert alone.profile.loops[0].matrix_busy < 0.6
+    assert alone.profile.loops[0].matrix_busy < 0.7
     assert f"waves 4 to 7 go round instructions {high.first} to {high.last} meanwhile" in found.assumed
     assert ("a guess" in found.assumed) == (before == UNKNOWN or not block)
 

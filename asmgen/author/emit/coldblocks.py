@@ -36,6 +36,8 @@ _OPPOSITES = (("s_cbranch_scc0", "s_cbranch_scc1"), ("s_cbranch_vccz", "s_cbranc
 OPPOSITE = {one: other for pair in _OPPOSITES for one, other in (pair, pair[::-1])}
 """For each conditional branch the one that is taken in all other cases."""
 
+SETTLES = "so that nothing is in flight on the way back"
+"""The comment of the wait with which a shared block begins. Nothing in the block needs it; the code after it may wait for less."""
 _LEAST_SHARED = 8
 """Instructions of a block that is shared: a stub, its share of the return and the wait are 5 dwords, and an instruction is 1 or 2."""
 
@@ -172,7 +174,7 @@ def _together(group: Sequence[_Moved], room: Reg, fresh: Callable[[str], str], a
         if block is not last:
             found.append((_branch(arch, "s_branch", label, block.branch), block.tag))
     found += [(Label(label, first.branch.source), first.tag),
-              (_like(arch, "s_waitcnt", (Waitcnt(vmcnt=0, lgkmcnt=0),), first.branch), first.tag), *first.body]
+              (replace(_like(arch, "s_waitcnt", (Waitcnt(vmcnt=0, lgkmcnt=0),), first.branch), comment=SETTLES), first.tag), *first.body]
     for number, block in enumerate(group[:-1]):
         found += [(_like(arch, "s_cmp_eq_u32", (room, number), first.branch), first.tag),
                   (_branch(arch, "s_cbranch_scc1", block.back, first.branch), first.tag)]

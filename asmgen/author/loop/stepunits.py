@@ -19,6 +19,7 @@ from asmgen.author.step.iterations import Copy, PipelineError, StepIndex
 from asmgen.author.step.merge import MergeError, merge
 from asmgen.isa.operands import Symbol
 from asmgen.isa.records import dataclass
+from asmgen.isa.registers import scc
 from asmgen.program.program import Instruction, Item, Label
 
 if TYPE_CHECKING:
@@ -195,6 +196,21 @@ class StepUnits:
             rows.append([CopySpan(number % unroll, masked=number > unroll) for number in range(2 * unroll + 3)])
         for row in rows:
             self._check_row(row)
+        self._check_scc()
+
+    def _check_scc(self) -> None:
+        """Refuse an SCC that is made at the end of a copy and read in the next one: the loop's own scalar code stands between."""
+        units = {unit.tag.ordinal: unit for unit in self.every()}
+        for masked in (False, True):
+            for number in _ordinals(self.shape.arrangement):
+                unit = units[number]
+                if unit.tag.condition == "masked" and not masked:
+                    continue
+                if unit.effects.reads & scc.mask:
+                    raise MergeError(f"the schedule {self.schedule.name} breaks the step: {unit} reads SCC over the end of a copy, "
+                                     "where the loop counts", unit.first.where())
+                if unit.effects.writes & scc.mask:
+                    break
 
     def _check_row(self, row: Sequence[CopySpan]) -> None:
         arrangement = self.shape.arrangement

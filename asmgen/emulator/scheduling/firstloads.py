@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from asmgen.emulator.arrival.boundstep import Action, Step
 from asmgen.emulator.machine.state import Group, Machine
+from asmgen.emulator.machine.ways import Ways
 from asmgen.emulator.scheduling.trace import LINE, VECTOR_SPACES, Trace
 from asmgen.isa.table import opcode
-from asmgen.program.controlflow import control_flow
 from asmgen.program.program import Instruction, Item, Program
 
 MOST_WAVES = 8192
@@ -55,9 +55,7 @@ def without_rounds(program: Program) -> Program:
     """The program in which waves end where a loop with vector loads would begin its second round."""
     instructions = program.instructions
     loading = [position for position, instruction in enumerate(instructions) if loads(instruction)]
-    flow = control_flow(program)
-    ends = {loop.last for loop in flow.loops()
-            if any(flow.block_of[position] in loop.blocks and loop.first <= position <= loop.last for position in loading)}
+    ends = {last for first, last in Ways(program).loops() if any(first <= position <= last for position in loading)}
     if not ends:
         return program
     end = opcode("s_endpgm")
