@@ -232,7 +232,7 @@ def looping(test_after: bool = False) -> tuple[Builder, Program]:
 def test_equal_cold_blocks_of_the_loops_become_one_for_each_phase() -> None:
     k, program = looping()
     written = lines(k)
-    assert sum(line.startswith("shared_rare") for line in written) == 2 and written.count("s_waitcnt vmcnt(0) lgkmcnt(0)") == 2
+    assert sum(line.startswith("shared_rare") for line in written) == 2 and written.count("s_waitcnt vmcnt(0)") == 2
     assert written.count("v_add_u32 v1, 8, v1") + written.count("v_add_u32 v2, 8, v2") < 4
     done = launch("gfx950", program, (8, 8, 1), buffers=[np.zeros((8, 8, 64), np.uint32)])
     assert not done.findings

@@ -12,9 +12,9 @@
 Scalar code before the branch computes what the branch tests. It stays where it is.
 
 Equal blocks of a pipeline's two loops become one, for copies of one phase: each copy's branch leads to a stub that keeps the copy's number
-in an SGPR, and the block ends with a branch for each number. The block first waits for all that is in flight, so that what each copy has in
-flight on the way back is nothing. Analyses take every way back for possible. Between steady copies of one phase that makes no difference
-to them: the same buffers are read and filled around the block, between the same barriers.
+in an SGPR, and the block ends with a branch for each number. The block first waits for the loads in flight, if the code after it would wait
+for more without that. Analyses take every way back for possible. Between steady copies of one phase that makes no difference to them: the
+same buffers are read and filled around the block, between the same barriers.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _OPPOSITES = (("s_cbranch_scc0", "s_cbranch_scc1"), ("s_cbranch_vccz", "s_cbranc
 OPPOSITE = {one: other for pair in _OPPOSITES for one, other in (pair, pair[::-1])}
 """For each conditional branch the one that is taken in all other cases."""
 
-SETTLES = "so that nothing is in flight on the way back"
+SETTLES = "so that no load is in flight on the way back"
 """The comment of the wait with which a shared block begins. Nothing in the block needs it; the code after it may wait for less."""
 _LEAST_SHARED = 8
 """Instructions of a block that is shared: a stub, its share of the return and the wait are 5 dwords, and an instruction is 1 or 2."""
@@ -174,7 +174,7 @@ def _together(group: Sequence[_Moved], room: Reg, fresh: Callable[[str], str], a
         if block is not last:
             found.append((_branch(arch, "s_branch", label, block.branch), block.tag))
     found += [(Label(label, first.branch.source), first.tag),
-              (replace(_like(arch, "s_waitcnt", (Waitcnt(vmcnt=0, lgkmcnt=0),), first.branch), comment=SETTLES), first.tag), *first.body]
+              (replace(_like(arch, "s_waitcnt", (Waitcnt(vmcnt=0),), first.branch), comment=SETTLES), first.tag), *first.body]
     for number, block in enumerate(group[:-1]):
         found += [(_like(arch, "s_cmp_eq_u32", (room, number), first.branch), first.tag),
                   (_branch(arch, "s_cbranch_scc1", block.back, first.branch), first.tag)]

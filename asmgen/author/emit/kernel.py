@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 from asmgen.author.contract.contract import KernelContract, Value
 from asmgen.author.emit.authorlines import author_line
 from asmgen.author.emit.builder import WAIT_MODES, Builder
+from asmgen.author.emit.coldblocks import SETTLES
 from asmgen.author.emit.ldsmap import LdsMap
 from asmgen.checks.leases.leases import check_leases
+from asmgen.checks.waits.verify import verify as verify_waits
 from asmgen.checks.waits.waitmodes import apply_waits, refuse_errors
 from asmgen.checks.waitstates.passes import insert as insert_wait_states
 from asmgen.checks.waitstates.passes import verify as verify_wait_states
@@ -189,7 +191,7 @@ class KernelBuilder(Builder):
         for mode, what in ((waits, "waits"), (wait_states, "wait_states")):
             if mode not in WAIT_MODES:
                 raise AsmgenError(f"{what} is {mode!r}; {', '.join(WAIT_MODES)} are possible", str(author_line()))
-        program = apply_waits(program, waits, self._verify)
+        program = _without_settling(apply_waits(program, waits, self._verify))
         if waits == "auto" and self.entry:
             program = _entry_wait_where_needed(program, self._arguments)
         if wait_states == "auto":
@@ -214,6 +216,16 @@ class KernelBuilder(Builder):
             arguments=self.table, max_flat_workgroup_size=x * y * z, reqd_workgroup_size=(x, y, z),
             workgroup_ids=("x" in self._axes, "y" in self._axes, "z" in self._axes), kernarg_preload=self._preload,
             code_object_version=self._version)
+
+
+def _without_settling(program: Program) -> Program:
+    """The program without those waits at the beginning of shared cold blocks without which the code after them still waits enough, on each
+    way."""
+    for wait in [item for item in program.items if isinstance(item, Instruction) and item.comment == SETTLES]:
+        without = program.with_items([item for item in program.items if item is not wait])
+        if not any(one.severity == "error" for one in verify_waits(without, notes=False)):
+            program = without
+    return program
 
 
 def _entry_wait_where_needed(program: Program, arguments: Reg) -> Program:
