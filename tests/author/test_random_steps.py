@@ -7,6 +7,7 @@ import pytest
 from tests.random_steps import Operation, check, drawn, expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [3, 9, 15])
 def test_random_steps(seed: int) -> None:
     assert not check(seed)

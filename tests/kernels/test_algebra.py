@@ -16,6 +16,8 @@ from asmgen.program.program import Instruction, Program
 from asmgen.tools.algebrarun import AlgebraReport, run_algebra
 from asmgen.tools.build import Built, build_kernel
 
+pytestmark = pytest.mark.slow
+
 CASES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "gemm": ("gemm-bf16", "gfx950", {"tile": "64x64x64", "m": 70, "n": 72, "k": 128, "alpha": 0.3, "beta": -1.7, "bias": "row"}),
     "gemm of f16 to f32": ("gemm-bf16", "gfx942", {"dtype": "f16", "out": "f32", "m": 64, "n": 64, "k": 64}),

@@ -6,10 +6,13 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import pytest
 
 from asmgen.kernels.registry import family
 from asmgen.tools.build import build_kernel
 from asmgen.tools.hashrun import HashReport, run_hashes
+
+pytestmark = pytest.mark.slow
 
 
 @cache

@@ -65,6 +65,7 @@ def test_what_no_variant_serves_is_refused() -> None:
         candidates(family("gemm-bf16"), "gfx950", {**PRODUCT, "tile": "3x3x3"})
 
 
+@pytest.mark.slow
 def test_a_ranking_is_what_profile_predicts_and_is_kept(objdump: tuple[str, ...], empty_cache: Path,
                                                         monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     rows = json.loads(call(capsys, "tune", *SMALL, "--json")[1])
