@@ -17,11 +17,8 @@ from asmgen.kernels.attention_forward.family import ATTENTION
 from asmgen.kernels.attention_forward.place import key_steps, place
 from asmgen.kernels.attention_forward.softmax import (
     exponentials,
-    first_maximum,
-    hide,
-    largest,
+    follow_maximum,
     maximum,
-    raise_maximum,
     rescale,
     scale_queries,
     shares,
@@ -71,13 +68,7 @@ def cdna3(k: ag.TileBuilder) -> None:
                 ag.write(k, Ks[t + 2].part(k.wave), RK)
                 ag.load(k, RK, steps.k.step(t + 3), rows=k.wave)
             with vector:
-                with t.masked:
-                    hide(k, S[t + 1], steps.seen)
-                largest(k, state, S[t + 1])
-                with t.first:
-                    first_maximum(k, state, S[t + 1])
-                with t.later:
-                    raise_maximum(k, state, S[t + 1])
+                follow_maximum(k, state, S[t + 1], steps.seen)
         with k.stage("P V"):
             with matrix:
                 ag.mma(k, O, V, as_keys_are_read(ag.as_operand(ag.transposed(ag.narrowed(S[t], k.p.dtype)), M, "b"), fb))

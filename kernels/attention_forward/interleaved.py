@@ -15,11 +15,8 @@ from asmgen.kernels.attention_forward.place import key_steps, place
 from asmgen.kernels.attention_forward.softmax import (
     add_pairs,
     exponentials,
-    first_maximum,
-    hide,
-    largest,
+    follow_maximum,
     maximum,
-    raise_maximum,
     rescale,
     scale_queries,
     shares,
@@ -69,13 +66,7 @@ def interleaved(k: ag.TileBuilder) -> None:
                 ag.fill(k, Ks[t + 3], steps.k.step(t + 3))
                 ag.read(k, K, Ks[t + 2])
             with vector:
-                with t.masked:
-                    hide(k, S[t + 1], steps.seen)
-                largest(k, state, S[t + 1])
-                with t.first:
-                    first_maximum(k, state, S[t + 1])
-                with t.later:
-                    raise_maximum(k, state, S[t + 1])
+                follow_maximum(k, state, S[t + 1], steps.seen)
         with k.stage("P V"):
             with matrix:
                 ag.mma(k, O, V, operand(k, M, P[t]))

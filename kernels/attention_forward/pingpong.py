@@ -12,11 +12,8 @@ from asmgen.kernels.attention_forward.epilogue import attention_epilogue
 from asmgen.kernels.attention_forward.family import ATTENTION
 from asmgen.kernels.attention_forward.place import key_steps, place
 from asmgen.kernels.attention_forward.softmax import (
-    first_maximum,
-    hide,
-    largest,
+    follow_maximum,
     maximum,
-    raise_maximum,
     rescale,
     scale_queries,
     softmax,
@@ -79,13 +76,7 @@ def ping_pong(k: ag.TileBuilder) -> None:
                 ag.fill(k, Ks[t + 3], steps.k.step(t + 3))
                 ag.read_transposed(k, V, Vs[t])
             with vector:
-                with t.masked:
-                    hide(k, S[t + 1], steps.seen)
-                largest(k, state, S[t + 1])
-                with t.first:
-                    first_maximum(k, state, S[t + 1])
-                with t.later:
-                    raise_maximum(k, state, S[t + 1])
+                follow_maximum(k, state, S[t + 1], steps.seen)
         with k.stage("P V"):
             with matrix:
                 ag.mma(k, O, V, operand(k, M, P[t]))

@@ -231,6 +231,19 @@ def maximum(k: ag.TileBuilder, state: Softmax) -> ag.Vector:
     return state.high
 
 
+def follow_maximum(k: ag.TileBuilder, state: Softmax, scores: ag.Tile, seen: Limits | WindowLimits) -> None:
+    """Hide the scores that are not `seen`; the maximum of the first scores, or a new one where later ones exceed it."""
+    t = scores.index
+    assert t is not None
+    with t.masked:
+        hide(k, scores, seen)
+    largest(k, state, scores)
+    with t.first:
+        first_maximum(k, state, scores)
+    with t.later:
+        raise_maximum(k, state, scores)
+
+
 def largest(k: ag.TileBuilder, state: Softmax, scores: ag.Tile) -> None:
     """The maximum of each lane's own scores."""
     ag.column_max(k, state.high, scores, across=False)

@@ -15,7 +15,7 @@ from asmgen.author.step.iterations import PipelineError, StepIndex, operation
 from asmgen.isa.registers import Reg, s, v
 from asmgen.program.program import Instruction
 from asmgen.regalloc.plan import RegisterPlan
-from tests.author.test_pipeline import Early
+from tests.author.test_pipeline import Early, add_rarely
 from tests.emulator_launch import launch, load_pointers, store_by_item
 
 MOST = 7
@@ -89,14 +89,8 @@ class Toy:
                 k.s_mul_i32(self.factor, t.number, self.factor_of(t, 1000, 0))
                 k.v_add_u32(self.acc, self.factor, self.acc)
         if self.rare:
-            with k.stage(), self.vector, operation(k, "rare", [t]), k.block("rare"):
-                skip = k.fresh("skip")
-                k.s_add_u32(self.fifth, self.fifth, 1)
-                k.s_cmp_lg_u32(self.fifth, 5)
-                k.s_cbranch_scc1(skip)
-                k.v_add_u32(self.acc, 7, self.acc)
-                k.s_mov_b32(self.fifth, 0)
-                k.label(skip)
+            with k.stage(), self.vector, operation(k, "rare", [t]):
+                add_rarely(k, self.fifth, self.acc)
 
     def expected(self, n0: int, n1: int) -> int:
         """Step by step, as the operations are emitted: those of `first` run ahead."""

@@ -20,6 +20,18 @@ from asmgen.regalloc.plan import RegisterPlan
 from tests.emulator_launch import launch, load_pointers, store_by_item
 
 
+def add_rarely(k: Builder, fifth: Reg, acc: Reg) -> None:
+    """A block that adds 7 every fifth time."""
+    with k.block("rare"):
+        skip = k.fresh("skip")
+        k.s_add_u32(fifth, fifth, 1)
+        k.s_cmp_lg_u32(fifth, 5)
+        k.s_cbranch_scc1(skip)
+        k.v_add_u32(acc, 7, acc)
+        k.s_mov_b32(fifth, 0)
+        k.label(skip)
+
+
 class Toy:
     """acc = acc * 3 + x(i), x(i) = i + 1 loaded `ahead` steps early into register stages; the first step adds 100 where peeled.
 
@@ -57,14 +69,8 @@ class Toy:
                 with t.first:
                     k.v_add_u32(self.acc, 100, self.acc)
         if self.rare:
-            with k.stage(), self.vector, operation(k, "rare", [t]), k.block("rare"):
-                skip = k.fresh("skip")
-                k.s_add_u32(self.fifth, self.fifth, 1)
-                k.s_cmp_lg_u32(self.fifth, 5)
-                k.s_cbranch_scc1(skip)
-                k.v_add_u32(self.acc, 7, self.acc)
-                k.s_mov_b32(self.fifth, 0)
-                k.label(skip)
+            with k.stage(), self.vector, operation(k, "rare", [t]):
+                add_rarely(k, self.fifth, self.acc)
 
     def expected(self, count: int) -> int:
         acc = 0
