@@ -155,10 +155,10 @@ def test_constants_that_are_approximated_decide_nothing() -> None:
 def test_dead_elements_are_dropped() -> None:
     run = Hashed()
     run.text("v_add_f32 v8, v0, v1\nv_add_f32 v8, v0, v2\nv_perm_b32 v9, v0, v8, 0x07060302")
-    before = run.of(8), run.of(9), run.memory.rules.elements
+    before = run.of(8), run.of(9), run.memory.rules.table.used
     run.memory.tracker.limit = 0
     run.memory.tracker.tidy()
-    assert run.memory.rules.elements < before[2]
+    assert run.memory.rules.table.used < before[2]
     assert (run.of(8) == before[0]).all() and (run.of(9) == before[1]).all()
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from asmgen.emulator.carried import tracker
 from asmgen.emulator.carried.carrier import HandleCarrier
 from asmgen.emulator.machine.floatmode import float_mode
 from asmgen.emulator.machine.state import LANES, Group, Machine
@@ -151,6 +152,16 @@ def test_what_may_wrap_says_so() -> None:
             assert report.algebra.bounds(plain, {number: (0, 1 << 20)})[1] < 1 << 32
 
 
-def test_terms_stay() -> None:
-    with pytest.raises(RuntimeError, match="none can be dropped"):
-        TermRules([]).keep(np.ones(2, bool))
+def test_terms_stay_where_rows_of_words_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Accesses name terms; only rows of cells go, however often that is asked."""
+    def found() -> list[object]:
+        return [one.terms for one in run("03-transpose", m=64, n=64).sequences]
+
+    plain = found()
+    monkeypatch.setattr(tracker, "FULL", 0)
+    assert found() == plain and plain
+
+
+def test_a_domain_without_rules_is_refused() -> None:
+    with pytest.raises(TypeError, match="abstract"):
+        type("Empty", (tracker.Rules,), {})()

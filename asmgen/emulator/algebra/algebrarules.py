@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from asmgen.emulator.algebra.elements import WIDTHS, Elements
 from asmgen.emulator.algebra.floatrules import PAIRS, Given, Rule, of_the_run, rule_of
@@ -38,19 +37,12 @@ Function = Callable[..., Any]
 class AlgebraRules(Rules):
     """The algebra as a domain of `carried.tracker`."""
 
+    table: Elements
+
     def __init__(self, constants: Constants) -> None:
         self.table = Elements(constants)
         self.words = Words(self.table)
         self.cells = WordCells()
-
-    @property
-    def elements(self) -> int:
-        """How many numbers of elements are taken."""
-        return self.table.used
-
-    def keep(self, alive: NDArray[np.bool_]) -> None:
-        """Drop the other elements."""
-        self.table.keep(alive)
 
     def bind(self, instruction: Instruction, carrier: HandleCarrier) -> Action | None:
         """What an instruction that computes does to elements; None for one without a rule."""

@@ -6,6 +6,9 @@ has no rule for makes elements that it knows nothing of, if it took any. Without
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from typing import Protocol
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -27,22 +30,25 @@ FULL = 1 << 22
 """Elements from which on those are dropped that no word names any more; then twice what is left, if that is more."""
 
 
-class Rules:
-    """What a domain knows: its elements, how words hold them (`cells`), and what instructions make of them."""
+class ElementTable(Protocol):
+    """The elements of a domain. `used` numbers are taken, those of none and UNKNOWN included."""
 
-    cells: WordCells
-
-    @property
-    def elements(self) -> int:
-        """How many numbers of elements are taken, those of none and UNKNOWN included."""
-        raise NotImplementedError
+    used: int
 
     def keep(self, alive: NDArray[np.bool_]) -> None:
         """Drop the other elements, in order."""
-        raise NotImplementedError
+
+
+class Rules(ABC):
+    """What a domain knows: how words hold its elements (`cells`), and what instructions make of them. Elements that nothing names are
+    dropped from its `table`; without one all stay."""
+
+    cells: WordCells
+    table: ElementTable | None = None
 
     def begin(self, carrier: HandleCarrier, descriptor: KernelDescriptor, dispatch: Dispatch) -> None:
-        """Waves have started: give elements to what the hardware gives them."""
+        """Waves have started: give elements to what the hardware gives them. By default none."""
+        return
 
     def moves(self, instruction: Instruction, position: int, carrier: HandleCarrier) -> Action | None:
         """What an instruction that only moves data does to handles; None for all others."""
@@ -52,9 +58,9 @@ class Rules:
         """What an atomic makes of a word in memory; None where that is unknown."""
         return None
 
+    @abstractmethod
     def bind(self, instruction: Instruction, carrier: HandleCarrier) -> Action | None:
         """What an instruction that computes does to handles; None for one without a rule."""
-        raise NotImplementedError
 
     def watch(self, instruction: Instruction, carrier: HandleCarrier) -> Action | None:
         """What to note of any instruction before it runs; None for nothing."""
@@ -82,14 +88,18 @@ class Tracker:
         self.followers.clear()
 
     def tidy(self) -> None:
-        """Drop elements that nothing names, if there are many."""
-        if self.rules.elements < self.limit and self.cells.used < self.limit:
+        """Drop elements and rows of cells that nothing names, if there are many."""
+        table = self.rules.table
+        if (table is None or table.used < self.limit) and self.cells.used < self.limit:
             return
         roots: list[Handles] = list(self.device.words.values())
         for follower in self.followers:
             roots += follower.carrier.roots()
-        self.rules.keep(self.cells.compacted(roots, self.rules.elements))
-        self.limit = max(FULL, 2 * max(self.rules.elements, self.cells.used))
+        if table is None:
+            self.cells.used_rows(roots)
+        else:
+            table.keep(self.cells.compacted(roots, table.used))
+        self.limit = max(FULL, 2 * max(table.used if table is not None else 0, self.cells.used))
 
 
 class HandleFollower:

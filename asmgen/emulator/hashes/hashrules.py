@@ -33,19 +33,12 @@ Action = Callable[[Group], None]
 class HashRules(Rules):
     """Expression hashes as a domain of `carried.tracker`."""
 
+    table: Expressions
+
     def __init__(self) -> None:
         self.cells = NibbleCells()
         self.table = Expressions()
         self.decisions: dict[int, Instruction] = {}
-
-    @property
-    def elements(self) -> int:
-        """How many numbers of elements are taken."""
-        return self.table.used
-
-    def keep(self, alive: NDArray[np.bool_]) -> None:
-        """Drop the other elements."""
-        self.table.keep(alive)
 
     def bind(self, instruction: Instruction, carrier: HandleCarrier) -> Action | None:
         """What an instruction that computes does to elements; None for one without a rule."""

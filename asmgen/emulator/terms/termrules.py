@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from asmgen.codeobject.descriptor import KernelDescriptor
 from asmgen.emulator.carried.carrier import HandleCarrier
@@ -47,22 +46,13 @@ class GivenArgument:
 
 
 class TermRules(Rules):
-    """Address terms as a domain of `carried.tracker`. `accesses` are the terms of what the launch touched."""
+    """Address terms as a domain of `carried.tracker`. `accesses` are the terms of what the launch touched; they name terms, so all stay."""
 
     def __init__(self, arguments: Sequence[GivenArgument]) -> None:
         self.cells = NibbleCells()
         self.state = TermState()
         self.arguments = arguments
         self.accesses = AccessTerms(self.state)
-
-    @property
-    def elements(self) -> int:
-        """How many terms there are; all stay, as accesses name them."""
-        return 0
-
-    def keep(self, alive: NDArray[np.bool_]) -> None:
-        """Raises RuntimeError: terms stay."""
-        raise RuntimeError("address terms are named by accesses, so none can be dropped")
 
     def begin(self, carrier: HandleCarrier, descriptor: KernelDescriptor, dispatch: Dispatch) -> None:
         """Name what the hardware gives to waves: arguments, ids of workgroups, bits of the work-item's number."""
