@@ -47,18 +47,18 @@ class ControlFlow:
     indirect: tuple[int, ...]
     shared: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
 
-    def _following(self, number: int) -> tuple[int, ...]:
-        """Successors for loops: each way through a shared block returns to where it came from."""
+    def following(self, number: int) -> tuple[int, ...]:
+        """Successors for who follows one way: each way through a shared block returns to where it came from."""
         return self.shared.get(number, self.blocks[number].successors)
 
     @cached_property
-    def _leading(self) -> list[tuple[int, ...]]:
-        """Predecessors for loops."""
+    def leading(self) -> list[tuple[int, ...]]:
+        """Predecessors for who follows one way."""
         if not self.shared:
             return [block.predecessors for block in self.blocks]
         found: list[list[int]] = [[] for _ in self.blocks]
         for block in self.blocks:
-            for successor in self._following(block.number):
+            for successor in self.following(block.number):
                 found[successor].append(block.number)
         return [tuple(one) for one in found]
 
@@ -84,7 +84,7 @@ class ControlFlow:
         A jump back is a loop's only if it comes to itself again, and not just round another loop: a block after the end that is seldom
         entered returns into the middle of the loop around it.
         """
-        edges = [(successor, block.number) for block in self.blocks for successor in self._following(block.number)
+        edges = [(successor, block.number) for block in self.blocks for successor in self.following(block.number)
                  if successor <= block.number]
         plain = frozenset(edge for edge in edges if self._reaches(edge, frozenset(edges)))
         bodies: dict[int, list[tuple[int, frozenset[int]]]] = {}  # latch -> (head, body)
@@ -105,7 +105,7 @@ class ControlFlow:
             number = stack.pop()
             if number == latch:
                 return True
-            for successor in self._following(number):
+            for successor in self.following(number):
                 if successor not in seen and (successor, number) not in without:
                     seen.add(successor)
                     stack.append(successor)
@@ -126,7 +126,7 @@ class ControlFlow:
                     if inner_head not in body:
                         stack.append(inner_head)
                     body |= inner
-            for predecessor in self._leading[number]:
+            for predecessor in self.leading[number]:
                 if predecessor not in body:
                     body.add(predecessor)
                     stack.append(predecessor)

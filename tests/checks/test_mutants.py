@@ -115,7 +115,8 @@ def test_survivors_are_listed_and_the_emulator_is_asked_last() -> None:
 def test_builds_are_those_of_every_variant() -> None:
     library = family("gemm-bf16")
     built = list(mutate.builds(library, "gfx950"))
-    variants, others = {(build["tile"], build["schedule"]) for build in built}, {"preload": 1, "dtype": 1, "out": 2, "bias": 1}
+    variants = {(build["tile"], build["schedule"]) for build in built}
+    others = {"preload": 1, "dtype": 1, "split_k": 1, "out": 2, "bias": 1}
     assert len(variants) == len(library.variants("gfx950")) > 1
     assert len({tuple(build.items()) for build in built}) == len(built) == (1 + sum(others.values())) * len(variants)
     assert [build["preload"] for build in built[:2]] == [False, True]
@@ -157,7 +158,7 @@ def test_nothing_survives(arch: str) -> None:
     assert [str(mutant) for mutant in found.survivors] == []
     placed = Counter(item.name for item in program.instructions)
     assert (found.total["wait"], found.total["barrier"]) == (placed["s_waitcnt"], placed["s_barrier"])
-    assert found.total["wait"] > 30 and found.total["barrier"] > 6 and found.total["swizzle"] > 3
+    assert found.total["wait"] > 30 and found.total["barrier"] >= 4 and found.total["swizzle"] > 3
     # Two on gfx942, where stores round without waiting: one that can only be deleted, one that can also be made shorter.
     nops = [item.operands[0] for item in program.instructions if item.name == "s_nop"]
     assert found.total["nop"] == len(nops) + sum(bool(count) for count in nops) > len(nops) > 1

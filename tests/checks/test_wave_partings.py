@@ -40,6 +40,17 @@ def ways(condition: str, passed: str, taken: str, after: str = "v_mov_b32 v5, 1\
     return f"{condition}s_cbranch_scc1 leaves\n{passed}s_branch done\nleaves:\n{taken}done:\n{after}"
 
 
+def _through_shared(passed: str, shared: str = "v_mov_b32 v6, 1\n") -> str:
+    """A loop, and a branch behind it of which one way goes through a block that the loop enters too."""
+    def call(number: int) -> str:
+        return f"s_cbranch_vccz stub{number}\nback{number}:\n"
+
+    return ("round:\ns_barrier\n" + call(0) + "s_sub_u32 s10, s10, 1\ns_cmp_eq_u32 s10, 0\ns_cbranch_scc0 round\n"
+            + ways(_PARTS, call(1) + passed, _BARRIER)
+            + "s_endpgm\nstub0:\ns_mov_b32 s12, 0\ns_branch seldom\nstub1:\ns_mov_b32 s12, 1\ns_branch seldom\n"
+            + f"seldom:\n{shared}s_cmp_eq_u32 s12, 0\ns_cbranch_scc1 back0\ns_branch back1\n")
+
+
 @pytest.mark.parametrize(("body", "found"), [
     (ways(_PARTS, 2 * _BARRIER, 2 * _BARRIER), []),
     (ways(_PARTS, 2 * _BARRIER, _BARRIER), [(1, 2)]),
@@ -57,6 +68,10 @@ def ways(condition: str, passed: str, taken: str, after: str = "v_mov_b32 v5, 1\
     # On one of the ways all waves may go on by either of two; that is right if one of them is.
     (ways(_PARTS, ways("s_cmp_eq_u32 s2, 0\n", _BARRIER, 2 * _BARRIER).replace("leaves", "other").replace("done", "inner"), _BARRIER), []),
     (ways(_PARTS, ways("s_cmp_eq_u32 s2, 0\n", _BARRIER, 2 * _BARRIER).replace("leaves", "other").replace("done", "inner"), ""), [(0, 1)]),
+    # Both ways go through a block that they share with other code; each returns to its own.
+    (_through_shared(_BARRIER), []),
+    (_through_shared(2 * _BARRIER), [(1, 2)]),
+    (_through_shared(2 * _BARRIER, shared=_BARRIER), []),  # nobody follows one way through a shared block with barriers
     # A loop over barriers has any number of them; one without has none.
     (ways(_PARTS, "s_mov_b32 s10, 4\n" + _LOOP, 4 * _BARRIER), []),
     (ways(_PARTS, _BARRIER + _LOOP.replace(_BARRIER, ""), 2 * _BARRIER), [(2, 1)]),

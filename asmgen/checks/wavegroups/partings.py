@@ -51,6 +51,12 @@ class Partings:
         self._barriers = [0 if block.number and self._shifts[block.number - 1] else
                           sum(program.instructions[position].name == "s_barrier" for position in range(block.first, block.last + 1))
                           for block in flow.blocks]
+        followed = [flow.following(block.number) for block in flow.blocks]
+        ways = [block.successors for block in flow.blocks]
+        shared = reached(ways, [0]) - reached(followed, [0]) if flow.blocks else frozenset()
+        one_way = not any(self._barriers[number] for number in shared)  # else the barriers of shared blocks would not count
+        self._following = followed if one_way else ways
+        self._leading = flow.leading if one_way else [block.predecessors for block in flow.blocks]
         starts = {program.labels[label] for label in program.roles if label in program.labels}
         self._roles = frozenset(block.number for block in flow.blocks if block.first in starts)
 
@@ -62,14 +68,15 @@ class Partings:
         found: list[Parting] = []
         for block in self._blocks:
             tested = self._program.instructions[block.last].reads & differ[block.number]
-            if tested and len(block.successors) == 2 and not self._shifts[block.number] and after[block.number] >> self._end & 1:
+            parts = tested and len(self._following[block.number]) == 2 and not self._shifts[block.number]
+            if parts and after[block.number] >> self._end & 1:
                 found += self._judged(block, after)
         return found
 
     def after_unknown(self, branches: Iterable[int]) -> frozenset[int]:
         """Of branches, by block: blocks that waves come to after they may have parted at one of them before barriers."""
         differ, after = differing_registers(self._program, self._flow), self._after()
-        following = [block.successors for block in self._blocks]
+        following = self._following
         found: frozenset[int] = frozenset()
         for number in branches:
             block = self._blocks[number]
@@ -85,22 +92,23 @@ class Partings:
         """The branch at a block's end, where it is one."""
         common = after[block.number] & ~(1 << block.number)
         meets = next(number for number in range(self._end + 1) if common >> number & 1 and after[number] == common)
-        following = [[one for one in other.successors if one != meets] for other in self._blocks]
+        following = [[one for one in ways if one != meets] for ways in self._following]
         region = reached(following, following[block.number])
         if block.number in region or region & self._roles or not any(self._barriers[one] or self._shifts[one] for one in region):
             return
-        ways = [self._counts(successor, meets, region) for successor in block.successors]
+        ways = [self._counts(successor, meets, region) for successor in self._following[block.number]]
         if not all(ways) or ways[0] & ways[1] or meets == self._end and (0, 0) in ways[0] | ways[1]:
             return
-        if self._program.labels.get(self._program.instructions[block.last].target or "") != self._blocks[block.successors[0]].first:
+        first = self._blocks[self._following[block.number][0]].first
+        if self._program.labels.get(self._program.instructions[block.last].target or "") != first:
             ways.reverse()
         yield Parting(block.last, min(ways[0]), min(ways[1]), None if meets == self._end else self._blocks[meets].first)
 
     def _after(self) -> list[int]:
         """Of each block, as bits, itself and the blocks that every way from it comes to; the last bit, and the last entry, are the end."""
         every = (2 << self._end) - 1
-        ends = [every if block.successors else 1 << self._end for block in self._blocks]
-        solution = solve([block.successors for block in self._blocks], ends, lambda number, mask: mask | 1 << number, and_)
+        ends = [every if following else 1 << self._end for following in self._following]
+        solution = solve(self._following, ends, lambda number, mask: mask | 1 << number, and_)
         return [*solution.at_exit, 1 << self._end]
 
     def _counts(self, start: int, meets: int, region: frozenset[int]) -> frozenset[_Count]:
@@ -111,7 +119,7 @@ class Partings:
         farthest = sum(abs(self._shifts[number]) for number in region)
         numbers = sorted(region)
         location = {number: at for at, number in enumerate(numbers)}
-        sources = [[location[one] for one in self._blocks[number].predecessors if one in location] for number in numbers]
+        sources = [[location[one] for one in self._leading[number] if one in location] for number in numbers]
         begun = [frozenset({(0, 0)}) if number == start else frozenset[_Count]() for number in numbers]
 
         def after(at: int, counts: frozenset[_Count]) -> frozenset[_Count]:
@@ -123,7 +131,7 @@ class Partings:
         if any(count > most or abs(shift) > farthest for counts in left for count, shift in counts):
             return frozenset()
         last = [counts for number, counts in zip(numbers, left, strict=True)
-                if meets in self._blocks[number].successors or meets == self._end and not self._blocks[number].successors]
+                if meets in self._following[number] or meets == self._end and not self._following[number]]
         return frozenset().union(*last)
 
 
