@@ -1,4 +1,4 @@
-"""The commands that examine and predict: profile, tune, inspect, diff, lint, explain, layout, banks, grid."""
+"""The commands that examine and predict: profile, tune, inspect, diff, lint, audit, explain, layout, banks, grid."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 def profile(subject: str, arch: str | None, parameters: tuple[str, ...], gpu: str | None, data: str, workgroups: int,
             overrides: Path | None, trace: Path | None, memory_limit: int, as_json: bool) -> int:
     """Predict the cycles of a kernel: loops, bounds, stalls of each instruction, time of the whole launch."""
-    from asmgen.tools.profile_command import choose_timing, report_kernel, report_spec, write_trace
+    from asmgen.tools.profile_command import choose_timing, write_trace
+    from asmgen.tools.profile_launches import report_kernel, report_spec
 
     if subject.endswith(".json"):
         if parameters or arch is not None:
@@ -50,7 +51,7 @@ def profile(subject: str, arch: str | None, parameters: tuple[str, ...], gpu: st
         built = build_kernel(library, chosen, built_from)
         report = report_kernel(library, built, resolved, timing, data, workgroups, trace is not None, memory_limit)
     if trace is not None:
-        write_trace(report, trace)
+        write_trace(report.profile, trace)
     document(report.as_json()) if as_json else click.echo(report.text(), nl=False)
     return GOOD
 
@@ -128,6 +129,29 @@ def lint(file: Path, arch: str | None, strict: bool, as_json: bool) -> int:
     report = lint_file(file, arch)
     document(lint_rows(report)) if as_json else click.echo(lint_text(report), nl=False)
     return lint_status(report, strict)
+
+
+@click.command()
+@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="PATH...")
+@click.option("-j", "--jobs", type=click.IntRange(1), default=1, show_default=True, help="Processes at once.")
+@click.option("--baseline", type=click.Path(path_type=Path), metavar="FILE", help="Known findings: only others count for the exit status.")
+@click.option("--write-baseline", type=click.Path(path_type=Path), metavar="OUT", help="Write what is found as a baseline.")
+@click.option("--sarif", type=click.Path(path_type=Path), metavar="OUT", help="Write SARIF 2.1.0.")
+@click.option("--markdown", type=click.Path(path_type=Path), metavar="OUT", help="Write a page of Markdown.")
+@click.option("--limit", type=click.FloatRange(0), default=600.0, show_default=True, metavar="SECONDS",
+              help="For each code object; 0: none.")
+@click.option("--notes", is_flag=True, help="List notes too.")
+@click.option("--strict", is_flag=True, help="Exit with 1 for new warnings too.")
+@json_option
+def audit(paths: tuple[Path, ...], jobs: int, baseline: Path | None, write_baseline: Path | None, sarif: Path | None,
+          markdown: Path | None, limit: float, notes: bool, strict: bool, as_json: bool) -> int:
+    """Lint, static races and errata of every code object in files, folders, libraries and wheels, grouped by cause."""
+    from asmgen.tools.audit_command import AuditOutputs, audit_paths
+    from asmgen.tools.auditreport import audit_json, audit_text
+
+    found = audit_paths(paths, jobs, limit, baseline, AuditOutputs(write_baseline, sarif, markdown), notes)
+    document(audit_json(found, notes)) if as_json else click.echo(audit_text(found, notes), nl=False)
+    return found.status(strict)
 
 
 @click.command()
@@ -248,7 +272,8 @@ def _tile_table(subject: str, arch: str | None, parameters: tuple[str, ...], lan
     values = family.parse(chosen, parameters)
     contract = family.contract(chosen, values)
     built = family.build(chosen, {name: value for name, value in values.items() if contract.parameter(name).kind == "build"})
-    return tile_table(built, tile, lane, register)
+    holding = next((one for one in built.launches if tile.partition("[")[0] in one.tiles), built)
+    return tile_table(holding, tile, lane, register)
 
 
 def _banks_of_run(subject: str, arch: str | None, parameters: tuple[str, ...]) -> RunBanks:
@@ -267,4 +292,4 @@ def _banks_of_run(subject: str, arch: str | None, parameters: tuple[str, ...]) -
                                                                  if contract.parameter(name).kind == "build"}), resolved)
 
 
-COMMANDS = (profile, tune, inspect, diff, lint, explain, layout, banks, grid)
+COMMANDS = (profile, tune, inspect, diff, lint, audit, explain, layout, banks, grid)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache, partial
 
 from asmgen.codeobject.descriptor import PRELOAD_SKIP
 from asmgen.codeobject.load import CodeObject, KernelRecord
@@ -39,12 +39,18 @@ def read_programs(code_object: CodeObject, piped: str = "") -> Iterator[Program]
 
     Who drops a Program before asking for the next holds never more than one, and a listing of some megabytes. Raises as they do.
     """
-    if not code_object.kernels:
-        yield from read_functions(code_object, piped)
-        return
+    for _, read in program_readers(code_object, piped):
+        yield read()
+
+
+def program_readers(code_object: CodeObject, piped: str = "") -> Iterator[tuple[str, Callable[[], Program]]]:
+    """The name of each Program of `read_programs` and how to read it: who goes on after one that raises gets the others."""
     pieces = _Pieces(code_object, piped)
     for kernel in code_object.kernels.values():
-        yield _kernel(pieces, kernel)
+        yield kernel.name, partial(_kernel, pieces, kernel)
+    if not code_object.kernels:
+        for start, name in sorted(pieces.functions.items()):
+            yield name, partial(_function, pieces, start)
 
 
 def _kernel(pieces: _Pieces, kernel: KernelRecord) -> Program:
@@ -82,12 +88,13 @@ def read_functions(code_object: CodeObject, piped: str = "") -> list[Program]:
     Code without any function symbol is one Program without a name. Raises as read_kernel does.
     """
     pieces = _Pieces(code_object, piped)
+    return [_function(pieces, start) for start in sorted(pieces.functions)]
+
+
+def _function(pieces: _Pieces, start: int) -> Program:
+    code_object, chunk = pieces.code_object, pieces.chunk(start)
     reader = ListingReader(code_object.arch, code_object.origin)
-    programs = []
-    for start, name in sorted(pieces.functions.items()):
-        chunk = pieces.chunk(start)
-        programs.append(Program(name, code_object.arch, tuple(reader.read(chunk, labels_of([chunk], {})))))
-    return programs
+    return Program(pieces.functions[start], code_object.arch, tuple(reader.read(chunk, labels_of([chunk], {}))))
 
 
 class _Pieces:

@@ -95,14 +95,13 @@ def test_where_ctrl_c_is_ignored_it_stays_ignored() -> None:
     assert process.communicate(timeout=30)[1] == "" and process.returncode == 0
 
 
-def test_ctrl_c_ends_a_survey_and_its_workers(tmp_path: Path) -> None:
+def test_ctrl_c_ends_an_audit_and_its_workers(tmp_path: Path) -> None:
     """A pipe would be passed over, so what the workers read takes long for another reason: there is much of it."""
     source = "".join(f"v_add_f32 v{number % 200}, v1, v2\n" for number in range(60000)) + "s_endpgm\n"
     code = assemble(f".amdgcn_target \"amdgcn-amd-amdhsa--gfx942\"\n.text\nlong:\n{source}.size long, .-long\n", "gfx942")
     for number in range(4):
         (tmp_path / f"{number}.co").write_bytes(code)
-    process = started("from asmgen.interrupts import watch; watch(); import os; from asmgen.tools.survey import main; os.write(1, b'!')\n"
-                      "main()", str(tmp_path), "-j", "2")
+    process = started(STARTED, "audit", str(tmp_path), "-j", "2")
     while len(group(process.pid)) < 3 and process.poll() is None:  # its workers are at work
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)  # to the first process alone

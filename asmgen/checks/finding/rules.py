@@ -1,7 +1,7 @@
 """Every rule of lint: id, severity, title and explanation. `asmgen explain ID` prints them.
 
-W: wait counters (asmgen.checks.waits.verify). E: encoding traps. R: registers. L: lint's own. Wait states have the ids of their rows
-(isa/waitrules.py) and errata of operands theirs (isa/errata.py), from which their text is made.
+W: wait counters (asmgen.checks.waits.verify). E: encoding traps. R: registers. L: lint's own. A: of `asmgen audit`. Wait states have
+the ids of their rows (isa/waitrules.py) and errata of operands theirs (isa/errata.py), from which their text is made.
 """
 
 from __future__ import annotations
@@ -129,6 +129,16 @@ _TABLE = (
     LintRule("R004", "note", "a few registers short of the next occupancy step",
          "Waves per SIMD follow from the registers allocated: 512 divided by them, at most 8. This kernel misses the next step by 8 or "
          "fewer, and its LDS would not stand in the way."),
+    LintRule("A001", "error", "code that cannot be read",
+         "Of `asmgen audit`: the file, an archive's member, a code object or one of its kernels cannot be opened, or has an instruction "
+         "that asmgen does not know. The message says which and why. Nothing else is known of it; the audit goes on with the next."),
+    LintRule("A002", "error", "asmgen failed",
+         "Of `asmgen audit`: asmgen itself failed at this kernel, which no input should cause. The message names the line of asmgen."),
+    LintRule("A003", "error", "not judged to the end",
+         "Of `asmgen audit`: the code object took longer than --limit allows, or the process that read it was killed, as happens where "
+         "memory runs out. Other code objects are judged all the same."),
+    LintRule("A004", "note", "a code object without code",
+         "Of `asmgen audit`: the code object has no kernel and no function, as compilers make them of files without any."),
     LintRule("L001", "warning", "a comment silences a rule that does not exist",
          "The comment `; lint: off W001` silences W001 on its line, several ids with blanks between. An unknown id silences nothing."),
 )
