@@ -215,3 +215,19 @@ def row_major(columns: int, rows: int, element_bits: int) -> Layout:
         raise LayoutError(f"{columns} columns of {element_bits} bits are no whole bytes")
     element = 1 if element_bits % 8 else element_bits // 8
     return identity("byte", "offset", element) * identity("column", "offset", size // element) * identity("row", "offset", rows)
+
+
+def subtiled(rows: int, columns: int, element_bits: int, height: int, width: int) -> Layout:
+    """Subtiles of `height` x `width` elements, each dense, those side by side first: (byte, column, row) -> offset in bytes.
+
+    Raises LayoutError for elements that are no whole bytes, or rows and columns that are no whole subtiles.
+    """
+    if element_bits % 8 or rows % height or columns % width:
+        raise LayoutError(f"{rows} x {columns} elements of {element_bits} bits are no whole bytes, or no whole subtiles of {height} x "
+                          f"{width}")
+    element = identity("byte", "offset", element_bits // 8)
+    order = (identity("column", "column_inside", width) * identity("column", "across", columns // width)
+             * identity("row", "row_inside", height) * identity("row", "down", rows // height))
+    dense = (element * identity("column_inside", "offset", width) * identity("row_inside", "offset", height)
+             * identity("across", "offset", columns // width) * identity("down", "offset", rows // height))
+    return (order * identity("byte", "byte", element_bits // 8)).then(dense)

@@ -143,6 +143,8 @@ PARAMETERS: tuple[TimingParameter, ...] = (
     # Vector memory of one compute unit.
     _all("vmem_queue", 12, "entries/CU", "[m]", "measured 0.10", 12, 16),
     _all("vmem_in_flight", 32768, "B/CU", "[m]", "measured 0.10"),
+    _all("vmem_burst", 45, "B/clk/CU", "[M]",
+         "measured 3: loads of 44 KB in 1000 clk are the most that come back in time; schedules ask no more, the model does not read it"),
     _all("vmem_issue", 4, "clk", "[V]", "micro 2.1: an issue slot; 3 to 4 a wave go free into the queue (measured 3)"),
     _all("vmem_store_rate", 64, "B/clk", "[M]", "measured 3: writes ~150 GB/s a CU", 32, 64),
     _all("tcp_line", 2, "clk/128 B", "[M]", "measured 0.2: 64 B/clk a CU from L1 and L2; by cache lines touched (measured 3)"),

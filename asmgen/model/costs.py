@@ -14,10 +14,10 @@ from asmgen.emulator.arrival.boundstep import registers_of, wait_of
 from asmgen.emulator.scheduling.trace import VECTOR_SPACES
 from asmgen.isa.lds import addresses_per_lane, rule
 from asmgen.isa.opcode import is_lds_dma
-from asmgen.isa.opcodes.mfma import MFMA, MfmaRow
+from asmgen.isa.opcodes.mfma import MFMA
 from asmgen.isa.operands import Waitcnt
+from asmgen.isa.speeds import is_packed_f32, result_states, vector_speed
 from asmgen.isa.timing import Timing
-from asmgen.isa.waitrules import RULES
 from asmgen.program.program import Instruction, Program
 
 LANES = 64
@@ -160,30 +160,17 @@ def _matrix(instruction: Instruction, timing: Timing, size: int) -> IssueCost:
         elif reading:
             reads |= mask
     return IssueCost(CostKind.MATRIX, issue=timing.clocks("valu_issue"), hold=timing.clocks("mfma_operand_read"), reads=reads,
-                writes=instruction.writes, ready=4 * (_result_states(row, timing.arch, passes) + 1), occupancy=4 * passes,
+                writes=instruction.writes, ready=4 * (result_states(row, timing.arch, passes) + 1), occupancy=4 * passes,
                 lead=timing.clocks("scale_load") if row.scaled else 0, same=f"{row.kind} {passes} {row.m}x{row.n}", accumulator=accumulator,
                 flops=2 * row.m * row.n * row.k * row.blocks, size=size)
 
 
-def _result_states(row: MfmaRow, arch: str, passes: int) -> int:
-    """Wait states before a vector instruction may read the result (isa.waitstates)."""
-    producer = row.kind if row.kind != "dgemm" else "dgemm16" if row.m == 16 else "dgemm4"
-    return max(rule.states_on(arch, passes) for rule in RULES if rule.id == f"{producer}-valu-read")
-
-
 def _valu(instruction: Instruction, timing: Timing, size: int) -> IssueCost:
-    classes, name = instruction.opcode.classes, instruction.name
-    speed = "valu"
-    if "trans" in classes:
-        speed = "trans"
-    elif name.startswith("v_permlane"):
-        speed = "permlane"
-    elif name.startswith(("v_mul_lo_u32", "v_mul_hi_u32", "v_mul_hi_i32", "v_mad_u64_u32", "v_mad_i64_i32")):
-        speed = "quarter"
+    speed = vector_speed(instruction.opcode)
     issue = timing.clocks(f"{speed}_issue")
     return IssueCost(CostKind.VALU, issue=issue, reads=instruction.reads, writes=instruction.writes,
                      ready=timing.clocks(f"{speed}_latency"),
-                packed=name.startswith("v_pk_") and name.endswith("_f32"), size=size, units=-(-issue // timing.clocks("valu_issue")))
+                packed=is_packed_f32(instruction.name), size=size, units=-(-issue // timing.clocks("valu_issue")))
 
 
 def _lds(instruction: Instruction, timing: Timing, size: int) -> IssueCost:

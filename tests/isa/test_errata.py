@@ -166,13 +166,18 @@ def test_the_builder_takes_the_twins() -> None:
     assert len(k.items) == 3
 
 
-@pytest.mark.parametrize(("arch", "apart", "packed", "single"), [("gfx950", True, 8, 0), ("gfx950", False, 4, 8), ("gfx942", False, 8, 0)])
-def test_element_operations_take_even_registers_twice(arch: str, apart: bool, packed: int, single: int) -> None:
-    """A value for each column of two fragments: side by side in a pair, or each in the even register of a pair of its own."""
+@pytest.mark.parametrize(("arch", "apart", "rows", "copies", "packed", "single"),
+                         [("gfx950", True, 32, 0, 8, 0), ("gfx950", False, 32, 2, 8, 0), ("gfx950", False, 16, 0, 2, 4),
+                          ("gfx942", False, 32, 0, 8, 0)])
+def test_element_operations_take_even_registers_twice(arch: str, apart: bool, rows: int, copies: int, packed: int,
+                                                      single: int) -> None:
+    """A value for each column of two fragments: side by side in a pair, or each in the even register of a pair of its own.
+    The odd one is copied to an even register where more than two pairs take it."""
     run = TileRun(arch)
-    x = run.tile("x", (32, 32), d_fragment(arch, SMALL), np.ones((32, 32)))
+    x = run.tile("x", (rows, 32), d_fragment(arch, SMALL), np.ones((rows, 32)))
     columns = column_vector(run.k, "columns", x, apart=apart)
     before = len(run.k.items)
     mul(run.k, x, x, columns)
     names = [item.name for item in run.k.items[before:] if isinstance(item, Instruction)]
-    assert (names.count("v_pk_mul_f32"), names.count("v_mul_f32")) == (packed, single) and len(names) == packed + single
+    assert (names.count("v_pk_mul_f32"), names.count("v_mul_f32")) == (packed, single)
+    assert names.count("v_mov_b32") == copies and len(names) == packed + single + copies

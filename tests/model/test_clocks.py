@@ -59,7 +59,7 @@ def test_no_variant_passes_what_was_reached(objdump: tuple[str, ...], name: str,
     given = {**library.fixed(variant), **shape}
     contract = library.contract_of(variant)
     resolved = contract.resolve_run(given)
-    traced = trace_candidate(library, "gfx942", Candidate(resolved, given, {one: value for one, value in resolved.items()
+    (traced,) = trace_candidate(library, "gfx942", Candidate(resolved, given, {one: value for one, value in resolved.items()
                                                                             if contract.parameter(one).kind == "build"}))
     for gpu in ("MI300X", "MI325X"):
         found = predict(traced, timing(gpu), "grid", 1)
