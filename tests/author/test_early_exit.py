@@ -13,6 +13,7 @@ from asmgen.author.emit.ldsmap import LdsMap
 from asmgen.author.loop.earlyexit import early_exits
 from asmgen.author.loop.pipeline import pipeline
 from asmgen.author.schedule.schedules import Arrangement, InOrder, Sync
+from asmgen.author.schedule.unitcosts import StepMachine
 from asmgen.author.step.effects import Tag, Unit
 from asmgen.author.step.iterations import PipelineError, StepIndex
 from asmgen.codeobject.load import CodeObject
@@ -75,7 +76,7 @@ def test_scc_that_is_still_read_keeps_waves_there() -> None:
 class Leading(InOrder):
     """The first unit runs a copy early."""
 
-    def arrange(self, phases: Sequence[Sequence[Unit]], offsets: Mapping[int, int]) -> Arrangement:
+    def arrange(self, phases: Sequence[Sequence[Unit]], offsets: Mapping[int, int], machine: StepMachine) -> Arrangement:
         return Arrangement(tuple(unit.tag.ordinal for unit in phases[0]), frozenset({0}))
 
 

@@ -8,8 +8,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from asmgen.author.builders.tilebuilder import TileBuilder
+from asmgen.author.contract.contract import Alias, ContractArgument, Formula, KernelContract
 from asmgen.author.emit.builder import Builder, Section
 from asmgen.author.emit.ldsmap import LdsRange
+from asmgen.author.step.effects import MemoryAccess
 from asmgen.author.step.merge import MergeError
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.operands import OFF
@@ -294,3 +297,25 @@ def test_streams_have_temporaries_of_their_own() -> None:
     section.merge_streams(["two", "one", "two", "one", "one", "two", "one", "two"])
     with two, pytest.raises(AsmgenError, match="wants 3 temporaries"), k.scratch("t", 3):
         pass
+
+
+def test_memory_of_two_arguments_needs_no_order() -> None:
+    """A load of one argument may pass a store of another; of one argument, or of two that may share memory, it may not."""
+    arguments = tuple(ContractArgument(name, "pointer", "") for name in "abcd") + (ContractArgument("m", "u32", ""),)
+    contract = KernelContract("example", "example", ("gfx950",), (), arguments, (64, 1, 1), Formula("one", lambda _: (1, 1, 1)),
+                              aliases=(Alias(("c", "d"), "m is m"),))
+    k = TileBuilder(contract, "gfx950", {}, waves=1)
+    zero, data = k.registers.sgprs(1, "zero"), k.registers.vgprs(1, "data")
+    rows = {name: k.matrix(name, "f32", "m", 4, 4).rows(zero, 16).resource(k) for name in "abcd"}
+    stream, = k.streams("only")
+    accesses = {}
+    for name, descriptor in rows.items():
+        with k.section() as section, stream:
+            k.buffer_load_dword(data, data, descriptor, 0, offen=True)
+            k.buffer_store_dword(data, data, descriptor, 0, offen=True)
+        accesses[name] = [access for unit in section.units for access in unit.effects.memory]
+        k.cut(section.start)
+    load, store = accesses["a"]
+    assert load.part == "a" and store.conflicts(load) and not store.conflicts(accesses["b"][0])
+    assert accesses["d"][1].conflicts(accesses["c"][0]) and not accesses["d"][1].conflicts(load)
+    assert store.conflicts(MemoryAccess("global", False))  # who knows which memory that is

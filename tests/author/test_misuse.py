@@ -163,6 +163,61 @@ def hoists_nothing_but_differs(k: TileBuilder) -> None:
     k.pipeline(step, 4, ag.InOrder())
 
 
+def loops_in_a_step(k: TileBuilder) -> None:
+    step, count, _ = summing(k)
+    k.pipeline(lambda t: k.pipeline(step, 4, ag.InOrder()), count, ag.InOrder())
+
+
+def places_a_barrier(k: TileBuilder) -> None:
+    step, count, _ = summing(k)
+
+    def waiting(t: ag.StepIndex) -> None:
+        step(t)
+        with k.stage(), k.at(t):
+            k.s_barrier()
+
+    k.pipeline(waiting, count, ag.InOrder())
+
+
+def ends_in_the_step(k: TileBuilder) -> None:
+    def last(t: ag.StepIndex) -> None:
+        with k.stage(), k.at(t):
+            k.s_endpgm()
+
+    k.pipeline(last, 4, ag.InOrder())
+
+
+def keeps_an_iteration(k: TileBuilder) -> None:
+    x, kept = k.registers.vgprs(1, "x"), []
+
+    def step(t: ag.StepIndex) -> None:
+        kept.append(t)
+        with k.at(kept[0]):
+            k.v_mov_b32(x, 0)
+
+    k.pipeline(step, 4, ag.InOrder())
+
+
+def counts_in_a_vgpr(k: TileBuilder) -> None:
+    step, _, _ = summing(k)
+    k.pipeline(step, k.registers.vgprs(1, "count_of_lanes"), ag.InOrder())
+
+
+def counts_by_halves(k: TileBuilder) -> None:
+    step, _, _ = summing(k)
+    k.pipeline(step, 2.5, ag.InOrder())  # type: ignore[arg-type]
+
+
+def masks_the_first(k: TileBuilder) -> None:
+    x = k.registers.vgprs(1, "x")
+
+    def step(t: ag.StepIndex) -> None:
+        with t.first, t.masked, k.at(t):
+            k.v_mov_b32(x, 0)
+
+    k.pipeline(step, 4, ag.InOrder())
+
+
 CASES = (
     (forgets_the_epilogue, rf"{HERE}: v_mfma_.* adds to .*, which nothing reads after the pipeline: the epilogue is missing"),
     (asks_for_another_axis, rf"{HERE}: the kernel has no workgroup number 'y': its family has axes='x'"),
@@ -180,6 +235,13 @@ CASES = (
     (writes_without_an_iteration, rf"{HERE}: .* stands in the step outside of any operation"),
     (looks_back, rf"{HERE}: an operation of the step names an iteration before t"),
     (asks_for_an_unknown_argument, rf"{HERE}: the kernel has no argument 'm'"),
+    (loops_in_a_step, rf"{HERE}: a pipeline stands in the step of another one"),
+    (places_a_barrier, rf"{HERE}: s_barrier stands in the step: the schedule places barriers"),
+    (ends_in_the_step, rf"{HERE}: s_endpgm stands in the step: .* the kernel ends after the pipeline"),
+    (keeps_an_iteration, rf"{HERE}: instructions names iteration t of a call of a step that is over"),
+    (counts_in_a_vgpr, rf"{HERE}: count=v\d+: a pipeline takes a whole number or one SGPR"),
+    (counts_by_halves, rf"{HERE}: count=2.5: a pipeline takes a whole number or one SGPR"),
+    (masks_the_first, rf"{HERE}: `with t.masked:` stands inside of `with t.first:`; an operation has one condition"),
     (hoists_nothing_but_differs, rf"{HERE}: the step emits different operations in different phases"),
 )
 

@@ -11,6 +11,7 @@ from asmgen.author.emit.builder import Builder
 from asmgen.author.loop.pipeline import pipeline
 from asmgen.author.loop.stepunits import Shape
 from asmgen.author.schedule.schedules import Arrangement, InOrder, PingPong, Schedule
+from asmgen.author.schedule.unitcosts import StepMachine
 from asmgen.author.step.effects import Unit
 from asmgen.author.step.iterations import PipelineError, StepIndex, operation
 from asmgen.author.step.merge import MergeError
@@ -140,7 +141,7 @@ class Early:
     def __init__(self, order: Callable[[list[int]], list[int]], lead: Callable[[list[int], Mapping[int, int]], set[int]]) -> None:
         self.order, self.lead = order, lead
 
-    def arrange(self, phases: Sequence[Sequence[Unit]], offsets: Mapping[int, int]) -> Arrangement:
+    def arrange(self, phases: Sequence[Sequence[Unit]], offsets: Mapping[int, int], machine: StepMachine) -> Arrangement:
         numbers = [unit.tag.ordinal for unit in phases[0]]
         return Arrangement(tuple(self.order(numbers)), frozenset(self.lead(numbers, offsets)))
 

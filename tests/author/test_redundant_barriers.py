@@ -17,7 +17,6 @@ from asmgen.author.step.effects import Tag, Unit
 from asmgen.checks.mutants.mutants import Judge, mutants
 from asmgen.isa.registers import s, scc, v
 from asmgen.kernels.attention_forward.library import ATTENTION
-from asmgen.program.controlflow import control_flow
 
 Program = Sequence[Sync | Unit]
 
@@ -189,11 +188,9 @@ def test_every_way_keeps_its_order(fronts: list[tuple[str, int, bool, int]], let
 
 
 def test_a_prologue_in_front_of_a_loop_has_no_redundant_barrier() -> None:
-    """Lint misses each barrier up to the end of the loop in a kernel whose prologue reads LDS, and fills what nothing has touched. The
-    drain keeps the loop's barriers, as its copies share cold blocks with it."""
+    """Lint misses each barrier of a kernel whose prologue reads LDS, and fills what nothing has touched, and whose drain shares cold
+    blocks with its loops."""
     program = ATTENTION.build("gfx950", {"d": 64, "waves": 4, "window": True}).program
     judge = Judge(program)
-    last = max(loop.last for loop in control_flow(program).loops())
-    before = sum(one.name == "s_barrier" for one in program.instructions[:last])
-    deleted = [mutant for mutant in mutants(program) if mutant.kind == "barrier"][:before]
-    assert len(deleted) >= 10 and all(judge.notices(mutant) for mutant in deleted)
+    deleted = [mutant for mutant in mutants(program) if mutant.kind == "barrier"]
+    assert len(deleted) > 14 and all(judge.notices(mutant) for mutant in deleted)

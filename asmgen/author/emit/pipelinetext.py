@@ -6,26 +6,31 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from asmgen.author.emit.coldblocks import Sharing, cold_branches
-from asmgen.author.step.effects import Tag
+from asmgen.author.step.effects import Tag, effects_of
 from asmgen.author.step.iterations import PipelineError
 from asmgen.isa.records import dataclass
 from asmgen.isa.registers import mask_names, scc
 from asmgen.program.live import program_liveness
 from asmgen.program.program import Instruction, Item, Label, Program
 from asmgen.regalloc.liveness import Liveness
+from asmgen.regalloc.ranges import OwnedReg
 
 
 @dataclass(frozen=True)
 class PipelineText:
-    """A pipeline in a builder's items: those that may share cold blocks, and the label at its end.
+    """A pipeline in a builder's items: those that may share cold blocks, and the label at its end. At label `filling`, if any, fills of LDS
+    by DMA may be in flight that bring nothing.
 
-    `lost` are registers (as bits) that short counts leave with values of no iteration. `sums` are those to which only matrix instructions
-    of the step add and which nothing in the step reads; `summed` is one of these instructions.
+    `lost` are registers (as bits) that counts leave with values of no iteration; ranges of the plan from number `leases` on were taken
+    later. `sums` are registers to which only matrix instructions of the step add and which nothing in the step reads; `summed` is one of
+    these instructions.
     """
 
     sharing: Sharing | None
     end: str
+    filling: str = ""
     lost: int = 0
+    leases: int = 0
     sums: int = 0
     summed: Instruction | None = None
 
@@ -43,13 +48,20 @@ class Written(Protocol):
     def program(self) -> Program:
         """The program built so far."""
 
+    def wait_at(self, label: str) -> None:
+        """Put a wait for all loads after a label."""
+
 
 def settle_pipelines(k: Written) -> list[Sharing]:
-    """What may be shared. A block is not where a later instruction still reads the SCC from before it.
+    """What may be shared. A block is not where a later instruction still reads the SCC from before it. Code after a pipeline that uses LDS
+    waits for fills in flight.
 
     Raises PipelineError, at the author's line, for code after a pipeline that reads a register which the pipeline leaves undefined, and for
     sums of a pipeline that nothing reads.
     """
+    for text in k.pipelines:
+        if text.filling and _uses_lds(k, text.filling):
+            k.wait_at(text.filling)
     live = program_liveness(k.program())
     number = 0  # of the next instruction
     at: list[int] = []
@@ -67,16 +79,32 @@ def settle_pipelines(k: Written) -> list[Sharing]:
     return [Sharing(one.first, one.last, one.room, apart) for text in k.pipelines if (one := text.sharing) is not None]
 
 
+def _uses_lds(k: Written, label: str) -> bool:
+    """Whether an instruction after a label accesses LDS."""
+    begin = next(position for position, item in enumerate(k.items) if isinstance(item, Label) and item.name == label)
+    return any(access.space == "lds" for item in k.items[begin:] if isinstance(item, Instruction) for access in effects_of(item).memory)
+
+
 def _refuse_lost(k: Written, text: PipelineText, live: Liveness, labels: dict[str, int]) -> None:
     first = labels[text.end]
     wrong = live.live_before(first) & text.lost if text.lost and first < len(live) else 0
-    if wrong:
-        program = k.program()
-        reader = next((one for one in program.instructions[first:] if one.reads & wrong), program.instructions[first])
-        names = ", ".join(mask_names(wrong))
-        raise PipelineError(f"{reader.text} reads {names} after the pipeline, which writes it for iterations ahead: what a short loop "
-                            "leaves there belongs to no iteration. Copy it in the step, into a register that only iteration t writes",
+    if not wrong:
+        return
+    reader = next((one for one in k.program().instructions[first:] if _reads_old(one, wrong, text.leases)), None)
+    if reader is not None:
+        names = ", ".join(mask_names(reader.reads & wrong))
+        raise PipelineError(f"{reader.text} reads {names} after the pipeline, which writes it for iterations ahead: what a loop leaves "
+                            "there belongs to no iteration. Copy it in the step, into a register that only iteration t writes",
                             reader.where())
+
+
+def _reads_old(instruction: Instruction, registers: int, leases: int) -> bool:
+    """Whether an instruction reads any of the registers under a name that they had before the lease of that number."""
+    later = 0
+    for operand in instruction.operands:
+        if isinstance(operand, OwnedReg) and operand.lease >= leases:
+            later |= operand.mask
+    return bool(instruction.reads & registers & ~later)
 
 
 def _refuse_forgotten(text: PipelineText, live: Liveness, labels: dict[str, int]) -> None:

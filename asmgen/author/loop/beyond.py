@@ -1,12 +1,13 @@
-"""Iterations beyond the end: whether a prologue that runs some of their operations serves counts that do not have them.
+"""Iterations beyond the end: whether copies that run some of their operations serve counts that do not have them.
 
-Such an operation does no harm if its sources stay where they are, so that it reads what an earlier iteration has read, if it changes no
-register that iterations hand on, and if nothing that runs later reads what it writes. Fills of LDS are read by their own iteration alone,
-which does not exist.
+Such an operation does no harm if its sources stay where they are or are closed, so that it reads what an earlier iteration has read or
+nothing, if it changes no register that iterations hand on, and if nothing that runs later reads what it writes. Fills of LDS are read by
+their own iteration alone, which does not exist.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from asmgen.author.loop.stepunits import CopySpan
@@ -23,29 +24,59 @@ _PLAIN = (1 << SGPR_BIT + vcc.index) - 1
 def prologue_serves(copies: Copies) -> bool:
     """Whether all counts below the steps ahead may run the prologue of a longer loop. Registers that operations beyond the end write become
     `copies.lost`; the builder refuses code after the pipeline that reads them."""
-    if not copies.whole or not copies.k.sources_hold_back() or any(unit.effects.writes & exec_.mask for unit in copies.units.every()):
+    return copies.k.sources_hold_back() and _harmless(copies, copies.ahead, range(1, copies.ahead))
+
+
+def loop_serves(copies: Copies) -> bool:
+    """Whether each count may run its last steps in the loop: all of them, or all but one that stands apart. `copies.lost` as above."""
+    return all(_harmless(copies, apart, range(1, copies.ahead + 2)) for apart in range(2))
+
+
+def _harmless(copies: Copies, apart: int, counts: range) -> bool:
+    if not copies.whole or any(unit.effects.writes & exec_.mask for unit in copies.units.every()):
         return False
-    written, carried = 0, _carried(copies)
-    for number in range(1, copies.ahead):
-        found = _written_beyond(copies, number)
-        if found is None or found & carried or _read_later(copies, number, found):
+    lost, carried = 0, _carried(copies)
+    for count in counts:
+        found = _written_beyond(copies, apart, count)
+        if found is None or found & carried:
             return False
-        written |= found
-    copies.lost = written & _PLAIN
+        lost |= found
+    copies.lost |= lost & _PLAIN
     return True
 
 
-def _written_beyond(copies: Copies, number: int) -> int | None:
-    """The registers that the prologue of a count writes for iterations from the count on; None where one of its units may do harm."""
-    written, shape = 0, copies.units.shape
-    for step, span in enumerate(copies.span(-copies.ahead, 1, -number % copies.unroll, 0), -copies.ahead):
-        for unit in copies.units.kept(span):
-            if step + shape.offsets[unit.tag.ordinal] < number or step == 0 and unit.tag.ordinal not in shape.arrangement.lead:
-                continue
+def _written_beyond(copies: Copies, apart: int, count: int) -> int | None:
+    """The registers that a path writes for iterations from the count on; None where one of its units there may do harm, or where a unit of
+    an earlier iteration reads what they have written."""
+    written = left = 0
+    for unit, exists in _path(copies, apart, count):
+        if not exists:
             if _harms(copies, unit):
                 return None
             written |= unit.effects.writes
+            left |= unit.effects.writes
+        elif unit.effects.reads & left:
+            return None
+        elif not unit.effects.keeps:
+            left &= ~unit.effects.writes
     return written
+
+
+def _path(copies: Copies, apart: int, count: int) -> Iterator[tuple[Unit, bool]]:
+    """The units that a count runs, each with whether its iteration exists, where the last steps stand `apart` from the loop."""
+    shape, unroll = copies.units.shape, copies.unroll
+    steady, phase = max(0, count - apart), (apart - count) % unroll
+    for step, span in enumerate(copies.span(-copies.ahead, 1, phase - copies.ahead, 0), -copies.ahead):
+        for unit in copies.units.kept(span):
+            if step < 0 or unit.tag.ordinal in shape.arrangement.lead:
+                yield unit, step + shape.offsets[unit.tag.ordinal] < count
+    for step, span in enumerate(copies.span(0, steady, phase, 0)):
+        for unit in copies.ordered(span):
+            yield unit, step + shape.offsets[unit.tag.ordinal] + (unit.tag.ordinal in shape.arrangement.lead) < count
+    last = min(apart, count)
+    for span in copies.span(apart - last, apart, phase + steady, stop=apart):
+        for unit in copies.ordered(span):
+            yield unit, True
 
 
 def _carried(copies: Copies) -> int:

@@ -20,7 +20,8 @@ Entries = Sequence[Sync | Unit]
 
 @dataclass(frozen=True)
 class EarlyExit:
-    """A wave that skips the last `skipped` iterations may exit before entry `at` of copy `copy`. `code` is what it still executes.
+    """A wave that skips the last `skipped` iterations may exit before entry `at` of copy `copy`, after `units` of its units. `code` is what
+    it still executes; `steps` says of each entry how many copies after that one it comes from.
 
     `reads` holds, for positions of barriers in `code`, the LDS bytes that other waves read after that barrier.
     """
@@ -28,7 +29,9 @@ class EarlyExit:
     copy: int
     at: int
     skipped: int
+    units: int
     code: tuple[Unit | Sync, ...]
+    steps: tuple[int, ...]
     reads: Mapping[int, tuple[TokenUse, ...]]
 
 
@@ -79,9 +82,11 @@ def _required(entries: Entries) -> set[int]:
 def _early_exit(flat: Sequence[tuple[int, int, Sync | Unit]], required: set[int], skipped: int, position: int) -> EarlyExit:
     """The early exit at a position: the code that the wave still executes, and what other waves read meanwhile."""
     code: list[Unit | Sync] = []
+    steps: list[int] = []
+    copy, at, _ = flat[position]
     read: dict[int, dict[TokenUse, None]] = {}
     for number in range(position, len(flat)):
-        entry = flat[number][2]
+        later, _, entry = flat[number]
         if isinstance(entry, Sync):
             if entry.kind == "barrier":
                 read[len(code)] = {}
@@ -90,5 +95,6 @@ def _early_exit(flat: Sequence[tuple[int, int, Sync | Unit]], required: set[int]
             code.append(entry)
         elif read:
             read[max(read)] |= {use: None for instruction in entry.instructions for use in instruction.tokens}
-    copy, at, _ = flat[position]
-    return EarlyExit(copy, at, skipped, tuple(code), {number: tuple(uses) for number, uses in read.items() if uses})
+        steps += [later - copy] * (len(code) - len(steps))
+    units = sum(isinstance(entry, Unit) and number == copy for number, _, entry in flat[:position])
+    return EarlyExit(copy, at, skipped, units, tuple(code), tuple(steps), {number: tuple(uses) for number, uses in read.items() if uses})

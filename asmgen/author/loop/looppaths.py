@@ -19,57 +19,24 @@ count has a prologue of its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from asmgen.author.loop.beyond import prologue_serves
+from asmgen.author.loop.closingpaths import ClosingPaths, closes
+from asmgen.author.loop.loopregisters import LoopRegisters, choose_prologue, open_loop, remainder
+from asmgen.author.loop.pathgraph import PathChoice, Way
 from asmgen.author.loop.stepcopies import Copies
 from asmgen.author.step.iterations import PipelineError
-from asmgen.isa.records import dataclass
 from asmgen.isa.registers import Reg
 
-if TYPE_CHECKING:
-    from asmgen.author.emit.builder import Builder
 
-
-@dataclass(frozen=True)
-class LoopRegisters:
-    """The SGPRs of a loop's scalar code. They are taken before the step is recorded, so that no temporary of the step is one of them."""
-
-    steady: Reg
-    rounds: Reg
-    room: Reg
-    quotient: Reg
-    cold: Reg
-    count: Reg | None
-    plain: Reg | None
-    all_plain: Reg | None
-
-
-@contextmanager
-def loop_registers(k: Builder, count: Reg | int, plain: Reg | int | None, ends_plain: bool) -> Iterator[LoopRegisters | None]:
-    """The SGPRs that `emit_paths` needs for these counts; None for a known count in a builder without a register plan."""
-    if k.registers is None and isinstance(count, int) and plain is None:
-        yield None
-        return
-    with ExitStack() as held:
-        def one(name: str) -> Reg:
-            return held.enter_context(k.scratch(name, file="s"))
-
-        yield LoopRegisters(one("steady_steps"), one("rounds"), one("room"), one("quotient"), one("cold_return"),
-                       one("steps") if isinstance(count, int) and plain is not None else None,
-                       one("plain_steps") if isinstance(plain, int) else None,
-                       one("all_plain") if ends_plain and plain is not None else None)
-
-
-def emit_paths(copies: Copies, count: Reg | int, plain: Reg | int | None, done: str, own: LoopRegisters | None) -> None:
+def emit_paths(copies: Copies, count: Reg | int, plain: Reg | int | None, done: str, own: LoopRegisters | None) -> Way:
     """Emit all paths. `count` and `plain` are SGPRs, which are used up, or numbers; `plain` is None if all iterations are alike."""
     k = copies.k
     if isinstance(count, int) and plain is None:
-        _known(copies, count, own)
+        way = _known(copies, count, own)
         k.label(done)
-        return
+        return way
     assert own is not None
     for number, register in ((count, own.count), (plain, own.plain)):
         if register is not None:
@@ -77,33 +44,33 @@ def emit_paths(copies: Copies, count: Reg | int, plain: Reg | int | None, done: 
     steps = own.count if isinstance(count, int) else count
     unmasked = own.plain if isinstance(plain, int) else plain
     assert steps is not None
-    _Paths(copies, steps, unmasked, done, own).emit()
+    if unmasked is None and closes(copies):
+        closing = ClosingPaths(copies, steps, done, own)
+        closing.emit()
+        return closing.way
+    paths = _Paths(copies, steps, unmasked, done, own)
+    paths.emit()
+    return paths.way
 
 
-def _known(copies: Copies, count: int, own: LoopRegisters | None) -> None:
+def _known(copies: Copies, count: int, own: LoopRegisters | None) -> Way:
     """A count that is a number: straight code if the loop would not run twice."""
     k, unroll, opening = copies.k, copies.unroll, copies.ahead + copies.units.shape.peel
     steady = count - opening
     if steady < 2 * unroll:
-        copies.straight(count)
-        return
+        straight = copies.straight(count)
+        return lambda choice: straight[choice.served]
     if own is None:
         raise PipelineError("a loop counts in SGPRs, and this builder has no register plan", k.here())
     phase = -steady % unroll
     entries = [k.fresh("loop") for _ in range(unroll)]
-    _open(copies, phase)
+    opened = open_loop(copies, phase)
     k.s_mov_b32(own.rounds, steady + phase - unroll)
     if phase:
         k.s_branch(entries[phase])
-    copies.loop(copies.span(0, unroll, 0), own.rounds, unroll, entries)
-    copies.last(copies.span(0, copies.ahead, 0, stop=copies.ahead), {})
-
-
-def _open(copies: Copies, phase: int) -> None:
-    """The prologue after which copy `phase` of a loop follows, with step 0 where it has a copy of its own."""
-    peel = copies.units.shape.peel
-    copies.prologue((phase - peel) % copies.unroll)
-    copies.steady(copies.span(0, peel, (phase - peel) % copies.unroll, 0))
+    looped = copies.loop(copies.span(0, unroll, 0), own.rounds, unroll, entries)
+    drains = copies.last(copies.span(0, copies.ahead, 0, stop=copies.ahead), {})
+    return lambda choice: [*opened, *(looped[(phase + step) % unroll] for step in range(steady)), *drains[choice.served]]
 
 
 class _Paths:
@@ -119,6 +86,11 @@ class _Paths:
         self.shorts = {number: k.fresh(f"steps_{number}") for number in range(1, self.ahead + self.peel)}
         self.late = {} if self.peel else {number: k.fresh(f"drain_{number}") for number in self.shorts}
         self.shared = bool(self.late) and prologue_serves(copies)
+        self.opened: list[list[int]] = []  # copies of the prologues, by phase
+        self.opened_late: dict[int, list[int]] = {}  # by count
+        self.straight: dict[int, tuple[list[int], list[int]]] = {}
+        self.loops: dict[bool, list[int]] = {}  # by whether it has masked operations
+        self.drains: list[tuple[list[int], list[int]]] = []
 
     def emit(self) -> None:
         """All paths, in the order of the module's text."""
@@ -132,19 +104,19 @@ class _Paths:
                 k.s_cmp_ge_u32(self.plain, self.count)
                 k.s_cselect_b32(own.all_plain, 1, 0)
             self._share_steps(self.plain)
-        self._choose(prologues)
+        choose_prologue(k, own, unroll, self.ahead, prologues)
         copies.held_back = (self.count, own.room) if self.shared else None
         copies.unmasked = self.plain
         for phase, label in enumerate(prologues):
             k.label(label)
-            _open(copies, phase)
+            self.opened.append(open_loop(copies, phase))
             self._enter(phase)
         copies.held_back = copies.unmasked = None
         copies.loops_at = len(k.items)
         if self.plain is not None:
-            copies.loop(copies.span(0, unroll, 0, masked=False), own.rounds, unroll, self.plain_entries)
+            self.loops[False] = copies.loop(copies.span(0, unroll, 0, masked=False), own.rounds, unroll, self.plain_entries)
             self._cross(self.plain)
-        copies.loop(copies.span(0, unroll, 0), own.rounds, unroll, self.entries)
+        self.loops[True] = copies.loop(copies.span(0, unroll, 0), own.rounds, unroll, self.entries)
         copies.sharing_end = len(k.items)
         k.label(self.drain)
         self._emit_drains()
@@ -158,16 +130,6 @@ class _Paths:
             self.k.s_cmp_eq_u32(self.count, number)
             self.k.s_cbranch_scc1(label)
 
-    def _remainder(self, rest: Reg, count: Reg) -> None:
-        """rest = count % unroll, for counts below 2^28. They may be one register."""
-        k, quotient, unroll = self.k, self.own.quotient, self.unroll
-        if unroll & (unroll - 1) == 0:
-            k.s_and_b32(rest, count, unroll - 1)
-            return
-        k.s_mul_hi_u32(quotient, count, -(-(1 << 32) // unroll))
-        k.s_mul_i32(quotient, quotient, unroll)
-        k.s_sub_u32(rest, count, quotient)
-
     def _share_steps(self, plain: Reg) -> None:
         """`plain` becomes the number of steps of the plain loop: 0, or such that a multiple of the unroll is left for the masked loop."""
         k, steady, masked = self.k, self.own.steady, self.own.room
@@ -178,26 +140,17 @@ class _Paths:
         k.s_sub_u32(masked, steady, plain)
         if self.unroll > 1:
             k.s_add_u32(masked, masked, self.unroll - 1)
-            self._remainder(self.own.rounds, masked)
+            remainder(k, self.own, self.unroll, self.own.rounds, masked)
             k.s_sub_u32(masked, masked, self.own.rounds)
         k.s_sub_u32(plain, steady, masked)
         k.s_max_i32(plain, plain, 0)
 
-    def _choose(self, prologues: list[str]) -> None:
-        """Branch to the prologue of each phase but 0, whose prologue follows."""
-        k, unroll, rest = self.k, self.unroll, self.own.rounds
-        if unroll == 1:
-            return
-        back = -(-self.ahead // unroll) * unroll  # a multiple of the unroll that makes the number of steady steps positive
-        k.s_add_u32(rest, self.own.steady, back)
-        self._remainder(rest, rest)
-        for number in range(1, unroll):
-            k.s_cmp_eq_u32(rest, number)
-            k.s_cbranch_scc1(prologues[-number % unroll])
-
     def _enter(self, phase: int) -> None:
         """After the prologue of a phase: on to copy `phase` of a loop, or to the drain."""
         k, ahead, unroll, own = self.k, self.ahead, self.unroll, self.own
+        if self.copies.units.stores_beside_fills:
+            # In a loop stores of earlier steps are in flight after a fill, and its wait lets them be; from here on there are none.
+            k.emit("s_waitcnt", vmcnt=0)
         if self.shared:
             self._branch_to((number, label) for number, label in self.shorts.items() if (ahead - number) % unroll == phase)
         if self.plain is not None:
@@ -229,11 +182,11 @@ class _Paths:
         if self.own.all_plain is not None:
             k.s_cmp_lg_u32(self.own.all_plain, 0)
             k.s_cbranch_scc1(unmasked)
-        copies.last(copies.span(0, ahead, 0, stop=ahead), self.late, self.shared)
+        self.drains.append(copies.last(copies.span(0, ahead, 0, stop=ahead), self.late, self.shared))
         if self.own.all_plain is not None:
             k.s_branch(self.done)
             k.label(unmasked)
-            copies.last(copies.span(0, ahead, 0, stop=ahead, masked=False), {})
+            self.drains.append(copies.last(copies.span(0, ahead, 0, stop=ahead, masked=False), {}))
 
     def _emit_shorts(self) -> None:
         """The counts that run no steady step."""
@@ -243,11 +196,37 @@ class _Paths:
                 k.s_branch(self.done)
             k.label(label)
             if number not in self.late:
-                copies.straight(number)
+                self.straight[number] = copies.straight(number)
                 continue
             if self.shared:
                 copies.join(self.late[number])
             else:
-                copies.prologue((self.ahead - number) % self.unroll, stop=number, join=self.late[number])
+                self.opened_late[number] = copies.prologue((self.ahead - number) % self.unroll, stop=number, join=self.late[number])
             k.s_branch(self.late[number])
 
+    def way(self, choice: PathChoice) -> list[int]:
+        """The copies that a count runs through."""
+        count, plain = choice.count, choice.plain
+        steady = count - self.ahead - self.peel
+        drain = self.drains[plain is not None and plain >= count and len(self.drains) > 1][choice.served]
+        if count in self.straight:
+            return self.straight[count][choice.served]
+        phase = -steady % self.unroll
+        if steady < 0:
+            return self._with_early_exit([*self.opened_late.get(count, self.opened[phase]), *drain[self.ahead - count:]], choice)
+        unmasked = 0
+        if plain is not None:
+            ahead = self.copies.units.shape.masked
+            assert ahead is not None
+            masked = steady - min(plain - ahead - self.peel, steady)
+            unmasked = max(steady - -(-masked // self.unroll) * self.unroll, 0)
+        looped = [self.loops[step >= unmasked][(phase + step) % self.unroll] for step in range(steady)]
+        return self._with_early_exit([*self.opened[phase], *looped, *drain], choice)
+
+    def _with_early_exit(self, found: list[int], choice: PathChoice) -> list[int]:
+        """The way of a wave that skips its last iterations: it leaves where it may first."""
+        exits = [(-skipped, left, copy) for skipped, left, copy in self.copies.leaves if skipped <= choice.skipped and left in found]
+        if not exits:
+            return found
+        _, left, copy = min(exits)
+        return [*found[:found.index(left)], copy]

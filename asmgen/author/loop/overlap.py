@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from asmgen.author.schedule.schedulereport import occupancy
 from asmgen.author.schedule.schedules import Sync, clocks, is_matrix
 from asmgen.author.step.effects import Unit
+from asmgen.author.step.iterations import PipelineError
 from asmgen.isa.records import dataclass
 from asmgen.isa.registers import scc
 
@@ -74,6 +75,42 @@ class FollowingEpilogue:
         if self.frees:
             k.registers.release(*self.frees)
         self.body()
+
+
+@dataclass(frozen=True)
+class ChosenEpilogue:
+    """One of several epilogues, chosen when the kernel runs: the first whose `guard(label)`, scalar code, does not branch to the label;
+    else the `last` one. So a workgroup stores its tile, or hands a part of it to others. All stand after the pipeline."""
+
+    cases: tuple[tuple[Callable[[str], None], Then], ...]
+    last: Then | None = None
+
+    @property
+    def overlapped(self) -> None:
+        """Nothing overlaps the last step."""
+
+    def follow(self, k: Any) -> None:
+        """Emit them all. Raises PipelineError for one that would overlap the last step."""
+        done = k.fresh("chosen")
+        for guard, then in self.cases:
+            _refuse_overlap(k, then)
+            otherwise = k.fresh("otherwise")
+            guard(otherwise)
+            with k.apart():
+                then.follow(k)
+            k.s_branch(done)
+            k.label(otherwise)
+        if self.last is not None:
+            _refuse_overlap(k, self.last)
+            with k.apart():
+                self.last.follow(k)
+        k.label(done)
+
+
+def _refuse_overlap(k: Any, then: Then) -> None:
+    if then.overlapped is not None:
+        raise PipelineError("an epilogue that is chosen after the loop cannot overlap its last step; FollowingEpilogue(body) would do",
+                            k.here())
 
 
 def overlapped(copy: Sequence[Sync | Unit], epilogue: Sequence[Unit], arch: str) -> list[Sync | Unit]:

@@ -17,8 +17,11 @@ from typing import TYPE_CHECKING
 
 from asmgen.author.emit.coldblocks import Sharing
 from asmgen.author.emit.pipelinetext import PipelineText
-from asmgen.author.loop.looppaths import emit_paths, loop_registers
+from asmgen.author.loop.looppaths import emit_paths
+from asmgen.author.loop.loopregisters import loop_registers
 from asmgen.author.loop.overlap import Then
+from asmgen.author.loop.pathcheck import check_paths
+from asmgen.author.loop.pathgraph import PathGraph, Way
 from asmgen.author.loop.stepcopies import Copies
 from asmgen.author.loop.stepunits import Shape, Step, StepUnits
 from asmgen.author.schedule.schedules import ProducerConsumer, Schedule, is_matrix
@@ -34,8 +37,9 @@ _PLAIN_REGISTERS = (1 << SGPR_BIT) - 1  # VGPRs and AGPRs
 
 
 def pipeline(k: Builder, step: Step, count: Reg | int, schedule: Schedule, groups: Reg | None = None, plain: Reg | int | None = None,
-             then: Then | None = None, early_exit: Reg | None = None, ends_plain: bool = False) -> Shape:
-    """Emit the loop of `count` steps. `count` is an SGPR, which is used up, or a number. It is at least 1.
+             then: Then | None = None, early_exit: Reg | None = None, ends_plain: bool = False, empty: bool = False) -> Shape:
+    """Emit the loop of `count` steps. `count` is an SGPR, which is used up, or a number. It is at least 1; with `empty` an SGPR may be 0,
+    and then the waves go on after the loop.
 
     - `groups`: an SGPR. With a stagger it is 0 for waves of the first group and 1 for waves of the second. With roles it is 0 for
       consumers and 1 for producers; producers end after their loop.
@@ -49,13 +53,16 @@ def pipeline(k: Builder, step: Step, count: Reg | int, schedule: Schedule, group
 
     Raises PipelineError for a step that cannot be pipelined, MergeError where the schedule's order would change a result.
     """
-    _check_count(k, count, plain)
+    _check_count(k, count, plain, empty)
     epilogue = then.overlapped if then is not None else None
     roles = isinstance(schedule, ProducerConsumer)
     if (schedule.stagger or roles) and groups is None:
         does = "gives waves different roles" if roles else "staggers two wave groups"
         raise PipelineError(f"the schedule {schedule.name} {does}; pipeline needs groups=, an SGPR that says which "
                             f"{'role a wave has' if roles else 'half a wave belongs to'}", k.here())
+    if empty and roles:
+        raise PipelineError(f"empty=True lets waves pass by the loop, and producers of {schedule.name} end after it; branch around the "
+                            "pipeline before roles part", k.here())
     if plain == 0:
         plain = None
     k.region("main loop")
@@ -65,6 +72,10 @@ def pipeline(k: Builder, step: Step, count: Reg | int, schedule: Schedule, group
         _check_shape(k, units.shape, plain, early_exit, roles or epilogue is not None)
         if schedule.stagger:
             k.stagger = max(k.stagger, schedule.stagger)
+        without = k.fresh("no_steps") if empty else ""
+        if empty:  # after what was computed before the loop, which later code may use
+            k.s_cmp_eq_u32(count, 0)
+            k.s_cbranch_scc1(without)
         k.loop_begins(units.shape.ahead)
         if groups is not None and roles:
             _refuse_shared_registers(k, units)
@@ -72,26 +83,42 @@ def pipeline(k: Builder, step: Step, count: Reg | int, schedule: Schedule, group
             k.s_cmp_eq_u32(groups, 0)
             k.s_cbranch_scc1(consumers)
             k.label(producers)
-            emit_paths(Copies(k, units, schedule, groups, units.produces), count, plain, k.fresh("pipeline_done"), own)
+            copies = Copies(k, units, schedule, groups, units.produces)
+            emit_paths(copies, count, plain, k.fresh("pipeline_done"), own)
             k.s_endpgm()
             k.label(consumers)
-            emit_paths(Copies(k, units, schedule, groups, lambda unit: not units.produces(unit), epilogue), count, plain,
-                       k.fresh("pipeline_done"), own)
+            copies = Copies(k, units, schedule, groups, lambda unit: not units.produces(unit), epilogue)
+            way = emit_paths(copies, count, plain, k.fresh("pipeline_done"), own)
             k.roles = consumers, producers
         else:
             copies = Copies(k, units, schedule, groups, epilogue=epilogue, early_exit=early_exit)
             done = k.fresh("pipeline_done")
-            emit_paths(copies, count, plain, done, own)
+            way = emit_paths(copies, count, plain, done, own)
             copies.emit_early_exits()
             sharing = Sharing(copies.loops_at, copies.sharing_end, own.cold) if own is not None else None
-            k.pipelines.append(PipelineText(sharing, done, copies.lost, *_sums(units.every())))
+            leases = len(k.registers.ranges) if k.registers is not None else 0
+            k.pipelines.append(PipelineText(sharing, done, copies.filling, copies.lost, leases, *_sums(units.every())))
+        k.loop_ends()
+        k.paths.append(_checked_graph(copies, way, count, plain))
     k.steps.append(units.shape.table)
     for report in units.shape.reports:
         k.remarks += report.lines()
+    if without:
+        k.label(without)
     if then is not None:
         k.region("epilogue")
         then.follow(k)
     return units.shape
+
+
+def _checked_graph(copies: Copies, way: Way, count: Reg | int, plain: Reg | int | None) -> PathGraph:
+    """The pipeline's paths. Raises MergeError if one of them breaks the step."""
+    shape = copies.units.shape
+    graph = PathGraph(tuple(copies.parts), way, shape.offsets, shape.ahead, shape.unroll, shape.peel,
+                      count if isinstance(count, int) and plain is None else None, plain is not None, copies.epilogue is not None,
+                      max((skipped for skipped, _, _ in copies.leaves), default=0))
+    check_paths(graph, copies.schedule.name)
+    return graph
 
 
 def _check_shape(k: Builder, shape: Shape, plain: Reg | int | None, early_exit: Reg | None, ends_otherwise: bool) -> None:
@@ -103,7 +130,15 @@ def _check_shape(k: Builder, shape: Shape, plain: Reg | int | None, early_exit: 
         raise PipelineError(f"early_exit= lets waves leave the loop after a barrier, which does not go with {other}", k.here())
 
 
-def _check_count(k: Builder, count: Reg | int, plain: Reg | int | None) -> None:
+def _check_count(k: Builder, count: Reg | int, plain: Reg | int | None, empty: bool) -> None:
+    if k.copy is not None:
+        raise PipelineError("a pipeline stands in the step of another one. Write the inner loop out in the step, or the outer one around "
+                            "the pipeline", k.here())
+    for name, number in (("count", count), ("plain", plain)):
+        if number is not None and not (isinstance(number, int) or isinstance(number, Reg) and number.file == "s" and number.count == 1):
+            raise PipelineError(f"{name}={number}: a pipeline takes a whole number or one SGPR", k.here())
+    if isinstance(count, int) and empty:
+        raise PipelineError(f"a pipeline of {count} steps is empty or not for every launch; empty=True is for a count in an SGPR", k.here())
     if isinstance(count, int) and count < 1:
         raise PipelineError(f"a pipeline of {count} steps: there is at least one", k.here())
     if isinstance(plain, int) and plain < 0:

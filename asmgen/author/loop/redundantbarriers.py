@@ -13,7 +13,7 @@ of the two groups apart.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 
 from asmgen.author.schedule.schedules import Sync, is_matrix
 from asmgen.author.step.effects import MemoryAccess, Unit
@@ -23,19 +23,20 @@ Entries = Sequence[Sync | Unit]
 _BARRIER = Sync("barrier")
 
 
-def redundant_barriers(entries: Entries, stagger: int = 0, prefixes: Mapping[int, Entries] | None = None) -> dict[int, Sync | None]:
+def redundant_barriers(entries: Entries, stagger: int = 0, prefixes: Mapping[int, Entries] | None = None,
+                       kept: Set[int] = frozenset()) -> dict[int, Sync | None]:
     """The positions in `entries` of the redundant barriers, each with its replacement (None: nothing).
 
     `entries` is code without a branch up to the end of a loop. Code after it that refills LDS has a barrier of its own. `prefixes` holds
     the positions at which paths enter the code, each with the entries that the path runs before. The default is one path of unknown code
-    that enters at 0.
+    that enters at 0. The barriers in `kept` stay.
 
     A path that opens the stagger has a Sync("open"); on other paths the stagger is open already. If there is only that path, the opening
     may come later: a Sync("open") replaces the last redundant barrier before all barriers that stay. A Sync("level"), which closes the
     stagger, replaces the first redundant barrier after them. All barriers before an LDS access without a token stay.
     """
     entered: Mapping[int, Entries] = {0: ()} if prefixes is None else prefixes
-    needed: set[int] = set()
+    needed: set[int] = set(kept)
     for position, prefix in entered.items():
         needed |= {position - len(prefix) + at for at in _ordering([*prefix, *entries[position:]], 1 + stagger) if at >= len(prefix)}
     barriers = [position for position, entry in enumerate(entries) if entry == _BARRIER]
@@ -60,6 +61,12 @@ def redundant_barriers(entries: Entries, stagger: int = 0, prefixes: Mapping[int
     if level in redundant:
         found[level] = Sync("level")
     return found
+
+
+def barriers_between(before: Entries, after: Entries) -> tuple[set[int], set[int]]:
+    """The positions in `before` and in `after` of the barriers that order LDS accesses if `after` follows `before`, without a stagger."""
+    needed = _ordering([*before, *after], 1)
+    return {at for at in needed if at < len(before)}, {at - len(before) for at in needed if at >= len(before)}
 
 
 def _ordering(entries: Entries, count: int) -> set[int]:

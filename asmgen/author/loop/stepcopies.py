@@ -2,55 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from functools import cached_property, partial
 from itertools import accumulate
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from asmgen.author.loop.copyend import end_positions
 from asmgen.author.loop.earlyexit import EarlyExit, early_exits
 from asmgen.author.loop.maskskips import skipping
+from asmgen.author.loop.openings import Opening, opening_of
 from asmgen.author.loop.overlap import Epilogue, overlapped
-from asmgen.author.loop.redundantbarriers import redundant_barriers
+from asmgen.author.loop.pathgraph import EXIT, PathCopy
+from asmgen.author.loop.redundantbarriers import barriers_between, redundant_barriers
 from asmgen.author.loop.stepunits import CopySpan, StepUnits
 from asmgen.author.schedule.schedules import Schedule, Sync, is_matrix
-from asmgen.author.step.effects import Unit, depends
-from asmgen.isa.records import dataclass
-from asmgen.isa.registers import Reg, scc
+from asmgen.author.step.effects import Unit
+from asmgen.isa.registers import Reg
+from asmgen.program.program import Label
 
 if TYPE_CHECKING:
     from asmgen.author.emit.builder import Builder
 
 
 Entries = Sequence[Sync | Unit]
-
-
-@dataclass(frozen=True)
-class _Opening:
-    """The parts of a prologue.
-
-    `placed`: units in emission order, step by step, each step with whether sources advance after it. `settled`: the wait and the barriers
-    for their fills. `early`: units after those. `copies`: copies in the schedule's order; `spans` says which iterations they keep.
-    """
-
-    placed: list[tuple[list[Unit], CopySpan, bool]]
-    settled: list[Sync]
-    early: list[Sync | Unit]
-    spans: list[CopySpan]
-    copies: list[list[Sync | Unit]]
-
-    @property
-    def entries(self) -> list[Sync | Unit]:
-        """All entries before the copies, with the opening of the stagger."""
-        return [*(unit for units, _, _ in self.placed for unit in units), *self.settled, Sync("open"), *self.early]
-
-
-def _reads_lds(unit: Unit) -> bool:
-    return any(use.action == "read" for instruction in unit.instructions for use in instruction.tokens)
-
-
-def _fills_lds(unit: Unit) -> bool:
-    return any(use.action == "write" for instruction in unit.instructions for use in instruction.tokens)
 
 
 def _everything(unit: Unit) -> bool:
@@ -75,14 +50,20 @@ class Copies:
         self.epilogue = epilogue
         self.early_exit = early_exit  # how many of the last iterations a wave can skip
         self._exits: list[tuple[str, EarlyExit, bool]] = []  # label, exit, and whether the groups are level after its code
+        self._exits_after: list[tuple[int, ...]] = []  # the copies of the drain of each
         self._level_at: dict[str, list[Sync | Unit]] = {}  # by label at which other paths join level groups: the entries from there on
         self.ahead, self.unroll = units.shape.ahead, units.shape.unroll
         self.held_back: tuple[Reg, Reg] | None = None  # the count, and room: sources then stop at their last iteration
         self.unmasked: Reg | None = None  # in a prologue: an SGPR that is positive if the first iterations need no masked operations
         self._skips: list[str] = []  # labels after masked operations that a prologue may skip
         self.whole = mine is _everything
+        self.chosen = False  # whether only waves that the epilogue serves come to the drain
+        self.closing: Callable[[CopySpan, int], None] | None = None  # emits what closes sources after a copy, before that step
         self.loops_at = self.sharing_end = len(k.items)  # the number of the first item after the prologues; where sharing ends
+        self.filling = ""  # a label at which fills by DMA are in flight that bring nothing
         self.lost = 0  # registers (as bits) that short counts leave with values of no iteration
+        self.parts: list[PathCopy] = []
+        self.leaves: list[tuple[int, int, int]] = []  # of early exits: iterations skipped, the copy that is left, the copy that is run
 
     def span(self, first: int, end: int, phase: int, start: int | None = None, stop: int | None = None,
              masked: bool = True) -> list[CopySpan]:
@@ -97,7 +78,7 @@ class Copies:
         return [CopySpan((phase + step - first) % self.unroll, distance(start, step), distance(stop, step), distance(start, step), masked)
                 for step in range(first, end)]
 
-    def prologue(self, phase: int, stop: int | None = None, join: str = "") -> None:
+    def prologue(self, phase: int, stop: int | None = None, join: str = "") -> list[int]:
         """Emit what the steps before step 0 do for iterations from 0 on, in emission order, then a wait slot and barriers.
 
         Step 0 has phase `phase`. Operations that read LDS or run a copy early stand after the barriers, as their data must have arrived. If
@@ -106,65 +87,40 @@ class Copies:
         """
         opening = self._opening(phase, stop)
         joined = self._level_at.get(join)
-        following = [joined] if joined is not None else map(self._entries, self.span(0, self.unroll, phase, 0, stop))
+        following = [joined] if joined is not None else map(self.units.entries, self.span(0, self.unroll, phase, 0, stop))
         copies = opening.copies
         if copies and (joined is not None or not self.schedule.stagger):  # a staggered loop needs all barriers
             copies = self._without_redundant_barriers([*copies, *following], {0: opening.entries})[:len(copies)]
         if self.unmasked is not None:
             copies = [skipping(copy, self._skips, self.k.fresh, self.k.counted.values()) for copy in copies]
-        self._open(opening, copies)
+        found = self._open(opening, copies)
         if joined is not None and _level(copies) is None:
             self.shift(opening=False)
+        return found
 
-    def straight(self, count: int) -> None:
-        """Emit the prologue and all steps of a small count as straight code."""
+    def straight(self, count: int) -> tuple[list[int], list[int]]:
+        """Emit the prologue and all steps of a small count as straight code. Gives the copies as `last` does."""
         opening = self._opening(0, count)
         spans = self.span(0, count, 0, 0, count)
-        copies = self._without_redundant_barriers([*opening.copies, *map(self._entries, spans)], {0: opening.entries})
-        self._open(opening, copies)
-        self._to_the_end(spans, copies[len(opening.spans):], _level(copies))
+        copies = self._without_redundant_barriers([*opening.copies, *map(self.units.entries, spans)], {0: opening.entries})
+        found = self._open(opening, copies)
+        usual, served = self._to_the_end(spans, copies[len(opening.spans):], _level(copies))
+        return [*found, *usual], [*found, *served]
 
-    def _opening(self, phase: int, stop: int | None) -> _Opening:
+    def _opening(self, phase: int, stop: int | None) -> Opening:
         """The parts of a prologue."""
-        lead = self.units.shape.arrangement.lead
         *spans, first = self.span(-self.ahead, 1, phase - self.ahead, 0, stop)
-        plain = self._plain(spans)
-        early: list[Sync | Unit] = []
-        placed: list[tuple[list[Unit], CopySpan, bool]] = []
-        for span in spans[:plain]:
-            units = self.units.kept(span)
-            early += [unit for unit in units if _reads_lds(unit)]
-            placed.append(([unit for unit in units if not _reads_lds(unit)], span, self._sources_follow(span)))
-        copies = [self._entries(span) for span in spans[plain:]]
-        if copies:
-            cut = next(number for number, entry in enumerate(copies[0]) if isinstance(entry, Unit) and _reads_lds(entry))
-            placed.append(([entry for entry in copies[0][:cut] if isinstance(entry, Unit)], spans[plain], False))
-            copies[0] = copies[0][cut:]
-        if lead:
-            of_first = {unit.tag.ordinal: unit for unit in self.units.kept(first)}
-            early += [of_first[entry] for entry in self.units.shape.arrangement.order
-                      if isinstance(entry, int) and entry in lead and entry in of_first]
-        if not copies and early and Sync("wait") in self.units.shape.arrangement.order:
-            early.append(Sync("wait"))  # as copies wait for the reads of the next one; else each round of the loop has that wait
-        early += [Sync("barrier")] * (self._barriers_missing(early, first) if not copies else 0)
-        filled = any(_fills_lds(unit) for units, _, _ in placed for unit in units)
-        barriers = 1 + self.schedule.stagger if filled else 0
-        return _Opening(placed, [Sync("wait"), *[Sync("barrier")] * barriers] if filled else [], early, spans[plain:], copies)
+        return opening_of(self.units, spans, first, self.schedule.stagger, self._sources_follow)
 
-    def _barriers_missing(self, early: Entries, first: CopySpan) -> int:
-        """The number of barriers that step 0 lacks before it refills the bytes of reads that stand before it. In a loop the barriers at
-        the end of the previous copy serve."""
-        needed, passed = 0, 0
-        for entry in self._entries(first):
-            if isinstance(entry, Sync):
-                passed += entry.kind == "barrier"
-            elif _fills_lds(entry) and any(access.conflicts(other) for access in entry.effects.memory
-                                           for read in early if isinstance(read, Unit) for other in read.effects.memory):
-                needed = max(needed, 1 + self.schedule.stagger - passed)
-        return needed
-
-    def _open(self, opening: _Opening, copies: Sequence[Entries]) -> None:
+    def _open(self, opening: Opening, copies: Sequence[Entries]) -> list[int]:
         """Emit a prologue; its copies are the first of `copies`. The stagger opens before the copies unless one of them opens it."""
+        whole, lead = len(opening.placed) - bool(opening.spans), self.units.shape.arrangement.lead
+        stands = [(step + (unit.tag.ordinal in lead and step == whole), unit)
+                  for step, (units, _, _) in enumerate(opening.placed) for unit in units]
+        stands += [(step + self.ahead, entry) for entry, step in zip(opening.early, opening.early_at, strict=True)
+                   if isinstance(entry, Unit)]
+        phase = opening.placed[0][1].phase if opening.placed else 0
+        found = [self._note("prologue", phase, whole, True, stands)]
         for units, span, more in opening.placed:
             for unit in units:
                 self._append(unit)
@@ -180,59 +136,69 @@ class Copies:
             else:
                 self._append(entry)
         for span, copy in zip(opening.spans, copies, strict=False):
-            self._emit_copy(copy, span)
+            found.append(self._emit_copy(copy, span, "prologue"))
+        return found
 
-    def _plain(self, spans: Sequence[CopySpan]) -> int:
-        """How many copies of a prologue stand in emission order: those before the first LDS read whose data is used, or whose bytes are
-        refilled, before step 0. Without such a read: all."""
-        reads: list[Unit] = []
-        found = len(spans)
-        for number, span in enumerate(spans):
-            for unit in self.units.kept(span):
-                if _reads_lds(unit):
-                    found = number if not reads else found
-                    reads.append(unit)
-                elif any(depends(unit, read) for read in reads):
-                    return found
-        return len(spans)
+    def _note(self, kind: str, phase: int, steps: int, masked: bool, placed: Iterable[tuple[int, Unit]]) -> int:
+        """Note a copy that stands here; its number."""
+        before = self.k.items[-1] if self.k.items else None
+        label = before.name if isinstance(before, Label) else ""
+        self.parts.append(PathCopy(kind, label, phase, steps, masked, tuple(placed)))
+        return len(self.parts) - 1
 
-    def steady(self, spans: Sequence[CopySpan]) -> None:
+    def steady(self, spans: Sequence[CopySpan]) -> list[int]:
         """Emit copies in the schedule's order, with its synchronisation."""
-        for span in spans:
-            self._emit_copy(self._entries(span), span)
+        return [self._emit_copy(self.units.entries(span), span, "first") for span in spans]
 
-    def loop(self, spans: Sequence[CopySpan], left: Reg, down: int, entries: Sequence[str]) -> None:
+    def loop(self, spans: Sequence[CopySpan], left: Reg, down: int, entries: Sequence[str],
+             exits: Mapping[int, tuple[int, str]] = MappingProxyType({})) -> list[int]:
         """Emit a loop around copies. Each round subtracts `down` from `left`; the loop ends when that borrows. `entries` are labels, one
-        before each copy."""
-        k = self.k
+        before each copy. `exits` are values of `left` with which a round ends after so many copies, each with where it goes on."""
+        k, found = self.k, []
         for number, (span, label) in enumerate(zip(spans, entries, strict=True), 1):
             k.label(label)
-            self._emit_copy(self._entries(span), span, (left, down) if number == len(spans) else None)
+            test = partial(k.s_sub_u32, left, left, down) if number == len(spans) else \
+                partial(k.s_cmp_eq_u32, left, exits[number][0]) if number in exits else None
+            found.append(self._emit_copy(self.units.entries(span), span, "loop", test))
+            if number in exits and number < len(spans):
+                k.s_cbranch_scc1(exits[number][1])
         k.s_cbranch_scc0(entries[0])
+        return found
 
-    def last(self, spans: Sequence[CopySpan], entries: Mapping[int, str], shared: bool = False) -> None:
+    def last(self, spans: Sequence[CopySpan], entries: Mapping[int, str], shared: bool = False) -> tuple[list[int], list[int]]:
         """Emit the drain, without redundant barriers. With a stagger the first group waits for the second one in the position of the first
         redundant barrier.
 
         `entries` are labels of copies, by the number of steps that are left there: paths join at them after a prologue of their own, or,
-        if they are `shared`, after that of longer loops.
+        if they are `shared`, after that of longer loops. Gives the copies that waves run, and those that an overlapped epilogue serves.
         """
-        copies = [self._entries(span) for span in spans]
+        copies = [self.units.entries(span) for span in spans]
         prefixes: dict[int, Entries] = {0: self._computing}
         for left in entries:
             opening = self._opening(spans[-left].phase, None if shared else left)
             prefixes[len(spans) - left] = [*opening.entries, *(entry for copy in opening.copies for entry in copy)]
-        kept = self._sharing_cold_blocks(copies)
-        copies = [*copies[:kept], *self._without_redundant_barriers(copies, prefixes)[kept:]]
-        self._to_the_end(spans, copies, _level(copies), entries)
+        copies = self._without_redundant_barriers(copies, prefixes, self._needed_by_sharing(spans, copies))
+        return self._to_the_end(spans, copies, _level(copies), entries)
 
-    def _sharing_cold_blocks(self, copies: Sequence[Entries]) -> int:
-        """The number of first copies of the drain that share cold blocks with the loops: they keep the loops' barriers. With a stagger
-        none does, as the last copies close it."""
+    def _needed_by_sharing(self, spans: Sequence[CopySpan], copies: Sequence[Entries]) -> set[int]:
+        """The barriers of the drain, numbered over all its copies, that an analysis needs which does not know where a cold block that
+        copies share with the loops returns to. To it the drain goes on from the loop's copy of that phase, and that copy from the drain.
+        With a stagger the drain shares none, as it closes the stagger."""
         if self.schedule.stagger:
-            return 0
-        return max((number for number, copy in enumerate(copies, 1)
-                    if any(isinstance(entry, Unit) and entry.tag.cold for entry in copy)), default=0)
+            return set()
+        needed: set[int] = set()
+        begins = [0, *accumulate(map(len, copies))]
+        drain = [entry for copy in copies for entry in copy]
+        for span, begin, end in zip(spans, begins, begins[1:], strict=False):
+            rows = [self.units.entries(other) for other in self.span(-self.unroll, self.unroll + 1, span.phase)]
+            loop, middle = [entry for row in rows for entry in row], sum(map(len, rows[:self.unroll]))
+            for at, entry in enumerate(drain[begin:end], begin):
+                if isinstance(entry, Unit) and entry.tag.cold:
+                    back = next(number for number, other in enumerate(loop[middle:], middle)
+                                if isinstance(other, Unit) and other.tag.ordinal == entry.tag.ordinal)
+                    needed |= {at + 1 + number for number in barriers_between(loop[:back], drain[at + 1:])[1]}
+                    needed |= barriers_between(drain[:at], loop[back:])[0]
+        return needed
 
     def join(self, label: str) -> None:
         """Emit what a path needs that leaves the prologue of longer loops for a label of the drain."""
@@ -241,11 +207,14 @@ class Copies:
 
     def ordered(self, span: CopySpan) -> list[Unit]:
         """The units of a copy, in the schedule's order."""
-        return [entry for entry in self._entries(span) if isinstance(entry, Unit)]
+        return [entry for entry in self.units.entries(span) if isinstance(entry, Unit)]
 
     def _to_the_end(self, spans: Sequence[CopySpan], copies: list[list[Sync | Unit]], level: int | None,
-                    entries: Mapping[int, str] = MappingProxyType({})) -> None:
+                    entries: Mapping[int, str] = MappingProxyType({})) -> tuple[list[int], list[int]]:
         """Emit the last copies. In copy `level`, if any, the stagger closes."""
+        found: list[int] = []
+        served: list[int] = []
+        exits = len(self._exits)
         if self.early_exit is not None:
             self._insert_early_exits(spans, copies, level is not None)
         for number, (span, copy) in enumerate(zip(spans, copies, strict=True)):
@@ -254,10 +223,14 @@ class Copies:
                 if level is not None and level < number:
                     self._level_at[entries[len(spans) - number]] = [entry for later in copies[number:] for entry in later]
             if self.epilogue is not None and number == len(spans) - 1:
-                self._end(self.epilogue, copy, level is None)
-            self._emit_copy(copy, span)
+                served = [*found, self._end(self.epilogue, copy, span, level is None)]
+                if self.chosen:
+                    return found, served
+            found.append(self._emit_copy(copy, span, "drain"))
         if level is None:
             self.shift(opening=False)
+        self._exits_after += [tuple(found)] * (len(self._exits) - exits)
+        return found, served or found
 
     @cached_property
     def _computing(self) -> Entries:
@@ -266,11 +239,13 @@ class Copies:
         return [entry if isinstance(entry, Sync) else matrix[entry] for entry in self.units.shape.arrangement.order
                 if isinstance(entry, Sync) or entry in matrix]
 
-    def _end(self, epilogue: Epilogue, last: Sequence[Sync | Unit], level: bool) -> None:
-        """Emit a copy of the last step with the epilogue, after the guard."""
+    def _end(self, epilogue: Epilogue, last: Sequence[Sync | Unit], span: CopySpan, level: bool) -> int:
+        """Emit a copy of the last step with the epilogue, after the guard where it has not chosen yet."""
         k = self.k
+        found = self._note_copy("last", last, span)
         other = k.fresh("no_ending")
-        epilogue.guard(other)
+        if not self.chosen:
+            epilogue.guard(other)
         with k.section() as section:
             epilogue.body()
         units = section.units
@@ -283,7 +258,9 @@ class Copies:
         if level:
             self.shift(opening=False)
         epilogue.end_kernel(k)
-        k.label(other)
+        if not self.chosen:
+            k.label(other)
+        return found
 
     def _insert_early_exits(self, spans: Sequence[CopySpan], copies: list[list[Sync | Unit]], levelled: bool) -> None:
         """Put the branches of early exits into the last copies; `emit_early_exits` emits their targets."""
@@ -301,8 +278,9 @@ class Copies:
             return
         k, out = self.k, self.k.fresh("all_done")
         k.s_branch(out)
-        for label, exit_, levelled in self._exits:
+        for (label, exit_, levelled), after in zip(self._exits, self._exits_after, strict=True):
             k.label(label)
+            self._note_exit(exit_, after)
             for number, entry in enumerate(exit_.code):
                 if isinstance(entry, Unit):
                     k.append_unit(entry)
@@ -316,11 +294,21 @@ class Copies:
                 k.s_branch(out)
         k.label(out)
 
-    def _without_redundant_barriers(self, copies: Sequence[Entries], prefixes: Mapping[int, Entries]) -> list[list[Sync | Unit]]:
-        """Copies without redundant barriers. `prefixes`: by the copy that a path enters at, the entries that it runs before."""
+    def _note_exit(self, exit_: EarlyExit, after: tuple[int, ...]) -> None:
+        """Note the copy that a wave leaves, and what it runs then; `after` are the copies of the drain."""
+        number = max(0, len(after) - self.ahead) + exit_.copy
+        left = self.parts[after[number]]
+        code = [(step, unit) for step, unit in zip(exit_.steps, exit_.code, strict=True) if isinstance(unit, Unit)]
+        noted = self._note(EXIT, left.phase, len(after) - number, left.masked, [*left.placed[:exit_.units], *code])
+        self.leaves.append((exit_.skipped, after[number], noted))
+
+    def _without_redundant_barriers(self, copies: Sequence[Entries], prefixes: Mapping[int, Entries],
+                                    kept: Set[int] = frozenset()) -> list[list[Sync | Unit]]:
+        """Copies without redundant barriers. `prefixes`: by the copy that a path enters at, the entries that it runs before. The barriers
+        in `kept`, numbered over all copies, stay."""
         begins = [0, *accumulate(map(len, copies))]
         replaced = redundant_barriers([entry for copy in copies for entry in copy], self.schedule.stagger,
-                                {begins[number]: front for number, front in prefixes.items()})
+                                {begins[number]: front for number, front in prefixes.items()}, kept)
         return [[replaced.get(position) or entry for position, entry in enumerate(copy, begins[number]) if replaced.get(position, entry)]
                 for number, copy in enumerate(copies)]
 
@@ -343,44 +331,30 @@ class Copies:
         if self.mine(unit):
             self.k.append_unit(unit)
 
-    def _entries(self, span: CopySpan) -> list[Sync | Unit]:
-        """The entries of a copy, in the schedule's order."""
-        chosen = self.units.placed(span)
-        return [entry if isinstance(entry, Sync) else chosen[entry] for entry in self.units.shape.arrangement.order
-                if isinstance(entry, Sync) or entry in chosen]
+    def _note_copy(self, kind: str, every: Entries, span: CopySpan) -> int:
+        lead = self.units.shape.arrangement.lead
+        return self._note(kind, span.phase, 1, span.masked, [(int(entry.tag.ordinal in lead), entry) for entry in every
+                                                             if isinstance(entry, Unit)])
 
-    def _emit_copy(self, every: Sequence[Sync | Unit], span: CopySpan, count_down: tuple[Reg, int] | None = None) -> None:
+    def _emit_copy(self, every: Entries, span: CopySpan, kind: str, test: Callable[[], object] | None = None) -> int:
+        k = self.k
+        found = self._note_copy(kind, every, span)
         entries = [entry for entry in every if isinstance(entry, Sync) or self.mine(entry)]
-        last = max((position for position, entry in enumerate(entries) if isinstance(entry, Unit)), default=len(entries))
-        final = entries[last] if last < len(entries) else None
-        # The subtraction stands before the last unit, unless that unit changes SCC, is a block or still reads a source's offset.
-        before = isinstance(final, Unit) and not (final.effects.writes & scc.mask or final.is_block or self.k.follows_sources(final))
-        last = self._before_vector_work(entries, last) if before else last
-        # A cold block that copies share ends with comparisons: nothing tests an SCC from before it.
-        last = max([last, *(position + 1 for position, entry in enumerate(entries) if isinstance(entry, Unit) and entry.tag.cold)])
+        with k.section() as section:
+            self._end_copy(span, test)
+        scalar = section.units
+        k.cut(section.start)
+        placed = list(zip(end_positions(entries, len(scalar), k.follows_sources), scalar, strict=True))
         for position, entry in enumerate(entries):
-            if position == last and before:
-                self._end_copy(span, count_down)
+            while placed and placed[0][0] == position:
+                k.append_unit(placed.pop(0)[1])
             if isinstance(entry, Sync):
                 self._sync(entry)
             else:
-                self.k.append_unit(entry)
-        if not before:
-            self._end_copy(span, count_down)
-
-    def _before_vector_work(self, entries: Sequence[Sync | Unit], last: int) -> int:
-        """The position of the last unit of the previous memory stage, if the last stage has vector work: its gaps then have no room."""
-        units = [(position, entry) for position, entry in enumerate(entries) if isinstance(entry, Unit)]
-        stage = units[-1][1].tag.stage
-        mine = [unit for _, unit in units if unit.tag.stage == stage]
-        if not any(is_matrix(unit) for unit in mine) or all(is_matrix(unit) for unit in mine):
-            return last
-        for position, unit in reversed(units):
-            if self.k.follows_sources(unit) or (unit.effects.writes | unit.effects.reads) & scc.mask:
-                break
-            if unit.tag.stage != stage and not unit.is_block:
-                return position
-        return last
+                k.append_unit(entry)
+        for _, unit in placed:
+            k.append_unit(unit)
+        return found
 
     @cached_property
     def _source_offsets(self) -> list[int]:
@@ -393,12 +367,12 @@ class Copies:
             return bool(offsets) or self.mine is _everything
         return min(offsets, default=span.high) < span.high - 1
 
-    def _end_copy(self, span: CopySpan, count_down: tuple[Reg, int] | None) -> None:
-        """Emit the scalar code at the end of a copy; the subtraction that the branch tests stands last."""
+    def _end_copy(self, span: CopySpan, test: Callable[[], object] | None) -> None:
+        """Emit the scalar code at the end of a copy; what a branch tests stands last."""
         if self._sources_follow(span):
             self._advance(span)
-        if count_down is not None:
-            self.k.s_sub_u32(count_down[0], count_down[0], count_down[1])
+        if test is not None:
+            test()
 
     def _advance(self, span: CopySpan) -> None:
         """Advance the sources after a copy."""
@@ -406,6 +380,8 @@ class Copies:
             self.k.step_ends()
         else:
             self.k.step_ends(1 - span.first, self.held_back)
+        if self.closing is not None and span.first is not None:
+            self.closing(span, 1 - span.first)
 
     def _sync(self, what: Sync) -> None:
         k = self.k

@@ -6,7 +6,7 @@ A copy has the units whose iteration lies inside the loop and whose condition ho
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 from asmgen.author.loop.steptable import StepOperation, step_table
 from asmgen.author.schedule.schedulereport import ScheduleReport, schedule_report
 from asmgen.author.schedule.schedules import Arrangement, ProducerConsumer, Schedule, Sync, producing
+from asmgen.author.schedule.unitcosts import StepMachine
 from asmgen.author.step.effects import Unit
 from asmgen.author.step.iterations import Copy, PipelineError, StepIndex
-from asmgen.author.step.merge import MergeError, merge
+from asmgen.author.step.merge import MergeError
 from asmgen.isa.operands import Symbol
 from asmgen.isa.records import dataclass
 from asmgen.isa.registers import scc
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from asmgen.author.emit.builder import Builder
 
 Step = Callable[[StepIndex], object]
+
+_PLACED = frozenset({"barrier", "end"})
+"""Instructions that no step has."""
 
 
 @dataclass(frozen=True)
@@ -104,9 +108,21 @@ class StepUnits:
             chosen |= {unit.tag.ordinal: unit for unit in self.kept(span.following(self.shape.unroll)) if unit.tag.ordinal in lead}
         return chosen
 
+    def entries(self, span: CopySpan) -> list[Sync | Unit]:
+        """The entries of a copy, in the schedule's order."""
+        chosen = self.placed(span)
+        return [entry if isinstance(entry, Sync) else chosen[entry] for entry in self.shape.arrangement.order
+                if isinstance(entry, Sync) or entry in chosen]
+
     def source_offsets(self, mine: Callable[[Unit], bool]) -> list[int]:
         """The iterations ahead for which these units of the step read sources in memory."""
         return [self.shape.offsets[unit.tag.ordinal] for unit in self.every() if mine(unit) and self.k.follows_sources(unit)]
+
+    @cached_property
+    def stores_beside_fills(self) -> bool:
+        """Whether a step both fills LDS from memory and writes memory."""
+        accesses = [{(access.space, access.write) for access in unit.effects.memory} for unit in self.every()]
+        return any({("lds", True), ("global", False)} <= one for one in accesses) and any(("global", True) in one for one in accesses)
 
     def every(self) -> list[Unit]:
         """All units of the step in its first phase, under any condition."""
@@ -137,7 +153,7 @@ class StepUnits:
         offsets = {unit.tag.ordinal: copy.offsets[unit.tag.ordinal] for unit in units}
         unroll = math.lcm(1, *copy.buffer_counts)
         phases = [self._of(phase) for phase in range(unroll)]
-        arrangement = self.schedule.arrange(phases, offsets)
+        arrangement = self.schedule.arrange(phases, offsets, StepMachine(k.arch, k.waves_per_simd))
         if sorted(_ordinals(arrangement)) != sorted(offsets):
             raise PipelineError(f"the schedule {self.schedule.name} does not place each unit of the step once", k.here())
         ahead = max((offset + (number in arrangement.lead) for number, offset in offsets.items()), default=0)
@@ -145,7 +161,7 @@ class StepUnits:
         masked = max((offsets[unit.tag.ordinal] + (unit.tag.ordinal in arrangement.lead) for unit in units
                       if unit.tag.condition == "masked"), default=None)
         self.shape = Shape(ahead, unroll, arrangement, offsets, peel, masked)
-        self._check()
+        self._check_scc()
         return replace(self.shape, reports=tuple(self._report(kind) for kind in ((False,) if masked is None else (False, True))),
                        table=step_table(units, offsets, copy.stages))
 
@@ -181,22 +197,13 @@ class StepUnits:
         if unknown is not None:
             raise PipelineError(f"{unknown} stands in the step outside of any operation, so its iteration is not known; write it within "
                                 "`with k.at(t):`", unknown.first.where())
+        placed = next((one for unit in units for one in unit.instructions if one.opcode.classes & _PLACED), None)
+        if placed is not None:
+            raise PipelineError(f"{placed.text} stands in the step: the schedule places barriers, and the kernel ends after the pipeline",
+                                placed.where())
         return copy, units
 
     # ---- the check ----
-
-    def _check(self) -> None:
-        """Check placed order against emission order for several copies in a row: from the first step on, and in the plain and the masked
-        loop with the border between them."""
-        unroll, ahead = self.shape.unroll, self.shape.ahead
-        rows = [[CopySpan(number % unroll) for number in range(unroll + 2)]]
-        if any(unit.tag.condition in ("first", "later") for unit in self.every()):
-            rows.append([CopySpan(number % unroll, low=ahead - number, first=ahead - number) for number in range(ahead + unroll + 2)])
-        if self.shape.masked is not None:
-            rows.append([CopySpan(number % unroll, masked=number > unroll) for number in range(2 * unroll + 3)])
-        for row in rows:
-            self._check_row(row)
-        self._check_scc()
 
     def _check_scc(self) -> None:
         """Refuse an SCC that is made at the end of a copy and read in the next one: the loop's own scalar code stands between."""
@@ -211,21 +218,6 @@ class StepUnits:
                                      "where the loop counts", unit.first.where())
                 if unit.effects.writes & scc.mask:
                     break
-
-    def _check_row(self, row: Sequence[CopySpan]) -> None:
-        arrangement = self.shape.arrangement
-        numbered: dict[tuple[int, int], int] = {}
-        emitted: list[Unit] = []
-        for number, span in enumerate(row):
-            for unit in self.kept(span):
-                numbered[number, unit.tag.ordinal] = len(emitted)
-                emitted.append(unit.again(len(emitted), unit.tag))
-        placed = [(0, ordinal) for ordinal in _ordinals(arrangement) if ordinal in arrangement.lead]
-        placed += [(number + (ordinal in arrangement.lead), ordinal) for number in range(len(row)) for ordinal in _ordinals(arrangement)]
-        try:
-            merge(emitted, [numbered[one] for one in placed if one in numbered], live_out=0)
-        except MergeError as error:
-            raise MergeError(f"the schedule {self.schedule.name} breaks the step: {error.sentence}", error.where) from None
 
 
 def _kind(unit: Unit) -> tuple[int, str, str, tuple[str, ...]]:

@@ -35,9 +35,11 @@ class MemoryAccess:
     part: str = ""
 
     def conflicts(self, other: MemoryAccess) -> bool:
-        """Whether the two may not be reordered."""
+        """Whether the two may not be reordered. Of global memory `part` is the argument: memory of two arguments is not the same."""
         if self.space != other.space or not (self.write or other.write) or self.low >= other.high or other.low >= self.high:
             return False
+        if self.space == "global":
+            return not (self.part and other.part) or self.part == other.part
         return not (self.write and other.write and self.part and self.part == other.part and self.low == other.low)
 
 
@@ -175,7 +177,7 @@ def _memory(instruction: Instruction) -> Iterable[MemoryAccess]:
         if not named:
             yield MemoryAccess("lds", writes)
     if memory is not None and memory.space not in ("lds", "scalar"):
-        yield MemoryAccess("global", memory.kind != "load")
+        yield MemoryAccess("global", memory.kind != "load", part=instruction.argument)
 
 
 def units_of(items: Sequence[Item], tags: Sequence[Tag]) -> list[Unit]:

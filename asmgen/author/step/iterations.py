@@ -1,8 +1,8 @@
 """Iterations: which iteration an operation of a pipelined loop belongs to.
 
 The author's step function gets `t`; `t + 1` names the next iteration. Each operation has one index: that of its operands with several
-buffers, else that of the definition it reads, else the one written as `at=`. A copy of the step (in the prologue, the loop or the drain)
-has the operations whose iteration lies inside the loop's count, and no others.
+buffers, else that of the definition it reads, else the one written as `at=`, or as `with k.at(t + 1):` around it. A copy of the step (in
+the prologue, the loop or the drain) has the operations whose iteration lies inside the loop's count, and no others.
 
 An operation may have a condition, which is about its own iteration:
 
@@ -13,7 +13,7 @@ An operation may have a condition, which is about its own iteration:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import field
 from typing import Protocol
@@ -46,6 +46,7 @@ class Copy:
     definitions: list[tuple[int, int]] = field(default_factory=list)  # (registers as bits, offset), newest last
     stages: dict[int, str] = field(default_factory=dict)  # names of `k.stage(name)`, by number
     counted: set[tuple[int, str]] = field(default_factory=set)  # iteration numbers that have advanced
+    within: list[int] = field(default_factory=list)  # the iterations of the open `with k.at(...)`, the innermost last
 
     def defined(self, mask: int) -> int | None:
         """The iteration of the newest definition, in this copy, of any of the registers."""
@@ -140,14 +141,18 @@ class Emitter(Protocol):
 
 
 @contextmanager
-def operation(k: Emitter, name: str, indices: Iterable[StepIndex | None] = (), reads: int = 0, writes: int = 0,
+def operation(k: Emitter, name: str, indices: Sequence[StepIndex | None] = (), reads: int = 0, writes: int = 0,
               at: StepIndex | None = None) -> Iterator[None]:
     """A tile operation: its instructions carry `name`. Inside a step they belong to one iteration.
 
     `indices` are those of its operands with several buffers. `reads` and `writes` are registers (as bits): they show which definition it
-    reads. Raises PipelineError for no iteration or two.
+    reads. Raises PipelineError for no iteration or two, and for one of another step.
     """
     copy = k.copy
+    foreign = next((index for index in (*indices, at) if index is not None and index.copy is not copy), None)
+    if foreign is not None:
+        raise PipelineError(f"{name} names iteration {foreign} of a call of a step that is over: use the `t` that the step gets, and tiles "
+                            "that it indexes by that", k.here())
     if copy is None:
         with k.operation(name):
             yield
@@ -168,6 +173,8 @@ def _offset(k: Emitter, name: str, indices: list[StepIndex], reads: int, at: Ste
     offsets = {index.offset for index in indices}
     if at is not None:
         offsets.add(at.offset)
+    if k.copy.within:
+        offsets.add(k.copy.within[-1])
     if len(offsets) > 1:
         named = " and ".join(str(StepIndex(k.copy, offset)) for offset in sorted(offsets))
         raise PipelineError(f"{name} names two iterations, {named}; an operation belongs to one", k.here())
@@ -176,5 +183,20 @@ def _offset(k: Emitter, name: str, indices: list[StepIndex], reads: int, at: Ste
     found = k.copy.defined(reads)
     if found is None:
         raise PipelineError(f"{name} has no iteration: none of its operands has several buffers, and no operation of this step defines "
-                            "what it reads; write at=t (or t + 1)", k.here())
+                            "what it reads; write at=t (or t + 1), or with k.at(t): around it", k.here())
     return found
+
+
+@contextmanager
+def within(k: Emitter, index: StepIndex) -> Iterator[None]:
+    """What is emitted belongs to that iteration: instructions, and operations on tiles. Raises PipelineError for an operation of another
+    one."""
+    with operation(k, "instructions", at=index):
+        if k.copy is None:
+            yield
+            return
+        k.copy.within.append(index.offset)
+        try:
+            yield
+        finally:
+            k.copy.within.pop()

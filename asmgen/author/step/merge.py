@@ -7,20 +7,14 @@ error. Merge refuses an order that breaks this, with the lines of reader, defini
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Sequence
-from operator import or_
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from asmgen.author.step.effects import Unit
+from asmgen.author.step.reaching import BEFORE, ENTRY, Definitions, Parts, Reaching
 from asmgen.isa.errors import AsmgenError
-from asmgen.isa.registers import SGPR_BIT, exec_, mask_names
+from asmgen.isa.registers import mask_names
 from asmgen.program.program import Item
-
-_ENTRY = -1
-_BEFORE = (_ENTRY,)
-_EXEC_BITS = tuple(SGPR_BIT + exec_.index + half for half in range(2))
-Definitions = tuple[int, ...]
-"""The units whose writes a register may hold, oldest first; -1 is the value before all units."""
 
 
 class MergeError(AsmgenError):
@@ -37,129 +31,53 @@ def merge(units: Sequence[Unit], order: Sequence[int], live_out: int = -1) -> tu
         missing = sorted(set(range(len(units))) - set(order))
         raise MergeError(f"the order names {len(order)} of {len(units)} units; each must stand in it once"
                          + (f" (unit {missing[0]}, {units[missing[0]]}, does not)" if missing else ""))
-    parts = _Parts(units, live_out)
-    meant = _Reaching(units, parts)
-    placed = _Reaching(units, parts)
-    for number in range(len(units)):
-        meant.pass_unit(number)
+    parts = Parts(units, live_out)
+    meant, placed = Reaching(parts), Reaching(parts)
+    wanted = [meant.pass_unit(number, unit) for number, unit in enumerate(units)]
     _check_fences(units, order)
     _check_memory(units, order)
     for number in order:
-        placed.pass_unit(number)
-        _compare(units, number, meant, placed)
+        given = placed.pass_unit(number, units[number])
+        if given != wanted[number]:
+            raise MergeError(difference(units[number], parts, wanted[number], given, units.__getitem__), units[number].first.where())
     _compare_end(units, meant, placed, live_out)
     return tuple(item for number in order for item in units[number].items)
 
 
-class _Parts:
-    """The registers in sets that no unit divides, each named by its lowest bit. Definitions are kept once for each set."""
-
-    def __init__(self, units: Sequence[Unit], live_out: int) -> None:
-        masks = {mask for unit in units for mask in (unit.effects.reads, unit.effects.writes, unit.effects.masked)}
-        masks.update(1 << bit for bit in _EXEC_BITS)
-        every = functools.reduce(or_, masks)
-        masks.add(live_out & every)
-        inside: dict[int, list[int]] = {}  # the masks that hold a register, by number: the same for all registers of a set
-        for number, mask in enumerate(masks):
-            for bit in _bits(mask):
-                inside.setdefault(bit, []).append(number)
-        lowest: dict[tuple[int, ...], int] = {}
-        self._part = {bit: lowest.setdefault(tuple(inside[bit]), bit) for bit in _bits(every)}
-        self._of: dict[int, tuple[int, ...]] = {}
-
-    def of(self, mask: int) -> tuple[int, ...]:
-        """The sets of a unit's mask, lowest first, by the numbers of their lowest bits."""
-        found = self._of.get(mask)
-        if found is None:
-            found = self._of[mask] = tuple([bit for bit in _bits(mask) if self._part[bit] == bit])
-        return found
+def difference(unit: Unit, parts: Parts, wanted: Sequence[Definitions | None], given: Sequence[Definitions | None],
+               unit_of: Callable[[Any], Unit]) -> str:
+    """What is wrong where a unit reads other definitions than wanted; `unit_of` gives the unit of a definition's name."""
+    read = zip(parts.of(unit.effects.reads), wanted, given, strict=True)
+    bit, want, have = next((bit, one or BEFORE, other or BEFORE) for bit, one, other in read if one != other)
+    name = mask_names(1 << bit)[0]
+    missing = [one for one in want if one not in have]
+    strange = [one for one in have if one not in want]
+    if strange and strange[-1] is not ENTRY:
+        intruder = f"{_who(unit_of, strange[-1])} is placed between"
+    elif missing:
+        intruder = f"{_who(unit_of, missing[-1])} is placed behind it"
+    else:
+        intruder = f"{_who(unit_of, have[-1])} is placed last"
+    return f"{unit} reads {name} from {_who(unit_of, want[-1])}, but {intruder}"
 
 
-def _bits(mask: int) -> list[int]:
-    """The numbers of a mask's bits, lowest first."""
-    found = []
-    while mask:
-        low = mask & -mask
-        found.append(low.bit_length() - 1)
-        mask ^= low
-    return found
-
-
-class _Reaching:
-    """Reaching definitions, unit by unit: `at[n]` are those of the register sets that unit n reads, `now` those after the last unit.
-
-    A vector write ends the definitions that were made under the same definition of EXEC; if EXEC is known to be full, it ends all of
-    them. Other definitions may still hold some lanes.
-    """
-
-    def __init__(self, units: Sequence[Unit], parts: _Parts) -> None:
-        self.units, self.parts = units, parts
-        self.now: dict[int, Definitions] = {}
-        self.at: dict[int, list[Definitions]] = {}
-        self.under: tuple[Definitions, ...] = (_BEFORE, _BEFORE)  # the definitions of EXEC
-        self.full = False
-        self.exec_of: dict[int, tuple[Definitions, ...]] = {}
-
-    def pass_unit(self, number: int) -> None:
-        effects = self.units[number].effects
-        now = self.now
-        self.at[number] = [now.get(bit, _BEFORE) for bit in self.parts.of(effects.reads)]
-        under = self.exec_of[number] = self.under
-        masked = 0 if self.full else effects.masked
-        alone = (number,)
-        for bit in self.parts.of(effects.writes):
-            if effects.keeps:
-                now[bit] = (*now.get(bit, _BEFORE), number)
-            elif masked >> bit & 1:
-                now[bit] = (*[other for other in now.get(bit, _BEFORE) if other == _ENTRY or self.exec_of[other] != under], number)
-            else:
-                now[bit] = alone
-        if effects.writes & exec_.mask:
-            self.under = (now.get(_EXEC_BITS[0], _BEFORE), now.get(_EXEC_BITS[1], _BEFORE))
-            self.full = self._full(self.under)
-
-    def _full(self, under: tuple[Definitions, ...]) -> bool:
-        low, high = under
-        if low != high or len(low) != 1 or low[0] == _ENTRY:
-            return False
-        unit = self.units[low[0]]
-        return not unit.is_block and unit.first.name == "s_mov_b64" and unit.first.operands[1] == -1
-
-
-def _compare(units: Sequence[Unit], number: int, meant: _Reaching, placed: _Reaching) -> None:
-    if meant.at[number] == placed.at[number]:
-        return
-    read = zip(meant.parts.of(units[number].effects.reads), meant.at[number], placed.at[number], strict=True)
-    bit, wanted, given = next(one for one in read if one[1] != one[2])
-    raise MergeError(_sentence(units, units[number], bit, wanted, given), units[number].first.where())
-
-
-def _compare_end(units: Sequence[Unit], meant: _Reaching, placed: _Reaching, live_out: int) -> None:
+def _compare_end(units: Sequence[Unit], meant: Reaching, placed: Reaching, live_out: int) -> None:
     for bit, wanted in meant.now.items():
         given = placed.now[bit]
         if given != wanted and live_out >> bit & 1:
             name = mask_names(1 << bit)[0]
-            raise MergeError(f"behind the merged streams {name} should hold what {_who(units, wanted[-1])} writes, and "
-                             f"{_who(units, given[-1])} is placed behind it", units[wanted[-1]].first.where() if wanted[-1] >= 0 else "")
+            last: Any = wanted[-1]
+            where = "" if last is ENTRY else units[last].first.where()
+            raise MergeError(f"behind the merged streams {name} should hold what {_who(units.__getitem__, wanted[-1])} writes, and "
+                             f"{_who(units.__getitem__, given[-1])} is placed behind it", where)
 
 
-def _sentence(units: Sequence[Unit], reader: Unit, bit: int, wanted: Definitions, given: Definitions) -> str:
-    name = mask_names(1 << bit)[0]
-    missing = [number for number in wanted if number not in given]
-    strange = [number for number in given if number not in wanted]
-    if strange and strange[-1] != _ENTRY:
-        intruder = f"{_who(units, strange[-1])} is placed between"
-    elif missing:
-        intruder = f"{_who(units, missing[-1])} is placed behind it"
-    else:
-        intruder = f"{_who(units, given[-1])} is placed last"
-    return f"{reader} reads {name} from {_who(units, wanted[-1])}, but {intruder}"
+def _who(unit_of: Callable[[Any], Unit], name: Any) -> str:
+    return "what it held before" if name is ENTRY else described(unit_of(name))
 
 
-def _who(units: Sequence[Unit], number: int) -> str:
-    if number == _ENTRY:
-        return "what it held before"
-    unit = units[number]
+def described(unit: Unit) -> str:
+    """A unit with its author's line."""
     where = unit.first.where()
     return f"{unit} ({where})" if where else str(unit)
 
@@ -173,8 +91,8 @@ def _check_fences(units: Sequence[Unit], order: Sequence[int]) -> None:
         if number < last_fence or unit.effects.fence and number < highest:
             other = last_fence if number < last_fence else highest
             first, second = sorted((number, other))
-            raise MergeError(f"{_who(units, second)} is placed before {_who(units, first)}: nothing crosses a barrier or a branch",
-                             units[second].first.where())
+            raise MergeError(f"{described(units[second])} is placed before {described(units[first])}: nothing crosses a barrier or a "
+                             "branch", units[second].first.where())
         highest = max(highest, number)
         if unit.effects.fence:
             last_fence = number
@@ -183,13 +101,13 @@ def _check_fences(units: Sequence[Unit], order: Sequence[int]) -> None:
         last = -1
         for number in numbers:
             if units[number].effects.in_place and number < last:
-                raise MergeError(f"{_who(units, last)} is placed before {_who(units, number)}, which may not move in its stream",
+                raise MergeError(f"{described(units[last])} is placed before {described(units[number])}, which may not move in its stream",
                                  units[number].first.where())
             last = max(last, number)
         ahead = len(units)
         for number in reversed(numbers):
             if units[number].effects.in_place and number > ahead:
-                raise MergeError(f"{_who(units, ahead)} is placed after {_who(units, number)}, which may not move in its stream",
+                raise MergeError(f"{described(units[ahead])} is placed after {described(units[number])}, which may not move in its stream",
                                  units[number].first.where())
             ahead = min(ahead, number)
 
@@ -203,7 +121,7 @@ def _check_memory(units: Sequence[Unit], order: Sequence[int]) -> None:
                 other = next((other for other in second.effects.memory if access.conflicts(other)), None)
                 if other is not None:
                     what = f"LDS {access.part or other.part or 'data'}" if access.space == "lds" else "global memory"
-                    raise MergeError(f"{_who(units, second.number)} is placed before {_who(units, first.number)}, and both touch "
+                    raise MergeError(f"{described(second)} is placed before {described(first)}, and both touch "
                                      f"{what}, one of them writing", second.first.where())
 
 
