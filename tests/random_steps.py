@@ -17,6 +17,8 @@ import numpy as np
 from asmgen.author.emit.builder import Builder
 from asmgen.author.loop.pipeline import pipeline
 from asmgen.author.schedule.schedules import Arrangement
+from asmgen.author.schedule.stepscheduler import Modulo
+from asmgen.author.schedule.unitcosts import StepMachine
 from asmgen.author.step.effects import Unit, depends
 from asmgen.author.step.iterations import StepIndex, operation
 from asmgen.author.step.merge import MergeError
@@ -27,6 +29,7 @@ from asmgen.regalloc.plan import RegisterPlan
 from tests.emulator_launch import launch, load_pointers, store_by_item
 
 MOST = 9
+SUMS = 2  # accumulators of the matrix units
 WORD = 0xFFFFFFFF
 
 
@@ -114,6 +117,11 @@ def expected(step: Drawn, plain: int, count: int) -> list[int]:
     return totals
 
 
+def products(step: Drawn) -> int:
+    """The matrix units of a step that the schedule modulo places; each adds 32 to its sum."""
+    return -(-len(step.operations) // 2)
+
+
 class Shuffled:
     """A random order that keeps what depends on each other in order; loads may belong to the next step."""
 
@@ -122,7 +130,7 @@ class Shuffled:
     def __init__(self, seed: int, leads: bool) -> None:
         self.seed, self.leads = seed, leads
 
-    def arrange(self, phases: Sequence[Sequence[Unit]], offsets: Mapping[int, int]) -> Arrangement:
+    def arrange(self, phases: Sequence[Sequence[Unit]], offsets: Mapping[int, int], machine: StepMachine) -> Arrangement:
         """Units in a drawn order of which each phase allows every pair."""
         pick = random.Random(self.seed)
         count = len(phases[0])
@@ -145,8 +153,8 @@ class Shuffled:
 class Written:
     """The kernel of a drawn step: workgroup (x, y) runs x plain and y masked iterations, and stores its totals."""
 
-    def __init__(self, step: Drawn, leads: bool, plain: bool = True) -> None:
-        self.drawn = step
+    def __init__(self, step: Drawn, leads: bool, plain: bool = True, modulo: bool = False) -> None:
+        self.drawn, self.modulo = step, modulo
         self.k = k = Builder("drawn", "gfx950", plan := RegisterPlan("gfx950"))
         plan.pin("hardware", s[0:17])
         plan.pin("work_item", v[0:0])
@@ -167,8 +175,22 @@ class Written:
         k.s_add_u32(count, s[2], s[3])
         k.s_cmp_eq_u32(count, 0)
         k.s_cbranch_scc1("nothing")
-        self.only, = k.streams("only")
-        pipeline(k, self.step, count, Shuffled(step.seed, leads), plain=unmasked if step.masked and plain else None)
+        self.only, self.matrix = k.streams("only", "matrix")
+        if modulo:
+            self.ones, self.sums = plan.vgprs(2, "ones", align=2), plan.vgprs(4 * SUMS, "sums", align=4)
+            for number in range(self.sums.count):
+                k.v_mov_b32(self.sums[number], 0)
+            for number in range(2):
+                k.v_mov_b32(self.ones[number], 0x01010101)
+            k.s_nop(1)
+        pipeline(k, self.step, count, Modulo() if modulo else Shuffled(step.seed, leads),
+                 plain=unmasked if step.masked and plain else None)
+        if modulo:  # what the matrix units lost or counted twice spoils a total
+            k.s_nop(15)
+            k.s_mul_i32(self.border, count, 32 * products(step))
+            for number in range(SUMS):
+                k.v_add_u32(self.totals[0], self.sums[4 * number], self.totals[0])
+            k.v_subrev_u32(self.totals[0], self.border, self.totals[0])
         k.label("nothing")
         k.s_mul_i32(s[2], s[2], MOST + 1)
         k.s_add_u32(s[2], s[2], s[3])
@@ -182,6 +204,10 @@ class Written:
     def step(self, t: StepIndex) -> None:
         """The author's function."""
         for number, one in enumerate(self.drawn.operations):
+            if self.modulo and number % 2 == 0:
+                with self.k.stage(), self.matrix, operation(self.k, "product", [t]):
+                    total = self.sums[4 * (number // 2 % SUMS):4 * (number // 2 % SUMS) + 3]
+                    self.k.v_mfma_i32_16x16x32_i8(total, self.ones, self.ones, total)
             index = t + one.ahead
             with self.k.stage(), self.only, operation(self.k, one.kind, [index]):
                 if one.kind == "copy" and one.condition:  # all iterations have the copy; what is masked changes it
@@ -239,7 +265,7 @@ def check(seed: int) -> str:
         written = Written(step, leads=seed % 3 == 0)
     except MergeError:  # this order does not go with the next step's units
         written = Written(step, leads=False)
-    return compare(written.k.program(), step, seed) or (
+    return compare(written.k.program(), step, seed) or compare(Written(step, leads=False, modulo=True).k.program(), step, seed) or (
         compare(Written(step, leads=False, plain=False).k.program(), step, seed) if step.masked else "")
 
 

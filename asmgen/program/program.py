@@ -108,7 +108,8 @@ class Instruction:
     is the author's line, `helper` the line of another file that the author called and that wrote it, `operations` the chain of tile
     operations that emitted it, `reason` why a pass inserted it ("" where the author wrote it); `comment` is the author's. `address` is
     its byte offset in the text section, where it was read from a code object.
-    `waits` is the mode of the block that it was written in: auto, verify, off, or "" for the kernel's.
+    `waits` is the mode of the block that it was written in: auto, verify, off, or "" for the kernel's. `argument` names the memory that it
+    accesses, where its author said it: an argument of the kernel, or those that may share memory.
     """
 
     opcode: Opcode
@@ -125,6 +126,7 @@ class Instruction:
     waits: str = ""
     helper: SourceLine | None = None
     operations: tuple[str, ...] = ()
+    argument: str = ""
 
     @property
     def name(self) -> str:

@@ -96,6 +96,7 @@ def interleaved(k: ag.TileBuilder) -> None:
         attention_epilogue(k, at, M, O, state.total, maximum(k, state), k.wave)
 
     ag.zero(k, O)
-    schedule = ag.Interleave(ag.Latencies(cycles=35 if late else 32), vector="vector")  # longer: a step has packed instructions
+    # With packed instructions in the step the older schedule is 1.5 % shorter, at this constant.
+    schedule = ag.Interleave(ag.Latencies(cycles=35), vector="vector") if late else ag.Modulo()
     k.pipeline(step, at.steps, schedule, plain=at.plain, early_exit=steps.skipped, ends_plain=not k.p.causal,
                then=ag.FollowingEpilogue(ends, ("S", "K", "Q", "V")))

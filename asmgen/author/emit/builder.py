@@ -34,7 +34,8 @@ from asmgen.author.emit.ldsmap import LdsRange
 from asmgen.author.emit.pipelinetext import PipelineText, settle_pipelines
 from asmgen.author.emit.temporaries import Temporaries
 from asmgen.author.step.effects import Tag, Unit, units_of
-from asmgen.author.step.iterations import Copy, PipelineError, StepIndex, operation
+from asmgen.author.step.iterations import Copy, PipelineError, StepIndex, operation, within
+from asmgen.author.step.loopsources import LoopSources
 from asmgen.author.step.merge import merge, order_of_streams
 from asmgen.isa.arch import architecture
 from asmgen.isa.check import resolve
@@ -44,7 +45,7 @@ from asmgen.isa.registers import Modified, Reg
 from asmgen.isa.table import canonical, opcode
 from asmgen.program.program import Align, Instruction, Item, Label, Program, Region, SourceLine, TokenUse
 from asmgen.regalloc.plan import RegisterPlan
-from asmgen.regalloc.ranges import author_frames, home_file
+from asmgen.regalloc.ranges import OwnedReg, author_frames, home_file
 
 if TYPE_CHECKING:
     from asmgen.author.emit.lookahead import Lookahead
@@ -54,7 +55,7 @@ WAIT_MODES = ("auto", "verify", "off")
 Made = TypeVar("Made")
 
 
-class Builder:
+class Builder(LoopSources):
     """Appends instructions and labels for one kernel, in order."""
 
     def __init__(self, name: str, arch: str, plan: RegisterPlan | None = None, stagger: int = 0) -> None:
@@ -77,12 +78,14 @@ class Builder:
         self._cold = False  # whether the open block is cold
         self._block_count = 0
         self._operations: tuple[str, ...] = ()
+        self.shown: dict[int, str] = {}  # by lease of a descriptor: the argument whose memory it shows
         self._tags: list[Tag] = []  # of each item
         self._section: Section | None = None
         self._lookahead: Lookahead | None = None  # for peek
         self.copy: Copy | None = None
         self.pipelines: list[PipelineText] = []
         self.steps: list[Any] = []  # the table of each pipeline's step (asmgen.author.loop.steptable)
+        self.paths: list[Any] = []  # the copies of each pipeline's step and the ways through them (asmgen.author.loop.pathgraph)
         self.counted: dict[tuple[int, str], Reg] = {}  # SGPRs of iteration numbers, by iteration ahead and condition
         self.stage_number = 0
         self.ordinal = 0
@@ -163,7 +166,11 @@ class Builder:
             raise OperandError(f"{name}: {error}", where(source, helper)) from None
         tokens = (*((fills.written(),) if fills else ()), *((uses.read(),) if uses else ()))
         return Instruction(row, form, typed, chosen, suffix, source, "", comment, tokens, waits=self._waits, helper=helper,
-                           operations=self._operations)
+                           operations=self._operations, argument=self._shown_by(operands) if row.memory is not None else "")
+
+    def _shown_by(self, operands: Sequence[object]) -> str:
+        """The argument whose memory a descriptor among the operands shows, "" without one."""
+        return next((name for operand in operands if isinstance(operand, OwnedReg) and (name := self.shown.get(operand.lease))), "")
 
     def _lines(self) -> tuple[SourceLine | None, SourceLine | None]:
         author, helper = author_frames(self.home)
@@ -223,8 +230,8 @@ class Builder:
 
     @contextmanager
     def at(self, index: StepIndex) -> Iterator[None]:
-        """Instructions emitted within belong to that iteration of a pipelined step."""
-        with operation(self, "instructions", at=index):
+        """Instructions and operations on tiles emitted within belong to that iteration of a pipelined step."""
+        with within(self, index):
             yield
 
     def iteration_number(self, index: StepIndex) -> Reg:
@@ -302,27 +309,18 @@ class Builder:
         """The number of waves of a workgroup on one SIMD, as far as the builder knows."""
         return 1
 
-    def loop_begins(self, ahead: int) -> None:
-        """A pipeline begins here; its step looks `ahead` iterations ahead. A builder with sources moves them to iteration -ahead."""
-
-    def step_ends(self, step: int = 0, count_and_room: tuple[Reg, Reg] | None = None) -> None:
-        """A copy of a pipeline's step ends here. A builder with sources moves them one iteration on. May change SCC.
-
-        With SGPRs for the count and for temporary values, no source moves beyond the last iteration; the next step has number `step`.
-        """
-
-    def sources_hold_back(self) -> bool:
-        """Whether `step_ends` can keep each source at its last iteration."""
-        return True
-
-    def follows_sources(self, unit: Unit) -> bool:
-        """Whether a unit's address in memory depends on the iteration that `step_ends` counts."""
-        return False
-
     def wait_slot(self) -> None:
         """A wait slot: the passes give its s_waitcnt the loosest counts for all that is due before the next wait slot."""
         with self.waits("point"):
             self.emit("s_waitcnt")
+
+    def wait_at(self, label: str) -> None:
+        """Put a wait for all loads after a label."""
+        position = 1 + next(number for number, item in enumerate(self.items) if isinstance(item, Label) and item.name == label)
+        self._moved(position)
+        self.emit("s_waitcnt", Waitcnt(vmcnt=0), comment="so that no fill of the loop is in flight where LDS is used again")
+        self.items.insert(position, self.items.pop())
+        self._tags.insert(position, self._tags.pop())
 
     def barrier_of_readers(self, reads: Sequence[TokenUse]) -> None:
         """An s_barrier after which other waves read those bytes of LDS, while the code that follows does not. This wave waits for its

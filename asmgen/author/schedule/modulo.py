@@ -21,6 +21,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 
 from asmgen.author.schedule.schedules import Arrangement, Placed, Sync, clocks, is_matrix, is_transcendental
+from asmgen.author.schedule.unitcosts import StepMachine
 from asmgen.author.schedule.vectorslots import in_groups, vector_slots
 from asmgen.author.step.effects import MemoryAccess, Unit
 from asmgen.author.step.iterations import PipelineError
@@ -107,7 +108,7 @@ class Interleave:
     name: str = "interleave"
     stagger: int = 0
 
-    def arrange(self, phases: Sequence[Sequence[Unit]], offsets: Mapping[int, int]) -> Arrangement:
+    def arrange(self, phases: Sequence[Sequence[Unit]], offsets: Mapping[int, int], machine: StepMachine) -> Arrangement:
         """The modulo schedule. Raises PipelineError if a read has no slot between the last use of what it overwrites and its own use, or if
         no barriers serve the shared tiles."""
         return _Modulo(phases, offsets, self).arrangement()

@@ -14,9 +14,11 @@ from itertools import groupby
 from operator import or_
 from typing import Protocol
 
+from asmgen.author.schedule.unitcosts import StepMachine
 from asmgen.author.step.effects import Unit, depends
 from asmgen.isa.records import dataclass
 from asmgen.isa.registers import m0
+from asmgen.isa.speeds import is_packed_f32
 from asmgen.isa.timing import gpu_of, timing
 
 
@@ -57,8 +59,9 @@ class Schedule(Protocol):
         """The number of barriers by which the second wave group runs after the first."""
         ...
 
-    def arrange(self, phases: Sequence[Sequence[Unit]], offsets: Mapping[int, int]) -> Arrangement:
-        """The order of a steady copy. `phases` are the step's units in each phase, `offsets` the iterations by ordinal in all phases."""
+    def arrange(self, phases: Sequence[Sequence[Unit]], offsets: Mapping[int, int], machine: StepMachine) -> Arrangement:
+        """The order of a steady copy. `phases` are the step's units in each phase, `offsets` the iterations by ordinal in all phases,
+        `machine` who runs it."""
         ...
 
 
@@ -87,7 +90,7 @@ class PingPong:
     name: str = "ping-pong"
     stagger: int = 1
 
-    def arrange(self, phases: Sequence[Sequence[Unit]], offsets: Mapping[int, int]) -> Arrangement:
+    def arrange(self, phases: Sequence[Sequence[Unit]], offsets: Mapping[int, int], machine: StepMachine) -> Arrangement:
         """Stage by stage in emission order. A memory stage ends with a wait slot, each stage with a barrier."""
         order: list[Placed] = []
         for emitted in _stages(phases[0]):
@@ -129,7 +132,7 @@ def is_transcendental(unit: Unit) -> bool:
 
 def is_packed(unit: Unit) -> bool:
     """Whether a unit is a packed f32 instruction; those do not run beside a matrix instruction."""
-    return not unit.is_block and unit.first.name.startswith("v_pk_") and unit.first.name.endswith("_f32")
+    return not unit.is_block and is_packed_f32(unit.first.name)
 
 
 def spread(stage: Sequence[Unit], leads: Callable[[Unit], bool]) -> list[Unit]:
@@ -201,7 +204,7 @@ class ProducerConsumer:
     name: str = "producer-consumer"
     stagger: int = 0
 
-    def arrange(self, phases: Sequence[Sequence[Unit]], offsets: Mapping[int, int]) -> Arrangement:
+    def arrange(self, phases: Sequence[Sequence[Unit]], offsets: Mapping[int, int], machine: StepMachine) -> Arrangement:
         """Stage by stage in emission order. A memory stage ends with a wait slot, the step with a wait slot and a barrier."""
         order: list[Placed] = []
         for stage in _stages(phases[0]):
@@ -224,6 +227,6 @@ class InOrder:
     name: str = "in-order"
     stagger: int = 0
 
-    def arrange(self, phases: Sequence[Sequence[Unit]], offsets: Mapping[int, int]) -> Arrangement:
+    def arrange(self, phases: Sequence[Sequence[Unit]], offsets: Mapping[int, int], machine: StepMachine) -> Arrangement:
         """As emitted."""
         return Arrangement(tuple(unit.tag.ordinal for unit in phases[0]))

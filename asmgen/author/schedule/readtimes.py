@@ -1,0 +1,64 @@
+"""Ticks of reads of LDS, of loads into registers, and of the waits for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from asmgen.author.schedule.partialorder import APART, FREE, LDS, MEMORY, PartialOrder
+from asmgen.author.schedule.stepfacts import NoRoom
+from asmgen.author.schedule.unitcosts import UnitKind
+
+
+def place_reads(order: PartialOrder, numbers: Sequence[int], known: Mapping[int, int]) -> None:
+    """The earliest ticks, those with the earliest use first; each apart from others on its resource if the time to its use allows."""
+    step, length = order.step, order.length
+    ranges = []
+    for number in numbers:
+        first = max([order.earliest[number], *(known[edge.before] + edge.latency - edge.distance * length
+                                              for edge in step.before[number] if edge.before in known)])
+        last = min([order.latest[number], *(known[edge.after] + edge.distance * length - 1
+                                           for edge in step.after[number] if edge.after in known)])
+        soft = min([last, *(known[edge.after] + edge.distance * length - step.result(edge)
+                            for edge in step.users[number] if edge.after in known)])
+        if first > last:
+            unit = step.units[number]
+            raise NoRoom(unit, f"{unit} has no tick: what it overwrites is needed up to tick {first % length} of {length}, and what "
+                                f"it reads is needed at tick {last % length}")
+        ranges.append((last, first, soft, number))
+    for last, first, soft, number in sorted(ranges):
+        cost = step.costs[number]
+        resource = LDS if step.kinds[number] is UnitKind.LDS_READ else MEMORY
+        beside = min(cost.beside, step.room)
+        roomy, free = (FREE, beside), (FREE, 1)
+        easy = range(max(first, 0) if soft >= 0 else first, max(first, soft) + 1)
+        apart = (2 - bool(order.preferred)) * length // len(step.matrix) if order.spread else 1
+        good = [tick for tick in easy if tick % length in order.preferred] if order.preferred else list(easy)
+        alone = free if order.preferred else roomy
+        for ticks, *wanted in ((good, alone, (resource, cost.busy), (APART, apart)), (good, alone, (resource, cost.busy)),
+                               (easy, roomy, (resource, cost.busy)), (range(first, soft + 1), roomy), (range(first, soft + 1), free),
+                               (range(first, last + 1), free)):
+            tick = order.table.first(ticks, *wanted)
+            if tick is not None:
+                order.table.take(APART, tick, apart)
+                break
+        if tick is None:
+            tick = max(first, soft)  # beside another unit: the step then takes longer
+        order.stand(number, tick, resource)
+
+
+def add_waits(order: PartialOrder) -> None:
+    """Each read has a wait after its data have arrived and before its first use; as few waits as serve all."""
+    step, length = order.step, order.length
+    due = []
+    for number in (*step.of(UnitKind.LDS_READ), *step.of(UnitKind.LOAD)):
+        uses = [order.at[edge.after] + edge.distance * length for edge in step.users[number] if edge.after in order.at]
+        if uses:
+            last = min(uses) - 1
+            due.append((last, min(order.at[number] + step.costs[number].ready, last)))
+    for last, first in sorted(due):
+        landed = range(last, first - 1, -1)
+        if not any(tick % length in order.waits for tick in landed):
+            tick = order.table.first(landed, (FREE, 1))
+            tick = last if tick is None else tick
+            order.table.take(FREE, tick)
+            order.waits.add(tick % length)

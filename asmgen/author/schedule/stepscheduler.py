@@ -1,0 +1,142 @@
+"""Modulo: a modulo schedule of any step of one wave a SIMD, in ticks (slots of issue).
+
+The matrix units keep their order and stand at their times; a step is as long as its matrix cores or its issue ask for, whichever is more.
+Around them are placed, in this order:
+
+- reads and loads, each after the last use of what it overwrites, early enough for its first user;
+- barriers, as few as the handoffs of LDS need, where they leave most slack to the fills; a wait before each;
+- fills, as early as loads in a burst may follow each other;
+- waits where a group of reads is first needed;
+- all other units: those of a stream in their order, evenly by their share of its work, each between its operands and its users.
+
+The build tries several lengths, and keeps the order that takes fewest clk by its own arithmetic (`stepclock`).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+
+from asmgen.author.schedule.filltimes import place_fills
+from asmgen.author.schedule.partialorder import PartialOrder
+from asmgen.author.schedule.readtimes import add_waits, place_reads
+from asmgen.author.schedule.schedules import Arrangement, Placed, Sync
+from asmgen.author.schedule.stepfacts import NoRoom, StepFacts
+from asmgen.author.schedule.streamtimes import beside, place_compute
+from asmgen.author.schedule.unitcosts import StepMachine, UnitKind
+from asmgen.author.step.effects import Unit
+from asmgen.author.step.iterations import PipelineError
+from asmgen.isa.records import dataclass
+
+_STRETCH = (0, 2, 5, 10)  # percent of the shortest length that the search tries on top
+_LONGEST = 4  # times the least length of a step, at which the search gives up
+
+
+@dataclass(frozen=True)
+class Modulo:
+    """For 4 waves, one on each SIMD. Stage borders are ignored. Resources and latencies come from the timing table."""
+
+    name: str = "modulo"
+    stagger: int = 0
+
+    def arrange(self, phases: Sequence[Sequence[Unit]], offsets: Mapping[int, int], machine: StepMachine) -> Arrangement:
+        """The best of the orders that it tries. Raises PipelineError, with the unit, if none exists."""
+        step = StepFacts(phases, offsets, machine)
+        shortest, failure = _shortest(step)
+        if shortest is None:
+            assert failure is not None
+            raise PipelineError(failure.sentence, failure.unit.first.where())
+        best: tuple[int, Arrangement] | None = None
+        for percent in _STRETCH:
+            length = shortest + shortest * percent // 100
+            if best is not None and best[0] <= length:
+                break
+            for arrangement in _orders(step, length):
+                clk = step.clock.ticks(arrangement)
+                if best is None or clk < best[0]:
+                    best = clk, arrangement
+        assert best is not None
+        return best[1]
+
+
+def _orders(step: StepFacts, length: int) -> Iterator[Arrangement]:
+    """The orders of one length."""
+    for delay, exact, spread in itertools.product(step.delays, (False, True), (False, True)):
+        try:
+            yield _arrangement(PartialOrder(step, length, delay, exact, spread))
+        except NoRoom as error:
+            step.failures.append(error)
+
+
+def _shortest(step: StepFacts) -> tuple[int | None, NoRoom | None]:
+    """About the shortest length for which there is an order, within 1 %, and why there is none for the least length."""
+    def works(length: int) -> bool:
+        return next(_orders(step, length), None) is not None
+
+    low, high = step.least, step.least
+    while not works(high):
+        if high > _LONGEST * step.least:
+            return None, step.failures[0]
+        low, high = high, high + high // 4 + 1
+    while high - low > max(1, step.least // 100):
+        middle = (low + high) // 2
+        low, high = (low, middle) if works(middle) else (middle, high)
+    return high, None
+
+
+def _arrangement(order: PartialOrder) -> Arrangement:
+    """Place everything; the result as an order."""
+    step = order.step
+    order.preferred, nominal = beside(order)
+    place_reads(order, step.of(UnitKind.LDS_READ), {**nominal, **order.at})
+    barriers = place_fills(order, {**nominal, **order.at})
+    place_reads(order, step.of(UnitKind.LOAD), {**nominal, **order.at})
+    add_waits(order)
+    order.earliest, order.latest = order.bounds(forward=True), order.bounds(forward=False)
+    place_compute(order)
+    return _ordered(order, barriers)
+
+
+def _ordered(order: PartialOrder, barriers: Sequence[int]) -> Arrangement:
+    """By tick; of one tick the matrix unit first, then in emission order, then synchronisation."""
+    length, kinds = order.length, order.step.kinds
+    lead = frozenset(number for number, tick in order.at.items() if tick < 0)
+    entries: list[tuple[int, int, int, Placed]] = [
+        (tick % length, 0 if kinds[number] is UnitKind.MATRIX else 1, number, number) for number, tick in order.at.items()]
+    entries += [(tick % length, 2, 0, Sync("wait")) for tick in order.waits]
+    entries += [(tick, 3, 0, Sync("barrier")) for tick in barriers]
+    entries.sort(key=lambda entry: entry[:3])
+    placed = _alternating(order.step, [entry[3] for entry in entries])
+    if placed[-1] == Sync("wait"):
+        # Before the copy it serves the entry and the back-edge; at the end, the entry would need one of its own.
+        placed.insert(0, placed.pop())
+    return Arrangement(tuple(placed), lead)
+
+
+def _alternating(step: StepFacts, order: Sequence[Placed]) -> list[Placed]:
+    """The order with one other unit after each that holds the vector port for longer than its issue, as far as the gap has some."""
+    found: list[Placed] = []
+    gap: list[int] = []
+    for entry in (*order, None):
+        if isinstance(entry, int) and step.kinds[entry] is not UnitKind.MATRIX and not step.units[entry].is_block:
+            gap.append(entry)
+            continue
+        found += _gap_order(step, gap)
+        found += [] if entry is None else [entry]
+        gap = []
+    return found
+
+
+def _gap_order(step: StepFacts, gap: Sequence[int]) -> list[int]:
+    waiting = [number for number in gap if step.kinds[number] in (UnitKind.LDS_READ, UnitKind.LOAD)]
+    free = [number for number in waiting if not any(edge.before in gap and not edge.distance for edge in step.before[number])
+            and not any(edge.after in gap and not edge.distance for edge in step.after[number])]
+    moving = frozenset(free)
+    found: list[int] = []
+    for number in gap:
+        if number in moving:
+            continue
+        found.append(number)
+        if free and step.kinds[number] is UnitKind.COMPUTE and step.costs[number].busy > step.costs[number].issue:
+            found.append(free.pop(0))
+    return found + free
