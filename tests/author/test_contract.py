@@ -45,7 +45,6 @@ CONTRACT = KernelContract(
     workgroup=(256, 1, 1),
     grid=Formula("ceil(m / tile_m) x ceil(n / 32) x 1", tiles),
     lds_bytes=Formula("2 x tile_m x 128", lambda p: 2 * p["tile_m"] * 128),
-    workspace_bytes=0,
     rules=(
         Rule("lda must be at least k", ("lda", "k"), lambda p: p["lda"] >= p["k"]),
         Rule("tile_m must be at most 128 where preload is on", ("tile_m", "preload"), lambda p: not p["preload"] or p["tile_m"] <= 128),
@@ -208,7 +207,7 @@ def test_architecture() -> None:
 def test_grid_and_sizes() -> None:
     resolved = CONTRACT.resolve_run({**SHAPE, "m": 257, "n": 129})
     assert CONTRACT.grid_of(resolved) == (5, 5, 1)
-    assert CONTRACT.lds_bytes_of(resolved) == 16384 and CONTRACT.workspace_bytes_of(resolved) == 0
+    assert CONTRACT.lds_bytes_of(resolved) == 16384 and CONTRACT.workspace_bytes_of(resolved) == {}
     assert "its grid is 0 x 5 x 1" in sentence(CONTRACT.grid_of, {**resolved, "m": 0})
 
 
@@ -216,12 +215,14 @@ def test_json_of_a_build() -> None:
     text = CONTRACT.to_json("gfx942", {"tile_m": 32})
     document = json.loads(text)
     assert text == CONTRACT.to_json("gfx942", {"tile_m": 32}) and text.endswith("}\n")
-    assert (document["schema"], document["version"], document["kernel"]) == ("asmgen-contract", 1, "toy-gemm")
+    assert (document["schema"], document["version"], document["kernel"]) == ("asmgen-contract", 2, "toy-gemm")
     assert document["arch"] == "gfx942" and document["archs"] == ["gfx942", "gfx950"]
     assert document["build"] == {"tile_m": 32, "order": "ab", "preload": False}
     assert document["grid"] == {"sentence": "ceil(m / tile_m) x ceil(n / 32) x 1", "example": [4, 2, 1]}
     assert document["lds_bytes"] == {"sentence": "2 x tile_m x 128", "example": 8192}
-    assert document["workspace_bytes"] == 0
+    assert document["workspaces"] == []
+    (launch,) = document["launches"]
+    assert launch == {name: document[name] for name in ("title", "arguments", "workgroup", "grid", "lds_bytes")}
     placed = [(row["name"], row["offset"], row["size"]) for row in document["arguments"]]
     assert placed == [("a", 0, 8), ("m", 8, 4), ("alpha", 12, 2), ("d", 16, 8)]
     assert document["parameters"]["k"] == {"kind": "run", "type": "int", "doc": "columns of A and B", "minimum": 64, "multiple_of": 64}

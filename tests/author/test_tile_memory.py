@@ -84,6 +84,24 @@ def test_an_order_that_is_no_permutation_of_bits_is_refused() -> None:
         load(run.k, x, source.rows(number(run, 0, "first_row_number"), 32), order=lambda row: row * 3 % 32)  # type: ignore[arg-type]
 
 
+def test_the_number_of_a_single_wave_is_0() -> None:
+    """It has no register: rows and columns of the wave begin where those of the workgroup do."""
+    array = some(64, 100, "f32")
+    run = TileRun("gfx950")
+    k = run.k
+    assert k.wave.count == 1
+    source, target = matrix(run, array, "f32", 64, 100), matrix(run, np.zeros((64, 100)), "f32", 64, 100)
+    first, limit = number(run, 16, "first_row_number"), number(run, 30, "columns_inside")
+    x = run.tile("x", (32, 32), fragment_of("gfx950", "f32"))
+    load(k, x, source.rows(first, 32), rows=k.wave, columns=k.wave, limit=limit)  # type: ignore[arg-type]
+    store_tile(k, target.rows(first, 32), x, rows=k.wave, columns=k.wave)  # type: ignore[arg-type]
+    run.give(x)
+    expected = rounded(array, "f32", "gfx950")[16:48, :32].copy()
+    expected[:, 30:] = 0
+    np.testing.assert_array_equal(run.finish()[0], expected)
+    np.testing.assert_array_equal(run.done.buffers[3].view(np.float32)[16:48, :32], expected)
+
+
 @pytest.mark.parametrize("nontemporal", [False, True])
 @pytest.mark.parametrize("dtype", ["f32", "i32", "bf16", "f16", "fp8", "bf8", "i8"])
 @pytest.mark.parametrize("arch", ["gfx942", "gfx950"])

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
-from asmgen.author.ops.arithmetic import as_scales, mma, mma_scaled, scale_words, scales
+from asmgen.author.ops.arithmetic import mma, mma_scaled
 from asmgen.author.ops.movement import read, write
+from asmgen.author.ops.scales import ScaleOrder, as_scales, scale_words, scales
 from asmgen.author.ops.tilememory import load
 from asmgen.author.schedule.schedules import InOrder
 from asmgen.author.step.iterations import StepIndex
@@ -113,6 +116,30 @@ def test_scaled_products_in_every_format(left: int, transpose_c: bool) -> None:
     np.testing.assert_allclose(run.finish()[0], exact, rtol=1e-5, atol=1e-2)
 
 
+def test_deep_fragments_have_a_scale_for_each_instruction() -> None:
+    """A lane group has 64 neighbours of K, which two instructions multiply, so bytes 2 q and 2 q + 1 of a row's scales are its own."""
+    M = mfma("v_mfma_scale_f32_16x16x128_f8f6f4", "gfx950", cbsz=4, blgp=4)
+    a, b = some(32, 256, 3), some(16, 256, 4)
+    run = TileRun("gfx950")
+    k = run.k
+    A, B = run.tile("A", (32, 256), deep(M.a, 2), a), run.tile("B", (16, 256), deep(M.b, 2), b)
+    held, factors = [], []
+    for number, tile in enumerate((A, B)):
+        codes = np.random.default_rng(9 + number).integers(120, 134, (tile.rows, 8))
+        one = scales(k, f"scale{number}", tile, order=ScaleOrder(2, 2))
+        words = np.zeros((1, 64), np.uint32)
+        for row, part, lane in itertools.product(range(tile.down), range(2), range(64)):
+            words[0, lane] |= np.uint32(int(codes[16 * row + lane % 16, 2 * (lane // 16) + part]) << 8 * (2 * row + part))
+        run.registers_in(one.registers.items, words)
+        held.append(one)
+        factors.append(np.exp2(codes - 127.0).repeat(32, axis=1))
+    C = run.tile("C", (32, 16), M.d)
+    mma_scaled(k, C, A, B, *held, first=True)
+    run.give(C)
+    exact = (rounded(a, "fp4", "gfx950") * factors[0]) @ (rounded(b, "fp4", "gfx950") * factors[1]).T
+    np.testing.assert_allclose(run.finish()[0], exact, rtol=1e-5, atol=1e-2)
+
+
 def test_scales_are_loaded_as_dwords_of_lanes_in_steps() -> None:
     """Two stages of scales, a step ahead, from a matrix whose rows hold 64 dwords a register and step."""
     M = mfma("v_mfma_scale_f32_16x16x128_f8f6f4", "gfx950", cbsz=4, blgp=4)
@@ -157,9 +184,6 @@ def test_refusals() -> None:
         mma(k, C, A, run.tile("B2", (16, 64), deep(M.b, 2)))
     with pytest.raises(TileError, match="v_mfma_f32_16x16x32_bf16 a.T .* has no lanes of neighbouring k"):
         deep(M.a.T, 2)
-    with pytest.raises(TileError, match=here + r"mma_scaled: .* have fragments of 2 instructions' k; scales belong"):
-        D = run.tile("D", (16, 256), deep(mfma("v_mfma_scale_f32_16x16x128_f8f6f4", "gfx950", cbsz=4, blgp=4).a, 2))
-        mma_scaled(k, run.tile("C3", (16, 16), F.d), D, D, scales(k, "s1", D), scales(k, "s2", D))
     X, Y = run.tile("X", (32, 256), F.a), run.tile("Y", (16, 128), F.b)
     sx, sy = scales(k, "sx", X), scales(k, "sy", Y)
     with pytest.raises(TileError, match=here + "mma_scaled: v_mfma_f32_16x16x32_bf16 takes no scales"):

@@ -17,10 +17,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class WaveIndex:
-    """A number that each wave has of its own, 0 to count - 1, in an SGPR: a row of waves, a column of waves, the wave itself."""
+    """A number that each wave has of its own, 0 to count - 1, in an SGPR: a row of waves, a column of waves, the wave itself. Of a single
+    wave it is 0, and so is `register`."""
 
     name: str
-    register: Reg
+    register: Reg | int
     count: int
 
 
@@ -35,11 +36,11 @@ def emit_address(k: Builder, name: str, address: Address, lane: Reg | None, wave
     return emit_code(k, name, code, registers, "s" if lane is None else "v")
 
 
-def emit_code(k: Builder, name: str, code: AddressCode, inputs: Mapping[str, Reg], file: str) -> Reg:
+def emit_code(k: Builder, name: str, code: AddressCode, inputs: Mapping[str, Reg | int], file: str) -> Reg:
     """Emit planned address code; the result, its constant added, is held under `name`, everything between in temporaries."""
     assert k.registers is not None
     result = k.registers.vgprs(1, name) if file == "v" else k.registers.sgprs(1, name)
-    held: dict[str, Reg] = dict(inputs)
+    held: dict[str, Reg | int] = dict(inputs)
     taken: list[Reg] = []
     last = len(code.ops) - 1
     for number, op in enumerate(code.ops):

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from asmgen.author.address.addressing import WaveIndex
-from asmgen.author.emit.kernel import KernelBuilder
+from asmgen.author.emit.kernel import Kept, KernelBuilder
 from asmgen.author.loop.overlap import Then
 from asmgen.author.loop.pipeline import pipeline
 from asmgen.author.loop.stepunits import Shape, Step
 from asmgen.author.schedule.schedules import Schedule
 from asmgen.author.step.effects import Unit
 from asmgen.author.step.iterations import Copy
+from asmgen.author.tiles.columnwalk import ColumnWalk
 from asmgen.author.tiles.fragments import Fragment, MatrixShape, mfma
-from asmgen.author.tiles.globals import Matrix, Rows, Slice, Walk
+from asmgen.author.tiles.globals import Matrix, Rows, Slice, Walk, packed_matrix
 from asmgen.author.tiles.shared import SharedTile, shared
-from asmgen.author.tiles.swizzles import Access, DmaFill
+from asmgen.author.tiles.swizzles import Access, DmaFill, FragmentRead
 from asmgen.author.tiles.tiles import Tile, TileError, TileGrid, tile_registers
 from asmgen.author.tiles.transposing import TransposedRead
+from asmgen.author.tiles.views import block_fragment, bytes_of, with_dtype
 from asmgen.isa.arch import LANES
 from asmgen.isa.layouts_lds import DMA_BYTES
+from asmgen.isa.layouts_mfma import element_bits
 from asmgen.isa.placement import Placement
 from asmgen.isa.registers import Reg
 from asmgen.program.program import Instruction
@@ -36,14 +40,11 @@ class TileBuilder(KernelBuilder):
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
-        self.made: dict[object, object] = {}
         self._lane: Reg | None = None
         self._wave: WaveIndex | None = None
         self.filling: WaveIndex | None = None  # the waves that fill LDS, if not all do
-        self.sources: dict[Rows, int] = {}  # the iterations by which each is read ahead
-        self.koffset: Reg | None = None
+        self.columns: dict[int, ColumnWalk] = {}  # of the loop that is emitted now, by the bytes of a step
         self.offsets: dict[Rows, tuple[Reg, Copy]] = {}  # of producers' sources: the offset, and the copy of the step that advanced it last
-        self.kbytes = 0
         self.walks: list[Walk] = []
 
     def matrix_shape(self, shape: str, **formats: int) -> MatrixShape:
@@ -77,8 +78,9 @@ class TileBuilder(KernelBuilder):
         return made
 
     def shared(self, name: str, dtype: str, rows: int, columns: int, stages: int = 1, grid: Sequence[int] = (),
-               serves: Sequence[Access] = (), placement: Placement | None = None, pads: bool = True) -> SharedTile:
-        """A shared tile; see `asmgen.author.tiles.shared`."""
+               serves: Sequence[Access] = (), placement: Placement | None = None, pads: bool = True,
+               conflicts: int = 0) -> SharedTile:
+        """A shared tile; see `asmgen.author.tiles.shared`. Of 4 and 6 bits its columns count elements; it lies and is served as bytes."""
         for access in serves:
             if isinstance(access, DmaFill) and access.bytes_ not in DMA_BYTES[self.arch]:
                 widths = ", ".join(map(str, DMA_BYTES[self.arch]))
@@ -87,14 +89,38 @@ class TileBuilder(KernelBuilder):
             if isinstance(access, TransposedRead) and self.arch != "gfx950":
                 raise TileError(f"shared tile {name}: {self.arch} has no transposing reads; store it transposed and serve FragmentRead of "
                                 "the transposed fragment")
-        made = self.tiles[name] = shared(self, self.lds, name, dtype, rows, columns, stages, grid, serves, placement, pads)
+        bits, of = element_bits(dtype), ""
+        if bits % 8:
+            if columns * bits % 8:
+                raise TileError(f"shared tile {name}: rows of {columns} elements of {bits} bits are no whole bytes")
+            serves = [replace(one, fragment=bytes_of(one.fragment)) if isinstance(one, FragmentRead) and one.fragment.bits == bits else one
+                      for one in serves]
+            dtype, columns, of = "i8", columns * bits // 8, dtype
+        made = self.tiles[name] = shared(self, self.lds, name, dtype, rows, columns, stages, grid, serves, placement, pads, of,
+                                         conflicts)
         return made
 
-    def matrix(self, name: str, dtype: str, rows: str, columns: str, stride: str) -> Matrix:
-        """The matrix at pointer argument `name`; `rows`, `columns` and `stride` name arguments too. The contract has the limits of the
-        stride."""
-        return Matrix(name, dtype, self.argument(name), self.argument(rows), self.argument(columns), self.argument(stride),
-                      *self.limits(stride))
+    def matrix(self, name: str, dtype: str, rows: str | int, columns: str | int, stride: str | int) -> Matrix:
+        """The matrix at pointer argument `name`; `rows`, `columns` and `stride` name arguments too, or are numbers. The contract has the
+        limits of the stride; with a stride of 0 all rows are one. Sizes count elements, of 4 and 6 bits too, whose rows are whole bytes."""
+        down, across, apart = (one if isinstance(one, int) else self.argument(one) for one in (rows, columns, stride))
+        limits = (stride, stride) if isinstance(stride, int) else self.limits(stride)
+        multiple = columns if isinstance(columns, int) else self._multiple(columns)
+        made = Matrix(name, dtype, self.argument(name), down, across, apart, *limits, multiple)
+        return packed_matrix(self, made) if made.bits % 8 else made
+
+    def _multiple(self, parameter: str) -> int:
+        """What an integer is a multiple of by the contract."""
+        return next((one.multiple_of for one in self.contract.parameters if one.name == parameter), 1)
+
+    def line(self, name: str, dtype: str, size: str | int) -> Rows:
+        """`size` neighbouring elements at pointer argument `name`, as one row: what `load` takes vectors from."""
+        return self.matrix(name, dtype, 1, size, 0).rows(0, 1)
+
+    def lanes(self, dtype: str, columns: int, across: int, rows: int = 1) -> Fragment:
+        """The fragment of row kernels: a lane holds `rows` x `columns` neighbours, `across` lanes stand side by side. Raises TileError as
+        `block_fragment` does."""
+        return with_dtype(block_fragment(with_dtype(mfma("f32_32x32x8_f16", self.arch).a, dtype), rows, columns, across), dtype)
 
     def limits(self, parameter: str) -> tuple[int, int | None]:
         """The smallest and the largest value that the contract allows for an integer; 0 and None if it has no limit."""
@@ -104,9 +130,9 @@ class TileBuilder(KernelBuilder):
         return 0, None
 
     def pipeline(self, step: Step, count: Reg | int, schedule: Schedule, groups: Reg | None = None, plain: Reg | int | None = None,
-                 then: Then | None = None, early_exit: Reg | None = None, ends_plain: bool = False) -> Shape:
+                 then: Then | None = None, early_exit: Reg | None = None, ends_plain: bool = False, empty: bool = False) -> Shape:
         """Emit the loop; see `asmgen.author.loop.pipeline`."""
-        return pipeline(self, step, count, schedule, groups, plain, then, early_exit, ends_plain)
+        return pipeline(self, step, count, schedule, groups, plain, then, early_exit, ends_plain, empty)
 
     @property
     def lane(self) -> Reg:
@@ -134,7 +160,7 @@ class TileBuilder(KernelBuilder):
             raise TileError(f"lane and wave are numbers in a workgroup of one dimension; this one has {x} x {y} x {z} work-items",
                             self.here())
         if x <= LANES:
-            self._lane, self._wave = self.work_item, WaveIndex("wave", self.kernarg[0], 1)
+            self._lane, self._wave = self.work_item, WaveIndex("wave", 0, 1)
             return
         parted = next((item for item in self.items[self.begun:self.trial_start if self.copy is not None else None]
                        if isinstance(item, Instruction) and item.is_branch), None)
@@ -173,7 +199,8 @@ class TileBuilder(KernelBuilder):
         own."""
         for key, held in list(self.made.items()):
             if isinstance(key, tuple) and key[0] in kinds:
-                for one in held.values() if isinstance(held, dict) else [held]:
+                value = held.value if isinstance(held, Kept) else held
+                for one in value.values() if isinstance(value, dict) else [value]:
                     assert isinstance(one, Reg)
                     self.registers.release(one)
                 del self.made[key]
@@ -192,9 +219,9 @@ class TileBuilder(KernelBuilder):
     def advance(self, source: Slice, columns: int, fills: bool = False) -> Reg | int:
         """The SGPR with the byte offset of a source along K; 0 if the source does not belong to a step. A step advances by `columns`.
 
-        All sources share one offset, which advances when a step ends. With producers, each source that they fill from (`fills`) has its own
-        offset, which advances here. Raises TileError if sources of one loop advance by different bytes, if one is read for two iterations,
-        or if a source with its own offset is read twice in a step.
+        All sources of one pace share an offset, which advances when a step ends. With producers, each source that they fill from (`fills`)
+        has its own offset, which advances here. Raises TileError if a source goes at two paces, if one is read for two iterations, or if a
+        source with its own offset is read twice in a step.
         """
         if source.index is None:
             return 0
@@ -203,19 +230,19 @@ class TileBuilder(KernelBuilder):
                 self.walks.append(source.rows)
             return source.rows.offset_of(self, source.index)
         pace = columns * source.rows.matrix.bits // 8
-        if self.kbytes not in (0, pace):
-            raise TileError(f"{source} goes {pace} bytes a step along K, but other sources of this loop go {self.kbytes}", self.here())
-        self.kbytes = pace
-        known = self.sources.setdefault(source.rows, source.index.offset)
+        other = next((one for one in self.columns.values() if source.rows in one.ahead and one.bytes_ != pace), None)
+        if other is not None:
+            raise TileError(f"{source} goes {pace} bytes a step along K, but went {other.bytes_} before: another view of the same rows "
+                            "would do", self.here())
+        walk = self.columns.setdefault(pace, ColumnWalk(pace))
+        known = walk.ahead.setdefault(source.rows, source.index.offset)
         if known != source.index.offset:
             raise TileError(f"{source} was read for t+{known} before: a view serves one iteration ahead", self.here())
         if fills and self.filling is not None:
-            return self._own_offset(source, source.index.copy)
-        if self.koffset is None:
-            self.koffset = self.hoist(lambda: self.registers.sgprs(1, "k_offset", note="bytes that all sources have gone along K"))
-        return self.koffset
+            return self._own_offset(source, source.index.copy, pace)
+        return walk.take(self)
 
-    def _own_offset(self, source: Slice, copy: Copy) -> Reg:
+    def _own_offset(self, source: Slice, copy: Copy, pace: int) -> Reg:
         """Advance a producer's source by a step."""
         rows = source.rows
         offset, counted = self.offsets.get(rows, (None, None))
@@ -226,7 +253,7 @@ class TileBuilder(KernelBuilder):
             name = self.registers.unused(f"{rows.matrix.name}_gone")
             offset = self.hoist(lambda: self.registers.sgprs(1, name, note="bytes gone along K"))
         self.offsets[rows] = offset, copy
-        self.s_add_u32(offset, offset, self.kbytes)
+        self.s_add_u32(offset, offset, pace)
         return offset
 
     @property
@@ -236,34 +263,43 @@ class TileBuilder(KernelBuilder):
         return -(-waves // 4)
 
     def loop_begins(self, ahead: int) -> None:
-        """Move each source's base back by its distance to the farthest source, in iterations, so that one offset serves all."""
+        """Move each source along K back by its distance to the farthest one, so that one offset serves all, and begin the walks."""
         for walk in self.walks:
             walk.begin(self, ahead)
-        if self.koffset is not None:
-            self.s_mov_b32(self.koffset, 0)
-        for rows, offset in self.sources.items():
-            back = (ahead - offset) * self.kbytes
-            if rows in self.offsets:  # it advances before its first use
-                self.s_mov_b32(self.offsets[rows][0], back - self.kbytes)
-            if back:
-                for slack, base in rows.descriptors.items():
-                    rows.check_reach(self, slack, back)
-                    self.s_sub_u32(base[0], base[0], back)
-                    self.s_subb_u32(base[1], base[1], 0)
-                    self.s_add_u32(base[2], base[2], back)
+        for columns in self.columns.values():
+            for rows in columns.ahead:
+                if rows in self.offsets:  # it advances before its first use
+                    self.s_mov_b32(self.offsets[rows][0], (ahead - columns.ahead[rows] - 1) * columns.bytes_)
+            columns.begin(self, ahead)
+
+    def loop_ends(self) -> None:
+        """The loop's sources along K are spent: later uses of their rows make descriptors of their own. Walks begin again in other
+        loops."""
+        for rows in [rows for columns in self.columns.values() for rows in columns.ahead]:
+            rows.descriptors.clear()
+        for walk in self.walks:
+            walk.ahead = None
+        self.columns.clear()
+        self.offsets.clear()
+        self.walks.clear()
 
     def step_ends(self, step: int = 0, count_and_room: tuple[Reg, Reg] | None = None) -> None:
         """Advance all sources by a step; walks, if there is a count, only to iterations that exist, `step` being the next step's number."""
         for walk in self.walks:
             walk.go_on(self, step, count_and_room)
-        if self.koffset is not None:
-            self.s_add_u32(self.koffset, self.koffset, self.kbytes)
+        for columns in self.columns.values():
+            columns.go_on(self)
 
     def sources_hold_back(self) -> bool:
         """Whether all sources are walks, each with an offset of its own."""
-        return self.koffset is None and not self.offsets
+        return not self.columns
+
+    def closing(self) -> ColumnWalk | None:
+        """The sources, if all of them go at one pace and can close."""
+        one = next(iter(self.columns.values())) if len(self.columns) == 1 else None
+        return one if one is not None and one.closes and not self.walks and not self.offsets else None
 
     def follows_sources(self, unit: Unit) -> bool:
         """Whether a unit's addresses depend on the sources' offset."""
-        offsets = [walk.gone for walk in self.walks] + [self.koffset]
+        offsets = [walk.gone for walk in self.walks] + [columns.offset for columns in self.columns.values()]
         return any(offset is not None and unit.effects.reads & offset.mask for offset in offsets)

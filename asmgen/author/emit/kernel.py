@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import field, replace
 from itertools import pairwise
 from types import SimpleNamespace
@@ -19,7 +22,7 @@ from asmgen.checks.waits.verify import verify as verify_waits
 from asmgen.checks.waits.waitmodes import apply_waits, refuse_errors
 from asmgen.checks.waitstates.passes import insert as insert_wait_states
 from asmgen.checks.waitstates.passes import verify as verify_wait_states
-from asmgen.codeobject.directives import KernelResources, argument_loads, header, trailer
+from asmgen.codeobject.directives import KernelResources, argument_loads, file_header, file_trailer, kernel_header, kernel_trailer
 from asmgen.codeobject.metadata import arguments as argument_table
 from asmgen.codeobject.metadata import arguments_end
 from asmgen.isa.arch import ARCHITECTURES, PRELOAD_ENTRY
@@ -27,9 +30,10 @@ from asmgen.isa.errors import AsmgenError
 from asmgen.isa.operands import Waitcnt
 from asmgen.isa.records import dataclass
 from asmgen.isa.registers import Reg, s, v
-from asmgen.program.program import Instruction, Label, Program
+from asmgen.program.program import Instruction, Item, Label, Program
 from asmgen.program.text import program_text
 from asmgen.regalloc.plan import RegisterPlan
+from asmgen.regalloc.ranges import OwnedReg
 from asmgen.regalloc.report import MapColumn, format_map, format_plan
 
 if TYPE_CHECKING:
@@ -41,7 +45,8 @@ _KERNARG_POINTER = 2  # SGPRs
 
 @dataclass(frozen=True)
 class Kernel:
-    """A finished kernel: its code with all waits, its resources, its register plan and its LDS map."""
+    """A finished kernel: its code with all waits, its resources, its register plan and its LDS map; and the kernels that are launched
+    before and after it, whose code stands in the same files."""
 
     program: Program
     resources: KernelResources
@@ -53,6 +58,21 @@ class Kernel:
     tiles: Mapping[str, object] = field(default_factory=dict)  # register and shared tiles by name
     remarks: tuple[str, ...] = ()  # on its loops
     steps: tuple[Any, ...] = ()  # the operations of each pipeline's step (asmgen.author.loop.steptable)
+    paths: tuple[Any, ...] = ()  # the copies of each pipeline's step and the ways through them (asmgen.author.loop.pathgraph)
+    before: tuple[Kernel, ...] = ()
+    after: tuple[Kernel, ...] = ()
+
+    @property
+    def launches(self) -> tuple[Kernel, ...]:
+        """All kernels that are launched, in order; of most it is this one alone."""
+        return (*self.before, self, *self.after)
+
+    def launched_with(self, before: tuple[Kernel, ...], after: tuple[Kernel, ...]) -> Kernel:
+        """This kernel with others, as its contract and theirs say once they are built."""
+        if not before and not after:
+            return self
+        contract = replace(self.contract, before=tuple(one.contract for one in before), after=tuple(one.contract for one in after))
+        return replace(self, contract=contract, before=before, after=after)
 
     @property
     def name(self) -> str:
@@ -65,11 +85,26 @@ class Kernel:
 
     def text(self) -> str:
         """The whole assembly file, byte for byte as clang gets it."""
+        first, *others = self.launches
+        return first._heading() + file_header(self.resources) + first._body() + "".join(one._heading() + one._body() for one in others) \
+            + file_trailer([one.resources for one in self.launches])
+
+    def _heading(self) -> str:
         lds = ["", "LDS map", *self.lds.table()] if self.lds.ranges else []
         heading = [f"{self.contract.title} ({self.resources.arch})", "", *format_plan(self.plan).splitlines(), *lds,
                    *(["", "Main loop", *(f"  {remark}" for remark in self.remarks)] if self.remarks else [])]
-        comments = "".join(f"; {line}".rstrip() + "\n" for line in heading)
-        return comments + header(self.resources) + program_text(self.program) + trailer(self.resources)
+        return "".join(f"; {line}".rstrip() + "\n" for line in heading)
+
+    def _body(self) -> str:
+        return kernel_header(self.resources) + program_text(self.program) + kernel_trailer(self.resources)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What was computed once, after so many items of code."""
+
+    value: object
+    position: int
 
 
 def symbol_of(name: str) -> str:
@@ -110,6 +145,7 @@ class KernelBuilder(Builder):
         self.lds = LdsMap(arch)
         self.table = argument_table([(argument.name, argument.type) for argument in contract.arguments])
         self.tiles: dict[str, object] = {}
+        self.made: dict[object, object] = {}  # what operations computed once for all that need the same
         self._axes = workgroup_ids
         self._version = code_object_version
         self._dwords = -(-arguments_end(self.table) // 4)
@@ -133,6 +169,39 @@ class KernelBuilder(Builder):
         self._load_arguments()
         self.begun = len(self.items)
 
+    def holds_since(self, position: int, registers: Sequence[Reg], straight: bool = False) -> bool:
+        """Whether registers still hold what the first `position` items left in them: they are held, what follows writes none of them, and
+        no way leads past what stands before; where `straight`, no way leads back either, so that no code after this one writes them.
+
+        In a pipeline's step that is asked for the code before the loop.
+        """
+        if not self.passed(position, straight) or not all(self.registers.holds(register) for register in registers):
+            return False
+        mask = functools.reduce(operator.or_, (register.mask for register in registers), 0)
+        return not any(isinstance(item, Instruction) and item.writes & mask for item in self._before_loop()[position:])
+
+    def passed(self, position: int, straight: bool = False) -> bool:
+        """Whether each way to this point has passed what stands before that position; where `straight`, none comes back from later code."""
+        items = self._before_loop()
+        block = "" if self.copy is not None else self._open_block
+        if position > len(items) or position and self._tags[position - 1].block not in ("", block):
+            return False
+        labels = {item.name for item, tag in zip(items[position:], self._tags[position:], strict=False)
+                  if isinstance(item, Label) and not tag.block}
+        return not labels or not straight and not any(isinstance(item, Instruction) and item.target in labels for item in items[:position])
+
+    def _before_loop(self) -> Sequence[Item]:
+        return self.items[:self.trial_start] if self.copy is not None else self.items
+
+    @contextmanager
+    def apart(self) -> Iterator[None]:
+        """What operations compute once for others within is not used after: for code that a branch may skip."""
+        before = dict(self.made)
+        try:
+            yield
+        finally:
+            self.made = before
+
     @property
     def variant(self) -> Variant:
         """The variant that this builder writes. Raises AsmgenError for a kernel that belongs to no family."""
@@ -149,6 +218,17 @@ class KernelBuilder(Builder):
                     first, held = first - self._preload, self._loaded
                 return held[first:first + max(1, row.size // 4) - 1]
         raise AsmgenError(f"the kernel has no argument {name!r}; it has {', '.join(row.name for row in self.table)}", str(author_line()))
+
+    def shows(self, descriptor: Reg, pointer: Reg) -> None:
+        """A descriptor shows the memory of the argument that a pointer is, if it is one. Arguments share no memory but those that the
+        contract names: accesses of others need no order."""
+        name = next((row.name for row in self.table if row.size == 8 and (own := self.argument(row.name)) == pointer
+                     and getattr(own, "lease", None) == getattr(pointer, "lease", None)), "")
+        if name and isinstance(descriptor, OwnedReg):
+            sharing = {name}
+            for alias in self.contract.aliases:
+                sharing |= set(alias.arguments) if sharing & set(alias.arguments) else set()
+            self.shown[descriptor.lease] = " ".join(sorted(sharing))
 
     def _load_arguments(self) -> None:
         """The kernel begins with the loads of its arguments. The wait before their first use covers their arrival."""
@@ -200,7 +280,7 @@ class KernelBuilder(Builder):
             refuse_errors(verify_wait_states(program))
         contract = replace(self.contract, lds_bytes=self.lds.size)
         return Kernel(program, self._resources(), contract, self.parameters, self.registers, self.lds, self._regions(), self.tiles,
-                      tuple(self.remarks), tuple(self.steps))
+                      tuple(self.remarks), tuple(self.steps), tuple(self.paths))
 
     def _regions(self) -> tuple[MapColumn, ...]:
         first = [] if self.regions and not self.regions[0][1] else [("prologue" if self.regions else "kernel", 0)]

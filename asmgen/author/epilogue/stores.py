@@ -10,17 +10,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 from asmgen.author.address.addressing import WaveIndex, emit_address
 from asmgen.author.epilogue.lanetrades import LINE_BIT, Trade, trade_of
-from asmgen.author.ops.conversions import doubted, narrowing
+from asmgen.author.ops.conversions import convert, doubted, narrowing
+from asmgen.author.ops.elementwise import move
+from asmgen.author.ops.tilememory import store_tile
 from asmgen.author.tiles.globals import Rows, most_stride
 from asmgen.author.tiles.tiles import Tile, TileError
+from asmgen.author.tiles.views import with_dtype
 from asmgen.isa.bufferformats import MOST_RECORDS
 from asmgen.isa.records import dataclass
 from asmgen.isa.registers import Reg, exec_, vcc
+from asmgen.regalloc.sets import RegisterSet
 
 if TYPE_CHECKING:
     from asmgen.author.builders.tilebuilder import TileBuilder
@@ -75,13 +80,16 @@ def accumulator_coordinates(k: TileBuilder, name: str, first: Tile, column0: Reg
 
 
 def store(k: TileBuilder, target: Rows, column0: Reg, corners: Sequence[Corner], rows: WaveIndex | None, columns: WaveIndex,
-          width: int) -> None:
-    """Store the accumulators into rows of a matrix, rounded to nearest as its bf16, f16 or f32.
+          width: int, add: bool = False) -> None:
+    """Store the accumulators into rows of a matrix, rounded to nearest as its bf16, f16 or f32; with `add` memory adds them, atomically.
 
     The wave (r, c) has each tile at (corner.row + r * tile.rows, corner.column + c * tile.columns), or, where `rows` is None and the
     target is the wave's own, at corner.row; `column0` is an SGPR, `width` the columns of the workgroup's tile. Raises TileError for
     fragments whose lanes hold no runs of columns, or a matrix of another type.
     """
+    if add:
+        _add(k, target, column0, corners, rows, columns)
+        return
     if rows is not None and not target.fits():
         _store_own(k, target, column0, corners, rows, columns, width)
         return
@@ -94,6 +102,40 @@ def store(k: TileBuilder, target: Rows, column0: Reg, corners: Sequence[Corner],
         k.label(slow)
         _cut(k, address, runs)
         k.label(done)
+
+
+def _add(k: TileBuilder, target: Rows, column0: Reg, corners: Sequence[Corner], rows: WaveIndex | None, columns: WaveIndex) -> None:
+    """A corner after the other, columns beyond the last one left out. A fragment whose lanes have single columns (M.d) adds whole lines of
+    f32 at a time; 16-bit types take two columns of a lane."""
+    matrix = target.matrix
+    for corner in corners:
+        count = corner.tile.rows * (rows.count if rows is not None else 1)
+        part = Rows(matrix, target.first, target.offset + corner.row, count, near=target.near)
+        with k.scratch("columns_from_corner", file="s") as left, k.scratch("corner_column", file="s") as column:
+            k.s_add_u32(column, column0, corner.column)
+            k.s_sub_u32(left, matrix.columns_register, column)
+            with ExitStack() as stack:
+                tile = corner.tile
+                if matrix.dtype != "f32":
+                    tile = stack.enter_context(_narrow(k, tile, matrix.dtype))
+                store_tile(k, part, tile, rows, columns, column, left, add=True, multiple=2 if matrix.multiple % 2 == 0 else 1)
+
+
+@contextmanager
+def _narrow(k: TileBuilder, tile: Tile, dtype: str) -> Iterator[Tile]:
+    """The tile as another type in temporaries."""
+    fragment = with_dtype(tile.fragment, dtype)
+    with k.scratch("narrow", fragment.registers * tile.down * tile.across) as held:
+        narrow = Tile(f"{tile.name}_{dtype}", tile.rows, tile.columns, fragment, RegisterSet((held,)), tile.index)
+        source = tile
+        if any(register.file == "a" for register in tile.registers):
+            with k.scratch("moved", tile.registers.count) as moved:
+                source = replace(tile, registers=RegisterSet((moved,)))
+                move(k, source, tile)
+                convert(k, narrow, source)
+        else:
+            convert(k, narrow, source)
+        yield narrow
 
 
 def _store_own(k: TileBuilder, target: Rows, column0: Reg, corners: Sequence[Corner], rows: WaveIndex, columns: WaveIndex,

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
+from asmgen.author.ops.scales import Scales, dwords_of
 from asmgen.author.step.iterations import operation
-from asmgen.author.tiles.fragments import Fragment, MatrixShape
+from asmgen.author.tiles.fragments import MatrixShape
 from asmgen.author.tiles.tiles import Tile, TileError
-from asmgen.author.tiles.views import block_fragment, k_orders, with_dtype
-from asmgen.isa.arch import LANES
+from asmgen.author.tiles.views import k_orders
 from asmgen.isa.layouts_mfma import element_type
 from asmgen.isa.opcodes.mfma import F8F6F4_FORMATS, MfmaRow
-from asmgen.isa.records import dataclass
 from asmgen.isa.registers import Reg
-from asmgen.regalloc.sets import RegisterSet, join
+from asmgen.regalloc.sets import join
 
 if TYPE_CHECKING:
     from asmgen.author.builders.tilebuilder import TileBuilder
@@ -73,52 +71,9 @@ def _along_k(tile: Tile, row: int, parts: int) -> list[Reg]:
     return [tile.base(row, depth)[part * size:part * size + size - 1] for depth in range(tile.across) for part in range(parts)]
 
 
-@dataclass(frozen=True)
-class Scales:
-    """E8M0 scales of an operand for v_mfma_scale_*: a byte for each row and 32 k, in the lane that the instruction reads it from.
-
-    Register n holds the bytes of fragments 4 n to 4 n + 3 of the operand's tile, row after row, from its lowest byte on.
-    """
-
-    name: str
-    registers: RegisterSet
-    index: Any = None
-
-    def location(self, fragment: int) -> tuple[Reg, int]:
-        """(register, byte) of the scales of a fragment."""
-        return self.registers.items[fragment // 4], fragment % 4
-
-
-def scales(k: TileBuilder, name: str, tile: Tile, at: Reg | Sequence[Reg] | None = None) -> Scales:
-    """Registers for the scales of an operand's tile. Raises TileError for `at` of another size."""
-    count = -(-(tile.down * tile.across) // 4)
-    held: Reg | RegisterSet = k.registers.vgprs(count, name) if at is None else \
-        k.registers.pin(name, at if isinstance(at, Reg) else tuple(at))
-    registers = held if isinstance(held, RegisterSet) else RegisterSet((held,))
-    if registers.count != count or any(reg.file != "v" for reg in registers):
-        raise TileError(f"scales {name} of {tile} take {count} VGPRs, a byte for each of its {tile.down * tile.across} fragments, not "
-                        f"{registers}", k.here())
-    return Scales(name, registers)
-
-
-def scale_words(shape: MatrixShape) -> Fragment:
-    """The fragment of tiles that hold scales as they lie in registers, a dword a lane: 1 row, 64 columns of i32 for each register.
-
-    Such a tile has stages, is loaded and moved as any other (of a matrix whose rows hold the dwords in that order), and `as_scales` of it
-    goes into `mma_scaled`.
-    """
-    return block_fragment(with_dtype(shape.d, "i32"), 1, 1, LANES)
-
-
-def as_scales(words: Tile) -> Scales:
-    """The scales in a tile of `scale_words`. Raises TileError for any other tile."""
-    if words.dtype != "i32" or (words.rows, words.fragment.columns, words.fragment.registers) != (1, LANES, 1):
-        raise TileError(f"{words} holds no scales as dwords of lanes; make it with fragment scale_words(M), 1 row, 64 columns a register")
-    return Scales(words.name, words.registers, words.index)
-
-
 def mma_scaled(k: TileBuilder, c: Tile, a: Tile, b: Tile, scale_a: Scales, scale_b: Scales, first: bool = False) -> None:
-    """C += (A scaled) (B scaled) by v_mfma_scale_*, each 32 k of a row times 2^(its byte - 127); else as `mma`.
+    """C += (A scaled) (B scaled) by v_mfma_scale_*, each 32 k of a row times 2^(its byte - 127); else as `mma`. A fragment of several
+    instructions' k (`views.deep`) has a byte for each of them.
 
     Raises TileError also for an instruction without scales or scales of another tile's size.
     """
@@ -126,12 +81,11 @@ def mma_scaled(k: TileBuilder, c: Tile, a: Tile, b: Tile, scale_a: Scales, scale
     if not row.scaled:
         raise TileError(f"mma_scaled: {row.name} takes no scales; v_mfma_scale_f32_16x16x128_f8f6f4 and _32x32x64_f8f6f4 do", k.here())
     left, right, parts = _check(k, c, a, b)
-    if parts > 1:
-        raise TileError(f"mma_scaled: {a} and {b} have fragments of {parts} instructions' k; scales belong to fragments of one", k.here())
     for tile, held in ((a, scale_a), (b, scale_b)):
-        if held.registers.count != -(-(tile.down * tile.across) // 4):
+        if not held.fits(tile):
             raise TileError(f"mma_scaled: {held.name} has {held.registers.count} registers, and {tile} wants a byte for each of its "
-                            f"{tile.down * tile.across} fragments", k.here())
+                            f"{tile.down * tile.across * parts} fragments: {dwords_of(tile, held.order)} in that order",
+                            k.here())
     transposed = c.fragment.transposed
     formats = _formats(row, left, right)
     reads = a.registers.mask | b.registers.mask | scale_a.registers.mask | scale_b.registers.mask
@@ -139,9 +93,8 @@ def mma_scaled(k: TileBuilder, c: Tile, a: Tile, b: Tile, scale_a: Scales, scale
                    writes=c.registers.mask):
         for i, j in c.positions():
             accumulator = c.base(i, j)
-            for depth in range(a.across):
-                pair = ((a.base(i, depth), scale_a.location(i * a.across + depth)),
-                        (b.base(j, depth), scale_b.location(j * b.across + depth)))
+            for depth, operands in enumerate(zip(_along_k(a, i, parts), _along_k(b, j, parts), strict=True)):
+                pair = (operands[0], scale_a.location(a, i, depth)), (operands[1], scale_b.location(b, j, depth))
                 (one, (low, low_byte)), (other, (high, high_byte)) = pair[::-1] if transposed else pair
                 k.emit(row.name, accumulator, one, other, 0 if first and depth == 0 else accumulator, low, high,
                        op_sel=(low_byte & 1, high_byte & 1, 0), op_sel_hi=(low_byte >> 1, high_byte >> 1, 0), **formats)

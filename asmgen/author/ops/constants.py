@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -20,17 +21,40 @@ def constant(k: TileBuilder, name: str, value: int) -> Iterator[Reg]:
             _move(k, held, value)
             yield held
         return
-    key = ("constant", value)
+    yield _kept(k, name, value, 1)
+
+
+@contextmanager
+def constant_pair(k: TileBuilder, name: str, value: int) -> Iterator[Reg]:
+    """Two SGPRs with the number, as packed instructions take it twice; see `constant`."""
+    if k.copy is not None:
+        yield _kept(k, name, value, 2)
+        return
+    with k.scratch(name, 2, "s") as held:
+        for half in range(2):
+            _move(k, held[half], value)
+        yield held
+
+
+def word_of(value: int | float) -> int:
+    """The bits of a number: an integer's, or those of f32."""
+    return value & 0xFFFFFFFF if isinstance(value, int) else int(struct.unpack("<I", struct.pack("<f", value))[0])
+
+
+def _kept(k: TileBuilder, name: str, value: int, count: int) -> Reg:
+    """Registers with a number that are made once, before the loop."""
+    key = ("constant", value, count)
     if key not in k.made:
         def make() -> Reg:
-            reg = k.registers.sgprs(1, k.registers.unused(name), note=f"{value:#x}")
-            _move(k, reg, value)
+            reg = k.registers.sgprs(count, k.registers.unused(name), note=f"{value:#x}")
+            for number in range(count):
+                _move(k, reg[number], value)
             return reg
 
         k.made[key] = k.hoist(make)
     found = k.made[key]
     assert isinstance(found, Reg)
-    yield found
+    return found
 
 
 def _move(k: TileBuilder, out: Reg, value: int) -> None:

@@ -16,6 +16,7 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from asmgen.author.ops.constants import constant
+from asmgen.author.ops.vectors import Vector
 from asmgen.author.step.iterations import StepIndex, operation
 from asmgen.author.tiles.tiles import Tile, TileError
 from asmgen.isa.layouts_mfma import element_bits
@@ -32,16 +33,17 @@ _EIGHT = ("fp8", "bf8")
 _TOGETHER = 4  # values of f32 that are rounded step by step at once
 
 
-def convert(k: TileBuilder, out: Tile, tile: Tile, rounding: str = "nearest", nan: bool = True, scale: Reg | float = 1.0,
+def convert(k: TileBuilder, out: Tile | Vector, tile: Tile | Vector, rounding: str = "nearest", nan: bool = True, scale: Reg | float = 1.0,
             at: StepIndex | None = None) -> None:
-    """`tile`, element by element, as `out`'s type.
+    """`tile`, element by element, as `out`'s type; both are tiles, or vectors.
 
     `rounding` is "nearest" (ties to even) or "truncate" (towards zero; f32 to bf16, f16, i32). On gfx942 nearest bf16 is an integer
-    sequence of 2.5 instructions an element, 4.5 with `nan`, which keeps a NaN one. `scale` divides what goes to fp4, fp6, bf6 and
-    multiplies what comes from them (gfx950's scaled conversions take its exponent only).
+    sequence of 2.5 instructions an element, 4.5 with `nan`, which keeps a NaN one. `scale` divides what goes to fp4, fp6, bf6, fp8
+    and bf8 and multiplies what comes from them (gfx950's scaled conversions take its exponent only); a VGPR is each lane's own.
     Widening needs registers of its own; narrowing may be in place, into the first registers of each fragment's own.
     Raises TileError for a pair of types or a rounding that has no instructions here, or layouts that differ.
     """
+    out, tile = (one.tile if isinstance(one, Vector) else one for one in (out, tile))
     if (out.rows, out.columns) != (tile.rows, tile.columns) or not out.fragment.layout.same_map(tile.fragment.layout):
         raise TileError(f"convert: {out} does not have the places of {tile} in lanes and items; make it with fragment "
                         f"with_dtype({tile.name}.fragment, {out.dtype!r})", k.here())
@@ -52,8 +54,7 @@ def convert(k: TileBuilder, out: Tile, tile: Tile, rounding: str = "nearest", na
             raise TileError(f"convert: {held} lies in AGPRs, which vector instructions do not reach; move(k, ...) it into VGPRs", k.here())
     if out.registers.count > tile.registers.count and out.registers.mask & tile.registers.mask:
         raise TileError(f"convert: {out} widens {tile} and shares registers with it; give it registers of its own", k.here())
-    one = _narrowing(k, out.dtype, rounding, nan, scale) if tile.dtype == "f32" else _widening(k, tile.dtype, scale) \
-        if out.dtype == "f32" else _direct(k, tile.dtype, out.dtype, rounding, nan, scale)
+    one = expansion(k, tile.dtype, out.dtype, rounding, nan, scale)
     if one is None:
         raise TileError(f"convert: {k.arch} has no instructions from {tile.dtype} to {out.dtype} rounding {rounding}; "
                         f"{_advice(k, tile, out)}", k.here())
@@ -63,6 +64,15 @@ def convert(k: TileBuilder, out: Tile, tile: Tile, rounding: str = "nearest", na
 
 
 Expansion = Callable[[Sequence[Reg], Sequence[Reg]], None]
+
+
+def expansion(k: TileBuilder, source: str, dtype: str, rounding: str = "nearest", nan: bool = True, scale: Reg | float = 1.0) \
+        -> Expansion | None:
+    """A function that emits code for registers of one type (its second argument) to another one's (its first), as `convert`; a scale in a
+    VGPR is each lane's own. None where there are no instructions."""
+    if source == "f32":
+        return _narrowing(k, dtype, rounding, nan, scale)
+    return _widening(k, source, scale) if dtype == "f32" else _direct(k, source, dtype, rounding, nan, scale)
 
 
 @contextmanager
@@ -137,11 +147,14 @@ def _narrowing(k: TileBuilder, dtype: str, rounding: str, nan: bool, scale: Reg 
     if rounding == "truncate":
         return None
     if dtype in _EIGHT:
-        return lambda out, values: _eight(k, dtype, out, values)
+        scaled = scale if new and scale != 1.0 else None
+        return lambda out, values: _eight(k, dtype, out, values, scaled)
     if dtype == "i8":
         return lambda out, values: _bytes(k, out, values)
     if dtype == "fp4" and new:
         return lambda out, values: _four(k, out, values, scale)
+    if dtype in ("fp6", "bf6") and new:
+        return lambda out, values: _six_of_f32(k, dtype, out, values, scale)
     return None
 
 
@@ -216,15 +229,17 @@ def _integers(k: TileBuilder, out: Sequence[Reg], values: Sequence[Reg], roundin
         k.v_cvt_i32_f32(target, value)
 
 
-def _eight(k: TileBuilder, dtype: str, out: Sequence[Reg], values: Sequence[Reg]) -> None:
+def _eight(k: TileBuilder, dtype: str, out: Sequence[Reg], values: Sequence[Reg], scale: Reg | float | None) -> None:
     """Two pairs a register. The first keeps the upper half as it was, so in place the values of the second must not be its own register."""
-    op = f"v_cvt_pk_{dtype}_f32"
+    op = f"v_cvt_pk_{dtype}_f32" if scale is None else f"v_cvt_scalef32_pk_{dtype}_f32"
+    more = () if scale is None else (scale,)
+    upper = (0,) * (2 + len(more)) + (1,)
     for number, target in enumerate(out):
         four = values[4 * number:4 * number + 4]
         with k.scratch("eight_bits") as held:
             k.v_mov_b32(held, 0)  # so that no bit is undefined, nor depends on what the register held
-            k.emit(op, held, four[0], four[1])
-            k.emit(op, held, four[2], four[3], op_sel=(0, 0, 1))
+            k.emit(op, held, four[0], four[1], *more)
+            k.emit(op, held, four[2], four[3], *more, op_sel=upper)
             k.v_mov_b32(target, held)
 
 
@@ -377,6 +392,17 @@ def _six(k: TileBuilder, op: str, out: Sequence[Reg], many: int, words: Sequence
     """32 elements at a time."""
     for number in range(len(out) // many):
         k.emit(op, _tuple(k, out[many * number:many * number + many]), _tuple(k, words[few * number:few * number + few]), scale)
+
+
+def _six_of_f32(k: TileBuilder, dtype: str, out: Sequence[Reg], values: Sequence[Reg], scale: Reg | float) -> None:
+    """32 elements at a time; the instruction takes those of even and of odd number apart."""
+    with k.scratch("even_items", 16) as even, k.scratch("odd_items", 16) as odd, k.scratch("six_bits", 6) as held:
+        for number in range(len(out) // 6):
+            for item, value in enumerate(values[32 * number:32 * number + 32]):
+                k.v_mov_b32((odd if item % 2 else even)[item // 2], value)
+            k.emit(f"v_cvt_scalef32_2xpk16_{dtype}_f32", held, even, odd, scale)
+            for item, target in enumerate(out[6 * number:6 * number + 6]):
+                k.v_mov_b32(target, held[item])
 
 
 def _tuple(k: TileBuilder, registers: Sequence[Reg]) -> Reg:

@@ -110,7 +110,7 @@ def load_rest(k: TileBuilder, tile: Tile, bound: Bound, pieces: Sequence[TilePie
 
 
 def store_rest(k: TileBuilder, tile: Tile, bound: Bound, pieces: Sequence[TilePiece], move: Move,
-               reach: Callable[[TilePiece], None]) -> None:
+               reach: Callable[[TilePiece], object]) -> None:
     """What `send_outside` kept wide stores from, before the limit. `reach` is called before the moves of each piece, all lanes on."""
     bits = tile.fragment.bits
     for number in range(tile.across):

@@ -13,26 +13,24 @@ of two sources (`mul`) take tiles in AGPRs too, eight registers at a time throug
 
 from __future__ import annotations
 
+import functools
 import struct
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
+from asmgen.author.ops.packedpairs import INLINE, NEGATIVE, ElementOperation, prepared
+from asmgen.author.ops.tileoperands import Target, TileSource, element_operation, no_such, operands_of, targets_of
 from asmgen.author.ops.vectors import Vector
-from asmgen.author.step.iterations import StepIndex, operation
-from asmgen.author.tiles.tiles import Tile, TileError
-from asmgen.isa.errata import PACKED_ODD_LOW
-from asmgen.isa.errors import AsmgenError
+from asmgen.author.step.iterations import StepIndex
+from asmgen.author.tiles.tiles import TileError
 from asmgen.isa.layouts_mfma import element_bits
 from asmgen.isa.registers import Reg, vcc
-from asmgen.regalloc.ranges import OwnedReg
-from asmgen.regalloc.sets import RegisterSet, join
+from asmgen.regalloc.sets import RegisterSet
 
 if TYPE_CHECKING:
     from asmgen.author.builders.tilebuilder import TileBuilder
 
-Target = Tile | Vector
-TileSource = Tile | Vector | Reg | int | float
 _Value = Reg | int | float
 
 _UNARY = {"exp2": "v_exp_f32", "log2": "v_log_f32", "rcp": "v_rcp_f32", "rsq": "v_rsq_f32", "sqrt": "v_sqrt_f32"}
@@ -42,9 +40,6 @@ _BINARY = {
     "f16": {"add": "v_pk_add_f16", "mul": "v_pk_mul_f16", "max": "v_pk_max_f16", "min": "v_pk_min_f16"},
 }
 _REVERSED = {"v_sub_f32": "v_subrev_f32", "v_sub_u32": "v_subrev_u32"}
-_PACKED = {"v_add_f32": "v_pk_add_f32", "v_sub_f32": "v_pk_add_f32", "v_mul_f32": "v_pk_mul_f32", "v_fma_f32": "v_pk_fma_f32"}
-_NEGATIVE: dict[str, Any] = {"neg_lo": (0, 1), "neg_hi": (0, 1)}  # the second source of a packed instruction
-_INLINE = (0, 0.5, -0.5, 1.0, -1.0, 2.0, -2.0, 4.0, -4.0)
 _MOVED = 8  # registers that go through VGPRs together, so that none waits for the one before it
 _SIGNS = {16: 0x80008000, 8: 0x80808080, 4: 0x88888888, 32: 0x80000000}
 
@@ -108,7 +103,7 @@ def div(k: TileBuilder, out: Target, a: TileSource, b: Vector, at: StepIndex | N
         raise TileError("div takes a vector as its divisor; for a tile write rcp(k, r, b) and mul(k, out, a, r), for a number mul by its "
                         "reciprocal", k.here())
     with k.scratch(f"{b.name}_reciprocal", b.registers.count) as inverse:
-        held = Vector(f"1/{b.name}", b.axis, b.size, b.fragment, RegisterSet((inverse,)), b.index)
+        held = replace(b, name=f"1/{b.name}", registers=RegisterSet((inverse,)))
         rcp(k, held, b, at)
         mul(k, out, a, held, at=at)
 
@@ -118,18 +113,13 @@ def fma(k: TileBuilder, out: Target, a: TileSource, b: TileSource, c: TileSource
     opcodes = {"f32": "v_fma_f32", "f16": "v_pk_fma_f16"}
     dtype = _dtype(out)
     if dtype not in opcodes:
-        raise _no_such(k, "fma", dtype, opcodes)
+        raise no_such(k, "fma", dtype, opcodes)
     op, sources = opcodes[dtype], (a, b, c)
-    with _operation(k, "fma", out, sources, at):
-        lists = [_operands(k, "fma", out, source) for source in sources]
-        targets = _targets(k, "fma", out)
-        number = 0
-        while number < len(targets):
-            if packed and op in _PACKED and _pair(k, op, targets, lists, number):
-                number += 2
-                continue
-            k.emit(op, targets[number], *(values[number] for values in lists))
-            number += 1
+    with element_operation(k, "fma", out, sources, at):
+        lists = [operands_of(k, "fma", out, source) for source in sources]
+        with prepared(k, op, targets_of(k, "fma", out), lists, packed) as ready:
+            _one_by_one(ready, lambda number, why: k.emit(op, ready.targets[number], *(values[number] for values in ready.lists),
+                                                          comment=why))
 
 
 def neg(k: TileBuilder, out: Target, a: TileSource, at: StepIndex | None = None) -> None:
@@ -151,8 +141,8 @@ def move(k: TileBuilder, out: Target, a: TileSource, at: StepIndex | None = None
     if isinstance(a, (int, float)):
         fill_with(k, out, a, at)
         return
-    with _operation(k, "copy", out, (a,), at):
-        for target, source in zip(out.registers, _operands(k, "copy", out, a, any_file=True), strict=True):
+    with element_operation(k, "copy", out, (a,), at):
+        for target, source in zip(out.registers, operands_of(k, "copy", out, a, any_file=True), strict=True):
             assert isinstance(source, Reg)
             kinds = target.file, source.file
             op = {("a", "v"): "v_accvgpr_write_b32", ("v", "a"): "v_accvgpr_read_b32", ("a", "a"): "v_accvgpr_mov_b32"}.get(kinds)
@@ -168,7 +158,7 @@ def fill_with(k: TileBuilder, out: Target, value: int | float, at: StepIndex | N
     Raises TileError for a value that the type does not have exactly.
     """
     word = _word(k, _dtype(out), value)
-    with _operation(k, "fill", out, (), at):
+    with element_operation(k, "fill", out, (), at):
         if word and any(reg.file == "a" for reg in out.registers):
             with k.scratch("filling") as held:
                 k.v_mov_b32(held, word)
@@ -181,8 +171,8 @@ def fill_with(k: TileBuilder, out: Target, value: int | float, at: StepIndex | N
 
 def any_greater(k: TileBuilder, a: Vector, b: Vector | Reg | float, at: StepIndex | None = None) -> None:
     """VCC: the lanes where some value of `a` is greater than that of `b`. A branch on vccz then skips what no lane needs (lazy rescale)."""
-    with _operation(k, "compare", a, (a, b), at):
-        values = _targets(k, "compare", a)
+    with element_operation(k, "compare", a, (a, b), at):
+        values = targets_of(k, "compare", a)
         if not isinstance(b, Vector) and len(values) > 1:
             with k.scratch("largest") as largest:
                 k.v_max_f32(largest, values[0], values[1])
@@ -190,7 +180,7 @@ def any_greater(k: TileBuilder, a: Vector, b: Vector | Reg | float, at: StepInde
                     k.v_max_f32(largest, largest, value)
                 k.v_cmp_lt_f32(vcc, b, largest)
             return
-        for number, (one, other) in enumerate(zip(values, _operands(k, "compare", a, b), strict=True)):
+        for number, (one, other) in enumerate(zip(values, operands_of(k, "compare", a, b), strict=True)):
             if number == 0:
                 k.v_cmp_lt_f32(vcc, other, one)
                 continue
@@ -204,9 +194,9 @@ def any_greater(k: TileBuilder, a: Vector, b: Vector | Reg | float, at: StepInde
 
 def _unary(k: TileBuilder, name: str, out: Target, a: TileSource, at: StepIndex | None) -> None:
     if _dtype(out) != "f32":
-        raise _no_such(k, name, _dtype(out), ["f32"])
-    with _operation(k, name, out, (a,), at):
-        for target, source in zip(_targets(k, name, out), _operands(k, name, out, a), strict=True):
+        raise no_such(k, name, _dtype(out), ["f32"])
+    with element_operation(k, name, out, (a,), at):
+        for target, source in zip(targets_of(k, name, out), operands_of(k, name, out, a), strict=True):
             k.emit(_UNARY[name], target, source)
 
 
@@ -214,21 +204,28 @@ def _binary(k: TileBuilder, name: str, out: Target, a: TileSource, b: TileSource
     dtype = _dtype(out)
     table = _BINARY.get(dtype, {})
     if name not in table and not (dtype == "f16" and name == "sub"):
-        raise _no_such(k, name, dtype, [kind for kind, ops in _BINARY.items() if name in ops])
-    with _operation(k, name, out, (a, b), at):
-        every = [_operands(k, name, out, source, any_file=True) for source in (a, b)]
+        raise no_such(k, name, dtype, [kind for kind, ops in _BINARY.items() if name in ops])
+    with element_operation(k, name, out, (a, b), at):
+        every = [operands_of(k, name, out, source, any_file=True) for source in (a, b)]
         op = table.get(name, "v_pk_add_f16")
         for targets, lists in _through_vgprs(k, out.registers.items, every):
-            number = 0
-            while number < len(targets):
-                if packed and op in _PACKED and _pair(k, op, targets, lists, number):
-                    number += 2
-                    continue
+            with prepared(k, op, targets, lists, packed) as ready:
                 if dtype == "f16":
-                    k.emit(op, targets[number], lists[0][number], lists[1][number], **(_NEGATIVE if name == "sub" else {}))
+                    for number, target in enumerate(targets):
+                        k.emit(op, target, lists[0][number], lists[1][number], **(NEGATIVE if name == "sub" else {}))
                 else:
-                    _two(k, op, targets[number], lists[0][number], lists[1][number])
-                number += 1
+                    _one_by_one(ready, functools.partial(_two, ready))
+
+
+def _one_by_one(ready: ElementOperation, single: Callable[[int, str], object]) -> None:
+    """All registers, in pairs where they go; the first one that goes alone says why."""
+    number, why = 0, ready.why_single()
+    while number < len(ready.targets):
+        if ready.pair(number):
+            number += 2
+            continue
+        single(number, why)
+        number, why = number + 1, ""
 
 
 def _through_vgprs(k: TileBuilder, targets: Sequence[Reg], lists: Sequence[Sequence[_Value]]) \
@@ -255,89 +252,26 @@ def _through_vgprs(k: TileBuilder, targets: Sequence[Reg], lists: Sequence[Seque
                     k.v_accvgpr_write_b32(register, near[register])
 
 
-def _two(k: TileBuilder, op: str, target: Reg, a: Reg | int | float, b: Reg | int | float) -> None:
+def _two(ready: ElementOperation, number: int, why: str) -> None:
     """One instruction of two sources: what is no VGPR stands first, where every encoding takes it."""
+    k, op, target = ready.k, ready.op, ready.targets[number]
+    a, b = (values[number] for values in ready.lists)
     if isinstance(b, Reg) and b.file == "v" or op == "v_mul_lo_u32":
-        k.emit(op, target, a, b)
+        k.emit(op, target, a, b, comment=why)
     elif op in _REVERSED:
-        k.emit(_REVERSED[op], target, b, a)
+        k.emit(_REVERSED[op], target, b, a, comment=why)
     else:
-        k.emit(op, target, b, a)
-
-
-def _pair(k: TileBuilder, op: str, targets: Sequence[Reg], lists: Sequence[Sequence[Reg | int | float]], number: int) -> bool:
-    """Two neighbouring registers by one packed instruction, where every source is a pair, one register of a pair for both, or inline."""
-    if number + 1 == len(targets):
-        return False
-    target = joined(targets[number], targets[number + 1])
-    if target is None:
-        return False
-    sources: list[Reg | int | float] = []
-    low, high = [], []
-    for values in lists:
-        one, other = values[number], values[number + 1]
-        if not isinstance(one, Reg) or not isinstance(other, Reg):
-            if one != other or one not in _INLINE:
-                return False
-            sources.append(one)
-            low.append(0)
-            high.append(0)
-            continue
-        both = joined(one, other)
-        if both is None and one == other and one.file in "vs":
-            both = _around(k, one)
-            if both is not None:
-                side = one.index - both.index
-                if side and one.file == "v" and k.arch in PACKED_ODD_LOW.archs:
-                    return False
-                sources.append(both)
-                low.append(side)
-                high.append(side)
-                continue
-        if both is None:
-            return False
-        sources.append(both)
-        low.append(0)
-        high.append(1)
-    modifiers: dict[str, Any] = {}
-    if any(low):
-        modifiers["op_sel"] = tuple(low)
-    if not all(high):
-        modifiers["op_sel_hi"] = tuple(high)
-    if op == "v_sub_f32":
-        modifiers |= _NEGATIVE
-    k.emit(_PACKED[op], target, *sources, **modifiers)
-    return True
-
-
-def joined(one: Reg, other: Reg) -> Reg | None:
-    """Both as an aligned pair, None where they are none."""
-    if one.file != other.file or other.index != one.index + 1 or one.index % 2:
-        return None
-    parts = join((one, other))
-    return parts[0] if len(parts) == 1 else None
-
-
-def _around(k: TileBuilder, one: Reg) -> Reg | None:
-    """The aligned pair with the register in it, where the same lease holds both."""
-    if not isinstance(one, OwnedReg):
-        return None
-    pair = OwnedReg(one.file, one.index & ~1, 2, one.lease)
-    try:
-        k.registers.check(pair)
-    except AsmgenError:
-        return None
-    return pair
+        k.emit(op, target, b, a, comment=why)
 
 
 def _bits(k: TileBuilder, name: str, op: str, out: Target, a: TileSource, word: int, at: StepIndex | None) -> None:
-    with _operation(k, name, out, (a,), at):
-        for target, source in zip(_targets(k, name, out), _operands(k, name, out, a), strict=True):
+    with element_operation(k, name, out, (a,), at):
+        for target, source in zip(targets_of(k, name, out), operands_of(k, name, out, a), strict=True):
             k.emit(op, target, word, source)
 
 
 def _dtype(out: Target) -> str:
-    return out.dtype if isinstance(out, Tile) else "f32"
+    return out.dtype
 
 
 def _sign(k: TileBuilder, name: str, dtype: str) -> int:
@@ -355,7 +289,7 @@ def _word(k: TileBuilder, dtype: str, value: int | float) -> int | float:
         if dtype == "i32":
             return int(value)
         if dtype == "f32":
-            return int(struct.unpack("<I", struct.pack("<f", value))[0]) if float(value) not in _INLINE else float(value)
+            return int(struct.unpack("<I", struct.pack("<f", value))[0]) if float(value) not in INLINE else float(value)
         if dtype == "f16":
             half = int(struct.unpack("<H", struct.pack("<e", value))[0])
             return half * 0x10001
@@ -364,58 +298,3 @@ def _word(k: TileBuilder, dtype: str, value: int | float) -> int | float:
     except (OverflowError, struct.error):
         pass
     raise TileError(f"fill_with: {value} is no value that a register of {dtype} can hold exactly; 0 is, and f32 has it", k.here())
-
-
-def _no_such(k: TileBuilder, name: str, dtype: str, types: Iterable[str]) -> TileError:
-    return TileError(f"{name} does not exist for {dtype} on {k.arch}, only for {', '.join(types)}; convert(k, ...) to f32 first", k.here())
-
-
-def _operation(k: TileBuilder, name: str, out: Target, sources: Sequence[TileSource], at: StepIndex | None) -> AbstractContextManager[None]:
-    held = [source for source in sources if isinstance(source, (Tile, Vector))]
-    reads = 0
-    for source in held:
-        reads |= source.registers.mask
-    indices = [out.index, *(source.index for source in held)]
-    return operation(k, f"{name} {out.name}", indices, reads=reads, writes=out.registers.mask, at=at)
-
-
-def _targets(k: TileBuilder, name: str, out: Target) -> Sequence[Reg]:
-    if any(reg.file != "v" for reg in out.registers):
-        raise TileError(f"{name}: {out} lies in AGPRs, which vector instructions neither read nor write; move(k, ...) it into VGPRs",
-                        k.here())
-    return out.registers.items
-
-
-def _operands(k: TileBuilder, name: str, out: Target, source: TileSource, any_file: bool = False) -> list[Reg | int | float]:
-    """What each register of the destination is computed from."""
-    count = out.registers.count
-    if isinstance(source, (int, float)):
-        return [source] * count
-    if isinstance(source, Reg):
-        if source.count != 1:
-            raise TileError(f"{name}: {source} is {source.count} registers; a value for all elements is one SGPR or VGPR", k.here())
-        return [source] * count
-    if not any_file and any(reg.file == "a" for reg in source.registers):
-        raise TileError(f"{name}: {source} lies in AGPRs, which vector instructions neither read nor write; move(k, ...) it into VGPRs",
-                        k.here())
-    if isinstance(source, Vector):
-        return _of_vector(k, name, out, source)
-    if not isinstance(out, Tile) or (source.rows, source.columns, source.dtype) != (out.rows, out.columns, out.dtype) \
-            or not source.fragment.same_coordinates(out.fragment):
-        raise TileError(f"{name}: {source} and {out} are not of one shape, type and layout; change_layout(k, ...) or convert(k, ...) "
-                        "brings them together", k.here())
-    return list(source.registers.items)
-
-
-def _of_vector(k: TileBuilder, name: str, out: Target, source: Vector) -> list[Reg | int | float]:
-    if isinstance(out, Vector):
-        if out.axis != source.axis or not source.fits(out.fragment, out.size) or source.per != out.per:
-            raise TileError(f"{name}: {source} and {out} are not of one axis, size and layout", k.here())
-        return list(source.registers.items)
-    size = out.rows if source.axis == "row" else out.columns
-    if not source.fits(out.fragment, size):
-        raise TileError(f"{name}: {source} does not fit {out}: its lanes hold other {source.axis}s, or more or fewer; make it with "
-                        f"{source.axis}_vector(k, ..., {out.name})", k.here())
-    if out.fragment.bits != 32:
-        raise TileError(f"{name}: {source} is f32 and {out} is {out.dtype}; compute in f32 and convert(k, ...) the result", k.here())
-    return [source.of(out, row, column, item) for row, column in out.positions() for item in range(out.fragment.items)]

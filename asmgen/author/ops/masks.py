@@ -15,6 +15,7 @@ import struct
 from typing import TYPE_CHECKING
 
 from asmgen.author.address.addressing import emit_address
+from asmgen.author.emit.kernel import Kept
 from asmgen.author.step.iterations import StepIndex, operation
 from asmgen.author.tiles.fragments import Fragment
 from asmgen.author.tiles.tiles import Tile, TileError
@@ -103,8 +104,10 @@ def _mask(k: TileBuilder, what: str, tile: Tile, signs: tuple[int, int], bound: 
                 k.v_cndmask_b32(reg, masked, reg, kept[2 * position:2 * position + 1])
 
 
-def _lane_coordinate(k: TileBuilder, title: str, values: tuple[int, ...]) -> Reg:
-    return emit_address(k, title, lambda lane: values[lane], k.lane)
+def _lane_coordinate(k: TileBuilder, key: object, title: str, values: tuple[int, ...]) -> Reg:
+    found = emit_address(k, k.registers.unused(title), lambda lane: values[lane], k.lane)
+    k.made[key] = Kept(found, len(k.items))
+    return found
 
 
 def lane_coordinates(k: TileBuilder, fragment: Fragment) -> tuple[Reg, Reg]:
@@ -115,9 +118,6 @@ def lane_coordinates(k: TileBuilder, fragment: Fragment) -> tuple[Reg, Reg]:
         values = tuple(position[axis] for position in coordinates)
         key = ("lane places", values)
         made = k.made.get(key)
-        if made is None:
-            title = f"lane_{name}_{sum(isinstance(one, tuple) and one[0] == 'lane places' for one in k.made)}"
-            made = k.made[key] = k.hoist(functools.partial(_lane_coordinate, k, title, values))
-        assert isinstance(made, Reg)
-        found.append(made)
+        held = made.value if isinstance(made, Kept) and isinstance(made.value, Reg) and k.holds_since(made.position, [made.value]) else None
+        found.append(held or k.hoist(functools.partial(_lane_coordinate, k, key, f"lane_{name}", values)))
     return found[0], found[1]

@@ -5,16 +5,19 @@ Addresses stand in registers that are computed once, before the loop; everything
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from asmgen.author.address.addressing import WaveIndex, emit_address
-from asmgen.author.step.iterations import operation
+from asmgen.author.address.addressing import emit_address
+from asmgen.author.ops.ldsbases import lds_bases, wave_values
+from asmgen.author.ops.vectors import Vector
+from asmgen.author.step.iterations import StepIndex, operation
 from asmgen.author.tiles.globals import Rows, Slice
-from asmgen.author.tiles.immediates import BUFFER_IMMEDIATES, DS_IMMEDIATES, split_immediates
+from asmgen.author.tiles.immediates import BUFFER_IMMEDIATES
 from asmgen.author.tiles.shared import SharedPart, SharedTile
 from asmgen.author.tiles.swizzles import READS, WRITES, TileAddresses, chunks
 from asmgen.author.tiles.tiles import Tile, TileError
+from asmgen.author.tiles.views import as_bytes
 from asmgen.isa.arch import LANES
 from asmgen.isa.layout import LayoutError
 from asmgen.isa.layouts_lds import DMA_BYTES
@@ -33,31 +36,39 @@ class FragmentAddresses:
     """Where the fragments of a tile lie in a shared tile: for each cell of it and each piece of each fragment, the address register
     and the immediate; `pieces` are (first item, bits) in a fragment."""
 
-    registers: tuple[Reg, ...]
-    addresses: dict[tuple[int, int, int, int], tuple[int, int]]  # (cell, fragment row, fragment column, piece)
+    addresses: dict[tuple[int, int, int, int], tuple[Reg, int]]  # (cell, fragment row, fragment column, piece)
     pieces: tuple[tuple[int, int], ...]
 
 
-def read(k: TileBuilder, tile: Tile, source: SharedPart, own: bool = False) -> None:
-    """LDS to registers: each fragment in as few reads as its neighbours in LDS allow.
+def read(k: TileBuilder, tile: Tile | Vector, source: SharedPart, own: bool = False, at: StepIndex | None = None) -> None:
+    """LDS to registers: each fragment in as few reads as its neighbours in LDS allow. A vector comes from a shared tile of one row: lanes
+    that share elements read the same bytes, which costs no conflict.
 
     `own` says that the wave reads only what it wrote itself (`write` with `own`): LDS is in order, so no token and no barrier is needed.
     Raises TileError where shapes or types differ, LayoutError where an access would be torn.
     """
+    tile = _as_stored(tile, source)
     _check_shapes("read", tile, source)
     found = fragment_addresses(k, tile, source)
-    with operation(k, f"read {tile.name} from {source}", [source.index, tile.index], writes=tile.registers.mask):
+    with operation(k, f"read {tile.name} from {source}", [source.index, tile.index], writes=tile.registers.mask, at=at):
         for bits, registers, address, offset in _pieces(tile, source, found):
             k.emit(READS[bits], registers, address, offset=offset, uses=None if own else source.range)
 
 
-def write(k: TileBuilder, target: SharedPart, tile: Tile, own: bool = False) -> None:
+def write(k: TileBuilder, target: SharedPart, tile: Tile | Vector, own: bool = False, at: StepIndex | None = None) -> None:
     """Registers to LDS, as `read` the other way round."""
+    tile = _as_stored(tile, target)
     _check_shapes("write", tile, target)
     found = fragment_addresses(k, tile, target)
-    with operation(k, f"write {tile.name} to {target}", [target.index, tile.index], reads=tile.registers.mask):
+    with operation(k, f"write {tile.name} to {target}", [target.index, tile.index], reads=tile.registers.mask, at=at):
         for bits, registers, address, offset in _pieces(tile, target, found):
             k.emit(WRITES[bits], address, registers, offset=offset, fills=None if own else target.range)
+
+
+def _as_stored(tile: Tile | Vector, part: SharedPart) -> Tile:
+    """A vector as a row, elements of 4 and 6 bits as the bytes that a shared tile of them holds."""
+    held = tile.tile if isinstance(tile, Vector) else tile
+    return as_bytes(held) if held.fragment.bits % 8 and part.tile.of == held.dtype else held
 
 
 def _pieces(tile: Tile, part: SharedPart, found: FragmentAddresses) -> Iterator[tuple[int, Reg, Reg, int]]:
@@ -67,21 +78,22 @@ def _pieces(tile: Tile, part: SharedPart, found: FragmentAddresses) -> Iterator[
         for number, (item, bits) in enumerate(found.pieces):
             register, offset = found.addresses[part.number, row, column, number]
             first = item * tile.fragment.bits // 32
-            yield bits, base[first:first + bits // 32 - 1], found.registers[register], offset
+            yield bits, base[first:first + bits // 32 - 1], register, offset
 
 
 def _check_shapes(what: str, tile: Tile, part: SharedPart) -> None:
-    if (tile.rows, tile.columns) != (part.rows, part.tile.columns) or tile.dtype != part.tile.dtype:
-        way = f"move it as bytes, {what}(k, ... as_bytes({tile.name}) ...), of a shared tile of i8" if tile.fragment.bits % 8 else \
+    if (tile.rows, tile.columns) != (part.rows, part.columns) or tile.dtype != part.tile.dtype:
+        way = f"move it as bytes, {what}(k, ... as_bytes({tile.name}) ...), of a shared tile of i8, or take a shared tile of " \
+            f"{tile.dtype}" if tile.fragment.bits % 8 else \
             f"convert(k, ...) the tile to {part.tile.dtype}" if tile.dtype != part.tile.dtype else \
             f"a shared tile of {tile.rows} x {tile.columns}, or a part({tile.rows} rows a wave) of one, would do"
-        raise TileError(f"{what}: {tile} and {part} ({part.rows} x {part.tile.columns} {part.tile.dtype}) are not of one shape and type; "
+        raise TileError(f"{what}: {tile} and {part} ({part.rows} x {part.columns} {part.tile.dtype}) are not of one shape and type; "
                         f"{way}")
 
 
 def fragment_addresses(k: TileBuilder, tile: Tile, part: SharedPart) -> FragmentAddresses:
     """The address registers of all accesses of such a tile to a shared tile, made once."""
-    key = ("fragments", part.tile, part.wave, tile.fragment, tile.rows, tile.columns)
+    key = ("fragments", part.tile, part.of_rows, part.of_columns, tile.fragment, tile.rows, tile.columns)
     made = k.made.get(key)
     if made is None:
         made = k.made[key] = k.hoist(lambda: _fragment_addresses(k, tile, part))
@@ -90,32 +102,40 @@ def fragment_addresses(k: TileBuilder, tile: Tile, part: SharedPart) -> Fragment
 
 
 def _fragment_addresses(k: TileBuilder, tile: Tile, part: SharedPart) -> FragmentAddresses:
-    whole, f, wave = part.tile, tile.fragment, part.wave
+    whole, f = part.tile, tile.fragment
     addresses = TileAddresses(whole.placement, whole.rows, whole.columns)
+    values = wave_values(part.waves)
     try:
-        pieces = tuple(chunks(f, addresses))
+        pieces, *others = (tuple(chunks(f, PartAddresses(addresses, part, one))) for one in values)
+        if any(other != pieces for other in others):
+            raise LayoutError("neighbours in LDS differ from wave to wave")
     except LayoutError as error:
         raise TileError(f"{tile} and {part}: {error.sentence}; transpose the tile or the shared tile (.T, transposed), so that a lane's "
                         "elements are neighbours along a row") from None
-    waves = range(wave.count if wave is not None else 1)
     keys, vectors = [], []
     for row, column in tile.positions():
         for number, (item, _) in enumerate(pieces):
             lanes = f.table[item]
-            vector = [addresses(row * f.rows + w * part.rows + r, column * f.columns + c) for w in waves for r, c in lanes]
+            vector = [addresses(*part.element(row * f.rows + r, column * f.columns + c, waves)) for waves in values for r, c in lanes]
             for cell, low in enumerate(whole.lows):
                 keys.append((cell, row, column, number))
                 vectors.append([address + low for address in vector])
-    split = split_immediates(vectors, DS_IMMEDIATES)
-    registers = tuple(_address(k, f"{whole.name}_{tile.name.partition('[')[0]}_address{number or ''}", base, wave)
-                      for number, base in enumerate(split.bases))
-    return FragmentAddresses(registers, dict(zip(keys, split.addresses, strict=True)), pieces)
+    found = lds_bases(k, f"{whole.name}_{tile.name.partition('[')[0]}_address", vectors, part.waves)
+    return FragmentAddresses(dict(zip(keys, found, strict=True)), pieces)
 
 
-def _address(k: TileBuilder, name: str, at: tuple[int, ...], wave: WaveIndex | None) -> Reg:
-    if wave is None:
-        return emit_address(k, name, lambda lane: at[lane], k.lane)
-    return emit_address(k, name, lambda **values: at[values[wave.name] * LANES + values["lane"]], k.lane, (wave,))
+class PartAddresses:
+    """The byte of each element of a part of a shared tile, for one wave."""
+
+    def __init__(self, addresses: TileAddresses, part: SharedPart, waves: Mapping[str, int]) -> None:
+        self._addresses, self._part, self._waves = addresses, part, waves
+
+    def __call__(self, row: int, column: int) -> int:
+        return self._addresses(*self._part.element(row, column, self._waves))
+
+    def of(self, elements: Sequence[tuple[int, int]], row: int, column: int) -> list[int]:
+        """Those of (row, column) elements of what begins at that row and column."""
+        return [self(row + r, column + c) for r, c in elements]
 
 
 # ---- memory to LDS ----
@@ -135,14 +155,14 @@ class FillPlan:
     slack: Reg | int
 
 
-def fill(k: TileBuilder, target: SharedPart, source: Slice) -> None:
+def fill(k: TileBuilder, target: SharedPart, source: Slice, at: StepIndex | None = None) -> None:
     """Memory to LDS without a register: all waves of the workgroup, or all that fill LDS, fill the cell together.
 
     A lane moves 16 bytes, or 4 where only so the waves' shares are equal. Neighbouring lines share one M0 as far as immediates, which move
     both addresses, tell them apart. Raises TileError where the waves cannot share the tile's lines equally, or its pattern is none that
     lines can follow.
     """
-    with operation(k, f"fill {target} from {source}", [target.index, source.index]):
+    with operation(k, f"fill {target} from {source}", [target.index, source.index], at=at):
         plan = fill_plan(k, target.tile, source)
         resource = source.rows.resource(k, plan.slack)
         advance: Reg | int = 0

@@ -12,7 +12,7 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from asmgen.author.ops.elementwise import joined
+from asmgen.author.ops.packedpairs import joined
 from asmgen.author.ops.vectors import Vector, profile
 from asmgen.author.step.iterations import StepIndex, operation
 from asmgen.author.tiles.tiles import Tile, TileError
@@ -74,7 +74,7 @@ def reduce_lanes(k: TileBuilder, kind: str, vector: Vector, at: StepIndex | None
         return
     mask = vector.registers.mask
     with operation(k, f"{kind} of {vector.name} over lanes", [vector.index], reads=mask, writes=mask, at=at):
-        _lanes(k, _OPS[kind], vector)
+        over_lanes(k, _OPS[kind], vector.registers.items, vector.shared_lanes)
 
 
 def _reduce(k: TileBuilder, kind: str, axis: str, out: Vector, tile: Tile, across: bool, start: bool, packed: bool,
@@ -100,7 +100,7 @@ def _reduce(k: TileBuilder, kind: str, axis: str, out: Vector, tile: Tile, acros
             for first in range(0, len(found), _CHUNK):
                 _extremes(k, kind, found[first:first + _CHUNK], start)
         if across and out.shared_lanes:
-            _lanes(k, _OPS[kind], out)
+            over_lanes(k, _OPS[kind], out.registers.items, out.shared_lanes)
 
 
 def _members(out: Vector, tile: Tile) -> list[tuple[Reg, list[Reg]]]:
@@ -188,9 +188,8 @@ def _sum(k: TileBuilder, target: Reg, members: Sequence[Reg], start: bool, packe
 # ---- over lanes ----
 
 
-def _lanes(k: TileBuilder, op: str, vector: Vector) -> None:
-    bits = vector.shared_lanes
-    registers = vector.registers.items
+def over_lanes(k: TileBuilder, op: str, registers: Sequence[Reg], bits: Sequence[int]) -> None:
+    """An instruction of two sources over the lanes whose numbers differ in those bits, for each register; all of them get the result."""
     for bit in bits:
         if 1 << bit < _ROW:
             control = _dpp(bit, bits)

@@ -43,7 +43,7 @@ def pieces_of(k: TileBuilder, what: str, tile: Tile, rows: Rows) -> list[TilePie
                         k.here())
     if f.bits % 8:
         raise TileError(f"{what}: {tile} has elements of {f.bits} bits; move it as bytes, {what}(k, ... as_bytes({tile.name}) ...), of a "
-                        "matrix of i8", k.here())
+                        f"matrix of i8, or take a matrix of {tile.dtype}", k.here())
     return [TilePiece(_part(tile.base(row, column), item * f.bits // 32, size), item * f.bits % 32 // 16, size,
                   row * f.rows + f.table[item][0][0] - f.table[0][0][0], column * f.columns + f.table[item][0][1] - f.table[0][0][1])
             for row, column in tile.positions() for item, size in _runs(k, what, tile, 32 if what == "load" else 16)]

@@ -14,16 +14,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from asmgen.author.address.addressing import emit_address
-from asmgen.author.step.iterations import operation
-from asmgen.author.tiles.immediates import DS_IMMEDIATES, split_immediates
+from asmgen.author.ops.ldsbases import lds_bases, wave_values
+from asmgen.author.ops.movement import PartAddresses
+from asmgen.author.step.iterations import StepIndex, operation
 from asmgen.author.tiles.shared import SharedPart
 from asmgen.author.tiles.swizzles import TileAddresses
 from asmgen.author.tiles.tiles import Tile, TileError
 from asmgen.author.tiles.transposing import READS, address_of, transposed_pieces
-from asmgen.isa.arch import LANES
 from asmgen.isa.layout import LayoutError
-from asmgen.isa.records import dataclass
 from asmgen.isa.registers import Reg
 
 if TYPE_CHECKING:
@@ -31,7 +29,7 @@ if TYPE_CHECKING:
 
 
 
-def read_transposed(k: TileBuilder, tile: Tile, source: SharedPart) -> None:
+def read_transposed(k: TileBuilder, tile: Tile, source: SharedPart, at: StepIndex | None = None) -> None:
     """LDS to registers, transposed: the tile's rows are the shared tile's columns.
 
     Raises TileError on gfx942, which has no such read, and where shapes, types or layouts do not fit, LayoutError for a torn access.
@@ -42,58 +40,45 @@ def read_transposed(k: TileBuilder, tile: Tile, source: SharedPart) -> None:
                         f"{tile.columns} (change_layout of blocks, by columns), and use read(k, ...)", k.here())
     width, rest = divmod(tile.rows * f.bits, 8) if f.bits % 8 else (tile.rows, 0)
     kind = "i8" if f.bits % 8 else tile.dtype
-    if (source.rows, stored.columns, stored.dtype) != (tile.columns, width, kind) or rest:
-        raise TileError(f"read_transposed: {source} is {source.rows} x {stored.columns} {stored.dtype}, and {tile} is read from "
+    if (source.rows, source.columns, stored.dtype) != (tile.columns, width, kind) or rest:
+        raise TileError(f"read_transposed: {source} is {source.rows} x {source.columns} {stored.dtype}, and {tile} is read from "
                         f"{tile.columns} x {width} {kind}", k.here())
-    key = ("transposed", stored, source.wave, f, tile.rows, tile.columns)
+    key = ("transposed", stored, source.of_rows, source.of_columns, f, tile.rows, tile.columns)
     made = k.made.get(key)
     try:
         if made is None:
             made = k.made[key] = k.hoist(lambda: _addresses(k, tile, source))
     except LayoutError as error:
         raise TileError(f"read_transposed: {error.sentence}", k.here()) from None
-    assert isinstance(made, _Transposed)
+    assert isinstance(made, dict)
     op, step = READS[f.bits], (96 if f.bits == 6 else 64) // 32
-    with operation(k, f"read {tile.name} transposed from {source}", [source.index, tile.index], writes=tile.registers.mask):
+    with operation(k, f"read {tile.name} transposed from {source}", [source.index, tile.index], writes=tile.registers.mask, at=at):
         for row, column in tile.positions():
             base = tile.base(row, column)
             with k.scratch("odd_triples", 4 * (f.bits == 6) or 1) as spare:
                 moves: list[tuple[Reg, Reg]] = []
                 for piece in range(len(transposed_pieces(f))):
-                    register, offset = made.addresses[source.number, row, column, piece]
+                    register, offset = made[source.number, row, column, piece]
                     target = base[piece * step:piece * step + step - 1]
                     if step == 3 and target.index % 2:
                         moves += [(target[number], spare[number]) for number in range(3)]
                         target = spare[0:2]
-                    k.emit(op, target, made.registers[register], offset=offset, uses=source.range)
+                    k.emit(op, target, register, offset=offset, uses=source.range)
                 for target, held in moves:
                     k.v_mov_b32(target, held)
 
 
-@dataclass(frozen=True)
-class _Transposed:
-    registers: tuple[Reg, ...]
-    addresses: dict[tuple[int, int, int, int], tuple[int, int]]  # (cell, fragment row, fragment column, piece)
-
-
-def _addresses(k: TileBuilder, tile: Tile, source: SharedPart) -> _Transposed:
-    stored, f, wave = source.tile, tile.fragment, source.wave
-    at = TileAddresses(stored.placement, stored.rows, stored.columns)
-    waves = range(wave.count if wave is not None else 1)
+def _addresses(k: TileBuilder, tile: Tile, source: SharedPart) -> dict[tuple[int, int, int, int], tuple[Reg, int]]:
+    """The address register and the immediate by cell, fragment row, fragment column and piece."""
+    stored, f = source.tile, tile.fragment
+    whole = TileAddresses(stored.placement, stored.rows, stored.columns)
+    parts = [PartAddresses(whole, source, values) for values in wave_values(source.waves)]
     keys, vectors = [], []
     for row, column in tile.positions():
         for number, lanes in enumerate(transposed_pieces(f)):
-            vector = [address_of(at, f, w * source.rows + column * f.columns + a, row * f.rows + b) for w in waves for a, b in lanes]
+            vector = [address_of(at, f, column * f.columns + a, row * f.rows + b) for at in parts for a, b in lanes]
             for cell, low in enumerate(stored.lows):
                 keys.append((cell, row, column, number))
                 vectors.append([address + low for address in vector])
-    split = split_immediates(vectors, DS_IMMEDIATES)
-    registers = []
-    for number, base in enumerate(split.bases):
-        name = f"{stored.name}_{tile.name.partition('[')[0]}_transposed{number or ''}"
-        if wave is None:
-            registers.append(emit_address(k, name, lambda lane, of=base: of[lane], k.lane))
-        else:
-            registers.append(emit_address(k, name, lambda of=base, by=wave.name, **values: of[values[by] * LANES + values["lane"]], k.lane,
-                                          (wave,)))
-    return _Transposed(tuple(registers), dict(zip(keys, split.addresses, strict=True)))
+    found = lds_bases(k, f"{stored.name}_{tile.name.partition('[')[0]}_transposed", vectors, source.waves)
+    return dict(zip(keys, found, strict=True))

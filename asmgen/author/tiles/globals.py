@@ -1,8 +1,9 @@
 """Global views: matrices in memory with rows and strides, tiles of them with a buffer descriptor each, and steps along K.
 
-    a = matrix(k, "a", "bf16", rows=k.argument("m"), columns=k.argument("k"), stride=k.argument("lda"))
+    a = k.matrix("a", "bf16", "m", "k", "lda")
     upper, lower = a.rows(y, 256).halves()     # 128 rows each, bounds to the byte
     upper.k(t + 2)                             # its columns of iteration t + 2, for fill and load
+    k.matrix("w", "f32", 4, "n", 0).rows(0, 4) # four times the same row; k.line("w", "f32", "n") is one
 
 A view's base is a 64-bit address, so tensors may exceed 4 GiB; offsets inside of a tile of rows are 32 bits. Where the contract says how
 far rows lie apart at most, rows that 32 bits may not reach are refused; `most_stride` is what the contract may allow.
@@ -10,18 +11,16 @@ far rows lie apart at most, rows that 32 bits may not reach are refused; `most_s
 
 from __future__ import annotations
 
+import math
 from dataclasses import field
-from typing import TYPE_CHECKING
 
+from asmgen.author.emit.kernel import Kept, KernelBuilder
 from asmgen.author.step.iterations import StepIndex
 from asmgen.author.tiles.tiles import TileError
 from asmgen.isa.bufferformats import MOST_RECORDS, RAW_BUFFER
 from asmgen.isa.layouts_mfma import element_bits
 from asmgen.isa.records import dataclass
 from asmgen.isa.registers import Reg
-
-if TYPE_CHECKING:
-    from asmgen.author.emit.builder import Builder
 
 
 def most_stride(rows: int, bits: int, beside: int = 0) -> int:
@@ -34,15 +33,16 @@ def most_stride(rows: int, bits: int, beside: int = 0) -> int:
 class Rows:
     """`count` rows of a matrix from a row of its own on, with a descriptor for each slack, made when it is first used.
 
-    Rows beyond the matrix read as 0 and are not written: the descriptor ends after the last byte of the last row. `first` is an SGPR.
-    `near` says that code asks whether the rows fit one descriptor before it uses them.
+    Rows beyond the matrix read as 0 and are not written: the descriptor ends after the last byte of the last row. `first` is an SGPR, or a
+    number. `near` says that code asks whether the rows fit one descriptor before it uses them.
     """
 
     matrix: Matrix
-    first: Reg
+    first: Reg | int
     offset: int
     count: int
     descriptors: dict[int | Reg, Reg] = field(default_factory=dict)  # by slack
+    positions: dict[int | Reg, int] = field(default_factory=dict)  # after so many items of code each was made
     near: bool = False
 
     def halves(self) -> tuple[Rows, Rows]:
@@ -61,23 +61,29 @@ class Rows:
         """The columns of an iteration: as many as what they are moved to has."""
         return Slice(self, index if isinstance(index, StepIndex) else None)
 
-    def resource(self, k: Builder, slack: Reg | int = 0) -> Reg:
+    def resource(self, k: KernelBuilder, slack: Reg | int = 0) -> Reg:
         """The descriptor. A tile of rows that begins after the matrix's last row shows that row instead: nothing of it is used.
 
         Its base lies `slack` bytes before the rows, so that offsets from which an immediate was taken off are not negative; in an SGPR
         it is 0 where the rows lie far apart. Raises TileError where the contract lets them lie so far apart that 32 bits do not reach the
         last one.
         """
-        if slack not in self.descriptors:
+        if slack not in self.descriptors or not k.passed(self.positions[slack]):
             self.check_reach(k, slack)
             self.descriptors[slack] = k.hoist(lambda: self._describe(k, slack))
+            k.shows(self.descriptors[slack], self.matrix.pointer)
         return self.descriptors[slack]
+
+    def shown_by(self, k: KernelBuilder, descriptor: Reg) -> None:
+        """From here on the author's descriptor shows the rows: four SGPRs that the author sets and moves."""
+        self.descriptors[0], self.positions[0] = descriptor, len(k.items)
+        k.shows(descriptor, self.matrix.pointer)
 
     def fits(self, beside: int = 0) -> bool:
         """Whether a descriptor shows the rows and `beside` bytes at any stride of the contract; True where that says no largest one."""
         return self.matrix.most is None or self.reach is None or self.matrix.most <= most_stride(self.reach, self.matrix.bits, beside)
 
-    def check_reach(self, k: Builder, slack: Reg | int, more: int = 0) -> None:
+    def check_reach(self, k: KernelBuilder, slack: Reg | int, more: int = 0) -> None:
         """Raises TileError where they, the slack and `more` bytes do not fit, and code does not ask for it."""
         beside = more + (slack if isinstance(slack, int) else 0)
         if not self.near and not self.fits(beside):
@@ -93,37 +99,93 @@ class Rows:
         """The most rows that the descriptor shows; None: all that the matrix has."""
         return self.count
 
-    def _describe(self, k: Builder, slack: Reg | int) -> Reg:
+    def _describe(self, k: KernelBuilder, slack: Reg | int) -> Reg:
         assert k.registers is not None
         m = self.matrix
-        descriptor = k.registers.sgprs(4, k.registers.unused(f"{m.name}_buffer{self.offset or ''}"))
-        base, records = descriptor[0:1], descriptor[2]
-        stride = m.stride_bytes(k)
+        name = f"{m.name}_buffer{self.offset or ''}"
+        stride: Reg | int = m.fixed if m.fixed is not None else m.stride_bytes(k)
+        shape = (self.first, self.offset, self.reach, stride, m.rows_register, m.columns_register, m.bits, slack)
+        key = "descriptor", *map(identity_of, shape)
+        known = k.made.get(key)
+        if isinstance(known, KnownRows) and known.holds(k, m.pointer, *shape):
+            moved = known.moved(k, name, m.pointer)
+            self.positions[slack] = len(k.items)
+            return moved
+        descriptor = k.registers.sgprs(4, k.registers.unused(name))
         with k.scratch("first", file="s") as first, k.scratch("last", file="s") as last:
-            k.s_sub_u32(last, m.rows_register, 1)
-            if self.offset:
-                k.s_add_u32(first, self.first, self.offset)
-            k.s_min_u32(first, first if self.offset else self.first, last)
-            k.s_sub_u32(records, last, first)
-            if self.reach is not None:
-                k.s_min_u32(records, records, self.reach - 1)
-            k.s_mul_i32(records, records, stride)
-            k.s_mul_i32(base[0], first, stride)
-            k.s_mul_hi_u32(last, first, stride)
-            k.s_add_u32(base[0], m.pointer[0], base[0])
-            k.s_addc_u32(base[1], m.pointer[1], last)
+            self._extent(k, descriptor, stride, first, last)
             row: Reg | int = last
             if isinstance(m.columns_register, int):
                 row = m.columns_register * m.bits // 8
             else:
                 k.s_mul_i32(last, m.columns_register, m.bits // 8)
-            k.s_add_u32(records, records, row)
+            if stride == 0 or self.reach == 1:
+                k.s_mov_b32(descriptor[2], row)
+            else:
+                k.s_add_u32(descriptor[2], descriptor[2], row)
         if slack:
-            k.s_sub_u32(base[0], base[0], slack)
-            k.s_subb_u32(base[1], base[1], 0)
-            k.s_add_u32(records, records, slack)
+            k.s_sub_u32(descriptor[0], descriptor[0], slack)
+            k.s_subb_u32(descriptor[1], descriptor[1], 0)
+            k.s_add_u32(descriptor[2], descriptor[2], slack)
         k.s_mov_b32(descriptor[3], RAW_BUFFER)
+        self.positions[slack] = len(k.items)
+        k.made[key] = KnownRows(descriptor, m.pointer, len(k.items))
         return descriptor
+
+    def _extent(self, k: KernelBuilder, descriptor: Reg, stride: Reg | int, first: Reg, last: Reg) -> None:
+        """The address of the first row, and the bytes from it to the last one."""
+        m, records = self.matrix, descriptor[2]
+        if stride == 0 or self.first == self.offset == 0 and self.reach == 1:
+            k.s_mov_b64(descriptor[0:1], m.pointer)
+            return
+        if isinstance(m.rows_register, int):
+            k.s_mov_b32(last, m.rows_register - 1)
+        else:
+            k.s_sub_u32(last, m.rows_register, 1)
+        if isinstance(self.first, int):
+            k.s_min_u32(first, last, self.first + self.offset)
+        else:
+            if self.offset:
+                k.s_add_u32(first, self.first, self.offset)
+            k.s_min_u32(first, first if self.offset else self.first, last)
+        if self.reach != 1:
+            k.s_sub_u32(records, last, first)
+            if self.reach is not None:
+                k.s_min_u32(records, records, self.reach - 1)
+            k.s_mul_i32(records, records, stride)
+        k.s_mul_i32(descriptor[0], first, stride)
+        k.s_mul_hi_u32(last, first, stride)
+        k.s_add_u32(descriptor[0], m.pointer[0], descriptor[0])
+        k.s_addc_u32(descriptor[1], m.pointer[1], last)
+
+
+def identity_of(value: Reg | int | None) -> object:
+    """What tells a register apart from another one that has its number at another time."""
+    return (value, getattr(value, "lease", None)) if isinstance(value, Reg) else value
+
+
+@dataclass(frozen=True)
+class KnownRows:
+    """A descriptor as it was made, after so many items of code: rows of another matrix of that shape and stride are a distance away."""
+
+    descriptor: Reg
+    pointer: Reg
+    position: int
+
+    def holds(self, k: KernelBuilder, *inputs: Reg | int | None) -> bool:
+        """Whether neither it nor what it was made of has changed."""
+        held = [self.descriptor, self.pointer, *(one for one in inputs if isinstance(one, Reg))]
+        return k.holds_since(self.position, held, straight=True)
+
+    def moved(self, k: KernelBuilder, name: str, pointer: Reg) -> Reg:
+        """The same rows from another address on."""
+        found = k.registers.sgprs(4, k.registers.unused(name))
+        k.s_sub_u32(found[0], pointer[0], self.pointer[0])
+        k.s_subb_u32(found[1], pointer[1], self.pointer[1])
+        k.s_add_u32(found[0], found[0], self.descriptor[0])
+        k.s_addc_u32(found[1], found[1], self.descriptor[1])
+        k.s_mov_b64(found[2:3], self.descriptor[2:3])
+        return found
 
 
 @dataclass(eq=False)
@@ -149,7 +211,7 @@ class Walk(Rows):
         """All rows to the matrix's end."""
         return None
 
-    def offset_of(self, k: Builder, index: StepIndex) -> Reg:
+    def offset_of(self, k: KernelBuilder, index: StepIndex) -> Reg:
         """The SGPR of the bytes gone. Raises TileError where one walk is asked for two iterations of a step, or for rows farther ahead
         than the contract has room for."""
         if self.beyond is not None and (index.offset + 1) * self.count > self.beyond:
@@ -162,19 +224,19 @@ class Walk(Rows):
             self.gone = k.hoist(lambda: self._make(k))
         return self.gone
 
-    def _make(self, k: Builder) -> Reg:
+    def _make(self, k: KernelBuilder) -> Reg:
         assert k.registers is not None
         self.matrix.stride_bytes(k)
         self.pace = k.registers.sgprs(1, k.registers.unused(f"{self.matrix.name}_pace"), note="bytes an iteration")
         k.s_mul_i32(self.pace, self.matrix.stride_bytes(k), self.count)
         return k.registers.sgprs(1, k.registers.unused(f"{self.matrix.name}_gone"), note="bytes that the rows have gone down")
 
-    def begin(self, k: Builder, ahead: int) -> None:
+    def begin(self, k: KernelBuilder, ahead: int) -> None:
         """A loop begins whose first copy stands `ahead` iterations before the first: the offset that this copy would have."""
         assert self.gone is not None and self.pace is not None and self.ahead is not None
         k.s_mul_i32(self.gone, self.pace, self.ahead - ahead)
 
-    def go_on(self, k: Builder, step: int = 0, count_and_room: tuple[Reg, Reg] | None = None) -> None:
+    def go_on(self, k: KernelBuilder, step: int = 0, count_and_room: tuple[Reg, Reg] | None = None) -> None:
         """One iteration on. Changes SCC. With a count, not beyond its last iteration; `step` is the number of the next step."""
         assert self.gone is not None and self.pace is not None and self.ahead is not None
         pace = self.pace
@@ -198,42 +260,89 @@ class Slice:
 
 @dataclass(eq=False)
 class Matrix:
-    """rows x columns elements in memory, rows `stride` elements apart; all sizes are SGPRs.
+    """rows x columns elements in memory, rows `stride` elements apart; sizes are SGPRs or numbers. With a stride of 0 all rows are one.
 
-    The stride is `least` to `most` elements, as the contract says (None: it says nothing).
+    The stride is `least` to `most` elements, as the contract says (None: it says nothing), and the columns are a multiple of `multiple`.
+    A matrix of 4 or 6 bits counts bytes here: `of` is its type, `dtype` i8 (`packed_matrix` makes one).
     """
 
     name: str
     dtype: str
     pointer: Reg
-    rows_register: Reg
+    rows_register: Reg | int
     columns_register: Reg | int
-    stride: Reg
+    stride: Reg | int
     least: int = 0
     most: int | None = None
-    _stride_bytes: Reg | None = field(default=None)
+    multiple: int = 1
+    of: str = ""
 
     @property
     def bits(self) -> int:
         """Bits of an element."""
         return element_bits(self.dtype)
 
-    def stride_bytes(self, k: Builder) -> Reg:
-        """The bytes from a row to the next, in an SGPR."""
-        if self._stride_bytes is None:
-            def make() -> Reg:
-                assert k.registers is not None
-                reg = k.registers.sgprs(1, f"{self.name}_stride")
-                k.s_mul_i32(reg, self.stride, self.bits // 8)
-                return reg
+    @property
+    def fixed(self) -> int | None:
+        """The bytes from a row to the next where the build knows them."""
+        return self.stride * self.bits // 8 if isinstance(self.stride, int) else None
 
-            self._stride_bytes = k.hoist(make)
-        return self._stride_bytes
+    def stride_bytes(self, k: KernelBuilder) -> Reg:
+        """The bytes from a row to the next, in an SGPR: one for all matrices whose rows lie equally far apart."""
+        key = "stride", identity_of(self.stride), self.bits
+        known = k.made.get(key)
+        if known is not None:
+            assert isinstance(known, Kept) and isinstance(known.value, Reg)
+            if k.holds_since(known.position, [known.value, *([self.stride] if isinstance(self.stride, Reg) else [])]):
+                return known.value
+        return k.hoist(lambda: self._make_stride(k, key))
 
-    def rows(self, first: Reg, count: int) -> Rows:
-        """`count` rows from the one whose number is in SGPR `first` on."""
+    def _make_stride(self, k: KernelBuilder, key: object) -> Reg:
+        reg = k.registers.sgprs(1, k.registers.unused(f"{self.name}_stride"))
+        if isinstance(self.stride, int):
+            k.s_mov_b32(reg, self.stride * self.bits // 8)
+        else:
+            k.s_mul_i32(reg, self.stride, self.bits // 8)
+        k.made[key] = Kept(reg, len(k.items))
+        return reg
+
+    def rows(self, first: Reg | int, count: int) -> Rows:
+        """`count` rows from number `first` (an SGPR, or a number) on."""
         return Rows(self, first, 0, count)
 
     def walk(self, first: Reg, count: int, beyond: int | None = None) -> Walk:
         """Rows that go down by `count` an iteration, from the one whose number is in SGPR `first` on, up to `beyond` after the last."""
         return Walk(self, first, 0, count, beyond=beyond)
+
+
+def packed_matrix(k: KernelBuilder, m: Matrix) -> Matrix:
+    """A matrix of 4- or 6-bit elements, whose sizes count those, as one of bytes. Raises TileError for rows that are no whole bytes."""
+    whole = 8 // math.gcd(8, m.bits)
+    odd = next((size for size in (m.columns_register, m.stride) if isinstance(size, int) and size % whole), None)
+    if odd is not None:
+        raise TileError(f"{m.name}: {odd} elements of {m.dtype} are no whole bytes; a multiple of {whole} is", k.here())
+    columns, stride = (elements_to_bytes(k, m.name, size, m.bits) for size in (m.columns_register, m.stride))
+    return Matrix(m.name, "i8", m.pointer, m.rows_register, columns, stride, m.least * m.bits // 8,
+                  None if m.most is None else -(-m.most * m.bits // 8), max(1, m.multiple * m.bits // 8), m.dtype)
+
+
+def elements_to_bytes(k: KernelBuilder, name: str, count: Reg | int, bits: int) -> Reg | int:
+    """The bytes of so many elements of 4 or 6 bits; of an SGPR in one that is made once, before a loop."""
+    if isinstance(count, int):
+        return count * bits // 8
+    key = "bytes of elements", identity_of(count), bits
+    known = k.made.get(key)
+    if isinstance(known, Kept) and isinstance(known.value, Reg) and k.holds_since(known.position, [known.value, count]):
+        return known.value
+    return k.hoist(lambda: _bytes_of(k, name, count, bits, key))
+
+
+def _bytes_of(k: KernelBuilder, name: str, count: Reg, bits: int, key: object) -> Reg:
+    found = k.registers.sgprs(1, k.registers.unused(f"{name}_bytes"), note=f"of {count} elements of {bits} bits")
+    if bits == 4:
+        k.s_lshr_b32(found, count, 1)
+    else:
+        k.s_mul_i32(found, count, bits // 2)
+        k.s_lshr_b32(found, found, 2)
+    k.made[key] = Kept(found, len(k.items))
+    return found

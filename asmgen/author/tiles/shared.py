@@ -3,6 +3,8 @@
     As = shared(k, "As", "bf16", 128, 64, stages=2, grid=(2,), serves=(M.a,))
     As[t + 1, 1]                # cell 1 of the stage of the next step
     As[t, 0].part(wm)           # its rows for this wave: the part number wm of wm.count equal parts
+    As[t, 0].part(wm, wn)       # rows and columns
+    Ks[()].part(PartOf(16, first=4 * b, wave=k.wave))   # part 4 b + wave of 16; without a wave a constant one
 
 Each stage of each cell is one range of the LDS map, and one token.
 """
@@ -10,13 +12,14 @@ Each stage of each cell is one range of the LDS map, and one token.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from asmgen.author.address.addressing import WaveIndex
 from asmgen.author.emit.ldsmap import LdsRange
 from asmgen.author.step.iterations import StepIndex
-from asmgen.author.tiles.swizzles import Access, choose
+from asmgen.author.tiles.placementsearch import choose
+from asmgen.author.tiles.swizzles import Access
 from asmgen.author.tiles.tiles import TileError, split_index
 from asmgen.isa.layouts_mfma import element_bits
 from asmgen.isa.placement import Placement
@@ -39,6 +42,7 @@ class SharedTile:
     shape: tuple[int, ...]
     placement: Placement
     ranges: tuple[LdsRange, ...]
+    of: str = ""  # the type of 4 or 6 bits whose bytes it holds
 
     @property
     def bits(self) -> int:
@@ -63,47 +67,115 @@ class SharedTile:
 
 
 @dataclass(frozen=True)
+class PartOf:
+    """One of `count` equal parts of the rows (or columns) of a shared tile: number `first` + `every` times the wave's number, or number
+    `first` for all waves. A part is rows side by side, or, where `strided`, row number n, n + count, n + 2 count, ..."""
+
+    count: int
+    first: int = 0
+    wave: WaveIndex | None = None
+    every: int = 1
+    strided: bool = False
+    run: int = 1
+
+    @property
+    def last(self) -> int:
+        """The largest number."""
+        return self.first + (self.every * (self.wave.count - 1) if self.wave is not None else 0)
+
+    def at(self, position: int, size: int, waves: Mapping[str, int]) -> int:
+        """The row of a tile that is number `position` of the part, of `size` rows, for the wave's number among `waves`."""
+        number = self.first + (self.every * waves[self.wave.name] if self.wave is not None else 0)
+        if not self.strided:
+            return number * size + position
+        runs, rest = divmod(position, self.run)
+        return (runs * self.count + number) * self.run + rest
+
+    def __str__(self) -> str:
+        plain = self.wave is not None and (self.count, self.first, self.every) == (self.wave.count, 0, 1)
+        number = " + ".join([*([str(self.first)] if self.first or self.wave is None else []),
+                             *([f"{self.every} {self.wave.name}" if self.every != 1 else self.wave.name] if self.wave is not None else [])])
+        return f"{number if plain else f'{number} of {self.count}'}{', strided' if self.strided else ''}" \
+            f"{f' by {self.run}' if self.run > 1 else ''}"
+
+
+_WHOLE = PartOf(1)
+
+
+@dataclass(frozen=True)
 class SharedPart:
-    """A cell of a shared tile, or the part of its rows that belongs to a wave."""
+    """A cell of a shared tile, or the part of its rows and columns that belongs to a wave."""
 
     tile: SharedTile
     number: int
     index: StepIndex | None = None
-    wave: WaveIndex | None = None
+    of_rows: PartOf = _WHOLE
+    of_columns: PartOf = _WHOLE
 
     @property
     def rows(self) -> int:
         """Rows of the part."""
-        return self.tile.rows if self.wave is None else self.tile.rows // self.wave.count
+        return self.tile.rows // self.of_rows.count
+
+    @property
+    def columns(self) -> int:
+        """Columns of the part."""
+        return self.tile.columns // self.of_columns.count
 
     @property
     def range(self) -> LdsRange:
         """The bytes of the whole cell, and their token."""
         return self.tile.ranges[self.number]
 
-    def part(self, wave: WaveIndex) -> SharedPart:
-        """The rows of this wave. Raises TileError where they are no equal whole parts."""
-        if self.wave is not None or self.tile.rows % wave.count:
-            raise TileError(f"{self.tile} is not cut into {wave.count} equal parts of rows")
-        return SharedPart(self.tile, self.number, self.index, wave)
+    @property
+    def waves(self) -> tuple[WaveIndex, ...]:
+        """The numbers of waves that decide which part it is."""
+        named = {part.wave.name: part.wave for part in (self.of_rows, self.of_columns) if part.wave is not None}
+        return tuple(named.values())
+
+    def element(self, row: int, column: int, waves: Mapping[str, int]) -> tuple[int, int]:
+        """(row, column) of the tile for one of the part, in the wave with those numbers."""
+        return self.of_rows.at(row, self.rows, waves), self.of_columns.at(column, self.columns, waves)
+
+    def part(self, rows: WaveIndex | PartOf | None = None, columns: WaveIndex | PartOf | None = None) -> SharedPart:
+        """The rows, and the columns, of this wave, or of a `PartOf`. Raises TileError where they are no equal whole parts."""
+        down = self._cut("rows", self.tile.rows, rows, self.of_rows)
+        across = self._cut("columns", self.tile.columns, columns, self.of_columns)
+        one, other = down.wave, across.wave
+        if one is not None and other is not None and one.name == other.name and one != other:
+            raise TileError(f"{self.tile}: its rows and its columns are cut by two numbers of the name {one.name}")
+        return SharedPart(self.tile, self.number, self.index, down, across)
+
+    def _cut(self, axis: str, size: int, part: WaveIndex | PartOf | None, before: PartOf) -> PartOf:
+        if part is None:
+            return before
+        one = PartOf(part.count, wave=part) if isinstance(part, WaveIndex) else part
+        if before != _WHOLE or one.count < 1 or size % (one.count * one.run if one.strided else one.count):
+            raise TileError(f"{self.tile} is not cut into {one.count} equal parts of {axis}")
+        if not 0 <= one.first <= one.last < one.count:
+            raise TileError(f"{self.tile}: its {axis} have parts 0 to {one.count - 1}, and part({one}) goes from {one.first} to {one.last}")
+        return one
 
     def __str__(self) -> str:
-        return f"{self.range.name}{f'.part({self.wave.name})' if self.wave is not None else ''}"
+        cut = ", ".join(f"{name}{part}" for name, part in (("", self.of_rows), ("columns=", self.of_columns)) if part != _WHOLE)
+        return f"{self.range.name}{f'.part({cut})' if cut else ''}"
 
 
 def shared(k: Builder, lds: LdsMap, name: str, dtype: str, rows: int, columns: int, stages: int = 1, grid: Sequence[int] = (),
-           serves: Sequence[Access] = (), placement: Placement | None = None, pads: bool = True) -> SharedTile:
+           serves: Sequence[Access] = (), placement: Placement | None = None, pads: bool = True,
+           of: str = "", conflicts: int = 0) -> SharedTile:
     """A shared tile placed by the solver for what it serves (or as given), with its ranges taken from the LDS map; without `pads` where
-    LDS has no room for any.
+    LDS has no room for any. `conflicts` are cycles that they may cost where none is free (`choose`).
 
     Raises TileError where no placement is free of conflicts, with the best one and the accesses that collide, and AsmgenError where LDS
     is full.
     """
-    chosen = placement if placement is not None else choose(k.arch, name, rows, columns, element_bits(dtype), serves, pads)
+    chosen = placement if placement is not None else choose(k.arch, name, rows, columns, element_bits(dtype), serves, pads,
+                                                                conflicts)
     ranges = []
     for stage in range(stages):
         for cell in itertools.product(*map(range, grid)):
             label = "".join(f"[{number}]" for number in ((stage, *cell) if stages > 1 else cell))
             ranges.append(lds.take(f"{name}{label}", chosen.size))
-    return SharedTile(name, dtype, rows, columns, stages, tuple(grid), chosen, tuple(ranges))
+    return SharedTile(name, dtype, rows, columns, stages, tuple(grid), chosen, tuple(ranges), of)
 

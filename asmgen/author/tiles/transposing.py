@@ -6,7 +6,7 @@ import functools
 from collections.abc import Iterator
 
 from asmgen.author.tiles.fragments import Fragment
-from asmgen.author.tiles.swizzles import LaneAccess, TileAddresses
+from asmgen.author.tiles.swizzles import ElementAddresses, LaneAccess, TileAddresses
 from asmgen.isa.arch import LANES
 from asmgen.isa.layout import LayoutError
 from asmgen.isa.layouts_lds import transposing_items, transposing_read
@@ -68,7 +68,7 @@ def _elements(fragment: Fragment) -> int:
     return 1 if fragment.bits % 8 == 0 else 8 // fragment.bits
 
 
-def address_of(addresses: TileAddresses, fragment: Fragment, k: int, row: int) -> int:
+def address_of(addresses: ElementAddresses, fragment: Fragment, k: int, row: int) -> int:
     """The byte at which a lane's read of stored row k begins, at element `row`. Raises LayoutError where the read would be torn."""
     column = row if fragment.bits % 8 == 0 else row * fragment.bits // 8
     address = addresses(k, column)

@@ -173,18 +173,20 @@ def block_fragment(like: Fragment, rows: int, columns: int, across: int, by_colu
 
 
 def bytes_of(fragment: Fragment) -> Fragment:
-    """An operand's fragment of 4- or 6-bit elements as the bytes that it lies in: for movement to and from tiles of i8, whose columns count
-    bytes. Raises TileError for a fragment whose lanes do not hold neighbouring k.
+    """A fragment of 4- or 6-bit elements as the bytes that it lies in: for movement to and from tiles of i8, whose columns count bytes.
+    Raises TileError for a fragment whose lanes do not hold neighbours of a row.
     """
     string, rest = divmod(fragment.items * fragment.bits, 8)
     lanes = LANES // fragment.rows
-    if fragment.transposed or rest or fragment.bits * fragment.columns != 8 * string * lanes \
-            or any(at != (lane % fragment.rows, lane // fragment.rows * fragment.items + item)
-                   for item, line in enumerate(fragment.table) for lane, at in enumerate(line)):
-        raise TileError(f"{fragment} has no lanes of neighbouring k that are whole bytes")
-    layout = identity("item", "column", string) * identity("lane", "row", fragment.rows) * identity("lane", "column", lanes)
-    return Fragment(fragment.row, fragment.operand, "i8", fragment.rows, string * lanes, layout.only(None, ["row", "column"]),
-                    fragment.registers)
+    down = identity("lane", "row", fragment.rows)
+    for order in (down * identity("lane", "column", lanes), identity("lane", "column", lanes) * down) if lanes and not rest else ():
+        layout = identity("item", "column", string) * order
+        if fragment.bits * fragment.columns == 8 * string * lanes and all(
+                at == (place["row"], place["column"] // string * fragment.items + item)
+                for item, line in enumerate(fragment.table) for at, place in zip(line, layout.along("lane"), strict=True)):
+            return Fragment(fragment.row, fragment.operand, "i8", fragment.rows, string * lanes, layout.only(None, ["row", "column"]),
+                            fragment.registers)
+    raise TileError(f"{fragment} has no lanes of neighbours that are whole bytes")
 
 
 def as_bytes(tile: Tile) -> Tile:
