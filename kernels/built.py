@@ -32,20 +32,20 @@ def _assembler() -> str:
 
 
 def code_object(family: Family, arch: str, parameters: Mapping[str, Any]) -> CodeObject:
-    """The code object of a kernel for an architecture and resolved build parameters, from the cache folder or built now.
+    """The code object of a family's kernels for an architecture and resolved build parameters, from the cache folder or built now.
 
     Raises AsmgenError for a kernel that cannot be built. If the cache folder cannot be written, each call builds.
     """
-    variant = family.select(arch, parameters)
-    name = family.stem(variant, family.contract_of(variant).resolve_build(parameters))
+    contract = family.contract(arch, parameters)
+    name, symbols = contract.stem, {symbol_of(one.stem) for one in contract.launches}
     key = key_of(name, json.dumps(dict(parameters), sort_keys=True), source_digest(_MAKERS), _assembler())
     path = cache_folder() / "kernels" / f"{name}-{key}.co"
 
     def build() -> bytes:
         return assemble(family.build(arch, parameters).text(), arch, name=f"{name}.s")
 
-    loaded = _loaded(cached(path, build), arch, name, str(path))
-    if loaded is None:  # a valid file, but not with this kernel: another program wrote it
+    loaded = _loaded(cached(path, build), arch, symbols, str(path))
+    if loaded is None:  # a valid file, but not with these kernels: another program wrote it
         data = build()
         with suppress(OSError):
             write_checked(path, data)
@@ -53,10 +53,10 @@ def code_object(family: Family, arch: str, parameters: Mapping[str, Any]) -> Cod
     return loaded
 
 
-def _loaded(data: bytes, arch: str, name: str, origin: str) -> CodeObject | None:
-    """The code object, if it has exactly the kernel of that file name; else None."""
+def _loaded(data: bytes, arch: str, symbols: set[str], origin: str) -> CodeObject | None:
+    """The code object, if it has exactly the kernels of these names; else None."""
     try:
         found = CodeObject.load(data, arch, origin)
     except AsmgenError:
         return None
-    return found if list(found.kernels) == [symbol_of(name)] else None
+    return found if set(found.kernels) == symbols else None

@@ -8,7 +8,7 @@ hip-python on the emulated runtime.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from asmgen.author.contract.contract import ContractError
-from asmgen.codeobject.load import KernelRecord
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.quote import printable, quoted
 from asmgen.isa.timing import DEFAULT_GPU, GPUS
@@ -25,6 +24,8 @@ from asmgen.kernels.registry import family as find_family
 from asmgen.kernels.tuned import choose
 from asmgen.launch.external import GPU, External, dense_strides, external_of, is_external
 from asmgen.launch.hip import HipDevice
+from asmgen.launch.launchlist import LaunchList
+from asmgen.tuning.started import launch_list
 
 _ALIGNMENT = 16  # bytes of an address that 16-byte loads take
 
@@ -41,11 +42,9 @@ Facts = tuple[tuple[int, ...], tuple[int, ...], str]
 class _Plan:
     """A launch for one shape, without the pointers."""
 
-    kernel: KernelRecord
-    grid: tuple[int, int, int]
-    block: tuple[int, int, int]
-    numbers: tuple[int | float | str, ...]
-    unread: int  # the number of pointers after the numbers (C and bias), which are not read
+    launches: LaunchList
+    numbers: Mapping[str, Any]
+    unread: tuple[str, ...]  # pointers that are not read: C and bias
     facts: tuple[Facts, Facts, Facts]  # of a, b, out
     nbytes: tuple[int, ...]  # from the first byte of each to the last
 
@@ -57,7 +56,8 @@ def bf16(a: Any, b: Any, out: Any = None, device: Any = None, stream: Any = None
     The function returns `out`, which must not share elements with `a` or `b`. Without `out` it makes one like `a`.
 
     The kernel is the variant that is predicted the fastest for these sizes (`asmgen tune`). The first call on a machine times the variants
-    on the emulator, which takes some seconds, and keeps what it found.
+    on the emulator, which takes some seconds, and keeps what it found. Where workgroups share the steps of a tile (`split_k`), two kernels
+    run one after the other; the device keeps a workspace for each stream, which the first launch of a size makes.
 
     `device` is the GPU of the tensors by default; tensors in host memory need an EmulatedDevice. The kernel runs on `stream`, by default on
     PyTorch's current stream, and may still run when the function returns. Raises TensorError or ContractError, which name the argument,
@@ -74,7 +74,7 @@ def bf16(a: Any, b: Any, out: Any = None, device: Any = None, stream: Any = None
     plan = _plan(device.arch, getattr(device, "name", ""), a_facts, b_facts, out_facts)
     _check_writable(out)
     _check_addresses(plan, (a_place, b_place, out_place), (a, b, out))
-    plan.kernel.launch(device, plan.grid, plan.block, (a, b, out, *plan.numbers, *[out] * plan.unread), 0, stream)
+    plan.launches.start(device, {"a": a, "b": b, "d": out, **dict.fromkeys(plan.unread, out), **plan.numbers}, stream)
     return out
 
 
@@ -132,11 +132,10 @@ def _plan(arch: str, name: str, a: Facts, b: Facts, out: Facts) -> _Plan:
         tensor, (_, strides, _) = found
         raise TensorError(f"{tensor} of gemm.bf16 has the strides {list(strides)}: {error.sentence}; a contiguous copy would "
                           "work") from error
-    pointers = sum(argument.type == "pointer" for argument in contract.arguments)
-    numbers = tuple(values[argument.name] for argument in contract.arguments if argument.type != "pointer")
+    numbers = {argument.name: values[argument.name] for argument in contract.given if argument.type != "pointer"}
+    unread = tuple(argument.name for argument in contract.given if argument.type == "pointer" and argument.name not in ("a", "b", "d"))
     nbytes = tuple(2 + 2 * sum((count - 1) * stride for count, stride in zip(*one[:2], strict=True)) for one in (a, b, out))
-    return _Plan(code_object(family, arch, build).kernel(), contract.grid_of(values), contract.workgroup, numbers, pointers - 3,
-                 (a, b, out), nbytes)
+    return _Plan(launch_list(code_object(family, arch, build), contract, values), numbers, unread, (a, b, out), nbytes)
 
 
 def _gpu_of(name: str, arch: str) -> str:

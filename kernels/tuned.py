@@ -12,7 +12,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -22,7 +22,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import asmgen
 from asmgen.isa.errors import AsmgenError
-from asmgen.launch.cache import cache_folder, cached, key_of, read_checked, source_digest
+from asmgen.launch.cache import cache_folder, cached, key_of, read_checked, source_digest, write_checked
 from asmgen.tuning.rankedvariant import RankedVariant
 
 if TYPE_CHECKING:
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 _ROOMS = ("author", "checks", "codeobject", "emulator", "isa", "kernels", "launch", "model", "program", "reader", "regalloc", "tuning")
 """The rooms whose code determines a prediction."""
 
+
+_WIDENED = 3
+"""Of so many variants, the fastest by themselves, further build parameters are tried where nothing was ranked."""
 
 Progress = Callable[[int, int], None]
 """Hears how many variants are ready, of how many."""
@@ -69,10 +72,11 @@ def tune_request(kernel: str, arch: str | None, gpu: str | None, texts: Sequence
 def tune(kernel: str, arch: str, gpu: str, given: Mapping[str, Any], done: Progress = _unheard) -> Ranking:
     """The ranking for values of build and run parameters. Raises as `tune_request` does."""
     def rank() -> bytes:
+        from asmgen.isa.timing import timing
         from asmgen.kernels.registry import family as find_family
         from asmgen.tuning.candidates import candidates
 
-        serving = candidates(find_family(kernel), arch, given)
+        serving = candidates(find_family(kernel), arch, given, timing(gpu).clocks("compute_units"))
         jobs = [{"what": "row", "name": kernel, "arch": arch, "gpu": gpu, "given": dict(one.chosen)} for one in serving]
         rows = sorted((RankedVariant(**row) for row in _done(jobs, done)), key=lambda row: row.seconds)
         return _document(Ranking(kernel, arch, gpu, tuple(rows)))
@@ -82,7 +86,8 @@ def tune(kernel: str, arch: str, gpu: str, given: Mapping[str, Any], done: Progr
 
 def choose(kernel: str, arch: str, gpu: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
     """The build parameters of the variant that is predicted the fastest. That is the first of a ranking that is kept for these values. Else
-    each variant is timed once in a launch of the family's typical size, and its time for these values follows in milliseconds.
+    each variant is timed once in a launch of the family's typical size, and its time for these values follows in milliseconds; of the
+    fastest few also with the further build parameters that the family would try.
 
     Without an assembler nothing is timed, and the family's own choice is taken. Raises ContractError where no variant serves.
     """
@@ -91,42 +96,56 @@ def choose(kernel: str, arch: str, gpu: str, given: Mapping[str, Any]) -> Mappin
     from asmgen.toolchain import ToolError
     from asmgen.tuning.candidates import candidates
 
-    library = find_family(kernel)
-    serving = candidates(library, arch, given)
+    library, table = find_family(kernel), timing(gpu)
+    serving = candidates(library, arch, given, table.clocks("compute_units"))
     ranking = read_checked(_path("ranking", kernel, [arch, gpu, sorted(given.items())]))
     if ranking is not None:
         chosen = _ranking(ranking).rows[0].parameters
         return next(one.build for one in serving if one.chosen == chosen)
+    plain = candidates(library, arch, given)
     if len(serving) == 1 or not library.typical:
-        return serving[0].build
-    try:
-        figures = _figures(kernel, arch, gpu, tuple(_build_key(one) for one in serving))
-    except ToolError:
-        return library.contract(arch, given).resolve_build({name: value for name, value in given.items() if name in serving[0].build})
-    from asmgen.tuning.figures import quick_estimate, restored_figures
+        return plain[0].build
+    from asmgen.tuning.figures import quick_estimates, restored_figures
 
-    table = timing(gpu)
-    seconds = [quick_estimate(library, arch, table, candidate, restored_figures(figures[_build_key(candidate)], table)).seconds
-               for candidate in serving]
-    return serving[seconds.index(min(seconds))].build
+    def seconds(some: Sequence[Candidate]) -> list[tuple[float, Mapping[str, Any]]]:
+        timed = [_build_key(one.build if library.timed_as is None else library.timed_as(one.build)) for one in some]
+        figures = _figures(kernel, arch, gpu, tuple(timed))
+        found = []
+        for one, key in zip(some, timed, strict=True):
+            estimates = quick_estimates(library, arch, table, one, [restored_figures(each, table) for each in figures[key]])
+            found.append((sum(estimate.seconds for estimate in estimates), one.build))
+        return found
+
+    try:
+        found = seconds(plain)
+        best = [build for _, build in sorted(found, key=lambda pair: pair[0])[:_WIDENED]]
+        more = [one for one in serving if one.build not in [other.build for other in plain]
+                and any(library.select(arch, one.build) is library.select(arch, build) for build in best)]
+        return min(found + seconds(more), key=lambda pair: pair[0])[1]
+    except ToolError:
+        return library.contract(arch, given).resolve_build({name: value for name, value in given.items() if name in plain[0].build})
 
 
 @cache
 def _figures(kernel: str, arch: str, gpu: str, builds: tuple[str, ...]) -> dict[str, Any]:
-    """What was timed once of each variant, by its build parameters. Raises ToolError where nothing was, and there is no assembler."""
+    """What was timed once of builds, by their parameters. Raises ToolError where one was not, and there is no assembler."""
     from asmgen.toolchain import find_toolchain
 
-    def time_all() -> bytes:
+    kept = {build: read_checked(_path("figures", kernel, [arch, gpu, build])) for build in builds}
+    found = {build: json.loads(data) for build, data in kept.items() if data is not None}
+    missing = [build for build, data in kept.items() if data is None]
+    if missing:
         find_toolchain()
-        jobs = [{"what": "figures", "name": kernel, "arch": arch, "gpu": gpu, "build": json.loads(build)} for build in builds]
-        return json.dumps({found["key"]: found["figures"] for found in _done(jobs, _unheard)}).encode()
-
-    found: dict[str, Any] = json.loads(_kept("figures", kernel, [arch, gpu, builds], time_all))
+        jobs = [{"what": "figures", "name": kernel, "arch": arch, "gpu": gpu, "build": json.loads(build)} for build in missing]
+        for done in _done(jobs, _unheard):
+            found[done["key"]] = done["figures"]
+            with suppress(OSError):  # read-only or full: it is timed again next time
+                write_checked(_path("figures", kernel, [arch, gpu, done["key"]]), json.dumps(done["figures"]).encode())
     return found
 
 
-def _build_key(candidate: Candidate) -> str:
-    return json.dumps(dict(candidate.build), sort_keys=True)
+def _build_key(build: Mapping[str, Any]) -> str:
+    return json.dumps(dict(build), sort_keys=True)
 
 
 def _path(what: str, kernel: str, request: Any) -> Path:
@@ -226,7 +245,7 @@ def _answer(job: Mapping[str, Any]) -> dict[str, Any]:
     build = job["build"]
     typical = library.contract(arch, build).resolve_run({**build, **library.typical})
     candidate = Candidate(typical, build, build)
-    return {"key": _build_key(candidate), "figures": stored_figures(figures_of(library, arch, table, candidate))}
+    return {"key": _build_key(build), "figures": [stored_figures(one) for one in figures_of(library, arch, table, candidate)]}
 
 
 def answer(requests: IO[str], replies: IO[str]) -> None:

@@ -8,14 +8,12 @@ next.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
-
-import numpy as np
 
 from asmgen.author.contract.contract import KernelContract
 from asmgen.author.family.family import Family
-from asmgen.codeobject.arguments import is_hidden, pack
+from asmgen.codeobject.arguments import is_hidden
 from asmgen.codeobject.load import CodeObject, KernelRecord
 from asmgen.emulator.carried.tracker import Tracker
 from asmgen.emulator.scheduling.run import LaunchResult, Options
@@ -26,6 +24,7 @@ from asmgen.emulator.terms.termwords import TermTable
 from asmgen.program.program import Program
 from asmgen.tools.build import Built
 from asmgen.tools.runner import emulator
+from asmgen.tuning.started import launch_list, upload, values_of
 
 
 @dataclass(frozen=True)
@@ -81,14 +80,15 @@ def given_arguments(kernel: KernelRecord, contract: KernelContract) -> list[Give
 
 def run_addresses(family: Family, built: Built, parameters: Mapping[str, Any], seed: int = 1,
                   program: Program | None = None) -> AddressReport:
-    """Launch a built kernel and note where it goes."""
+    """Launch a built kernel and note where it goes; of several the variant's."""
     problem = family.problem(parameters, seed)
     contract, resources = built.kernel.contract, built.kernel.resources
     with emulator(built, resources.arch, Options(checks=False), lambda sentence: None, program) as device:
-        kernel = device.load(CodeObject.load(built.code_object)).kernel(resources.name)
-        rules = TermRules(given_arguments(kernel.kernel, contract))
+        launches = launch_list(CodeObject.load(built.code_object), contract, parameters)
+        buffers = upload(device, contract, problem, parameters)
+        values, own = values_of(contract, problem, buffers), len(built.kernel.before)
+        replace(launches, steps=launches.steps[:own]).start(device, values)
+        rules = TermRules(given_arguments(launches.steps[own].kernel, contract))
         device.follow(Tracker(device.memory, rules))
-        buffers = {name: device.upload(value) for name, value in problem.arguments.items() if isinstance(value, np.ndarray)}
-        values = {name: buffers[name].address if name in buffers else value for name, value in problem.arguments.items()}
-        device.launch(kernel, contract.grid_of(parameters), contract.workgroup, pack(contract.arguments, values))
+        replace(launches, steps=launches.steps[own:own + 1]).start(device, values)
         return AddressReport(tuple(rules.accesses.sequences()), rules.state.table, device.launches[-1])

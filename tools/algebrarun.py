@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from asmgen.author.family.family import Family
-from asmgen.codeobject.arguments import pack
 from asmgen.codeobject.load import CodeObject
 from asmgen.emulator.algebra.algebramemory import AlgebraMemory, kind_of
 from asmgen.emulator.algebra.elements import WIDTHS
@@ -25,6 +24,7 @@ from asmgen.isa.errors import AsmgenError
 from asmgen.program.program import Program
 from asmgen.tools.build import Built
 from asmgen.tools.runner import emulator
+from asmgen.tuning.started import launch_list, upload, values_of
 
 SEED = 1
 """Of the floats that steer the run: an odd one, whose data holds no NaN and no infinity."""
@@ -130,12 +130,11 @@ def run_algebra(family: Family, built: Built, parameters: Mapping[str, Any], see
         device.follow(memory.tracker)
         inputs = Inputs(problem.arguments, constants, np.random.default_rng(seed), {})
         reference = family.algebra(parameters, inputs)
-        buffers = {name: device.upload(value) for name, value in problem.arguments.items() if isinstance(value, np.ndarray)}
+        buffers = upload(device, contract, problem, parameters)
         for name, (numbers, kind) in inputs.arrays.items():
             memory.put(buffers[name].address, numbers, kind)
-        values = {name: buffers[name].address if name in buffers else value for name, value in problem.arguments.items()}
-        kernel = device.load(CodeObject.load(built.code_object)).kernel(resources.name)
-        device.launch(kernel, contract.grid_of(parameters), contract.workgroup, pack(contract.arguments, values))
+        launches = launch_list(CodeObject.load(built.code_object), contract, parameters)
+        launches.start(device, values_of(contract, problem, buffers))
         mismatches = []
         for output in problem.outputs:
             array = problem.arguments[output.argument]
@@ -143,7 +142,7 @@ def run_algebra(family: Family, built: Built, parameters: Mapping[str, Any], see
             found = memory.read(buffers[output.argument].address, after, kind_of(array) or "")
             if output.argument in reference:
                 mismatches.append(compared(output.argument, reference[output.argument], found[output.select], after[output.select]))
-        last = device.launches[-1]
+        last = device.launches[len(built.kernel.before)]
         elements = sum(reference[output.argument].q.size for output in problem.outputs if output.argument in reference)
         return AlgebraReport(tuple(one for one in mismatches if one is not None), last, elements, time.perf_counter() - began)
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from asmgen.author.tiles.fragments import mfma
-from asmgen.author.tiles.swizzles import Access, DmaFill, FragmentRead, LaneAccess, TileAddresses, choose, plain, spread_rows
+from asmgen.author.tiles.placementsearch import choose
+from asmgen.author.tiles.swizzles import Access, DmaFill, FragmentRead, LaneAccess, TileAddresses, plain, spread_rows
 from asmgen.author.tiles.tiles import TileError
 from asmgen.author.tiles.transposing import TransposedRead
 from asmgen.author.tiles.views import bytes_of, with_dtype

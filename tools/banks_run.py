@@ -80,14 +80,16 @@ def banks_of_kernel(family: Family, built: Built, parameters: Mapping[str, Any])
     arch, contract = built.kernel.resources.arch, built.kernel.contract
     chosen = smaller(contract, parameters)
     with emulator(built, arch, options, lambda sentence: None, None) as device:
-        launch(device, built, family.problem(chosen, 0), contract.grid_of(chosen), contract.workgroup)
-        result = device.launches[-1]
+        launch(device, built, family.problem(chosen, 0), chosen)
+        result = device.launches[len(built.kernel.before)]
     return _counted(family.name, arch, result, built.kernel.program.instructions)
 
 
 def banks_of_spec(path: Path) -> RunBanks:
-    """The same of any code object on the data of a launch specification; nothing is saved."""
-    found = trace_launch_spec(path, Options(checks=False, count_banks=True))
+    """The same of any code object on the data of a launch specification, of several launches the one with the most conflicts; nothing is
+    saved."""
+    launches = trace_launch_spec(path, Options(checks=False, count_banks=True))
+    found = max(launches, key=lambda one: (sum(one.result.bank_conflicts.values()), bool(one.result.bank_accesses)))
     return _counted(found.kernel, found.arch, found.result, ())
 
 

@@ -11,12 +11,14 @@ from typing import Any
 import numpy as np
 
 from asmgen.author.family.family import Family
-from asmgen.codeobject.load import CodeObject, KernelRecord
+from asmgen.codeobject.load import CodeObject
 from asmgen.isa.errors import AsmgenError
 from asmgen.launch import hipbinding
 from asmgen.launch.device import DeviceError
 from asmgen.launch.hip import HipDevice, properties_of, why_no_gpu
+from asmgen.launch.launchlist import LaunchList
 from asmgen.tools.build import Built
+from asmgen.tuning.started import launch_list
 
 WARM_UPS, RUNS = 500, 100
 """Launches before the timed ones, and timed launches (HipKittens, arXiv 2511.08083, section 4)."""
@@ -101,25 +103,24 @@ def bench_kernel(family: Family, built: Built, parameters: Mapping[str, Any], de
     arrays = {name: value for name, value in problem.arguments.items() if isinstance(value, np.ndarray)}
     nbytes = sum(array.nbytes for array in arrays.values())
     sets = min(_MOST_SETS, max(2, -(-2 * LAST_LEVEL_CACHE // max(nbytes, 1))))
-    kernel = CodeObject.load(built.code_object).kernel(built.kernel.resources.name)
-    names = [argument.name for argument in contract.arguments]
+    launches = launch_list(CodeObject.load(built.code_object), contract, parameters)
     uploaded = [{name: device.upload(array) for name, array in arrays.items()} for _ in range(sets)]
-    values = [[one.get(name, problem.arguments[name]) for name in names] for one in uploaded]
-    times = time_launches(device, kernel, contract.grid_of(parameters), contract.workgroup, values, warm_ups, runs)
+    values = [{argument.name: one.get(argument.name, problem.arguments[argument.name]) for argument in contract.given} for one in uploaded]
+    times = time_launches(device, launches, values, warm_ups, runs)
     return BenchReport(contract.name, device.arch, device.name, parameters, times, warm_ups, sets, floating_operations(parameters),
                        nbytes, environment(device))
 
 
-def time_launches(device: Any, kernel: KernelRecord, grid: tuple[int, int, int], block: tuple[int, int, int],
-                  values: Sequence[Sequence[Any]], warm_ups: int, runs: int) -> list[float]:
-    """Milliseconds of each of `runs` launches, one by one after `warm_ups` others; launch n uses set n of `values`, round and round."""
+def time_launches(device: Any, launches: LaunchList, values: Sequence[Mapping[str, Any]], warm_ups: int, runs: int) -> list[float]:
+    """Milliseconds of each of `runs` launches of all kernels, one by one after `warm_ups` others; launch n uses set n of `values`, round
+    and round."""
     with device.stream() as stream:
         events = [(device.event(), device.event()) for _ in range(runs)]
         for number in range(warm_ups):
-            kernel.launch(device, grid, block, values[number % len(values)], 0, stream)
+            launches.start(device, values[number % len(values)], stream)
         for number, (begin, end) in enumerate(events, warm_ups):
             begin.record(stream)
-            kernel.launch(device, grid, block, values[number % len(values)], 0, stream)
+            launches.start(device, values[number % len(values)], stream)
             end.record(stream)
         stream.synchronize()
         times = [end.milliseconds_since(begin) for begin, end in events]

@@ -44,25 +44,35 @@ def build_kernel(family: Family, arch: str, parameters: Mapping[str, Any], toolc
 
 def lint_errors(built: Built) -> list[LintFinding]:
     """What `asmgen lint` calls an error in a kernel, in parts too whose waits their author keeps to himself (mode "off")."""
-    kernel = built.kernel
-    program, facts = kernel.program, KernelFacts(lds=kernel.lds.size, block=kernel.contract.workgroup)
     with collection_paused(keep=True):
-        if any(instruction.waits == "off" for instruction in program.instructions):
-            program = program.with_items(item.in_mode("verify") if isinstance(item, Instruction) else item for item in program.items)
-        return lint_program(program, f"{kernel.name}.s", facts, warnings=False)
+        return [finding for kernel in built.kernel.launches for finding in _errors_of(kernel, f"{built.kernel.name}.s")]
+
+
+def _errors_of(kernel: Kernel, file: str) -> list[LintFinding]:
+    program, facts = kernel.program, KernelFacts(lds=kernel.lds.size, block=kernel.contract.workgroup)
+    if any(instruction.waits == "off" for instruction in program.instructions):
+        program = program.with_items(item.in_mode("verify") if isinstance(item, Instruction) else item for item in program.items)
+    return lint_program(program, file, facts, warnings=False)
 
 
 def description(built: Built) -> dict[str, Any]:
-    """The .json: the contract, and the register map with the owners' names, tied to the code object by its digest."""
-    kernel = built.kernel
+    """The .json: the contract, and of each kernel that is launched its symbol, the register map with the owners' names and the paths of its
+    pipelines, tied to the code object by its digest. The symbol of a kernel that is launched alone stands in the document itself too."""
+    document = built.kernel.contract.describe(built.kernel.resources.arch, built.kernel.parameters)
+    launches = [row | _maps(kernel) for row, kernel in zip(document["launches"], built.kernel.launches, strict=True)]
+    more = {"symbol": built.kernel.resources.name} if len(launches) == 1 else {}
+    return document | more | {"launches": launches, "code_object_sha256": hashlib.sha256(built.code_object).hexdigest()}
+
+
+def _maps(kernel: Kernel) -> dict[str, Any]:
     rows = map_rows(kernel.plan.spans(kernel.regions[-1].last), kernel.regions)
-    return kernel.contract.describe(kernel.resources.arch, kernel.parameters) | {
+    return {
         "symbol": kernel.resources.name,
-        "code_object_sha256": hashlib.sha256(built.code_object).hexdigest(),
         "register_map": {
             "regions": [region.name for region in kernel.regions],
             "rows": [{"registers": str(row.reg), "owners": [list(names) for names in row.owners]} for row in rows],
         },
+        "pipelines": [graph.as_json() for graph in kernel.paths],
         "lds_map": [{"name": item.name, "low": item.low, "high": item.high} for item in kernel.lds.ranges],
     }
 

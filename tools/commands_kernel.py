@@ -84,7 +84,7 @@ def build(kernel: str, arch: str | None, parameters: tuple[str, ...], folder: Pa
 @click.option("--step", is_flag=True, help="The operations of each pipeline's step.")
 @json_option
 def show(kernel: str, arch: str | None, parameters: tuple[str, ...], step: bool, as_json: bool) -> int:
-    """Show what the author of a KERNEL wrote: with --step the operations of its loop, else registers and LDS."""
+    """Show what the author of a KERNEL wrote: with --step the operations of its loop, else registers and LDS; of each kernel launched."""
     from asmgen.author.loop.steptable import step_text
     from asmgen.kernels.registry import family as find_family
 
@@ -92,11 +92,16 @@ def show(kernel: str, arch: str | None, parameters: tuple[str, ...], step: bool,
     chosen = family.check_arch(arch or "")
     built = family.build(chosen, family.parse(chosen, parameters))
     if as_json:
-        document({"kernel": built.name, "steps": [[row.as_json() for row in table] for table in built.steps]})
-    elif step:
-        click.echo(step_text(built.steps) if built.steps else f"{built.name} has no pipeline\n", nl=False)
-    else:
-        click.echo(built.register_map() + "\n" + "\n".join(built.lds.table()))
+        launches = [{"kernel": one.name, "steps": [[row.as_json() for row in table] for table in one.steps]} for one in built.launches]
+        document({**launches[len(built.before)], "launches": launches})
+        return GOOD
+    for one in built.launches:
+        if len(built.launches) > 1:
+            click.echo(f"{one.name}: {one.contract.title}")
+        if step:
+            click.echo(step_text(one.steps) if one.steps else f"{one.name} has no pipeline\n", nl=False)
+        else:
+            click.echo(one.register_map() + "\n" + "\n".join(one.lds.table()))
     return GOOD
 
 
@@ -182,7 +187,8 @@ def bench(kernel: str, arch: str | None, parameters: tuple[str, ...], device: st
     from asmgen.tools.bench import bench_device, bench_kernel
     from asmgen.tools.bench_torch import torch_times
     from asmgen.tools.build import build_kernel
-    from asmgen.tools.profile_command import choose_timing, report_kernel
+    from asmgen.tools.profile_command import choose_timing
+    from asmgen.tools.profile_launches import report_kernel
 
     family = find_family(kernel)
     with bench_device(device, arch) as opened:
@@ -195,7 +201,7 @@ def bench(kernel: str, arch: str | None, parameters: tuple[str, ...], device: st
         report = bench_kernel(family, built, resolved, opened, warm_ups, runs)
         if against is not None:
             report = replace(report, rivals={against: torch_times(family.name, resolved, report.buffer_sets, warm_ups, runs)})
-    report = replace(report, predicted=1e3 * report_kernel(family, built, resolved, timing, "grid", 1).estimate.host_seconds)
+    report = replace(report, predicted=1e3 * report_kernel(family, built, resolved, timing, "grid", 1).host_seconds)
     document(report.as_json()) if as_json else click.echo(report.text(), nl=False)
     return GOOD
 

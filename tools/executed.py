@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from asmgen.checks.counters.ledger import CALLS, RETURNS
 from asmgen.program.controlflow import control_flow
 from asmgen.program.program import Instruction, Program
+
+if TYPE_CHECKING:
+    from asmgen.emulator.scheduling.run import LaunchResult
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,27 @@ def executed(program: Program, counts: Iterable[Sequence[int]]) -> Executed:
     done = {position for row in counts for position, count in enumerate(row) if count}
     missing = tuple(position for position in able if position not in done)
     return Executed(len(able) - len(missing), len(able), missing)
+
+
+def together(parts: Iterable[Executed]) -> Executed:
+    """Of several kernels as one; the positions in `missing` are those of each."""
+    found = list(parts)
+    return Executed(sum(one.instructions for one in found), sum(one.of for one in found),
+                    tuple(position for one in found for position in one.missing))
+
+
+@dataclass(frozen=True)
+class KernelRun:
+    """What one of the kernels did on the emulator."""
+
+    kernel: str
+    result: LaunchResult
+
+    def as_json(self) -> dict[str, Any]:
+        """JSON values."""
+        return {"kernel": self.kernel, "wave_instructions": self.result.wave_instructions,
+                "lds_bank_conflicts": sum(self.result.bank_conflicts.values()),
+                "executed": executed(self.result.program, [self.result.counts]).as_json()}
 
 
 def stretches(program: Program, positions: Sequence[int]) -> list[str]:

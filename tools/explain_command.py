@@ -68,7 +68,8 @@ def explain_instruction(subject: str, arch: str | None) -> list[Explanation]:
                 found.append((program, position))
     if not found:
         raise AsmgenError(_nothing(name, number, sorted(known), by_address))
-    return [explain(program, position, names_of_rows(rows, region_at(program, position))) for program, position in found[:_LISTED]]
+    return [explain(program, position, names_of_rows(rows.get(program.name, []), region_at(program, position)))
+            for program, position in found[:_LISTED]]
 
 
 def _new(found: list[tuple[Program, int]], program: Program, position: int) -> bool:
@@ -87,15 +88,15 @@ def _nothing(name: str, number: str, known: list[int], by_address: bool) -> str:
     return f"no instruction of {name} stands at {what} {number}; the nearest are at {shown}"
 
 
-def _rows_beside(path: Path) -> list[dict[str, Any]]:
-    """The register map of the KERNEL.json beside a file, if it describes the code object beside it (or the file itself)."""
+def _rows_beside(path: Path) -> dict[str, list[dict[str, Any]]]:
+    """By kernel the register map of the KERNEL.json beside a file, if it describes the code object beside it (or the file itself)."""
     try:
         described = json.loads(read_plain(path.with_suffix(".json"), MOST_TEXT))
         if described["code_object_sha256"] == hashlib.sha256(read_plain(path.with_suffix(".co"))).hexdigest():
-            return list(described["register_map"]["rows"])
+            return {str(one["symbol"]): list(one["register_map"]["rows"]) for one in described["launches"]}
     except (FileError, ValueError, KeyError, TypeError, RecursionError):
         pass
-    return []
+    return {}
 
 
 def explanation_text(found: list[Explanation]) -> str:

@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 
 from asmgen.author.family.family import Family
-from asmgen.codeobject.arguments import pack
 from asmgen.codeobject.load import CodeObject
 from asmgen.emulator.hashes.hashmemory import HashMemory
 from asmgen.emulator.scheduling.run import LaunchResult, Options
 from asmgen.program.program import Instruction, Program
 from asmgen.tools.build import Built
 from asmgen.tools.runner import emulator
+from asmgen.tuning.started import launch_list, upload, values_of
 
 Array = np.ndarray[Any, Any]
 
@@ -49,16 +49,16 @@ def run_hashes(family: Family, built: Built, parameters: Mapping[str, Any], seed
     with emulator(built, resources.arch, Options(checks=False, order=order), lambda sentence: None, program) as device:
         memory = HashMemory(device.memory)
         device.follow(memory.tracker)
-        buffers = {name: device.upload(value) for name, value in problem.arguments.items() if isinstance(value, np.ndarray)}
+        buffers = upload(device, contract, problem, parameters)
         for name, buffer in buffers.items():
-            memory.name(buffer.address, problem.arguments[name], name, (indices or {}).get(name))
-        values = {name: buffers[name].address if name in buffers else value for name, value in problem.arguments.items()}
-        kernel = device.load(CodeObject.load(built.code_object)).kernel(resources.name)
-        device.launch(kernel, contract.grid_of(parameters), contract.workgroup, pack(contract.arguments, values))
+            if name in problem.arguments:  # else a workspace, of which nothing is known
+                memory.name(buffer.address, problem.arguments[name], name, (indices or {}).get(name))
+        launches = launch_list(CodeObject.load(built.code_object), contract, parameters)
+        launches.start(device, values_of(contract, problem, buffers))
         outputs, unknown = {}, {}
         for output in problem.outputs:
             array = problem.arguments[output.argument]
             after = device.read(buffers[output.argument], array.dtype, array.shape)
             hashes, lost = memory.read(buffers[output.argument].address, after)
             outputs[output.argument], unknown[output.argument] = hashes[output.select], lost[output.select]
-        return HashReport(outputs, unknown, tuple(memory.decisions), device.launches[-1])
+        return HashReport(outputs, unknown, tuple(memory.decisions), device.launches[len(built.kernel.before)])

@@ -93,5 +93,6 @@ class IndexJudge:
         key = (id(known), known.seed + number)  # the runs keep it
         if key not in self._others:
             report = self._runs.run(known.launch, known.preload, seed=key[1])
-            self._others[key] = replace(known, seed=key[1], counts=report.counts, bank_conflicts=report.bank_conflicts or 0), report.digest
+            counts, conflicts = self._runs.counts(report), report.bank_conflicts or 0
+            self._others[key] = replace(known, seed=key[1], counts=counts, bank_conflicts=conflicts), report.digest
         return self._others[key]

@@ -148,7 +148,7 @@ def inspect_file(path: Path, arch: str | None = None, counts: Mapping[str, tuple
     from asmgen.reader.file import read_file
 
     read = read_file(path, arch)
-    beside = _described(path) if read.code_object is not None else MapsBeside()
+    beside = _described(path) if read.code_object is not None else {}
     reports = []
     text = path.read_text(encoding="utf-8") if read.code_object is None else ""
     described = text_metadata(text)
@@ -156,7 +156,7 @@ def inspect_file(path: Path, arch: str | None = None, counts: Mapping[str, tuple
     for program in read.programs:
         kernel = read.code_object.kernels.get(program.name) if read.code_object is not None else None
         row = kernel.metadata if kernel is not None else described.get(program.name, {})
-        reports.append(inspect_program(program, kernel, beside if kernel is not None else MapsBeside(), row, facts.get(program.name),
+        reports.append(inspect_program(program, kernel, beside.get(program.name), row, facts.get(program.name),
                                        (counts or {}).get(program.name)))
     return FileReport(str(path), read.arch, tuple(reports))
 
@@ -220,16 +220,17 @@ def _arguments(kernel: KernelRecord | None, metadata: Mapping[str, Any]) -> tupl
         return ()
 
 
-def _described(path: Path) -> MapsBeside:
-    """The maps in the KERNEL.json beside a code object, if that file says that it describes these very bytes."""
+def _described(path: Path) -> dict[str, MapsBeside]:
+    """By kernel the maps in the KERNEL.json beside a code object, if that file says that it describes these very bytes."""
     try:
         described = json.loads(read_plain(path.with_suffix(".json"), MOST_TEXT))
         if described["code_object_sha256"] != hashlib.sha256(read_plain(path)).hexdigest():
-            return MapsBeside()
-        ranges = [{"name": str(row["name"]), "low": int(row["low"]), "high": int(row["high"])} for row in described.get("lds_map", ())]
-        return MapsBeside(described["register_map"], ranges)
+            return {}
+        return {str(one["symbol"]): MapsBeside(one["register_map"], [{"name": str(row["name"]), "low": int(row["low"]),
+                                                                     "high": int(row["high"])} for row in one["lds_map"]])
+                for one in described["launches"]}
     except (FileError, ValueError, KeyError, TypeError, RecursionError):
-        return MapsBeside()
+        return {}
 
 
 def _map_of_use(program: Program, loops: tuple[LoopReport, ...]) -> tuple[tuple[str, ...], tuple[RegisterRow, ...]]:

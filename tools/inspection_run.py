@@ -9,16 +9,26 @@ from asmgen.files import read_plain
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.quote import quoted, shown
 from asmgen.launch.spec import read_spec
-from asmgen.launch.specrun import trace_launch_spec
+from asmgen.launch.specrun import TracedLaunch, trace_launch_spec
 from asmgen.program.program import Program
 
 
 def executions(file: Path, arch: str | None, spec: Path) -> dict[str, tuple[int, ...]]:
-    """By the name of the kernel that the specification launches: executions by position, of all workgroups. Nothing is saved.
+    """By the names of the kernels that the specification launches: executions by position, of all workgroups. Nothing is saved.
 
     The file may be the code object itself or assembly of the same instructions. Raises AsmgenError where it is neither.
     """
-    launched = trace_launch_spec(spec, Options(checks=False))
+    found: dict[str, tuple[int, ...]] = {}
+    for launched in trace_launch_spec(spec, Options(checks=False)):
+        if launched.kernel not in found:
+            _check_same(file, arch, spec, launched)
+        before = found.get(launched.kernel, (0,) * len(launched.result.counts))
+        found[launched.kernel] = tuple(one + more for one, more in zip(before, launched.result.counts, strict=True))
+    return found
+
+
+def _check_same(file: Path, arch: str | None, spec: Path, launched: TracedLaunch) -> None:
+    """Raises AsmgenError where the file does not have the code that was launched."""
     code_object = read_spec(spec).code_object
     if read_plain(file) != read_plain(code_object):
         mine, its = _kernel(file, arch, launched.kernel), _kernel(code_object, launched.arch, launched.kernel)
@@ -29,7 +39,6 @@ def executions(file: Path, arch: str | None, spec: Path) -> dict[str, tuple[int,
                     if different is not None else f"it has {len(mine)} instructions, not {len(its)}")
             raise AsmgenError(f"{shown(spec)} launches {shown(code_object)}, and {launched.kernel} is not the same code in {shown(file)}: "
                               f"{what}")
-    return {launched.kernel: launched.result.counts}
 
 
 def _kernel(file: Path, arch: str | None, name: str) -> Program:

@@ -69,7 +69,8 @@ def loop_timeline(kernel: KernelReport, spec: Path | None = None, chosen: Timing
         from asmgen.launch.specrun import trace_launch_spec
 
         trace = Trace(1)
-        trace_launch_spec(spec, Options(checks=False, trace=trace))
+        name = kernel.program.name
+        trace_launch_spec(spec, lambda launched: Options(checks=False, trace=trace if launched == name else None))
         assert trace.program is not None
         found = profile(trace.program, list(trace.waves()), table, "grid", spans=True)
         made = _round(loop, found, "the waves of the first workgroup as the run executed them, data in the L2-friendly mix of a whole grid")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from asmgen.emulator.arrival.findings import Finding
 from asmgen.launch.specrun import SpecRun
-from asmgen.tools.executed import Executed, executed
+from asmgen.tools.executed import Executed, KernelRun, executed, together
 
 
 @dataclass(frozen=True)
@@ -22,15 +22,18 @@ class LaunchReport:
     saved: tuple[str, ...]
     findings: tuple[Finding, ...] = field(default=())
     executed: Executed | None = None
+    launches: tuple[KernelRun, ...] = ()  # one for each, in order; none on a GPU
 
     @classmethod
     def of(cls, run: SpecRun) -> Self:
         """The report of a launch."""
-        result = run.result
-        if result is None:
-            return cls(run.kernel, run.arch, run.device, None, run.seconds, run.saved)
-        return cls(run.kernel, run.arch, run.device, result.wave_instructions, run.seconds, run.saved, result.findings,
-                   executed(result.program, [result.counts]))
+        ran = tuple(map(KernelRun, run.kernels, run.results))
+        whole = cls(", ".join(dict.fromkeys(run.kernels)), run.arch, run.device, None, run.seconds, run.saved)
+        if not ran:
+            return whole
+        return replace(whole, wave_instructions=sum(one.wave_instructions for one in run.results),
+                       findings=tuple(finding for one in run.results for finding in one.findings),
+                       executed=together(executed(one.program, [one.counts]) for one in run.results), launches=ran)
 
     @property
     def passed(self) -> bool:
@@ -41,7 +44,7 @@ class LaunchReport:
         """The fields of docs/FORMATS.md section 1, and those that stand beside them."""
         return {"kernel": self.kernel, "arch": self.arch, "device": self.device, "passed": self.passed,
                 "wave_instructions": self.wave_instructions, "executed": self.executed.as_json() if self.executed is not None else None,
-                "seconds": self.seconds, "saved": list(self.saved),
+                "seconds": self.seconds, "saved": list(self.saved), "launches": [one.as_json() for one in self.launches],
                 "findings": [finding.as_json() for finding in self.findings]}
 
     def text(self) -> str:

@@ -66,7 +66,9 @@ def kernel_text(rows: Sequence[dict[str, Any]]) -> str:
     parts: list[Any] = []
     for row in rows:
         others = " and ".join(f"--arch {arch}" for arch in row["archs"] if arch != row["arch"])
-        parts += [f"{row['kernel']}: {row['title']}", f"  {', '.join(row['archs'])}; {row['grid']['sentence']}",
+        grids = [launch["grid"]["sentence"] if len(row["launches"]) == 1 else f"{launch['title']} ({launch['grid']['sentence']})"
+                 for launch in row["launches"]]
+        parts += [f"{row['kernel']}: {row['title']}", f"  {', '.join(row['archs'])}; {', then '.join(grids)}",
                   f"  first variant of {row['arch']}{f'; {others} shows the other' if others else ''}"]
         parts.append(table(("  parameter", "kind", "default", "legal", "meaning"),
                            [(f"  {name}", entry["kind"], _default(entry), _legal(entry), entry["doc"])
@@ -145,6 +147,8 @@ def _status(row: ToolStatus) -> str:
 
 def run_text(report: RunReport) -> str:
     """One run for people. The figures of time are the emulator's own, never a GPU's."""
+    from asmgen.tools.executed import executed
+
     lines = [f"{report.kernel} on {report.device} ({report.arch}): {'passed' if report.passed else 'FAILED'}",
              f"  largest error against float64  {report.max_abs_error:.6g} ({report.max_rel_error:.3g} of its row's largest value)",
              f"  largest error over tolerance   {report.worst:.3f}",
@@ -154,6 +158,9 @@ def run_text(report: RunReport) -> str:
                   f"  executed                       {report.executed}",
                   f"  LDS bank conflicts             {report.bank_conflicts} extra cycles (predicted from the emulator's addresses)",
                   f"  seconds                        {report.seconds:.2f} (of this machine's emulator)"]
+    for run in report.launches if len(report.launches) > 1 else ():
+        one = executed(run.result.program, [run.result.counts])
+        lines.append(f"  {run.kernel}: {run.result.wave_instructions} wave instructions, {one} executed")
     lines += [f"  {finding.sentence()}" for finding in report.findings] or ["  findings                       none"]
     lines += [f"  launch specification           {report.spec}"] if report.spec is not None else []
     return "\n".join(lines) + "\n"

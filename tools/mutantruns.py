@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import chain, cycle
 from typing import Any
 
+from asmgen.author.emit.kernel import Kernel
 from asmgen.author.family.family import Family
 from asmgen.emulator.scheduling.run import Options
 from asmgen.isa.arch import LANES
@@ -43,19 +44,22 @@ def _seeds() -> Iterator[int]:
 class Runs:
     """The launches on which a built variant's mutants are run: given ones, and drawn ones as long as code is left that none executes.
 
-    A run of the unchanged program says what a launch executes, so that a mutant runs only where its instruction does. Raises AsmgenError
+    A run of the unchanged program says what a launch executes, so that a mutant runs only where its instruction does. Of a build with
+    several kernels the mutants are those of `kernel`, the variant's own where none is named; all kernels are launched. Raises AsmgenError
     where the unchanged program fails, as every mutant would be found then.
     """
 
-    def __init__(self, family: Family, built: Built) -> None:
-        self._family, self._built, self.program = family, built, built.kernel.program
+    def __init__(self, family: Family, built: Built, kernel: Kernel | None = None) -> None:
+        mutated = kernel or built.kernel
+        self._family, self._built, self.program = family, built, mutated.program
+        self._number = [one.resources.name for one in built.kernel.launches].index(mutated.resources.name)
         contract, build = built.kernel.contract, built.kernel.parameters
         preloads = (True, False) if self.program.entry else (True,)
         given = [(launch, preload) for launch in launches(contract, build) for preload in preloads]
         self._given = len(given)
         self._ahead = zip(chain(given, ((launch, True) for launch in drawn_launches(contract, build))), _seeds(), strict=False)
         self._barren = 0
-        self._waves = math.prod(contract.workgroup) // LANES
+        self._waves = math.prod(mutated.contract.workgroup) // LANES
         self.known: list[KnownRun] = []
         self.executed: set[tuple[int, bool]] = set()
 
@@ -76,6 +80,10 @@ class Runs:
         return run_kernel(self._family, self._built, parameters, "emulator", seed, program=program or self.program,
                           options=Options(preload=preload, count_banks=True, instruction_budget=budget))
 
+    def counts(self, report: RunReport) -> tuple[int, ...]:
+        """How often a run executed each instruction of the kernel that is mutated."""
+        return report.launches[self._number].result.counts
+
     def passes(self, known: KnownRun, program: Program) -> RunReport | None:
         """The report of a mutant's run that shows nothing; None where it does: a wrong result, an error, more bank conflicts."""
         try:
@@ -95,12 +103,13 @@ class Runs:
             report = self.run(launch, preload, seed=seed)
             if not report.passed:
                 raise AsmgenError(f"the unchanged program fails with {launch} and the data of seed {seed}, so mutants cannot be judged")
-            fresh = {(position, again) for position, count in enumerate(report.counts)
+            counts = self.counts(report)
+            fresh = {(position, again) for position, count in enumerate(counts)
                      for again in (False, True) if count > self._waves * again} - self.executed
             self.executed |= fresh
             self._barren = 0 if fresh else self._barren + 1
             if fresh or len(self.known) < self._given:
-                self.known.append(KnownRun(launch, preload, report.counts, report.bank_conflicts or 0, seed,
+                self.known.append(KnownRun(launch, preload, counts, report.bank_conflicts or 0, seed,
                                            _LONGER * (report.wave_instructions or 0) + _SHORTEST))
                 return self.known[-1]
         return None

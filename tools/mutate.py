@@ -19,6 +19,7 @@ from typing import Any
 
 import click
 
+from asmgen.author.emit.kernel import Kernel
 from asmgen.author.family.family import Family
 from asmgen.checks.mutants.mutants import KINDS, Judge, Mutant, mutants
 from asmgen.kernels.registry import family as find_family
@@ -71,7 +72,7 @@ def score(title: str, program: Program, emulates: Emulates) -> Score:
 
 
 def builds(family: Family, arch: str) -> Iterator[dict[str, Any]]:
-    """Build parameters: of each variant the defaults, and each single choice or switch that differs from them."""
+    """Build parameters: of each variant the defaults, and each single choice, switch or value to be tried that differs from them."""
     for variant in family.variants(arch):
         contract = family.contract_of(variant)
         defaults = contract.resolve_build({})
@@ -79,13 +80,13 @@ def builds(family: Family, arch: str) -> Iterator[dict[str, Any]]:
         for parameter in contract.parameters:
             if parameter.kind != "build":
                 continue
-            others = parameter.choices or ((False, True) if parameter.type is bool else ())
+            others = parameter.choices or parameter.tried or ((False, True) if parameter.type is bool else ())
             yield from (defaults | {parameter.name: other} for other in others if other != defaults[parameter.name])
 
 
-def on_emulator(family: Family, built: Built) -> Emulates:
-    """A function that runs mutants of a finished variant."""
-    runs = Runs(family, built)
+def on_emulator(family: Family, built: Built, kernel: Kernel | None = None) -> Emulates:
+    """A function that runs mutants of a finished variant, or of one of the kernels that are launched with it."""
+    runs = Runs(family, built, kernel)
     locations = {id(instruction): position for position, instruction in enumerate(runs.program.instructions)}
 
     def emulates(mutant: Mutant) -> bool:
@@ -116,11 +117,12 @@ def commands(kernels: tuple[str, ...], arch: str | None, parameters: tuple[str, 
         for target in (family.check_arch(arch),) if arch else family.archs:
             for build in [family.parse(target, parameters)] if parameters else builds(family, target):
                 built = build_kernel(family, target, build)
-                shown = f"{name} {target} {' '.join(f'{key}={value}' for key, value in build.items())}".rstrip()
-                found = IndexJudge(Runs(family, built)).score(shown, index, seed) if index \
-                    else score(shown, built.kernel.program, on_emulator(family, built))
-                click.echo("\n".join(found.lines()))
-                survived = survived or bool(found.survivors)
+                for kernel in built.kernel.launches:
+                    which = f"{kernel.contract.name} {target} {' '.join(f'{key}={value}' for key, value in build.items())}".rstrip()
+                    found = IndexJudge(Runs(family, built, kernel)).score(which, index, seed) if index \
+                        else score(which, kernel.program, on_emulator(family, built, kernel))
+                    click.echo("\n".join(found.lines()))
+                    survived = survived or bool(found.survivors)
     return int(survived)
 
 

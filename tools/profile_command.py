@@ -17,11 +17,11 @@ from asmgen.model.profile import LoopProfile, Profile
 from asmgen.program.controlflow import control_flow
 from asmgen.tools.build import Built
 from asmgen.tuning.advice import Advice, advise
+from asmgen.tuning.loopbounds import LoopBound, loop_bound
 from asmgen.tuning.origins import Origin, origins
 from asmgen.tuning.prediction import Prediction, predict
 from asmgen.tuning.timerange import TimeRange, time_range
 from asmgen.tuning.traced import Traced, trace_launch
-from asmgen.tuning.tracedspec import trace_spec
 
 _WORST = 12  # instructions that the text names
 
@@ -34,6 +34,11 @@ class ProfileReport(Prediction):
     origins: tuple[Origin, ...] = ()
     advice: tuple[Advice, ...] = ()
     range: TimeRange | None = None
+
+    @property
+    def host_seconds(self) -> float:
+        """As the host sees the launch."""
+        return self.estimate.host_seconds
 
     def as_json(self) -> dict[str, Any]:
         """The fields of docs/ARCHITECTURE.md, and those that stand beside them. `cycles_per_iteration` is one trip through its code."""
@@ -72,8 +77,13 @@ class ProfileReport(Prediction):
     def _loop(self, loop: LoopProfile) -> dict[str, Any]:
         return {"first": loop.first, "last": loop.last, "unroll": loop.unroll, "rounds": loop.rounds, "waves": loop.waves,
                 "steady": loop.steady, "cycles_per_iteration": loop.cycles, "matrix_busy": loop.matrix_busy,
+                "lower_bound": self._lower_bound(loop),
                 "bounds": loop.bounds.clocks, "binding": loop.bounds.binding, "distance": loop.distance, "stalls": loop.stalls,
                 "memory": {"verdict": loop.memory_verdict, "cycles": loop.bounds.memory}}
+
+    def _lower_bound(self, loop: LoopProfile) -> dict[str, Any] | None:
+        found = lower_bound(loop, self.profile)
+        return None if found is None else {"clocks": found.clocks, "binding": found.binding, "above": loop.cycles / found.least - 1}
 
     def text(self) -> str:
         """The report for people."""
@@ -141,30 +151,25 @@ def _loop_lines(loop: LoopProfile, found: Profile) -> list[str]:
     bounds = ", ".join(f"{name} {clocks:.0f}" for name, clocks in loop.bounds.clocks.items())
     stalls = ", ".join(f"{cause} {clocks:.0f}" for cause, clocks in loop.stalls.items()) or "none"
     ends = "" if loop.steady else " (too few rounds to leave the ends out)"
+    least = lower_bound(loop, found)
     return [f"  loop {loop.first}-{loop.last}, unroll {loop.unroll}, {loop.rounds} rounds by {loop.waves} waves{ends}: "
             f"predicted {loop.cycles:.1f} clk a round, matrix cores busy {loop.matrix_busy:.1%}",
             f"    bounds: {bounds}; {loop.bounds.binding} binds, {loop.distance:+.1%} above it; memory pipeline: {loop.memory_verdict} "
             f"({loop.bounds.memory:.0f})",
+            *([f"    no run takes less than {least.least:.0f} clk ({least.binding}); the prediction is {loop.cycles / least.least - 1:.1%} "
+               "above"] if least is not None else []),
             f"    stalls of a wave in a round: {stalls}"]
+
+
+def lower_bound(loop: LoopProfile, found: Profile) -> LoopBound | None:
+    """The bound of a loop in its steady state; None where its ends count too or a branch skips a part of it."""
+    return loop_bound(found.program, loop.first, loop.last, loop.waves, found.timing) if loop.steady else None
 
 
 def trace_kernel(library: Family, built: Built, parameters: Mapping[str, Any], workgroups: int,
                  memory_limit: int = MEMORY_LIMIT) -> Traced:
     """Run the first workgroups of a library kernel on the emulator."""
     return trace_launch(library, built.kernel, built.code_object, parameters, workgroups, memory_limit)
-
-
-def report_kernel(library: Family, built: Built, parameters: Mapping[str, Any], chosen: Timing, level: str, workgroups: int,
-                  spans: bool = False, memory_limit: int = MEMORY_LIMIT) -> ProfileReport:
-    """Profile a kernel of the library on the problem that the parameters say."""
-    return advised(trace_kernel(library, built, parameters, workgroups, memory_limit), chosen, level, workgroups, spans)
-
-
-def report_spec(path: Path, gpu: str | None, parameters: Path | None, level: str, workgroups: int, spans: bool = False,
-                memory_limit: int = MEMORY_LIMIT) -> ProfileReport:
-    """Profile any code object on the data of a launch specification; nothing is saved."""
-    found, arch = trace_spec(path, workgroups, memory_limit)
-    return advised(found, choose_timing(arch, gpu, parameters), level, workgroups, spans)
 
 
 def choose_timing(arch: str, gpu: str | None, parameters: Path | None) -> Timing:
@@ -185,6 +190,6 @@ def advised(traced: Traced, chosen: Timing, level: str, workgroups: int, spans: 
     return replace(found, origins=where, advice=tuple(advise(found, list(traced.trace.waves()), where)), range=time_range(traced, found))
 
 
-def write_trace(report: ProfileReport, path: Path) -> None:
+def write_trace(profile: Profile, path: Path) -> None:
     """Write the Chrome trace. Raises FileError where the file cannot be written."""
-    write_plain(path, json.dumps(chrome_trace(report.profile)).encode())
+    write_plain(path, json.dumps(chrome_trace(profile)).encode())

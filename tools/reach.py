@@ -46,29 +46,31 @@ class Reach:
                 *(f"  never: {line}" for line in stretches(self.program, self.executed.missing))]
 
 
-def reach(family: Family, built: Built, barren: int = _BARREN) -> Reach:
+def reach(family: Family, built: Built, barren: int = _BARREN) -> tuple[Reach, ...]:
     """Run the shapes of a build without the emulator's checks until all code is executed or `barren` drawn ones bring nothing new. Every
-    other one's data holds NaN and infinities (author.problem.holds_nonfinite)."""
-    program, contract, build = built.kernel.program, built.kernel.contract, built.kernel.parameters
-    rows: list[Sequence[int]] = []
+    other one's data holds NaN and infinities (author.problem.holds_nonfinite). What they execute of each kernel, in the order of launch."""
+    programs, contract, build = [one.program for one in built.kernel.launches], built.kernel.contract, built.kernel.parameters
+    rows: list[list[Sequence[int]]] = [[] for _ in programs]
     kept, wrong = [], []
-    done = executed(program, rows)
+    done = [executed(program, []) for program in programs]
     runs = idle = 0
     for launch, preload, drawn in _shapes(built):
-        if drawn and (not done.missing or idle >= barren):
+        if drawn and (not any(one.missing for one in done) or idle >= barren):
             break
         runs += 1
-        report = run_kernel(family, built, contract.resolve_run({**build, **launch}), "emulator", runs % 2, program=program,
-                            options=Options(checks=False, preload=preload))
+        report = run_kernel(family, built, contract.resolve_run({**build, **launch}), "emulator", runs % 2,
+                            program=built.kernel.program, options=Options(checks=False, preload=preload))
         if not report.passed:
             wrong.append(launch)
-        found = executed(program, [*rows, report.counts])
+        counts = [run.result.counts for run in report.launches]
+        found = [executed(program, [*known, new]) for program, known, new in zip(programs, rows, counts, strict=True)]
         idle = idle + 1 if found == done else 0
         if found != done:
-            rows.append(report.counts)
+            for known, new in zip(rows, counts, strict=True):
+                known.append(new)
             kept.append(launch)
             done = found
-    return Reach(program, done, runs, tuple(kept), tuple(wrong))
+    return tuple(Reach(program, one, runs, tuple(kept), tuple(wrong)) for program, one in zip(programs, done, strict=True))
 
 
 def _shapes(built: Built) -> Iterator[tuple[Mapping[str, Any], bool, bool]]:
@@ -91,10 +93,10 @@ def commands(kernels: tuple[str, ...], arch: str | None, all_builds: bool) -> in
         for target in (family.check_arch(arch),) if arch else family.archs:
             defaults = (family.contract_of(variant).resolve_build({}) for variant in family.variants(target))
             for build in builds(family, target) if all_builds else defaults:
-                found = reach(family, build_kernel(family, target, build))
                 shown = " ".join(f"{key}={value}" for key, value in build.items())
-                click.echo("\n".join(found.lines(f"{name} {target} {shown}".rstrip())))
-                left = left or bool(found.executed.missing or found.wrong)
+                for found in reach(family, build_kernel(family, target, build)):
+                    click.echo("\n".join(found.lines(f"{found.program.name} {target} {shown}".rstrip())))
+                    left = left or bool(found.executed.missing or found.wrong)
     return int(left)
 
 

@@ -13,10 +13,10 @@ import click
 
 from asmgen.author.contract.variant import Variant
 from asmgen.author.family.family import Family
-from asmgen.isa.timing import DEFAULT_GPU, GPUS
+from asmgen.isa.timing import DEFAULT_GPU, GPUS, Timing
 from asmgen.kernels.registry import family as find_family
-from asmgen.tools.build import build_kernel
-from asmgen.tools.profile_command import ProfileReport, choose_timing, report_kernel
+from asmgen.tools.build import Built, build_kernel
+from asmgen.tools.profile_command import ProfileReport, choose_timing, report_traced, trace_kernel
 
 _PRODUCTS = tuple({"m": edge, "n": edge, "k": edge} for edge in (4096, 8192))
 _ATTENTION = tuple({"b": 16, "hq": 16, "hkv": 16, "sq": 4096, "causal": causal} for causal in (False, True))
@@ -61,9 +61,13 @@ def rows(library: Family, gpu: str | None = None) -> Iterator[ReprofileRow]:
             contract = library.contract(variant.arch, values)
             resolved = contract.resolve_run(values)
             build = {name: resolved[name] for name in resolved if contract.parameter(name).kind == "build"}
-            report = report_kernel(library, build_kernel(library, variant.arch, build), resolved,
-                                   choose_timing(variant.arch, chosen, None), "grid", 1)
+            report = report_kernel(library, build_kernel(library, variant.arch, build), resolved, choose_timing(variant.arch, chosen, None))
             yield ReprofileRow(variant, chosen, problem, report)
+
+
+def report_kernel(library: Family, built: Built, parameters: Mapping[str, Any], chosen: Timing) -> ProfileReport:
+    """The prediction of a variant's own kernel."""
+    return report_traced(trace_kernel(library, built, parameters, 1), chosen, "grid", 1)
 
 
 @click.command()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from asmgen.author.family.family import Family
 from asmgen.codeobject.load import CodeObject
 from asmgen.emulator.arrival.findings import Finding
 from asmgen.emulator.scheduling.run import LaunchResult, Options
+from asmgen.isa.errors import AsmgenError
 from asmgen.launch.device import Device
 from asmgen.launch.emulated import EmulatedDevice
 from asmgen.launch.hip import choose_device
@@ -23,7 +24,7 @@ from asmgen.launch.memorylimit import MEMORY_LIMIT, check_total, making_data
 from asmgen.program.program import Program
 from asmgen.toolchain import find_tool
 from asmgen.tools.build import Built
-from asmgen.tools.executed import Executed, executed
+from asmgen.tools.executed import Executed, KernelRun, executed, together
 from asmgen.tools.saved_spec import save_spec
 from asmgen.tuning.started import start
 
@@ -45,14 +46,19 @@ class RunReport:
     bank_conflicts: int | None
     findings: tuple[Finding, ...] = field(default=())
     spec: Path | None = None  # the launch specification that was written
-    counts: tuple[int, ...] = ()  # executions by instruction position, over all waves
-    program: Program | None = None  # what the emulator ran
+    launches: tuple[KernelRun, ...] = ()  # one for each kernel, in order; none on a GPU
+    own: int = 0  # which of them is the family's variant
     digest: bytes = b""  # of all bytes of all outputs
 
     @property
+    def counts(self) -> tuple[int, ...]:
+        """Executions of the variant's kernel by instruction position, over all waves."""
+        return self.launches[self.own].result.counts if self.launches else ()
+
+    @property
     def executed(self) -> Executed | None:
-        """How much of the program ran; None on a GPU."""
-        return executed(self.program, [self.counts]) if self.program is not None else None
+        """How much of the programs ran; None on a GPU."""
+        return together(executed(run.result.program, [run.result.counts]) for run in self.launches) if self.launches else None
 
     def as_json(self) -> dict[str, Any]:
         """The fields of docs/FORMATS.md section 1, and those that stand beside them."""
@@ -62,6 +68,7 @@ class RunReport:
             "untouched": self.untouched, "seconds": self.seconds, "wave_instructions": self.wave_instructions,
             "lds_bank_conflicts": self.bank_conflicts, "findings": [finding.as_json() for finding in self.findings],
             "executed": share.as_json() if (share := self.executed) is not None else None,
+            "launches": [run.as_json() for run in self.launches],
             "spec": str(self.spec) if self.spec is not None else None,
         }
 
@@ -72,53 +79,64 @@ def run_kernel(family: Family, built: Built, parameters: Mapping[str, Any], devi
     """Launch a built kernel on random data and compare. The launch specification goes to `spec_folder` before, where one is named.
 
     The emulator runs what stands in the code object, read back with llvm-objdump; where there is none, the builder's
-    program, and `say` is told so. `program` runs instead of either (a mutant, in tests). Raises AsmgenError where the buffers have more
-    than `memory_limit` bytes together, or making their data takes more than some times that.
+    program, and `say` is told so. `program` runs instead of either (a mutant, in tests); its name says of which kernel. Raises AsmgenError
+    where the buffers have more than `memory_limit` bytes together, or making their data takes more than some times that.
     """
     arch, contract = built.kernel.resources.arch, built.kernel.contract
     chosen = choose_device(device, arch, lambda: emulator(built, arch, options, say, program))
     say(chosen.sentence)
     with making_data(family.name, memory_limit):
         problem = family.problem(parameters, seed)
-    check_total(family.name, sum(value.nbytes for value in problem.arguments.values() if isinstance(value, np.ndarray)), memory_limit)
-    spec = save_spec(built, problem, contract.grid_of(parameters), spec_folder) if spec_folder is not None else None
+    arrays = [value.nbytes for value in problem.arguments.values() if isinstance(value, np.ndarray)]
+    check_total(family.name, sum(arrays) + sum(contract.workspace_bytes_of(parameters).values()), memory_limit)
+    spec = save_spec(built, problem, parameters, spec_folder) if spec_folder is not None else None
     with chosen.device as opened:
         began = time.perf_counter()
-        results = launch(opened, built, problem, contract.grid_of(parameters), contract.workgroup)
+        results = launch(opened, built, problem, parameters)
         seconds = time.perf_counter() - began
-        last = opened.launches[-1] if isinstance(opened, EmulatedDevice) else None
-        return _compare(family.name, arch, opened.name, problem, results, seconds, last, spec)
+        ran = opened.launches[-len(built.kernel.launches):] if isinstance(opened, EmulatedDevice) else []
+        report = _compare(family.name, arch, opened.name, problem, results, seconds, ran, spec)
+        names = [kernel.resources.name for kernel in built.kernel.launches]
+        return replace(report, launches=tuple(map(KernelRun, names, ran)), own=len(built.kernel.before))
 
 
 def emulator(built: Built, arch: str, options: Options | None, say: Callable[[str], None], program: Program | None) -> EmulatedDevice:
     """An emulator that knows the kernel's code."""
-    given = program
-    if given is None and find_tool("llvm-objdump") is None:
+    programs = {kernel.resources.name: kernel.program for kernel in built.kernel.launches}
+    if program is not None:
+        programs[_named(built, program.name)] = program
+    elif find_tool("llvm-objdump") is None:
         say("no llvm-objdump: the emulator runs the builder's program, not what stands in the code object")
-        given = built.kernel.program
-    programs = {built.kernel.resources.name: given} if given is not None else {}
+    else:
+        programs = {}
     return EmulatedDevice(arch, options or Options(count_banks=True), programs, keep_errors=True)
 
 
-def launch(device: Device, built: Built, problem: Problem, grid: tuple[int, int, int],
-           block: tuple[int, int, int]) -> dict[str, np.ndarray[Any, Any]]:
-    """Upload, launch, read every output back."""
-    buffers = start(device, CodeObject.load(built.code_object), built.kernel.resources.name, built.kernel.contract, problem, grid, block)
+def _named(built: Built, name: str) -> str:
+    """The symbol of the kernel that a changed program runs instead of: the one of its name, or the only one."""
+    names = {one: kernel.resources.name for kernel in built.kernel.launches for one in (kernel.program.name, kernel.resources.name)}
+    if name not in names and len(built.kernel.launches) > 1:
+        raise AsmgenError(f"the program {name!r} is none of the kernels {', '.join(sorted(set(names.values())))}")
+    return names.get(name, built.kernel.resources.name)
+
+
+def launch(device: Device, built: Built, problem: Problem, parameters: Mapping[str, Any]) -> dict[str, np.ndarray[Any, Any]]:
+    """Upload, launch all kernels, read every output back."""
+    buffers = start(device, CodeObject.load(built.code_object), built.kernel, problem, parameters)
     return {output.argument: device.read(buffers[output.argument], problem.arguments[output.argument].dtype,
                                          problem.arguments[output.argument].shape) for output in problem.outputs}
 
 
 def _compare(name: str, arch: str, device: str, problem: Problem, results: Mapping[str, np.ndarray[Any, Any]], seconds: float,
-             last: LaunchResult | None, spec: Path | None) -> RunReport:
+             ran: Sequence[LaunchResult], spec: Path | None) -> RunReport:
     judged = [judge(output, problem.arguments[output.argument], results[output.argument]) for output in problem.outputs]
     absolute, relative, worst = (max(float(row[column]) for row in judged) for column in range(3))
     untouched = all(row[3] for row in judged)
-    errors = last.errors if last is not None else []
+    errors = [error for one in ran for error in one.errors]
     return RunReport(name, arch, device, worst <= 1.0 and untouched and not errors, absolute, relative, worst, untouched, seconds,
-                     last.wave_instructions if last is not None else None,
-                     sum(last.bank_conflicts.values()) if last is not None else None,
-                     last.findings if last is not None else (), spec, last.counts if last is not None else (),
-                     last.program if last is not None else None, _digest(results))
+                     sum(one.wave_instructions for one in ran) if ran else None,
+                     sum(sum(one.bank_conflicts.values()) for one in ran) if ran else None,
+                     tuple(finding for one in ran for finding in one.findings), spec, digest=_digest(results))
 
 
 def _digest(results: Mapping[str, np.ndarray[Any, Any]]) -> bytes:

@@ -53,6 +53,17 @@ class WantedBuild:
     arch: str
     parameters: dict[str, Any]
 
+    def request(self) -> str:
+        """The request of a tree in JSON. Defaults that choose no variant are left out: the other tree may not have the parameter yet."""
+        try:
+            library = find_family(self.kernel)
+            variant = library.select(self.arch, self.parameters)
+            usual = {one.name: one.default for one in library.contract_of(variant).parameters if one.name not in library.fixed(variant)}
+        except AsmgenError:  # building says why
+            usual = {}
+        given = {name: value for name, value in self.parameters.items() if name not in usual or usual[name] != value}
+        return json.dumps({**asdict(self), "parameters": given})
+
     def __str__(self) -> str:
         return " ".join((self.kernel, self.arch, *(f"{name}={value}" for name, value in self.parameters.items())))
 
@@ -90,7 +101,7 @@ class TreeBuilds:
         self._wanted = wanted
         self._errors = folder / "errors.txt"
         asked = folder / "requests.txt"
-        asked.write_text("".join(f"{json.dumps(asdict(one))}\n" for one in wanted))
+        asked.write_text("".join(f"{one.request()}\n" for one in wanted))
         with asked.open() as lines, self._errors.open("w") as errors:
             self._process = subprocess.Popen([sys.executable, "-P", "-c", _WORKER, str(folder)], stdin=lines, stdout=subprocess.PIPE,
                                              stderr=errors, text=True, env={**os.environ, "PYTHONPATH": str(tree)})

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 
+from asmgen.author.contract.contract import ContractArgument, KernelContract
 from asmgen.author.contract.problem import Problem
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.quote import shown
@@ -19,25 +20,26 @@ SPECIFICATION = "spec.json"
 """The file in the folder that other commands take."""
 
 
-def save_spec(built: Built, problem: Problem, grid: tuple[int, int, int], folder: Path) -> Path:
+def save_spec(built: Built, problem: Problem, parameters: Mapping[str, Any], folder: Path) -> Path:
     """Write spec.json, the code object and an ARGUMENT.npy for each array, all or none; the path of the first.
 
     Launching it saves each output beside its input, as ARGUMENT_out.npy. Types that numpy does not know stand in the .npy as unsigned
-    integers of their size. Raises AsmgenError where the folder cannot be written.
+    integers of their size. Several kernels stand as `launches`, with workspaces that have no contents. Raises AsmgenError where the folder
+    cannot be written.
     """
     kernel, code = built.kernel, f"{built.kernel.name}.co"
-    outputs = {output.argument for output in problem.outputs}
-    saves = [Save(folder / code, lambda file: _write(file, built.code_object))]
-    args: list[dict[str, Any]] = []
-    for row in kernel.contract.arguments:
-        value = problem.arguments[row.name]
-        if isinstance(value, np.ndarray):
-            saves.append(Save(folder / f"{row.name}.npy", _array_writer(value)))
-            args.append({"buffer": f"{row.name}.npy"} | ({"save": f"{row.name}_out.npy"} if row.name in outputs else {}))
-        else:
-            args.append({"scalar": "u64" if row.type == "pointer" else row.type, "value": value})
-    spec = {"code_object": code, "kernel": kernel.resources.name, "arch": kernel.resources.arch, "grid": list(grid),
-            "block": list(kernel.contract.workgroup), "args": args}
+    arrays = {row.name: problem.arguments[row.name] for row in kernel.contract.given if isinstance(problem.arguments[row.name], np.ndarray)}
+    saves = [Save(folder / code, lambda file: _write(file, built.code_object)),
+             *(Save(folder / f"{name}.npy", _array_writer(value)) for name, value in arrays.items())]
+    named: set[str] = set()
+    launches: list[dict[str, Any]] = [
+        {"kernel": one.resources.name, "grid": list(one.contract.grid_of(parameters)), "block": list(one.contract.workgroup),
+         "args": [_argument(row, kernel.contract, problem, parameters, named) for row in one.contract.arguments]}
+        for one in kernel.launches]
+    if len(launches) == 1:
+        for entry in launches[0]["args"]:
+            entry.pop("name", None)  # nobody asks for it
+    spec = {"code_object": code, "arch": kernel.resources.arch} | (launches[0] if len(launches) == 1 else {"launches": launches})
     saves.append(Save(folder / SPECIFICATION, lambda file: _write(file, (json.dumps(spec, indent=1) + "\n").encode())))
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -46,6 +48,22 @@ def save_spec(built: Built, problem: Problem, grid: tuple[int, int, int], folder
                           "another one can be named with --save-spec") from None
     write_all(saves, "--save-spec")
     return folder / SPECIFICATION
+
+
+def _argument(row: ContractArgument, contract: KernelContract, problem: Problem, parameters: Mapping[str, Any],
+              named: set[str]) -> dict[str, Any]:
+    """One argument of a launch. A buffer stands where it is first an argument; `named` are those that stand somewhere."""
+    value = problem.arguments.get(row.name)
+    workspace = next((one for one in contract.workspaces if one.name == row.name), None)
+    if workspace is None and not isinstance(value, np.ndarray):
+        return {"scalar": "u64" if row.type == "pointer" else row.type, "value": value}
+    if row.name in named:
+        return {"same_as": row.name}
+    named.add(row.name)
+    if workspace is not None:
+        return {"zeros" if workspace.zeroed else "undefined": contract.workspace_bytes_of(parameters)[row.name], "name": row.name}
+    saved = {"save": f"{row.name}_out.npy"} if row.name in {output.argument for output in problem.outputs} else {}
+    return {"buffer": f"{row.name}.npy", "name": row.name} | saved
 
 
 def _array_writer(value: np.ndarray[Any, Any]) -> Callable[[BinaryIO], None]:

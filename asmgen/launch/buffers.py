@@ -32,13 +32,14 @@ class BufferShape:
         return math.prod(self.shape) * self.dtype.itemsize
 
 
-def buffer_shapes(spec: LaunchSpec, limit: int = MEMORY_LIMIT) -> list[BufferShape | None]:
-    """What the buffer of each argument holds, None for an argument without one. Nothing but the headers of .npy files is read.
+def buffer_shapes(spec: LaunchSpec, limit: int = MEMORY_LIMIT) -> dict[tuple[int, int], BufferShape]:
+    """What the buffer of each argument that has one holds, by the numbers of its launch and of itself. Nothing but the headers of .npy
+    files is read.
 
     Raises SpecError for a file that cannot be read, and where all buffers together have more than `limit` bytes.
     """
-    shapes = [_shape(spec, argument) if isinstance(argument, BufferArgument) else None for argument in spec.args]
-    total = sum(shape.nbytes for shape in shapes if shape is not None)
+    shapes = {(launch, number): _shape(spec, argument) for launch, number, argument in spec.buffers}
+    total = sum(shape.nbytes for shape in shapes.values())
     check_total(str(spec.origin), total, limit, SpecError)
     return shapes
 

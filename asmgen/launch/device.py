@@ -5,7 +5,8 @@ Addresses are plain integers of the device's 64-bit address space; sizes are byt
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
@@ -125,6 +126,16 @@ class Device(Protocol):
 
     def read_async(self, array: numpy.ndarray[Any, Any], buffer: Buffer, stream: Any = None, offset: int = 0) -> None:
         """Fills the array from byte `offset` of the buffer on, in the stream's order; it holds the data when the stream has finished."""
+
+    def stream_of(self, values: Iterable[Any], stream: Any) -> Any:
+        """The stream on which launches with these arguments go that shall follow each other: the given one, or the one that a launch
+        would take by itself."""
+
+    def workspace(self, name: str, nbytes: int, stream: Any) -> AbstractContextManager[Buffer]:
+        """Memory with undefined contents for the launches that are put on the stream within."""
+
+    def zero(self, address: int, nbytes: int, stream: Any) -> None:
+        """Sets device memory to zero, in the stream's order."""
 
     def borrow(self, what: str, array: External) -> bool:
         """Lets kernels use an array that somebody else owns, until it is given back. Whether there is anything to give back.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import TracebackType
@@ -11,11 +12,14 @@ from typing import Any, Self
 import numpy as np
 
 from asmgen.codeobject.load import CodeObject, KernelRecord
+from asmgen.emulator.arrival.findings import chosen_checks
 from asmgen.emulator.carried.tracker import Tracker
 from asmgen.emulator.machine.codemap import load_image
 from asmgen.emulator.machine.devicememory import Memory
 from asmgen.emulator.machine.dispatch import Dispatch
 from asmgen.emulator.scheduling.run import LaunchResult, Options, run_launch
+from asmgen.emulator.shadow.shadowmemory import undefine
+from asmgen.emulator.shadow.undefined import USED
 from asmgen.isa.arch import architecture
 from asmgen.launch.device import Buffer, DeviceError, LaunchError, Loadable, check_launch, check_span
 from asmgen.launch.external import HOST, External
@@ -287,6 +291,32 @@ class EmulatedDevice:
     def event(self) -> EmulatedEvent:
         """An event, which has happened when it is recorded."""
         return EmulatedEvent()
+
+    def stream_of(self, values: Iterable[Any], stream: object) -> object:
+        """All streams are in the order of the calls."""
+        return stream
+
+    @contextmanager
+    def workspace(self, name: str, nbytes: int, stream: object = None) -> Iterator[Buffer]:
+        """Memory whose contents are undefined: what a kernel reads of it that no kernel has written is an error where the host sees it."""
+        buffer = self.allocate(nbytes)
+        self.undefine(buffer)
+        try:
+            yield buffer
+        finally:
+            self.free(buffer)
+
+    def undefine(self, buffer: Buffer) -> None:
+        """From here on the buffer's contents are undefined, if launches look for what is made of such, and the host will not read them."""
+        self._check_held(buffer, "undefine of")
+        if USED in chosen_checks(self.options.checks):
+            undefine(self.memory, buffer.address, buffer.nbytes)
+        self.unread([buffer])
+
+    def zero(self, address: int, nbytes: int, stream: object = None) -> None:
+        """Set memory to zero."""
+        self.memory.view(address, nbytes)[:] = 0
+        self.memory.written(address, nbytes)
 
     def write_async(self, buffer: Buffer, array: np.ndarray[Any, Any], stream: object = None, offset: int = 0) -> None:
         """As `write`: it has happened when the call returns."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -18,10 +18,12 @@ import numpy
 
 from asmgen.isa.quote import quoted
 from asmgen.launch.device import EMULATED_NAME, Buffer, Device, DeviceError, DeviceKernel, Loadable, check_launch, check_span
+from asmgen.launch.external import torch_stream
 from asmgen.launch.hipbinding import device_properties, import_binding, text
 from asmgen.launch.hiplauncher import HipLauncher
 from asmgen.launch.hipstreams import HipEvent, HipStream, stream_handle
 from asmgen.launch.launchcall import Gpu, HostArray, launch_extra
+from asmgen.launch.workspaces import StreamWorkspaces
 
 if TYPE_CHECKING:
     from asmgen.launch.external import External
@@ -179,6 +181,8 @@ class HipDevice:
         self._prepared: dict[tuple[int, str], HipLauncher] = {}
         self._kept: list[Any] = []  # host arrays of copies under way on streams that are not ours
         self._launched = ""
+        self._workspaces = StreamWorkspaces(self.allocate)
+        self.workspace = self._workspaces.lend
         _call(self.binding, "hipSetDevice", self.gpu.index, shown=str(self.gpu.index))
 
     @property
@@ -288,6 +292,18 @@ class HipDevice:
             self.choose()
             _call(self.binding, "hipMemcpy", target, source, nbytes, direction, shown=shown, context=self._after())
 
+    def stream_of(self, values: Iterable[Any], stream: Any) -> Any:
+        """PyTorch's current stream where a tensor of PyTorch is among the arguments and no stream is given."""
+        if stream is not None or not any(hasattr(value, "data_ptr") for value in values):
+            return stream
+        return torch_stream(self.gpu.index)
+
+    def zero(self, address: int, nbytes: int, stream: Any) -> None:
+        """Sets memory to zero, in the order of a stream."""
+        if nbytes:
+            shown = f"{address:#x}, 0, {nbytes} bytes, stream"
+            self.call("hipMemsetAsync", address, 0, nbytes, stream_handle(stream), shown=shown)
+
     def free(self, buffer: Buffer) -> None:
         self._check_live(buffer, "free")
         del self._buffers[buffer.address]
@@ -354,7 +370,6 @@ class HipDevice:
         self._launched = kernel.name
 
     def _prepare(self, kernel: Any) -> HipLauncher:
-
         if kernel.code_object is None:
             raise DeviceError(f"launch {kernel.name} as code_object.kernel({kernel.name!r}) gives it")
         launcher = self._prepared[id(kernel.code_object), kernel.name] = HipLauncher(self, kernel)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from asmgen.isa.quote import shown
-from asmgen.launch.spec import BufferArgument, LaunchSpec, SpecError
+from asmgen.launch.spec import LaunchSpec, SpecError
 from asmgen.scratch import scratch_folder
 
 Identity = tuple[int | str, ...]
@@ -56,21 +56,22 @@ def check_saves(spec: LaunchSpec, file: Path) -> None:
     """
     identities = _Identities()
     taken: dict[Identity, str] = {identities.of(file): "the specification itself", identities.of(spec.code_object): "the code object"}
-    readers: dict[Identity, list[int]] = {}
-    for number, argument in enumerate(spec.args):
-        if isinstance(argument, BufferArgument) and argument.source is not None:
-            readers.setdefault(identities.of(argument.source), []).append(number)
-    for number, argument in enumerate(spec.args):
-        if not isinstance(argument, BufferArgument) or argument.save is None:
+    readers: dict[Identity, list[str]] = {}
+    buffers = [(f"argument {number}{spec.launches[launch].of}", argument) for launch, number, argument in spec.buffers]
+    for name, argument in buffers:
+        if argument.source is not None:
+            readers.setdefault(identities.of(argument.source), []).append(name)
+    for name, argument in buffers:
+        if argument.save is None:
             continue
         where = identities.of(argument.save)
         what = taken.get(where)
-        others = [reader for reader in readers.get(where, ())[:2] if reader != number]
+        others = [reader for reader in readers.get(where, ())[:2] if reader != name]
         if what is None and others:
-            what = f"the file that argument {others[0]} is read from"
+            what = f"the file that {others[0]} is read from"
         if what is not None:
-            raise SpecError(f"{spec.origin}: argument {number} would be saved over {what}, {shown(argument.save)}; save it elsewhere")
-        taken[where] = f"what argument {number} is saved to"
+            raise SpecError(f"{spec.origin}: {name} would be saved over {what}, {shown(argument.save)}; save it elsewhere")
+        taken[where] = f"what {name} is saved to"
         fault = _fault(argument.save)
         if fault:
             raise SpecError(f"{spec.origin}: {shown(argument.save)} cannot be written: {fault}")

@@ -1,5 +1,7 @@
 """The launch specification (docs/FORMATS.md section 3): one JSON file that says what to launch on what data, read and checked.
 
+It has one launch, or a list of them, which share buffers by name.
+
 A specification is complete when it is read: every path, size and offset that the file alone decides is right. What the
 code object decides (its kernels, its architecture, the size of its arguments) is checked where it is launched.
 """
@@ -9,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +24,11 @@ from asmgen.isa.quote import quoted, shown
 
 Size = tuple[int, int, int]
 
-_KEYS = ("code_object", "kernel", "arch", "grid", "block", "dynamic_lds", "args", "order", "checks", "product", "attention")
+_WHOLE = ("code_object", "arch", "order", "checks")
+_LAUNCH = ("kernel", "grid", "block", "dynamic_lds", "args")
 _PROBLEMS = {"product": (("m", "n", "k"), ("b",)), "attention": (("b", "hq", "hkv", "sq", "sk", "d"), ())}  # needed, and those that are 1
-_KINDS = {"buffer": ("save",), "zeros": ("save",), "scalar": ("value",), "bytes": (), "same_as": ("at",)}
+_KINDS = {"buffer": ("save", "name"), "zeros": ("save", "name"), "undefined": ("name",), "scalar": ("value",), "bytes": (),
+          "same_as": ("at",)}
 _SURROGATE = re.compile("[\ud800-\udfff]")  # half of a character, which no file's name has
 POINTER_BYTES = 8
 """Size and alignment of a pointer in the kernarg segment."""
@@ -41,24 +45,28 @@ class SpecError(AsmgenError):
 
 @dataclass(frozen=True)
 class BufferArgument:
-    """A pointer to bytes: the payload of `source` (a .npy file, or any other as it is), or `zeros` zero bytes.
+    """A pointer to bytes: the payload of `source` (a .npy file, or any other as it is), or `zeros` zero bytes, which are `undefined` where
+    launches hand them to each other and the first has to write them.
 
-    `save` is where the bytes go after the launch.
+    `save` is where the bytes go after the launch, `name` what other launches call the buffer.
     """
 
     offset: int | None
     source: Path | None
     zeros: int
     save: Path | None
+    undefined: bool = False
+    name: str = ""
 
 
 @dataclass(frozen=True)
 class AliasArgument:
-    """A pointer into the buffer of argument number `target`, `at` bytes after its start."""
+    """A pointer into the buffer of argument number `target` of launch number `launch`, `at` bytes after its start."""
 
     offset: int | None
     target: int
     at: int
+    launch: int = 0
 
 
 @dataclass(frozen=True)
@@ -70,7 +78,17 @@ class ValueArgument:
     align: int
 
 
-SpecArgument = BufferArgument | AliasArgument | ValueArgument
+@dataclass(frozen=True)
+class _Named:
+    """An alias by name, until all names are known."""
+
+    offset: int | None
+    owner: str
+    at: int
+    what: str
+
+
+SpecArgument = BufferArgument | AliasArgument | ValueArgument | _Named
 
 
 @dataclass(frozen=True)
@@ -103,21 +121,37 @@ def seen_keys(queries: int, keys: int, causal: bool) -> int:
 
 
 @dataclass(frozen=True)
-class LaunchSpec:
+class SpecLaunch:
     """One launch. `grid` in workgroups, `block` in work-items, `dynamic_lds` in bytes; None where the code object decides, or where the
-    file does not say which problem it solves."""
+    file does not say which problem it solves. `of` is what errors say after an argument's number: which launch has it, if there are
+    several."""
 
-    origin: str
-    code_object: Path
     kernel: str | None
-    arch: str | None
     grid: Size
     block: Size
     dynamic_lds: int
     args: tuple[SpecArgument, ...]
+    problem: SolvedProblem | None = None
+    of: str = ""
+
+
+@dataclass(frozen=True)
+class LaunchSpec:
+    """The launches in order, on the kernels of one code object. Of several, each may solve a problem, or all together one."""
+
+    origin: str
+    code_object: Path
+    arch: str | None
+    launches: tuple[SpecLaunch, ...]
     order: str
     checks: bool | tuple[str, ...]  # all, only those that cost nothing, or these (emulator.findings.CHECKS)
     problem: SolvedProblem | None = None
+
+    @property
+    def buffers(self) -> list[tuple[int, int, BufferArgument]]:
+        """The arguments that have a buffer of their own, with the numbers of their launch and of themselves."""
+        return [(launch, number, argument) for launch, one in enumerate(self.launches) for number, argument in enumerate(one.args)
+                if isinstance(argument, BufferArgument)]
 
 
 def read_spec(path: Path) -> LaunchSpec:
@@ -153,6 +187,7 @@ class _Parser:
     def __init__(self, origin: str, folder: Path) -> None:
         self.origin = origin
         self.folder = folder
+        self.of = ""  # the launch, where there are several
 
     def fail(self, sentence: str) -> SpecError:
         return SpecError(f"{self.origin}: {sentence}")
@@ -160,10 +195,13 @@ class _Parser:
     def spec(self, value: Any) -> LaunchSpec:
         if not isinstance(value, dict):
             raise self.fail("a launch specification is a JSON object")
-        self.known(value, _KEYS, "the specification")
-        for key in ("code_object", "grid", "block"):
-            if key not in value:
-                raise self.fail(f"{key!r} is missing")
+        several = "launches" in value
+        twice = [key for key in _LAUNCH if several and key in value]
+        if twice:
+            raise self.fail(f"it has 'launches', so each of them has its own {twice[0]!r}")
+        self.known(value, (*_WHOLE, *(("launches",) if several else _LAUNCH), *_PROBLEMS), "the specification")
+        if "code_object" not in value:
+            raise self.fail("'code_object' is missing")
         arch = self.text(value, "arch")
         if arch is not None and arch.partition(":")[0] not in ARCHITECTURES:
             raise self.fail(f"'arch' is {quoted(arch)}; {' and '.join(ARCHITECTURES)} are known")
@@ -171,15 +209,33 @@ class _Parser:
         if not _ORDER.fullmatch(order):
             raise self.fail(f"'order' is {quoted(order)}; lockstep, serial and random:SEED (at most 18 digits) are possible")
         checks = self.checks(value.get("checks", True))
+        entries = self.entries(value["launches"]) if several else [value]
+        launches = []
+        for number, entry in enumerate(entries):
+            self.of = f" of launch {number}" if len(entries) > 1 else ""
+            launches.append(self.launch(number, entry, several))
+        self.of = ""
+        problem = self.problem(value) if several else launches[0].problem
+        return LaunchSpec(self.origin, self.path(value, "code_object", "the specification"), arch, self.named(launches), order, checks,
+                          problem)
+
+    def entries(self, value: Any) -> list[dict[str, Any]]:
+        if not isinstance(value, list) or not value or not all(isinstance(entry, dict) for entry in value):
+            raise self.fail("'launches' is a list of one JSON object or more")
+        for number, entry in enumerate(value):
+            self.known(entry, (*_LAUNCH, *_PROBLEMS), f"launch {number}")
+        return value
+
+    def launch(self, number: int, value: Mapping[str, Any], several: bool) -> SpecLaunch:
+        for key in ("grid", "block"):
+            if key not in value:
+                raise self.fail(f"{key!r}{f' of launch {number}' if several else ''} is missing")
         args = value.get("args", [])
         if not isinstance(args, list):
             raise self.fail("'args' is a list of arguments")
-        parsed = tuple(self.argument(number, entry) for number, entry in enumerate(args))
-        self.aliases(parsed)
-        return LaunchSpec(self.origin, self.path(value, "code_object", "the specification"), self.text(value, "kernel"), arch,
-                          self.size(value, "grid"), self.size(value, "block"),
-                          self.number(value.get("dynamic_lds", 0), "'dynamic_lds'", 0, 1 << 20), parsed, order, checks,
-                          self.problem(value))
+        parsed = tuple(self.argument(position, entry, number) for position, entry in enumerate(args))
+        return SpecLaunch(self.text(value, "kernel"), self.size(value, "grid"), self.size(value, "block"),
+                          self.number(value.get("dynamic_lds", 0), "'dynamic_lds'", 0, 1 << 20), parsed, self.problem(value), self.of)
 
     def problem(self, value: Mapping[str, Any]) -> SolvedProblem | None:
         kinds = [kind for kind in _PROBLEMS if kind in value]
@@ -247,8 +303,8 @@ class _Parser:
         x, y, z = (self.number(number, f"each of {key!r}", 1, (1 << 32) - 1) for number in found)
         return x, y, z
 
-    def argument(self, number: int, entry: Any) -> SpecArgument:
-        what = f"argument {number}"
+    def argument(self, number: int, entry: Any, launch: int) -> SpecArgument:
+        what = f"argument {number}{self.of}"
         if not isinstance(entry, dict):
             raise self.fail(f"{what} is a JSON object, not {quoted(entry)}")
         kinds = [kind for kind in _KINDS if kind in entry]
@@ -262,12 +318,16 @@ class _Parser:
         if kind == "bytes":
             return ValueArgument(offset, self.raw(entry["bytes"], what), 1)
         if kind == "same_as":
-            target = self.number(entry["same_as"], f"'same_as' of {what}", 0, 1 << 20)
-            return AliasArgument(offset, target, self.number(entry.get("at", 0), f"'at' of {what}", 0, _MAX_BYTES))
+            target, at = entry["same_as"], self.number(entry.get("at", 0), f"'at' of {what}", 0, _MAX_BYTES)
+            if isinstance(target, str):
+                return _Named(offset, target, at, what)
+            return AliasArgument(offset, self.number(target, f"'same_as' of {what}, where it is no name,", 0, 1 << 20), at, launch)
         save = self.path(entry, "save", what) if "save" in entry else None
-        if kind == "zeros":
-            return BufferArgument(offset, None, self.number(entry["zeros"], f"'zeros' of {what}", 0, _MAX_BYTES), save)
-        return BufferArgument(offset, self.path(entry, "buffer", what), 0, save)
+        name = self.text(entry, "name") or ""
+        if kind != "buffer":
+            size = self.number(entry[kind], f"{kind!r} of {what}", 0, _MAX_BYTES)
+            return BufferArgument(offset, None, size, save, kind == "undefined", name)
+        return BufferArgument(offset, self.path(entry, "buffer", what), 0, save, False, name)
 
     def scalar(self, entry: Mapping[str, Any], what: str, offset: int | None) -> ValueArgument:
         name = entry["scalar"]
@@ -286,16 +346,34 @@ class _Parser:
             return bytes.fromhex(text)
         raise self.fail(f"'bytes' of {what} are pairs of hexadecimal digits, not {quoted(text)}")
 
-    def aliases(self, args: tuple[SpecArgument, ...]) -> None:
-        for number, argument in enumerate(args):
-            if isinstance(argument, AliasArgument) and not (
-                    argument.target < len(args) and isinstance(args[argument.target], BufferArgument)):
-                owners = [str(other) for other, owner in enumerate(args) if isinstance(owner, BufferArgument)][:_SHOWN_OWNERS]
-                raise self.fail(f"argument {number} is 'same_as' {argument.target}, which has no buffer of its own; "
-                                f"arguments that have one: {', '.join(owners) or 'none'}")
+    def named(self, launches: list[SpecLaunch]) -> tuple[SpecLaunch, ...]:
+        """The launches with every name found and every number checked."""
+        owners: dict[str, tuple[int, int]] = {}
         saved: set[Path] = set()
-        for argument in args:
-            if isinstance(argument, BufferArgument) and argument.save is not None:
-                if argument.save in saved:
-                    raise self.fail(f"two arguments are saved to {quoted(argument.save.name)}")
-                saved.add(argument.save)
+        for place, launch in enumerate(launches):
+            for number, argument in enumerate(launch.args):
+                if not isinstance(argument, BufferArgument):
+                    continue
+                if argument.name and owners.setdefault(argument.name, (place, number)) != (place, number):
+                    raise self.fail(f"two arguments have the name {quoted(argument.name)}")
+                if argument.save is not None:
+                    if argument.save in saved:
+                        raise self.fail(f"two arguments are saved to {quoted(argument.save.name)}")
+                    saved.add(argument.save)
+        return tuple(replace(launch, args=tuple(self.found(argument, number, launch, owners)
+                                                for number, argument in enumerate(launch.args))) for launch in launches)
+
+    def found(self, argument: SpecArgument, number: int, launch: SpecLaunch, owners: Mapping[str, tuple[int, int]]) -> SpecArgument:
+        if isinstance(argument, _Named):
+            if argument.owner not in owners:
+                known = ", ".join(map(quoted, list(owners)[:_SHOWN_OWNERS])) or "none"
+                raise self.fail(f"{argument.what} is 'same_as' {quoted(argument.owner)}, and no argument has that name; names: {known}")
+            place, target = owners[argument.owner]
+            return AliasArgument(argument.offset, target, argument.at, place)
+        args = launch.args
+        if isinstance(argument, AliasArgument) and not (
+                argument.target < len(args) and isinstance(args[argument.target], BufferArgument)):
+            holders = [str(other) for other, owner in enumerate(args) if isinstance(owner, BufferArgument)][:_SHOWN_OWNERS]
+            raise self.fail(f"argument {number}{launch.of} is 'same_as' {argument.target}, which has no buffer of its own; "
+                            f"arguments that have one: {', '.join(holders) or 'none'}")
+        return argument

@@ -1,10 +1,10 @@
-"""Running a launch specification: its buffers are uploaded, its arguments packed, its kernel launched, its results saved."""
+"""Running a launch specification: its buffers are uploaded, its arguments packed, its kernels launched, its results saved."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
@@ -25,25 +25,40 @@ from asmgen.launch.emulated import EmulatedDevice
 from asmgen.launch.hip import choose_device
 from asmgen.launch.memorylimit import MEMORY_LIMIT
 from asmgen.launch.saves import Save, check_saves, write_all
-from asmgen.launch.spec import POINTER_BYTES, AliasArgument, BufferArgument, LaunchSpec, SolvedProblem, SpecError, ValueArgument, read_spec
+from asmgen.launch.spec import (
+    POINTER_BYTES,
+    AliasArgument,
+    BufferArgument,
+    LaunchSpec,
+    SolvedProblem,
+    SpecError,
+    SpecLaunch,
+    ValueArgument,
+    read_spec,
+)
+
+Held = Mapping[tuple[int, int], Buffer]
+"""Buffers on a device by the numbers of launch and argument."""
 
 
 @dataclass(frozen=True)
 class SpecRun:
-    """A launch that has saved its results. `result` is the emulator's, None on a GPU; `seconds` is the time of the launch alone."""
+    """Launches that have saved their results: the kernels in order, what came of each on the emulator (nothing on a GPU); `seconds` is the
+    time of the launches alone."""
 
-    kernel: str
+    kernels: tuple[str, ...]
     arch: str
     device: str
     seconds: float
     saved: tuple[str, ...]
-    result: LaunchResult | None
+    results: tuple[LaunchResult, ...]
 
 
 @dataclass(frozen=True)
 class TracedLaunch:
     """A launch that saved nothing: the kernel, its architecture, how many workgroups its grid has, what came of it, and where its buffers
-    were, and the problem that it solves, where the specification says it."""
+    were, and the problem that it solves, where the specification says it; `first` are the loads of as many workgroups as do not take
+    long, where they were asked for, of none where the emulator cannot run those."""
 
     kernel: str
     arch: str
@@ -51,6 +66,7 @@ class TracedLaunch:
     result: LaunchResult
     arguments: tuple[TracedArgument, ...]
     problem: SolvedProblem | None
+    first: FirstLoads | None = None
 
 
 def run_launch_spec(path: Path, device: str = "auto", options: Options | None = None,
@@ -62,7 +78,7 @@ def run_launch_spec(path: Path, device: str = "auto", options: Options | None = 
     """
     spec = read_spec(path)
     code_object = CodeObject.load(spec.code_object, spec.arch)
-    kernel = code_object.kernel(spec.kernel)
+    kernels = [code_object.kernel(launch.kernel) for launch in spec.launches]
     check_saves(spec, path)
     shapes = buffer_shapes(spec, memory_limit)
     settings = replace(options or Options(), checks=spec.checks, order=spec.order)
@@ -71,61 +87,78 @@ def run_launch_spec(path: Path, device: str = "auto", options: Options | None = 
     with chosen.device as opened:
         held = _uploaded(opened, spec, shapes)
         if isinstance(opened, EmulatedDevice):
-            opened.unread(owner for argument, owner in zip(spec.args, held, strict=True)
-                          if owner is not None and isinstance(argument, BufferArgument) and argument.save is None)
-        kernarg = _kernarg(spec, kernel, held)
-        loaded = opened.load(code_object).kernel(kernel.name)
+            opened.unread(held[launch, number] for launch, number, argument in spec.buffers if argument.save is None)
+        kernargs = [_kernarg(spec, number, kernel, held) for number, kernel in enumerate(kernels)]
+        loaded = [opened.load(code_object).kernel(kernel.name) for kernel in kernels]
         began = time.perf_counter()
-        opened.launch(loaded, spec.grid, spec.block, kernarg, spec.dynamic_lds)
+        for launch, kernel, kernarg in zip(spec.launches, loaded, kernargs, strict=True):
+            opened.launch(kernel, launch.grid, launch.block, kernarg, launch.dynamic_lds)
         opened.synchronize()
         seconds = time.perf_counter() - began
-        saves = [Save(argument.save, _writer(opened, argument.save, shape, buffer))
-                 for argument, shape, buffer in zip(spec.args, shapes, held, strict=True)
-                 if isinstance(argument, BufferArgument) and argument.save is not None and shape is not None and buffer is not None]
+        saves = [Save(argument.save, _writer(opened, argument.save, shapes[launch, number], held[launch, number]))
+                 for launch, number, argument in spec.buffers if argument.save is not None]
         saved = tuple(write_all(saves, spec.origin))
-        result = opened.launches[-1] if isinstance(opened, EmulatedDevice) else None
-        return SpecRun(kernel.name, code_object.arch, opened.name, seconds, saved, result)
+        results = tuple(opened.launches) if isinstance(opened, EmulatedDevice) else ()
+        return SpecRun(tuple(kernel.name for kernel in kernels), code_object.arch, opened.name, seconds, saved, results)
 
 
-def trace_launch_spec(path: Path, options: Options, memory_limit: int = MEMORY_LIMIT, first: FirstLoads | None = None) -> TracedLaunch:
-    """Run what a specification says on the emulator for what `options` note, and save nothing. Raises AsmgenError as a launch does.
+def trace_launch_spec(path: Path, options: Options | Callable[[str], Options], memory_limit: int = MEMORY_LIMIT,
+                      first: Callable[[], FirstLoads] | None = None) -> tuple[TracedLaunch, ...]:
+    """Run what a specification says on the emulator for what `options` note, or the options for a kernel of some name, and save nothing.
+    Raises AsmgenError as a launch does.
 
-    `first` is filled too: with as many workgroups as do not take long; with none where the emulator cannot run those.
+    With `first` each launch's first loads are noted too.
     """
     spec = read_spec(path)
-    spec = replace(spec, args=tuple(replace(argument, save=None) if isinstance(argument, BufferArgument) else argument
-                                    for argument in spec.args))
     code_object = CodeObject.load(spec.code_object, spec.arch)
-    kernel = code_object.kernel(spec.kernel)
+    kernels = [code_object.kernel(launch.kernel) for launch in spec.launches]
     shapes = buffer_shapes(spec, memory_limit)
-    total = math.prod(spec.grid)
-    with EmulatedDevice(code_object.arch, options, keep_errors=True) as device:
+    found = []
+    with EmulatedDevice(code_object.arch, Options(checks=False), keep_errors=True) as device:
         held = _uploaded(device, spec, shapes)
-        kernarg, loaded = _kernarg(spec, kernel, held), device.load(code_object).kernel(kernel.name)
-        device.launch(loaded, spec.grid, spec.block, kernarg, spec.dynamic_lds)
-        if first is not None:
-            first.workgroups = max(1, min(total, MOST_WAVES // -(-math.prod(spec.block) // LANES)))
-            device.options = replace(options, trace=first)
-            try:
-                device.launch(loaded, spec.grid, spec.block, kernarg, spec.dynamic_lds)
-            except EmulatorError:  # what others have not computed may lead a workgroup anywhere
-                first.lines.clear()
-        result = device.launches[0]
-    arguments = tuple(TracedArgument(f"argument {number}", buffer.address, buffer.nbytes)
-                      for number, buffer in enumerate(held) if buffer is not None)
-    return TracedLaunch(kernel.name, code_object.arch, total, result, arguments, spec.problem)
+        module = device.load(code_object)
+        for number, (launch, kernel) in enumerate(zip(spec.launches, kernels, strict=True)):
+            device.options = options(kernel.name) if callable(options) else options
+            kernarg, total = _kernarg(spec, number, kernel, held), math.prod(launch.grid)
+            result = device.launch(module.kernel(kernel.name), launch.grid, launch.block, kernarg, launch.dynamic_lds)
+            noted = first() if first is not None else None
+            if noted is not None:
+                noted.workgroups = max(1, min(total, MOST_WAVES // -(-math.prod(launch.block) // LANES)))
+                device.options = replace(device.options, trace=noted)
+                try:
+                    device.launch(module.kernel(kernel.name), launch.grid, launch.block, kernarg, launch.dynamic_lds)
+                except EmulatorError:  # what others have not computed may lead a workgroup anywhere
+                    noted.lines.clear()
+            arguments = tuple(TracedArgument(f"argument {position}", buffer.address, buffer.nbytes)
+                              for position, buffer in _pointed_to(launch, number, held))
+            found.append(TracedLaunch(kernel.name, code_object.arch, total, result, arguments, launch.problem, noted))
+    return tuple(found)
 
 
-def _uploaded(device: Device, spec: LaunchSpec, shapes: Sequence[BufferShape | None]) -> list[Buffer | None]:
-    """The buffer of each argument on the device, None for an argument without one."""
-    return [_upload(device, spec, argument, shape) if isinstance(argument, BufferArgument) and shape is not None else None
-            for argument, shape in zip(spec.args, shapes, strict=True)]
+def _pointed_to(launch: SpecLaunch, number: int, held: Held) -> list[tuple[int, Buffer]]:
+    """The buffers of a launch's arguments, each once, with the number of the first argument that points into it."""
+    found: dict[int, tuple[int, Buffer]] = {}
+    for position, argument in enumerate(launch.args):
+        if not isinstance(argument, ValueArgument):
+            key = (argument.launch, argument.target) if isinstance(argument, AliasArgument) else (number, position)
+            found.setdefault(held[key].address, (position, held[key]))
+    return list(found.values())
+
+
+def _uploaded(device: Device, spec: LaunchSpec, shapes: Mapping[tuple[int, int], BufferShape]) -> Held:
+    """The buffer of each argument on the device that has one."""
+    return {(launch, number): _upload(device, spec, argument, shapes[launch, number]) for launch, number, argument in spec.buffers}
 
 
 def _upload(device: Device, spec: LaunchSpec, argument: BufferArgument, shape: BufferShape) -> Buffer:
     try:
         if argument.source is not None:
             return device.upload(read_buffer(spec, argument.source, shape))
+        if argument.undefined:
+            buffer = device.allocate(shape.nbytes)
+            if isinstance(device, EmulatedDevice):
+                device.undefine(buffer)
+            return buffer
         if isinstance(device, EmulatedDevice):
             return device.allocate(shape.nbytes)  # is zeros already
         return device.upload(np.zeros(shape.shape, shape.dtype))
@@ -134,21 +167,21 @@ def _upload(device: Device, spec: LaunchSpec, argument: BufferArgument, shape: B
         raise SpecError(f"{spec.origin}: {size} do not fit into memory") from None
 
 
-def _kernarg(spec: LaunchSpec, kernel: KernelRecord, held: Sequence[Buffer | None]) -> bytes:
-    """The kernarg segment: the specification's arguments, and the hidden ones that the code object's table lists."""
+def _kernarg(spec: LaunchSpec, place: int, kernel: KernelRecord, held: Held) -> bytes:
+    """The kernarg segment of a launch: its arguments, and the hidden ones that the code object's table lists."""
     pieces = []
-    for number, argument in enumerate(spec.args):
-        what = f"argument {number}"
+    launch = spec.launches[place]
+    for number, argument in enumerate(launch.args):
+        what = f"argument {number}{launch.of}"
         if isinstance(argument, ValueArgument):
             pieces.append(Piece(what, argument.data, argument.align, argument.offset))
             continue
-        owner = held[argument.target if isinstance(argument, AliasArgument) else number]
-        assert owner is not None
+        owner = held[(argument.launch, argument.target) if isinstance(argument, AliasArgument) else (place, number)]
         distance = argument.at if isinstance(argument, AliasArgument) else 0
         if distance > owner.nbytes:
-            raise SpecError(f"{spec.origin}: argument {number} points {distance} bytes into a buffer of {owner.nbytes}")
+            raise SpecError(f"{spec.origin}: {what} points {distance} bytes into a buffer of {owner.nbytes}")
         pieces.append(Piece(what, (owner.address + distance).to_bytes(POINTER_BYTES, "little"), POINTER_BYTES, argument.offset))
-    hidden = hidden_values(kernel.arguments, spec.grid, spec.block, spec.dynamic_lds)
+    hidden = hidden_values(kernel.arguments, launch.grid, launch.block, launch.dynamic_lds)
     for row in kernel.arguments:
         if is_hidden(row):
             pieces.append(Piece(row.value_kind, (hidden[row.value_kind] & (1 << 8 * row.size) - 1).to_bytes(row.size, "little"),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from asmgen.author.contract.contract import ContractError, Values
+from asmgen.author.contract.variant import Variant
 from asmgen.author.family.family import Family
 
 HOW = ("tile", "schedule", "waves")
@@ -22,8 +23,9 @@ class Candidate:
     build: Mapping[str, Any]
 
 
-def candidates(library: Family, arch: str, given: Values) -> list[Candidate]:
-    """The variants that agree with the given parameters and compute the same as the family's own choice, in the order of their declaration.
+def candidates(library: Family, arch: str, given: Values, units: int = 0) -> list[Candidate]:
+    """The variants that agree with the given parameters and compute the same as the family's own choice, in the order of their declaration;
+    with a number of compute units each with the values of further build parameters that the family would try there.
 
     Raises ContractError where none serves the problem: the sentence of the first that agrees.
     """
@@ -36,14 +38,28 @@ def candidates(library: Family, arch: str, given: Values) -> list[Candidate]:
         if wanted != fixed:
             continue
         chosen = {**given, **{name: fixed[name] for name in HOW if name in fixed}}
-        contract = library.contract_of(variant)
         try:
-            resolved = contract.resolve_run(chosen)
+            found += [_candidate(library, variant, one) for one in _tried(library, variant, chosen, units)]
         except ContractError as error:
             refusal = refusal or error
-            continue
-        build = {name: resolved[name] for name in resolved if contract.parameter(name).kind == "build"}
-        found.append(Candidate(resolved, chosen, build))
     if not found:
         raise refusal or ContractError(f"{library.name} has no variant for {arch} that serves this problem")
     return found
+
+
+def _tried(library: Family, variant: Variant, chosen: Values, units: int) -> list[Values]:
+    """The parameters, and with each further choice of those that are not given."""
+    found = [dict(chosen)]
+    if library.tuned is not None and units:
+        resolved = library.contract_of(variant, chosen).resolve_run(chosen)
+        for more in library.tuned(resolved, variant, units):
+            one = {**more, **chosen}
+            if any(name not in chosen for name in more) and one not in found:
+                found.append(one)
+    return list(found)
+
+
+def _candidate(library: Family, variant: Variant, chosen: Values) -> Candidate:
+    contract = library.contract_of(variant, chosen)
+    resolved = contract.resolve_run(chosen)
+    return Candidate(resolved, chosen, {name: resolved[name] for name in resolved if contract.parameter(name).kind == "build"})

@@ -24,7 +24,7 @@ from asmgen.model.traffic import LoadOrder
 from asmgen.model.unequal import Steps
 from asmgen.program.program import Program
 from asmgen.toolchain import find_tool
-from asmgen.tuning.started import start
+from asmgen.tuning.started import launch_list, upload, values_of
 
 TRACED_EDGE = {"m": 512, "n": 512, "b": 1}
 """What parameters that count workgroups are cut to: the traced ones are the first, so that more of them would only cost time."""
@@ -54,44 +54,68 @@ class Traced:
 
 def trace_launch(library: Family, kernel: Kernel, code: bytes, parameters: Mapping[str, Any], workgroups: int = 1,
                  memory_limit: int = MEMORY_LIMIT) -> Traced:
-    """Run the first workgroups of a library kernel on the emulator: what stands in its code object, or its program where there is no
-    llvm-objdump. The problem is made smaller where that leaves them as they are, or as the family's `work` says. Nothing is compared.
+    """What `trace_launches` says of the variant's own kernel."""
+    return trace_launches(library, kernel, code, parameters, workgroups, memory_limit)[len(kernel.before)]
+
+
+def trace_launches(library: Family, kernel: Kernel, code: bytes, parameters: Mapping[str, Any], workgroups: int = 1,
+                   memory_limit: int = MEMORY_LIMIT) -> tuple[Traced, ...]:
+    """Run the first workgroups of each kernel of a library build on the emulator, in order: what stands in the code object, or the programs
+    where there is no llvm-objdump. The problem is made smaller where that leaves them as they are, or as the family's `work` says. Nothing
+    is compared.
 
     Raises AsmgenError where its data take more than the limit of memory."""
-    trace = Trace(workgroups, idle=idle_arithmetic)
-    contract, arch, name = kernel.contract, kernel.resources.arch, kernel.resources.name
+    contract, arch = kernel.contract, kernel.resources.arch
     work = None
     if library.work is not None and workgroups == 1:
         work = library.work(parameters, library.select(arch, kernel.parameters))
     small = smaller(contract, parameters if work is None else work.first, workgroups)
     with making_data(library.name, memory_limit):
         problem = library.problem(small, _FINITE)
-    check_total(library.name, sum(value.nbytes for value in problem.arguments.values() if hasattr(value, "nbytes")), memory_limit)
-    programs = {name: kernel.program} if find_tool("llvm-objdump") is None else {}
-    with EmulatedDevice(arch, Options(checks=False, trace=trace), programs, keep_errors=True) as device:
-        buffers = start(device, CodeObject.load(code), name, contract, problem, contract.grid_of(small), contract.workgroup)
-    trace.arguments = tuple(TracedArgument(argument, found.address, found.nbytes) for argument, found in buffers.items())
-    total = math.prod(contract.grid_of(parameters))
-    order = product_order(parameters, total, tuple(buffers))
-    if work is not None:
-        return Traced(name, trace, total, written=kernel.program).standing_for(work, order)
+    arrays = {name: value for name, value in problem.arguments.items() if hasattr(value, "nbytes")}
+    own = contract.workspace_bytes_of(small)
+    check_total(library.name, sum(value.nbytes for value in arrays.values()) + sum(own.values()), memory_limit)
+    programs = {one.resources.name: one.program for one in kernel.launches} if find_tool("llvm-objdump") is None else {}
     written = {output.argument for output in problem.outputs}
-    read = sum(value.nbytes for name, value in problem.arguments.items() if name not in written and hasattr(value, "nbytes"))
-    return Traced(name, trace, total, order, read * total / math.prod(contract.grid_of(small)), written=kernel.program)
+    found = []
+    with EmulatedDevice(arch, Options(checks=False), programs, keep_errors=True) as device:
+        launches = launch_list(CodeObject.load(code), contract, small)
+        buffers = upload(device, contract, problem, small)
+        values = values_of(contract, problem, buffers)
+        for one, step in zip(kernel.launches, launches.steps, strict=True):
+            trace = Trace(workgroups, idle=idle_arithmetic)
+            device.options = replace(device.options, trace=trace)
+            replace(launches, steps=(step,)).start(device, values)
+            taken = {argument.name for argument in one.contract.arguments}
+            trace.arguments = tuple(TracedArgument(name, buffer.address, buffer.nbytes) for name, buffer in buffers.items()
+                                    if name in taken)
+            total, of = (math.prod(one.contract.grid_of(values_)) for values_ in (parameters, small))
+            traced = Traced(one.resources.name, trace, total, written=one.program)
+            if one is kernel and work is not None:
+                order = product_order(parameters, len(work.steps), [each.name for each in trace.arguments])
+                found.append(traced.standing_for(work, order))
+            else:
+                order = product_order(parameters, total, [each.name for each in trace.arguments]) if one is kernel else None
+                read = sum(each.nbytes for each in trace.arguments if each.name not in written)
+                found.append(replace(traced, order=order, footprint=read * total / of))
+    return tuple(found)
 
 
 def product_order(parameters: Mapping[str, Any], workgroups: int, arguments: Sequence[str]) -> LoadOrder | None:
-    """The order of tiles of a kernel whose parameters, arguments and grid are those of a matrix product."""
+    """The order of tiles of a kernel whose parameters, arguments and grid are those of a matrix product; where K is split, that of each
+    part comes after those of the parts before."""
     tile = re.fullmatch(r"(\d+)x(\d+)x(\d+)", str(parameters.get("tile", "")))
     if tile is None or not {"a", "b"} <= set(arguments) or not all(isinstance(parameters.get(name), int) for name in ("m", "n", "k")):
         return None
     tm, tn, tk = (int(part) for part in tile.groups())
     rows, columns = -(-parameters["m"] // tm), -(-parameters["n"] // tn)
     order = GridOrder(rows, columns, parameters.get("window") or None, parameters.get("chunk") or None)
-    if order.tiles != workgroups or workgroups > LARGEST_GRID:
+    parts, rest = divmod(workgroups, order.tiles)
+    if rest or not 1 <= parts <= parameters.get("split_k", 1) or workgroups > LARGEST_GRID:
         return None
     operands = arguments.index("a"), arguments.index("b")
-    return LoadOrder(order.tiles_in_order(), operands, -(-parameters["k"] // tk), "the order of tiles")
+    slabs = [(row + part * rows, column + part * columns) for part in range(parts) for row, column in order.tiles_in_order()]
+    return LoadOrder(slabs, operands, -(-parameters["k"] // (tk * parts)), "the order of tiles")
 
 
 def _work_order(work: LaunchWork, arguments: Sequence[str]) -> LoadOrder | None:

@@ -10,8 +10,8 @@ from asmgen.emulator.scheduling.run import Options
 from asmgen.emulator.scheduling.trace import Trace, TracedArgument
 from asmgen.isa.timing import gpu_of, timing
 from asmgen.launch.memorylimit import MEMORY_LIMIT
-from asmgen.launch.spec import SolvedProblem
-from asmgen.launch.specrun import trace_launch_spec
+from asmgen.launch.spec import SolvedProblem, read_spec
+from asmgen.launch.specrun import TracedLaunch, trace_launch_spec
 from asmgen.model.costs import costs_of
 from asmgen.model.sharedloads import shared_loads, tiled_loads
 from asmgen.model.steering import idle_arithmetic
@@ -19,18 +19,29 @@ from asmgen.model.traffic import LoadOrder, moved_bytes
 from asmgen.tuning.traced import Traced
 
 
-def trace_spec(path: Path, workgroups: int, memory_limit: int = MEMORY_LIMIT) -> tuple[Traced, str]:
-    """The trace, and the architecture. Raises AsmgenError as a launch does."""
-    trace, first = Trace(workgroups, idle=idle_arithmetic), FirstLoads(idle=idle_arithmetic)
-    launched = trace_launch_spec(path, Options(checks=False, trace=trace), memory_limit, first)
+def trace_spec(path: Path, workgroups: int, memory_limit: int = MEMORY_LIMIT) -> tuple[list[Traced], str, SolvedProblem | None]:
+    """The traces of its launches, the architecture, and the problem that all of them solve together. Raises AsmgenError as a launch
+    does."""
+    traces: list[Trace] = []
+
+    def options(kernel: str) -> Options:
+        traces.append(Trace(workgroups, idle=idle_arithmetic))
+        return Options(checks=False, trace=traces[-1])
+
+    launches = trace_launch_spec(path, options, memory_limit, lambda: FirstLoads(idle=idle_arithmetic))
+    found = [_traced(trace, launched) for trace, launched in zip(traces, launches, strict=True)]
+    return found, launches[0].arch, read_spec(path).problem
+
+
+def _traced(trace: Trace, launched: TracedLaunch) -> Traced:
     trace.arguments = launched.arguments
-    assert trace.program is not None
-    order = shared_loads(first, launched.arguments, trace.program, list(trace.waves()))
+    assert trace.program is not None and launched.first is not None
+    order = shared_loads(launched.first, launched.arguments, trace.program, list(trace.waves()))
     problem = launched.problem
     if order is None and problem is not None and problem.tile is not None:
         order = _tiled(problem, trace, launched.arguments, launched.arch, launched.workgroups)
     flops = problem.flops if problem is not None else None
-    return Traced(launched.kernel, trace, launched.workgroups, order, flops=flops), launched.arch
+    return Traced(launched.kernel, trace, launched.workgroups, order, flops=flops)
 
 
 def _tiled(problem: SolvedProblem, trace: Trace, arguments: Sequence[TracedArgument], arch: str, workgroups: int) -> LoadOrder | None:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from asmgen.author.emit.kernel import Kernel
 from asmgen.checks.barrierraces import ldslocations
 from asmgen.checks.finding.finding import LintFinding
 from asmgen.checks.lint.facts import KernelFacts, facts_of_text
@@ -48,11 +49,19 @@ def library() -> Iterator[tuple[str, str, dict[str, object]]]:
                     yield name, arch, build
 
 
-def foreign(text: str, arch: str) -> Program:
-    """The kernel of a text whose comments, and so its tokens, are gone."""
-    (program,) = read_text(re.sub(r"\s*(;|//).*$", "", text, flags=re.MULTILINE), arch, "foreign")
-    assert not any(instruction.tokens for instruction in program.instructions)
-    return program
+def foreign(text: str, arch: str) -> list[Program]:
+    """The kernels of a text whose comments, and so their tokens, are gone."""
+    programs = read_text(re.sub(r"\s*(;|//).*$", "", text, flags=re.MULTILINE), arch, "foreign")
+    assert not any(instruction.tokens for program in programs for instruction in program.instructions)
+    return programs
+
+
+def kernels_of(built: Built, arch: str) -> Iterator[tuple[Kernel, Program]]:
+    """The kernels that are launched as one, each with what a stranger reads of it."""
+    programs = {program.name: program for program in foreign(built.text, arch)}
+    assert len(programs) == len(built.kernel.launches)
+    for kernel in built.kernel.launches:
+        yield kernel, programs[kernel.resources.name]
 
 
 def without(program: Program, gone: set[int]) -> Program:
@@ -110,20 +119,21 @@ def find_places_once(monkeypatch: pytest.MonkeyPatch, program: Program, block: t
 @pytest.mark.parametrize(("name", "arch", "build"), list(library()), ids=lambda value: str(value).replace(" ", ""))
 def test_every_deleted_wait_is_missed(name: str, arch: str, build: dict[str, object], monkeypatch: pytest.MonkeyPatch) -> None:
     built = made(name, arch, tuple(build.items()))
-    program = foreign(built.text, arch)
-    assert text_metadata(built.text)[program.name][".max_flat_workgroup_size"] == math.prod(built.kernel.contract.workgroup)
-    emulates = on_emulator(family(name), built)
-    facts = facts_of_text(built.text, arch)[program.name]
-    usual = findings(program, facts)
-    assert quick_findings(program, facts) <= usual
-    find_places_once(monkeypatch, program, facts.block)
-    survivors = []
-    for wait in waits_of(program):
-        mutant = without(program, {id(wait)})
-        if not quick_findings(mutant, facts) - usual and not findings(mutant, facts) - usual \
-                and not emulates(Mutant("wait", "deleted", wait, mutant)):
-            survivors.append(wait)
-    assert waits_of(program) and not survivors
+    for kernel, program in kernels_of(built, arch):
+        assert text_metadata(built.text)[program.name][".max_flat_workgroup_size"] == math.prod(kernel.contract.workgroup)
+        emulates = on_emulator(family(name), built, kernel)
+        facts = facts_of_text(built.text, arch)[program.name]
+        usual = findings(program, facts)
+        assert quick_findings(program, facts) <= usual
+        survivors = []
+        with monkeypatch.context() as patched:
+            find_places_once(patched, program, facts.block)
+            for wait in waits_of(program):
+                mutant = without(program, {id(wait)})
+                if not quick_findings(mutant, facts) - usual and not findings(mutant, facts) - usual \
+                        and not emulates(Mutant("wait", "deleted", wait, mutant)):
+                    survivors.append(wait)
+        assert waits_of(program) and not survivors
 
 
 def padded(program: Program, seed: int) -> Program:
@@ -156,7 +166,9 @@ def idle_waits(program: Program) -> set[int]:
 def test_waits_that_lint_calls_idle_are(name: str, arch: str, build: dict[str, object]) -> None:
     """All of them deleted at once, from the kernel with superfluous ones before every seventh instruction: a fifth of those at least."""
     built = made(name, arch, tuple(build.items()))
-    program = padded(foreign(built.text, arch), len(str(build)))
-    idle = idle_waits(program)
-    assert len(idle) > min(20, len(program) * 0.15 / 5)
-    assert not on_emulator(family(name), built)(Mutant("wait", "all that are idle", program.instructions[0], without(program, idle)))
+    for kernel, unpadded in kernels_of(built, arch):
+        program = padded(unpadded, len(str(build)))
+        idle = idle_waits(program)
+        assert len(idle) > min(20, len(program) * 0.15 / 5)
+        assert not on_emulator(family(name), built, kernel)(Mutant("wait", "all that are idle", program.instructions[0],
+                                                                   without(program, idle)))

@@ -74,7 +74,8 @@ def test_launches_are_kept_that_execute_something_new(monkeypatch: pytest.Monkey
         runs += 1
         counts = [waves] * len(built.kernel.program.instructions)
         counts[7], counts[8], counts[9] = int(parameters["k"] == 64), 2 * waves * (parameters["k"] == 384), 0
-        return SimpleNamespace(passed=True, counts=tuple(counts), bank_conflicts=None, wave_instructions=1000)
+        return SimpleNamespace(passed=True, launches=(SimpleNamespace(result=SimpleNamespace(counts=tuple(counts))),), bank_conflicts=None,
+                               wave_instructions=1000)
 
     monkeypatch.setattr(mutantruns, "run_kernel", run)
     found = Runs(library, built)

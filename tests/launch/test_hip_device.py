@@ -103,6 +103,11 @@ class FakeHip:
         ctypes.memmove(target, source, nbytes)
         return ()
 
+    def hipMemsetAsync(self, target: int, value: int, nbytes: int, stream: Any) -> tuple[()]:
+        assert any(start <= target and target + nbytes <= start + len(held) for start, held in self.memory.items())
+        ctypes.memset(target, value, nbytes)
+        return ()
+
     def hipModuleLoadData(self, image: int) -> tuple[str]:
         name = f"module{len(self.named('hipModuleLoadData'))}"
         self.modules[name] = ctypes.string_at(image, self.image_size)

@@ -194,6 +194,73 @@ def test_refusals_name_the_file_and_the_fault(folder: Path, changes: dict[str, A
     assert words in refused(folder, **changes)
 
 
+TWICE: list[dict[str, Any]] = [
+    {"grid": [2, 1, 1], "block": [64, 1, 1], "args": [
+        {"buffer": "a.npy", "name": "a"}, {"undefined": 400, "name": "between"}, {"scalar": "f32", "value": 2.0},
+        {"scalar": "i32", "value": 100}, {"zeros": 16, "name": "groups"}]},
+    {"grid": [2, 1, 1], "block": [64, 1, 1], "args": [
+        {"same_as": "between"}, {"zeros": 404, "save": "o.bin"}, {"scalar": "f32", "value": 3.0}, {"scalar": "i32", "value": 90},
+        {"same_as": "groups", "at": 8}]},
+]
+
+
+def launch_list(folder: Path, launches: Any = TWICE, **more: Any) -> LaunchReport:
+    path = folder / "spec.json"
+    path.write_text(json.dumps({"code_object": "k.co", "launches": launches} | more))
+    return LaunchReport.of(run_launch_spec(path, "emulator"))
+
+
+@pytest.mark.parametrize("order", ["lockstep", "serial", "random:7"])
+def test_several_launches_share_buffers_by_name(folder: Path, order: str) -> None:
+    report = launch_list(folder, order=order)
+    np.testing.assert_array_equal(np.fromfile(folder / "o.bin", np.float32)[:100], expected(6.0))
+    assert report.passed and [one["kernel"] for one in report.as_json()["launches"]] == ["scaled", "scaled"]
+    assert report.wave_instructions == 2 * 2 * 24 and report.kernel == "scaled"
+
+
+def test_what_the_first_launch_did_not_write_is_found(folder: Path) -> None:
+    """The second one stores 90 elements of which the first has written 64."""
+    report = launch_list(folder, [{**TWICE[0], "grid": [1, 1, 1]}, TWICE[1]])
+    assert not report.passed and "stores what nobody wrote: byte 256" in report.text()
+    first, second = with_argument(0, 1, {"zeros": 400, "name": "between"})
+    assert launch_list(folder, [{**first, "grid": [1, 1, 1]}, second]).passed
+
+
+def with_argument(launch: int, number: int, argument: dict[str, Any]) -> list[dict[str, Any]]:
+    """The two launches with another argument."""
+    return [{**one, "args": [argument if (launch, number) == (place, position) else old for position, old in enumerate(one["args"])]}
+            for place, one in enumerate(TWICE)]
+
+
+@pytest.mark.parametrize(("launches", "more", "words"), [
+    ([], {}, "'launches' is a list of one JSON object or more"), ([5], {}, "'launches' is a list of one JSON object or more"),
+    (TWICE, {"grid": [1, 1, 1]}, "it has 'launches', so each of them has its own 'grid'"),
+    ([{"grid": [1, 1, 1]}], {}, "'block' of launch 0 is missing"),
+    ([{**TWICE[0], "order": "serial"}], {}, "launch 0 has no 'order'"),
+    (with_argument(1, 0, {"same_as": "beneath"}), {},
+     "argument 0 of launch 1 is 'same_as' 'beneath', and no argument has that name; names: 'a', 'between', 'groups'"),
+    (with_argument(1, 0, {"same_as": 0}), {}, "argument 0 of launch 1 is 'same_as' 0, which has no buffer of its own"),
+    (with_argument(1, 0, {"same_as": "between", "at": 401}), {}, "argument 0 of launch 1 points 401 bytes into a buffer of 400"),
+    (with_argument(1, 0, {"zeros": 8, "name": "a"}), {}, "two arguments have the name 'a'"),
+    (with_argument(0, 0, {"zeros": 8, "save": "o.bin", "name": "a"}), {}, "two arguments are saved to 'o.bin'"),
+    (with_argument(0, 1, {"undefined": 400, "save": "x.bin"}), {}, "argument 1 of launch 0, a 'undefined' argument, has no 'save'"),
+    (with_argument(1, 1, {"zeros": 8, "save": "a.npy"}), {},
+     "argument 1 of launch 1 would be saved over the file that argument 0 of launch 0 is read from"),
+])
+def test_refusals_name_the_launch(folder: Path, launches: Any, more: dict[str, Any], words: str) -> None:
+    with pytest.raises(SpecError) as error:
+        launch_list(folder, launches, **more)
+    assert words in str(error.value) and "\n" not in str(error.value)
+
+
+def test_each_launch_may_solve_a_problem_or_all_together_one(tmp_path: Path) -> None:
+    product = {"product": {"m": 10, "n": 10, "k": 10}}
+    whole = parse_spec({"code_object": "k.co", "launches": TWICE} | product, tmp_path)
+    assert whole.problem is not None and whole.problem.flops == 2000 and [one.problem for one in whole.launches] == [None, None]
+    each = parse_spec({"code_object": "k.co", "launches": [TWICE[0] | product, TWICE[1]]}, tmp_path)
+    assert each.problem is None and [one.problem is not None for one in each.launches] == [True, False]
+
+
 def test_refusals_of_files(folder: Path, tmp_path: Path) -> None:
     for content, words in ((b"{", "is not JSON"), (b"\xff\xfe", "not UTF-8"), (b"[]", "is a JSON object"),
                            (b"{}", "'code_object' is missing")):
@@ -222,11 +289,12 @@ def test_parsed_form(tmp_path: Path) -> None:
     spec = parse_spec(specification(args=[{"offset": 8, "buffer": "a.npy", "save": "b.npy"}, {"same_as": 0, "at": 4},
                                           {"scalar": "bf16", "value": 1},
                                           {"bytes": "0102"}], order="random:3", checks=False, dynamic_lds=64), tmp_path)
-    assert spec.args == (BufferArgument(8, tmp_path / "a.npy", 0, tmp_path / "b.npy"), AliasArgument(None, 0, 4),
+    (only,) = spec.launches
+    assert only.args == (BufferArgument(8, tmp_path / "a.npy", 0, tmp_path / "b.npy"), AliasArgument(None, 0, 4),
                          ValueArgument(None, b"\x80\x3f", 2), ValueArgument(None, b"\x01\x02", 1))
     assert parse_spec({"code_object": "k.co", "grid": [1, 1, 1], "block": [64, 1, 1], "checks": ["lds-race", "wait-state"]},
                       tmp_path).checks == ("lds-race", "wait-state")
-    assert (spec.order, spec.checks, spec.dynamic_lds, spec.kernel, spec.grid) == ("random:3", False, 64, None, (2, 1, 1))
+    assert (spec.order, spec.checks, only.dynamic_lds, only.kernel, only.grid) == ("random:3", False, 64, None, (2, 1, 1))
 
 
 def test_operations_of_the_problem_that_a_launch_solves(tmp_path: Path) -> None:

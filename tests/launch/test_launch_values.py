@@ -395,7 +395,7 @@ def test_gemm_takes_rows_apart_of_tensors(shared_cache: None) -> None:
 def test_an_error_in_a_product_raises(shared_cache: None, monkeypatch: pytest.MonkeyPatch) -> None:
     a, b = asymmetric(16, 64, 1), asymmetric(16, 64, 2)
     plain = gemm._plan("gfx950", "emulator", *(gemm._located("a", tensor)[1] for tensor in (a, b, a[:, :16])))
-    far = replace(plain, numbers=(*plain.numbers[:3], 1 << 16, *plain.numbers[4:]))  # rows of A that are nowhere
+    far = replace(plain, numbers={**plain.numbers, "lda": 1 << 16})  # rows of A that are nowhere
     monkeypatch.setattr(gemm, "_plan", lambda *facts: far)
     with EmulatedDevice("gfx950") as device, pytest.raises(LaunchError, match="access-outside-registry"):
         gemm.bf16(a, b, device=device)

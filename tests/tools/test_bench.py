@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from asmgen.isa.errors import AsmgenError
+from asmgen.launch.launchlist import LaunchList, LaunchStep
 from asmgen.tools.bench import BenchReport, bench_device, floating_operations, time_launches
 from asmgen.tools.bench_torch import torch_times
 
@@ -49,8 +50,9 @@ class Clocked:
 
 def test_the_protocol() -> None:
     device = Clocked()
-    kernel = SimpleNamespace(launch=lambda where, *rest: where.launch(kernel, *rest))
-    times = time_launches(device, kernel, (1, 1, 1), (64, 1, 1), [[0], [1], [2]], 5, 7)  # type: ignore[arg-type]
+    kernel: Any = SimpleNamespace(launch=lambda where, *rest: where.launch(kernel, *rest))
+    launches = LaunchList((LaunchStep(kernel, (1, 1, 1), (64, 1, 1), ("n",)),))
+    times = time_launches(device, launches, [{"n": number} for number in range(3)], 5, 7)
     assert times == [2.0] * 7  # the warm-ups are not among them
     assert device.log[:12] == [[number % 3] for number in range(12)]  # the sets take turns all the way
     assert device.log[12:] == ["synchronized", "closed"]

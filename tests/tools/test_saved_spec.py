@@ -48,6 +48,34 @@ def test_scalars_and_the_grid_are_those_of_the_run(tmp_path: Path) -> None:
     np.testing.assert_allclose(np.load(tmp_path / "d_out.npy"), np.load(tmp_path / "x.npy").sum(axis=1), rtol=1e-5, atol=1e-5)
 
 
+def test_several_launches_run_again(tmp_path: Path) -> None:
+    """A product split along K: the parts lie in a workspace that no file has, and the second kernel takes it by name."""
+    shape = ["tile=64x64x64", "split_k=3", "m=33", "n=70", "k=256", "ldd=72"]
+    made = ["run", "gemm-bf16", "--device", "emulator", "--seed", "1", "--save-spec", str(tmp_path), "--json"]
+    report = json.loads(run(*made, *(word for parameter in shape for word in ("-p", parameter))))
+    spec = json.loads((tmp_path / "spec.json").read_text())
+    assert [len(launch["args"]) for launch in spec["launches"]] == [8, 11] and not (tmp_path / "parts.npy").exists()
+    assert spec["launches"][0]["args"][2] == {"undefined": 4 * 3 * 33 * 128, "name": "parts"}
+    assert spec["launches"][1]["args"][0] == {"same_as": "parts"}
+    again = json.loads(run("launch", report["spec"], "--device", "emulator", "--json"))
+    assert again["passed"] and again["findings"] == [] and again["launches"] == report["launches"] and len(again["launches"]) == 2
+    a, b, d = (np.load(tmp_path / f"{name}.npy").view(ml_dtypes.bfloat16).astype(np.float64) for name in ("a", "b", "d_out"))
+    size = np.abs(a[:, :256]) @ np.abs(b[:, :256]).T
+    assert (np.abs(d[:, :70] - a[:, :256] @ b[:, :256].T) <= 2.0**-8 * size).all() and (d[:, 70:] == -123.0).all()
+    profile = json.loads(run("profile", report["spec"], "--json"))
+    assert [one["kernel"] for one in profile["launches"]] == [launch["kernel"] for launch in spec["launches"]]
+    assert profile["seconds_predicted"] == pytest.approx(sum(one["seconds_predicted"] for one in profile["launches"]))
+    assert profile["low"] <= profile["seconds_predicted"] <= profile["high"]
+    library = json.loads(run("profile", "gemm-bf16", "--json", *(word for parameter in shape for word in ("-p", parameter))))
+    assert [one["kernel"] for one in library["launches"]] == [one["kernel"] for one in profile["launches"]]
+    assert library["seconds_predicted"] == pytest.approx(profile["seconds_predicted"], rel=0.1)
+    assert library["tflops_predicted"] == pytest.approx(2e-12 * 33 * 70 * 256 / library["seconds_predicted"])
+    assert library["host_seconds_predicted"] - library["seconds_predicted"] == pytest.approx(1e-6)  # of the first launch alone
+    code = next(tmp_path.glob("*.co"))
+    executed = json.loads(run("inspect", str(code), "--run", report["spec"], "--json"))["kernels"]
+    assert [max(kernel["executions"]) > 0 for kernel in executed] == [True, True]
+
+
 def test_a_folder_that_cannot_be_made_is_refused_before_the_run(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     done = CliRunner().invoke(commands, ["run", "02-row-sum", "--device", "emulator", "--save-spec", str(tmp_path / "file")],

@@ -19,14 +19,17 @@ from asmgen.emulator.scheduling.run import Options
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.timing import timing
 from asmgen.kernels import gemm, tuned
+from asmgen.kernels.products.split import timed_as
 from asmgen.kernels.registry import family
 from asmgen.kernels.tuned import Ranking, answer, choose, tune, tune_request
 from asmgen.launch.cache import read_checked
 from asmgen.launch.emulated import EmulatedDevice
 from asmgen.toolchain import ToolError
+from asmgen.tools.build import build_kernel
+from asmgen.tools.profile_launches import LaunchesReport, report_kernel
 from asmgen.tools.tune_command import ranking_json, ranking_text
 from asmgen.tuning.candidates import Candidate, candidates
-from asmgen.tuning.figures import figures_of, quick_estimate, restored_figures, stored_figures
+from asmgen.tuning.figures import figures_of, quick_estimates, restored_figures, stored_figures
 from asmgen.tuning.ranked import predict_candidate
 from asmgen.tuning.rankedvariant import RankedVariant
 from tests.tools.test_cli import call, refused
@@ -69,7 +72,8 @@ def test_what_no_variant_serves_is_refused() -> None:
 def test_a_ranking_is_what_profile_predicts_and_is_kept(objdump: tuple[str, ...], empty_cache: Path,
                                                         monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     rows = json.loads(call(capsys, "tune", *SMALL, "--json")[1])
-    assert [row["seconds_predicted"] for row in rows] == sorted(row["seconds_predicted"] for row in rows) and len(rows) == 3
+    assert [row["seconds_predicted"] for row in rows] == sorted(row["seconds_predicted"] for row in rows) and len(rows) == 6
+    assert sum("split_k" in row["parameters"] for row in rows) == 3  # each with both steps of K apart
     assert all(row["predicted"] is True and row["limit"] and row["gpu"] == "MI300X" for row in rows)
     chosen = [text for name, value in rows[1]["parameters"].items() for text in ("-p", f"{name}={value}")]
     profiled = json.loads(call(capsys, "profile", "gemm-bf16", "--arch", "gfx942", *chosen, "--json")[1])
@@ -180,11 +184,11 @@ def test_figures_of_a_typical_launch_give_the_times_of_others(objdump: tuple[str
     library, table = family("gemm-bf16"), timing("MI300X")
     variant = {"tile": "128x128x64", "schedule": "interleave"}
     (typical,) = candidates(library, "gfx942", {**library.typical, **variant})
-    figures = figures_of(library, "gfx942", table, typical)
+    (figures,) = figures_of(library, "gfx942", table, typical)
     assert restored_figures(json.loads(json.dumps(stored_figures(figures))), table) == figures
     for shape in (dict(library.typical), {"m": 3000, "n": 5000, "k": 4096}):
         (one,) = candidates(library, "gfx942", {**shape, **variant})
-        quick, whole = quick_estimate(library, "gfx942", table, one, figures), predict_candidate(library, "gfx942", table, one)
+        (quick,), whole = quick_estimates(library, "gfx942", table, one, [figures]), predict_candidate(library, "gfx942", table, one)
         assert quick.seconds == pytest.approx(whole.seconds, rel=0.1) and quick.rounds == whole.rounds
         assert quick.workgroups == whole.workgroups and quick.tflops == pytest.approx(whole.tflops, rel=0.1)
 
@@ -192,20 +196,56 @@ def test_figures_of_a_typical_launch_give_the_times_of_others(objdump: tuple[str
 @pytest.mark.slow
 def test_tensors_get_the_variant_that_is_predicted_fastest(objdump: tuple[str, ...], empty_cache: Path,
                                                            monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of two variants: 64 rows want small tiles, 4096 rows large ones. All sizes are served by the same figures."""
-    def some(library: Family, arch: str, given: dict[str, Any]) -> list[Candidate]:
-        return [one for one in candidates(library, arch, given) if one.build["tile"] in ("64x64x64", "256x256x64")]
+    """Of two variants, with and without K split in four: 64 rows want small tiles, and those want to be shared where K is long; 4096 rows
+    want large ones. What was timed once serves all sizes."""
+    def some(library: Family, arch: str, given: dict[str, Any], units: int = 0) -> list[Candidate]:
+        return [one for one in candidates(library, arch, given, units)
+                if one.build["tile"] in ("64x64x64", "256x256x64") and one.build["split_k"] in (1, 4)]
 
     monkeypatch.setattr("asmgen.tuning.candidates.candidates", some)
     device = EmulatedDevice("gfx950", Options(checks=False))
     a, b = (np.full((rows, 64), 1, ml_dtypes.bfloat16) for rows in (64, 320))
     assert (np.asarray(gemm.bf16(a, b, device=device), np.float32) == 64).all()
     assert device.launches[-1].program is not None and "64x64x64" in device.launches[-1].program.name
-    (kept,) = empty_cache.iterdir()
-    assert len(json.loads(read_checked(kept) or b"")) == 3
-    assert choose("gemm-bf16", "gfx950", "MI355X", {"m": 64, "n": 4096, "k": 4096})["tile"] == "64x64x64"
+    kept = sorted(empty_cache.iterdir())
+    assert len(kept) == 3 and {len(json.loads(read_checked(path) or b"")) for path in kept} == {1}
+    long = choose("gemm-bf16", "gfx950", "MI355X", {"m": 64, "n": 4096, "k": 4096})
+    assert (long["tile"], long["split_k"]) == ("64x64x64", 4)
+    more = sorted(empty_cache.iterdir())
+    assert len(more) == 4 and {len(json.loads(read_checked(path) or b"")) for path in set(more) - set(kept)} == {2}  # two kernels
     assert choose("gemm-bf16", "gfx950", "MI355X", {"m": 3584, "n": 3584, "k": 4096})["tile"] == "256x256x64"
-    assert list(empty_cache.iterdir()) == [kept]
+    assert choose("gemm-bf16", "gfx950", "MI355X", {"m": 64, "n": 4096, "k": 2048})["split_k"] == 4
+    assert sorted(empty_cache.iterdir()) == more
+
+
+@pytest.mark.parametrize(("shape", "splits"), [
+    ((64, 64 * 16, 64 * 64), [1, 16, 32]),  # 16 tiles on 256 units: once and twice
+    ((64, 64 * 100, 64 * 64), [1, 2, 5]),  # 100 tiles: 2 parts fill 200 units, 5 parts 500
+    ((64, 64 * 16, 64 * 9), [1, 9]),  # 9 steps are no more than 9 parts
+    ((64, 64 * 16, 64 * 17), [1, 9, 17]),  # 16 parts would have 2 steps each, as 9 have
+    ((64, 64 * 4, 64 * 640), [1, 59]),  # 60 parts are the most, of 11 steps each; 59 have no more
+    ((4096, 4096, 8192), [1]),
+])
+def test_parts_that_fill_the_gpu_are_tried(shape: tuple[int, int, int], splits: list[int]) -> None:
+    given = dict(zip("mnk", shape, strict=True)) | {"tile": "64x64x64"}
+    assert [one.build["split_k"] for one in candidates(family("gemm-bf16"), "gfx950", given, 256)] == splits
+    assert [one.build["split_k"] for one in candidates(family("gemm-bf16"), "gfx950", given)] == [1]
+    assert {one.build["split_k"] for one in candidates(family("gemm-bf16"), "gfx950", given | {"split_k": 3}, 256)} == {3}
+    assert {one.build["preload"] for one in candidates(family("gemm-bf16"), "gfx950", given | {"preload": False}, 256)} == {False}
+
+
+def test_times_of_a_split_product_are_those_of_both_kernels(objdump: tuple[str, ...]) -> None:
+    """A row is the sum of what profile says of each; few builds stand for all numbers of parts."""
+    library, table = family("gemm-bf16"), timing("MI355X")
+    given = {"m": 16, "n": 512, "k": 4096, "tile": "64x64x64", "split_k": 8}
+    (one,) = candidates(library, "gfx950", given)
+    row = predict_candidate(library, "gfx950", table, one)
+    report = report_kernel(library, build_kernel(library, "gfx950", one.build), one.parameters, table, "grid", 1)
+    assert isinstance(report, LaunchesReport) and row.seconds == pytest.approx(report.seconds) and row.low < row.seconds < row.high
+    assert row.tflops == pytest.approx(2e-12 * 16 * 512 * 4096 / row.seconds)
+    assert row.workgroups == 8 * 8 and row.kernel == report.reports[0].name
+    near = [timed_as({"split_k": split})["split_k"] for split in (1, 2, 3, 5, 6, 11, 12, 60)]
+    assert near == [1, 2, 4, 4, 8, 8, 16, 32]
 
 
 def test_a_device_is_timed_by_its_own_table() -> None:

@@ -20,7 +20,7 @@ from asmgen.isa.errors import AsmgenError
 from asmgen.isa.records import dataclass
 
 SCHEMA = "asmgen-contract"
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 Value = int | float | str | bool
 # Rules and formulas compare and multiply values whose types the parameters guarantee, hence Any and not Value.
@@ -48,6 +48,7 @@ class Parameter:
 
     `kind` is "build" or "run", `type` is int, float, str or bool. A run parameter without a default must be given; `default_from` names an
     earlier parameter whose value it takes instead (a row stride that defaults to the row length), or is a formula of earlier ones.
+    `tried` are values of a build parameter without choices that checks of all builds try beside the default.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Parameter:
     multiple_of: int = 1
     choices: tuple[Value, ...] = ()
     default_from: str | Formula = ""
+    tried: tuple[Value, ...] = ()
 
     def __post_init__(self) -> None:
         if self.kind not in ("build", "run"):
@@ -77,7 +79,7 @@ class Parameter:
         if self.default_from and (self.kind == "build" or self.default is not None):
             wrong = "is a build parameter" if self.kind == "build" else f"has the default {self.default}"
             raise ContractError(f"parameter {self.name} {wrong}, so it cannot take its default from {self.default_text}")
-        for value in (*self.choices, *(() if self.default is None else (self.default,))):
+        for value in (*self.choices, *self.tried, *(() if self.default is None else (self.default,))):
             self.check(value)
 
     def parse(self, text: str) -> Value:
@@ -209,13 +211,34 @@ class Alias:
 
 
 @dataclass(frozen=True)
+class Workspace:
+    """Memory that kernels of one contract hand to each other: the pointer argument `name` of some of them, of which callers see nothing.
+
+    `nbytes` is a constant or a formula. Where it is `zeroed`, whoever runs the launches sets it to zero before the first of them, each
+    time; else its contents are undefined then.
+    """
+
+    name: str
+    doc: str
+    nbytes: int | Formula
+    zeroed: bool = False
+
+    def describe(self, example: Values) -> dict[str, Any]:
+        """What KERNEL.json says of it."""
+        return {"name": self.name, "doc": self.doc, "bytes": _described(self.nbytes, example), "zeroed": self.zeroed}
+
+
+@dataclass(frozen=True)
 class KernelContract:
     """All that a kernel promises and asks for.
 
-    `workgroup` is the block in work-items. `grid` computes (x, y, z) in workgroups. `lds_bytes` and `workspace_bytes` are constants or
-    formulas; `lds_bytes` is None until the build has shown it. `stem` names the files of a build, `name` where it is empty. `example`
-    gives the run parameters without default for the evaluated examples of the .json; it must be a legal launch. `aliases` are the
-    arguments that may share memory although the kernel writes some of them.
+    `workgroup` is the block in work-items. `grid` computes (x, y, z) in workgroups. `lds_bytes` is a constant or a formula, None until the
+    build has shown it. `stem` names the files of a build, `name` where it is empty. `example` gives the run parameters without default for
+    the evaluated examples of the .json; it must be a legal launch. `aliases` are the arguments that may share memory although the kernel
+    writes some of them.
+
+    `before` and `after` are the contracts of kernels that are launched with it, on one stream, in order; all of them have its parameters.
+    `workspaces` is what they hand to each other.
     """
 
     name: str
@@ -226,11 +249,13 @@ class KernelContract:
     workgroup: tuple[int, int, int]
     grid: Formula
     lds_bytes: int | Formula | None = 0
-    workspace_bytes: int | Formula = 0
     rules: tuple[Rule, ...] = ()
     example: Values = field(default_factory=dict, hash=False)
     stem: str = ""
     aliases: tuple[Alias, ...] = ()
+    workspaces: tuple[Workspace, ...] = ()
+    before: tuple[KernelContract, ...] = ()
+    after: tuple[KernelContract, ...] = ()
 
     def __post_init__(self) -> None:
         seen: set[str] = set()
@@ -248,7 +273,16 @@ class KernelContract:
         names = [argument.name for argument in self.arguments]
         if len(set(names)) != len(names):
             raise ContractError(f"{self.name} declares an argument twice: {', '.join(names)}")
-        pointers = [argument.name for argument in self.arguments if argument.type == "pointer"]
+        types = {argument.name: argument.type for one in (*self.before, *self.after) for argument in one.arguments}
+        for argument in self.arguments:
+            if types.setdefault(argument.name, argument.type) != argument.type:
+                raise ContractError(f"{self.name}: {argument.name} is a {argument.type} of one kernel and a {types[argument.name]} of "
+                                    "another that is launched with it; give one of them another name")
+        pointers = [name for name, type_ in types.items() if type_ == "pointer"]
+        for workspace in self.workspaces:
+            if workspace.name not in pointers:
+                raise ContractError(f"{self.name}: the workspace {workspace.name} is no pointer argument; "
+                                    f"{did_you_mean(workspace.name, pointers)}")
         for name in (name for alias in self.aliases for name in alias.arguments):
             if name not in pointers:
                 raise ContractError(f"{self.name} says what {name} may share memory with, but that is no pointer; "
@@ -345,15 +379,40 @@ class KernelContract:
             raise ContractError(f"how much LDS {self.name} takes is known once it is built")
         return int(_evaluate(self.lds_bytes, resolved))
 
-    def workspace_bytes_of(self, resolved: Values) -> int:
-        """Device memory that the launch needs beside its buffers, in bytes."""
-        return int(_evaluate(self.workspace_bytes, resolved))
+    @property
+    def launches(self) -> tuple[KernelContract, ...]:
+        """The contracts of all kernels that are launched, in order; of most kernels it is this one alone."""
+        return (*self.before, self, *self.after)
+
+    @property
+    def given(self) -> tuple[ContractArgument, ...]:
+        """The arguments that a caller gives, of all launches, each once: workspaces are none of them."""
+        own = {workspace.name for workspace in self.workspaces}
+        found = {argument.name: argument for one in self.launches for argument in one.arguments if argument.name not in own}
+        return tuple(found.values())
+
+    def workspace_bytes_of(self, resolved: Values) -> dict[str, int]:
+        """Bytes of each workspace for resolved parameters."""
+        return {workspace.name: int(_evaluate(workspace.nbytes, resolved)) for workspace in self.workspaces}
+
+    def check_workspace(self, name: str, nbytes: int, resolved: Values) -> None:
+        """Raises ContractError for memory that is too small for the workspace of that name, or where there is no such workspace."""
+        needed = self.workspace_bytes_of(resolved)
+        if name not in needed:
+            raise ContractError(f"{self.name} has no workspace {_short(name)}; {did_you_mean(name, needed)}")
+        if nbytes < needed[name]:
+            (formula,) = (one.nbytes for one in self.workspaces if one.name == name)
+            why = f" ({formula.sentence})" if isinstance(formula, Formula) else ""
+            raise ContractError(f"{name} of {self.name} must have at least {needed[name]} bytes{why}, got {nbytes}")
 
     def describe(self, arch: str = "", build: Values | None = None) -> dict[str, Any]:
-        """The contract as JSON values; with `arch` and `build` those of one build. Formulas stand as sentence and evaluated example."""
+        """The contract as JSON values; with `arch` and `build` those of one build. Formulas stand as sentence and evaluated example.
+
+        `launches` has the kernels in order. Of a kernel that is launched alone the same stands in the document itself.
+        """
         chosen = self.resolve_build(build or {})
         example = self.resolve_run({**chosen, **self.example})
-        offsets = natural_offsets(argument.type for argument in self.arguments)
+        launches = [one.describe_launch(example) for one in self.launches]
         document: dict[str, Any] = {
             "schema": SCHEMA,
             "version": SCHEMA_VERSION,
@@ -362,19 +421,28 @@ class KernelContract:
             "archs": sorted(self.archs),
             "build": chosen,
             "parameters": {parameter.name: parameter.describe() for parameter in self.parameters},
-            "arguments": [argument.describe(offset) for argument, offset in zip(self.arguments, offsets, strict=True)],
             "rules": [{"sentence": rule.sentence, "reads": list(rule.reads)} for rule in self.rules],
             "aliases": [alias.describe() for alias in self.aliases],
-            "workgroup": list(self.workgroup),
-            "grid": _described(Formula(self.grid.sentence, lambda resolved: list(self.grid_of(resolved))), example),
-            "workspace_bytes": _described(self.workspace_bytes, example),
+            "workspaces": [workspace.describe(example) for workspace in self.workspaces],
+            "launches": launches,
             "example": example,
         }
-        if self.lds_bytes is not None:
-            document["lds_bytes"] = _described(self.lds_bytes, example)
+        if len(launches) == 1:
+            document |= {name: value for name, value in launches[0].items() if name != "title"}
         if arch:
             document["arch"] = self.check_arch(arch)
         return document
+
+    def describe_launch(self, example: Values) -> dict[str, Any]:
+        """What KERNEL.json says of one of the launches."""
+        offsets = natural_offsets(argument.type for argument in self.arguments)
+        row: dict[str, Any] = {
+            "title": self.title,
+            "arguments": [argument.describe(offset) for argument, offset in zip(self.arguments, offsets, strict=True)],
+            "workgroup": list(self.workgroup),
+            "grid": _described(Formula(self.grid.sentence, lambda resolved: list(self.grid_of(resolved))), example),
+        }
+        return row if self.lds_bytes is None else row | {"lds_bytes": _described(self.lds_bytes, example)}
 
     def to_json(self, arch: str = "", build: Values | None = None) -> str:
         """The text of KERNEL.json: keys sorted, the same bytes for the same contract, one newline at the end."""

@@ -8,7 +8,7 @@
         ...
 
 Workgroup, file names, ELF symbol and contract follow from the variant, LDS bytes from what was built. The build parameters `tile` and
-`schedule` choose among the variants of an architecture.
+`schedule` choose among the variants of an architecture. `companion` says how several kernels are launched as one.
 """
 
 from __future__ import annotations
@@ -24,15 +24,16 @@ from asmgen.author.contract.contract import (
     Alias,
     ContractArgument,
     ContractError,
-    Formula,
     KernelContract,
     Parameter,
     Rule,
     Value,
     Values,
+    Workspace,
 )
 from asmgen.author.contract.problem import LaunchWork, Problem
 from asmgen.author.contract.variant import Variant
+from asmgen.author.family.companion import Companion, GridRule, with_own_labels
 from asmgen.author.family.writing import write_kernel
 from asmgen.isa.arch import ARCHITECTURES, LANES
 from asmgen.isa.records import dataclass
@@ -45,15 +46,6 @@ Writer = TypeVar("Writer", bound="Callable[[TileBuilder], Kernel | None]")
 _SELECTORS = {"tile": "rows x columns x depth of what a workgroup makes in a step", "schedule": "how a step's work is ordered"}
 
 
-@dataclass(frozen=True)
-class GridRule:
-    """The grid in workgroups, (x, y, z), from resolved parameters and variant. In the sentence, `{v.tile[0]}` and the like stand for
-    figures of the variant."""
-
-    sentence: str
-    compute: Callable[[Values, Variant], tuple[int, int, int]]
-
-
 def first_declared(candidates: Sequence[Variant], values: Values) -> Variant:
     """The usual selection: of the variants that serve a request, the one that was declared first."""
     return candidates[0]
@@ -64,32 +56,39 @@ class Family:
     """What callers of a kernel see, and its variants by architecture, the default one first.
 
     `parameters` are build and run parameters, beside `tile` and `schedule`, which the variants bring; a function of the variant where
-    they or their limits depend on it, and so with `arguments`; a build parameter `preload` lets the hardware load the arguments.
-    `problem(parameters, seed)` draws random data with a float64 reference. `example` gives the run parameters that have no default. `axes`
-    are the workgroup ids that code reads. `selection` chooses among the variants that serve a request, by all values that it gave. `work`
-    says how long the workgroups of a launch are, where they differ or where one of them is long. `aliases` say which arguments may share
-    memory. `algebra(parameters, inputs)` gives what must come out in exact residues (docs/ALGEBRA.md). `typical` is a problem that fills a
-    GPU, in which variants are timed to choose among them; it needs `work`.
+    they or their limits depend on it; a build parameter `preload` lets the hardware load the arguments. `arguments`, the workgroup ids
+    that code reads (`axes`) and `workspaces` may be functions of the variant and the build parameters.
+    `problem(parameters, seed)` draws random data with a float64 reference. `example` gives the run parameters that have no default.
+    `selection` chooses among the variants that serve a request, by all values that it gave. `work` says how long the workgroups of a launch
+    are, where they differ or where one of them is long. `aliases` say which arguments may share memory. `algebra(parameters, inputs)` gives
+    what must come out in exact residues (docs/ALGEBRA.md). `typical` is a problem that fills a GPU, in which variants are timed to choose
+    among them; it needs `work`. `tuned(parameters, variant, units)` gives values of further build parameters, beside the defaults, that
+    are worth a try for a problem on so many compute units and compute the same; `timed_as(build)` is a build that stands for others of
+    nearly its times, so that few are timed.
     """
 
     name: str
     title: str
-    arguments: tuple[ContractArgument, ...] | Callable[[Variant], tuple[ContractArgument, ...]]
+    arguments: tuple[ContractArgument, ...] | Callable[[Variant, Values], tuple[ContractArgument, ...]]
     parameters: Sequence[Parameter] | Callable[[Variant], Sequence[Parameter]]
     grid: GridRule
     problem: Callable[[Values, int], Problem]
     rules: tuple[Rule, ...] = ()
-    workspace_bytes: int | Formula = 0
+    workspaces: tuple[Workspace, ...] | Callable[[Variant, Values], tuple[Workspace, ...]] = ()
     example: Values = field(default_factory=dict)
-    axes: str = "x"
+    axes: str | Callable[[Variant, Values], str] = "x"
     selection: Callable[[Sequence[Variant], Values], Variant] = first_declared
     work: Callable[[Values, Variant], LaunchWork] | None = None
     aliases: tuple[Alias, ...] = ()
     algebra: Callable[[Values, Any], Mapping[str, Any]] | None = None
     typical: Values = field(default_factory=dict)
+    tuned: Callable[[Values, Variant, int], Sequence[Values]] | None = None
+    timed_as: Callable[[Values], Values] | None = None
     _writers: dict[Variant, FunctionType] = field(default_factory=dict, repr=False)
     _declared: list[Variant] = field(default_factory=list, repr=False)
     _parameters: dict[Variant, Sequence[Parameter]] = field(default_factory=dict, repr=False)  # those that were asked for
+    _before: list[Companion] = field(default_factory=list, repr=False)
+    _after: list[Companion] = field(default_factory=list, repr=False)
 
     # ---- declaring ----
 
@@ -121,6 +120,30 @@ class Family:
             return writer
 
         return declare
+
+    def companion(self, name: str, title: str, arguments: tuple[ContractArgument, ...], grid: GridRule, waves: int = 1,
+                  occupancy: int | None = None, axes: str = "x", when: Callable[[Values], bool] = lambda build: True,
+                  first: bool = False) -> Callable[[Writer], Writer]:
+        """The decorated function writes a kernel that is launched after the variants of those build parameters, or before them (`first`),
+        in the order of the functions in the file. Raises ContractError for a name that exists already, or a function that is none."""
+        among = self._before if first else self._after
+        if any(one.name == name for one in (*self._before, *self._after)):
+            raise ContractError(f"{self.name} has a kernel {name!r} beside its variants already; another name would do")
+
+        def declare(writer: Writer) -> Writer:
+            if not isinstance(writer, FunctionType):
+                raise ContractError(f"{self.name}: the kernel {name!r} is written by a function, not by {writer!r}")
+            among.append(Companion(name, title, arguments, grid, waves, occupancy, axes, when, writer))
+            for variant in self.variants():
+                self.contract_of(variant)  # what contradicts itself is refused here
+            return writer
+
+        return declare
+
+    def companions(self, build: Values) -> tuple[tuple[Companion, ...], tuple[Companion, ...]]:
+        """The kernels that are launched before and after the variants, for resolved build parameters."""
+        before, after = (tuple(one for one in some if one.when(build)) for some in (self._before, self._after))
+        return before, after
 
     # ---- choosing ----
 
@@ -179,19 +202,26 @@ class Family:
 
     def contract(self, arch: str = "", values: Values | None = None) -> KernelContract:
         """The contract of the variant that serves a request."""
-        return self.contract_of(self.select(arch, values))
+        return self.contract_of(self.select(arch, values), values)
 
-    def contract_of(self, variant: Variant) -> KernelContract:
-        """The contract of one variant, as far as it is known before the build: LDS bytes are not."""
+    def contract_of(self, variant: Variant, values: Values | None = None) -> KernelContract:
+        """The contract of one variant with the build parameters among `values`, as far as it is known before the build: LDS bytes are not.
+
+        Raises ContractError for a build parameter that it does not take.
+        """
         fixed = self.fixed(variant)
         selecting = [Parameter(name, "build", str, doc, default=fixed[name]) for name, doc in _SELECTORS.items() if name in fixed]
         parameters = tuple(replace(parameter, default=fixed[parameter.name], choices=(fixed[parameter.name],))
                            if parameter.name in fixed else parameter for parameter in (*selecting, *self._own(variant)))
-        grid = Formula(self.grid.sentence.format(v=variant), lambda values: self.grid.compute(values, variant))
-        arguments = self.arguments(variant) if callable(self.arguments) else self.arguments
-        return KernelContract(self.name, self.title, self.archs or (variant.arch,), parameters, arguments,
-                              (LANES * variant.wave_count, 1, 1), grid, None, self.workspace_bytes, self.rules, self.example,
-                              self.stem(variant, {}), self.aliases)
+        given = values or {}
+        build = {one.name: one.check(given.get(one.name, one.default)) for one in parameters if one.kind == "build"}
+        arguments = self.arguments(variant, build) if callable(self.arguments) else self.arguments
+        workspaces = self.workspaces(variant, build) if callable(self.workspaces) else self.workspaces
+        alone = KernelContract(self.name, self.title, self.archs or (variant.arch,), parameters, arguments,
+                               (LANES * variant.wave_count, 1, 1), self.grid.of(variant), None, self.rules, self.example,
+                               self.stem(variant, build))
+        before, after = (tuple(one.contract(alone, variant) for one in some) for some in self.companions(build))
+        return replace(alone, aliases=self.aliases, workspaces=workspaces, before=before, after=after)
 
     def stem(self, variant: Variant, build: Mapping[str, Value]) -> str:
         """The name of a build's files: FAMILY_ARCH_TILE_SCHEDULE, and a hash of further build parameters that are not the default's."""
@@ -205,10 +235,15 @@ class Family:
         """Write the kernel for these build parameters; without `verify`, waits and wait states that the author asks to verify are left
         as they are. Raises ContractError for parameters outside of the contract, and what the author's function raises."""
         variant = self.select(arch, values)
-        contract = self.contract_of(variant)
+        contract = self.contract_of(variant, values)
         build = contract.resolve_build(values or {})
-        named = replace(contract, stem=self.stem(variant, build))
-        return write_kernel(self._writers[variant], named, variant, build, self.axes, verify)
+        axes = self.axes(variant, build) if callable(self.axes) else self.axes
+        kernel = write_kernel(self._writers[variant], contract, variant, build, axes, variant.occupancy, verify)
+        before, after = (tuple(
+            with_own_labels(write_kernel(one.writer, its, variant, build, one.axes, one.occupancy, verify), one.name)
+            for one, its in zip(some, contracts, strict=True))
+            for some, contracts in zip(self.companions(build), (contract.before, contract.after), strict=True))
+        return kernel.launched_with(before, after)
 
     def describe(self, arch: str = "") -> dict[str, Any]:
         """JSON values: the default variant's contract, as far as it is known before the build, with what other variants of the

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def write_kernel(writer: FunctionType, contract: KernelContract, variant: Variant, parameters: Mapping[str, Value],
-                 axes: str, verify: bool = True) -> Kernel:
+                 axes: str, occupancy: int | None, verify: bool = True) -> Kernel:
     """Call `writer` with a new builder and finish what it wrote: s_endpgm at the end, waits and wait states where it left them out.
     Without `verify`, those that it asks to verify are not.
 
@@ -30,7 +30,7 @@ def write_kernel(writer: FunctionType, contract: KernelContract, variant: Varian
     """
     from asmgen.author.builders.tilebuilder import TileBuilder
 
-    k = TileBuilder(contract, variant.arch, parameters, waves=variant.occupancy, preload=parameters.get("preload") is True,
+    k = TileBuilder(contract, variant.arch, parameters, waves=occupancy, preload=parameters.get("preload") is True,
                     workgroup_ids=axes, variant=variant, verify=verify)
     try:
         finished = writer(k)

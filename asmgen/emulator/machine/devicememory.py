@@ -40,6 +40,7 @@ class Shadow(Protocol):
     """What is known of undefined bytes (shadowmemory.DeviceShadow): `bits` by the intervals' starts, only where there are any."""
 
     bits: dict[int, NDArray[np.uint8]]
+    numbers: dict[int, NDArray[np.int32]]
     marks: list[Any]
 
     def findings(self, since: int) -> Iterator[Any]: ...
@@ -94,6 +95,7 @@ class Memory:
         self.unread.discard(start)
         if self.shadow is not None:
             self.shadow.bits.pop(start, None)
+            self.shadow.numbers.pop(start, None)
         self._maps.pop(start, None)
         self._bounds = None
 

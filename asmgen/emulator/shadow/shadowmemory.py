@@ -1,7 +1,8 @@
 """Undefined bits in memory: in device memory by buffer, in LDS and private memory of a resident; and how loads and stores carry them.
 
 Storing undefined bytes is legal. Those that stand in a buffer that the host reads when a launch is over are a finding; it names the
-instruction that stored them and the one that made them. All of it exists only once something undefined was stored.
+instruction that stored them and the one that made them. All of it exists only once something undefined was stored, or memory was made
+undefined (`undefine`).
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ Words = NDArray[np.uint32]
 Marks = Callable[[Group], NDArray[np.int32]]
 """For each wave of a group the number of the mark that its undefined bytes get."""
 _ONES = ~np.uint32(0)
+NOBODY = -1
+"""The number of the mark of bytes that were never stored."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +108,14 @@ def device_shadow(memory: Memory) -> DeviceShadow:
     shadow = memory.shadow
     assert isinstance(shadow, DeviceShadow)
     return shadow
+
+
+def undefine(memory: Memory, start: int, size: int) -> None:
+    """The bytes of the interval that begins at `start` become undefined: nobody wrote them. With `size` 0 there are none."""
+    if size:
+        shadow = device_shadow(memory)
+        shadow.bits[start] = np.full(size, 0xFF, np.uint8)
+        shadow.numbers[start] = np.full(size, NOBODY, np.int32)
 
 
 @dataclass
