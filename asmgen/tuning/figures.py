@@ -3,7 +3,8 @@ follows in milliseconds. It is near what `predict` says of that launch, which ti
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -21,7 +22,7 @@ from asmgen.model.usage import ResourceBounds, UnitLoad, Usage
 from asmgen.tuning.candidates import Candidate
 from asmgen.tuning.prediction import predict
 from asmgen.tuning.ranked import trace_candidate
-from asmgen.tuning.traced import product_order
+from asmgen.tuning.traced import Traced, product_order
 
 _NO_TIMING = Timing("MI355X", {})
 
@@ -36,25 +37,40 @@ class VariantFigures:
     fitting: int
 
 
-def figures_of(library: Family, arch: str, timing: Timing, candidate: Candidate) -> VariantFigures:
-    """Build, trace and time a variant in a launch of the candidate's problem."""
-    traced = trace_candidate(library, arch, candidate)
+def figures_of(library: Family, arch: str, timing: Timing, candidate: Candidate) -> tuple[VariantFigures, ...]:
+    """Build, trace and time each kernel of a variant in a launch of the candidate's problem."""
+    return tuple(_timed(traced, timing) for traced in trace_candidate(library, arch, candidate))
+
+
+def _timed(traced: Traced, timing: Timing) -> VariantFigures:
     found = predict(traced, timing, "grid", 1)
     waves, arguments = list(traced.trace.waves()), tuple(traced.trace.arguments)
     moved = moved_by_each(costs_of(found.profile.program, timing), waves, len(arguments))
     return VariantFigures(replace(found.run, load=whole_load(found.profile, waves)), moved, arguments, found.fitting)
 
 
-def quick_estimate(library: Family, arch: str, timing: Timing, candidate: Candidate, figures: VariantFigures) -> Estimate:
-    """The time of a launch of the candidate's problem. The family says the work of a launch."""
+def quick_estimates(library: Family, arch: str, timing: Timing, candidate: Candidate,
+                    figures: Sequence[VariantFigures]) -> tuple[Estimate, ...]:
+    """The time of each launch of the candidate's problem. The family says the work of its variant's."""
     assert library.work is not None
-    work = library.work(candidate.parameters, library.select(arch, candidate.build))
-    steps, workgroups = Steps(work.traced, work.steps, work.flops), len(work.steps)
-    order = product_order(candidate.parameters, workgroups, [argument.name for argument in figures.arguments])
-    moved = traffic_of(figures.moved, "grid", workgroups, timing, figures.arguments, order, float(work.read_bytes),
-                       float(work.steps.mean()) / work.traced)
-    run = replace(figures.run, timing=timing, last_round=1.0, needed_flops=work.needed_flops or None)
-    return estimate_run(run, workgroups, figures.moved.together, moved, figures.fitting, steps)
+    variant = library.select(arch, candidate.build)
+    work, contract = library.work(candidate.parameters, variant), library.contract_of(variant, candidate.build)
+    found = []
+    for one, its in zip(contract.launches, figures, strict=True):
+        if one is contract:
+            workgroups, steps = len(work.steps), Steps(work.traced, work.steps, work.flops)
+            order = product_order(candidate.parameters, workgroups, [argument.name for argument in its.arguments])
+            moved = traffic_of(its.moved, "grid", workgroups, timing, its.arguments, order, float(work.read_bytes),
+                               float(work.steps.mean()) / work.traced)
+            run = replace(its.run, timing=timing, last_round=1.0, needed_flops=work.needed_flops or None)
+            found.append(estimate_run(run, workgroups, its.moved.together, moved, its.fitting, steps))
+        else:
+            workgroups = math.prod(one.grid_of(candidate.parameters))
+            read = workgroups * sum(its.moved.loaded)  # workgroups are alike and share nothing
+            moved = traffic_of(its.moved, "grid", workgroups, timing, its.arguments, None, read)
+            run = replace(its.run, timing=timing, last_round=1.0)
+            found.append(estimate_run(run, workgroups, its.moved.together, moved, its.fitting))
+    return tuple(found)
 
 
 def stored_figures(figures: VariantFigures) -> dict[str, Any]:
