@@ -6,13 +6,26 @@ from collections.abc import Mapping
 from typing import Any
 
 import asmgen as ag
-from asmgen.kernels.products.contract import PRODUCT_ALIASES, PRODUCT_ARGUMENTS, PRODUCT_GRID, PRODUCT_RULES, product_parameters
+from asmgen.kernels.products.contract import PRODUCT_ALIASES, PRODUCT_RULES, product_parameters
+from asmgen.kernels.products.split import (
+    SPLIT_GRID,
+    SPLIT_K,
+    SUM_ARGUMENTS,
+    SUM_GRID,
+    add_parts,
+    is_split,
+    split_arguments,
+    split_axes,
+    split_options,
+    split_workspaces,
+    timed_as,
+)
 
 _TYPE = ag.Parameter("dtype", "build", str, "type of A and B", default="bf16", choices=("bf16", "f16"))
 
 
 def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
-    return product_parameters((_TYPE,), variant, 16)
+    return product_parameters((_TYPE, SPLIT_K), variant, 16)
 
 
 def _work(values: ag.Values, variant: ag.Variant) -> ag.LaunchWork:
@@ -40,14 +53,23 @@ GEMM = ag.Family(
     name="gemm-bf16",
     title="D[M,N] = alpha A[M,K] x B[N,K]^T + beta C + bias, A and B of bf16 or f16, float32 accumulation",
     parameters=_parameters,
-    arguments=PRODUCT_ARGUMENTS,
-    grid=PRODUCT_GRID,
+    arguments=split_arguments,
+    workspaces=split_workspaces,
+    grid=SPLIT_GRID,
     problem=_problem,
     work=_work,
-    axes="xy",
+    tuned=split_options,
+    timed_as=timed_as,
+    axes=split_axes,
     rules=PRODUCT_RULES,
     aliases=PRODUCT_ALIASES,
     algebra=_algebra,
     example={"m": 512, "n": 384, "k": 256},
     typical={"m": 4096, "n": 4096, "k": 8192},
 )
+
+
+@GEMM.companion("sum", "D = alpha (sum of the parts) + beta C + bias", SUM_ARGUMENTS, SUM_GRID, axes="xy", when=is_split)
+def add(k: ag.TileBuilder) -> None:
+    """What follows a product that is split along K."""
+    add_parts(k)

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import asmgen as ag
 from asmgen.kernels.gemm_bf16.family import GEMM
-from asmgen.kernels.products.epilogue import product_epilogue
 from asmgen.kernels.products.prologue import corners_of, halves, place
+from asmgen.kernels.products.split import epilogue_of
+from asmgen.kernels.products.twohalves import two_halves
 
 
 @GEMM.variant("gfx950", tile=(128, 256, 64), waves=12, schedule="producer-consumer", occupancy=3, consumers=(2, 4))
@@ -38,25 +39,13 @@ def roles(k: ag.TileBuilder) -> None:
     ag.zero(k, *C)  # while the arguments are in flight
     place(k, row0, column0)
     a, b = halves(k, steps, row0, column0, k.p.dtype, k.p.dtype)
-    memory, matrix = k.streams("memory", "matrix")
 
-    def step(t: ag.StepIndex) -> None:
-        with k.stage(), memory:
-            ag.read(k, A, As[t, 0].part(wm))
-            ag.read(k, B[0], Bs[t, 0].part(wn))
-            ag.read(k, B[1], Bs[t, 1].part(wn))
-            for half in range(2):
-                ag.fill(k, As[t + 1, half], a[half].k(t + 1))
-                ag.fill(k, Bs[t + 1, half], b[half].k(t + 1))
-        with k.stage(), matrix:
-            ag.mma(k, C[0, 0], A, B[0])
-            ag.mma(k, C[0, 1], A, B[1])
-        with k.stage(), memory:
-            ag.read(k, A, As[t, 1].part(wm))
-        with k.stage(), matrix:
-            ag.mma(k, C[1, 0], A, B[0])
-            ag.mma(k, C[1, 1], A, B[1])
+    def fill(t: ag.StepIndex) -> None:
+        for half in range(2):
+            ag.fill(k, As[t + 1, half], a[half].k(t + 1))
+            ag.fill(k, Bs[t + 1, half], b[half].k(t + 1))
 
+    step = two_halves(k, C, (A, A), B, As, Bs, wm, wn, fill)
     # the epilogue needs the registers of A and B, so it follows the loop
-    k.pipeline(step, steps, ag.ProducerConsumer(), groups=role, then=product_epilogue(
+    k.pipeline(step, steps, ag.ProducerConsumer(), groups=role, then=epilogue_of(k)(
         k, corners_of(k, C), row0, column0, wm, wn, overlaps=False, frees=("A", "B")))

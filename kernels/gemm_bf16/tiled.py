@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asmgen as ag
 from asmgen.kernels.gemm_bf16.family import GEMM
-from asmgen.kernels.products.epilogue import product_epilogue
 from asmgen.kernels.products.quadrants import quadrants
+from asmgen.kernels.products.split import epilogue_of
 
 CDNA4 = {"depth": 32, "stages": 2}  # depth of a matrix instruction along K; buffers in LDS
 CDNA3 = {"depth": 16, "stages": 1}
@@ -32,4 +32,4 @@ def tiled(k: ag.TileBuilder) -> None:
     """One of the tiles above."""
     M = k.matrix_shape(f"f32_16x16x{k.variant.depth}_{k.p.dtype}")
     fa, fb = (ag.deep(operand, 32 // k.variant.depth) for operand in (M.a, M.b))
-    quadrants(k, M, fa, fb, product_epilogue)
+    quadrants(k, M, fa, fb, epilogue_of(k))

@@ -1,9 +1,9 @@
 """gemm-fp8 for gfx950: one step function, scheduled as ping-pong (8 waves) or interleave (4 waves).
 
 Facts: a workgroup computes a tm x tn tile of D in steps of tk = 128 along K, which one v_mfma_f32_16x16x128_f8f6f4 covers. The tile is
-2 x 2 quadrants; each wave has a part of each quadrant. A step is two products of a half of A with all of B, so that the two wave groups
-swap roles only twice in a step. LDS-DMA fills both matrices `ahead` steps before they are read, and the second half of A one step later.
-With two buffers, a half is requested as soon as its last reader has passed.
+2 x 2 quadrants; each wave has a part of each quadrant. A step is two products of a half of A with all of B (`twohalves`). LDS-DMA fills
+both matrices `ahead` steps before they are read, and the second half of A one step later. With two buffers, a half is requested as soon as
+its last reader has passed.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from asmgen.kernels.gemm_fp8.scaling import load_factors, with_alpha
 from asmgen.kernels.gemm_fp8.shapes import wide_shape
 from asmgen.kernels.products.epilogue import product_epilogue
 from asmgen.kernels.products.prologue import corners_of, halves, place
+from asmgen.kernels.products.twohalves import two_halves
 
 SCHEDULES: dict[str, ag.Schedule] = {"ping-pong": ag.PingPong(), "interleave": ag.Interleave(ag.Latencies(cycles=32, lds=256))}
 """LDS reads issue early enough for a wait that stands a gap of 32 clk before its barrier."""
@@ -56,26 +57,15 @@ def tiled(k: ag.TileBuilder) -> None:
         k.s_lshr_b32(group, k.wave.register, 2)
     a, b = halves(k, steps, row0, column0, of_a, of_b)
     with_alpha(factors)
-    upper, lower = A[0], A[1 if interleaved else 0]
-    memory, matrix = k.streams("memory", "matrix")
 
-    def step(t: ag.StepIndex) -> None:
-        with k.stage(), memory:
-            ag.read(k, upper, As[t, 0].part(wm))
-            ag.read(k, B[0], Bs[t, 0].part(wn))
-            ag.read(k, B[1], Bs[t, 1].part(wn))
-            ag.fill(k, As[t + ahead - 1, 1], a[1].k(t + ahead - 1))
-        with k.stage(), matrix:
-            ag.mma(k, C[0, 0], upper, B[0])
-            ag.mma(k, C[0, 1], upper, B[1])
-        with k.stage(), memory:
-            ag.read(k, lower, As[t, 1].part(wm))
-            ag.fill(k, As[t + ahead, 0], a[0].k(t + ahead))
-            ag.fill(k, Bs[t + ahead, 0], b[0].k(t + ahead))
-            ag.fill(k, Bs[t + ahead, 1], b[1].k(t + ahead))
-        with k.stage(), matrix:
-            ag.mma(k, C[1, 0], lower, B[0])
-            ag.mma(k, C[1, 1], lower, B[1])
+    def fill_first(t: ag.StepIndex) -> None:
+        ag.fill(k, As[t + ahead - 1, 1], a[1].k(t + ahead - 1))
 
+    def fill_then(t: ag.StepIndex) -> None:
+        ag.fill(k, As[t + ahead, 0], a[0].k(t + ahead))
+        ag.fill(k, Bs[t + ahead, 0], b[0].k(t + ahead))
+        ag.fill(k, Bs[t + ahead, 1], b[1].k(t + ahead))
+
+    step = two_halves(k, C, (A[0], A[1 if interleaved else 0]), B, As, Bs, wm, wn, fill_first, fill_then)
     k.pipeline(step, steps, SCHEDULES[k.variant.schedule], groups=group,
                then=product_epilogue(k, corners, row0, column0, wm, wn, factors, frees=("A", "B")))

@@ -1,2 +1,2 @@
 """What all matrix products of the library share: `contract` is what callers see, `problem` the data and the reference, `prologue` and
-`epilogue` the code before and after the loop, `quadrants` one step of the loop."""
+`epilogue` the code before and after the loop, `quadrants` and `twohalves` steps of the loop."""

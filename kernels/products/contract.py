@@ -12,15 +12,15 @@ _MAX_EDGE = (1 << 31) - 1
 _MOST_TILES = 1 << 20
 
 
-def product_parameters(operands: Sequence[ag.Parameter], variant: ag.Variant, bits: int) -> tuple[ag.Parameter, ...]:
+def product_parameters(operands: Sequence[ag.Parameter], variant: ag.Variant, bits: int, parts: int = 2) -> tuple[ag.Parameter, ...]:
     """The parameters of a product. `operands` are the build parameters for the types of A and B, with elements of `bits`.
 
     k is a multiple of the tile's depth. Row strides are limited: the rows under one descriptor span at most 32 bits of bytes. For A and B
-    these are the rows of half a tile (`halves`), for C and D a wave's rows of a corner, of the widest type (`product_epilogue`). A build
-    refuses larger limits.
+    these are the rows of one of `parts` of a tile (`halves`), for C and D a wave's rows of a corner, of the widest type
+    (`product_epilogue`). A build refuses larger limits.
     """
     depth, line = variant.tile[2], _LINE // bits
-    most = {name: ag.most_stride(variant.tile[axis] // 2, bits) // line * line for axis, name in enumerate("ab")}
+    most = {name: ag.most_stride(variant.tile[axis] // parts, bits) // line * line for axis, name in enumerate("ab")}
     most |= dict.fromkeys("cd", ag.most_stride(corner_rows(variant), ag.element_bits(_WIDEST_OUT)))
 
     def stride(name: str, row: str, doc: str, minimum: int = 1, step: int = 1) -> ag.Parameter:
@@ -70,8 +70,8 @@ PRODUCT_ARGUMENTS = (
     ag.ContractArgument("bias", "pointer", "n elements, not read in a build without bias"),
 )
 
-PRODUCT_GRID = ag.GridRule("one workgroup for each {v.tile[0]} x {v.tile[1]} tile of D: x over N, y over M",
-                        lambda p, variant: (-(-p["n"] // variant.tile[1]), -(-p["m"] // variant.tile[0]), 1))
+PRODUCT_GRID = ag.GridRule("ceil(n / {v.tile[1]}), ceil(m / {v.tile[0]}), 1: a workgroup for each tile of D",
+                           lambda p, variant: (-(-p["n"] // variant.tile[1]), -(-p["m"] // variant.tile[0]), 1))
 
 PRODUCT_RULES = (
     ag.Rule("lda must be at least k", ("lda", "k"), lambda p: p["lda"] >= p["k"]),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 
 import asmgen as ag
+from asmgen.kernels.products.split import is_split, part_of_k
 
 
 def place(k: ag.TileBuilder, row0: ag.Reg, column0: ag.Reg) -> None:
@@ -32,12 +33,21 @@ def _divide(k: ag.TileBuilder, number: ag.Reg, edge: int) -> None:
 
 def halves(k: ag.TileBuilder, steps: ag.Reg, row0: ag.Reg, column0: ag.Reg, of_a: str,
            of_b: str) -> tuple[tuple[ag.Rows, ag.Rows], tuple[ag.Rows, ag.Rows]]:
-    """The halves of the workgroup's rows of A and of B, of these types. `steps` becomes K divided by the tile's depth."""
+    """The halves of the workgroup's rows of A and of B, as `tiles`."""
+    a, b = tiles(k, steps, row0, column0, of_a, of_b)
+    return a.halves(), b.halves()
+
+
+def tiles(k: ag.TileBuilder, steps: ag.Reg, row0: ag.Reg, column0: ag.Reg, of_a: str, of_b: str) -> tuple[ag.Rows, ag.Rows]:
+    """The workgroup's rows of A and of B, of these types. `steps` becomes K divided by the tile's depth; where K is split, all of them are
+    the workgroup's part."""
     tm, tn, tk = k.variant.tile
-    k.s_lshr_b32(steps, k.argument("k"), (tk - 1).bit_length())
-    a = k.matrix("a", of_a, rows="m", columns="k", stride="lda").rows(row0, tm).halves()
-    b = k.matrix("b", of_b, rows="n", columns="k", stride="ldb").rows(column0, tn).halves()
-    return a, b
+    a, b = k.matrix("a", of_a, rows="m", columns="k", stride="lda"), k.matrix("b", of_b, rows="n", columns="k", stride="ldb")
+    if is_split(k.parameters):
+        a, b = part_of_k(k, steps, a, b)
+    else:
+        k.s_lshr_b32(steps, k.argument("k"), (tk - 1).bit_length())
+    return a.rows(row0, tm), b.rows(column0, tn)
 
 
 def corners_of(k: ag.TileBuilder, C: ag.TileGrid, fragment: ag.Fragment | None = None) -> list[ag.Corner]:

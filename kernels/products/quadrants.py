@@ -14,6 +14,7 @@ from collections.abc import Callable
 import asmgen as ag
 from asmgen.kernels.products.epilogue import ProductEpilogue
 from asmgen.kernels.products.prologue import corners_of, halves, place
+from asmgen.kernels.products.split import stored_type
 
 SCHEDULES: dict[str, ag.Schedule] = {"ping-pong": ag.PingPong(), "interleave": ag.Interleave()}
 
@@ -35,7 +36,7 @@ def quadrants(k: ag.TileBuilder, M: ag.MatrixShape, fa: ag.Fragment, fb: ag.Frag
     # 8 waves of 256 x 256 have no room for a bias beside them
     overlaps = k.p.bias == "none" or interleaved or tm * tn < 256 * 256
     # rows of B in an order that gives a lane eight neighbours of a row of D; for f32 four neighbours are 16 bytes already
-    paired = None if by_b.dma or k.p.out == "f32" else ag.dealt(M.d.T, 2)
+    paired = None if by_b.dma or stored_type(k) == "f32" else ag.dealt(M.d.T, 2)
     steps = k.registers.sgprs(1, "steps")
     group = None if interleaved else k.registers.sgprs(1, "group", note="waves 4 to 7 run a stage later")
     row0, column0 = k.registers.sgprs(1, "row0"), k.registers.sgprs(1, "column0")

@@ -27,6 +27,23 @@ class Sums:
     rounded: Matrix
 
 
+def sums_of_parts(left: Matrix, right: Matrix, depth: int, columns: list[int]) -> Sums:
+    """As `sums`, where so many columns of K each are summed by themselves, and then one after the other: each of those additions is
+    rounded too."""
+    first = 0
+    found: Sums | None = None
+    for count in columns:
+        part = sums(left[:, first:first + count], right[:, first:first + count], depth)
+        first += count
+        if found is not None:
+            with np.errstate(invalid="ignore"):
+                value = found.value + part.value
+                part = Sums(value, found.size + part.size, found.rounded + part.rounded + np.abs(value))
+        found = part
+    assert found is not None and first == left.shape[1]
+    return found
+
+
 def sums(left: Matrix, right: Matrix, depth: int) -> Sums:
     """left [m, k] times right [n, k] transposed, summed by matrix instructions of `depth` products each.
 

@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 import asmgen as ag
+from asmgen.kernels.products.split import steps_of_parts
 
 _LEAST_TRACED, _ROUNDS, _COPIES = 16, 6, 8
 """The fewest steps of the smaller product, the fewest rounds of its loop, and the number of steps that is left out at a time: the most
@@ -18,15 +19,15 @@ def product_work(p: ag.Values, variant: ag.Variant, bits: int) -> ag.LaunchWork:
     """The work of a launch. `bits` is the size of an element of A and B.
 
     The smaller product has rows of the smaller K. A row stride that is no multiple of a cache line keeps its rest, because rows then begin
-    within lines.
+    within lines. Where K is split, workgroups without steps are none: they end before others would have begun.
     """
     rows, columns, depth = variant.tile
-    steps, line = p["k"] // depth, _LINE * 8 // bits
+    parts, line = steps_of_parts(p, depth), _LINE * 8 // bits
     least = max(_LEAST_TRACED, _ROUNDS * dict(variant.further).get("stages", 1))
-    traced = steps - max(0, steps - least) // _COPIES * _COPIES
-    k = traced * depth
-    strides = {name: k + (p[name] - k) % line for name in ("lda", "ldb")} if traced < steps else {}
-    workgroups = math.prod(-(-p[name] // edge) for name, edge in (("m", rows), ("n", columns)))
+    traced = parts[0] - max(0, parts[0] - least) // _COPIES * _COPIES
+    k = traced * p.get("split_k", 1) * depth if traced < parts[0] else p["k"]
+    strides = {name: k + (p[name] - k) % line for name in ("lda", "ldb")} if traced < parts[0] else {}
+    tiles = math.prod(-(-p[name] // edge) for name, edge in (("m", rows), ("n", columns)))
     read = (p["m"] + p["n"]) * p["k"] * bits // 8
-    return ag.LaunchWork({**p, "k": k, **strides}, traced, np.full(workgroups, steps), 2.0 * rows * columns * depth, read,
+    return ag.LaunchWork({**p, "k": k, **strides}, traced, np.repeat(parts, tiles), 2.0 * rows * columns * depth, read,
                          2.0 * p["m"] * p["n"] * p["k"])

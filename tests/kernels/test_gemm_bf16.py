@@ -70,8 +70,7 @@ def test_wave_orders_agree_bit_for_bit(arch: str) -> None:
     results = []
     for order in ("lockstep", "serial", "random:3"):
         with EmulatedDevice(arch, Options(order=order), {built(arch).kernel.resources.name: built(arch).kernel.program}) as device:
-            grid = LIBRARY.contract(arch).grid_of(parameters)
-            results.append(launch(device, built(arch), problem, grid, (256, 1, 1))["d"].view(np.uint16))
+            results.append(launch(device, built(arch), problem, parameters)["d"].view(np.uint16))
             assert device.launches[-1].findings == ()
     assert (results[0] == results[1]).all() and (results[0] == results[2]).all()
 
@@ -96,7 +95,7 @@ def test_nan_and_infinity_come_through() -> None:
         problem.arguments["a"][4, 5] = np.inf
         problem.arguments["b"][:, 5] = 1.0
         with EmulatedDevice(arch, None, {built(arch).kernel.resources.name: built(arch).kernel.program}) as device:
-            d = launch(device, built(arch), problem, (1, 1, 1), (256, 1, 1))["d"].astype(np.float32)
+            d = launch(device, built(arch), problem, parameters)["d"].astype(np.float32)
         assert np.isnan(d[3]).all() and np.isposinf(d[4]).all() and np.isfinite(d[5]).all()
 
 
@@ -111,9 +110,10 @@ def deletions(program: Program, names: tuple[str, ...]) -> Iterator[tuple[Instru
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize(("arch", "preload"), [("gfx950", True), ("gfx942", False), ("gfx942", True)])
 def test_every_deleted_wait_or_barrier_is_found(arch: str, preload: bool, part: int) -> None:
-    """An odd and an even number of steps, a single one, C, and whole columns reach every path; old firmware the compatibility entry."""
+    """An odd and an even number of steps, a single one, C, and whole columns of two steps and more reach every path; old firmware the
+    compatibility entry."""
     survivors = []
-    shapes = ({"k": 256}, {"k": 320}, {"k": 64}, {"k": 64, "n": 128}, {"k": 64, "alpha": 2.0, "beta": 0.5})
+    shapes = ({"k": 256}, {"k": 320}, {"k": 64}, {"k": 128, "n": 128}, {"k": 64, "alpha": 2.0, "beta": 0.5})
     runs: list[tuple[dict[str, Any], bool]] = [*((shape, True) for shape in shapes), *([({"k": 64}, False)] * preload)]
     for item, mutant in islice(deletions(built(arch, preload).kernel.program, ("s_waitcnt", "s_barrier")), part, None, PARTS):
         for number, (more, firmware) in enumerate(runs):
@@ -131,7 +131,7 @@ def test_arguments_beyond_the_matrix_are_never_offered_to_the_descriptor(arch: s
     """No scalar offset beyond num_records (docs/facts/semantics.md section 8): it is 0, or in loads the bytes gone along K, which stay
     inside of a row."""
     accesses = [item for item in built(arch).kernel.program.instructions if item.name.startswith("buffer_")]
-    assert len(accesses) > 70
+    assert len(accesses) >= 66
     for item in accesses:
         places = {place.name: operand for place, operand in zip(item.form.operands, item.operands, strict=True)}
         assert places["soffset"] == 0 or "_load_" in item.name and "k_offset" in {owner.name for owner in built(arch).kernel.plan.ranges

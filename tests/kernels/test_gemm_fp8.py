@@ -78,9 +78,10 @@ WHOLE: list[tuple[str, dict[str, Any]]] = [
 @pytest.mark.parametrize("case", range(len(WHOLE)))
 def test_whole_columns_take_scales_and_bias_while_the_last_step_computes(case: int) -> None:
     arch, build = WHOLE[case]
-    report = run(build, {"m": 70, "n": 256, "k": 256}, arch=arch)
+    k = 1024 if build["tile"] == SMALL["tile"] else 256  # as many steps as loads run ahead: fewer take the general epilogue
+    report = run(build, {"m": 70, "n": 256, "k": k}, arch=arch)
     assert good(report) and not executed_in_turns(report, built(tuple(build.items()), arch))
-    assert executed_in_turns(run(build, {"m": 70, "n": 255, "k": 256}, arch=arch), built(tuple(build.items()), arch))
+    assert executed_in_turns(run(build, {"m": 70, "n": 255, "k": k}, arch=arch), built(tuple(build.items()), arch))
 
 
 def executed_in_turns(report: RunReport, one: Built) -> bool:
@@ -102,7 +103,7 @@ def test_halves_of_block_scales_stay_in_turn() -> None:
     assert verify(program, notes=False) == []
     judge = Judge(program)
     barriers = [mutant for mutant in mutants(program) if mutant.kind == "barrier"]
-    assert len(barriers) > 60 and all(map(judge.notices, barriers))
+    assert len(barriers) >= 70 and all(map(judge.notices, barriers))
 
 
 @pytest.mark.parametrize("k", [128, 256, 640])
@@ -132,7 +133,7 @@ def test_nan_and_infinity_come_through() -> None:
     problem.arguments["b"][3, 5], problem.arguments["b"][4, 5] = np.nan, np.inf
     problem.arguments["a_scale"][0] = problem.arguments["b_scale"][0] = 1.0
     with EmulatedDevice("gfx950", None, {one.kernel.resources.name: one.kernel.program}) as device:
-        d = launch(device, one, problem, (1, 1, 1), (256, 1, 1))["d"].astype(np.float32)
+        d = launch(device, one, problem, parameters)["d"].astype(np.float32)
     assert np.isnan(d[:, 3]).all() and np.isposinf(d[:, 4]).all() and np.isfinite(d[:, 5]).all()
 
 
@@ -141,7 +142,7 @@ def test_whole_tiles_with_nans_are_stored_again(build: dict[str, Any], edge: int
     """What gfx942 stores while the last step computes is rounded as numbers are, which makes 0 of a NaN with all bits set; but it is seen.
     Accumulators in VGPRs (ping-pong) have been multiplied by then, which may not happen twice."""
     one, parameters = built(tuple(build.items()), "gfx942"), LIBRARY.contract("gfx942", build).resolve_run(
-        {**build, "m": edge, "n": edge, "k": 128})
+        {**build, "m": edge, "n": edge, "k": 256})
     problem = LIBRARY.problem(parameters, 1)
     problem.arguments["b"][:, 5], problem.arguments["a"][3, 5], problem.arguments["b_scale"][0] = 1.0, np.nan, 1.0
     whole = one.kernel.program
@@ -151,7 +152,7 @@ def test_whole_tiles_with_nans_are_stored_again(build: dict[str, Any], edge: int
     for scale, program in itertools.product((0x40000000, 0x7FFFFFFF), (whole, blind)):
         problem.arguments["a_scale"].view(np.uint32)[0] = scale
         with EmulatedDevice("gfx942", None, {one.kernel.resources.name: program}) as device:
-            d = launch(device, one, problem, (1, 1, 1), one.kernel.contract.workgroup)["d"].astype(np.float32)
+            d = launch(device, one, problem, parameters)["d"].astype(np.float32)
         found[scale, program is whole] = d
     assert np.isnan(found[0x40000000, True][3]).all() and np.isfinite(np.delete(found[0x40000000, True], 3, axis=0)).all()
     np.testing.assert_array_equal(found[0x40000000, True], found[0x40000000, False])
@@ -168,14 +169,14 @@ def test_bytes_are_numbers_of_the_architecture(arch: str, product: float) -> Non
         arguments[name].view(np.uint8)[:] = value
     arguments["a_scale"][0], arguments["b_scale"][0] = 0.5, 4.0
     with EmulatedDevice(arch, None, {one.kernel.resources.name: one.kernel.program}) as device:
-        assert launch(device, one, replace(problem, arguments=arguments), (1, 1, 1), (256, 1, 1))["d"][0, 0] == product
+        assert launch(device, one, replace(problem, arguments=arguments), parameters)["d"][0, 0] == product
 
 
 @pytest.mark.parametrize(("schedule", "steps", "most"), [("ping-pong", 2, 86), ("interleave", 2, 134)])
 def test_a_step_of_the_loop_is_dense(schedule: str, steps: int, most: int) -> None:
     """Every instruction of the steady loop counts, for each wave and 128 columns of K."""
-    loops = inspect_program(built(tuple((LARGE | {"schedule": schedule}).items())).kernel.program, None).as_json()["loops"]
-    (loop,) = [one for one in loops if one["mfma"]]
+    report = inspect_program(built(tuple((LARGE | {"schedule": schedule}).items())).kernel.program, None).as_json()
+    loop = report["loops"][report["main_loop"]]
     assert loop["instructions"] <= most * steps
     assert not any(loop["groups"][group] for group in ("valu", "valu_address", "accvgpr", "nop", "lds_write", "global_load"))
 
@@ -183,7 +184,8 @@ def test_a_step_of_the_loop_is_dense(schedule: str, steps: int, most: int) -> No
 def test_interleave_asks_memory_for_44_kb_in_1000_clk_at_most() -> None:
     """Loads of 1 KB, by each of four waves, behind matrix instructions of 32 clk: in two rounds of the loop, one behind the other."""
     program = built(tuple((LARGE | {"schedule": "interleave"}).items())).kernel.program
-    (loop,) = [one for one in inspect_program(program, None).as_json()["loops"] if one["mfma"]]
+    report = inspect_program(program, None).as_json()
+    loop = report["loops"][report["main_loop"]]
     asked, clk = [], 0
     for instruction in program.instructions[loop["first"]:loop["last"] + 1] * 2:
         clk += 32 * ("mfma" in instruction.opcode.classes)

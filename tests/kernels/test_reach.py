@@ -43,7 +43,7 @@ def counting(wrong: bool = False) -> ag.Family:
 
 def test_code_that_no_shape_reaches_is_listed() -> None:
     library = counting()
-    found = reach.reach(library, build_kernel(library, "gfx950", {}))
+    (found,) = reach.reach(library, build_kernel(library, "gfx950", {}))
     assert len(found.executed.missing) == 1 and {"n": 448} in found.kept and found.wrong == ()
     head, line = found.lines("counting")
     assert head.startswith("counting: ") and f"by {len(found.kept)} of {found.runs} launches" in head
@@ -52,7 +52,7 @@ def test_code_that_no_shape_reaches_is_listed() -> None:
 
 def test_a_wrong_result_is_listed() -> None:
     library = counting(wrong=True)
-    found = reach.reach(library, build_kernel(library, "gfx950", {}))
+    (found,) = reach.reach(library, build_kernel(library, "gfx950", {}))
     assert found.wrong == ({"n": 448},) and "  wrong: {'n': 448}" in found.lines("counting")
 
 
@@ -60,7 +60,7 @@ def test_a_wrong_result_is_listed() -> None:
 def test_shapes_of_the_library_execute_all_code(name: str, build: dict[str, Any]) -> None:
     """Of these; `python -m asmgen.tools.reach` runs all variants."""
     library = family(name)
-    found = reach.reach(library, build_kernel(library, "gfx950", build))
+    (found,) = reach.reach(library, build_kernel(library, "gfx950", build))
     assert found.lines(name)[1:] == []
 
 

@@ -1,0 +1,246 @@
+"""Products split along K: `split_k` workgroups share the steps of each tile, and a second kernel adds what they made.
+
+Each workgroup writes its sums, in float32, into a workspace of its own; the second kernel adds those of an element in the order of K. So D
+has the same bits in whatever order workgroups and waves run, without atomics. Nothing is read that was not written: where K has fewer
+steps than `split_k`, or would be used up sooner, the last workgroups have none and end, and the second kernel reads the others' sums alone.
+
+The workspace has a panel for each part and each column of tiles: m rows of as many columns as a tile, without a gap. So sums are stored in
+whole tiles however the columns of D are cut, an access of a wave in the second kernel is 1 KiB of neighbours, and how large the workspace
+is has no limit: where a panel begins is computed in 64 bits, and a tile's rows in it span less than 1 MiB.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import asmgen as ag
+from asmgen.kernels.products.contract import PRODUCT_ARGUMENTS
+from asmgen.kernels.products.epilogue import ProductEpilogue, product_epilogue
+
+MOST_PARTS = 60
+"""256 VGPRs hold 4 sums of each part and 16 more, and 63 loads may be in flight (docs/facts/instructions.md sections 4 and 5)."""
+_F32 = 4  # bytes
+_PER_LANE = 4  # sums that a lane loads at once: 16 bytes
+_SUBNORMAL = ag.HwReg(1, 4, 2)
+"""Bits of MODE that say whether additions keep subnormal float32: matrix cores do, so the sum of a split product does too."""
+
+SPLIT_K = ag.Parameter("split_k", "build", int, "workgroups that share the steps of a tile; a second kernel adds their sums in order",
+                       default=1, minimum=1, maximum=MOST_PARTS, tried=(3,))
+
+_BY_NAME = {argument.name: argument for argument in PRODUCT_ARGUMENTS}
+_PARTS = ag.ContractArgument("parts", "pointer", "sums of each part in float32, 16-byte aligned")
+_PART_ARGUMENTS = (_BY_NAME["a"], _BY_NAME["b"], _PARTS, *(_BY_NAME[name] for name in ("m", "n", "k", "lda", "ldb")))
+SUM_ARGUMENTS = (_PARTS, *(_BY_NAME[name] for name in ("d", "m", "n", "k", "ldd", "alpha", "beta", "ldc", "c", "bias")))
+
+
+def is_split(build: ag.Values) -> bool:
+    """Whether several workgroups share a tile."""
+    return bool(build.get("split_k", 1) > 1)
+
+
+def stored_type(k: ag.TileBuilder) -> str:
+    """The type that the product's own kernel stores: sums of a part are float32."""
+    return "f32" if is_split(k.parameters) else str(k.p.out)
+
+
+def split_arguments(variant: ag.Variant, build: ag.Values) -> tuple[ag.ContractArgument, ...]:
+    """The arguments of the product's own kernel."""
+    return _PART_ARGUMENTS if is_split(build) else PRODUCT_ARGUMENTS
+
+
+def split_axes(variant: ag.Variant, build: ag.Values) -> str:
+    """The workgroup ids that it reads."""
+    return "xyz" if is_split(build) else "xy"
+
+
+def split_workspaces(variant: ag.Variant, build: ag.Values) -> tuple[ag.Workspace, ...]:
+    """The panels of all parts."""
+    width = variant.tile[1]
+    size = ag.Formula(f"{_F32} * split_k * m * ceil(n / {width}) * {width}",
+                      lambda p: _F32 * p["split_k"] * p["m"] * -(-p["n"] // width) * width)
+    return (ag.Workspace("parts", _PARTS.doc, size),) if is_split(build) else ()
+
+
+def _sum_rows(width: int) -> int:
+    """Rows of D that a workgroup of the second kernel makes, of one wave, in a column of tiles."""
+    return max(1, ag.LANES * _PER_LANE // width)
+
+
+SPLIT_GRID = ag.GridRule("ceil(n / {v.tile[1]}), ceil(m / {v.tile[0]}), split_k: a workgroup for each tile of D and part of K",
+                         lambda p, variant: (-(-p["n"] // variant.tile[1]), -(-p["m"] // variant.tile[0]), p["split_k"]))
+SUM_GRID = ag.GridRule("ceil(m / (256 / {v.tile[1]})), ceil(n / {v.tile[1]}), 1: rows of D, and columns of tiles",
+                       lambda p, variant: (-(-p["m"] // _sum_rows(variant.tile[1])), -(-p["n"] // variant.tile[1]), 1))
+
+
+def steps_of_parts(p: ag.Values, depth: int) -> list[int]:
+    """The steps of each part that has any, in the order of K."""
+    steps = p["k"] // depth
+    each = -(-steps // p.get("split_k", 1))
+    return [min(each, steps - first) for first in range(0, steps, each)]
+
+
+def split_options(p: ag.Values, variant: ag.Variant, units: int) -> list[dict[str, int]]:
+    """As many parts as fill the compute units once and twice. Kernels so short gain by arguments that the hardware loads."""
+    rows, columns, depth = variant.tile
+    tiles, steps = -(-p["m"] // rows) * -(-p["n"] // columns), p["k"] // depth
+    asked = {min(rounds * units // tiles, steps, MOST_PARTS) for rounds in (1, 2)}
+    each = {-(-steps // split) for split in asked if split > 1}  # as few parts as have no more steps each
+    return [{"split_k": split, "preload": True} for split in sorted(-(-steps // count) for count in each)]
+
+
+def timed_as(build: ag.Values) -> ag.Values:
+    """The build whose times are nearly those of one: of the nearest power of two of parts. What workgroups of the product take by the step
+    is the same, and the second kernel waits for its loads together."""
+    split = build["split_k"]
+    return {**build, "split_k": min(32, 1 << ((2 * split * split).bit_length() - 1) // 2)} if split > 1 else build
+
+
+# ---- the product's kernel ----
+
+
+def part_of_k(k: ag.TileBuilder, steps: ag.Reg, a: ag.Matrix, b: ag.Matrix) -> tuple[ag.Matrix, ag.Matrix]:
+    """A and B from the first column of this workgroup's part on; `steps` becomes those of the part. A workgroup without any ends here."""
+    depth = k.variant.tile[2]
+    k.wave  # noqa: B018  the wave's number is computed before the branch, which not all workgroups pass
+    left = k.registers.sgprs(1, "columns_left", note="columns of A and B from the part's first on")
+    has_steps = k.fresh("has_steps")
+    with k.scratch("first_step", file="s") as first, k.scratch("each", file="s") as each:
+        k.s_lshr_b32(steps, k.argument("k"), (depth - 1).bit_length())
+        _steps_of_each(k, each, steps)
+        k.s_mul_i32(first, k.ids["z"], each)
+        k.s_cmp_lt_u32(first, steps)
+        k.s_cbranch_scc1(has_steps)
+        k.s_endpgm()
+        k.label(has_steps)
+        k.s_sub_u32(steps, steps, first)
+        k.s_min_u32(steps, steps, each)
+        k.s_mul_i32(first, first, depth)
+        k.s_sub_u32(left, k.argument("k"), first)
+        return _from_column(k, a, first, left), _from_column(k, b, first, left)
+
+
+def reciprocal(by: int) -> int:
+    """floor(n / by) is the upper half of n times this, for n times `by` below 2^32."""
+    return -(-(1 << 32) // by)
+
+
+def _steps_of_each(k: ag.TileBuilder, each: ag.Reg, steps: ag.Reg) -> None:
+    """each = ceil(steps / split_k). Steps are below 2^21, as k is below 2^27 (`product_parameters`)."""
+    split = k.p.split_k
+    k.s_add_u32(each, steps, split - 1)
+    if split & (split - 1):
+        k.s_mul_hi_u32(each, each, reciprocal(split))
+    else:
+        k.s_lshr_b32(each, each, split.bit_length() - 1)
+
+
+def _from_column(k: ag.TileBuilder, matrix: ag.Matrix, first: ag.Reg, left: ag.Reg) -> ag.Matrix:
+    pointer = k.registers.sgprs(2, f"{matrix.name}_part", note="its first column of the part", align=2)
+    with k.scratch("bytes", file="s") as bytes_:
+        k.s_mul_i32(bytes_, first, matrix.bits // 8)
+        k.s_add_u32(pointer[0], matrix.pointer[0], bytes_)
+        k.s_addc_u32(pointer[1], matrix.pointer[1], 0)
+    return ag.Matrix(matrix.name, matrix.dtype, pointer, matrix.rows_register, left, matrix.stride, matrix.least, matrix.most)
+
+
+def epilogue_of(k: ag.TileBuilder) -> Callable[..., ProductEpilogue]:
+    """What makes the epilogue of a product that may be split."""
+    return part_epilogue if is_split(k.parameters) else product_epilogue
+
+
+def part_epilogue(k: ag.TileBuilder, corners: Sequence[ag.Corner], row0: ag.Reg, column0: ag.Reg, wm: ag.WaveIndex, wn: ag.WaveIndex,
+                  overlaps: bool = True, frees: tuple[str, ...] = ()) -> ProductEpilogue:
+    """Store the sums of the part into its panel, rows beyond m left out. Arguments as of `product_epilogue`."""
+    def rest() -> None:
+        panel = _panel(k, column0, k.ids["z"])
+        with k.scratch("no_column", file="s") as none:
+            k.s_mov_b32(none, 0)
+            ag.store_whole(k, panel.rows(row0, k.variant.tile[0]), none, corners, wm, wn)
+
+    return ProductEpilogue(None, None, rest, frees)
+
+
+def _panel(k: ag.TileBuilder, column0: ag.Reg, part: ag.Reg | None) -> ag.Matrix:
+    """The sums of the column of tiles that begins at `column0`, of one part (the first if None), as a matrix."""
+    width = k.variant.tile[1]
+    base, stride = k.registers.sgprs(2, "panel", align=2), k.registers.sgprs(1, "panel_columns")
+    k.s_mov_b32(stride, width)
+    with k.scratch("before", 2, "s") as before:
+        k.s_mov_b32(before[0], column0)
+        k.s_mov_b32(before[1], 0)
+        if part is not None:
+            with k.scratch("columns", 2, "s") as columns:
+                _columns_of_tiles(k, columns[0])
+                k.s_mul_hi_u32(columns[1], columns[0], part)
+                k.s_mul_i32(columns[0], columns[0], part)
+                k.s_add_u32(before[0], before[0], columns[0])
+                k.s_addc_u32(before[1], before[1], columns[1])
+        _bytes_of_columns(k, before)
+        k.s_add_u32(base[0], k.argument("parts")[0], before[0])
+        k.s_addc_u32(base[1], k.argument("parts")[1], before[1])
+    return ag.Matrix("panel", "f32", base, k.argument("m"), width, stride)
+
+
+def _columns_of_tiles(k: ag.TileBuilder, columns: ag.Reg) -> None:
+    """The columns of all tiles side by side: n, rounded up to whole tiles, whose width is a power of two."""
+    width = k.variant.tile[1]
+    k.s_add_u32(columns, k.argument("n"), width - 1)
+    k.s_and_b32(columns, columns, -width)
+
+
+def _bytes_of_columns(k: ag.TileBuilder, number: ag.Reg) -> None:
+    """A number of columns (64 bits) of m rows becomes their bytes."""
+    with k.scratch("high", file="s") as high:
+        k.s_mul_i32(number[1], number[1], k.argument("m"))
+        k.s_mul_hi_u32(high, number[0], k.argument("m"))
+        k.s_add_u32(number[1], number[1], high)
+        k.s_mul_i32(number[0], number[0], k.argument("m"))
+    k.s_lshl_b64(number, number, _F32.bit_length() - 1)
+
+
+# ---- the kernel that adds ----
+
+
+def add_parts(k: ag.TileBuilder) -> None:
+    """D = alpha (the sum of all parts, in the order of K) + beta C + bias. A wave has 1024 bytes of each panel, a lane 16 of them, and asks
+    for those of all parts before it adds the first two."""
+    width, depth, split = k.variant.tile[1], k.variant.tile[2], k.p.split_k
+    like = k.matrix_shape(f"f32_16x16x16_{k.p.dtype}" if k.arch == "gfx942" else f"f32_16x16x32_{k.p.dtype}").d
+
+    # register plan
+    lanes = ag.block_fragment(like, 1, _PER_LANE, min(ag.LANES, width // _PER_LANE))
+    S = k.tile("S", _sum_rows(width), width, lanes, grid=(split,), note="sums by part")
+    row0, column0 = k.registers.sgprs(1, "row0"), k.registers.sgprs(1, "column0")
+    one = ag.WaveIndex("one", 0, 1)
+
+    k.s_setreg_imm32_b32(_SUBNORMAL, 3)
+    count = S[0].rows
+    k.s_mul_i32(row0, k.ids["x"], count)
+    k.s_mul_i32(column0, k.ids["y"], width)
+    panel = _panel(k, column0, None).rows(row0, count)
+    descriptor = panel.resource(k)
+    with k.scratch("each", file="s") as each, k.scratch("steps", file="s") as steps, k.scratch("before", file="s") as before, \
+            k.scratch("bytes", 2, "s") as bytes_, k.scratch("records", file="s") as records:
+        k.s_lshr_b32(steps, k.argument("k"), (depth - 1).bit_length())
+        _steps_of_each(k, each, steps)
+        _columns_of_tiles(k, bytes_[0])
+        k.s_mov_b32(bytes_[1], 0)
+        _bytes_of_columns(k, bytes_)  # from one part's panel to the next one's
+        k.s_mov_b32(records, descriptor[2])
+        k.s_mov_b32(before, 0)
+        for part in S:
+            if part is not S[0]:
+                k.s_add_u32(descriptor[0], descriptor[0], bytes_[0])
+                k.s_addc_u32(descriptor[1], descriptor[1], bytes_[1])
+                k.s_add_u32(before, before, each)
+                k.s_cmp_lt_u32(before, steps)
+                k.s_cselect_b32(descriptor[2], records, 0)  # a part without steps has no bytes: its loads give 0
+            ag.load(k, part, panel)
+    for part in list(S)[1:]:
+        ag.add(k, S[0], S[0], part)
+    corners = [ag.Corner(S[0], 0, 0)]
+    c, d = (k.matrix(name, k.p.out, rows="m", columns="n", stride=f"ld{name}").rows(row0, count) for name in ("c", "d"))
+    ag.scale_and_add(k, corners, c, column0, None, one, k.argument("alpha"), k.argument("beta"))
+    if k.p.bias == "row":
+        ag.add_along_columns(k, corners, ag.Numbers("bias", k.argument("bias"), k.p.out, k.argument("n")), column0, None, one)
+    ag.store(k, d, column0, corners, None, one, width)
