@@ -1,0 +1,142 @@
+"""The family attention-backward: parameters, arguments, workspaces and rules."""
+
+from __future__ import annotations
+
+import asmgen as ag
+from asmgen.kernels.attention_backward.tensors import BLOCK, MAIN, OF_KEYS, TENSORS, WRITTEN
+
+_MOST_ROWS = 1 << 24
+_MOST_HEADS = 65535  # of a grid's y and z
+_MOST_ELEMENTS = (1 << 32) - 8
+_BITS = 16  # of an element of the tensors
+_LINE = 8  # rows begin at multiples of so many elements
+_F32 = 4  # bytes
+ROWS_AHEAD = 128
+"""Rows by which the scalar offset of a head's queries may exceed the last row."""
+_MOST_WORKGROUPS = 1 << 22
+
+
+def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
+    return (
+        ag.Parameter("dtype", "build", str, "type of the tensors; all sums are float32", default="bf16", choices=("bf16", "f16")),
+        ag.Parameter("d", "build", int, "elements of a head's row", default=128, choices=(128,)),
+        ag.Parameter("dq", "build", str, "how workgroups add up dQ. atomic: memory adds float32, in any order", default="atomic",
+                     choices=("atomic",)),
+        _size("b", "batches", _MOST_HEADS, default=1),
+        _size("hq", "heads of Q", _MOST_HEADS),
+        _size("hkv", "heads of K and V", _MOST_HEADS, default_from="hq"),
+        _size("sq", "queries"),
+        _size("sk", "keys", default_from="sq"),
+        ag.Parameter("softmax_scale", "run", float, "factor of the scores", default=variant.d**-0.5, minimum=2.0**-32, maximum=2.0**16),
+        *(stride for tensor in TENSORS for stride in _strides(tensor, variant)),
+    )
+
+
+def _size(name: str, doc: str, most: int = _MOST_ROWS, default: int | None = None, default_from: str = "") -> ag.Parameter:
+    return ag.Parameter(name, "run", int, doc, default=default, minimum=1, maximum=most, default_from=default_from)
+
+
+def _strides(tensor: str, variant: ag.Variant) -> tuple[ag.Parameter, ...]:
+    """The strides of a tensor with dimensions (b, s, h, d); rows begin at multiples of 16 bytes."""
+    heads, rows, shown = ("hkv", "sk", variant.tile[1]) if tensor in OF_KEYS else ("hq", "sq", ROWS_AHEAD)
+    d, most = variant.d, ag.most_stride(shown, _BITS) // _LINE * _LINE
+
+    def stride(name: str, what: str, text: str, default: ag.Formula, minimum: int, maximum: int) -> ag.Parameter:
+        return ag.Parameter(f"{tensor}_stride_{name}", "run", int, f"elements of {tensor} from one {what} to the next{text}",
+                         minimum=minimum, maximum=maximum, multiple_of=_LINE, default_from=default)
+
+    return (
+        stride("s", "row", "; 16-byte loads want a multiple of 8", ag.Formula(f"{heads} * d", lambda p: p[heads] * d), d, most),
+        stride("h", "head", "", ag.Formula("d", lambda p: d), 0, _MOST_ELEMENTS),
+        stride("b", "batch", "", ag.Formula(f"the larger one of {rows} * {tensor}_stride_s and {heads} * {tensor}_stride_h",
+                                         lambda p: max(p[rows] * p[f"{tensor}_stride_s"], p[heads] * p[f"{tensor}_stride_h"])),
+               0, _MOST_ELEMENTS),
+    )
+
+
+def _rows_are_apart(tensor: str) -> ag.Rule:
+    """No two rows of what is written share an element: each stride is at least the span of all smaller ones."""
+    heads, rows = ("hkv", "sk") if tensor in OF_KEYS else ("hq", "sq")
+
+    def apart(p: ag.Values) -> bool:
+        span = p["d"]
+        for stride, count in sorted((p[f"{tensor}_stride_{name}"], p[size]) for name, size in (("b", "b"), ("s", rows), ("h", heads))):
+            if count > 1:
+                if stride < span:
+                    return False
+                span += stride * (count - 1)
+        return True
+
+    return ag.Rule(f"rows of {tensor} must not overlap", ("b", heads, rows, *(f"{tensor}_stride_{name}" for name in "bsh")), apart)
+
+
+def _head_fits(tensor: str) -> ag.Rule:
+    stride = f"{tensor}_stride_s"
+    most = (ag.MOST_RECORDS + 1) * 8 // _BITS
+    return ag.Rule(f"(sq + {ROWS_AHEAD}) * {stride} must be at most {most}, as offsets inside of one head are 32 bits", ("sq", stride),
+                lambda p: (p["sq"] + ROWS_AHEAD) * p[stride] <= most)
+
+
+def blocks(p: ag.Values) -> int:
+    """Blocks of queries of a head."""
+    return int(-(-p["sq"] // BLOCK))
+
+
+def _problem(values: ag.Values, seed: int) -> ag.Problem:
+    """Random data with some odd numbers. Only this call loads numpy."""
+    from asmgen.kernels.attention_backward.problem import make_problem
+
+    return make_problem(values, seed, nonfinite=ag.holds_nonfinite(seed))
+
+
+def _stride_arguments(*tensors: str) -> tuple[ag.ContractArgument, ...]:
+    return tuple(ag.ContractArgument(f"{tensor}_stride_{name}", "u32", f"stride of {tensor} in elements")
+                 for tensor in tensors for name in "bsh")
+
+
+def _pointers(*tensors: str) -> tuple[ag.ContractArgument, ...]:
+    return tuple(ag.ContractArgument(tensor, "pointer", f"{tensor}, 16-byte aligned") for tensor in tensors)
+
+
+_SIZES = {name: ag.ContractArgument(name, "u32", doc) for name, doc in (
+    ("b", "batches"), ("hq", "heads of Q"), ("hkv", "heads of K and V"), ("sq", "queries"), ("sk", "keys"))}
+_SCALE = ag.ContractArgument("softmax_scale", "f32", "factor of the scores")
+_LSE = ag.ContractArgument("lse", "pointer", "float32 [b, hq, sq], side by side: the natural logarithm that attention-forward writes")
+_STATISTICS = ag.ContractArgument("statistics", "pointer", "for each 32 queries of a head, -LSE / softmax_scale and -sum of dO O")
+_SUMS = ag.ContractArgument("dq_sums", "pointer", "float32 [b, hq, sq, d]: dQ / softmax_scale")
+
+DELTA_ARGUMENTS = (*_pointers("o", "do"), _LSE, _STATISTICS, _SIZES["hq"], _SIZES["sq"], _SCALE, *_stride_arguments("o", "do"))
+CONVERT_ARGUMENTS = (_SUMS, *_pointers("dq"), _SIZES["hq"], _SIZES["sq"], _SCALE, *_stride_arguments("dq"))
+BLOCK_GRID = ag.GridRule(f"x: ceil(sq / {BLOCK}); y: hq; z: b", lambda p, variant: (blocks(p), p["hq"], p["b"]))
+
+
+def _workgroups(p: ag.Values, keys: int) -> int:
+    return int(p["b"] * p["hkv"] * -(-p["sk"] // keys))
+
+
+BACKWARD = ag.Family(
+    name="attention-backward",
+    title="dQ, dK, dV of O = softmax(scale Q K^T) V from dO",
+    parameters=_parameters,
+    arguments=(*_pointers(*MAIN), _STATISTICS, _SUMS, *_SIZES.values(), _SCALE, *_stride_arguments(*MAIN)),
+    workspaces=(
+        ag.Workspace("statistics", _STATISTICS.doc,
+                     ag.Formula(f"{2 * BLOCK * _F32} b hq ceil(sq / {BLOCK})", lambda p: 2 * BLOCK * _F32 * p["b"] * p["hq"] * blocks(p))),
+        ag.Workspace("dq_sums", _SUMS.doc, ag.Formula(f"{_F32} b hq sq d", lambda p: _F32 * p["b"] * p["hq"] * p["sq"] * p["d"]),
+                     zeroed=True),
+    ),
+    grid=ag.GridRule("one workgroup for each {v.tile[1]} keys of a head of K of a batch",
+                  lambda p, variant: (_workgroups(p, variant.tile[1]), 1, 1)),
+    problem=_problem,
+    rules=(
+        ag.Rule("hq must be a multiple of hkv", ("hq", "hkv"), lambda p: p["hq"] % p["hkv"] == 0),
+        ag.Rule(f"b * hkv * sk / 256 must be at most {_MOST_WORKGROUPS}, the workgroups of a grid", ("b", "hkv", "sk"),
+             lambda p: _workgroups(p, 256) <= _MOST_WORKGROUPS),
+        _head_fits("q"),
+        _head_fits("do"),
+        ag.Rule(f"(sq + {ROWS_AHEAD}) * d must be at most {(ag.MOST_RECORDS + 1) // _F32}, as offsets inside of one head are 32 bits",
+                ("sq", "d"), lambda p: (p["sq"] + ROWS_AHEAD) * p["d"] * _F32 <= ag.MOST_RECORDS + 1),
+        *(_rows_are_apart(tensor) for tensor in WRITTEN),
+    ),
+    example={"b": 1, "hq": 4, "hkv": 2, "sq": 512, "sk": 512},
+)

@@ -1,0 +1,7 @@
+"""attention-backward with all its variants and the kernels beside them."""
+
+from asmgen.kernels.attention_backward.family import BACKWARD
+from asmgen.kernels.attention_backward.pinned import pinned
+from asmgen.kernels.attention_backward.sides import convert, delta
+
+__all__ = ["BACKWARD", "convert", "delta", "pinned"]

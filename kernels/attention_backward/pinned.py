@@ -1,0 +1,116 @@
+"""attention-backward for gfx950: 4 waves, one on each SIMD, with 64 keys each; a step takes 32 queries.
+
+A wave keeps dK^T and dV^T of its keys, and V. S and dP stand with queries in registers and keys in lanes, so P and dS are operands of
+dV^T += dO^T P and dK^T += Q^T dS as they are, where dO^T and Q^T are read in their order. dS crosses waves through LDS; of dQ = dS K a wave
+makes 32 columns. S begins at -LSE / softmax_scale and dP at -delta. The products of step t + 1 stand beside dQ of step t.
+"""
+
+from __future__ import annotations
+
+import asmgen as ag
+from asmgen.kernels.attention_backward.family import BACKWARD
+from asmgen.kernels.attention_backward.tensors import BLOCK
+from asmgen.kernels.attention_backward.work import QueryHead, Ring, begin_vector, columns, each_head, key_factors, place, store_gradient
+
+
+@BACKWARD.variant("gfx950", tile=(BLOCK, 256), waves=4, schedule="interleave", occupancy=1, d=128)
+def pinned(k: ag.TileBuilder) -> None:
+    """64 keys for each wave."""
+    (queries, keys), d = k.variant.tile, k.variant.d
+    M = k.matrix_shape(f"f32_32x32x16_{k.p.dtype}")
+    own = keys // 4
+    at = place(k)
+
+    # register plan and LDS map: AGPRs hold what vector instructions do not touch; fragments of operands take turns in 12 places
+    dK = k.tile("dK", d, own, M.d, file="a", note="dK^T")
+    V = k.tile("V", own, d, M.b, file="a")
+    ring = Ring(k, 12, M)
+    P = k.tile("P", queries, own, ag.with_dtype(M.d, k.p.dtype))
+    P_keys = ag.as_operand(ag.transposed(P), M, "b")
+    by_rows = ag.in_order_of(M.a, P_keys.fragment)
+    Ks = k.shared("Ks", k.p.dtype, keys, d, serves=(ag.FragmentRead(M.b), ag.TransposedRead(M.b)))
+    Qs, dOs = (k.shared(name, k.p.dtype, queries, d, stages=2,
+                        serves=(ag.FragmentRead(M.a), ag.TransposedRead(by_rows), ag.DmaFill())) for name in ("Qs", "dOs"))
+    dSs = k.shared("dSs", k.p.dtype, keys, queries, stages=2,
+                   serves=(ag.FragmentRead(ag.transposed(P).fragment, write=True), ag.TransposedRead(M.a)))
+    Xs = k.shared("Xs", "f32", 4, 2 * queries, stages=2)
+    ag.load(k, V, at.rows(k, "v"), rows=k.wave)
+    loaded = k.tile("loaded_K", own, d, M.b)
+    ag.load(k, loaded, at.rows(k, "k"), rows=k.wave)
+    ag.write(k, Ks[()].part(k.wave), loaded)
+    k.s_barrier()
+    k.registers.release("loaded_K", "k_buffer", "v_buffer", "k_head", "v_head", "kernarg", "workgroup_x", "work_item")
+    k.forget("load", "lane places")
+    dV = k.tile("dV", d, own, M.d, note="dV^T")
+    S, dP = (k.tile(name, queries, own, M.d) for name in ("S", "dP"))
+    dS = ag.narrowed(dP, k.p.dtype)
+    dQ = k.tile("dQ", queries, d // 4, M.d, file="a")
+    c = key_factors(k, at, S)
+    k.forget("lane places")
+    dS_keys = ag.as_operand(ag.transposed(dS), M, "b")
+    memory, matrix, vector, adds = k.streams("memory", "matrix", "vector", "adds")
+    ag.zero(k, dV, dK)
+
+    def run(head: QueryHead) -> None:
+        def step(t: ag.StepIndex) -> None:
+            n = t + 1
+            ring.begin()
+            with memory:
+                ag.fill(k, Qs[t + 2], head.q.step(t + 2))
+                ag.fill(k, dOs[t + 2], head.do.step(t + 2))
+                ag.fill(k, Xs[t + 2], head.statistics.k(t + 2))
+                begin_vector(k, S, Xs[n], 0)
+            for depth in range(d // 16):
+                part = ag.PartOf(d // 16, depth)
+                with memory:
+                    A, B = ring.take("Q", M.a), ring.take("K", M.b, 2)
+                    ag.read(k, A, Qs[n].part(None, part))
+                    ag.read(k, B, Ks[()].part(k.wave, part), at=n)
+                with matrix:
+                    ag.mma(k, S, A, B)
+            with vector:
+                for one, half, factor in zip(columns(S), columns(P), c, strict=True):
+                    ag.mul(k, one, one, factor, packed=False)
+                    ag.exp2(k, one, one)
+                    ag.convert(k, half, one, nan=False)
+            with memory:
+                begin_vector(k, dP, Xs[n], 1)
+            for depth in range(d // 16):
+                with memory:
+                    A = ring.take("dO", M.a)
+                    ag.read(k, A, dOs[n].part(None, ag.PartOf(d // 16, depth)))
+                with matrix:
+                    ag.mma(k, dP, A, V.part(0, 16 * depth, own, 16))
+            with vector:
+                for one, other, half in zip(columns(dP), columns(S), columns(dS), strict=True):
+                    ag.mul(k, one, one, other, packed=False)
+                    ag.convert(k, half, one, nan=False)
+            for depth in range(keys // 16):
+                part = ag.PartOf(keys // 16, depth)
+                with memory:
+                    A, B = ring.take("dS_all", M.a), ring.take("Kt", M.b)
+                    ag.read_transposed(k, A, dSs[t].part(part))
+                    ag.read_transposed(k, B, Ks[()].part(part, k.wave), at=t)
+                with matrix:
+                    ag.mma(k, dQ, A, B, first=not depth)
+            for out, tile, operand, source in ((dV, "dOt", P_keys, dOs), (dK, "Qt", dS_keys, Qs)):
+                for depth in range(queries // 16):
+                    for block in range(d // 32):
+                        with memory:
+                            A = ring.take(tile, by_rows)
+                            ag.read_transposed(k, A, source[n].part(ag.PartOf(queries // 16, depth), ag.PartOf(d // 32, block)))
+                        with matrix:
+                            ag.mma(k, out.part(32 * block, 0, 32, own), A, operand.part(0, 16 * depth, own, 16))
+                if out is dV:
+                    with vector:
+                        ag.write(k, dSs[n].part(k.wave), ag.transposed(dS))
+                    with adds:
+                        ag.store_tile(k, head.dq.step(t), dQ, columns=k.wave, add=True)
+
+        k.pipeline(step, head.steps, ag.Modulo())
+
+    each_head(k, at, run)
+    k.registers.release("V", "ring", "S", "dP", "P", "dQ", "q_buffer", "do_buffer", "statistics_buffer", "dq_sums_buffer")
+    store_gradient(k, at.rows(k, "dv"), dV, M)
+    k.registers.release("dV")
+    store_gradient(k, at.rows(k, "dk"), dK, M, k.argument("softmax_scale"))

@@ -1,0 +1,151 @@
+"""Data for attention-backward with its float64 reference and tolerances derived from the formats."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+import asmgen as ag
+from asmgen.kernels.attention_backward.tensors import OF_KEYS, TENSORS, WRITTEN
+
+CANARY = -123.0  # the value of elements between the rows of what is written; they must keep it
+_TYPES: dict[str, tuple[Any, float]] = {"bf16": (ml_dtypes.bfloat16, 2.0**-8), "f16": (np.float16, 2.0**-11)}
+"""The numpy type, and the largest relative error of rounding to nearest."""
+_LEAST_HALF_UNIT = {"bf16": 2.0**-134, "f16": 2.0**-25}  # of subnormal numbers
+_SMALLEST = {"bfloat16": 2.0**-133, "float16": 2.0**-24}  # subnormal numbers
+_LEAST_QUERIES = 16  # with fewer queries one would be too large a part of all
+_FLUSHED = 2.0**-126  # float32 numbers below may be flushed to 0
+_EPSILON = 2.0**-24  # of float32
+
+Array = np.ndarray[Any, Any]
+
+
+def make_problem(p: ag.Values, seed: int, logits: float = 1.0, nonfinite: bool | None = None) -> ag.Problem:
+    """Random normal Q, K, V and dO, with O and LSE as attention-forward rounds them; what is written is full of canaries.
+
+    Q is multiplied by `logits`: large scores leave a softmax of few keys. `nonfinite` adds odd numbers: an eighth of K and V are zeros of
+    both signs or subnormal numbers, and where it is true and there are 16 queries, one has a NaN, so that its row of dQ and all rows of dK
+    and dV of its head that it sees are NaN.
+    """
+    random = np.random.default_rng(seed)
+    taken, unit = _TYPES[p["dtype"]]
+    arguments: dict[str, Any] = {}
+    views, selections = {}, {}
+    for name in TENSORS:
+        sizes = (p["b"], *((p["hkv"], p["sk"]) if name in OF_KEYS else (p["hq"], p["sq"])), p["d"])
+        strides = (*(p[f"{name}_stride_{letter}"] for letter in "bhs"), 1)
+        flat = arguments[name] = np.full(1 + sum(one * (size - 1) for one, size in zip(strides, sizes, strict=True)), CANARY, taken)
+        views[name] = np.lib.stride_tricks.as_strided(flat, sizes, tuple(flat.itemsize * one for one in strides))
+        if name in WRITTEN:
+            selections[name] = np.lib.stride_tricks.as_strided(np.arange(flat.size), sizes, tuple(8 * one for one in strides))
+        elif name != "o":
+            views[name][...] = (random.standard_normal(sizes, np.float32) * np.float32(logits if name == "q" else 1.0)).astype(taken)
+    if nonfinite is not None:
+        _put_odd(random, views, nonfinite)
+    forward = Scores.of(p, views)
+    views["o"][...] = forward.out(views["v"]).astype(taken)
+    arguments["lse"] = forward.lse.astype(np.float32)
+    for argument in ("b", "hq", "hkv", "sq", "sk", "softmax_scale"):
+        arguments[argument] = p[argument]
+    arguments |= {f"{name}_stride_{letter}": p[f"{name}_stride_{letter}"] for name in TENSORS for letter in "bsh"}
+    inputs = {name: view.astype(np.float64) for name, view in views.items() if name not in WRITTEN}
+
+    def expected() -> tuple[ag.Output, ...]:
+        found = gradients(p, inputs, arguments["lse"], unit, _LEAST_HALF_UNIT[p["dtype"]])
+        return tuple(ag.Output(name, value, tolerance + np.maximum(unit * (np.abs(value) + tolerance), _LEAST_HALF_UNIT[p["dtype"]]),
+                               (selections[name],)) for name, (value, tolerance) in found.items())
+
+    return ag.Problem(arguments, expected)
+
+
+def _put_odd(random: np.random.Generator, views: dict[str, Array], nonfinite: bool) -> None:
+    q = views["q"]
+    for name in "kv":
+        chosen = np.asarray(random.random(views[name].shape) < 1 / 8)
+        small = _SMALLEST[views[name].dtype.name]
+        views[name][chosen] = random.choice(np.array([0.0, -0.0, small, -3 * small]).astype(q.dtype), int(chosen.sum()))
+    if nonfinite and q[..., 0].size >= _LEAST_QUERIES:
+        q[tuple(random.integers(size) for size in q.shape)] = np.nan
+
+
+def visible(p: ag.Values) -> Array:
+    """The keys [sk] that each query [sq] sees."""
+    return np.ones((p["sq"], p["sk"]), bool)
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Scores [b, hkv, group, sq, sk] in float64, -infinity where a key is not seen, and LSE [b, hq, sq]."""
+
+    scores: Array
+    lse: Array
+
+    @staticmethod
+    def of(p: ag.Values, views: dict[str, Array]) -> Scores:
+        """Those of q [b, hq, sq, d] and k [b, hkv, sk, d]."""
+        q, keys = grouped(p, views["q"]), views["k"].astype(np.float64)[:, :, None]
+        with np.errstate(invalid="ignore", divide="ignore"):
+            scores = np.where(visible(p), float(np.float32(p["softmax_scale"])) * (q @ keys.swapaxes(-1, -2)), -np.inf)
+            largest = scores.max(axis=-1, keepdims=True)
+            largest = np.where(largest == -np.inf, 0.0, largest)
+            lse = (np.log(np.exp(scores - largest).sum(axis=-1, keepdims=True)) + largest)[..., 0]
+        return Scores(scores, lse.reshape(p["b"], p["hq"], p["sq"]))
+
+    def shares(self, lse: Array) -> Array:
+        """P; 0 for a query that sees nothing."""
+        shape = (*self.scores.shape[:-1], 1)
+        at = np.where(lse == -np.inf, np.inf, lse).astype(np.float64).reshape(shape)
+        with np.errstate(invalid="ignore", over="ignore"):
+            return np.asarray(np.where(self.scores == -np.inf, 0.0, np.exp(self.scores - at)))
+
+    def out(self, v: Array) -> Array:
+        """O [b, hq, sq, d]."""
+        with np.errstate(invalid="ignore"):
+            found = self.shares(self.lse) @ v.astype(np.float64)[:, :, None]
+        return np.asarray(found.reshape(*self.lse.shape, v.shape[-1]))
+
+
+def grouped(p: ag.Values, tensor: Array) -> Array:
+    """A tensor of queries [b, hq, sq, d] as [b, hkv, group, sq, d] in float64."""
+    return tensor.astype(np.float64).reshape(p["b"], p["hkv"], p["hq"] // p["hkv"], p["sq"], p["d"])
+
+
+def gradients(p: ag.Values, inputs: dict[str, Array], lse: Array, unit: float, least: float) -> dict[str, tuple[Array, Array]]:
+    """dQ, dK and dV for what the kernel gets, O and LSE too, each with its tolerance before it is rounded.
+
+    P and dS are rounded as operands: relative error `unit`, or `least` if subnormal. float32 terms: a score is off by (d + 4) 2^-24 of the
+    magnitudes that its accumulator goes through, which begins at LSE; P by that much of itself, and 2^-21 for exp2 and its factor; dP and
+    delta by (d + 4) 2^-24 of their magnitudes; a sum over n products by (n + 4) 2^-24 of theirs.
+    """
+    q, out, grad = (grouped(p, inputs[name]) for name in ("q", "o", "do"))
+    keys, values = inputs["k"][:, :, None], inputs["v"][:, :, None]
+    scale, d = float(np.float32(p["softmax_scale"])), p["d"]
+    with np.errstate(invalid="ignore", over="ignore"):
+        shares = Scores.of(p, inputs).shares(lse)
+        level = np.abs(np.where(np.isfinite(lse), lse, 0.0)).reshape(*shares.shape[:-1], 1)
+        delta = (grad * out).sum(axis=-1, keepdims=True)
+        change = grad @ values.swapaxes(-1, -2) - delta
+        slope = shares * change
+        moved = (d + 4) * _EPSILON * (scale * (np.abs(q) @ np.abs(keys).swapaxes(-1, -2)) + level) + 8 * _EPSILON
+        share_off = shares * moved
+        change_size = np.abs(grad) @ np.abs(values).swapaxes(-1, -2) + (np.abs(grad) * np.abs(out)).sum(axis=-1, keepdims=True)
+        slope_off = share_off * np.abs(change) + shares * (d + 4) * _EPSILON * change_size + 2 * _EPSILON * np.abs(slope)
+        share_off = share_off + np.maximum(unit * (shares + share_off), least * (shares > 0))
+        slope_off = slope_off + np.maximum(unit * (np.abs(slope) + slope_off), least * (shares > 0)) + _FLUSHED
+        found = {
+            "dq": (scale * (slope @ keys), scale * _sum_off(slope, slope_off, np.abs(keys), p["sk"])),
+            "dk": (scale * (slope.swapaxes(-1, -2) @ q).sum(axis=2),
+                   scale * _sum_off(slope.swapaxes(-1, -2), slope_off.swapaxes(-1, -2), np.abs(q), p["sq"] * p["hq"]).sum(axis=2)),
+            "dv": ((shares.swapaxes(-1, -2) @ grad).sum(axis=2),
+                   _sum_off(shares.swapaxes(-1, -2), share_off.swapaxes(-1, -2), np.abs(grad), p["sq"] * p["hq"]).sum(axis=2)),
+        }
+    shape = (p["b"], p["hq"], p["sq"], d)
+    return {name: (value.reshape(shape), off.reshape(shape)) if name == "dq" else (value, off) for name, (value, off) in found.items()}
+
+
+def _sum_off(left: Array, off: Array, right: Array, count: int) -> Array:
+    """The error of a sum of products of `left`, each off by `off`, with `right`, which are magnitudes."""
+    return np.asarray((off + (count + 4) * _EPSILON * np.abs(left)) @ right + _FLUSHED * count)

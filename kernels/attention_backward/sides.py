@@ -1,0 +1,81 @@
+"""The kernels beside the main one, a wave for each 32 queries of a head: the statistics of queries before it, dQ from its sums after it."""
+
+from __future__ import annotations
+
+import asmgen as ag
+from asmgen.kernels.attention_backward.family import BACKWARD, BLOCK_GRID, CONVERT_ARGUMENTS, DELTA_ARGUMENTS
+from asmgen.kernels.attention_backward.heads import count_blocks, flat_head, head_rows
+from asmgen.kernels.attention_backward.tensors import BLOCK
+
+_LOWEST = 0xFF000000  # -2^127
+"""In place of an LSE of -infinity, the other way round: a query that sees nothing has P = 0, and no infinity meets a factor of 0."""
+
+
+@BACKWARD.companion("delta", "what the main kernel wants of each query: -LSE / softmax_scale and -sum of dO O", DELTA_ARGUMENTS, BLOCK_GRID,
+                    axes="xyz", first=True)
+def delta(k: ag.TileBuilder) -> None:
+    """32 queries of a head."""
+    d, lanes = k.variant.d, k.lanes(k.p.dtype, 8, k.variant.d // 8)
+    wide = ag.with_dtype(lanes, "f32")
+    narrow = [k.tile(name, BLOCK, d, lanes) for name in ("O", "dO")]
+    O, dO = (k.tile(f"{name}_f32", BLOCK, d, wide) for name in ("O", "dO"))
+    total, lse = (ag.row_vector(k, name, O) for name in ("total", "lse"))
+    row0, column, inverse = (k.registers.sgprs(1, name) for name in ("row0", "column", "inverse"))
+
+    k.s_lshl_b32(row0, k.ids["x"], BLOCK.bit_length() - 1)
+    for tile, name in zip(narrow, ("o", "do"), strict=True):
+        ag.load(k, tile, head_rows(k, name, k.ids["z"], k.ids["y"]).rows(row0, BLOCK))
+    line = ag.Matrix("lse", "f32", flat_head(k, "lse", k.ids["z"], k.ids["y"], k.argument("sq")), 1, k.argument("sq"), 0)
+    ag.load(k, lse, line.rows(0, 1), column=row0, limit=_left(k, row0))
+    for tile, held in zip((O, dO), narrow, strict=True):
+        ag.convert(k, tile, held)
+    ag.mul(k, O, O, dO)
+    ag.row_sum(k, total, O)
+    ag.neg(k, total, total)
+    with k.scratch("scaled") as scaled:
+        k.v_rcp_f32(scaled, k.argument("softmax_scale"))
+        k.v_readfirstlane_b32(inverse, scaled)
+    ag.mul(k, lse, lse, inverse)
+    ag.neg(k, lse, lse)
+    _without_infinity(k, lse)
+    blocks = k.registers.sgprs(1, "blocks")
+    count_blocks(k, blocks, BLOCK)
+    k.s_lshl_b32(column, k.ids["x"], (2 * BLOCK).bit_length() - 1)
+    base = flat_head(k, "statistics", k.ids["z"], k.ids["y"], blocks, 2 * BLOCK)
+    k.s_lshl_b32(blocks, blocks, (2 * BLOCK).bit_length() - 1)
+    found = ag.Matrix("statistics", "f32", base, 1, blocks, 0).rows(0, 1)
+    ag.store_tile(k, found, lse, column=column)
+    k.s_add_u32(column, column, BLOCK)
+    ag.store_tile(k, found, total, column=column)
+
+
+def _left(k: ag.TileBuilder, row0: ag.Reg) -> ag.Reg:
+    left = k.registers.sgprs(1, "queries_left")
+    k.s_sub_u32(left, k.argument("sq"), row0)
+    return left
+
+
+def _without_infinity(k: ag.TileBuilder, lse: ag.Vector) -> None:
+    """+infinity, of an LSE of -infinity, becomes a number that hides the query; a NaN stays."""
+    infinite = k.registers.sgprs(1, "infinite")
+    k.s_mov_b32(infinite, 0x7F800000)
+    with k.scratch("hidden") as hidden:
+        k.v_mov_b32(hidden, _LOWEST)
+        for register in lse.registers:
+            k.v_cmp_eq_f32(ag.vcc, infinite, register)
+            k.v_cndmask_b32(register, register, hidden, ag.vcc)
+
+
+@BACKWARD.companion("convert", "dQ = softmax_scale times its sums", CONVERT_ARGUMENTS, BLOCK_GRID, axes="xyz")
+def convert(k: ag.TileBuilder) -> None:
+    """32 queries of a head."""
+    d, lanes = k.variant.d, k.lanes(k.p.dtype, 8, k.variant.d // 8)
+    sums, rounded = k.tile("sums", BLOCK, d, ag.with_dtype(lanes, "f32")), k.tile("rounded", BLOCK, d, lanes)
+    row0 = k.registers.sgprs(1, "row0")
+
+    k.s_lshl_b32(row0, k.ids["x"], BLOCK.bit_length() - 1)
+    base = flat_head(k, "dq_sums", k.ids["z"], k.ids["y"], k.argument("sq"), d)
+    ag.load(k, sums, ag.Matrix("dq_sums", "f32", base, k.argument("sq"), d, d).rows(row0, BLOCK))
+    ag.mul(k, sums, sums, k.argument("softmax_scale"))
+    ag.convert(k, rounded, sums)
+    ag.store_tile(k, head_rows(k, "dq", k.ids["z"], k.ids["y"]).rows(row0, BLOCK), rounded)

@@ -1,0 +1,10 @@
+"""The tensors of attention-backward, in the order of its arguments, and the sizes that its kernels share."""
+
+TENSORS = ("q", "k", "v", "o", "do", "dq", "dk", "dv")
+MAIN = ("q", "k", "v", "do", "dk", "dv")
+"""Those that the main kernel reads and writes."""
+OF_KEYS = ("k", "v", "dk", "dv")
+"""Those with a row for each key, in heads of K and V; the others have one for each query."""
+WRITTEN = ("dq", "dk", "dv")
+BLOCK = 32
+"""Queries of a step. `statistics` has 64 float32 for each block of a head: -LSE / softmax_scale of its queries, then -delta."""

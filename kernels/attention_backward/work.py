@@ -1,0 +1,144 @@
+"""What stands around the step of attention-backward: the workgroup's keys, its heads of queries, operands in turns, the epilogue."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import asmgen as ag
+from asmgen.kernels.attention_backward.family import ROWS_AHEAD
+from asmgen.kernels.attention_backward.heads import count_blocks, flat_head, head_rows
+from asmgen.kernels.attention_backward.tensors import BLOCK
+
+_LOG2_E = 0x3FB8AA3B
+
+
+@dataclass(frozen=True)
+class KeyPart:
+    """A workgroup's part: keys of head `kv_head` from `key0` on; `head` is the first head of queries that reads it, `heads` how many do.
+    All are SGPRs."""
+
+    key0: ag.Reg
+    batch: ag.Reg
+    kv_head: ag.Reg
+    head: ag.Reg
+    heads: ag.Reg
+
+    def rows(self, k: ag.TileBuilder, tensor: str) -> ag.Rows:
+        """The workgroup's rows of K, V, dK or dV. Changes SCC."""
+        return head_rows(k, tensor, self.batch, self.kv_head).rows(self.key0, k.variant.tile[1])
+
+
+def place(k: ag.TileBuilder) -> KeyPart:
+    """The part of the workgroup with number x. Changes SCC."""
+    plan, keys = k.registers, k.variant.tile[1]
+    key0, batch, kv_head, head, heads = (plan.sgprs(1, name) for name in ("key0", "batch", "kv_head", "head", "heads"))
+    bits = (keys - 1).bit_length()
+    with k.operation("place"), k.scratch("tiles", file="s") as tiles:
+        k.s_add_u32(tiles, k.argument("sk"), keys - 1)
+        k.s_lshr_b32(tiles, tiles, bits)
+        ag.place_head(k, ag.HeadTile(batch, head, kv_head, key0), k.ids["x"], k.argument("b"), k.argument("hkv"), k.argument("hkv"), tiles)
+        k.s_lshl_b32(key0, key0, bits)
+        with k.scratch("reciprocal", file="s") as reciprocal, k.scratch("rest", file="s") as rest:
+            ag.Divisor(k, k.argument("hkv"), reciprocal).divide(k, heads, rest, k.argument("hq"))
+        k.s_mul_i32(head, kv_head, heads)
+    return KeyPart(key0, batch, kv_head, head, heads)
+
+
+def key_factors(k: ag.TileBuilder, at: KeyPart, scores: ag.Tile) -> list[ag.Vector]:
+    """By fragment, the factor of the scores of a lane's keys in units of log2: 0 for keys after the last one. K has zeros there, so P is 1,
+    whatever LSE is, and finite dS add nothing to dQ."""
+    factors = ag.column_vector(k, "c", scores)
+    _, column = ag.lane_coordinates(k, scores.fragment)
+    with k.operation("factors"), k.scratch("scaled") as scaled, k.scratch("left", file="s") as left, \
+            k.scratch("before_wave", file="s") as before_wave:
+        k.v_mov_b32(scaled, _LOG2_E)
+        k.v_mul_f32(scaled, k.argument("softmax_scale"), scaled)
+        k.s_mul_i32(before_wave, k.wave.register, scores.columns)
+        k.s_add_u32(before_wave, before_wave, at.key0)
+        k.s_sub_u32(left, k.argument("sk"), before_wave)
+        for number, register in enumerate(factors.registers):
+            if number:
+                k.s_sub_u32(left, left, scores.fragment.columns)
+            k.v_cmp_gt_i32(ag.vcc, left, column)
+            k.v_cndmask_b32(register, 0, scaled, ag.vcc)
+    return [ag.Vector(f"c{number}", "column", scores.fragment.columns, scores.fragment, ag.RegisterSet((register,)))
+            for number, register in enumerate(factors.registers)]
+
+
+class Ring:
+    """Places for fragments of operands, which take turns: each is overwritten when all after it have been filled."""
+
+    def __init__(self, k: ag.TileBuilder, count: int, shape: ag.MatrixShape) -> None:
+        self._held, self._count = k.tile("ring", 32 * count, 16, shape.a, file="a", note="fragments of operands"), count
+        self._taken = 0
+
+    def begin(self) -> None:
+        """A step begins: each has the same places."""
+        self._taken = 0
+
+    def take(self, name: str, fragment: ag.Fragment, count: int = 1) -> ag.Tile:
+        """The next places, as a tile of so many fragments below one another."""
+        bases = [self._held.base((self._taken + number) % self._count, 0) for number in range(count)]
+        self._taken += count
+        return ag.Tile(name, count * fragment.rows, fragment.columns, fragment, ag.RegisterSet(tuple(bases)))
+
+
+def columns(tile: ag.Tile) -> list[ag.Tile]:
+    """The fragments of a tile that stand side by side."""
+    width = tile.fragment.columns
+    return [tile.part(0, first, tile.rows, width) for first in range(0, tile.columns, width)]
+
+
+def begin_vector(k: ag.TileBuilder, tile: ag.Tile, source: ag.SharedPart, half: int) -> None:
+    """All columns of a tile begin with a half of a row of the statistics: a value for each row of the tile."""
+    for column in range(tile.across):
+        registers = ag.RegisterSet((tile.base(0, column),))
+        start = ag.Vector(f"{tile.name}_start{column}", "row", tile.rows, tile.fragment, registers)
+        ag.read(k, start, source.part(k.wave, ag.PartOf(2, half)))
+
+
+@dataclass(frozen=True)
+class QueryHead:
+    """A head of queries: what its steps read and add to, and their number, an SGPR that the loop uses up."""
+
+    q: ag.Walk
+    do: ag.Walk
+    dq: ag.Walk
+    statistics: ag.Rows
+    steps: ag.Reg
+
+
+def each_head(k: ag.TileBuilder, at: KeyPart, run: Callable[[QueryHead], None]) -> None:
+    """`run` for each head of queries that reads the keys, in a loop. Changes SCC."""
+    plan, d = k.registers, k.variant.d
+    row0, steps, columns = (plan.sgprs(1, name) for name in ("row0", "steps", "blocks"))
+    again = k.fresh("head")
+    k.label(again)
+    k.s_mov_b32(row0, 0)
+    count_blocks(k, steps, BLOCK)
+    q, do = (head_rows(k, name, at.batch, at.head) for name in ("q", "do"))
+    sums = ag.Matrix("dq_sums", "f32", flat_head(k, "dq_sums", at.batch, at.head, k.argument("sq"), d), k.argument("sq"), d, d)
+    base = flat_head(k, "statistics", at.batch, at.head, steps, 2 * BLOCK)
+    k.s_lshl_b32(columns, steps, (2 * BLOCK).bit_length() - 1)
+    statistics = ag.Matrix("statistics", "f32", base, 4, columns, 0).rows(0, 4)
+    run(QueryHead(q.walk(row0, BLOCK, ROWS_AHEAD), do.walk(row0, BLOCK, ROWS_AHEAD), sums.walk(row0, BLOCK, ROWS_AHEAD), statistics, steps))
+    k.s_barrier()
+    k.s_add_u32(at.head, at.head, 1)
+    k.s_sub_u32(at.heads, at.heads, 1)
+    k.s_cmp_lg_u32(at.heads, 0)
+    k.s_cbranch_scc1(again)
+
+
+def store_gradient(k: ag.TileBuilder, target: ag.Rows, gradient: ag.Tile, shape: ag.MatrixShape, factor: ag.Reg | None = None) -> None:
+    """Store dK or dV from its transposed sums, times the factor; `gradient` is overwritten, or moved first where it is in AGPRs."""
+    if gradient.registers.items[0].file == "a":
+        held = k.tile(f"{gradient.name}_moved", gradient.rows, gradient.columns, gradient.fragment)
+        ag.move(k, held, gradient)
+        gradient = held
+    if factor is not None:
+        ag.mul(k, gradient, gradient, factor)
+    rounded = ag.narrowed(gradient, k.p.dtype)
+    ag.convert(k, rounded, gradient)
+    moved, _ = ag.change_layout(k, ag.transposed(rounded), shape.b)
+    ag.store_tile(k, target, moved, rows=k.wave)
