@@ -1,0 +1,78 @@
+"""The family norm: parameters, arguments and rules."""
+
+from __future__ import annotations
+
+import asmgen as ag
+from asmgen.kernels.norm.tensors import TENSORS, saved_of, tensors_of
+from asmgen.kernels.rows.contract import ROW_GRID, TYPES, row_parameters, row_stride, stride_rules
+from asmgen.kernels.rows.rowshape import FEW_FRAGMENTS, PER_LANE, ROW_LANES, by_columns
+
+_MOST_WIDE = FEW_FRAGMENTS * PER_LANE * max(ROW_LANES)
+"""Three rows of float32 in registers, those of x, residual and r: 96 VGPRs up to here, 192 beyond, which leaves too few of 256."""
+
+
+def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
+    def flag(name: str, doc: str) -> ag.Parameter:
+        return ag.Parameter(name, "build", bool, doc, default=False)
+
+    return (
+        ag.Parameter("kind", "build", str, "layer: (r - mean) / sqrt(var + eps); rms: r / sqrt(mean(r^2) + eps)", default="layer",
+                     choices=("layer", "rms")),
+        flag("residual", "r = residual + x is normalised, and stored"),
+        flag("dropout", "elements of x become 0 with probability p, others x / (1 - p)"),
+        ag.Parameter("rounds", "build", int, "rounds of Philox 4x32", default=7, choices=(7, 10)),
+        flag("bias", "b is added"),
+        ag.Parameter("save", "build", str, "stats: mean (of layer) and 1 / sqrt(...) of each row in float32", default="none",
+                     choices=("none", "stats")),
+        ag.Parameter("dtype", "build", str, "type of x, residual, r, w and b", default="bf16", choices=TYPES),
+        ag.Parameter("out", "build", str, "type of d", default="bf16", choices=TYPES),
+        *row_parameters(variant),
+        *(row_stride(variant, name) for name in TENSORS),
+        ag.Parameter("eps", "run", float, "added under the root", default=1e-5, minimum=0.0, maximum=1.0),
+        ag.Parameter("p", "run", float, "probability of dropout", default=0.1, minimum=0.0, maximum=0.999),
+        ag.Parameter("seed", "run", int, "key of Philox", default=0, minimum=0, maximum=(1 << 64) - 1),
+        ag.Parameter("offset", "run", int, "words 2 and 3 of Philox's counter", default=0, minimum=0, maximum=(1 << 64) - 1),
+    )
+
+
+def _arguments(variant: ag.Variant, build: ag.Values) -> tuple[ag.ContractArgument, ...]:
+    """What the build reads and writes."""
+    def pointer(name: str, doc: str) -> ag.ContractArgument:
+        return ag.ContractArgument(name, "pointer", f"{doc}, 4-byte aligned")
+
+    named = tensors_of(build)
+    return (
+        *(pointer(name, "rows x columns") for name in named),
+        pointer("w", "columns factors"), *([pointer("b", "columns addends")] if build["bias"] else []),
+        *(pointer(name, "rows float32") for name in saved_of(build)),
+        ag.ContractArgument("rows", "u32", "rows"), ag.ContractArgument("each", "u32", "groups of rows of a workgroup"),
+        *(ag.ContractArgument(f"{name}_stride", "u32", "elements from row to row") for name in named),
+        ag.ContractArgument("eps", "f32", "under the root"),
+        *((ag.ContractArgument("p", "f32", "of dropout"), ag.ContractArgument("seed", "u64", "of dropout"),
+           ag.ContractArgument("offset", "u64", "of dropout")) if build["dropout"] else ()),
+    )
+
+
+def _problem(values: ag.Values, seed: int) -> ag.Problem:
+    """Random rows with their reference. Only this call loads numpy."""
+    from asmgen.kernels.norm.problem import make_problem
+
+    return make_problem(values, seed)
+
+
+NORM = ag.Family(
+    name="norm",
+    title="d = norm(r) w + b of each row, r = residual + dropout(x), statistics in float32",
+    parameters=_parameters,
+    arguments=_arguments,
+    grid=ROW_GRID,
+    problem=_problem,
+    selection=by_columns,
+    rules=(*stride_rules(TENSORS),
+           ag.Rule("access must be wide where dtype or out is f32", ("access", "dtype", "out"),
+                   lambda p: p["access"] == "wide" or "f32" not in (p["dtype"], p["out"])),
+           ag.Rule(f"columns must be at most {_MOST_WIDE} where dtype is f32 and residual is true", ("columns", "dtype", "residual"),
+                   lambda p: p["dtype"] != "f32" or not p["residual"] or p["columns"] <= _MOST_WIDE)),
+    aliases=(ag.Alias(("x", "d"), "their strides and types are equal"),),
+    example={"rows": 5},
+)

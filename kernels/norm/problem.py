@@ -1,0 +1,65 @@
+"""Data for norm with its float64 reference, and how far float32 may be from it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import asmgen as ag
+from asmgen.kernels.norm.tensors import saved_of
+from asmgen.kernels.rows.reference import FLUSHED, TYPES, UNIT, Array, canaries, kept, rounded, rows_of
+from asmgen.kernels.rows.rowshape import MOST_FRAGMENTS, PER_LANE
+
+_CHAIN = PER_LANE * MOST_FRAGMENTS + 16
+"""Roundings on the way of an element into a sum: the items of a lane, then lanes and waves (10 bits of them at most), and the share."""
+_NUMBERS = ("rows", "each", "x_stride", "residual_stride", "r_stride", "d_stride", "eps", "p", "seed", "offset")
+
+
+def make_problem(p: ag.Values, seed: int) -> ag.Problem:
+    """Rows with odd numbers (rows/reference.py), random weights."""
+    random = np.random.default_rng(seed)
+    rows, columns, dtype = p["rows"], p["columns"], p["dtype"]
+    x, residual = (rows_of(random, rows, columns, p[f"{name}_stride"], dtype, seed) for name in ("x", "residual"))
+    w, b = random.standard_normal((2, columns)).astype(TYPES[dtype][0])
+    arguments = {"x": x, "residual": residual, "r": canaries(rows, p["r_stride"], dtype), "d": canaries(rows, p["d_stride"], p["out"]),
+                 "w": w, "b": b, "mean": canaries(1, rows, "f32")[0], "rstd": canaries(1, rows, "f32")[0]}
+    arguments |= {name: p[name] for name in _NUMBERS}
+    return ag.Problem(arguments, lambda: _outputs(p, x[:, :columns].astype(float), residual[:, :columns].astype(float),
+                                                  w.astype(float), b.astype(float)))
+
+
+def _outputs(p: ag.Values, x: Array, residual: Array, w: Array, b: Array) -> tuple[ag.Output, ...]:
+    """`error` is that of r, c = r - mean, and 1 / sqrt(...) in turn, each by the operations of the kernel (rowwise.py)."""
+    columns, eps = p["columns"], float(np.float32(p["eps"]))
+    with np.errstate(invalid="ignore", over="ignore"):
+        r, error = x, np.zeros_like(x)
+        if p["dropout"]:
+            probability = float(np.float32(p["p"]))
+            r = np.where(kept(len(x), columns, p["p"], p["seed"], p["offset"], p["rounds"]), x, 0.0) / (1 - probability)
+            error = 4 * UNIT * np.abs(r)  # 1 - p, its reciprocal of 1 ulp, the product
+        if p["residual"]:
+            r = residual + r
+            error = error + UNIT * np.abs(r)
+        outputs = [ag.Output("r", r, rounded(r, error, p["dtype"]), (slice(None), slice(columns)))] if p["residual"] else []
+        centred, mean = r, np.zeros((len(r), 1))
+        if p["kind"] == "layer":
+            mean = r.mean(1, keepdims=True)
+            of_mean = (error + _CHAIN * UNIT * np.abs(r)).mean(1, keepdims=True)
+            centred = r - mean
+            error = error + of_mean + UNIT * np.abs(centred)
+            outputs += _row_output("mean", mean, of_mean + FLUSHED) if "mean" in saved_of(p) else []
+        variance = (centred**2).mean(1, keepdims=True)
+        of_variance = 1.01 * (2 * np.abs(centred) * error + error**2).mean(1, keepdims=True)
+        of_variance += (_CHAIN + 2) * UNIT * (variance + eps) + FLUSHED
+        rstd = 1 / np.sqrt(variance + eps)
+        # The root falls, so that its error is largest at one of the ends; v_rsq_f32 has 1 ulp.
+        ends = [1 / np.sqrt(np.maximum(variance + eps + sign * of_variance, 2.0**-149)) for sign in (-1, 1)]
+        of_rstd = np.maximum(np.abs(ends[0] - rstd), np.abs(ends[1] - rstd)) + 3 * UNIT * rstd
+        outputs += _row_output("rstd", rstd, of_rstd) if "rstd" in saved_of(p) else []
+        scaled = centred * rstd
+        d = scaled * w + (b if p["bias"] else 0.0)
+        off = np.abs(w) * (error * (rstd + of_rstd) + np.abs(centred) * of_rstd + 2 * UNIT * np.abs(scaled)) + UNIT * np.abs(d)
+    return (*outputs, ag.Output("d", d, rounded(d, off, p["out"]), (slice(None), slice(columns))))
+
+
+def _row_output(name: str, value: Array, error: Array) -> list[ag.Output]:
+    return [ag.Output(name, value[:, 0], 1.01 * error[:, 0] + FLUSHED)]

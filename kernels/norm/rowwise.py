@@ -1,0 +1,145 @@
+"""The kernel of the family norm: a workgroup makes groups of rows one after the other, while the next ones load."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import asmgen as ag
+from asmgen.kernels.norm.family import NORM
+from asmgen.kernels.norm.tensors import INPUTS, saved_of, tensors_of
+from asmgen.kernels.rows.dropout import Dropout
+from asmgen.kernels.rows.rowshape import ROW_LANES, shape_of
+from asmgen.kernels.rows.rowsums import RowSums
+from asmgen.kernels.rows.rowtensors import RowTensor, RowWalk, parts_of, row_tile
+from asmgen.kernels.rows.weights import Weights, weigh
+
+Writer = TypeVar("Writer", bound=Callable[[ag.TileBuilder], None])
+
+
+def _variants(writer: Writer) -> Writer:
+    for arch in ("gfx950", "gfx942"):
+        for lanes, waves in sorted(ROW_LANES.items(), key=lambda one: one[0] != ag.LANES):
+            writer = NORM.variant(arch, waves=waves, lanes=lanes)(writer)
+    return writer
+
+
+@_variants
+def rowwise(k: ag.TileBuilder) -> None:
+    """Rows in float32: load, drop and add, sum, normalise, store; the loads of the next ones run meanwhile."""
+    p, shape = k.p, shape_of(k.variant, k.p.columns)
+    single = p.access == "element"
+
+    # register plan
+    walk = RowWalk(k, shape)
+    tensors = {name: RowTensor(walk, name, p.out if name == "d" else p.dtype, single) for name in tensors_of(k.parameters)}
+    raw = {name: tensors[name].raw(name.upper()) for name in tensors if name in INPUTS}
+    R = row_tile(k, "R", "f32", shape)
+    narrow = sorted({p.out, p.dtype if p.residual else p.out} - {"f32"})
+    stored = {"f32": R} | {dtype: row_tile(k, f"D_{dtype}", dtype, shape) for dtype in narrow}
+    mean, rstd = (ag.row_vector(k, "mean", R) if p.kind == "layer" else None), ag.row_vector(k, "rstd", R)
+    sums = RowSums(walk)
+    dropout = Dropout(walk, p.rounds, shape.fragments if shape.keeps_weights else 1) if p.dropout else None
+    weights = [Weights(walk, name, p.dtype, R) for name in ("w", "b") if name == "w" or p.bias]
+    lines = {name: k.line(name, "f32", "rows") for name in saved_of(k.parameters)}
+    for line in lines.values():
+        line.resource(k)
+
+    for name, tile in raw.items():
+        tensors[name].load(tile)
+    k.label("rows")
+    tensors["x"].widen(R, raw["x"])
+    _drop_and_add(k, R, dropout, tensors.get("residual"), raw.get("residual"))
+    for name, tile in raw.items():
+        tensors[name].go_on()
+        tensors[name].load(tile)
+    if p.residual:
+        _store(k, tensors["r"], R, stored[p.dtype])
+    _normalise(k, R, walk, sums, mean, rstd)
+    for figure, line in lines.items():
+        _save(k, walk, line, rstd if mean is None or figure == "rstd" else mean)
+    ag.mul(k, R, R, rstd)
+    weigh(k, R, weights)
+    _store(k, tensors["d"], R, stored[p.out])
+    for name in tensors:
+        if name not in raw:
+            tensors[name].go_on()
+    sums.guard()
+    walk.go_on("rows")
+
+
+def _drop_and_add(k: ag.TileBuilder, R: ag.Tile, dropout: Dropout | None, residual: RowTensor | None, raw: ag.Tile | None) -> None:
+    """R = residual + R / (1 - p) where R is kept."""
+    if dropout is not None:
+        for first in range(0, R.across, dropout.together):
+            dropout.apply(parts_of(R)[first:first + dropout.together], first)
+    scale = dropout.scale if dropout is not None else 1.0
+    if residual is None or raw is None:
+        if dropout is not None:
+            ag.mul(k, R, R, scale)
+        return
+    added = k.tile("added", R.rows, R.fragment.columns, R.fragment)
+    for part, source in zip(parts_of(R), parts_of(raw), strict=True):
+        residual.widen(added, source)
+        if dropout is None:
+            ag.add(k, part, part, added)
+        else:
+            ag.fma(k, part, part, scale, added)
+    k.registers.release("added")
+
+
+def _normalise(k: ag.TileBuilder, R: ag.Tile, walk: RowWalk, sums: RowSums, mean: ag.Vector | None, rstd: ag.Vector) -> None:
+    """R less its mean, and what it is to be multiplied by."""
+    share = 1.0 / walk.shape.columns
+    if mean is not None:
+        sums.sum(mean, R)
+        ag.mul(k, mean, mean, share)
+        ag.sub(k, R, R, mean)
+        _clear_beyond(k, R, walk)
+    sums.sum_of_squares(rstd, R)
+    ag.mul(k, rstd, rstd, share)
+    ag.add(k, rstd, rstd, k.argument("eps"))
+    ag.rsq(k, rstd, rstd)
+
+
+def _clear_beyond(k: ag.TileBuilder, R: ag.Tile, walk: RowWalk) -> None:
+    """Zeros in columns that do not exist."""
+    shape = walk.shape
+    if not shape.is_cut:
+        return
+    if not shape.shares_waves:
+        last = parts_of(R)[-1]
+        ag.mask_columns(k, last, shape.columns - (shape.fragments - 1) * last.columns, 0.0)
+        return
+    with k.scratch("columns_left", file="s") as left:
+        k.s_mul_i32(left, k.wave.register, shape.wave_columns)
+        k.s_sub_u32(left, shape.columns, left)
+        ag.mask_columns(k, R, left, 0.0)
+
+
+def _store(k: ag.TileBuilder, tensor: RowTensor, R: ag.Tile, D: ag.Tile) -> None:
+    """R in the tensor's type, by way of D."""
+    if D.dtype != R.dtype:
+        ag.convert(k, D, R)
+    tensor.store(D)
+
+
+def _save(k: ag.TileBuilder, walk: RowWalk, line: ag.Rows, values: ag.Vector) -> None:
+    """One number for each row, by the first of the lanes that have it; rows beyond the last one lie beyond the line."""
+    shape = walk.shape
+    (value,) = values.registers.items
+    first_lanes = sum(1 << lane for lane in range(0, ag.LANES, shape.across))
+    with k.scratch("row_of_wave", file="s") as row, k.scratch("at") as at:
+        k.s_mul_i32(row, k.wave.register, 0 if shape.shares_waves else shape.wave_rows)
+        k.s_add_u32(row, row, walk.first)
+        k.v_lshrrev_b32(at, shape.across.bit_length() - 1, k.lane)
+        k.v_add_u32(at, row, at)
+        k.v_lshlrev_b32(at, 2, at)
+        if shape.shares_waves:
+            k.s_cmp_eq_u32(k.wave.register, 0)
+            k.s_cselect_b64(ag.exec_, 1, 0)
+        else:
+            k.s_mov_b32(ag.exec_[0], first_lanes & 0xFFFFFFFF)
+            k.s_mov_b32(ag.exec_[1], first_lanes >> 32)
+        k.buffer_store_dword(value, at, line.resource(k), 0, offen=True)
+        k.s_mov_b64(ag.exec_, -1)

@@ -1,0 +1,55 @@
+"""The contract of row kernels: parameters, arguments and grid that all of them have."""
+
+from __future__ import annotations
+
+import asmgen as ag
+from asmgen.kernels.rows.rowshape import groups_of, most_columns, rows_of_workgroup, shape_of
+
+MOST_ROWS = 1 << 24
+_WIDEST = 32  # bits of an element
+TYPES = ("bf16", "f16", "f32")
+ROW_AXES = "x"
+
+
+def row_parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
+    """Columns and rows, who shares them, and how elements move."""
+    most = most_columns(variant.lanes)
+    return (
+        ag.Parameter("columns", "build", int, "elements of a row", default=min(1024, most), minimum=1, maximum=most,
+                     tried=(most - 1,)),
+        ag.Parameter("lanes", "build", int, "lanes that share a row: of a wave up to 64, else of all waves", default=64),
+        ag.Parameter("access", "build", str, "wide: 16 bytes a lane, from rows that begin at multiples of 4 bytes; element: one by "
+                     "one, from any row", default="wide", choices=("wide",) if variant.lanes < ag.LANES else ("wide", "element")),
+        ag.Parameter("rows", "run", int, "rows", minimum=1, maximum=MOST_ROWS),
+        ag.Parameter("each", "run", int, "groups of rows that a workgroup makes, one after the other", minimum=1, maximum=MOST_ROWS,
+                     default_from=ag.Formula("as many as fill the GPU once", lambda p: rows_of_workgroup(variant, p))),
+    )
+
+
+def row_stride(variant: ag.Variant, name: str) -> ag.Parameter:
+    """How far the rows of a tensor lie apart: what 32 bits of offsets reach of the rows that one descriptor shows."""
+    most = ag.most_stride(shape_of(variant, 1).rows if variant.lanes < ag.LANES else 1, _WIDEST, ag.BEYOND)
+    return ag.Parameter(f"{name}_stride", "run", int, f"elements from one row of {name} to the next", minimum=1, maximum=most,
+                        default_from=ag.Formula("columns, rounded up to whole dwords where access is wide", _dense))
+
+
+def _dense(p: ag.Values) -> int:
+    columns: int = p["columns"]
+    return columns if p["access"] == "element" else columns + columns % 2
+
+
+def stride_rules(names: tuple[str, ...]) -> tuple[ag.Rule, ...]:
+    """Rows do not overlap, and begin where their accesses can."""
+    def fits(name: str) -> ag.Rule:
+        return ag.Rule(f"{name}_stride must be at least columns", (f"{name}_stride", "columns"),
+                       lambda p: p[f"{name}_stride"] >= p["columns"])
+
+    def begins(name: str) -> ag.Rule:
+        return ag.Rule(f"{name}_stride must be even where access is wide; access=element takes any", (f"{name}_stride", "access"),
+                       lambda p: p["access"] == "element" or p[f"{name}_stride"] % 2 == 0)
+
+    return tuple(rule for name in names for rule in (fits(name), begins(name)))
+
+
+ROW_GRID = ag.GridRule("ceil(groups of rows / each), 1, 1: a group is as many rows as a workgroup has at once",
+                       lambda p, variant: (-(-groups_of(variant, p) // p["each"]), 1, 1))

@@ -1,0 +1,78 @@
+"""Float64 references of row kernels: types, rounding of results, Philox, rows with odd numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+from numpy.typing import NDArray
+
+import asmgen as ag
+
+Array = NDArray[Any]
+CANARY = -123.0
+"""What outputs hold before; elements after the columns must keep it."""
+TYPES: dict[str, tuple[Any, int, float]] = {"bf16": (ml_dtypes.bfloat16, 8, 2.0**-134), "f16": (np.float16, 11, 2.0**-25),
+                                            "f32": (np.float32, 24, 2.0**-150)}
+"""The numpy type, its significant bits, and half of its smallest subnormal number."""
+UNIT = 2.0**-24
+"""The relative error of an operation of float32, rounded to nearest."""
+FLUSHED = 2.0**-126
+"""Results of float32 below it may be 0."""
+_MULTIPLIERS, _BUMPS = (0xD2511F53, 0xCD9E8D57), (0x9E3779B9, 0xBB67AE85)
+"""Of counter and key (docs/facts/draws.md section 1)."""
+_WORD = np.uint64(0xFFFFFFFF)
+
+
+def rows_of(random: np.random.Generator, rows: int, columns: int, stride: int, dtype: str, seed: int) -> Array:
+    """Normal random rows with offsets and sizes of their own, zeros and equal numbers among them. In even seeds NaN and infinities too,
+    and NaN where no kernel may read."""
+    x = random.standard_normal((rows, stride)) * 2.0 ** random.integers(-6, 7, (rows, 1)) + random.standard_normal((rows, 1))
+    x[random.integers(rows), :columns] = 0.0
+    x[random.integers(rows), :columns] = 1.5
+    x[random.integers(rows), random.integers(columns)] = -0.0
+    if ag.holds_nonfinite(seed):
+        for value in (np.nan, np.inf, -np.inf):
+            x[random.integers(rows), random.integers(columns)] = value
+        x[:, columns:] = np.nan
+    made: Array = x.astype(TYPES[dtype][0])
+    return made
+
+
+def canaries(rows: int, stride: int, dtype: str) -> Array:
+    """An output before the launch."""
+    return np.full((rows, stride), CANARY, TYPES[dtype][0])
+
+
+def rounded(expected: Array, error: Array, dtype: str) -> Array:
+    """The tolerance of a result whose error in float32 is at most `error` before it is rounded to nearest in its type. The hundredth is for
+    results that the error moves to the next power of two."""
+    _, bits, least = TYPES[dtype]
+    with np.errstate(invalid="ignore"):
+        half = np.maximum(np.ldexp(1.0, np.frexp(expected)[1] - bits - 1), least)
+    tolerance: Array = 1.01 * (half + error) + FLUSHED
+    return tolerance
+
+
+def philox(counter: tuple[Array, Array, Array, Array], key: tuple[int, int], rounds: int) -> list[Array]:
+    """Four words for each counter, in uint64."""
+    c = [np.asarray(word).astype(np.uint64) for word in counter]
+    k = [np.uint64(word) for word in key]
+    for _ in range(rounds):
+        low, high = ([(np.uint64(m) * word) & _WORD, (np.uint64(m) * word) >> np.uint64(32)] for m, word in
+                     zip(_MULTIPLIERS, (c[0], c[2]), strict=True))
+        c = [high[1] ^ c[1] ^ k[0], high[0], low[1] ^ c[3] ^ k[1], low[0]]
+        k = [(word + np.uint64(bump)) & _WORD for word, bump in zip(k, _BUMPS, strict=True)]
+    return c
+
+
+def kept(rows: int, columns: int, p: float, seed: int, offset: int, rounds: int) -> NDArray[np.bool_]:
+    """Which elements dropout keeps (dropout.py)."""
+    row, column = np.meshgrid(np.arange(rows), np.arange(columns), indexing="ij")
+    words = philox((column // 8, row, np.full(row.shape, offset & 0xFFFFFFFF), np.full(row.shape, offset >> 32)),
+                   (seed & 0xFFFFFFFF, seed >> 32), rounds)
+    word = np.choose(column % 8 // 2, words)
+    bits = (word >> (16 * (column % 2)).astype(np.uint64)) & np.uint64(0xFFFF)
+    found: NDArray[np.bool_] = bits >= np.uint64(np.rint(65536 * np.float32(p)))
+    return found

@@ -1,0 +1,174 @@
+"""Tensors of rows: a descriptor that goes down with the rows of a workgroup, and tiles that move through it.
+
+Where a wave or a workgroup has one row, the descriptor shows exactly that row: whole dwords beyond its end read as 0 and are not written.
+Else it shows the rows of a workgroup. Base addresses have 64 bits, so tensors may exceed 4 GiB. Nothing is computed with addresses in the
+loop but the descriptor's base, by scalars.
+"""
+
+from __future__ import annotations
+
+import asmgen as ag
+from asmgen.kernels.rows.rowshape import PER_LANE, RowShape
+
+
+class RowWalk:
+    """The rows of a workgroup: `first` is that of the group in work, `left` how many there are from it on, signed SGPRs."""
+
+    def __init__(self, k: ag.TileBuilder, shape: RowShape) -> None:
+        self.k, self.shape = k, shape
+        self.first = k.registers.sgprs(1, "first_row", note="of the group in work")
+        self.left = k.registers.sgprs(1, "rows_left", note="of this workgroup from first_row on")
+        self.along = k.wave if shape.shares_waves else None
+        self.down = None if shape.shares_waves else k.wave
+        self.first_run = k.registers.sgprs(1, "first_run", note="of the wave, in a row")
+        k.s_mul_i32(self.first_run, k.wave.register, shape.fragments if shape.shares_waves else 0)
+        with k.scratch("share", file="s") as share:
+            k.s_mul_i32(share, k.argument("each"), shape.rows)
+            k.s_mul_i32(self.first, k.ids["x"], share)
+            k.s_sub_u32(self.left, k.argument("rows"), self.first)
+            k.s_min_u32(self.left, self.left, share)
+
+    def go_on(self, label: str) -> None:
+        """To the next group, at the label, if there is one."""
+        k = self.k
+        k.s_add_u32(self.first, self.first, self.shape.rows)
+        k.s_sub_u32(self.left, self.left, self.shape.rows)
+        k.s_cmp_gt_i32(self.left, 0)
+        k.s_cbranch_scc1(label)
+
+
+class RowTensor:
+    """The tensor at pointer argument `name`, whose rows lie `name`_stride elements apart."""
+
+    def __init__(self, walk: RowWalk, name: str, dtype: str, by_element: bool = False) -> None:
+        k, shape = walk.k, walk.shape
+        self.k, self.walk, self.shape, self.by_element = k, walk, shape, by_element
+        self.size = ag.element_bits(dtype) // 8
+        stride = f"{name}_stride"
+        self.one_row = shape.across == ag.LANES
+        rows = shape.rows if shape.shares_waves or not self.one_row else 1
+        self.bytes = k.registers.sgprs(1, f"{name}_stride_bytes")
+        k.s_mul_i32(self.bytes, k.argument(stride), self.size)
+        if self.one_row:
+            matrix = ag.Matrix(name, dtype, k.argument(name), 1, shape.columns, 0, multiple=shape.columns)
+        else:
+            matrix = ag.Matrix(name, dtype, k.argument(name), k.argument("rows"), shape.columns, k.argument(stride), *k.limits(stride),
+                               multiple=shape.columns)
+        self.rows = matrix.rows(0, rows)
+        self.descriptor = k.registers.sgprs(4, f"{name}_rows", note="descriptor")
+        self.rows.shown_by(k, self.descriptor)
+        # Bits 3 and up of a raw row that ends inside of a dword: those move by bounds of elements.
+        self.limit = shape.columns if (shape.columns * self.size % 4 or shape.is_cut and not self.one_row) and not by_element else None
+        self._begin()
+
+    def _begin(self) -> None:
+        k, d = self.k, self.descriptor
+        pointer = k.argument(self.rows.matrix.name)
+        with k.scratch("row", file="s") as row, k.scratch("left", file="s") as left:
+            k.s_mov_b32(row, self.walk.first)
+            k.s_mov_b32(left, self.walk.left)
+            if self.one_row and not self.shape.shares_waves:  # a row for each wave
+                k.s_add_u32(row, row, k.wave.register)
+                k.s_sub_u32(left, left, k.wave.register)
+            k.s_mul_i32(d[0], row, self.bytes)
+            k.s_mul_hi_u32(d[1], row, self.bytes)
+            k.s_add_u32(d[0], d[0], pointer[0])
+            k.s_addc_u32(d[1], d[1], pointer[1])
+            self._show(left)
+        k.s_mov_b32(d[3], ag.RAW_BUFFER)
+
+    def _show(self, left: ag.Reg) -> None:
+        """The bytes of the rows at once, of so many that are left (signed): none where there are none."""
+        k, records, row = self.k, self.descriptor[2], self.shape.columns * self.size
+        if not self.one_row:
+            with k.scratch("rows_shown", file="s") as shown:
+                k.s_min_i32(shown, left, self.shape.rows)
+                k.s_sub_u32(shown, shown, 1)
+                k.s_mul_i32(records, shown, self.bytes)
+                k.s_add_u32(records, records, row)
+        k.s_cmp_gt_i32(left, 0)
+        k.s_cselect_b32(records, row if self.one_row else records, 0)
+
+    def go_on(self) -> None:
+        """To the rows of the next group, before the walk goes there."""
+        k, d = self.k, self.descriptor
+        with k.scratch("bytes", file="s") as bytes_, k.scratch("left", file="s") as left:
+            k.s_mul_i32(bytes_, self.bytes, self.shape.rows)
+            k.s_add_u32(d[0], d[0], bytes_)
+            k.s_addc_u32(d[1], d[1], 0)
+            k.s_sub_u32(left, self.walk.left, self.shape.rows)
+            if self.one_row and not self.shape.shares_waves:
+                k.s_sub_u32(left, left, k.wave.register)
+            self._show(left)
+
+    # ---- tiles ----
+
+    def raw(self, name: str) -> ag.Tile:
+        """A tile for elements as memory has them; a register for each where they come one by one."""
+        return row_tile(self.k, name, "f32" if self.by_element else self.rows.matrix.dtype, self.shape)
+
+    def load(self, raw: ag.Tile) -> None:
+        """The rows of the group into a tile of `raw`; columns that do not exist become 0."""
+        if self.by_element:
+            for register, offset in self._elements(raw):
+                self.k.buffer_load_ushort(register, self._lane_bytes(), self.descriptor, 0, offen=True, offset=offset)
+            return
+        ag.load(self.k, raw, self.rows, rows=self._down(), columns=self.walk.along, limit=self.limit, nontemporal=True)
+
+    def widen(self, out: ag.Tile, raw: ag.Tile) -> None:
+        """Elements of `raw`, or of a part of it, in float32."""
+        k, dtype = self.k, self.rows.matrix.dtype
+        if dtype == "f32":
+            ag.move(k, out, raw)
+        elif not self.by_element:
+            ag.convert(k, out, raw)
+        else:
+            for target, source in zip(out.registers, raw.registers, strict=True):
+                if dtype == "bf16":
+                    k.v_lshlrev_b32(target, 16, source)
+                else:
+                    k.v_cvt_f32_f16(target, source)
+
+    def store(self, tile: ag.Tile) -> None:
+        """A tile of the tensor's type into the rows of the group."""
+        k = self.k
+        if not self.by_element:
+            ag.store_tile(k, self.rows, tile, rows=self._down(), columns=self.walk.along, limit=self.limit, nontemporal=True)
+            return
+        for register, offset in self._elements(tile):
+            for item, op in enumerate(("buffer_store_short", "buffer_store_short_d16_hi")):
+                k.emit(op, register, self._lane_bytes(), self.descriptor, 0, offen=True, offset=2 * offset + self.size * item)
+
+    def _down(self) -> ag.WaveIndex | None:
+        return None if self.one_row else self.walk.down
+
+    def _elements(self, tile: ag.Tile) -> list[tuple[ag.Reg, int]]:
+        """Registers with the byte of their first element from the lane's first one, if each holds one."""
+        f = tile.fragment
+        return [(tile.base(0, number)[at], (number * f.columns * f.registers // f.items + at) * self.size)
+                for number in range(tile.across) for at in range(f.registers)]
+
+    def _lane_bytes(self) -> ag.Reg:
+        """The byte of the lane's first element in its row."""
+        k = self.k
+        key = "lane bytes", self.size
+        made = k.made.get(key)
+        if made is None:
+            waves = (k.wave,) if self.shape.shares_waves else ()
+            made = k.made[key] = k.hoist(lambda: ag.emit_address(
+                k, k.registers.unused("lane_bytes"),
+                lambda lane, **wave: (PER_LANE * lane + self.shape.wave_columns * sum(wave.values())) * self.size, k.lane, waves))
+        assert isinstance(made, ag.Reg)
+        return made
+
+
+def row_tile(k: ag.TileBuilder, name: str, dtype: str, shape: RowShape) -> ag.Tile:
+    """The rows that a wave has at once, in elements of that type."""
+    tile: ag.Tile = k.tile(name, shape.wave_rows, shape.wave_columns, k.lanes(dtype, PER_LANE, shape.across))
+    return tile
+
+
+def parts_of(tile: ag.Tile) -> list[ag.Tile]:
+    """A tile's runs of PER_LANE neighbours a lane."""
+    f = tile.fragment
+    return [tile.part(0, number * f.columns, tile.rows, f.columns) for number in range(tile.across)]
