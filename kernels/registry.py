@@ -15,9 +15,12 @@ _MODULES = {
     "02-row-sum": "asmgen.kernels.examples.02_row_sum",
     "03-transpose": "asmgen.kernels.examples.03_transpose",
     "04-mfma-tile": "asmgen.kernels.examples.04_mfma_tile",
+    "attention-backward": "asmgen.kernels.attention_backward.library",
     "attention-forward": "asmgen.kernels.attention_forward.library",
     "gemm-bf16": "asmgen.kernels.gemm_bf16.library",
     "gemm-fp8": "asmgen.kernels.gemm_fp8.library",
+    "gemm-mx": "asmgen.kernels.gemm_mx.library",
+    "norm": "asmgen.kernels.norm.library",
 }
 _CODE = (".s", ".co", ".o", ".hsaco")
 

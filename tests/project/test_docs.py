@@ -38,8 +38,8 @@ def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_the_page_has_three_files_that_import_asmgen_alone() -> None:
-    assert list(files()) == ["double.py", "rmsnorm.py", "gemm.py"]
+def test_the_files_of_the_page_import_asmgen_alone() -> None:
+    assert list(files()) == ["double.py", "rmsnorm.py", "gemm.py", "square_plus.py"]
     for name, text in files().items():
         found = [ast.unparse(node) for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Import | ast.ImportFrom)]
         assert found == ["import asmgen as ag"], name
@@ -49,7 +49,7 @@ def test_the_page_has_three_files_that_import_asmgen_alone() -> None:
 def test_each_command_of_the_page_succeeds_and_prints_what_the_page_quotes(typed: Path, capsys: pytest.CaptureFixture[str]) -> None:
     commands = [shlex.split(line) for block in blocks("sh") for line in block.splitlines()]
     for verb in ("build", "lint", "run"):
-        for stem in ("double", "rmsnorm", "gemm"):
+        for stem in ("double", "rmsnorm", "gemm", "square"):
             assert any(command[1] == verb and stem in command[2] for command in commands), f"{verb} of {stem} is missing"
     printed = []
     for program, *arguments in commands:
