@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, cycle
 from typing import Any
@@ -73,7 +73,7 @@ class Runs:
             if position is None or another.counts[position]:
                 yield another
 
-    def run(self, launch: Mapping[str, Any], preload: bool, program: Program | None = None, seed: int = 0,
+    def run(self, launch: Mapping[str, Any], preload: bool, program: Program | Sequence[Program] | None = None, seed: int = 0,
             budget: int = Options.instruction_budget) -> RunReport:
         """One run, of the unchanged program or another one, on the data of that seed."""
         parameters = self._built.kernel.contract.resolve_run({**self._built.kernel.parameters, **launch})
@@ -84,7 +84,7 @@ class Runs:
         """How often a run executed each instruction of the kernel that is mutated."""
         return report.launches[self._number].result.counts
 
-    def passes(self, known: KnownRun, program: Program) -> RunReport | None:
+    def passes(self, known: KnownRun, program: Program | Sequence[Program]) -> RunReport | None:
         """The report of a mutant's run that shows nothing; None where it does: a wrong result, an error, more bank conflicts."""
         try:
             report = self.run(known.launch, known.preload, program, known.seed, known.budget)

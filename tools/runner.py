@@ -75,12 +75,14 @@ class RunReport:
 
 def run_kernel(family: Family, built: Built, parameters: Mapping[str, Any], device: str, seed: int = 0,
                options: Options | None = None, say: Callable[[str], None] = lambda sentence: None,
-               program: Program | None = None, spec_folder: Path | None = None, memory_limit: int = MEMORY_LIMIT) -> RunReport:
+               program: Program | Sequence[Program] | None = None, spec_folder: Path | None = None,
+               memory_limit: int = MEMORY_LIMIT) -> RunReport:
     """Launch a built kernel on random data and compare. The launch specification goes to `spec_folder` before, where one is named.
 
     The emulator runs what stands in the code object, read back with llvm-objdump; where there is none, the builder's
-    program, and `say` is told so. `program` runs instead of either (a mutant, in tests); its name says of which kernel. Raises AsmgenError
-    where the buffers have more than `memory_limit` bytes together, or making their data takes more than some times that.
+    program, and `say` is told so. `program` runs instead of either (a mutant, in tests), or several do; a name says of which kernel.
+    Raises AsmgenError where the buffers have more than `memory_limit` bytes together, or making their data takes more than some times
+    that.
     """
     arch, contract = built.kernel.resources.arch, built.kernel.contract
     chosen = choose_device(device, arch, lambda: emulator(built, arch, options, say, program))
@@ -100,11 +102,12 @@ def run_kernel(family: Family, built: Built, parameters: Mapping[str, Any], devi
         return replace(report, launches=tuple(map(KernelRun, names, ran)), own=len(built.kernel.before))
 
 
-def emulator(built: Built, arch: str, options: Options | None, say: Callable[[str], None], program: Program | None) -> EmulatedDevice:
+def emulator(built: Built, arch: str, options: Options | None, say: Callable[[str], None],
+             program: Program | Sequence[Program] | None) -> EmulatedDevice:
     """An emulator that knows the kernel's code."""
     programs = {kernel.resources.name: kernel.program for kernel in built.kernel.launches}
     if program is not None:
-        programs[_named(built, program.name)] = program
+        programs |= {_named(built, one.name): one for one in ([program] if isinstance(program, Program) else program)}
     elif find_tool("llvm-objdump") is None:
         say("no llvm-objdump: the emulator runs the builder's program, not what stands in the code object")
     else:

@@ -1,4 +1,4 @@
-"""norm on the emulator against float64: both kinds, residual, dropout, types, odd columns and rows, strides, rows in 16 lanes to 8 waves."""
+"""norm on the emulator against float64: both kinds, residual, dropout, types, odd columns, strides, rows in 16 lanes to 8 waves."""
 
 from __future__ import annotations
 
