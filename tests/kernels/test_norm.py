@@ -57,7 +57,7 @@ def test_the_longest_rows(arch: str, columns: int) -> None:
 
 
 def test_the_mask_of_dropout_by_hand() -> None:
-    """docs/facts/row_kernels.md section 2, with words of Philox 4x32-7 and -10 for counter 0 and key 0 (docs/facts/draws.md)."""
+    """docs/facts/row_kernels.md section 2, with words of Philox 4x32-7 and -10 for counter 0 and key 0 (docs/facts/draws.md section 1)."""
     bits = {rounds: kept(1, 8, threshold / 65536, 0, 0, rounds) for rounds in (7, 10) for threshold in (0x6627,)}
     # 10 rounds: 6627e8d5 e169c58d bc57ac4c 9b00dbd8, the low half first
     halves = [0xE8D5, 0x6627, 0xC58D, 0xE169, 0xAC4C, 0xBC57, 0xDBD8, 0x9B00]
