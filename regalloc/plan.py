@@ -207,6 +207,10 @@ class RegisterPlan:
             where = where or author_line()
             raise self._stale(reg, where) if isinstance(reg, OwnedReg) else self._unowned(reg, where)
 
+    def has(self, count: int, file: str) -> bool:
+        """Whether so many registers are free, side by side and aligned for operands."""
+        return self._pool.find(file, count, default_align(file, count)) is not None
+
     def owner(self, reg: Reg) -> Range | None:
         """The live range that the register belongs to: its own lease, else the newest that holds all of it, else its first register."""
         if isinstance(reg, OwnedReg):

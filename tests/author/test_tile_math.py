@@ -205,6 +205,21 @@ def test_masks(arch: str, transposed: bool) -> None:
         np.testing.assert_array_equal(found, np.where(kept, values, more.get("value", -np.inf)))
 
 
+@pytest.mark.parametrize("left", [4, 2])
+def test_masks_take_the_sgprs_that_there_are(left: int) -> None:
+    values = some(32, 32, 7)
+    run = TileRun("gfx950")
+    k = run.k
+    x = run.tile("x", (32, 32), d_fragment("gfx950", SMALL), values)
+    held = []
+    while k.registers.has(left + 2, "s"):
+        held.append(k.registers.sgprs(2, f"held{len(held)}"))
+    mask_rows(k, x, 21)
+    k.registers.release(*held)
+    run.give(x)
+    np.testing.assert_array_equal(run.finish()[0], np.where(np.indices((32, 32))[0] < 21, values, -np.inf))
+
+
 @pytest.mark.parametrize("arch", ARCHS)
 def test_fills_copies_and_accumulators(arch: str) -> None:
     run = TileRun(arch)

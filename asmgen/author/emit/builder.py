@@ -397,6 +397,13 @@ class Builder(LoopSources):
             if reserved is not None:
                 reserved.give(register)
 
+    def has_scratch(self, count: int, file: str = "v") -> bool:
+        """Whether `scratch` finds so many registers now."""
+        reserved = self._temporaries.get((self._stream, file))
+        if reserved is not None:
+            return reserved.has(count)
+        return self.registers is not None and self.registers.has(count, file)
+
     def program(self) -> Program:
         """The program built so far. Raises AsmgenError for a branch to a label that does not exist."""
         for item in self.items:

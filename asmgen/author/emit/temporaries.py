@@ -18,15 +18,21 @@ class Temporaries:
 
     def take(self, count: int, name: str) -> Reg:
         """Take `count` consecutive registers, aligned for operands. Raises AsmgenError if none are left."""
-        align = default_align(self.reserved.file, count)
-        free = set(self.free)
-        for first in self.free:
-            wanted = range(first, first + count)
-            if (self.reserved.index + first) % align == 0 and free.issuperset(wanted):
-                self.free = [index for index in self.free if index not in wanted]
-                return self.reserved[first:first + count - 1]
-        raise AsmgenError(f"{name!r} wants {count} temporaries of the stream, whose reserve {self.reserved} has {len(free)} left; "
-                          "reserve more", str(author_line()))
+        first = self._find(count)
+        if first is None:
+            raise AsmgenError(f"{name!r} wants {count} temporaries of the stream, whose reserve {self.reserved} has {len(self.free)} left; "
+                              "reserve more", str(author_line()))
+        self.free = [index for index in self.free if not first <= index < first + count]
+        return self.reserved[first:first + count - 1]
+
+    def has(self, count: int) -> bool:
+        """Whether `take` finds so many."""
+        return self._find(count) is not None
+
+    def _find(self, count: int) -> int | None:
+        align, free = default_align(self.reserved.file, count), set(self.free)
+        return next((first for first in self.free
+                     if (self.reserved.index + first) % align == 0 and free.issuperset(range(first, first + count))), None)
 
     def give(self, reg: Reg) -> None:
         """Return registers to the end of the queue."""

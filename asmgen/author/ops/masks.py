@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from asmgen.author.builders.tilebuilder import TileBuilder
 
 LOWEST = float("-inf")
-_GROUP = 4  # elements that are compared before the first is selected
+_GROUPS = (4, 2, 1)  # elements that are compared before the first is selected: as many as there are SGPRs for
 _INLINE = range(-16, 65)  # numbers that every encoding takes
 
 
@@ -73,6 +73,7 @@ def _mask(k: TileBuilder, what: str, tile: Tile, signs: tuple[int, int], bound: 
     parts = lane_coordinates(k, f)
     word = struct.unpack("<i", struct.pack("<f", value))[0]
     mask = tile.registers.mask
+    size = next((size for size in _GROUPS if k.has_scratch(2 * size, "s")), _GROUPS[0])
     compare = "v_cmp_ge_i32" if lower else "v_cmp_le_i32"
     origin = f.table[0][0]
     inside = [(tile.base(row, column)[item], signs[0] * (row * f.rows + line[0][0] - origin[0])
@@ -81,7 +82,7 @@ def _mask(k: TileBuilder, what: str, tile: Tile, signs: tuple[int, int], bound: 
     if all(number - more in _INLINE for _, number in inside):
         inside, more = [(reg, number - more) for reg, number in inside], 0
     with operation(k, f"{what} {tile.name}", [tile.index], reads=mask, writes=mask, at=at), k.scratch("mask_bound") as left, \
-            k.scratch("mask_value") as masked, k.scratch("kept", 2 * _GROUP, "s") as kept:
+            k.scratch("mask_value") as masked, k.scratch("kept", 2 * size, "s") as kept:
         k.v_mov_b32(masked, word)  # v_cndmask reads a mask, so it takes no literal
         # left = bound + more - signs . (row, column) of the lane's first element
         current: Reg | int = bound
@@ -91,8 +92,8 @@ def _mask(k: TileBuilder, what: str, tile: Tile, signs: tuple[int, int], bound: 
                 current = left
         if more:
             k.v_add_u32(left, more, left)
-        for first in range(0, len(inside), _GROUP):
-            group = inside[first:first + _GROUP]
+        for first in range(0, len(inside), size):
+            group = inside[first:first + size]
             for position, (_, number) in enumerate(group):
                 if number in _INLINE:
                     k.emit(compare, kept[2 * position:2 * position + 1], number, left)
