@@ -22,12 +22,16 @@ def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
         ag.Parameter("d", "build", int, "elements of a head's row", default=128, choices=(128,)),
         ag.Parameter("dq", "build", str, "how workgroups add up dQ. atomic: memory adds float32, in any order", default="atomic",
                      choices=("atomic",)),
+        ag.Parameter("causal", "build", bool, "query i sees keys up to i + sk - sq", default=False),
+        ag.Parameter("window", "build", bool, "query i sees keys from i + sk - sq - left to i + sk - sq + right", default=False),
         _size("b", "batches", _MOST_HEADS, default=1),
         _size("hq", "heads of Q", _MOST_HEADS),
         _size("hkv", "heads of K and V", _MOST_HEADS, default_from="hq"),
         _size("sq", "queries"),
         _size("sk", "keys", default_from="sq"),
         ag.Parameter("softmax_scale", "run", float, "factor of the scores", default=variant.d**-0.5, minimum=2.0**-32, maximum=2.0**16),
+        *(ag.Parameter(name, "run", int, f"keys {where} its own that a query sees in a build with window, -1 for all", default=-1,
+                       minimum=-1, maximum=_MOST_ROWS) for name, where in (("left", "before"), ("right", "after"))),
         *(stride for tensor in TENSORS for stride in _strides(tensor, variant)),
     )
 
@@ -101,6 +105,8 @@ def _pointers(*tensors: str) -> tuple[ag.ContractArgument, ...]:
 _SIZES = {name: ag.ContractArgument(name, "u32", doc) for name, doc in (
     ("b", "batches"), ("hq", "heads of Q"), ("hkv", "heads of K and V"), ("sq", "queries"), ("sk", "keys"))}
 _SCALE = ag.ContractArgument("softmax_scale", "f32", "factor of the scores")
+_SIDES = tuple(ag.ContractArgument(name, "i32", f"keys {where} its own that a query sees, -1 for all")
+               for name, where in (("left", "before"), ("right", "after")))
 _LSE = ag.ContractArgument("lse", "pointer", "float32 [b, hq, sq], side by side: the natural logarithm that attention-forward writes")
 _STATISTICS = ag.ContractArgument("statistics", "pointer", "for each 32 queries of a head, -LSE / softmax_scale and -sum of dO O")
 _SUMS = ag.ContractArgument("dq_sums", "pointer", "float32 [b, hq, sq, d]: dQ / softmax_scale")
@@ -116,9 +122,9 @@ def _workgroups(p: ag.Values, keys: int) -> int:
 
 BACKWARD = ag.Family(
     name="attention-backward",
-    title="dQ, dK, dV of O = softmax(scale Q K^T) V from dO",
+    title="dQ, dK, dV of O = softmax(scale Q K^T + mask) V from dO",
     parameters=_parameters,
-    arguments=(*_pointers(*MAIN), _STATISTICS, _SUMS, *_SIZES.values(), _SCALE, *_stride_arguments(*MAIN)),
+    arguments=(*_pointers(*MAIN), _STATISTICS, _SUMS, *_SIZES.values(), _SCALE, *_SIDES, *_stride_arguments(*MAIN)),
     workspaces=(
         ag.Workspace("statistics", _STATISTICS.doc,
                      ag.Formula(f"{2 * BLOCK * _F32} b hq ceil(sq / {BLOCK})", lambda p: 2 * BLOCK * _F32 * p["b"] * p["hq"] * blocks(p))),
@@ -132,6 +138,10 @@ BACKWARD = ag.Family(
         ag.Rule("hq must be a multiple of hkv", ("hq", "hkv"), lambda p: p["hq"] % p["hkv"] == 0),
         ag.Rule(f"b * hkv * sk / 256 must be at most {_MOST_WORKGROUPS}, the workgroups of a grid", ("b", "hkv", "sk"),
              lambda p: _workgroups(p, 256) <= _MOST_WORKGROUPS),
+        ag.Rule("left and right must be -1 in a build without window", ("window", "left", "right"),
+             lambda p: p["window"] or p["left"] == p["right"] == -1),
+        ag.Rule("right must be 0 or -1 where causal, which both say that no later key is seen", ("causal", "right"),
+             lambda p: not p["causal"] or p["right"] <= 0),
         _head_fits("q"),
         _head_fits("do"),
         ag.Rule(f"(sq + {ROWS_AHEAD}) * d must be at most {(ag.MOST_RECORDS + 1) // _F32}, as offsets inside of one head are 32 bits",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asmgen as ag
 from asmgen.kernels.attention_backward.family import BACKWARD
+from asmgen.kernels.attention_backward.masks import hide, seen_by
 from asmgen.kernels.attention_backward.tensors import BLOCK
 from asmgen.kernels.attention_backward.work import QueryHead, Ring, begin_vector, columns, each_head, key_factors, place, store_gradient
 
@@ -46,7 +47,9 @@ def pinned(k: ag.TileBuilder) -> None:
     dS = ag.narrowed(dP, k.p.dtype)
     dQ = k.tile("dQ", queries, d // 4, M.d, file="a")
     c = key_factors(k, at, S)
-    k.forget("lane places")
+    seen = seen_by(k, S)
+    if seen is None:
+        k.forget("lane places")
     dS_keys = ag.as_operand(ag.transposed(dS), M, "b")
     memory, matrix, vector, adds = k.streams("memory", "matrix", "vector", "adds")
     ag.zero(k, dV, dK)
@@ -69,9 +72,11 @@ def pinned(k: ag.TileBuilder) -> None:
                 with matrix:
                     ag.mma(k, S, A, B)
             with vector:
-                for one, half, factor in zip(columns(S), columns(P), c, strict=True):
+                for one, factor in zip(columns(S), c, strict=True):
                     ag.mul(k, one, one, factor, packed=False)
                     ag.exp2(k, one, one)
+                hide(k, S, seen, n, begins=True)
+                for one, half in zip(columns(S), columns(P), strict=True):
                     ag.convert(k, half, one, nan=False)
             with memory:
                 begin_vector(k, dP, Xs[n], 1)
@@ -82,6 +87,7 @@ def pinned(k: ag.TileBuilder) -> None:
                 with matrix:
                     ag.mma(k, dP, A, V.part(0, 16 * depth, own, 16))
             with vector:
+                hide(k, dP, seen, n)
                 for one, other, half in zip(columns(dP), columns(S), columns(dS), strict=True):
                     ag.mul(k, one, one, other, packed=False)
                     ag.convert(k, half, one, nan=False)
@@ -107,9 +113,9 @@ def pinned(k: ag.TileBuilder) -> None:
                     with adds:
                         ag.store_tile(k, head.dq.step(t), dQ, columns=k.wave, add=True)
 
-        k.pipeline(step, head.steps, ag.Modulo())
+        k.pipeline(step, head.steps, ag.Modulo(), empty=k.p.window)
 
-    each_head(k, at, run)
+    each_head(k, at, run, seen, S)
     k.registers.release("V", "ring", "S", "dP", "P", "dQ", "q_buffer", "do_buffer", "statistics_buffer", "dq_sums_buffer")
     store_gradient(k, at.rows(k, "dv"), dV, M)
     k.registers.release("dV")

@@ -28,7 +28,8 @@ def make_problem(p: ag.Values, seed: int, logits: float = 1.0, nonfinite: bool |
 
     Q is multiplied by `logits`: large scores leave a softmax of few keys. `nonfinite` adds odd numbers: an eighth of K and V are zeros of
     both signs or subnormal numbers, and where it is true and there are 16 queries, one has a NaN, so that its row of dQ and all rows of dK
-    and dV of its head that it sees are NaN.
+    and dV of its head are NaN. In a build with masks a value has it instead, so that all gradients but dV are NaN of queries that see it,
+    and nothing else: products with a P or dS of 0 do not meet it.
     """
     random = np.random.default_rng(seed)
     taken, unit = _TYPES[p["dtype"]]
@@ -44,12 +45,13 @@ def make_problem(p: ag.Values, seed: int, logits: float = 1.0, nonfinite: bool |
         elif name != "o":
             views[name][...] = (random.standard_normal(sizes, np.float32) * np.float32(logits if name == "q" else 1.0)).astype(taken)
     if nonfinite is not None:
-        _put_odd(random, views, nonfinite)
+        _put_odd(random, views, nonfinite, "v" if p["causal"] or p["window"] else "q")
     forward = Scores.of(p, views)
-    views["o"][...] = forward.out(views["v"]).astype(taken)
+    views["o"][...] = forward.out(p, views["v"]).astype(taken)
     arguments["lse"] = forward.lse.astype(np.float32)
     for argument in ("b", "hq", "hkv", "sq", "sk", "softmax_scale"):
         arguments[argument] = p[argument]
+    arguments |= {"left": p["left"], "right": p["right"]}
     arguments |= {f"{name}_stride_{letter}": p[f"{name}_stride_{letter}"] for name in TENSORS for letter in "bsh"}
     inputs = {name: view.astype(np.float64) for name, view in views.items() if name not in WRITTEN}
 
@@ -61,19 +63,27 @@ def make_problem(p: ag.Values, seed: int, logits: float = 1.0, nonfinite: bool |
     return ag.Problem(arguments, expected)
 
 
-def _put_odd(random: np.random.Generator, views: dict[str, Array], nonfinite: bool) -> None:
+def _put_odd(random: np.random.Generator, views: dict[str, Array], nonfinite: bool, bad: str) -> None:
+    """Put odd numbers into K and V, and a NaN into the tensor `bad` if `nonfinite`."""
     q = views["q"]
     for name in "kv":
         chosen = np.asarray(random.random(views[name].shape) < 1 / 8)
         small = _SMALLEST[views[name].dtype.name]
         views[name][chosen] = random.choice(np.array([0.0, -0.0, small, -3 * small]).astype(q.dtype), int(chosen.sum()))
     if nonfinite and q[..., 0].size >= _LEAST_QUERIES:
-        q[tuple(random.integers(size) for size in q.shape)] = np.nan
+        views[bad][tuple(random.integers(size) for size in views[bad].shape)] = np.nan
 
 
 def visible(p: ag.Values) -> Array:
-    """The keys [sk] that each query [sq] sees."""
-    return np.ones((p["sq"], p["sk"]), bool)
+    """The keys [sk] that each query [sq] sees, aligned at the bottom right: the last query's own key is the last key."""
+    after = np.arange(p["sk"])[None, :] - (np.arange(p["sq"])[:, None] + p["sk"] - p["sq"])
+    seen = np.ones(after.shape, bool)
+    right = 0 if p["causal"] else p["right"]
+    if right >= 0:
+        seen &= after <= right
+    if p["left"] >= 0:
+        seen &= -after <= p["left"]
+    return seen
 
 
 @dataclass(frozen=True)
@@ -101,10 +111,12 @@ class Scores:
         with np.errstate(invalid="ignore", over="ignore"):
             return np.asarray(np.where(self.scores == -np.inf, 0.0, np.exp(self.scores - at)))
 
-    def out(self, v: Array) -> Array:
-        """O [b, hq, sq, d]."""
+    def out(self, p: ag.Values, v: Array) -> Array:
+        """O [b, hq, sq, d]. A NaN of V is seen by those who see its key."""
+        values, bad = (one[:, :, None] for one in (v.astype(np.float64), np.isnan(v)))
         with np.errstate(invalid="ignore"):
-            found = self.shares(self.lse) @ v.astype(np.float64)[:, :, None]
+            found = self.shares(self.lse) @ np.where(bad, 0.0, values)
+            found = np.where(visible(p).astype(float) @ bad > 0, np.nan, found)
         return np.asarray(found.reshape(*self.lse.shape, v.shape[-1]))
 
 
@@ -128,11 +140,13 @@ def gradients(p: ag.Values, inputs: dict[str, Array], lse: Array, unit: float, l
         level = np.abs(np.where(np.isfinite(lse), lse, 0.0)).reshape(*shares.shape[:-1], 1)
         delta = (grad * out).sum(axis=-1, keepdims=True)
         change = grad @ values.swapaxes(-1, -2) - delta
-        slope = shares * change
+        seen = visible(p)
+        slope = np.where(seen, shares * change, 0.0)
         moved = (d + 4) * _EPSILON * (scale * (np.abs(q) @ np.abs(keys).swapaxes(-1, -2)) + level) + 8 * _EPSILON
         share_off = shares * moved
         change_size = np.abs(grad) @ np.abs(values).swapaxes(-1, -2) + (np.abs(grad) * np.abs(out)).sum(axis=-1, keepdims=True)
         slope_off = share_off * np.abs(change) + shares * (d + 4) * _EPSILON * change_size + 2 * _EPSILON * np.abs(slope)
+        slope_off = np.where(seen, slope_off, 0.0)
         share_off = share_off + np.maximum(unit * (shares + share_off), least * (shares > 0))
         slope_off = slope_off + np.maximum(unit * (np.abs(slope) + slope_off), least * (shares > 0)) + _FLUSHED
         found = {

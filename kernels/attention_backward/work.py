@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import asmgen as ag
 from asmgen.kernels.attention_backward.family import ROWS_AHEAD
 from asmgen.kernels.attention_backward.heads import count_blocks, flat_head, head_rows
+from asmgen.kernels.attention_backward.masks import Seen, masked, visit
 from asmgen.kernels.attention_backward.tensors import BLOCK
 
 _LOG2_E = 0x3FB8AA3B
@@ -37,7 +38,11 @@ def place(k: ag.TileBuilder) -> KeyPart:
     with k.operation("place"), k.scratch("tiles", file="s") as tiles:
         k.s_add_u32(tiles, k.argument("sk"), keys - 1)
         k.s_lshr_b32(tiles, tiles, bits)
-        ag.place_head(k, ag.HeadTile(batch, head, kv_head, key0), k.ids["x"], k.argument("b"), k.argument("hkv"), k.argument("hkv"), tiles)
+        ag.place_head(k, ag.HeadTile(batch, head, kv_head, key0), k.ids["x"], k.argument("b"), k.argument("hkv"), k.argument("hkv"), tiles,
+                      longest_first=k.p.causal)
+        if k.p.causal:  # most queries see the first keys, so these are the longest
+            k.s_sub_u32(key0, tiles, key0)
+            k.s_sub_u32(key0, key0, 1)
         k.s_lshl_b32(key0, key0, bits)
         with k.scratch("reciprocal", file="s") as reciprocal, k.scratch("rest", file="s") as rest:
             ag.Divisor(k, k.argument("hkv"), reciprocal).divide(k, heads, rest, k.argument("hq"))
@@ -109,25 +114,39 @@ class QueryHead:
     steps: ag.Reg
 
 
-def each_head(k: ag.TileBuilder, at: KeyPart, run: Callable[[QueryHead], None]) -> None:
+def each_head(k: ag.TileBuilder, at: KeyPart, run: Callable[[QueryHead], None], seen: Seen | None, scores: ag.Tile) -> None:
     """`run` for each head of queries that reads the keys, in a loop. Changes SCC."""
     plan, d = k.registers, k.variant.d
     row0, steps, columns = (plan.sgprs(1, name) for name in ("row0", "steps", "blocks"))
     again = k.fresh("head")
     k.label(again)
-    k.s_mov_b32(row0, 0)
-    count_blocks(k, steps, BLOCK)
+    visit(k, at.key0, row0, steps)
+    if seen is not None:
+        seen.begin(k, at.key0, row0, scores)
     q, do = (head_rows(k, name, at.batch, at.head) for name in ("q", "do"))
     sums = ag.Matrix("dq_sums", "f32", flat_head(k, "dq_sums", at.batch, at.head, k.argument("sq"), d), k.argument("sq"), d, d)
-    base = flat_head(k, "statistics", at.batch, at.head, steps, 2 * BLOCK)
-    k.s_lshl_b32(columns, steps, (2 * BLOCK).bit_length() - 1)
-    statistics = ag.Matrix("statistics", "f32", base, 4, columns, 0).rows(0, 4)
+    statistics = _statistics(k, at, row0, columns)
     run(QueryHead(q.walk(row0, BLOCK, ROWS_AHEAD), do.walk(row0, BLOCK, ROWS_AHEAD), sums.walk(row0, BLOCK, ROWS_AHEAD), statistics, steps))
     k.s_barrier()
     k.s_add_u32(at.head, at.head, 1)
     k.s_sub_u32(at.heads, at.heads, 1)
     k.s_cmp_lg_u32(at.heads, 0)
     k.s_cbranch_scc1(again)
+
+
+def _statistics(k: ag.TileBuilder, at: KeyPart, row0: ag.Reg, columns: ag.Reg) -> ag.Rows:
+    """The statistics of the head's queries from `row0` on, four times the same row. `columns` becomes how many there are."""
+    count_blocks(k, columns, BLOCK)
+    base = flat_head(k, "statistics", at.batch, at.head, columns, 2 * BLOCK)
+    k.s_lshl_b32(columns, columns, (2 * BLOCK).bit_length() - 1)
+    if masked(k):
+        with k.scratch("before", file="s") as before:
+            k.s_lshl_b32(before, row0, 1)  # two of each query
+            k.s_sub_u32(columns, columns, before)
+            k.s_lshl_b32(before, before, 2)
+            k.s_add_u32(base[0], base[0], before)
+            k.s_addc_u32(base[1], base[1], 0)
+    return ag.Matrix("statistics", "f32", base, 4, columns, 0).rows(0, 4)
 
 
 def store_gradient(k: ag.TileBuilder, target: ag.Rows, gradient: ag.Tile, shape: ag.MatrixShape, factor: ag.Reg | None = None) -> None:

@@ -21,15 +21,21 @@ SHAPES: tuple[dict[str, Any], ...] = (
     {"b": 2, "hq": 1, "sq": 97, "sk": 65, "q_stride_s": 136, "k_stride_s": 144, "v_stride_s": 152, "do_stride_s": 160, "dq_stride_s": 136,
      "dk_stride_s": 168, "dv_stride_s": 176, "o_stride_s": 184},
 )
+MASKED: tuple[tuple[dict[str, bool], dict[str, Any], str], ...] = (
+    ({"causal": True}, {"b": 1, "hq": 2, "hkv": 1, "sq": 50, "sk": 70}, "serial"),
+    ({"causal": True}, {"b": 1, "hq": 1, "sq": 100, "sk": 40}, "lockstep"),
+    ({"window": True}, {"b": 1, "hq": 1, "sq": 40, "sk": 600, "left": 0, "right": 1}, "lockstep"),
+    ({"window": True, "causal": True}, {"b": 1, "hq": 1, "sq": 130, "sk": 300, "left": 97, "right": 0}, "random:7"),
+)
 
 
 @cache
-def built(dtype: str) -> Built:
-    return build_kernel(LIBRARY, "gfx950", {"dtype": dtype})
+def built(**build: Any) -> Built:
+    return build_kernel(LIBRARY, "gfx950", build)
 
 
-def run(dtype: str, shape: dict[str, Any], order: str = "lockstep", seed: int = 0) -> RunReport:
-    one = built(dtype)
+def run(build: dict[str, Any], shape: dict[str, Any], order: str = "lockstep", seed: int = 0) -> RunReport:
+    one = built(**build)
     parameters = one.kernel.contract.resolve_run({**one.kernel.parameters, **shape})
     return run_kernel(LIBRARY, one, parameters, "emulator", seed, Options(order=order, count_banks=True), program=one.kernel.program)
 
@@ -37,14 +43,32 @@ def run(dtype: str, shape: dict[str, Any], order: str = "lockstep", seed: int = 
 @pytest.mark.parametrize(("dtype", "number", "order"), [("bf16", 0, "serial"), ("f16", 1, "lockstep"), ("bf16", 2, "random:5")])
 def test_right_within_the_bound(dtype: str, number: int, order: str) -> None:
     """Steps 1 to 4, one key, keys and queries that fill no tile, rows apart; a NaN by even seeds. Nothing else is written."""
-    report = run(dtype, SHAPES[number], order, seed=number)
+    report = run({"dtype": dtype}, SHAPES[number], order, seed=number)
     assert report.passed and report.findings == (), report
 
 
-def test_the_reference_is_the_derivative() -> None:
-    """Differences of sum(dO O) in float64, at a few places of Q, K and V."""
-    contract = LIBRARY.contract("gfx950")
-    p = contract.resolve_run({"b": 1, "hq": 2, "hkv": 1, "sq": 5, "sk": 7})
+@pytest.mark.parametrize("number", range(len(MASKED)))
+def test_masks(number: int) -> None:
+    """More keys and fewer than queries, whose first ones then see nothing; workgroups whose keys nobody sees; windows whose steps are
+    masked at both ends, at one, and not at all. A NaN of V by even numbers, which no query meets that does not see its key."""
+    build, shape, order = MASKED[number]
+    report = run(build, shape, order, seed=number)
+    assert report.passed and report.findings == (), report
+
+
+def test_queries_that_see_nothing_have_no_gradient() -> None:
+    p = LIBRARY.contract("gfx950", {"causal": True}).resolve_run({"causal": True, "b": 1, "hq": 1, "sq": 9, "sk": 4})
+    problem = make_problem(p, 0, nonfinite=False)
+    assert np.all(np.asarray(problem.arguments["lse"])[..., :5] == -np.inf) and np.all(np.isfinite(problem.arguments["lse"][..., 5:]))
+    (dq,) = (output.expected for output in problem.outputs if output.argument == "dq")
+    assert np.all(dq[0, 0, :5] == 0) and np.all(np.any(dq[0, 0, 6:] != 0, axis=-1))
+
+
+@pytest.mark.parametrize(("build", "shift"), [({}, 99), ({"causal": True}, 2)])
+def test_the_reference_is_the_derivative(build: dict[str, Any], shift: int) -> None:
+    """Differences of sum(dO O) in float64, at a few places of Q, K and V. Query i sees keys up to i + `shift`."""
+    contract = LIBRARY.contract("gfx950", build)
+    p = contract.resolve_run({**build, "b": 1, "hq": 2, "hkv": 1, "sq": 5, "sk": 7})
     problem = make_problem(p, 3)
     arrays = {name: np.asarray(problem.arguments[name], np.float64).reshape(*shape) for name, shape in (
         ("q", (5, 2, 128)), ("k", (7, 1, 128)), ("v", (7, 1, 128)), ("do", (5, 2, 128)))}
@@ -54,12 +78,13 @@ def test_the_reference_is_the_derivative() -> None:
         total = 0.0
         for head in range(2):
             scores = p["softmax_scale"] * q[:, head] @ k[:, 0].T
+            scores[np.triu_indices(5, shift + 1, 7)] = -np.inf
             shares = np.exp(scores - scores.max(1, keepdims=True))
             total += float((do[:, head] * ((shares / shares.sum(1, keepdims=True)) @ v[:, 0])).sum())
         return total
 
     step = 1e-5
-    for name, place, at in (("q", (3, 1, 17), (0, 1, 3, 17)), ("k", (6, 0, 90), (0, 0, 6, 90)), ("v", (2, 0, 5), (0, 0, 2, 5))):
+    for name, place, at in (("q", (3, 1, 17), (0, 1, 3, 17)), ("k", (5, 0, 90), (0, 0, 5, 90)), ("v", (2, 0, 5), (0, 0, 2, 5))):
         moved = []
         for sign in (1, -1):
             changed = {key: value.copy() for key, value in arrays.items()}
