@@ -126,7 +126,7 @@ def _spaced(order: PartialOrder, fills: Sequence[int], ranges: Mapping[int, Tick
     at, taken = begin, set[int]()
     for number in fills:
         first, last = ranges[number]
-        issue = min(order.step.costs[number].beside, order.step.room)
+        issue = min(order.step.costs[number].issue, order.step.room)
         wanted = [(FREE, issue)] + [(MEMORY, burst)] * bool(burst)
         tick = next((tick for tick in range(max(first, at), last + 1) if tick not in taken
                      and all(order.table.free(resource, tick, count) for resource, count in wanted)), None)

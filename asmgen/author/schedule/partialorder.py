@@ -9,7 +9,7 @@ from asmgen.author.schedule.reservations import Reservations
 from asmgen.author.schedule.stepfacts import StepFacts
 from asmgen.author.schedule.unitcosts import UnitKind
 
-FREE, VECTOR, LDS, MEMORY, APART = "issue", "vector", "lds", "memory", "apart"
+FREE, VECTOR, BUS, LDS, MEMORY, APART = "issue", "vector", "bus", "lds", "memory", "apart"
 """Resources of the reservation table; APART is what reads that stand apart take of each other."""
 
 
@@ -29,7 +29,8 @@ class PartialOrder:
     def stand(self, number: int, tick: int, resource: str) -> None:
         cost = self.step.costs[number]
         self.at[number] = tick
-        self.table.take(FREE, tick, min(cost.beside, self.step.room))
+        self.table.take(FREE, tick, min(cost.issue, self.step.room))
+        self.table.take(BUS, tick, cost.bus)
         self.table.take(resource, tick, cost.busy)
 
     # ---- matrix units and windows ----

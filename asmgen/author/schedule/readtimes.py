@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from asmgen.author.schedule.partialorder import APART, FREE, LDS, MEMORY, PartialOrder
+from asmgen.author.schedule.partialorder import APART, BUS, FREE, LDS, MEMORY, PartialOrder
 from asmgen.author.schedule.stepfacts import NoRoom
 from asmgen.author.schedule.unitcosts import UnitKind
 
@@ -28,15 +28,15 @@ def place_reads(order: PartialOrder, numbers: Sequence[int], known: Mapping[int,
     for last, first, soft, number in sorted(ranges):
         cost = step.costs[number]
         resource = LDS if step.kinds[number] is UnitKind.LDS_READ else MEMORY
-        beside = min(cost.beside, step.room)
-        roomy, free = (FREE, beside), (FREE, 1)
+        free, bus = (FREE, min(cost.issue, step.room)), (BUS, cost.bus)
         easy = range(max(first, 0) if soft >= 0 else first, max(first, soft) + 1)
         apart = (2 - bool(order.preferred)) * length // len(step.matrix) if order.spread else 1
+        if _overwrites_computed(order, number):
+            easy = easy[::-1]
         good = [tick for tick in easy if tick % length in order.preferred] if order.preferred else list(easy)
-        alone = free if order.preferred else roomy
-        for ticks, *wanted in ((good, alone, (resource, cost.busy), (APART, apart)), (good, alone, (resource, cost.busy)),
-                               (easy, roomy, (resource, cost.busy)), (range(first, soft + 1), roomy), (range(first, soft + 1), free),
-                               (range(first, last + 1), free)):
+        for ticks, *wanted in ((good, free, bus, (resource, cost.busy), (APART, apart)), (good, free, bus, (resource, cost.busy)),
+                               (easy, free, bus, (resource, cost.busy)), (range(first, soft + 1), free, bus),
+                               (range(first, soft + 1), free), (range(first, last + 1), free)):
             tick = order.table.first(ticks, *wanted)
             if tick is not None:
                 order.table.take(APART, tick, apart)
@@ -44,6 +44,12 @@ def place_reads(order: PartialOrder, numbers: Sequence[int], known: Mapping[int,
         if tick is None:
             tick = max(first, soft)  # beside another unit: the step then takes longer
         order.stand(number, tick, resource)
+
+
+def _overwrites_computed(order: PartialOrder, number: int) -> bool:
+    """Whether a read overwrites what vector work uses, whose ticks are not known yet: the later it stands, the more room that work has."""
+    step = order.step
+    return any(step.kinds[edge.before] is UnitKind.COMPUTE and edge.before not in order.at for edge in step.before[number])
 
 
 def add_waits(order: PartialOrder) -> None:

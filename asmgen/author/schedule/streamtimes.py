@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 
-from asmgen.author.schedule.partialorder import FREE, VECTOR, PartialOrder
+from asmgen.author.schedule.partialorder import BUS, FREE, VECTOR, PartialOrder
 from asmgen.author.schedule.stepfacts import NoRoom
 from asmgen.author.schedule.stepgraph import Edge
 from asmgen.author.schedule.unitcosts import UnitKind
@@ -21,35 +22,75 @@ def _streams(order: PartialOrder) -> dict[str, list[int]]:
     return found
 
 
-def paced(order: PartialOrder) -> dict[int, int]:
-    """A tick for each other unit: where its share of the stream's work is done, within its bounds."""
+def paced(order: PartialOrder, due: Mapping[int, int]) -> dict[int, int]:
+    """A tick for each other unit: a stream's work goes on as evenly as operands and users let it, from its first operands to the end."""
     taken = zip(order.table.left(VECTOR), order.table.left(FREE), strict=True)
-    left = list(accumulate(vector and (issue or tick in order.preferred) for tick, (vector, issue) in enumerate(taken)))
+    left = [0, *accumulate(int(vector and (issue or tick in order.preferred)) for tick, (vector, issue) in enumerate(taken))]
     found: dict[int, int] = {}
     for numbers in _streams(order).values():
-        work = [max(order.step.issue(number), order.step.costs[number].busy * (not order.step.units[number].tag.seldom))
-                for number in numbers]
-        done, whole = 0, max(1, sum(work))
-        due = _due(order, numbers)
-        for number, own in zip(numbers, work, strict=True):
-            share = bisect_left(left, done * left[-1] // whole + 1)
-            found[number] = max(order.earliest[number], min(share, due[number]))
-            done += own
+        done = [0, *accumulate(max(order.step.issue(number), order.step.costs[number].busy) if _takes(order, number) else 0
+                               for number in numbers)]
+        low = [left[max(0, min(order.earliest[number], order.length))] for number in numbers]
+        high = [max(first, left[max(0, due[number])]) for first, number in zip(low, numbers, strict=True)]
+        for number, share in zip(numbers, evenly(done[:-1], low, high, (done[-1], left[-1])), strict=True):
+            found[number] = max(order.earliest[number], min(bisect_left(left, math.floor(share) + 1) - 1, due[number]))
     return found
 
 
-def _due(order: PartialOrder, numbers: Sequence[int]) -> dict[int, int]:
-    """The latest tick of each unit of a stream that leaves free ticks to each unit after it."""
-    due: dict[int, int] = {}
-    limit = order.length - 1
-    for number in reversed(numbers):
-        limit = min(limit, order.latest[number])
-        if _takes(order, number):
-            tick = _room(order, number, range(limit, -1, -1))
-            limit = limit if tick is None else tick
-        due[number] = limit
-        limit -= _takes(order, number)
-    return due
+def evenly(done: Sequence[int], low: Sequence[int], high: Sequence[int], end: tuple[int, int]) -> list[float]:
+    """The taut string from the first `low` to `end`, at each point of `done`, between the bounds: no stretch is steeper than it must be.
+
+    From each of its corners it goes straight as far as the bounds let it; the bound that stops it is the next corner. Where `done` stands
+    still, the string may rise.
+    """
+    points = [(across + number / len(done) / 2, *bounds) for number, (across, *bounds) in enumerate(zip(done, low, high, strict=True))]
+    points.append((float(max(end[0], done[-1] + 1)), end[1], end[1]))
+    line = [float(low[0])]
+    at, height = 0, float(low[0])
+    while at < len(points) - 1:
+        least, most = (-math.inf, at + 1), (math.inf, at + 1)  # slopes that serve all points so far, and the points that ask for them
+        corner, slope = len(points) - 1, 0.0
+        for number in range(at + 1, len(points)):
+            lowest, highest = ((points[number][side] - height) / (points[number][0] - points[at][0]) for side in (1, 2))
+            if lowest > most[0] or highest < least[0]:
+                slope, corner = most if lowest > most[0] else least
+                break
+            least, most = max(least, (lowest, number)), min(most, (highest, -number))
+            most = most[0], abs(most[1])
+            slope = lowest  # of the end, where both bounds are one
+        line += [height + slope * (points[number][0] - points[at][0]) for number in range(at + 1, corner + 1)]
+        at, height = corner, line[-1]
+    return line[:-1]
+
+
+def _dues(order: PartialOrder) -> dict[int, int]:
+    """The latest tick of each unit that leaves free ticks to each unit after it, of its stream and of those that use its results."""
+    table = order.table
+    order.table = table.copy()
+    try:
+        streams = _streams(order)
+        waiting = {number for numbers in streams.values() for number in numbers}
+        limits = dict.fromkeys(streams, order.length - 1)
+        due: dict[int, int] = {}
+        while waiting:
+            last = {name: numbers[-1] for name, numbers in streams.items() if numbers}
+            ready = [name for name, number in last.items() if not any(
+                edge.after in waiting and not edge.distance and edge.after != number for edge in order.step.after[number])] or list(last)
+            limit = {name: min([limits[name], order.latest[last[name]], *(
+                due[edge.after] - edge.latency for edge in order.step.after[last[name]] if not edge.distance and edge.after in due)])
+                for name in ready}
+            name = max(ready, key=lambda one: (limit[one], last[one]))
+            number = streams[name].pop()
+            waiting.discard(number)
+            tick: int | None = limit[name]
+            if _takes(order, number):
+                tick = _room(order, number, range(limit[name], -1, -1))
+                if tick is not None:
+                    _hold(order, number, tick)
+            due[number] = limits[name] = limit[name] if tick is None else tick
+        return due
+    finally:
+        order.table = table
 
 
 def _takes(order: PartialOrder, number: int) -> bool:
@@ -62,12 +103,12 @@ def _room(order: PartialOrder, number: int, choices: Iterable[int]) -> int | Non
     be it before or after it."""
     cost = order.step.costs[number]
     vector = 0 if order.step.units[number].effects.memory else cost.busy
-    issue = min(cost.beside, order.step.room)
+    issue = min(cost.issue, order.step.room)
     free = order.table.free
     for tick in choices:
         if free(VECTOR, tick, vector):
             for later in range(max(1, vector)):
-                if free(FREE, tick + later, issue):
+                if free(FREE, tick + later, issue) and free(BUS, tick + later, cost.bus):
                     return tick
     return None
 
@@ -76,15 +117,18 @@ def _hold(order: PartialOrder, number: int, tick: int) -> None:
     """Take the ticks of a unit for which there is room."""
     cost = order.step.costs[number]
     vector = 0 if order.step.units[number].effects.memory else cost.busy
-    issue = min(cost.beside, order.step.room)
+    issue = min(cost.issue, order.step.room)
+    at = next(tick + later for later in range(max(1, vector))
+              if order.table.free(FREE, tick + later, issue) and order.table.free(BUS, tick + later, cost.bus))
     order.table.take(VECTOR, tick, vector)
-    order.table.take(FREE, next(tick + later for later in range(max(1, vector)) if order.table.free(FREE, tick + later, issue)), issue)
+    order.table.take(FREE, at, issue)
+    order.table.take(BUS, at, cost.bus)
 
 
 def place_compute(order: PartialOrder) -> None:
     """Each stream in its order, at its pace; a unit stands no earlier than its operands allow and no later than it is due."""
-    step, wanted, streams = order.step, paced(order), _streams(order)
-    due = {number: tick for numbers in streams.values() for number, tick in _due(order, numbers).items()}
+    step, due, streams = order.step, _dues(order), _streams(order)
+    wanted = paced(order, due)
     reach = dict.fromkeys(streams, 0)
     heads = {name: iter(numbers) for name, numbers in streams.items()}
     next_of = {name: next(numbers) for name, numbers in heads.items()}

@@ -53,14 +53,15 @@ class UnitCost:
 
     `issue`: how long the wave issues nothing else. `busy`: how long the resource of its kind is taken for all waves: a matrix core, the
     vector port, LDS, the memory port. `ready`: when results may be read, from the issue on; `chained`: the same for the accumulator of
-    the next matrix unit. `beside`: ticks in which the wave, or one that shares a bus with it, issues; a gap with so much room loses none.
+    the next matrix unit. `bus`: how long the bus on which LDS instructions issue is taken by the waves that share it; other instructions
+    issue meanwhile.
     """
 
     issue: int
     busy: int
     ready: int
     chained: int = 0
-    beside: int = 1
+    bus: int = 0
     packed: bool = False
 
 
@@ -101,13 +102,13 @@ def _other(instruction: Instruction, machine: StepMachine) -> UnitCost:
         issue = 1 if memory.kind == "load" else ticks(table["lds_write_issue"] + dwords * table["lds_write_issue_dword"], slot)
         bus = ticks(SIMDS // 2 * machine.waves * table["lds_issue_bus"], slot)
         queued = table["lds_fifo"] * table["lds_read_interval"]  # reads come in bursts: those before it fill the queue
-        return UnitCost(issue, busy, ticks(table["lds_latency"] + queued, slot), beside=max(issue, bus))
+        return UnitCost(issue, busy, ticks(table["lds_latency"] + queued, slot), bus=bus)
     if memory is not None and memory.space != "scalar":
         moved = LANES * memory.bytes
         port = max(table["tcp_dword" if memory.bytes <= 4 else "tcp_wide"], moved / 128 * table["tcp_line"])
         busy = ticks(machine.waves * SIMDS * max(port, moved / table["vmem_burst"]), slot)
         issue = 1 if memory.kind == "load" else ticks(max(table["vmem_issue"], moved / table["vmem_store_rate"]), slot)
-        return UnitCost(issue, busy, ticks(table["latency_hbm"], slot) + busy, beside=issue)
+        return UnitCost(issue, busy, ticks(table["latency_hbm"], slot) + busy)
     if memory is not None:
         return UnitCost(1, 0, ticks(table["smem_latency"], slot))
     if "valu" in opcode.classes:

@@ -55,14 +55,18 @@ def _images(vectors: set[tuple[int, int]], inside: int, outside: int, whole: int
         if len(chosen) == len(bits):
             yield list(chosen)
             return
+        # These vectors have this bit and no higher one: its image decides, and may not be what the lower bits leave of one.
+        refused: dict[int, set[int]] = {}
+        for vector, mask in checks.get(bits[len(chosen)], ()):
+            refused.setdefault(mask, set()).add(_swizzled(vector, chosen, bits) & mask)
         for image in images:
             left -= 1
             if left < 0:
                 return
-            chosen.append(image)
-            if all(_swizzled(vector, chosen, bits) & mask for vector, mask in checks.get(bits[len(chosen) - 1], ())):
+            if not any(image & mask in found for mask, found in refused.items()):
+                chosen.append(image)
                 yield from extend(chosen)
-            chosen.pop()
+                chosen.pop()
 
     for chosen in extend([]):
         yield chosen, bits
