@@ -12,6 +12,7 @@ from asmgen.kernels.rows.dropout import Dropout
 from asmgen.kernels.rows.rowshape import ROW_LANES, shape_of
 from asmgen.kernels.rows.rowsums import RowSums
 from asmgen.kernels.rows.rowtensors import RowTensor, RowWalk, parts_of, row_tile
+from asmgen.kernels.rows.tails import replace_beyond
 from asmgen.kernels.rows.weights import Weights, weigh
 
 Writer = TypeVar("Writer", bound=Callable[[ag.TileBuilder], None])
@@ -50,6 +51,7 @@ def rowwise(k: ag.TileBuilder) -> None:
     k.label("rows")
     tensors["x"].widen(R, raw["x"])
     _drop_and_add(k, R, dropout, tensors.get("residual"), raw.get("residual"))
+    walk.look_ahead()
     for name, tile in raw.items():
         tensors[name].go_on()
         tensors[name].load(tile)
@@ -95,26 +97,11 @@ def _normalise(k: ag.TileBuilder, R: ag.Tile, walk: RowWalk, sums: RowSums, mean
         sums.sum(mean, R)
         ag.mul(k, mean, mean, share)
         ag.sub(k, R, R, mean)
-        _clear_beyond(k, R, walk)
+        replace_beyond(k, R, walk, 0.0)
     sums.sum_of_squares(rstd, R)
     ag.mul(k, rstd, rstd, share)
     ag.add(k, rstd, rstd, k.argument("eps"))
     ag.rsq(k, rstd, rstd)
-
-
-def _clear_beyond(k: ag.TileBuilder, R: ag.Tile, walk: RowWalk) -> None:
-    """Zeros in columns that do not exist."""
-    shape = walk.shape
-    if not shape.is_cut:
-        return
-    if not shape.shares_waves:
-        last = parts_of(R)[-1]
-        ag.mask_columns(k, last, shape.columns - (shape.fragments - 1) * last.columns, 0.0)
-        return
-    with k.scratch("columns_left", file="s") as left:
-        k.s_mul_i32(left, k.wave.register, shape.wave_columns)
-        k.s_sub_u32(left, shape.columns, left)
-        ag.mask_columns(k, R, left, 0.0)
 
 
 def _store(k: ag.TileBuilder, tensor: RowTensor, R: ag.Tile, D: ag.Tile) -> None:

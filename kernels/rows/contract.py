@@ -11,9 +11,9 @@ TYPES = ("bf16", "f16", "f32")
 ROW_AXES = "x"
 
 
-def row_parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
-    """Columns and rows, who shares them, and how elements move."""
-    most = most_columns(variant.lanes)
+def row_parameters(variant: ag.Variant, fragments: int | None = None) -> tuple[ag.Parameter, ...]:
+    """Columns and rows, who shares them, and how elements move. `fragments` are those that a lane has of a row at most."""
+    most = most_columns(variant.lanes, fragments)
     return (
         ag.Parameter("columns", "build", int, "elements of a row", default=min(1024, most), minimum=1, maximum=most,
                      tried=(most - 1,)),

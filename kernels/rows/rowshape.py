@@ -39,6 +39,11 @@ class RowShape:
         return self.lanes > ag.LANES
 
     @property
+    def has_own_row(self) -> bool:
+        """Whether each wave has one row for itself."""
+        return self.lanes == ag.LANES
+
+    @property
     def fragments(self) -> int:
         """Runs of PER_LANE neighbours that a lane has of a row."""
         return -(-self.columns // (PER_LANE * self.lanes))
@@ -69,14 +74,19 @@ class RowShape:
         return self.columns % (PER_LANE * self.lanes) != 0
 
 
-def most_columns(lanes: int) -> int:
-    """The longest row of so many lanes."""
-    return (MOST_FRAGMENTS if lanes == max(ROW_LANES) else FEW_FRAGMENTS) * PER_LANE * lanes
+def most_columns(lanes: int, fragments: int | None = None) -> int:
+    """The longest row of so many lanes, that each have so many fragments at most: FEW_FRAGMENTS where several numbers of lanes serve."""
+    return (fragments or (MOST_FRAGMENTS if lanes == max(ROW_LANES) else FEW_FRAGMENTS)) * PER_LANE * lanes
 
 
 def by_columns(candidates: Sequence[ag.Variant], values: ag.Values) -> ag.Variant:
     """The variant with the fewest lanes for a row; rows that go element by element have a wave for themselves at least."""
-    columns, least = values.get("columns"), ag.LANES if values.get("access") == "element" else 0
+    return with_lanes(candidates, values, ag.LANES if values.get("access") == "element" else 0)
+
+
+def with_lanes(candidates: Sequence[ag.Variant], values: ag.Values, least: int) -> ag.Variant:
+    """The variant with the fewest lanes for a row, from so many on."""
+    columns = values.get("columns")
     if columns is None:
         return candidates[0]
     ordered = sorted(candidates, key=lambda one: int(one.lanes))

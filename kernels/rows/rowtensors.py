@@ -7,17 +7,28 @@ loop but the descriptor's base, by scalars.
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
+
 import asmgen as ag
 from asmgen.kernels.rows.rowshape import PER_LANE, RowShape
 
+_PAGE = 4096  # bytes that an immediate offset counts
+
 
 class RowWalk:
-    """The rows of a workgroup: `first` is that of the group in work, `left` how many there are from it on, signed SGPRs."""
+    """The rows of a workgroup: `first` is that of the group in work, `left` (signed) how many of the workgroup's rows there are from the
+    wave's own one in that group on, or, where waves share rows or have several, from the group's first one on.
+
+    `look_ahead` lets `left` count from the next group on, to which tensors then go on; `go_on` ends the loop. Where each wave has its own
+    row, it also ends by itself.
+    """
 
     def __init__(self, k: ag.TileBuilder, shape: RowShape) -> None:
         self.k, self.shape = k, shape
+        self.shown: dict[int, ag.Reg] = {}  # by the bytes of an element: the register with what a descriptor of one row shows
         self.first = k.registers.sgprs(1, "first_row", note="of the group in work")
-        self.left = k.registers.sgprs(1, "rows_left", note="of this workgroup from first_row on")
+        self.left = k.registers.sgprs(1, "rows_left", note="of this workgroup")
         self.along = k.wave if shape.shares_waves else None
         self.down = None if shape.shares_waves else k.wave
         self.first_run = k.registers.sgprs(1, "first_run", note="of the wave, in a row")
@@ -27,28 +38,38 @@ class RowWalk:
             k.s_mul_i32(self.first, k.ids["x"], share)
             k.s_sub_u32(self.left, k.argument("rows"), self.first)
             k.s_min_u32(self.left, self.left, share)
+        if shape.has_own_row:
+            k.s_sub_u32(self.left, self.left, k.wave.register)
+
+    def look_ahead(self) -> None:
+        """Count what is left from the next group on."""
+        self.k.s_sub_u32(self.left, self.left, self.shape.rows)
+        self.shown = {}
 
     def go_on(self, label: str) -> None:
-        """To the next group, at the label, if there is one."""
+        """To the group that was looked ahead to, at the label, if there is one."""
         k = self.k
         k.s_add_u32(self.first, self.first, self.shape.rows)
-        k.s_sub_u32(self.left, self.left, self.shape.rows)
         k.s_cmp_gt_i32(self.left, 0)
         k.s_cbranch_scc1(label)
 
 
 class RowTensor:
-    """The tensor at pointer argument `name`, whose rows lie `name`_stride elements apart."""
+    """The tensor at pointer argument `name`, whose rows lie `name`_stride elements apart. With `behind` it begins before the first group:
+    `go_on` then comes before `look_ahead`, and leads to the group in work."""
 
-    def __init__(self, walk: RowWalk, name: str, dtype: str, by_element: bool = False) -> None:
+    def __init__(self, walk: RowWalk, name: str, dtype: str, by_element: bool = False, behind: bool = False) -> None:
         k, shape = walk.k, walk.shape
         self.k, self.walk, self.shape, self.by_element = k, walk, shape, by_element
         self.size = ag.element_bits(dtype) // 8
         stride = f"{name}_stride"
-        self.one_row = shape.across == ag.LANES
+        self.one_row = shape.wave_rows == 1
         rows = shape.rows if shape.shares_waves or not self.one_row else 1
         self.bytes = k.registers.sgprs(1, f"{name}_stride_bytes")
         k.s_mul_i32(self.bytes, k.argument(stride), self.size)
+        self.step = self.bytes if shape.rows == 1 else k.registers.sgprs(1, f"{name}_group_bytes", note="from group to group")
+        if shape.rows > 1:
+            k.s_mul_i32(self.step, self.bytes, shape.rows)
         if self.one_row:
             matrix = ag.Matrix(name, dtype, k.argument(name), 1, shape.columns, 0, multiple=shape.columns)
         else:
@@ -59,47 +80,52 @@ class RowTensor:
         self.rows.shown_by(k, self.descriptor)
         # Bits 3 and up of a raw row that ends inside of a dword: those move by bounds of elements.
         self.limit = shape.columns if (shape.columns * self.size % 4 or shape.is_cut and not self.one_row) and not by_element else None
-        self._begin()
+        self._begin(behind)
 
-    def _begin(self) -> None:
+    def _begin(self, behind: bool) -> None:
         k, d = self.k, self.descriptor
         pointer = k.argument(self.rows.matrix.name)
-        with k.scratch("row", file="s") as row, k.scratch("left", file="s") as left:
-            k.s_mov_b32(row, self.walk.first)
-            k.s_mov_b32(left, self.walk.left)
-            if self.one_row and not self.shape.shares_waves:  # a row for each wave
-                k.s_add_u32(row, row, k.wave.register)
-                k.s_sub_u32(left, left, k.wave.register)
+        with k.scratch("row", file="s") as own:
+            row: ag.Reg = self.walk.first
+            if self.shape.has_own_row:
+                k.s_add_u32(own, row, k.wave.register)
+                row = own
             k.s_mul_i32(d[0], row, self.bytes)
             k.s_mul_hi_u32(d[1], row, self.bytes)
             k.s_add_u32(d[0], d[0], pointer[0])
             k.s_addc_u32(d[1], d[1], pointer[1])
-            self._show(left)
+        if behind:
+            k.s_sub_u32(d[0], d[0], self.step)
+            k.s_subb_u32(d[1], d[1], 0)
+        else:
+            self._show()
         k.s_mov_b32(d[3], ag.RAW_BUFFER)
 
-    def _show(self, left: ag.Reg) -> None:
-        """The bytes of the rows at once, of so many that are left (signed): none where there are none."""
-        k, records, row = self.k, self.descriptor[2], self.shape.columns * self.size
-        if not self.one_row:
-            with k.scratch("rows_shown", file="s") as shown:
-                k.s_min_i32(shown, left, self.shape.rows)
-                k.s_sub_u32(shown, shown, 1)
-                k.s_mul_i32(records, shown, self.bytes)
-                k.s_add_u32(records, records, row)
+    def _show(self) -> None:
+        """The bytes of the rows at once, of those that are left: none where there are none."""
+        k, records, row, left = self.k, self.descriptor[2], self.shape.columns * self.size, self.walk.left
+        if self.one_row:
+            known = self.walk.shown.setdefault(self.size, records)
+            if known != records:
+                k.s_mov_b32(records, known)
+                return
+            k.s_cmp_gt_i32(left, 0)
+            k.s_cselect_b32(records, row, 0)
+            return
+        with k.scratch("rows_shown", file="s") as shown:
+            k.s_min_i32(shown, left, self.shape.rows)
+            k.s_sub_u32(shown, shown, 1)
+            k.s_mul_i32(records, shown, self.bytes)
+            k.s_add_u32(records, records, row)
         k.s_cmp_gt_i32(left, 0)
-        k.s_cselect_b32(records, row if self.one_row else records, 0)
+        k.s_cselect_b32(records, records, 0)
 
     def go_on(self) -> None:
-        """To the rows of the next group, before the walk goes there."""
+        """To the rows of the next group, to which the walk has looked ahead; or of the group in work, from the one before."""
         k, d = self.k, self.descriptor
-        with k.scratch("bytes", file="s") as bytes_, k.scratch("left", file="s") as left:
-            k.s_mul_i32(bytes_, self.bytes, self.shape.rows)
-            k.s_add_u32(d[0], d[0], bytes_)
-            k.s_addc_u32(d[1], d[1], 0)
-            k.s_sub_u32(left, self.walk.left, self.shape.rows)
-            if self.one_row and not self.shape.shares_waves:
-                k.s_sub_u32(left, left, k.wave.register)
-            self._show(left)
+        k.s_add_u32(d[0], d[0], self.step)
+        k.s_addc_u32(d[1], d[1], 0)
+        self._show()
 
     # ---- tiles ----
 
@@ -107,13 +133,14 @@ class RowTensor:
         """A tile for elements as memory has them; a register for each where they come one by one."""
         return row_tile(self.k, name, "f32" if self.by_element else self.rows.matrix.dtype, self.shape)
 
-    def load(self, raw: ag.Tile) -> None:
-        """The rows of the group into a tile of `raw`; columns that do not exist become 0."""
+    def load(self, raw: ag.Tile, column: int = 0) -> None:
+        """The rows of the group into a tile of `raw`, from a column on; columns that do not exist become 0."""
         if self.by_element:
-            for register, offset in self._elements(raw):
-                self.k.buffer_load_ushort(register, self._lane_bytes(), self.descriptor, 0, offen=True, offset=offset)
+            for register, at, offset in self._elements(raw):
+                self.k.buffer_load_ushort(register, at, self.descriptor, 0, offen=True, offset=offset)
             return
-        ag.load(self.k, raw, self.rows, rows=self._down(), columns=self.walk.along, limit=self.limit, nontemporal=True)
+        ag.load(self.k, raw, self.rows, rows=self._down(), columns=self.walk.along, column=column, limit=self._left(raw, column),
+                nontemporal=True)
 
     def widen(self, out: ag.Tile, raw: ag.Tile) -> None:
         """Elements of `raw`, or of a part of it, in float32."""
@@ -129,24 +156,36 @@ class RowTensor:
                 else:
                     k.v_cvt_f32_f16(target, source)
 
-    def store(self, tile: ag.Tile) -> None:
-        """A tile of the tensor's type into the rows of the group."""
+    def store(self, tile: ag.Tile, column: int = 0) -> None:
+        """A tile of the tensor's type into the rows of the group, from a column on."""
         k = self.k
         if not self.by_element:
-            ag.store_tile(k, self.rows, tile, rows=self._down(), columns=self.walk.along, limit=self.limit, nontemporal=True)
+            ag.store_tile(k, self.rows, tile, rows=self._down(), columns=self.walk.along, column=column, limit=self._left(tile, column),
+                          nontemporal=True)
             return
-        for register, offset in self._elements(tile):
+        for register, at, offset in self._elements(tile, 2):
             for item, op in enumerate(("buffer_store_short", "buffer_store_short_d16_hi")):
-                k.emit(op, register, self._lane_bytes(), self.descriptor, 0, offen=True, offset=2 * offset + self.size * item)
+                k.emit(op, register, at, self.descriptor, 0, offen=True, offset=offset + self.size * item)
 
     def _down(self) -> ag.WaveIndex | None:
         return None if self.one_row else self.walk.down
 
-    def _elements(self, tile: ag.Tile) -> list[tuple[ag.Reg, int]]:
-        """Registers with the byte of their first element from the lane's first one, if each holds one."""
-        f = tile.fragment
-        return [(tile.base(0, number)[at], (number * f.columns * f.registers // f.items + at) * self.size)
-                for number in range(tile.across) for at in range(f.registers)]
+    def _left(self, tile: ag.Tile, column: int) -> int | None:
+        """The limit of a tile that begins at that column, where one is needed."""
+        last = column + tile.columns * (self.shape.waves if self.shape.shares_waves else 1)
+        return None if self.limit is None or last < self.limit else self.limit - column
+
+    def _elements(self, tile: ag.Tile, inside: int = 1) -> Iterator[tuple[ag.Reg, ag.Reg, int]]:
+        """Registers, each of so many elements, with an address register and the byte of their first element from there on."""
+        k, f = self.k, tile.fragment
+        with k.scratch("page_bytes") as far:
+            page = 0
+            for number, at in itertools.product(range(tile.across), range(f.registers)):
+                now, offset = divmod((number * f.columns * f.registers // f.items + at) * self.size * inside, _PAGE)
+                if now > page:
+                    k.v_add_u32(far, now * _PAGE, self._lane_bytes())
+                    page = now
+                yield tile.base(0, number)[at], far if page else self._lane_bytes(), offset
 
     def _lane_bytes(self) -> ag.Reg:
         """The byte of the lane's first element in its row."""
