@@ -57,7 +57,7 @@ class Family:
 
     `parameters` are build and run parameters, beside `tile` and `schedule`, which the variants bring; a function of the variant where
     they or their limits depend on it; a build parameter `preload` lets the hardware load the arguments. `arguments`, the workgroup ids
-    that code reads (`axes`) and `workspaces` may be functions of the variant and the build parameters.
+    that code reads (`axes`), `workspaces` and `aliases` may be functions of the variant and the build parameters.
     `problem(parameters, seed)` draws random data with a float64 reference. `example` gives the run parameters that have no default.
     `selection` chooses among the variants that serve a request, by all values that it gave. `work` says how long the workgroups of a launch
     are, where they differ or where one of them is long. `aliases` say which arguments may share memory. `algebra(parameters, inputs)` gives
@@ -79,7 +79,7 @@ class Family:
     axes: str | Callable[[Variant, Values], str] = "x"
     selection: Callable[[Sequence[Variant], Values], Variant] = first_declared
     work: Callable[[Values, Variant], LaunchWork] | None = None
-    aliases: tuple[Alias, ...] = ()
+    aliases: tuple[Alias, ...] | Callable[[Variant, Values], tuple[Alias, ...]] = ()
     algebra: Callable[[Values, Any], Mapping[str, Any]] | None = None
     typical: Values = field(default_factory=dict)
     tuned: Callable[[Values, Variant, int], Sequence[Values]] | None = None
@@ -221,7 +221,8 @@ class Family:
                                (LANES * variant.wave_count, 1, 1), self.grid.of(variant), None, self.rules, self.example,
                                self.stem(variant, build))
         before, after = (tuple(one.contract(alone, variant) for one in some) for some in self.companions(build))
-        return replace(alone, aliases=self.aliases, workspaces=workspaces, before=before, after=after)
+        aliases = self.aliases(variant, build) if callable(self.aliases) else self.aliases
+        return replace(alone, aliases=aliases, workspaces=workspaces, before=before, after=after)
 
     def stem(self, variant: Variant, build: Mapping[str, Value]) -> str:
         """The name of a build's files: FAMILY_ARCH_TILE_SCHEDULE, and a hash of further build parameters that are not the default's."""
