@@ -8,11 +8,11 @@ from typing import TypeVar
 import asmgen as ag
 from asmgen.kernels.norm.family import NORM
 from asmgen.kernels.norm.tensors import INPUTS, saved_of, tensors_of
+from asmgen.kernels.rows.absent import replace_beyond
 from asmgen.kernels.rows.dropout import Dropout
 from asmgen.kernels.rows.rowshape import ROW_LANES, shape_of
 from asmgen.kernels.rows.rowsums import RowSums
 from asmgen.kernels.rows.rowtensors import RowTensor, RowWalk, parts_of, row_tile
-from asmgen.kernels.rows.tails import replace_beyond
 from asmgen.kernels.rows.weights import Weights, weigh
 
 Writer = TypeVar("Writer", bound=Callable[[ag.TileBuilder], None])

@@ -24,7 +24,7 @@ class RowSums:
     """Reductions over the rows of a walk. Where waves share a row, each has words of LDS and a barrier of its own; the next group
     writes them again, so that a loop has at least two of those barriers, or ends with `guard`.
 
-    `beside` emits scalar code that stands between instructions of which each waits for the one before.
+    `beside` emits scalar code that stands between the instructions of a chain, where nops would stand.
     """
 
     def __init__(self, walk: RowWalk) -> None:

@@ -55,10 +55,10 @@ class RowWalk:
 
 
 class RowTensor:
-    """The tensor at pointer argument `name`, whose rows lie `name`_stride elements apart. With `behind` it begins before the first group:
+    """The tensor at pointer argument `name`, whose rows lie `name`_stride elements apart. With `one_before` it begins before the first group:
     `go_on` then comes before `look_ahead`, and leads to the group in work."""
 
-    def __init__(self, walk: RowWalk, name: str, dtype: str, by_element: bool = False, behind: bool = False) -> None:
+    def __init__(self, walk: RowWalk, name: str, dtype: str, by_element: bool = False, one_before: bool = False) -> None:
         k, shape = walk.k, walk.shape
         self.k, self.walk, self.shape, self.by_element = k, walk, shape, by_element
         self.size = ag.element_bits(dtype) // 8
@@ -80,9 +80,9 @@ class RowTensor:
         self.rows.shown_by(k, self.descriptor)
         # Bits 3 and up of a raw row that ends inside of a dword: those move by bounds of elements.
         self.limit = shape.columns if (shape.columns * self.size % 4 or shape.is_cut and not self.one_row) and not by_element else None
-        self._begin(behind)
+        self._begin(one_before)
 
-    def _begin(self, behind: bool) -> None:
+    def _begin(self, one_before: bool) -> None:
         k, d = self.k, self.descriptor
         pointer = k.argument(self.rows.matrix.name)
         with k.scratch("row", file="s") as own:
@@ -94,7 +94,7 @@ class RowTensor:
             k.s_mul_hi_u32(d[1], row, self.bytes)
             k.s_add_u32(d[0], d[0], pointer[0])
             k.s_addc_u32(d[1], d[1], pointer[1])
-        if behind:
+        if one_before:
             k.s_sub_u32(d[0], d[0], self.step)
             k.s_subb_u32(d[1], d[1], 0)
         else:

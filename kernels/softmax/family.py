@@ -7,16 +7,11 @@ from collections.abc import Sequence
 import asmgen as ag
 from asmgen.kernels.rows.contract import ROW_GRID, TYPES, row_parameters, row_stride, stride_rules
 from asmgen.kernels.rows.rowshape import MOST_FRAGMENTS, PER_LANE, ROW_LANES, most_columns, with_lanes
+from asmgen.kernels.softmax.tensors import TENSORS, tensors_of
 
-TENSORS = ("x", "d", "y", "dy", "dx")
 ONE_PASS = most_columns(max(ROW_LANES), MOST_FRAGMENTS)
 """Columns that stay in registers."""
 _TWO_PASSES = 2 * ONE_PASS
-
-
-def tensors_of(build: ag.Values) -> tuple[str, ...]:
-    """The tensors of rows that a build reads and writes; the last one is what it writes."""
-    return ("y", "dy", "dx") if build["backward"] else ("x", "d")
 
 
 def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:

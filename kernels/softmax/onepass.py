@@ -37,7 +37,7 @@ def _forward(k: ag.TileBuilder) -> None:
 
     # register plan
     walk = RowWalk(k, shape)
-    x, d = RowTensor(walk, "x", p.dtype, single), RowTensor(walk, "d", p.out, single, behind=True)
+    x, d = RowTensor(walk, "x", p.dtype, single), RowTensor(walk, "d", p.out, single, one_before=True)
     X, R = x.raw("X"), row_tile(k, "R", "f32", shape)
     D = R if p.out == "f32" else row_tile(k, "D", p.out, shape)
     top, total = ag.row_vector(k, "top", R, apart=True), ag.row_vector(k, "total", R, apart=True)
@@ -78,7 +78,7 @@ def _backward(k: ag.TileBuilder) -> None:
     # register plan
     walk = RowWalk(k, shape)
     inputs = {name: RowTensor(walk, name, p.dtype, single) for name in ("y", "dy")}
-    dx = RowTensor(walk, "dx", p.dtype, single, behind=True)
+    dx = RowTensor(walk, "dx", p.dtype, single, one_before=True)
     raw = {name: inputs[name].raw(name.upper()) for name in inputs}
     wide = {name: row_tile(k, f"{name.upper()}32", "f32", shape) for name in inputs}
     Y, DY = wide.values()

@@ -7,7 +7,7 @@ import numpy as np
 import asmgen as ag
 from asmgen.kernels.rows.reference import FLUSHED, TYPES, UNIT, Array, canaries, rounded, rows_of
 from asmgen.kernels.rows.rowshape import MOST_FRAGMENTS, PER_LANE
-from asmgen.kernels.softmax.family import TENSORS, tensors_of
+from asmgen.kernels.softmax.tensors import TENSORS, tensors_of
 
 _CHAIN = 2 * PER_LANE * MOST_FRAGMENTS + 24
 """Roundings on the way of an element into a sum: the items of a lane, then lanes and waves; where there are two passes, a factor for each

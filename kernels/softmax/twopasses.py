@@ -25,7 +25,7 @@ def two_passes(k: ag.TileBuilder) -> None:
 
     # register plan
     walk = RowWalk(k, shape_of(k.variant, p.columns))
-    x, d = RowTensor(walk, "x", p.dtype), RowTensor(walk, "d", p.out, behind=True)
+    x, d = RowTensor(walk, "x", p.dtype), RowTensor(walk, "d", p.out, one_before=True)
     X = [row_tile(k, f"X{number}", p.dtype, part) for number in range(2)]
     R = row_tile(k, "R", "f32", part)
     D = R if p.out == "f32" else row_tile(k, "D", p.out, part)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asmgen as ag
+from asmgen.kernels.rows.absent import mask_from, replace_beyond
 from asmgen.kernels.rows.rowtensors import RowWalk
-from asmgen.kernels.rows.tails import mask_from, replace_beyond
 
 LOWEST = float("-inf")
 
