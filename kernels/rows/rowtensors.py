@@ -55,7 +55,7 @@ class RowWalk:
 
 
 class RowTensor:
-    """The tensor at pointer argument `name`, whose rows lie `name`_stride elements apart. With `one_before` it begins before the first group:
+    """The tensor at pointer argument `name`, whose rows lie `name`_stride elements apart. With `one_before` it begins a group early:
     `go_on` then comes before `look_ahead`, and leads to the group in work."""
 
     def __init__(self, walk: RowWalk, name: str, dtype: str, by_element: bool = False, one_before: bool = False) -> None:
