@@ -7,4 +7,6 @@ from asmgen.kernels.gemm_bf16.tiled import tiled  # isort: split
 
 from asmgen.kernels.gemm_bf16.roles import roles  # isort: split
 
-__all__ = ["GEMM", "roles", "tiled"]
+from asmgen.kernels.gemm_bf16.direct import direct_tiles  # isort: split
+
+__all__ = ["GEMM", "direct_tiles", "roles", "tiled"]

@@ -7,7 +7,7 @@ import numpy as np
 import asmgen as ag
 from asmgen.kernels.products.odd import put_odd
 from asmgen.kernels.products.problem import TYPES, with_result
-from asmgen.kernels.products.split import steps_of_parts
+from asmgen.kernels.products.split import steps_of_sums
 from asmgen.kernels.products.sums import Sums, sums_of_parts
 
 _DEPTH = 16  # products along K of the shortest matrix instruction of the variants: v_mfma_f32_16x16x16 of gfx942
@@ -24,6 +24,6 @@ def make_problem(p: ag.Values, seed: int, nonfinite: bool) -> ag.Problem:
     def product() -> Sums:
         left, right = a[:, :p["k"]].astype(np.float64), b[:, :p["k"]].astype(np.float64)
         depth = int(str(p["tile"]).rpartition("x")[2])
-        return sums_of_parts(left, right, _DEPTH, [depth * steps for steps in steps_of_parts(p, depth)])
+        return sums_of_parts(left, right, _DEPTH, [depth * steps for steps in steps_of_sums(p, depth)])
 
     return with_result(p, random, {"a": a, "b": b}, product, nonfinite, exact)

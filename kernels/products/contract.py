@@ -8,6 +8,10 @@ import asmgen as ag
 
 _LINE = 128  # bits of A and B in one load; rows begin at multiples of it
 _WIDEST_OUT = "f32"
+DEALT = "in-order"
+"""The schedule of variants whose waves share the steps of a workgroup (`direct`)."""
+DEALT_WAVES = 4
+"""The waves of each of them."""
 _MAX_EDGE = (1 << 31) - 1
 _MOST_TILES = 1 << 20
 
@@ -20,6 +24,7 @@ def product_parameters(operands: Sequence[ag.Parameter], variant: ag.Variant, bi
     (`product_epilogue`). A build refuses larger limits.
     """
     depth, line = variant.tile[2], _LINE // bits
+    parts = 1 if is_dealt(variant) else parts
     most = {name: ag.most_stride(variant.tile[axis] // parts, bits) // line * line for axis, name in enumerate("ab")}
     most |= dict.fromkeys("cd", ag.most_stride(corner_rows(variant), ag.element_bits(_WIDEST_OUT)))
 
@@ -47,9 +52,17 @@ def product_parameters(operands: Sequence[ag.Parameter], variant: ag.Variant, bi
     )
 
 
+def is_dealt(variant: ag.Variant) -> bool:
+    """Whether the waves of a workgroup share its steps (`direct`)."""
+    return variant.schedule == DEALT
+
+
 def corner_rows(variant: ag.Variant) -> int:
     """The rows of a wave's part of a corner. A tile has two corners from top to bottom."""
-    down = dict(variant.further).get("consumers", variant.waves)[0]
+    further = dict(variant.further)
+    if "adders" in further:
+        return int(variant.tile[0] // further["adders"][0])
+    down = further.get("consumers", variant.waves)[0]
     return int(variant.tile[0] // 2 // down)
 
 

@@ -84,7 +84,7 @@ def product_epilogue(k: ag.TileBuilder, corners: Sequence[ag.Corner], row0: ag.R
             ag.scale_and_add(k, [at.corner], c.rows(at.row, rows), at.column, None, wn, alpha, beta)
             if bias is not None:
                 ag.add_along_columns(k, [at.corner], bias, at.column, None, wn)
-            ag.store(k, d.rows(at.row, rows), at.column, [at.corner], None, wn, tn // 2)
+            ag.store(k, d.rows(at.row, rows), at.column, [at.corner], None, wn, at.corner.tile.columns * wn.count)
 
     d.stride_bytes(k)
     straight = ag.Epilogue(guard, body, again)

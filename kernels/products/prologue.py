@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 
 import asmgen as ag
-from asmgen.kernels.products.split import is_split, part_of_k
+from asmgen.kernels.products.contract import is_dealt
+from asmgen.kernels.products.split import is_split, part_of_k, part_of_wave
 
 
 def place(k: ag.TileBuilder, row0: ag.Reg, column0: ag.Reg) -> None:
@@ -43,10 +44,14 @@ def tiles(k: ag.TileBuilder, steps: ag.Reg, row0: ag.Reg, column0: ag.Reg, of_a:
     the workgroup's part."""
     tm, tn, tk = k.variant.tile
     a, b = k.matrix("a", of_a, rows="m", columns="k", stride="lda"), k.matrix("b", of_b, rows="n", columns="k", stride="ldb")
+    if is_dealt(k.variant):
+        k.wave  # noqa: B018  the wave's number is computed before branches
     if is_split(k.parameters):
         a, b = part_of_k(k, steps, a, b)
     else:
         k.s_lshr_b32(steps, k.argument("k"), (tk - 1).bit_length())
+    if is_dealt(k.variant):
+        a, b = part_of_wave(k, steps, a, b)
     return a.rows(row0, tm), b.rows(column0, tn)
 
 

@@ -14,14 +14,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import asmgen as ag
-from asmgen.kernels.products.contract import PRODUCT_ARGUMENTS
+from asmgen.kernels.products.contract import DEALT, DEALT_WAVES, PRODUCT_ARGUMENTS, is_dealt
 from asmgen.kernels.products.epilogue import ProductEpilogue, product_epilogue
 
 MOST_PARTS = 60
 """256 VGPRs hold 4 sums of each part and 16 more, and 63 loads may be in flight (docs/facts/instructions.md sections 4 and 5)."""
 _F32 = 4  # bytes
 _PER_LANE = 4  # sums that a lane loads at once: 16 bytes
-_SUBNORMAL = ag.HwReg(1, 4, 2)
+KEEP_SUBNORMAL = ag.HwReg(1, 4, 2)
 """Bits of MODE that say whether additions keep subnormal float32: matrix cores do, so the sum of a split product does too."""
 
 SPLIT_K = ag.Parameter("split_k", "build", int, "workgroups that share the steps of a tile; a second kernel adds their sums in order",
@@ -79,13 +79,33 @@ def steps_of_parts(p: ag.Values, depth: int) -> list[int]:
     return [min(each, steps - first) for first in range(0, steps, each)]
 
 
+def steps_of_sums(p: ag.Values, depth: int) -> list[int]:
+    """The steps of each sum that is made by itself, in the order of K: those of the parts, or of the waves that share one."""
+    waves = DEALT_WAVES if p["schedule"] == DEALT else 1
+    dealt = [(part, -(-part // waves)) for part in steps_of_parts(p, depth)]
+    return [min(each, part - first) for part, each in dealt for first in range(0, part, each)]
+
+
 def split_options(p: ag.Values, variant: ag.Variant, units: int) -> list[dict[str, int]]:
-    """As many parts as fill the compute units once and twice. Kernels so short gain by arguments that the hardware loads."""
+    """As many parts as fill the compute units once and twice, or leave none idle in the last round. Kernels so short gain by arguments that
+    the hardware loads, those of few rows or columns without parts too."""
     rows, columns, depth = variant.tile
     tiles, steps = -(-p["m"] // rows) * -(-p["n"] // columns), p["k"] // depth
-    asked = {min(rounds * units // tiles, steps, MOST_PARTS) for rounds in (1, 2)}
+    asked = {min(rounds * units // tiles, steps, MOST_PARTS) for rounds in (1, 2)} | _evening(tiles, units, steps)
     each = {-(-steps // split) for split in asked if split > 1}  # as few parts as have no more steps each
-    return [{"split_k": split, "preload": True} for split in sorted(-(-steps // count) for count in each)]
+    alone: list[dict[str, int]] = [{"preload": True}] if is_dealt(variant) else []
+    return alone + [{"split_k": split, "preload": True} for split in sorted(-(-steps // count) for count in each)]
+
+
+def _evening(tiles: int, units: int, steps: int) -> set[int]:
+    """The fewest parts with which some rounds over the compute units leave fewer than a 32nd of them idle, where those of whole tiles leave
+    an 8th and more: at most so many that no part is shorter than 8 steps, and none for more than 8 rounds."""
+    def idle(count: int) -> float:
+        return 1 - count / (-(-count // units) * units)
+
+    if not units < tiles <= 8 * units or idle(tiles) < 1 / 8:
+        return set()
+    return {next((split for split in range(2, min(8, steps // 8) + 1) if idle(split * tiles) < 1 / 32), 1)}
 
 
 def timed_as(build: ag.Values) -> ag.Values:
@@ -119,6 +139,23 @@ def part_of_k(k: ag.TileBuilder, steps: ag.Reg, a: ag.Matrix, b: ag.Matrix) -> t
         return _from_column(k, a, first, left), _from_column(k, b, first, left)
 
 
+def part_of_wave(k: ag.TileBuilder, steps: ag.Reg, a: ag.Matrix, b: ag.Matrix) -> tuple[ag.Matrix, ag.Matrix]:
+    """A and B from the first column of this wave's part of the workgroup's `steps` on, which become the wave's: as many for each wave, so
+    that the last ones may have none. Their number is a power of two."""
+    waves, depth = k.wave.count, k.variant.tile[2]
+    with k.scratch("first_step", file="s") as first, k.scratch("each", file="s") as each:
+        k.s_add_u32(each, steps, waves - 1)
+        k.s_lshr_b32(each, each, (waves - 1).bit_length())
+        k.s_mul_i32(first, each, k.wave.register)
+        k.s_min_u32(first, first, steps)
+        k.s_sub_u32(steps, steps, first)
+        k.s_min_u32(steps, steps, each)
+        k.s_mul_i32(first, first, depth)
+        left = k.registers.sgprs(1, "wave_columns", note="columns of A and B from the wave's first on")
+        k.s_sub_u32(left, a.columns_register, first)
+        return _from_column(k, a, first, left, "wave"), _from_column(k, b, first, left, "wave")
+
+
 def reciprocal(by: int) -> int:
     """floor(n / by) is the upper half of n times this, for n times `by` below 2^32."""
     return -(-(1 << 32) // by)
@@ -134,8 +171,8 @@ def _steps_of_each(k: ag.TileBuilder, each: ag.Reg, steps: ag.Reg) -> None:
         k.s_lshr_b32(each, each, split.bit_length() - 1)
 
 
-def _from_column(k: ag.TileBuilder, matrix: ag.Matrix, first: ag.Reg, left: ag.Reg) -> ag.Matrix:
-    pointer = k.registers.sgprs(2, f"{matrix.name}_part", note="its first column of the part", align=2)
+def _from_column(k: ag.TileBuilder, matrix: ag.Matrix, first: ag.Reg, left: ag.Reg, whose: str = "part") -> ag.Matrix:
+    pointer = k.registers.sgprs(2, f"{matrix.name}_{whose}", note=f"its first column of the {whose}", align=2)
     with k.scratch("bytes", file="s") as bytes_:
         k.s_mul_i32(bytes_, first, matrix.bits // 8)
         k.s_add_u32(pointer[0], matrix.pointer[0], bytes_)
@@ -213,7 +250,7 @@ def add_parts(k: ag.TileBuilder) -> None:
     row0, column0 = k.registers.sgprs(1, "row0"), k.registers.sgprs(1, "column0")
     one = ag.WaveIndex("one", 0, 1)
 
-    k.s_setreg_imm32_b32(_SUBNORMAL, 3)
+    k.s_setreg_imm32_b32(KEEP_SUBNORMAL, 3)
     count = S[0].rows
     k.s_mul_i32(row0, k.ids["x"], count)
     k.s_mul_i32(column0, k.ids["y"], width)

@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 import asmgen as ag
+from asmgen.kernels.products.contract import is_dealt
 from asmgen.kernels.products.split import steps_of_parts
 
 _LEAST_TRACED, _ROUNDS, _COPIES = 16, 6, 8
@@ -22,9 +23,12 @@ def product_work(p: ag.Values, variant: ag.Variant, bits: int) -> ag.LaunchWork:
     within lines. Where K is split, workgroups without steps are none: they end before others would have begun.
     """
     rows, columns, depth = variant.tile
-    parts, line = steps_of_parts(p, depth), _LINE * 8 // bits
-    least = max(_LEAST_TRACED, _ROUNDS * dict(variant.further).get("stages", 1))
-    traced = parts[0] - max(0, parts[0] - least) // _COPIES * _COPIES
+    parts, line, further = steps_of_parts(p, depth), _LINE * 8 // bits, dict(variant.further)
+    least, copies = max(_LEAST_TRACED, _ROUNDS * further.get("stages", 1)), _COPIES
+    if is_dealt(variant):  # each wave has its part of the steps, and a loop as long as its loads run ahead
+        copies = variant.wave_count * further["stages"]
+        least = _ROUNDS * copies
+    traced = parts[0] - max(0, parts[0] - least) // copies * copies
     k = traced * p.get("split_k", 1) * depth if traced < parts[0] else p["k"]
     strides = {name: k + (p[name] - k) % line for name in ("lda", "ldb")} if traced < parts[0] else {}
     tiles = math.prod(-(-p[name] // edge) for name, edge in (("m", rows), ("n", columns)))

@@ -23,6 +23,7 @@ FAST = {"m": 256, "n": 259, "k": 64}  # the second tile has cut columns
 SLOW = FAST | {"alpha": 2.0, "beta": -1.0}
 F32 = (("out", "f32"),)
 ROLES = (("schedule", "producer-consumer"), ("tile", "192x256x64"), *F32)
+FEW = (("schedule", "in-order"), ("tile", "64x64x32"), *F32)
 
 CASES: list[tuple[str, str, tuple[tuple[str, Any], ...], list[dict[str, Any]]]] = [
     # Rows of 2^22 f32, or of 2^23 bf16: 256 of them take 4 GiB. At 4210752 of f32 the last one's first byte is 2^32.
@@ -43,7 +44,7 @@ def test_tiles_that_span_four_gib(case: int) -> None:
 
 
 @pytest.mark.parametrize(("name", "arch", "build"), [
-    ("gemm-bf16", "gfx950", (*PING_PONG, *F32)), ("gemm-bf16", "gfx950", ROLES),
+    ("gemm-bf16", "gfx950", (*PING_PONG, *F32)), ("gemm-bf16", "gfx950", ROLES), ("gemm-bf16", "gfx950", FEW),
 ])
 def test_the_largest_strides_of_a_contract(name: str, arch: str, build: tuple[tuple[str, Any], ...]) -> None:
     """All at once are right, and the next ones are refused."""
@@ -58,7 +59,7 @@ def test_the_largest_strides_of_a_contract(name: str, arch: str, build: tuple[tu
 
 
 @pytest.mark.parametrize(("arch", "build"), [
-    ("gfx950", (("tile", "64x64x64"),)), ("gfx942", PING_PONG), ("gfx950", ROLES),
+    ("gfx950", (("tile", "64x64x64"),)), ("gfx942", PING_PONG), ("gfx950", ROLES), ("gfx950", FEW),
 ])
 def test_d_in_the_place_of_c(arch: str, build: tuple[tuple[str, Any], ...]) -> None:
     """Lanes of cut columns do not load what other waves store: the elements of C beyond n, which begin the next row where ldc is n."""

@@ -46,7 +46,8 @@ def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("name,arch,given,tiles", [
-    ("gemm-bf16", "gfx942", PRODUCT, ["128x128x64 interleave", "256x256x64 ping-pong", "256x256x64 interleave"]),
+    ("gemm-bf16", "gfx942", PRODUCT, ["128x128x64 interleave", "256x256x64 ping-pong", "256x256x64 interleave", "32x32x64 in-order",
+                                        "16x32x64 in-order", "32x64x32 in-order"]),
     ("gemm-bf16", "gfx942", {**PRODUCT, "schedule": "interleave"}, ["128x128x64 interleave", "256x256x64 interleave"]),
     # What a variant computes is not chosen: blocks of scales, and columns of a head.
     ("gemm-fp8", "gfx950", {**PRODUCT, "scales": "block"}, ["128x256x128 ping-pong", "256x128x128 ping-pong"]),
@@ -72,13 +73,13 @@ def test_what_no_variant_serves_is_refused() -> None:
 def test_a_ranking_is_what_profile_predicts_and_is_kept(objdump: tuple[str, ...], empty_cache: Path,
                                                         monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     rows = json.loads(call(capsys, "tune", *SMALL, "--json")[1])
-    assert [row["seconds_predicted"] for row in rows] == sorted(row["seconds_predicted"] for row in rows) and len(rows) == 6
-    assert sum("split_k" in row["parameters"] for row in rows) == 3  # each with both steps of K apart
+    assert [row["seconds_predicted"] for row in rows] == sorted(row["seconds_predicted"] for row in rows) and len(rows) == 15
+    assert sum("split_k" in row["parameters"] for row in rows) == 6  # each with all steps of K apart
     assert all(row["predicted"] is True and row["limit"] and row["gpu"] == "MI300X" for row in rows)
     chosen = [text for name, value in rows[1]["parameters"].items() for text in ("-p", f"{name}={value}")]
     profiled = json.loads(call(capsys, "profile", "gemm-bf16", "--arch", "gfx942", *chosen, "--json")[1])
     for name in ("seconds_predicted", "tflops_predicted", "limit", "kernel", "workgroups"):
-        assert rows[1][name] == profiled[name], name
+        assert rows[1][name] == pytest.approx(profiled[name], rel=1e-15), name  # flops of two kernels are summed in another order
     kept = {path: path.read_bytes() for path in empty_cache.iterdir()}
     assert len(kept) == 2  # by the request's text, and by its values
 
