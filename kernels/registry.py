@@ -21,6 +21,7 @@ _MODULES = {
     "gemm-fp8": "asmgen.kernels.gemm_fp8.library",
     "gemm-mx": "asmgen.kernels.gemm_mx.library",
     "norm": "asmgen.kernels.norm.library",
+    "quantize": "asmgen.kernels.quantize.library",
     "softmax": "asmgen.kernels.softmax.library",
 }
 _CODE = (".s", ".co", ".o", ".hsaco")

@@ -10,6 +10,7 @@ from asmgen.kernels.norm.family import NORM
 from asmgen.kernels.norm.tensors import INPUTS, saved_of, tensors_of
 from asmgen.kernels.rows.absent import replace_beyond
 from asmgen.kernels.rows.dropout import Dropout
+from asmgen.kernels.rows.rowfigures import RowFigures
 from asmgen.kernels.rows.rowshape import ROW_LANES, shape_of
 from asmgen.kernels.rows.rowsums import RowSums
 from asmgen.kernels.rows.rowtensors import RowTensor, RowWalk, parts_of, row_tile
@@ -42,9 +43,7 @@ def rowwise(k: ag.TileBuilder) -> None:
     sums = RowSums(walk)
     dropout = Dropout(walk, p.rounds, shape.fragments if shape.keeps_weights else 1) if p.dropout else None
     weights = [Weights(walk, name, p.dtype, R) for name in ("w", "b") if name == "w" or p.bias]
-    lines = {name: k.line(name, "f32", "rows") for name in saved_of(k.parameters)}
-    for line in lines.values():
-        line.resource(k)
+    saved = {name: RowFigures(walk, name) for name in saved_of(k.parameters)}
 
     for name, tile in raw.items():
         tensors[name].load(tile)
@@ -58,8 +57,8 @@ def rowwise(k: ag.TileBuilder) -> None:
     if p.residual:
         _store(k, tensors["r"], R, stored[p.dtype])
     _normalise(k, R, walk, sums, mean, rstd)
-    for figure, line in lines.items():
-        _save(k, walk, line, rstd if mean is None or figure == "rstd" else mean)
+    for name, figures in saved.items():
+        figures.store(rstd if mean is None or name == "rstd" else mean)
     ag.mul(k, R, R, rstd)
     weigh(k, R, weights)
     _store(k, tensors["d"], R, stored[p.out])
@@ -109,24 +108,3 @@ def _store(k: ag.TileBuilder, tensor: RowTensor, R: ag.Tile, D: ag.Tile) -> None
     if D.dtype != R.dtype:
         ag.convert(k, D, R)
     tensor.store(D)
-
-
-def _save(k: ag.TileBuilder, walk: RowWalk, line: ag.Rows, values: ag.Vector) -> None:
-    """One number for each row, by the first of the lanes that have it; rows beyond the last one lie beyond the line."""
-    shape = walk.shape
-    (value,) = values.registers.items
-    first_lanes = sum(1 << lane for lane in range(0, ag.LANES, shape.across))
-    with k.scratch("row_of_wave", file="s") as row, k.scratch("at") as at:
-        k.s_mul_i32(row, k.wave.register, 0 if shape.shares_waves else shape.wave_rows)
-        k.s_add_u32(row, row, walk.first)
-        k.v_lshrrev_b32(at, shape.across.bit_length() - 1, k.lane)
-        k.v_add_u32(at, row, at)
-        k.v_lshlrev_b32(at, 2, at)
-        if shape.shares_waves:
-            k.s_cmp_eq_u32(k.wave.register, 0)
-            k.s_cselect_b64(ag.exec_, 1, 0)
-        else:
-            k.s_mov_b32(ag.exec_[0], first_lanes & 0xFFFFFFFF)
-            k.s_mov_b32(ag.exec_[1], first_lanes >> 32)
-        k.buffer_store_dword(value, at, line.resource(k), 0, offen=True)
-        k.s_mov_b64(ag.exec_, -1)

@@ -112,6 +112,20 @@ class RowSums:
             _together(k, kind, op, total, [found[number:number + 1] for number in range(0, waves, 2)])
 
 
+def largest_magnitude(k: ag.TileBuilder, out: ag.Vector, tile: ag.Tile) -> None:
+    """The largest magnitude of what each lane has of a tile of one row a lane; NaN counts only where all are. Two chains, as one waits for
+    each result."""
+    (total,) = out.registers.items
+    with k.scratch("other_largest") as other:
+        chains, left = (total, other), [abs(one) for one in tile.registers.items]
+        for chain in chains:
+            k.v_max3_f32(chain, left.pop(0), left.pop(0), left.pop(0))
+        for number in range(0, len(left), 2):
+            chain = chains[number // 2 % 2]
+            k.v_max3_f32(chain, chain, *left[number:number + 2])
+        k.v_max_f32(total, total, other)
+
+
 def _together(k: ag.TileBuilder, kind: str, op: str, total: ag.Reg, pairs: Sequence[ag.Reg]) -> None:
     """One number of several pairs."""
     first, *others = pairs

@@ -26,7 +26,7 @@ class RowWalk:
 
     def __init__(self, k: ag.TileBuilder, shape: RowShape) -> None:
         self.k, self.shape = k, shape
-        self.shown: dict[int, ag.Reg] = {}  # by the bytes of an element: the register with what a descriptor of one row shows
+        self.shown: dict[int, ag.Reg] = {}  # by the bytes of a row: the register that has them, or 0 where there is no row
         self.first = k.registers.sgprs(1, "first_row", note="of the group in work")
         self.left = k.registers.sgprs(1, "rows_left", note="of this workgroup")
         self.along = k.wave if shape.shares_waves else None
@@ -55,11 +55,13 @@ class RowWalk:
 
 
 class RowTensor:
-    """The tensor at pointer argument `name`, whose rows lie `name`_stride elements apart. With `one_before` it begins a group early:
-    `go_on` then comes before `look_ahead`, and leads to the group in work."""
+    """The tensor at pointer argument `name`, whose rows lie `name`_stride elements apart, of `columns` in place of
+    the walk's. With `one_before` it begins a group early: `go_on` then comes before `look_ahead`, and leads to the group in work."""
 
-    def __init__(self, walk: RowWalk, name: str, dtype: str, by_element: bool = False, one_before: bool = False) -> None:
+    def __init__(self, walk: RowWalk, name: str, dtype: str, by_element: bool = False, one_before: bool = False,
+                 columns: int = 0) -> None:
         k, shape = walk.k, walk.shape
+        self.columns = columns or shape.columns
         self.k, self.walk, self.shape, self.by_element = k, walk, shape, by_element
         self.size = ag.element_bits(dtype) // 8
         stride = f"{name}_stride"
@@ -71,15 +73,15 @@ class RowTensor:
         if shape.rows > 1:
             k.s_mul_i32(self.step, self.bytes, shape.rows)
         if self.one_row:
-            matrix = ag.Matrix(name, dtype, k.argument(name), 1, shape.columns, 0, multiple=shape.columns)
+            matrix = ag.Matrix(name, dtype, k.argument(name), 1, self.columns, 0, multiple=self.columns)
         else:
-            matrix = ag.Matrix(name, dtype, k.argument(name), k.argument("rows"), shape.columns, k.argument(stride), *k.limits(stride),
-                               multiple=shape.columns)
+            matrix = ag.Matrix(name, dtype, k.argument(name), k.argument("rows"), self.columns, k.argument(stride), *k.limits(stride),
+                               multiple=self.columns)
         self.rows = matrix.rows(0, rows)
         self.descriptor = k.registers.sgprs(4, f"{name}_rows", note="descriptor")
         self.rows.shown_by(k, self.descriptor)
         # Bits 3 and up of a raw row that ends inside of a dword: those move by bounds of elements.
-        self.limit = shape.columns if (shape.columns * self.size % 4 or shape.is_cut and not self.one_row) and not by_element else None
+        self.limit = self.columns if (self.columns * self.size % 4 or shape.is_cut and not self.one_row) and not by_element else None
         self._begin(one_before)
 
     def _begin(self, one_before: bool) -> None:
@@ -103,9 +105,9 @@ class RowTensor:
 
     def _show(self) -> None:
         """The bytes of the rows at once, of those that are left: none where there are none."""
-        k, records, row, left = self.k, self.descriptor[2], self.shape.columns * self.size, self.walk.left
+        k, records, row, left = self.k, self.descriptor[2], self.columns * self.size, self.walk.left
         if self.one_row:
-            known = self.walk.shown.setdefault(self.size, records)
+            known = self.walk.shown.setdefault(row, records)
             if known != records:
                 k.s_mov_b32(records, known)
                 return
@@ -166,6 +168,10 @@ class RowTensor:
         for register, at, offset in self._elements(tile, 2):
             for item, op in enumerate(("buffer_store_short", "buffer_store_short_d16_hi")):
                 k.emit(op, register, at, self.descriptor, 0, offen=True, offset=offset + self.size * item)
+
+    def store_line(self, values: ag.Vector, wave: ag.WaveIndex, column: int) -> None:
+        """A vector of the tensor's type into the row of the group, the wave's part of it from a column on."""
+        ag.store_tile(self.k, self.rows, values, rows=wave, column=column, nontemporal=True)
 
     def _down(self) -> ag.WaveIndex | None:
         return None if self.one_row else self.walk.down

@@ -230,17 +230,15 @@ def _integers(k: TileBuilder, out: Sequence[Reg], values: Sequence[Reg], roundin
 
 
 def _eight(k: TileBuilder, dtype: str, out: Sequence[Reg], values: Sequence[Reg], scale: Reg | float | None) -> None:
-    """Two pairs a register. The first keeps the upper half as it was, so in place the values of the second must not be its own register."""
+    """Two pairs a register."""
     op = f"v_cvt_pk_{dtype}_f32" if scale is None else f"v_cvt_scalef32_pk_{dtype}_f32"
     more = () if scale is None else (scale,)
     upper = (0,) * (2 + len(more)) + (1,)
     for number, target in enumerate(out):
         four = values[4 * number:4 * number + 4]
-        with k.scratch("eight_bits") as held:
-            k.v_mov_b32(held, 0)  # so that no bit is undefined, nor depends on what the register held
+        with _in_parts(k, target, four) as held:
             k.emit(op, held, four[0], four[1], *more)
             k.emit(op, held, four[2], four[3], *more, op_sel=upper)
-            k.v_mov_b32(target, held)
 
 
 def _bytes(k: TileBuilder, out: Sequence[Reg], values: Sequence[Reg]) -> None:
@@ -261,13 +259,26 @@ def _bytes(k: TileBuilder, out: Sequence[Reg], values: Sequence[Reg]) -> None:
 
 
 def _four(k: TileBuilder, out: Sequence[Reg], values: Sequence[Reg], scale: Reg | float) -> None:
-    with k.scratch("four_bits") as held:
-        for number, target in enumerate(out):
-            k.v_mov_b32(held, 0)
+    for number, target in enumerate(out):
+        eight = values[8 * number:8 * number + 8]
+        with _in_parts(k, target, eight) as held:
             for byte in range(4):
-                pair = values[8 * number + 2 * byte:8 * number + 2 * byte + 2]
-                k.v_cvt_scalef32_pk_fp4_f32(held, pair[0], pair[1], scale, op_sel=(0, 0, byte & 1, byte >> 1))
-            k.v_mov_b32(target, held)
+                k.v_cvt_scalef32_pk_fp4_f32(held, eight[2 * byte], eight[2 * byte + 1], scale, op_sel=(0, 0, byte & 1, byte >> 1))
+
+
+@contextmanager
+def _in_parts(k: TileBuilder, target: Reg, values: Sequence[Reg]) -> Iterator[Reg]:
+    """A register that instructions write part by part: the target, or, where that holds a value that a later one
+    reads, another one that is moved there. It begins with 0, so that nothing depends on what it held."""
+    if target not in values[1:]:
+        if target not in values:
+            k.v_mov_b32(target, 0)
+        yield target
+        return
+    with k.scratch("in_parts") as held:
+        k.v_mov_b32(held, 0)
+        yield held
+        k.v_mov_b32(target, held)
 
 
 # ---- something to f32 ----
@@ -358,12 +369,11 @@ def _direct(k: TileBuilder, source: str, dtype: str, rounding: str, nan: bool, s
 
 def _packed(k: TileBuilder, op: str, out: Sequence[Reg], words: Sequence[Reg], many: int, scale: Reg | float) -> None:
     """Pairs of halves, `many` words of them, into the parts of one register."""
-    with k.scratch("packed") as held:
-        for number, target in enumerate(out):
-            k.v_mov_b32(held, 0)
-            for part in range(many):
-                k.emit(op, held, words[many * number + part], scale, op_sel=_part(part, many, 2))
-            k.v_mov_b32(target, held)
+    for number, target in enumerate(out):
+        some = words[many * number:many * number + many]
+        with _in_parts(k, target, some) as held:
+            for part, word in enumerate(some):
+                k.emit(op, held, word, scale, op_sel=_part(part, many, 2))
 
 
 def _unpacked(k: TileBuilder, op: str, out: Sequence[Reg], words: Sequence[Reg], many: int, scale: Reg | float) -> None:

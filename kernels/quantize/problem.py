@@ -1,0 +1,71 @@
+"""Data for quantize, and the bytes and scales that must come out, by the rules as written (docs/facts/row_kernels.md section 5)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+import asmgen as ag
+from asmgen.kernels.quantize.formats import GROUP, LARGEST, LEAST_MAGNITUDE
+from asmgen.kernels.rows.reference import FLUSHED, Array, rows_of
+
+_EIGHT: dict[tuple[str, str], Any] = {
+    ("fp8", "ocp"): ml_dtypes.float8_e4m3fn, ("bf8", "ocp"): ml_dtypes.float8_e5m2,
+    ("fp8", "fnuz"): ml_dtypes.float8_e4m3fnuz, ("bf8", "fnuz"): ml_dtypes.float8_e5m2fnuz}
+_CANARY = 0xA5
+
+
+def make_problem(p: ag.Values, seed: int) -> ag.Problem:
+    """Rows with odd numbers (rows/reference.py), one of them tiny."""
+    random = np.random.default_rng(seed)
+    rows, columns = p["rows"], p["columns"]
+    x = rows_of(random, rows, columns, p["x_stride"], p["from"], seed)
+    x[random.integers(rows), :columns] *= np.float32(1e-12).astype(x.dtype)
+    d = np.full((rows, p["d_stride"]), _CANARY, np.uint8)
+    figures = {"tensor": np.array([random.uniform(0.001, 0.1)], np.float32), "token": np.full(rows, -1, np.float32),
+               str(GROUP): np.full((rows, p["scale_stride"]), -1, np.float32)}[p["group"]]
+    arguments = {"x": x, "d": d, "scale": figures} | {name: p[name] for name in ("rows", "each", "x_stride", "d_stride", "scale_stride")}
+    return ag.Problem(arguments, lambda: _outputs(p, x[:, :columns].astype(np.float32), figures))
+
+
+def _outputs(p: ag.Values, x: Array, given: Array) -> tuple[ag.Output, ...]:
+    groups = -(-x.shape[1] // GROUP)
+    with np.errstate(all="ignore"):
+        if p["group"] == "tensor":
+            scale = np.broadcast_to(given, (len(x), 1))
+        elif p["group"] == "token":
+            scale = _scale(p, x)
+        else:
+            scale = np.concatenate([_scale(p, x[:, GROUP * number:GROUP * number + GROUP]) for number in range(groups)], 1)
+        inverse = (1 / scale.astype(float)).astype(np.float32)
+        inverse[np.isinf(scale)] = np.nan
+        width = GROUP if p["group"] == str(GROUP) else x.shape[1]
+        quotients = (x.astype(float) * np.repeat(inverse, width, 1)[:, :x.shape[1]]).astype(np.float32)
+        quotients = np.where(np.abs(quotients) < FLUSHED, np.copysign(np.float32(0), quotients), quotients)
+        expected = _bytes(p, quotients)
+    # A NaN of an 8-bit float has either sign: 0x7d to 0x7f or 0xfd to 0xff; with FNUZ it is 0x80.
+    signed_nan = np.isnan(quotients) & (p["to"] != "int8") & (p["encoding"] == "ocp")
+    outputs = [ag.Output("d", np.where(signed_nan, 190.0, expected), 65.0 * signed_nan, (slice(None), slice(x.shape[1])))]
+    if p["group"] == "token":
+        outputs.append(ag.Output("scale", scale[:, 0]))
+    elif p["group"] != "tensor":
+        outputs.append(ag.Output("scale", scale, 0.0, (slice(None), slice(groups))))
+    return tuple(outputs)
+
+
+def _scale(p: ag.Values, x: Array) -> Array:
+    """Of the magnitudes of a group, NaN left out: the largest one, 1e-10 at least, times 1 / the type's largest value, both of float32."""
+    largest = np.fmax(np.fmax.reduce(np.abs(x), 1, keepdims=True), np.float32(LEAST_MAGNITUDE))
+    return largest * np.float32(1 / LARGEST[p["to"], p["encoding"]])
+
+
+def _bytes(p: ag.Values, values: Array) -> Array:
+    """Nearest even; beyond the largest value that one; NaN is a NaN, of int8 0."""
+    if p["to"] == "int8":
+        found: Array = np.clip(np.rint(np.nan_to_num(values, nan=0.0)), -128, 127).astype(np.int8).view(np.uint8)
+        return found
+    most, kind = LARGEST[p["to"], p["encoding"]], _EIGHT[p["to"], p["encoding"]]
+    found = np.clip(values, -most, most).astype(kind).view(np.uint8)
+    return found

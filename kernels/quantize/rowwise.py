@@ -1,0 +1,129 @@
+"""Quantisation to 8 bits with a float32 scale for the tensor, for each row or for 128 columns of a row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import asmgen as ag
+from asmgen.kernels.quantize.family import QUANTIZE
+from asmgen.kernels.quantize.formats import BYTES, GROUP, LARGEST, LEAST_MAGNITUDE
+from asmgen.kernels.rows.rowfigures import RowFigures
+from asmgen.kernels.rows.rowshape import PER_LANE, ROW_LANES, shape_of
+from asmgen.kernels.rows.rowsums import RowSums, largest_magnitude
+from asmgen.kernels.rows.rowtensors import RowTensor, RowWalk, parts_of, row_tile
+
+Writer = TypeVar("Writer", bound=Callable[[ag.TileBuilder], None])
+_MODE, _KEEPS_BELOW_LARGEST = 1, 1
+"""The register of modes, and its FP16_OVFL: conversions to 8-bit floats give the largest number, not NaN or infinity."""
+
+
+def _variants(writer: Writer) -> Writer:
+    for arch in ("gfx950", "gfx942"):
+        for lanes, waves in sorted(ROW_LANES.items(), key=lambda one: one[0] != ag.LANES):
+            writer = QUANTIZE.variant(arch, waves=waves, lanes=lanes)(writer)
+    return writer
+
+
+@_variants
+def by_rows(k: ag.TileBuilder) -> None:
+    """Load, largest magnitude, scale and its reciprocal, products, bytes, store."""
+    shape, to = shape_of(k.variant, k.p.columns), BYTES[k.p.to]
+
+    # register plan
+    walk = RowWalk(k, shape)
+    x, d = RowTensor(walk, "x", str(k.parameters["from"])), RowTensor(walk, "d", to, one_before=True)
+    X, R, D = x.raw("X"), row_tile(k, "R", "f32", shape), row_tile(k, "D", to, shape)
+    scales = _Scales(walk, R)
+
+    def advance() -> None:
+        d.go_on()
+        walk.look_ahead()
+        x.go_on()
+
+    x.load(X)
+    k.label("rows")
+    x.widen(R, X)
+    scales.find(R, advance)
+    x.load(X)
+    scales.apply(R)
+    ag.convert(k, D, R)
+    d.store(D)
+    scales.end()
+    walk.go_on("rows")
+
+
+class _Scales:
+    """The scales of a build's groups: of rows, or of 128 columns, which are rows of four groups in 16 lanes each."""
+
+    def __init__(self, walk: RowWalk, R: ag.Tile) -> None:
+        k = walk.k
+        self.k, self.walk, self.group = k, walk, k.p.group
+        self.largest = LARGEST[k.p.to, k.p.encoding]
+        lanes = k.lanes("f32", PER_LANE, GROUP // PER_LANE)
+        self.parts = [R] if self.group != str(GROUP) else [ag.Tile(part.name, lanes.rows, GROUP, lanes, part.registers)
+                                                           for part in parts_of(R)]
+        self.scale = ag.row_vector(k, "scale", self.parts[0])
+        self.inverse = ag.row_vector(k, "inverse", self.parts[0], apart=True)
+        if self.group == "tensor":
+            self._given()
+        elif self.group == "token":
+            self.sums, self.figures = RowSums(walk), RowFigures(walk, "scale")
+        else:
+            self.figures = RowFigures(walk, "scale", -(-walk.shape.columns // GROUP))
+
+    def _given(self) -> None:
+        k = self.k
+        (scale,) = self.scale.registers.items
+        with k.scratch("given", file="s") as given:
+            k.s_load_dword(given, k.argument("scale"), 0)
+            k.v_mov_b32(scale, given)
+        _reciprocal(k, self.inverse, self.scale)
+        if k.p.to != "int8":
+            k.s_setreg_imm32_b32(ag.HwReg(_MODE, 23, 1), _KEEPS_BELOW_LARGEST)
+
+    def find(self, R: ag.Tile, advance: Callable[[], None]) -> None:
+        """The scale of each row and its reciprocal. `advance` emits scalar code."""
+        k = self.k
+        if self.group == "token":
+            largest_magnitude(k, self.scale, R)
+            self.sums.finish("max", self.scale, advance)
+            self._from_largest()
+            self.figures.store(self.scale)
+        else:
+            advance()
+
+    def _from_largest(self) -> None:
+        k = self.k
+        ag.max_(k, self.scale, self.scale, LEAST_MAGNITUDE)
+        ag.mul(k, self.scale, self.scale, 1.0 / self.largest)
+        _reciprocal(k, self.inverse, self.scale)
+
+    def apply(self, R: ag.Tile) -> None:
+        """R in units of the scales; those of groups of columns are found here."""
+        k = self.k
+        if self.group != str(GROUP):
+            ag.mul(k, R, R, self.inverse)
+            return
+        for number, part in enumerate(self.parts):
+            largest_magnitude(k, self.scale, part)
+            ag.reduce_lanes(k, "max", self.scale)
+            self._from_largest()
+            self.figures.store_part(self.scale, number)
+            ag.mul(k, part, part, self.inverse)
+
+    def end(self) -> None:
+        """At the end of the loop."""
+        if self.group == "token":
+            self.sums.guard()
+        elif self.group == str(GROUP):
+            self.figures.go_on()
+
+
+def _reciprocal(k: ag.TileBuilder, inverse: ag.Vector, scale: ag.Vector) -> None:
+    """1 / scale: v_rcp_f32 is within 1 ulp, and a step of Newton rounds it correctly (docs/facts/row_kernels.md section 5)."""
+    (y,), (b,) = inverse.registers.items, scale.registers.items
+    with k.scratch("error") as error:
+        k.v_rcp_f32(y, b)
+        k.v_fma_f32(error, -b, y, 1.0)
+        k.v_fma_f32(y, error, y, y)

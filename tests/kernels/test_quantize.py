@@ -1,0 +1,55 @@
+"""quantize on the emulator, byte by byte: types, groups, odd columns and rows, strides, rows in 16 lanes to 8 waves."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import pytest
+
+from asmgen.author.contract.contract import ContractError
+from asmgen.emulator.scheduling.run import Options
+from asmgen.kernels.registry import family
+from asmgen.tools.build import Built, build_kernel
+from asmgen.tools.runner import RunReport, run_kernel
+
+LIBRARY = family("quantize")
+
+
+@cache
+def built(arch: str, build: tuple[tuple[str, Any], ...]) -> Built:
+    return build_kernel(LIBRARY, arch, dict(build))
+
+
+def run(arch: str, build: dict[str, Any], shape: dict[str, Any], order: str, seed: int = 0) -> RunReport:
+    one = built(arch, tuple(build.items()))
+    parameters = one.kernel.contract.resolve_run({**one.kernel.parameters, **shape})
+    return run_kernel(LIBRARY, one, parameters, "emulator", seed=seed, options=Options(order=order, count_banks=True))
+
+
+CASES: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
+    ("gfx950", {"columns": 61}, {"rows": 67, "each": 2}, "serial"),
+    ("gfx942", {"columns": 201, "to": "bf8", "from": "f16"}, {"rows": 33, "x_stride": 204}, "random:1"),
+    ("gfx950", {"columns": 1001, "to": "int8", "from": "f32"}, {"rows": 9, "each": 2, "d_stride": 1008}, "random:2"),
+    ("gfx942", {"columns": 3000}, {"rows": 3, "each": 2}, "lockstep"),
+    ("gfx950", {"columns": 1000, "group": "128", "to": "bf8"}, {"rows": 9, "each": 3, "scale_stride": 9}, "random:3"),
+    ("gfx942", {"columns": 5001, "group": "128"}, {"rows": 3, "each": 2}, "serial"),
+    ("gfx950", {"columns": 100, "group": "tensor"}, {"rows": 37, "each": 2}, "random:4"),
+    ("gfx942", {"columns": 515, "group": "tensor", "to": "int8"}, {"rows": 5}, "lockstep"),
+    ("gfx942", {"columns": 300, "group": "tensor", "from": "f32", "to": "bf8"}, {"rows": 5}, "lockstep"),
+    ("gfx950", {"columns": 1}, {"rows": 3}, "lockstep"),
+]
+
+
+@pytest.mark.parametrize("case", range(len(CASES)))
+def test_exact_bytes_and_scales(case: int) -> None:
+    arch, build, shape, order = CASES[case]
+    report = run(arch, build, shape, order, seed=case)
+    assert report.passed and report.untouched and report.findings == () and not report.bank_conflicts, report
+
+
+@pytest.mark.parametrize(("values", "sentence"), [
+    ({"columns": 100, "lanes": 16, "group": "128"}, "group"), ({"columns": 100, "to": "fp16"}, "to")])
+def test_what_is_not_offered_is_refused(values: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ContractError, match=sentence):
+        LIBRARY.contract("gfx950", values).resolve_build(values)
