@@ -40,32 +40,24 @@ class WaveValues:
     def __init__(self, program: Program, flow: ControlFlow, block: tuple[int, int, int] | None = None, wanted: int = 0) -> None:
         self.program = program
         self.flow = flow
-        self._matters = _slice(program, wanted | _DECIDING)
+        self._matters = mattering(program, wanted)
         self._mattering = [[program.instructions[position] for position in range(block.first, block.last + 1) if self._matters[position]]
                            for block in flow.blocks]
         self.block = block
-        self.waves = 1 if block is None else max(1, min(16, -(-block[0] * block[1] * block[2] // LANES)))
+        self.waves = waves_of(block)
         self._entries: list[State | None] = [None for _ in flow.blocks]
         self.ways: list[list[tuple[int, NDArray[np.bool_]]]] = [[] for _ in flow.blocks]
         self._solve()
         none = np.zeros(self.waves, bool)
         self.takes = [none if state is None else state.waves for state in self._entries]
 
-    def _first(self) -> State:
-        known = dict.fromkeys((EXEC_BIT, EXEC_BIT + 1), constant(WORD, self.waves))
-        if self.block is not None:
-            x, y, _ = self.block
-            number = np.arange(self.waves * LANES, dtype=np.int64).reshape(self.waves, LANES)
-            known[0] = number % x | number // x % y << 10 | number // (x * y) << 20
-        return State(np.ones(self.waves, bool), known)
-
     def _solve(self) -> None:
         flow, program = self.flow, self.program
         if not flow.blocks:
             return
-        starts = {0: self._first()}
+        starts = {0: first_state(self.block)}
         if program.entry:
-            starts[flow.block_of[program.labels[program.entry]]] = self._first()
+            starts[flow.block_of[program.labels[program.entry]]] = first_state(self.block)
         if flow.indirect or any(instruction.name in CALLS or instruction.name == "s_setpc_b64" for instruction in program.instructions):
             for position in program.labels.values():
                 if position < len(flow.block_of) and flow.block_of[position] not in starts:
@@ -83,22 +75,11 @@ class WaveValues:
             state = entry.copy()
             for instruction in self._mattering[number]:
                 step(state, instruction)
-            self.ways[number] = self._edges(number, state)
+            self.ways[number] = ways_after(program, flow, number, state)
             for successor, waves in self.ways[number]:
                 if waves.any() and self._meet(successor, state.narrowed(waves)) and successor not in waiting:
                     waiting.add(successor)
                     heappush(queue, successor)
-
-    def _edges(self, number: int, state: State) -> list[tuple[int, NDArray[np.bool_]]]:
-        block = self.flow.blocks[number]
-        last = self.program.instructions[block.last]
-        deciding = _BRANCHES.get(last.name)
-        value = state.deciding(deciding[0]) if deciding is not None else None
-        if deciding is None or value is None or len(block.successors) != 2:
-            return [(successor, state.waves) for successor in block.successors]
-        taken = (value != 0) == bool(deciding[1])
-        target = self.flow.block_of[self.program.labels[last.target]] if last.target is not None else -1
-        return [(successor, state.waves & (taken if successor == target else ~taken)) for successor in block.successors]
 
     def _meet(self, number: int, state: State) -> bool:
         """Take in what comes over an edge; whether that is new."""
@@ -137,6 +118,40 @@ class WaveValues:
                     step(state, self.program.instructions[passed])
             here = position
             yield position, state
+
+
+def waves_of(block: tuple[int, int, int] | None) -> int:
+    """How many waves a workgroup has; 1 where its size is not known."""
+    return 1 if block is None else max(1, min(16, -(-block[0] * block[1] * block[2] // LANES)))
+
+
+def first_state(block: tuple[int, int, int] | None) -> State:
+    """What all waves hold where a kernel begins."""
+    waves = waves_of(block)
+    known = dict.fromkeys((EXEC_BIT, EXEC_BIT + 1), constant(WORD, waves))
+    if block is not None:
+        x, y, _ = block
+        number = np.arange(waves * LANES, dtype=np.int64).reshape(waves, LANES)
+        known[0] = number % x | number // x % y << 10 | number // (x * y) << 20
+    return State(np.ones(waves, bool), known)
+
+
+def ways_after(program: Program, flow: ControlFlow, number: int, state: State) -> list[tuple[int, NDArray[np.bool_]]]:
+    """The blocks that follow a block, with the waves that go there, by what they hold at its end; all, where that does not tell."""
+    block = flow.blocks[number]
+    last = program.instructions[block.last]
+    deciding = _BRANCHES.get(last.name)
+    value = state.deciding(deciding[0]) if deciding is not None else None
+    if deciding is None or value is None or len(block.successors) != 2:
+        return [(successor, state.waves) for successor in block.successors]
+    taken = (value != 0) == bool(deciding[1])
+    target = flow.block_of[program.labels[last.target]] if last.target is not None else -1
+    return [(successor, state.waves & (taken if successor == target else ~taken)) for successor in block.successors]
+
+
+def mattering(program: Program, wanted: int) -> list[bool]:
+    """By position, whether branches or the registers in `wanted` may depend on an instruction."""
+    return _slice(program, wanted | _DECIDING)
 
 
 def _slice(program: Program, wanted: int) -> list[bool]:

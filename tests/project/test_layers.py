@@ -177,8 +177,8 @@ def import_cycles(tree: Tree) -> list[str]:
 
 
 SUBROOMS: dict[str, tuple[str, ...]] = {
-    "checks": ("finding", "waitstates", "counters", "wavegroups", "barrierraces", "waits", "leases", "frontier", "explain", "lint",
-               "mutants"),
+    "checks": ("finding", "waitstates", "counters", "wavegroups", "barrierraces", "raceproofs", "waits", "leases", "frontier", "explain",
+               "lint", "mutants"),
     "author": ("contract", "step", "emit", "address", "schedule", "loop", "tiles", "builders", "ops", "epilogue", "family"),
     "emulator": ("machine", "semantics", "arrival", "memory", "binding", "shadow", "carried", "algebra", "hashes", "terms", "races",
                  "scheduling"),

@@ -26,7 +26,7 @@ from asmgen.program.wavevalues import WaveValues
 _GLOBAL_M0 = 0x3FFFC  # the bits of M0 that a global load into LDS takes
 _MOST_BYTES = 1 << 20
 
-_Seen = dict[tuple[int, int, int, int], tuple[list[int], object]]
+_Seen = dict[tuple[int, int, int, int], tuple[tuple[int, ...], object]]
 """Bytes of an address register's lanes at offset 0, by the identity of its value, of EXEC and of the waves, which are kept beside them."""
 
 
@@ -75,28 +75,59 @@ class LdsLocations:
     say which waves go where. `block` is the workgroup's size."""
 
     def __init__(self, program: Program, flow: ControlFlow, block: tuple[int, int, int] | None) -> None:
-        asked = []
-        wanted = 0
-        for position, instruction in enumerate(program.instructions):
-            row = instruction.opcode.memory
-            if row is None or instruction.tokens:
-                continue
-            if is_lds_dma(instruction.opcode, instruction.form):
-                asked.append(position)
-                wanted |= NAMED["m0"].mask
-            elif row.space == "lds" and (address := _address(instruction)) is not None:
-                asked.append(position)
-                wanted |= address.mask
+        asked = [position for position, instruction in enumerate(program.instructions)
+                 if instruction.opcode.memory is not None and not instruction.tokens and address_mask(instruction)]
+        wanted = reduce(or_, (address_mask(program.instructions[position]) for position in asked), 0)
         self.values = WaveValues(program, flow, block, wanted)
         self.known: dict[int, LdsBytes] = {}
-        arch = architecture(program.arch)
-        seen: _Seen = {}
+        addressing = LdsAddressing(architecture(program.arch))
         for position, state in self.values.at(asked):
-            instruction = program.instructions[position]
-            into = is_lds_dma(instruction.opcode, instruction.form)
-            locations = _filled(instruction, state, arch) if into else _touched(instruction, state, seen)
+            patterns = addressing.patterns(program.instructions[position], state)
+            locations = patterns.bytes if patterns is not None else None
             if locations is not None:
                 self.known[position] = locations
+
+
+@dataclass(frozen=True)
+class LdsPatterns:
+    """Bytes of LDS that an instruction touches in each wave: the wave's pattern, a bit a byte, from its start on at each offset. They are
+    `sure` where the lanes that run are known."""
+
+    patterns: tuple[int, ...]
+    starts: tuple[int, ...]
+    offsets: tuple[int, ...]
+    sure: bool
+
+    def of(self, wave: int) -> int:
+        """The bytes of one wave; what would lie below LDS is not touched."""
+        pattern, start = self.patterns[wave], self.starts[wave]
+        return reduce(or_, (pattern << start + offset if start + offset >= 0 else pattern >> -start - offset for offset in self.offsets))
+
+    @property
+    def bytes(self) -> LdsBytes | None:
+        """Of all waves, None where there are none."""
+        return LdsBytes.of([self.of(wave) for wave in range(len(self.patterns))], self.sure)
+
+
+class LdsAddressing:
+    """Which bytes an instruction touches in a state. Registers that hold the same are looked at once."""
+
+    def __init__(self, arch: Architecture) -> None:
+        self._arch = arch
+        self._seen: _Seen = {}
+
+    def patterns(self, instruction: Instruction, state: State) -> LdsPatterns | None:
+        """None where the place is not known."""
+        into = is_lds_dma(instruction.opcode, instruction.form)
+        return _filled(instruction, state, self._arch) if into else _touched(instruction, state, self._seen)
+
+
+def address_mask(instruction: Instruction) -> int:
+    """The registers, as bits, from which it follows where in LDS an instruction goes; 0 where none says so."""
+    if is_lds_dma(instruction.opcode, instruction.form):
+        return NAMED["m0"].mask
+    address = _address(instruction) if instruction.opcode.memory is not None and instruction.opcode.memory.space == "lds" else None
+    return address.mask if address is not None else 0
 
 
 def _address(instruction: Instruction) -> Reg | None:
@@ -107,28 +138,26 @@ def _address(instruction: Instruction) -> Reg | None:
     return None
 
 
-def _filled(instruction: Instruction, state: State, arch: Architecture) -> LdsBytes | None:
+def _filled(instruction: Instruction, state: State, arch: Architecture) -> LdsPatterns | None:
     row, m0 = instruction.opcode.memory, state.m0
     if row is None or m0 is None:
         return None
     lane = 16 if row.bytes > 4 else 4
     bits = (1 << arch.m0_dma_bits) - 1 if row.space == "buffer" else _GLOBAL_M0
-    starts = (m0 & bits) + int(instruction.modifiers.get("offset", 0))
     written = min(16, max(4, row.bytes))
     running = state.known_exec
-    waves = []
-    for wave, start in enumerate(starts.tolist()):
+    patterns = []
+    for wave in range(len(m0)):
         lanes = range(LANES) if running is None else np.flatnonzero(running[wave]).tolist()
         if not state.waves[wave] or not lanes:
-            waves.append(0)
-            continue
-        whole = (1 << lane * (LANES - 1) + written) - 1 if len(lanes) == LANES else \
-            reduce(or_, ((1 << written) - 1 << lane * number for number in lanes))
-        waves.append(whole << start if start >= 0 else whole >> -start)  # what lies below LDS is not written
-    return LdsBytes.of(waves, running is not None)
+            patterns.append(0)
+        else:
+            patterns.append((1 << lane * (LANES - 1) + written) - 1 if len(lanes) == LANES else
+                            reduce(or_, ((1 << written) - 1 << lane * number for number in lanes)))
+    return LdsPatterns(tuple(patterns), tuple((m0 & bits).tolist()), (int(instruction.modifiers.get("offset", 0)),), running is not None)
 
 
-def _touched(instruction: Instruction, state: State, seen: _Seen) -> LdsBytes | None:
+def _touched(instruction: Instruction, state: State, seen: _Seen) -> LdsPatterns | None:
     row, address = instruction.opcode.memory, _address(instruction)
     at = state.vector(address) if address is not None else None
     if row is None or at is None:
@@ -142,9 +171,9 @@ def _touched(instruction: Instruction, state: State, seen: _Seen) -> LdsBytes | 
     key = id(at), id(lanes), id(state.waves), size
     if key not in seen:
         running = np.broadcast_to(state.waves[:, None], at.shape) if lanes is None else (lanes != 0) & state.waves[:, None]
-        seen[key] = _masks(at, running & (at + size <= _MOST_BYTES), size), (at, lanes, state.waves)
+        seen[key] = tuple(_masks(at, running & (at + size <= _MOST_BYTES), size)), (at, lanes, state.waves)
     masks = seen[key][0]
-    return LdsBytes.of([reduce(or_, (mask << offset for offset in offsets)) for mask in masks], lanes is not None)
+    return LdsPatterns(masks, (0,) * len(masks), tuple(offsets), lanes is not None)
 
 
 def _masks(starts: NDArray[np.int64], running: NDArray[np.bool_], size: int) -> list[int]:

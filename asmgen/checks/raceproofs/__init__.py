@@ -1,0 +1,1 @@
+"""Proofs from the text alone that waves of a workgroup do not race in LDS."""

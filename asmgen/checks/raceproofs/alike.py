@@ -1,0 +1,171 @@
+"""The branches at which two waves of a workgroup decide alike, whenever each of them comes there.
+
+Arguments and workgroup ids are the same for all waves, and so is what is computed of them and what scalar loads bring from addresses that
+are the same. A register may differ where it comes from a work-item's number, a vector load, LDS, an atomic, the hardware or the time; and
+where it is written on a way that only one of the waves may go. A branch on such a register is decided by each wave for itself, as is each
+branch on such a way. So is, to keep it simple, a branch in a loop without a barrier: it has no say in what barriers divide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import and_, or_
+
+from asmgen.checks.raceproofs.valuepaths import ValuePaths
+from asmgen.isa.opcode import is_lds_dma
+from asmgen.isa.registers import NAMED, v
+from asmgen.program.program import Instruction
+from asmgen.regalloc.dataflow import reached, solve
+
+_ITS_OWN = ("s_getreg_b32", "s_memtime", "s_memrealtime", "s_atc_probe", "s_atomic", "s_buffer_atomic", "s_scratch_load")
+_WORK_ITEM = v[0].mask | v[1].mask | v[2].mask
+
+
+class AlikeBranches:
+    """Of a program's paths. `barriers` says by block whether one stands there."""
+
+    def __init__(self, paths: ValuePaths, barriers: Sequence[bool]) -> None:
+        self._paths, self._blocks = paths, paths.flow.blocks
+        self._instructions = paths.program.instructions
+        self._steps = [[(one.reads, one.writes, _its_own(one)) for one in self._instructions[block.first:block.last + 1] if one.writes]
+                       for block in self._blocks]
+        self._ways = [node.ways for node in paths.nodes]
+        self._leading: list[list[int]] = [[] for _ in paths.nodes]
+        for node in paths.nodes:
+            for way in node.ways:
+                self._leading[way].append(node.number)
+        self._barriers = [barriers[node.block] for node in paths.nodes]
+        self._ahead = reached(self._leading, [number for number, barrier in enumerate(self._barriers) if barrier])
+        """Nodes at or after which a barrier may follow."""
+        self._free = self._without_barrier()
+        self._known: dict[frozenset[int], tuple[frozenset[int], bool]] = {}
+        self._outcomes: dict[int, list[frozenset[int]]] = {}
+
+    def common(self, one: int, other: int) -> tuple[frozenset[int], bool]:
+        """The blocks at whose ends waves `one` and `other` decide alike, each at its n-th time there; and whether the two may pass
+        barriers on ways of their own, by decisions of their own."""
+        mine, theirs = self._of(one), self._of(other)
+        differing = frozenset(block.number for block in self._blocks if len(mine[block.number] | theirs[block.number]) > 1)
+        if differing not in self._known:
+            self._known[differing] = self._solve(differing)
+        return self._known[differing]
+
+    def _of(self, wave: int) -> list[frozenset[int]]:
+        """By block, where a wave may go on from there."""
+        if wave not in self._outcomes:
+            found: list[set[int]] = [set() for _ in self._blocks]
+            for node in self._paths.nodes:
+                if node.waves >> wave & 1:
+                    found[node.block].update(follower.block for way in node.ways
+                                             if (follower := self._paths.nodes[way]).waves >> wave & 1)
+            self._outcomes[wave] = [frozenset(one) for one in found]
+        return self._outcomes[wave]
+
+    def _solve(self, undecided: frozenset[int]) -> tuple[frozenset[int], bool]:
+        """Branches on registers that differ, and what differs by them, until nothing is new."""
+        nodes = self._paths.nodes
+        apart: frozenset[int] = frozenset()
+        inside: frozenset[int] = frozenset()
+        closed: frozenset[int] = frozenset()
+        while True:
+            differ = self._differing(inside)
+            parting = [node for node in nodes if node.block in undecided and node.number not in closed
+                       and self._instructions[self._blocks[node.block].last].reads & differ[node.number]]
+            more = apart | {node.block for node in parting}
+            if more == apart and inside:
+                break
+            apart = more
+            meets = self._meets(apart)
+            regions = [self._region(number, meets) for number in apart]
+            inside = frozenset[int]().union(*regions)
+            closed = frozenset[int]().union(*(self._closed(number, region) for number, region in zip(apart, regions, strict=True)))
+            if not inside:
+                break
+        not_common = apart | {nodes[number].block for number in inside}
+        own = any(len(nodes[number].ways) > 1 and nodes[number].block not in self._free for number in inside)
+        return frozenset(block.number for block in self._blocks if len(block.successors) > 1) - not_common - self._free, own
+
+    def _differing(self, inside: frozenset[int]) -> list[int]:
+        """The registers that may differ, as bits, after each node; all that is written in nodes `inside` may."""
+        def after(number: int, differ: int) -> int:
+            for reads, writes, own in self._steps[self._paths.nodes[number].block]:
+                differ = differ | writes if own or number in inside or reads & differ else differ & ~writes
+            return differ
+
+        first = _WORK_ITEM if self._paths.whole else _WORK_ITEM | NAMED["exec"].mask
+        start = [first if number in self._paths.starts else 0 for number in range(len(self._ways))]
+        return solve(self._leading, start, after, or_).at_exit
+
+    def _region(self, block: int, meets: Sequence[int]) -> frozenset[int]:
+        """The nodes between a branch and the block at which its ways are sure to have met again."""
+        nodes = self._paths.nodes
+        common = ~(1 << block)
+        starts: set[int] = set()
+        for node in nodes:
+            if node.block == block:
+                common &= meets[node.number]
+                starts.update(node.ways)
+        onward = reached(self._ways, sorted(starts))
+        candidates = {nodes[one].block for one in onward if common >> nodes[one].block & 1}
+        candidates -= {nodes[one].block for one in onward if meets[one] & common != common}
+        following = _Without(self._ways, {one for one in onward if nodes[one].block in candidates})
+        return reached(following, [one for one in starts if nodes[one].block not in candidates])
+
+    def _closed(self, block: int, region: frozenset[int]) -> frozenset[int]:
+        """The nodes of a region that waves only come to from its branch: whatever they decide there, they meet where the region ends."""
+        nodes = self._paths.nodes
+        found = set(region)
+        waiting = list(region)
+        while waiting:
+            number = waiting.pop()
+            if number in found and (number in self._paths.starts or any(one not in found and nodes[one].block != block
+                                                                        for one in self._leading[number])):
+                found.discard(number)
+                waiting += [way for way in self._ways[number] if way in found]
+        return frozenset(number for number in found if nodes[number].block != block)
+
+    def _meets(self, apart: frozenset[int]) -> list[int]:
+        """Of each node, as bits, the blocks that every way from it comes to, its own among them. From branches `apart`, ways on which no
+        barrier follows do not count: what a wave does there is not compared with others' decisions."""
+        nodes, end = self._paths.nodes, len(self._blocks)
+        following = [[way for way in ways if way in self._ahead] for ways in self._ways]
+        ends = [(2 << end) - 1 for _ in nodes]
+        for number in self._ahead:
+            leaves = len(following[number]) < len(self._ways[number]) and nodes[number].block not in apart
+            if leaves or not following[number]:
+                ends[number] = 1 << end
+        return solve(following, ends, lambda number, mask: mask | 1 << nodes[number].block, and_).at_exit
+
+    def _without_barrier(self) -> frozenset[int]:
+        """Blocks from which a wave may come to them again without a barrier, and blocks after which none follows."""
+        following = [[way for way in ways if not self._barriers[way]] if not barrier else []
+                     for ways, barrier in zip(self._ways, self._barriers, strict=True)]
+        nodes = self._paths.nodes
+        blocks: list[list[int]] = [[] for _ in self._blocks]
+        for number, ways in enumerate(following):
+            blocks[nodes[number].block] += [nodes[way].block for way in ways]
+        without = {node.block for node in nodes} - {nodes[number].block for number in self._ahead}
+        return frozenset(number for number, ways in enumerate(blocks) if number in without or number in reached(blocks, ways))
+
+
+class _Without(Sequence[Sequence[int]]):
+    """Ways without those to some nodes."""
+
+    def __init__(self, ways: Sequence[Sequence[int]], nodes: set[int]) -> None:
+        self._ways, self._nodes = ways, nodes
+
+    def __getitem__(self, number: int) -> Sequence[int]:  # type: ignore[override]
+        return [way for way in self._ways[number] if way not in self._nodes]
+
+    def __len__(self) -> int:
+        return len(self._ways)
+
+
+def _its_own(instruction: Instruction) -> bool:
+    """Whether a wave may get another result than others of the same sources: what it reads of the hardware, and of memory that others
+    may write meanwhile."""
+    row = instruction.opcode.memory
+    if row is not None and not is_lds_dma(instruction.opcode, instruction.form):
+        return row.space != "scalar" or row.kind == "atomic"
+    return instruction.name.startswith(_ITS_OWN)
+

@@ -1,0 +1,116 @@
+"""Whether sets of accesses to LDS by different waves have bytes in common, one of them a write."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from asmgen.checks.raceproofs.lifetimes import Key
+from asmgen.checks.raceproofs.valuepaths import ValuePaths
+
+LOAD, STORE, ATOMIC = "load", "store", "atomic"
+_CLASH = ((STORE, LOAD), (STORE, STORE), (STORE, ATOMIC), (LOAD, STORE), (LOAD, ATOMIC), (ATOMIC, STORE), (ATOMIC, LOAD))
+"""Reads do not disturb each other, and atomics do not: their order is free, their effect is whole."""
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """Two accesses that clash at bytes `low` to `high` - 1 for `waves`; without waves, where the first goes is not known."""
+
+    first: Key
+    second: Key
+    waves: tuple[int, int] | None = None
+    low: int = 0
+    high: int = 0
+    sure: bool = False
+
+
+@dataclass(frozen=True)
+class _Bytes:
+    """What accesses touch: by kind and wave a mask of bytes, and by kind the accesses of unknown places."""
+
+    known: Mapping[tuple[str, int], int]
+    unknown: Mapping[str, Key]
+    kinds: frozenset[str]
+
+
+class Conflicts:
+    """Of a program's paths; `kinds` by position."""
+
+    def __init__(self, paths: ValuePaths, kinds: Mapping[int, str]) -> None:
+        self._paths, self._kinds = paths, kinds
+        self._summed: dict[tuple[frozenset[Key], int], _Bytes] = {}
+
+    def between(self, mine: frozenset[Key], one: int, theirs: frozenset[Key], other: int) -> Conflict | None:
+        """A clash of accesses of some wave in `one` with some of another wave in `other`, one of known places first."""
+        first, second = self._sum(mine, one), self._sum(theirs, other)
+        unsure: Conflict | None = None
+        for kind, against in _CLASH:
+            for wave in _waves(one):
+                bytes_here = first.known.get((kind, wave), 0)
+                for rival in _waves(other) if bytes_here else ():
+                    if wave != rival and bytes_here & second.known.get((against, rival), 0):
+                        found = self._named(mine, theirs, kind, against, wave, rival)
+                        if found.sure:
+                            return found
+                        unsure = unsure or found
+        return unsure or self._unknown(first, second, theirs) or self._unknown(second, first, mine)
+
+    def _unknown(self, first: _Bytes, second: _Bytes, theirs: frozenset[Key]) -> Conflict | None:
+        for kind, key in first.unknown.items():
+            for against in second.kinds:
+                if (kind, against) in _CLASH:
+                    return Conflict(key, next(one for one in theirs if self._kinds[one[1]] == against))
+        return None
+
+    def _named(self, mine: frozenset[Key], theirs: frozenset[Key], kind: str, against: str, wave: int, rival: int) -> Conflict:
+        """Two of the accesses that clash, such whose lanes are known before others."""
+        unsure: Conflict | None = None
+        second = list(self._touching(theirs, against, rival))
+        for first, bytes_here, sure in self._touching(mine, kind, wave):
+            for key, others, both in second:
+                common = bytes_here & others
+                if common:
+                    low = (common & -common).bit_length() - 1
+                    high = low + (~(common >> low) & (common >> low) + 1).bit_length() - 1
+                    found = Conflict(first, key, (wave, rival), low, high, sure and both)
+                    if found.sure:
+                        return found
+                    unsure = unsure or found
+        assert unsure is not None
+        return unsure
+
+    def _touching(self, keys: frozenset[Key], kind: str, wave: int) -> Iterator[tuple[Key, int, bool]]:
+        for key in sorted(keys):
+            patterns = self._paths.nodes[key[0]].touched.get(key[1])
+            if self._kinds[key[1]] == kind and patterns is not None:
+                touched = patterns.of(wave)
+                if touched:
+                    yield key, touched, patterns.sure
+
+    def _sum(self, keys: frozenset[Key], waves: int) -> _Bytes:
+        known = self._summed.get((keys, waves))
+        if known is None:
+            known = self._summed[keys, waves] = self._summed_up(keys, waves)
+        return known
+
+    def _summed_up(self, keys: frozenset[Key], waves: int) -> _Bytes:
+        masks: dict[tuple[str, int], int] = {}
+        unknown: dict[str, Key] = {}
+        kinds = set()
+        for key in sorted(keys):
+            kind, patterns = self._kinds[key[1]], self._paths.nodes[key[0]].touched.get(key[1])
+            if patterns is None:
+                unknown.setdefault(kind, key)
+                kinds.add(kind)
+                continue
+            for wave in _waves(waves):
+                touched = patterns.of(wave)
+                if touched:
+                    kinds.add(kind)
+                    masks[kind, wave] = masks.get((kind, wave), 0) | touched
+        return _Bytes(masks, unknown, frozenset(kinds))
+
+
+def _waves(mask: int) -> Iterator[int]:
+    return (wave for wave in range(mask.bit_length()) if mask >> wave & 1)

@@ -1,0 +1,196 @@
+"""Proofs that waves of a workgroup do not race in LDS, from the text alone: no two accesses by different waves, one of them a write, can
+happen at once in any interleaving that barriers allow.
+
+Two waves pass their n-th barriers together, wherever these stand. So the states of two waves are pairs of barriers, from both their begins
+on; between barriers each takes any way that its code has (`intervals`), with what is alive over the barrier (`lifetimes`). At branches on
+what is the same for all waves (`alike`) the second wave to come decides as the first did: a wave that runs barriers late goes the ways of
+the other. Where the two decide in another order (waves with roles of their own), nobody knows, and any pair of ways is possible. Each pair
+of ways is looked at for LDS bytes of both, by what addresses are on these ways (`valuepaths`).
+
+Whatever is not known makes more possible, never less, so that what is proven holds. Waves that have ended hold no barrier up.
+"""
+
+from __future__ import annotations
+
+from asmgen.checks.counters.ledger import operations_of
+from asmgen.checks.raceproofs.alike import AlikeBranches
+from asmgen.checks.raceproofs.conflicts import Conflict, Conflicts
+from asmgen.checks.raceproofs.intervals import END, Decision, Intervals, Way
+from asmgen.checks.raceproofs.lifetimes import Key, lifetimes
+from asmgen.checks.raceproofs.outcome import PROVEN, REFUTED, UNKNOWN, CannotTell, RaceProof, StaticRace
+from asmgen.checks.raceproofs.straight import straight
+from asmgen.checks.raceproofs.valuepaths import FEW, MANY, SOME, ValuePaths
+from asmgen.isa.opcode import is_lds_dma
+from asmgen.isa.records import dataclass
+from asmgen.program.controlflow import control_flow
+from asmgen.program.program import Program
+
+_MOST_STATES = 20_000
+_MOST_PENDING = 64
+ALIKE = "scalar loads from one address bring all waves of a workgroup the same"
+WHOLE = "a workgroup has {} work-items"
+
+
+@dataclass(frozen=True)
+class _TwoWaves:
+    """Two waves at barriers with the same number. `pending` are decisions that the one which is `ahead` (1: the first, -1: the second) has
+    taken and the other will take; None where nothing is known of what the two decide."""
+
+    one: Key
+    other: Key
+    ahead: int
+    pending: tuple[Decision, ...] | None
+
+
+def prove_races(program: Program, block: tuple[int, int, int] | None, lds: int | None = None) -> RaceProof:
+    """Judge a program for workgroups of `block` work-items (None: not known). `lds` is how many bytes its workgroups have, where known."""
+    kinds = access_kinds(program, lds)
+    if not kinds:
+        return RaceProof(PROVEN, "no instruction touches LDS", block=block)
+    if block is None:
+        return RaceProof(UNKNOWN, "the size of its workgroups is not known", min(kinds))
+    assumed = (WHOLE.format(" x ".join(map(str, block))), ALIKE)
+    if block[0] * block[1] * block[2] <= 64:
+        return RaceProof(PROVEN, "a workgroup is one wave", block=block, assumptions=assumed[:1])
+    proof = _attempt(program, block, kinds, assumed, (FEW, SOME))
+    return _attempt(program, block, kinds, assumed, (MANY, MANY)) if proof.status == UNKNOWN else proof
+
+
+def _attempt(program: Program, block: tuple[int, int, int], kinds: dict[int, str], assumed: tuple[str, ...],
+             most: tuple[int, int]) -> RaceProof:
+    try:
+        return _Proof(program, block, kinds, most).judged(block, assumed)
+    except CannotTell as stop:
+        return RaceProof(UNKNOWN, stop.sentence, stop.position, None, block, assumed)
+
+
+def access_kinds(program: Program, lds: int | None = None) -> dict[int, str]:
+    """What touches LDS, by position: "load", "store" or "atomic". Flat instructions may, where a workgroup has any (`lds`)."""
+    found = {}
+    for position, instruction in enumerate(program.instructions):
+        row = instruction.opcode.memory
+        if row is None:
+            continue
+        if is_lds_dma(instruction.opcode, instruction.form):
+            found[position] = "store"
+        elif row.space == "lds" or row.space == "flat" and lds != 0:
+            found[position] = row.kind
+    return found
+
+
+class _Proof:
+    """All pairs of waves of a program."""
+
+    def __init__(self, program: Program, block: tuple[int, int, int], kinds: dict[int, str], most: tuple[int, int]) -> None:
+        flow = control_flow(program)
+        self._operations, _ = operations_of(program)
+        self._accesses = frozenset(kinds)
+        self._paths = ValuePaths(program, flow, block, sorted(kinds), most)
+        self._alive = lifetimes(self._paths, self._operations, self._accesses)
+        barriers = [any(self._operations[position].barrier for position in range(one.first, one.last + 1)) for one in flow.blocks]
+        self._alike = AlikeBranches(self._paths, barriers)
+        self._conflicts = Conflicts(self._paths, kinds)
+        self._intervals: dict[tuple[int, frozenset[int]], Intervals] = {}
+        self._states = 0
+
+    def judged(self, block: tuple[int, int, int], assumed: tuple[str, ...]) -> RaceProof:
+        """What comes of all pairs: a race before what is not known."""
+        unknown: RaceProof | None = None
+        classes = self._classes()
+        for number, one in enumerate(classes):
+            for other in classes[number:]:
+                if one == other and not one & one - 1:
+                    continue
+                proof = self._of_pair(one, other, block, assumed)
+                if proof is not None and proof.status == REFUTED:
+                    return proof
+                unknown = unknown or proof
+        return unknown or RaceProof(PROVEN, "", None, None, block, assumed, self._states)
+
+    def _classes(self) -> list[int]:
+        """Waves that go the same ways, as far as is known, a bit each."""
+        found: dict[frozenset[int], int] = {}
+        for wave in range(self._paths.waves):
+            visited = frozenset(node.number for node in self._paths.nodes if node.waves >> wave & 1)
+            found[visited] = found.get(visited, 0) | 1 << wave
+        return list(found.values())
+
+    def _of(self, waves: int, common: frozenset[int]) -> Intervals:
+        if (waves, common) not in self._intervals:
+            self._intervals[waves, common] = Intervals(self._paths, self._operations, self._alive, self._accesses, waves, common)
+        return self._intervals[waves, common]
+
+    def _of_pair(self, one: int, other: int, block: tuple[int, int, int], assumed: tuple[str, ...]) -> RaceProof | None:
+        """The first race of waves of two classes, else where the proof stops; None for nothing."""
+        lowest = (one & -one).bit_length() - 1, (other & -other).bit_length() - 1
+        common, own = self._alike.common(*lowest)
+        mine, theirs = self._of(one, common), self._of(other, common)
+        waiting = [_TwoWaves((start, -1), (start, -1), 0, ()) for start in self._paths.starts
+                   if self._paths.nodes[start].waves & (one | other) == one | other]
+        seen = set(waiting)
+        unknown: RaceProof | None = None
+        looked: set[tuple[frozenset[Key], frozenset[Key]]] = set()
+        while waiting:
+            pair = waiting.pop()
+            self._states += 1
+            if len(seen) > _MOST_STATES:
+                raise CannotTell("two waves may be at too many pairs of barriers", max(0, pair.one[1]))
+            for first in self._ways(mine, pair.one):
+                for second in self._ways(theirs, pair.other):
+                    following = _next(pair, first, second)
+                    if following is None:
+                        continue
+                    if (first.accesses, second.accesses) not in looked:
+                        looked.add((first.accesses, second.accesses))
+                        conflict = self._conflicts.between(first.accesses, one, second.accesses, other)
+                        proof = None if conflict is None else self._judge(conflict, pair, own, block, assumed)
+                        if proof is not None and proof.status == REFUTED:
+                            return proof
+                        unknown = unknown or proof
+                    if (following.one, following.other) != (END, END) and following not in seen:
+                        seen.add(following)
+                        waiting.append(following)
+        return unknown
+
+    @staticmethod
+    def _ways(intervals: Intervals, barrier: Key) -> tuple[Way, ...]:
+        return (Way((), intervals.left, END),) if barrier == END else intervals.ways(barrier)
+
+    def _judge(self, conflict: Conflict, pair: _TwoWaves, own: bool, block: tuple[int, int, int], assumed: tuple[str, ...]) -> RaceProof:
+        """A race where both places are known and nothing speaks against the ways that lead there."""
+        first, second = conflict.first, conflict.second
+        instructions = self._paths.program.instructions
+        if conflict.waves is None:
+            text = instructions[first[1]].text
+            return RaceProof(UNKNOWN, f"where in LDS {text} goes is not known, while other waves touch LDS", first[1], None, block, assumed,
+                             self._states)
+        race = StaticRace(first[1], second[1], conflict.waves, conflict.low, conflict.high)
+        doubt = ""
+        if not conflict.sure:
+            doubt = "the lanes that run are not known"
+        elif own or pair.pending is None:
+            doubt = "the two waves go ways of their own, and when each leaves its loops is not known"
+        elif not all(straight(self._paths, barrier, key, self._alive, 1 << wave)
+                     for barrier, key, wave in ((pair.one, first, race.waves[0]), (pair.other, second, race.waves[1]))):
+            doubt = "it is not known whether these ways are ever taken"
+        reason = race.sentence(self._paths.program)
+        return RaceProof(UNKNOWN if doubt else REFUTED, f"{reason} ({doubt})" if doubt else reason, first[1], race, block, assumed,
+                         self._states)
+
+
+def _next(pair: _TwoWaves, first: Way, second: Way) -> _TwoWaves | None:
+    """Where two waves are after one of these ways each; None where they would not decide so."""
+    if pair.pending is None or END in (pair.one, pair.other):
+        return _TwoWaves(first.after, second.after, 0, None)
+    mine = (*pair.pending, *first.decisions) if pair.ahead > 0 else first.decisions
+    theirs = (*pair.pending, *second.decisions) if pair.ahead < 0 else second.decisions
+    for (block, target), (other, onward) in zip(mine, theirs, strict=False):
+        if block != other:
+            return _TwoWaves(first.after, second.after, 0, None)
+        if target != onward:
+            return None
+    met = min(len(mine), len(theirs))
+    pending = mine[met:] or theirs[met:]
+    if len(pending) > _MOST_PENDING:
+        return _TwoWaves(first.after, second.after, 0, None)
+    return _TwoWaves(first.after, second.after, (len(mine) > met) - (len(theirs) > met), pending)

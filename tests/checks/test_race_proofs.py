@@ -1,0 +1,188 @@
+"""Proofs from the text that waves do not race in LDS: racy and clean twins, the library, mutants of it, code objects of others, random
+programs (`tests.random_races` runs a thousand) against what the emulator finds."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from asmgen.author.emit.kernel import Kernel
+from asmgen.checks.lint.facts import facts_of_code_object
+from asmgen.checks.raceproofs.outcome import PROVEN, REFUTED, UNKNOWN, RaceProof
+from asmgen.checks.raceproofs.raceproof import prove_races
+from asmgen.codeobject.load import CodeObject
+from asmgen.kernels.registry import family
+from asmgen.program.program import Program
+from asmgen.reader.file import read_code_object
+from asmgen.toolchain import assemble
+from tests.checks.test_lds_races import BEGIN, END, TWINS, WAVES, program_of
+from tests.random_races import judged
+
+BLOCK = (64 * WAVES, 1, 1)
+NOT_KNOWN = {"lanes"}
+"""Clean twins whose addresses hold in some lanes only: values of other lanes are not followed."""
+CASES = [pytest.param(code, (REFUTED, UNKNOWN if name in NOT_KNOWN else PROVEN)[number], id=f"{name}-{'clean' if number else 'racy'}")
+         for name, twins in TWINS.items() for number, code in enumerate(twins)]
+
+
+@pytest.mark.parametrize(("code", "status"), CASES)
+def test_racy_and_clean_twins(code: str, status: str) -> None:
+    assert prove_races(program_of(BEGIN + code + END), BLOCK).status == status
+
+
+def test_a_race_names_both_instructions_waves_and_bytes() -> None:
+    """The first two waves that share bytes are named; the proof says for which workgroups it holds."""
+    program = program_of(BEGIN + TWINS["a write read"][0] + END)
+    proof = prove_races(program, BLOCK)
+    assert proof.race is not None and proof.race.waves == (0, 2) and (proof.race.low, proof.race.high) == (0, 256)
+    assert proof.reason.startswith("wave 0 may do ds_write_b32 v3, v0 (k.s:17) while wave 2 does ds_read_b32 v8, v4 (k.s:20)")
+    assert proof.assumptions[0] == "a workgroup has 256 x 1 x 1 work-items"
+
+
+UNKNOWNS = {
+    "no workgroup": ("ds_write_b32 v3, v0\n", None, "the size of its workgroups is not known"),
+    "an address from memory": ("global_load_dword v9, v3, s[8:9]\ns_waitcnt vmcnt(0)\nds_write_b32 v9, v0\n", BLOCK, "is not known"),
+    "a computed jump": ("s_setpc_b64 s[4:5]\n", BLOCK, "code goes on at a computed address"),
+    "a flat access": ("flat_load_dword v9, v[10:11]\nds_write_b32 v3, v0\n", BLOCK, "is not known"),
+}
+
+
+@pytest.mark.parametrize(("code", "block", "says"), UNKNOWNS.values(), ids=list(UNKNOWNS))
+def test_where_a_proof_stops(code: str, block: tuple[int, int, int] | None, says: str) -> None:
+    proof = prove_races(program_of(BEGIN + code + END), block)
+    assert proof.status == UNKNOWN and says in proof.reason and proof.at is not None
+
+
+def test_what_needs_no_proof() -> None:
+    """A workgroup of one wave, code without LDS, flat accesses of a kernel without LDS."""
+    assert prove_races(program_of(BEGIN + TWINS["a write read"][0] + END), (64, 1, 1)).status == PROVEN
+    assert prove_races(program_of("s_endpgm\n"), None).status == PROVEN
+    assert prove_races(program_of("flat_load_dword v9, v[10:11]\ns_endpgm\n"), BLOCK, 0).status == PROVEN
+
+
+# Two clusters of four waves each: one computes from registers while the other moves data. s20: the wave; s22: rounds, an argument.
+# Between the clusters stands the barrier that only the second one passes at the begin, only the first one at the end.
+CLUSTERS = """s_load_dwordx2 s[8:9], s[0:1], 0
+s_load_dword s22, s[0:1], 8
+v_and_b32 v0, 0x3ff, v0
+v_lshlrev_b32 v3, 4, v0
+v_xor_b32 v4, 0x1000, v3
+v_xor_b32 v6, 0x400, v3
+v_lshrrev_b32 v5, 6, v0
+v_readfirstlane_b32 s20, v5
+s_lshl_b32 s21, s20, 10
+s_mov_b32 s24, 0
+s_waitcnt lgkmcnt(0)
+s_mov_b32 m0, s21
+s_nop 4
+global_load_lds_dwordx4 v3, s[8:9]
+{wait}
+s_barrier
+s_cmp_lt_u32 s20, 4
+s_cbranch_scc1 loop
+s_barrier
+loop:
+s_xor_b32 s24, s24, {turn}
+s_add_u32 m0, s21, s24
+{read}
+global_load_lds_dwordx4 v3, s[8:9]
+{arrive}
+s_barrier
+v_mfma_f32_16x16x32_bf16 v[16:19], v[8:11], v[8:11], v[16:19]
+{land}
+s_barrier
+v_xor_b32 v4, {turn}, v4
+v_xor_b32 v6, {turn}, v6
+s_sub_u32 s22, s22, 1
+s_cmp_lg_u32 s22, 0
+s_cbranch_scc1 loop
+s_cmp_ge_u32 s20, 4
+s_cbranch_scc1 level
+s_barrier
+level:
+s_waitcnt vmcnt(0)
+s_endpgm
+"""
+RIGHT = {"wait": "s_waitcnt vmcnt(0)", "turn": "0x2000", "read": "ds_read_b128 v[8:11], v4\nds_read_b128 v[12:15], v6",
+         "arrive": "s_waitcnt vmcnt(0) lgkmcnt(0)", "land": "s_nop 0"}
+FAULTS = {
+    "one buffer for both": {"turn": "0"},
+    "the first fill not awaited": {"wait": "s_nop 0"},
+    "a read in flight over the barrier": {"arrive": "s_waitcnt vmcnt(0) lgkmcnt(1)"},
+    "a fill that lands a stage late": {"arrive": "s_waitcnt lgkmcnt(0)", "land": "s_waitcnt vmcnt(0)"},
+    "reads a stage late": {"read": "s_nop 0", "land": f"{RIGHT['read']}\ns_waitcnt lgkmcnt(0)"},
+}
+HEAD = """.amdgcn_target "amdgcn-amd-amdhsa--gfx950"
+.text
+.globl k
+.p2align 8
+.type k,@function
+k:
+{code}.size k, .-k
+.rodata
+.p2align 6
+.amdhsa_kernel k
+.amdhsa_next_free_vgpr 64
+.amdhsa_next_free_sgpr 40
+.amdhsa_accum_offset 32
+.amdhsa_group_segment_fixed_size 32768
+.amdhsa_user_sgpr_kernarg_segment_ptr 1
+.end_amdhsa_kernel
+.amdgpu_metadata
+---
+amdhsa.version: [1, 2]
+amdhsa.kernels:
+  - {{.name: k, .symbol: k.kd, .kernarg_segment_size: 16, .group_segment_fixed_size: 32768, .private_segment_fixed_size: 0,
+     .kernarg_segment_align: 8, .wavefront_size: 64, .sgpr_count: 40, .vgpr_count: 64, .max_flat_workgroup_size: 512, .args: []}}
+...
+.end_amdgpu_metadata
+"""
+
+
+def proof_of_object(code: str) -> RaceProof:
+    """Assembled by clang, and judged by what the object says."""
+    read = read_code_object(CodeObject.load(assemble(HEAD.format(code=code), "gfx950")))
+    assert read.code_object is not None
+    facts = facts_of_code_object(read.code_object)["k"]
+    return prove_races(read.programs[0], facts.block, facts.lds)
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=list(FAULTS))
+def test_two_clusters_of_others_that_race(fault: str) -> None:
+    assert proof_of_object(CLUSTERS.format(**RIGHT | FAULTS[fault])).status == REFUTED
+
+
+def test_two_clusters_of_others_that_are_right() -> None:
+    assert proof_of_object(CLUSTERS.format(**RIGHT)).status == PROVEN
+
+
+@cache
+def kernel(name: str, arch: str, number: int) -> Kernel:
+    library = family(name)
+    return library.build(arch, library.contract_of(library.variants(arch)[number]).resolve_build({}))
+
+
+def proof_of(built: Kernel, program: Program | None = None) -> RaceProof:
+    return prove_races(program or built.program, built.contract.workgroup, built.lds.size)
+
+
+@pytest.mark.parametrize(("name", "arch", "number"), [("gemm-bf16", "gfx950", 0), ("gemm-bf16", "gfx950", 3), ("gemm-bf16", "gfx942", 1),
+                                                      ("attention-forward", "gfx950", 1)])
+def test_kernels_of_the_library_are_proven(name: str, arch: str, number: int) -> None:
+    proof = proof_of(kernel(name, arch, number))
+    assert (proof.status, proof.reason) == (PROVEN, "")
+
+
+def test_no_barrier_of_an_interleaved_product_can_be_spared() -> None:
+    built = kernel("gemm-bf16", "gfx950", 0)
+    barriers = [item for item in built.program.items if str(item) == "s_barrier"]
+    for barrier in barriers:
+        shorter = built.program.with_items(item for item in built.program.items if item is not barrier)
+        assert proof_of(built, shorter).status == REFUTED
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_what_is_proven_of_a_random_program_does_not_race(seed: int) -> None:
+    proof, races = judged(seed)
+    assert not (proof.status == PROVEN and races)
