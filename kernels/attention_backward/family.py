@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asmgen as ag
-from asmgen.kernels.attention_backward.tensors import BLOCK, MAIN, OF_KEYS, TENSORS, WRITTEN
+from asmgen.kernels.attention_backward.tensors import BLOCK, MAIN, OF_KEYS, QUERIES, TENSORS, WRITTEN
 
 _MOST_ROWS = 1 << 24
 _MOST_HEADS = 65535  # of a grid's y and z
@@ -20,8 +20,9 @@ def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
     return (
         ag.Parameter("dtype", "build", str, "type of the tensors; all sums are float32", default="bf16", choices=("bf16", "f16")),
         ag.Parameter("d", "build", int, "elements of a head's row", default=128, choices=(128,)),
-        ag.Parameter("dq", "build", str, "how workgroups add up dQ. atomic: memory adds float32, in any order", default="atomic",
-                     choices=("atomic",)),
+        ag.Parameter("dq", "build", str, "how dQ is added up. atomic: workgroups of keys add float32 to memory, in any order; ordered: a "
+                     "kernel of its own has all keys of a query, which gives the same bits each time", default="atomic",
+                     choices=("atomic", "ordered")),
         ag.Parameter("causal", "build", bool, "query i sees keys up to i + sk - sq", default=False),
         ag.Parameter("window", "build", bool, "query i sees keys from i + sk - sq - left to i + sk - sq + right", default=False),
         _size("b", "batches", _MOST_HEADS, default=1),
@@ -75,10 +76,12 @@ def _rows_are_apart(tensor: str) -> ag.Rule:
 
 
 def _head_fits(tensor: str) -> ag.Rule:
-    stride = f"{tensor}_stride_s"
+    """Whether loops reach all rows of a head; only that of the kernel of dQ goes over keys."""
+    stride, rows = f"{tensor}_stride_s", "sk" if tensor in OF_KEYS else "sq"
     most = (ag.MOST_RECORDS + 1) * 8 // _BITS
-    return ag.Rule(f"(sq + {ROWS_AHEAD}) * {stride} must be at most {most}, as offsets inside of one head are 32 bits", ("sq", stride),
-                lambda p: (p["sq"] + ROWS_AHEAD) * p[stride] <= most)
+    where, names = (" where dq is ordered", ("dq", rows, stride)) if tensor in OF_KEYS else ("", (rows, stride))
+    return ag.Rule(f"({rows} + {ROWS_AHEAD}) * {stride} must be at most {most}{where}, as offsets inside of one head "
+                   "are 32 bits", names, lambda p: tensor in OF_KEYS and not is_ordered(p) or (p[rows] + ROWS_AHEAD) * p[stride] <= most)
 
 
 def blocks(p: ag.Values) -> int:
@@ -113,7 +116,35 @@ _SUMS = ag.ContractArgument("dq_sums", "pointer", "float32 [b, hq, sq, d]: dQ / 
 
 DELTA_ARGUMENTS = (*_pointers("o", "do"), _LSE, _STATISTICS, _SIZES["hq"], _SIZES["sq"], _SCALE, *_stride_arguments("o", "do"))
 CONVERT_ARGUMENTS = (_SUMS, *_pointers("dq"), _SIZES["hq"], _SIZES["sq"], _SCALE, *_stride_arguments("dq"))
+QUERY_ARGUMENTS = (*_pointers("q", "k", "v", "do", "dq"), _STATISTICS, *_SIZES.values(), _SCALE, *_SIDES,
+                   *_stride_arguments("q", "k", "v", "do", "dq"))
 BLOCK_GRID = ag.GridRule(f"x: ceil(sq / {BLOCK}); y: hq; z: b", lambda p, variant: (blocks(p), p["hq"], p["b"]))
+
+
+QUERY_GRID = ag.GridRule(f"one workgroup for each {QUERIES} queries of a head of a batch",
+                      lambda p, variant: (_query_workgroups(p), 1, 1))
+
+
+def _query_workgroups(p: ag.Values) -> int:
+    return int(p["b"] * p["hq"] * -(-p["sq"] // QUERIES))
+
+
+def is_ordered(p: ag.Values) -> bool:
+    """Whether dQ is made by a kernel of its own."""
+    return bool(p["dq"] == "ordered")
+
+
+def _main_arguments(variant: ag.Variant, p: ag.Values) -> tuple[ag.ContractArgument, ...]:
+    sums = () if is_ordered(p) else (_SUMS,)
+    return (*_pointers(*MAIN), _STATISTICS, *sums, *_SIZES.values(), _SCALE, *_SIDES, *_stride_arguments(*MAIN))
+
+
+def _workspaces(variant: ag.Variant, p: ag.Values) -> tuple[ag.Workspace, ...]:
+    statistics = ag.Workspace("statistics", _STATISTICS.doc, ag.Formula(
+        f"{2 * BLOCK * _F32} b hq ceil(sq / {BLOCK})", lambda p: 2 * BLOCK * _F32 * p["b"] * p["hq"] * blocks(p)))
+    sums = ag.Workspace("dq_sums", _SUMS.doc, ag.Formula(f"{_F32} b hq sq d", lambda p: _F32 * p["b"] * p["hq"] * p["sq"] * p["d"]),
+                        zeroed=True)
+    return (statistics,) if is_ordered(p) else (statistics, sums)
 
 
 def _workgroups(p: ag.Values, keys: int) -> int:
@@ -124,13 +155,8 @@ BACKWARD = ag.Family(
     name="attention-backward",
     title="dQ, dK, dV of O = softmax(scale Q K^T + mask) V from dO",
     parameters=_parameters,
-    arguments=(*_pointers(*MAIN), _STATISTICS, _SUMS, *_SIZES.values(), _SCALE, *_SIDES, *_stride_arguments(*MAIN)),
-    workspaces=(
-        ag.Workspace("statistics", _STATISTICS.doc,
-                     ag.Formula(f"{2 * BLOCK * _F32} b hq ceil(sq / {BLOCK})", lambda p: 2 * BLOCK * _F32 * p["b"] * p["hq"] * blocks(p))),
-        ag.Workspace("dq_sums", _SUMS.doc, ag.Formula(f"{_F32} b hq sq d", lambda p: _F32 * p["b"] * p["hq"] * p["sq"] * p["d"]),
-                     zeroed=True),
-    ),
+    arguments=_main_arguments,
+    workspaces=_workspaces,
     grid=ag.GridRule("one workgroup for each {v.tile[1]} keys of a head of K of a batch",
                   lambda p, variant: (_workgroups(p, variant.tile[1]), 1, 1)),
     problem=_problem,
@@ -142,8 +168,9 @@ BACKWARD = ag.Family(
              lambda p: p["window"] or p["left"] == p["right"] == -1),
         ag.Rule("right must be 0 or -1 where causal, which both say that no later key is seen", ("causal", "right"),
              lambda p: not p["causal"] or p["right"] <= 0),
-        _head_fits("q"),
-        _head_fits("do"),
+        ag.Rule(f"b * hq * sq / {QUERIES} must be at most {_MOST_WORKGROUPS} where dq is ordered, the workgroups of a grid",
+                ("dq", "b", "hq", "sq"), lambda p: not is_ordered(p) or _query_workgroups(p) <= _MOST_WORKGROUPS),
+        *(_head_fits(tensor) for tensor in ("q", "k", "v", "do")),
         ag.Rule(f"(sq + {ROWS_AHEAD}) * d must be at most {(ag.MOST_RECORDS + 1) // _F32}, as offsets inside of one head are 32 bits",
                 ("sq", "d"), lambda p: (p["sq"] + ROWS_AHEAD) * p["d"] * _F32 <= ag.MOST_RECORDS + 1),
         *(_rows_are_apart(tensor) for tensor in WRITTEN),

@@ -1,7 +1,8 @@
 """attention-backward with all its variants and the kernels beside them."""
 
+from asmgen.kernels.attention_backward.byqueries import by_queries
 from asmgen.kernels.attention_backward.family import BACKWARD
 from asmgen.kernels.attention_backward.pinned import pinned
 from asmgen.kernels.attention_backward.sides import convert, delta
 
-__all__ = ["BACKWARD", "convert", "delta", "pinned"]
+__all__ = ["BACKWARD", "by_queries", "convert", "delta", "pinned"]

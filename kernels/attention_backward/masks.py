@@ -19,18 +19,22 @@ def masked(k: ag.TileBuilder) -> bool:
     return bool(k.p.causal or k.p.window)
 
 
-def _side(k: ag.TileBuilder, out: ag.Reg, name: str) -> None:
-    """`left` or `right` of a window, or a number that is no limit. Changes SCC."""
-    k.s_cmp_lt_i32(k.argument(name), 0)
-    k.s_cselect_b32(out, _UNLIMITED, k.argument(name))
-
-
-def _right(k: ag.TileBuilder, out: ag.Reg) -> None:
-    """How many keys after its own a query sees. Changes SCC."""
+def right_of(k: ag.TileBuilder, out: ag.Reg) -> None:
+    """How many keys after its own a query sees, or a number that is no limit. Changes SCC."""
     if k.p.causal:
         k.s_mov_b32(out, 0)
     else:
         _side(k, out, "right")
+
+
+def left_of(k: ag.TileBuilder, out: ag.Reg) -> None:
+    """How many keys before its own a query sees in a build with a window, or a number that is no limit. Changes SCC."""
+    _side(k, out, "left")
+
+
+def _side(k: ag.TileBuilder, out: ag.Reg, name: str) -> None:
+    k.s_cmp_lt_i32(k.argument(name), 0)
+    k.s_cselect_b32(out, _UNLIMITED, k.argument(name))
 
 
 def visit(k: ag.TileBuilder, key0: ag.Reg, row0: ag.Reg, steps: ag.Reg) -> None:
@@ -45,13 +49,13 @@ def visit(k: ag.TileBuilder, key0: ag.Reg, row0: ag.Reg, steps: ag.Reg) -> None:
             return
         k.s_add_u32(own, key0, sq)
         k.s_sub_u32(own, own, k.argument("sk"))  # the query whose own key is the workgroup's first
-        _right(k, side)
+        right_of(k, side)
         k.s_sub_u32(row0, own, side)
         k.s_max_i32(row0, row0, 0)
         k.s_andn2_b32(row0, row0, BLOCK - 1)
         k.s_mov_b32(steps, sq)
         if k.p.window:
-            _side(k, side, "left")
+            left_of(k, side)
             k.s_add_u32(own, own, side)
             k.s_add_u32(own, own, k.variant.tile[1])
             k.s_min_i32(steps, steps, own)
@@ -78,7 +82,7 @@ class Seen:
     def begin(self, k: ag.TileBuilder, key0: ag.Reg, row0: ag.Reg, scores: ag.Tile) -> None:
         """Before the steps of a head, the first of which begins at query `row0`. Changes SCC."""
         with k.operation("masks of a head"), k.scratch("before", file="s") as before:
-            _right(k, before)
+            right_of(k, before)
             k.s_add_u32(self.query, row0, before)
             k.s_mul_i32(before, k.wave.register, scores.columns)
             k.s_add_u32(before, before, key0)
@@ -99,8 +103,8 @@ def seen_by(k: ag.TileBuilder, scores: ag.Tile) -> Seen | None:
         return Seen(query, column, _UNLIMITED, None)
     whole, width = plan.sgprs(1, "whole_queries"), plan.sgprs(1, "width", note="queries that see a key")
     with k.operation("window"):
-        _side(k, width, "left")
-        _right(k, whole)
+        left_of(k, width)
+        right_of(k, whole)
         k.s_add_u32(width, width, whole)
         k.s_add_u32(width, width, 1)
         k.s_sub_u32(whole, width, scores.columns - 1 + scores.rows - 1)

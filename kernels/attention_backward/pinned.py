@@ -32,7 +32,8 @@ def pinned(k: ag.TileBuilder) -> None:
     Ks = k.shared("Ks", k.p.dtype, keys, d, serves=(ag.FragmentRead(M.b), ag.TransposedRead(M.b)))
     Qs, dOs = (k.shared(name, k.p.dtype, queries, d, stages=2,
                         serves=(ag.FragmentRead(M.a), ag.TransposedRead(by_rows), ag.DmaFill())) for name in ("Qs", "dOs"))
-    dSs = k.shared("dSs", k.p.dtype, keys, queries, stages=2,
+    ordered = k.p.dq == "ordered"  # then dQ has a kernel of its own
+    dSs = None if ordered else k.shared("dSs", k.p.dtype, keys, queries, stages=2,
                    serves=(ag.FragmentRead(ag.transposed(P).fragment, write=True), ag.TransposedRead(M.a)))
     Xs = k.shared("Xs", "f32", 4, 2 * queries, stages=2)
     ag.load(k, V, at.rows(k, "v"), rows=k.wave)
@@ -45,7 +46,7 @@ def pinned(k: ag.TileBuilder) -> None:
     dV = k.tile("dV", d, own, M.d, note="dV^T")
     S, dP = (k.tile(name, queries, own, M.d) for name in ("S", "dP"))
     dS = ag.narrowed(dP, k.p.dtype)
-    dQ = k.tile("dQ", queries, d // 4, M.d, file="a")
+    dQ = None if ordered else k.tile("dQ", queries, d // 4, M.d, file="a")
     c = key_factors(k, at, S)
     seen = seen_by(k, S)
     if seen is None:
@@ -53,6 +54,16 @@ def pinned(k: ag.TileBuilder) -> None:
     dS_keys = ag.as_operand(ag.transposed(dS), M, "b")
     memory, matrix, vector, adds = k.streams("memory", "matrix", "vector", "adds")
     ag.zero(k, dV, dK)
+
+    def add_up(t: ag.StepIndex, dQ: ag.Tile, dSs: ag.SharedTile) -> None:
+        for depth in range(keys // 16):
+            part = ag.PartOf(keys // 16, depth)
+            with memory:
+                A, B = ring.take("dS_all", M.a), ring.take("Kt", M.b)
+                ag.read_transposed(k, A, dSs[t].part(part))
+                ag.read_transposed(k, B, Ks[()].part(part, k.wave), at=t)
+            with matrix:
+                ag.mma(k, dQ, A, B, first=not depth)
 
     def run(head: QueryHead) -> None:
         def step(t: ag.StepIndex) -> None:
@@ -91,14 +102,8 @@ def pinned(k: ag.TileBuilder) -> None:
                 for one, other, half in zip(columns(dP), columns(S), columns(dS), strict=True):
                     ag.mul(k, one, one, other, packed=False)
                     ag.convert(k, half, one, nan=False)
-            for depth in range(keys // 16):
-                part = ag.PartOf(keys // 16, depth)
-                with memory:
-                    A, B = ring.take("dS_all", M.a), ring.take("Kt", M.b)
-                    ag.read_transposed(k, A, dSs[t].part(part))
-                    ag.read_transposed(k, B, Ks[()].part(part, k.wave), at=t)
-                with matrix:
-                    ag.mma(k, dQ, A, B, first=not depth)
+            if dQ is not None and dSs is not None:
+                add_up(t, dQ, dSs)
             for out, tile, operand, source in ((dV, "dOt", P_keys, dOs), (dK, "Qt", dS_keys, Qs)):
                 for depth in range(queries // 16):
                     for block in range(d // 32):
@@ -107,7 +112,7 @@ def pinned(k: ag.TileBuilder) -> None:
                             ag.read_transposed(k, A, source[n].part(ag.PartOf(queries // 16, depth), ag.PartOf(d // 32, block)))
                         with matrix:
                             ag.mma(k, out.part(32 * block, 0, 32, own), A, operand.part(0, 16 * depth, own, 16))
-                if out is dV:
+                if out is dV and dSs is not None and dQ is not None and head.dq is not None:
                     with vector:
                         ag.write(k, dSs[n].part(k.wave), ag.transposed(dS))
                     with adds:
@@ -116,7 +121,8 @@ def pinned(k: ag.TileBuilder) -> None:
         k.pipeline(step, head.steps, ag.Modulo(), empty=k.p.window)
 
     each_head(k, at, run, seen, S)
-    k.registers.release("V", "ring", "S", "dP", "P", "dQ", "q_buffer", "do_buffer", "statistics_buffer", "dq_sums_buffer")
-    store_gradient(k, at.rows(k, "dv"), dV, M)
+    k.registers.release("V", "ring", "S", "dP", "P", "q_buffer", "do_buffer", "statistics_buffer",
+                        *(() if ordered else ("dQ", "dq_sums_buffer")))
+    store_gradient(k, at.rows(k, "dv"), k.wave, dV, M)
     k.registers.release("dV")
-    store_gradient(k, at.rows(k, "dk"), dK, M, k.argument("softmax_scale"))
+    store_gradient(k, at.rows(k, "dk"), k.wave, dK, M, k.argument("softmax_scale"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asmgen as ag
-from asmgen.kernels.attention_backward.family import BACKWARD, BLOCK_GRID, CONVERT_ARGUMENTS, DELTA_ARGUMENTS
+from asmgen.kernels.attention_backward.family import BACKWARD, BLOCK_GRID, CONVERT_ARGUMENTS, DELTA_ARGUMENTS, is_ordered
 from asmgen.kernels.attention_backward.heads import count_blocks, flat_head, head_rows
 from asmgen.kernels.attention_backward.tensors import BLOCK
 
@@ -66,7 +66,8 @@ def _without_infinity(k: ag.TileBuilder, lse: ag.Vector) -> None:
             k.v_cndmask_b32(register, register, hidden, ag.vcc)
 
 
-@BACKWARD.companion("convert", "dQ = softmax_scale times its sums", CONVERT_ARGUMENTS, BLOCK_GRID, axes="xyz")
+@BACKWARD.companion("convert", "dQ = softmax_scale times its sums", CONVERT_ARGUMENTS, BLOCK_GRID, axes="xyz",
+                    when=lambda p: not is_ordered(p))
 def convert(k: ag.TileBuilder) -> None:
     """32 queries of a head."""
     d, lanes = k.variant.d, k.lanes(k.p.dtype, 8, k.variant.d // 8)

@@ -8,3 +8,5 @@ OF_KEYS = ("k", "v", "dk", "dv")
 WRITTEN = ("dq", "dk", "dv")
 BLOCK = 32
 """Queries of a step. `statistics` has 64 float32 for each block of a head: -LSE / softmax_scale of its queries, then -delta."""
+QUERIES = 256
+"""Queries of a workgroup of the kernel that makes dQ by itself."""

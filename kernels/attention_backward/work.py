@@ -11,7 +11,7 @@ from asmgen.kernels.attention_backward.heads import count_blocks, flat_head, hea
 from asmgen.kernels.attention_backward.masks import Seen, masked, visit
 from asmgen.kernels.attention_backward.tensors import BLOCK
 
-_LOG2_E = 0x3FB8AA3B
+LOG2_E = 0x3FB8AA3B
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def key_factors(k: ag.TileBuilder, at: KeyPart, scores: ag.Tile) -> list[ag.Vect
     _, column = ag.lane_coordinates(k, scores.fragment)
     with k.operation("factors"), k.scratch("scaled") as scaled, k.scratch("left", file="s") as left, \
             k.scratch("before_wave", file="s") as before_wave:
-        k.v_mov_b32(scaled, _LOG2_E)
+        k.v_mov_b32(scaled, LOG2_E)
         k.v_mul_f32(scaled, k.argument("softmax_scale"), scaled)
         k.s_mul_i32(before_wave, k.wave.register, scores.columns)
         k.s_add_u32(before_wave, before_wave, at.key0)
@@ -74,8 +74,8 @@ def key_factors(k: ag.TileBuilder, at: KeyPart, scores: ag.Tile) -> list[ag.Vect
 class Ring:
     """Places for fragments of operands, which take turns: each is overwritten when all after it have been filled."""
 
-    def __init__(self, k: ag.TileBuilder, count: int, shape: ag.MatrixShape) -> None:
-        self._held, self._count = k.tile("ring", 32 * count, 16, shape.a, file="a", note="fragments of operands"), count
+    def __init__(self, k: ag.TileBuilder, count: int, shape: ag.MatrixShape, file: str = "a") -> None:
+        self._held, self._count = k.tile("ring", 32 * count, 16, shape.a, file=file, note="fragments of operands"), count
         self._taken = 0
 
     def begin(self) -> None:
@@ -105,11 +105,12 @@ def begin_vector(k: ag.TileBuilder, tile: ag.Tile, source: ag.SharedPart, half: 
 
 @dataclass(frozen=True)
 class QueryHead:
-    """A head of queries: what its steps read and add to, and their number, an SGPR that the loop uses up."""
+    """A head of queries: what its steps read and add to (no dQ where that is made by itself), and their number, an SGPR that the loop uses
+    up."""
 
     q: ag.Walk
     do: ag.Walk
-    dq: ag.Walk
+    dq: ag.Walk | None
     statistics: ag.Rows
     steps: ag.Reg
 
@@ -124,9 +125,12 @@ def each_head(k: ag.TileBuilder, at: KeyPart, run: Callable[[QueryHead], None], 
     if seen is not None:
         seen.begin(k, at.key0, row0, scores)
     q, do = (head_rows(k, name, at.batch, at.head) for name in ("q", "do"))
-    sums = ag.Matrix("dq_sums", "f32", flat_head(k, "dq_sums", at.batch, at.head, k.argument("sq"), d), k.argument("sq"), d, d)
+    sums = None
+    if k.p.dq != "ordered":
+        base = flat_head(k, "dq_sums", at.batch, at.head, k.argument("sq"), d)
+        sums = ag.Matrix("dq_sums", "f32", base, k.argument("sq"), d, d).walk(row0, BLOCK, ROWS_AHEAD)
     statistics = _statistics(k, at, row0, columns)
-    run(QueryHead(q.walk(row0, BLOCK, ROWS_AHEAD), do.walk(row0, BLOCK, ROWS_AHEAD), sums.walk(row0, BLOCK, ROWS_AHEAD), statistics, steps))
+    run(QueryHead(q.walk(row0, BLOCK, ROWS_AHEAD), do.walk(row0, BLOCK, ROWS_AHEAD), sums, statistics, steps))
     k.s_barrier()
     k.s_add_u32(at.head, at.head, 1)
     k.s_sub_u32(at.heads, at.heads, 1)
@@ -149,8 +153,10 @@ def _statistics(k: ag.TileBuilder, at: KeyPart, row0: ag.Reg, columns: ag.Reg) -
     return ag.Matrix("statistics", "f32", base, 4, columns, 0).rows(0, 4)
 
 
-def store_gradient(k: ag.TileBuilder, target: ag.Rows, gradient: ag.Tile, shape: ag.MatrixShape, factor: ag.Reg | None = None) -> None:
-    """Store dK or dV from its transposed sums, times the factor; `gradient` is overwritten, or moved first where it is in AGPRs."""
+def store_gradient(k: ag.TileBuilder, target: ag.Rows, wave: ag.WaveIndex | None, gradient: ag.Tile, shape: ag.MatrixShape,
+                   factor: ag.Reg | None = None) -> None:
+    """Store a gradient from its transposed sums, times the factor, in the wave's rows, or in all; `gradient` is overwritten, or moved first
+    where it is in AGPRs."""
     if gradient.registers.items[0].file == "a":
         held = k.tile(f"{gradient.name}_moved", gradient.rows, gradient.columns, gradient.fragment)
         ag.move(k, held, gradient)
@@ -160,4 +166,4 @@ def store_gradient(k: ag.TileBuilder, target: ag.Rows, gradient: ag.Tile, shape:
     rounded = ag.narrowed(gradient, k.p.dtype)
     ag.convert(k, rounded, gradient)
     moved, _ = ag.change_layout(k, ag.transposed(rounded), shape.b)
-    ag.store_tile(k, target, moved, rows=k.wave)
+    ag.store_tile(k, target, moved, rows=wave)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from asmgen.author.contract.contract import ContractError
 from asmgen.emulator.scheduling.run import Options
 from asmgen.kernels.attention_backward.problem import make_problem
 from asmgen.kernels.registry import family
@@ -54,6 +55,37 @@ def test_masks(number: int) -> None:
     build, shape, order = MASKED[number]
     report = run(build, shape, order, seed=number)
     assert report.passed and report.findings == (), report
+
+
+@pytest.mark.parametrize(("build", "shape"), [
+    ({"dq": "ordered", "dtype": "f16", "window": True}, {"b": 1, "hq": 1, "sq": 300, "sk": 200, "left": 30, "right": 70}),
+    ({"dq": "ordered"}, {"b": 1, "hq": 2, "hkv": 1, "sq": 33, "sk": 100}),
+])
+def test_ordered_sums(build: dict[str, Any], shape: dict[str, Any]) -> None:
+    report = run(build, shape, seed=shape["hq"])
+    assert report.passed and report.findings == (), report
+
+
+def test_ordered_sums_have_the_same_bits_in_each_order_of_waves() -> None:
+    """Queries that see nothing, in waves that have none and in one that has others too."""
+    build = {"dq": "ordered", "causal": True}
+    reports = [run(build, {"b": 1, "hq": 1, "sq": 200, "sk": 90}, order, seed=1) for order in ("lockstep", "serial", "random:3")]
+    assert all(report.passed and not report.findings for report in reports)
+    assert len({report.digest for report in reports}) == 1
+
+
+def test_limits_of_ordered_sums_are_those_of_a_loop_over_keys() -> None:
+    """2^31 elements of 2 bytes lie below 4 GiB, with 128 rows that the loop asks for after the last key."""
+    shape = {"b": 1, "hq": 1, "sq": 1, "sk": (1 << 16) - 128}
+    for build in ({"dq": "ordered"}, {"dq": "atomic"}):
+        contract = LIBRARY.contract("gfx950", build)
+        given = {**contract.resolve_build(build), **shape}
+        contract.resolve_run({**given, "k_stride_s": 1 << 15})
+        if build["dq"] == "atomic":
+            contract.resolve_run({**given, "k_stride_s": (1 << 15) + 8})
+        else:
+            with pytest.raises(ContractError, match=r"\(sk \+ 128\) \* k_stride_s must be at most 2147483648 where dq is ordered"):
+                contract.resolve_run({**given, "k_stride_s": (1 << 15) + 8})
 
 
 def test_queries_that_see_nothing_have_no_gradient() -> None:
