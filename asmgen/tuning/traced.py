@@ -75,6 +75,8 @@ def trace_launches(library: Family, kernel: Kernel, code: bytes, parameters: Map
     arrays = {name: value for name, value in problem.arguments.items() if hasattr(value, "nbytes")}
     own = contract.workspace_bytes_of(small)
     check_total(library.name, sum(value.nbytes for value in arrays.values()) + sum(own.values()), memory_limit)
+    before, after = library.companions(kernel.parameters)
+    further = (*(one.work for one in before), None, *(one.work for one in after))
     programs = {one.resources.name: one.program for one in kernel.launches} if find_tool("llvm-objdump") is None else {}
     written = {output.argument for output in problem.outputs}
     found = []
@@ -82,7 +84,7 @@ def trace_launches(library: Family, kernel: Kernel, code: bytes, parameters: Map
         launches = launch_list(CodeObject.load(code), contract, small)
         buffers = upload(device, contract, problem, small)
         values = values_of(contract, problem, buffers)
-        for one, step in zip(kernel.launches, launches.steps, strict=True):
+        for one, its, step in zip(kernel.launches, further, launches.steps, strict=True):
             trace = Trace(workgroups, idle=idle_arithmetic)
             device.options = replace(device.options, trace=trace)
             replace(launches, steps=(step,)).start(device, values)
@@ -94,6 +96,8 @@ def trace_launches(library: Family, kernel: Kernel, code: bytes, parameters: Map
             if one is kernel and work is not None:
                 order = product_order(parameters, len(work.steps), [each.name for each in trace.arguments])
                 found.append(traced.standing_for(work, order))
+            elif its is not None and work is not None:
+                found.append(traced.standing_for(its(parameters, small)))
             else:
                 order = product_order(parameters, total, [each.name for each in trace.arguments]) if one is kernel else None
                 read = sum(each.nbytes for each in trace.arguments if each.name not in written)

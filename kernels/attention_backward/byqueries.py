@@ -13,14 +13,15 @@ the products of step t + 1.
 from __future__ import annotations
 
 import asmgen as ag
-from asmgen.kernels.attention_backward.family import BACKWARD, QUERY_ARGUMENTS, QUERY_GRID, ROWS_AHEAD, is_ordered
+from asmgen.kernels.attention_backward.family import BACKWARD, QUERY_ARGUMENTS, QUERY_GRID, ROWS_AHEAD, is_ordered, query_work
 from asmgen.kernels.attention_backward.heads import count_blocks, flat_head, head_rows
 from asmgen.kernels.attention_backward.keymasks import hide_keys, keys_seen, visit_keys
 from asmgen.kernels.attention_backward.tensors import BLOCK, QUERIES
 from asmgen.kernels.attention_backward.work import LOG2_E, Ring, columns, store_gradient
 
 
-@BACKWARD.companion("dq", "dQ, its keys in order", QUERY_ARGUMENTS, QUERY_GRID, waves=4, occupancy=1, when=is_ordered)
+@BACKWARD.companion("dq", "dQ, its keys in order", QUERY_ARGUMENTS, QUERY_GRID, waves=4, occupancy=1, when=is_ordered,
+                    work=query_work)
 def by_queries(k: ag.TileBuilder) -> None:
     """64 queries for each wave."""
     d, own = k.variant.d, QUERIES // 4
@@ -88,7 +89,7 @@ def by_queries(k: ag.TileBuilder) -> None:
 
     k.pipeline(step, steps, ag.Modulo(), empty=k.p.causal or k.p.window)
     k.registers.release("Q", "dO", "S", "dP", "start", "dS", "ring")
-    without = k.fresh("no_queries")  # the descriptor of a wave behind the last query would show that one
+    without = k.fresh("no_queries")  # the descriptor of a wave after the last query would show that one
     k.s_cmp_ge_u32(row0, k.argument("sq"))
     k.s_cbranch_scc1(without)
     store_gradient(k, head_rows(k, "dq", at.batch, at.head).rows(row0, own), None, dQ, M, k.argument("softmax_scale"))

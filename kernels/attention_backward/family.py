@@ -96,6 +96,20 @@ def _problem(values: ag.Values, seed: int) -> ag.Problem:
     return make_problem(values, seed, nonfinite=ag.holds_nonfinite(seed))
 
 
+def _work(values: ag.Values, variant: ag.Variant) -> ag.LaunchWork:
+    """The lengths of workgroups. Only this call loads numpy."""
+    from asmgen.kernels.attention_backward.launchwork import launch_work
+
+    return launch_work(values, variant.tile[1])
+
+
+def query_work(values: ag.Values, small: ag.Values) -> ag.LaunchWork:
+    """The lengths of workgroups of the kernel that makes dQ by itself."""
+    from asmgen.kernels.attention_backward import launchwork
+
+    return launchwork.query_work(values, small)
+
+
 def _stride_arguments(*tensors: str) -> tuple[ag.ContractArgument, ...]:
     return tuple(ag.ContractArgument(f"{tensor}_stride_{name}", "u32", f"stride of {tensor} in elements")
                  for tensor in tensors for name in "bsh")
@@ -160,6 +174,7 @@ BACKWARD = ag.Family(
     grid=ag.GridRule("one workgroup for each {v.tile[1]} keys of a head of K of a batch",
                   lambda p, variant: (_workgroups(p, variant.tile[1]), 1, 1)),
     problem=_problem,
+    work=_work,
     rules=(
         ag.Rule("hq must be a multiple of hkv", ("hq", "hkv"), lambda p: p["hq"] % p["hkv"] == 0),
         ag.Rule(f"b * hkv * sk / 256 must be at most {_MOST_WORKGROUPS}, the workgroups of a grid", ("b", "hkv", "sk"),

@@ -10,10 +10,12 @@ import pytest
 
 from asmgen.author.contract.contract import ContractError
 from asmgen.emulator.scheduling.run import Options
-from asmgen.kernels.attention_backward.problem import make_problem
+from asmgen.kernels.attention_backward.launchwork import launch_work, query_work, steps_of_keys, steps_of_queries
+from asmgen.kernels.attention_backward.problem import make_problem, visible
 from asmgen.kernels.registry import family
 from asmgen.tools.build import Built, build_kernel
 from asmgen.tools.runner import RunReport, run_kernel
+from asmgen.tuning.traced import trace_launches
 
 LIBRARY = family("attention-backward")
 SHAPES: tuple[dict[str, Any], ...] = (
@@ -86,6 +88,40 @@ def test_limits_of_ordered_sums_are_those_of_a_loop_over_keys() -> None:
         else:
             with pytest.raises(ContractError, match=r"\(sk \+ 128\) \* k_stride_s must be at most 2147483648 where dq is ordered"):
                 contract.resolve_run({**given, "k_stride_s": (1 << 15) + 8})
+
+
+@pytest.mark.parametrize("mask", [{}, {"causal": True}, {"window": True, "left": 40, "right": 3}, {"window": True, "left": 0},
+                                  {"causal": True, "window": True, "left": 300, "right": 0}])
+@pytest.mark.parametrize(("sq", "sk"), [(700, 700), (33, 600), (600, 33), (1, 1)])
+def test_steps_are_those_with_a_pair_that_sees_each_other(mask: dict[str, Any], sq: int, sk: int) -> None:
+    """Counted in the table of pairs; a mask hides whole steps at both ends only."""
+    p = {"b": 1, "hq": 2, "hkv": 1, "sq": sq, "sk": sk, "d": 128, "causal": False, "window": False, "left": -1, "right": -1, **mask}
+    seen = visible(p)
+    by_keys = [seen[:, first:first + 256].any(1) for first in range(0, sk, 256)]
+    by_queries = [seen[first:first + 256].any(0) for first in range(0, sq, 256)]
+    for found, rows in ((steps_of_keys(p, 256), by_keys), (steps_of_queries(p), by_queries)):
+        assert list(found) == [sum(part[first:first + 32].any() for first in range(0, len(part), 32)) for part in rows]
+
+
+def test_a_small_problem_stands_for_a_large_one() -> None:
+    """Typed by hand: two heads of queries of 128 steps each, longest first, for 24 (causal: 64) traced ones."""
+    for build, traced, mean in (({}, 24, 128.0), ({"causal": True}, 64, 68.0), ({"dq": "ordered"}, 24, 128.0)):
+        contract = LIBRARY.contract("gfx950", build)
+        p = contract.resolve_run({**contract.resolve_build(build), "b": 2, "hq": 8, "hkv": 4, "sq": 4096})
+        work, by_queries = launch_work(p, 256), query_work(p, launch_work(p, 256).first)
+        contract.resolve_run(work.first)
+        assert work.traced == 2 * traced and by_queries.traced == traced
+        assert len(work.steps) == 8 * 16 and len(by_queries.steps) == 16 * 16
+        assert work.steps[0] == 256 and work.steps.mean() == 2 * mean and by_queries.steps[0] == 128 and by_queries.steps.mean() == mean
+        assert list(work.steps) == sorted(work.steps, reverse=True)
+
+
+def test_both_long_kernels_are_timed_by_their_own_steps() -> None:
+    one = built(dq="ordered", causal=True)
+    p = one.kernel.contract.resolve_run({**one.kernel.parameters, "b": 1, "hq": 1, "sq": 500})
+    delta, main, by_queries = trace_launches(LIBRARY, one.kernel, one.code_object, p)
+    assert delta.steps is None and main.steps is not None and by_queries.steps is not None
+    assert list(main.steps.each) == [16, 8] and list(by_queries.steps.each) == [16, 8] and by_queries.steps.traced == 16
 
 
 def test_queries_that_see_nothing_have_no_gradient() -> None:

@@ -16,6 +16,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING
 
 from asmgen.author.contract.contract import ContractArgument, Formula, KernelContract, Values
+from asmgen.author.contract.problem import LaunchWork
 from asmgen.author.contract.variant import Variant
 from asmgen.isa.arch import LANES
 from asmgen.isa.operands import Symbol
@@ -42,7 +43,10 @@ class GridRule:
 @dataclass(frozen=True)
 class Companion:
     """A kernel that is launched with the variants of a family where `when` says so of the build parameters. `waves` are those of a
-    workgroup, `occupancy` those that its author wants on a SIMD. Its workgroups are alike."""
+    workgroup, `occupancy` those that its author wants on a SIMD.
+
+    `work(values, small)` says how long its workgroups are, where they differ or where one is long: the traced one is the first of the
+    smaller problem `small`, which the family's own `work` has made. Without it they are alike."""
 
     name: str
     title: str
@@ -53,6 +57,7 @@ class Companion:
     axes: str
     when: Callable[[Values], bool]
     writer: FunctionType
+    work: Callable[[Values, Values], LaunchWork] | None = None
 
     def contract(self, whole: KernelContract, variant: Variant) -> KernelContract:
         """What one build of it promises; `whole` is the contract of the variant that it is launched with."""

@@ -123,9 +123,10 @@ class Family:
 
     def companion(self, name: str, title: str, arguments: tuple[ContractArgument, ...], grid: GridRule, waves: int = 1,
                   occupancy: int | None = None, axes: str = "x", when: Callable[[Values], bool] = lambda build: True,
-                  first: bool = False) -> Callable[[Writer], Writer]:
+                  first: bool = False, work: Callable[[Values, Values], LaunchWork] | None = None) -> Callable[[Writer], Writer]:
         """The decorated function writes a kernel that is launched after the variants of those build parameters, or before them (`first`),
-        in the order of the functions in the file. Raises ContractError for a name that exists already, or a function that is none."""
+        in the order of the functions in the file; `work` is that of `Companion`. Raises ContractError for a name that exists already, or a
+        function that is none."""
         among = self._before if first else self._after
         if any(one.name == name for one in (*self._before, *self._after)):
             raise ContractError(f"{self.name} has a kernel {name!r} beside its variants already; another name would do")
@@ -133,7 +134,7 @@ class Family:
         def declare(writer: Writer) -> Writer:
             if not isinstance(writer, FunctionType):
                 raise ContractError(f"{self.name}: the kernel {name!r} is written by a function, not by {writer!r}")
-            among.append(Companion(name, title, arguments, grid, waves, occupancy, axes, when, writer))
+            among.append(Companion(name, title, arguments, grid, waves, occupancy, axes, when, writer, work))
             for variant in self.variants():
                 self.contract_of(variant)  # what contradicts itself is refused here
             return writer
