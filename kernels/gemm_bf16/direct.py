@@ -5,7 +5,7 @@ from __future__ import annotations
 import asmgen as ag
 from asmgen.kernels.gemm_bf16.family import GEMM
 from asmgen.kernels.products.contract import DEALT, DEALT_WAVES
-from asmgen.kernels.products.direct import direct
+from asmgen.kernels.products.direct import Direct, direct
 from asmgen.kernels.products.split import epilogue_of
 
 
@@ -21,4 +21,4 @@ def direct_tiles(k: ag.TileBuilder) -> None:
     """One of the tiles above."""
     M = k.matrix_shape(f"f32_16x16x{k.variant.depth}_{k.p.dtype}")
     fa, fb = (ag.deep(operand, 32 // k.variant.depth) for operand in (M.a, M.b))
-    direct(k, M, fa, fb, epilogue_of(k))
+    direct(k, M, fa, fb, Direct(epilogue_of(k)))

@@ -13,8 +13,8 @@ from asmgen.kernels.gemm_fp8.family import GEMM
 from asmgen.kernels.gemm_fp8.operands import BLOCK
 from asmgen.kernels.gemm_fp8.scaling import load_factors, with_alpha
 from asmgen.kernels.gemm_fp8.shapes import wide_shape
-from asmgen.kernels.products.epilogue import product_epilogue
 from asmgen.kernels.products.prologue import corners_of, halves, place
+from asmgen.kernels.products.split import epilogue_of, is_split
 
 
 @GEMM.variant("gfx950", tile=(128, 256, 128), waves=(2, 4), schedule="ping-pong", occupancy=2, scales="block")
@@ -45,9 +45,9 @@ def blocks(k: ag.TileBuilder) -> None:
     factors = load_factors(k, corners, row0, column0, wm, wn)
     lanes = ag.accumulator_coordinates(k, "a_scale", C[0, 0], column0, wm, wn)
     k.registers.release(lanes.column)
-    scales = _block_scales(k, lanes.row, row0, column0, C[0, 0].down)
     k.s_lshr_b32(group, k.wave.register, 2)
     a, b = halves(k, steps, row0, column0, of_a, of_b)
+    scales = _block_scales(k, lanes.row, row0, column0, C[0, 0].down, a[0].matrix)
     with_alpha(factors)
     memory, matrix = k.streams("memory", "matrix")
 
@@ -79,7 +79,7 @@ def blocks(k: ag.TileBuilder) -> None:
         with k.stage(), matrix:
             ag.mma(k, P, A, B[1], first=True)
 
-    k.pipeline(step, steps, ag.PingPong(), groups=group, then=product_epilogue(
+    k.pipeline(step, steps, ag.PingPong(), groups=group, then=epilogue_of(k)(
         k, corners, row0, column0, wm, wn, factors, overlaps=False, frees=("A", "B", "P", "a_scales", "b_scales")))
 
 
@@ -131,8 +131,9 @@ class _BlockScales:
                     k.v_fmac_f32(target[number], source[number], self.products[row])
 
 
-def _block_scales(k: ag.TileBuilder, row: ag.Reg, row0: ag.Reg, column0: ag.Reg, count: int) -> _BlockScales:
-    """Registers and descriptors for the scales of the workgroup's first block. `row`, a VGPR, becomes a byte offset."""
+def _block_scales(k: ag.TileBuilder, row: ag.Reg, row0: ag.Reg, column0: ag.Reg, count: int, of_a: ag.Matrix) -> _BlockScales:
+    """Registers and descriptors for the scales of the workgroup's first block, where its columns of A begin. `row`, a VGPR, becomes a byte
+    offset."""
     plan, wide = k.registers, k.variant.tile[1] > BLOCK
     made = _BlockScales(k, count, plan.vgprs(4 * count, "a_scales"), plan.vgprs(4, "b_scales"), plan.sgprs(4, "a_scale_buffer", align=4),
                         plan.sgprs(4, "b_scale_buffer", align=4), row, plan.vgprs(2, "b_scale_offset"), plan.sgprs(2, "a_scale_pitch"),
@@ -164,4 +165,23 @@ def _block_scales(k: ag.TileBuilder, row: ag.Reg, row0: ag.Reg, column0: ag.Reg,
         k.v_mov_b32(made.column[1], block)
     for descriptor in (a, b):
         k.s_mov_b32(descriptor[3], ag.RAW_BUFFER)
+    if is_split(k.parameters):
+        to_block_of(k, of_a, a, b, pitch)
     return made
+
+
+def to_block_of(k: ag.TileBuilder, of_a: ag.Matrix, a: ag.Reg, b: ag.Reg, pitch: ag.Reg) -> None:
+    """Move descriptors of the scales of the first block, `pitch` bytes a block (64 bits) for A, to that of the first column of a part of
+    A."""
+    with k.scratch("blocks_before", file="s") as before, k.scratch("bytes_before", 2, "s") as bytes_:
+        k.s_sub_u32(before, k.argument("k"), of_a.columns_register)
+        k.s_lshr_b32(before, before, (BLOCK - 1).bit_length())
+        k.s_mul_i32(bytes_[0], pitch[0], before)
+        k.s_mul_hi_u32(bytes_[1], pitch[0], before)
+        k.s_add_u32(a[0], a[0], bytes_[0])
+        k.s_addc_u32(a[1], a[1], bytes_[1])
+        k.s_mul_i32(bytes_[0], pitch[1], before)
+        k.s_add_u32(a[1], a[1], bytes_[0])
+        k.s_lshl_b32(before, before, 2)
+        k.s_add_u32(b[0], b[0], before)
+        k.s_addc_u32(b[1], b[1], 0)

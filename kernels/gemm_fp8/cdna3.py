@@ -11,8 +11,9 @@ import asmgen as ag
 from asmgen.kernels.gemm_fp8.family import GEMM
 from asmgen.kernels.gemm_fp8.scaling import load_factors, with_alpha
 from asmgen.kernels.gemm_fp8.shapes import narrow_shape
-from asmgen.kernels.products.epilogue import ProductEpilogue, product_epilogue
+from asmgen.kernels.products.epilogue import ProductEpilogue
 from asmgen.kernels.products.quadrants import quadrants
+from asmgen.kernels.products.split import epilogue_of
 
 
 @GEMM.variant("gfx942", tile=(128, 128, 128), waves=(2, 2), schedule="interleave", occupancy=2, stages=1)
@@ -30,7 +31,7 @@ def _ends(k: ag.TileBuilder, corners: Sequence[ag.Corner], row0: ag.Reg, column0
     def loaded_epilogue(overlaps: bool, frees: tuple[str, ...] = ()) -> ProductEpilogue:
         factors = load_factors(k, corners, row0, column0, wm, wn)
         with_alpha(factors)
-        return product_epilogue(k, corners, row0, column0, wm, wn, factors, overlaps, frees)
+        return epilogue_of(k)(k, corners, row0, column0, wm, wn, factors, overlaps, frees)
 
     if k.p.scales == "tensor":
         return loaded_epilogue(overlaps, frees)

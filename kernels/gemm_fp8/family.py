@@ -7,7 +7,20 @@ from typing import Any
 
 import asmgen as ag
 from asmgen.kernels.gemm_fp8.operands import BLOCK, ELEMENTS
-from asmgen.kernels.products.contract import PRODUCT_ALIASES, PRODUCT_ARGUMENTS, PRODUCT_GRID, PRODUCT_RULES, product_parameters
+from asmgen.kernels.products.contract import PRODUCT_ALIASES, PRODUCT_RULES, product_parameters
+from asmgen.kernels.products.split import (
+    SPLIT_GRID,
+    SPLIT_K,
+    SUM_ARGUMENTS,
+    SUM_GRID,
+    add_parts,
+    is_split,
+    split_arguments,
+    split_axes,
+    split_options,
+    split_workspaces,
+    timed_as,
+)
 
 _ENCODINGS = {"gfx950": "ocp", "gfx942": "fnuz"}
 
@@ -22,7 +35,18 @@ def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
         ag.Parameter("scales", "build", str, "what a scale belongs to: tensor: all of A, all of B; row: a row of A, a row of B; "
                   "block: 128 columns of a row of A, 128 x 128 of B, in tiles of their own", default="tensor", choices=("tensor", "row")),
     )
-    return product_parameters(operands, variant, 8)
+    return product_parameters((*operands, SPLIT_K), variant, 8)
+
+
+_SCALES = (
+    ag.ContractArgument("a_scale", "pointer", "f32: one for scales=tensor, m for row, [k/128][m] for block"),
+    ag.ContractArgument("b_scale", "pointer", "f32: one for scales=tensor, n for row, [n/128 rounded up][k/128] for block"),
+)
+
+
+def _arguments(variant: ag.Variant, build: ag.Values) -> tuple[ag.ContractArgument, ...]:
+    """Those of the product's own kernel: scales are multiplied before parts are added."""
+    return (*split_arguments(variant, build), *_SCALES)
 
 
 def _work(values: ag.Values, variant: ag.Variant) -> ag.LaunchWork:
@@ -63,15 +87,14 @@ GEMM = ag.Family(
     name="gemm-fp8",
     title="D[M,N] = alpha a_scale b_scale A[M,K] x B[N,K]^T + beta C + bias, A and B of 8-bit floats, float32 accumulation",
     parameters=_parameters,
-    arguments=(
-        *PRODUCT_ARGUMENTS,
-        ag.ContractArgument("a_scale", "pointer", "f32: one for scales=tensor, m for row, [k/128][m] for block"),
-        ag.ContractArgument("b_scale", "pointer", "f32: one for scales=tensor, n for row, [n/128 rounded up][k/128] for block"),
-    ),
-    grid=PRODUCT_GRID,
+    arguments=_arguments,
+    workspaces=split_workspaces,
+    grid=SPLIT_GRID,
     problem=_problem,
     work=_work,
-    axes="xy",
+    tuned=split_options,
+    timed_as=timed_as,
+    axes=split_axes,
     selection=_selection,
     rules=PRODUCT_RULES,
     aliases=PRODUCT_ALIASES,
@@ -79,3 +102,9 @@ GEMM = ag.Family(
     example={"m": 512, "n": 384, "k": 256},
     typical={"m": 4096, "n": 4096, "k": 8192},
 )
+
+
+@GEMM.companion("sum", "D = alpha (sum of the parts) + beta C + bias", SUM_ARGUMENTS, SUM_GRID, axes="xy", when=is_split)
+def add(k: ag.TileBuilder) -> None:
+    """What follows a product that is split along K."""
+    add_parts(k)

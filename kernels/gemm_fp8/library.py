@@ -9,4 +9,6 @@ from asmgen.kernels.gemm_fp8.blocks import blocks  # isort: split
 
 from asmgen.kernels.gemm_fp8.cdna3 import cdna3  # isort: split
 
-__all__ = ["GEMM", "blocks", "cdna3", "tiled"]
+from asmgen.kernels.gemm_fp8.direct import direct_tiles  # isort: split
+
+__all__ = ["GEMM", "blocks", "cdna3", "direct_tiles", "tiled"]

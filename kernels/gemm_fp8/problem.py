@@ -11,7 +11,8 @@ import asmgen as ag
 from asmgen.kernels.gemm_fp8.operands import BLOCK
 from asmgen.kernels.products.odd import put_odd
 from asmgen.kernels.products.problem import with_result
-from asmgen.kernels.products.sums import Sums, sums
+from asmgen.kernels.products.split import steps_of_sums
+from asmgen.kernels.products.sums import Sums, sums_of_parts
 
 _ELEMENTS: dict[tuple[str, str], Any] = {
     ("ocp", "e4m3"): ml_dtypes.float8_e4m3fn, ("ocp", "e5m2"): ml_dtypes.float8_e5m2,
@@ -39,7 +40,9 @@ def make_problem(p: ag.Values, seed: int, nonfinite: bool) -> ag.Problem:
             of_a, of_b = np.repeat(of_a.T, BLOCK, 1)[:, :k], np.repeat(np.repeat(of_b, BLOCK, 0)[:n], BLOCK, 1)[:, :k]
         else:
             of_a, of_b = of_a[:, None], of_b[:, None]
-        return sums(a[:, :k].astype(np.float64) * of_a, b[:, :k].astype(np.float64) * of_b, _DEPTHS[p["encoding"]])
+        depth = int(str(p["tile"]).rpartition("x")[2])
+        return sums_of_parts(a[:, :k].astype(np.float64) * of_a, b[:, :k].astype(np.float64) * of_b, _DEPTHS[p["encoding"]],
+                             [depth * count for count in steps_of_sums(p, depth)])
 
     return with_result(p, random, {"a": a, "b": b, "a_scale": a_scale, "b_scale": b_scale}, product, nonfinite)
 

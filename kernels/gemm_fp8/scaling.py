@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import asmgen as ag
 from asmgen.kernels.products.factors import Factors
+from asmgen.kernels.products.split import is_split
 
 
 def load_factors(k: ag.TileBuilder, corners: Sequence[ag.Corner], row0: ag.Reg, column0: ag.Reg, wm: ag.WaveIndex,
@@ -24,8 +25,11 @@ def load_factors(k: ag.TileBuilder, corners: Sequence[ag.Corner], row0: ag.Reg, 
 
 
 def with_alpha(factors: Factors) -> None:
-    """Multiply alpha into the common factor, or into the factor of each row."""
-    k, alpha = factors.k, factors.k.argument("alpha")
+    """Multiply alpha into the common factor, or into the factor of each row. Where K is split, what adds the parts multiplies it."""
+    k = factors.k
+    alpha: ag.Reg | float = 1.0 if is_split(k.parameters) else k.argument("alpha")
+    if factors.rows and is_split(k.parameters):
+        return
     if factors.rows:
         for both, one in factors.rows.values():
             k.v_mul_f32(both[one], alpha, both[one])

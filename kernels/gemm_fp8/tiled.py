@@ -12,8 +12,8 @@ import asmgen as ag
 from asmgen.kernels.gemm_fp8.family import GEMM
 from asmgen.kernels.gemm_fp8.scaling import load_factors, with_alpha
 from asmgen.kernels.gemm_fp8.shapes import wide_shape
-from asmgen.kernels.products.epilogue import product_epilogue
 from asmgen.kernels.products.prologue import corners_of, halves, place
+from asmgen.kernels.products.split import epilogue_of
 from asmgen.kernels.products.twohalves import two_halves
 
 SCHEDULES: dict[str, ag.Schedule] = {"ping-pong": ag.PingPong(), "interleave": ag.Interleave(ag.Latencies(cycles=32, lds=256))}
@@ -68,4 +68,4 @@ def tiled(k: ag.TileBuilder) -> None:
 
     step = two_halves(k, C, (A[0], A[1 if interleaved else 0]), B, As, Bs, wm, wn, fill_first, fill_then)
     k.pipeline(step, steps, SCHEDULES[k.variant.schedule], groups=group,
-               then=product_epilogue(k, corners, row0, column0, wm, wn, factors, frees=("A", "B")))
+               then=epilogue_of(k)(k, corners, row0, column0, wm, wn, factors, frees=("A", "B")))

@@ -9,25 +9,50 @@ part in the order of K and store it. So D has the same bits in whatever order wa
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import asmgen as ag
 from asmgen.kernels.products.epilogue import ProductEpilogue
+from asmgen.kernels.products.factors import Factors
 from asmgen.kernels.products.prologue import place, tiles
 from asmgen.kernels.products.split import KEEP_SUBNORMAL
 
+Position = tuple[ag.Reg, ag.Reg, ag.WaveIndex, ag.WaveIndex]
+"""The first row and column of the workgroup's tile, and which part of it the wave adds: its rows and its columns."""
 
-def direct(k: ag.TileBuilder, M: ag.MatrixShape, fa: ag.Fragment, fb: ag.Fragment, make_epilogue: Callable[..., ProductEpilogue]) -> None:
-    """The kernel with A and B in fragments `fa` and `fb`, of their types. `make_epilogue` takes the arguments of `product_epilogue` except
-    the factors."""
+
+@dataclass(frozen=True)
+class Direct:
+    """What products differ in. `ends` takes the arguments of `product_epilogue`; `factors` loads what it multiplies while the loop runs.
+    `multiply` makes the loop's operations: what loads more than A and B for an iteration, and what adds a product to C; it gets the
+    wave's rows of A."""
+
+    ends: Callable[..., ProductEpilogue]
+    factors: Callable[[ag.Corner, Position], Factors] | None = None
+    multiply: Callable[[ag.Rows, ag.Tile, Position], Multiply] | None = None
+
+
+@dataclass(frozen=True)
+class Multiply:
+    """`load` more for an iteration; `add` the product of A and B of an iteration to C."""
+
+    load: Callable[[ag.StepIndex], None]
+    add: Callable[[ag.StepIndex, ag.Tile, ag.Tile], None]
+
+
+def direct(k: ag.TileBuilder, M: ag.MatrixShape, fa: ag.Fragment, fb: ag.Fragment, how: Direct) -> None:
+    """The kernel with A and B in fragments `fa` and `fb`, of their types."""
     tm, tn, tk = k.variant.tile
     down, across = k.variant.adders
     waves, ahead = k.variant.wave_count, k.variant.stages - 1
 
     # register plan
     C = k.tile("C", tm, tn, M.d.T, note="the wave's part of K")
+    S = k.tile("S", tm // down, tn // across, M.d.T, note="the part of the tile that the wave adds")
     A, B = k.tile("A", tm, tk, fa, stages=ahead + 1), k.tile("B", tn, tk, fb, stages=ahead + 1)
     steps = k.registers.sgprs(1, "steps")
     row0, column0 = k.registers.sgprs(1, "row0"), k.registers.sgprs(1, "column0")
+    wave_row, wave_column = k.registers.sgprs(1, "wave_row"), k.registers.sgprs(1, "wave_column")
 
     # LDS map
     Cs = k.shared("Cs", "f32", waves * tm, tn, serves=(ag.FragmentRead(M.d.T), ag.FragmentRead(M.d.T, write=True)))
@@ -35,15 +60,26 @@ def direct(k: ag.TileBuilder, M: ag.MatrixShape, fa: ag.Fragment, fb: ag.Fragmen
     wave = k.wave
     ag.zero(k, C)  # while the arguments are in flight
     place(k, row0, column0)
+    k.s_lshr_b32(wave_row, wave.register, (across - 1).bit_length())
+    k.s_and_b32(wave_column, wave.register, across - 1)
+    wm, wn = ag.WaveIndex("wave_row", wave_row, down), ag.WaveIndex("wave_column", wave_column, across)
+    corner = ag.Corner(S, 0, 0)
     a, b = tiles(k, steps, row0, column0, fa.dtype, fb.dtype)
+    factors = {} if how.factors is None else {"factors": how.factors(corner, (row0, column0, wm, wn))}
+    multiply = None if how.multiply is None else how.multiply(a, C, (row0, column0, wm, wn))
     memory, matrix = k.streams("memory", "matrix")
 
     def step(t: ag.StepIndex) -> None:
         with k.stage(), memory:
+            if multiply is not None:
+                multiply.load(t + ahead)
             ag.load(k, A[t + ahead], a.k(t + ahead))
             ag.load(k, B[t + ahead], b.k(t + ahead))
         with k.stage(), matrix:
-            ag.mma(k, C, A[t], B[t])
+            if multiply is not None:
+                multiply.add(t, A[t], B[t])
+            else:
+                ag.mma(k, C, A[t], B[t])
 
     k.pipeline(step, steps, ag.InOrder(), empty=True)
 
@@ -57,14 +93,10 @@ def direct(k: ag.TileBuilder, M: ag.MatrixShape, fa: ag.Fragment, fb: ag.Fragmen
         k.s_cbranch_scc1(adds)
         k.s_endpgm()
         k.label(adds)
-    wave_row, wave_column = k.registers.sgprs(1, "wave_row"), k.registers.sgprs(1, "wave_column")
-    k.s_lshr_b32(wave_row, wave.register, (across - 1).bit_length())
-    k.s_and_b32(wave_column, wave.register, across - 1)
-    wm, wn = ag.WaveIndex("wave_row", wave_row, down), ag.WaveIndex("wave_column", wave_column, across)
-    P = k.tile("P", tm // down, tn // across, M.d.T, grid=(waves,), note="[wave]")
-    for number, part in enumerate(P):
+    others = k.tile("P", tm // down, tn // across, M.d.T, grid=(waves - 1,), note="[wave - 1]")
+    for number, part in enumerate((S, *others)):
         ag.read(k, part, Cs[()].part(ag.PartOf(waves * down, number * down, wm), wn))
     k.s_setreg_imm32_b32(KEEP_SUBNORMAL, 3)
-    for part in list(P)[1:]:
-        ag.add(k, P[0], P[0], part)
-    make_epilogue(k, [ag.Corner(P[0], 0, 0)], row0, column0, wm, wn, overlaps=False).follow(k)
+    for part in others:
+        ag.add(k, S, S, part)
+    how.ends(k, [corner], row0, column0, wm, wn, overlaps=False, **factors).follow(k)

@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 import asmgen as ag
 from asmgen.kernels.products.contract import DEALT, DEALT_WAVES, PRODUCT_ARGUMENTS, is_dealt
 from asmgen.kernels.products.epilogue import ProductEpilogue, product_epilogue
+from asmgen.kernels.products.factors import Factors
 
 MOST_PARTS = 60
 """256 VGPRs hold 4 sums of each part and 16 more, and 63 loads may be in flight (docs/facts/instructions.md sections 4 and 5)."""
@@ -186,13 +187,13 @@ def epilogue_of(k: ag.TileBuilder) -> Callable[..., ProductEpilogue]:
 
 
 def part_epilogue(k: ag.TileBuilder, corners: Sequence[ag.Corner], row0: ag.Reg, column0: ag.Reg, wm: ag.WaveIndex, wn: ag.WaveIndex,
-                  overlaps: bool = True, frees: tuple[str, ...] = ()) -> ProductEpilogue:
-    """Store the sums of the part into its panel, rows beyond m left out. Arguments as of `product_epilogue`."""
+                  factors: Factors | None = None, overlaps: bool = True, frees: tuple[str, ...] = ()) -> ProductEpilogue:
+    """Store the sums of the part, times `factors` if any, into its panel, rows beyond m left out. Arguments as of `product_epilogue`."""
     def rest() -> None:
         panel = _panel(k, column0, k.ids["z"])
         with k.scratch("no_column", file="s") as none:
             k.s_mov_b32(none, 0)
-            ag.store_whole(k, panel.rows(row0, k.variant.tile[0]), none, corners, wm, wn)
+            ag.store_whole(k, panel.rows(row0, k.variant.tile[0]), none, corners, wm, wn, None if factors is None else factors.change)
 
     return ProductEpilogue(None, None, rest, frees)
 
@@ -242,7 +243,7 @@ def add_parts(k: ag.TileBuilder) -> None:
     """D = alpha (the sum of all parts, in the order of K) + beta C + bias. A wave has 1024 bytes of each panel, a lane 16 of them, and asks
     for those of all parts before it adds the first two."""
     width, depth, split = k.variant.tile[1], k.variant.tile[2], k.p.split_k
-    like = k.matrix_shape(f"f32_16x16x16_{k.p.dtype}" if k.arch == "gfx942" else f"f32_16x16x32_{k.p.dtype}").d
+    like = k.matrix_shape("f32_16x16x16_bf16" if k.arch == "gfx942" else "f32_16x16x32_bf16").d
 
     # register plan
     lanes = ag.block_fragment(like, 1, _PER_LANE, min(ag.LANES, width // _PER_LANE))

@@ -30,7 +30,8 @@ def test_what_tells_builds_apart(tmp_path: Path, text: str, code: bytes, told: s
 
 
 def test_every_variant_is_compared() -> None:
-    assert [(one.arch, one.parameters["tile"]) for one in requests(["gemm-fp8"], choices=False)].count(("gfx950", "64x64x128")) == 1
+    found = [(one.arch, one.parameters["tile"], one.parameters["schedule"]) for one in requests(["gemm-fp8"], choices=False)]
+    assert [found.count(("gfx950", "64x64x128", schedule)) for schedule in ("interleave", "in-order")] == [1, 1]
     assert len(list(requests(["gemm-bf16"], choices=True))) > len(list(requests(["gemm-bf16"], choices=False)))
 
 

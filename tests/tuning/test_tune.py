@@ -50,7 +50,8 @@ def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
                                         "16x32x64 in-order", "32x64x32 in-order"]),
     ("gemm-bf16", "gfx942", {**PRODUCT, "schedule": "interleave"}, ["128x128x64 interleave", "256x256x64 interleave"]),
     # What a variant computes is not chosen: blocks of scales, and columns of a head.
-    ("gemm-fp8", "gfx950", {**PRODUCT, "scales": "block"}, ["128x256x128 ping-pong", "256x128x128 ping-pong"]),
+    ("gemm-fp8", "gfx950", {**PRODUCT, "scales": "block"}, ["128x256x128 ping-pong", "256x128x128 ping-pong",
+                                                           "16x32x128 in-order", "32x64x128 in-order"]),
     ("attention-forward", "gfx942", ATTENTION, ["256x32 ping-pong"]),
     ("attention-forward", "gfx942", {**ATTENTION, "d": 64}, ["256x64 ping-pong"]),
     ("attention-forward", "gfx950", ATTENTION, ["256x64 ping-pong", "256x64 interleave"])])
