@@ -5,18 +5,24 @@ tests/random_steps.py runs drawn steps under it against loops written by hand.
 
 from __future__ import annotations
 
+from itertools import accumulate
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from asmgen.author.emit.builder import Builder
 from asmgen.author.loop.pipeline import pipeline
-from asmgen.author.schedule.handoffs import FillKind, choose_barriers
+from asmgen.author.schedule.barrierchoice import BarrierSearch, FillKind
 from asmgen.author.schedule.reservations import Reservations
 from asmgen.author.schedule.stepgraph import dependences
 from asmgen.author.schedule.stepscheduler import Modulo
+from asmgen.author.schedule.streamtimes import evenly
 from asmgen.author.schedule.unitcosts import StepMachine, UnitKind, cost_of, kinds_of
 from asmgen.author.step.effects import Tag, Unit
 from asmgen.author.step.iterations import PipelineError, StepIndex, operation
+from asmgen.checks.waitstates.passes import insert
 from asmgen.emulator.scheduling.run import Options
 from asmgen.isa.registers import s, v
 from asmgen.program.program import Program
@@ -45,15 +51,32 @@ def test_reservations_wrap_around_the_step() -> None:
 @pytest.mark.parametrize(("holds", "found"), [([(3, 5)], (4,)), ([(3, 5), (13, 15)], (4,)), ([(3, 5), (16, 18)], (4, 6)), ([(5, 4)], None),
                                               ([(9, 9)], None)])
 def test_barriers_stand_in_every_hold(holds: list[tuple[int, int]], found: tuple[int, ...] | None) -> None:
-    choices = (choose_barriers([], [], holds, [2, 4, 6], 10, count, 1) for count in (1, 2))
+    search = BarrierSearch([], [], holds, [2, 4, 6], 10, 1)
+    choices = (search.best(count) for count in (1, 2))
     assert next((choice.barriers for choice in choices if choice is not None), None) == found
 
 
 def test_a_fill_lies_between_the_barriers_after_the_old_read_and_before_the_new_one() -> None:
     kind = FillKind(old=3, new=27, settle=5)
-    assert kind.range_of(4, 20) == (4, 19)  # the barrier at 24 comes before the new read, 5 ticks before it the fill has issued
-    assert kind.range_of(2, 20) == (22, 17)  # after the old read the next barrier stands in the next step: none is left
-    assert choose_barriers([kind], [0], [], [2], 20, 1, 1) is None
+    assert kind.range_of(4, 20) == (4, 19, 19)  # the barrier at 24 comes before the new read, 5 ticks before it the fill has issued
+    assert kind.range_of(2, 20) == (22, 19, 17)  # after the old read the next barrier stands in the next step: none is left
+    assert BarrierSearch([kind], [0], [], [2], 20, 1).best(1) is None
+
+
+def test_fills_get_as_much_of_their_round_trip_as_they_can() -> None:
+    kinds = [FillKind(old=0, new=60, settle=80), FillKind(old=20, new=90, settle=30)]
+    found = BarrierSearch(kinds, [0, 0, 1], [], [5, 25, 45], 50, 4).best(2)
+    assert found is not None and found.barriers == (5, 25)
+    # The first two issue at 5 and 9: at 55, 46 ticks after the second one, stands the barrier before their read. It lacks 34 of 80.
+    assert found.slack == 55 - 80 - 9 and found.ranges[0] == (5, 9) and found.ticks[:2] == (5, 9)
+    assert found.ticks[2] == 25  # after the barrier that follows its old read
+
+
+def test_many_equal_choices_of_barriers_take_no_time() -> None:
+    """Fills that no choice serves in time: a bound does not cut, and all choices would be 36,000."""
+    kinds = [FillKind(old=-number, new=170, settle=400) for number in range(8)]
+    found = BarrierSearch(kinds, list(range(8)) * 2, [], list(range(2, 130, 4)), 130, 8).best(4)
+    assert found is not None and found.slack < 0
 
 
 def edges(text: str) -> set[tuple[int, int, int]]:
@@ -98,6 +121,70 @@ def test_costs_come_from_the_timing_table() -> None:
 def test_a_step_without_matrix_instructions_is_refused() -> None:
     with pytest.raises(PipelineError, match="this step has none"):
         Modulo().arrange([units("v_mov_b32 v0, v1\n")], {0: 0}, MACHINE)
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 40), st.integers(0, 40)), min_size=1, max_size=12), st.integers(0, 60))
+def test_work_is_spread_between_its_bounds(units: list[tuple[int, int, int]], end: int) -> None:
+    done = list(accumulate((work for work, _, _ in units), initial=0))
+    low = list(accumulate((first for _, first, _ in units), max))
+    high = [first + slack for first, (_, _, slack) in zip(low, units, strict=True)]
+    high = list(accumulate(reversed(high), min))[::-1]
+    low = [min(first, last) for first, last in zip(low, high, strict=True)]
+    found = evenly(done[:-1], low, high, (done[-1], max(end, high[-1])))
+    assert len(found) == len(units) and found[0] == low[0]
+    assert all(first - 1e-6 <= at <= last + 1e-6 for first, at, last in zip(low, found, high, strict=True))
+
+
+def test_work_is_spread_evenly_where_bounds_allow() -> None:
+    assert evenly([0, 2, 4, 6], [0] * 4, [99] * 4, (8, 20)) == pytest.approx([0, 5, 10, 15], abs=0.01)
+    assert evenly([0, 2, 4, 6], [0, 0, 12, 0], [99] * 4, (8, 20)) == pytest.approx([0, 6, 12, 16], abs=0.01)  # a late operand
+    assert evenly([0, 2, 4, 6], [0] * 4, [0, 4, 6, 99], (8, 20)) == pytest.approx([0, 3, 6, 13], abs=0.01)  # an early user
+
+
+def scaled() -> Program:
+    """Two products into each of two accumulators, scaled in place by packed multiplications, whose results are summed over the steps."""
+    k = Builder("scaled", "gfx950", plan := RegisterPlan("gfx950"))
+    plan.pin("hardware", s[0:17])
+    plan.pin("work_item", v[0:0])
+    plan.pin("addresses", v[60:61])
+    plan.pin("at", s[90:90])
+    count = plan.sgprs(1, "count")
+    ones, products = plan.vgprs(4, "ones", align=2), [plan.vgprs(16, name, align=4) for name in ("p0", "p1")]
+    factor, totals = plan.vgprs(2, "factor", align=2), plan.vgprs(2, "totals")
+    load_pointers(k, 1, 0)
+    for register in (*ones, *factor):
+        k.v_mov_b32(register, 0x3F803F80 if register in list(ones) else 0.5)  # bf16 1 twice
+    for register in totals:
+        k.v_mov_b32(register, 0)
+    k.s_add_u32(count, s[2], 1)
+    matrix, vector = k.streams("matrix", "vector")
+
+    def step(t: StepIndex) -> None:
+        for number, product in enumerate(products):
+            with k.stage(), matrix, operation(k, "product", [t]):
+                k.v_mfma_f32_32x32x16_bf16(product, ones, ones, 0)
+                k.v_mfma_f32_32x32x16_bf16(product, ones, ones, product)
+            with k.stage(), vector, operation(k, "scale", [t]):
+                for pair in range(0, 16, 2):
+                    k.v_pk_mul_f32(product[pair:pair + 1], product[pair:pair + 1], factor)
+                for item in range(16):
+                    k.v_add_f32(totals[number], totals[number], product[item])
+
+    pipeline(k, step, count, Modulo())
+    k.s_mul_i32(s[2], s[2], 2)
+    for number in range(2):
+        k.v_cvt_u32_f32(totals[number], totals[number])
+        store_by_item(k, totals[number].index, 64)
+        k.s_add_u32(s[2], s[2], 1)
+    k.s_endpgm()
+    return insert(k.program())
+
+
+def test_packed_results_of_matrix_units_are_scaled_in_place() -> None:
+    done = launch("gfx950", scaled(), (MOST, 1, 1), buffers=[np.zeros((MOST, 2, 64), np.uint32)], options=Options(True, "lockstep"))
+    assert not done.findings
+    for step in range(MOST):
+        assert set(done.buffers[0][step].reshape(-1).tolist()) == {16 * 16 * (step + 1)}  # 2 x 16 products of 1, halved, by 16 registers
 
 
 def chains() -> Program:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from asmgen.author.schedule.partialorder import APART, BUS, FREE, LDS, MEMORY, PartialOrder
+from asmgen.author.schedule.barrierchoice import Ticks
+from asmgen.author.schedule.partialorder import APART, BUS, FREE, GAP, LDS, MEMORY, PartialOrder
 from asmgen.author.schedule.stepfacts import NoRoom
 from asmgen.author.schedule.unitcosts import UnitKind
 
@@ -34,7 +35,9 @@ def place_reads(order: PartialOrder, numbers: Sequence[int], known: Mapping[int,
         if _overwrites_computed(order, number):
             easy = easy[::-1]
         good = [tick for tick in easy if tick % length in order.preferred] if order.preferred else list(easy)
-        for ticks, *wanted in ((good, free, bus, (resource, cost.busy), (APART, apart)), (good, free, bus, (resource, cost.busy)),
+        served = free, bus, (resource, cost.busy)
+        for ticks, *wanted in ((good, *served, (APART, apart), (GAP, 1)), (good, *served, (APART, apart)), (good, *served, (GAP, 1)),
+                               (good, *served),
                                (easy, free, bus, (resource, cost.busy)), (range(first, soft + 1), free, bus),
                                (range(first, soft + 1), free), (range(first, last + 1), free)):
             tick = order.table.first(ticks, *wanted)
@@ -61,10 +64,17 @@ def add_waits(order: PartialOrder) -> None:
         if uses:
             last = min(uses) - 1
             due.append((last, min(order.at[number] + step.costs[number].ready, last)))
+    groups: list[list[Ticks]] = []  # each with a tick in common
     for last, first in sorted(due):
-        landed = range(last, first - 1, -1)
-        if not any(tick % length in order.waits for tick in landed):
-            tick = order.table.first(landed, (FREE, 1))
-            tick = last if tick is None else tick
-            order.table.take(FREE, tick)
+        if not groups or first > min(end for _, end in groups[-1]):
+            groups.append([])
+        groups[-1].append((first, last))
+    for group in groups:
+        left = [(first, last) for first, last in group if not any(tick % length in order.waits for tick in range(first, last + 1))]
+        if left:
+            landed = range(min(last for _, last in left), max(first for first, _ in left) - 1, -1)
+            tick = order.table.first(landed, (FREE, 1), (GAP, 1))
+            tick = order.table.first(landed, (FREE, 1)) if tick is None else tick
+            tick = landed[0] if tick is None else tick
+            order.take_issue(tick)
             order.waits.add(tick % length)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from itertools import groupby
 
 from asmgen.author.schedule.handoffs import handoffs
@@ -43,7 +42,7 @@ class StepFacts:
         self.edges = dependences(phases, self.kinds, self.costs)
         self.handoffs = handoffs(phases, offsets)
         self.edges += self._computed_handoffs()
-        self.clock = StepClock(self.units, self.kinds, self.costs, machine)
+        self.clock = StepClock(phases, self.kinds, self.costs, machine)
         self.raw: set[Edge] = set()
         self.users: dict[int, list[Edge]] = defaultdict(list)  # who reads what a unit writes
         self.after: dict[int, list[Edge]] = defaultdict(list)
@@ -75,17 +74,6 @@ class StepFacts:
                 streams[self.units[number].stream].append(number)
         return [tuple(run) for numbers in streams.values() for packed, run in groupby(numbers, lambda number: self.costs[number].packed)
                 if packed]
-
-    @cached_property
-    def shares(self) -> list[float]:
-        """By run of packed f32, the share of the stream's other work that stands before it."""
-        found = []
-        for group in self.groups:
-            stream = [number for number in self.of(UnitKind.COMPUTE) if self.units[number].stream == self.units[group[0]].stream
-                      and not self.units[number].tag.seldom and not self.costs[number].packed]
-            work = {number: max(self.costs[number].busy, self.costs[number].issue) for number in stream}
-            found.append(sum(clk for number, clk in work.items() if number < group[0]) / max(1, sum(work.values())))
-        return found
 
     def pause(self, group: Sequence[int]) -> int:
         """The ticks between two matrix units that a run of packed f32 needs beyond their own."""

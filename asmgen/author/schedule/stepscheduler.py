@@ -18,6 +18,7 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
 from asmgen.author.schedule.filltimes import place_fills
+from asmgen.author.schedule.matrixtimes import place_matrix
 from asmgen.author.schedule.partialorder import PartialOrder
 from asmgen.author.schedule.readtimes import add_waits, place_reads
 from asmgen.author.schedule.schedules import Arrangement, Placed, Sync
@@ -87,12 +88,13 @@ def _shortest(step: StepFacts) -> tuple[int | None, NoRoom | None]:
 def _arrangement(order: PartialOrder) -> Arrangement:
     """Place everything; the result as an order."""
     step = order.step
+    place_matrix(order)
     order.preferred, nominal = beside(order)
     place_reads(order, step.of(UnitKind.LDS_READ), {**nominal, **order.at})
     barriers = place_fills(order, {**nominal, **order.at})
     place_reads(order, step.of(UnitKind.LOAD), {**nominal, **order.at})
     add_waits(order)
-    order.earliest, order.latest = order.bounds(forward=True), order.bounds(forward=False)
+    order.bound()
     place_compute(order)
     return _ordered(order, barriers)
 

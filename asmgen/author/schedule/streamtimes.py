@@ -12,6 +12,9 @@ from asmgen.author.schedule.stepfacts import NoRoom
 from asmgen.author.schedule.stepgraph import Edge
 from asmgen.author.schedule.unitcosts import UnitKind
 
+_NEXT = 2.0**-16
+"""What units without work count as work, so that each point of a string lies beyond the one before; a step has fewer units than that."""
+
 
 def _streams(order: PartialOrder) -> dict[str, list[int]]:
     """The other units by stream, in emission order, with writes of M0 that no fill needs."""
@@ -43,8 +46,8 @@ def evenly(done: Sequence[int], low: Sequence[int], high: Sequence[int], end: tu
     From each of its corners it goes straight as far as the bounds let it; the bound that stops it is the next corner. Where `done` stands
     still, the string may rise.
     """
-    points = [(across + number / len(done) / 2, *bounds) for number, (across, *bounds) in enumerate(zip(done, low, high, strict=True))]
-    points.append((float(max(end[0], done[-1] + 1)), end[1], end[1]))
+    points = [(across + number * _NEXT, *bounds) for number, (across, *bounds) in enumerate(zip(done, low, high, strict=True))]
+    points.append((end[0] + len(done) * _NEXT, end[1], end[1]))
     line = [float(low[0])]
     at, height = 0, float(low[0])
     while at < len(points) - 1:
@@ -63,7 +66,7 @@ def evenly(done: Sequence[int], low: Sequence[int], high: Sequence[int], end: tu
     return line[:-1]
 
 
-def _dues(order: PartialOrder) -> dict[int, int]:
+def dues(order: PartialOrder) -> dict[int, int]:
     """The latest tick of each unit that leaves free ticks to each unit after it, of its stream and of those that use its results."""
     table = order.table
     order.table = table.copy()
@@ -121,13 +124,13 @@ def _hold(order: PartialOrder, number: int, tick: int) -> None:
     at = next(tick + later for later in range(max(1, vector))
               if order.table.free(FREE, tick + later, issue) and order.table.free(BUS, tick + later, cost.bus))
     order.table.take(VECTOR, tick, vector)
-    order.table.take(FREE, at, issue)
+    order.take_issue(at, issue)
     order.table.take(BUS, at, cost.bus)
 
 
 def place_compute(order: PartialOrder) -> None:
     """Each stream in its order, at its pace; a unit stands no earlier than its operands allow and no later than it is due."""
-    step, due, streams = order.step, _dues(order), _streams(order)
+    step, due, streams = order.step, dues(order), _streams(order)
     wanted = paced(order, due)
     reach = dict.fromkeys(streams, 0)
     heads = {name: iter(numbers) for name, numbers in streams.items()}

@@ -54,7 +54,8 @@ class UnitCost:
     `issue`: how long the wave issues nothing else. `busy`: how long the resource of its kind is taken for all waves: a matrix core, the
     vector port, LDS, the memory port. `ready`: when results may be read, from the issue on; `chained`: the same for the accumulator of
     the next matrix unit. `bus`: how long the bus on which LDS instructions issue is taken by the waves that share it; other instructions
-    issue meanwhile.
+    issue meanwhile. `port`: how long accesses of memory take the cache's port, whose queue holds some of them; `busy` is longer where data
+    from memory come back slower.
     """
 
     issue: int
@@ -62,6 +63,7 @@ class UnitCost:
     ready: int
     chained: int = 0
     bus: int = 0
+    port: int = 0
     packed: bool = False
 
 
@@ -108,7 +110,7 @@ def _other(instruction: Instruction, machine: StepMachine) -> UnitCost:
         port = max(table["tcp_dword" if memory.bytes <= 4 else "tcp_wide"], moved / 128 * table["tcp_line"])
         busy = ticks(machine.waves * SIMDS * max(port, moved / table["vmem_burst"]), slot)
         issue = 1 if memory.kind == "load" else ticks(max(table["vmem_issue"], moved / table["vmem_store_rate"]), slot)
-        return UnitCost(issue, busy, ticks(table["latency_hbm"], slot) + busy)
+        return UnitCost(issue, busy, ticks(table["latency_hbm"], slot) + busy, port=ticks(machine.waves * SIMDS * port, slot))
     if memory is not None:
         return UnitCost(1, 0, ticks(table["smem_latency"], slot))
     if "valu" in opcode.classes:
