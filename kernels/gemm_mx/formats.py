@@ -6,18 +6,29 @@ import asmgen as ag
 
 BLOCK = 32
 """Columns of K that share a scale."""
-ELEMENTS = ("fp4",)
-"""Types of A and B, under the names that matrix instructions use."""
-ORDERS = ("shuffled",)
-"""shuffled: AITER's, 32 rows x 8 scales as 64 dwords."""
+ELEMENTS = {"fp4": 4, "fp6": 6, "bf6": 6, "fp8": 8, "bf8": 8}
+"""Bits of the types of A and B, under the names that matrix instructions use."""
+WIDEST = 8
+DEEP = 256
+"""The depth of a tile of fp4; others have 128."""
+ORDERS = ("shuffled", "plain")
+"""shuffled: AITER's, 32 rows x 8 scales as 64 dwords. plain: row after row."""
 GROUP_ROWS, GROUP_COLUMNS = 32, 8
 """Rows and columns of scales that lie together in the shuffled order: a dword for each lane."""
+_FRAGMENT_ROWS = 16
+_LINE_BYTES = 16
 
 
 def least_stride(order: str, k: int) -> int:
     """Scales from a row to the next of a matrix of k columns without gaps."""
     scales = -(-k // BLOCK)
     return scales if order == "plain" else -(-scales // GROUP_COLUMNS) * GROUP_COLUMNS
+
+
+def row_multiple(dtype: str) -> int:
+    """The elements of a row stride are a multiple of this: rows begin at multiples of 16 bytes."""
+    bits = ELEMENTS[dtype]
+    return next(count for count in (16, 32, 64) if count * bits % (8 * _LINE_BYTES) == 0)
 
 
 def cells_of(variant: ag.Variant) -> int:
@@ -30,9 +41,31 @@ def padded_rows(rows: int) -> int:
     return -(-rows // GROUP_ROWS) * GROUP_ROWS
 
 
+def arranged(build: ag.Values) -> bool:
+    """Whether a kernel before the product brings scales into the order of its dwords: plain ones, and those for steps of 128 columns."""
+    return bool(build["scales"] != "none" and (build["scale_order"] == "plain" or not str(build["tile"]).endswith(f"x{DEEP}")))
+
+
+def group_rows(tile: tuple[int, ...], axis: int) -> int:
+    """The rows whose scales of a step lie in one dword of each lane: 2 fragments 256 deep, or a wave's fragments of a half, 128 deep."""
+    return GROUP_ROWS if tile[2] == DEEP else tile[axis] // 4
+
+
+def bytes_of_dword(tile: tuple[int, ...], axis: int) -> list[tuple[int, int]]:
+    """(row, scale along K) of each byte of a dword, from the lane's first on; the lane's first is row lane % 16, scale lane / 16."""
+    rows = range(0, group_rows(tile, axis), _FRAGMENT_ROWS)
+    return [(row, along) for along in range(0, tile[2] // BLOCK, 4) for row in rows]
+
+
+def word_bytes(p: ag.Values, tile: tuple[int, ...], axis: int) -> int:
+    """Bytes of the dwords of A (axis 0) or B."""
+    return int(-(-p["mn"[axis]] // group_rows(tile, axis)) * -(-p["k"] // tile[2]) * 4 * ag.LANES)
+
+
 SCALE_ARGUMENTS = (
     ag.ContractArgument("a_scale", "pointer", "scales of A (e8m0 bytes), 4-byte aligned where shuffled"),
     ag.ContractArgument("b_scale", "pointer", "scales of B, likewise"),
     ag.ContractArgument("ldsa", "u32", "bytes from a row of A's scales to the next; shuffled: its columns with their pads"),
     ag.ContractArgument("ldsb", "u32", "the same of B's scales"),
 )
+WORDS = tuple(ag.ContractArgument(f"{name}_words", "pointer", f"scales of {name.upper()} as dwords of lanes") for name in "ab")

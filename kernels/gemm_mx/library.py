@@ -3,4 +3,8 @@
 from asmgen.kernels.gemm_mx.family import GEMM
 from asmgen.kernels.gemm_mx.tiled import tiled  # isort: split
 
-__all__ = ["GEMM", "tiled"]
+# The kernel that is launched before some of them.
+
+from asmgen.kernels.gemm_mx.arranging import arrange  # isort: split
+
+__all__ = ["GEMM", "arrange", "tiled"]

@@ -7,67 +7,107 @@ from typing import Any
 import numpy as np
 
 import asmgen as ag
-from asmgen.kernels.gemm_mx.formats import BLOCK, GROUP_COLUMNS, GROUP_ROWS, padded_rows
+from asmgen.kernels.gemm_mx.formats import BLOCK, ELEMENTS, GROUP_COLUMNS, GROUP_ROWS, arranged, least_stride, padded_rows
 from asmgen.kernels.products.odd import GROUP, Exact
 from asmgen.kernels.products.problem import with_result
 from asmgen.kernels.products.sums import Matrix, Sums, sums
 
-_MAGNITUDES = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])
-VALUES = np.concatenate([_MAGNITUDES, -_MAGNITUDES])
-"""fp4 by code."""
+_FORMATS = {"fp4": (2, 1, 1), "fp6": (2, 3, 1), "bf6": (3, 2, 3), "fp8": (4, 3, 7), "bf8": (5, 2, 15)}
+"""Bits of exponent and mantissa, and the bias. Source: OCP Microscaling Formats (MX) 1.0, OCP 8-bit Floating Point Specification 1.0."""
 BIAS, NAN, DEPTH = 127, 255, 128
 _SPREAD = {"f16": 1}  # binary orders of scales to both sides of 1: D stays below 65504
 _WIDE_SPREAD = 6
+_LARGEST = {"f16": 4.0}  # magnitudes of elements, likewise
+_WIDE = 32.0
+
+
+def values_of(dtype: str) -> Matrix:
+    """The numbers of a type by code. fp4, fp6 and bf6 have neither NaN nor infinity, fp8 (e4m3) has a NaN of each sign, bf8 (e5m2) both."""
+    exponent_bits, mantissa_bits, bias = _FORMATS[dtype]
+    codes = np.arange(1 << 1 + exponent_bits + mantissa_bits)
+    exponent, mantissa = codes >> mantissa_bits & (1 << exponent_bits) - 1, codes & (1 << mantissa_bits) - 1
+    one = 1 << mantissa_bits
+    found: Matrix = np.where(exponent > 0, (one + mantissa) * np.exp2(exponent - bias), mantissa * np.exp2(1.0 - bias)) / one
+    if dtype == "fp8":
+        found[codes % 128 == 127] = np.nan
+    if dtype == "bf8":
+        found[exponent == 31] = np.where(mantissa[exponent == 31] > 0, np.nan, np.inf)
+    return np.where(codes >> exponent_bits + mantissa_bits, -found, found)
 
 
 def make_problem(p: ag.Values, seed: int, nonfinite: bool) -> ag.Problem:
     """Random codes and scales. In each 16 rows one has a single element other than zero, and its products are exact; with `nonfinite`
-    another one has a block whose scale is NaN. Pads of elements and scales are random, and with `nonfinite` scales there are NaN."""
+    another one has NaN: a block's scale, or without scales an element of a type that has it. Pads of elements and scales are random, and
+    with `nonfinite` NaN where their type has it."""
     random = np.random.default_rng(seed)
     m, n, k = p["m"], p["n"], p["k"]
-    spread = _SPREAD.get(p["out"], _WIDE_SPREAD)
-    a, a_scale, exact_rows = _operand(random, (m, k), p["lda"], p["ldsa"], spread, nonfinite)
-    b, b_scale, exact_columns = _operand(random, (n, k), p["ldb"], p["ldsb"], spread, nonfinite)
+    (a, exact_rows), (b, exact_columns) = (_elements(random, p, name, rows, nonfinite) for name, rows in (("a", m), ("b", n)))
+    given: dict[str, Any] = {"a": packed(a, p["a_dtype"]), "b": packed(b, p["b_dtype"])}
+    a_scale: Matrix | None = None
+    b_scale: Matrix | None = None
+    if p["scales"] != "none":
+        a_scale, b_scale = (_scales(random, p, rows, p[f"lds{name}"], nonfinite) for name, rows in (("a", m), ("b", n)))
+        order = shuffled if p["scale_order"] == "shuffled" else np.asarray
+        given |= {"a_scale": order(a_scale), "b_scale": order(b_scale), "ldsa": p["ldsa"], "ldsb": p["ldsb"]}
 
     def product() -> Sums:
-        return sums(decoded(a, a_scale, k), decoded(b, b_scale, k), DEPTH)
+        return sums(decoded(a, a_scale, k, p["a_dtype"]), decoded(b, b_scale, k, p["b_dtype"]), DEPTH)
 
-    order = shuffled if p["scale_order"] == "shuffled" else np.asarray
-    given = {"a": packed(a), "b": packed(b), "a_scale": order(a_scale), "b_scale": order(b_scale), "ldsa": p["ldsa"], "ldsb": p["ldsb"]}
     return with_result(p, random, given, product, nonfinite, Exact(exact_rows, exact_columns))
 
 
-def _operand(random: np.random.Generator, size: tuple[int, int], stride: int, scale_stride: int, spread: int,
-             nonfinite: bool) -> tuple[Matrix, Matrix, tuple[int, ...]]:
-    """Codes [rows, stride], scales [rows, scale_stride], and the rows with one element."""
-    rows, k = size
-    codes = random.integers(0, 16, (rows, stride), dtype=np.uint8)
-    scales = random.integers(BIAS - spread, BIAS + spread + 1, (rows, scale_stride), dtype=np.uint8)
-    if nonfinite:
-        scales[:, -(-k // BLOCK):] = NAN
+def _elements(random: np.random.Generator, p: ag.Values, name: str, rows: int, nonfinite: bool) -> tuple[Matrix, tuple[int, ...]]:
+    """Codes [rows, stride], and the rows with one element."""
+    dtype, k = p[f"{name}_dtype"], p["k"]
+    values = values_of(dtype)
+    with np.errstate(invalid="ignore"):
+        usual = np.flatnonzero(np.abs(values) <= _LARGEST.get(p["out"], _WIDE)).astype(np.uint8)
+    nans = np.flatnonzero(np.isnan(values)).astype(np.uint8)
+    codes = random.choice(usual, (rows, p[f"ld{name}"]))
+    if nonfinite and nans.size:
+        codes[:, k:] = nans[0]
+    one_and_half = int(np.flatnonzero(values == 1.5)[0])
     single = []
     for first in range(0, rows - rows % GROUP, GROUP):
         odd, one = (first + int(row) for row in random.permutation(GROUP)[:2])
         codes[one, :k] = 0
-        codes[one, random.integers(k)] = 3
+        codes[one, random.integers(k)] = one_and_half
         single.append(one)
-        if nonfinite:
-            scales[odd, random.integers(k // BLOCK)] = NAN
-    return codes, scales, tuple(single)
+        if nonfinite and nans.size and p["scales"] == "none":
+            codes[odd, random.integers(k)] = nans[-1]
+    return codes, tuple(single)
 
 
-def packed(codes: Matrix) -> Matrix:
-    """Two codes a byte, the even column's in the low half."""
-    found: Matrix = codes[:, ::2] | codes[:, 1::2] << 4
-    return found
+def _scales(random: np.random.Generator, p: ag.Values, rows: int, stride: int, nonfinite: bool) -> Matrix:
+    """Scales [rows, stride]. Those of pads that a kernel reads, in the last 8 of a shuffled row, are finite."""
+    spread, blocks = _SPREAD.get(p["out"], _WIDE_SPREAD), p["k"] // BLOCK
+    scales = random.integers(BIAS - spread, BIAS + spread + 1, (rows, stride), dtype=np.uint8)
+    if nonfinite:
+        scales[:, blocks if arranged(p) else least_stride(p["scale_order"], p["k"]):] = NAN
+        for first in range(0, rows - rows % GROUP, GROUP):
+            scales[first + random.integers(GROUP), random.integers(blocks)] = NAN
+    return scales
 
 
-def decoded(codes: Matrix, scales: Matrix, k: int) -> Matrix:
+def packed(codes: Matrix, dtype: str) -> Matrix:
+    """Codes as bytes: a string of bits, a code's lowest bit first."""
+    bits = ELEMENTS[dtype]
+    if bits == 8:
+        return codes
+    string = (codes[..., None] >> np.arange(bits, dtype=np.uint8) & 1).reshape(len(codes), -1)
+    return np.packbits(string, axis=1, bitorder="little")
+
+
+def decoded(codes: Matrix, scales: Matrix | None, k: int, dtype: str) -> Matrix:
     """The values of the first k columns."""
+    found: Matrix = values_of(dtype)[codes[:, :k]]
+    if scales is None:
+        return found
     blocks = scales[:, :-(-k // BLOCK)].astype(np.float64)
-    factors = np.where(blocks == NAN, np.nan, np.exp2(blocks - BIAS))
-    found: Matrix = VALUES[codes[:, :k]] * np.repeat(factors, BLOCK, 1)[:, :k]
-    return found
+    with np.errstate(invalid="ignore"):
+        factors = np.where(blocks == NAN, np.nan, np.exp2(blocks - BIAS))
+        scaled: Matrix = found * np.repeat(factors, BLOCK, 1)[:, :k]
+        return scaled
 
 
 def shuffled(scales: Matrix) -> Matrix:

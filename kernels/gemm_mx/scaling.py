@@ -1,7 +1,7 @@
 """The scales of a workgroup's rows: LDS-DMA fills them beside the elements, and each wave reads those of its lanes.
 
-Shuffled scales lie as dwords of lanes already, one for 32 rows. In LDS the dwords of one lane for all rows of a wave are neighbours, so one
-read gives the scales of a step.
+They lie in memory as dwords of lanes: as AITER has shuffled them, or as `arranging` has made them. In LDS the dwords of one lane for all
+rows of a wave are neighbours, so one read gives the scales of a step.
 """
 
 from __future__ import annotations
@@ -9,15 +9,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import asmgen as ag
-from asmgen.kernels.gemm_mx.formats import GROUP_COLUMNS, GROUP_ROWS
+from asmgen.kernels.gemm_mx.depth import Depth
+from asmgen.kernels.gemm_mx.formats import DEEP, arranged, group_rows
 
 _HALVES = 2
+_WORD = 4
+_BY_ROWS = ag.ScaleOrder(4, 1)
+"""Four rows of fragments, one step along K."""
 
 
 @dataclass(frozen=True)
 class StepScales:
-    """The scales of A or B for a step. `tile` holds a register for 32 rows of each half, the first half's first, in two stages: products
-    use one up to the last instruction of a step, and the next one's first instruction wants the other."""
+    """The scales of A or B for a step. `tile` holds dwords of each half, the first half's first, in two stages: products use one up to the
+    last instruction of a step, and the next one's first instruction wants the other. `jump` is what `Depth` says of jumps."""
 
     k: ag.TileBuilder
     name: str
@@ -26,10 +30,14 @@ class StepScales:
     source: ag.Rows
     waves: ag.WaveIndex
     order: ag.ScaleOrder
+    jump: ag.Reg
 
     def fill(self, t: ag.StepIndex) -> None:
         """Memory to LDS."""
-        ag.fill(self.k, self.shared[t], self.source.k(t))
+        with t.first:
+            ag.fill(self.k, self.shared[t], self.source.k(t), jump=self.jump)
+        with t.later:
+            ag.fill(self.k, self.shared[t], self.source.k(t))
 
     def read(self, t: ag.StepIndex) -> None:
         """LDS to registers."""
@@ -47,27 +55,47 @@ class StepScales:
     @property
     def frees(self) -> tuple[str, ...]:
         """The registers that nothing uses after the loop."""
-        return (f"S{self.name.upper()}", *(f"scale_{what}_{self.name}" for what in ("groups", "group0", "width")),
-                f"{self.name}_scale_buffer")
+        return (f"S{self.name.upper()}", *(f"scale_{what}_{self.name}" for what in ("groups", "group0")), f"{self.name}_scale_buffer")
 
 
-def shuffled_scales(k: ag.TileBuilder, name: str, shape: ag.MatrixShape, first: ag.Reg, edge: int, size: str,
-                    waves: ag.WaveIndex) -> StepScales:
-    """AITER's order: groups of 32 rows; 256 columns of a group are 64 dwords."""
-    plan, groups_of_tile, per = k.registers, edge // GROUP_ROWS, ag.LANES // GROUP_COLUMNS
+def scales_of(k: ag.TileBuilder, shape: ag.MatrixShape, depth: Depth, row0: ag.Reg, column0: ag.Reg, wm: ag.WaveIndex,
+              wn: ag.WaveIndex) -> tuple[StepScales, StepScales]:
+    """Those of A and of B."""
+    jump = k.registers.sgprs(1, "all_scales", note="bytes of the dwords of all steps")
+    k.s_lshl_b32(jump, depth.steps, (_WORD * ag.LANES).bit_length() - 1)
+    width: ag.Reg | None = None
+    if arranged(k.parameters):
+        width = k.registers.sgprs(1, "scale_width", note="dwords of all steps")
+        k.s_lshl_b32(width, depth.steps, ag.LANES.bit_length() - 1)
+    return _scales(k, "a", 0, shape, row0, "m", wm, jump, width), _scales(k, "b", 1, shape, column0, "n", wn, jump, width)
+
+
+def _scales(k: ag.TileBuilder, name: str, axis: int, shape: ag.MatrixShape, first: ag.Reg, size: str, waves: ag.WaveIndex, jump: ag.Reg,
+            width: ag.Reg | None) -> StepScales:
+    """Groups of rows whose scales of a step are 64 dwords."""
+    plan, tile, rows = k.registers, k.variant.tile, group_rows(k.variant.tile, axis)
+    groups_of_tile = tile[axis] // rows
     own = groups_of_tile // waves.count
     lanes = ag.block_fragment(ag.with_dtype(shape.d, "i32"), own, 1, ag.LANES)
-    tile = k.tile(f"S{name.upper()}", own, ag.LANES, lanes, stages=2)
+    held = k.tile(f"S{name.upper()}", own, ag.LANES, lanes, stages=2)
     shared = k.shared(f"S{name.upper()}s", "i32", groups_of_tile, ag.LANES, stages=k.variant.stages,
-                      serves=(ag.FragmentRead(lanes), ag.DmaFill(4)), placement=ag.Placement(_by_lanes(own // _HALVES, waves.count)))
-    groups, group0, width = (plan.sgprs(1, f"scale_{what}_{name}") for what in ("groups", "group0", "width"))
-    k.s_add_u32(groups, k.argument(size), GROUP_ROWS - 1)
-    k.s_lshr_b32(groups, groups, GROUP_ROWS.bit_length() - 1)
-    k.s_lshr_b32(group0, first, GROUP_ROWS.bit_length() - 1)
-    k.s_lshl_b32(width, k.argument(f"lds{name}"), per.bit_length() - 1)
-    most = k.limits(f"lds{name}")[1] or 0
-    matrix = ag.Matrix(f"{name}_scale", "i32", k.argument(f"{name}_scale"), groups, width, width, GROUP_COLUMNS * per, most * per)
-    return StepScales(k, name, tile, shared, matrix.rows(group0, groups_of_tile), waves, ag.ROWS_BY_K)
+                      serves=(ag.FragmentRead(lanes), ag.DmaFill(_WORD)), placement=ag.Placement(_by_lanes(own // _HALVES, waves.count)))
+    groups, group0 = (plan.sgprs(1, f"scale_{what}_{name}") for what in ("groups", "group0"))
+    k.s_add_u32(groups, k.argument(size), rows - 1)
+    k.s_lshr_b32(groups, groups, rows.bit_length() - 1)
+    k.s_lshr_b32(group0, first, rows.bit_length() - 1)
+    pointer, most = k.argument(f"{name}_scale" if width is None else f"{name}_words"), (k.limits("k")[1] or 0) // tile[2] * ag.LANES
+    if width is None:  # as many dwords as a row's scales and their pads are bytes, times 8
+        width = k.argument(f"lds{name}")
+        k.s_lshl_b32(width, width, 3)
+        most = 8 * (k.limits(f"lds{name}")[1] or 0)
+    k.s_sub_u32(pointer[0], pointer[0], _WORD * ag.LANES)
+    k.s_subb_u32(pointer[1], pointer[1], 0)
+    columns = plan.sgprs(1, f"scale_columns_{name}", note="dwords of a group of rows, with those of a step before")
+    k.s_add_u32(columns, width, ag.LANES)
+    matrix = ag.Matrix(f"{name}_scale", "i32", pointer, groups, columns, width, ag.LANES, most)
+    order = ag.ROWS_BY_K if tile[2] == DEEP else _BY_ROWS
+    return StepScales(k, name, held, shared, matrix.rows(group0, groups_of_tile), waves, order, jump)
 
 
 def _by_lanes(each: int, waves: int) -> ag.Layout:

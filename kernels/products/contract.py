@@ -16,16 +16,17 @@ _MAX_EDGE = (1 << 31) - 1
 _MOST_TILES = 1 << 20
 
 
-def product_parameters(operands: Sequence[ag.Parameter], variant: ag.Variant, bits: int, parts: int = 2) -> tuple[ag.Parameter, ...]:
-    """The parameters of a product. `operands` are the build parameters for the types of A and B, with elements of `bits`.
+def product_parameters(operands: Sequence[ag.Parameter], variant: ag.Variant, bits: int, parts: int = 2, multiple: int = 0,
+                       beside: int = 0) -> tuple[ag.Parameter, ...]:
+    """The parameters of a product. `operands` are the build parameters for the types of A and B, with elements of at most `bits`.
 
-    k is a multiple of the tile's depth. Row strides are limited: the rows under one descriptor span at most 32 bits of bytes. For A and B
-    these are the rows of one of `parts` of a tile (`halves`), for C and D a wave's rows of a corner, of the widest type
-    (`product_epilogue`). A build refuses larger limits.
+    k is a `multiple`, by default of the tile's depth. Row strides are limited: the rows under one descriptor span at most 32 bits of bytes,
+    `beside` more included. For A and B these are the rows of one of `parts` of a tile (`halves`), for C and D a wave's rows of a corner, of
+    the widest type (`product_epilogue`). A build refuses larger limits.
     """
-    depth, line = variant.tile[2], _LINE // bits
+    depth, line = multiple or variant.tile[2], _LINE // bits
     parts = 1 if is_dealt(variant) else parts
-    most = {name: ag.most_stride(variant.tile[axis] // parts, bits) // line * line for axis, name in enumerate("ab")}
+    most = {name: ag.most_stride(variant.tile[axis] // parts, bits, beside) // line * line for axis, name in enumerate("ab")}
     most |= dict.fromkeys("cd", ag.most_stride(corner_rows(variant), ag.element_bits(_WIDEST_OUT)))
 
     def stride(name: str, row: str, doc: str, minimum: int = 1, step: int = 1) -> ag.Parameter:

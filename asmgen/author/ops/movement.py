@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from asmgen.author.address.addressing import emit_address
+from asmgen.author.ops.cutcolumns import BEYOND, send_outside
 from asmgen.author.ops.ldsbases import lds_bases, wave_values
 from asmgen.author.ops.vectors import Vector
 from asmgen.author.step.iterations import StepIndex, operation
@@ -23,7 +24,7 @@ from asmgen.isa.layout import LayoutError
 from asmgen.isa.layouts_lds import DMA_BYTES
 from asmgen.isa.layouts_mfma import element_bits
 from asmgen.isa.records import dataclass
-from asmgen.isa.registers import Reg, m0
+from asmgen.isa.registers import Reg, m0, vcc
 
 if TYPE_CHECKING:
     from asmgen.author.builders.tilebuilder import TileBuilder
@@ -145,7 +146,8 @@ class PartAddresses:
 class FillPlan:
     """How a workgroup's waves fill one cell: `lines` DMA instructions a wave, `pitch` LDS bytes from one to its next, offsets in memory
     (a VGPR each), and the SGPR of where in the cell a wave begins. `slack` is added to all offsets: an immediate moves both addresses, so
-    what it adds in memory is taken off them, and none becomes negative however close to each other the matrix's rows may lie."""
+    what it adds in memory is taken off them, and none becomes negative however close to each other the matrix's rows may lie. `columns`
+    are the first bytes of a row that the lanes of each line move, wave after wave."""
 
     bytes_: int
     lines: int
@@ -153,20 +155,26 @@ class FillPlan:
     offsets: tuple[Reg, ...]
     base: Reg
     slack: Reg | int
+    columns: tuple[tuple[int, ...], ...]
 
 
-def fill(k: TileBuilder, target: SharedPart, source: Slice, at: StepIndex | None = None) -> None:
+def fill(k: TileBuilder, target: SharedPart, source: Slice, at: StepIndex | None = None, limit: Reg | None = None,
+         jump: Reg | None = None) -> None:
     """Memory to LDS without a register: all waves of the workgroup, or all that fill LDS, fill the cell together.
 
     A lane moves 16 bytes, or 4 where only so the waves' shares are equal. Neighbouring lines share one M0 as far as immediates, which move
-    both addresses, tell them apart. Raises TileError where the waves cannot share the tile's lines equally, or its pattern is none that
-    lines can follow.
+    both addresses, tell them apart. `limit` (an SGPR) counts the bytes of a row that exist, from the source's first column on; what follows
+    becomes 0, and nothing of it is read. It is a multiple of what a lane moves. `jump` (an SGPR) is what is added to the source's address.
+    Raises TileError where the waves cannot share the tile's lines equally, or its pattern is none that lines can follow.
     """
     with operation(k, f"fill {target} from {source}", [target.index, source.index], at=at):
         plan = fill_plan(k, target.tile, source)
         resource = source.rows.resource(k, plan.slack)
         advance: Reg | int = 0
         op = _LOAD[8 * plan.bytes_]
+        if limit is not None or jump is not None:
+            _fill_some(k, target, source, plan, resource, limit, jump)
+            return
         for line in range(plan.lines):
             group = BUFFER_IMMEDIATES[1] // plan.pitch + 1
             if line % group == 0:
@@ -174,6 +182,44 @@ def fill(k: TileBuilder, target: SharedPart, source: Slice, at: StepIndex | None
             if line == 0:  # after M0: a producer's own offset goes on here, which is the wait state that M0 wants before a load
                 advance = k.advance(source, target.tile.columns, fills=True)
             k.emit(op, plan.offsets[line], resource, advance, offen=True, offset=line % group * plan.pitch, lds=True, fills=target.range)
+
+
+def _fill_some(k: TileBuilder, target: SharedPart, source: Slice, plan: FillPlan, resource: Reg, limit: Reg | None,
+               jump: Reg | None) -> None:
+    """A fill that goes to another place or leaves columns out: lanes of those name an offset beyond the descriptor, which gives 0."""
+    group = BUFFER_IMMEDIATES[1] // plan.pitch + 1
+    if limit is not None:
+        source.rows.check_reach(k, plan.slack, BEYOND)
+    with k.scratch("elsewhere", file="s") as elsewhere, k.scratch("inside") as inside:
+        last: tuple[int, ...] | None = None
+        where: Reg | int = k.advance(source, target.tile.columns, fills=True)
+        if jump is not None:
+            k.s_add_u32(elsewhere, where, jump)
+            where = elsewhere
+        for line in range(plan.lines):
+            offset = plan.offsets[line]
+            if limit is not None:
+                if plan.columns[line] != last:
+                    last = plan.columns[line]
+                    k.v_cmp_gt_u32(vcc, limit, _column_of(k, target.tile.name, last))
+                send_outside(k, inside, offset)
+                offset = inside
+            if line % group == 0:
+                k.s_add_u32(m0, plan.base, target.range.low + line * plan.pitch)
+            k.emit(_LOAD[8 * plan.bytes_], offset, resource, where, offen=True, offset=line % group * plan.pitch, lds=True,
+                   fills=target.range)
+
+
+def _column_of(k: TileBuilder, name: str, columns: tuple[int, ...]) -> Reg:
+    """The VGPR with the first byte of a row that each lane moves, made once."""
+    key = ("columns of lanes", columns)
+    made = k.made.get(key)
+    if made is None:
+        wave = k.filling or k.wave
+        made = k.made[key] = k.hoist(lambda: emit_address(k, k.registers.unused(f"{name}_columns"),
+                                                          lambda lane, wave: columns[wave * LANES + lane], k.lane, (wave,)))
+    assert isinstance(made, Reg)
+    return made
 
 
 def fill_plan(k: TileBuilder, tile: SharedTile, source: Slice) -> FillPlan:
@@ -233,8 +279,10 @@ def _fill_plan(k: TileBuilder, tile: SharedTile, rows: Rows, of: str) -> FillPla
     taken = [(number % group * step - column, row) for number in range(lines) for row, column in zip(*elements(number), strict=True)]
     slack = _slack(k, of, rows, taken, tile.columns * element)
     row_of, column_of = elements(0)
+    patterns = []
     for number in range(lines):
         rows_on, columns_on = elements(number)
+        patterns.append(tuple(columns_on))
         down = {row - first for row, first in zip(rows_on, row_of, strict=True)}
         less = number % group * step
         offset = k.registers.vgprs(1, f"{of}_offset{number or ''}")
@@ -258,7 +306,7 @@ def _fill_plan(k: TileBuilder, tile: SharedTile, rows: Rows, of: str) -> FillPla
         k.registers.release(row, column)
         offsets.append(offset)
     base = emit_address(k, f"{of}_line", lambda wave: wave * own, None, (wave,))
-    return FillPlan(width, lines, step, tuple(offsets), base, slack)
+    return FillPlan(width, lines, step, tuple(offsets), base, slack, tuple(patterns))
 
 
 def _slack(k: TileBuilder, of: str, rows: Rows, taken: Sequence[tuple[int, int]], step: int) -> Reg | int:

@@ -29,11 +29,13 @@ _BYTES = 4
 @dataclass(frozen=True)
 class ScaleOrder:
     """A dword has the bytes of `rows` x `columns` fragments, from its lowest byte on row after row, or, with `down_first`, column after
-    column. Dwords follow each other row after row; where the tile ends inside of one, its other bytes are not used."""
+    column. Dwords follow each other row after row; where the tile ends inside of one, its other bytes are not used. A dword's first
+    fragment has byte `first`."""
 
     rows: int = 1
     columns: int = 4
     down_first: bool = False
+    first: int = 0
 
     def count(self, down: int, across: int) -> int:
         """Dwords of a tile of so many fragments."""
@@ -42,7 +44,7 @@ class ScaleOrder:
     def location(self, across: int, row: int, column: int) -> tuple[int, int]:
         """(dword, byte) of a fragment of a tile that is so many fragments wide."""
         (block, r), (along, c) = divmod(row, self.rows), divmod(column, self.columns)
-        return block * -(-across // self.columns) + along, r + self.rows * c if self.down_first else r * self.columns + c
+        return block * -(-across // self.columns) + along, self.first + (r + self.rows * c if self.down_first else r * self.columns + c)
 
 
 ROWS_BY_K = ScaleOrder(2, 2, True)
