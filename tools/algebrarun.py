@@ -114,8 +114,9 @@ class AlgebraReport:
 
 
 def run_algebra(family: Family, built: Built, parameters: Mapping[str, Any], seed: int = SEED, program: Program | None = None,
-                checks: bool = False) -> AlgebraReport:
-    """Launch a built kernel in exact algebra and compare. `program` runs instead of what stands in the code object.
+                checks: bool = False, budget: int = Options.instruction_budget) -> AlgebraReport:
+    """Launch a built kernel in exact algebra and compare. `program` runs instead of what stands in the code object, for `budget` wave
+    instructions at most.
 
     Raises AsmgenError for a family without a reference.
     """
@@ -124,7 +125,7 @@ def run_algebra(family: Family, built: Built, parameters: Mapping[str, Any], see
     problem = family.problem(parameters, seed)
     contract, resources = built.kernel.contract, built.kernel.resources
     began = time.perf_counter()
-    with emulator(built, resources.arch, Options(checks=checks), lambda sentence: None, program) as device:
+    with emulator(built, resources.arch, Options(checks=checks, instruction_budget=budget), lambda sentence: None, program) as device:
         constants = Constants(dict(STANDARD.declared))
         memory = AlgebraMemory(device.memory, constants)
         device.follow(memory.tracker)

@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from asmgen.author.emit.kernel import Kernel
@@ -77,10 +78,11 @@ def _maps(kernel: Kernel) -> dict[str, Any]:
     }
 
 
-def write_built(built: Built, folder: Path) -> list[Path]:
-    """Write .s, .co and .json under the variant's name. Raises AsmgenError where the folder cannot be written; then none is there."""
+def write_built(built: Built, folder: Path, more: Mapping[str, bytes] = MappingProxyType({})) -> list[Path]:
+    """Write .s, .co and .json, and `more` by suffix, under the variant's name. Raises AsmgenError where the folder cannot be written; then
+    none is there."""
     contents = {".s": built.text.encode(), ".co": built.code_object,
-                ".json": (json.dumps(description(built), indent=1, sort_keys=True) + "\n").encode()}
+                ".json": (json.dumps(description(built), indent=1, sort_keys=True) + "\n").encode(), **more}
     targets = [folder / f"{built.kernel.name}{suffix}" for suffix in contents]
     name = built.kernel.name
     try:

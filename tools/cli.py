@@ -23,7 +23,7 @@ from asmgen import __version__
 from asmgen.garbage import collect_seldom
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.quote import printable, shorten, shown
-from asmgen.tools import commands_examine, commands_kernel
+from asmgen.tools import commands_examine, commands_kernel, commands_prove
 from asmgen.tools.commandline import FAILED, GOOD, WRONG, say
 from asmgen.tools.entry import internal_error
 
@@ -37,7 +37,7 @@ def commands() -> None:
     """AMD gfx942 and gfx950 assembly kernels: build, run, inspect."""
 
 
-for command in (*commands_kernel.COMMANDS, *commands_examine.COMMANDS):
+for command in (*commands_kernel.COMMANDS, *commands_examine.COMMANDS, *commands_prove.COMMANDS):
     commands.add_command(command)
 
 

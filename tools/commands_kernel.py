@@ -58,9 +58,10 @@ def doctor(as_json: bool) -> int:
 @click.option("--arch", help="Default: the kernel's first architecture.")
 @parameters_option
 @click.option("-o", "folder", default="build", show_default=True, type=click.Path(path_type=Path), help="Where the files go.")
+@click.option("--prove", is_flag=True, help="Write what is proven of it too: .proof.json.")
 @verify_option
 @json_option
-def build(kernel: str, arch: str | None, parameters: tuple[str, ...], folder: Path, verify: bool, as_json: bool) -> int:
+def build(kernel: str, arch: str | None, parameters: tuple[str, ...], folder: Path, prove: bool, verify: bool, as_json: bool) -> int:
     """Write FAMILY_ARCH_TILE_SCHEDULE.s, .co and .json (the contract). KERNEL is a family of the library or FILE.py:NAME."""
     from asmgen.kernels.registry import family as find_family
     from asmgen.tools.build import build_kernel, write_built
@@ -72,7 +73,13 @@ def build(kernel: str, arch: str | None, parameters: tuple[str, ...], folder: Pa
         if as_json:
             document([])
         return FAILED
-    paths = [str(path) for path in write_built(built, folder)]
+    more = {}
+    if prove:
+        from asmgen.tools.certificate import SUFFIX, certificate_text
+        from asmgen.tools.prove_command import prove_kernel
+
+        more = {SUFFIX: certificate_text(built, prove_kernel(family, built, say=say))}
+    paths = [str(path) for path in write_built(built, folder, more)]
     document(paths) if as_json else click.echo("\n".join(paths))
     return GOOD
 

@@ -70,6 +70,7 @@ v_lshlrev_b32 v3, 4, v0
 v_xor_b32 v4, 0x1000, v3
 v_xor_b32 v6, 0x400, v3
 v_lshrrev_b32 v5, 6, v0
+s_nop 1
 v_readfirstlane_b32 s20, v5
 s_lshl_b32 s21, s20, 10
 s_mov_b32 s24, 0

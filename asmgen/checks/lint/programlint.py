@@ -31,7 +31,7 @@ def lint_program(program: Program, file: str = "", facts: KernelFacts = NO_FACTS
         return _lint(program, file, facts, SEVERITIES[:1 + warnings + (warnings and notes)])
 
 
-def _block_of(program: Program, facts: KernelFacts) -> tuple[int, int, int] | None:
+def block_of_program(program: Program, facts: KernelFacts) -> tuple[int, int, int] | None:
     """The workgroup: a row where the code takes no other coordinate of the work-item."""
     if facts.block is None and facts.most is not None and takes_x_alone(program, control_flow(program)):
         return facts.most, 1, 1
@@ -40,7 +40,7 @@ def _block_of(program: Program, facts: KernelFacts) -> tuple[int, int, int] | No
 
 def _lint(program: Program, file: str, facts: KernelFacts, severities: tuple[str, ...]) -> list[LintFinding]:
     notes = "note" in severities
-    verifier = Verifier(program, notes, _block_of(program, facts), severities == ("error",))
+    verifier = Verifier(program, notes, block_of_program(program, facts), severities == ("error",))
     flow, runs = verifier.flow.flow, verifier.runs
     found = verifier.findings()
     found += [finding for finding in verify_wait_states(program, flow=flow) if flow.block_of[finding.position] in runs]

@@ -1,0 +1,121 @@
+"""`asmgen prove`, certificates and their verification: what is said of right kernels and of wrong ones."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from asmgen.kernels.registry import family
+from asmgen.program.program import Instruction, Program
+from asmgen.toolchain import assemble
+from asmgen.tools.build import build_kernel
+from asmgen.tools.proof import CLAIMS, PROVEN, REFUTED, UNKNOWN, Claim, Proof
+from asmgen.tools.runclaims import index_claim, order_claim
+from tests.checks.test_race_proofs import CLUSTERS, FAULTS, HEAD, RIGHT
+from tests.tools.test_cli import call, refused
+
+pytestmark = pytest.mark.needs_objdump
+
+
+def specification(folder: Path, faults: dict[str, str]) -> Path:
+    """A launch of two clusters, four rounds."""
+    (folder / "k.co").write_bytes(assemble(HEAD.format(code=CLUSTERS.format(**RIGHT | faults)), "gfx950"))
+    launch = {"code_object": "k.co", "grid": [1, 1, 1], "block": [512, 1, 1],
+              "args": [{"offset": 0, "zeros": 65536}, {"offset": 8, "scalar": "u32", "value": 4}]}
+    path = folder / "spec.json"
+    path.write_text(json.dumps(launch))
+    return path
+
+
+def claims_of(out: str) -> dict[str, dict[str, Any]]:
+    return {claim["claim"]: claim for claim in json.loads(out)["claims"]}
+
+
+def test_a_specification_that_races_is_shown_to(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = specification(tmp_path, FAULTS["a fill that lands a stage late"])
+    status, out, _ = call(capsys, "prove", str(path), "--json")
+    races = claims_of(out)["races"]
+    assert status == 1 and races["status"] == REFUTED and races["counterexample"]["spec"] == str(path)
+    assert "global_load_lds_dwordx4" in races["reason"] and races["at"]
+
+
+def test_its_right_twin(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing is known of what it should compute, which counts with --strict alone."""
+    path = specification(tmp_path, {})
+    status, out, _ = call(capsys, "prove", str(path), "--json")
+    claims = claims_of(out)
+    assert status == 0 and tuple(claims) == CLAIMS
+    assert claims["races"]["status"] == PROVEN and claims["index"]["status"] == claims["order"]["status"] == UNKNOWN
+    assert "a workgroup has 512 x 1 x 1 work-items" in claims["races"]["assumptions"]
+    assert call(capsys, "prove", str(path), "--strict")[0] == 1
+    assert "takes no --arch" in refused(capsys, "prove", str(path), "--arch", "gfx950")
+
+
+def test_a_certificate_holds_for_its_code_object_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = call(capsys, "build", "03-transpose", "--arch", "gfx950", "--prove", "-o", str(tmp_path), "--json")
+    paths = {path.name.partition(".")[2]: path for path in map(Path, json.loads(out))}
+    assert status == 0 and sorted(paths) == ["co", "json", "proof.json", "s"]
+    document = json.loads(paths["proof.json"].read_text())
+    statuses = {claim["claim"]: claim["status"] for claim in document["claims"]}
+    assert statuses == {"index": UNKNOWN, "races": PROVEN, "order": PROVEN, "errata": PROVEN}
+    status, out, _ = call(capsys, "verify-certificate", str(paths["proof.json"]), "--json")
+    again = json.loads(out)
+    assert status == 0 and again["holds"] and [claim["claim"] for claim in again["again"]] == ["races", "errata"]
+
+    paths["proof.json"].write_text(json.dumps(document | {"claims": [{"claim": "races", "status": "refuted"}]}))
+    status, out, _ = call(capsys, "verify-certificate", str(paths["proof.json"]))
+    assert status == 1 and "it says races refuted, which is proven" in out
+    paths["proof.json"].write_text(json.dumps(document))
+    paths["co"].write_bytes(paths["co"].read_bytes() + b"\0")
+    status, out, _ = call(capsys, "verify-certificate", str(paths["proof.json"]))
+    assert status == 1 and "is not the code object that it was made for" in out
+
+
+@pytest.mark.parametrize(("text", "says"), [
+    ("{}", "is no certificate: it has no asmgen"), ("[1]", "is no certificate"), ("{", "is no JSON document"),
+    ('{"asmgen": "0", "code_object": "k.co", "sha256": "", "kernel": "k", "arch": "gfx950", "workgroups": {}, "claims": []}', "k.co")])
+def test_what_is_no_certificate(text: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "k.proof.json"
+    path.write_text(text)
+    assert says in refused(capsys, "verify-certificate", str(path))
+
+
+def mutated(program: Program, name: str, operand: int, other: int) -> Program:
+    """The program with a source of its last instruction of that name replaced by another one of its sources."""
+    old = next(item for item in reversed(program.items) if isinstance(item, Instruction) and item.name == name)
+    operands = [*old.operands]
+    operands[operand] = operands[other]
+    new = replace(old, operands=tuple(operands))
+    return program.with_items(new if item is old else item for item in program.items)
+
+
+def test_a_wrong_product_is_refuted_with_a_launch() -> None:
+    """The last matrix instruction of a product takes A for B."""
+    library = family("gemm-bf16")
+    built = build_kernel(library, "gfx950", library.parse("gfx950", ("tile=64x64x64", "schedule=interleave")), verify=False)
+    claim = index_claim(library, built, 60.0, mutated(built.kernel.program, "v_mfma_f32_16x16x32_bf16", 2, 1))
+    assert claim.status == REFUTED and claim.reason.startswith("d: of ")
+    assert claim.counterexample is not None and claim.counterexample["parameters"]["tile"] == "64x64x64"
+
+
+def test_time_that_is_over_proves_nothing() -> None:
+    library = family("gemm-bf16")
+    built = build_kernel(library, "gfx950", library.parse("gfx950", ("tile=64x64x64", "schedule=interleave")), verify=False)
+    claim = index_claim(library, built, 0.0)
+    assert claim.status == UNKNOWN and "were over" in claim.reason
+
+
+def test_the_order_of_a_row_sum_is_its_own() -> None:
+    library = family("02-row-sum")
+    assert order_claim(library, build_kernel(library, "gfx950", {}, verify=False)).status == PROVEN
+
+
+def test_statuses() -> None:
+    """Refuted fails; unknown fails where asked."""
+    proofs = {status: Proof("k", "gfx950", (Claim("races", status, "all"),), 0.0) for status in (PROVEN, REFUTED, UNKNOWN)}
+    assert [proofs[status].status() for status in (PROVEN, REFUTED, UNKNOWN)] == [0, 1, 0]
+    assert [proofs[status].status(strict=True) for status in (PROVEN, REFUTED, UNKNOWN)] == [0, 1, 1]

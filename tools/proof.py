@@ -1,0 +1,73 @@
+"""What `asmgen prove` says: claims about a kernel, each proven, refuted or unknown, with its scope and what it assumes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from asmgen.checks.raceproofs.outcome import PROVEN as PROVEN  # for those who make claims
+from asmgen.checks.raceproofs.outcome import REFUTED as REFUTED
+from asmgen.checks.raceproofs.outcome import UNKNOWN as UNKNOWN
+
+INDEX, RACES, ORDER, ERRATA = "index", "races", "order", "errata"
+CLAIMS = (INDEX, RACES, ORDER, ERRATA)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One claim: its `status`, the `scope` that it is about, what it takes for granted, why it is not proven (`reason`), where it stops
+    (`at`) and the launch that shows it to be wrong."""
+
+    claim: str
+    status: str
+    scope: str
+    assumptions: tuple[str, ...] = ()
+    reason: str = ""
+    at: str | None = None
+    counterexample: Mapping[str, Any] | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """JSON values."""
+        return {"claim": self.claim, "status": self.status, "scope": self.scope, "assumptions": list(self.assumptions),
+                "reason": self.reason, "at": self.at,
+                "counterexample": dict(self.counterexample) if self.counterexample is not None else None}
+
+    def lines(self) -> list[str]:
+        """For people."""
+        found = [f"{self.claim:7} {self.status}{': ' if self.reason else ''}{self.reason}"]
+        found += [f"  at {self.at}"] if self.at is not None else []
+        found.append(f"  scope: {self.scope}")
+        found += [f"  assumes: {one}" for one in self.assumptions]
+        if self.counterexample is not None:
+            found.append("  shown by: " + ", ".join(f"{name} {value}" for name, value in self.counterexample.items()))
+        return found
+
+
+@dataclass(frozen=True)
+class Proof:
+    """All claims about a kernel, or about several that are launched as one."""
+
+    kernel: str
+    arch: str
+    claims: tuple[Claim, ...]
+    seconds: float
+
+    def status(self, strict: bool = False) -> int:
+        """1 where a claim is refuted; with `strict` also where one is unknown."""
+        return int(any(claim.status == REFUTED or strict and claim.status == UNKNOWN for claim in self.claims))
+
+    def as_json(self) -> dict[str, Any]:
+        """The document of `asmgen prove --json`."""
+        return {"kernel": self.kernel, "arch": self.arch, "claims": [claim.as_json() for claim in self.claims],
+                "seconds": round(self.seconds, 3)}
+
+    def text(self) -> str:
+        """For people."""
+        return "".join(f"{line}\n" for claim in self.claims for line in claim.lines()) + \
+            f"{self.kernel} ({self.arch}): {', '.join(f'{claim.claim} {claim.status}' for claim in self.claims)}\n"
+
+
+def worst(claims: list[Claim]) -> Claim:
+    """Of claims about several kernels: the first that is refuted, else unknown, else the last."""
+    return next((claim for status in (REFUTED, UNKNOWN) for claim in claims if claim.status == status), claims[-1])

@@ -1,0 +1,58 @@
+"""`asmgen prove`: what is proven of a kernel of a family, or of a code object that a launch specification runs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from asmgen.author.family.family import Family
+from asmgen.emulator.scheduling.run import Options
+from asmgen.files import read_plain
+from asmgen.launch.spec import LaunchSpec, read_spec
+from asmgen.launch.specrun import trace_launch_spec
+from asmgen.tools.build import Built
+from asmgen.tools.proof import INDEX, ORDER, REFUTED, UNKNOWN, Claim, Proof
+from asmgen.tools.runclaims import ORDERS, index_claim, order_claim, race_launch
+from asmgen.tools.textclaims import code_of, text_claims
+
+
+def prove_kernel(family: Family, built: Built, seconds: float = 40.0, say: Callable[[str], None] = lambda sentence: None) -> Proof:
+    """All claims about a built kernel, and about those that are launched with it. `seconds` of the processor go to the index claim."""
+    began = time.perf_counter()
+    names = [kernel.resources.name for kernel in built.kernel.launches]
+    kernels = code_of(built.code_object, names)
+    blocks = {kernel.resources.name: kernel.contract.workgroup for kernel in built.kernel.launches}
+    races, errata = text_claims(kernels, [blocks[program.name] for program, _ in kernels])
+    say(f"races {races.status}, errata {errata.status}")
+    if races.status == REFUTED:
+        races = replace(races, counterexample=race_launch(family, built))
+    index = index_claim(family, built, seconds)
+    say(f"index {index.status}")
+    order = order_claim(family, built)
+    return Proof(built.kernel.name, built.kernel.resources.arch, (index, races, order, errata), time.perf_counter() - began)
+
+
+def prove_spec(path: Path) -> Proof:
+    """The claims about what a launch specification runs; without a reference nothing is known of what it should compute."""
+    began = time.perf_counter()
+    spec = read_spec(path)
+    names = [launch.kernel for launch in spec.launches if launch.kernel]
+    kernels = code_of(read_plain(spec.code_object), names)
+    chosen = {launch.kernel: launch.block for launch in spec.launches}
+    races, errata = text_claims(kernels, [chosen.get(program.name, spec.launches[0].block) for program, _ in kernels])
+    if races.status == REFUTED:
+        races = replace(races, counterexample=_race_of(path, spec))
+    index = Claim(INDEX, UNKNOWN, "nothing", (), "a launch specification does not say what should be computed")
+    order = Claim(ORDER, UNKNOWN, "nothing", (), "a launch specification does not say which elements its buffers have")
+    return Proof(path.name, kernels[0][0].arch, (index, races, order, errata), time.perf_counter() - began)
+
+
+def _race_of(path: Path, spec: LaunchSpec) -> dict[str, str] | None:
+    """The specification with the order of waves in which the emulator sees the race, None where it sees none."""
+    for order in dict.fromkeys((spec.order, *ORDERS)):
+        for launch in trace_launch_spec(path, Options(order=order)):
+            if any(finding.check == "lds-race" for finding in launch.result.findings):
+                return {"spec": str(path), "order": order, "kernel": launch.kernel}
+    return None

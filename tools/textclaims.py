@@ -1,0 +1,55 @@
+"""Claims that follow from a kernel's code alone, as it stands in the code object: LDS races, errata and waits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from asmgen.checks.lint.facts import KernelFacts, facts_of_code_object
+from asmgen.checks.lint.programlint import block_of_program, lint_program
+from asmgen.checks.raceproofs.raceproof import prove_races
+from asmgen.codeobject.load import CodeObject
+from asmgen.program.program import Program
+from asmgen.reader.file import read_code_object
+from asmgen.tools.proof import ERRATA, PROVEN, RACES, REFUTED, Claim, worst
+
+NO_JUMPS_INTO = "nothing but the kernel's own launch enters its code"
+
+
+def code_of(code_object: bytes, names: Sequence[str] = ()) -> list[tuple[Program, KernelFacts]]:
+    """The kernels of a code object, those of these names where some are given, with what it says of them."""
+    loaded = CodeObject.load(code_object)
+    facts = facts_of_code_object(loaded)
+    return [(program, facts[program.name]) for program in read_code_object(loaded).programs
+            if program.name in facts and (not names or program.name in names)]
+
+
+def text_claims(kernels: Sequence[tuple[Program, KernelFacts]], blocks: Sequence[tuple[int, int, int] | None] = ()) -> list[Claim]:
+    """`races` and `errata`; `blocks` are the workgroups of a launch, where the code object does not require any."""
+    sizes = [*blocks, *[None] * (len(kernels) - len(blocks))]
+    known = [(program, replace(facts, block=size) if size is not None else facts)
+             for (program, facts), size in zip(kernels, sizes, strict=True)]
+    return [worst([claim(program, facts) for program, facts in known]) for claim in (race_claim, errata_claim)]
+
+
+def race_claim(program: Program, facts: KernelFacts) -> Claim:
+    """No two accesses to LDS by different waves, one a write, at once."""
+    proof = prove_races(program, block_of_program(program, facts), facts.lds)
+    scope = f"LDS of {program.name}: all paths, all rounds of loops, all interleavings that barriers allow; not memory outside of LDS"
+    at = None
+    if proof.at is not None:
+        instruction = program.instructions[proof.at]
+        at = f"{instruction.where() or program.name}: {instruction.text}"
+    return Claim(RACES, proof.status, scope, proof.assumptions, "" if proof.status == PROVEN else proof.reason, at)
+
+
+def errata_claim(program: Program, facts: KernelFacts) -> Claim:
+    """No wait, wait state or register rule is broken, and no erratum hits, on any path."""
+    scope = f"waits, wait states, registers and errata of {program.name}: all paths, by the rules of asmgen lint"
+    errors = [finding for finding in lint_program(program, "", facts, warnings=False) if finding.severity == "error"]
+    if not errors:
+        return Claim(ERRATA, PROVEN, scope, (NO_JUMPS_INTO,))
+    first = errors[0]
+    instruction = program.instructions[first.position]
+    return Claim(ERRATA, REFUTED, scope, (NO_JUMPS_INTO,), f"{first.rule}: {first.message}",
+                 f"{instruction.where() or program.name}: {instruction.text}")
