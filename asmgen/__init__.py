@@ -59,7 +59,7 @@ _GROUPS: dict[str, dict[str, str]] = {
         "asmgen.author.ops.elementwise":
             "abs_ add any_greater div exp2 fill_with fma log2 max_ min_ move mul neg rcp rsq sqrt sub",
         "asmgen.author.ops.layoutchange": "change_layout",
-        "asmgen.author.ops.cutcolumns": "BEYOND",
+        "asmgen.author.ops.cutcolumns": "BEYOND send_outside",
         "asmgen.author.ops.masks": "lane_coordinates mask_columns mask_rows mask_rows_before",
         "asmgen.author.ops.movement": "fill read write",
         "asmgen.author.ops.packedpairs": "joined",

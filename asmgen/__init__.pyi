@@ -65,6 +65,7 @@ from asmgen.author.ops.bits import xor as xor
 from asmgen.author.ops.conversions import convert as convert
 from asmgen.author.ops.conversions import doubted as doubted
 from asmgen.author.ops.cutcolumns import BEYOND as BEYOND
+from asmgen.author.ops.cutcolumns import send_outside as send_outside
 from asmgen.author.ops.draws import philox as philox
 from asmgen.author.ops.elementwise import abs_ as abs_
 from asmgen.author.ops.elementwise import add as add

@@ -13,6 +13,7 @@ from asmgen.kernels.gemm_mx.formats import (
     GROUP_ROWS,
     ORDERS,
     SCALE_ARGUMENTS,
+    STREAMED,
     WIDEST,
     WORDS,
     arranged,
@@ -30,12 +31,14 @@ _SLACK = 1 << 12
 
 def _types(variant: ag.Variant) -> tuple[str, ...]:
     """Those that a variant takes, its default first."""
+    if variant.schedule == STREAMED:
+        return ("fp4", "fp6", "bf6", "fp8", "bf8")
     return ("fp4",) if variant.tile[2] == DEEP else ("fp8", "bf8", "fp4")
 
 
 def _scalings(variant: ag.Variant) -> tuple[str, ...]:
     """What a variant takes as `scales`."""
-    return ("block32", "none") if variant.stages == 2 else ("block32",)
+    return ("block32", "none") if variant.stages == 2 or variant.schedule == STREAMED else ("block32",)
 
 
 def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
@@ -55,7 +58,7 @@ def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
 def _scale_stride(name: str, axis: int, variant: ag.Variant) -> ag.Parameter:
     """The stride of scales. The rows of a tile stand under one descriptor, and so many bytes more as fills are ahead; where scales are
     arranged first, offsets of 32 bits reach three groups of rows."""
-    beside = 2 * (variant.stages + 1) * GROUP_ROWS * GROUP_COLUMNS
+    beside = ag.BEYOND + 16 * GROUP_ROWS * GROUP_COLUMNS
     rows = max(variant.tile[axis], 3 * GROUP_ROWS)
     most = ag.most_stride(rows // GROUP_ROWS, 8 * GROUP_ROWS, beside) // GROUP_COLUMNS * GROUP_COLUMNS
     doc = f"scales from one row of {name.upper()} to the next; shuffled: their columns with pads, a multiple of {GROUP_COLUMNS}"
@@ -74,7 +77,7 @@ def _stride_rule(name: str) -> ag.Rule:
 
 
 def _row_rule(name: str) -> ag.Rule:
-    return ag.Rule(f"ld{name} must be a multiple of 16 bytes: of 16 elements of 8 bits, 32 of 4, 64 of 6", (f"ld{name}", f"{name}_dtype"),
+    return ag.Rule(f"ld{name} must be a multiple of 16 elements of 8 bits, of 32 of fewer", (f"ld{name}", f"{name}_dtype"),
                    lambda p: p[f"ld{name}"] % row_multiple(p[f"{name}_dtype"]) == 0)
 
 

@@ -11,12 +11,13 @@ ELEMENTS = {"fp4": 4, "fp6": 6, "bf6": 6, "fp8": 8, "bf8": 8}
 WIDEST = 8
 DEEP = 256
 """The depth of a tile of fp4; others have 128."""
+STREAMED = "streamed"
+"""The schedule of variants whose waves load straight into registers."""
 ORDERS = ("shuffled", "plain")
 """shuffled: AITER's, 32 rows x 8 scales as 64 dwords. plain: row after row."""
 GROUP_ROWS, GROUP_COLUMNS = 32, 8
 """Rows and columns of scales that lie together in the shuffled order: a dword for each lane."""
 _FRAGMENT_ROWS = 16
-_LINE_BYTES = 16
 
 
 def least_stride(order: str, k: int) -> int:
@@ -26,9 +27,8 @@ def least_stride(order: str, k: int) -> int:
 
 
 def row_multiple(dtype: str) -> int:
-    """The elements of a row stride are a multiple of this: rows begin at multiples of 16 bytes."""
-    bits = ELEMENTS[dtype]
-    return next(count for count in (16, 32, 64) if count * bits % (8 * _LINE_BYTES) == 0)
+    """The elements of a row stride are a multiple of this: rows begin at multiples of 16 bytes, of 6 bits at multiples of 24."""
+    return BLOCK // 2 if ELEMENTS[dtype] == WIDEST else BLOCK
 
 
 def cells_of(variant: ag.Variant) -> int:
@@ -43,7 +43,8 @@ def padded_rows(rows: int) -> int:
 
 def arranged(build: ag.Values) -> bool:
     """Whether a kernel before the product brings scales into the order of its dwords: plain ones, and those for steps of 128 columns."""
-    return bool(build["scales"] != "none" and (build["scale_order"] == "plain" or not str(build["tile"]).endswith(f"x{DEEP}")))
+    return bool(build["scales"] != "none" and build["schedule"] != STREAMED
+                and (build["scale_order"] == "plain" or not str(build["tile"]).endswith(f"x{DEEP}")))
 
 
 def group_rows(tile: tuple[int, ...], axis: int) -> int:

@@ -21,7 +21,7 @@ from asmgen.tools.runner import RunReport, launch, run_kernel
 
 LIBRARY = family("gemm-mx")
 SMALL, LARGE = {"tile": "128x128x256"}, {"tile": "256x256x256"}
-ANY, LARGE_ANY = {"tile": "128x128x128"}, {"tile": "256x256x128"}
+ANY, LARGE_ANY, FEW = {"tile": "128x128x128"}, {"tile": "256x256x128"}, {"tile": "32x128x256"}
 
 
 @cache
@@ -46,6 +46,9 @@ CASES: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     (SMALL, {"m": 16, "n": 128, "k": 1536}, "lockstep"),
     (ANY | {"a_dtype": "fp8", "b_dtype": "fp4", "scale_order": "plain"}, {"m": 33, "n": 20, "k": 32}, "random:2"),
     (ANY | {"a_dtype": "bf8", "b_dtype": "fp8"}, {"m": 20, "n": 130, "k": 672, "ldsb": 32}, "serial"),
+    (FEW | {"out": "f32", "bias": "row"}, {"m": 20, "n": 100, "k": 2080, "lda": 2144}, "random:3"),
+    (FEW | {"a_dtype": "fp8", "b_dtype": "fp6", "scale_order": "plain"}, {"m": 33, "n": 18, "k": 288, "ldsb": 11}, "serial"),
+    (FEW | {"a_dtype": "bf6", "b_dtype": "fp6", "scales": "none"}, {"m": 3, "n": 130, "k": 800, "ldb": 896}, "lockstep"),
     ({"a_dtype": "fp8", "b_dtype": "bf8", "scales": "none"}, {"m": 40, "n": 33, "k": 416, "lda": 432}, "lockstep"),
 ]
 
@@ -124,7 +127,7 @@ def test_a_step_of_the_loop_is_dense(tile: dict[str, Any], unroll: int, most: in
 
 @pytest.mark.parametrize(("values", "sentence"), [
     ({"ldsa": 4}, "ldsa must be at least k / 32"), ({"ldsb": 20}, "ldsb must be at least k / 32, and a multiple of 8"),
-    ({"k": 48}, "k must be"), ({"lda": 528}, "lda must be a multiple of 16 bytes")])
+    ({"k": 48}, "k must be"), ({"lda": 528}, "lda must be a multiple of 16 elements of 8 bits, of 32 of fewer")])
 def test_what_is_not_offered_is_refused(values: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ContractError, match=sentence):
         LIBRARY.contract("gfx950", SMALL).resolve_run({**SMALL, "m": 1, "n": 1, "k": 512, **values})
