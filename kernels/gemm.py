@@ -1,4 +1,4 @@
-"""Matrix products of the library on tensors: `asmgen.kernels.gemm.bf16(a, b)`.
+"""Matrix products of the library on tensors: `asmgen.kernels.gemm.bf16(a, b)`, `asmgen.kernels.gemm.mx(a, a_scale, b, b_scale, out)`.
 
 A tensor is a PyTorch tensor, an object with DLPack, or a numpy array. PyTorch and DLPack tensors are used where they are, with their
 strides. A numpy array is moved to the device row by row without gaps, so that any view works; `out` is moved back into the elements that
@@ -78,7 +78,106 @@ def bf16(a: Any, b: Any, out: Any = None, device: Any = None, stream: Any = None
     return out
 
 
-def _located(name: str, tensor: Any) -> tuple[int | None, Facts]:
+_CODES = {"float8_e4m3fn": "fp8", "float8_e5m2": "bf8", "float4_e2m1fn_x2": "fp4"}
+"""Types of tensors whose elements say what they are; others are bytes of codes."""
+_CODE_BITS = {"fp4": 4, "fp6": 6, "bf6": 6, "fp8": 8, "bf8": 8}
+_SCALES = ("uint8", "float8_e8m0fnu")
+_FEW_ROWS = 64
+"""Up to so many rows of A, loads straight into registers serve better than LDS: a tile of 128 rows computes more than it loads."""
+_LARGE = 2048
+"""Rows of A and B from which tiles of 256 x 256 fill a quarter of the compute units."""
+
+
+def mx(a: Any, a_scale: Any, b: Any, b_scale: Any, out: Any, a_dtype: str = "", b_dtype: str = "", scale_order: str = "plain",
+       device: Any = None, stream: Any = None) -> Any:
+    """a @ b.T of microscaled matrices with float32 accumulation: each 32 columns of a row share a scale.
+
+    `a` is [M, bytes of K elements], `b` is [N, ...]; K is a multiple of 32. PyTorch's float8_e4m3fn, float8_e5m2 and float4_e2m1fn_x2 say
+    their type; of bytes (uint8) `a_dtype` and `b_dtype` say it: fp4 (two a byte, by default), fp6, bf6 (24 bytes for 32), fp8, bf8. Scales
+    are e8m0 bytes (uint8 or float8_e8m0fnu): with scale_order="plain" [M, K / 32] and [N, K / 32], as torch's scaled_mm has them for blocks
+    of 1 x 32; with "shuffled" as AITER's shuffle_scale makes them, whose last axis is the columns with their pads, which must not be 255.
+    `out` is [M, N] of bfloat16, float16 or float32, and is returned; it must not share elements with what is read.
+
+    `device` and `stream` are as for `bf16`. Raises TensorError or ContractError before any launch.
+    """
+    named = {"a": a, "b": b, "d": out, "a_scale": a_scale, "b_scale": b_scale}
+    located = {name: _located("out" if name == "d" else name, tensor, "gemm.mx") for name, tensor in named.items()}
+    if device is None:
+        device = _gpu(a, "gemm.mx")
+    facts = tuple((name, found) for name, (_, found) in located.items())
+    plan, numbers, unread = _mx_plan(device.arch, facts, a_dtype, b_dtype, scale_order)
+    _check_writable(out, "gemm.mx")
+    for name in ("a", "b"):
+        base = located[name][0]
+        if base is not None and base % _ALIGNMENT:
+            raise TensorError(f"{name} of gemm.mx must begin at a multiple of {_ALIGNMENT} bytes, and it begins at {base:#x}")
+    if any(isinstance(one, np.ndarray) and isinstance(out, np.ndarray) and np.shares_memory(one, out) for one in (a, b, a_scale, b_scale)):
+        raise TensorError("out of gemm.mx shares elements with what the kernel reads; another out would do")
+    plan.start(device, {**named, **dict.fromkeys(unread, out), **numbers}, stream)
+    return out
+
+
+@cache
+def _mx_plan(arch: str, facts: tuple[tuple[str, Facts], ...], a_dtype: str, b_dtype: str,
+             scale_order: str) -> tuple[LaunchList, Mapping[str, Any], tuple[str, ...]]:
+    """The launch of `mx` for tensors of these facts."""
+    known = dict(facts)
+    for name, (shape, strides, _) in facts:
+        called = "out" if name == "d" else name
+        if len(shape) != 2 or shape[0] < 1:
+            raise TensorError(f"{called} of gemm.mx must be a matrix of 1 row or more, got the shape {list(shape)}")
+        if strides[1] != 1 and shape[1] > 1:
+            raise TensorError(f"{called} of gemm.mx must have its rows' elements side by side (stride 1), got the strides {list(strides)}")
+    types = {name: _CODES.get(_plain_name(known[name][2]), given or "fp4") for name, given in (("a", a_dtype), ("b", b_dtype))}
+    outs = {"bfloat16": "bf16", "bfloat": "bf16", "float16": "f16", "float32": "f32"}
+    made = outs.get(_plain_name(known["d"][2]))
+    if made is None:
+        raise TensorError(f"out of gemm.mx must be bfloat16, float16 or float32, got {_plain_name(known['d'][2])}")
+    for name in ("a_scale", "b_scale"):
+        if _plain_name(known[name][2]) not in _SCALES:
+            raise TensorError(f"{name} of gemm.mx must be {' or '.join(_SCALES)}, got {_plain_name(known[name][2])}")
+    elements = {}
+    for name, dtype in types.items():
+        if dtype not in _CODE_BITS:
+            raise TensorError(f"{name}_dtype of gemm.mx must be one of {', '.join(_CODE_BITS)}, got {quoted(dtype)}")
+        elements[name] = [count * 8 // _CODE_BITS[dtype] for count in (known[name][0][1], _row_stride(known[name]))]
+    m, n, k = known["a"][0][0], known["b"][0][0], elements["a"][0]
+    if elements["b"][0] != k:
+        raise TensorError(f"b of gemm.mx must have K = {k} elements in a row, as a has, and it has {elements['b'][0]}")
+    if known["d"][0] != (m, n):
+        raise TensorError(f"out of gemm.mx must be [M, N] = {[m, n]}, got {list(known['d'][0])}")
+    family = find_family("gemm-mx")
+    for name, rows in (("a_scale", m), ("b_scale", n)):
+        held = known[name][0]
+        if held[0] < rows or held[1] * 32 < k or scale_order == "shuffled" and (held[0] % 32 or _row_stride(known[name]) != held[1]):
+            raise TensorError(f"{name} of gemm.mx has the shape {list(held)}; it must have a scale for each of {rows} rows and each 32 of "
+                              f"{k} columns, and shuffled ones rows up to a multiple of 32 without gaps")
+    build: dict[str, Any] = {"a_dtype": types["a"], "b_dtype": types["b"], "scale_order": scale_order, "out": made}
+    if m <= _FEW_ROWS:
+        build["tile"] = "32x128x256"
+    elif min(m, n) >= _LARGE and not {"fp6", "bf6"} & {*types.values()}:
+        build["tile"] = "256x256x256" if {*types.values()} == {"fp4"} else "256x256x128"
+    contract = family.contract(family.check_arch(arch), build)
+    values = contract.resolve_run({**build, "m": m, "n": n, "k": k, "lda": elements["a"][1], "ldb": elements["b"][1],
+                                   "ldd": _row_stride(known["d"]), "ldc": n, "ldsa": _row_stride(known["a_scale"]),
+                                   "ldsb": _row_stride(known["b_scale"])})
+    given = [argument for argument in contract.given if argument.type == "pointer" and argument.name not in known]
+    numbers = {argument.name: values[argument.name] for argument in contract.given if argument.type != "pointer"}
+    plan = launch_list(code_object(family, arch, build), contract, values)
+    return plan, numbers, tuple(argument.name for argument in given)
+
+
+def _plain_name(dtype: str) -> str:
+    return dtype.removeprefix("torch.")
+
+
+def _row_stride(facts: Facts) -> int:
+    """Elements from a row to the next; of a single row its length."""
+    shape, strides, _ = facts
+    return strides[0] if shape[0] > 1 else shape[1]
+
+
+def _located(name: str, tensor: Any, of: str = "gemm.bf16") -> tuple[int | None, Facts]:
     """The address of a tensor (None for an array that the launch moves), and its facts."""
     if isinstance(tensor, np.ndarray):  # launches move it in C order
         return None, (tensor.shape, dense_strides(tensor.shape), str(tensor.dtype))
@@ -86,10 +185,10 @@ def _located(name: str, tensor: Any) -> tuple[int | None, Facts]:
         try:
             return tensor.data_ptr(), (tuple(tensor.shape), tuple(tensor.stride()), str(tensor.dtype))
         except RuntimeError as error:  # PyTorch raises it for sparse tensors and the like
-            raise TensorError(f"{name} of gemm.bf16 must be a dense tensor with memory of its own: {printable(str(error))}") from error
+            raise TensorError(f"{name} of {of} must be a dense tensor with memory of its own: {printable(str(error))}") from error
     if not is_external(tensor):
-        raise TensorError(f"gemm.bf16 takes tensors, got a {type(tensor).__name__} as {name}")
-    found = external_of(tensor, f"{name} of gemm.bf16")
+        raise TensorError(f"{of} takes tensors, got a {type(tensor).__name__} as {name}")
+    found = external_of(tensor, f"{name} of {of}")
     return found.address, (found.shape, found.strides, found.dtype)
 
 
@@ -143,14 +242,14 @@ def _gpu_of(name: str, arch: str) -> str:
     return next((gpu for gpu, its in GPUS.items() if its == arch and gpu in name), DEFAULT_GPU[arch])
 
 
-def _check_writable(out: Any) -> None:
+def _check_writable(out: Any, of: str = "gemm.bf16") -> None:
     """Raises TensorError for an `out` that numpy marks as read-only, or whose elements share memory."""
     if not isinstance(out, np.ndarray):
         return
     if not out.flags.writeable:
-        raise TensorError("out of gemm.bf16 is read-only; an array whose flags.writeable is True would work")
+        raise TensorError(f"out of {of} is read-only; an array whose flags.writeable is True would work")
     if any(stride == 0 and count > 1 for stride, count in zip(out.strides, out.shape, strict=True)):
-        raise TensorError(f"out of gemm.bf16 must have memory of its own for each element, and its strides are {list(out.strides)}; "
+        raise TensorError(f"out of {of} must have memory of its own for each element, and its strides are {list(out.strides)}; "
                           "an array without a stride of 0 would work")
 
 
@@ -193,11 +292,11 @@ def _empty(a: Any, b: Any) -> Any:
     raise TensorError(f"out of gemm.bf16 must be given where a is a {type(a).__name__}")
 
 
-def _gpu(a: Any) -> HipDevice:
+def _gpu(a: Any, of: str = "gemm.bf16") -> HipDevice:
     """The GPU of a tensor. Raises TensorError for one in host memory."""
-    found: External | None = external_of(a, "a of gemm.bf16") if hasattr(a, "data_ptr") or _is_on_gpu(a) else None
+    found: External | None = external_of(a, f"a of {of}") if hasattr(a, "data_ptr") or _is_on_gpu(a) else None
     if found is None or found.where != GPU:
-        raise TensorError("a of gemm.bf16 is in host memory; move it to a GPU, or pass device=EmulatedDevice('gfx950') to run on the "
+        raise TensorError(f"a of {of} is in host memory; move it to a GPU, or pass device=EmulatedDevice('gfx950') to run on the "
                           "emulator")
     return _opened(found.index)
 

@@ -12,7 +12,8 @@ import pytest
 
 from asmgen.author.contract.contract import ContractError
 from asmgen.emulator.scheduling.run import Options
-from asmgen.kernels.gemm_mx.problem import packed, shuffled, values_of
+from asmgen.kernels import gemm
+from asmgen.kernels.gemm_mx.problem import decoded, packed, shuffled, values_of
 from asmgen.kernels.registry import family
 from asmgen.launch.emulated import EmulatedDevice
 from asmgen.tools.build import Built, build_kernel
@@ -131,3 +132,34 @@ def test_a_step_of_the_loop_is_dense(tile: dict[str, Any], unroll: int, most: in
 def test_what_is_not_offered_is_refused(values: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ContractError, match=sentence):
         LIBRARY.contract("gfx950", SMALL).resolve_run({**SMALL, "m": 1, "n": 1, "k": 512, **values})
+
+
+def operand(seed: int, rows: int, k: int, dtype: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Codes and scales."""
+    random = np.random.default_rng(seed)
+    usual = np.flatnonzero(np.abs(np.nan_to_num(values_of(dtype), nan=99)) < 8).astype(np.uint8)
+    return random.choice(usual, (rows, k)), random.integers(125, 130, (rows, -(-k // 32)), dtype=np.uint8)
+
+
+@pytest.mark.parametrize(("of_a", "of_b", "order"), [("fp4", "fp8", "plain"), ("fp6", "fp4", "shuffled")])
+def test_tensors(of_a: str, of_b: str, order: str) -> None:
+    """Sums of a few products whose codes have 4 bits are exact in float32."""
+    m, n, k = 5, 40, 256 if order == "shuffled" else 96
+    (a, a_scale), (b, b_scale) = operand(0, m, k, of_a), operand(1, n, k, of_b)
+    out = np.zeros((m, n), np.float32)
+    held = packed(b, of_b).view(ml_dtypes.float8_e4m3fn) if of_b == "fp8" else packed(b, of_b)
+    placed = [shuffled(one) if order == "shuffled" else one for one in (a_scale, b_scale)]
+    with EmulatedDevice("gfx950") as device:
+        assert gemm.mx(packed(a, of_a), placed[0], held, placed[1], out, a_dtype=of_a, scale_order=order, device=device) is out
+    np.testing.assert_array_equal(out, decoded(a, a_scale, k, of_a) @ decoded(b, b_scale, k, of_b).T)
+
+
+@pytest.mark.parametrize(("change", "sentence"), [
+    ({"b": np.zeros((8, 48), np.uint8)}, "b of gemm.mx must have K = 64"), ({"a_scale": np.zeros((4, 1), np.uint8)}, "a_scale of gemm.mx"),
+    ({"out": np.zeros((4, 9), np.float32)}, r"out of gemm.mx must be \[M, N\]"), ({"a_dtype": "fp5"}, "a_dtype of gemm.mx"),
+    ({"b_scale": np.zeros((8, 2), np.float32)}, "b_scale of gemm.mx must be uint8"), ({"scale_order": "shuffled"}, "a_scale of gemm.mx")])
+def test_tensors_that_do_not_fit(change: dict[str, Any], sentence: str) -> None:
+    given: dict[str, Any] = {"a": np.zeros((4, 32), np.uint8), "a_scale": np.zeros((4, 2), np.uint8), "b": np.zeros((8, 32), np.uint8),
+                             "b_scale": np.zeros((8, 2), np.uint8), "out": np.zeros((4, 8), np.float32)}
+    with EmulatedDevice("gfx950") as device, pytest.raises(gemm.TensorError, match=sentence):
+        gemm.mx(**given | change, device=device)
