@@ -15,10 +15,13 @@ from asmgen.kernels.attention_backward.work import QueryHead, Ring, begin_vector
 
 
 @BACKWARD.variant("gfx950", tile=(BLOCK, 256), waves=4, schedule="interleave", occupancy=1, d=128)
+@BACKWARD.variant("gfx950", tile=(BLOCK, 256), waves=4, schedule="interleave", occupancy=1, d=64)
 def pinned(k: ag.TileBuilder) -> None:
     """64 keys for each wave."""
     (queries, keys), d = k.variant.tile, k.variant.d
     M = k.matrix_shape(f"f32_32x32x16_{k.p.dtype}")
+    narrow = M if d == 128 else k.matrix_shape(f"f32_16x16x32_{k.p.dtype}")  # of dQ, of whose columns a wave has a quarter
+    stages, ahead = (2, 2) if d == 128 else (4, 3)  # a step of short rows takes less time than a fill
     own = keys // 4
     at = place(k)
 
@@ -29,13 +32,13 @@ def pinned(k: ag.TileBuilder) -> None:
     P = k.tile("P", queries, own, ag.with_dtype(M.d, k.p.dtype))
     P_keys = ag.as_operand(ag.transposed(P), M, "b")
     by_rows = ag.in_order_of(M.a, P_keys.fragment)
-    Ks = k.shared("Ks", k.p.dtype, keys, d, serves=(ag.FragmentRead(M.b), ag.TransposedRead(M.b)))
-    Qs, dOs = (k.shared(name, k.p.dtype, queries, d, stages=2,
+    Ks = k.shared("Ks", k.p.dtype, keys, d, serves=(ag.FragmentRead(M.b), ag.TransposedRead(narrow.b)))
+    Qs, dOs = (k.shared(name, k.p.dtype, queries, d, stages=stages,
                         serves=(ag.FragmentRead(M.a), ag.TransposedRead(by_rows), ag.DmaFill())) for name in ("Qs", "dOs"))
     ordered = k.p.dq == "ordered"  # then dQ has a kernel of its own
     dSs = None if ordered else k.shared("dSs", k.p.dtype, keys, queries, stages=2,
-                   serves=(ag.FragmentRead(ag.transposed(P).fragment, write=True), ag.TransposedRead(M.a)))
-    Xs = k.shared("Xs", "f32", 4, 2 * queries, stages=2)
+                   serves=(ag.FragmentRead(ag.transposed(P).fragment, write=True), ag.TransposedRead(narrow.a)))
+    Xs = k.shared("Xs", "f32", 4, 2 * queries, stages=stages)
     ag.load(k, V, at.rows(k, "v"), rows=k.wave)
     loaded = k.tile("loaded_K", own, d, M.b)
     ag.load(k, loaded, at.rows(k, "k"), rows=k.wave)
@@ -46,7 +49,7 @@ def pinned(k: ag.TileBuilder) -> None:
     dV = k.tile("dV", d, own, M.d, note="dV^T")
     S, dP = (k.tile(name, queries, own, M.d) for name in ("S", "dP"))
     dS = ag.narrowed(dP, k.p.dtype)
-    dQ = None if ordered else k.tile("dQ", queries, d // 4, M.d, file="a")
+    dQ = None if ordered else k.tile("dQ", queries, d // 4, narrow.d, file="a")
     c = key_factors(k, at, S)
     seen = seen_by(k, S)
     if seen is None:
@@ -56,10 +59,11 @@ def pinned(k: ag.TileBuilder) -> None:
     ag.zero(k, dV, dK)
 
     def add_up(t: ag.StepIndex, dQ: ag.Tile, dSs: ag.SharedTile) -> None:
-        for depth in range(keys // 16):
-            part = ag.PartOf(keys // 16, depth)
+        deep = narrow.a.columns
+        for depth in range(keys // deep):
+            part = ag.PartOf(keys // deep, depth)
             with memory:
-                A, B = ring.take("dS_all", M.a), ring.take("Kt", M.b)
+                A, B = ring.take("dS_all", narrow.a, queries // narrow.a.rows), ring.take("Kt", narrow.b)
                 ag.read_transposed(k, A, dSs[t].part(part))
                 ag.read_transposed(k, B, Ks[()].part(part, k.wave), at=t)
             with matrix:
@@ -70,9 +74,9 @@ def pinned(k: ag.TileBuilder) -> None:
             n = t + 1
             ring.begin()
             with memory:
-                ag.fill(k, Qs[t + 2], head.q.step(t + 2))
-                ag.fill(k, dOs[t + 2], head.do.step(t + 2))
-                ag.fill(k, Xs[t + 2], head.statistics.k(t + 2))
+                ag.fill(k, Qs[t + ahead], head.q.step(t + ahead))
+                ag.fill(k, dOs[t + ahead], head.do.step(t + ahead))
+                ag.fill(k, Xs[t + ahead], head.statistics.k(t + ahead))
                 begin_vector(k, S, Xs[n], 0)
             for depth in range(d // 16):
                 part = ag.PartOf(d // 16, depth)
