@@ -64,7 +64,7 @@ def word_bytes(p: ag.Values, tile: tuple[int, ...], axis: int) -> int:
 
 
 SCALE_ARGUMENTS = (
-    ag.ContractArgument("a_scale", "pointer", "scales of A (e8m0 bytes), 4-byte aligned where shuffled"),
+    ag.ContractArgument("a_scale", "pointer", "scales of A (e8m0 bytes); shuffled: 4-byte aligned, no pad of columns 255"),
     ag.ContractArgument("b_scale", "pointer", "scales of B, likewise"),
     ag.ContractArgument("ldsa", "u32", "bytes from a row of A's scales to the next; shuffled: its columns with their pads"),
     ag.ContractArgument("ldsb", "u32", "the same of B's scales"),

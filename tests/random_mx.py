@@ -1,0 +1,89 @@
+"""Random products of gemm-mx against the float64 reference: `python -m tests.random_mx [COUNT] [SEED]`.
+
+Types, tiles, orders of scales, shapes with tails in every dimension, strides, alpha, beta, bias, and the three orders of waves.
+"""
+
+from __future__ import annotations
+
+import sys
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from asmgen.emulator.scheduling.run import Options
+from asmgen.kernels.registry import family
+from asmgen.tools.build import Built, build_kernel
+from asmgen.tools.runner import run_kernel
+
+LIBRARY = family("gemm-mx")
+TILES = {"128x128x256": ("fp4",), "256x256x256": ("fp4",), "128x128x128": ("fp8", "bf8", "fp4"), "256x256x128": ("fp8", "bf8", "fp4"),
+         "32x128x256": ("fp4", "fp6", "bf6", "fp8", "bf8")}
+ORDERS = ("lockstep", "serial", "random:5")
+BUILDS = 24
+"""Different builds: a build takes a second or more, and a run of another shape much less."""
+
+
+def drawn_build(random: np.random.Generator) -> dict[str, Any]:
+    """Build parameters of one kernel."""
+    tile = str(random.choice([*TILES]))
+    a, b = (str(one) for one in random.choice(TILES[tile], 2))
+    scales = "none" if random.random() < 0.2 and tile in ("256x256x256", "256x256x128", "32x128x256") else "block32"
+    return {"tile": tile, "a_dtype": a, "b_dtype": b, "scales": scales, "scale_order": str(random.choice(["plain", "shuffled"])),
+            "out": str(random.choice(["bf16", "f16", "f32"])), "bias": str(random.choice(["none", "row"])),
+            "preload": bool(random.random() < 0.3)}
+
+
+def drawn_shape(random: np.random.Generator, build: dict[str, Any]) -> dict[str, Any]:
+    """Run parameters that fit a build."""
+    edge = int(str(build["tile"]).split("x", maxsplit=1)[0])
+    k = 32 * int(random.integers(1, 40 if edge <= 128 else 20))
+    m, n = (int(random.integers(1, 2 * edge + 2)) for _ in range(2))
+    shape: dict[str, Any] = {"m": m, "n": n, "k": k}
+    for name in ("lda", "ldb"):
+        if random.random() < 0.5:
+            shape[name] = k + 32 * int(random.integers(0, 5))
+    for name in ("ldsa", "ldsb"):
+        if random.random() < 0.5:
+            whole = 1 if build["scale_order"] == "plain" else 8
+            shape[name] = (-(-k // 32 // whole) + int(random.integers(4))) * whole
+    if random.random() < 0.3:
+        shape |= {"ldd": n + int(random.integers(0, 9)), "alpha": 0.75, "beta": -1.5, "ldc": n + int(random.integers(0, 9))}
+    return shape
+
+
+@cache
+def built(build: tuple[tuple[str, Any], ...]) -> Built:
+    """A kernel, built once."""
+    return build_kernel(LIBRARY, "gfx950", dict(build))
+
+
+def check(build: dict[str, Any], shape: dict[str, Any], order: str, seed: int) -> str:
+    """What is wrong with one run, nothing if all is right."""
+    parameters = LIBRARY.contract("gfx950", build).resolve_run({**build, **shape})
+    report = run_kernel(LIBRARY, built(tuple(build.items())), parameters, "emulator", seed=seed,
+                        options=Options(order=order, count_banks=True))
+    wrong = {"result": not report.passed, "other bytes": not report.untouched, "findings": report.findings != (),
+             "bank conflicts": report.bank_conflicts != 0}
+    return ", ".join(name for name, is_so in wrong.items() if is_so)
+
+
+def main(count: int, seed: int) -> int:
+    """Run so many products; the number of wrong ones."""
+    random = np.random.default_rng(seed)
+    builds = [drawn_build(random) for _ in range(min(count, BUILDS))]
+    failures = 0
+    for number in range(count):
+        build = builds[number % len(builds)]
+        shape = drawn_shape(random, build)
+        order = ORDERS[number % len(ORDERS)]
+        wrong = check(build, shape, order, number)
+        if wrong:
+            failures += 1
+            print(f"{build} {shape} {order} seed {number}: {wrong}", flush=True)
+    print(f"{count} products, {failures} wrong")
+    return failures
+
+
+if __name__ == "__main__":
+    sys.exit(1 if main(*(int(one) for one in (*sys.argv[1:], *("300", "0")[len(sys.argv) - 1:]))) else 0)
