@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -48,6 +48,10 @@ class BenchReport:
     def median(self) -> float:
         """Of the times."""
         return statistics.median(self.milliseconds)
+
+    def beside(self, milliseconds: float) -> BenchReport:
+        """The same times beside the cycle model's prediction."""
+        return replace(self, predicted=milliseconds)
 
     def as_json(self) -> dict[str, Any]:
         """Median and spread, what follows from them, all times, and where they were taken."""

@@ -1,4 +1,4 @@
-"""The commands that build, run and time kernels: list, doctor, build, run, launch, bench, probe, hip-emulator."""
+"""The commands that build, run and time kernels: list, doctor, build, run, launch, bench, probe, selftest, hip-emulator."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ def bench(kernel: str, arch: str | None, parameters: tuple[str, ...], device: st
         report = bench_kernel(family, built, resolved, opened, warm_ups, runs)
         if against is not None:
             report = replace(report, rivals={against: torch_times(family.name, resolved, report.buffer_sets, warm_ups, runs)})
-    report = replace(report, predicted=1e3 * report_kernel(family, built, resolved, timing, "grid", 1).host_seconds)
+    report = report.beside(1e3 * report_kernel(family, built, resolved, timing, "grid", 1).host_seconds)
     document(report.as_json()) if as_json else click.echo(report.text(), nl=False)
     return GOOD
 
@@ -230,6 +230,28 @@ def probe(names: tuple[str, ...], arch: str | None, gpu: str | None, device: str
         write_parameters(report, output)
     document(report.as_json()) if as_json else click.echo(report.text(), nl=False)
     return GOOD
+
+
+@click.command()
+@click.argument("kernels", nargs=-1, metavar="[KERNEL]...")
+@click.option("--arch", help="Only this architecture; on a GPU: the first GPU of it.")
+@click.option("--device", default="hip", show_default=True, help="hip, or emulator: without probes and timings.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the report as JSON.")
+@json_option
+def selftest(kernels: tuple[str, ...], arch: str | None, device: str, output: Path | None, as_json: bool) -> int:
+    """Test the library against its references; on a GPU also measure the model's table and time each family. One report."""
+    import json
+
+    from asmgen.files import write_plain
+    from asmgen.tools.selftest import selftest as test
+    from asmgen.tools.statusline import StatusLine
+
+    with StatusLine() as line:
+        report = test(device, kernels, arch, line.show)
+    if output is not None:
+        write_plain(output, (json.dumps(report.as_json(), indent=1) + "\n").encode())
+    document(report.as_json()) if as_json else click.echo(report.text(), nl=False)
+    return GOOD if report.passed else FAILED
 
 
 @click.command("hip-emulator", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
@@ -256,4 +278,4 @@ def hip_emulator(archs: tuple[str, ...], checks: bool, order: str, allow: tuple[
     return FAILED
 
 
-COMMANDS = (list_command, doctor, build, show, run, launch, bench, probe, hip_emulator)
+COMMANDS = (list_command, doctor, build, show, run, launch, bench, probe, selftest, hip_emulator)

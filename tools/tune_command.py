@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 from asmgen.kernels.tuned import Ranking
+from asmgen.tools.statusline import StatusLine
 from asmgen.tuning.rankedvariant import RankedVariant
 
 
 class ReadyLine:
-    """How many variants are ready: one line on a terminal's stderr, written over and taken away at the end; nothing elsewhere."""
+    """How many variants are ready, on a line of the terminal that is taken away at the end."""
 
     def __init__(self) -> None:
-        self._on = sys.stderr.isatty()
+        self._line = StatusLine()
 
     def __call__(self, ready: int, of: int) -> None:
-        if self._on:
-            sys.stderr.write(f"\r{ready} of {of} variants timed\x1b[K" if ready < of else "\r\x1b[K")
-            sys.stderr.flush()
+        if ready < of:
+            self._line.show(f"{ready} of {of} variants timed")
+        else:
+            self._line.end()
 
 
 def ranking_json(found: Ranking, top: int) -> list[dict[str, Any]]:
