@@ -29,20 +29,23 @@ def drawn_build(random: np.random.Generator) -> dict[str, Any]:
     tile = str(random.choice([*TILES]))
     a, b = (str(one) for one in random.choice(TILES[tile], 2))
     scales = "none" if random.random() < 0.2 and tile in ("256x256x256", "256x256x128", "32x128x256") else "block32"
-    return {"tile": tile, "a_dtype": a, "b_dtype": b, "scales": scales, "scale_order": str(random.choice(["plain", "shuffled"])),
-            "out": str(random.choice(["bf16", "f16", "f32"])), "bias": str(random.choice(["none", "row"])),
-            "preload": bool(random.random() < 0.3)}
+    shuffled = b not in ("fp6", "bf6") and random.random() < 0.5
+    return {"tile": tile, "a_dtype": a, "b_dtype": b, "scales": scales, "b_order": "shuffled" if shuffled else "plain",
+            "scale_order": str(random.choice(["plain", "shuffled"])), "out": str(random.choice(["bf16", "f16", "f32"])),
+            "bias": str(random.choice(["none", "row"])), "preload": bool(random.random() < 0.3)}
 
 
 def drawn_shape(random: np.random.Generator, build: dict[str, Any]) -> dict[str, Any]:
     """Run parameters that fit a build."""
     edge = int(str(build["tile"]).split("x", maxsplit=1)[0])
-    k = 32 * int(random.integers(1, 40 if edge <= 128 else 20))
+    unit = 64 if build["b_order"] == "shuffled" and build["b_dtype"] == "fp4" else 32
+    k = unit * int(random.integers(1, (40 if edge <= 128 else 20) * 32 // unit))
     m, n = (int(random.integers(1, 2 * edge + 2)) for _ in range(2))
+    n = -(-n // 16) * 16 if build["b_order"] == "shuffled" else n
     shape: dict[str, Any] = {"m": m, "n": n, "k": k}
     for name in ("lda", "ldb"):
         if random.random() < 0.5:
-            shape[name] = k + 32 * int(random.integers(0, 5))
+            shape[name] = k + unit * int(random.integers(0, 5))
     for name in ("ldsa", "ldsb"):
         if random.random() < 0.5:
             whole = 1 if build["scale_order"] == "plain" else 8

@@ -14,6 +14,7 @@ from asmgen.kernels.gemm_mx.formats import (
     ORDERS,
     SCALE_ARGUMENTS,
     STREAMED,
+    WEIGHT_ORDERS,
     WIDEST,
     WORDS,
     arranged,
@@ -21,6 +22,7 @@ from asmgen.kernels.gemm_mx.formats import (
     group_rows,
     least_stride,
     row_multiple,
+    takes_weights,
     word_bytes,
 )
 from asmgen.kernels.products.contract import PRODUCT_ALIASES, PRODUCT_ARGUMENTS, PRODUCT_GRID, PRODUCT_RULES, product_parameters
@@ -47,6 +49,8 @@ def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
         *(ag.Parameter(f"{name}_dtype", "build", str, f"type of {name.upper()}", default=types[0], choices=types) for name in "ab"),
         ag.Parameter("scales", "build", str, "block32: a scale for 32 columns of a row; none: elements are taken as they are",
                      default="block32", choices=_scalings(variant)),
+        ag.Parameter("b_order", "build", str, "where B lies: plain: row after row; shuffled: as AITER's shuffle_weight(16, 16) has it",
+                     default=WEIGHT_ORDERS[0], choices=WEIGHT_ORDERS),
         ag.Parameter("scale_order", "build", str, "where scales lie: plain: row after row; shuffled: as AITER's shuffle_scale has them",
                      default=ORDERS[0], choices=ORDERS),
     )
@@ -81,7 +85,9 @@ def _row_rule(name: str) -> ag.Rule:
                    lambda p: p[f"ld{name}"] % row_multiple(p[f"{name}_dtype"]) == 0)
 
 
-_RULES = (*map(_stride_rule, ("ldsa", "ldsb")), *map(_row_rule, "ab"))
+_WEIGHTS = ag.Rule("b_order=shuffled takes fp4, fp8 and bf8, n a multiple of 16, and k and ldb of 32 bytes: 64 fp4 or 32 of 8 bits",
+                   ("b_order", "b_dtype", "n", "k", "ldb"), takes_weights)
+_RULES = (*map(_stride_rule, ("ldsa", "ldsb")), *map(_row_rule, "ab"), _WEIGHTS)
 
 
 def _arguments(variant: ag.Variant, build: ag.Values) -> tuple[ag.ContractArgument, ...]:

@@ -17,7 +17,11 @@ ORDERS = ("shuffled", "plain")
 """shuffled: AITER's, 32 rows x 8 scales as 64 dwords. plain: row after row."""
 GROUP_ROWS, GROUP_COLUMNS = 32, 8
 """Rows and columns of scales that lie together in the shuffled order: a dword for each lane."""
-_FRAGMENT_ROWS = 16
+FRAGMENT_ROWS = 16
+"""Rows of a matrix instruction, and of weights that are shuffled together."""
+WEIGHT_ORDERS = ("plain", "shuffled")
+"""shuffled: as AITER's shuffle_weight(16, 16) has them: 16 bytes of each of 16 rows lie together. Needs rows of whole 32 bytes."""
+_SHUFFLED_BYTES = 32
 
 
 def least_stride(order: str, k: int) -> int:
@@ -29,6 +33,15 @@ def least_stride(order: str, k: int) -> int:
 def row_multiple(dtype: str) -> int:
     """The elements of a row stride are a multiple of this: rows begin at multiples of 16 bytes, of 6 bits at multiples of 24."""
     return BLOCK // 2 if ELEMENTS[dtype] == WIDEST else BLOCK
+
+
+def takes_weights(p: ag.Values) -> bool:
+    """Whether B may lie as `b_order` says: AITER shuffles whole bytes, 16 rows by 32 bytes at a time."""
+    if p["b_order"] == "plain":
+        return True
+    bits = ELEMENTS[p["b_dtype"]]
+    whole = _SHUFFLED_BYTES * 8 // bits
+    return bits != 6 and p["n"] % FRAGMENT_ROWS == 0 and p["k"] % whole == 0 and p["ldb"] % whole == 0
 
 
 def cells_of(variant: ag.Variant) -> int:
@@ -54,7 +67,7 @@ def group_rows(tile: tuple[int, ...], axis: int) -> int:
 
 def bytes_of_dword(tile: tuple[int, ...], axis: int) -> list[tuple[int, int]]:
     """(row, scale along K) of each byte of a dword, from the lane's first on; the lane's first is row lane % 16, scale lane / 16."""
-    rows = range(0, group_rows(tile, axis), _FRAGMENT_ROWS)
+    rows = range(0, group_rows(tile, axis), FRAGMENT_ROWS)
     return [(row, along) for along in range(0, tile[2] // BLOCK, 4) for row in rows]
 
 

@@ -43,6 +43,8 @@ def make_problem(p: ag.Values, seed: int, nonfinite: bool) -> ag.Problem:
     m, n, k = p["m"], p["n"], p["k"]
     (a, exact_rows), (b, exact_columns) = (_elements(random, p, name, rows, nonfinite) for name, rows in (("a", m), ("b", n)))
     given: dict[str, Any] = {"a": packed(a, p["a_dtype"]), "b": packed(b, p["b_dtype"])}
+    if p["b_order"] == "shuffled":
+        given["b"] = shuffled_weights(given["b"])
     a_scale: Matrix | None = None
     b_scale: Matrix | None = None
     if p["scales"] != "none":
@@ -118,4 +120,11 @@ def shuffled(scales: Matrix) -> Matrix:
     # group, half of it, row | 256 columns of K, 128 of them, block
     parts: Any = whole.reshape(-1, 2, GROUP_ROWS // 2, columns // GROUP_COLUMNS, 2, GROUP_COLUMNS // 2)
     found: Matrix = np.ascontiguousarray(parts.transpose(0, 3, 5, 2, 4, 1)).reshape(whole.shape)
+    return found
+
+
+def shuffled_weights(rows: Matrix) -> Matrix:
+    """Rows of bytes in AITER's order: 16 bytes of each of 16 rows, then the next 16 columns."""
+    parts: Any = rows.reshape(len(rows) // 16, 16, -1, 16)
+    found: Matrix = np.ascontiguousarray(parts.transpose(0, 2, 1, 3)).reshape(rows.shape)
     return found

@@ -7,9 +7,10 @@ flight hide its latency. One of the two waves finds A in the L1 cache.
 from __future__ import annotations
 
 import asmgen as ag
-from asmgen.kernels.gemm_mx.depth import Depth, depth_of
+from asmgen.kernels.gemm_mx.depth import depth_of
 from asmgen.kernels.gemm_mx.family import GEMM
-from asmgen.kernels.gemm_mx.formats import ELEMENTS, STREAMED
+from asmgen.kernels.gemm_mx.formats import ELEMENTS, FRAGMENT_ROWS, STREAMED
+from asmgen.kernels.gemm_mx.operands import OperandRows, rows_of
 from asmgen.kernels.gemm_mx.streamloads import LanePiece, StepLoads, step_loads
 from asmgen.kernels.gemm_mx.streamscales import stream_scales
 from asmgen.kernels.products.epilogue import product_epilogue
@@ -42,8 +43,8 @@ def streamed(k: ag.TileBuilder) -> None:
     place(k, row0, column0)
     corners = corners_of(k, C)
     depth = depth_of(k)
-    a = _operand(k, depth, depth.matrix("a", of_a, "m").rows(row0, tm), A, wm, of_a)
-    b = _operand(k, depth, depth.matrix("b", of_b, "n").rows(column0, tn), B, wn, of_b)
+    a = _operand(k, rows_of(k, depth, "a", of_a, row0), A, wm, of_a)
+    b = _operand(k, rows_of(k, depth, "b", of_b, column0), B, wn, of_b)
     scales = stream_scales(k, M, depth, stages, row0, column0, wn) if scaled else None
     memory, matrix = k.streams("memory", "matrix")
 
@@ -66,12 +67,14 @@ def streamed(k: ag.TileBuilder) -> None:
     k.pipeline(step, depth.steps, ag.InOrder(), then=product_epilogue(k, corners, row0, column0, wm, wn, overlaps=False))
 
 
-def _operand(k: ag.TileBuilder, depth: Depth, rows: ag.Rows, tiles: ag.TileGrid, waves: ag.WaveIndex, dtype: str) -> StepLoads:
-    """The loads of A or B. A lane has 16 or 24 neighbouring bytes of each fragment, or, of 8 bits, 16 of each half of its columns."""
-    tile, bits = tiles.tiles[0], ELEMENTS[dtype]
-    bytes_ = tile.fragment.columns * bits // 8
-    lane = {4: 16, 6: 24, 8: 16}[bits]
-    parts = {4: ((0, 4, 0),), 6: ((0, 4, 0), (4, 2, 16)), 8: ((0, 4, 0), (4, 4, 64))}[bits]
+def _operand(k: ag.TileBuilder, operand: OperandRows, tiles: ag.TileGrid, waves: ag.WaveIndex, dtype: str) -> StepLoads:
+    """The loads of A or B. A lane has 16 or 24 neighbouring bytes of each fragment, or, of 8 bits, 16 of each half of its columns. Shuffled
+    weights are 1024 bytes for each of those 16, lane after lane."""
+    tile, bits, together = tiles.tiles[0], ELEMENTS[dtype], operand.source.together
+    bytes_ = tile.fragment.columns * bits // 8 * together
+    lane = 24 if bits == 6 else 16
+    parts = {4: ((0, 4, 0),), 6: ((0, 4, 0), (4, 2, 16)), 8: ((0, 4, 0), (4, 4, 64 * together))}[bits]
     pieces = tuple(LanePiece(row, number * tile.fragment.registers + first, count, column * bytes_ + more)
                    for number, (row, column) in enumerate(tile.positions()) for first, count, more in parts)
-    return step_loads(k, rows, tile.columns * bits // 8, pieces, lane, waves, depth.limits[bits], depth.jumps[bits], 2)
+    return step_loads(k, operand.rows, operand.source.ahead, pieces, lane, waves, operand.source.limit, operand.source.jump, 2,
+                      FRAGMENT_ROWS // together)

@@ -10,7 +10,8 @@ from __future__ import annotations
 import asmgen as ag
 from asmgen.kernels.gemm_mx.depth import depth_of
 from asmgen.kernels.gemm_mx.family import GEMM
-from asmgen.kernels.gemm_mx.formats import ELEMENTS, cells_of
+from asmgen.kernels.gemm_mx.formats import cells_of
+from asmgen.kernels.gemm_mx.operands import OperandInLds, operand_in_lds, rows_of
 from asmgen.kernels.gemm_mx.scaling import scales_of
 from asmgen.kernels.products.epilogue import product_epilogue
 from asmgen.kernels.products.prologue import corners_of, place
@@ -37,24 +38,24 @@ def tiled(k: ag.TileBuilder) -> None:
     # LDS map
     stages = k.variant.stages
     cells = cells_of(k.variant)
-    As = k.shared("As", of_a, tm // cells, tk, stages=stages, grid=(cells,), serves=(ag.FragmentRead(M.b), ag.DmaFill()))
-    Bs = k.shared("Bs", of_b, tn // cells, tk, stages=stages, grid=(cells,), serves=(ag.FragmentRead(M.a), ag.DmaFill()))
+    As = operand_in_lds(k, "As", of_a, tm // cells, M.b, stages, cells)
+    Bs = operand_in_lds(k, "Bs", of_b, tn // cells, M.a, stages, cells, k.p.b_order == "shuffled")
 
     wm, wn = k.wave_grid(down, across)
     ag.zero(k, *C)  # while the arguments are in flight
     place(k, row0, column0)
     corners = corners_of(k, C)
     depth = depth_of(k)
-    a = depth.matrix("a", of_a, "m").rows(row0, tm).parts(cells)
-    b = depth.matrix("b", of_b, "n").rows(column0, tn).parts(cells)
+    a, b = rows_of(k, depth, "a", of_a, row0), rows_of(k, depth, "b", of_b, column0)
+    a_cells, b_cells = a.rows.parts(cells), b.rows.parts(cells)
     scales = scales_of(k, M, depth, row0, column0, wm, wn) if scaled else None
     both = scales or ()
     memory, matrix = k.streams("memory", "matrix")
 
-    def half(S: ag.SharedTile, t: ag.StepIndex, number: int, wave: ag.WaveIndex) -> ag.SharedPart:
+    def half(S: OperandInLds, t: ag.StepIndex, number: int, wave: ag.WaveIndex) -> ag.SharedPart:
         if cells == 2:
-            return S[t, number].part(wave)
-        return S[t, 0].part(ag.PartOf(2 * wave.count, first=number * wave.count, wave=wave))
+            return S.read[t, number].part(wave)
+        return S.read[t, 0].part(ag.PartOf(2 * wave.count, first=number * wave.count, wave=wave))
 
     def multiply(t: ag.StepIndex, i: int) -> None:
         for j in range(2):
@@ -71,16 +72,16 @@ def tiled(k: ag.TileBuilder) -> None:
             ag.read(k, B[0], half(Bs, t, 0, wn))
             ag.read(k, B[1], half(Bs, t, 1, wn))
             if cells == 2:
-                depth.fill(As[t + stages - 1, 1], a[1], t + stages - 1, ELEMENTS[of_a])
+                a.source.fill(As.filled[t + stages - 1, 1], a_cells[1], t + stages - 1)
         with k.stage(), matrix:
             multiply(t, 0)
         with k.stage(), memory:
             ag.read(k, A[1], half(As, t, 1, wm))
             for one in both:
                 one.fill(t + stages)
-            depth.fill(As[t + stages, 0], a[0], t + stages, ELEMENTS[of_a])
-            for cell, part in enumerate(b):
-                depth.fill(Bs[t + stages, cell], part, t + stages, ELEMENTS[of_b])
+            a.source.fill(As.filled[t + stages, 0], a_cells[0], t + stages)
+            for cell, part in enumerate(b_cells):
+                b.source.fill(Bs.filled[t + stages, cell], part, t + stages)
         with k.stage(), matrix:
             multiply(t, 1)
 

@@ -13,7 +13,7 @@ import pytest
 from asmgen.author.contract.contract import ContractError
 from asmgen.emulator.scheduling.run import Options
 from asmgen.kernels import gemm
-from asmgen.kernels.gemm_mx.problem import decoded, packed, shuffled, values_of
+from asmgen.kernels.gemm_mx.problem import decoded, packed, shuffled, shuffled_weights, values_of
 from asmgen.kernels.registry import family
 from asmgen.launch.emulated import EmulatedDevice
 from asmgen.tools.build import Built, build_kernel
@@ -50,6 +50,10 @@ CASES: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     (FEW | {"out": "f32", "bias": "row"}, {"m": 20, "n": 100, "k": 2080, "lda": 2144}, "random:3"),
     (FEW | {"a_dtype": "fp8", "b_dtype": "fp6", "scale_order": "plain"}, {"m": 33, "n": 18, "k": 288, "ldsb": 11}, "serial"),
     (FEW | {"a_dtype": "bf6", "b_dtype": "fp6", "scales": "none"}, {"m": 3, "n": 130, "k": 800, "ldb": 896}, "lockstep"),
+    (SMALL | {"b_order": "shuffled", "scale_order": "plain"}, {"m": 20, "n": 144, "k": 320, "ldb": 384}, "random:4"),
+    (ANY | {"a_dtype": "fp4", "b_dtype": "bf8", "b_order": "shuffled"}, {"m": 17, "n": 48, "k": 416, "ldb": 448}, "serial"),
+    (FEW | {"a_dtype": "fp6", "b_dtype": "fp8", "b_order": "shuffled"}, {"m": 18, "n": 160, "k": 288}, "lockstep"),
+    (FEW | {"b_order": "shuffled"}, {"m": 7, "n": 112, "k": 1728}, "random:6"),
     ({"a_dtype": "fp8", "b_dtype": "bf8", "scales": "none"}, {"m": 40, "n": 33, "k": 416, "lda": 432}, "lockstep"),
 ]
 
@@ -74,6 +78,14 @@ def test_shuffled_scales_by_the_formula() -> None:
     for x, y in itertools.product(range(70), range(24)):
         offset = (x >> 5) * 32 * 24 + (y >> 3) * 256 + (y & 3) * 64 + (x & 15) * 4 + (y >> 2 & 1) * 2 + (x >> 4 & 1)
         assert found[offset] == scales[x, y]
+
+
+def test_shuffled_weights_by_the_formula() -> None:
+    """docs/facts/blockscales.md section 3, typed."""
+    rows = np.random.default_rng(0).integers(0, 256, (48, 96), dtype=np.uint8)
+    found = shuffled_weights(rows).reshape(-1)
+    for n, c in itertools.product(range(48), range(96)):
+        assert found[(n >> 4) * 16 * 96 + (c >> 4) * 256 + (n & 15) * 16 + (c & 15)] == rows[n, c]
 
 
 MAGNITUDES = {
@@ -128,6 +140,7 @@ def test_a_step_of_the_loop_is_dense(tile: dict[str, Any], unroll: int, most: in
 
 @pytest.mark.parametrize(("values", "sentence"), [
     ({"ldsa": 4}, "ldsa must be at least k / 32"), ({"ldsb": 20}, "ldsb must be at least k / 32, and a multiple of 8"),
+    ({"b_order": "shuffled", "n": 8}, "b_order=shuffled takes fp4"), ({"b_order": "shuffled", "n": 16, "k": 96}, "b_order=shuffled takes"),
     ({"k": 48}, "k must be"), ({"lda": 528}, "lda must be a multiple of 16 elements of 8 bits, of 32 of fewer")])
 def test_what_is_not_offered_is_refused(values: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ContractError, match=sentence):
