@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from asmgen.emulator.algebra.elements import WIDTHS
+from asmgen.emulator.algebra.elements import PACKED_WIDTHS
 from asmgen.emulator.algebra.residues import STANDARD, Residues
 from asmgen.isa.formats import encode, hardware_format
 from asmgen.isa.layouts_mfma import element_bits
@@ -160,19 +160,31 @@ def test_scaled_conversions_divide_and_multiply() -> None:
     assert same(run.number(4, "fp8"), given[0].scaled(-2)) and same(run.number(7), given[1].scaled(-3))
 
 
-@pytest.mark.parametrize("text,kind", [("v_cvt_f16_f32 v4, v0", "f16"), ("v_cvt_pk_fp8_f32 v4, v0, v0", "fp8"),
-                                       ("v_cvt_scalef32_pk_fp4_f32 v4, v0, v0, 1.0", "fp4")])
-def test_what_saturates_is_missing(text: str, kind: str) -> None:
+@pytest.mark.parametrize("text,kind", [("v_cvt_f16_f32 v4, v0", "f16"), ("v_cvt_pk_fp8_f32 v4, v0, v0", "fp8")])
+def test_what_overflows_is_missing(text: str, kind: str) -> None:
     run, _ = prepared()
     run.give(0, np.where(np.arange(64) < 32, 1.0, 1e6))
     run.text(text)
     assert (run.number(4, kind).has != 0).tolist() == [[True] * 32 + [False] * 32]
 
 
+@pytest.mark.parametrize("text,kind,most", [("v_cvt_scalef32_pk_fp4_f32 v4, v0, v0, 1.0", "fp4", 6.0),
+                                            ("s_setreg_imm32_b32 hwreg(HW_REG_MODE, 23, 1), 1\nv_cvt_pk_fp8_f32 v4, v0, v0", "fp8", 448.0)])
+def test_what_saturates_is_the_largest_number(text: str, kind: str, most: float) -> None:
+    """As with a select; what is rounded to the largest number keeps what it is, what is NaN has no residue."""
+    run, _ = prepared()
+    if kind == "fp8":
+        run.machine.binding_mode |= 1 << 23
+    number = run.give(0, np.select([np.arange(64) < 16, np.arange(64) < 32, np.arange(64) < 63], [1.0, 1.03 * most, -1e6], np.nan))
+    run.text(text.rpartition("\n")[2])
+    wanted = number.where(np.arange(64) < 32, STANDARD.embedded(-most)).where(np.arange(64) < 63, Residues.missing((1, 64)))
+    assert same(run.number(4, kind), wanted)
+
+
 def _fill(run: Followed, register: int, count: int, kind: str) -> None:
     """Registers full of small integers in a format, with elements that are those integers: whatever is exact is then the run's own."""
-    width = WIDTHS[kind]
-    values = run.random.integers(-3, 4, (count, 64, 32 // width)).astype(np.float64)
+    width = PACKED_WIDTHS[kind]
+    values = run.random.integers(-3, 4, (64, 32 * count // width)).astype(np.float64)
     if kind in ("f32", "xf32"):
         codes = values.astype(np.float32).view(np.uint32)
     elif kind == "bf16":
@@ -181,33 +193,35 @@ def _fill(run: Followed, register: int, count: int, kind: str) -> None:
         codes = values.astype(np.float16).view(np.uint16).astype(np.uint32)
     else:
         codes = encode(values, hardware_format(kind, run.machine.arch), "nearest_even", True).astype(np.uint32)
-    codes = codes.reshape(count, 64, -1)
-    run.machine.vector[register:register + count, 0] = np.bitwise_or.reduce(
-        codes << (width * np.arange(32 // width)).astype(np.uint32), axis=-1).astype(np.uint32)
-    ids = run.algebra.table.made(STANDARD.embedded(values), kind)
-    slots = np.zeros((count, 64, 32 // width, width // 4), np.uint32)
-    slots[..., -1] = ids
-    run.follower.carrier.shadow.vector[register:register + count, 0] = run.algebra.tracker.cells.joined(slots.reshape(count, 64, 8))
+    bits = (codes[..., None] >> np.arange(width, dtype=np.uint32) & np.uint32(1)).astype(np.uint8).reshape(64, -1)
+    words = np.packbits(bits, axis=1, bitorder="little").view(np.uint32)
+    run.machine.vector[register:register + count, 0] = words.T
+    slots = np.zeros((64, 8 * count), np.uint32)
+    slots[:, (width * np.arange(values.shape[1]) + width - 1) // 4] = run.algebra.table.made(STANDARD.embedded(values), kind)
+    run.follower.carrier.shadow.vector[register:register + count, 0] = run.algebra.tracker.cells.joined(slots.reshape(64, count, 8)).T
 
 
 def _rows() -> list[MfmaRow]:
-    return [row for row in MFMA.values() if row.cd_type == "f32" and not row.sparse]
+    return [row for row in MFMA.values() if row.cd_type == "f32"]
 
 
 @pytest.mark.parametrize("row", _rows(), ids=lambda row: row.name)
 def test_matrix_products_of_integers_are_the_runs_own(row: MfmaRow) -> None:
     """All shapes and layouts: D of exact integers embeds as the integers that the run finds."""
     arch = "gfx950" if "gfx950" in row.archs else "gfx942"
-    formats = [("fp8", "fp4", 0, 4), ("bf8", "fp8", 1, 0)] if row.f8f6f4 else [(row.a_type, row.b_type, 0, 0)]
+    formats = [("fp8", "fp4", 0, 4), ("bf8", "fp8", 1, 0), ("fp6", "bf6", 2, 3)] if row.f8f6f4 else [(row.a_type, row.b_type, 0, 0)]
     for a, b, cbsz, blgp in formats:
         run = Followed(arch)
-        counts = [max(1, edge * row.k * row.blocks * element_bits(kind) // 2048) for edge, kind in ((row.m, a), (row.n, b))]
+        counts = [max(1, edge * row.k // part * row.blocks * element_bits(kind) // 2048) for edge, kind, part in
+                  ((row.m, a, 2 if row.sparse else 1), (row.n, b, 1))]
         _fill(run, 0, counts[0], a)
         _fill(run, 16, counts[1], b)
         _fill(run, 64, row.cd_regs, "f32")
         names = [f"v[{first}:{first + count - 1}]" if count > 1 else f"v{first}" for first, count in ((0, counts[0]), (16, counts[1]))]
         target = f"v[64:{63 + row.cd_regs}]"
-        text = f"{row.name} {target}, {names[0]}, {names[1]}, {target}"
+        text = f"{row.name} {target}, {names[0]}, {names[1]}, {'v40' if row.sparse else target}"
+        if row.sparse:
+            run.machine.vector[40] = run.random.integers(0, 1 << 32, run.machine.vector[40].shape, np.uint32)  # some name one k twice
         if row.scaled:
             run.machine.vector[40], run.machine.vector[41] = 0x7F807E81, 0x807F7F80  # by byte, 2**-1 to 2**2
             text += ", v40, v41 op_sel:[1,0,0] op_sel_hi:[0,1,0]"

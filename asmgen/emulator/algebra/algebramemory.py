@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asmgen.emulator.algebra.algebrarules import AlgebraRules
-from asmgen.emulator.algebra.elements import WIDTHS, Elements
+from asmgen.emulator.algebra.elements import PACKED_WIDTHS, WIDTHS, Elements
 from asmgen.emulator.algebra.residues import Constants, Residues
 from asmgen.emulator.carried.cells import NIBBLES
 from asmgen.emulator.carried.tracker import Tracker
@@ -38,12 +38,12 @@ class AlgebraMemory:
 
     def put(self, address: int, numbers: Residues, kind: str) -> None:
         """The elements of a buffer from its first byte on, in C order."""
-        bits = WIDTHS[kind]
+        bits = PACKED_WIDTHS[kind]
         ids = self.table.made(numbers, kind).reshape(-1)
         words = -(-ids.size * bits // 32)
-        slots = np.zeros((words, 32 // bits, bits // 4), np.uint32)
-        slots.reshape(-1, bits // 4)[:ids.size, -1] = ids
-        self.tracker.device.of(address)[:words] = self.tracker.cells.joined(slots.reshape(words, NIBBLES))
+        slots = np.zeros((words, NIBBLES), np.uint32)
+        slots.reshape(-1)[(np.arange(ids.size) * bits + bits - 1) // 4] = ids
+        self.tracker.device.of(address)[:words] = self.tracker.cells.joined(slots)
 
     def read(self, address: int, values: Array, kind: str) -> Residues:
         """What a buffer's elements are, of which the run's own values are given (those that have no residues embed by value)."""

@@ -1,4 +1,5 @@
-"""Conversions between float formats: the same element in another format. Where the run saturates or overflows, nothing is known."""
+"""Conversions between float formats: the same element in another format. Where the run saturates, it is the largest number instead, as if a
+select had taken that; where it overflows, nothing is known."""
 
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ from asmgen.emulator.algebra.sources import as_floats, numbers_of
 from asmgen.emulator.carried.carrier import HandleCarrier
 from asmgen.emulator.carried.cells import Handles
 from asmgen.emulator.carried.operandhandles import OperandSource, at_top, destination, half_writer, slots_of, writer
+from asmgen.emulator.machine.floatmode import float_mode
 from asmgen.emulator.machine.state import Group
 from asmgen.isa.arch import Architecture
 from asmgen.isa.formats import decode, hardware_format, scale_decode, scale_from_f32
@@ -42,10 +44,15 @@ def bind_conversion(instruction: Instruction, carrier: HandleCarrier, table: Ele
     return _from(instruction, carrier, table, target, given, slots, pair, scaled is not None)
 
 
-def _kept(numbers: Residues, values: Any, kind: str, arch: Architecture) -> Residues:
-    """Without those that the format has no number for."""
-    fits = np.abs(np.asarray(values, np.float64)) <= largest(kind, arch)
-    return numbers.where(fits, Residues.missing(numbers.shape))
+def _kept(numbers: Residues, values: Any, kind: str, arch: Architecture, saturates: bool, table: Elements) -> Residues:
+    """Without those that the format has no number for: what `saturates` is the largest number then, any others are missing."""
+    values = np.asarray(values, np.float64)
+    most, half_unit = largest(kind, arch)
+    fits = np.abs(values) < most + half_unit
+    kept = numbers.where(fits, Residues.missing(numbers.shape))
+    if saturates and not fits.all():
+        kept = kept.where(fits | np.isnan(values), table.constants.embedded(np.copysign(most, values)))
+    return kept
 
 
 def _halves(slot: OperandSource, kind: str, group: Group, carrier: HandleCarrier, table: Elements) -> list[tuple[Residues, Any]]:
@@ -66,6 +73,7 @@ def _to(instruction: Instruction, carrier: HandleCarrier, table: Elements, targe
     halves = pair and scaled and given != "f32"
     if pair and scaled and given == "f32" and slots[0].type == "v2f32":
         raise ValueError("a pair of registers")
+    saturates = target == "fp4" or target in ("fp8", "bf8") and float_mode(carrier.machine.binding_mode).fp16_overflow
     count = 2 if pair else 1
     bits = width * count
     nibbles = bits // 4
@@ -90,7 +98,7 @@ def _to(instruction: Instruction, carrier: HandleCarrier, table: Elements, targe
         for numbers, value in parts:
             if scaled:
                 numbers, value = numbers.scaled(-exponents), np.ldexp(value, -exponents)
-            made.append(at_top(table.made(_kept(numbers, value, target, arch), target), width // 4))
+            made.append(at_top(table.made(_kept(numbers, value, target, arch, saturates, table), target), width // 4))
         shape = np.broadcast_shapes(*(one.shape for one in made))
         put(group, np.concatenate([np.broadcast_to(one, shape) for one in made], axis=-1))
 

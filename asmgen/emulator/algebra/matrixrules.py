@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from asmgen.emulator.algebra.elements import ENCODINGS, Elements
-from asmgen.emulator.algebra.residues import Residues
+from asmgen.emulator.algebra.residues import HAS_P, HAS_Q, Residues
 from asmgen.emulator.carried.carrier import HandleCarrier
-from asmgen.emulator.carried.cells import TOP, Handles
+from asmgen.emulator.carried.cells import NIBBLES, TOP, Handles
 from asmgen.emulator.machine.state import Group
 from asmgen.emulator.semantics import matrix_numpy
-from asmgen.emulator.semantics.matrix import plan_of, registers_of, scale_values
+from asmgen.emulator.semantics.matrix import plan_of, registers_of, scale_values, sparse_positions
 from asmgen.emulator.semantics.matrix_plan import Plan, Source
 from asmgen.program.program import Instruction
 
@@ -22,12 +22,12 @@ MX_BLOCK = 32
 
 
 def bind_matrix(instruction: Instruction, carrier: HandleCarrier, table: Elements) -> Action:
-    """Raises ValueError for products that have no rule: of integers with elements, sparse ones, doubles, elements that are no nibbles."""
+    """Raises ValueError for products that have no rule: of doubles."""
     plan = plan_of(instruction, carrier.machine)
     row = plan.row
     if row.cd_type == "i32":
         return lambda group: _put(plan, carrier, group, np.zeros((group.size, row.blocks, row.m, row.n), np.uint32))
-    if row.kind == "dgemm" or row.sparse or any(source.kind not in ENCODINGS for source in (plan.a, plan.b)):
+    if row.kind == "dgemm" or any(source.kind not in ENCODINGS for source in (plan.a, plan.b)):
         raise ValueError(f"residues of {instruction.name}")
 
     def step(group: Group) -> None:
@@ -37,7 +37,9 @@ def bind_matrix(instruction: Instruction, carrier: HandleCarrier, table: Element
             if plan.scales:
                 slot, byte = plan.scales[number]
                 found = _scaled(found, scale_values(carrier.machine, group, slot, byte, source.edge))
-            factors.append(found.reshape(group.size, row.blocks, row.k, source.edge))
+            factors.append(found.reshape(group.size, row.blocks, -1, source.edge))
+        if row.sparse:
+            factors[0] = _spread(factors[0], sparse_positions(plan, group), row.k)
         product = factors[0].swapaxes(2, 3) @ factors[1]
         _put(plan, carrier, group, table.made(product + _addend(plan, carrier, group, table), "f32"))
 
@@ -50,8 +52,9 @@ def _factor(source: Source, carrier: HandleCarrier, group: Group, table: Element
     words = carrier.shadow.vector[source.slot:source.slot + source.count, group.select]
     words = np.swapaxes(words if source.moved is None else words[:, :, source.moved], 0, 1)
     lanes = source.lanes[:, None] + np.arange(source.edge)
-    handles = words[:, source.registers[:, None], lanes]
-    ends = (source.shifts + source.bits) // 4 - 1
+    ends = (source.shifts + source.bits - 1) // 4  # the nibble with the sign, which may be in the next register
+    handles = words[:, (source.registers + ends // NIBBLES)[:, None], lanes]
+    ends = ends % NIBBLES
     ids: Handles = np.zeros(handles.shape, np.uint32)
     for nibble in np.unique(ends):
         ids[:, ends == nibble] = carrier.cells.element(handles[:, ends == nibble], int(nibble))
@@ -68,6 +71,19 @@ def _scaled(numbers: Residues, scales: Any) -> Residues:
     known = np.repeat(np.isfinite(scales), MX_BLOCK, axis=1)
     exponents = np.repeat(np.frexp(np.where(np.isfinite(scales), scales, 1.0))[1] - 1, MX_BLOCK, axis=1)
     return numbers.scaled(exponents).where(known, Residues.missing(numbers.shape))
+
+
+def _spread(packed: Residues, positions: Any, k: int) -> Residues:
+    """A sparse A [waves, 1, k / 2, m] as rows of k numbers, most of them 0; two that have one place are added up."""
+    waves, _, _, edge = packed.shape
+    zero = Residues.of(np.zeros((waves, k, edge), np.uint64), 0, 0, HAS_Q | HAS_P)
+    parts = []
+    for turn in (0, 1):
+        part = Residues(zero.q.copy(), zero.p.copy(), zero.e.copy(), zero.has.copy())
+        for name in ("q", "p", "has"):
+            np.put_along_axis(getattr(part, name), positions[:, turn::2], getattr(packed, name)[:, 0, turn::2], 1)
+        parts.append(part)
+    return (parts[0] + parts[1]).reshape(waves, 1, k, edge)
 
 
 def _positions(plan: Plan) -> tuple[Any, Any]:

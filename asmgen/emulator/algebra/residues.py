@@ -219,6 +219,11 @@ def joined(parts: Sequence[Residues], axis: int) -> Residues:
     return Residues(*(np.stack([getattr(part, name) for part in parts], axis) for name in ("q", "p", "e", "has")))
 
 
+def beside(parts: Sequence[Residues], axis: int) -> Residues:
+    """As np.concatenate."""
+    return Residues(*(np.concatenate([getattr(part, name) for part in parts], axis) for name in ("q", "p", "e", "has")))
+
+
 @dataclass(frozen=True)
 class Constants:
     """How floats embed: by value, m 2**e, but for declared ones, which are rounded values of numbers with residues of their own.

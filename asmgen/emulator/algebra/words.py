@@ -19,15 +19,16 @@ from typing import Any
 
 import numpy as np
 
-from asmgen.emulator.algebra.elements import BELOW_SIGN, Elements, Ids
+from asmgen.emulator.algebra.elements import BELOW_TOP, SIGN_ON_TOP, Elements, Ids
 from asmgen.emulator.carried.cells import TOP
 from asmgen.emulator.semantics.integers import ARRAYS
 
 Array = Any
 ROUNDING = 1 << 16
 """What integer code adds to an f32 to round it to bf16 is less: one unit in the last place of bf16 (7 of 23 bits of mantissa)."""
-_KEPT = np.array([((1 << int(bits)) - 1) << 31 - int(bits) for bits in BELOW_SIGN], np.uint64)
-"""The bits of an encoding that must stay, under the sign in bit 31."""
+_KEPT = np.array([((1 << int(bits)) - 1) << 31 - int(bits) for bits in BELOW_TOP], np.uint64)
+_KEPT[~SIGN_ON_TOP] |= np.uint64(1 << 31)
+"""The bits of an encoding that must stay, in a word in which the nibble with the sign is the top one."""
 
 
 @dataclass(frozen=True)

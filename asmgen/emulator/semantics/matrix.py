@@ -149,7 +149,7 @@ def _floats_step(plan: Plan) -> Step:
         scales = [no_scales[:group.size]] * 2
         if plan.scales:
             scales = [scale_values(machine, group, slot, byte, edge) for (slot, byte), edge in zip(plan.scales, edges, strict=True)]
-        locations = _sparse_positions(plan, group)
+        locations = sparse_positions(plan, group)
         if not compiled:
             values = [matrix_numpy.rows(source, registers_of(source, machine, group), flush) for source in (plan.a, plan.b)]
             matrix_numpy.floats(plan, group, values, scales, locations, flush)
@@ -181,7 +181,7 @@ def _integers_step(plan: Plan) -> Step:
 
     def step(group: Group) -> None:
         flush = np.zeros(group.size, np.uint8)
-        locations = _sparse_positions(plan, group)
+        locations = sparse_positions(plan, group)
         if not _compiled(plan, group):
             values = [matrix_numpy.rows(source, registers_of(source, machine, group), flush) for source in (plan.a, plan.b)]
             matrix_numpy.integers(plan, group, values, locations)
@@ -291,7 +291,7 @@ def _scale_table() -> Array:
     return scale_decode(np.arange(256, dtype=np.uint8), np.float64)
 
 
-def _sparse_positions(plan: Plan, group: Group) -> Array:
+def sparse_positions(plan: Plan, group: Group) -> Array:
     """Which k each packed value of a sparse A has, [waves, k / 2, m]; [0, 0, 0] where A is dense."""
     if plan.index is None:
         return np.empty((0, 0, 0), np.int64)
