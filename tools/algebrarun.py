@@ -8,8 +8,8 @@ or exchanged term is found with probability 1 - degree/q in one run. Rounding is
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,10 +17,12 @@ import numpy as np
 from asmgen.author.family.family import Family
 from asmgen.codeobject.load import CodeObject
 from asmgen.emulator.algebra.algebramemory import AlgebraMemory, kind_of
-from asmgen.emulator.algebra.elements import WIDTHS
-from asmgen.emulator.algebra.residues import HAS_E, HAS_P, HAS_Q, LN_2, LOG2_E, STANDARD, Constants, P, Q, Residues
+from asmgen.emulator.algebra.elements import PACKED_WIDTHS
+from asmgen.emulator.algebra.residues import HAS_E, HAS_P, HAS_Q, LN_2, LOG2_E, STANDARD, Constants, P, Q, Residues, beside
 from asmgen.emulator.scheduling.run import LaunchResult, Options
+from asmgen.isa.arch import architecture
 from asmgen.isa.errors import AsmgenError
+from asmgen.isa.formats import decode, hardware_format
 from asmgen.program.program import Program
 from asmgen.tools.build import Built
 from asmgen.tools.runner import emulator
@@ -38,6 +40,7 @@ class Inputs:
     constants: Constants
     random: np.random.Generator
     arrays: dict[str, tuple[Residues, str]]
+    formats: dict[str, str] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> Residues:
         """An input's elements, each with residues of its own, in the array's shape."""
@@ -47,11 +50,19 @@ class Inputs:
     def packed(self, name: str, kind: str) -> Residues:
         """The elements of an array of integers in which numbers of a format stand side by side, the first one in the lowest bits."""
         array = self.arguments[name]
-        return self._drawn(name, kind, (*array.shape[:-1], array.shape[-1] * 8 * array.dtype.itemsize // WIDTHS[kind]))
+        return self._drawn(name, kind, (*array.shape[:-1], array.shape[-1] * 8 * array.dtype.itemsize // PACKED_WIDTHS[kind]))
 
     def give(self, name: str, numbers: Residues) -> None:
         """Residues of an input that others decide: the LSE of a backward pass is the logarithm of a sum, and not a number of its own."""
         self.arrays[name] = numbers, kind_of(self.arguments[name]) or ""
+
+    def hold(self, name: str, kind: str) -> None:
+        """An output of bytes has numbers of an 8-bit format."""
+        self.formats[name] = kind
+
+    def beside(self, parts: Sequence[Residues], axis: int = 1) -> Residues:
+        """As np.concatenate."""
+        return beside(parts, axis)
 
     def declare(self, value: float, numerator: int, denominator: int = 1) -> None:
         """A float32 constant stands for a ratio, whose rounded value it is (1/N): from now on it embeds as the ratio."""
@@ -60,7 +71,7 @@ class Inputs:
         self.constants.declared.update(more.declared)
 
     def _drawn(self, name: str, kind: str, shape: tuple[int, ...]) -> Residues:
-        if kind not in WIDTHS:
+        if kind not in PACKED_WIDTHS:
             raise AsmgenError(f"{name} is an array of {self.arguments[name].dtype.name}, which has no residues; arrays of floats have, and "
                               f"packed numbers: packed({name!r}, 'fp4')")
         if name not in self.arrays:
@@ -132,30 +143,49 @@ def run_algebra(family: Family, built: Built, parameters: Mapping[str, Any], see
         inputs = Inputs(problem.arguments, constants, np.random.default_rng(seed), {})
         reference = family.algebra(parameters, inputs)
         buffers = upload(device, contract, problem, parameters)
-        for name, (numbers, kind) in inputs.arrays.items():
-            memory.put(buffers[name].address, numbers, kind)
+        for name, (numbers, of) in inputs.arrays.items():
+            memory.put(buffers[name].address, numbers, of)
         launches = launch_list(CodeObject.load(built.code_object), contract, parameters)
         launches.start(device, values_of(contract, problem, buffers))
-        mismatches = []
+        mismatches, elements = [], 0
         for output in problem.outputs:
             array = problem.arguments[output.argument]
             after = device.read(buffers[output.argument], array.dtype, array.shape)
-            found = memory.read(buffers[output.argument].address, after, kind_of(array) or "")
-            if output.argument in reference:
-                mismatches.append(compared(output.argument, reference[output.argument], found[output.select], after[output.select]))
+            wanted, kind = reference.get(output.argument), inputs.formats.get(output.argument) or kind_of(array)
+            if isinstance(wanted, Residues):
+                if kind is not None and kind_of(array) is None:
+                    after = decode(after, hardware_format(kind, architecture(resources.arch)))
+                found = memory.read(buffers[output.argument].address, after, kind or "")
+                mismatches.append(compared(output.argument, wanted, found[output.select], after[output.select]))
+            elif wanted is not None:
+                mismatches.append(compared_bits(output.argument, wanted, after[output.select]))
+            elements += 0 if wanted is None else after[output.select].size
         last = device.launches[len(built.kernel.before)]
-        elements = sum(reference[output.argument].q.size for output in problem.outputs if output.argument in reference)
         return AlgebraReport(tuple(one for one in mismatches if one is not None), last, elements, time.perf_counter() - began)
 
 
 def compared(argument: str, reference: Residues, found: Residues, values: Any) -> Mismatch | None:
     """None where each element has the residues of the reference. Where that has none, the run must have an infinity or a NaN."""
+    shape = np.broadcast_shapes(reference.shape, found.shape)
+    if shape != reference.shape or shape != found.shape:
+        raise AsmgenError(f"the reference of {argument} has the shape {list(reference.shape)}, and what a problem selects of it has "
+                          f"{list(found.shape)}")
     lost = ((found.has & reference.has) != reference.has)
     lost |= (reference.has == 0) & np.isfinite(values.astype(np.float64))
     wrong = np.zeros(lost.shape, bool)
     for bit, ours, theirs in ((HAS_Q, reference.q, found.q), (HAS_P, reference.p, found.p), (HAS_E, reference.e, found.e)):
         wrong |= (reference.has & found.has & bit != 0) & (ours != theirs)
     wrong &= ~lost
+    return _mismatch(argument, wrong, lost)
+
+
+def compared_bits(argument: str, reference: Any, values: Any) -> Mismatch | None:
+    """None where each element of the run is the reference's, bit for bit."""
+    wrong = np.asarray(values != reference)
+    return _mismatch(argument, wrong, np.zeros_like(wrong))
+
+
+def _mismatch(argument: str, wrong: Any, lost: Any) -> Mismatch | None:
     bad = wrong | lost
     if not bad.any():
         return None

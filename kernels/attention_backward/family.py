@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import asmgen as ag
 from asmgen.kernels.attention_backward.tensors import BLOCK, MAIN, OF_KEYS, QUERIES, TENSORS, WRITTEN
 
@@ -96,6 +99,13 @@ def _problem(values: ag.Values, seed: int) -> ag.Problem:
     return make_problem(values, seed, nonfinite=ag.holds_nonfinite(seed))
 
 
+def _algebra(values: ag.Values, inputs: Any) -> Mapping[str, Any]:
+    """The gradients in exact residues."""
+    from asmgen.kernels.attention_backward.algebra import gradients
+
+    return gradients(values, inputs)
+
+
 def _work(values: ag.Values, variant: ag.Variant) -> ag.LaunchWork:
     """The lengths of workgroups. Only this call loads numpy."""
     from asmgen.kernels.attention_backward.launchwork import launch_work
@@ -174,6 +184,7 @@ BACKWARD = ag.Family(
     grid=ag.GridRule("one workgroup for each {v.tile[1]} keys of a head of K of a batch",
                   lambda p, variant: (_workgroups(p, variant.tile[1]), 1, 1)),
     problem=_problem,
+    algebra=_algebra,
     work=_work,
     rules=(
         ag.Rule("hq must be a multiple of hkv", ("hq", "hkv"), lambda p: p["hq"] % p["hkv"] == 0),

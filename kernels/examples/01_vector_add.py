@@ -17,7 +17,7 @@ def problem(p: ag.Values, seed: int) -> ag.Problem:
 
 
 VECTOR_ADD = ag.Family(
-    name="01-vector-add", title="d = x + y, float32", problem=problem,
+    name="01-vector-add", title="d = x + y, float32", problem=problem, algebra=lambda p, inputs: {"d": inputs["x"] + inputs["y"]},
     arguments=(*(ag.ContractArgument(name, "pointer", f"n floats: {name}") for name in "xyd"), ag.ContractArgument("n", "u32", "elements")),
     parameters=(ag.Parameter("n", "run", int, "elements", default=1000, minimum=1, maximum=(1 << 30) - 1),),
     grid=ag.GridRule(f"one workgroup for {GROUP} elements", lambda p, variant: (-(-p["n"] // GROUP), 1, 1)))

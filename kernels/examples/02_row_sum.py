@@ -17,6 +17,7 @@ def problem(p: ag.Values, seed: int) -> ag.Problem:
 
 ROW_SUM = ag.Family(
     name="02-row-sum", title="d[i] = sum over j of x[i, j], float32", problem=problem,
+    algebra=lambda p, inputs: {"d": inputs["x"].sum(1)},
     arguments=(ag.ContractArgument("x", "pointer", "m rows of n floats"), ag.ContractArgument("d", "pointer", "m floats"),
                ag.ContractArgument("n", "u32", "columns")),
     parameters=(ag.Parameter("m", "run", int, "rows", default=5, minimum=1, maximum=1 << 30),

@@ -18,6 +18,7 @@ def problem(p: ag.Values, seed: int) -> ag.Problem:  # nothing is computed, so n
 
 TRANSPOSE = ag.Family(
     name="03-transpose", title="d[j, i] = x[i, j], float32", problem=problem, axes="xy",
+    algebra=lambda p, inputs: {"d": inputs["x"].swapaxes(0, 1)},
     arguments=(*(ag.ContractArgument(name, "pointer", f"floats: {name}") for name in "xd"),
                ag.ContractArgument("m", "u32", "rows of x"), ag.ContractArgument("n", "u32", "columns of x")),
     parameters=tuple(ag.Parameter(name, "run", int, f"{what} of x", default=EDGE, minimum=EDGE, maximum=1 << 14, multiple_of=EDGE)

@@ -20,6 +20,7 @@ def problem(p: ag.Values, seed: int) -> ag.Problem:
 
 MFMA_TILE = ag.Family(
     name="04-mfma-tile", title="D = A x B^T, 16 x 16 each, bf16 in, float32 out", problem=problem, parameters=(),
+    algebra=lambda p, inputs: {"d": inputs["a"] @ inputs["b"].swapaxes(0, 1)},
     arguments=tuple(ag.ContractArgument(name, "pointer", f"{name.upper()}, dense, row-major") for name in "abd"),
     grid=ag.GridRule("one workgroup of one wave", lambda p, variant: (1, 1, 1)))
 

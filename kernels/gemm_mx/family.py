@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import asmgen as ag
 from asmgen.kernels.gemm_mx.formats import (
@@ -131,6 +132,13 @@ def _problem(values: ag.Values, seed: int) -> ag.Problem:
     return make_problem(values, seed, ag.holds_nonfinite(seed))
 
 
+def _algebra(values: ag.Values, inputs: Any) -> Mapping[str, Any]:
+    """D in exact residues."""
+    from asmgen.kernels.gemm_mx.algebra import scaled_product
+
+    return scaled_product(values, inputs)
+
+
 GEMM = ag.Family(
     name="gemm-mx",
     title="D[M,N] = alpha A[M,K] x B[N,K]^T + beta C + bias, each 32 columns of A and B with a scale, float32 accumulation",
@@ -139,6 +147,7 @@ GEMM = ag.Family(
     workspaces=_workspaces,
     grid=PRODUCT_GRID,
     problem=_problem,
+    algebra=_algebra,
     work=_work,
     axes="xy",
     selection=_selection,

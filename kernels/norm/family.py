@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import asmgen as ag
 from asmgen.kernels.norm.tensors import TENSORS, saved_of, tensors_of
 from asmgen.kernels.rows.contract import ROW_GRID, TYPES, row_parameters, row_stride, stride_rules
@@ -60,6 +63,13 @@ def _problem(values: ag.Values, seed: int) -> ag.Problem:
     return make_problem(values, seed)
 
 
+def _algebra(values: ag.Values, inputs: Any) -> Mapping[str, Any]:
+    """The results in exact residues."""
+    from asmgen.kernels.norm.algebra import normalised
+
+    return normalised(values, inputs)
+
+
 NORM = ag.Family(
     name="norm",
     title="d = norm(r) w + b of each row, r = residual + dropout(x), statistics in float32",
@@ -67,6 +77,7 @@ NORM = ag.Family(
     arguments=_arguments,
     grid=ROW_GRID,
     problem=_problem,
+    algebra=_algebra,
     selection=by_columns,
     rules=(*stride_rules(TENSORS),
            ag.Rule("access must be wide where dtype or out is f32", ("access", "dtype", "out"),

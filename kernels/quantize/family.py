@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import asmgen as ag
 from asmgen.kernels.quantize.formats import BYTES, ENCODINGS, GROUP, SOURCES
@@ -61,6 +62,13 @@ def _problem(values: ag.Values, seed: int) -> ag.Problem:
     return make_problem(values, seed)
 
 
+def _algebra(values: ag.Values, inputs: Any) -> Mapping[str, Any]:
+    """Scales and results in exact residues."""
+    from asmgen.kernels.quantize.algebra import quantized
+
+    return quantized(values, inputs)
+
+
 def _chosen(candidates: Sequence[ag.Variant], values: ag.Values) -> ag.Variant:
     """The fewest lanes that serve; groups of columns have a wave for a row at least."""
     return with_lanes(candidates, values, 0 if values.get("group", "token") in _ALONE else ag.LANES)
@@ -73,6 +81,7 @@ QUANTIZE = ag.Family(
     arguments=_arguments,
     grid=ROW_GRID,
     problem=_problem,
+    algebra=_algebra,
     selection=_chosen,
     rules=(ag.Rule("x_stride must be at least columns, and even", ("x_stride", "columns"),
                    lambda p: p["x_stride"] >= p["columns"] and p["x_stride"] % 2 == 0),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import asmgen as ag
 from asmgen.kernels.rows.contract import ROW_GRID, TYPES, row_parameters, row_stride, stride_rules
@@ -57,6 +58,13 @@ def _problem(values: ag.Values, seed: int) -> ag.Problem:
     return make_problem(values, seed)
 
 
+def _algebra(values: ag.Values, inputs: Any) -> Mapping[str, Any]:
+    """The result in exact residues."""
+    from asmgen.kernels.softmax.algebra import softmax
+
+    return softmax(values, inputs)
+
+
 def _chosen(candidates: Sequence[ag.Variant], values: ag.Values) -> ag.Variant:
     """One pass where registers hold a row; rows that are masked, or go element by element, have a wave for themselves at least."""
     passes = values.get("passes", 2 if (values.get("columns") or 0) > ONE_PASS else 1)
@@ -71,6 +79,7 @@ SOFTMAX = ag.Family(
     arguments=_arguments,
     grid=ROW_GRID,
     problem=_problem,
+    algebra=_algebra,
     selection=_chosen,
     rules=(*stride_rules(TENSORS),
            ag.Rule("access must be wide where dtype or out is f32, or passes is 2", ("access", "dtype", "out", "passes"),

@@ -27,10 +27,11 @@ def make_problem(p: ag.Values, seed: int) -> ag.Problem:
     arguments["lengths"] = random.choice([0, columns, columns + 5, -3, *random.integers(0, columns + 1, 8)], rows).astype(np.int32)
     arguments |= {name: p[name] for name in ("rows", "each", "queries", *(f"{name}_stride" for name in TENSORS))}
     return ag.Problem(arguments, lambda: (_output(p, {name: arguments[name][:, :columns].astype(float) for name in ("x", "y", "dy")},
-                                                  _seen(p, arguments["lengths"])),))
+                                                  seen_columns(p, arguments["lengths"])),))
 
 
-def _seen(p: ag.Values, lengths: Array) -> Array:
+def seen_columns(p: ag.Values, lengths: Array) -> Array:
+    """Which elements of each row take part."""
     rows, columns = p["rows"], p["columns"]
     if p["mask"] == "none":
         return np.ones((rows, columns), bool)
