@@ -22,19 +22,22 @@ from asmgen.tools.commandline import (
 
 
 @click.command("list")
+@click.argument("kernels", nargs=-1, metavar="[KERNEL]...")
 @click.option("--isa", is_flag=True, help="The instruction coverage table instead of the kernels.")
 @click.option("--arch", help="Only this architecture.")
 @json_option
-def list_command(isa: bool, arch: str | None, as_json: bool) -> int:
-    """Kernels with their parameters, architectures and legal shapes."""
+def list_command(kernels: tuple[str, ...], isa: bool, arch: str | None, as_json: bool) -> int:
+    """Kernels with their parameters, architectures and legal shapes: those named, or all of the library."""
     from asmgen.tools import list_command
 
     if isa:
+        if kernels:
+            raise AsmgenError(f"--isa lists instructions, so it takes no kernel; `asmgen list {' '.join(kernels)}` lists kernels")
         rows = list_command.instruction_rows(arch)
         document(rows) if as_json else click.echo(list_command.instruction_table(rows), nl=False)
         return GOOD
-    kernels = list_command.kernel_rows(arch)
-    document(kernels) if as_json else click.echo(list_command.kernel_text(kernels), nl=False)
+    found = list_command.kernel_rows(arch, kernels)
+    document(found) if as_json else click.echo(list_command.kernel_text(found), nl=False)
     return GOOD
 
 

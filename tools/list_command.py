@@ -49,14 +49,16 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], numbers: Seq
     return made
 
 
-def kernel_rows(arch: str | None) -> list[dict[str, Any]]:
-    """Each family as data."""
+def kernel_rows(arch: str | None, kernels: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """Each family as data: those named, also FILE.py:NAME, or all of the library. Raises AsmgenError for an unknown one, and for one
+    named that is not for `arch`."""
     from asmgen.kernels.registry import family  # the tables of this module serve commands that need no kernel
     from asmgen.kernels.registry import names as family_names
 
     _checked(arch)
-    families = [family(name) for name in family_names()]
-    return [found.describe(arch or "") for found in families if arch is None or arch in found.archs]
+    if kernels:
+        return [found.describe(found.check_arch(arch) if arch else "") for found in map(family, kernels)]
+    return [found.describe(arch or "") for found in map(family, family_names()) if arch is None or arch in found.archs]
 
 
 def kernel_text(rows: Sequence[dict[str, Any]]) -> str:
@@ -76,7 +78,8 @@ def kernel_text(rows: Sequence[dict[str, Any]]) -> str:
         parts += [f"  {rule['sentence']}" for rule in row["rules"]]
         parts += [f"  {' and '.join(alias['arguments'])} may be one array where {alias['where']}; nothing else that is written may overlap"
                   for alias in row["aliases"]]
-        parts += [f"  variant {' '.join(f'{name}={_shown(value)}' for name, value in variant.items())}" for variant in row["variants"]]
+        parts += [f"  variant {' '.join(f'{name}={shown}' for name, value in variant.items() if (shown := _shown(value)))}"
+                  for variant in row["variants"]]
     return render(*parts)
 
 

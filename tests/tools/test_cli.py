@@ -174,6 +174,12 @@ def test_list_and_doctor(capsys: pytest.CaptureFixture[str]) -> None:
     assert (choices["d"], choices["waves"], choices["rounding"]) == ([128, 64], [8], ["nearest", "truncated"])  # of any of its variants
     assert "first variant of gfx950; --arch gfx942 shows the other" in call(capsys, "list")[1]
     assert "gfx942" in refused(capsys, "list", "--arch", "gfx1100")
+    status, out, _ = call(capsys, "list", "norm", "03-transpose", "--json")
+    assert status == 0 and [row["kernel"] for row in json.loads(out)] == ["norm", "03-transpose"]
+    assert "variant arch=gfx942 waves=4\n" in call(capsys, "list", "03-transpose")[1]  # nothing is said of what a variant has not
+    assert "gfx950 would work" in refused(capsys, "list", "gemm-mx", "--arch", "gfx942")
+    assert "did you mean 'norm'" in refused(capsys, "list", "nrom")
+    assert "takes no kernel" in refused(capsys, "list", "--isa", "norm")
     for command in ("profile", "banks", "run", "build"):
         assert "k.co' names a file of code, where a kernel of the library or FILE.py:NAME is wanted" in refused(capsys, command, "k.co")
     status, out, _ = call(capsys, "list", "--isa", "--arch", "gfx942")
