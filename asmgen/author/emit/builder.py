@@ -24,7 +24,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from asmgen.author.emit.authorlines import author_line, source_line, where
@@ -32,11 +31,11 @@ from asmgen.author.emit.coldblocks import check_block, check_cold_block, move_co
 from asmgen.author.emit.erratacheck import CONCERNED, check_errata
 from asmgen.author.emit.ldsmap import LdsRange
 from asmgen.author.emit.pipelinetext import PipelineText, settle_pipelines
+from asmgen.author.emit.streams import Section, Stream
 from asmgen.author.emit.temporaries import Temporaries
-from asmgen.author.step.effects import Tag, Unit, units_of
+from asmgen.author.step.effects import Tag, Unit
 from asmgen.author.step.iterations import Copy, PipelineError, StepIndex, operation, within
 from asmgen.author.step.loopsources import LoopSources
-from asmgen.author.step.merge import merge, order_of_streams
 from asmgen.isa.arch import architecture
 from asmgen.isa.check import resolve
 from asmgen.isa.errors import AsmgenError, OperandError
@@ -420,78 +419,6 @@ class Builder(LoopSources):
             value = operand.value if isinstance(operand, Modified) else operand
             if isinstance(value, Reg) and not self.registers.holds(value):
                 self.registers.check(value, where(source, helper))
-
-
-class Stream:
-    """A named stream: code of a kernel that is not placed yet. `with stream:` emits into it. Each stream has temporaries of its own."""
-
-    def __init__(self, builder: Builder, name: str) -> None:
-        self.builder = builder
-        self.name = name
-        self._outer: list[str] = []
-
-    def reserve(self, file: str, count: int) -> Stream:
-        """Reserve `count` registers of a file ("v", "a", "s") from the pool as this stream's temporaries. `k.scratch` within the stream
-        uses them, so that temporaries of other streams do not restrict a merge. Raises PlanError if the pool has no such hole."""
-        plan = self.builder.registers
-        if plan is None:
-            raise AsmgenError(f"stream {self.name!r} reserves registers, but its builder has no register plan", str(author_line()))
-        take = {"v": plan.vgprs, "a": plan.agprs, "s": plan.sgprs}[file]
-        self.builder._temporaries[self.name, file] = Temporaries(take(count, f"{self.name}_temporaries"))
-        return self
-
-    def __enter__(self) -> Stream:
-        self._outer.append(self.builder._stream)
-        self.builder._stream = self.name
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.builder._stream = self._outer.pop()
-
-    def __repr__(self) -> str:
-        return f"Stream({self.name!r})"
-
-
-class Section:
-    """The units emitted within `with k.section()`, which a schedule may place in another order."""
-
-    def __init__(self, builder: Builder) -> None:
-        self.builder = builder
-        self.start = self.end = 0
-
-    def __enter__(self) -> Section:
-        if self.builder._section is not None:
-            raise AsmgenError("a section stands inside of another one; sections do not nest", str(author_line()))
-        self.builder._section = self
-        self.start = len(self.builder.items)
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.builder._section = None
-        self.end = len(self.builder.items)
-
-    @property
-    def units(self) -> list[Unit]:
-        """The units in emission order."""
-        try:
-            return units_of(self.builder.items[self.start:self.end], self.builder._tags[self.start:self.end])
-        except ValueError as error:
-            raise AsmgenError(f"{error}: `with k.block(name)` holds code with labels", str(author_line())) from None
-
-    def merge(self, order: Sequence[int]) -> None:
-        """Place the units in that order (numbers in emission order).
-
-        Raises MergeError if a read would get another definition than in emission order; then nothing changes.
-        """
-        units = self.units
-        items = merge(units, order)
-        self.builder._moved(self.start)
-        self.builder.items[self.start:self.end] = items
-        self.builder._tags[self.start:self.end] = [units[number].tag for number in order for _ in units[number].items]
-
-    def merge_streams(self, names: Sequence[str]) -> None:
-        """Place the units: each name in the list takes the next unit of that stream. Raises MergeError as `merge` does."""
-        self.merge(order_of_streams(self.units, names))
 
 
 def _plain(operand: Operand | str) -> Operand:
