@@ -1,8 +1,9 @@
 """`python -m asmgen.tools.samebuilds REV [KERNEL ...]`: does this tree build the library as a revision of it does?
 
 For changes that move, rename and explain. Each variant of each family is built in both trees, with --choices also each single choice of
-a build parameter. Code objects must agree to the byte. Assembly text must agree to the byte once its comments are removed. Each tree
-builds in a process of its own, both at once; progress goes to stderr.
+a build parameter. Code objects must agree to the byte. Assembly text must agree to the byte once its comments are removed. Labels may have
+other names: in both texts they are numbered in their order. Each tree builds in a process of its own, both at once; progress goes to
+stderr.
 """
 
 from __future__ import annotations
@@ -31,14 +32,18 @@ from asmgen.tools.mutate import builds
 
 # Runs in either tree, so it uses what both have: the registry, a family's build and the assembler. Each line of its input is a request in
 # JSON. It answers by two files, then by a line with the request's number.
-_WORKER = """
-import json, sys
+_WORKER = r"""
+import json, re, sys
 from pathlib import Path
 from asmgen.kernels.registry import family
 from asmgen.toolchain import assemble
+def renumbered(text):
+    labels = dict.fromkeys(re.findall(r"^(\w+_\d+):", text, re.MULTILINE))
+    new = {name: f"label_{number}" for number, name in enumerate(labels)}
+    return re.sub(r"\b[A-Za-z_]\w*_\d+\b", lambda found: new.get(found[0], found[0]), text)
 for number, line in enumerate(sys.stdin):
     request = json.loads(line)
-    text = family(request["kernel"]).build(request["arch"], request["parameters"]).text()
+    text = renumbered(family(request["kernel"]).build(request["arch"], request["parameters"]).text())
     Path(sys.argv[1], f"{number}.s").write_text(text)
     Path(sys.argv[1], f"{number}.co").write_bytes(assemble(text, request["arch"], name="kernel.s"))
     print(number, flush=True)
