@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType, TracebackType
 from typing import overload
 
@@ -39,6 +40,15 @@ class PlanRow:
     why: str
 
 
+@dataclass(frozen=True)
+class Taking:
+    """An entry of a journal: the lease of what was taken from the pool, its alignment, and the position in the program."""
+
+    lease: int
+    align: int
+    position: int
+
+
 class RegisterPlan:
     """The registers of one kernel.
 
@@ -61,6 +71,7 @@ class RegisterPlan:
         self._live: dict[str, tuple[int, ...]] = {}  # leases by name: a register set has one a range
         self._views: dict[int, list[int]] = {}  # the leases that look into a lease, in the order of their taking
         self._held = 0  # mask of everything that a live range holds
+        self.journal: list[Taking | int] | None = None  # if kept: what is taken from the pool, and the leases that end
 
     # ---- taking ----
 
@@ -281,7 +292,32 @@ class RegisterPlan:
         index = self._pool.find(file, count, align)
         if index is None:
             raise out_of_registers(Request(name, file, count, align), self._pool, self._holders(), where)
+        if self.journal is not None:
+            self.journal.append(Taking(len(self._ranges), align, self.position()))
         return self._hold(name, Reg(file, index, count), "pool", note, where)
+
+    def take_again(self, journal: Sequence[Taking | int]) -> dict[int, OwnedReg]:
+        """Take and release again what a journal took and released; by former lease, the registers that are free for it now.
+
+        Raises OutOfRegisters where they are not.
+        """
+        ended = {entry for entry in journal if isinstance(entry, int)}
+        given: dict[int, OwnedReg] = {}
+        now = self.position
+        for entry in journal:
+            if isinstance(entry, Taking) and entry.lease in ended:
+                former = self._ranges[entry.lease]
+                self.position = partial(int, entry.position)
+                try:
+                    given[entry.lease] = self._take(former.reg.file, former.reg.count, self.unused(former.name), entry.align, former.note)
+                finally:
+                    self.position = now
+            elif isinstance(entry, int) and entry in given:
+                over, former = self._ranges[given[entry].lease], self._ranges[entry]
+                self.position = partial(int, (former.last or 0) + 1)
+                self._end(over, former.released or "")
+                self.position = now
+        return given
 
     def _hold(self, name: str, reg: Reg, kind: str, note: str, where: str, parents: tuple[int, ...] = ()) -> OwnedReg:
         lease = len(self._ranges)
@@ -324,6 +360,8 @@ class RegisterPlan:
         else:
             del self._live[over.name]
         if over.owns:
+            if self.journal is not None:
+                self.journal.append(over.lease)
             self._held &= ~over.reg.mask
             if over.reg.file in FILE_SIZES and over.reg.last < FILE_SIZES[over.reg.file]:
                 self._pool = self._pool.give(over.reg)

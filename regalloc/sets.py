@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from asmgen.isa.records import cached_property, dataclass
 from asmgen.isa.registers import Reg
-from asmgen.regalloc.ranges import OwnedReg, PlanError, author_line
+from asmgen.regalloc.ranges import OwnedReg, PlanError, author_line, taking_turns
 
 
 @dataclass(frozen=True)
@@ -85,13 +85,28 @@ def join(registers: Sequence[Reg]) -> tuple[Reg, ...]:
     parts: list[Reg] = []
     for reg in registers:
         last = parts[-1] if parts else None
-        if last is not None and last.file == reg.file and last.last + 1 == reg.index and lease_of(last) == lease_of(reg):
-            lease = lease_of(last)
+        if last is not None and _neighbours(last, reg):
             count = last.count + reg.count
-            parts[-1] = Reg(last.file, last.index, count) if lease is None else OwnedReg(last.file, last.index, count, lease)
+            parts[-1] = last.moved(0, count) if isinstance(last, OwnedReg) else Reg(last.file, last.index, count)
         else:
             parts.append(reg)
     return tuple(parts)
+
+
+def _neighbours(one: Reg, other: Reg) -> bool:
+    """Whether a range follows another one of its lease, in each phase."""
+    if one.file != other.file or one.index + one.count != other.index or lease_of(one) != lease_of(other):
+        return False
+    turns, others = (reg.turns if isinstance(reg, OwnedReg) else () for reg in (one, other))
+    return turns is others or len(turns) == len(others) and all(map(_neighbours, turns, others))
+
+
+def sets_in_turn(sets: Sequence[RegisterSet]) -> RegisterSet | None:
+    """The first of those sets, whose registers are those of each set in turn; None where one of them belongs to no plan."""
+    owned = [[reg for reg in one.items if isinstance(reg, OwnedReg)] for one in sets]
+    if any(len(regs) != len(sets[0]) for regs in owned):
+        return None
+    return RegisterSet(join([taking_turns(turns) for turns in zip(*owned, strict=True)]))
 
 
 def lease_of(reg: Reg) -> int | None:

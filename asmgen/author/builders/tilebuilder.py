@@ -162,7 +162,7 @@ class TileBuilder(KernelBuilder):
         if x <= LANES:
             self._lane, self._wave = self.work_item, WaveIndex("wave", 0, 1)
             return
-        parted = next((item for item in self.items[self.begun:self.trial_start if self.copy is not None else None]
+        parted = next((item for item in self.items[self.begun:self.step_start if self.copy is not None else None]
                        if isinstance(item, Instruction) and item.is_branch), None)
         if parted is not None or self._open_block and self.copy is None:
             after = f"after the branch at {parted.where()}" if parted is not None else "within a block"

@@ -36,6 +36,7 @@ from asmgen.author.emit.temporaries import Temporaries
 from asmgen.author.step.effects import Tag, Unit
 from asmgen.author.step.iterations import Copy, PipelineError, StepIndex, operation, within
 from asmgen.author.step.loopsources import LoopSources
+from asmgen.author.step.phases import in_phase, period_of
 from asmgen.isa.arch import architecture
 from asmgen.isa.check import resolve
 from asmgen.isa.errors import AsmgenError, OperandError
@@ -89,8 +90,8 @@ class Builder(LoopSources):
         self.stage_number = 0
         self.ordinal = 0
         self._fresh = 0
-        self.trial = False
-        self.trial_start = 0
+        self.recording = False
+        self.step_start = 0
         self._temporaries: dict[tuple[str, str], Temporaries] = {}
 
     def __getattr__(self, name: str) -> Callable[..., Instruction]:
@@ -108,7 +109,17 @@ class Builder(LoopSources):
         for a form that an erratum hits, unless `despite` names the erratum (isa/errata.py). Raises PlanError for a register that no name
         holds.
         """
-        instruction = self._instruction(name, operands, modifiers, fills, uses, comment, despite)
+        if (count := period_of((*operands, *modifiers.values(), fills, uses))) > 1:
+            def made(phase: int) -> Instruction:
+                held = {key: in_phase(value, phase) for key, value in modifiers.items()}
+                return self._instruction(name, tuple([in_phase(operand, phase) for operand in operands]), held, in_phase(fills, phase),
+                                         in_phase(uses, phase), comment, despite)
+
+            instruction = made(0)
+            if self.copy is not None:
+                self.copy.tables[self.ordinal] = (instruction, *map(made, range(1, count)))
+        else:
+            instruction = self._instruction(name, operands, modifiers, fills, uses, comment, despite)
         self._append(instruction)
         return instruction
 
@@ -129,7 +140,9 @@ class Builder(LoopSources):
         from asmgen.author.emit.lookahead import Lookahead
         from asmgen.checks.explain.explain import foresee
 
-        instruction = self._instruction(name, operands, modifiers, fills, uses, "")
+        instruction = self._instruction(name, tuple([in_phase(operand, 0) for operand in operands]),
+                                        {key: in_phase(value, 0) for key, value in modifiers.items()}, in_phase(fills, 0),
+                                        in_phase(uses, 0), "")
         if self._lookahead is None:
             self._lookahead = Lookahead(self.arch, self.stagger)
         frontier = self._lookahead.frontier_after(self.items, self._section.start if self._section is not None else 0)
@@ -201,12 +214,12 @@ class Builder(LoopSources):
             raise AsmgenError(f"block {name!r} stands inside of block {self._open_block!r}; blocks do not nest", str(author_line()))
         self._block_count += 1
         self._open_block, self._cold = f"{name}#{self._block_count}", cold
-        offset = len(self.items) - self.trial_start  # instructions hoisted out of the block stand before trial_start
+        offset = len(self.items) - self.step_start  # instructions hoisted out of the block stand before step_start
         try:
             yield
         finally:
             self._open_block, self._cold = "", False
-        inside = self.items[self.trial_start + offset:]
+        inside = self.items[self.step_start + offset:]
         check_block(name, inside)
         if cold:
             check_cold_block(name, inside)
@@ -258,24 +271,29 @@ class Builder(LoopSources):
         if self.copy is None:
             return emit()
         copy, section, tag = self.copy, self._section, (self._stream, self._open_block, self._cold)
-        if section is not None and section.start != len(self.items) and not self.trial:
-            raise AsmgenError("a step asks for something to be hoisted only after its trial run", self.here())
+        if section is not None and section.start != len(self.items) and not self.recording:
+            raise AsmgenError("a step asks for something to be hoisted only after it was recorded", self.here())
+        journal = self.registers.journal if self.registers is not None else None
+        if self.registers is not None:
+            self.registers.journal = None
         self.copy = self._section = None
         self._stream = self._open_block = ""
         self._cold = False
-        self._moved(self.trial_start)
+        self._moved(self.step_start)
         held, tags = self.items, self._tags
         ordinal = self.ordinal
-        self.items, self._tags = held[:self.trial_start], tags[:self.trial_start]
+        self.items, self._tags = held[:self.step_start], tags[:self.step_start]
         try:
             return emit()
         finally:
-            grown = len(self.items) - self.trial_start
-            self.items, self._tags = self.items + held[self.trial_start:], self._tags + tags[self.trial_start:]
-            self.trial_start += grown
+            grown = len(self.items) - self.step_start
+            self.items, self._tags = self.items + held[self.step_start:], self._tags + tags[self.step_start:]
+            self.step_start += grown
             if section is not None:
                 section.start += grown
             self.copy, self._section, self.ordinal = copy, section, ordinal
+            if self.registers is not None:
+                self.registers.journal = journal
             self._stream, self._open_block, self._cold = tag
 
     def append_unit(self, unit: Unit) -> None:

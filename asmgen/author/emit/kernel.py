@@ -191,7 +191,7 @@ class KernelBuilder(Builder):
         return not labels or not straight and not any(isinstance(item, Instruction) and item.target in labels for item in items[:position])
 
     def _before_loop(self) -> Sequence[Item]:
-        return self.items[:self.trial_start] if self.copy is not None else self.items
+        return self.items[:self.step_start] if self.copy is not None else self.items
 
     @contextmanager
     def apart(self) -> Iterator[None]:

@@ -357,7 +357,7 @@ def span(registers: Sequence[Reg]) -> Reg:
 
     first, count = registers[0], len(registers)
     if isinstance(first, OwnedReg):
-        return OwnedReg(first.file, first.index, count, first.lease)
+        return first.moved(0, count)
     return Reg(first.file, first.index, count)
 
 

@@ -1,6 +1,6 @@
 """Pipelines: one step of a loop, written once, becomes prologues, loops and a drain (docs/ARCHITECTURE.md section 3).
 
-`pipeline(k, step, count, schedule)` calls `step(t)` once for each phase of the unroll and makes all copies from that. Let d be the farthest
+`pipeline(k, step, count, schedule)` calls `step(t)` once and makes all copies from that. Let d be the farthest
 iteration ahead that the step names (`t + d`), and u the least common multiple of the buffers of its tiles. A prologue has the parts of
 steps -d to -1 whose iterations exist; if they fill LDS, a wait slot and 1 + stagger barriers follow. `looppaths` says which copies stand
 where.

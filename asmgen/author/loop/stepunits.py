@@ -1,4 +1,4 @@
-"""The units of a pipeline's step in each phase, arranged once, and which of them a copy has.
+"""The units of a pipeline's step in each phase, recorded and arranged once, and which of them a copy has.
 
 A copy has the units whose iteration lies inside the loop and whose condition holds for that iteration.
 """
@@ -18,10 +18,12 @@ from asmgen.author.schedule.unitcosts import StepMachine
 from asmgen.author.step.effects import Unit
 from asmgen.author.step.iterations import Copy, PipelineError, StepIndex
 from asmgen.author.step.merge import MergeError
+from asmgen.author.step.phases import changed, moved_to, phase_units
 from asmgen.isa.operands import Symbol
 from asmgen.isa.records import dataclass
 from asmgen.isa.registers import scc
 from asmgen.program.program import Instruction, Item, Label
+from asmgen.regalloc.ranges import OwnedReg, PlanError
 
 if TYPE_CHECKING:
     from asmgen.author.emit.builder import Builder
@@ -84,7 +86,7 @@ class Shape:
 
 
 class StepUnits:
-    """Runs the step function, and says which units a copy has."""
+    """Records the step, and says which units a copy has."""
 
     def __init__(self, k: Builder, step: Step, schedule: Schedule) -> None:
         self.k, self.step, self.schedule = k, step, schedule
@@ -139,14 +141,9 @@ class StepUnits:
     # ---- survey ----
 
     def _survey(self) -> Shape:
-        """Run the step: how far it looks ahead, which buffers it uses, and how the schedule arranges it."""
+        """Record the step: how far it looks ahead, which buffers it uses, and how the schedule arranges it."""
         k = self.k
-        k.trial, k.trial_start = True, len(k.items)
-        try:
-            self._call(0)  # the first run emits what operations hoist out of the loop
-        finally:
-            k.trial = False
-        copy, units = self._runs[0] = self._call(0)
+        copy, units = self._runs[0] = self._record()
         if min(copy.offsets.values(), default=0) < 0:
             raise PipelineError("an operation of the step names an iteration before t; the earliest one is t, so shift the others",
                                 k.here())
@@ -172,12 +169,46 @@ class StepUnits:
         order = tuple(entry for entry in self.shape.arrangement.order if isinstance(entry, Sync) or entry in units)
         return schedule_report(self.k.arch, list(units.values()), Arrangement(order), self.k.waves_per_simd, bool(self.schedule.stagger))
 
+    def _record(self) -> tuple[Copy, list[Unit]]:
+        """Call the step once, for phase 0. It emits what operations hoist out of the loop too.
+
+        Temporaries may be in the way of what is hoisted after them. So they are taken again when all of that is there.
+        """
+        k, plan = self.k, self.k.registers
+        k.recording, k.step_start = True, len(k.items)
+        if plan is not None:
+            plan.journal = []
+        try:
+            copy, units = self._call(0)
+        finally:
+            k.recording = False
+            journal, former = (plan.journal or [], plan.ranges) if plan is not None else ([], ())
+            if plan is not None:
+                plan.journal = None
+        if plan is None or not journal:
+            return copy, units
+        try:
+            given = plan.take_again(journal)
+        except PlanError:  # the step takes what room there is, and hoisted code has left less: only a second call tells what it takes now
+            return self._call(0)
+        move = moved_to(given, lambda lease: former[lease].reg)
+        copy.tables = {number: tuple([changed(one, move) for one in table]) for number, table in copy.tables.items()}
+        return copy, [_changed(unit, move) for unit in units]
+
     def _of(self, phase: int) -> list[Unit]:
-        """The units of a phase. Raises PipelineError if the step emits other operations in another phase."""
-        if phase not in self._runs:
-            self._runs[phase] = self._call(phase)
+        """The units of a phase. Raises PipelineError where the buffers of a tile do not lie alike.
+
+        A step that asks for the number of a buffer is called for each phase: PipelineError if it then emits other operations.
+        """
+        recorded, first = self._runs[0]
+        if phase in self._runs:
+            return self._runs[phase][1]
+        if not recorded.numbered:
+            self._runs[phase] = recorded, phase_units(first, phase, recorded.tables)
+            return self._runs[phase][1]
+        self._runs[phase] = self._call(phase)
         units = self._runs[phase][1]
-        if [_kind(unit) for unit in units] != [_kind(unit) for unit in self._runs[0][1]]:
+        if [_kind(unit) for unit in units] != [_kind(unit) for unit in first]:
             raise PipelineError("the step emits different operations in different phases; only the buffers may differ", self.k.here())
         return units
 
@@ -218,6 +249,13 @@ class StepUnits:
                                      "where the loop counts", unit.first.where())
                 if unit.effects.writes & scc.mask:
                     break
+
+
+def _changed(unit: Unit, move: Callable[[OwnedReg], OwnedReg]) -> Unit:
+    """A unit with other temporaries."""
+    items = tuple([changed(item, move) if isinstance(item, Instruction) else item for item in unit.items])
+    same = all(one is other for one, other in zip(items, unit.items, strict=True))
+    return unit if same else Unit(unit.number, items, unit.tag)
 
 
 def _kind(unit: Unit) -> tuple[int, str, str, tuple[str, ...]]:

@@ -5,8 +5,8 @@ Addresses stand in registers that are computed once, before the loop; everything
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from asmgen.author.address.addressing import emit_address
 from asmgen.author.ops.cutcolumns import BEYOND, send_outside
@@ -25,6 +25,7 @@ from asmgen.isa.layouts_lds import DMA_BYTES
 from asmgen.isa.layouts_mfma import element_bits
 from asmgen.isa.records import dataclass
 from asmgen.isa.registers import Reg, m0, vcc
+from asmgen.regalloc.turning import Turning
 
 if TYPE_CHECKING:
     from asmgen.author.builders.tilebuilder import TileBuilder
@@ -72,14 +73,23 @@ def _as_stored(tile: Tile | Vector, part: SharedPart) -> Tile:
     return as_bytes(held) if held.fragment.bits % 8 and part.tile.of == held.dtype else held
 
 
-def _pieces(tile: Tile, part: SharedPart, found: FragmentAddresses) -> Iterator[tuple[int, Reg, Reg, int]]:
-    """(bits, registers, address register, immediate) of each LDS access that moves the tile."""
+def _pieces(tile: Tile, part: SharedPart, found: FragmentAddresses) -> Iterator[tuple[int, Reg, Any, Any]]:
+    """(bits, registers, address register, immediate) of each LDS access that moves the tile; the last two may take turns."""
     for row, column in tile.positions():
         base = tile.base(row, column)
         for number, (item, bits) in enumerate(found.pieces):
-            register, offset = found.addresses[part.number, row, column, number]
+            register, offset = at_number(part, lambda cell, at=(row, column, number): found.addresses[cell, *at])
             first = item * tile.fragment.bits // 32
             yield bits, base[first:first + bits // 32 - 1], register, offset
+
+
+def at_number(part: SharedPart, of: Callable[..., tuple[Reg, int]]) -> tuple[Any, Any]:
+    """(address register, immediate) of an access to a cell; each may take turns."""
+    found = part.by_number(of)
+    if not isinstance(found, Turning):
+        return found[0], found[1]
+    registers, offsets = zip(*found.values, strict=True)
+    return registers[0] if len(set(registers)) == 1 else Turning(registers), Turning(offsets)
 
 
 def _check_shapes(what: str, tile: Tile, part: SharedPart) -> None:

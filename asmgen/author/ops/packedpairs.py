@@ -178,7 +178,7 @@ def _around(k: TileBuilder, one: Reg) -> Reg | None:
     """The aligned pair with the register in it, where the same lease holds both."""
     if not isinstance(one, OwnedReg):
         return None
-    pair = OwnedReg(one.file, one.index & ~1, 2, one.lease)
+    pair = one.moved(-(one.index % 2), 2)
     try:
         k.registers.check(pair)
     except AsmgenError:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from asmgen.author.ops.ldsbases import lds_bases, wave_values
-from asmgen.author.ops.movement import PartAddresses
+from asmgen.author.ops.movement import PartAddresses, at_number
 from asmgen.author.step.iterations import StepIndex, operation
 from asmgen.author.tiles.shared import SharedPart
 from asmgen.author.tiles.swizzles import TileAddresses
@@ -58,7 +58,7 @@ def read_transposed(k: TileBuilder, tile: Tile, source: SharedPart, at: StepInde
             with k.scratch("odd_triples", 4 * (f.bits == 6) or 1) as spare:
                 moves: list[tuple[Reg, Reg]] = []
                 for piece in range(len(transposed_pieces(f))):
-                    register, offset = made[source.number, row, column, piece]
+                    register, offset = at_number(source, lambda cell, at=(row, column, piece): made[cell, *at])
                     target = base[piece * step:piece * step + step - 1]
                     if step == 3 and target.index % 2:
                         moves += [(target[number], spare[number]) for number in range(3)]

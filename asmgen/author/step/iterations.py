@@ -16,11 +16,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import field
-from typing import Protocol
+from typing import Any, Protocol
 
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.records import dataclass
 from asmgen.isa.registers import Reg
+from asmgen.program.program import Instruction
+from asmgen.regalloc.turning import Turning
 
 
 class PipelineError(AsmgenError):
@@ -35,7 +37,8 @@ class Copy:
     """One copy of a step while it is emitted by builder `k`.
 
     `phase` is t modulo the unroll. `condition` is that of the operations emitted now, "" for none. `buffer_counts`, `offsets` and
-    `stages` collect what the step uses.
+    `stages` collect what the step uses. `tables` are the instructions of each phase from this one on, by ordinal, where more than
+    registers of tiles differ.
     """
 
     k: Emitter
@@ -47,6 +50,12 @@ class Copy:
     stages: dict[int, str] = field(default_factory=dict)  # names of `k.stage(name)`, by number
     counted: set[tuple[int, str]] = field(default_factory=set)  # iteration numbers that have advanced
     within: list[int] = field(default_factory=list)  # the iterations of the open `with k.at(...)`, the innermost last
+    tables: dict[int, tuple[Instruction, ...]] = field(default_factory=dict)
+    numbered: bool = False  # whether the step asked for the number of a buffer, so that it is another one in other phases
+
+    def asked(self) -> None:
+        """The step asks which number a buffer has in this phase."""
+        self.numbered = True
 
     def defined(self, mask: int) -> int | None:
         """The iteration of the newest definition, in this copy, of any of the registers."""
@@ -66,10 +75,12 @@ class StepIndex:
     def __sub__(self, less: int) -> StepIndex:
         return StepIndex(self.copy, self.offset - less)
 
-    def buffer(self, count: int) -> int:
-        """The number of the buffer that this iteration uses, of so many."""
+    def buffer(self, count: int) -> Any:
+        """The number of the buffer that this iteration uses, of so many: an int that takes turns (`Turning`). Operands and registers that
+        are computed of it do so too. A step that needs it as a plain number is called again for each phase."""
         self.copy.buffer_counts.add(count)
-        return (self.copy.phase + self.offset) % count
+        first = self.copy.phase + self.offset
+        return Turning([(first + phase) % count for phase in range(count)], self.copy.asked) if count > 1 else 0
 
     @property
     def first(self) -> Condition:

@@ -12,7 +12,7 @@ Each stage of each cell is one range of the LDS map, and one token.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from asmgen.author.address.addressing import WaveIndex
@@ -24,6 +24,7 @@ from asmgen.author.tiles.tiles import TileError, split_index
 from asmgen.isa.layouts_mfma import element_bits
 from asmgen.isa.placement import Placement
 from asmgen.isa.records import dataclass
+from asmgen.regalloc.turning import Turning
 
 if TYPE_CHECKING:
     from asmgen.author.emit.builder import Builder
@@ -104,10 +105,11 @@ _WHOLE = PartOf(1)
 
 @dataclass(frozen=True)
 class SharedPart:
-    """A cell of a shared tile, or the part of its rows and columns that belongs to a wave."""
+    """A cell of a shared tile, or the part of its rows and columns that belongs to a wave. With stages the number of the cell takes
+    turns."""
 
     tile: SharedTile
-    number: int
+    number: int | Turning
     index: StepIndex | None = None
     of_rows: PartOf = _WHOLE
     of_columns: PartOf = _WHOLE
@@ -123,9 +125,13 @@ class SharedPart:
         return self.tile.columns // self.of_columns.count
 
     @property
-    def range(self) -> LdsRange:
-        """The bytes of the whole cell, and their token."""
-        return self.tile.ranges[self.number]
+    def range(self) -> Any:
+        """The bytes of the whole cell, and their token: an `LdsRange`, which takes turns with stages."""
+        return self.by_number(self.tile.ranges.__getitem__)
+
+    def by_number(self, of: Callable[[int], Any]) -> Any:
+        """A function of the cell's number; with stages it takes turns."""
+        return self.number.map(of) if isinstance(self.number, Turning) else of(self.number)
 
     @property
     def waves(self) -> tuple[WaveIndex, ...]:
@@ -158,7 +164,12 @@ class SharedPart:
 
     def __str__(self) -> str:
         cut = ", ".join(f"{name}{part}" for name, part in (("", self.of_rows), ("columns=", self.of_columns)) if part != _WHOLE)
-        return f"{self.range.name}{f'.part({cut})' if cut else ''}"
+        if isinstance(self.number, Turning):
+            stage, *cell = self.tile.ranges[self.number.values[0]].name.removeprefix(self.tile.name)[1:-1].split("][")
+            name = self.tile.name + "".join(f"[{one}]" for one in (self.index or stage, *cell))
+        else:
+            name = self.tile.ranges[self.number].name
+        return f"{name}{f'.part({cut})' if cut else ''}"
 
 
 def shared(k: Builder, lds: LdsMap, name: str, dtype: str, rows: int, columns: int, stages: int = 1, grid: Sequence[int] = (),

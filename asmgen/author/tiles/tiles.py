@@ -17,7 +17,8 @@ from asmgen.isa.errors import AsmgenError
 from asmgen.isa.records import dataclass
 from asmgen.isa.registers import Reg
 from asmgen.regalloc.ranges import author_line
-from asmgen.regalloc.sets import RegisterSet
+from asmgen.regalloc.sets import RegisterSet, sets_in_turn
+from asmgen.regalloc.turning import Turning
 
 
 class TileError(AsmgenError):
@@ -107,17 +108,26 @@ class TileGrid:
     shape: tuple[int, ...]
     stages: int
     tiles: tuple[Tile, ...] = field(repr=False)
+    _turns: dict[tuple[int, ...], RegisterSet | None] = field(default_factory=dict, repr=False)
 
     def __getitem__(self, key: Any) -> Tile:
         """One tile. Raises TileError for an index that does not fit."""
         keys = key if isinstance(key, tuple) else (key,)
         step, cell = split_index(self.name, keys, self.stages, self.shape)
-        stage = step.buffer(self.stages) if step is not None else 0
-        number = stage
+        number: Any = step.buffer(self.stages) if step is not None else 0
         for size, position in zip(self.shape, cell, strict=True):
             number = number * size + position
-        tile = self.tiles[number]
-        return tile if step is None else Tile(tile.name, tile.rows, tile.columns, tile.fragment, tile.registers, step)
+        registers = self._in_turn(number.values) if isinstance(number, Turning) else None
+        tile: Tile = self.tiles[number if registers is None else number.values[0]]
+        if step is None:
+            return tile
+        name = f"{self.name}{''.join(f'[{one}]' for one in (step, *cell))}" if self.stages > 1 else tile.name
+        return Tile(name, tile.rows, tile.columns, tile.fragment, registers or tile.registers, step)
+
+    def _in_turn(self, numbers: tuple[int, ...]) -> RegisterSet | None:
+        if numbers not in self._turns:
+            self._turns[numbers] = sets_in_turn([self.tiles[number].registers for number in numbers])
+        return self._turns[numbers]
 
     def __iter__(self) -> Iterator[Tile]:
         return iter(self.tiles)
