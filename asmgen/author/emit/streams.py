@@ -4,22 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from asmgen.author.emit.authorlines import author_line
 from asmgen.author.emit.temporaries import Temporaries
-from asmgen.author.step.effects import Unit, units_of
+from asmgen.author.step.effects import Tag, Unit, units_of
 from asmgen.author.step.merge import merge, order_of_streams
 from asmgen.isa.errors import AsmgenError
+from asmgen.program.program import Item
+from asmgen.regalloc.plan import RegisterPlan
 
-if TYPE_CHECKING:
-    from asmgen.author.emit.builder import Builder
+
+class Emitting(Protocol):
+    """The part of a builder that streams and sections need."""
+
+    registers: RegisterPlan | None
+    items: list[Item]
+    _tags: list[Tag]
+    _stream: str
+    _section: Section | None
+    _temporaries: dict[tuple[str, str], Temporaries]
+
+    def _moved(self, start: int) -> None:
+        """Items from number `start` on are about to be moved or removed."""
 
 
 class Stream:
     """A named stream: code of a kernel that is not placed yet. `with stream:` emits into it. Each stream has temporaries of its own."""
 
-    def __init__(self, builder: Builder, name: str) -> None:
+    def __init__(self, builder: Emitting, name: str) -> None:
         self.builder = builder
         self.name = name
         self._outer: list[str] = []
@@ -49,7 +62,7 @@ class Stream:
 class Section:
     """The units emitted within `with k.section()`, which a schedule may place in another order."""
 
-    def __init__(self, builder: Builder) -> None:
+    def __init__(self, builder: Emitting) -> None:
         self.builder = builder
         self.start = self.end = 0
 
