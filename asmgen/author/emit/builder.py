@@ -31,7 +31,7 @@ from asmgen.author.emit.coldblocks import check_block, check_cold_block, move_co
 from asmgen.author.emit.erratacheck import CONCERNED, check_errata
 from asmgen.author.emit.ldsmap import LdsRange
 from asmgen.author.emit.pipelinetext import PipelineText, settle_pipelines
-from asmgen.author.emit.streams import Section, Stream
+from asmgen.author.emit.sections import Section, Stream
 from asmgen.author.emit.temporaries import Temporaries
 from asmgen.author.step.effects import Tag, Unit
 from asmgen.author.step.iterations import Copy, PipelineError, StepIndex, operation, within
