@@ -20,7 +20,7 @@ from typing import Any
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.records import dataclass
 from asmgen.isa.registers import Reg
-from asmgen.regalloc.turning import Turning, in_turn, period
+from asmgen.regalloc.phased import Phased, at_phase, period
 
 _CALLS_THE_AUTHOR = "asmgen.author.family.writing"
 """The module whose function calls an author's function, its variable `writer`; who called that wrote nothing of the kernel."""
@@ -34,33 +34,34 @@ class PlanError(AsmgenError):
 class OwnedReg(Reg):
     """A register range that knows its lease; equal to the plain `Reg` of the same registers, and hashed and printed like it.
 
-    Parts of it (`q[4:7]`) belong to the same lease. `turns`, if any, are the ranges of each phase of a pipeline's step, of phase 0 first.
+    Parts of it (`q[4:7]`) belong to the same lease. `by_phase`, if any, are the ranges of each phase of a pipeline's step, that of phase 0
+    first.
     """
 
     lease: int = -1
-    turns: tuple[OwnedReg, ...] = field(default=(), repr=False)
+    by_phase: tuple[OwnedReg, ...] = field(default=(), repr=False)
 
-    def __getitem__(self, key: int | slice | Turning) -> OwnedReg:
+    def __getitem__(self, key: int | slice | Phased) -> OwnedReg:
         """A part of the range, inclusive as in `Reg.__getitem__`, with the same lease; raises IndexError outside of it."""
-        if isinstance(key, Turning) or isinstance(key, slice) and (isinstance(key.start, Turning) or isinstance(key.stop, Turning)):
-            return self._taking_turns(key)
+        if isinstance(key, Phased) or isinstance(key, slice) and (isinstance(key.start, Phased) or isinstance(key.stop, Phased)):
+            return self._phased(key)
         first, count = self.part(key)
         return self.moved(first - self.index, count)
 
-    def _taking_turns(self, key: Any) -> OwnedReg:
+    def _phased(self, key: Any) -> OwnedReg:
         """The part of each phase."""
         first, last = (key.start, key.stop) if isinstance(key, slice) else (key, key)
-        phases = range(lcm(period(first, last), len(self.turns) or 1))
-        return taking_turns([self.in_phase(phase)[in_turn(first, phase):in_turn(last, phase)] for phase in phases])
+        phases = range(lcm(period(first, last), len(self.by_phase) or 1))
+        return phased([self.in_phase(phase)[at_phase(first, phase):at_phase(last, phase)] for phase in phases])
 
     def moved(self, offset: int, count: int) -> OwnedReg:
         """`count` registers of the same lease, from so many after the first one on; they need not lie in the range."""
-        turns = tuple([one.moved(offset, count) for one in self.turns]) if self.turns else ()
-        return OwnedReg(self.file, self.index + offset, count, self.lease, turns)
+        others = tuple([one.moved(offset, count) for one in self.by_phase]) if self.by_phase else ()
+        return OwnedReg(self.file, self.index + offset, count, self.lease, others)
 
     def in_phase(self, phase: int) -> OwnedReg:
         """The range of a phase."""
-        return self.turns[phase % len(self.turns)] if self.turns else self
+        return self.by_phase[phase % len(self.by_phase)] if self.by_phase else self
 
     # The generated comparison of a dataclass demands equal classes; operands must compare by their registers alone.
     def __eq__(self, other: object) -> bool:
@@ -71,7 +72,7 @@ class OwnedReg(Reg):
     __hash__ = Reg.__hash__
 
 
-def taking_turns(ranges: Sequence[OwnedReg]) -> OwnedReg:
+def phased(ranges: Sequence[OwnedReg]) -> OwnedReg:
     """The first of those ranges, with the range of each phase."""
     first = ranges[0]
     return OwnedReg(first.file, first.index, first.count, first.lease, tuple(ranges))

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from asmgen.isa.records import cached_property, dataclass
 from asmgen.isa.registers import Reg
-from asmgen.regalloc.ranges import OwnedReg, PlanError, author_line, taking_turns
+from asmgen.regalloc.ranges import OwnedReg, PlanError, author_line, phased
 
 
 @dataclass(frozen=True)
@@ -97,16 +97,16 @@ def _neighbours(one: Reg, other: Reg) -> bool:
     """Whether a range follows another one of its lease, in each phase."""
     if one.file != other.file or one.index + one.count != other.index or lease_of(one) != lease_of(other):
         return False
-    turns, others = (reg.turns if isinstance(reg, OwnedReg) else () for reg in (one, other))
-    return turns is others or len(turns) == len(others) and all(map(_neighbours, turns, others))
+    phases, others = (reg.by_phase if isinstance(reg, OwnedReg) else () for reg in (one, other))
+    return phases is others or len(phases) == len(others) and all(map(_neighbours, phases, others))
 
 
-def sets_in_turn(sets: Sequence[RegisterSet]) -> RegisterSet | None:
+def phased_sets(sets: Sequence[RegisterSet]) -> RegisterSet | None:
     """The first of those sets, whose registers are those of each set in turn; None where one of them belongs to no plan."""
     owned = [[reg for reg in one.items if isinstance(reg, OwnedReg)] for one in sets]
     if any(len(regs) != len(sets[0]) for regs in owned):
         return None
-    return RegisterSet(join([taking_turns(turns) for turns in zip(*owned, strict=True)]))
+    return RegisterSet(join([phased(regs) for regs in zip(*owned, strict=True)]))
 
 
 def lease_of(reg: Reg) -> int | None:

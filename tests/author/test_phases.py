@@ -16,7 +16,7 @@ from asmgen.author.step.iterations import Copy, PipelineError
 from asmgen.isa.registers import Reg, a, v
 from asmgen.kernels.registry import family
 from asmgen.program.program import Instruction
-from asmgen.regalloc.turning import Turning, in_turn
+from asmgen.regalloc.phased import Phased, at_phase
 
 # A build for each way in which buffers take turns: registers, LDS by DMA and through registers, three and eight buffers, scales by number.
 BUILDS: dict[str, tuple[str, str, dict[str, Any]]] = {
@@ -162,11 +162,11 @@ def test_temporaries_keep_clear_of_what_is_hoisted_after_them(recorded: list[tup
 
 def test_arithmetic_of_what_takes_turns() -> None:
     asked: list[None] = []
-    number = Turning((2, 0, 1), lambda: asked.append(None))
-    shown = [3 * number + 1, 10 - number, number - 1, number % 2, number // 2, number ^ 1, number + Turning((0, 10))]
+    number = Phased((2, 0, 1), lambda: asked.append(None))
+    shown = [3 * number + 1, 10 - number, number - 1, number % 2, number // 2, number ^ 1, number + Phased((0, 10))]
     assert [list(one.values) for one in shown] == [[7, 1, 4], [8, 10, 9], [1, -1, 0], [0, 0, 1], [1, 0, 0], [3, 1, 0],
                                                    [2, 10, 1, 12, 0, 11]]
-    assert [in_turn(number, phase) for phase in range(4)] == [2, 0, 1, 2]
+    assert [at_phase(number, phase) for phase in range(4)] == [2, 0, 1, 2]
     assert not asked
     assert "abc"[number] == "c"
     assert number == 2

@@ -25,7 +25,7 @@ from asmgen.isa.layouts_lds import DMA_BYTES
 from asmgen.isa.layouts_mfma import element_bits
 from asmgen.isa.records import dataclass
 from asmgen.isa.registers import Reg, m0, vcc
-from asmgen.regalloc.turning import Turning
+from asmgen.regalloc.phased import Phased
 
 if TYPE_CHECKING:
     from asmgen.author.builders.tilebuilder import TileBuilder
@@ -86,10 +86,10 @@ def _pieces(tile: Tile, part: SharedPart, found: FragmentAddresses) -> Iterator[
 def at_number(part: SharedPart, of: Callable[..., tuple[Reg, int]]) -> tuple[Any, Any]:
     """(address register, immediate) of an access to a cell; each may take turns."""
     found = part.by_number(of)
-    if not isinstance(found, Turning):
+    if not isinstance(found, Phased):
         return found[0], found[1]
     registers, offsets = zip(*found.values, strict=True)
-    return registers[0] if len(set(registers)) == 1 else Turning(registers), Turning(offsets)
+    return registers[0] if len(set(registers)) == 1 else Phased(registers), Phased(offsets)
 
 
 def _check_shapes(what: str, tile: Tile, part: SharedPart) -> None:

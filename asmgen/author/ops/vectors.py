@@ -23,8 +23,8 @@ from asmgen.isa.arch import LANES
 from asmgen.isa.layouts_mfma import element_bits
 from asmgen.isa.placement import Packing
 from asmgen.isa.registers import Reg
-from asmgen.regalloc.sets import RegisterSet, join, sets_in_turn
-from asmgen.regalloc.turning import Turning
+from asmgen.regalloc.phased import Phased
+from asmgen.regalloc.sets import RegisterSet, join, phased_sets
 
 if TYPE_CHECKING:
     from asmgen.author.builders.tilebuilder import TileBuilder
@@ -111,7 +111,7 @@ class VectorGrid:
         """That of a step. Raises TileError for anything but a step."""
         step, _ = split_index(self.name, (key,), len(self.vectors), ())
         number: Any = 0 if step is None else step.buffer(len(self.vectors))
-        registers = sets_in_turn([self.vectors[one].registers for one in number.values]) if isinstance(number, Turning) else None
+        registers = phased_sets([self.vectors[one].registers for one in number.values]) if isinstance(number, Phased) else None
         chosen: Vector = self.vectors[number.values[0] if registers is not None else number]
         return replace(chosen, index=step, registers=registers or chosen.registers)
 

@@ -22,7 +22,7 @@ from asmgen.isa.errors import AsmgenError
 from asmgen.isa.records import dataclass
 from asmgen.isa.registers import Reg
 from asmgen.program.program import Instruction
-from asmgen.regalloc.turning import Turning
+from asmgen.regalloc.phased import Phased
 
 
 class PipelineError(AsmgenError):
@@ -76,11 +76,11 @@ class StepIndex:
         return StepIndex(self.copy, self.offset - less)
 
     def buffer(self, count: int) -> Any:
-        """The number of the buffer that this iteration uses, of so many: an int that takes turns (`Turning`). Operands and registers that
+        """The number of the buffer that this iteration uses, of so many: an int that takes turns (`Phased`). Operands and registers that
         are computed of it do so too. A step that needs it as a plain number is called again for each phase."""
         self.copy.buffer_counts.add(count)
         first = self.copy.phase + self.offset
-        return Turning([(first + phase) % count for phase in range(count)], self.copy.asked) if count > 1 else 0
+        return Phased([(first + phase) % count for phase in range(count)], self.copy.asked) if count > 1 else 0
 
     @property
     def first(self) -> Condition:

@@ -1,7 +1,7 @@
 """The phases of a step that was recorded once: what its buffers change, by table.
 
-Registers of tiles with stages know their turns (`OwnedReg.turns`). Where anything else takes turns (offsets and address registers of LDS,
-the constants of M0, tokens), the instruction was made for each phase when it was recorded.
+Registers of tiles with stages know those of other phases (`OwnedReg.by_phase`). Where anything else takes turns (offsets and address
+registers of LDS, the constants of M0, tokens), the instruction was made for each phase when it was recorded.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from asmgen.author.step.iterations import PipelineError
 from asmgen.isa.operands import Operand
 from asmgen.isa.registers import Modified, Reg
 from asmgen.program.program import Instruction, Item
+from asmgen.regalloc.phased import Phased, at_phase, period
 from asmgen.regalloc.ranges import OwnedReg
-from asmgen.regalloc.turning import Turning, in_turn, period
 
 Changed = Callable[[Any], Any]
 
 
 def period_of(values: Sequence[Any]) -> int:
     """After so many phases the operands of an instruction are the same again; 1 if only registers take turns, by themselves."""
-    if not any(isinstance(value, Turning) for value in values):
+    if not any(isinstance(value, Phased) for value in values):
         return 1
     count = period(*values)
-    return count if count == 1 else lcm(count, *(len(reg.turns) or 1 for reg in _owned(values)))
+    return count if count == 1 else lcm(count, *(len(reg.by_phase) or 1 for reg in _owned(values)))
 
 
 def in_phase(value: Any, phase: int) -> Any:
     """An operand or modifier in a phase."""
-    if isinstance(value, Turning):
-        value = in_turn(value, phase)
+    if isinstance(value, Phased):
+        value = at_phase(value, phase)
     if isinstance(value, Modified) and isinstance(value.value, OwnedReg):
         return replace(value, value=value.value.in_phase(phase))
     return value.in_phase(phase) if isinstance(value, OwnedReg) else value
@@ -42,14 +42,14 @@ def in_phase(value: Any, phase: int) -> Any:
 def phase_units(units: Sequence[Unit], phase: int, tables: Mapping[int, tuple[Instruction, ...]]) -> list[Unit]:
     """The units of a phase; `units` are those of phase 0, `tables` the instructions by phase, by ordinal. Raises PipelineError where
     registers of two phases are not alike."""
-    def turned(item: Item, ordinal: int) -> Item:
+    def renamed(item: Item, ordinal: int) -> Item:
         if ordinal in tables:
             return tables[ordinal][phase % len(tables[ordinal])]
         return changed(item, lambda value: _checked(item, value, phase)) if isinstance(item, Instruction) else item
 
     found = []
     for unit in units:
-        items = tuple([turned(item, unit.tag.ordinal + number) for number, item in enumerate(unit.items)])
+        items = tuple([renamed(item, unit.tag.ordinal + number) for number, item in enumerate(unit.items)])
         tag = unit.tag._replace(phase=phase)
         same = all(one is other for one, other in zip(items, unit.items, strict=True))
         found.append(unit.again(unit.number, tag) if same else Unit(unit.number, items, tag))
@@ -57,7 +57,7 @@ def phase_units(units: Sequence[Unit], phase: int, tables: Mapping[int, tuple[In
 
 
 def _checked(instruction: Item, value: OwnedReg, phase: int) -> OwnedReg:
-    if not value.turns:
+    if not value.by_phase:
         return value
     there = value.in_phase(phase)
     if there.file != value.file or value.count > 1 and (there.index - value.index) % 2:
@@ -91,6 +91,6 @@ def moved_to(given: Mapping[int, OwnedReg], former: Callable[[int], Reg]) -> Cal
 def _owned(values: Sequence[Any]) -> Iterator[OwnedReg]:
     for value in values:
         held = value.value if isinstance(value, Modified) else value
-        for one in held.values if isinstance(held, Turning) else (held,):
+        for one in held.values if isinstance(held, Phased) else (held,):
             if isinstance(one, OwnedReg):
                 yield one

@@ -24,7 +24,7 @@ from asmgen.author.tiles.tiles import TileError, split_index
 from asmgen.isa.layouts_mfma import element_bits
 from asmgen.isa.placement import Placement
 from asmgen.isa.records import dataclass
-from asmgen.regalloc.turning import Turning
+from asmgen.regalloc.phased import Phased
 
 if TYPE_CHECKING:
     from asmgen.author.emit.builder import Builder
@@ -109,7 +109,7 @@ class SharedPart:
     turns."""
 
     tile: SharedTile
-    number: int | Turning
+    number: int | Phased
     index: StepIndex | None = None
     of_rows: PartOf = _WHOLE
     of_columns: PartOf = _WHOLE
@@ -131,7 +131,7 @@ class SharedPart:
 
     def by_number(self, of: Callable[[int], Any]) -> Any:
         """A function of the cell's number; with stages it takes turns."""
-        return self.number.map(of) if isinstance(self.number, Turning) else of(self.number)
+        return self.number.map(of) if isinstance(self.number, Phased) else of(self.number)
 
     @property
     def waves(self) -> tuple[WaveIndex, ...]:
@@ -164,7 +164,7 @@ class SharedPart:
 
     def __str__(self) -> str:
         cut = ", ".join(f"{name}{part}" for name, part in (("", self.of_rows), ("columns=", self.of_columns)) if part != _WHOLE)
-        if isinstance(self.number, Turning):
+        if isinstance(self.number, Phased):
             stage, *cell = self.tile.ranges[self.number.values[0]].name.removeprefix(self.tile.name)[1:-1].split("][")
             name = self.tile.name + "".join(f"[{one}]" for one in (self.index or stage, *cell))
         else:

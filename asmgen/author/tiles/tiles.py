@@ -16,9 +16,9 @@ from asmgen.author.tiles.fragments import Fragment
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.records import dataclass
 from asmgen.isa.registers import Reg
+from asmgen.regalloc.phased import Phased
 from asmgen.regalloc.ranges import author_line
-from asmgen.regalloc.sets import RegisterSet, sets_in_turn
-from asmgen.regalloc.turning import Turning
+from asmgen.regalloc.sets import RegisterSet, phased_sets
 
 
 class TileError(AsmgenError):
@@ -108,7 +108,7 @@ class TileGrid:
     shape: tuple[int, ...]
     stages: int
     tiles: tuple[Tile, ...] = field(repr=False)
-    _turns: dict[tuple[int, ...], RegisterSet | None] = field(default_factory=dict, repr=False)
+    _made: dict[tuple[int, ...], RegisterSet | None] = field(default_factory=dict, repr=False)
 
     def __getitem__(self, key: Any) -> Tile:
         """One tile. Raises TileError for an index that does not fit."""
@@ -117,17 +117,17 @@ class TileGrid:
         number: Any = step.buffer(self.stages) if step is not None else 0
         for size, position in zip(self.shape, cell, strict=True):
             number = number * size + position
-        registers = self._in_turn(number.values) if isinstance(number, Turning) else None
+        registers = self._phased(number.values) if isinstance(number, Phased) else None
         tile: Tile = self.tiles[number if registers is None else number.values[0]]
         if step is None:
             return tile
         name = f"{self.name}{''.join(f'[{one}]' for one in (step, *cell))}" if self.stages > 1 else tile.name
         return Tile(name, tile.rows, tile.columns, tile.fragment, registers or tile.registers, step)
 
-    def _in_turn(self, numbers: tuple[int, ...]) -> RegisterSet | None:
-        if numbers not in self._turns:
-            self._turns[numbers] = sets_in_turn([self.tiles[number].registers for number in numbers])
-        return self._turns[numbers]
+    def _phased(self, numbers: tuple[int, ...]) -> RegisterSet | None:
+        if numbers not in self._made:
+            self._made[numbers] = phased_sets([self.tiles[number].registers for number in numbers])
+        return self._made[numbers]
 
     def __iter__(self) -> Iterator[Tile]:
         return iter(self.tiles)

@@ -1,7 +1,7 @@
 """Values that take turns: a pipeline's step is recorded once, and what its buffers change is a value for each phase.
 
-    number = Turning((1, 0))           # buffer 1 in phase 0, buffer 0 in phase 1
-    4 * number + 1                     # Turning((5, 1))
+    number = Phased((1, 0))           # buffer 1 in phase 0, buffer 0 in phase 1
+    4 * number + 1                     # Phased((5, 1))
     held[number]                       # of an OwnedReg: held[1], with its turns (held[1], held[0])
 
 A value that is asked for as a plain number, to index a list or to compare, is that of the present phase. `asked` is told of it: other
@@ -16,7 +16,7 @@ from math import lcm
 from typing import Any
 
 
-class Turning:
+class Phased:
     """`values[p % len(values)]` in phase p. Arithmetic, attributes and `map` are those of each value."""
 
     __slots__ = ("asked", "values")
@@ -27,13 +27,13 @@ class Turning:
 
     def map(self, of: Callable[[Any], Any]) -> Any:
         """A function of each value."""
-        return Turning(map(of, self.values), self.asked)
+        return Phased(map(of, self.values), self.asked)
 
     def _with(self, other: Any, of: Callable[[Any, Any], Any]) -> Any:
-        if not isinstance(other, int | Turning):
+        if not isinstance(other, int | Phased):
             return NotImplemented
         count = period(self, other)
-        return Turning([of(in_turn(self, phase), in_turn(other, phase)) for phase in range(count)], self.asked)
+        return Phased([of(at_phase(self, phase), at_phase(other, phase)) for phase in range(count)], self.asked)
 
     def _now(self) -> Any:
         if self.asked is not None:
@@ -82,7 +82,7 @@ class Turning:
         return bool(self._now())
 
     def __eq__(self, other: object) -> bool:
-        return bool(self._now() == (other._now() if isinstance(other, Turning) else other))
+        return bool(self._now() == (other._now() if isinstance(other, Phased) else other))
 
     def __lt__(self, other: Any) -> bool:
         return bool(self._now() < other)
@@ -105,11 +105,11 @@ class Turning:
     __repr__ = __str__
 
 
-def in_turn(value: Any, phase: int) -> Any:
+def at_phase(value: Any, phase: int) -> Any:
     """A value, or that of a phase if it takes turns."""
-    return value.values[phase % len(value.values)] if isinstance(value, Turning) else value
+    return value.values[phase % len(value.values)] if isinstance(value, Phased) else value
 
 
 def period(*values: Any) -> int:
     """After so many phases the values are the same again."""
-    return lcm(1, *(len(value.values) for value in values if isinstance(value, Turning)))
+    return lcm(1, *(len(value.values) for value in values if isinstance(value, Phased)))
