@@ -17,30 +17,39 @@ from asmgen.tools.build import Built, build_kernel
 from asmgen.tools.runner import run_kernel
 
 LIBRARY = family("gemm-mx")
-TILES = {"128x128x256": ("fp4",), "256x256x256": ("fp4",), "128x128x128": ("fp8", "bf8", "fp4"), "256x256x128": ("fp8", "bf8", "fp4"),
-         "32x128x256": ("fp4", "fp6", "bf6", "fp8", "bf8")}
+ANY = ("fp4", "fp6", "bf6", "fp8", "bf8")
+RAW = ("bf16", "f16")
+TILES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "128x128x256 interleave": (("fp4",), ("fp4",)), "256x256x256 interleave": (("fp4",), ("fp4",)),
+    "128x128x128 interleave": (("fp8", "bf8", "fp4"),) * 2, "256x256x128 interleave": (("fp8", "bf8", "fp4"),) * 2,
+    "32x128x256 streamed": ((*ANY, *RAW), ANY), "16x64x256 streamed": ((*ANY, *RAW), ANY), "16x16x256 basic": ((*ANY, *RAW), ANY),
+    "16x32x256 whole-k": ((*ANY, *RAW), ANY)}
+"""Types of A and of B by tile and schedule."""
 ORDERS = ("lockstep", "serial", "random:5")
-BUILDS = 24
+BUILDS = 60
 """Different builds: a build takes a second or more, and a run of another shape much less."""
 
 
 def drawn_build(random: np.random.Generator) -> dict[str, Any]:
     """Build parameters of one kernel."""
-    tile = str(random.choice([*TILES]))
-    a, b = (str(one) for one in random.choice(TILES[tile], 2))
-    scales = "none" if random.random() < 0.2 and tile in ("256x256x256", "256x256x128", "32x128x256") else "block32"
+    tile, schedule = str(random.choice([*TILES])).split()
+    a, b = (str(random.choice(types)) for types in TILES[f"{tile} {schedule}"])
+    scales = "none" if random.random() < 0.2 and tile not in ("128x128x256", "128x128x128") and a not in RAW else "block32"
     shuffled = b not in ("fp6", "bf6") and random.random() < 0.5
-    return {"tile": tile, "a_dtype": a, "b_dtype": b, "scales": scales, "b_order": "shuffled" if shuffled else "plain",
-            "scale_order": str(random.choice(["plain", "shuffled"])), "out": str(random.choice(["bf16", "f16", "f32"])),
-            "bias": str(random.choice(["none", "row"])), "preload": bool(random.random() < 0.3)}
+    return {"tile": tile, "schedule": schedule, "a_dtype": a, "b_dtype": b, "scales": scales,
+            "b_order": "shuffled" if shuffled else "plain", "scale_order": str(random.choice(["plain", "shuffled"])),
+            "quantise_to": str(random.choice(["fp4", "fp8"])), "rounding": str(random.choice(["even", "floor", "up"])),
+            "out": str(random.choice(["bf16", "f16", "f32"])), "bias": str(random.choice(["none", "row"])),
+            "split_k": int(random.choice([1, 1, 2, 3, 7])), "preload": bool(random.random() < 0.3)}
 
 
 def drawn_shape(random: np.random.Generator, build: dict[str, Any]) -> dict[str, Any]:
     """Run parameters that fit a build."""
     edge = int(str(build["tile"]).split("x", maxsplit=1)[0])
     unit = 64 if build["b_order"] == "shuffled" and build["b_dtype"] == "fp4" else 32
-    k = unit * int(random.integers(1, (40 if edge <= 128 else 20) * 32 // unit))
-    m, n = (int(random.integers(1, 2 * edge + 2)) for _ in range(2))
+    most = 512 if build["schedule"] == "whole-k" else 1280 if edge <= 128 else 640
+    k = unit * int(random.integers(1, most // unit + 1))
+    m, n = (int(random.integers(1, max(2 * edge, 64) + 2)) for _ in range(2))
     n = -(-n // 16) * 16 if build["b_order"] == "shuffled" else n
     shape: dict[str, Any] = {"m": m, "n": n, "k": k}
     for name in ("lda", "ldb"):

@@ -1,19 +1,22 @@
 """Steps along K where K is no whole number of them: step 0 takes the last columns, and those after it the others in order.
 
-So only the fills of step 0, which stand before the loop, leave columns out. The matrices' pointers move back by a step: step t > 0 finds
-its columns t steps from there, and step 0 as many as there are steps.
+So only the loads of step 0, which stand before the loop, leave columns out. Pointers move back by a step: step t > 0 finds its columns t
+steps from there, and step 0 as many as there are steps. Where workgroups share the steps of a tile, each has neighbouring ones, and its
+own step 0 is the product's only in the first part.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import asmgen as ag
+from asmgen.kernels.products.split import is_split, steps_of_each
 
 
 @dataclass(frozen=True)
 class StepSource:
-    """A or B in memory, and of its steps the bytes of one, of the last one's columns that exist, and of all.
+    """What the steps of a matrix of bytes come from. `matrix` begins a step before the first one, `ahead` are the bytes of a step, `limit`
+    those of step 0 that exist, `jump` is how far away they are.
 
     `together` rows of the operand are one row of the matrix: 1, or those of a fragment where weights are shuffled.
     """
@@ -35,44 +38,91 @@ class StepSource:
 
 @dataclass(frozen=True)
 class Depth:
-    """The steps of a product. `limits` and `jumps` are those of `StepSource` by bits of an element and rows together."""
+    """The steps of a workgroup, of `total` of the product; `first` is the number of its first one, None for 0. `limits` and `jumps` are
+    what was made of `StepSource`'s, by the bytes of a step."""
 
     k: ag.TileBuilder
     steps: ag.Reg
-    limits: dict[tuple[int, int], ag.Reg]
-    jumps: dict[tuple[int, int], ag.Reg]
+    total: ag.Reg
+    first: ag.Reg | None
+    limits: dict[int, ag.Reg] = field(default_factory=dict)
+    jumps: dict[int, ag.Reg] = field(default_factory=dict)
 
-    def source(self, name: str, dtype: str, rows: ag.Reg, together: int = 1) -> StepSource:
-        """A or B, from a step before its first column on. `rows` are the matrix's."""
-        k, bits = self.k, ag.element_bits(dtype)
-        key, ahead = (bits, together), k.variant.tile[2] * bits * together // 8
-        if key not in self.limits:
-            limit, jump = (k.registers.sgprs(1, f"{what}_{bits * together}") for what in ("last_bytes", "all_bytes"))
-            k.s_mul_i32(jump, self.steps, ahead)
-            self._bytes(limit, k.argument("k"), *key)
-            k.s_sub_u32(limit, limit, jump)
-            k.s_add_u32(limit, limit, ahead)
-            self.limits[key], self.jumps[key] = limit, jump
+    def source(self, name: str, bits: int, rows: ag.Reg, together: int = 1) -> StepSource:
+        """A or B, of so many bits a column of a row. `rows` are the matrix's."""
+        k, ahead = self.k, self.k.variant.tile[2] * bits * together // 8
         pointer = k.argument(name)
+        columns, stride = (k.registers.sgprs(1, f"{name}_{what}") for what in ("columns", "stride"))
+        self._bytes(columns, k.argument("k"), bits * together)
+        self._bytes(stride, k.argument(f"ld{name}"), bits * together)
+        least, most = (None if limit is None else limit * bits * together // 8 for limit in k.limits(f"ld{name}"))
+        limit = self.limit(columns, ahead)
+        self.begin(pointer, columns, ahead)
+        return StepSource(k, ag.Matrix(name, "i8", pointer, rows, columns, stride, least or 0, most), together, ahead, limit,
+                          self.jump(ahead))
+
+    def begin(self, pointer: ag.Reg, columns: ag.Reg, ahead: int, unit: int = 1) -> None:
+        """A pointer goes to a step of `ahead` bytes before the first, and `columns`, in units of so many bytes, count from there."""
+        k = self.k
+        if self.first is not None:
+            with k.scratch("before", file="s") as before:
+                k.s_mul_i32(before, self.first, ahead)
+                k.s_add_u32(pointer[0], pointer[0], before)
+                k.s_addc_u32(pointer[1], pointer[1], 0)
+                if unit > 1:
+                    k.s_lshr_b32(before, before, unit.bit_length() - 1)
+                k.s_sub_u32(columns, columns, before)
         k.s_sub_u32(pointer[0], pointer[0], ahead)
         k.s_subb_u32(pointer[1], pointer[1], 0)
-        columns, stride = (k.registers.sgprs(1, f"{name}_{what}") for what in ("columns", "stride"))
-        self._bytes(columns, k.argument("k"), *key)
-        k.s_add_u32(columns, columns, ahead)
-        self._bytes(stride, k.argument(f"ld{name}"), *key)
-        least, most = (None if limit is None else limit * bits * together // 8 for limit in k.limits(f"ld{name}"))
-        matrix = ag.Matrix(name, "i8", pointer, rows, columns, stride, least or 0, most)
-        return StepSource(k, matrix, together, ahead, self.limits[key], self.jumps[key])
+        k.s_add_u32(columns, columns, ahead // unit)
 
-    def _bytes(self, out: ag.Reg, count: ag.Reg, bits: int, together: int) -> None:
-        """Of so many columns, a multiple of 32: 8 of them are whole bytes."""
+    def jump(self, ahead: int) -> ag.Reg:
+        """What step 0's loads add to an address: the bytes of all steps, in the first part."""
+        if ahead not in self.jumps:
+            k = self.k
+            made = self.jumps[ahead] = k.registers.sgprs(1, f"all_bytes_{ahead}")
+            k.s_mul_i32(made, self.total, ahead)
+            self._in_first_part(made, 0)
+        return self.jumps[ahead]
+
+    def limit(self, whole: ag.Reg, ahead: int) -> ag.Reg:
+        """The bytes of step 0 that exist, of `whole` bytes of all columns."""
+        if ahead not in self.limits:
+            k = self.k
+            made = self.limits[ahead] = k.registers.sgprs(1, f"last_bytes_{ahead}")
+            k.s_mul_i32(made, self.total, ahead)
+            k.s_sub_u32(made, whole, made)
+            k.s_add_u32(made, made, ahead)
+            self._in_first_part(made, ahead)
+        return self.limits[ahead]
+
+    def _in_first_part(self, value: ag.Reg, otherwise: int) -> None:
+        if self.first is not None:
+            self.k.s_cmp_eq_u32(self.first, 0)
+            self.k.s_cselect_b32(value, value, otherwise)
+
+    def _bytes(self, out: ag.Reg, count: ag.Reg, bits: int) -> None:
+        """Of so many columns, a multiple of 8."""
         self.k.s_lshr_b32(out, count, 3)
-        self.k.s_mul_i32(out, out, bits * together)
+        self.k.s_mul_i32(out, out, bits)
 
 
 def depth_of(k: ag.TileBuilder) -> Depth:
-    """The steps, of the tile's depth each."""
-    steps, depth = k.registers.sgprs(1, "steps"), k.variant.tile[2]
-    k.s_add_u32(steps, k.argument("k"), depth - 1)
-    k.s_lshr_b32(steps, steps, depth.bit_length() - 1)
-    return Depth(k, steps, {}, {})
+    """The workgroup's steps, of the tile's depth each. One without any ends here."""
+    total, depth = k.registers.sgprs(1, "all_steps"), k.variant.tile[2]
+    k.s_add_u32(total, k.argument("k"), depth - 1)
+    k.s_lshr_b32(total, total, depth.bit_length() - 1)
+    if not is_split(k.parameters):
+        return Depth(k, total, total, None)
+    steps, first = k.registers.sgprs(1, "steps"), k.registers.sgprs(1, "first_step")
+    has_steps = k.fresh("has_steps")
+    with k.scratch("each", file="s") as each:
+        steps_of_each(k, each, total)
+        k.s_mul_i32(first, k.ids["z"], each)
+        k.s_cmp_lt_u32(first, total)
+        k.s_cbranch_scc1(has_steps)
+        k.s_endpgm()
+        k.label(has_steps)
+        k.s_sub_u32(steps, total, first)
+        k.s_min_u32(steps, steps, each)
+    return Depth(k, steps, total, first)

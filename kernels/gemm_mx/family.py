@@ -9,24 +9,42 @@ import asmgen as ag
 from asmgen.kernels.gemm_mx.formats import (
     BLOCK,
     DEEP,
+    DIRECT,
     ELEMENTS,
     GROUP_COLUMNS,
     GROUP_ROWS,
     ORDERS,
+    RAW,
     SCALE_ARGUMENTS,
-    STREAMED,
     WEIGHT_ORDERS,
+    WHOLE_COLUMNS,
+    WHOLE_K,
     WIDEST,
     WORDS,
     arranged,
+    bits_of,
     cells_of,
     group_rows,
+    is_quantised,
     least_stride,
     row_multiple,
     takes_weights,
     word_bytes,
 )
-from asmgen.kernels.products.contract import PRODUCT_ALIASES, PRODUCT_ARGUMENTS, PRODUCT_GRID, PRODUCT_RULES, product_parameters
+from asmgen.kernels.products.contract import PRODUCT_ALIASES, PRODUCT_RULES, product_parameters
+from asmgen.kernels.products.split import (
+    SPLIT_GRID,
+    SPLIT_K,
+    SUM_ARGUMENTS,
+    SUM_GRID,
+    add_parts,
+    is_split,
+    split_arguments,
+    split_axes,
+    split_options,
+    split_workspaces,
+    timed_as,
+)
 
 _SLACK = 1 << 12
 """Bytes before the rows under a descriptor, of which immediates are taken off: one is shorter."""
@@ -34,30 +52,43 @@ _SLACK = 1 << 12
 
 def _types(variant: ag.Variant) -> tuple[str, ...]:
     """Those that a variant takes, its default first."""
-    if variant.schedule == STREAMED:
-        return ("fp4", "fp6", "bf6", "fp8", "bf8")
+    if variant.schedule in DIRECT:
+        return tuple(ELEMENTS)
     return ("fp4",) if variant.tile[2] == DEEP else ("fp8", "bf8", "fp4")
 
 
 def _scalings(variant: ag.Variant) -> tuple[str, ...]:
     """What a variant takes as `scales`."""
-    return ("block32", "none") if variant.stages == 2 or variant.schedule == STREAMED else ("block32",)
+    return ("block32", "none") if variant.stages == 2 or variant.schedule in DIRECT else ("block32",)
+
+
+def _raw(variant: ag.Variant) -> tuple[str, ...]:
+    """The types of A that a variant quantises."""
+    return RAW if variant.schedule in DIRECT else ()
 
 
 def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
     types = _types(variant)
+    raw = _raw(variant)
     operands = (
-        *(ag.Parameter(f"{name}_dtype", "build", str, f"type of {name.upper()}", default=types[0], choices=types) for name in "ab"),
+        ag.Parameter("a_dtype", "build", str, "type of A; bf16 and f16 are quantised in the kernel" if raw else "type of A",
+                     default=types[0], choices=(*types, *raw)),
+        ag.Parameter("b_dtype", "build", str, "type of B", default=types[0], choices=types),
+        ag.Parameter("quantise_to", "build", str, "what A of bf16 or f16 becomes", default="fp4", choices=("fp4", "fp8")),
+        ag.Parameter("rounding", "build", str, "how the scale of a block of A follows from its largest magnitude: even: its exponent after "
+                     "rounding to the type's bits; floor: its exponent; up: the least that clips nothing", default="even",
+                     choices=("even", "floor", "up")),
         ag.Parameter("scales", "build", str, "block32: a scale for 32 columns of a row; none: elements are taken as they are",
                      default="block32", choices=_scalings(variant)),
         ag.Parameter("b_order", "build", str, "where B lies: plain: row after row; shuffled: as AITER's shuffle_weight(16, 16) has it",
                      default=WEIGHT_ORDERS[0], choices=WEIGHT_ORDERS),
         ag.Parameter("scale_order", "build", str, "where scales lie: plain: row after row; shuffled: as AITER's shuffle_scale has them",
                      default=ORDERS[0], choices=ORDERS),
+        SPLIT_K,
     )
     strides = (_scale_stride(name, axis, variant) for axis, name in enumerate("ab"))
     most_ahead = ag.BEYOND + _SLACK + 2 * variant.stages * variant.tile[2]
-    return (*product_parameters(operands, variant, WIDEST, cells_of(variant), BLOCK, most_ahead), *strides)
+    return (*product_parameters(operands, variant, 16 if raw else WIDEST, cells_of(variant), BLOCK, most_ahead), *strides)
 
 
 def _scale_stride(name: str, axis: int, variant: ag.Variant) -> ag.Parameter:
@@ -82,25 +113,36 @@ def _stride_rule(name: str) -> ag.Rule:
 
 
 def _row_rule(name: str) -> ag.Rule:
-    return ag.Rule(f"ld{name} must be a multiple of 16 elements of 8 bits, of 32 of fewer", (f"ld{name}", f"{name}_dtype"),
+    return ag.Rule(f"ld{name} must be a multiple of 16 elements of 8 bits, of 32 of fewer, of 8 of more", (f"ld{name}", f"{name}_dtype"),
                    lambda p: p[f"ld{name}"] % row_multiple(p[f"{name}_dtype"]) == 0)
 
 
 _WEIGHTS = ag.Rule("b_order=shuffled takes fp4, fp8 and bf8, n a multiple of 16, and k and ldb of 32 bytes: 64 fp4 or 32 of 8 bits",
                    ("b_order", "b_dtype", "n", "k", "ldb"), takes_weights)
-_RULES = (*map(_stride_rule, ("ldsa", "ldsb")), *map(_row_rule, "ab"), _WEIGHTS)
+_WHOLE = ag.Rule(f"schedule={WHOLE_K} takes k up to {WHOLE_COLUMNS}: it asks for all of K first", ("schedule", "k"),
+                 lambda p: p["schedule"] != WHOLE_K or p["k"] <= WHOLE_COLUMNS)
+_SCALED = ag.Rule("scales=none takes A and B as they are; A of bf16 or f16 is quantised, which makes scales", ("a_dtype", "scales"),
+                  lambda p: not is_quantised(p) or p["scales"] != "none")
+_RULES = (*map(_stride_rule, ("ldsa", "ldsb")), *map(_row_rule, "ab"), _WEIGHTS, _WHOLE, _SCALED)
 
 
 def _arguments(variant: ag.Variant, build: ag.Values) -> tuple[ag.ContractArgument, ...]:
     """Those of the product's own kernel."""
+    product = split_arguments(variant, build)
     if build["scales"] == "none":
-        return PRODUCT_ARGUMENTS
-    return (*PRODUCT_ARGUMENTS, *(WORDS if arranged(build) else SCALE_ARGUMENTS))
+        return product
+    given = WORDS if arranged(build) else SCALE_ARGUMENTS
+    return (*product, *(one for one in given if not (is_quantised(build) and one.name in _OF_A)))
+
+
+_OF_A = ("a_scale", "ldsa", "a_words")
+"""Arguments that a kernel which quantises A does not take."""
 
 
 def _workspaces(variant: ag.Variant, build: ag.Values) -> tuple[ag.Workspace, ...]:
-    """The dwords that `arranging` makes."""
-    return tuple(_words(variant, axis) for axis in range(2)) if arranged(build) else ()
+    """The dwords that `arranging` makes, and the sums of parts."""
+    words = tuple(_words(variant, axis) for axis in range(2)) if arranged(build) else ()
+    return (*split_workspaces(variant, build), *words)
 
 
 def _words(variant: ag.Variant, axis: int) -> ag.Workspace:
@@ -112,7 +154,7 @@ def _words(variant: ag.Variant, axis: int) -> ag.Workspace:
 def _selection(candidates: Sequence[ag.Variant], values: ag.Values) -> ag.Variant:
     """The first variant that takes the types and scales; those that are not given are what the variant has."""
     asked = [values[name] for name in ("a_dtype", "b_dtype") if name in values]
-    return next((one for one in candidates if {*asked} <= {*_types(one)} and values.get("scales", "block32") in _scalings(one)),
+    return next((one for one in candidates if {*asked} <= {*_types(one), *_raw(one)} and values.get("scales", "block32") in _scalings(one)),
                 candidates[0])
 
 
@@ -122,7 +164,7 @@ def _work(values: ag.Values, variant: ag.Variant) -> ag.LaunchWork:
 
     depth = variant.tile[2]
     k = -(-values["k"] // depth) * depth
-    return product_work({**values, "k": k, **{name: max(values[name], k) for name in ("lda", "ldb")}}, variant, ELEMENTS[values["a_dtype"]])
+    return product_work({**values, "k": k, **{name: max(values[name], k) for name in ("lda", "ldb")}}, variant, bits_of(values["a_dtype"]))
 
 
 def _problem(values: ag.Values, seed: int) -> ag.Problem:
@@ -145,14 +187,22 @@ GEMM = ag.Family(
     parameters=_parameters,
     arguments=_arguments,
     workspaces=_workspaces,
-    grid=PRODUCT_GRID,
+    grid=SPLIT_GRID,
     problem=_problem,
     algebra=_algebra,
     work=_work,
-    axes="xy",
+    tuned=split_options,
+    timed_as=timed_as,
+    axes=split_axes,
     selection=_selection,
     rules=(*PRODUCT_RULES, *_RULES),
     aliases=PRODUCT_ALIASES,
     example={"m": 512, "n": 384, "k": 512},
     typical={"m": 4096, "n": 4096, "k": 8192},
 )
+
+
+@GEMM.companion("sum", "D = alpha (sum of the parts) + beta C + bias", SUM_ARGUMENTS, SUM_GRID, axes="xy", when=is_split)
+def add(k: ag.TileBuilder) -> None:
+    """What follows a product that is split along K."""
+    add_parts(k)

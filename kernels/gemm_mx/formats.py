@@ -11,8 +11,13 @@ ELEMENTS = {"fp4": 4, "fp6": 6, "bf6": 6, "fp8": 8, "bf8": 8}
 WIDEST = 8
 DEEP = 256
 """The depth of a tile of fp4; others have 128."""
-STREAMED = "streamed"
-"""The schedule of variants whose waves load straight into registers."""
+STREAMED, BASIC, WHOLE_K = "streamed", "basic", "whole-k"
+"""The schedules of variants whose waves load straight into registers (`streamed`)."""
+DIRECT = (STREAMED, BASIC, WHOLE_K)
+RAW = ("bf16", "f16")
+"""Types of A that the kernel quantises."""
+WHOLE_COLUMNS = 512
+"""The most columns of K of the schedule that asks for all of them first."""
 ORDERS = ("shuffled", "plain")
 """shuffled: AITER's, 32 rows x 8 scales as 64 dwords. plain: row after row."""
 GROUP_ROWS, GROUP_COLUMNS = 32, 8
@@ -30,9 +35,24 @@ def least_stride(order: str, k: int) -> int:
     return scales if order == "plain" else -(-scales // GROUP_COLUMNS) * GROUP_COLUMNS
 
 
+def bits_of(dtype: str) -> int:
+    """Bits of an element of A or B in memory."""
+    return ELEMENTS.get(dtype, 16)
+
+
+def is_quantised(build: ag.Values) -> bool:
+    """Whether the kernel quantises A."""
+    return build["a_dtype"] in RAW
+
+
+def multiplied(build: ag.Values) -> str:
+    """The type of A as it is multiplied."""
+    return str(build["quantise_to"] if is_quantised(build) else build["a_dtype"])
+
+
 def row_multiple(dtype: str) -> int:
     """The elements of a row stride are a multiple of this: rows begin at multiples of 16 bytes, of 6 bits at multiples of 24."""
-    return BLOCK // 2 if ELEMENTS[dtype] == WIDEST else BLOCK
+    return BLOCK if bits_of(dtype) < 8 else 16 * 8 // bits_of(dtype)
 
 
 def takes_weights(p: ag.Values) -> bool:
@@ -56,7 +76,7 @@ def padded_rows(rows: int) -> int:
 
 def arranged(build: ag.Values) -> bool:
     """Whether a kernel before the product brings scales into the order of its dwords: plain ones, and those for steps of 128 columns."""
-    return bool(build["scales"] != "none" and build["schedule"] != STREAMED
+    return bool(build["scales"] != "none" and build["schedule"] not in DIRECT
                 and (build["scale_order"] == "plain" or not str(build["tile"]).endswith(f"x{DEEP}")))
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import asmgen as ag
 from asmgen.kernels.gemm_mx.depth import Depth, StepSource
-from asmgen.kernels.gemm_mx.formats import ELEMENTS, FRAGMENT_ROWS
+from asmgen.kernels.gemm_mx.formats import ELEMENTS, FRAGMENT_ROWS, bits_of
 
 _CHUNK = 16  # bytes of a row that lie together in shuffled weights
 
@@ -28,12 +28,12 @@ def rows_of(k: ag.TileBuilder, depth: Depth, name: str, dtype: str, first: ag.Re
     axis, size = "ab".index(name), k.argument("mn"["ab".index(name)])
     edge = k.variant.tile[axis]
     if not is_shuffled(k, name):
-        source = depth.source(name, dtype, size)
+        source = depth.source(name, bits_of(dtype), size)
         return OperandRows(source, source.matrix.rows(first, edge))
     groups, group0 = (k.registers.sgprs(1, f"{name}_{what}") for what in ("groups", "group0"))
     for out, rows in ((groups, size), (group0, first)):
         k.s_lshr_b32(out, rows, FRAGMENT_ROWS.bit_length() - 1)
-    source = depth.source(name, dtype, groups, FRAGMENT_ROWS)
+    source = depth.source(name, ELEMENTS[dtype], groups, FRAGMENT_ROWS)
     return OperandRows(source, source.matrix.rows(group0, edge // FRAGMENT_ROWS))
 
 

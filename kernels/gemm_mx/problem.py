@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 
 import asmgen as ag
-from asmgen.kernels.gemm_mx.formats import BLOCK, ELEMENTS, GROUP_COLUMNS, GROUP_ROWS, arranged, least_stride, padded_rows
+from asmgen.kernels.gemm_mx.blockrules import elements, exponents
+from asmgen.kernels.gemm_mx.formats import BLOCK, ELEMENTS, GROUP_COLUMNS, GROUP_ROWS, arranged, is_quantised, least_stride, padded_rows
 from asmgen.kernels.products.odd import GROUP, Exact
-from asmgen.kernels.products.problem import with_result
-from asmgen.kernels.products.sums import Matrix, Sums, sums
+from asmgen.kernels.products.problem import TYPES, with_result
+from asmgen.kernels.products.split import steps_of_parts
+from asmgen.kernels.products.sums import Matrix, Sums, sums_of_parts
 
 _FORMATS = {"fp4": (2, 1, 1), "fp6": (2, 3, 1), "bf6": (3, 2, 3), "fp8": (4, 3, 7), "bf8": (5, 2, 15)}
 """Bits of exponent and mantissa, and the bias. Source: OCP Microscaling Formats (MX) 1.0, OCP 8-bit Floating Point Specification 1.0."""
@@ -41,21 +43,70 @@ def make_problem(p: ag.Values, seed: int, nonfinite: bool) -> ag.Problem:
     with `nonfinite` NaN where their type has it."""
     random = np.random.default_rng(seed)
     m, n, k = p["m"], p["n"], p["k"]
-    (a, exact_rows), (b, exact_columns) = (_elements(random, p, name, rows, nonfinite) for name, rows in (("a", m), ("b", n)))
-    given: dict[str, Any] = {"a": packed(a, p["a_dtype"]), "b": packed(b, p["b_dtype"])}
+    raw = is_quantised(p)
+    a, exact_rows = _raw(random, p, nonfinite) if raw else _elements(random, p, "a", m, nonfinite)
+    b, exact_columns = _elements(random, p, "b", n, nonfinite)
+    given: dict[str, Any] = {"a": a if raw else packed(a, p["a_dtype"]), "b": packed(b, p["b_dtype"])}
     if p["b_order"] == "shuffled":
         given["b"] = shuffled_weights(given["b"])
-    a_scale: Matrix | None = None
-    b_scale: Matrix | None = None
+    scales: dict[str, Matrix] = {}
     if p["scales"] != "none":
-        a_scale, b_scale = (_scales(random, p, rows, p[f"lds{name}"], nonfinite) for name, rows in (("a", m), ("b", n)))
         order = shuffled if p["scale_order"] == "shuffled" else np.asarray
-        given |= {"a_scale": order(a_scale), "b_scale": order(b_scale), "ldsa": p["ldsa"], "ldsb": p["ldsb"]}
+        for name, rows in (("a", m), ("b", n)):
+            if name == "b" or not raw:
+                scales[name] = _scales(random, p, rows, p[f"lds{name}"], nonfinite)
+                given |= {f"{name}_scale": order(scales[name]), f"lds{name}": p[f"lds{name}"]}
 
     def product() -> Sums:
-        return sums(decoded(a, a_scale, k, p["a_dtype"]), decoded(b, b_scale, k, p["b_dtype"]), DEPTH)
+        if raw:
+            left = quantised(a, k, p["quantise_to"], p["rounding"])
+        else:
+            left = decoded(a, scales.get("a"), k, p["a_dtype"])
+        return sums_of_parts(left, decoded(b, scales.get("b"), k, p["b_dtype"]), DEPTH, _columns(p))
 
     return with_result(p, random, given, product, nonfinite, Exact(exact_rows, exact_columns))
+
+
+def _columns(p: ag.Values) -> list[int]:
+    """The columns of each part of K. The first part begins with the last columns, but so few more or less do not change a bound."""
+    depth = int(str(p["tile"]).rpartition("x")[2])
+    ends = [min(p["k"], depth * count) for count in np.cumsum(steps_of_parts(p, depth))]
+    return [end - begin for begin, end in zip([0, *ends[:-1]], ends, strict=True)]
+
+
+def _raw(random: np.random.Generator, p: ag.Values, nonfinite: bool) -> tuple[Matrix, tuple[int, ...]]:
+    """A of bf16 or f16 [m, lda], and the rows with one element other than zero, a power of two. Blocks differ in size; others are zeros,
+    have ties of all types, or subnormal numbers; with `nonfinite` one in 16 rows has a NaN or an infinity, and pads have NaN."""
+    kind, k, rows = TYPES[p["a_dtype"]][0], p["k"], p["m"]
+    sizes = np.exp2(random.integers(-_SPREAD.get(p["out"], _WIDE_SPREAD), _SPREAD.get(p["out"], _WIDE_SPREAD) + 1, (rows, k // BLOCK)))
+    values = random.standard_normal((rows, p["lda"]))
+    values[:, :k] *= np.repeat(sizes, BLOCK, 1)
+    kinds = np.repeat(random.integers(0, 16, (rows, k // BLOCK)), BLOCK, 1)
+    found = values[:, :k]
+    found[kinds == 0] = 0.0
+    found[kinds == 1] = np.round(4 * found[kinds == 1]) / 4
+    found[kinds == 2] *= 2.0**-130
+    found[kinds == 3] = np.copysign(0.0, found[kinds == 3])
+    single = []
+    for number, first in enumerate(range(0, rows - rows % GROUP, GROUP)):
+        odd, one = (first + int(row) for row in random.permutation(GROUP)[:2])
+        values[one, :k] = 0
+        values[one, random.integers(k)] = 0.5
+        single.append(one)
+        if nonfinite:
+            values[odd, random.integers(k)] = (np.nan, np.inf)[number % 2]
+    if nonfinite:
+        values[:, k:] = np.nan
+    with np.errstate(over="ignore", under="ignore"):
+        return values.astype(kind), tuple(single)
+
+
+def quantised(a: Matrix, k: int, dtype: str, rule: str) -> Matrix:
+    """The values that A has after its quantisation."""
+    with np.errstate(invalid="ignore"):
+        exact = a[:, :k].astype(np.float32)
+    bytes_ = exponents(exact, dtype, rule)
+    return decoded(elements(exact, bytes_, values_of(dtype)), bytes_, k, dtype)
 
 
 def _elements(random: np.random.Generator, p: ag.Values, name: str, rows: int, nonfinite: bool) -> tuple[Matrix, tuple[int, ...]]:

@@ -61,16 +61,14 @@ class StepScales:
 def scales_of(k: ag.TileBuilder, shape: ag.MatrixShape, depth: Depth, row0: ag.Reg, column0: ag.Reg, wm: ag.WaveIndex,
               wn: ag.WaveIndex) -> tuple[StepScales, StepScales]:
     """Those of A and of B."""
-    jump = k.registers.sgprs(1, "all_scales", note="bytes of the dwords of all steps")
-    k.s_lshl_b32(jump, depth.steps, (_WORD * ag.LANES).bit_length() - 1)
     width: ag.Reg | None = None
     if arranged(k.parameters):
         width = k.registers.sgprs(1, "scale_width", note="dwords of all steps")
-        k.s_lshl_b32(width, depth.steps, ag.LANES.bit_length() - 1)
-    return _scales(k, "a", 0, shape, row0, "m", wm, jump, width), _scales(k, "b", 1, shape, column0, "n", wn, jump, width)
+        k.s_lshl_b32(width, depth.total, ag.LANES.bit_length() - 1)
+    return _scales(k, "a", 0, shape, depth, row0, "m", wm, width), _scales(k, "b", 1, shape, depth, column0, "n", wn, width)
 
 
-def _scales(k: ag.TileBuilder, name: str, axis: int, shape: ag.MatrixShape, first: ag.Reg, size: str, waves: ag.WaveIndex, jump: ag.Reg,
+def _scales(k: ag.TileBuilder, name: str, axis: int, shape: ag.MatrixShape, depth: Depth, first: ag.Reg, size: str, waves: ag.WaveIndex,
             width: ag.Reg | None) -> StepScales:
     """Groups of rows whose scales of a step are 64 dwords."""
     plan, tile, rows = k.registers, k.variant.tile, group_rows(k.variant.tile, axis)
@@ -89,13 +87,12 @@ def _scales(k: ag.TileBuilder, name: str, axis: int, shape: ag.MatrixShape, firs
         width = k.argument(f"lds{name}")
         k.s_lshl_b32(width, width, 3)
         most = 8 * (k.limits(f"lds{name}")[1] or 0)
-    k.s_sub_u32(pointer[0], pointer[0], _WORD * ag.LANES)
-    k.s_subb_u32(pointer[1], pointer[1], 0)
     columns = plan.sgprs(1, f"scale_columns_{name}", note="dwords of a group of rows, with those of a step before")
-    k.s_add_u32(columns, width, ag.LANES)
+    k.s_mov_b32(columns, width)
+    depth.begin(pointer, columns, _WORD * ag.LANES, _WORD)
     matrix = ag.Matrix(f"{name}_scale", "i32", pointer, groups, columns, width, ag.LANES, most)
     order = ag.ROWS_BY_K if tile[2] == DEEP else _BY_ROWS
-    return StepScales(k, name, held, shared, matrix.rows(group0, groups_of_tile), waves, order, jump)
+    return StepScales(k, name, held, shared, matrix.rows(group0, groups_of_tile), waves, order, depth.jump(_WORD * ag.LANES))
 
 
 def _by_lanes(each: int, waves: int) -> ag.Layout:

@@ -1,80 +1,111 @@
-"""gemm-mx for few rows of A: each of two waves loads what it multiplies straight into registers, without LDS and without a barrier.
+"""gemm-mx for few rows of A: each wave loads what it multiplies straight into registers, without LDS and without a barrier.
 
-A workgroup computes 32 x 128 of D. Loads run some steps of 256 columns ahead: memory decides how long such a product takes, and bytes in
-flight hide its latency. One of the two waves finds A in the L1 cache.
+Loads run some steps of 256 columns ahead: memory decides how long such a product takes, and bytes in flight hide its latency. Waves of a
+workgroup have the same rows, so all but one find A in the L1 cache. Of bf16 or f16 each wave quantises the A that it multiplies.
+
+streamed: two waves side by side. basic: one wave for 16 x 16 of D, so that small products have many workgroups. whole-k: all of K, of two
+steps at most, is asked for before the first product.
 """
 
 from __future__ import annotations
 
+import itertools
+
 import asmgen as ag
 from asmgen.kernels.gemm_mx.depth import depth_of
 from asmgen.kernels.gemm_mx.family import GEMM
-from asmgen.kernels.gemm_mx.formats import ELEMENTS, FRAGMENT_ROWS, STREAMED
+from asmgen.kernels.gemm_mx.formats import BASIC, FRAGMENT_ROWS, GROUP_ROWS, STREAMED, WHOLE_K, bits_of, is_quantised, multiplied
 from asmgen.kernels.gemm_mx.operands import OperandRows, rows_of
+from asmgen.kernels.gemm_mx.quantised import QuantisedRows, quantised_rows, raw_fragment
 from asmgen.kernels.gemm_mx.streamloads import LanePiece, StepLoads, step_loads
 from asmgen.kernels.gemm_mx.streamscales import stream_scales
-from asmgen.kernels.products.epilogue import product_epilogue
-from asmgen.kernels.products.prologue import corners_of, place
+from asmgen.kernels.products.prologue import place
+from asmgen.kernels.products.split import epilogue_of
 
-_HELD = {"a": 120, "b": 200}
+_HELD = {"a": 128, "b": 200}
 """Registers for A (VGPRs, which addresses share) and B (AGPRs, which sums share) of all steps in flight."""
 _MOST_AHEAD = 6
 
 
 @GEMM.variant("gfx950", tile=(32, 128, 256), waves=(1, 2), schedule=STREAMED, occupancy=1, stages=1)
+@GEMM.variant("gfx950", tile=(16, 64, 256), waves=(1, 2), schedule=STREAMED, occupancy=1, stages=1)
+@GEMM.variant("gfx950", tile=(16, 16, 256), waves=(1, 1), schedule=BASIC, occupancy=1, stages=1)
+@GEMM.variant("gfx950", tile=(16, 32, 256), waves=(1, 1), schedule=WHOLE_K, occupancy=1, stages=1)
 def streamed(k: ag.TileBuilder) -> None:
-    """The tile above."""
+    """One of the tiles above."""
     tm, tn, tk = k.variant.tile
     down, across = k.variant.waves
-    of_a, of_b, scaled = k.p.a_dtype, k.p.b_dtype, k.p.scales != "none"
+    of_a, of_b, scaled = multiplied(k.parameters), k.p.b_dtype, k.p.scales != "none"
     M = k.matrix_shape(f"{'scale_' if scaled else ''}f32_16x16x128_f8f6f4", cbsz=ag.F8F6F4_FORMATS.index(of_b),
                        blgp=ag.F8F6F4_FORMATS.index(of_a))
-    sizes = {"a": tm // 16 * tk // 128 * M.b.registers, "b": tn // 16 // across * tk // 128 * M.a.registers}
+    halves = {"a": tm // FRAGMENT_ROWS // down, "b": max(1, tn // across // GROUP_ROWS)}  # a dword of scales serves 32 columns
+    fa = raw_fragment(k, M.b)
+    sizes = {"a": tm // 16 * tk // 128 * fa.registers, "b": tn // 16 // across * tk // 128 * M.a.registers}
     stages = min(_MOST_AHEAD, *(_HELD[name] // size for name, size in sizes.items()))
 
     # register plan
-    C = k.tile("C", tm // 2 // down, tn // 2 // across, M.d.T, grid=(2, 2), file="a", note="[half of M][half of N]")
-    A = k.tile("A", tm // 2 // down, tk, M.b, grid=(2,), stages=stages, note="[half of M]")
-    B = k.tile("B", tn // 2 // across, tk, M.a, grid=(2,), stages=stages, file="a", note="[half of N]")
+    C = k.tile("C", tm // halves["a"] // down, tn // halves["b"] // across, M.d.T, grid=tuple(halves.values()), file="a",
+               note="[half of M][half of N]")
+    A = k.tile("A", tm // halves["a"] // down, tk, fa, grid=(halves["a"],), stages=stages, note="[half of M]")
+    B = k.tile("B", tn // halves["b"] // across, tk, M.a, grid=(halves["b"],), stages=stages, file="a", note="[half of N]")
     row0, column0 = k.registers.sgprs(1, "row0"), k.registers.sgprs(1, "column0")
 
     wm, wn = k.wave_grid(down, across)
     ag.zero(k, *C)  # while the arguments are in flight
     place(k, row0, column0)
-    corners = corners_of(k, C)
+    corners = [ag.Corner(C[i, j], i * tm // halves["a"], j * tn // halves["b"]) for i in range(halves["a"]) for j in range(halves["b"])]
     depth = depth_of(k)
-    a = _operand(k, rows_of(k, depth, "a", of_a, row0), A, wm, of_a)
+    a = _operand(k, rows_of(k, depth, "a", k.p.a_dtype, row0), A, wm, k.p.a_dtype)
     b = _operand(k, rows_of(k, depth, "b", of_b, column0), B, wn, of_b)
-    scales = stream_scales(k, M, depth, stages, row0, column0, wn) if scaled else None
+    one = ag.WaveIndex("one", 0, 1)
+    of_rows: QuantisedRows | None = quantised_rows(k, M.b, tm // halves["a"] // down, halves["a"]) if is_quantised(k.parameters) else None
+    of_scales = [stream_scales(k, M, depth, stages, name, first, halves[name], waves)
+                 for name, first, waves in (("a", row0, one), ("b", column0, wn)) if scaled and (name == "b" or of_rows is None)]
     memory, matrix = k.streams("memory", "matrix")
 
     def step(t: ag.StepIndex) -> None:
         ahead = t + stages - 1
         with k.stage(), memory:
             for half in range(2):
-                a.load(A[ahead, half], ahead, half)
-                b.load(B[ahead, half], ahead, half)
-            for one in scales or ():
-                one.load(ahead)
+                for loads, tiles, count in ((a, A, halves["a"]), (b, B, halves["b"])):
+                    if half < count:
+                        for part in loads:
+                            part.load(tiles[ahead, half], ahead, half)
+            for found in of_scales:
+                found.load(ahead)
         with k.stage(), matrix:
-            for i in range(2):
-                for j in range(2):
-                    if scales is not None:
-                        ag.mma_scaled(k, C[i, j], A[t, i], B[t, j], scales[0].half(t, i), scales[1].half(t, j))
-                    else:
-                        ag.mma(k, C[i, j], A[t, i], B[t, j])
+            left: list[tuple[ag.Tile, ag.Scales | None]]
+            if of_rows is not None:
+                left = [of_rows.make(A[t, i], i) for i in range(halves["a"])]
+            else:
+                left = [(A[t, i], of_scales[0].half(t, i) if scaled else None) for i in range(halves["a"])]
+            right = [(B[t, j], of_scales[-1].half(t, j) if scaled else None) for j in range(halves["b"])]
+            for (i, (x, of_x)), (j, (y, of_y)) in itertools.product(enumerate(left), enumerate(right)):
+                if of_x is not None and of_y is not None:
+                    ag.mma_scaled(k, C[i, j], x, y, of_x, of_y)
+                else:
+                    ag.mma(k, C[i, j], x, y)
 
-    k.pipeline(step, depth.steps, ag.InOrder(), then=product_epilogue(k, corners, row0, column0, wm, wn, overlaps=False))
+    k.pipeline(step, depth.steps, ag.InOrder(), then=epilogue_of(k)(k, corners, row0, column0, wm, wn, overlaps=False))
 
 
-def _operand(k: ag.TileBuilder, operand: OperandRows, tiles: ag.TileGrid, waves: ag.WaveIndex, dtype: str) -> StepLoads:
-    """The loads of A or B. A lane has 16 or 24 neighbouring bytes of each fragment, or, of 8 bits, 16 of each half of its columns. Shuffled
-    weights are 1024 bytes for each of those 16, lane after lane."""
-    tile, bits, together = tiles.tiles[0], ELEMENTS[dtype], operand.source.together
-    bytes_ = tile.fragment.columns * bits // 8 * together
-    lane = 24 if bits == 6 else 16
-    parts = {4: ((0, 4, 0),), 6: ((0, 4, 0), (4, 2, 16)), 8: ((0, 4, 0), (4, 4, 64 * together))}[bits]
-    pieces = tuple(LanePiece(row, number * tile.fragment.registers + first, count, column * bytes_ + more)
+def _operand(k: ag.TileBuilder, operand: OperandRows, tiles: ag.TileGrid, waves: ag.WaveIndex, dtype: str) -> tuple[StepLoads, ...]:
+    """The loads of A or B. A lane has the bytes of 32 neighbouring elements of each fragment, or, of 8 bits and what becomes 8 bits, of 16
+    of each half of its columns. Shuffled weights are 1024 bytes for each of those 16, lane after lane."""
+    tile, together = tiles.tiles[0], operand.source.together
+    f, bits = tile.fragment, bits_of(dtype)
+    runs = 1 if all(column == number for number, (_, column) in enumerate(line[0] for line in f.table)) else 2
+    lane = 32 // runs * bits // 8
+    bytes_ = f.columns * bits // 8 * together
+    parts = [(first + run * f.registers // runs, count, 4 * first + run * bytes_ // runs)
+             for run in range(runs) for first, count in _wide(lane // 4)]
+    pieces = tuple(LanePiece(row, number * f.registers + first, count, column * bytes_ + more)
                    for number, (row, column) in enumerate(tile.positions()) for first, count, more in parts)
-    return step_loads(k, operand.rows, operand.source.ahead, pieces, lane, waves, operand.source.limit, operand.source.jump, 2,
-                      FRAGMENT_ROWS // together)
+    source = operand.source
+    return (step_loads(k, operand.rows, source.ahead, pieces, lane, waves, source.limit, source.jump, tiles.shape[0],
+                       FRAGMENT_ROWS // together),)
+
+
+def _wide(registers: int) -> list[tuple[int, int]]:
+    """(first, count) of the registers that each load of a lane's neighbours moves."""
+    return [(first, min(4, registers - first)) for first in range(0, registers, 4)]

@@ -13,8 +13,8 @@ from asmgen.kernels.gemm_mx.family import GEMM
 from asmgen.kernels.gemm_mx.formats import cells_of
 from asmgen.kernels.gemm_mx.operands import OperandInLds, operand_in_lds, rows_of
 from asmgen.kernels.gemm_mx.scaling import scales_of
-from asmgen.kernels.products.epilogue import product_epilogue
 from asmgen.kernels.products.prologue import corners_of, place
+from asmgen.kernels.products.split import epilogue_of
 
 
 @GEMM.variant("gfx950", tile=(128, 128, 256), waves=(2, 2), schedule="interleave", occupancy=1, stages=4)
@@ -86,4 +86,4 @@ def tiled(k: ag.TileBuilder) -> None:
             multiply(t, 1)
 
     frees = ("A", "B", *(name for one in both for name in one.frees))
-    k.pipeline(step, depth.steps, ag.Modulo(), then=product_epilogue(k, corners, row0, column0, wm, wn, frees=frees))
+    k.pipeline(step, depth.steps, ag.Modulo(), then=epilogue_of(k)(k, corners, row0, column0, wm, wn, frees=frees))

@@ -12,6 +12,7 @@ DEALT = "in-order"
 """The schedule of variants whose waves share the steps of a workgroup (`direct`)."""
 DEALT_WAVES = 4
 """The waves of each of them."""
+_FRAGMENT_ROWS = 16  # the fewest rows of a corner
 _MAX_EDGE = (1 << 31) - 1
 _MOST_TILES = 1 << 20
 
@@ -59,12 +60,12 @@ def is_dealt(variant: ag.Variant) -> bool:
 
 
 def corner_rows(variant: ag.Variant) -> int:
-    """The rows of a wave's part of a corner. A tile has two corners from top to bottom."""
+    """The rows of a wave's part of a corner. A tile has two corners from top to bottom, or one of 16 rows."""
     further = dict(variant.further)
     if "adders" in further:
         return int(variant.tile[0] // further["adders"][0])
     down = further.get("consumers", variant.waves)[0]
-    return int(variant.tile[0] // 2 // down)
+    return max(_FRAGMENT_ROWS, int(variant.tile[0] // 2 // down))
 
 
 PRODUCT_ARGUMENTS = (

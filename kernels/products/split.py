@@ -75,7 +75,7 @@ SUM_GRID = ag.GridRule("ceil(m / (256 / {v.tile[1]})), ceil(n / {v.tile[1]}), 1:
 
 def steps_of_parts(p: ag.Values, depth: int) -> list[int]:
     """The steps of each part that has any, in the order of K."""
-    steps = p["k"] // depth
+    steps = -(-p["k"] // depth)
     each = -(-steps // p.get("split_k", 1))
     return [min(each, steps - first) for first in range(0, steps, each)]
 
@@ -91,7 +91,7 @@ def split_options(p: ag.Values, variant: ag.Variant, units: int) -> list[dict[st
     """As many parts as fill the compute units once and twice, or leave none idle in the last round. Kernels so short gain by arguments that
     the hardware loads, those of few rows or columns without parts too."""
     rows, columns, depth = variant.tile
-    tiles, steps = -(-p["m"] // rows) * -(-p["n"] // columns), p["k"] // depth
+    tiles, steps = -(-p["m"] // rows) * -(-p["n"] // columns), -(-p["k"] // depth)
     asked = {min(rounds * units // tiles, steps, MOST_PARTS) for rounds in (1, 2)} | _evening(tiles, units, steps)
     each = {-(-steps // split) for split in asked if split > 1}  # as few parts as have no more steps each
     alone: list[dict[str, int]] = [{"preload": True}] if is_dealt(variant) else []
@@ -127,7 +127,7 @@ def part_of_k(k: ag.TileBuilder, steps: ag.Reg, a: ag.Matrix, b: ag.Matrix) -> t
     has_steps = k.fresh("has_steps")
     with k.scratch("first_step", file="s") as first, k.scratch("each", file="s") as each:
         k.s_lshr_b32(steps, k.argument("k"), (depth - 1).bit_length())
-        _steps_of_each(k, each, steps)
+        steps_of_each(k, each, steps)
         k.s_mul_i32(first, k.ids["z"], each)
         k.s_cmp_lt_u32(first, steps)
         k.s_cbranch_scc1(has_steps)
@@ -162,8 +162,8 @@ def reciprocal(by: int) -> int:
     return -(-(1 << 32) // by)
 
 
-def _steps_of_each(k: ag.TileBuilder, each: ag.Reg, steps: ag.Reg) -> None:
-    """each = ceil(steps / split_k). Steps are below 2^21, as k is below 2^27 (`product_parameters`)."""
+def steps_of_each(k: ag.TileBuilder, each: ag.Reg, steps: ag.Reg) -> None:
+    """each = ceil(steps / split_k): the steps of a part. Steps are below 2^21, as k is below 2^27 (`product_parameters`)."""
     split = k.p.split_k
     k.s_add_u32(each, steps, split - 1)
     if split & (split - 1):
@@ -259,8 +259,9 @@ def add_parts(k: ag.TileBuilder) -> None:
     descriptor = panel.resource(k)
     with k.scratch("each", file="s") as each, k.scratch("steps", file="s") as steps, k.scratch("before", file="s") as before, \
             k.scratch("bytes", 2, "s") as bytes_, k.scratch("records", file="s") as records:
-        k.s_lshr_b32(steps, k.argument("k"), (depth - 1).bit_length())
-        _steps_of_each(k, each, steps)
+        k.s_add_u32(steps, k.argument("k"), depth - 1)  # gemm-mx has parts of steps
+        k.s_lshr_b32(steps, steps, (depth - 1).bit_length())
+        steps_of_each(k, each, steps)
         _columns_of_tiles(k, bytes_[0])
         k.s_mov_b32(bytes_[1], 0)
         _bytes_of_columns(k, bytes_)  # from one part's panel to the next one's

@@ -19,6 +19,7 @@ from asmgen.launch.emulated import EmulatedDevice
 from asmgen.tools.build import Built, build_kernel
 from asmgen.tools.inspection import inspect_program
 from asmgen.tools.runner import RunReport, launch, run_kernel
+from tests.quantised_patterns import wrong
 
 LIBRARY = family("gemm-mx")
 SMALL, LARGE = {"tile": "128x128x256"}, {"tile": "256x256x256"}
@@ -54,6 +55,12 @@ CASES: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     (ANY | {"a_dtype": "fp4", "b_dtype": "bf8", "b_order": "shuffled"}, {"m": 17, "n": 48, "k": 416, "ldb": 448}, "serial"),
     (FEW | {"a_dtype": "fp6", "b_dtype": "fp8", "b_order": "shuffled"}, {"m": 18, "n": 160, "k": 288}, "lockstep"),
     (FEW | {"b_order": "shuffled"}, {"m": 7, "n": 112, "k": 1728}, "random:6"),
+    (FEW | {"a_dtype": "bf16"}, {"m": 33, "n": 130, "k": 544, "lda": 552}, "random:7"),
+    ({"tile": "16x64x256", "a_dtype": "bf16", "rounding": "up", "split_k": 3, "out": "f32"}, {"m": 18, "n": 80, "k": 1888}, "lockstep"),
+    ({"schedule": "basic", "a_dtype": "f16", "quantise_to": "fp8", "b_dtype": "fp8", "split_k": 2, "b_order": "shuffled"},
+     {"m": 40, "n": 64, "k": 416, "beta": 0.5}, "serial"),
+    ({"schedule": "whole-k", "a_dtype": "bf16", "rounding": "floor", "scale_order": "plain"}, {"m": 20, "n": 50, "k": 512}, "random:8"),
+    (SMALL | {"split_k": 3, "scale_order": "plain"}, {"m": 70, "n": 20, "k": 1888}, "serial"),
     ({"a_dtype": "fp8", "b_dtype": "bf8", "scales": "none"}, {"m": 40, "n": 33, "k": 416, "lda": 432}, "lockstep"),
 ]
 
@@ -141,10 +148,28 @@ def test_a_step_of_the_loop_is_dense(tile: dict[str, Any], unroll: int, most: in
 @pytest.mark.parametrize(("values", "sentence"), [
     ({"ldsa": 4}, "ldsa must be at least k / 32"), ({"ldsb": 20}, "ldsb must be at least k / 32, and a multiple of 8"),
     ({"b_order": "shuffled", "n": 8}, "b_order=shuffled takes fp4"), ({"b_order": "shuffled", "n": 16, "k": 96}, "b_order=shuffled takes"),
-    ({"k": 48}, "k must be"), ({"lda": 528}, "lda must be a multiple of 16 elements of 8 bits, of 32 of fewer")])
+    ({"k": 48}, "k must be"), ({"lda": 528}, "lda must be a multiple of 16 elements of 8 bits, of 32 of fewer, of 8 of more")])
 def test_what_is_not_offered_is_refused(values: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ContractError, match=sentence):
         LIBRARY.contract("gfx950", SMALL).resolve_run({**SMALL, "m": 1, "n": 1, "k": 512, **values})
+
+
+@pytest.mark.parametrize(("kind", "to", "rule"), [("bf16", "fp4", "even"), ("f16", "fp8", "up"), ("bf16", "fp8", "floor"),
+                                                  ("bf16", "fp4", "up")])
+def test_blocks_are_quantised_by_the_rules(kind: str, to: str, rule: str) -> None:
+    """A slice of `python -m tests.quantised_patterns`, with the ends of the range and what is no number."""
+    random = np.random.default_rng(1)
+    patterns = np.concatenate([random.integers(0, 1 << 16, 180), range(8), range(0x7F7C, 0x7F84), [0x7BFF, 0x7C00, 0xFC01, 0x8000]])
+    build = {"tile": "32x128x256", "a_dtype": kind, "quantise_to": to, "rounding": rule, "b_dtype": to, "out": "f32"}
+    assert list(wrong(build, patterns)) == []
+
+
+@pytest.mark.parametrize(("build", "shape", "sentence"), [
+    ({"schedule": "whole-k"}, {"k": 544}, "schedule=whole-k takes k up to 512"),
+    ({"tile": "32x128x256", "a_dtype": "bf16", "scales": "none"}, {"k": 512}, "scales=none takes A and B as they are")])
+def test_what_few_rows_refuse(build: dict[str, Any], shape: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ContractError, match=sentence):
+        LIBRARY.contract("gfx950", build).resolve_run({**build, "m": 1, "n": 1, **shape})
 
 
 def operand(seed: int, rows: int, k: int, dtype: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:

@@ -1,0 +1,142 @@
+"""A of gemm-mx as kernels quantise it, for blocks whose largest magnitude is each of the 65,536 patterns of bf16 or f16:
+`python -m tests.quantised_patterns [RULE ...]`.
+
+B has a one in each row, so D is A as the matrix cores see it. References are typed from docs/facts/blockscales.md section 1, for a block at
+a time, by comparisons of numbers.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from asmgen.kernels.registry import family
+from asmgen.launch.emulated import EmulatedDevice
+from asmgen.tools.build import Built, build_kernel
+from asmgen.tools.runner import launch
+
+LIBRARY = family("gemm-mx")
+BLOCK, COLUMNS = 32, 128
+KINDS = {"bf16": ml_dtypes.bfloat16, "f16": np.float16}
+MAGNITUDES = {"fp4": np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6]),
+              "fp8": np.unique(np.abs(np.arange(256).astype(np.uint8).view(ml_dtypes.float8_e4m3fn).astype(float)))[:-1]}
+"""OCP Microscaling Formats (MX) 1.0: e2m1; e4m3, whose NaN is the last."""
+TOP = {"fp4": (2.0, 1), "fp8": (8.0, 3)}
+"""The exponent of the largest value, and bits of the mantissa."""
+
+
+def blocks(kind: str, patterns: np.ndarray[Any, Any], random: np.random.Generator) -> np.ndarray[Any, Any]:
+    """A block for each pattern [count, 32]: the pattern, magnitudes that are not larger, ties of fp4 and fp8, zeros of both signs."""
+    largest = patterns.astype(np.uint16).view(KINDS[kind])
+    with np.errstate(all="ignore"):
+        size = np.abs(np.where(np.isfinite(largest), largest, 0).astype(float))[:, None]
+        found = size * random.uniform(-1, 1, (len(patterns), BLOCK))
+        found[:, 8:16] = np.exp2(np.floor(np.log2(np.maximum(size, 1e-300)))) * random.integers(-15, 16, (len(patterns), 8)) / 16
+        found = np.clip(found, -size, size)
+    found[:, 20:22] = 0.0, -0.0
+    held = found.astype(KINDS[kind])
+    held[:, 3] = largest
+    return held
+
+
+def byte_of(largest: float, dtype: str, rule: str) -> int:
+    """By the rules' sentences, with powers of two and comparisons."""
+    if not np.isfinite(largest):
+        return 255
+    (top, mantissa), most = TOP[dtype], MAGNITUDES[dtype][-1]
+    if largest == 0:
+        return 0
+    if rule == "up":
+        ratio = float(np.float32(largest) * np.float32(1 / most))
+        exponent = int(np.ceil(np.log2(ratio)))
+        while 2.0**(exponent - 1) >= ratio:
+            exponent -= 1
+        while 2.0**exponent < ratio:
+            exponent += 1
+        return max(exponent + 127, 1)  # a subnormal ratio has exponent 0 and a mantissa
+    exponent = int(np.floor(np.log2(largest)))
+    while 2.0**exponent > largest:
+        exponent -= 1
+    while 2.0 ** (exponent + 1) <= largest:
+        exponent += 1
+    if rule == "even" and largest >= 2.0**exponent * (2 - 2.0 ** -(mantissa + 1)):
+        exponent += 1
+    return int(max(exponent - top + 127, 0))
+
+
+def nearest(ratio: float, dtype: str) -> float:
+    """The nearest number of a type, of two the one with an even code, and the largest one beyond it."""
+    grid = MAGNITUDES[dtype]
+    distance = np.abs(grid - abs(ratio))
+    best = np.flatnonzero(distance == distance.min())
+    chosen = best[0] if len(best) == 1 or best[0] % 2 == 0 else best[1]
+    return float(np.copysign(grid[chosen], ratio))
+
+
+def expected(block: np.ndarray[Any, Any], dtype: str, rule: str) -> list[float]:
+    """The values of a block."""
+    values = [float(value) for value in block]
+    byte = byte_of(float("inf") if any(np.isnan(values)) else max(map(abs, values)), dtype, rule)
+    if byte == 255:
+        return [float("nan")] * BLOCK
+    return [nearest(value / 2.0 ** (byte - 127), dtype) * 2.0 ** (byte - 127) for value in values]
+
+
+@cache
+def built(build: tuple[tuple[str, Any], ...]) -> Built:
+    """A kernel, built once."""
+    return build_kernel(LIBRARY, "gfx950", dict(build))
+
+
+def made(build: dict[str, Any], a: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """A [rows, 128] as the kernel of a build quantises it."""
+    parameters = LIBRARY.contract("gfx950", build).resolve_run({**build, "m": len(a), "n": COLUMNS, "k": COLUMNS})
+    one = built(tuple(build.items()))
+    problem = LIBRARY.problem(parameters, 1)
+    problem.arguments["a"][:] = a
+    problem.arguments["b"][:] = 0
+    for row in range(COLUMNS):
+        if build["b_dtype"] == "fp4":
+            problem.arguments["b"][row, row // 2] = 0x2 << 4 * (row % 2)
+        else:
+            problem.arguments["b"][row, row] = 0x38
+    problem.arguments["b_scale"].reshape(-1)[:] = 127
+    with np.errstate(over="ignore"), EmulatedDevice("gfx950", None, {one.kernel.resources.name: one.kernel.program}) as device:
+        found = launch(device, one, problem, parameters)["d"]
+    return np.asarray(found, np.float64)
+
+
+def wrong(build: dict[str, Any], patterns: np.ndarray[Any, Any], seed: int = 0) -> Iterator[str]:
+    """What differs, block by block. A NaN of a block is one of its whole row of D."""
+    a = blocks(build["a_dtype"], patterns, np.random.default_rng(seed))
+    found = made(build, a.reshape(-1, COLUMNS))
+    want = np.array([expected(block, build["quantise_to"], build["rounding"]) for block in a])
+    with np.errstate(over="ignore"):
+        want = want.astype(np.float32).astype(np.float64).reshape(found.shape)
+    want[np.isnan(want).any(1)] = np.nan
+    for pattern, block, values, wanted in zip(patterns, a, found.reshape(-1, BLOCK), want.reshape(-1, BLOCK), strict=True):
+        if not np.array_equal(values, wanted, equal_nan=True):
+            at = int(np.flatnonzero((values != wanted) & ~(np.isnan(values) & np.isnan(wanted)))[0])
+            yield f"{pattern:#06x}: element {at}, {float(block[at])!r}, became {values[at]!r}, not {wanted[at]!r}"
+
+
+def main(rules: list[str]) -> int:
+    """All patterns by these rules; the number of builds with a difference."""
+    failures = 0
+    for rule in rules or ["even", "floor", "up"]:
+        for kind in KINDS:
+            for to in MAGNITUDES:
+                build = {"tile": "32x128x256", "a_dtype": kind, "quantise_to": to, "rounding": rule, "b_dtype": to, "out": "f32"}
+                lines = list(wrong(build, np.arange(1 << 16)))
+                failures += bool(lines)
+                print(f"{kind} to {to}, {rule}: {len(lines)} of 65536 blocks differ", *lines[:4], sep="\n  ", flush=True)
+    return failures
+
+
+if __name__ == "__main__":
+    sys.exit(1 if main(sys.argv[1:]) else 0)
