@@ -10,29 +10,40 @@ import numpy as np
 import asmgen as ag
 from asmgen.kernels.attention_forward.problem import visible
 from asmgen.kernels.attention_forward.tensors import TENSORS
+from asmgen.kernels.sequences.lengths import Sequences
 
 
 def attention(p: ag.Values, inputs: Any) -> Mapping[str, Any]:
-    """O = (2^S V) / sum 2^S with S = scale log2(e) Q K^T of the visible keys; LSE = ln(2) log2(sum 2^S)."""
+    """O = (2^S V) / sum 2^S with S = scale log2(e) Q K^T of the visible keys; LSE = ln(2) log2(sum 2^S). A sink is one more term of
+    sums."""
     views = {}
     for name in TENSORS:
         if name != "o":
-            sizes = (p["b"], *((p["hq"], p["sq"]) if name == "q" else (p["hkv"], p["sk"])), p["d"])
+            sizes = (1 if p["varlen"] else p["b"], *((p["hq"], p["sq"]) if name == "q" else (p["hkv"], p["sk"])), p["d"])
             strides = (*(p[f"{name}_stride_{letter}"] for letter in "bhs"), 1)
             views[name] = inputs[name][_indices(sizes, strides)]
-    q = views["q"].reshape(p["b"], p["hkv"], p["hq"] // p["hkv"], p["sq"], p["d"])
-    k, v = (views[name].reshape(p["b"], p["hkv"], 1, p["sk"], p["d"]) for name in "kv")
+    parts = [_of_batches(one, inputs, views["q"][:, :, queries], views["k"][:, :, keys], views["v"][:, :, keys])
+             for one, queries, keys in Sequences.of(p, inputs.arguments).each(p)]
+    o, lse = (some[0].joined(some, 2) for some in zip(*parts, strict=True))
+    return {"o": o, "lse": lse} if p["lse"] else {"o": o}
+
+
+def _of_batches(p: ag.Values, inputs: Any, q: Any, k: Any, v: Any) -> tuple[Any, Any]:
+    """O and LSE of batches of one length."""
+    q = q.reshape(p["b"], p["hkv"], p["hq"] // p["hkv"], p["sq"], p["d"])
+    k, v = (one.reshape(p["b"], p["hkv"], 1, p["sk"], p["d"]) for one in (k, v))
     seen = visible(p)
     nothing = inputs.number(0.0)
     scores = inputs.number(p["softmax_scale"]) * inputs.log2_e * (q @ k.swapaxes(-1, -2))
     shares = scores.exp2().where(seen, nothing)
     total = shares.sum(-1)
+    if p["sink"]:
+        total = total + (inputs["sink"] * inputs.log2_e).exp2().reshape(1, p["hkv"], -1, 1)
     o = (shares @ v) * total.reshape(*total.shape, 1).reciprocal()
-    o = o.where(seen.max(axis=1)[:, None], nothing).reshape(p["b"], p["hq"], p["sq"], p["d"])
-    found = {"o": o}
-    if p["lse"]:
-        found["lse"] = (total.log2() * inputs.ln_2).reshape(p["b"], p["hq"], p["sq"])
-    return found
+    if not p["sink"]:  # whose sum without keys is 0
+        o = o.where(np.asarray(seen.any(axis=1))[:, None], nothing)
+    o = o.reshape(p["b"], p["hq"], p["sq"], p["d"])
+    return o, (total.log2() * inputs.ln_2).reshape(p["b"], p["hq"], p["sq"])
 
 
 def _indices(sizes: Sequence[int], strides: Sequence[int]) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asmgen as ag
 from asmgen.kernels.attention_forward.place import WorkgroupPart
+from asmgen.kernels.sequences.sink import add_sink
 
 _LN_2 = 0x3F317218
 
@@ -15,6 +16,11 @@ def attention_epilogue(k: ag.TileBuilder, at: WorkgroupPart, shape: ag.MatrixSha
     `total` and `largest` have a value for each query, in all lanes that hold the query: the sum of P, and the score that P is relative to.
     That score is in units of S, or of log2 if the scale is folded into Q. A query with a total of 0 has O = 0 and LSE = -inf.
     """
+    k.registers.release("q_buffer")
+    factors = None
+    if at.sink is not None:
+        factors = ag.column_vector(k, "sink_factors", out)
+        add_sink(k, at.sink, total, largest, factors, k.p.scale == "folded")
     if at.lse is not None:
         _store_lse(k, at, total, largest, wave)
     with k.operation("1 / total"), k.scratch("inverse") as inverse:
@@ -22,6 +28,8 @@ def attention_epilogue(k: ag.TileBuilder, at: WorkgroupPart, shape: ag.MatrixSha
             k.v_rcp_f32(inverse, register)
             k.v_cmp_lt_f32(ag.vcc, 0, register)
             k.v_cndmask_b32(register, 0, inverse, ag.vcc)
+    if factors is not None:
+        ag.mul(k, total, total, factors)
     if out.registers.items[0].file == "a":
         held = k.tile("O_moved", out.rows, out.columns, out.fragment)
         ag.move(k, held, out)
@@ -47,7 +55,7 @@ def _store_lse(k: ag.TileBuilder, at: WorkgroupPart, total: ag.Vector, largest: 
         k.v_lshlrev_b32(offset, 2, offset)
         for number, (sum_, score) in enumerate(zip(total.registers, largest.registers, strict=True)):
             k.v_log_f32(logarithm, sum_)
-            if k.p.scale == "folded":
+            if k.p.scale == "folded" or k.p.sink:
                 k.v_add_f32(logarithm, score, logarithm)
                 k.v_mul_f32(logarithm, _LN_2, logarithm)
             else:

@@ -7,8 +7,9 @@ from typing import Any
 
 import asmgen as ag
 from asmgen.kernels.attention_forward.tensors import TENSORS
+from asmgen.kernels.sequences import contract as sequences
 
-_MOST_ROWS = 1 << 24
+_MOST_ROWS = sequences.MOST_ROWS
 _MOST_ELEMENTS = (1 << 32) - 8
 _BITS = 16  # of an element of Q, K, V, O
 _LINE = 8  # rows begin at multiples of so many elements
@@ -36,11 +37,13 @@ def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
                      default="lazy", choices=("lazy", "eager")),
         *((ag.Parameter("rounding", "build", str, "how P becomes an operand of the second product", default="nearest",
                      choices=("nearest", "truncated")),) if variant.arch == "gfx942" else ()),
+        *sequences.build_parameters(),
         _size("b", "batches", default=1),
         _size("hq", "heads of Q and O"),
         _size("hkv", "heads of K and V", default_from="hq"),
         _size("sq", "queries"),
         _size("sk", "keys", default_from="sq"),
+        *sequences.run_parameters(),
         ag.Parameter("softmax_scale", "run", float, "factor of the scores", default=variant.d**-0.5, minimum=2.0**-32, maximum=2.0**16),
         ag.Parameter("left", "run", int, "keys before its own that a query sees in a build with window, -1 for all", default=-1,
                      minimum=-1, maximum=_MOST_ROWS),
@@ -115,7 +118,7 @@ def _work(values: ag.Values, variant: ag.Variant) -> ag.LaunchWork:
 
 
 def _workgroups(p: ag.Values, rows: int) -> int:
-    return int(p["b"] * p["hq"] * -(-p["sq"] // rows))
+    return int(p["b"] * p["hq"] * -(-p["max_sq"] // rows))
 
 
 def _preferred(serving: Sequence[ag.Variant], _: ag.Values) -> ag.Variant:
@@ -124,13 +127,11 @@ def _preferred(serving: Sequence[ag.Variant], _: ag.Values) -> ag.Variant:
     return next((variant for variant in serving if variant.d == first.d == 64 and variant.wave_count == 4), first)
 
 
-ATTENTION = ag.Family(
-    name="attention-forward",
-    title="O = softmax(scale Q K^T + mask) V, softmax in float32",
-    parameters=_parameters,
-    arguments=(
+def _arguments(variant: ag.Variant, p: ag.Values) -> tuple[ag.ContractArgument, ...]:
+    return (
         *(ag.ContractArgument(name, "pointer", f"{name.upper()}, 16-byte aligned") for name in TENSORS),
-        ag.ContractArgument("lse", "pointer", "float32 [b, hq, sq], side by side; not written in a build without lse"),
+        ag.ContractArgument("lse", "pointer", "float32 [b, hq, sq], side by side, [hq, sq] where lengths vary; not written in a build "
+                            "without lse"),
         ag.ContractArgument("b", "u32", "batches"),
         ag.ContractArgument("hq", "u32", "heads of Q and O"),
         ag.ContractArgument("hkv", "u32", "heads of K and V"),
@@ -140,8 +141,17 @@ ATTENTION = ag.Family(
         ag.ContractArgument("left", "i32", "keys before its own that a query sees, -1 for all"),
         ag.ContractArgument("right", "i32", "keys after its own that a query sees, -1 for all"),
         *(ag.ContractArgument(f"{tensor}_stride_{name}", "u32", f"stride of {tensor.upper()} in elements") for tensor in TENSORS
-          for name in "bsh"),
-    ),
+          for name in ("sh" if p["varlen"] else "bsh")),
+        *sequences.given_lengths(p),
+        *((sequences.SINK,) if p["sink"] else ()),
+    )
+
+
+ATTENTION = ag.Family(
+    name="attention-forward",
+    title="O = softmax(scale Q K^T + mask) V, softmax in float32",
+    parameters=_parameters,
+    arguments=_arguments,
     grid=ag.GridRule("one workgroup for each {v.tile[0]} queries of a head of a batch",
                   lambda p, variant: (_workgroups(p, variant.tile[0]), 1, 1)),
     problem=_problem,
@@ -150,7 +160,7 @@ ATTENTION = ag.Family(
     selection=_preferred,
     rules=(
         ag.Rule("hq must be a multiple of hkv", ("hq", "hkv"), lambda p: p["hq"] % p["hkv"] == 0),
-        ag.Rule(f"b * hq * sq / 128 must be at most {_MOST_WORKGROUPS}, the workgroups of a grid", ("b", "hq", "sq"),
+        ag.Rule(f"b * hq * max_sq / 128 must be at most {_MOST_WORKGROUPS}, the workgroups of a grid", ("b", "hq", "max_sq"),
              lambda p: _workgroups(p, 128) <= _MOST_WORKGROUPS),
         ag.Rule("left and right must be -1 in a build without window", ("window", "left", "right"),
              lambda p: p["window"] or p["left"] == p["right"] == -1),
@@ -158,6 +168,7 @@ ATTENTION = ag.Family(
              lambda p: not p["causal"] or p["right"] <= 0),
         _head_fits("k"),
         _head_fits("v"),
+        *sequences.rules(),
         ag.Rule("rows of O must not overlap", ("b", "hq", "sq", "o_stride_b", "o_stride_s", "o_stride_h"), _rows_of_o_are_apart),
     ),
     example={"b": 2, "hq": 16, "hkv": 4, "sq": 1024, "sk": 1024},

@@ -6,8 +6,11 @@ from dataclasses import dataclass
 
 import asmgen as ag
 from asmgen.kernels.attention_forward.family import ROWS_AHEAD
+from asmgen.kernels.sequences.sink import head_sink
+from asmgen.kernels.sequences.varlen import begin_sequence, end_beyond, longest
 
 _UNLIMITED = 1 << 25  # more keys than there are
+_F32 = 4  # bytes
 
 
 @dataclass(frozen=True)
@@ -16,7 +19,7 @@ class WorkgroupPart:
 
     q and o are the rows of that head, k and v those of its KV head, with bases of 64 bits; lse is a column with a row for each query.
     Of the `steps`, at least 1, all queries see all keys in the first `plain` ones. All are SGPRs; a loop uses the counts up. A build with a
-    window, which hides keys at both ends, has no `plain` steps: see `WindowLimits`.
+    window, which hides keys at both ends, has no `plain` steps: see `WindowLimits`. `sink` is the score of the head's sink.
     """
 
     q: ag.Matrix
@@ -28,6 +31,7 @@ class WorkgroupPart:
     first: ag.Reg
     steps: ag.Reg
     plain: ag.Reg | None
+    sink: ag.Reg | None
 
 
 def place(k: ag.TileBuilder) -> WorkgroupPart:
@@ -35,17 +39,24 @@ def place(k: ag.TileBuilder) -> WorkgroupPart:
     plan, queries = k.registers, k.variant.tile[0]
     row0, first, steps, plain = (plan.sgprs(1, name) for name in ("row0", "first_key", "key_steps", "plain_steps"))
     with k.operation("place"), k.scratch("head", 3, "s") as head, k.scratch("tiles", file="s") as tiles:
-        k.s_add_u32(tiles, k.argument("sq"), queries - 1)
+        k.s_add_u32(tiles, longest(k, "sq"), queries - 1)
         k.s_lshr_b32(tiles, tiles, (queries - 1).bit_length())
         found = ag.HeadTile(head[0], head[1], head[2], row0)
         ag.place_head(k, found, k.ids["x"], k.argument("b"), k.argument("hq"), k.argument("hkv"), tiles, longest_first=k.p.causal)
         k.s_lshl_b32(row0, row0, (queries - 1).bit_length())
+        lse_head = _lse_head(k, found) if k.p.lse else None
+        if k.p.varlen:
+            lse_rows = () if lse_head is None else ((lse_head, _F32),)
+            begin_sequence(k, found.batch, "sq", ("q", "o"), lse_rows)
+            begin_sequence(k, found.batch, "sk", ("k", "v"))
+            end_beyond(k, row0, "sq")
         q, kk, v, o = (_rows(k, name, found) for name in "qkvo")
-        lse = _lse(k, found) if k.p.lse else None
+        sink = head_sink(k, found.head) if k.p.sink else None
+        lse = None if lse_head is None else ag.Matrix("lse", "f32", lse_head, k.argument("sq"), 1, 1)
     _visit(k, row0, first, steps, plain)
     if k.p.window:
         k.registers.release(plain)
-    return WorkgroupPart(q, kk, v, o, lse, row0, first, steps, None if k.p.window else plain)
+    return WorkgroupPart(q, kk, v, o, lse, row0, first, steps, None if k.p.window else plain, sink)
 
 
 def _rows(k: ag.TileBuilder, tensor: str, found: ag.HeadTile) -> ag.Matrix:
@@ -53,29 +64,33 @@ def _rows(k: ag.TileBuilder, tensor: str, found: ag.HeadTile) -> ag.Matrix:
     own = tensor in "qo"
     base = k.registers.sgprs(2, f"{tensor}_head", align=2, note=f"{tensor.upper()} of the workgroup's head")
     with k.scratch("far", 2, "s") as far:
-        for part, number, name in ((base, found.batch, "b"), (far, found.head if own else found.kv_head, "h")):
+        batch = () if k.p.varlen else ((far, found.batch, "b"),)
+        for part, number, name in ((base, found.head if own else found.kv_head, "h"), *batch):
             k.s_mul_i32(part[0], number, k.argument(f"{tensor}_stride_{name}"))
             k.s_mul_hi_u32(part[1], number, k.argument(f"{tensor}_stride_{name}"))
-        k.s_add_u32(base[0], base[0], far[0])
-        k.s_addc_u32(base[1], base[1], far[1])
+        if batch:
+            k.s_add_u32(base[0], base[0], far[0])
+            k.s_addc_u32(base[1], base[1], far[1])
     k.s_lshl_b64(base, base, 1)
     _add_pointer(k, base, tensor)
     least, most = k.limits(f"{tensor}_stride_s")
     return ag.Matrix(tensor, k.p.dtype, base, k.argument("sq" if own else "sk"), k.variant.d, k.argument(f"{tensor}_stride_s"), least, most)
 
 
-def _lse(k: ag.TileBuilder, found: ag.HeadTile) -> ag.Matrix:
-    """The workgroup's head of LSE."""
-    base, one = k.registers.sgprs(2, "lse_head", align=2, note="LSE of the workgroup's head"), k.registers.sgprs(1, "one")
+def _lse_head(k: ag.TileBuilder, found: ag.HeadTile) -> ag.Reg:
+    """Where LSE of the workgroup's head begins; where lengths vary, that of all sequences."""
+    base = k.registers.sgprs(2, "lse_head", align=2, note="LSE of the workgroup's head")
     with k.scratch("head_number", file="s") as number:
-        k.s_mul_i32(number, found.batch, k.argument("hq"))
-        k.s_add_u32(number, number, found.head)
+        if k.p.varlen:
+            k.s_mov_b32(number, found.head)
+        else:
+            k.s_mul_i32(number, found.batch, k.argument("hq"))
+            k.s_add_u32(number, number, found.head)
         k.s_mul_i32(base[0], number, k.argument("sq"))
         k.s_mul_hi_u32(base[1], number, k.argument("sq"))
     k.s_lshl_b64(base, base, 2)
     _add_pointer(k, base, "lse")
-    k.s_mov_b32(one, 1)
-    return ag.Matrix("lse", "f32", base, k.argument("sq"), 1, one)
+    return base
 
 
 def _add_pointer(k: ag.TileBuilder, base: ag.Reg, argument: str) -> None:

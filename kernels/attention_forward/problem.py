@@ -10,6 +10,7 @@ import numpy as np
 
 import asmgen as ag
 from asmgen.kernels.attention_forward.tensors import TENSORS
+from asmgen.kernels.sequences.lengths import Sequences
 
 CANARY = -123.0  # the value of elements between the rows of O; they must keep it
 LSE_ERROR = 1e-5  # of max(1, |LSE|)
@@ -42,7 +43,7 @@ def make_problem(p: ag.Values, seed: int, logits: float = 1.0, nonfinite: bool |
     arguments: dict[str, Any] = {}
     views = {}
     for name in TENSORS:
-        sizes = (p["b"], *((p["hq"], p["sq"]) if name in "qo" else (p["hkv"], p["sk"])), p["d"])
+        sizes = (1 if p["varlen"] else p["b"], *((p["hq"], p["sq"]) if name in "qo" else (p["hkv"], p["sk"])), p["d"])
         strides = (*(p[f"{name}_stride_{letter}"] for letter in "bhs"), 1)
         flat = arguments[name] = np.full(_elements(sizes, strides), CANARY, taken)
         if name != "o":
@@ -51,21 +52,34 @@ def make_problem(p: ag.Values, seed: int, logits: float = 1.0, nonfinite: bool |
             views[name][...] = data.astype(taken)
     if nonfinite is not None:
         _put_odd(random, views, nonfinite, p["softmax_scale"] * p["d"]**0.5)
-    lse = arguments["lse"] = np.full((p["b"], p["hq"], p["sq"]) if p["lse"] else (1, 1, 1), CANARY, np.float32)
+    sequences = Sequences.draw(p, random)
+    arguments |= sequences.arguments
+    sinks: Array | None = random.standard_normal((p["hq"],), np.float32) if p["sink"] else None
+    if sinks is not None:
+        arguments["sink"] = sinks
+    lse = arguments["lse"] = np.full((sizes[0], p["hq"], p["sq"]) if p["lse"] else (1, 1, 1), CANARY, np.float32)
     for argument in ("b", "hq", "hkv", "sq", "sk", "softmax_scale", "left", "right"):
         arguments[argument] = p[argument]
-    arguments |= {f"{name}_stride_{letter}": p[f"{name}_stride_{letter}"] for name in TENSORS for letter in "bsh"}
+    strided = "sh" if p["varlen"] else "bsh"
+    arguments |= {f"{name}_stride_{letter}": p[f"{name}_stride_{letter}"] for name in TENSORS for letter in strided}
     unwritten = lse.astype(np.float64)
 
     def expected() -> tuple[ag.Output, ...]:
         positions = np.lib.stride_tricks.as_strided(np.arange(flat.size), sizes, tuple(8 * stride for stride in strides))
         truncated = p.get("rounding") == "truncated"
-        found = reference(p, views["q"], views["k"], views["v"], unit * (2 if truncated else 1), _LEAST_HALF_UNIT[p["dtype"]])
-        tolerance = found.tolerance + np.maximum(unit * (np.abs(found.o) + found.tolerance), _LEAST_HALF_UNIT[p["dtype"]])
-        tolerance += _FLUSHED * (p["sk"] + 1)
-        expected_lse = found.lse if p["lse"] else unwritten
-        lse_tolerance = LSE_ERROR * np.maximum(1.0, np.abs(np.where(np.isfinite(expected_lse), expected_lse, 0.0))) * p["lse"]
-        return ag.Output("o", found.o, tolerance, (positions,)), ag.Output("lse", expected_lse, lse_tolerance)
+        parts = []
+        for one, queries, keys in sequences.each(p):
+            found = reference(one, views["q"][:, :, queries], views["k"][:, :, keys], views["v"][:, :, keys],
+                              unit * (2 if truncated else 1), _LEAST_HALF_UNIT[p["dtype"]], sinks)
+            tolerance = found.tolerance + np.maximum(unit * (np.abs(found.o) + found.tolerance), _LEAST_HALF_UNIT[p["dtype"]])
+            parts.append((found.o, tolerance + _FLUSHED * (one["sk"] + 1), found.lse, positions[:, :, queries],
+                          np.arange(unwritten.size).reshape(unwritten.shape)[:, :, queries]))
+        o, tolerance, expected_lse, places, lse_places = (np.concatenate(some, axis=2) for some in zip(*parts, strict=True))
+        if not p["lse"]:
+            return ag.Output("o", o, tolerance, (places,)), ag.Output("lse", unwritten)
+        lse_tolerance = LSE_ERROR * np.maximum(1.0, np.abs(np.where(np.isfinite(expected_lse), expected_lse, 0.0)))
+        chosen = np.unravel_index(lse_places, unwritten.shape)
+        return ag.Output("o", o, tolerance, (places,)), ag.Output("lse", expected_lse, lse_tolerance, chosen)
 
     return ag.Problem(arguments, expected)
 
@@ -121,9 +135,9 @@ def visible(p: ag.Values) -> Array:
     return seen
 
 
-def reference(p: ag.Values, q: Array, k: Array, v: Array, rounding: float, least: float) -> Reference:
+def reference(p: ag.Values, q: Array, k: Array, v: Array, rounding: float, least: float, sinks: Array | None = None) -> Reference:
     """The result for q [b, hq, sq, d], k and v [b, hkv, sk, d], with the tolerance of O. p is rounded with the relative error `rounding`,
-    or the absolute error `least` if it is subnormal. A query without visible keys has O = 0 and LSE = -inf."""
+    or the absolute error `least` if it is subnormal. A query without visible keys has O = 0 and LSE = -inf, or that of its sink [hq]."""
     b, hq, sq, d = q.shape
     group = hq // k.shape[1]
     scale = float(np.float32(p["softmax_scale"]))
@@ -133,19 +147,23 @@ def reference(p: ag.Values, q: Array, k: Array, v: Array, rounding: float, least
     keys, values = k.astype(np.float64)[:, :, None], v.astype(np.float64)[:, :, None]
     seen = visible(p)
     scores = np.where(seen, scale * (grouped @ keys.swapaxes(-1, -2)), -np.inf)
-    largest = scores.max(axis=-1, keepdims=True)
-    shares = np.exp(scores - np.where(np.isfinite(largest), largest, 0.0))
-    total = shares.sum(axis=-1, keepdims=True)
+    sink = np.full((1, k.shape[1], group, 1, 1), -np.inf) if sinks is None else sinks.astype(np.float64).reshape(1, k.shape[1], group, 1, 1)
+    largest = np.maximum(scores.max(axis=-1, keepdims=True, initial=-np.inf), sink)
+    base = np.where(np.isfinite(largest), largest, 0.0)
+    shares, of_sink = np.exp(scores - base), np.exp(sink - base)
+    total = shares.sum(axis=-1, keepdims=True) + of_sink
     with np.errstate(divide="ignore"):
         lse = (np.log(total) + largest)[..., 0]
     shares /= np.where(total > 0, total, 1.0)
     o, magnitude = shares @ values, shares @ np.abs(values)
-    sizes = np.abs(np.where(seen, scores, 0.0)) + np.abs(np.where(np.isfinite(largest), largest, 0.0))
+    sizes = np.abs(np.where(seen, scores, 0.0)) + np.abs(base)
     off = (d + 2) * _EPSILON * scale * (np.abs(grouped) @ np.abs(keys).swapaxes(-1, -2)) + 4 * _EPSILON * (1 + sizes)
     if p["scale"] == "exact":  # a score of a single product is exact, and so is its distance from the maximum
-        below = np.where(seen, np.where(np.isfinite(largest), largest, 0.0) - scores, 0.0)
+        below = np.where(seen, base - scores, 0.0)
         off = np.where(np.count_nonzero(grouped, axis=-1, keepdims=True) == 1, 4 * _EPSILON * (1 + below), off)
     moved = shares * off
-    tolerance = (rounding + 2 * p["sk"] * _EPSILON) * magnitude + moved @ np.abs(values) + np.abs(o) * moved.sum(axis=-1, keepdims=True)
+    all_moved = moved.sum(axis=-1, keepdims=True) + of_sink / np.where(total > 0, total, 1.0) * 4 * _EPSILON * (1 + np.abs(
+        np.where(np.isfinite(sink), sink, 0.0)) + np.abs(base))
+    tolerance = (rounding + 2 * p["sk"] * _EPSILON) * magnitude + moved @ np.abs(values) + np.abs(o) * all_moved
     tolerance += least * (seen @ np.abs(values)) * (total > 0)
     return Reference(o.reshape(b, hq, sq, d), lse.reshape(b, hq, sq), tolerance.reshape(b, hq, sq, d))

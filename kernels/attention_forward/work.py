@@ -9,6 +9,7 @@ import numpy as np
 
 import asmgen as ag
 from asmgen.kernels.attention_forward.tensors import TENSORS
+from asmgen.kernels.sequences.lengths import even
 
 _MOST_TRACED, _COPIES = 24, 4
 """The approximate number of steps of the small problem's first workgroup, and the copies of a step in a loop: whole rounds are left out."""
@@ -31,7 +32,9 @@ def steps_of_tiles(p: ag.Values, tile: tuple[int, ...]) -> np.ndarray[Any, Any]:
 
 
 def launch_work(p: ag.Values, tile: tuple[int, ...]) -> ag.LaunchWork:
-    """The work of a launch. Without a window, the small problem is the first workgroup's tile of one head, with fewer keys."""
+    """The work of a launch. Without a window, the small problem is the first workgroup's tile of one head, with fewer keys. Sequences
+    with lengths of their own count as equal ones, and workgroups without queries, which end at once, not at all."""
+    p = even(p)
     queries, keys = tile
     steps = steps_of_tiles(p, tile)
     group = p["hq"] // p["hkv"]
@@ -44,6 +47,7 @@ def launch_work(p: ag.Values, tile: tuple[int, ...]) -> ag.LaunchWork:
         cut = max(0, traced - _MOST_TRACED) // _COPIES * _COPIES
         rows = p["sq"] - queries * (len(steps) - 1) if p["causal"] else min(p["sq"], queries)
         first, traced = {**first, "sq": rows, "sk": p["sk"] - cut * keys}, traced - cut
+    first = {**first, "max_sq": first["sq"], "max_sk": first["sk"]}
     read = 2 * p["d"] * p["b"] * (p["hq"] * p["sq"] + 2 * p["hkv"] * p["sk"])
     needed = 4.0 * p["b"] * p["hq"] * p["d"] * _seen_keys(p)
     return ag.LaunchWork(first, traced, steps[order], 4.0 * queries * keys * p["d"], read, needed, slabs)

@@ -85,6 +85,11 @@ class Residues:
         q, p = (generator.integers(0, modulus, shape, np.uint64) for modulus in (Q, P))
         return cls.of(q, p, 0, HAS_Q | HAS_P)
 
+    @classmethod
+    def joined(cls, parts: Sequence[Residues], axis: int) -> Residues:
+        """As np.concatenate."""
+        return cls(*(np.concatenate([getattr(one, name) for one in parts], axis) for name in ("q", "p", "e", "has")))
+
     @property
     def shape(self) -> tuple[int, ...]:
         """As of arrays."""

@@ -1,0 +1,1 @@
+"""What attention-forward and attention-backward share: variable lengths, sinks and dropout, their contracts, code and references."""

@@ -1,0 +1,63 @@
+"""The part of a contract that attention-forward and attention-backward have in common: variable lengths and sinks.
+
+In a build with `varlen` all tensors have dimensions (rows, heads, d): the rows of `b` sequences stand one after the other, and sequence i
+has those from cu_seqlens[i] to below cu_seqlens[i + 1]. Then sq and sk are the rows of all sequences. In a padded build the rows of a
+sequence that count are fewer: the first seqused[i] of them. The others are neither read nor written.
+"""
+
+from __future__ import annotations
+
+import asmgen as ag
+
+MOST_ROWS = 1 << 24
+
+
+def build_parameters() -> tuple[ag.Parameter, ...]:
+    """Whether lengths vary, and whether there are sinks."""
+    return (
+        ag.Parameter("varlen", "build", bool, "sequences of any lengths, their rows one after the other as cu_seqlens say: tensors are "
+                     "(rows, heads, d), sq and sk count the rows of all, b the sequences", default=False),
+        ag.Parameter("padded", "build", bool, "with varlen: of each sequence only the first seqused rows count", default=False),
+        ag.Parameter("sink", "build", bool, "each query has one more score, of its head, whose key has no value", default=False),
+    )
+
+
+def run_parameters() -> tuple[ag.Parameter, ...]:
+    """Sizes of the longest sequences; after those of sq and sk."""
+    return tuple(ag.Parameter(f"max_{rows}", "run", int, f"the most {what} of one sequence in a build with varlen", minimum=1,
+                              maximum=MOST_ROWS, default_from=rows) for rows, what in (("sq", "queries"), ("sk", "keys")))
+
+
+def given_lengths(p: ag.Values, queries: bool = True, keys: bool = True) -> tuple[ag.ContractArgument, ...]:
+    """The arguments of a kernel that say where sequences are; none in a build whose lengths are all alike."""
+    if not p["varlen"]:
+        return ()
+    sides = [(letter, what) for letter, what, asked in (("q", "queries", queries), ("k", "keys", keys)) if asked]
+    found = [ag.ContractArgument(f"cu_seqlens_{letter}", "pointer", f"int32 [b + 1]: the first row of each sequence of {what}, and how "
+                                 "many rows there are") for letter, what in sides]
+    if p["padded"]:
+        found += [ag.ContractArgument(f"seqused_{letter}", "pointer", f"int32 [b]: how many of the {what} of each sequence count")
+                  for letter, what in sides]
+    return (*found, *(ag.ContractArgument(f"max_s{letter}", "u32", f"the most {what} of one sequence") for letter, what in sides))
+
+
+SINK = ag.ContractArgument("sink", "pointer", "float32 [hq]: one more score of each query of a head, which softmax_scale does not scale; "
+                           "-infinity for none")
+
+
+def rules() -> tuple[ag.Rule, ...]:
+    """What the parameters must be."""
+    return (
+        ag.Rule("padded is for builds with varlen", ("varlen", "padded"), lambda p: p["varlen"] or not p["padded"]),
+        ag.Rule("max_sq and max_sk must be sq and sk in a build without varlen", ("varlen", "sq", "sk", "max_sq", "max_sk"),
+                lambda p: p["varlen"] or (p["max_sq"], p["max_sk"]) == (p["sq"], p["sk"])),
+        *(rule for rows in ("sq", "sk") for rule in _longest_rules(rows)),
+    )
+
+
+def _longest_rules(rows: str) -> tuple[ag.Rule, ag.Rule]:
+    longest = f"max_{rows}"
+    return (ag.Rule(f"{longest} must be at most {rows}, the rows of all sequences", (rows, longest), lambda p: p[longest] <= p[rows]),
+            ag.Rule(f"b * {longest} must be at least {rows} where no rows are padded, as each row is of some sequence",
+                    ("varlen", "padded", "b", rows, longest),
+                    lambda p: not p["varlen"] or p["padded"] or p["b"] * p[longest] >= p[rows]))

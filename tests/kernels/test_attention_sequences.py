@@ -1,0 +1,107 @@
+"""Attention with lengths of its sequences' own, with sinks: emulator against float64, references row by row, contracts."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from asmgen.author.contract.contract import ContractError
+from asmgen.emulator.scheduling.run import Options
+from asmgen.kernels.attention_forward.problem import make_problem
+from asmgen.kernels.attention_forward.work import launch_work
+from asmgen.kernels.registry import family
+from asmgen.tools.algebrarun import run_algebra
+from asmgen.tools.build import Built, build_kernel
+from asmgen.tools.runner import RunReport, run_kernel
+
+FORWARD = family("attention-forward")
+CASES: tuple[tuple[str, dict[str, Any], dict[str, Any], str], ...] = (
+    ("gfx950", {"varlen": True, "lse": True, "causal": True},
+     {"b": 5, "hq": 2, "hkv": 1, "sq": 420, "sk": 330, "max_sq": 300, "max_sk": 250}, "random:1"),
+    ("gfx942", {"varlen": True, "padded": True, "lse": True, "window": True, "sink": True, "d": 64},
+     {"b": 4, "hq": 2, "sq": 150, "sk": 330, "max_sq": 70, "max_sk": 250, "left": 90, "right": 20, "q_stride_s": 136, "o_stride_s": 144},
+     "serial"),
+    ("gfx950", {"sink": True, "lse": True, "causal": True, "d": 64, "scale": "folded"}, {"b": 1, "hq": 3, "hkv": 1, "sq": 90, "sk": 70},
+     "lockstep"),
+)
+
+
+@cache
+def built(arch: str, **build: Any) -> Built:
+    return build_kernel(FORWARD, arch, build)
+
+
+def run(arch: str, build: dict[str, Any], shape: dict[str, Any], order: str, seed: int) -> RunReport:
+    one = built(arch, **build)
+    parameters = one.kernel.contract.resolve_run({**one.kernel.parameters, **shape})
+    return run_kernel(FORWARD, one, parameters, "emulator", seed, Options(order=order, count_banks=True), program=one.kernel.program)
+
+
+@pytest.mark.parametrize("number", range(len(CASES)))
+def test_right_within_the_bound(number: int) -> None:
+    """Empty sequences, queries without keys, workgroups without queries, rows that only pad, a query that sees its sink alone."""
+    arch, build, shape, order = CASES[number]
+    report = run(arch, build, shape, order, seed=number)
+    assert report.passed and report.findings == (), report
+
+
+def test_expected_rows_are_those_of_their_sequences() -> None:
+    """Row by row from the arguments that the kernel gets: rows beyond the lengths stay as they were."""
+    build = {"varlen": True, "padded": True, "sink": True, "lse": True, "causal": True, "d": 64}
+    p = FORWARD.contract("gfx950", build).resolve_run({**build, "b": 16, "hq": 2, "sq": 90, "sk": 120, "max_sq": 15, "max_sk": 20})
+    problem = make_problem(p, 7)
+    data = problem.arguments
+    q, k, v = (np.asarray(data[name], np.float64).reshape(-1, 2, 64) for name in "qkv")
+    found, found_lse = data["o"].astype(np.float64), data["lse"].astype(np.float64)
+    o, lse = problem.outputs
+    found[o.select], found_lse[lse.select] = o.expected, lse.expected
+    found = found.reshape(90, 2, 64)
+    lengths = []
+    for number in range(16):
+        first, last = (int(data["cu_seqlens_q"][number + more]) for more in (0, 1))
+        key0, queries, keys = int(data["cu_seqlens_k"][number]), int(data["seqused_q"][number]), int(data["seqused_k"][number])
+        lengths.append((queries, keys))
+        assert queries <= 15 and keys <= 20
+        for head in range(2):
+            for i in range(last - first):
+                if i >= queries:
+                    assert (found[first + i, head] == -123).all() and found_lse[0, head, first + i] == -123
+                    continue
+                seen = range(max(0, min(keys, i + keys - queries + 1)))
+                weights = np.exp([p["softmax_scale"] * q[first + i, head] @ k[key0 + j, head] for j in seen])
+                total = weights.sum() + np.exp(float(data["sink"][head]))
+                wanted = sum((one * v[key0 + j, head] for one, j in zip(weights, seen, strict=True)), np.zeros(64)) / total
+                assert np.allclose(found[first + i, head], wanted, 1e-12, 1e-12)
+                assert np.isclose(found_lse[0, head, first + i], np.log(total))
+    assert any(0 in one for one in lengths) and any(0 not in one for one in lengths)
+
+
+@pytest.mark.parametrize(("build", "shape", "sentence"), [
+    ({"padded": True}, {}, "padded is for builds with varlen"),
+    ({}, {"max_sq": 3}, "must be sq and sk in a build without varlen"),
+    ({"varlen": True}, {"max_sk": 9}, "max_sk must be at most sk"),
+    ({"varlen": True}, {"b": 2, "max_sq": 3}, r"b \* max_sq must be at least sq")])
+def test_lengths_outside_of_the_contract_are_refused(build: dict[str, Any], shape: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ContractError, match=sentence):
+        FORWARD.contract("gfx950", build).resolve_run({**build, "hq": 1, "sq": 8, "sk": 8, **shape})
+
+
+def test_sequences_are_predicted_as_even_ones() -> None:
+    build = {"varlen": True}
+    contract = FORWARD.contract("gfx950", build)
+    p = contract.resolve_run({**build, "b": 4, "hq": 2, "sq": 4000, "max_sq": 3000})
+    work = launch_work(p, (256, 64))
+    assert work.steps.tolist() == [16] * (4 * 2 * 4) and work.needed_flops == 4 * 4 * 2 * 128 * 1000 * 1000
+    contract.resolve_run(work.first)
+
+
+@pytest.mark.slow
+def test_exact_residues() -> None:
+    build = {"varlen": True, "sink": True, "lse": True, "d": 64}
+    one = built("gfx950", **build)
+    p = one.kernel.contract.resolve_run({**one.kernel.parameters, "b": 3, "hq": 2, "sq": 40, "sk": 150, "max_sq": 30, "max_sk": 100})
+    report = run_algebra(FORWARD, one, p)
+    assert report.equal and report.elements, [mismatch.sentence() for mismatch in report.mismatches]
