@@ -35,10 +35,12 @@ def each_corner(k: TileBuilder, corners: Sequence[Corner], row0: Reg, column0: R
                 beside: Sequence[Sequence[Reg]] = ()) -> Iterator[MovedCorner]:
     """What is emitted within runs for each corner that begins before row number `rows` (an SGPR).
 
-    `row0` and `column0` are those of the workgroup's tile; the waves of number `wave` have theirs so many times a corner's rows down.
+    Accumulators in AGPRs are spent after it. `row0` and `column0` are those of the workgroup's tile; the waves of number `wave` have theirs so many times a corner's rows down.
     `beside` are VGPRs that go with each of the corners, as many for each. All corners are of one shape.
     """
     first = corners[0].tile
+    # A move between AGPRs has half the bytes of one to a VGPR, which then stands once: the other corners go through the first one's.
+    through_first = all(register.file == "a" for corner in corners for register in corner.tile.registers)
     moved = k.tile("corner", first.rows, first.columns, first.fragment, note="accumulators of one corner at a time")
     count = len(beside[0]) if beside else 0
     held = k.registers.vgprs(count, "beside_corner", align=2, note="what goes with them") if count else None
@@ -57,12 +59,16 @@ def each_corner(k: TileBuilder, corners: Sequence[Corner], row0: Reg, column0: R
                 k.label(labels[position - 1])
             k.s_add_u32(row, row0, corner.row)
             k.s_add_u32(column, column0, corner.column)
-            for to, source in zip(moved.registers, corner.tile.registers, strict=True):
+            for to, source in zip(moved.registers, corner.tile.registers, strict=True) if not through_first else ():
                 k.emit("v_accvgpr_read_b32" if source.file == "a" else "v_mov_b32", to, source)
+            for to, source in zip(first.registers, corner.tile.registers, strict=True) if through_first and position else ():
+                k.v_accvgpr_mov_b32(to, source)
             for at, source in enumerate(beside[position] if held is not None else ()):
                 assert held is not None
                 k.v_mov_b32(held[at], source)
         k.label(body)
+        for to, source in zip(moved.registers, first.registers, strict=True) if through_first else ():
+            k.v_accvgpr_read_b32(to, source)
         with k.scratch("rows_of_waves", file="s") as down:
             k.s_mul_i32(down, wave.register, first.rows)
             k.s_add_u32(row, row, down)
