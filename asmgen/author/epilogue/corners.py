@@ -35,8 +35,8 @@ def each_corner(k: TileBuilder, corners: Sequence[Corner], row0: Reg, column0: R
                 beside: Sequence[Sequence[Reg]] = ()) -> Iterator[MovedCorner]:
     """What is emitted within runs for each corner that begins before row number `rows` (an SGPR).
 
-    Accumulators in AGPRs are spent after it. `row0` and `column0` are those of the workgroup's tile; the waves of number `wave` have theirs so many times a corner's rows down.
-    `beside` are VGPRs that go with each of the corners, as many for each. All corners are of one shape.
+    Accumulators in AGPRs are spent after it. `row0` and `column0` are those of the workgroup's tile; the waves of number `wave` have theirs
+    so many times a corner's rows down. `beside` are VGPRs that go with each of the corners, as many for each. All corners are of one shape.
     """
     first = corners[0].tile
     # A move between AGPRs has half the bytes of one to a VGPR, which then stands once: the other corners go through the first one's.
