@@ -31,6 +31,8 @@ from asmgen.author.emit.kernel import KernelBuilder as KernelBuilder
 from asmgen.author.epilogue.combine import ONE as ONE
 from asmgen.author.epilogue.combine import Numbers as Numbers
 from asmgen.author.epilogue.combine import add_along_columns as add_along_columns
+from asmgen.author.epilogue.combine import add_along_rows as add_along_rows
+from asmgen.author.epilogue.combine import add_number as add_number
 from asmgen.author.epilogue.combine import add_to_run as add_to_run
 from asmgen.author.epilogue.combine import ask_plain as ask_plain
 from asmgen.author.epilogue.combine import load_columns as load_columns

@@ -105,6 +105,7 @@ class FarDevice:
             expected = expected + p["beta"] * c if p["beta"] else expected
         expected = expected + bias.astype(np.float64) if p["bias"] == "row" else expected
         arguments = {name: p[name] for name in ("m", "n", "k", "lda", "ldb", "ldd", "alpha", "beta", "ldc")}
+        arguments |= {name: value for name, value in p.items() if name.endswith("_stride_batch")}
         arguments |= {name: one.address for name, one in far.items()} | {"bias": bias}
         if "scales" in p:
             steps = -(-k // 128)

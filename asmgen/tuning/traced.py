@@ -107,7 +107,7 @@ def trace_launches(library: Family, kernel: Kernel, code: bytes, parameters: Map
 
 def product_order(parameters: Mapping[str, Any], workgroups: int, arguments: Sequence[str]) -> LoadOrder | None:
     """The order of tiles of a kernel whose parameters, arguments and grid are those of a matrix product; where K is split, that of each
-    part comes after those of the parts before."""
+    part comes after those of the parts before, and those of each matrix of a batch after those of the matrices before."""
     tile = re.fullmatch(r"(\d+)x(\d+)x(\d+)", str(parameters.get("tile", "")))
     if tile is None or not {"a", "b"} <= set(arguments) or not all(isinstance(parameters.get(name), int) for name in ("m", "n", "k")):
         return None
@@ -115,11 +115,12 @@ def product_order(parameters: Mapping[str, Any], workgroups: int, arguments: Seq
     rows, columns = -(-parameters["m"] // tm), -(-parameters["n"] // tn)
     order = GridOrder(rows, columns, parameters.get("window") or None, parameters.get("chunk") or None)
     parts, rest = divmod(workgroups, order.tiles)
-    if rest or not 1 <= parts <= parameters.get("split_k", 1) or workgroups > LARGEST_GRID:
+    batch = parameters.get("batch", 1)
+    if rest or not 1 <= parts <= parameters.get("split_k", 1) * batch or workgroups > LARGEST_GRID:
         return None
     operands = arguments.index("a"), arguments.index("b")
     slabs = [(row + part * rows, column + part * columns) for part in range(parts) for row, column in order.tiles_in_order()]
-    return LoadOrder(slabs, operands, -(-parameters["k"] // (tk * parts)), "the order of tiles")
+    return LoadOrder(slabs, operands, -(-parameters["k"] * batch // (tk * parts)), "the order of tiles")
 
 
 def _work_order(work: LaunchWork, arguments: Sequence[str]) -> LoadOrder | None:

@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from typing import Any
 
 import asmgen as ag
-from asmgen.kernels.products.contract import PRODUCT_ALIASES, PRODUCT_RULES, product_parameters
+from asmgen.kernels.products.contract import PRODUCT_ALIASES, product_parameters
+from asmgen.kernels.products.layouts import LAYOUT_RULES, further_parameters
 from asmgen.kernels.products.split import (
-    SPLIT_GRID,
+    BATCH_SPLIT_GRID,
+    BATCH_SUM_ARGUMENTS,
+    BATCH_SUM_GRID,
     SPLIT_K,
-    SUM_ARGUMENTS,
-    SUM_GRID,
     add_parts,
+    batch_split_arguments,
     is_split,
-    split_arguments,
-    split_axes,
     split_options,
     split_workspaces,
     timed_as,
@@ -25,7 +25,7 @@ _TYPE = ag.Parameter("dtype", "build", str, "type of A and B", default="bf16", c
 
 
 def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
-    return product_parameters((_TYPE, SPLIT_K), variant, 16)
+    return product_parameters((_TYPE, SPLIT_K), variant, 16, further=further_parameters(128 // 16))
 
 
 def _work(values: ag.Values, variant: ag.Variant) -> ag.LaunchWork:
@@ -44,24 +44,24 @@ def _problem(values: ag.Values, seed: int) -> ag.Problem:
 
 def _algebra(values: ag.Values, inputs: Any) -> Mapping[str, Any]:
     """D in exact residues."""
-    from asmgen.kernels.products.algebra import product
+    from asmgen.kernels.products.algebra import product, rows_of
 
-    return product(values, inputs, inputs["a"], inputs["b"])
+    return product(values, inputs, *(rows_of(values, name, inputs[name]) for name in "ab"))
 
 
 GEMM = ag.Family(
     name="gemm-bf16",
     title="D[M,N] = alpha A[M,K] x B[N,K]^T + beta C + bias, A and B of bf16 or f16, float32 accumulation",
     parameters=_parameters,
-    arguments=split_arguments,
+    arguments=batch_split_arguments,
     workspaces=split_workspaces,
-    grid=SPLIT_GRID,
+    grid=BATCH_SPLIT_GRID,
     problem=_problem,
     work=_work,
     tuned=split_options,
     timed_as=timed_as,
-    axes=split_axes,
-    rules=PRODUCT_RULES,
+    axes="xyz",
+    rules=LAYOUT_RULES,
     aliases=PRODUCT_ALIASES,
     algebra=_algebra,
     example={"m": 512, "n": 384, "k": 256},
@@ -69,7 +69,7 @@ GEMM = ag.Family(
 )
 
 
-@GEMM.companion("sum", "D = alpha (sum of the parts) + beta C + bias", SUM_ARGUMENTS, SUM_GRID, axes="xy", when=is_split)
+@GEMM.companion("sum", "D = alpha (sum of the parts) + beta C + bias", BATCH_SUM_ARGUMENTS, BATCH_SUM_GRID, axes="xyz", when=is_split)
 def add(k: ag.TileBuilder) -> None:
     """What follows a product that is split along K."""
     add_parts(k)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 import asmgen as ag
-from asmgen.kernels.products.odd import put_odd
+from asmgen.kernels.products.odd import put_odd_pairs
 from asmgen.kernels.products.problem import TYPES, with_result
 from asmgen.kernels.products.split import steps_of_sums
+from asmgen.kernels.products.stored import stored
 from asmgen.kernels.products.sums import Sums, sums_of_parts
 
 _DEPTH = 16  # products along K of the shortest matrix instruction of the variants: v_mfma_f32_16x16x16 of gfx942
@@ -17,13 +18,12 @@ def make_problem(p: ag.Values, seed: int, nonfinite: bool) -> ag.Problem:
     """Random normal A, B, C and bias with some odd numbers (products/odd.py); D is full of canaries."""
     random = np.random.default_rng(seed)
     taken, _ = TYPES[p["dtype"]]
-    a = random.standard_normal((p["m"], p["lda"])).astype(taken)
-    b = random.standard_normal((p["n"], p["ldb"])).astype(taken)
-    exact = put_odd(random, a, b, p["k"], nonfinite)
+    a, b = (stored(p, name, rows, p["k"], taken, random.standard_normal) for name, rows in (("a", p["m"]), ("b", p["n"])))
+    exact = put_odd_pairs(random, a, b, p["k"], nonfinite)
 
-    def product() -> Sums:
-        left, right = a[:, :p["k"]].astype(np.float64), b[:, :p["k"]].astype(np.float64)
+    def product(number: int) -> Sums:
+        left, right = (one.matrices[number].astype(np.float64) for one in (a, b))
         depth = int(str(p["tile"]).rpartition("x")[2])
         return sums_of_parts(left, right, _DEPTH, [depth * steps for steps in steps_of_sums(p, depth)])
 
-    return with_result(p, random, {"a": a, "b": b}, product, nonfinite, exact)
+    return with_result(p, random, {"a": a.array, "b": b.array}, product, nonfinite, exact)

@@ -14,6 +14,7 @@ from asmgen.kernels.gemm_fp8.operands import BLOCK
 from asmgen.kernels.gemm_fp8.scaling import load_factors, with_alpha
 from asmgen.kernels.gemm_fp8.shapes import wide_shape
 from asmgen.kernels.products.prologue import corners_of, halves, place
+from asmgen.kernels.products.sides import argument
 from asmgen.kernels.products.split import epilogue_of, is_split
 
 
@@ -140,14 +141,14 @@ def _block_scales(k: ag.TileBuilder, row: ag.Reg, row0: ag.Reg, column0: ag.Reg,
                         plan.vgprs(count, "scale_products"))
     a, b, pitch = made.a_buffer, made.b_buffer, made.pitch
     k.v_lshlrev_b32(row, 2, row)
-    k.s_lshl_b32(pitch[0], k.argument("m"), 2)
-    k.s_lshr_b32(pitch[1], k.argument("m"), 30)
+    k.s_lshl_b32(pitch[0], argument(k, "m"), 2)
+    k.s_lshr_b32(pitch[1], argument(k, "m"), 30)
     with k.scratch("block", file="s") as block, k.scratch("blocks", file="s") as blocks_:
         k.s_lshl_b32(a[0], row0, 2)
         k.s_lshr_b32(block, row0, 30)
-        k.s_add_u32(a[0], k.argument("a_scale")[0], a[0])
-        k.s_addc_u32(a[1], k.argument("a_scale")[1], block)
-        k.s_sub_u32(a[2], k.argument("m"), row0)
+        k.s_add_u32(a[0], argument(k, "a_scale")[0], a[0])
+        k.s_addc_u32(a[1], argument(k, "a_scale")[1], block)
+        k.s_sub_u32(a[2], argument(k, "m"), row0)
         k.s_min_u32(a[2], a[2], 2 * BLOCK)  # no tile is longer
         k.s_lshl_b32(a[2], a[2], 2)
         k.s_lshr_b32(blocks_, k.argument("k"), 7)
@@ -155,12 +156,12 @@ def _block_scales(k: ag.TileBuilder, row: ag.Reg, row0: ag.Reg, column0: ag.Reg,
         k.s_lshr_b32(block, column0, 7)
         k.s_mul_i32(b[0], block, blocks_)
         k.s_mul_hi_u32(b[1], block, blocks_)
-        k.s_add_u32(b[0], k.argument("b_scale")[0], b[0])
-        k.s_addc_u32(b[1], k.argument("b_scale")[1], b[1])
+        k.s_add_u32(b[0], argument(k, "b_scale")[0], b[0])
+        k.s_addc_u32(b[1], argument(k, "b_scale")[1], b[1])
         k.s_lshl_b32(b[2], blocks_, 1)
         k.v_mov_b32(made.column[0], 0)
         k.s_add_u32(block, column0, BLOCK)
-        k.s_cmp_lt_u32(block, k.argument("n"))
+        k.s_cmp_lt_u32(block, argument(k, "n"))
         k.s_cselect_b32(block, blocks_ if wide else 0, 0)
         k.v_mov_b32(made.column[1], block)
     for descriptor in (a, b):

@@ -18,6 +18,7 @@ from asmgen.kernels.products.contract import DEALT, DEALT_WAVES
 from asmgen.kernels.products.direct import Direct, Multiply, Position, direct
 from asmgen.kernels.products.epilogue import ProductEpilogue
 from asmgen.kernels.products.factors import Factors
+from asmgen.kernels.products.sides import argument
 from asmgen.kernels.products.split import epilogue_of
 
 
@@ -103,14 +104,14 @@ def _scaled(k: ag.TileBuilder, M: ag.MatrixShape, of_a: ag.Matrix, C: ag.Tile, p
     a, b, pitch = made.a_buffer, made.b_buffer, made.pitch
     k.v_lshlrev_b32(made.row, 2, made.row)
     k.v_mov_b32(made.zero, 0)
-    k.s_lshl_b32(pitch[0], k.argument("m"), 2)
-    k.s_lshr_b32(pitch[1], k.argument("m"), 30)
+    k.s_lshl_b32(pitch[0], argument(k, "m"), 2)
+    k.s_lshr_b32(pitch[1], argument(k, "m"), 30)
     with k.scratch("block", file="s") as block, k.scratch("blocks", file="s") as blocks_:
         k.s_lshl_b32(a[0], row0, 2)
         k.s_lshr_b32(block, row0, 30)
-        k.s_add_u32(a[0], k.argument("a_scale")[0], a[0])
-        k.s_addc_u32(a[1], k.argument("a_scale")[1], block)
-        k.s_sub_u32(a[2], k.argument("m"), row0)
+        k.s_add_u32(a[0], argument(k, "a_scale")[0], a[0])
+        k.s_addc_u32(a[1], argument(k, "a_scale")[1], block)
+        k.s_sub_u32(a[2], argument(k, "m"), row0)
         k.s_min_u32(a[2], a[2], C.rows)
         k.s_lshl_b32(a[2], a[2], 2)
         k.s_lshr_b32(blocks_, k.argument("k"), (BLOCK - 1).bit_length())
@@ -118,8 +119,8 @@ def _scaled(k: ag.TileBuilder, M: ag.MatrixShape, of_a: ag.Matrix, C: ag.Tile, p
         k.s_lshr_b32(block, column0, (BLOCK - 1).bit_length())
         k.s_mul_i32(b[0], block, blocks_)
         k.s_mul_hi_u32(b[1], block, blocks_)
-        k.s_add_u32(b[0], k.argument("b_scale")[0], b[0])
-        k.s_addc_u32(b[1], k.argument("b_scale")[1], b[1])
+        k.s_add_u32(b[0], argument(k, "b_scale")[0], b[0])
+        k.s_addc_u32(b[1], argument(k, "b_scale")[1], b[1])
         k.s_mov_b32(b[2], 4)
     for descriptor in (a, b):
         k.s_mov_b32(descriptor[3], ag.RAW_BUFFER)

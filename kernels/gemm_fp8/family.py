@@ -7,16 +7,16 @@ from typing import Any
 
 import asmgen as ag
 from asmgen.kernels.gemm_fp8.operands import BLOCK, ELEMENTS
-from asmgen.kernels.products.contract import PRODUCT_ALIASES, PRODUCT_RULES, product_parameters
+from asmgen.kernels.products.contract import PRODUCT_ALIASES, product_parameters
+from asmgen.kernels.products.layouts import LAYOUT_RULES, further_parameters
 from asmgen.kernels.products.split import (
-    SPLIT_GRID,
+    BATCH_SPLIT_GRID,
+    BATCH_SUM_ARGUMENTS,
+    BATCH_SUM_GRID,
     SPLIT_K,
-    SUM_ARGUMENTS,
-    SUM_GRID,
     add_parts,
+    batch_split_arguments,
     is_split,
-    split_arguments,
-    split_axes,
     split_options,
     split_workspaces,
     timed_as,
@@ -35,7 +35,7 @@ def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
         ag.Parameter("scales", "build", str, "what a scale belongs to: tensor: all of A, all of B; row: a row of A, a row of B; "
                   "block: 128 columns of a row of A, 128 x 128 of B, in tiles of their own", default="tensor", choices=("tensor", "row")),
     )
-    return product_parameters((*operands, SPLIT_K), variant, 8)
+    return product_parameters((*operands, SPLIT_K), variant, 8, further=further_parameters(128 // 8))
 
 
 _SCALES = (
@@ -46,7 +46,7 @@ _SCALES = (
 
 def _arguments(variant: ag.Variant, build: ag.Values) -> tuple[ag.ContractArgument, ...]:
     """Those of the product's own kernel: scales are multiplied before parts are added."""
-    return (*split_arguments(variant, build), *_SCALES)
+    return (*batch_split_arguments(variant, build), *_SCALES)
 
 
 def _work(values: ag.Values, variant: ag.Variant) -> ag.LaunchWork:
@@ -65,7 +65,7 @@ def _problem(values: ag.Values, seed: int) -> ag.Problem:
 
 def _algebra(values: ag.Values, inputs: Any) -> Mapping[str, Any]:
     """D in exact residues: A and B times their scales."""
-    from asmgen.kernels.products.algebra import product
+    from asmgen.kernels.products.algebra import product, rows_of
 
     a, b, of_a, of_b = (inputs[name] for name in ("a", "b", "a_scale", "b_scale"))
     if values["scales"] == "block":
@@ -74,6 +74,7 @@ def _algebra(values: ag.Values, inputs: Any) -> Mapping[str, Any]:
     else:
         of_a, of_b = of_a.reshape(-1, 1), of_b.reshape(-1, 1)
     k = values["k"]
+    a, b = rows_of(values, "a", a), rows_of(values, "b", b)
     return product(values, inputs, a[:, :k] * of_a[:, :k], b[:, :k] * of_b[:, :k])
 
 
@@ -83,20 +84,24 @@ def _selection(candidates: Sequence[ag.Variant], values: ag.Values) -> ag.Varian
     return next((one for one in candidates if (wanted in one.further) == (wanted is not None)), candidates[0])
 
 
+_SCALES_BY_ROWS = ag.Rule("d_layout must be row with scales=block, whose scales of A and B differ in shape", ("scales", "d_layout"),
+                          lambda p: p["scales"] != "block" or p["d_layout"] == "row")
+
+
 GEMM = ag.Family(
     name="gemm-fp8",
     title="D[M,N] = alpha a_scale b_scale A[M,K] x B[N,K]^T + beta C + bias, A and B of 8-bit floats, float32 accumulation",
     parameters=_parameters,
     arguments=_arguments,
     workspaces=split_workspaces,
-    grid=SPLIT_GRID,
+    grid=BATCH_SPLIT_GRID,
     problem=_problem,
     work=_work,
     tuned=split_options,
     timed_as=timed_as,
-    axes=split_axes,
+    axes="xyz",
     selection=_selection,
-    rules=PRODUCT_RULES,
+    rules=(*LAYOUT_RULES, _SCALES_BY_ROWS),
     aliases=PRODUCT_ALIASES,
     algebra=_algebra,
     example={"m": 512, "n": 384, "k": 256},
@@ -104,7 +109,7 @@ GEMM = ag.Family(
 )
 
 
-@GEMM.companion("sum", "D = alpha (sum of the parts) + beta C + bias", SUM_ARGUMENTS, SUM_GRID, axes="xy", when=is_split)
+@GEMM.companion("sum", "D = alpha (sum of the parts) + beta C + bias", BATCH_SUM_ARGUMENTS, BATCH_SUM_GRID, axes="xyz", when=is_split)
 def add(k: ag.TileBuilder) -> None:
     """What follows a product that is split along K."""
     add_parts(k)

@@ -9,9 +9,10 @@ import numpy as np
 
 import asmgen as ag
 from asmgen.kernels.gemm_fp8.operands import BLOCK
-from asmgen.kernels.products.odd import put_odd
+from asmgen.kernels.products.odd import put_odd_pairs
 from asmgen.kernels.products.problem import with_result
 from asmgen.kernels.products.split import steps_of_sums
+from asmgen.kernels.products.stored import stored
 from asmgen.kernels.products.sums import Sums, sums_of_parts
 
 _ELEMENTS: dict[tuple[str, str], Any] = {
@@ -27,24 +28,27 @@ def make_problem(p: ag.Values, seed: int, nonfinite: bool) -> ag.Problem:
     some are negative."""
     random = np.random.default_rng(seed)
     m, n, k = p["m"], p["n"], p["k"]
-    a = random.standard_normal((m, p["lda"])).astype(_ELEMENTS[p["encoding"], p["a_dtype"]])
-    b = random.standard_normal((n, p["ldb"])).astype(_ELEMENTS[p["encoding"], p["b_dtype"]])
-    put_odd(random, a, b, k, nonfinite)
+    a, b = (stored(p, name, rows, k, _ELEMENTS[p["encoding"], p[f"{name}_dtype"]], random.standard_normal)
+            for name, rows in (("a", m), ("b", n)))
+    put_odd_pairs(random, a, b, k, nonfinite)
     steps = -(-k // BLOCK)
     shapes = {"tensor": ((1,), (1,)), "row": ((m,), (n,)), "block": ((steps, m), (-(-n // BLOCK), steps))}[p["scales"]]
-    a_scale, b_scale = (_scales(random, shape) for shape in shapes)
+    count = 1 if p["scales"] == "tensor" else p["batch"]
+    a_scale, b_scale = (_scales(random, (count, *shape)) for shape in shapes)
 
-    def product() -> Sums:
-        of_a, of_b = a_scale.astype(np.float64), b_scale.astype(np.float64)
+    def product(number: int) -> Sums:
+        of_a, of_b = (one[number % count].astype(np.float64) for one in (a_scale, b_scale))
         if p["scales"] == "block":
             of_a, of_b = np.repeat(of_a.T, BLOCK, 1)[:, :k], np.repeat(np.repeat(of_b, BLOCK, 0)[:n], BLOCK, 1)[:, :k]
         else:
             of_a, of_b = of_a[:, None], of_b[:, None]
         depth = int(str(p["tile"]).rpartition("x")[2])
-        return sums_of_parts(a[:, :k].astype(np.float64) * of_a, b[:, :k].astype(np.float64) * of_b, _DEPTHS[p["encoding"]],
-                             [depth * count for count in steps_of_sums(p, depth)])
+        left, right = (one.matrices[number].astype(np.float64) for one in (a, b))
+        return sums_of_parts(left * of_a, right * of_b, _DEPTHS[p["encoding"]], [depth * each for each in steps_of_sums(p, depth)])
 
-    return with_result(p, random, {"a": a, "b": b, "a_scale": a_scale, "b_scale": b_scale}, product, nonfinite)
+    given = {"a_scale": a_scale, "b_scale": b_scale}
+    given = {name: one[0] for name, one in given.items()} if count == 1 else given
+    return with_result(p, random, {"a": a.array, "b": b.array, **given}, product, nonfinite)
 
 
 def _scales(random: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import asmgen as ag
 from asmgen.kernels.products.factors import Factors
+from asmgen.kernels.products.sides import argument
 from asmgen.kernels.products.split import is_split
 
 
@@ -16,11 +17,11 @@ def load_factors(k: ag.TileBuilder, corners: Sequence[ag.Corner], row0: ag.Reg, 
     rows: dict[int, tuple[ag.Reg, int]] = {}
     columns: dict[int, ag.Reg] = {}
     if k.p.scales == "row":
-        rows = ag.load_rows(k, corners, ag.Numbers("a_scales", k.argument("a_scale"), "f32", k.argument("m")), row0, wm, wn)
-        columns = ag.load_columns(k, corners, ag.Numbers("b_scales", k.argument("b_scale"), "f32", k.argument("n")), column0, wm, wn)
+        rows = ag.load_rows(k, corners, ag.Numbers("a_scales", argument(k, "a_scale"), "f32", argument(k, "m")), row0, wm, wn)
+        columns = ag.load_columns(k, corners, ag.Numbers("b_scales", argument(k, "b_scale"), "f32", argument(k, "n")), column0, wm, wn)
     elif k.p.scales == "tensor":
-        k.s_load_dword(alpha[0], k.argument("a_scale"), 0)
-        k.s_load_dword(alpha[1], k.argument("b_scale"), 0)
+        k.s_load_dword(alpha[0], argument(k, "a_scale"), 0)
+        k.s_load_dword(alpha[1], argument(k, "b_scale"), 0)
     return Factors(k, alpha, rows, columns)
 
 

@@ -57,14 +57,14 @@ def make_problem(p: ag.Values, seed: int, nonfinite: bool) -> ag.Problem:
                 scales[name] = _scales(random, p, rows, p[f"lds{name}"], nonfinite)
                 given |= {f"{name}_scale": order(scales[name]), f"lds{name}": p[f"lds{name}"]}
 
-    def product() -> Sums:
+    def product(number: int) -> Sums:
         if raw:
             left = quantised(a, k, p["quantise_to"], p["rounding"])
         else:
             left = decoded(a, scales.get("a"), k, p["a_dtype"])
         return sums_of_parts(left, decoded(b, scales.get("b"), k, p["b_dtype"]), DEPTH, _columns(p))
 
-    return with_result(p, random, given, product, nonfinite, Exact(exact_rows, exact_columns))
+    return with_result(p, random, given, product, nonfinite, [Exact(exact_rows, exact_columns)])
 
 
 def _columns(p: ag.Values) -> list[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import asmgen as ag
 
@@ -17,28 +18,46 @@ _MAX_EDGE = (1 << 31) - 1
 _MOST_TILES = 1 << 20
 
 
+@dataclass(frozen=True)
+class Further:
+    """What some products have beside A, B, C and D by rows: build and run parameters, more kinds of bias, and strides of columns."""
+
+    build: tuple[ag.Parameter, ...] = ()
+    run: tuple[ag.Parameter, ...] = ()
+    biases: tuple[str, ...] = ()
+    bias_doc: str = ""
+    line: str = "row"
+    strides: tuple[tuple[str, ag.Formula], ...] = ()
+
+    def stride_default(self, name: str) -> ag.Formula | None:
+        """What a stride is where it is not given; None: the length of a row."""
+        return dict(self.strides).get(name)
+
+
 def product_parameters(operands: Sequence[ag.Parameter], variant: ag.Variant, bits: int, parts: int = 2, multiple: int = 0,
-                       beside: int = 0) -> tuple[ag.Parameter, ...]:
+                       beside: int = 0, further: Further | None = None) -> tuple[ag.Parameter, ...]:
     """The parameters of a product. `operands` are the build parameters for the types of A and B, with elements of at most `bits`.
 
     k is a `multiple`, by default of the tile's depth. Row strides are limited: the rows under one descriptor span at most 32 bits of bytes,
     `beside` more included. For A and B these are the rows of one of `parts` of a tile (`halves`), for C and D a wave's rows of a corner, of
-    the widest type (`product_epilogue`). A build refuses larger limits.
+    the widest type (`product_epilogue`). A build refuses larger limits. `further` is what only some products have.
     """
-    depth, line = multiple or variant.tile[2], _LINE // bits
+    depth, line, further = multiple or variant.tile[2], _LINE // bits, further or Further()
     parts = 1 if is_dealt(variant) else parts
     most = {name: ag.most_stride(variant.tile[axis] // parts, bits, beside) // line * line for axis, name in enumerate("ab")}
     most |= dict.fromkeys("cd", ag.most_stride(corner_rows(variant), ag.element_bits(_WIDEST_OUT)))
 
     def stride(name: str, row: str, doc: str, minimum: int = 1, step: int = 1) -> ag.Parameter:
-        return ag.Parameter(f"ld{name}", "run", int, f"elements from one row of {name.upper()} to the next{doc}", minimum=minimum,
-                         maximum=most[name], multiple_of=step, default_from=row)
+        return ag.Parameter(f"ld{name}", "run", int, f"elements from one {further.line} of {name.upper()} to the next{doc}",
+                            minimum=minimum, maximum=most[name], multiple_of=step, default_from=further.stride_default(name) or row)
 
     return (
         ag.Parameter("preload", "build", bool, "let the hardware load the kernel arguments before the first instruction", default=False),
         *operands,
         ag.Parameter("out", "build", str, "type of D, C and bias, rounded to nearest", default="bf16", choices=("bf16", "f16", "f32")),
-        ag.Parameter("bias", "build", str, "row: a vector that is added to every row of D", default="none", choices=("none", "row")),
+        ag.Parameter("bias", "build", str, f"row: a vector that is added to every row of D{further.bias_doc}", default="none",
+                  choices=("none", "row", *further.biases)),
+        *further.build,
         ag.Parameter("window", "build", int, "rows of tiles in which workgroups go down each column first; 0: row after row", default=0,
                   minimum=0, maximum=_MOST_TILES),
         ag.Parameter("chunk", "build", int, "neighbouring workgroups that one XCD gets at a time; 0: as the hardware deals them", default=0,
@@ -47,10 +66,11 @@ def product_parameters(operands: Sequence[ag.Parameter], variant: ag.Variant, bi
         ag.Parameter("n", "run", int, "rows of B, columns of D", minimum=1, maximum=_MAX_EDGE),
         ag.Parameter("k", "run", int, "columns of A and B", minimum=depth, maximum=min(most["a"], most["b"]) // depth * depth,
                   multiple_of=depth),
-        *(stride(name, "k", f"; 16-byte loads want a multiple of {line}", depth, line) for name in "ab"),
+        *(stride(name, "k", f"; 16-byte loads want a multiple of {line}", line if further.strides else depth, line) for name in "ab"),
         *(stride(name, "n", "") for name in "dc"),
         ag.Parameter("alpha", "run", float, "factor of A x B^T", default=1.0),
         ag.Parameter("beta", "run", float, "factor of C, which is not read where this is 0", default=0.0),
+        *further.run,
     )
 
 

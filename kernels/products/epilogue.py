@@ -6,7 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import asmgen as ag
+from asmgen.kernels.products.batch import batched, to_matrix_of_c
 from asmgen.kernels.products.factors import Factors
+from asmgen.kernels.products.sides import argument, d_by_columns, result
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,26 @@ class ProductEpilogue:
         self.rest()
 
 
+def is_along_rows(k: ag.TileBuilder) -> bool:
+    """Whether each row of what the kernel's code calls D has a number of its own in the bias."""
+    return bool((k.p.bias == "column") != d_by_columns(k.parameters))
+
+
+def bias_of(k: ag.TileBuilder) -> ag.Numbers | None:
+    """The bias, if there is one."""
+    if k.p.bias == "none":
+        return None
+    return ag.Numbers("bias", k.argument("bias"), k.p.out, argument(k, "m" if is_along_rows(k) else "n"))
+
+
+def add_bias(k: ag.TileBuilder, corners: Sequence[ag.Corner], bias: ag.Numbers, row0: ag.Reg, column0: ag.Reg, wn: ag.WaveIndex) -> None:
+    """Add the bias to accumulators of rows that are the wave's own from `row0` on."""
+    if is_along_rows(k):
+        ag.add_along_rows(k, corners, bias, row0, None, wn)
+    else:
+        ag.add_along_columns(k, corners, bias, column0, None, wn)
+
+
 def product_epilogue(k: ag.TileBuilder, corners: Sequence[ag.Corner], row0: ag.Reg, column0: ag.Reg, wm: ag.WaveIndex, wn: ag.WaveIndex,
                      factors: Factors | None = None, overlaps: bool = True, frees: tuple[str, ...] = ()) -> ProductEpilogue:
     """Store alpha A B^T + beta C + bias, rounded to the type of D. `factors`, if any, replace alpha.
@@ -41,10 +63,10 @@ def product_epilogue(k: ag.TileBuilder, corners: Sequence[ag.Corner], row0: ag.R
     of its own rows.
     """
     tm, tn, _ = k.variant.tile
-    c, d = (k.matrix(name, k.p.out, rows="m", columns="n", stride=f"ld{name}") for name in ("c", "d"))
+    c, d = (result(k, name) for name in "cd")
     alpha, beta = None if factors is not None else k.argument("alpha"), k.argument("beta")
     whole = d.rows(row0, tm)
-    bias = ag.Numbers("bias", k.argument("bias"), k.p.out, k.argument("n")) if k.p.bias == "row" else None
+    bias = bias_of(k)
     alone = bias is None and (factors is None or not factors.differ)
     again = k.fresh("with_nans") if alone and ag.doubted(k, k.p.out) else None
 
@@ -54,18 +76,26 @@ def product_epilogue(k: ag.TileBuilder, corners: Sequence[ag.Corner], row0: ag.R
             ag.unless_whole(k, whole, column0, corners, tn, label, not_plain)
 
     def body() -> None:
-        added = ag.load_columns(k, corners, bias, column0, wm, wn) if bias is not None else {}
-        narrow = set(added)  # columns whose values still have the type of memory: their loads are in flight until their first use
+        along_rows = bias is not None and is_along_rows(k)
+        added = ag.load_columns(k, corners, bias, column0, wm, wn) if bias is not None and not along_rows else {}
+        of_rows = ag.load_rows(k, corners, bias, row0, wm, wn) if bias is not None and along_rows else {}
+        narrow = set(added) | set(of_rows)  # those that still have the type of memory: their loads are in flight until first use
 
         def change(run: ag.ColumnRun, values: Sequence[ag.Reg]) -> None:
             shadow = overlaps and run.row < tm // 2
             if factors is not None:
                 factors.change(run, values, shadow)
-            if run.column in narrow:
+            if added and run.column in narrow:
                 ag.widen(k, added[run.column], k.p.out)
                 narrow.remove(run.column)
             if added:
                 ag.add_to_run(k, values, added[run.column], shadow)
+            if of_rows:
+                both, one = of_rows[run.row]
+                if run.row in narrow:
+                    ag.widen(k, both[one:one], k.p.out)
+                    narrow.remove(run.row)
+                ag.add_number(k, values, both[one])
 
         ag.store_whole(k, whole, column0, corners, wm, wn, change if factors is not None or bias is not None else None, again is not None)
         if bias is not None:
@@ -76,14 +106,16 @@ def product_epilogue(k: ag.TileBuilder, corners: Sequence[ag.Corner], row0: ag.R
     def rest() -> None:
         if again is not None:
             k.label(again)
+        if batched(k):
+            to_matrix_of_c(k, k.ids["z"])
         beside = [factors.of(corner) for corner in corners] if factors is not None else ()
-        with ag.each_corner(k, corners, row0, column0, k.argument("m"), wm, beside) as at:
+        with ag.each_corner(k, corners, row0, column0, argument(k, "m"), wm, beside) as at:
             if factors is not None:
                 factors.at(at).apply(at.corner)
             rows = at.corner.tile.rows
             ag.scale_and_add(k, [at.corner], c.rows(at.row, rows), at.column, None, wn, alpha, beta)
             if bias is not None:
-                ag.add_along_columns(k, [at.corner], bias, at.column, None, wn)
+                add_bias(k, [at.corner], bias, at.row, at.column, wn)
             ag.store(k, d.rows(at.row, rows), at.column, [at.corner], None, wn, at.corner.tile.columns * wn.count)
 
     d.stride_bytes(k)

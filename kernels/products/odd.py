@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from asmgen.kernels.products.stored import Stored
 from asmgen.kernels.products.sums import Matrix
 
 GROUP = 16
@@ -29,6 +30,21 @@ class Exact:
         found[list(self.rows)] = True
         found[:, list(self.columns)] = True
         return found
+
+
+def put_odd_pairs(random: np.random.Generator, a: Stored, b: Stored, k: int, nonfinite: bool) -> list[Exact]:
+    """`put_odd` for each pair of a batch. Nothing is known to be exact where matrices share elements.
+
+    With `nonfinite` all elements between lines are NaN too.
+    """
+    if nonfinite:
+        for one in (a, b):
+            kept = [matrix.copy() for matrix in one.matrices]
+            one.array[...] = np.nan
+            for matrix, values in zip(one.matrices, kept, strict=True):
+                matrix[...] = values
+    found = [put_odd(random, *pair, k, nonfinite) for pair in zip(a.matrices, b.matrices, strict=True)]
+    return found if a.apart and b.apart else []
 
 
 def put_odd(random: np.random.Generator, a: Matrix, b: Matrix, k: int, nonfinite: bool) -> Exact:

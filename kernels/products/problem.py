@@ -10,47 +10,63 @@ import numpy as np
 
 import asmgen as ag
 from asmgen.kernels.products.odd import Exact, put_odd_addends
+from asmgen.kernels.products.stored import stored
 from asmgen.kernels.products.sums import UNIT, Matrix, Sums
 
 CANARY = -123.0  # the value of columns of D after n; they must keep it
 TYPES: dict[str, tuple[Any, int]] = {"bf16": (ml_dtypes.bfloat16, 8), "f16": (np.float16, 11), "f32": (np.float32, 24)}
 """The numpy type and its number of significant bits."""
 _NUMBERS = ("m", "n", "k", "lda", "ldb", "ldd", "alpha", "beta", "ldc")
+_STRIDES = tuple(f"{name}_stride_batch" for name in "abdc")
 _LEAST_HALF_UNIT = {"f16": 2.0**-25}  # the unit of subnormal numbers, for data near them
 _FLUSHED = 2.0**-110  # float32 numbers below 2^-126 may be flushed to 0, fewer than 2^16 times
 
 
-def with_result(p: ag.Values, random: np.random.Generator, operands: dict[str, Matrix], product: Callable[[], Sums],
-                nonfinite: bool = False, exact: Exact | None = None) -> ag.Problem:
+def with_result(p: ag.Values, random: np.random.Generator, operands: dict[str, Matrix], product: Callable[[int], Sums],
+                nonfinite: bool = False, exact: Sequence[Exact] = ()) -> ag.Problem:
     """The problem of D = alpha A B^T + beta C + bias, with the terms that p asks for and the tolerance of `tolerance_of`.
 
-    `product` is called when somebody asks what comes out. `nonfinite` puts a NaN and an infinity into C and bias; if the kernel must not
-    read them, they are all NaN. `exact` elements of the product have one term. If they are only rounded to the type of D (to nearest, ties
-    to even), they have no tolerance.
+    `product` is called with the number of each matrix of a batch when somebody asks what comes out. `nonfinite` puts a NaN and an infinity
+    into C and bias; if the kernel must not read them, they are all NaN. `exact` elements of each product have one term. If they are only
+    rounded to the type of D (to nearest, ties to even), they have no tolerance.
     """
     given, _ = TYPES[p["out"]]
-    d = np.full((p["m"], p["ldd"]), CANARY, given)
-    c = random.standard_normal((p["m"], p["ldc"]) if p["beta"] else (1, 8)).astype(given)
-    bias = random.standard_normal(p["n"] if p["bias"] == "row" else 8).astype(given)
+    m, n = p["m"], p["n"]
+    d = stored(p, "d", m, n, given, lambda shape: np.full(shape, CANARY, np.float64))
+    c = stored(p, "c", m, n, given, random.standard_normal) if p["beta"] else None
+    added_c = random.standard_normal((1, 8)).astype(given) if c is None else c.array
+    bias = random.standard_normal(({"row": n, "column": m}.get(p["bias"], 8),)).astype(given)
     if nonfinite:
-        put_odd_addends(random, c, bool(p["beta"]))
-        put_odd_addends(random, bias, p["bias"] == "row")
+        put_odd_addends(random, added_c, bool(p["beta"]))
+        put_odd_addends(random, bias, p["bias"] != "none")
 
-    def outputs() -> tuple[ag.Output, ...]:
-        summed = product()
-        added = ([p["beta"] * c[:, :p["n"]].astype(np.float64)] if p["beta"] else []) + \
-            ([bias.astype(np.float64)] if p["bias"] == "row" else [])
+    def of(number: int) -> tuple[Matrix, Matrix]:
+        summed = product(number)
+        added = [p["beta"] * c.matrices[number].astype(np.float64)] if c is not None else []
+        if p["bias"] != "none":
+            added.append(bias.astype(np.float64) if p["bias"] == "row" else bias.astype(np.float64)[:, None])
         with np.errstate(invalid="ignore"):
             expected = p["alpha"] * summed.value
             for more in added:
                 expected = expected + more
             tolerance = tolerance_of(p, summed, expected, added)
-        if exact is not None and p["alpha"] == 1.0 and not added:
-            positions = exact.positions(expected.shape)
+        if exact and p["alpha"] == 1.0 and not added:
+            positions = exact[number].positions(expected.shape)
             expected[positions], tolerance[positions] = expected[positions].astype(given).astype(np.float64), 0.0
-        return (ag.Output("d", expected, tolerance, (slice(None), slice(0, p["n"]))),)
+        return expected, tolerance
 
-    return ag.Problem(operands | {"d": d, "c": c, "bias": bias} | {name: p[name] for name in _NUMBERS}, outputs)
+    def outputs() -> tuple[ag.Output, ...]:
+        found = [of(number) for number in range(len(d.matrices))]
+        if len(found) > 1:
+            expected, tolerance = (np.stack([one[part] for one in found]) for part in range(2))
+            return (ag.Output("d", expected, tolerance, d.select()),)
+        (expected, tolerance), = found
+        if p.get("d_layout", "row") == "column":
+            return (ag.Output("d", expected.T, tolerance.T, (slice(None), slice(0, m))),)
+        return (ag.Output("d", expected, tolerance, (slice(None), slice(0, n))),)
+
+    numbers = [name for name in (*_NUMBERS, *_STRIDES) if name in p]
+    return ag.Problem(operands | {"d": d.array, "c": added_c, "bias": bias} | {name: p[name] for name in numbers}, outputs)
 
 
 def tolerance_of(p: ag.Values, product: Sums, expected: Matrix, added: Sequence[Matrix]) -> Matrix:

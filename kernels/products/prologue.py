@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import asmgen as ag
 from asmgen.kernels.products.contract import is_dealt
-from asmgen.kernels.products.split import is_split, part_of_k, part_of_wave
+from asmgen.kernels.products.layouts import most_apart
+from asmgen.kernels.products.sides import argument, side
+from asmgen.kernels.products.split import is_split, part_of_k, part_of_wave, to_own_matrices
 
 
 def place(k: ag.TileBuilder, row0: ag.Reg, column0: ag.Reg) -> None:
-    """The first row and column of the workgroup's tile: x over N and y over M, or in the order of `window` and `chunk`."""
+    """The first row and column of the workgroup's tile: x over N and y over M, or in the order of `window` and `chunk`. Pointers move to
+    the workgroup's matrices."""
     tm, tn, _ = k.variant.tile
+    to_own_matrices(k)
     row: ag.Reg = k.ids["y"]
     column: ag.Reg = k.ids["x"]
     if k.p.window or k.p.chunk:
         with k.scratch("tiles", 2, "s") as tiles:
             for count, size, edge in ((tiles[0], "m", tm), (tiles[1], "n", tn)):
-                k.s_add_u32(count, k.argument(size), edge - 1)
+                k.s_add_u32(count, argument(k, size), edge - 1)
                 _divide(k, count, edge)
             ag.place_tile(k, row0, column0, column, row, tiles[0], tiles[1], max(1, k.p.window), max(1, k.p.chunk))
         row, column = row0, column0
@@ -43,7 +48,7 @@ def tiles(k: ag.TileBuilder, steps: ag.Reg, row0: ag.Reg, column0: ag.Reg, of_a:
     """The workgroup's rows of A and of B, of these types. `steps` becomes K divided by the tile's depth; where K is split, all of them are
     the workgroup's part."""
     tm, tn, tk = k.variant.tile
-    a, b = k.matrix("a", of_a, rows="m", columns="k", stride="lda"), k.matrix("b", of_b, rows="n", columns="k", stride="ldb")
+    a, b = operand(k, "a", of_a), operand(k, "b", of_b)
     if is_dealt(k.variant):
         k.wave  # noqa: B018  the wave's number is computed before branches
     if is_split(k.parameters):
@@ -53,6 +58,13 @@ def tiles(k: ag.TileBuilder, steps: ag.Reg, row0: ag.Reg, column0: ag.Reg, of_a:
     if is_dealt(k.variant):
         a, b = part_of_wave(k, steps, a, b)
     return a.rows(row0, tm), b.rows(column0, tn)
+
+
+def operand(k: ag.TileBuilder, name: str, dtype: str) -> ag.Matrix:
+    """A or B of what the kernel's code computes, which is stored by rows."""
+    build = k.parameters
+    made = k.matrix(side(build, name), dtype, rows=side(build, "m" if name == "a" else "n"), columns="k", stride=side(build, f"ld{name}"))
+    return replace(made, most=min(made.most or 0, most_apart(build, name)))
 
 
 def corners_of(k: ag.TileBuilder, C: ag.TileGrid, fragment: ag.Fragment | None = None) -> list[ag.Corner]:

@@ -14,9 +14,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import asmgen as ag
+from asmgen.kernels.products.batch import BATCH_ARGUMENTS, batched, to_matrices, to_matrix_of_c
 from asmgen.kernels.products.contract import DEALT, DEALT_WAVES, PRODUCT_ARGUMENTS, is_dealt
-from asmgen.kernels.products.epilogue import ProductEpilogue, product_epilogue
+from asmgen.kernels.products.epilogue import ProductEpilogue, add_bias, bias_of, product_epilogue
 from asmgen.kernels.products.factors import Factors
+from asmgen.kernels.products.sides import argument, edges, result, side
 
 MOST_PARTS = 60
 """256 VGPRs hold 4 sums of each part and 16 more, and 63 loads may be in flight (docs/facts/instructions.md sections 4 and 5)."""
@@ -32,6 +34,8 @@ _BY_NAME = {argument.name: argument for argument in PRODUCT_ARGUMENTS}
 _PARTS = ag.ContractArgument("parts", "pointer", "sums of each part in float32, 16-byte aligned")
 _PART_ARGUMENTS = (_BY_NAME["a"], _BY_NAME["b"], _PARTS, *(_BY_NAME[name] for name in ("m", "n", "k", "lda", "ldb")))
 SUM_ARGUMENTS = (_PARTS, *(_BY_NAME[name] for name in ("d", "m", "n", "k", "ldd", "alpha", "beta", "ldc", "c", "bias")))
+BATCH_SUM_ARGUMENTS = (*SUM_ARGUMENTS, *(BATCH_ARGUMENTS[name] for name in "dc"))
+"""Those of the second kernel of families that serve batches."""
 
 
 def is_split(build: ag.Values) -> bool:
@@ -49,16 +53,21 @@ def split_arguments(variant: ag.Variant, build: ag.Values) -> tuple[ag.ContractA
     return _PART_ARGUMENTS if is_split(build) else PRODUCT_ARGUMENTS
 
 
+def batch_split_arguments(variant: ag.Variant, build: ag.Values) -> tuple[ag.ContractArgument, ...]:
+    """Those of families that serve batches."""
+    return (*split_arguments(variant, build), *(BATCH_ARGUMENTS[name] for name in ("ab" if is_split(build) else BATCH_ARGUMENTS)))
+
+
 def split_axes(variant: ag.Variant, build: ag.Values) -> str:
-    """The workgroup ids that it reads."""
+    """The workgroup ids that it reads, of a family without batches."""
     return "xyz" if is_split(build) else "xy"
 
 
 def split_workspaces(variant: ag.Variant, build: ag.Values) -> tuple[ag.Workspace, ...]:
-    """The panels of all parts."""
-    width = variant.tile[1]
-    size = ag.Formula(f"{_F32} * split_k * m * ceil(n / {width}) * {width}",
-                      lambda p: _F32 * p["split_k"] * p["m"] * -(-p["n"] // width) * width)
+    """The panels of all parts of all matrices."""
+    width, batch = variant.tile[1], "batch * " if "d_layout" in build else ""
+    size = ag.Formula(f"{_F32} * {batch}split_k * {side(build, 'm')} * ceil({side(build, 'n')} / {width}) * {width}",
+                      lambda p: _F32 * p.get("batch", 1) * p["split_k"] * edges(p)[0] * -(-edges(p)[1] // width) * width)
     return (ag.Workspace("parts", _PARTS.doc, size),) if is_split(build) else ()
 
 
@@ -67,10 +76,26 @@ def _sum_rows(width: int) -> int:
     return max(1, ag.LANES * _PER_LANE // width)
 
 
-SPLIT_GRID = ag.GridRule("ceil(n / {v.tile[1]}), ceil(m / {v.tile[0]}), split_k: a workgroup for each tile of D and part of K",
-                         lambda p, variant: (-(-p["n"] // variant.tile[1]), -(-p["m"] // variant.tile[0]), p["split_k"]))
-SUM_GRID = ag.GridRule("ceil(m / (256 / {v.tile[1]})), ceil(n / {v.tile[1]}), 1: rows of D, and columns of tiles",
-                       lambda p, variant: (-(-p["m"] // _sum_rows(variant.tile[1])), -(-p["n"] // variant.tile[1]), 1))
+def _across(p: ag.Values, variant: ag.Variant) -> int:
+    return -(-edges(p)[1] // variant.tile[1])
+
+
+def _split_grid(p: ag.Values, variant: ag.Variant) -> tuple[int, int, int]:
+    return _across(p, variant), -(-edges(p)[0] // variant.tile[0]), p.get("batch", 1) * p["split_k"]
+
+
+def _sum_grid(p: ag.Values, variant: ag.Variant) -> tuple[int, int, int]:
+    return -(-edges(p)[0] // _sum_rows(variant.tile[1])), _across(p, variant), p.get("batch", 1)
+
+
+_TILES = "ceil(n / {v.tile[1]}), ceil(m / {v.tile[0]})"
+_LINES = "ceil(m / (256 / {v.tile[1]})), ceil(n / {v.tile[1]})"
+SPLIT_GRID = ag.GridRule(f"{_TILES}, split_k: a workgroup for each tile of D and part of K", _split_grid)
+SUM_GRID = ag.GridRule(f"{_LINES}, 1: rows of D, and columns of tiles", _sum_grid)
+BATCH_SPLIT_GRID = ag.GridRule(f"{_TILES}, batch * split_k: a workgroup for each tile of D and part of K; m and n change places where D is "
+                               "stored by columns", _split_grid)
+BATCH_SUM_GRID = ag.GridRule(f"{_LINES}, batch: rows of D, and columns of tiles; m and n change places where D is stored by columns",
+                             _sum_grid)
 
 
 def steps_of_parts(p: ag.Values, depth: int) -> list[int]:
@@ -91,7 +116,7 @@ def split_options(p: ag.Values, variant: ag.Variant, units: int) -> list[dict[st
     """As many parts as fill the compute units once and twice, or leave none idle in the last round. Kernels so short gain by arguments that
     the hardware loads, those of few rows or columns without parts too."""
     rows, columns, depth = variant.tile
-    tiles, steps = -(-p["m"] // rows) * -(-p["n"] // columns), -(-p["k"] // depth)
+    tiles, steps = p.get("batch", 1) * -(-edges(p)[0] // rows) * -(-edges(p)[1] // columns), -(-p["k"] // depth)
     asked = {min(rounds * units // tiles, steps, MOST_PARTS) for rounds in (1, 2)} | _evening(tiles, units, steps)
     each = {-(-steps // split) for split in asked if split > 1}  # as few parts as have no more steps each
     alone: list[dict[str, int]] = [{"preload": True}] if is_dealt(variant) else []
@@ -119,6 +144,27 @@ def timed_as(build: ag.Values) -> ag.Values:
 # ---- the product's kernel ----
 
 
+def to_own_matrices(k: ag.TileBuilder) -> None:
+    """Move the pointers to the matrices of the workgroup, if the kernel serves batches."""
+    if not batched(k):
+        return
+    if not is_split(k.parameters):
+        to_matrices(k, k.ids["z"])
+        return
+    with k.scratch("matrix", file="s") as matrix:
+        _divide_by_parts(k, matrix, k.ids["z"])
+        to_matrices(k, matrix)
+
+
+def _divide_by_parts(k: ag.TileBuilder, out: ag.Reg, number: ag.Reg) -> None:
+    """out = number / split_k, for a number below 2^22."""
+    split = k.p.split_k
+    if split & (split - 1):
+        k.s_mul_hi_u32(out, number, reciprocal(split))
+    else:
+        k.s_lshr_b32(out, number, split.bit_length() - 1)
+
+
 def part_of_k(k: ag.TileBuilder, steps: ag.Reg, a: ag.Matrix, b: ag.Matrix) -> tuple[ag.Matrix, ag.Matrix]:
     """A and B from the first column of this workgroup's part on; `steps` becomes those of the part. A workgroup without any ends here."""
     depth = k.variant.tile[2]
@@ -128,7 +174,11 @@ def part_of_k(k: ag.TileBuilder, steps: ag.Reg, a: ag.Matrix, b: ag.Matrix) -> t
     with k.scratch("first_step", file="s") as first, k.scratch("each", file="s") as each:
         k.s_lshr_b32(steps, k.argument("k"), (depth - 1).bit_length())
         steps_of_each(k, each, steps)
-        k.s_mul_i32(first, k.ids["z"], each)
+        if batched(k):
+            _divide_by_parts(k, first, k.ids["z"])
+            k.s_mul_i32(first, first, k.p.split_k)
+            k.s_sub_u32(first, k.ids["z"], first)
+        k.s_mul_i32(first, first if batched(k) else k.ids["z"], each)
         k.s_cmp_lt_u32(first, steps)
         k.s_cbranch_scc1(has_steps)
         k.s_endpgm()
@@ -164,12 +214,8 @@ def reciprocal(by: int) -> int:
 
 def steps_of_each(k: ag.TileBuilder, each: ag.Reg, steps: ag.Reg) -> None:
     """each = ceil(steps / split_k): the steps of a part. Steps are below 2^21, as k is below 2^27 (`product_parameters`)."""
-    split = k.p.split_k
-    k.s_add_u32(each, steps, split - 1)
-    if split & (split - 1):
-        k.s_mul_hi_u32(each, each, reciprocal(split))
-    else:
-        k.s_lshr_b32(each, each, split.bit_length() - 1)
+    k.s_add_u32(each, steps, k.p.split_k - 1)
+    _divide_by_parts(k, each, each)
 
 
 def _from_column(k: ag.TileBuilder, matrix: ag.Matrix, first: ag.Reg, left: ag.Reg, whose: str = "part") -> ag.Matrix:
@@ -199,7 +245,7 @@ def part_epilogue(k: ag.TileBuilder, corners: Sequence[ag.Corner], row0: ag.Reg,
 
 
 def _panel(k: ag.TileBuilder, column0: ag.Reg, part: ag.Reg | None) -> ag.Matrix:
-    """The sums of the column of tiles that begins at `column0`, of one part (the first if None), as a matrix."""
+    """The sums of the column of tiles that begins at `column0`, of one part among those of all matrices (None: the first), as a matrix."""
     width = k.variant.tile[1]
     base, stride = k.registers.sgprs(2, "panel", align=2), k.registers.sgprs(1, "panel_columns")
     k.s_mov_b32(stride, width)
@@ -216,23 +262,23 @@ def _panel(k: ag.TileBuilder, column0: ag.Reg, part: ag.Reg | None) -> ag.Matrix
         _bytes_of_columns(k, before)
         k.s_add_u32(base[0], k.argument("parts")[0], before[0])
         k.s_addc_u32(base[1], k.argument("parts")[1], before[1])
-    return ag.Matrix("panel", "f32", base, k.argument("m"), width, stride)
+    return ag.Matrix("panel", "f32", base, argument(k, "m"), width, stride)
 
 
 def _columns_of_tiles(k: ag.TileBuilder, columns: ag.Reg) -> None:
     """The columns of all tiles side by side: n, rounded up to whole tiles, whose width is a power of two."""
     width = k.variant.tile[1]
-    k.s_add_u32(columns, k.argument("n"), width - 1)
+    k.s_add_u32(columns, argument(k, "n"), width - 1)
     k.s_and_b32(columns, columns, -width)
 
 
 def _bytes_of_columns(k: ag.TileBuilder, number: ag.Reg) -> None:
     """A number of columns (64 bits) of m rows becomes their bytes."""
     with k.scratch("high", file="s") as high:
-        k.s_mul_i32(number[1], number[1], k.argument("m"))
-        k.s_mul_hi_u32(high, number[0], k.argument("m"))
+        k.s_mul_i32(number[1], number[1], argument(k, "m"))
+        k.s_mul_hi_u32(high, number[0], argument(k, "m"))
         k.s_add_u32(number[1], number[1], high)
-        k.s_mul_i32(number[0], number[0], k.argument("m"))
+        k.s_mul_i32(number[0], number[0], argument(k, "m"))
     k.s_lshl_b64(number, number, _F32.bit_length() - 1)
 
 
@@ -255,7 +301,14 @@ def add_parts(k: ag.TileBuilder) -> None:
     count = S[0].rows
     k.s_mul_i32(row0, k.ids["x"], count)
     k.s_mul_i32(column0, k.ids["y"], width)
-    panel = _panel(k, column0, None).rows(row0, count)
+    if batched(k):
+        to_matrices(k, k.ids["z"])
+        to_matrix_of_c(k, k.ids["z"])
+        with k.scratch("first_part", file="s") as part:
+            k.s_mul_i32(part, k.ids["z"], split)
+            panel = _panel(k, column0, part).rows(row0, count)
+    else:
+        panel = _panel(k, column0, None).rows(row0, count)
     descriptor = panel.resource(k)
     with k.scratch("each", file="s") as each, k.scratch("steps", file="s") as steps, k.scratch("before", file="s") as before, \
             k.scratch("bytes", 2, "s") as bytes_, k.scratch("records", file="s") as records:
@@ -278,8 +331,9 @@ def add_parts(k: ag.TileBuilder) -> None:
     for part in list(S)[1:]:
         ag.add(k, S[0], S[0], part)
     corners = [ag.Corner(S[0], 0, 0)]
-    c, d = (k.matrix(name, k.p.out, rows="m", columns="n", stride=f"ld{name}").rows(row0, count) for name in ("c", "d"))
+    c, d = (result(k, name).rows(row0, count) for name in "cd")
     ag.scale_and_add(k, corners, c, column0, None, one, k.argument("alpha"), k.argument("beta"))
-    if k.p.bias == "row":
-        ag.add_along_columns(k, corners, ag.Numbers("bias", k.argument("bias"), k.p.out, k.argument("n")), column0, None, one)
+    bias = bias_of(k)
+    if bias is not None:
+        add_bias(k, corners, bias, row0, column0, one)
     ag.store(k, d, column0, corners, None, one, width)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 import asmgen as ag
 from asmgen.kernels.products.contract import is_dealt
+from asmgen.kernels.products.sides import edges
 from asmgen.kernels.products.split import steps_of_parts
 
 _LEAST_TRACED, _ROUNDS, _COPIES = 16, 6, 8
@@ -31,7 +30,10 @@ def product_work(p: ag.Values, variant: ag.Variant, bits: int) -> ag.LaunchWork:
     traced = parts[0] - max(0, parts[0] - least) // copies * copies
     k = traced * p.get("split_k", 1) * depth if traced < parts[0] else p["k"]
     strides = {name: k + (p[name] - k) % line for name in ("lda", "ldb")} if traced < parts[0] else {}
-    tiles = math.prod(-(-p[name] // edge) for name, edge in (("m", rows), ("n", columns)))
-    read = (p["m"] + p["n"]) * p["k"] * bits // 8
-    return ag.LaunchWork({**p, "k": k, **strides}, traced, np.repeat(parts, tiles), 2.0 * rows * columns * depth, read,
-                         2.0 * p["m"] * p["n"] * p["k"])
+    down, across = edges(p)
+    tiles = -(-down // rows) * -(-across // columns)
+    batch = p.get("batch", 1)
+    read = sum(p[edge] * (batch if p.get(f"{name}_stride_batch", 1) else 1) for name, edge in (("a", "m"), ("b", "n"))) * p["k"] * bits // 8
+    alone = {"batch": 1} if batch > 1 else {}
+    return ag.LaunchWork({**p, "k": k, **strides, **alone}, traced, np.tile(np.repeat(parts, tiles), batch), 2.0 * rows * columns * depth,
+                         read, 2.0 * batch * p["m"] * p["n"] * p["k"])

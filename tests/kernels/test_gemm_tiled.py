@@ -151,7 +151,7 @@ def test_no_wait_state_is_filled_with_nothing_in_the_loops_of_roles(tile: str) -
     assert len(loops) == 2 and not any("s_nop" in names[loop.first:loop.last + 1] for loop in loops)
 
 
-@pytest.mark.parametrize(("build", "sentence"), [({"out": "fp8"}, "out"), ({"bias": "column"}, "bias"), ({"window": -1}, "window")])
+@pytest.mark.parametrize(("build", "sentence"), [({"out": "fp8"}, "out"), ({"bias": "both"}, "bias"), ({"window": -1}, "window")])
 def test_what_is_not_offered_is_refused(build: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ContractError, match=sentence):
         build_kernel(LIBRARY, "gfx950", SMALL | build)

@@ -39,7 +39,7 @@ def test_sums_of_one_sign_at_the_longest_k(name: str, build: dict[str, Any], tak
         random = np.random.default_rng(seed)
         given, product = operands(p, taken, random)
         one = np.ones(1, np.float32)
-        return with_result(p, random, given | ({"a_scale": one, "b_scale": one} if taken == "e4m3" else {}), lambda: product)
+        return with_result(p, random, given | ({"a_scale": one, "b_scale": one} if taken == "e4m3" else {}), lambda number: product)
 
     library = copy.copy(family(name))
     library.problem = problem
@@ -99,7 +99,7 @@ def test_one_wrong_product_is_beyond_the_tolerance(out: str, k: int, least: floa
                          "out": out}
     random = np.random.default_rng(3)
     given, product = operands(p, "bf16", random, one_sign=False)
-    (output,) = with_result(p, random, given, lambda: product).outputs
+    (output,) = with_result(p, random, given, lambda number: product).outputs
     a, b = (given[name].astype(np.float64) for name in "ab")
     at = random.integers(0, k - 1, output.expected.shape)
     rows, columns = np.indices(output.expected.shape)

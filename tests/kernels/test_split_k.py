@@ -239,7 +239,8 @@ def test_the_json_says_all_that_launching_by_hand_needs(tmp_path: Path) -> None:
     random, sizes = np.random.default_rng(3), {"m": 21, "n": 70, "k": 64 * 7}
     a, b = (random.integers(-3, 4, (sizes[name], sizes["k"])).astype(np.float16) for name in "mn")
     bias, d = random.integers(-9, 9, 70).astype(np.float16), np.full((21, 72), -9, np.float16)
-    known = {**document["build"], **sizes, "ceil": math.ceil, "lda": 448, "ldb": 448, "ldd": 72, "ldc": 72, "alpha": 2.0, "beta": 0.0}
+    known = {**document["build"], **sizes, "ceil": math.ceil, "lda": 448, "ldb": 448, "ldd": 72, "ldc": 72, "alpha": 2.0, "beta": 0.0,
+             "batch": 1, **{f"{name}_stride_batch": 0 for name in "abdc"}}
     device, image = EmulatedDevice("gfx950"), CodeObject.load(code)
     pointers = {name: device.upload(array) for name, array in {"a": a, "b": b, "d": d, "c": d, "bias": bias}.items()}
     for workspace in document["workspaces"]:
@@ -248,7 +249,7 @@ def test_the_json_says_all_that_launching_by_hand_needs(tmp_path: Path) -> None:
     for launch in document["launches"]:
         kernel, kernarg = image.kernel(launch["symbol"]), bytearray()
         for row in launch["arguments"]:
-            form = {"pointer": "<Q", "u32": "<I", "f32": "<f"}[row["type"]]
+            form = {"pointer": "<Q", "u32": "<I", "u64": "<Q", "f32": "<f"}[row["type"]]
             value = pointers[row["name"]].address if row["type"] == "pointer" else known[row["name"]]
             kernarg = kernarg.ljust(row["offset"], b"\0") + struct.pack(form, value)
         grid = eval(launch["grid"]["sentence"].partition(":")[0], {}, known)

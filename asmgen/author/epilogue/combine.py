@@ -171,27 +171,57 @@ def _columns_of(k: TileBuilder, corners: Sequence[Corner], vector: Numbers, colu
 
 def load_rows(k: TileBuilder, corners: Sequence[Corner], vector: Numbers, row0: Reg, rows: WaveIndex,
               columns: WaveIndex) -> dict[int, tuple[Reg, int]]:
-    """The f32 number of each of a lane's rows by the run's row: a pair of VGPRs, of the name of `vector`, and which one of them it is in.
+    """The number of each of a lane's rows by the run's row: a pair of VGPRs, of the name of `vector`, and which one of them it is in.
+    `widen` makes numbers of 16 bits f32.
 
-    `row0` is an SGPR with the first row of the workgroup's tile.
+    `row0` is an SGPR with the row of the matrix that row 0 of the workgroup's tile is.
     """
+    held, found = _ask_for_rows(k, corners, vector, row0, rows, columns)
+    return {row: (held[number // 2 * 2:number // 2 * 2 + 1], number % 2) for number, row in enumerate(found)}
+
+
+def add_along_rows(k: TileBuilder, corners: Sequence[Corner], vector: Numbers, row0: Reg, rows: WaveIndex | None,
+                   columns: WaveIndex) -> None:
+    """Every accumulator plus the number of its row. Places as for `store`; `row0` as for `load_rows`."""
+    held, found = _ask_for_rows(k, corners, vector, row0, rows, columns)
+    for number, row in enumerate(found):
+        widen(k, held[number:number], vector.dtype)
+        for one in runs_of(corners, run_length(corners[0].tile)):
+            if one.row == row:
+                with changed(k, one) as accumulators:
+                    add_number(k, accumulators, held[number])
+    k.registers.release(vector.name)
+
+
+def add_number(k: TileBuilder, values: Sequence[Reg], number: Reg) -> None:
+    """One number to each of some values."""
+    for value in values:
+        k.v_add_f32(value, number, value)
+
+
+def _ask_for_rows(k: TileBuilder, corners: Sequence[Corner], vector: Numbers, row0: Reg, rows: WaveIndex | None,
+                  columns: WaveIndex) -> tuple[Reg, list[int]]:
+    """VGPRs of the name of `vector`, whose loads are in flight, with the numbers of those rows of a lane's runs."""
     rows_held = sorted({one.row for one in runs_of(corners, run_length(corners[0].tile))})
     held = k.registers.vgprs(len(rows_held) + len(rows_held) % 2, vector.name, align=2)
     lanes = accumulator_coordinates(k, "along_rows", corners[0].tile, row0, rows, columns)
+    size = _SIZE[vector.dtype]
+    shift = size.bit_length() - 1
     with k.scratch("vector_buffer", 4, "s") as descriptor, k.scratch("high", file="s") as high:
-        k.s_lshl_b32(descriptor[0], row0, 2)
-        k.s_lshr_b32(high, row0, 30)
+        k.s_lshl_b32(descriptor[0], row0, shift)
+        k.s_lshr_b32(high, row0, 32 - shift)
         k.s_add_u32(descriptor[0], vector.address[0], descriptor[0])
         k.s_addc_u32(descriptor[1], vector.address[1], high)
         k.s_sub_u32(descriptor[2], vector.size, row0)
+        k.s_cselect_b32(descriptor[2], 0, descriptor[2])  # a wave's own rows may all lie beyond the last one
         k.s_min_u32(descriptor[2], descriptor[2], _FAR)  # a tile ends before that, and its bytes are 32 bits
-        k.s_lshl_b32(descriptor[2], descriptor[2], 2)
+        k.s_lshl_b32(descriptor[2], descriptor[2], shift)
         k.s_mov_b32(descriptor[3], RAW_BUFFER)
-        k.v_lshlrev_b32(lanes.row, 2, lanes.row)
+        k.v_lshlrev_b32(lanes.row, shift, lanes.row)
         for number, row in enumerate(rows_held):
-            k.buffer_load_dword(held[number], lanes.row, descriptor, 0, offen=True, offset=4 * row)
+            _load(k, held[number:number], lanes.row, descriptor, vector.dtype, row)
     k.registers.release(lanes.row, lanes.column)
-    return {row: (held[number // 2 * 2:number // 2 * 2 + 1], number % 2) for number, row in enumerate(rows_held)}
+    return held, rows_held
 
 
 def _add(k: TileBuilder, runs: Sequence[ColumnRun], held: Reg, load: Load, factors: tuple[Reg | None, Reg | None]) -> None:

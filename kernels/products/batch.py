@@ -1,0 +1,119 @@
+"""Batches of products: matrices of one shape, a stride apart in memory, each in workgroups of its own.
+
+The third number of a workgroup counts matrices; where K is split, each matrix has its parts side by side. A workgroup moves the pointers to
+its matrices before it uses them. Strides are 64 bits, so a batch may be of any size; those of A, B and C may be 0: one matrix for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import asmgen as ag
+
+MOST_LAUNCHED = 65535
+"""Workgroups along the third axis of a grid, as HIP counts them."""
+_MOST_APART = (1 << 48) - 1
+
+BATCH_ARGUMENTS = {name: ag.ContractArgument(f"{name}_stride_batch", "u64", f"elements from one {name.upper()} of a batch to the next")
+                   for name in "abdc"}
+
+
+def _elements(name: str, rows: str, stride: str) -> ag.Formula:
+    """How many elements a matrix has from its first to the first of the next one, if nothing stands between."""
+    other = {"m": "n", "n": "m", "k": "k"}[rows] if name in "dc" else "k"
+
+    def count(p: ag.Values) -> int:
+        return int(p[stride] * p[other if p.get(f"{name}_layout") == "column" else rows])
+
+    return ag.Formula(f"{stride} x the rows, or columns, that lie so far apart", count)
+
+
+def batch_parameters(lines: Mapping[str, int]) -> tuple[ag.Parameter, ...]:
+    """The parameters of a batch. `lines` say which multiples of elements the strides of A and B must be."""
+    shapes = {"a": ("m", "lda"), "b": ("n", "ldb"), "d": ("m", "ldd"), "c": ("m", "ldc")}
+    return (
+        ag.Parameter("batch", "run", int, "products of this shape, each with matrices of its own", default=1, minimum=1,
+                     maximum=MOST_LAUNCHED),
+        *(ag.Parameter(f"{name}_stride_batch", "run", int, BATCH_ARGUMENTS[name].doc + ("" if name == "d" else "; 0: one for all"),
+                       minimum=0, maximum=_MOST_APART, multiple_of=lines.get(name, 1), default_from=_elements(name, *shape))
+          for name, shape in shapes.items()),
+    )
+
+
+def _apart(p: ag.Values) -> bool:
+    """Whether no two matrices of D share an element: one after the other, or row by row side by side."""
+    lines, line = (p["m"], p["n"]) if p["d_layout"] == "row" else (p["n"], p["m"])
+    stride, whole = p["d_stride_batch"], (lines - 1) * p["ldd"] + line
+    return bool(p["batch"] == 1 or stride >= whole or (stride >= line and p["ldd"] >= (p["batch"] - 1) * stride + line))
+
+
+BATCH_RULES = (
+    ag.Rule(f"batch x split_k must be at most {MOST_LAUNCHED}", ("batch", "split_k"),
+            lambda p: p["batch"] * p["split_k"] <= MOST_LAUNCHED),
+    ag.Rule("d_stride_batch must keep the matrices of D apart", ("d_stride_batch", "batch", "ldd", "m", "n", "d_layout"), _apart),
+)
+
+
+def batched(k: ag.TileBuilder) -> bool:
+    """Whether the kernel serves batches."""
+    return any(parameter.name == "batch" for parameter in k.contract.parameters)
+
+
+def to_matrices(k: ag.TileBuilder, batch: ag.Reg) -> None:
+    """Move the pointers of the kernel's matrices, and of scales that each matrix has of its own, to number `batch`.
+
+    C waits for `to_matrix_of_c`. Changes SCC.
+    """
+    given = {argument.name for argument in k.contract.arguments}
+    with k.scratch("matrix_bytes", 2, "s") as bytes_, k.scratch("matrix_high", file="s") as high:
+        for name in "abd":
+            if f"{name}_stride_batch" in given:
+                _to_matrix(k, name, batch, bytes_, high)
+        for name, other in (("a", "m"), ("b", "n")):
+            if f"{name}_scale" in given and k.p.scales != "tensor":
+                _scales(k, bytes_[0], name, other)
+                k.s_mul_hi_u32(bytes_[1], batch, bytes_[0])
+                k.s_mul_i32(bytes_[0], batch, bytes_[0])
+                _move(k, k.argument(f"{name}_scale"), bytes_, 4)
+
+
+def to_matrix_of_c(k: ag.TileBuilder, batch: ag.Reg) -> None:
+    """Move the pointer to C, which few launches read. Changes SCC."""
+    with k.scratch("matrix_bytes", 2, "s") as bytes_, k.scratch("matrix_high", file="s") as high:
+        _to_matrix(k, "c", batch, bytes_, high)
+
+
+def _to_matrix(k: ag.TileBuilder, name: str, batch: ag.Reg, bytes_: ag.Reg, high: ag.Reg) -> None:
+    stride = k.argument(f"{name}_stride_batch")
+    k.s_mul_i32(bytes_[0], batch, stride[0])
+    k.s_mul_hi_u32(bytes_[1], batch, stride[0])
+    k.s_mul_i32(high, batch, stride[1])
+    k.s_add_u32(bytes_[1], bytes_[1], high)
+    _move(k, k.argument(name), bytes_, _bits(k, name) // 8)
+
+
+def _bits(k: ag.TileBuilder, name: str) -> int:
+    """Bits of an element of a matrix."""
+    if name in "dc":
+        return ag.element_bits(k.p.out)
+    return ag.element_bits(k.p.dtype) if "dtype" in k.parameters else 8
+
+
+def _move(k: ag.TileBuilder, pointer: ag.Reg, elements: ag.Reg, size: int) -> None:
+    """A pointer goes on by so many elements, of a power of two of bytes."""
+    if size > 1:
+        k.s_lshl_b64(elements, elements, size.bit_length() - 1)
+    k.s_add_u32(pointer[0], pointer[0], elements[0])
+    k.s_addc_u32(pointer[1], pointer[1], elements[1])
+
+
+def _scales(k: ag.TileBuilder, out: ag.Reg, name: str, rows: str) -> None:
+    """How many scales A or B has: one a row, or one for each 128 columns of a row of A, or of 128 rows of B."""
+    k.s_mov_b32(out, k.argument(rows))
+    if k.p.scales == "block":
+        if name == "b":
+            k.s_add_u32(out, out, 127)
+            k.s_lshr_b32(out, out, 7)
+        with k.scratch("blocks_of_k", file="s") as blocks:
+            k.s_lshr_b32(blocks, k.argument("k"), 7)
+            k.s_mul_i32(out, out, blocks)

@@ -1,0 +1,73 @@
+"""The layouts of A, B, C and D: each is stored by rows or by columns, so that all of NT, NN, TN and TT are served.
+
+A is M x K, B is N x K (a row for each column of D, as weights lie), C and D are M x N. `row` has the elements of a row side by side,
+`column` those of a column; `lda` and the others are the elements from one of these to the next.
+"""
+
+from __future__ import annotations
+
+import asmgen as ag
+from asmgen.kernels.products.batch import BATCH_RULES, batch_parameters
+from asmgen.kernels.products.contract import DEALT, Further
+from asmgen.kernels.products.sides import side
+
+_SHAPES = {"a": ("m", "k"), "b": ("n", "k"), "c": ("m", "n"), "d": ("m", "n")}
+LAYOUTS = ("row", "column")
+
+
+def by_columns(build: ag.Values, name: str) -> bool:
+    """Whether a matrix of the caller's is stored by columns."""
+    return bool(build.get(f"{name}_layout") == "column")
+
+
+def line_and_lines(p: ag.Values, name: str) -> tuple[int, int]:
+    """How many elements lie side by side, and how many such lines there are."""
+    rows, columns = (p[edge] for edge in _SHAPES[name])
+    return (rows, columns) if by_columns(p, name) else (columns, rows)
+
+
+def _line(name: str) -> ag.Formula:
+    rows, columns = _SHAPES[name]
+    return ag.Formula(f"{columns}, or {rows} where {name.upper()} is stored by columns", lambda p: line_and_lines(p, name)[0])
+
+
+def further_parameters(line: int) -> Further:
+    """Parameters of layouts and batches. Strides of A and B are multiples of `line` elements."""
+    layouts = tuple(ag.Parameter(f"{name}_layout", "build", str, f"{name.upper()} is stored by rows or by columns: "
+                                 f"{' x '.join(_SHAPES[name]).upper()}", default="row", choices=LAYOUTS) for name in _SHAPES)
+    return Further(layouts, batch_parameters({"a": line, "b": line}), ("column",), "; column: one that is added to every column",
+                   "row (or column, if that is its layout)", tuple((name, _line(name)) for name in _SHAPES))
+
+
+def _at_least_a_line(name: str) -> ag.Rule:
+    rows, columns = _SHAPES[name]
+    return ag.Rule(f"ld{name} must be at least {columns}, or {rows} where {name}_layout is column", (f"ld{name}", rows, columns,
+                   f"{name}_layout"), lambda p: p[f"ld{name}"] >= line_and_lines(p, name)[0])
+
+
+def lines_shown(build: ag.Values, name: str) -> int:
+    """How many lines of A or B one descriptor shows, of the matrix that the kernel's code calls `name`."""
+    rows, columns, depth = (int(part) for part in str(build["tile"]).split("x"))
+    edge = rows if name == "a" else columns
+    return depth if by_columns(build, side(build, name)) else edge if build["schedule"] == DEALT else edge // 2
+
+
+def most_apart(build: ag.Values, name: str) -> int:
+    """The largest stride of the matrix that the kernel's code calls `name`: its lines under a descriptor span 32 bits of bytes."""
+    return ag.most_stride(lines_shown(build, name), 16 if "dtype" in build else 8)
+
+
+def _reaches(name: str) -> ag.Rule:
+    def holds(p: ag.Values) -> bool:
+        return bool(p[f"ld{name}"] <= most_apart(p, side(p, name)))
+
+    return ag.Rule(f"ld{name} must be so small that what a workgroup reads of {name.upper()} at once spans less than 4 GiB",
+                   (f"ld{name}", "tile", "schedule", "a_layout", "b_layout", "d_layout"), holds)
+
+
+LAYOUT_RULES = (
+    *(_at_least_a_line(name) for name in _SHAPES),
+    *(_reaches(name) for name in "ab"),
+    ag.Rule("c_layout must be d_layout", ("c_layout", "d_layout"), lambda p: p["c_layout"] == p["d_layout"]),
+    *BATCH_RULES,
+)

@@ -1,0 +1,54 @@
+"""Batches, bias by rows and by columns, D by columns: on the emulator, against float64, with strides that leave gaps or share a matrix."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from asmgen.author.contract.contract import ContractError
+from asmgen.emulator.scheduling.run import Options
+from asmgen.kernels.registry import family
+from asmgen.tools.build import build_kernel
+from asmgen.tools.runner import run_kernel
+
+COLUMNS = {"d_layout": "column", "c_layout": "column"}
+CASES: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
+    ("gemm-bf16", "gfx950", {"tile": "64x64x64", "bias": "column", "out": "f32"}, {"m": 70, "n": 33, "k": 128, "batch": 3}),
+    ("gemm-bf16", "gfx950", {"tile": "64x64x64", "split_k": 3, "bias": "column"},
+     {"m": 40, "n": 70, "k": 256, "batch": 2, "ldd": 144, "d_stride_batch": 72, "a_stride_batch": 0, "beta": 0.5}),
+    ("gemm-bf16", "gfx950", {"schedule": "in-order", "tile": "16x32x64", "bias": "column"}, {"m": 20, "n": 33, "k": 256, "batch": 2}),
+    ("gemm-bf16", "gfx942", {**COLUMNS, "bias": "row", "dtype": "f16"}, {"m": 128, "n": 128, "k": 64, "b_stride_batch": 128 * 64 + 40}),
+    ("gemm-bf16", "gfx950", {"tile": "128x256x64", "schedule": "ping-pong", **COLUMNS, "bias": "column"},
+     {"m": 250, "n": 130, "k": 128, "batch": 2, "beta": 1.0}),
+    ("gemm-fp8", "gfx950", {"scales": "row", "tile": "64x64x128", **COLUMNS, "a_dtype": "e5m2"}, {"m": 64, "n": 70, "k": 256, "batch": 2}),
+    ("gemm-fp8", "gfx950", {"scales": "block"}, {"m": 64, "n": 130, "k": 256, "batch": 2}),
+]
+
+
+@pytest.mark.parametrize("number", range(len(CASES)))
+def test_each_matrix_of_a_batch_is_a_product_of_its_own(number: int) -> None:
+    name, arch, build, shape = CASES[number]
+    library = family(name)
+    one = build_kernel(library, arch, build)
+    for seed, order in ((0, "random:3"), (1, "serial")):
+        report = run_kernel(library, one, one.kernel.contract.resolve_run({**one.kernel.parameters, **shape}), "emulator", seed,
+                            Options(order=order))
+        assert report.passed and report.untouched and not report.findings, report
+
+
+@pytest.mark.parametrize(("values", "sentence"), [
+    ({"batch": 2, "d_stride_batch": 100}, "keep the matrices of D apart"),
+    ({"batch": 30000, "split_k": 3}, "at most 65535"),
+    ({"d_layout": "column"}, "c_layout must be d_layout"),
+    ({**COLUMNS, "ldd": 16, "m": 20}, "ldd must be at least"),
+    ({"batch": 2, "a_stride_batch": 68}, "a multiple of 8"),
+])
+def test_what_no_build_serves_is_refused(values: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ContractError, match=sentence):
+        family("gemm-bf16").contract("gfx950", values).resolve_run({"m": 16, "n": 16, "k": 64, **values})
+
+
+def test_matrices_may_lie_row_by_row_side_by_side() -> None:
+    contract = family("gemm-bf16").contract("gfx950")
+    assert contract.resolve_run({"m": 16, "n": 16, "k": 64, "batch": 4, "ldd": 64, "d_stride_batch": 16})["d_stride_batch"] == 16
