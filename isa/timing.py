@@ -196,11 +196,15 @@ PARAMETERS: tuple[TimingParameter, ...] = (
                     "micro 2.5: what AMD names; no time depends on it"),
     TimingParameter("l2_read", {"gfx950": 31.6, "gfx942": 17}, "TB/s", "[M]",
                     "measured 0.3: 31.6 at 4 waves a unit, 38.8 at 16; gfx942 [V] origami", {"gfx950": 31.6}, {"gfx950": 38.8}),
-    _all("unit_load", 60, "GB/s/CU", "[M]",
-         "evidence 8: what a compute unit gets while all others load at once; fewer of them get more, up to rate_l2", 54, 60),
     TimingParameter("grid_load", {"gfx950": 13.8, "gfx942": 14.3}, "TB/s", "[D]",
-                    "evidence 8: what L2 and fabric give the loads of a full GPU, their misses among them, 12 to 15; l2_read is what "
-                    "hits of L2 alone get. gfx942 [A] by compute units and peak clock, at most its L2's", 12, {"gfx950": 15, "gfx942": 17}),
+                    "evidence 8: what L2 and fabric give the loads of a full GPU over a time, their misses among them, 12 to 15; "
+                    "l2_read is what hits of L2 alone get. gfx942 [A] by compute units and peak clock, at most its L2's", 12,
+                    {"gfx950": 15, "gfx942": 17}),
+    _all("load_burst", 45056, "B/CU", "[D]",
+         "what a unit gets at rate_l2 after it has asked for less than its share of grid_load, as others then ask for less too: all that "
+         "may be under way, vmem_in_flight and 12 KB in the queue. Measured 3 sees 44 KB come back in the 1000 clk of a loaded round trip, "
+         "evidence 2 loops that ask for more and run nearly full; without a burst 64 KB asked for in half of a step would take a third "
+         "longer than it", 20480, 65536),
     TimingParameter("llc_read", {"gfx950": 7.4, "gfx942": 7.3}, "TB/s", "[M]", "measured 0.3: 7.0 to 7.9; gfx942 [V] origami", 7.0, 7.9),
     _all("write_back", 7.4, "TB/s", "[M]", "measured 3: what all L2s write back together, once they hold more than l2_dirty"),
     _all("l2_dirty", 1.75e6, "B/XCD", "[M]", "measured 3: up to 1.5 to 2 MB stay in L2", 1.5e6, 2e6),

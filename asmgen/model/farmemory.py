@@ -4,7 +4,8 @@ With "l2" and "hbm" all data is there. With "grid" the whole GPU loads: a load g
 its lines finds them, as all who share a line ask while it is under way (workgroups go through K in lock step). The share of first loads
 that L2 still has comes from L2, the rest from the last-level cache. XCDs drift apart: what a miss of that cache adds counts by the share
 of L2's misses that come from HBM, over all arguments, as a step waits for the loads of all. What the caches and memory of the GPU give in a
-second is shared by its compute units. Queues are not part of a round trip: the cycle model has them.
+second is shared by its compute units over a time: while one asks for little, others have its share, so what a unit has not asked for it
+gets later at its own full rate, up to a burst. Queues are not part of a round trip: the cycle model has them.
 """
 
 from __future__ import annotations
@@ -21,12 +22,14 @@ LEVELS = ("grid", "l2", "hbm")
 
 @dataclass(frozen=True)
 class FarMemory:
-    """`rate` in B/clk of a compute unit, round trips in clk: `usual` is that of loads of arguments without one of their own."""
+    """`rate` in B/clk of a compute unit over a time, round trips in clk: `usual` is that of loads of arguments without one of their own.
+    `burst` bytes that the unit has not asked for at that rate come as fast as its own path allows."""
 
     rate: float
     usual: int
     store: int
     by_argument: Mapping[int, int] = field(default_factory=dict)
+    burst: float = 0.0
 
     def round_trip(self, argument: int = NO_ARGUMENT) -> int:
         """Of a load of that argument."""
@@ -53,13 +56,12 @@ def far_memory(timing: Timing, level: str, loads: GridLoads | None = None, clock
     llc = timing["latency_llc"] * clock / 1e3
     later = timing["llc_miss"] * clock / 1e3 * (loads.hbm / loads.llc if loads.llc else 0.0)
     trips = {argument: round((1 - missed) * timing["latency_l2"] + missed * (llc + later)) for argument, missed in loads.first.items()}
-    return FarMemory(min(timing["rate_l2"], _share(timing, loads) / clock), round(llc + later), timing.clocks("latency_l2"), trips)
+    rate = min(timing["rate_l2"], _share(timing, loads) / clock)
+    return FarMemory(rate, round(llc + later), timing.clocks("latency_l2"), trips, timing["load_burst"])
 
 
 def _share(timing: Timing, loads: GridLoads) -> float:
     """Bytes a microsecond for one compute unit while `units` load: of what L2 and fabric give all, or a farther level for what comes from
     there."""
-    everybody = timing.clocks("compute_units")
-    near = timing["unit_load"] * everybody / 1e3  # TB/s
-    micros = max(1 / near, loads.llc / loads.l2 / timing["llc_read"], loads.hbm / loads.l2 / timing["hbm_read"]) / 1e6  # of a byte
-    return 1 / micros / (loads.units or everybody)
+    micros = max(1 / timing["grid_load"], loads.llc / loads.l2 / timing["llc_read"], loads.hbm / loads.l2 / timing["hbm_read"]) / 1e6
+    return 1 / micros / (loads.units or timing.clocks("compute_units"))

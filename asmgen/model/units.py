@@ -4,7 +4,7 @@ LDS: each pair of SIMDs has a FIFO in order, an issue bus, a data bus each way; 
 it is first in its FIFO and the bus, the banks and its SIMD are free. Loads into LDS come back over the write port, and win it.
 
 Vector memory: one queue in order. The cache takes an access when it is done with those before, by the lines touched, and when what is in
-flight leaves room; data comes back in order after the round trip, as fast as the unit's share of far memory returns it.
+flight leaves room; data comes back in order after the round trip, as fast as the cache's path and the unit's share of far memory allow.
 """
 
 from __future__ import annotations
@@ -158,7 +158,8 @@ class VectorMemory:
         self._flying: deque[tuple[int, int]] = deque()  # (returned at, bytes) in order
         self._in_flight = 0
         self._free = 0
-        self._last_return = 0.0
+        self._last_return = 0
+        self._shared = 0.0  # up to when the unit has used its share of far memory
         self.busy = 0  # clk of the cache
 
     def service(self, cost: IssueCost, lines: int) -> int:
@@ -185,10 +186,13 @@ class VectorMemory:
         self._free = start + clocks
         self.busy += clocks
         self._starts.append(start)
-        carried = max(clocks, bytes_ / self._far.rate) if cost.returns else clocks
-        trip = self._far.round_trip(argument) if cost.returns else self._far.store
-        self._last_return = max(start + trip, self._last_return + carried)
-        back = ceil(self._last_return)
+        far = self._far
+        trip, due = far.store, start
+        if cost.returns:
+            trip = far.round_trip(argument)
+            self._shared = max(self._shared, start - far.burst / far.rate) + bytes_ / far.rate
+            due = max(start, ceil(self._shared - bytes_ / far.rate))
+        back = self._last_return = max(due + trip, self._last_return + clocks)
         flying.append((back, bytes_))
         self._in_flight += bytes_
         if cost.dma and lines:

@@ -266,6 +266,19 @@ def test_bytes_in_flight_limit_far_loads() -> None:
         assert issued[216] - issued[120] == pytest.approx(96 * each, abs=28)
 
 
+def test_a_unit_that_has_asked_for_little_gets_a_burst() -> None:
+    """At a share of 32 B/clk loads of 1 KB are back each 32 clk, but each 16 after 1000 clk without any: 16 KB of the share that was left,
+    and 32 B for each clk of the burst, are 32 loads."""
+    loads = "".join(f"global_load_dwordx4 v[{4 + 4 * (n % 8)}:{7 + 4 * (n % 8)}], v[0:1], off\n" for n in range(48))
+    for ahead, burst, quick in (("", 16384, 1), ("s_sleep 16\n", 16384, 32), ("s_sleep 16\n", 0, 1), ("s_sleep 2\n", 16384, 8)):
+        code = program(ahead + loads)
+        far = FarMemory(32, 400, 312, burst=burst)
+        trace = WaveTrace(0, 0, tuple(range(len(code))), (8,) * 48)
+        done = [end for _, _, _, end in simulate(code, [trace], timing("MI355X"), far=far, spans=True).accesses]
+        between = [b - a for a, b in itertools.pairwise(done)]
+        assert between[:quick - 1] == [16] * (quick - 1) and set(between[quick + 1:]) == {32}
+
+
 def test_loads_of_each_argument_have_their_own_round_trip() -> None:
     """They come back in order: a near one waits for a far one before it."""
     code = program("global_load_dword v1, v[2:3], off\nglobal_load_dword v4, v[2:3], off\ns_waitcnt vmcnt(1)\ns_waitcnt vmcnt(0)\n")
