@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from asmgen.author.schedule.handoffs import read_by_others
 from asmgen.author.schedule.schedules import Sync
 from asmgen.author.step.effects import Unit
 from asmgen.isa.records import dataclass
@@ -81,20 +82,10 @@ def _required(entries: Entries) -> set[int]:
 
 def _early_exit(flat: Sequence[tuple[int, int, Sync | Unit]], required: set[int], skipped: int, position: int) -> EarlyExit:
     """The early exit at a position: the code that the wave still executes, and what other waves read meanwhile."""
-    code: list[Unit | Sync] = []
-    steps: list[int] = []
     copy, at, _ = flat[position]
-    read: dict[int, dict[TokenUse, None]] = {}
-    for number in range(position, len(flat)):
-        later, _, entry = flat[number]
-        if isinstance(entry, Sync):
-            if entry.kind == "barrier":
-                read[len(code)] = {}
-            code.append(entry)
-        elif number in required:
-            code.append(entry)
-        elif read:
-            read[max(read)] |= {use: None for instruction in entry.instructions for use in instruction.tokens}
-        steps += [later - copy] * (len(code) - len(steps))
+    kept = [number for number in range(position, len(flat)) if isinstance(flat[number][2], Sync) or number in required]
+    code, steps = [flat[number][2] for number in kept], [flat[number][0] - copy for number in kept]
+    read = read_by_others([entry for _, _, entry in flat[position:]], {number - position for number in required})
     units = sum(isinstance(entry, Unit) and number == copy for number, _, entry in flat[:position])
-    return EarlyExit(copy, at, skipped, units, tuple(code), tuple(steps), {number: tuple(uses) for number, uses in read.items() if uses})
+    return EarlyExit(copy, at, skipped, units, tuple(code), tuple(steps),
+                     {kept.index(position + number): uses for number, uses in read.items()})

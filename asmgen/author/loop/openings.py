@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from asmgen.author.loop.stepunits import CopySpan, StepUnits
+from asmgen.author.schedule.handoffs import BARRIER, barriers_apart, barriers_missing, fills_lds, reads_lds
 from asmgen.author.schedule.schedules import Sync
 from asmgen.author.step.effects import Unit, depends
 from asmgen.isa.records import dataclass
@@ -46,47 +47,34 @@ def opening_of(units: StepUnits, spans: Sequence[CopySpan], first: CopySpan, sta
     Operations that read LDS or run a copy early stand after the barriers, as their data must have arrived. If read data is used or its
     bytes are refilled before step 0, the schedule's order and synchronisation begin with the first such read.
     """
-    order, lead = units.shape.arrangement.order, units.shape.arrangement.lead
+    order, lead, apart = units.shape.arrangement.order, units.shape.arrangement.lead, barriers_apart(stagger)
     plain = _plain(units, spans)
     early: list[Sync | Unit] = []
     early_at: list[int] = []
     placed: list[tuple[list[Unit], CopySpan, bool]] = []
     for step, span in enumerate(spans[:plain], -len(spans)):
         kept = units.kept(span)
-        early += [unit for unit in kept if _reads_lds(unit)]
+        early += [unit for unit in kept if reads_lds(unit)]
         early_at += [step] * (len(early) - len(early_at))
-        placed.append(([unit for unit in kept if not _reads_lds(unit)], span, advances(span)))
+        placed.append(([unit for unit in kept if not reads_lds(unit)], span, advances(span)))
     copies = [units.entries(span) for span in spans[plain:]]
     # Units that lead stand in the copy before; those of the first copy in the schedule's order have none before it.
     of_first = {unit.tag.ordinal: unit for unit in units.kept([*spans, first][plain])}
     led = [of_first[entry] for entry in order if isinstance(entry, int) and entry in lead and entry in of_first]
     if copies:
         cut = next(number for number, entry in enumerate(copies[0]) if isinstance(entry, Unit)
-                   and (_reads_lds(entry) or any(depends(entry, one) for one in led)))
+                   and (reads_lds(entry) or any(depends(entry, one) for one in led)))
         placed.append(([entry for entry in copies[0][:cut] if isinstance(entry, Unit)], spans[plain], False))
         copies[0] = copies[0][cut:]
     early += led
     early_at += [plain - len(spans)] * (len(early) - len(early_at))
     if not copies and early and Sync("wait") in order:
         early.append(Sync("wait"))  # as copies wait for the reads of the next one; else each round of the loop has that wait
-    early += [Sync("barrier")] * (_barriers_missing(early, units.entries(first), 1 + stagger) if not copies else 0)
+    early += [BARRIER] * (barriers_missing(early, units.entries(first), apart) if not copies else 0)
     early_at += [0] * (len(early) - len(early_at))
-    filled = any(_fills_lds(unit) for kept, _, _ in placed for unit in kept)
-    settled = [Sync("wait"), *[Sync("barrier")] * (1 + stagger)] if filled else []
+    filled = any(fills_lds(unit) for kept, _, _ in placed for unit in kept)
+    settled = [Sync("wait"), *[BARRIER] * apart] if filled else []
     return Opening(placed, settled, early, early_at, list(spans[plain:]), copies)
-
-
-def _barriers_missing(early: Entries, following: Entries, count: int) -> int:
-    """The number of barriers that step 0, which follows, lacks before it refills the bytes of reads that stand before it, of `count`. In a
-    loop the barriers at the end of the previous copy serve."""
-    needed, passed = 0, 0
-    for entry in following:
-        if isinstance(entry, Sync):
-            passed += entry.kind == "barrier"
-        elif _fills_lds(entry) and any(access.conflicts(other) for access in entry.effects.memory
-                                       for read in early if isinstance(read, Unit) for other in read.effects.memory):
-            needed = max(needed, count - passed)
-    return needed
 
 
 def _plain(units: StepUnits, spans: Sequence[CopySpan]) -> int:
@@ -96,17 +84,9 @@ def _plain(units: StepUnits, spans: Sequence[CopySpan]) -> int:
     found = len(spans)
     for number, span in enumerate(spans):
         for unit in units.kept(span):
-            if _reads_lds(unit):
+            if reads_lds(unit):
                 found = number if not reads else found
                 reads.append(unit)
             elif any(depends(unit, read) for read in reads):
                 return found
     return len(spans)
-
-
-def _reads_lds(unit: Unit) -> bool:
-    return any(use.action == "read" for instruction in unit.instructions for use in instruction.tokens)
-
-
-def _fills_lds(unit: Unit) -> bool:
-    return any(use.action == "write" for instruction in unit.instructions for use in instruction.tokens)

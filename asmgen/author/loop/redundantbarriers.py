@@ -15,12 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
 
+from asmgen.author.schedule.handoffs import BARRIER, barriers_apart, ordering_barriers
 from asmgen.author.schedule.schedules import Sync, is_matrix
-from asmgen.author.step.effects import MemoryAccess, Unit
+from asmgen.author.step.effects import Unit
 from asmgen.isa.registers import scc
 
 Entries = Sequence[Sync | Unit]
-_BARRIER = Sync("barrier")
 
 
 def redundant_barriers(entries: Entries, stagger: int = 0, prefixes: Mapping[int, Entries] | None = None,
@@ -38,8 +38,9 @@ def redundant_barriers(entries: Entries, stagger: int = 0, prefixes: Mapping[int
     entered: Mapping[int, Entries] = {0: ()} if prefixes is None else prefixes
     needed: set[int] = set(kept)
     for position, prefix in entered.items():
-        needed |= {position - len(prefix) + at for at in _ordering([*prefix, *entries[position:]], 1 + stagger) if at >= len(prefix)}
-    barriers = [position for position, entry in enumerate(entries) if entry == _BARRIER]
+        ordering = ordering_barriers([*prefix, *entries[position:]], barriers_apart(stagger))
+        needed |= {position - len(prefix) + at for at in ordering if at >= len(prefix)}
+    barriers = [position for position, entry in enumerate(entries) if entry == BARRIER]
     if not stagger:
         return dict.fromkeys(sorted({*barriers} - needed))
     tested = _tested(entries)
@@ -65,36 +66,8 @@ def redundant_barriers(entries: Entries, stagger: int = 0, prefixes: Mapping[int
 
 def barriers_between(before: Entries, after: Entries) -> tuple[set[int], set[int]]:
     """The positions in `before` and in `after` of the barriers that order LDS accesses if `after` follows `before`, without a stagger."""
-    needed = _ordering([*before, *after], 1)
+    needed = ordering_barriers([*before, *after], barriers_apart(0))
     return {at for at in needed if at < len(before)}, {at - len(before) for at in needed if at >= len(before)}
-
-
-def _ordering(entries: Entries, count: int) -> set[int]:
-    """The positions of the last `count` barriers before each first access of LDS bytes.
-
-    If all entries since the opening are known, with `count` barriers before it, those barriers order the first access of all.
-    """
-    found: set[int] = set()
-    barriers: list[int] = []
-    done: list[MemoryAccess] = []  # accesses that order later ones too
-    before: list[MemoryAccess] = []
-    known = False
-    for position, entry in enumerate(entries):
-        if isinstance(entry, Sync):
-            barriers += [position] if entry == _BARRIER else []
-            known |= entry.kind == "open" and len(barriers) >= count
-            continue
-        for access in entry.effects.memory:
-            if access.space != "lds":
-                continue
-            if not access.part:
-                found.update(barriers)
-            elif not any(_covers(other, access) for other in done):
-                done = [*(other for other in done if not access.conflicts(other)), access]
-                if not known or any(access.conflicts(other) for other in before):
-                    found.update(barriers[-count:])
-                before.append(access)
-    return found
 
 
 def _tested(entries: Entries) -> set[int]:
@@ -108,11 +81,6 @@ def _tested(entries: Entries) -> set[int]:
         elif held:
             found.add(position)
     return found
-
-
-def _covers(one: MemoryAccess, other: MemoryAccess) -> bool:
-    """Whether the barriers that order one access order the other, later one too."""
-    return one.low <= other.low and other.high <= one.high and not one.conflicts(other)
 
 
 def _marks(entries: Entries, first: int) -> list[tuple[str, int]]:

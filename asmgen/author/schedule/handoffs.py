@@ -1,17 +1,33 @@
-"""Where LDS changes hands in a step, and the barriers for it.
+"""Where LDS changes hands in a step, and the barriers for it. All that places barriers or leaves them out asks here.
 
-Waves read what all of them wrote. So between a write and a read of those bytes stands a barrier, after the write has settled; and between
-a read and the write that refills the bytes stands a barrier, after the read's data have arrived. A *hold* is a stretch of time within which
-one of the step's barriers must stand, for accesses whose times are known. A fill is free to move: each set of barriers gives it a range
-(`barrierchoice`). Times are ticks; those of an access lie in its copy, or before it where the access leads.
+Waves read what all of them wrote. So between a write and a read of those bytes stand barriers, after the write has settled; and between
+a read and the write that refills the bytes stand barriers, after the read's data have arrived: one, and one more for each by which half of
+the waves run late (`barriers_apart`).
+
+- Of a step: `handoffs`, with their distances in copies. Schedules place the barriers of a steady step by them. A *hold* is a stretch of
+  time within which one of the step's barriers must stand, for accesses whose times are known. A fill is free to move: each set of barriers
+  gives it a range (`barrierchoice`). Times are ticks; those of an access lie in its copy, or before it where the access leads.
+- Of straight code, prologues and drains: `ordering_barriers` are those that must stay, `barriers_missing` how many a seam lacks.
+- Of a wave that leaves early: `read_by_others` is what the other waves read after each of its barriers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import NamedTuple
 
+from asmgen.author.schedule.schedules import Sync
 from asmgen.author.step.effects import MemoryAccess, Unit
+from asmgen.program.program import TokenUse
+
+Entries = Sequence[Sync | Unit]
+BARRIER = Sync("barrier")
+
+
+def barriers_apart(stagger: int) -> int:
+    """The barriers from a wave's wait, for its fill or its read, to the access of another wave, if half of the waves run `stagger` barriers
+    late."""
+    return 1 + stagger
 
 
 class Handoff(NamedTuple):
@@ -46,3 +62,72 @@ def handoffs(phases: Sequence[Sequence[Unit]], offsets: Mapping[int, int]) -> li
                 nearest = min if key[2] else max
                 found[key] = nearest(found.get(key, copies), copies)
     return [Handoff(write, read, copies, fresh) for (write, read, fresh), copies in found.items()]
+
+
+def reads_lds(unit: Unit) -> bool:
+    """Whether it reads bytes of LDS that others may have filled."""
+    return any(use.action == "read" for instruction in unit.instructions for use in instruction.tokens)
+
+
+def fills_lds(unit: Unit) -> bool:
+    """Whether it fills bytes of LDS that others may read."""
+    return any(use.action == "write" for instruction in unit.instructions for use in instruction.tokens)
+
+
+def barriers_missing(early: Iterable[Sync | Unit], following: Entries, count: int) -> int:
+    """The number of barriers that step 0, which follows, lacks before it refills the bytes of reads that stand before it, of `count`. In a
+    loop the barriers at the end of the previous copy serve."""
+    reads = [access for unit in early if isinstance(unit, Unit) for access in unit.effects.memory]
+    needed, passed = 0, 0
+    for entry in following:
+        if isinstance(entry, Sync):
+            passed += entry == BARRIER
+        elif fills_lds(entry) and any(access.conflicts(other) for access in entry.effects.memory for other in reads):
+            needed = max(needed, count - passed)
+    return needed
+
+
+def ordering_barriers(entries: Entries, count: int) -> set[int]:
+    """The positions of the last `count` barriers before each first access of LDS bytes.
+
+    If all entries since the opening are known, with `count` barriers before it, those barriers order the first access of all.
+    """
+    found: set[int] = set()
+    barriers: list[int] = []
+    done: list[MemoryAccess] = []  # accesses that order later ones too
+    before: list[MemoryAccess] = []
+    known = False
+    for position, entry in enumerate(entries):
+        if isinstance(entry, Sync):
+            barriers += [position] if entry == BARRIER else []
+            known |= entry.kind == "open" and len(barriers) >= count
+            continue
+        for access in entry.effects.memory:
+            if access.space != "lds":
+                continue
+            if not access.part:
+                found.update(barriers)
+            elif not any(_covers(other, access) for other in done):
+                done = [*(other for other in done if not access.conflicts(other)), access]
+                if not known or any(access.conflicts(other) for other in before):
+                    found.update(barriers[-count:])
+                before.append(access)
+    return found
+
+
+def _covers(one: MemoryAccess, other: MemoryAccess) -> bool:
+    """Whether the barriers that order one access order the other, later one too."""
+    return one.low <= other.low and other.high <= one.high and not one.conflicts(other)
+
+
+def read_by_others(entries: Entries, own: Set[int]) -> dict[int, tuple[TokenUse, ...]]:
+    """The bytes of LDS that units read after each barrier and before the next one, by the barrier's position; without the units at the
+    positions `own`, which the wave runs itself."""
+    found: dict[int, dict[TokenUse, None]] = {}
+    for position, entry in enumerate(entries):
+        if isinstance(entry, Sync):
+            if entry == BARRIER:
+                found[position] = {}
+        elif found and position not in own:
+            found[max(found)] |= {use: None for instruction in entry.instructions for use in instruction.tokens}
+    return {position: tuple(uses) for position, uses in found.items() if uses}

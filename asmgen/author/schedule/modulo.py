@@ -20,10 +20,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 
+from asmgen.author.schedule.handoffs import handoffs
 from asmgen.author.schedule.schedules import Arrangement, Placed, Sync, clocks, is_matrix, is_transcendental
 from asmgen.author.schedule.unitcosts import StepMachine
 from asmgen.author.schedule.vectorslots import in_groups, vector_slots
-from asmgen.author.step.effects import MemoryAccess, Unit
+from asmgen.author.step.effects import Unit
 from asmgen.author.step.iterations import PipelineError
 from asmgen.isa.records import dataclass
 from asmgen.isa.registers import m0
@@ -257,25 +258,14 @@ class _Modulo:
 
     def _fill_edges(self, positions: Mapping[int, int]) -> list[tuple[Unit, int, int]]:
         """(fill, slot of the last read of the old bytes, slot of the first read of the new bytes), relative to the fill's step."""
-        steps = 2 * len(self.phases) + 4
-        reads: list[tuple[int, int, Unit, MemoryAccess]] = []
-        fills: list[tuple[int, int, Unit, MemoryAccess]] = []
-        for step in range(steps):
-            for unit in self.phases[step % len(self.phases)]:
-                index = step + self.offsets[unit.tag.ordinal]
-                for access in unit.effects.memory:
-                    if access.space == "lds":
-                        (fills if access.write else reads).append((step, index, unit, access))
-        middle = steps // 2
+        far = (2 * len(self.phases) + 4) * self.length
+        slots = [(one.write, one.fresh, one.copies * self.length + positions[one.read]) for one in handoffs(self.phases, self.offsets)]
         found = []
-        for step, index, unit, access in fills:
-            if step != middle:
-                continue
-            same = [(one_index, (one - step) * self.length + positions[other.tag.ordinal])
-                    for one, one_index, other, reading in reads if reading.low < access.high and access.low < reading.high]
-            old = max((slot for one_index, slot in same if one_index < index), default=-steps * self.length)
-            new = min((slot for one_index, slot in same if one_index == index), default=steps * self.length)
-            found.append((unit, old, new))
+        for unit in self.phases[0]:
+            if any(access.space == "lds" and access.write for access in unit.effects.memory):
+                old, new = ([slot for write, of_new, slot in slots if write == unit.tag.ordinal and of_new == fresh]
+                            for fresh in (False, True))
+                found.append((unit, max(old, default=-far), min(new, default=far)))
         return found
 
     def _barriers(self, positions: Mapping[int, int]) -> tuple[tuple[int, ...], list[SlotRange]]:
