@@ -13,14 +13,15 @@ the products of step t + 1.
 from __future__ import annotations
 
 import asmgen as ag
-from asmgen.kernels.attention_backward.family import BACKWARD, QUERY_ARGUMENTS, QUERY_GRID, ROWS_AHEAD, is_ordered, query_work
+from asmgen.kernels.attention_backward.family import BACKWARD, QUERY_GRID, ROWS_AHEAD, is_ordered, query_arguments, query_work
 from asmgen.kernels.attention_backward.heads import count_blocks, flat_head, head_rows
 from asmgen.kernels.attention_backward.keymasks import hide_keys, keys_seen, visit_keys
 from asmgen.kernels.attention_backward.tensors import BLOCK, QUERIES
 from asmgen.kernels.attention_backward.work import LOG2_E, Ring, columns, store_gradient
+from asmgen.kernels.sequences.varlen import begin_sequence, end_beyond
 
 
-@BACKWARD.companion("dq", "dQ, its keys in order", QUERY_ARGUMENTS, QUERY_GRID, waves=4, occupancy=1, when=is_ordered,
+@BACKWARD.companion("dq", "dQ, its keys in order", query_arguments, QUERY_GRID, waves=4, occupancy=1, when=is_ordered,
                     work=query_work)
 def by_queries(k: ag.TileBuilder) -> None:
     """64 queries for each wave."""
@@ -87,8 +88,8 @@ def by_queries(k: ag.TileBuilder) -> None:
             hide_keys(k, dP, seen, n)
             ag.convert(k, dS[n], dP, nan=False)
 
-    k.pipeline(step, steps, ag.Modulo(), empty=k.p.causal or k.p.window)
-    k.registers.release("Q", "dO", "S", "dP", "start", "dS", "ring")
+    k.pipeline(step, steps, ag.Modulo(), empty=k.p.causal or k.p.window or k.p.varlen)
+    k.registers.release("Q", "dO", "S", "dP", "start", "dS", "ring", "q_buffer", "do_buffer", "statistics_buffer")
     without = k.fresh("no_queries")  # the descriptor of a wave after the last query would show that one
     k.s_cmp_ge_u32(row0, k.argument("sq"))
     k.s_cbranch_scc1(without)
@@ -103,6 +104,10 @@ def _place(k: ag.TileBuilder) -> ag.HeadTile:
         count_blocks(k, tiles, QUERIES)
         ag.place_head(k, at, k.ids["x"], k.argument("b"), k.argument("hq"), k.argument("hkv"), tiles, longest_first=k.p.causal)
         k.s_lshl_b32(at.tile, at.tile, QUERIES.bit_length() - 1)
+    if k.p.varlen:
+        begin_sequence(k, at.batch, "sq", ("q", "do", "dq"))
+        begin_sequence(k, at.batch, "sk", ("k", "v"))
+        end_beyond(k, at.tile, "sq")
     return at
 
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import asmgen as ag
 from asmgen.kernels.attention_backward.tensors import BLOCK, MAIN, OF_KEYS, QUERIES, TENSORS, WRITTEN
+from asmgen.kernels.sequences import contract as sequences
 
-_MOST_ROWS = 1 << 24
+_MOST_ROWS = sequences.MOST_ROWS
 _MOST_HEADS = 65535  # of a grid's y and z
 _MOST_ELEMENTS = (1 << 32) - 8
 _BITS = 16  # of an element of the tensors
@@ -28,11 +29,13 @@ def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
                      choices=("atomic", "ordered")),
         ag.Parameter("causal", "build", bool, "query i sees keys up to i + sk - sq", default=False),
         ag.Parameter("window", "build", bool, "query i sees keys from i + sk - sq - left to i + sk - sq + right", default=False),
+        *sequences.build_parameters(),
         _size("b", "batches", _MOST_HEADS, default=1),
         _size("hq", "heads of Q", _MOST_HEADS),
         _size("hkv", "heads of K and V", _MOST_HEADS, default_from="hq"),
         _size("sq", "queries"),
         _size("sk", "keys", default_from="sq"),
+        *sequences.run_parameters(),
         ag.Parameter("softmax_scale", "run", float, "factor of the scores", default=variant.d**-0.5, minimum=2.0**-32, maximum=2.0**16),
         *(ag.Parameter(name, "run", int, f"keys {where} its own that a query sees in a build with window, -1 for all", default=-1,
                        minimum=-1, maximum=_MOST_ROWS) for name, where in (("left", "before"), ("right", "after"))),
@@ -88,8 +91,8 @@ def _head_fits(tensor: str) -> ag.Rule:
 
 
 def blocks(p: ag.Values) -> int:
-    """Blocks of queries of a head."""
-    return int(-(-p["sq"] // BLOCK))
+    """Blocks of queries of a head, the longest one where lengths vary."""
+    return int(-(-p["max_sq"] // BLOCK))
 
 
 def _problem(values: ag.Values, seed: int) -> ag.Problem:
@@ -120,9 +123,9 @@ def query_work(values: ag.Values, small: ag.Values) -> ag.LaunchWork:
     return launchwork.query_work(values, small)
 
 
-def _stride_arguments(*tensors: str) -> tuple[ag.ContractArgument, ...]:
+def _stride_arguments(p: ag.Values, *tensors: str) -> tuple[ag.ContractArgument, ...]:
     return tuple(ag.ContractArgument(f"{tensor}_stride_{name}", "u32", f"stride of {tensor} in elements")
-                 for tensor in tensors for name in "bsh")
+                 for tensor in tensors for name in ("sh" if p["varlen"] else "bsh"))
 
 
 def _pointers(*tensors: str) -> tuple[ag.ContractArgument, ...]:
@@ -134,15 +137,42 @@ _SIZES = {name: ag.ContractArgument(name, "u32", doc) for name, doc in (
 _SCALE = ag.ContractArgument("softmax_scale", "f32", "factor of the scores")
 _SIDES = tuple(ag.ContractArgument(name, "i32", f"keys {where} its own that a query sees, -1 for all")
                for name, where in (("left", "before"), ("right", "after")))
-_LSE = ag.ContractArgument("lse", "pointer", "float32 [b, hq, sq], side by side: the natural logarithm that attention-forward writes")
+_LSE = ag.ContractArgument("lse", "pointer", "float32 [b, hq, sq], side by side, [hq, sq] where lengths vary: the natural "
+                            "logarithm that attention-forward writes")
 _STATISTICS = ag.ContractArgument("statistics", "pointer", "for each 32 queries of a head, -LSE / softmax_scale and -sum of dO O")
-_SUMS = ag.ContractArgument("dq_sums", "pointer", "float32 [b, hq, sq, d]: dQ / softmax_scale")
+_PARTS = ag.ContractArgument("sink_parts", "pointer", "float32 [hq, b, blocks]: for each 32 queries their part of dsink")
+_SUMS = ag.ContractArgument("dq_sums", "pointer", "float32 [b, hq, sq, d], [hq, sq, d] where lengths vary: dQ / softmax_scale")
 
-DELTA_ARGUMENTS = (*_pointers("o", "do"), _LSE, _STATISTICS, _SIZES["hq"], _SIZES["sq"], _SCALE, *_stride_arguments("o", "do"))
-CONVERT_ARGUMENTS = (_SUMS, *_pointers("dq"), _SIZES["hq"], _SIZES["sq"], _SCALE, *_stride_arguments("dq"))
-QUERY_ARGUMENTS = (*_pointers("q", "k", "v", "do", "dq"), _STATISTICS, *_SIZES.values(), _SCALE, *_SIDES,
-                   *_stride_arguments("q", "k", "v", "do", "dq"))
-BLOCK_GRID = ag.GridRule(f"x: ceil(sq / {BLOCK}); y: hq; z: b", lambda p, variant: (blocks(p), p["hq"], p["b"]))
+
+def delta_arguments(variant: ag.Variant, p: ag.Values) -> tuple[ag.ContractArgument, ...]:
+    """Those of the kernel before the main one."""
+    sinks = (sequences.SINK, _PARTS, _SIZES["b"]) if p["sink"] else ()
+    return (*_pointers("o", "do"), _LSE, _STATISTICS, _SIZES["hq"], _SIZES["sq"], _SCALE, *_stride_arguments(p, "o", "do"),
+            *sequences.given_lengths(p, keys=False), *sinks)
+
+
+def convert_arguments(variant: ag.Variant, p: ag.Values) -> tuple[ag.ContractArgument, ...]:
+    """Those of the kernel that rounds dQ."""
+    return (_SUMS, *_pointers("dq"), _SIZES["hq"], _SIZES["sq"], _SCALE, *_stride_arguments(p, "dq"),
+            *sequences.given_lengths(p, keys=False))
+
+
+def query_arguments(variant: ag.Variant, p: ag.Values) -> tuple[ag.ContractArgument, ...]:
+    """Those of the kernel that makes dQ by itself."""
+    tensors = ("q", "k", "v", "do", "dq")
+    return (*_pointers(*tensors), _STATISTICS, *_SIZES.values(), _SCALE, *_SIDES, *_stride_arguments(p, *tensors),
+            *sequences.given_lengths(p))
+
+
+def sink_arguments(variant: ag.Variant, p: ag.Values) -> tuple[ag.ContractArgument, ...]:
+    """Those of the kernel that adds up gradients of sinks."""
+    longest = [one for one in sequences.given_lengths(p, keys=False) if one.name == "max_sq"]
+    return (_PARTS, ag.ContractArgument("dsink", "pointer", "float32 [hq]: the gradients of sinks"), _SIZES["b"], _SIZES["hq"],
+            _SIZES["sq"], *longest)
+
+
+SINK_GRID = ag.GridRule("one workgroup for each head of Q", lambda p, variant: (p["hq"], 1, 1))
+BLOCK_GRID = ag.GridRule(f"x: ceil(max_sq / {BLOCK}); y: hq; z: b", lambda p, variant: (blocks(p), p["hq"], p["b"]))
 
 
 QUERY_GRID = ag.GridRule(f"one workgroup for each {QUERIES} queries of a head of a batch",
@@ -150,7 +180,7 @@ QUERY_GRID = ag.GridRule(f"one workgroup for each {QUERIES} queries of a head of
 
 
 def _query_workgroups(p: ag.Values) -> int:
-    return int(p["b"] * p["hq"] * -(-p["sq"] // QUERIES))
+    return int(p["b"] * p["hq"] * -(-p["max_sq"] // QUERIES))
 
 
 def is_ordered(p: ag.Values) -> bool:
@@ -160,19 +190,23 @@ def is_ordered(p: ag.Values) -> bool:
 
 def _main_arguments(variant: ag.Variant, p: ag.Values) -> tuple[ag.ContractArgument, ...]:
     sums = () if is_ordered(p) else (_SUMS,)
-    return (*_pointers(*MAIN), _STATISTICS, *sums, *_SIZES.values(), _SCALE, *_SIDES, *_stride_arguments(*MAIN))
+    return (*_pointers(*MAIN), _STATISTICS, *sums, *_SIZES.values(), _SCALE, *_SIDES, *_stride_arguments(p, *MAIN),
+            *sequences.given_lengths(p))
 
 
 def _workspaces(variant: ag.Variant, p: ag.Values) -> tuple[ag.Workspace, ...]:
     statistics = ag.Workspace("statistics", _STATISTICS.doc, ag.Formula(
-        f"{2 * BLOCK * _F32} b hq ceil(sq / {BLOCK})", lambda p: 2 * BLOCK * _F32 * p["b"] * p["hq"] * blocks(p)))
-    sums = ag.Workspace("dq_sums", _SUMS.doc, ag.Formula(f"{_F32} b hq sq d", lambda p: _F32 * p["b"] * p["hq"] * p["sq"] * p["d"]),
-                        zeroed=True)
-    return (statistics,) if is_ordered(p) else (statistics, sums)
+        f"{2 * BLOCK * _F32} b hq ceil(max_sq / {BLOCK})", lambda p: 2 * BLOCK * _F32 * p["b"] * p["hq"] * blocks(p)))
+    parts = ag.Workspace("sink_parts", _PARTS.doc, ag.Formula(f"{_F32} hq b ceil(max_sq / {BLOCK})",
+                                                              lambda p: _F32 * p["hq"] * p["b"] * blocks(p)), zeroed=True)
+    sums = ag.Workspace("dq_sums", _SUMS.doc, ag.Formula(
+        f"{_F32} hq sq d" if p["varlen"] else f"{_F32} b hq sq d",
+        lambda p: _F32 * (1 if p["varlen"] else p["b"]) * p["hq"] * p["sq"] * p["d"]), zeroed=True)
+    return (statistics, *(() if is_ordered(p) else (sums,)), *((parts,) if p["sink"] else ()))
 
 
 def _workgroups(p: ag.Values, keys: int) -> int:
-    return int(p["b"] * p["hkv"] * -(-p["sk"] // keys))
+    return int(p["b"] * p["hkv"] * -(-p["max_sk"] // keys))
 
 
 BACKWARD = ag.Family(
@@ -188,18 +222,19 @@ BACKWARD = ag.Family(
     work=_work,
     rules=(
         ag.Rule("hq must be a multiple of hkv", ("hq", "hkv"), lambda p: p["hq"] % p["hkv"] == 0),
-        ag.Rule(f"b * hkv * sk / 256 must be at most {_MOST_WORKGROUPS}, the workgroups of a grid", ("b", "hkv", "sk"),
+        ag.Rule(f"b * hkv * max_sk / 256 must be at most {_MOST_WORKGROUPS}, the workgroups of a grid", ("b", "hkv", "max_sk"),
              lambda p: _workgroups(p, 256) <= _MOST_WORKGROUPS),
         ag.Rule("left and right must be -1 in a build without window", ("window", "left", "right"),
              lambda p: p["window"] or p["left"] == p["right"] == -1),
         ag.Rule("right must be 0 or -1 where causal, which both say that no later key is seen", ("causal", "right"),
              lambda p: not p["causal"] or p["right"] <= 0),
-        ag.Rule(f"b * hq * sq / {QUERIES} must be at most {_MOST_WORKGROUPS} where dq is ordered, the workgroups of a grid",
-                ("dq", "b", "hq", "sq"), lambda p: not is_ordered(p) or _query_workgroups(p) <= _MOST_WORKGROUPS),
+        ag.Rule(f"b * hq * max_sq / {QUERIES} must be at most {_MOST_WORKGROUPS} where dq is ordered, the workgroups of a grid",
+                ("dq", "b", "hq", "max_sq"), lambda p: not is_ordered(p) or _query_workgroups(p) <= _MOST_WORKGROUPS),
         *(_head_fits(tensor) for tensor in ("q", "k", "v", "do")),
         ag.Rule(f"(sq + {ROWS_AHEAD}) * d must be at most {(ag.MOST_RECORDS + 1) // _F32}, as offsets inside of one head are 32 bits",
                 ("sq", "d"), lambda p: (p["sq"] + ROWS_AHEAD) * p["d"] * _F32 <= ag.MOST_RECORDS + 1),
         *(_rows_are_apart(tensor) for tensor in WRITTEN),
+        *sequences.rules(),
     ),
     example={"b": 1, "hq": 4, "hkv": 2, "sq": 512, "sk": 512},
 )

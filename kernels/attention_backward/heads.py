@@ -4,29 +4,36 @@ from __future__ import annotations
 
 import asmgen as ag
 from asmgen.kernels.attention_backward.tensors import OF_KEYS
+from asmgen.kernels.sequences.varlen import longest
 
 
 def head_rows(k: ag.TileBuilder, tensor: str, batch: ag.Reg, head: ag.Reg) -> ag.Matrix:
     """The rows of a head: sk rows of K, V, dK and dV, else sq. Changes SCC."""
     base = k.registers.sgprs(2, f"{tensor}_head", align=2, note=f"{tensor} of the head")
     with k.scratch("far", 2, "s") as far:
-        for part, number, name in ((base, batch, "b"), (far, head, "h")):
+        sides = ((base, head, "h"),) if k.p.varlen else ((base, batch, "b"), (far, head, "h"))
+        for part, number, name in sides:
             k.s_mul_i32(part[0], number, k.argument(f"{tensor}_stride_{name}"))
             k.s_mul_hi_u32(part[1], number, k.argument(f"{tensor}_stride_{name}"))
-        k.s_add_u32(base[0], base[0], far[0])
-        k.s_addc_u32(base[1], base[1], far[1])
+        if not k.p.varlen:
+            k.s_add_u32(base[0], base[0], far[0])
+            k.s_addc_u32(base[1], base[1], far[1])
     k.s_lshl_b64(base, base, 1)
     _add_pointer(k, base, tensor)
     rows = k.argument("sk" if tensor in OF_KEYS else "sq")
-    return ag.Matrix(tensor, k.p.dtype, base, rows, k.variant.d, k.argument(f"{tensor}_stride_s"), *k.limits(f"{tensor}_stride_s"))
+    return ag.Matrix(tensor, k.p.dtype, base, rows, k.variant.d, k.argument(f"{tensor}_stride_s"), *k.limits(f"{tensor}_stride_s"),
+                     empty=k.p.varlen)
 
 
-def flat_head(k: ag.TileBuilder, pointer: str, batch: ag.Reg, head: ag.Reg, size: ag.Reg, each: int = 1) -> ag.Reg:
-    """Where `size` * `each` float32 of a head begin, that lie head after head. Changes SCC."""
+def flat_head(k: ag.TileBuilder, pointer: str, batch: ag.Reg | None, head: ag.Reg, size: ag.Reg, each: int = 1) -> ag.Reg:
+    """Where `size` * `each` float32 of a head begin, that lie head after head; without a `batch` there is one. Changes SCC."""
     base = k.registers.sgprs(2, f"{pointer}_head", align=2, note=f"{pointer} of the head")
     with k.scratch("number", file="s") as number, k.scratch("elements", file="s") as elements:
-        k.s_mul_i32(number, batch, k.argument("hq"))
-        k.s_add_u32(number, number, head)
+        if batch is None:
+            k.s_mov_b32(number, head)
+        else:
+            k.s_mul_i32(number, batch, k.argument("hq"))
+            k.s_add_u32(number, number, head)
         k.s_mul_i32(elements, size, each)
         k.s_mul_i32(base[0], number, elements)
         k.s_mul_hi_u32(base[1], number, elements)
@@ -42,6 +49,6 @@ def _add_pointer(k: ag.TileBuilder, base: ag.Reg, argument: str) -> None:
 
 
 def count_blocks(k: ag.TileBuilder, out: ag.Reg, rows: int) -> None:
-    """Blocks of so many queries in a head, a power of two. Changes SCC."""
-    k.s_add_u32(out, k.argument("sq"), rows - 1)
+    """Blocks of so many queries, a power of two, in a head, where lengths vary in the longest one. Changes SCC."""
+    k.s_add_u32(out, longest(k, "sq"), rows - 1)
     k.s_lshr_b32(out, out, (rows - 1).bit_length())

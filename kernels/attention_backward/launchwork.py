@@ -9,6 +9,7 @@ import numpy as np
 
 import asmgen as ag
 from asmgen.kernels.attention_backward.tensors import BLOCK, QUERIES, TENSORS
+from asmgen.kernels.sequences.lengths import even
 
 _MOST_TRACED, _CAUSAL, _COPIES = 24, 64, 4
 """The approximate number of steps of a head in the small problem's first workgroup, also where it is causal, and the copies of a step in a
@@ -48,7 +49,8 @@ def steps_of_queries(p: ag.Values) -> Array:
 
 
 def launch_work(p: ag.Values, keys: int) -> ag.LaunchWork:
-    """The work of the main kernel."""
+    """The work of the main kernel. Sequences with lengths of their own count as equal ones."""
+    p = even(p)
     steps, group = steps_of_keys(p, keys), p["hq"] // p["hkv"]
     places = ag.heads_in_order(p["b"] * p["hkv"], 1, len(steps), p["causal"])
     order = [len(steps) - 1 - tile if p["causal"] else tile for _, _, tile in places]
@@ -64,6 +66,7 @@ def launch_work(p: ag.Values, keys: int) -> ag.LaunchWork:
 
 def query_work(p: ag.Values, small: ag.Values) -> ag.LaunchWork:
     """The work of the kernel that makes dQ by itself; needed is one product."""
+    p = even(p)
     steps, own = steps_of_queries(p), steps_of_queries(small)
     group = p["hq"] // p["hkv"]
     heads = ag.heads_in_order(p["b"] * p["hkv"], group, len(steps), p["causal"])
@@ -91,7 +94,7 @@ def _one_head(p: ag.Values) -> Mapping[str, Any]:
     if p["causal"]:
         cut = [min(cut)] * 2
     group, sq, sk = p["hq"] // p["hkv"], p["sq"] - cut[0], p["sk"] - cut[1]
-    found = {**p, "b": 1, "hq": group, "hkv": 1, "sq": sq, "sk": sk}
+    found = {**p, "b": 1, "hq": group, "hkv": 1, "sq": sq, "sk": sk, "max_sq": sq, "max_sk": sk}
     for tensor in TENSORS:
         if p[f"{tensor}_stride_s"] % _LINE_ELEMENTS == 0:
             found |= {f"{tensor}_stride_s": p["d"], f"{tensor}_stride_h": max(sq, sk) * p["d"]}

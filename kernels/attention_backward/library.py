@@ -4,5 +4,6 @@ from asmgen.kernels.attention_backward.byqueries import by_queries
 from asmgen.kernels.attention_backward.family import BACKWARD
 from asmgen.kernels.attention_backward.pinned import pinned
 from asmgen.kernels.attention_backward.sides import convert, delta
+from asmgen.kernels.attention_backward.sinks import add_parts
 
-__all__ = ["BACKWARD", "by_queries", "convert", "delta", "pinned"]
+__all__ = ["BACKWARD", "add_parts", "by_queries", "convert", "delta", "pinned"]

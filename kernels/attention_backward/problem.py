@@ -10,6 +10,7 @@ import numpy as np
 
 import asmgen as ag
 from asmgen.kernels.attention_backward.tensors import OF_KEYS, TENSORS, WRITTEN
+from asmgen.kernels.sequences.lengths import Sequences
 
 CANARY = -123.0  # the value of elements between the rows of what is written; they must keep it
 _TYPES: dict[str, tuple[Any, float]] = {"bf16": (ml_dtypes.bfloat16, 2.0**-8), "f16": (np.float16, 2.0**-11)}
@@ -36,7 +37,7 @@ def make_problem(p: ag.Values, seed: int, logits: float = 1.0, nonfinite: bool |
     arguments: dict[str, Any] = {}
     views, selections = {}, {}
     for name in TENSORS:
-        sizes = (p["b"], *((p["hkv"], p["sk"]) if name in OF_KEYS else (p["hq"], p["sq"])), p["d"])
+        sizes = (1 if p["varlen"] else p["b"], *((p["hkv"], p["sk"]) if name in OF_KEYS else (p["hq"], p["sq"])), p["d"])
         strides = (*(p[f"{name}_stride_{letter}"] for letter in "bhs"), 1)
         flat = arguments[name] = np.full(1 + sum(one * (size - 1) for one, size in zip(strides, sizes, strict=True)), CANARY, taken)
         views[name] = np.lib.stride_tricks.as_strided(flat, sizes, tuple(flat.itemsize * one for one in strides))
@@ -46,21 +47,45 @@ def make_problem(p: ag.Values, seed: int, logits: float = 1.0, nonfinite: bool |
             views[name][...] = (random.standard_normal(sizes, np.float32) * np.float32(logits if name == "q" else 1.0)).astype(taken)
     if nonfinite is not None:
         _put_odd(random, views, nonfinite, "v" if p["causal"] or p["window"] else "q")
-    forward = Scores.of(p, views)
-    views["o"][...] = forward.out(p, views["v"]).astype(taken)
-    arguments["lse"] = forward.lse.astype(np.float32)
+    sequences = Sequences.draw(p, random)
+    arguments |= sequences.arguments
+    sinks: Array | None = random.standard_normal((p["hq"],), np.float32) if p["sink"] else None
+    if sinks is not None:
+        arguments |= {"sink": sinks, "dsink": np.full(p["hq"], CANARY, np.float32)}
+    lse = arguments["lse"] = np.full((sizes[0], p["hq"], p["sq"]), np.nan, np.float32)
+    for one, queries, keys in sequences.each(p):
+        forward = Scores.of(one, _of_sequence(views, queries, keys), sinks)
+        views["o"][:, :, queries] = forward.out(one, views["v"][:, :, keys]).astype(taken)
+        lse[:, :, queries] = forward.lse
     for argument in ("b", "hq", "hkv", "sq", "sk", "softmax_scale"):
         arguments[argument] = p[argument]
     arguments |= {"left": p["left"], "right": p["right"]}
-    arguments |= {f"{name}_stride_{letter}": p[f"{name}_stride_{letter}"] for name in TENSORS for letter in "bsh"}
+    strided = "sh" if p["varlen"] else "bsh"
+    arguments |= {f"{name}_stride_{letter}": p[f"{name}_stride_{letter}"] for name in TENSORS for letter in strided}
     inputs = {name: view.astype(np.float64) for name, view in views.items() if name not in WRITTEN}
 
     def expected() -> tuple[ag.Output, ...]:
-        found = gradients(p, inputs, arguments["lse"], unit, _LEAST_HALF_UNIT[p["dtype"]])
-        return tuple(ag.Output(name, value, tolerance + np.maximum(unit * (np.abs(value) + tolerance), _LEAST_HALF_UNIT[p["dtype"]]),
-                               (selections[name],)) for name, (value, tolerance) in found.items())
+        parts: dict[str, list[tuple[Array, ...]]] = {name: [] for name in WRITTEN}
+        for one, queries, keys in sequences.each(p):
+            found = gradients(one, _of_sequence(inputs, queries, keys), lse[:, :, queries], unit, _LEAST_HALF_UNIT[p["dtype"]])
+            for name, (value, tolerance) in found.items():
+                rounded = tolerance + np.maximum(unit * (np.abs(value) + tolerance), _LEAST_HALF_UNIT[p["dtype"]])
+                parts[name].append((value, rounded, selections[name][:, :, keys if name in OF_KEYS else queries]))
+        of_sinks = []
+        if sinks is not None:
+            changes = [sink_gradient(_of_sequence(inputs, queries, keys), lse[:, :, queries], sinks)
+                       for _, queries, keys in sequences.each(p)]
+            value, tolerance = (np.sum(some, axis=0) for some in zip(*changes, strict=True))
+            of_sinks = [ag.Output("dsink", value, tolerance)]
+        joined = {name: [np.concatenate(some, axis=2) for some in zip(*found, strict=True)] for name, found in parts.items()}
+        return (*(ag.Output(name, value, tolerance, (places,)) for name, (value, tolerance, places) in joined.items()), *of_sinks)
 
     return ag.Problem(arguments, expected)
+
+
+def _of_sequence(tensors: dict[str, Array], queries: slice, keys: slice) -> dict[str, Array]:
+    """The rows of one sequence."""
+    return {name: tensor[:, :, keys if name in OF_KEYS else queries] for name, tensor in tensors.items()}
 
 
 def _put_odd(random: np.random.Generator, views: dict[str, Array], nonfinite: bool, bad: str) -> None:
@@ -94,14 +119,15 @@ class Scores:
     lse: Array
 
     @staticmethod
-    def of(p: ag.Values, views: dict[str, Array]) -> Scores:
-        """Those of q [b, hq, sq, d] and k [b, hkv, sk, d]."""
+    def of(p: ag.Values, views: dict[str, Array], sinks: Array | None = None) -> Scores:
+        """Those of q [b, hq, sq, d] and k [b, hkv, sk, d]; a sink [hq] is one more term of LSE."""
         q, keys = grouped(p, views["q"]), views["k"].astype(np.float64)[:, :, None]
         with np.errstate(invalid="ignore", divide="ignore"):
             scores = np.where(visible(p), float(np.float32(p["softmax_scale"])) * (q @ keys.swapaxes(-1, -2)), -np.inf)
-            largest = scores.max(axis=-1, keepdims=True)
+            largest = scores.max(axis=-1, keepdims=True, initial=-np.inf)
             largest = np.where(largest == -np.inf, 0.0, largest)
-            lse = (np.log(np.exp(scores - largest).sum(axis=-1, keepdims=True)) + largest)[..., 0]
+            of_sink = 0.0 if sinks is None else np.exp(sinks.astype(np.float64).reshape(p["hkv"], -1, 1, 1) - largest)
+            lse = (np.log(np.exp(scores - largest).sum(axis=-1, keepdims=True) + of_sink) + largest)[..., 0]
         return Scores(scores, lse.reshape(p["b"], p["hq"], p["sq"]))
 
     def shares(self, lse: Array) -> Array:
@@ -158,6 +184,17 @@ def gradients(p: ag.Values, inputs: dict[str, Array], lse: Array, unit: float, l
         }
     shape = (p["b"], p["hq"], p["sq"], d)
     return {name: (value.reshape(shape), off.reshape(shape)) if name == "dq" else (value, off) for name, (value, off) in found.items()}
+
+
+def sink_gradient(inputs: dict[str, Array], lse: Array, sinks: Array) -> tuple[Array, Array]:
+    """dsink [hq] with its tolerance: a share is off by 2^-22 of its exponent, delta by (d + 4) 2^-24 of its magnitudes, and so is a sum."""
+    score, count, d = sinks.astype(np.float64).reshape(1, -1, 1), lse.shape[0] * lse.shape[2], inputs["q"].shape[-1]
+    with np.errstate(invalid="ignore", over="ignore"):
+        share = np.exp(score - np.where(lse == -np.inf, np.inf, lse))
+        delta, size = (inputs["do"] * inputs["o"]).sum(axis=-1), np.abs(inputs["do"] * inputs["o"]).sum(axis=-1)
+        level = 1 + np.abs(score) + np.abs(np.where(np.isfinite(lse), lse, 0.0))
+        off = share * size * (4 * level + d + 4 + count) * _EPSILON
+        return -(share * delta).sum(axis=(0, 2)), off.sum(axis=(0, 2)) + _FLUSHED
 
 
 def _sum_off(left: Array, off: Array, right: Array, count: int) -> Array:

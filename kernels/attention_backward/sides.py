@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asmgen as ag
-from asmgen.kernels.attention_backward.family import BACKWARD, BLOCK_GRID, CONVERT_ARGUMENTS, DELTA_ARGUMENTS, is_ordered
+from asmgen.kernels.attention_backward.family import BACKWARD, BLOCK_GRID, convert_arguments, delta_arguments, is_ordered
 from asmgen.kernels.attention_backward.heads import count_blocks, flat_head, head_rows
+from asmgen.kernels.attention_backward.sinks import store_part
 from asmgen.kernels.attention_backward.tensors import BLOCK
+from asmgen.kernels.sequences.varlen import begin_sequence, end_beyond
 
+_F32 = 4  # bytes
 _LOWEST = 0xFF000000  # -2^127
 """In place of an LSE of -infinity, the other way round: a query that sees nothing has P = 0, and no infinity meets a factor of 0."""
 
 
-@BACKWARD.companion("delta", "what the main kernel wants of each query: -LSE / softmax_scale and -sum of dO O", DELTA_ARGUMENTS, BLOCK_GRID,
+@BACKWARD.companion("delta", "what the main kernel wants of each query: -LSE / softmax_scale and -sum of dO O", delta_arguments, BLOCK_GRID,
                     axes="xyz", first=True)
 def delta(k: ag.TileBuilder) -> None:
     """32 queries of a head."""
@@ -23,15 +26,18 @@ def delta(k: ag.TileBuilder) -> None:
     row0, column, inverse = (k.registers.sgprs(1, name) for name in ("row0", "column", "inverse"))
 
     k.s_lshl_b32(row0, k.ids["x"], BLOCK.bit_length() - 1)
+    lse_head = _begin(k, row0, "lse", ("o", "do"))
     for tile, name in zip(narrow, ("o", "do"), strict=True):
         ag.load(k, tile, head_rows(k, name, k.ids["z"], k.ids["y"]).rows(row0, BLOCK))
-    line = ag.Matrix("lse", "f32", flat_head(k, "lse", k.ids["z"], k.ids["y"], k.argument("sq")), 1, k.argument("sq"), 0)
+    line = ag.Matrix("lse", "f32", lse_head, 1, k.argument("sq"), 0)
     ag.load(k, lse, line.rows(0, 1), column=row0, limit=_left(k, row0))
     for tile, held in zip((O, dO), narrow, strict=True):
         ag.convert(k, tile, held)
     ag.mul(k, O, O, dO)
     ag.row_sum(k, total, O)
     ag.neg(k, total, total)
+    if k.p.sink:
+        store_part(k, total, lse, d // 8)
     with k.scratch("scaled") as scaled:
         k.v_rcp_f32(scaled, k.argument("softmax_scale"))
         k.v_readfirstlane_b32(inverse, scaled)
@@ -47,6 +53,15 @@ def delta(k: ag.TileBuilder) -> None:
     ag.store_tile(k, found, lse, column=column)
     k.s_add_u32(column, column, BLOCK)
     ag.store_tile(k, found, total, column=column)
+
+
+def _begin(k: ag.TileBuilder, row0: ag.Reg, flat: str, tensors: tuple[str, ...], each: int = 1) -> ag.Reg:
+    """Where `each` float32 for each query of the workgroup's head begin. Where lengths vary, all is that of its sequence."""
+    base = flat_head(k, flat, None if k.p.varlen else k.ids["z"], k.ids["y"], k.argument("sq"), each)
+    if k.p.varlen:
+        begin_sequence(k, k.ids["z"], "sq", tensors, ((base, _F32 * each),))
+        end_beyond(k, row0, "sq")
+    return base
 
 
 def _left(k: ag.TileBuilder, row0: ag.Reg) -> ag.Reg:
@@ -66,7 +81,7 @@ def _without_infinity(k: ag.TileBuilder, lse: ag.Vector) -> None:
             k.v_cndmask_b32(register, register, hidden, ag.vcc)
 
 
-@BACKWARD.companion("convert", "dQ = softmax_scale times its sums", CONVERT_ARGUMENTS, BLOCK_GRID, axes="xyz",
+@BACKWARD.companion("convert", "dQ = softmax_scale times its sums", convert_arguments, BLOCK_GRID, axes="xyz",
                     when=lambda p: not is_ordered(p))
 def convert(k: ag.TileBuilder) -> None:
     """32 queries of a head."""
@@ -75,7 +90,7 @@ def convert(k: ag.TileBuilder) -> None:
     row0 = k.registers.sgprs(1, "row0")
 
     k.s_lshl_b32(row0, k.ids["x"], BLOCK.bit_length() - 1)
-    base = flat_head(k, "dq_sums", k.ids["z"], k.ids["y"], k.argument("sq"), d)
+    base = _begin(k, row0, "dq_sums", ("dq",), d)
     ag.load(k, sums, ag.Matrix("dq_sums", "f32", base, k.argument("sq"), d, d).rows(row0, BLOCK))
     ag.mul(k, sums, sums, k.argument("softmax_scale"))
     ag.convert(k, rounded, sums)

@@ -10,20 +10,23 @@ from asmgen.kernels.attention_backward.family import ROWS_AHEAD
 from asmgen.kernels.attention_backward.heads import count_blocks, flat_head, head_rows
 from asmgen.kernels.attention_backward.masks import Seen, masked, visit
 from asmgen.kernels.attention_backward.tensors import BLOCK
+from asmgen.kernels.sequences.varlen import begin_sequence, end_beyond, longest
 
 LOG2_E = 0x3FB8AA3B
+_F32 = 4  # bytes
 
 
 @dataclass(frozen=True)
 class KeyPart:
-    """A workgroup's part: keys of head `kv_head` from `key0` on; `head` is the first head of queries that reads it, `heads` how many do.
-    All are SGPRs."""
+    """A workgroup's part: keys of head `kv_head` from `key0` on; `head` is the first head of queries that reads it, `heads` how many do;
+    sums of dQ have `queries` rows a head. All are SGPRs."""
 
     key0: ag.Reg
     batch: ag.Reg
     kv_head: ag.Reg
     head: ag.Reg
     heads: ag.Reg
+    queries: ag.Reg
 
     def rows(self, k: ag.TileBuilder, tensor: str) -> ag.Rows:
         """The workgroup's rows of K, V, dK or dV. Changes SCC."""
@@ -36,7 +39,7 @@ def place(k: ag.TileBuilder) -> KeyPart:
     key0, batch, kv_head, head, heads = (plan.sgprs(1, name) for name in ("key0", "batch", "kv_head", "head", "heads"))
     bits = (keys - 1).bit_length()
     with k.operation("place"), k.scratch("tiles", file="s") as tiles:
-        k.s_add_u32(tiles, k.argument("sk"), keys - 1)
+        k.s_add_u32(tiles, longest(k, "sk"), keys - 1)
         k.s_lshr_b32(tiles, tiles, bits)
         ag.place_head(k, ag.HeadTile(batch, head, kv_head, key0), k.ids["x"], k.argument("b"), k.argument("hkv"), k.argument("hkv"), tiles,
                       longest_first=k.p.causal)
@@ -47,7 +50,16 @@ def place(k: ag.TileBuilder) -> KeyPart:
         with k.scratch("reciprocal", file="s") as reciprocal, k.scratch("rest", file="s") as rest:
             ag.Divisor(k, k.argument("hkv"), reciprocal).divide(k, heads, rest, k.argument("hq"))
         k.s_mul_i32(head, kv_head, heads)
-    return KeyPart(key0, batch, kv_head, head, heads)
+    queries = k.argument("sq")
+    if k.p.varlen:
+        sums = () if k.p.dq == "ordered" else ((k.argument("dq_sums"), _F32 * k.variant.d),)
+        if sums:
+            queries = plan.sgprs(1, "all_queries")
+            k.s_mov_b32(queries, k.argument("sq"))
+        begin_sequence(k, batch, "sq", ("q", "do"), sums)
+        begin_sequence(k, batch, "sk", ("k", "v", "dk", "dv"))
+        end_beyond(k, key0, "sk")
+    return KeyPart(key0, batch, kv_head, head, heads, queries)
 
 
 def key_factors(k: ag.TileBuilder, at: KeyPart, scores: ag.Tile) -> list[ag.Vector]:
@@ -127,7 +139,7 @@ def each_head(k: ag.TileBuilder, at: KeyPart, run: Callable[[QueryHead], None], 
     q, do = (head_rows(k, name, at.batch, at.head) for name in ("q", "do"))
     sums = None
     if k.p.dq != "ordered":
-        base = flat_head(k, "dq_sums", at.batch, at.head, k.argument("sq"), d)
+        base = flat_head(k, "dq_sums", None if k.p.varlen else at.batch, at.head, at.queries, d)
         sums = ag.Matrix("dq_sums", "f32", base, k.argument("sq"), d, d).walk(row0, BLOCK, ROWS_AHEAD)
     statistics = _statistics(k, at, row0, columns)
     run(QueryHead(q.walk(row0, BLOCK, ROWS_AHEAD), do.walk(row0, BLOCK, ROWS_AHEAD), sums, statistics, steps))

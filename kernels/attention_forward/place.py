@@ -74,7 +74,8 @@ def _rows(k: ag.TileBuilder, tensor: str, found: ag.HeadTile) -> ag.Matrix:
     k.s_lshl_b64(base, base, 1)
     _add_pointer(k, base, tensor)
     least, most = k.limits(f"{tensor}_stride_s")
-    return ag.Matrix(tensor, k.p.dtype, base, k.argument("sq" if own else "sk"), k.variant.d, k.argument(f"{tensor}_stride_s"), least, most)
+    return ag.Matrix(tensor, k.p.dtype, base, k.argument("sq" if own else "sk"), k.variant.d, k.argument(f"{tensor}_stride_s"), least, most,
+                     empty=not own and k.p.varlen)
 
 
 def _lse_head(k: ag.TileBuilder, found: ag.HeadTile) -> ag.Reg:

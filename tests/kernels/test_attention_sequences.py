@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from asmgen.author.contract.contract import ContractError
+from asmgen.author.family.family import Family
 from asmgen.emulator.scheduling.run import Options
+from asmgen.kernels.attention_backward.problem import make_problem as gradients_of
 from asmgen.kernels.attention_forward.problem import make_problem
 from asmgen.kernels.attention_forward.work import launch_work
 from asmgen.kernels.registry import family
@@ -17,7 +19,13 @@ from asmgen.tools.algebrarun import run_algebra
 from asmgen.tools.build import Built, build_kernel
 from asmgen.tools.runner import RunReport, run_kernel
 
-FORWARD = family("attention-forward")
+FORWARD, BACKWARD = family("attention-forward"), family("attention-backward")
+BACKWARD_CASES: tuple[tuple[dict[str, Any], dict[str, Any], str], ...] = (
+    ({"varlen": True, "causal": True, "sink": True},
+     {"b": 4, "hq": 2, "hkv": 1, "sq": 100, "sk": 330, "max_sq": 60, "max_sk": 290, "dq_stride_s": 264, "dk_stride_s": 136}, "random:2"),
+    ({"varlen": True, "padded": True, "dq": "ordered", "window": True, "sink": True, "d": 64},
+     {"b": 4, "hq": 1, "sq": 330, "sk": 110, "max_sq": 270, "max_sk": 70, "left": 40, "right": 20}, "serial"),
+)
 CASES: tuple[tuple[str, dict[str, Any], dict[str, Any], str], ...] = (
     ("gfx950", {"varlen": True, "lse": True, "causal": True},
      {"b": 5, "hq": 2, "hkv": 1, "sq": 420, "sk": 330, "max_sq": 300, "max_sk": 250}, "random:1"),
@@ -30,14 +38,14 @@ CASES: tuple[tuple[str, dict[str, Any], dict[str, Any], str], ...] = (
 
 
 @cache
-def built(arch: str, **build: Any) -> Built:
-    return build_kernel(FORWARD, arch, build)
+def built(arch: str, name: str = FORWARD.name, **build: Any) -> Built:
+    return build_kernel(family(name), arch, build)
 
 
-def run(arch: str, build: dict[str, Any], shape: dict[str, Any], order: str, seed: int) -> RunReport:
-    one = built(arch, **build)
+def run(arch: str, build: dict[str, Any], shape: dict[str, Any], order: str, seed: int, of: Family = FORWARD) -> RunReport:
+    one = built(arch, of.name, **build)
     parameters = one.kernel.contract.resolve_run({**one.kernel.parameters, **shape})
-    return run_kernel(FORWARD, one, parameters, "emulator", seed, Options(order=order, count_banks=True), program=one.kernel.program)
+    return run_kernel(of, one, parameters, "emulator", seed, Options(order=order, count_banks=True), program=one.kernel.program)
 
 
 @pytest.mark.parametrize("number", range(len(CASES)))
@@ -46,6 +54,37 @@ def test_right_within_the_bound(number: int) -> None:
     arch, build, shape, order = CASES[number]
     report = run(arch, build, shape, order, seed=number)
     assert report.passed and report.findings == (), report
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(len(BACKWARD_CASES)))
+def test_gradients_are_right_within_the_bound(number: int) -> None:
+    """Sequences without queries have dK = dV = 0, those without keys dQ = 0; padding rows stay as they were."""
+    build, shape, order = BACKWARD_CASES[number]
+    report = run("gfx950", build, shape, order, number, BACKWARD)
+    assert report.passed and report.findings == (), report
+
+
+def test_gradient_of_sinks_is_the_derivative() -> None:
+    """Differences of sum(dO O) in float64 over each sink; O and LSE come rounded, as the kernel gets them."""
+    build = {"sink": True, "causal": True}
+    p = BACKWARD.contract("gfx950", build).resolve_run({**build, "b": 2, "hq": 2, "hkv": 1, "sq": 5, "sk": 4})
+    problem = gradients_of(p, 1)
+    q, k, v, do = (np.asarray(problem.arguments[name], np.float64).reshape(2, -1, heads, 128)
+                   for name, heads in (("q", 2), ("k", 1), ("v", 1), ("do", 2)))
+
+    def loss(sinks: Any) -> float:
+        total = 0.0
+        for b, h, i in np.ndindex(2, 2, 5):
+            shares = np.exp([p["softmax_scale"] * q[b, i, h] @ k[b, j, 0] for j in range(i)] + [sinks[h]])
+            total += sum(do[b, i, h] @ (share * v[b, j, 0]) for j, share in enumerate(shares[:-1])) / shares.sum()
+        return total
+
+    (found,) = (output.expected for output in problem.outputs if output.argument == "dsink")
+    sinks = problem.arguments["sink"].astype(np.float64)
+    for head in range(2):
+        moved = [loss(sinks + sign * 1e-5 * (np.arange(2) == head)) for sign in (1, -1)]
+        assert abs((moved[0] - moved[1]) / 2e-5 - found[head]) < 2e-2
 
 
 def test_expected_rows_are_those_of_their_sequences() -> None:

@@ -42,15 +42,15 @@ class GridRule:
 
 @dataclass(frozen=True)
 class Companion:
-    """A kernel that is launched with the variants of a family where `when` says so of the build parameters. `waves` are those of a
-    workgroup, `occupancy` those that its author wants on a SIMD.
+    """A kernel that is launched with the variants of a family where `when` says so of the build parameters, on which its `arguments` may
+    depend. `waves` are those of a workgroup, `occupancy` those that its author wants on a SIMD.
 
     `work(values, small)` says how long its workgroups are, where they differ or where one is long: the traced one is the first of the
     smaller problem `small`, which the family's own `work` has made. Without it they are alike."""
 
     name: str
     title: str
-    arguments: tuple[ContractArgument, ...]
+    arguments: tuple[ContractArgument, ...] | Callable[[Variant, Values], tuple[ContractArgument, ...]]
     grid: GridRule
     waves: int
     occupancy: int | None
@@ -59,9 +59,10 @@ class Companion:
     writer: FunctionType
     work: Callable[[Values, Values], LaunchWork] | None = None
 
-    def contract(self, whole: KernelContract, variant: Variant) -> KernelContract:
+    def contract(self, whole: KernelContract, variant: Variant, build: Values) -> KernelContract:
         """What one build of it promises; `whole` is the contract of the variant that it is launched with."""
-        return replace(whole, name=f"{whole.name} {self.name}", title=self.title, arguments=self.arguments,
+        arguments = self.arguments(variant, build) if callable(self.arguments) else self.arguments
+        return replace(whole, name=f"{whole.name} {self.name}", title=self.title, arguments=arguments,
                        workgroup=(LANES * self.waves, 1, 1), grid=self.grid.of(variant), lds_bytes=None,
                        stem=f"{whole.stem}_{self.name}", aliases=(), workspaces=(), before=(), after=())
 

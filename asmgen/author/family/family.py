@@ -121,8 +121,9 @@ class Family:
 
         return declare
 
-    def companion(self, name: str, title: str, arguments: tuple[ContractArgument, ...], grid: GridRule, waves: int = 1,
-                  occupancy: int | None = None, axes: str = "x", when: Callable[[Values], bool] = lambda build: True,
+    def companion(self, name: str, title: str,
+                  arguments: tuple[ContractArgument, ...] | Callable[[Variant, Values], tuple[ContractArgument, ...]], grid: GridRule,
+                  waves: int = 1, occupancy: int | None = None, axes: str = "x", when: Callable[[Values], bool] = lambda build: True,
                   first: bool = False, work: Callable[[Values, Values], LaunchWork] | None = None) -> Callable[[Writer], Writer]:
         """The decorated function writes a kernel that is launched after the variants of those build parameters, or before them (`first`),
         in the order of the functions in the file; `work` is that of `Companion`. Raises ContractError for a name that exists already, or a
@@ -221,7 +222,7 @@ class Family:
         alone = KernelContract(self.name, self.title, self.archs or (variant.arch,), parameters, arguments,
                                (LANES * variant.wave_count, 1, 1), self.grid.of(variant), None, self.rules, self.example,
                                self.stem(variant, build))
-        before, after = (tuple(one.contract(alone, variant) for one in some) for some in self.companions(build))
+        before, after = (tuple(one.contract(alone, variant, build) for one in some) for some in self.companions(build))
         aliases = self.aliases(variant, build) if callable(self.aliases) else self.aliases
         return replace(alone, aliases=aliases, workspaces=workspaces, before=before, after=after)
 

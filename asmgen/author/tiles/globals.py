@@ -127,6 +127,9 @@ class Rows:
             k.s_sub_u32(descriptor[0], descriptor[0], slack)
             k.s_subb_u32(descriptor[1], descriptor[1], 0)
             k.s_add_u32(descriptor[2], descriptor[2], slack)
+        if m.empty:
+            k.s_cmp_eq_u32(m.rows_register, 0)
+            k.s_cselect_b32(descriptor[2], 0, descriptor[2])
         k.s_mov_b32(descriptor[3], RAW_BUFFER)
         self.positions[slack] = len(k.items)
         k.made[key] = KnownRows(descriptor, m.pointer, len(k.items))
@@ -263,6 +266,7 @@ class Matrix:
     """rows x columns elements in memory, rows `stride` elements apart; sizes are SGPRs or numbers. With a stride of 0 all rows are one.
 
     The stride is `least` to `most` elements, as the contract says (None: it says nothing), and the columns are a multiple of `multiple`.
+    One that may be `empty` has 0 rows at times, of which descriptors show nothing.
     A matrix of 4 or 6 bits counts bytes here: `of` is its type, `dtype` i8 (`packed_matrix` makes one).
     """
 
@@ -276,6 +280,7 @@ class Matrix:
     most: int | None = None
     multiple: int = 1
     of: str = ""
+    empty: bool = False
 
     @property
     def bits(self) -> int:
