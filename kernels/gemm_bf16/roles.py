@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import asmgen as ag
 from asmgen.kernels.gemm_bf16.family import GEMM
-from asmgen.kernels.products.prologue import corners_of, halves, place
+from asmgen.kernels.products.feeds import feed_of
+from asmgen.kernels.products.layouts import BY_ROWS
+from asmgen.kernels.products.prologue import corners_of, operands, place
 from asmgen.kernels.products.split import epilogue_of
 from asmgen.kernels.products.twohalves import two_halves
 
 
-@GEMM.variant("gfx950", tile=(128, 256, 64), waves=12, schedule="producer-consumer", occupancy=3, consumers=(2, 4))
-@GEMM.variant("gfx950", tile=(192, 256, 64), waves=16, schedule="producer-consumer", occupancy=4, consumers=(3, 4))
+@GEMM.variant("gfx950", tile=(128, 256, 64), waves=12, schedule="producer-consumer", occupancy=3, consumers=(2, 4), **BY_ROWS)
+@GEMM.variant("gfx950", tile=(192, 256, 64), waves=16, schedule="producer-consumer", occupancy=4, consumers=(3, 4), **BY_ROWS)
 def roles(k: ag.TileBuilder) -> None:
     """One of the tiles above; `consumers` are the rows and columns of consumer waves."""
     tm, tn, tk = k.variant.tile
@@ -31,21 +33,22 @@ def roles(k: ag.TileBuilder) -> None:
     row0, column0 = k.registers.sgprs(1, "row0"), k.registers.sgprs(1, "column0")
 
     # LDS map
-    As = k.shared("As", k.p.dtype, tm // 2, tk, stages=2, grid=(2,), serves=(ag.FragmentRead(M.a), ag.DmaFill()))
-    Bs = k.shared("Bs", k.p.dtype, tn // 2, tk, stages=2, grid=(2,), serves=(ag.FragmentRead(M.b), ag.DmaFill()))
+    of_a, of_b = feed_of(k, "a", "A", M.a, tm, 2), feed_of(k, "b", "B", M.b, tn, 2)
 
     role = k.cast(k.variant.wave_count - down * across)
     wm, wn = k.wave_grid(down, across)
     ag.zero(k, *C)  # while the arguments are in flight
     place(k, row0, column0)
-    a, b = halves(k, steps, row0, column0, k.p.dtype, k.p.dtype)
+    a, b = operands(k, steps, k.p.dtype, k.p.dtype)
+    of_a.begin(a, row0)
+    of_b.begin(b, column0)
 
     def fill(t: ag.StepIndex) -> None:
         for half in range(2):
-            ag.fill(k, As[t + 1, half], a[half].k(t + 1))
-            ag.fill(k, Bs[t + 1, half], b[half].k(t + 1))
+            of_a.refill(t + 1, half)
+            of_b.refill(t + 1, half)
 
-    step = two_halves(k, C, (A, A), B, As, Bs, wm, wn, fill)
+    step = two_halves(k, C, (A, A), B, of_a, of_b, wm, wn, fill)
     # the epilogue needs the registers of A and B, so it follows the loop
     k.pipeline(step, steps, ag.ProducerConsumer(), groups=role, then=epilogue_of(k)(
         k, corners_of(k, C), row0, column0, wm, wn, overlaps=False, frees=("A", "B")))

@@ -5,28 +5,32 @@ A read of 16 bytes a lane feeds one v_mfma_f32_16x16x32 of gfx950, or two v_mfma
 
 from __future__ import annotations
 
+from typing import Any
+
 import asmgen as ag
 from asmgen.kernels.gemm_bf16.family import GEMM
+from asmgen.kernels.products.layouts import BY_ROWS
 from asmgen.kernels.products.quadrants import quadrants
 from asmgen.kernels.products.split import epilogue_of
 
-CDNA4 = {"depth": 32, "stages": 2}  # depth of a matrix instruction along K; buffers in LDS
-CDNA3 = {"depth": 16, "stages": 1}
+# A tile of 192 rows has halves of 96, whose transposing reads have no short addresses.
+CDNA4: dict[str, Any] = {"depth": 32, "stages": 2}  # depth of a matrix instruction along K; buffers in LDS
+CDNA3: dict[str, Any] = {"depth": 16, "stages": 1}
 
 
 @GEMM.variant("gfx950", tile=(128, 128, 64), waves=(2, 2), schedule="interleave", occupancy=2, **CDNA4)
 @GEMM.variant("gfx950", tile=(256, 256, 64), waves=(4, 2), schedule="ping-pong", occupancy=2, **CDNA4)
 @GEMM.variant("gfx950", tile=(128, 256, 64), waves=(2, 4), schedule="ping-pong", occupancy=2, **CDNA4)
 @GEMM.variant("gfx950", tile=(256, 128, 64), waves=(2, 4), schedule="ping-pong", occupancy=2, **CDNA4)
-@GEMM.variant("gfx950", tile=(192, 256, 64), waves=(2, 4), schedule="ping-pong", occupancy=2, **CDNA4)
+@GEMM.variant("gfx950", tile=(192, 256, 64), waves=(2, 4), schedule="ping-pong", occupancy=2, **CDNA4, **BY_ROWS)
 @GEMM.variant("gfx950", tile=(256, 256, 64), waves=(2, 2), schedule="interleave", occupancy=1, **CDNA4)
-@GEMM.variant("gfx950", tile=(192, 256, 64), waves=(2, 2), schedule="interleave", occupancy=1, **CDNA4)
+@GEMM.variant("gfx950", tile=(192, 256, 64), waves=(2, 2), schedule="interleave", occupancy=1, **CDNA4, **BY_ROWS)
 @GEMM.variant("gfx950", tile=(128, 256, 64), waves=(2, 2), schedule="interleave", occupancy=1, **CDNA4)
 @GEMM.variant("gfx950", tile=(256, 128, 64), waves=(2, 2), schedule="interleave", occupancy=1, **CDNA4)
 @GEMM.variant("gfx950", tile=(64, 256, 64), waves=(2, 2), schedule="interleave", occupancy=2, **CDNA4)
 @GEMM.variant("gfx950", tile=(64, 64, 64), waves=(2, 2), schedule="interleave", occupancy=2, **CDNA4)
 @GEMM.variant("gfx942", tile=(128, 128, 64), waves=(2, 2), schedule="interleave", occupancy=2, **CDNA3)
-@GEMM.variant("gfx942", tile=(256, 256, 64), waves=(2, 4), schedule="ping-pong", occupancy=2, **CDNA3)
+@GEMM.variant("gfx942", tile=(256, 256, 64), waves=(2, 4), schedule="ping-pong", occupancy=2, **CDNA3, **BY_ROWS)
 @GEMM.variant("gfx942", tile=(256, 256, 64), waves=(2, 2), schedule="interleave", occupancy=1, **CDNA3)
 def tiled(k: ag.TileBuilder) -> None:
     """One of the tiles above."""

@@ -12,12 +12,13 @@ from asmgen.kernels.gemm_fp8.family import GEMM
 from asmgen.kernels.gemm_fp8.scaling import load_factors, with_alpha
 from asmgen.kernels.gemm_fp8.shapes import narrow_shape
 from asmgen.kernels.products.epilogue import ProductEpilogue
+from asmgen.kernels.products.layouts import BY_ROWS
 from asmgen.kernels.products.quadrants import quadrants
 from asmgen.kernels.products.split import epilogue_of
 
 
 @GEMM.variant("gfx942", tile=(128, 128, 128), waves=(2, 2), schedule="interleave", occupancy=2, stages=1)
-@GEMM.variant("gfx942", tile=(256, 256, 128), waves=(2, 4), schedule="ping-pong", occupancy=2, stages=1)
+@GEMM.variant("gfx942", tile=(256, 256, 128), waves=(2, 4), schedule="ping-pong", occupancy=2, stages=1, **BY_ROWS)
 @GEMM.variant("gfx942", tile=(256, 256, 128), waves=(2, 2), schedule="interleave", occupancy=1, stages=1)
 def cdna3(k: ag.TileBuilder) -> None:
     """One of the tiles above."""

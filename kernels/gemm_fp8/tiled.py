@@ -12,7 +12,8 @@ import asmgen as ag
 from asmgen.kernels.gemm_fp8.family import GEMM
 from asmgen.kernels.gemm_fp8.scaling import load_factors, with_alpha
 from asmgen.kernels.gemm_fp8.shapes import wide_shape
-from asmgen.kernels.products.prologue import corners_of, halves, place
+from asmgen.kernels.products.feeds import feed_of
+from asmgen.kernels.products.prologue import corners_of, operands, place
 from asmgen.kernels.products.split import epilogue_of
 from asmgen.kernels.products.twohalves import two_halves
 
@@ -33,7 +34,7 @@ def tiled(k: ag.TileBuilder) -> None:
     tm, tn, tk = k.variant.tile
     down, across = k.variant.waves
     interleaved = k.variant.schedule == "interleave"
-    M, of_a, of_b = wide_shape(k)
+    M, type_a, type_b = wide_shape(k)
 
     # register plan: accumulators keep their registers; with two waves on a SIMD there is room for one half of A
     C = k.tile("C", tm // 2 // down, tn // 2 // across, M.d.T, grid=(2, 2), file="a" if interleaved else "v", note="[half of M][half of N]")
@@ -45,8 +46,7 @@ def tiled(k: ag.TileBuilder) -> None:
 
     # LDS map
     stages, ahead = k.variant.stages, k.variant.ahead
-    As = k.shared("As", of_a, tm // 2, tk, stages=stages, grid=(2,), serves=(ag.FragmentRead(M.b), ag.DmaFill()))
-    Bs = k.shared("Bs", of_b, tn // 2, tk, stages=stages, grid=(2,), serves=(ag.FragmentRead(M.a), ag.DmaFill()))
+    of_a, of_b = feed_of(k, "a", "A", M.b, tm, stages), feed_of(k, "b", "B", M.a, tn, stages)
 
     wm, wn = k.wave_grid(down, across)
     ag.zero(k, *C)  # while the arguments are in flight
@@ -55,17 +55,21 @@ def tiled(k: ag.TileBuilder) -> None:
     factors = load_factors(k, corners, row0, column0, wm, wn)
     if group is not None:
         k.s_lshr_b32(group, k.wave.register, 2)
-    a, b = halves(k, steps, row0, column0, of_a, of_b)
+    a, b = operands(k, steps, type_a, type_b)
+    of_a.begin(a, row0)
+    of_b.begin(b, column0)
     with_alpha(factors)
 
     def fill_first(t: ag.StepIndex) -> None:
-        ag.fill(k, As[t + ahead - 1, 1], a[1].k(t + ahead - 1))
+        of_a.refill(t + ahead - 1, 1)
 
     def fill_then(t: ag.StepIndex) -> None:
-        ag.fill(k, As[t + ahead, 0], a[0].k(t + ahead))
-        ag.fill(k, Bs[t + ahead, 0], b[0].k(t + ahead))
-        ag.fill(k, Bs[t + ahead, 1], b[1].k(t + ahead))
+        of_a.refill(t + ahead, 0)
+        of_b.refill(t + ahead, 0)
+        of_b.refill(t + ahead, 1)
 
-    step = two_halves(k, C, (A[0], A[1 if interleaved else 0]), B, As, Bs, wm, wn, fill_first, fill_then)
-    k.pipeline(step, steps, SCHEDULES[k.variant.schedule], groups=group,
-               then=epilogue_of(k)(k, corners, row0, column0, wm, wn, factors, frees=("A", "B")))
+    step = two_halves(k, C, (A[0], A[1 if interleaved else 0]), B, of_a, of_b, wm, wn, fill_first, fill_then)
+    # transposing reads are twice as many, which leaves the simpler schedule no room for its fills
+    schedule = ag.Modulo() if interleaved and (of_a.transposes or of_b.transposes) else SCHEDULES[k.variant.schedule]
+    k.pipeline(step, steps, schedule, groups=group,
+               then=epilogue_of(k)(k, corners, row0, column0, wm, wn, factors, frees=("A", "B", *of_a.frees, *of_b.frees)))

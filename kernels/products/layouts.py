@@ -6,6 +6,8 @@ A is M x K, B is N x K (a row for each column of D, as weights lie), C and D are
 
 from __future__ import annotations
 
+from typing import Any
+
 import asmgen as ag
 from asmgen.kernels.products.batch import BATCH_RULES, batch_parameters
 from asmgen.kernels.products.contract import DEALT, Further
@@ -13,6 +15,8 @@ from asmgen.kernels.products.sides import side
 
 _SHAPES = {"a": ("m", "k"), "b": ("n", "k"), "c": ("m", "n"), "d": ("m", "n")}
 LAYOUTS = ("row", "column")
+BY_ROWS: dict[str, Any] = {"a_layout": "row", "b_layout": "row"}
+"""What variants fix that take A and B by rows alone."""
 
 
 def by_columns(build: ag.Values, name: str) -> bool:
@@ -65,7 +69,17 @@ def _reaches(name: str) -> ag.Rule:
                    (f"ld{name}", "tile", "schedule", "a_layout", "b_layout", "d_layout"), holds)
 
 
+def _whole_dwords(name: str) -> ag.Rule:
+    edge = _SHAPES[name][0]
+
+    def holds(p: ag.Values) -> bool:
+        return not (by_columns(p, name) and p[edge] * (2 if "dtype" in p else 1) % 4)
+
+    return ag.Rule(f"{edge} must be a multiple of 4 bytes of elements where {name}_layout is column", (edge, f"{name}_layout"), holds)
+
+
 LAYOUT_RULES = (
+    *(_whole_dwords(name) for name in "ab"),
     *(_at_least_a_line(name) for name in _SHAPES),
     *(_reaches(name) for name in "ab"),
     ag.Rule("c_layout must be d_layout", ("c_layout", "d_layout"), lambda p: p["c_layout"] == p["d_layout"]),

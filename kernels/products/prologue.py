@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import asmgen as ag
 from asmgen.kernels.products.contract import is_dealt
-from asmgen.kernels.products.layouts import most_apart
+from asmgen.kernels.products.layouts import by_columns, most_apart
 from asmgen.kernels.products.sides import argument, side
 from asmgen.kernels.products.split import is_split, part_of_k, part_of_wave, to_own_matrices
 
@@ -45,25 +45,33 @@ def halves(k: ag.TileBuilder, steps: ag.Reg, row0: ag.Reg, column0: ag.Reg, of_a
 
 
 def tiles(k: ag.TileBuilder, steps: ag.Reg, row0: ag.Reg, column0: ag.Reg, of_a: str, of_b: str) -> tuple[ag.Rows, ag.Rows]:
-    """The workgroup's rows of A and of B, of these types. `steps` becomes K divided by the tile's depth; where K is split, all of them are
-    the workgroup's part."""
-    tm, tn, tk = k.variant.tile
+    """The workgroup's rows of A and of B, as `operands`, which are stored by rows."""
+    tm, tn, _ = k.variant.tile
+    a, b = operands(k, steps, of_a, of_b)
+    return a.rows(row0, tm), b.rows(column0, tn)
+
+
+def operands(k: ag.TileBuilder, steps: ag.Reg, of_a: str, of_b: str) -> tuple[ag.Matrix, ag.Matrix]:
+    """A and B, of these types, from the first column of K on that the workgroup multiplies. `steps` becomes K divided by the tile's depth;
+    where K is split, all of them are the workgroup's part."""
     a, b = operand(k, "a", of_a), operand(k, "b", of_b)
     if is_dealt(k.variant):
         k.wave  # noqa: B018  the wave's number is computed before branches
     if is_split(k.parameters):
         a, b = part_of_k(k, steps, a, b)
     else:
-        k.s_lshr_b32(steps, k.argument("k"), (tk - 1).bit_length())
+        k.s_lshr_b32(steps, k.argument("k"), (k.variant.tile[2] - 1).bit_length())
     if is_dealt(k.variant):
         a, b = part_of_wave(k, steps, a, b)
-    return a.rows(row0, tm), b.rows(column0, tn)
+    return a, b
 
 
 def operand(k: ag.TileBuilder, name: str, dtype: str) -> ag.Matrix:
-    """A or B of what the kernel's code computes, which is stored by rows."""
+    """A or B of what the kernel's code computes, as its lines lie in memory."""
     build = k.parameters
-    made = k.matrix(side(build, name), dtype, rows=side(build, "m" if name == "a" else "n"), columns="k", stride=side(build, f"ld{name}"))
+    edge, stride = side(build, "m" if name == "a" else "n"), side(build, f"ld{name}")
+    rows, columns = ("k", edge) if by_columns(build, side(build, name)) else (edge, "k")
+    made = k.matrix(side(build, name), dtype, rows=rows, columns=columns, stride=stride)
     return replace(made, most=min(made.most or 0, most_apart(build, name)))
 
 

@@ -13,7 +13,8 @@ from collections.abc import Callable
 
 import asmgen as ag
 from asmgen.kernels.products.epilogue import ProductEpilogue
-from asmgen.kernels.products.prologue import corners_of, halves, place
+from asmgen.kernels.products.feeds import deals_no_rows, feed_of
+from asmgen.kernels.products.prologue import corners_of, operands, place
 from asmgen.kernels.products.split import stored_type
 
 SCHEDULES: dict[str, ag.Schedule] = {"ping-pong": ag.PingPong(), "interleave": ag.Interleave()}
@@ -26,58 +27,58 @@ def quadrants(k: ag.TileBuilder, M: ag.MatrixShape, fa: ag.Fragment, fb: ag.Frag
     tm, tn, tk = k.variant.tile
     down, across = k.variant.waves
     interleaved = k.variant.schedule == "interleave"
-    by_a, by_b = ag.Refills(k, fa), ag.Refills(k, fb)
 
     # register plan: accumulators keep their registers; one set of operands is read again for each half
     C = k.tile("C", tm // 2 // down, tn // 2 // across, M.d.T, grid=(2, 2), file="a" if interleaved else "v", note="[half of M][half of N]")
     A = k.tile("A", tm // 2 // down, tk, fa, note="one half of M at a time")
     B = k.tile("B", tn // 2 // across, tk, fb, grid=(2,), note="[half of N]")
-    RA, RB = by_a.staged("RA", tm // 2, tk, 2), by_b.staged("RB", tn // 2, tk, 2)
     # 8 waves of 256 x 256 have no room for a bias beside them
     overlaps = k.p.bias == "none" or interleaved or tm * tn < 256 * 256
+    stages = k.variant.stages
     # rows of B in an order that gives a lane eight neighbours of a row of D; for f32 four neighbours are 16 bytes already
-    paired = None if by_b.dma or stored_type(k) == "f32" else ag.dealt(M.d.T, 2)
+    paired = None if deals_no_rows(k, "b") or stored_type(k) == "f32" else ag.dealt(M.d.T, 2)
     steps = k.registers.sgprs(1, "steps")
     group = None if interleaved else k.registers.sgprs(1, "group", note="waves 4 to 7 run a stage later")
     row0, column0 = k.registers.sgprs(1, "row0"), k.registers.sgprs(1, "column0")
 
-    # LDS map
-    stages = k.variant.stages
-    As = k.shared("As", fa.dtype, tm // 2, tk, stages=stages, grid=(2,), serves=by_a.serves, pads=by_a.dma)
-    Bs = k.shared("Bs", fb.dtype, tn // 2, tk, stages=stages, grid=(2,), serves=by_b.serves, pads=by_b.dma)
+    # LDS map, and what is on its way there
+    of_a, of_b = feed_of(k, "a", "A", fa, tm, stages), feed_of(k, "b", "B", fb, tn, stages, paired)
 
     wm, wn = k.wave_grid(down, across)
     ag.zero(k, *C)  # while the arguments are in flight
     place(k, row0, column0)
     if group is not None:
         k.s_lshr_b32(group, k.wave.register, 2)
-    a, b = halves(k, steps, row0, column0, fa.dtype, fb.dtype)
+    a, b = operands(k, steps, fa.dtype, fb.dtype)
+    of_a.begin(a, row0)
+    of_b.begin(b, column0)
     memory, matrix = k.streams("memory", "matrix")
 
     def step(t: ag.StepIndex) -> None:
         # Each half is refilled two stages before it is read: one barrier after the wait for it, and one for the later wave group.
         with k.stage("A0"), memory:
-            ag.read(k, A, As[t, 0].part(wm))
-            ag.refill(k, As[t + stages - 1, 1], a[1], RA[1])
+            of_a.read(A, t, 0, wm)
+            of_a.refill(t + stages - 1, 1)
         with k.stage("C00"), matrix:
             ag.mma(k, C[0, 0], A, B[0])
         with k.stage("B1"), memory:
-            ag.read(k, B[1], Bs[t, 1].part(wn))
-            ag.refill(k, Bs[t + stages, 0], b[0], RB[0], paired)
+            of_b.read(B[1], t, 1, wn)
+            of_b.refill(t + stages, 0)
         with k.stage("C01"), matrix:
             ag.mma(k, C[0, 1], A, B[1])
         with k.stage("A1"), memory:
-            ag.read(k, A, As[t, 1].part(wm))
-            ag.refill(k, As[t + stages, 0], a[0], RA[0])
+            of_a.read(A, t, 1, wm)
+            of_a.refill(t + stages, 0)
         with k.stage("C10"), matrix:
             ag.mma(k, C[1, 0], A, B[0])
         with k.stage("B0"), memory:
-            ag.read(k, B[0], Bs[t + 1, 0].part(wn))
-            ag.refill(k, Bs[t + stages, 1], b[1], RB[1], paired)
+            of_b.read(B[0], t + 1, 0, wn)
+            of_b.refill(t + stages, 1)
         with k.stage("C11"), matrix:
             ag.mma(k, C[1, 1], A, B[1])
 
     corners = corners_of(k, C, M.d.T if paired is None else ag.deep(M.d.T, 2))
-    frees = ("A", "B", *(("RA", "RB") if RA[0] else ()))
-    k.pipeline(step, steps, SCHEDULES[k.variant.schedule], groups=group,
+    frees = ("A", "B", *of_a.frees, *of_b.frees)
+    schedule = ag.Modulo() if interleaved and (of_a.computes or of_b.computes) else SCHEDULES[k.variant.schedule]
+    k.pipeline(step, steps, schedule, groups=group,
                then=make_epilogue(k, corners, row0, column0, wm, wn, overlaps=overlaps, frees=frees))

@@ -12,12 +12,14 @@ is has no limit: where a panel begins is computed in 64 bits, and a tile's rows 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import asmgen as ag
 from asmgen.kernels.products.batch import BATCH_ARGUMENTS, batched, to_matrices, to_matrix_of_c
 from asmgen.kernels.products.contract import DEALT, DEALT_WAVES, PRODUCT_ARGUMENTS, is_dealt
 from asmgen.kernels.products.epilogue import ProductEpilogue, add_bias, bias_of, product_epilogue
 from asmgen.kernels.products.factors import Factors
+from asmgen.kernels.products.layouts import by_columns
 from asmgen.kernels.products.sides import argument, edges, result, side
 
 MOST_PARTS = 60
@@ -219,12 +221,21 @@ def steps_of_each(k: ag.TileBuilder, each: ag.Reg, steps: ag.Reg) -> None:
 
 
 def _from_column(k: ag.TileBuilder, matrix: ag.Matrix, first: ag.Reg, left: ag.Reg, whose: str = "part") -> ag.Matrix:
+    """The matrix from column `first` of K on: of each of its lines, or, where those run along rows, from that line on."""
     pointer = k.registers.sgprs(2, f"{matrix.name}_{whose}", note=f"its first column of the {whose}", align=2)
+    if by_columns(k.parameters, matrix.name):
+        stride = matrix.stride_bytes(k)
+        with k.scratch("bytes", 2, "s") as bytes_:
+            k.s_mul_i32(bytes_[0], first, stride)
+            k.s_mul_hi_u32(bytes_[1], first, stride)
+            k.s_add_u32(pointer[0], matrix.pointer[0], bytes_[0])
+            k.s_addc_u32(pointer[1], matrix.pointer[1], bytes_[1])
+        return replace(matrix, pointer=pointer, rows_register=left)
     with k.scratch("bytes", file="s") as bytes_:
         k.s_mul_i32(bytes_, first, matrix.bits // 8)
         k.s_add_u32(pointer[0], matrix.pointer[0], bytes_)
         k.s_addc_u32(pointer[1], matrix.pointer[1], 0)
-    return ag.Matrix(matrix.name, matrix.dtype, pointer, matrix.rows_register, left, matrix.stride, matrix.least, matrix.most)
+    return replace(matrix, pointer=pointer, columns_register=left)
 
 
 def epilogue_of(k: ag.TileBuilder) -> Callable[..., ProductEpilogue]:

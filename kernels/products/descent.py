@@ -1,0 +1,59 @@
+"""Rows of K that a loop goes down, in a matrix of any size: the descriptor itself goes on, by 64 bits.
+
+A `Walk` shows the matrix to its end by one descriptor, so below 4 GiB. A `Descent` shows the rows of an iteration alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import asmgen as ag
+from asmgen.author.emit.kernel import KernelBuilder
+
+
+@dataclass(eq=False)
+class Descent(ag.Walk):
+    """Rows that go down by `count` with every iteration of a loop. `descent.step(t + 2)` are those of iteration t + 2."""
+
+    @property
+    def reach(self) -> int | None:
+        """The rows of an iteration."""
+        return self.count
+
+    def offset_of(self, k: KernelBuilder, index: ag.StepIndex) -> ag.Reg | int:  # type: ignore[override]
+        """No offset: the descriptor goes on. Raises TileError where one descent is asked for two iterations of a step."""
+        if self.ahead not in (None, index.offset):
+            raise ag.TileError(f"{self.matrix.name} was read for t+{self.ahead} before: a descent serves one iteration ahead", k.here())
+        self.ahead = index.offset
+        if self.pace is None:
+            self.pace = k.hoist(lambda: self._make_pace(k))
+        if self.gone is None:
+            (self.gone,) = [descriptor[0:1] for descriptor in self.descriptors.values()]  # what loads depend on
+        return 0
+
+    def _make_pace(self, k: KernelBuilder) -> ag.Reg:
+        assert k.registers is not None
+        stride = self.matrix.stride_bytes(k)
+        pace = k.registers.sgprs(1, k.registers.unused(f"{self.matrix.name}_pace"), note="bytes an iteration")
+        k.s_mul_i32(pace, stride, self.count)
+        return pace
+
+    def begin(self, k: KernelBuilder, ahead: int) -> None:
+        """A loop begins whose first copy stands `ahead` iterations before the first: where the rows of this copy would begin."""
+        assert self.ahead is not None and self.pace is not None
+        for descriptor in self.descriptors.values():
+            for _ in range(ahead - self.ahead):
+                k.s_sub_u32(descriptor[0], descriptor[0], self.pace)
+                k.s_subb_u32(descriptor[1], descriptor[1], 0)
+
+    def go_on(self, k: KernelBuilder, step: int = 0, count_and_room: tuple[ag.Reg, ag.Reg] | None = None) -> None:
+        """One iteration on. Changes SCC. With a count, not beyond its last iteration; `step` is the number of the next step."""
+        assert self.ahead is not None and self.pace is not None
+        pace = self.pace
+        if count_and_room is not None and step + self.ahead > 0:
+            count, pace = count_and_room
+            k.s_cmp_gt_u32(count, step + self.ahead)
+            k.s_cselect_b32(pace, self.pace, 0)
+        for descriptor in self.descriptors.values():
+            k.s_add_u32(descriptor[0], descriptor[0], pace)
+            k.s_addc_u32(descriptor[1], descriptor[1], 0)

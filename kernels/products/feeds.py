@@ -1,0 +1,173 @@
+"""Feeds: how one side of a product gets from memory through LDS to fragments, by its layout and architecture.
+
+    feed = feed_of(k, "a", "A", fa, tm, stages=2)   # makes As, and what is on the way to it in registers
+    source = feed.sources(matrix, row0)             # the two halves of the workgroup's rows
+    feed.read(A, t, 0, wm)                          # half 0 of iteration t, the wave's part of it
+    feed.refill(t + 1, 1)                           # half 1 of iteration t + 1
+
+| layout | gfx950 | gfx942 |
+|---|---|---|
+| row | LDS-DMA of rows, plain reads | through registers, plain reads |
+| column | LDS-DMA of the memory's lines, transposing reads | through registers, which transpose blocks; plain reads |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import asmgen as ag
+from asmgen.isa.layouts_lds import DMA_BYTES
+from asmgen.kernels.products.descent import Descent
+from asmgen.kernels.products.layouts import by_columns
+from asmgen.kernels.products.sides import side
+
+_WIDTH = 16  # bytes of a load
+_BLOCK = 4  # rows and columns that a lane transposes at a time
+
+
+@dataclass
+class Feed:
+    """One side of a product. `name` is that of its registers; the halves have `rows` rows of `depth` columns of K. `staged` are registers
+    on the way to LDS, by half. `order` deals rows to fragments."""
+
+    k: ag.TileBuilder
+    name: str
+    rows: int
+    depth: int
+    shared: ag.SharedTile
+    staged: Any = (None, None)
+    order: Callable[[int], int] | None = None
+    halves: Any = field(default=(), repr=False)
+    blocks: Any = None
+
+    @property
+    def computes(self) -> bool:
+        """Whether vector instructions stand between memory and LDS."""
+        return self.blocks is not None
+
+    @property
+    def transposes(self) -> bool:
+        """Whether memory has the rows as columns."""
+        return isinstance(self, ColumnFeed)
+
+    def begin(self, matrix: ag.Matrix, first: ag.Reg) -> None:
+        """The workgroup's rows are those from `first` on."""
+        self.halves = matrix.rows(first, 2 * self.rows).halves()
+
+    def read(self, tile: ag.Tile, t: ag.StepIndex, half: int, wave: ag.WaveIndex) -> None:
+        """The wave's part of a half of an iteration."""
+        ag.read(self.k, tile, self.shared[t, half].part(wave))
+
+    def refill(self, t: ag.StepIndex, half: int) -> None:
+        """A half of an iteration gets its elements."""
+        ag.refill(self.k, self.shared[t, half], self.halves[half], self.staged[half], self.order)
+
+    @property
+    def frees(self) -> tuple[str, ...]:
+        """Registers that nobody needs after the loop."""
+        return (f"R{self.name}",) if self.staged[0] is not None else ()
+
+
+class ColumnFeed(Feed):
+    """Lines of memory have neighbouring rows of one column of K. They lie so in LDS too; transposing reads make fragments of them."""
+
+    def begin(self, matrix: ag.Matrix, first: ag.Reg) -> None:
+        """Each half has lines of its own, which go down along K."""
+        self.halves = [_from_element(self.k, matrix, first, half * self.rows, self.depth) for half in range(2)]
+
+    @property
+    def frees(self) -> tuple[str, ...]:
+        """Registers that nobody needs after the loop."""
+        return tuple(f"{half.matrix.name}_{what}" for half in self.halves for what in ("lines", "elements", "buffer", "pace"))
+
+    def read(self, tile: ag.Tile, t: ag.StepIndex, half: int, wave: ag.WaveIndex) -> None:
+        """The wave's part of a half of an iteration."""
+        ag.read_transposed(self.k, tile, self.shared[t, half].part(None, wave))
+
+    def refill(self, t: ag.StepIndex, half: int) -> None:
+        """A half of an iteration gets its elements."""
+        ag.fill(self.k, self.shared[t, half], self.halves[half].step(t))
+
+
+class TransposingFeed(ColumnFeed):
+    """As `ColumnFeed`, through registers: a wave transposes its blocks of lines on their way to LDS, where rows lie as they are read."""
+
+    def read(self, tile: ag.Tile, t: ag.StepIndex, half: int, wave: ag.WaveIndex) -> None:
+        """The wave's part of a half of an iteration."""
+        Feed.read(self, tile, t, half, wave)
+
+    def refill(self, t: ag.StepIndex, half: int) -> None:
+        """A half of an iteration gets what was loaded before, and the next iteration's lines are asked for."""
+        k, held = self.k, self.staged[half]
+        ag.change_layout(k, held, self.blocks.fragment, self.blocks, at=t)
+        ag.write(k, self.shared[t, half].part(k.wave), ag.transposed(self.blocks))
+        ag.load(k, held, self.halves[half].step(t + 1), columns=k.wave)
+
+    @property
+    def frees(self) -> tuple[str, ...]:
+        """Registers that nobody needs after the loop."""
+        return f"R{self.name}", *super().frees
+
+
+def deals_no_rows(k: ag.TileBuilder, side_name: str) -> bool:
+    """Whether rows get to LDS, or to fragments, in the order of memory alone."""
+    return _WIDTH in DMA_BYTES[k.arch] or by_columns(k.parameters, side(k.parameters, side_name))
+
+
+def feed_of(k: ag.TileBuilder, side_name: str, name: str, fragment: ag.Fragment, edge: int, stages: int,
+            deal: Callable[[int], int] | None = None) -> Feed:
+    """The feed of a side of the product ("a" or "b") whose rows are read as `fragment`, of a tile of `edge` rows.
+
+    `deal` is an order of rows that a feed through registers may give them.
+    """
+    depth, rows = k.variant.tile[2], edge // 2
+    by_dma = _WIDTH in DMA_BYTES[k.arch]
+    if not by_columns(k.parameters, side(k.parameters, side_name)):
+        way = ag.Refills(k, fragment)
+        staged = way.staged(f"R{name}", rows, depth, 2)
+        shared = k.shared(f"{name}s", fragment.dtype, rows, depth, stages=stages, grid=(2,), serves=way.serves, pads=way.dma)
+        return Feed(k, name, rows, depth, shared, staged, deal)
+    if not by_dma:
+        return _transposing(k, name, fragment, rows, stages)
+    shared = k.shared(f"{name}s", fragment.dtype, depth, rows, stages=stages, grid=(2,), serves=(ag.TransposedRead(fragment), ag.DmaFill()))
+    return ColumnFeed(k, name, rows, depth, shared)
+
+
+def _transposing(k: ag.TileBuilder, name: str, fragment: ag.Fragment, rows: int, stages: int) -> Feed:
+    """Lanes have blocks of 4 x 4 elements, as many lanes side by side as the wave's rows take."""
+    depth, own = k.variant.tile[2], rows // k.variant.wave_count
+    across = max(own // _BLOCK, _BLOCK * ag.LANES // depth)
+    lines, columns = (ag.block_fragment(fragment, _BLOCK, _BLOCK, across, order) for order in (False, True))
+    staged = k.tile(f"R{name}", depth, own, lines, grid=(2,), note="on their way to LDS")
+    key = "transposed blocks", depth, own, columns
+    blocks = k.made.get(key)  # both sides may share them: each transposes what it then writes
+    if blocks is None:
+        blocks = k.made[key] = k.tile(f"T{name}", depth, own, columns, note="transposed")
+    assert isinstance(blocks, ag.Tile)
+    shared = k.shared(f"{name}s", fragment.dtype, rows, depth, stages=stages, grid=(2,),
+                      serves=(ag.FragmentRead(fragment), ag.FragmentRead(columns.T, write=True)), pads=False)
+    return TransposingFeed(k, name, rows, depth, shared, staged, None, (), blocks)
+
+
+def _from_element(k: ag.TileBuilder, matrix: ag.Matrix, first: ag.Reg, further: int, depth: int) -> Descent:
+    """The lines of a matrix from their element `first` + `further` on. Lines that have no such element show their last ones instead:
+    nothing of it is used."""
+    size = matrix.bits // 8
+    name = f"{matrix.name}{further or ''}"
+    pointer = k.registers.sgprs(2, f"{name}_lines", align=2)
+    left = k.registers.sgprs(1, f"{name}_elements", note="elements of a line from there on")
+    assert isinstance(matrix.columns_register, ag.Reg)
+    with k.scratch("first_element", file="s") as at, k.scratch("last_line", file="s") as last:
+        k.s_add_u32(at, first, further)
+        k.s_sub_u32(last, matrix.columns_register, 1)
+        k.s_and_b32(last, last, -(_WIDTH // size))
+        k.s_min_u32(at, at, last)
+        k.s_sub_u32(left, matrix.columns_register, at)
+        k.s_mul_hi_u32(last, at, size)
+        k.s_mul_i32(at, at, size)
+        k.s_add_u32(pointer[0], matrix.pointer[0], at)
+        k.s_addc_u32(pointer[1], matrix.pointer[1], last)
+    lines = ag.Matrix(name, matrix.dtype, pointer, matrix.rows_register, left, matrix.stride, matrix.least, matrix.most)
+    return Descent(lines, 0, 0, depth)

@@ -1,0 +1,49 @@
+"""A and B by rows and by columns on both architectures: right on odd shapes, without bank conflicts, in each order of waves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from asmgen.author.contract.contract import ContractError
+from asmgen.emulator.scheduling.run import Options
+from asmgen.kernels.registry import family
+from asmgen.tools.build import build_kernel, lint_errors
+from asmgen.tools.runner import run_kernel
+
+NN, TN, TT = {"b_layout": "column"}, {"a_layout": "column", "b_layout": "column"}, {"a_layout": "column"}
+CASES: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
+    ("gemm-bf16", "gfx950", {"tile": "64x64x64", **TN}, {"m": 70, "n": 130, "k": 192, "lda": 72, "ldb": 136}),
+    ("gemm-bf16", "gfx950", {"tile": "128x128x64", **TT, "split_k": 2, "dtype": "f16"}, {"m": 130, "n": 126, "k": 192, "lda": 144}),
+    ("gemm-bf16", "gfx950", {"tile": "256x256x64", "schedule": "ping-pong", **TN}, {"m": 136, "n": 264, "k": 320}),
+    ("gemm-bf16", "gfx950", {"tile": "64x256x64", **NN, "d_layout": "column", "c_layout": "column"},
+     {"m": 256, "n": 64, "k": 128, "batch": 2, "beta": 0.5}),
+    ("gemm-bf16", "gfx942", {"tile": "128x128x64", **TN}, {"m": 136, "n": 122, "k": 192, "ldb": 128}),
+    ("gemm-fp8", "gfx950", {"tile": "64x64x128", **TT, "scales": "row", "a_dtype": "e5m2"}, {"m": 80, "n": 68, "k": 384, "batch": 2}),
+    ("gemm-fp8", "gfx950", {"tile": "256x256x128", "schedule": "ping-pong", **TN}, {"m": 144, "n": 272, "k": 256}),
+    ("gemm-fp8", "gfx942", {"tile": "128x128x128", **NN}, {"m": 36, "n": 132, "k": 256, "ldb": 144}),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(len(CASES)))
+def test_products_of_each_layout(number: int) -> None:
+    name, arch, build, shape = CASES[number]
+    library = family(name)
+    one = build_kernel(library, arch, build)
+    assert not lint_errors(one)
+    for seed, order in ((0, "random:5"), (1, "serial"), (2, "lockstep")):
+        report = run_kernel(library, one, one.kernel.contract.resolve_run({**one.kernel.parameters, **shape}), "emulator", seed,
+                            Options(order=order, count_banks=True))
+        assert report.passed and report.untouched and not report.findings and not report.bank_conflicts, report
+
+
+@pytest.mark.parametrize(("values", "sentence"), [
+    ({**TN, "m": 33}, "a multiple of 4 bytes"),
+    ({**TN, "m": 32, "lda": 24}, "lda must be at least k, or m where"),
+    ({**TN, "schedule": "in-order"}, "no variant"),
+])
+def test_what_no_variant_serves_is_refused(values: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ContractError, match=sentence):
+        family("gemm-bf16").contract("gfx950", values).resolve_run({"m": 32, "n": 64, "k": 64, "lda": 64, **values})
