@@ -25,7 +25,8 @@ class Candidate:
 
 def candidates(library: Family, arch: str, given: Values, units: int = 0) -> list[Candidate]:
     """The variants that agree with the given parameters and compute the same as the family's own choice, in the order of their declaration;
-    with a number of compute units each with the values of further build parameters that the family would try there.
+    with a number of compute units each with the values of further build parameters that the family would try there. A variant that is a
+    last resort is one of them where no earlier one serves.
 
     Raises ContractError where none serves the problem: the sentence of the first that agrees.
     """
@@ -35,7 +36,7 @@ def candidates(library: Family, arch: str, given: Values, units: int = 0) -> lis
     for variant in library.variants(arch):
         fixed = library.fixed(variant)
         wanted = {name: given.get(name, value if name in HOW else usual.parameter(name).default) for name, value in fixed.items()}
-        if wanted != fixed:
+        if wanted != fixed or (found and dict(variant.further).get("last_resort")):
             continue
         chosen = {**given, **{name: fixed[name] for name in HOW if name in fixed}}
         try:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import asmgen as ag
 from asmgen.kernels.products.contract import PRODUCT_ALIASES, product_parameters
 from asmgen.kernels.products.layouts import LAYOUT_RULES, further_parameters
+from asmgen.kernels.products.selection import first_serving
 from asmgen.kernels.products.split import (
     BATCH_SPLIT_GRID,
     BATCH_SUM_ARGUMENTS,
@@ -25,7 +26,7 @@ _TYPE = ag.Parameter("dtype", "build", str, "type of A and B", default="bf16", c
 
 
 def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
-    return product_parameters((_TYPE, SPLIT_K), variant, 16, further=further_parameters(128 // 16))
+    return product_parameters((_TYPE, SPLIT_K), variant, 16, further=further_parameters(variant, 16))
 
 
 def _work(values: ag.Values, variant: ag.Variant) -> ag.LaunchWork:
@@ -49,6 +50,11 @@ def _algebra(values: ag.Values, inputs: Any) -> Mapping[str, Any]:
     return product(values, inputs, *(rows_of(values, name, inputs[name]) for name in "ab"))
 
 
+def _selection(candidates: Sequence[ag.Variant], values: ag.Values) -> ag.Variant:
+    """The first one that serves the values."""
+    return first_serving(GEMM, candidates, values)
+
+
 GEMM = ag.Family(
     name="gemm-bf16",
     title="D[M,N] = alpha A[M,K] x B[N,K]^T + beta C + bias, A and B of bf16 or f16, float32 accumulation",
@@ -61,6 +67,7 @@ GEMM = ag.Family(
     tuned=split_options,
     timed_as=timed_as,
     axes="xyz",
+    selection=_selection,
     rules=LAYOUT_RULES,
     aliases=PRODUCT_ALIASES,
     algebra=_algebra,

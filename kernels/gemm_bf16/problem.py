@@ -7,7 +7,7 @@ import numpy as np
 import asmgen as ag
 from asmgen.kernels.products.odd import put_odd_pairs
 from asmgen.kernels.products.problem import TYPES, with_result
-from asmgen.kernels.products.split import steps_of_sums
+from asmgen.kernels.products.split import columns_of_sums
 from asmgen.kernels.products.stored import stored
 from asmgen.kernels.products.sums import Sums, sums_of_parts
 
@@ -23,7 +23,6 @@ def make_problem(p: ag.Values, seed: int, nonfinite: bool) -> ag.Problem:
 
     def product(number: int) -> Sums:
         left, right = (one.matrices[number].astype(np.float64) for one in (a, b))
-        depth = int(str(p["tile"]).rpartition("x")[2])
-        return sums_of_parts(left, right, _DEPTH, [depth * steps for steps in steps_of_sums(p, depth)])
+        return sums_of_parts(left, right, _DEPTH, columns_of_sums(p))
 
     return with_result(p, random, {"a": a.array, "b": b.array}, product, nonfinite, exact)

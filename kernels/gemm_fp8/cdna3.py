@@ -10,13 +10,15 @@ from collections.abc import Sequence
 import asmgen as ag
 from asmgen.kernels.gemm_fp8.family import GEMM
 from asmgen.kernels.gemm_fp8.scaling import load_factors, with_alpha
-from asmgen.kernels.gemm_fp8.shapes import narrow_shape
+from asmgen.kernels.gemm_fp8.shapes import narrow_shape, wide_shape
+from asmgen.kernels.products.contract import ELEMENTS
 from asmgen.kernels.products.epilogue import ProductEpilogue
 from asmgen.kernels.products.layouts import BY_ROWS
 from asmgen.kernels.products.quadrants import quadrants
 from asmgen.kernels.products.split import epilogue_of
 
 
+@GEMM.variant("gfx942", tile=(128, 128, 128), waves=(2, 4), schedule=ELEMENTS, occupancy=2, last_resort=True, stages=1)
 @GEMM.variant("gfx942", tile=(128, 128, 128), waves=(2, 2), schedule="interleave", occupancy=2, stages=1)
 @GEMM.variant("gfx942", tile=(256, 256, 128), waves=(2, 4), schedule="ping-pong", occupancy=2, stages=1, **BY_ROWS)
 @GEMM.variant("gfx942", tile=(256, 256, 128), waves=(2, 2), schedule="interleave", occupancy=1, stages=1)
@@ -24,6 +26,13 @@ def cdna3(k: ag.TileBuilder) -> None:
     """One of the tiles above."""
     M = narrow_shape(k)
     quadrants(k, M, ag.deep(M.b, 2), ag.deep(M.a, 2), _ends)
+
+
+@GEMM.variant("gfx950", tile=(128, 128, 128), waves=(2, 4), schedule=ELEMENTS, occupancy=2, last_resort=True, stages=1)
+def by_elements(k: ag.TileBuilder) -> None:
+    """The same step, whose elements are loaded one by one."""
+    M, _, _ = wide_shape(k)
+    quadrants(k, M, M.b, M.a, _ends)
 
 
 def _ends(k: ag.TileBuilder, corners: Sequence[ag.Corner], row0: ag.Reg, column0: ag.Reg, wm: ag.WaveIndex,

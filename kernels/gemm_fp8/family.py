@@ -9,6 +9,7 @@ import asmgen as ag
 from asmgen.kernels.gemm_fp8.operands import BLOCK, ELEMENTS
 from asmgen.kernels.products.contract import PRODUCT_ALIASES, product_parameters
 from asmgen.kernels.products.layouts import LAYOUT_RULES, further_parameters
+from asmgen.kernels.products.selection import first_serving
 from asmgen.kernels.products.split import (
     BATCH_SPLIT_GRID,
     BATCH_SUM_ARGUMENTS,
@@ -35,7 +36,7 @@ def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
         ag.Parameter("scales", "build", str, "what a scale belongs to: tensor: all of A, all of B; row: a row of A, a row of B; "
                   "block: 128 columns of a row of A, 128 x 128 of B, in tiles of their own", default="tensor", choices=("tensor", "row")),
     )
-    return product_parameters((*operands, SPLIT_K), variant, 8, further=further_parameters(128 // 8))
+    return product_parameters((*operands, SPLIT_K), variant, 8, further=further_parameters(variant, 8))
 
 
 _SCALES = (
@@ -79,9 +80,9 @@ def _algebra(values: ag.Values, inputs: Any) -> Mapping[str, Any]:
 
 
 def _selection(candidates: Sequence[ag.Variant], values: ag.Values) -> ag.Variant:
-    """A variant that fixes `scales` serves only that value."""
+    """The first one that serves the values; a variant that fixes `scales` serves only that value."""
     wanted = ("scales", "block") if values.get("scales") == "block" else None
-    return next((one for one in candidates if (wanted in one.further) == (wanted is not None)), candidates[0])
+    return first_serving(GEMM, [one for one in candidates if (wanted in one.further) == (wanted is not None)] or candidates, values)
 
 
 _SCALES_BY_ROWS = ag.Rule("d_layout must be row with scales=block, whose scales of A and B differ in shape", ("scales", "d_layout"),

@@ -11,7 +11,7 @@ import asmgen as ag
 from asmgen.kernels.gemm_fp8.operands import BLOCK
 from asmgen.kernels.products.odd import put_odd_pairs
 from asmgen.kernels.products.problem import with_result
-from asmgen.kernels.products.split import steps_of_sums
+from asmgen.kernels.products.split import columns_of_sums
 from asmgen.kernels.products.stored import stored
 from asmgen.kernels.products.sums import Sums, sums_of_parts
 
@@ -42,9 +42,8 @@ def make_problem(p: ag.Values, seed: int, nonfinite: bool) -> ag.Problem:
             of_a, of_b = np.repeat(of_a.T, BLOCK, 1)[:, :k], np.repeat(np.repeat(of_b, BLOCK, 0)[:n], BLOCK, 1)[:, :k]
         else:
             of_a, of_b = of_a[:, None], of_b[:, None]
-        depth = int(str(p["tile"]).rpartition("x")[2])
         left, right = (one.matrices[number].astype(np.float64) for one in (a, b))
-        return sums_of_parts(left * of_a, right * of_b, _DEPTHS[p["encoding"]], [depth * each for each in steps_of_sums(p, depth)])
+        return sums_of_parts(left * of_a, right * of_b, _DEPTHS[p["encoding"]], columns_of_sums(p))
 
     given = {"a_scale": a_scale, "b_scale": b_scale}
     given = {name: one[0] for name, one in given.items()} if count == 1 else given

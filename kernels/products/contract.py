@@ -13,6 +13,8 @@ DEALT = "in-order"
 """The schedule of variants whose waves share the steps of a workgroup (`direct`)."""
 DEALT_WAVES = 4
 """The waves of each of them."""
+ELEMENTS = "elements"
+"""The schedule of variants that load element by element (`elements`)."""
 _FRAGMENT_ROWS = 16  # the fewest rows of a corner
 _MAX_EDGE = (1 << 31) - 1
 _MOST_TILES = 1 << 20
@@ -42,7 +44,8 @@ def product_parameters(operands: Sequence[ag.Parameter], variant: ag.Variant, bi
     `beside` more included. For A and B these are the rows of one of `parts` of a tile (`halves`), for C and D a wave's rows of a corner, of
     the widest type (`product_epilogue`). A build refuses larger limits. `further` is what only some products have.
     """
-    depth, line, further = multiple or variant.tile[2], _LINE // bits, further or Further()
+    wide = variant.schedule != ELEMENTS
+    depth, line, further = multiple or (variant.tile[2] if wide else 1), _LINE // bits if wide else 1, further or Further()
     parts = 1 if is_dealt(variant) else parts
     most = {name: ag.most_stride(variant.tile[axis] // parts, bits, beside) // line * line for axis, name in enumerate("ab")}
     most |= dict.fromkeys("cd", ag.most_stride(corner_rows(variant), ag.element_bits(_WIDEST_OUT)))
@@ -66,7 +69,8 @@ def product_parameters(operands: Sequence[ag.Parameter], variant: ag.Variant, bi
         ag.Parameter("n", "run", int, "rows of B, columns of D", minimum=1, maximum=_MAX_EDGE),
         ag.Parameter("k", "run", int, "columns of A and B", minimum=depth, maximum=min(most["a"], most["b"]) // depth * depth,
                   multiple_of=depth),
-        *(stride(name, "k", f"; 16-byte loads want a multiple of {line}", line if further.strides else depth, line) for name in "ab"),
+        *(stride(name, "k", f"; 16-byte loads want a multiple of {line}" if wide else "", line if further.strides else depth, line)
+          for name in "ab"),
         *(stride(name, "n", "") for name in "dc"),
         ag.Parameter("alpha", "run", float, "factor of A x B^T", default=1.0),
         ag.Parameter("beta", "run", float, "factor of C, which is not read where this is 0", default=0.0),

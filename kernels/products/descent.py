@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import asmgen as ag
-from asmgen.author.emit.kernel import KernelBuilder
 
 
 @dataclass(eq=False)
@@ -20,7 +19,7 @@ class Descent(ag.Walk):
         """The rows of an iteration."""
         return self.count
 
-    def offset_of(self, k: KernelBuilder, index: ag.StepIndex) -> ag.Reg | int:  # type: ignore[override]
+    def offset_of(self, k: ag.KernelBuilder, index: ag.StepIndex) -> ag.Reg | int:  # type: ignore[override]
         """No offset: the descriptor goes on. Raises TileError where one descent is asked for two iterations of a step."""
         if self.ahead not in (None, index.offset):
             raise ag.TileError(f"{self.matrix.name} was read for t+{self.ahead} before: a descent serves one iteration ahead", k.here())
@@ -31,14 +30,14 @@ class Descent(ag.Walk):
             (self.gone,) = [descriptor[0:1] for descriptor in self.descriptors.values()]  # what loads depend on
         return 0
 
-    def _make_pace(self, k: KernelBuilder) -> ag.Reg:
+    def _make_pace(self, k: ag.KernelBuilder) -> ag.Reg:
         assert k.registers is not None
         stride = self.matrix.stride_bytes(k)
         pace = k.registers.sgprs(1, k.registers.unused(f"{self.matrix.name}_pace"), note="bytes an iteration")
         k.s_mul_i32(pace, stride, self.count)
         return pace
 
-    def begin(self, k: KernelBuilder, ahead: int) -> None:
+    def begin(self, k: ag.KernelBuilder, ahead: int) -> None:
         """A loop begins whose first copy stands `ahead` iterations before the first: where the rows of this copy would begin."""
         assert self.ahead is not None and self.pace is not None
         for descriptor in self.descriptors.values():
@@ -46,7 +45,7 @@ class Descent(ag.Walk):
                 k.s_sub_u32(descriptor[0], descriptor[0], self.pace)
                 k.s_subb_u32(descriptor[1], descriptor[1], 0)
 
-    def go_on(self, k: KernelBuilder, step: int = 0, count_and_room: tuple[ag.Reg, ag.Reg] | None = None) -> None:
+    def go_on(self, k: ag.KernelBuilder, step: int = 0, count_and_room: tuple[ag.Reg, ag.Reg] | None = None) -> None:
         """One iteration on. Changes SCC. With a count, not beyond its last iteration; `step` is the number of the next step."""
         assert self.ahead is not None and self.pace is not None
         pace = self.pace

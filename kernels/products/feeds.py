@@ -9,17 +9,19 @@
 |---|---|---|
 | row | LDS-DMA of rows, plain reads | through registers, plain reads |
 | column | LDS-DMA of the memory's lines, transposing reads | through registers, which transpose blocks; plain reads |
+
+Variants of the schedule `elements` load element by element, of either layout (`elements`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
 
 import asmgen as ag
-from asmgen.isa.layouts_lds import DMA_BYTES
+from asmgen.kernels.products.contract import ELEMENTS
 from asmgen.kernels.products.descent import Descent
+from asmgen.kernels.products.elements import element_feed
+from asmgen.kernels.products.feed import Feed
 from asmgen.kernels.products.layouts import by_columns
 from asmgen.kernels.products.sides import side
 
@@ -27,51 +29,13 @@ _WIDTH = 16  # bytes of a load
 _BLOCK = 4  # rows and columns that a lane transposes at a time
 
 
-@dataclass
-class Feed:
-    """One side of a product. `name` is that of its registers; the halves have `rows` rows of `depth` columns of K. `staged` are registers
-    on the way to LDS, by half. `order` deals rows to fragments."""
-
-    k: ag.TileBuilder
-    name: str
-    rows: int
-    depth: int
-    shared: ag.SharedTile
-    staged: Any = (None, None)
-    order: Callable[[int], int] | None = None
-    halves: Any = field(default=(), repr=False)
-    blocks: Any = None
-
-    @property
-    def computes(self) -> bool:
-        """Whether vector instructions stand between memory and LDS."""
-        return self.blocks is not None
+class ColumnFeed(Feed):
+    """Lines of memory have neighbouring rows of one column of K. They lie so in LDS too; transposing reads make fragments of them."""
 
     @property
     def transposes(self) -> bool:
         """Whether memory has the rows as columns."""
-        return isinstance(self, ColumnFeed)
-
-    def begin(self, matrix: ag.Matrix, first: ag.Reg) -> None:
-        """The workgroup's rows are those from `first` on."""
-        self.halves = matrix.rows(first, 2 * self.rows).halves()
-
-    def read(self, tile: ag.Tile, t: ag.StepIndex, half: int, wave: ag.WaveIndex) -> None:
-        """The wave's part of a half of an iteration."""
-        ag.read(self.k, tile, self.shared[t, half].part(wave))
-
-    def refill(self, t: ag.StepIndex, half: int) -> None:
-        """A half of an iteration gets its elements."""
-        ag.refill(self.k, self.shared[t, half], self.halves[half], self.staged[half], self.order)
-
-    @property
-    def frees(self) -> tuple[str, ...]:
-        """Registers that nobody needs after the loop."""
-        return (f"R{self.name}",) if self.staged[0] is not None else ()
-
-
-class ColumnFeed(Feed):
-    """Lines of memory have neighbouring rows of one column of K. They lie so in LDS too; transposing reads make fragments of them."""
+        return True
 
     def begin(self, matrix: ag.Matrix, first: ag.Reg) -> None:
         """Each half has lines of its own, which go down along K."""
@@ -113,7 +77,7 @@ class TransposingFeed(ColumnFeed):
 
 def deals_no_rows(k: ag.TileBuilder, side_name: str) -> bool:
     """Whether rows get to LDS, or to fragments, in the order of memory alone."""
-    return _WIDTH in DMA_BYTES[k.arch] or by_columns(k.parameters, side(k.parameters, side_name))
+    return k.arch == "gfx950" or k.variant.schedule == ELEMENTS or by_columns(k.parameters, side(k.parameters, side_name))
 
 
 def feed_of(k: ag.TileBuilder, side_name: str, name: str, fragment: ag.Fragment, edge: int, stages: int,
@@ -123,13 +87,14 @@ def feed_of(k: ag.TileBuilder, side_name: str, name: str, fragment: ag.Fragment,
     `deal` is an order of rows that a feed through registers may give them.
     """
     depth, rows = k.variant.tile[2], edge // 2
-    by_dma = _WIDTH in DMA_BYTES[k.arch]
+    if k.variant.schedule == ELEMENTS:
+        return element_feed(k, name, fragment, rows, stages)
     if not by_columns(k.parameters, side(k.parameters, side_name)):
         way = ag.Refills(k, fragment)
         staged = way.staged(f"R{name}", rows, depth, 2)
         shared = k.shared(f"{name}s", fragment.dtype, rows, depth, stages=stages, grid=(2,), serves=way.serves, pads=way.dma)
         return Feed(k, name, rows, depth, shared, staged, deal)
-    if not by_dma:
+    if k.arch != "gfx950":
         return _transposing(k, name, fragment, rows, stages)
     shared = k.shared(f"{name}s", fragment.dtype, depth, rows, stages=stages, grid=(2,), serves=(ag.TransposedRead(fragment), ag.DmaFill()))
     return ColumnFeed(k, name, rows, depth, shared)

@@ -10,7 +10,7 @@ from typing import Any
 
 import asmgen as ag
 from asmgen.kernels.products.batch import BATCH_RULES, batch_parameters
-from asmgen.kernels.products.contract import DEALT, Further
+from asmgen.kernels.products.contract import DEALT, ELEMENTS, Further
 from asmgen.kernels.products.sides import side
 
 _SHAPES = {"a": ("m", "k"), "b": ("n", "k"), "c": ("m", "n"), "d": ("m", "n")}
@@ -35,8 +35,9 @@ def _line(name: str) -> ag.Formula:
     return ag.Formula(f"{columns}, or {rows} where {name.upper()} is stored by columns", lambda p: line_and_lines(p, name)[0])
 
 
-def further_parameters(line: int) -> Further:
-    """Parameters of layouts and batches. Strides of A and B are multiples of `line` elements."""
+def further_parameters(variant: ag.Variant, bits: int) -> Further:
+    """Parameters of layouts and batches of a variant whose A and B have elements of so many bits."""
+    line = 1 if variant.schedule == ELEMENTS else 128 // bits
     layouts = tuple(ag.Parameter(f"{name}_layout", "build", str, f"{name.upper()} is stored by rows or by columns: "
                                  f"{' x '.join(_SHAPES[name]).upper()}", default="row", choices=LAYOUTS) for name in _SHAPES)
     return Further(layouts, batch_parameters({"a": line, "b": line}), ("column",), "; column: one that is added to every column",
@@ -73,9 +74,10 @@ def _whole_dwords(name: str) -> ag.Rule:
     edge = _SHAPES[name][0]
 
     def holds(p: ag.Values) -> bool:
-        return not (by_columns(p, name) and p[edge] * (2 if "dtype" in p else 1) % 4)
+        return p["schedule"] == ELEMENTS or not (by_columns(p, name) and p[edge] * (2 if "dtype" in p else 1) % 4)
 
-    return ag.Rule(f"{edge} must be a multiple of 4 bytes of elements where {name}_layout is column", (edge, f"{name}_layout"), holds)
+    return ag.Rule(f"{edge} must be a multiple of 4 bytes of elements where {name}_layout is column",
+                   (edge, f"{name}_layout", "schedule"), holds)
 
 
 LAYOUT_RULES = (

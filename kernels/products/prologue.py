@@ -9,7 +9,7 @@ import asmgen as ag
 from asmgen.kernels.products.contract import is_dealt
 from asmgen.kernels.products.layouts import by_columns, most_apart
 from asmgen.kernels.products.sides import argument, side
-from asmgen.kernels.products.split import is_split, part_of_k, part_of_wave, to_own_matrices
+from asmgen.kernels.products.split import is_split, part_of_k, part_of_wave, to_own_matrices, whole_steps
 
 
 def place(k: ag.TileBuilder, row0: ag.Reg, column0: ag.Reg) -> None:
@@ -60,7 +60,7 @@ def operands(k: ag.TileBuilder, steps: ag.Reg, of_a: str, of_b: str) -> tuple[ag
     if is_split(k.parameters):
         a, b = part_of_k(k, steps, a, b)
     else:
-        k.s_lshr_b32(steps, k.argument("k"), (k.variant.tile[2] - 1).bit_length())
+        whole_steps(k, steps)
     if is_dealt(k.variant):
         a, b = part_of_wave(k, steps, a, b)
     return a, b

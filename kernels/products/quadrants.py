@@ -12,12 +12,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import asmgen as ag
+from asmgen.kernels.products.contract import ELEMENTS
 from asmgen.kernels.products.epilogue import ProductEpilogue
 from asmgen.kernels.products.feeds import deals_no_rows, feed_of
 from asmgen.kernels.products.prologue import corners_of, operands, place
 from asmgen.kernels.products.split import stored_type
 
-SCHEDULES: dict[str, ag.Schedule] = {"ping-pong": ag.PingPong(), "interleave": ag.Interleave()}
+SCHEDULES: dict[str, ag.Schedule] = {"ping-pong": ag.PingPong(), "interleave": ag.Interleave(), ELEMENTS: ag.PingPong()}
 
 
 def quadrants(k: ag.TileBuilder, M: ag.MatrixShape, fa: ag.Fragment, fb: ag.Fragment,

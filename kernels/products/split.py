@@ -16,7 +16,7 @@ from dataclasses import replace
 
 import asmgen as ag
 from asmgen.kernels.products.batch import BATCH_ARGUMENTS, batched, to_matrices, to_matrix_of_c
-from asmgen.kernels.products.contract import DEALT, DEALT_WAVES, PRODUCT_ARGUMENTS, is_dealt
+from asmgen.kernels.products.contract import DEALT, DEALT_WAVES, ELEMENTS, PRODUCT_ARGUMENTS, is_dealt
 from asmgen.kernels.products.epilogue import ProductEpilogue, add_bias, bias_of, product_epilogue
 from asmgen.kernels.products.factors import Factors
 from asmgen.kernels.products.layouts import by_columns
@@ -114,6 +114,16 @@ def steps_of_sums(p: ag.Values, depth: int) -> list[int]:
     return [min(each, part - first) for part, each in dealt for first in range(0, part, each)]
 
 
+def columns_of_sums(p: ag.Values) -> list[int]:
+    """The columns of K of each sum that is made by itself."""
+    depth = int(str(p["tile"]).rpartition("x")[2])
+    found, left = [], p["k"]
+    for steps in steps_of_sums(p, depth):
+        found.append(min(left, depth * steps))
+        left -= found[-1]
+    return found
+
+
 def split_options(p: ag.Values, variant: ag.Variant, units: int) -> list[dict[str, int]]:
     """As many parts as fill the compute units once and twice, or leave none idle in the last round. Kernels so short gain by arguments that
     the hardware loads, those of few rows or columns without parts too."""
@@ -174,7 +184,7 @@ def part_of_k(k: ag.TileBuilder, steps: ag.Reg, a: ag.Matrix, b: ag.Matrix) -> t
     left = k.registers.sgprs(1, "columns_left", note="columns of A and B from the part's first on")
     has_steps = k.fresh("has_steps")
     with k.scratch("first_step", file="s") as first, k.scratch("each", file="s") as each:
-        k.s_lshr_b32(steps, k.argument("k"), (depth - 1).bit_length())
+        whole_steps(k, steps)
         steps_of_each(k, each, steps)
         if batched(k):
             _divide_by_parts(k, first, k.ids["z"])
@@ -190,6 +200,15 @@ def part_of_k(k: ag.TileBuilder, steps: ag.Reg, a: ag.Matrix, b: ag.Matrix) -> t
         k.s_mul_i32(first, first, depth)
         k.s_sub_u32(left, k.argument("k"), first)
         return _from_column(k, a, first, left), _from_column(k, b, first, left)
+
+
+def whole_steps(k: ag.TileBuilder, steps: ag.Reg) -> None:
+    """steps = K divided by the tile's depth; the last one may be cut where elements are loaded one by one."""
+    depth, columns = k.variant.tile[2], k.argument("k")
+    if k.variant.schedule == ELEMENTS:
+        k.s_add_u32(steps, columns, depth - 1)
+        columns = steps
+    k.s_lshr_b32(steps, columns, (depth - 1).bit_length())
 
 
 def part_of_wave(k: ag.TileBuilder, steps: ag.Reg, a: ag.Matrix, b: ag.Matrix) -> tuple[ag.Matrix, ag.Matrix]:

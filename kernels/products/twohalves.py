@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import asmgen as ag
-from asmgen.kernels.products.feeds import Feed
+from asmgen.kernels.products.feed import Feed
 
 
 def two_halves(k: ag.TileBuilder, C: ag.TileGrid, A: Sequence[ag.Tile], B: ag.TileGrid, of_a: Feed, of_b: Feed,
