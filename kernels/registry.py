@@ -15,6 +15,7 @@ _MODULES = {
     "02-row-sum": "asmgen.kernels.examples.02_row_sum",
     "03-transpose": "asmgen.kernels.examples.03_transpose",
     "04-mfma-tile": "asmgen.kernels.examples.04_mfma_tile",
+    "activation": "asmgen.kernels.activation.library",
     "attention-backward": "asmgen.kernels.attention_backward.library",
     "attention-forward": "asmgen.kernels.attention_forward.library",
     "gemm-bf16": "asmgen.kernels.gemm_bf16.library",

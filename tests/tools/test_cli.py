@@ -94,7 +94,7 @@ def test_wrong_requests_are_one_sentence(tmp_path: Path, capsys: pytest.CaptureF
     assert "gfx950 and gfx942 would work" in refused(capsys, "build", "gemm-bf16", "--arch", "gfx90a", "-o", str(tmp_path / "x"))
     assert "'preload'" in refused(capsys, "build", "gemm-bf16", "-p", "preloda=1")
     assert "run parameter" in refused(capsys, "build", "gemm-bf16", "-p", "m=4")
-    assert "multiple of 64, got 65" in refused(capsys, "run", "gemm-bf16", "-p", "m=1", "-p", "n=1", "-p", "k=65")
+    assert "multiple of 32, got 65" in refused(capsys, "run", "gemm-mx", "-p", "m=1", "-p", "n=1", "-p", "k=65")
     assert "lda must be at least k" in refused(capsys, "run", "gemm-bf16", "-p", "m=1", "-p", "n=1", "-p", "k=128", "-p", "lda=64")
     assert "n" in refused(capsys, "run", "gemm-bf16", "-p", "m=1", "-p", "k=64")
     assert "auto, hip and emulator" in refused(capsys, "run", "gemm-bf16", "-p", "m=1", "-p", "n=1", "-p", "k=64", "--device", "cuda")
@@ -166,8 +166,8 @@ def test_list_and_doctor(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = call(capsys, "list", "--json", "--arch", "gfx942")
     rows = json.loads(out)
     by_name = {row["kernel"]: row for row in rows}
-    assert list(by_name) == ["01-vector-add", "02-row-sum", "03-transpose", "04-mfma-tile", "attention-forward", "gemm-bf16", "gemm-fp8",
-                             "norm", "quantize", "softmax"]
+    assert list(by_name) == ["01-vector-add", "02-row-sum", "03-transpose", "04-mfma-tile", "activation", "attention-forward", "gemm-bf16",
+                             "gemm-fp8", "norm", "quantize", "softmax"]
     gemm = by_name["gemm-bf16"]
     assert gemm["workgroup"] == [256, 1, 1] and {variant["arch"] for variant in gemm["variants"]} == {"gfx950", "gfx942"}
     choices = {name: parameter.get("choices") for name, parameter in by_name["attention-forward"]["parameters"].items()}

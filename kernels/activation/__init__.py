@@ -1,0 +1,1 @@
+"""Activations of rows: gelu, silu, and swiglu with limits, alone or times a second tensor, and their gradients."""
