@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -217,6 +217,130 @@ def masks_the_first(k: TileBuilder) -> None:
     k.pipeline(step, 4, ag.InOrder())
 
 
+def reading(k: TileBuilder) -> tuple[ag.Tile, ag.Tile, ag.Tile, ag.SharedTile, ag.Rows]:
+    """C, A, B, LDS for A in two buffers, and A in memory."""
+    M = k.matrix_shape("f32_32x32x16_bf16")
+    C, A, B = k.tile("C", 32, 32, M.d), k.tile("A", 32, 64, M.a), k.tile("B", 32, 64, M.b)
+    As = k.shared("As", "bf16", 32, 64, stages=2, serves=(ag.FragmentRead(M.a), ag.DmaFill()))
+    ag.zero(k, C, A, B)
+    return C, A, B, As, k.matrix("a", "bf16", 32, "n", 4096).rows(0, 32)
+
+
+def doubles(k: TileBuilder, C: ag.Tile) -> ag.FollowingEpilogue:
+    return ag.FollowingEpilogue(lambda: ag.mul(k, C, C, 2.0))
+
+
+def reads_none_of_its_fills(k: TileBuilder) -> None:
+    C, A, B, As, a = reading(k)
+
+    def step(t: ag.StepIndex) -> None:
+        with k.stage():
+            ag.fill(k, As[t + 1], a.k(t + 1))
+        with k.stage(), k.at(t):
+            ag.mma(k, C, A, B)
+
+    k.pipeline(step, k.argument("n"), ag.Interleave(), then=doubles(k, C))
+
+
+def fills_none_of_its_reads(k: TileBuilder) -> None:
+    C, A, B, As, _ = reading(k)
+
+    def step(t: ag.StepIndex) -> None:
+        with k.stage():
+            ag.read(k, A, As[t])
+        with k.stage():
+            ag.mma(k, C, A, B)
+
+    k.pipeline(step, k.argument("n"), ag.Interleave(), then=doubles(k, C))
+
+
+def fills_another_iteration(k: TileBuilder) -> None:
+    C, A, B, As, a = reading(k)
+    k.pipeline(lambda t: ag.fill(k, As[t + 1], a.k(t + 2)), k.argument("n"), ag.InOrder())
+
+
+def names_no_iteration_of_a_buffer(k: TileBuilder) -> None:
+    C, A, B, As, a = reading(k)
+    k.pipeline(lambda t: ag.read(k, A, As[0]), k.argument("n"), ag.InOrder())
+
+
+def emits_nothing(k: TileBuilder) -> None:
+    k.pipeline(lambda t: None, 4, ag.InOrder())
+
+
+def yields(k: TileBuilder) -> None:
+    step, count, _ = summing(k)
+
+    def yielding(t: ag.StepIndex) -> Iterator[ag.StepIndex]:
+        step(t)
+        yield t
+
+    k.pipeline(yielding, count, ag.InOrder())
+
+
+def goes_half_a_step(k: TileBuilder) -> None:
+    x = k.registers.vgprs(1, "x")
+
+    def step(t: ag.StepIndex) -> None:
+        with k.at(t + 0.5):  # type: ignore[operator]
+            k.v_mov_b32(x, 0)
+
+    k.pipeline(step, 4, ag.InOrder())
+
+
+def changes_the_count(k: TileBuilder) -> None:
+    step, count, _ = summing(k)
+
+    def counting(t: ag.StepIndex) -> None:
+        step(t)
+        with k.stage(), k.at(t):
+            k.s_sub_u32(count, count, 1)
+
+    k.pipeline(counting, count, ag.InOrder())
+
+
+def releases_in_the_step(k: TileBuilder) -> None:
+    step, count, _ = summing(k)
+
+    def releasing(t: ag.StepIndex) -> None:
+        step(t)
+        k.registers.release("A")
+
+    k.pipeline(releasing, count, ag.InOrder())
+
+
+def branches_out_of_the_step(k: TileBuilder) -> None:
+    step, count, _ = summing(k)
+
+    def branching(t: ag.StepIndex) -> None:
+        step(t)
+        with k.stage(), k.at(t):
+            k.s_cbranch_vccz("out")
+
+    k.pipeline(branching, count, ag.InOrder())
+    k.label("out")
+
+
+def forgets_the_count(k: TileBuilder) -> None:
+    step, _, _ = summing(k)
+    k.pipeline(step, k.registers.sgprs(1, "steps"), ag.InOrder())
+
+
+def forgets_the_group(k: TileBuilder) -> None:
+    step, count, _ = summing(k)
+    k.pipeline(step, count, ag.PingPong(), groups=k.registers.sgprs(1, "group"))
+
+
+def clears_no_sums(k: TileBuilder) -> None:
+    step, count, C = summing(k)
+    k.pipeline(step, count, ag.InOrder(), then=doubles(k, C))
+
+
+def frees_what_is_not_there(k: TileBuilder) -> None:
+    step, count, C = summing(k)
+    k.pipeline(step, count, ag.InOrder(), then=ag.FollowingEpilogue(lambda: None, ("X",)))
+
+
 CASES = (
     (forgets_the_epilogue, rf"{HERE}: v_mfma_.* adds to .*, which nothing reads after the pipeline: the epilogue is missing"),
     (asks_for_another_axis, rf"{HERE}: the kernel has no workgroup number 'y': its family has axes='x'"),
@@ -241,6 +365,20 @@ CASES = (
     (counts_in_a_vgpr, rf"{HERE}: count=v\d+: a pipeline takes a whole number or one SGPR"),
     (counts_by_halves, rf"{HERE}: count=2.5: a pipeline takes a whole number or one SGPR"),
     (masks_the_first, rf"{HERE}: `with t.masked:` stands inside of `with t.first:`; an operation has one condition"),
+    (reads_none_of_its_fills, rf"{HERE}: buffer_load_.* fills As\[0\], which nothing reads"),
+    (fills_none_of_its_reads, rf"{HERE}: ds_read_.* reads As\[0\], which nothing fills"),
+    (fills_another_iteration, rf"{HERE}: fill As\[t\+1\] from a.k\(t\+2\) names two iterations, t\+1 and t\+2"),
+    (names_no_iteration_of_a_buffer, rf"{HERE}: As has 2 stages: index it with the step first"),
+    (emits_nothing, rf"{HERE}: the step emits no instruction"),
+    (yields, rf"{HERE}: the step emits no instruction: it has a yield"),
+    (goes_half_a_step, rf"{HERE}: t \+ 0.5 is no iteration"),
+    (changes_the_count, rf"{HERE}: s_sub_u32 .* changes s\d+ in the step, and the pipeline goes by it: count="),
+    (releases_in_the_step, rf"{HERE}: the step releases 'A', which it needs again in its next iteration"),
+    (branches_out_of_the_step, rf"{HERE}: s_cbranch_vccz out leaves the step"),
+    (forgets_the_count, rf"{HERE}: count=s\d+: nothing has written 'steps' before the pipeline"),
+    (forgets_the_group, rf"{HERE}: groups=s\d+: nothing has written 'group' before the pipeline"),
+    (clears_no_sums, rf"{HERE}: v_mfma_.* adds to .*, which nothing has written before the pipeline"),
+    (frees_what_is_not_there, rf"{HERE}: no range is named 'X'"),
     (differs_from_buffer_to_buffer, rf"{HERE}: the step emits different operations in different phases"),
 )
 

@@ -160,6 +160,37 @@ def test_temporaries_keep_clear_of_what_is_hoisted_after_them(recorded: list[tup
     assert found[2].split()[-1] not in (temporary, "v8")
 
 
+@pytest.mark.parametrize("calls", [1, 2])
+def test_views_of_temporaries_go_with_them(calls: int, recorded: list[tuple[StepUnits, list[int]]]) -> None:
+    """A set of registers that the step takes and releases is taken again by a second call."""
+    k = builder()
+    x = k.registers.pin("x", v[8])
+
+    def step(t: ag.StepIndex) -> None:
+        with k.at(t):
+            with k.scratch("two", 2) as two:
+                seen = k.registers.view("high half", two[1])
+                k.v_mov_b32(two[0], 1)
+                k.v_mov_b32(seen, two[0])
+                k.v_mov_b32(x, two[1])
+            if calls > 1:
+                pool = k.registers.pooled("set", 1)
+                k.v_mov_b32(pool.items[0], x)
+                k.registers.release("set")
+            address = k.hoist(lambda: k.registers.vgprs(2, k.registers.unused("address"), align=2)) if not held else held[0]
+            held.append(address)
+            k.v_add_u32(x, x, address[0])
+
+    held: list[Reg] = []
+    (found,) = texts(k, step, recorded)
+    low = found[0].split()[1].rstrip(",")
+    high = f"v{int(low[1:]) + 1}"
+    assert found[1:3] == [f"v_mov_b32 {high}, {low}", f"v_mov_b32 v8, {high}"]
+    taken = [found[3].split()[1].rstrip(",")] if calls > 1 else []
+    assert not {low, high, *taken} & {str(held[0][0]), str(held[0][1]), "v8"}
+    assert recorded[-1][1] == [0] * calls
+
+
 def test_arithmetic_of_what_takes_turns() -> None:
     asked: list[None] = []
     number = Phased((2, 0, 1), lambda: asked.append(None))

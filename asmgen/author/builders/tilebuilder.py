@@ -10,7 +10,7 @@ from typing import Any
 from asmgen.author.address.addressing import WaveIndex
 from asmgen.author.emit.kernel import Kept, KernelBuilder
 from asmgen.author.loop.overlap import Then
-from asmgen.author.loop.pipeline import pipeline
+from asmgen.author.loop.pipeline import check_written, pipeline
 from asmgen.author.loop.stepunits import Shape, Step
 from asmgen.author.schedule.schedules import Schedule
 from asmgen.author.step.effects import Unit
@@ -132,6 +132,7 @@ class TileBuilder(KernelBuilder):
     def pipeline(self, step: Step, count: Reg | int, schedule: Schedule, groups: Reg | None = None, plain: Reg | int | None = None,
                  then: Then | None = None, early_exit: Reg | None = None, ends_plain: bool = False, empty: bool = False) -> Shape:
         """Emit the loop; see `asmgen.author.loop.pipeline`."""
+        check_written(self, {"count": count, "plain": plain, "groups": groups, "early_exit": early_exit})
         return pipeline(self, step, count, schedule, groups, plain, then, early_exit, ends_plain, empty)
 
     @property

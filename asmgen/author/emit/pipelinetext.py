@@ -11,9 +11,12 @@ from asmgen.author.step.iterations import PipelineError
 from asmgen.isa.records import dataclass
 from asmgen.isa.registers import mask_names, scc
 from asmgen.program.live import program_liveness
-from asmgen.program.program import Instruction, Item, Label, Program
+from asmgen.program.program import Instruction, Item, Label, Program, TokenUse
 from asmgen.regalloc.liveness import Liveness
 from asmgen.regalloc.ranges import OwnedReg
+
+_AHEAD = "writes it for iterations ahead: what a loop leaves there belongs to no iteration. Copy it in the step, into a register that " \
+    "only iteration t writes"
 
 
 @dataclass(frozen=True)
@@ -21,15 +24,16 @@ class PipelineText:
     """A pipeline in a builder's items: those that may share cold blocks, and the label at its end. At label `filling`, if any, fills of LDS
     by DMA may be in flight that bring nothing.
 
-    `lost` are registers (as bits) that counts leave with values of no iteration; ranges of the plan from number `leases` on were taken
-    later. `sums` are registers to which only matrix instructions of the step add and which nothing in the step reads; `summed` is one of
-    these instructions.
+    `lost` are registers (as bits) that counts leave with values of no iteration, `spent` those that counted; ranges of the plan from number
+    `leases` on were taken later. `sums` are registers to which only matrix instructions of the step add and which nothing in the step
+    reads; `summed` is one of these instructions.
     """
 
     sharing: Sharing | None
     end: str
     filling: str = ""
     lost: int = 0
+    spent: int = 0
     leases: int = 0
     sums: int = 0
     summed: Instruction | None = None
@@ -72,6 +76,7 @@ def settle_pipelines(k: Written) -> list[Sharing]:
     for text in k.pipelines:
         _refuse_lost(k, text, live, labels)
         _refuse_forgotten(text, live, labels)
+    _refuse_one_sided(k.program().instructions)
     branches = cold_branches(k.items, k.tags)
     targets = {position: item.target for position in branches if isinstance(item := k.items[position], Instruction)}
     apart = frozenset(position for position, target in targets.items()
@@ -87,15 +92,13 @@ def _uses_lds(k: Written, label: str) -> bool:
 
 def _refuse_lost(k: Written, text: PipelineText, live: Liveness, labels: dict[str, int]) -> None:
     first = labels[text.end]
-    wrong = live.live_before(first) & text.lost if text.lost and first < len(live) else 0
-    if not wrong:
-        return
-    reader = next((one for one in k.program().instructions[first:] if _reads_old(one, wrong, text.leases)), None)
-    if reader is not None:
-        names = ", ".join(mask_names(reader.reads & wrong))
-        raise PipelineError(f"{reader.text} reads {names} after the pipeline, which writes it for iterations ahead: what a loop leaves "
-                            "there belongs to no iteration. Copy it in the step, into a register that only iteration t writes",
-                            reader.where())
+    held = live.live_before(first) if first < len(live) else 0
+    for registers, why in ((text.lost, _AHEAD), (text.spent, "counts with it and uses it up; copy it before the pipeline")):
+        wrong = held & registers
+        reader = next((one for one in k.program().instructions[first:] if _reads_old(one, wrong, text.leases)), None) if wrong else None
+        if reader is not None:
+            names = ", ".join(mask_names(reader.reads & wrong))
+            raise PipelineError(f"{reader.text} reads {names} after the pipeline, which {why}", reader.where())
 
 
 def _reads_old(instruction: Instruction, registers: int, leases: int) -> bool:
@@ -107,8 +110,27 @@ def _reads_old(instruction: Instruction, registers: int, leases: int) -> bool:
     return bool(instruction.reads & registers & ~later)
 
 
+def _refuse_one_sided(instructions: Sequence[Instruction]) -> None:
+    """Refuse fills of LDS that nothing reads, and reads of what nothing fills."""
+    uses: dict[str, dict[TokenUse, Instruction]] = {"write": {}, "read": {}}
+    unnamed = {access.write for one in instructions if not one.tokens for access in effects_of(one).memory if access.space == "lds"}
+    for one in instructions:
+        for use in one.tokens:
+            uses[use.action].setdefault(use, one)
+    for action, other, wrong in (("write", "read", "which nothing reads: leave the fill out, or read it"),
+                                 ("read", "write", "which nothing fills: fill or write it, for an earlier stage of the step")):
+        for use, one in uses[action].items() if (other == "write") not in unnamed else ():
+            if not any(use.low < another.high and another.low < use.high for another in uses[other]):
+                verb = "fills" if action == "write" else "reads"
+                raise PipelineError(f"{one.text} {verb} {use.name}, {wrong}", one.where())
+
+
 def _refuse_forgotten(text: PipelineText, live: Liveness, labels: dict[str, int]) -> None:
     first = labels[text.end]
+    if text.summed is not None and live.live_before(0) & text.sums:
+        names = ", ".join(mask_names(live.live_before(0) & text.sums)[:4])
+        raise PipelineError(f"{text.summed.text} adds to {names}, which nothing has written before the pipeline: zero(k, ...) the tile, or "
+                            "mma(..., first=True)", text.summed.where())
     if text.summed is not None and not (live.live_before(first) & text.sums if first < len(live) else 0):
         names = ", ".join(mask_names(text.sums)[:4])
         raise PipelineError(f"{text.summed.text} adds to {names}, which nothing reads after the pipeline: the epilogue is missing. Give it "

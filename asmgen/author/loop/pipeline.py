@@ -12,7 +12,9 @@ With two roles (`ProducerConsumer`) all of this stands twice: each role has its 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING
 
 from asmgen.author.emit.coldblocks import Sharing
@@ -29,6 +31,7 @@ from asmgen.author.step.effects import Unit
 from asmgen.author.step.iterations import PipelineError
 from asmgen.isa.registers import SGPR_BIT, Reg, mask_names
 from asmgen.program.program import Instruction
+from asmgen.regalloc.ranges import OwnedReg
 
 if TYPE_CHECKING:
     from asmgen.author.emit.builder import Builder
@@ -65,11 +68,13 @@ def pipeline(k: Builder, step: Step, count: Reg | int, schedule: Schedule, group
                             "pipeline before roles part", k.here())
     if plain == 0:
         plain = None
+    given = {"count": count, "plain": plain, "groups": groups, "early_exit": early_exit}
     k.region("main loop")
     k.counted = {}
     with loop_registers(k, count, plain, ends_plain) as own:
         units = StepUnits(k, step, schedule)
         _check_shape(k, units.shape, plain, early_exit, roles or epilogue is not None)
+        _refuse_changes(units, given)
         if schedule.stagger:
             k.stagger = max(k.stagger, schedule.stagger)
         without = k.fresh("no_steps") if empty else ""
@@ -77,6 +82,7 @@ def pipeline(k: Builder, step: Step, count: Reg | int, schedule: Schedule, group
             k.s_cmp_eq_u32(count, 0)
             k.s_cbranch_scc1(without)
         k.loop_begins(units.shape.ahead)
+        begin = len(k.items)
         if groups is not None and roles:
             _refuse_shared_registers(k, units)
             consumers, producers = k.fresh("consumers"), k.fresh("producers")
@@ -97,7 +103,9 @@ def pipeline(k: Builder, step: Step, count: Reg | int, schedule: Schedule, group
             copies.emit_early_exits()
             sharing = Sharing(copies.loops_at, copies.sharing_end, own.cold) if own is not None else None
             leases = len(k.registers.ranges) if k.registers is not None else 0
-            k.pipelines.append(PipelineText(sharing, done, copies.filling, copies.lost, leases, *_sums(units.every())))
+            changed = reduce(or_, (item.writes for item in k.items[begin:] if isinstance(item, Instruction)), 0)
+            spent = changed & sum(reg.mask for reg in (count, plain) if isinstance(reg, Reg))
+            k.pipelines.append(PipelineText(sharing, done, copies.filling, copies.lost, spent, leases, *_sums(units.every())))
         k.loop_ends()
         k.paths.append(_checked_graph(copies, way, count, plain))
     k.steps.append(units.shape.table)
@@ -119,6 +127,26 @@ def _checked_graph(copies: Copies, way: Way, count: Reg | int, plain: Reg | int 
                       max((skipped for skipped, _, _ in copies.leaves), default=0))
     check_paths(graph, copies.schedule.name)
     return graph
+
+
+def check_written(k: Builder, given: Mapping[str, Reg | int | None]) -> None:
+    """Refuse, with a PipelineError, an SGPR of the plan's pool that nothing has written: the pipeline would go by what it happens to
+    hold."""
+    for name, reg in given.items():
+        held = k.registers.owner(reg) if isinstance(reg, OwnedReg) and k.registers is not None else None
+        if held is not None and held.kind == "pool" and held.reg.file == "s" and not any(isinstance(item, Instruction) and item.writes & held.reg.mask
+                                                                 for item in k.items):
+            raise PipelineError(f"{name}={reg}: nothing has written {held.name!r} before the pipeline, which goes by it", k.here())
+
+
+def _refuse_changes(units: StepUnits, given: Mapping[str, Reg | int | None]) -> None:
+    """Refuse a step that writes a register by which the pipeline goes."""
+    for name, reg in given.items():
+        for unit in units.every() if isinstance(reg, Reg) else ():
+            assert isinstance(reg, Reg)
+            if unit.effects.writes & reg.mask:
+                raise PipelineError(f"{unit} changes {reg} in the step, and the pipeline goes by it: {name}=. A register of the step's "
+                                    "own, copied before the pipeline, would do", unit.first.where())
 
 
 def _check_shape(k: Builder, shape: Shape, plain: Reg | int | None, early_exit: Reg | None, ends_otherwise: bool) -> None:

@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
+from inspect import isgenerator
 from typing import TYPE_CHECKING
 
 from asmgen.author.loop.steptable import StepOperation, step_table
@@ -23,6 +24,7 @@ from asmgen.isa.operands import Symbol
 from asmgen.isa.records import dataclass
 from asmgen.isa.registers import scc
 from asmgen.program.program import Instruction, Item, Label
+from asmgen.regalloc.plan import Taking
 from asmgen.regalloc.ranges import OwnedReg, PlanError
 
 if TYPE_CHECKING:
@@ -176,22 +178,30 @@ class StepUnits:
         """
         k, plan = self.k, self.k.registers
         k.recording, k.step_start = True, len(k.items)
+        held = len(plan.ranges) if plan is not None else 0
         if plan is not None:
             plan.journal = []
         try:
             copy, units = self._call(0)
         finally:
             k.recording = False
-            journal, former = (plan.journal or [], plan.ranges) if plan is not None else ([], ())
+            journal, ranges = (plan.journal or [], plan.ranges) if plan is not None else ([], ())
             if plan is not None:
                 plan.journal = None
         if plan is None or not journal:
             return copy, units
+        ended = {entry for entry in journal if isinstance(entry, int)}
+        released = next((ranges[lease] for lease in sorted(ended) if lease < held), None)
+        if released is not None:
+            raise PipelineError(f"the step releases {released.name!r}, which it needs again in its next iteration; release it after the "
+                                "pipeline, or as frees= of what follows", released.released or "")
+        if not ended <= {entry.lease for entry in journal if isinstance(entry, Taking)}:
+            return self._call(0)  # a set of registers was taken and released: only a second call takes it again
         try:
             given = plan.take_again(journal)
         except PlanError:  # the step takes what room there is, and hoisted code has left less: only a second call tells what it takes now
             return self._call(0)
-        move = moved_to(given, lambda lease: former[lease].reg)
+        move = moved_to(given, ranges)
         copy.tables = {number: tuple([changed(one, move) for one in table]) for number, table in copy.tables.items()}
         return copy, [_changed(unit, move) for unit in units]
 
@@ -219,15 +229,22 @@ class StepUnits:
         k.stage_number = k.ordinal = 0
         try:
             with k.section() as section:
-                self.step(StepIndex(copy))
+                result = self.step(StepIndex(copy))
         finally:
             k.copy = None
         units = section.units
         k.cut(section.start)
+        if not units:
+            why = ": it has a yield, so that a call of it runs nothing" if isgenerator(result) else ""
+            raise PipelineError(f"the step emits no instruction{why}", k.here())
         unknown = next((unit for unit in units if unit.tag.ordinal not in copy.offsets), None)
         if unknown is not None:
             raise PipelineError(f"{unknown} stands in the step outside of any operation, so its iteration is not known; write it within "
                                 "`with k.at(t):`", unknown.first.where())
+        leaving = next((unit.first for unit in units if not unit.is_block and unit.first.is_branch), None)
+        if leaving is not None:
+            raise PipelineError(f"{leaving.text} leaves the step, which runs ahead for later iterations; a branch stands within "
+                                "`with k.block(name):`, with its label", leaving.where())
         placed = next((one for unit in units for one in unit.instructions if one.opcode.classes & _PLACED), None)
         if placed is not None:
             raise PipelineError(f"{placed.text} stands in the step: the schedule places barriers, and the kernel ends after the pipeline",

@@ -70,10 +70,16 @@ class StepIndex:
     offset: int = 0
 
     def __add__(self, more: int) -> StepIndex:
-        return StepIndex(self.copy, self.offset + more)
+        return StepIndex(self.copy, self.offset + self._whole("+", more))
 
     def __sub__(self, less: int) -> StepIndex:
-        return StepIndex(self.copy, self.offset - less)
+        return StepIndex(self.copy, self.offset - self._whole("-", less))
+
+    def _whole(self, sign: str, number: object) -> int:
+        if not isinstance(number, int):
+            raise PipelineError(f"{self} {sign} {number} is no iteration: those are whole numbers apart, and the same ones for all "
+                                "iterations", self.copy.k.here())
+        return number
 
     def buffer(self, count: int) -> Any:
         """The number of the buffer that this iteration uses, of so many: an int that takes turns (`Phased`). Operands and registers that

@@ -14,10 +14,10 @@ from typing import Any
 from asmgen.author.step.effects import Unit
 from asmgen.author.step.iterations import PipelineError
 from asmgen.isa.operands import Operand
-from asmgen.isa.registers import Modified, Reg
+from asmgen.isa.registers import Modified
 from asmgen.program.program import Instruction, Item
 from asmgen.regalloc.phased import Phased, at_phase, period
-from asmgen.regalloc.ranges import OwnedReg
+from asmgen.regalloc.ranges import OwnedReg, Range
 
 Changed = Callable[[Any], Any]
 
@@ -79,11 +79,15 @@ def changed(instruction: Instruction, of: Callable[[OwnedReg], OwnedReg]) -> Ins
     return replace(instruction, operands=tuple(operands)) if differ else instruction
 
 
-def moved_to(given: Mapping[int, OwnedReg], former: Callable[[int], Reg]) -> Callable[[OwnedReg], OwnedReg]:
-    """Registers of leases that have become others: `given` by lease; `former` are the registers of a lease."""
+def moved_to(given: Mapping[int, OwnedReg], ranges: Sequence[Range]) -> Callable[[OwnedReg], OwnedReg]:
+    """A function of registers of leases that have become others: `given` by lease; `ranges` are those of all leases. Views of such a lease
+    go with it."""
     def move(reg: OwnedReg) -> OwnedReg:
-        new = given.get(reg.lease)
-        return reg if new is None else new.moved(reg.index - former(reg.lease).index, reg.count)
+        lease = reg.lease
+        while 0 <= lease < len(ranges) and lease not in given and len(ranges[lease].parents) == 1:
+            lease, = ranges[lease].parents
+        new = given.get(lease)
+        return reg if new is None else new.moved(reg.index - ranges[lease].reg.index, reg.count)
 
     return move
 
