@@ -134,8 +134,8 @@ def check_written(k: Builder, given: Mapping[str, Reg | int | None]) -> None:
     hold."""
     for name, reg in given.items():
         held = k.registers.owner(reg) if isinstance(reg, OwnedReg) and k.registers is not None else None
-        if held is not None and held.kind == "pool" and held.reg.file == "s" and not any(isinstance(item, Instruction) and item.writes & held.reg.mask
-                                                                 for item in k.items):
+        if held is not None and held.kind == "pool" and held.reg.file == "s" \
+                and not any(isinstance(item, Instruction) and item.writes & held.reg.mask for item in k.items):
             raise PipelineError(f"{name}={reg}: nothing has written {held.name!r} before the pipeline, which goes by it", k.here())
 
 
