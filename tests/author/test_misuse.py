@@ -255,12 +255,12 @@ def fills_none_of_its_reads(k: TileBuilder) -> None:
 
 
 def fills_another_iteration(k: TileBuilder) -> None:
-    C, A, B, As, a = reading(k)
+    _, _, _, As, a = reading(k)
     k.pipeline(lambda t: ag.fill(k, As[t + 1], a.k(t + 2)), k.argument("n"), ag.InOrder())
 
 
 def names_no_iteration_of_a_buffer(k: TileBuilder) -> None:
-    C, A, B, As, a = reading(k)
+    _, A, _, As, _ = reading(k)
     k.pipeline(lambda t: ag.read(k, A, As[0]), k.argument("n"), ag.InOrder())
 
 
@@ -337,7 +337,7 @@ def clears_no_sums(k: TileBuilder) -> None:
 
 
 def frees_what_is_not_there(k: TileBuilder) -> None:
-    step, count, C = summing(k)
+    step, count, _ = summing(k)
     k.pipeline(step, count, ag.InOrder(), then=ag.FollowingEpilogue(lambda: None, ("X",)))
 
 
