@@ -241,10 +241,10 @@ class StepUnits:
         if unknown is not None:
             raise PipelineError(f"{unknown} stands in the step outside of any operation, so its iteration is not known; write it within "
                                 "`with k.at(t):`", unknown.first.where())
-        leaving = next((unit.first for unit in units if not unit.is_block and unit.first.is_branch), None)
-        if leaving is not None:
-            raise PipelineError(f"{leaving.text} leaves the step, which runs ahead for later iterations; a branch stands within "
-                                "`with k.block(name):`, with its label", leaving.where())
+        branch = next((unit.first for unit in units if not unit.is_block and unit.first.is_branch), None)
+        if branch is not None:
+            raise PipelineError(f"{branch.text} leaves the step, which runs ahead for later iterations; a branch stands within "
+                                "`with k.block(name):`, with its label", branch.where())
         placed = next((one for unit in units for one in unit.instructions if one.opcode.classes & _PLACED), None)
         if placed is not None:
             raise PipelineError(f"{placed.text} stands in the step: the schedule places barriers, and the kernel ends after the pipeline",
