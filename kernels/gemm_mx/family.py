@@ -54,7 +54,7 @@ def _types(variant: ag.Variant) -> tuple[str, ...]:
     """Those that a variant takes, its default first."""
     if variant.schedule in DIRECT:
         return tuple(ELEMENTS)
-    return ("fp4",) if variant.tile[2] == DEEP else ("fp8", "bf8", "fp4")
+    return ("fp4",) if variant.tile[2] == DEEP else ("fp8", "bf8", "fp6", "bf6", "fp4")
 
 
 def _scalings(variant: ag.Variant) -> tuple[str, ...]:
@@ -82,6 +82,8 @@ def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
                      default="block32", choices=_scalings(variant)),
         ag.Parameter("b_order", "build", str, "where B lies: plain: row after row; shuffled: as AITER's shuffle_weight(16, 16) has it",
                      default=WEIGHT_ORDERS[0], choices=WEIGHT_ORDERS),
+        ag.Parameter("fp6_storage", "build", str, "how fp6 and bf6 lie: string: 192 bits for 32 elements, row after row; planes: the first "
+                     "128 bits of all blocks of 16 rows by 16 rows, then their last 64", default="string", choices=("string", "planes")),
         ag.Parameter("scale_order", "build", str, "where scales lie: plain: row after row; shuffled: as AITER's shuffle_scale has them",
                      default=ORDERS[0], choices=ORDERS),
         SPLIT_K,

@@ -47,6 +47,9 @@ def make_problem(p: ag.Values, seed: int, nonfinite: bool) -> ag.Problem:
     a, exact_rows = _raw(random, p, nonfinite) if raw else _elements(random, p, "a", m, nonfinite)
     b, exact_columns = _elements(random, p, "b", n, nonfinite)
     given: dict[str, Any] = {"a": a if raw else packed(a, p["a_dtype"]), "b": packed(b, p["b_dtype"])}
+    for name in "ab":
+        if p["fp6_storage"] == "planes" and ELEMENTS.get(p[f"{name}_dtype"]) == 6:
+            given[name] = planes(given[name])
     if p["b_order"] == "shuffled":
         given["b"] = shuffled_weights(given["b"])
     scales: dict[str, Matrix] = {}
@@ -174,8 +177,18 @@ def shuffled(scales: Matrix) -> Matrix:
     return found
 
 
-def shuffled_weights(rows: Matrix) -> Matrix:
+def shuffled_weights(rows: Matrix, chunk: int = 16) -> Matrix:
     """Rows of bytes in AITER's order: 16 bytes of each of 16 rows, then the next 16 columns."""
-    parts: Any = rows.reshape(len(rows) // 16, 16, -1, 16)
+    parts: Any = rows.reshape(len(rows) // 16, 16, -1, chunk)
     found: Matrix = np.ascontiguousarray(parts.transpose(0, 2, 1, 3)).reshape(rows.shape)
     return found
+
+
+def planes(strings: Matrix) -> Matrix:
+    """Rows of strings of 24 bytes as two planes, in the bytes of as many whole 16 rows: the first 16 bytes of each, then the last 8."""
+    rows = -(-len(strings) // 16) * 16
+    whole = np.full((rows, strings.shape[1]), NAN, np.uint8)
+    whole[:len(strings)] = strings
+    blocks = whole.reshape(rows, -1, 24)
+    parts = (np.ascontiguousarray(blocks[..., :16]), np.ascontiguousarray(blocks[..., 16:]))
+    return np.concatenate([shuffled_weights(part.reshape(rows, -1), part.shape[2]).reshape(-1) for part in parts]).reshape(whole.shape)

@@ -52,10 +52,15 @@ class StepScales:
         each = len(registers) // _HALVES
         return ag.Scales(tile.name, ag.RegisterSet(tuple(registers[number * each:(number + 1) * each])), tile.index, self.order)
 
+    def prepare(self) -> None:
+        """Make the registers of fills, and release those that only they follow from."""
+        ag.prepare_fill(self.k, self.shared, self.source)
+        self.k.registers.release(*(f"scale_{what}_{self.name}" for what in ("groups", "group0", "columns")))
+
     @property
     def frees(self) -> tuple[str, ...]:
         """The registers that nothing uses after the loop."""
-        return (f"S{self.name.upper()}", *(f"scale_{what}_{self.name}" for what in ("groups", "group0")), f"{self.name}_scale_buffer")
+        return (f"S{self.name.upper()}", f"{self.name}_scale_buffer")
 
 
 def scales_of(k: ag.TileBuilder, shape: ag.MatrixShape, depth: Depth, row0: ag.Reg, column0: ag.Reg, wm: ag.WaveIndex,
@@ -65,7 +70,11 @@ def scales_of(k: ag.TileBuilder, shape: ag.MatrixShape, depth: Depth, row0: ag.R
     if arranged(k.parameters):
         width = k.registers.sgprs(1, "scale_width", note="dwords of all steps")
         k.s_lshl_b32(width, depth.total, ag.LANES.bit_length() - 1)
-    return _scales(k, "a", 0, shape, depth, row0, "m", wm, width), _scales(k, "b", 1, shape, depth, column0, "n", wn, width)
+    found = []
+    for axis, (first, waves) in enumerate(((row0, wm), (column0, wn))):
+        found.append(_scales(k, "ab"[axis], axis, shape, depth, first, "mn"[axis], waves, width))
+        found[-1].prepare()
+    return found[0], found[1]
 
 
 def _scales(k: ag.TileBuilder, name: str, axis: int, shape: ag.MatrixShape, depth: Depth, first: ag.Reg, size: str, waves: ag.WaveIndex,
@@ -89,7 +98,8 @@ def _scales(k: ag.TileBuilder, name: str, axis: int, shape: ag.MatrixShape, dept
         most = 8 * (k.limits(f"lds{name}")[1] or 0)
     columns = plan.sgprs(1, f"scale_columns_{name}", note="dwords of a group of rows, with those of a step before")
     k.s_mov_b32(columns, width)
-    depth.begin(pointer, columns, _WORD * ag.LANES, _WORD)
+    depth.begin(pointer, _WORD * ag.LANES)
+    depth.shift(columns, ag.LANES)
     matrix = ag.Matrix(f"{name}_scale", "i32", pointer, groups, columns, width, ag.LANES, most)
     order = ag.ROWS_BY_K if tile[2] == DEEP else _BY_ROWS
     return StepScales(k, name, held, shared, matrix.rows(group0, groups_of_tile), waves, order, depth.jump(_WORD * ag.LANES))

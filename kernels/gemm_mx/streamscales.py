@@ -67,7 +67,8 @@ def _shuffled(k: ag.TileBuilder, shape: ag.MatrixShape, depth: Depth, stages: in
     k.s_lshl_b32(width, k.argument(f"lds{name}"), GROUP_ROWS.bit_length() - 1)
     k.s_mov_b32(columns, width)
     pointer = k.argument(f"{name}_scale")
-    depth.begin(pointer, columns, step)
+    depth.begin(pointer, step)
+    depth.shift(columns, step)
     most = GROUP_ROWS * (k.limits(f"lds{name}")[1] or 0)
     rows = ag.Matrix(f"{name}_scale", "i8", pointer, groups, columns, width, step, most).rows(group0, max(1, edge // GROUP_ROWS))
     count = 1 if together else halves
@@ -90,7 +91,8 @@ def _plain(k: ag.TileBuilder, shape: ag.MatrixShape, depth: Depth, stages: int, 
     k.s_mov_b32(stride, k.argument(f"lds{name}"))
     k.s_lshr_b32(columns, k.argument("k"), BLOCK.bit_length() - 1)
     limit, pointer = depth.limit(columns, scales), k.argument(f"{name}_scale")
-    depth.begin(pointer, columns, scales)
+    depth.begin(pointer, scales)
+    depth.shift(columns, scales)
     most = k.limits(f"lds{name}")[1]
     rows = ag.Matrix(f"{name}_scale", "i8", pointer, k.argument(size), columns, stride, 1, most).rows(first, edge)
     pieces = tuple(LanePiece(row, row * across + along, 0, 4 * along) for row in range(down) for along in range(across))

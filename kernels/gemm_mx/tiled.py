@@ -7,11 +7,13 @@ the second half of A follows a step later.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import asmgen as ag
 from asmgen.kernels.gemm_mx.depth import depth_of
 from asmgen.kernels.gemm_mx.family import GEMM
 from asmgen.kernels.gemm_mx.formats import cells_of
-from asmgen.kernels.gemm_mx.operands import OperandInLds, operand_in_lds, rows_of
+from asmgen.kernels.gemm_mx.operands import OperandInLds, OperandRows, chunks_of, operand_in_lds, plane_views, rows_of
 from asmgen.kernels.gemm_mx.scaling import scales_of
 from asmgen.kernels.products.prologue import corners_of, place
 from asmgen.kernels.products.split import epilogue_of
@@ -38,24 +40,43 @@ def tiled(k: ag.TileBuilder) -> None:
     # LDS map
     stages = k.variant.stages
     cells = cells_of(k.variant)
-    As = operand_in_lds(k, "As", of_a, tm // cells, M.b, stages, cells)
-    Bs = operand_in_lds(k, "Bs", of_b, tn // cells, M.a, stages, cells, k.p.b_order == "shuffled")
+    As = operand_in_lds(k, "As", of_a, tm // cells, M.b, stages, cells, chunks_of(k, "a", of_a))
+    Bs = operand_in_lds(k, "Bs", of_b, tn // cells, M.a, stages, cells, chunks_of(k, "b", of_b))
 
     wm, wn = k.wave_grid(down, across)
     ag.zero(k, *C)  # while the arguments are in flight
     place(k, row0, column0)
+    k.registers.release("workgroup_x", "workgroup_y", "kernarg")  # a descriptor takes their place
     corners = corners_of(k, C)
     depth = depth_of(k)
-    a, b = rows_of(k, depth, "a", of_a, row0), rows_of(k, depth, "b", of_b, column0)
-    a_cells, b_cells = a.rows.parts(cells), b.rows.parts(cells)
+    parts: dict[OperandRows, tuple[ag.Rows, ...]] = {}
+
+    def prepared(shared: Sequence[OperandInLds], operand: Sequence[OperandRows]) -> Sequence[OperandRows]:
+        for S, plane in zip(shared, operand, strict=True):
+            parts[plane] = plane.rows.parts(cells)
+            for part in parts[plane]:
+                plane.source.prepare(S.filled, part)
+        for plane in operand:
+            k.registers.release(*plane.follows)
+        return operand
+
+    a = prepared(As, rows_of(k, depth, "a", of_a, row0))
+    b = prepared(Bs, rows_of(k, depth, "b", of_b, column0))
+    k.registers.release(*depth.widths.values())
     scales = scales_of(k, M, depth, row0, column0, wm, wn) if scaled else None
     both = scales or ()
     memory, matrix = k.streams("memory", "matrix")
 
-    def half(S: OperandInLds, t: ag.StepIndex, number: int, wave: ag.WaveIndex) -> ag.SharedPart:
-        if cells == 2:
-            return S.read[t, number].part(wave)
-        return S.read[t, 0].part(ag.PartOf(2 * wave.count, first=number * wave.count, wave=wave))
+    def read(tile: ag.Tile, shared: Sequence[OperandInLds], t: ag.StepIndex, number: int, wave: ag.WaveIndex) -> None:
+        for view, S in zip(plane_views(tile, len(shared)), shared, strict=True):
+            if cells == 2:
+                ag.read(k, view, S.read[t, number].part(wave))
+            else:
+                ag.read(k, view, S.read[t, 0].part(ag.PartOf(2 * wave.count, first=number * wave.count, wave=wave)))
+
+    def fill(shared: Sequence[OperandInLds], operand: Sequence[OperandRows], t: ag.StepIndex, cell: int) -> None:
+        for S, plane in zip(shared, operand, strict=True):
+            plane.source.fill(S.filled[t, cell], parts[plane][cell], t)
 
     def multiply(t: ag.StepIndex, i: int) -> None:
         for j in range(2):
@@ -68,20 +89,20 @@ def tiled(k: ag.TileBuilder) -> None:
         with k.stage(), memory:
             for one in both:
                 one.read(t)
-            ag.read(k, A[0], half(As, t, 0, wm))
-            ag.read(k, B[0], half(Bs, t, 0, wn))
-            ag.read(k, B[1], half(Bs, t, 1, wn))
+            read(A[0], As, t, 0, wm)
+            read(B[0], Bs, t, 0, wn)
+            read(B[1], Bs, t, 1, wn)
             if cells == 2:
-                a.source.fill(As.filled[t + stages - 1, 1], a_cells[1], t + stages - 1)
+                fill(As, a, t + stages - 1, 1)
         with k.stage(), matrix:
             multiply(t, 0)
         with k.stage(), memory:
-            ag.read(k, A[1], half(As, t, 1, wm))
+            read(A[1], As, t, 1, wm)
             for one in both:
                 one.fill(t + stages)
-            a.source.fill(As.filled[t + stages, 0], a_cells[0], t + stages)
-            for cell, part in enumerate(b_cells):
-                b.source.fill(Bs.filled[t + stages, cell], part, t + stages)
+            fill(As, a, t + stages, 0)
+            for cell in range(cells):
+                fill(Bs, b, t + stages, cell)
         with k.stage(), matrix:
             multiply(t, 1)
 

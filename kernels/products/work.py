@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 import asmgen as ag
@@ -22,7 +24,7 @@ def product_work(p: ag.Values, variant: ag.Variant, bits: int) -> ag.LaunchWork:
     within lines. Where K is split, workgroups without steps are none: they end before others would have begun.
     """
     rows, columns, depth = variant.tile
-    parts, line, further = steps_of_parts(p, depth), _LINE * 8 // bits, dict(variant.further)
+    parts, line, further = steps_of_parts(p, depth), math.lcm(_LINE * 8, bits) // bits, dict(variant.further)
     least, copies = max(_LEAST_TRACED, _ROUNDS * further.get("stages", 1)), _COPIES
     if is_dealt(variant):  # each wave has its part of the steps, and a loop as long as its loads run ahead
         copies = variant.wave_count * further["stages"]

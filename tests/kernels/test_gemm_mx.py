@@ -13,7 +13,7 @@ import pytest
 from asmgen.author.contract.contract import ContractError
 from asmgen.emulator.scheduling.run import Options
 from asmgen.kernels import gemm
-from asmgen.kernels.gemm_mx.problem import decoded, packed, shuffled, shuffled_weights, values_of
+from asmgen.kernels.gemm_mx.problem import decoded, packed, planes, shuffled, shuffled_weights, values_of
 from asmgen.kernels.registry import family
 from asmgen.launch.emulated import EmulatedDevice
 from asmgen.tools.build import Built, build_kernel
@@ -41,6 +41,7 @@ def good(report: RunReport) -> bool:
     return report.passed and report.untouched and report.findings == () and report.bank_conflicts == 0
 
 
+PLANES = {"a_dtype": "bf6", "b_dtype": "fp6", "fp6_storage": "planes"}
 CASES: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     (SMALL | {"out": "f32"}, {"m": 65, "n": 67, "k": 480, "lda": 544, "ldb": 576, "ldsa": 24, "ldsb": 32, "ldd": 69}, "random:1"),
     (SMALL | {"out": "f16", "bias": "row", "window": 2, "scale_order": "plain"},
@@ -59,6 +60,8 @@ CASES: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({"tile": "16x64x256", "a_dtype": "bf16", "rounding": "up", "split_k": 3, "out": "f32"}, {"m": 18, "n": 80, "k": 1888}, "lockstep"),
     ({"schedule": "basic", "a_dtype": "f16", "quantise_to": "fp8", "b_dtype": "fp8", "split_k": 2, "b_order": "shuffled"},
      {"m": 40, "n": 64, "k": 416, "beta": 0.5}, "serial"),
+    (ANY | {"a_dtype": "fp6", "b_dtype": "bf6"}, {"m": 40, "n": 30, "k": 416, "lda": 448}, "lockstep"),
+    (FEW | {"a_dtype": "fp6", "b_dtype": "bf6", "fp6_storage": "planes", "scale_order": "plain"}, {"m": 20, "n": 100, "k": 288}, "serial"),
     ({"schedule": "whole-k", "a_dtype": "bf16", "rounding": "floor", "scale_order": "plain"}, {"m": 20, "n": 50, "k": 512}, "random:8"),
     (SMALL | {"split_k": 3, "scale_order": "plain"}, {"m": 70, "n": 20, "k": 1888}, "serial"),
     ({"a_dtype": "fp8", "b_dtype": "bf8", "scales": "none"}, {"m": 40, "n": 33, "k": 416, "lda": 432}, "lockstep"),
@@ -72,7 +75,8 @@ def test_odd_shapes(case: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("tile", "order", "k"), [(LARGE, "lockstep", 256), (LARGE, "random:2", 768), (LARGE_ANY, "serial", 352)])
+@pytest.mark.parametrize(("tile", "order", "k"), [(LARGE, "lockstep", 256), (LARGE, "random:2", 768), (LARGE_ANY, "serial", 352),
+                                                 (LARGE_ANY | PLANES, "random:3", 416)])
 def test_the_large_tiles(tile: dict[str, Any], order: str, k: int) -> None:
     assert good(run(tile | {"out": "f32"}, {"m": 253, "n": 254, "k": k}, order))
 
@@ -93,6 +97,17 @@ def test_shuffled_weights_by_the_formula() -> None:
     found = shuffled_weights(rows).reshape(-1)
     for n, c in itertools.product(range(48), range(96)):
         assert found[(n >> 4) * 16 * 96 + (c >> 4) * 256 + (n & 15) * 16 + (c & 15)] == rows[n, c]
+
+
+def test_planes_by_the_formula() -> None:
+    """docs/facts/blockscales.md section 4, typed: row n, block y, byte z of its 24; 20 rows are 32 in memory."""
+    rows = np.random.default_rng(0).integers(0, 256, (20, 5 * 24), dtype=np.uint8)
+    found = planes(rows).reshape(-1)
+    for n, y, z in itertools.product(range(20), range(5), range(24)):
+        tile, row = divmod(n, 16)
+        first = tile * 16 * 5 * 16 + y * 256 + row * 16 + z
+        second = 2 * 16 * 5 * 16 + tile * 16 * 5 * 8 + y * 128 + row * 8 + z - 16
+        assert found[first if z < 16 else second] == rows[n, 24 * y + z]
 
 
 MAGNITUDES = {

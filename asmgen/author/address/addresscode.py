@@ -89,6 +89,7 @@ SEMANTICS: Mapping[str, Callable[..., int]] = {
     "v_and_b32": lambda a, b: a & b,
     "v_xor_b32": lambda a, b: a ^ b,
     "v_add_u32": lambda a, b: a + b,
+    "v_sub_u32": lambda a, b: a - b,
     "v_mul_u32_u24": lambda a, b: (a & 0xFFFFFF) * (b & 0xFFFFFF),
     "v_bfe_u32": _bfe,
     "v_lshl_add_u32": lambda a, shift, b: (a << shift) + b,

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from asmgen.author.address.addresscode import Address, AddressCode, Input, plan
+from asmgen.author.address.addresscode import Address, AddressCode, Input
+from asmgen.author.address.quotients import plan_address
 from asmgen.isa.arch import LANES
 from asmgen.isa.records import dataclass
 from asmgen.isa.registers import Reg
 
 if TYPE_CHECKING:
     from asmgen.author.emit.builder import Builder
-
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ def emit_address(k: Builder, name: str, address: Address, lane: Reg | None, wave
     """
     inputs = [*([Input("lane", LANES)] if lane is not None else []), *(Input(wave.name, wave.count, True) for wave in waves)]
     registers = {wave.name: wave.register for wave in waves} | ({"lane": lane} if lane is not None else {})
-    code = plan(address, inputs)
+    code = plan_address(address, inputs)
     return emit_code(k, name, code, registers, "s" if lane is None else "v")
 
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from asmgen.author.address.addressing import emit_address
+from asmgen.author.address.addresscode import Input
+from asmgen.author.address.addressing import WaveIndex, emit_address, emit_code
+from asmgen.author.address.quotients import plan_address
 from asmgen.author.ops.cutcolumns import BEYOND, send_outside
 from asmgen.author.ops.ldsbases import lds_bases, wave_values
 from asmgen.author.ops.vectors import Vector
@@ -169,16 +171,17 @@ class FillPlan:
 
 
 def fill(k: TileBuilder, target: SharedPart, source: Slice, at: StepIndex | None = None, limit: Reg | None = None,
-         jump: Reg | None = None) -> None:
+         jump: Reg | None = None, width: int = 0) -> None:
     """Memory to LDS without a register: all waves of the workgroup, or all that fill LDS, fill the cell together.
 
     A lane moves 16 bytes, or 4 where only so the waves' shares are equal. Neighbouring lines share one M0 as far as immediates, which move
     both addresses, tell them apart. `limit` (an SGPR) counts the bytes of a row that exist, from the source's first column on; what follows
     becomes 0, and nothing of it is read. It is a multiple of what a lane moves. `jump` (an SGPR) is what is added to the source's address.
+    `width` are the bytes that a lane moves, where a limit wants fewer than there could be.
     Raises TileError where the waves cannot share the tile's lines equally, or its pattern is none that lines can follow.
     """
     with operation(k, f"fill {target} from {source}", [target.index, source.index], at=at):
-        plan = fill_plan(k, target.tile, source)
+        plan = fill_plan(k, target.tile, source, width)
         resource = source.rows.resource(k, plan.slack)
         advance: Reg | int = 0
         op = _LOAD[8 * plan.bytes_]
@@ -192,6 +195,13 @@ def fill(k: TileBuilder, target: SharedPart, source: Slice, at: StepIndex | None
             if line == 0:  # after M0: a producer's own offset goes on here, which is the wait state that M0 wants before a load
                 advance = k.advance(source, target.tile.columns, fills=True)
             k.emit(op, plan.offsets[line], resource, advance, offen=True, offset=line % group * plan.pitch, lds=True, fills=target.range)
+
+
+def prepare_fill(k: TileBuilder, target: SharedTile, rows: Rows, width: int = 0) -> None:
+    """Make the registers of fills of a shared tile from these rows here. What only they follow from, strides and sizes of the matrix, may
+    be released after it."""
+    plan = fill_plan(k, target, rows.k(), width)
+    rows.resource(k, plan.slack)
 
 
 def _fill_some(k: TileBuilder, target: SharedPart, source: Slice, plan: FillPlan, resource: Reg, limit: Reg | None,
@@ -232,25 +242,25 @@ def _column_of(k: TileBuilder, name: str, columns: tuple[int, ...]) -> Reg:
     return made
 
 
-def fill_plan(k: TileBuilder, tile: SharedTile, source: Slice) -> FillPlan:
+def fill_plan(k: TileBuilder, tile: SharedTile, source: Slice, width: int = 0) -> FillPlan:
     """The registers of a fill, made once for all cells and all parts of the rows of matrices of one stride."""
-    key = ("fill", tile, source.rows.matrix.stride)
+    key = ("fill", tile, source.rows.matrix.stride, width)
     made = k.made.get(key)
     if made is None:
         others = sum(isinstance(other, tuple) and other[:2] == key[:2] for other in k.made)
         name = f"{tile.name}_{source.rows.matrix.name}" if others else tile.name
-        made = k.made[key] = k.hoist(lambda: _fill_plan(k, tile, source.rows, name))
+        made = k.made[key] = k.hoist(lambda: _fill_plan(k, tile, source.rows, name, width))
     assert isinstance(made, FillPlan)
     return made
 
 
-def _fill_plan(k: TileBuilder, tile: SharedTile, rows: Rows, of: str) -> FillPlan:
+def _fill_plan(k: TileBuilder, tile: SharedTile, rows: Rows, of: str, asked: int) -> FillPlan:
     slots = (12, 4) in tile.placement.pads.pads  # 12 bytes a lane in slots of 16, as ds_read_b96_tr_b6 wants rows of 6-bit elements
     wave = k.filling or k.wave
     waves = wave.count
     dense = tile.rows * tile.columns * tile.bits // 8
     widths = [width for width in reversed(DMA_BYTES[k.arch]) if width >= 4 and width != 12]
-    width = 12 if slots else next((width for width in widths if dense % (LANES * width * waves) == 0), widths[0])
+    width = 12 if slots else asked or next((width for width in widths if dense % (LANES * width * waves) == 0), widths[0])
     if width not in DMA_BYTES[k.arch]:
         raise TileError(f"fill: {tile} has slots of 12 bytes, which {k.arch} does not fill; gfx950 does")
     line = LANES * width
@@ -265,8 +275,8 @@ def _fill_plan(k: TileBuilder, tile: SharedTile, rows: Rows, of: str) -> FillPla
     if any((every % line) for every, add in tile.placement.pads.pads if (every, add) != (12, 4)):
         raise TileError(f"fill: {tile} has pads inside of a line of {line} bytes, which a DMA fills without a gap")
     # Dwords go to the waves in turns: a line is few rows, and only a line of each wave together is a whole period of a swizzle.
-    alternate = not slots and width < widths[0]
-    own, step = (pitch, waves * pitch) if alternate else (lines * pitch, pitch)
+    alternate = not slots and not asked and width < widths[0]
+    own, step = (pitch, waves * pitch) if alternate else (tile.placement.pads(lines * line), pitch)
     group = BUFFER_IMMEDIATES[1] // step + 1
     element = tile.bits // 8
     offsets: list[Reg] = []
@@ -303,8 +313,8 @@ def _fill_plan(k: TileBuilder, tile: SharedTile, rows: Rows, of: str) -> FillPla
                 k.v_add_u32(offset, jump, offsets[0])
             offsets.append(offset)
             continue
-        row = emit_address(k, f"{of}_row", lambda lane, wave, at=rows_on: at[wave * LANES + lane], k.lane, (wave,))
-        column = emit_address(k, f"{of}_column", lambda lane, wave, at=columns_on: at[wave * LANES + lane], k.lane, (wave,))
+        row, column = (_emit_line(k, f"{of}_{what}", [elements(line)[which] for line in range(lines)], number, wave)
+                       for which, what in enumerate(("row", "column")))
         k.v_mul_lo_u32(offset, row, stride)
         k.v_add_u32(offset, offset, column)
         if isinstance(slack, int) and slack != less:
@@ -317,6 +327,20 @@ def _fill_plan(k: TileBuilder, tile: SharedTile, rows: Rows, of: str) -> FillPla
         offsets.append(offset)
     base = emit_address(k, f"{of}_line", lambda wave: wave * own, None, (wave,))
     return FillPlan(width, lines, step, tuple(offsets), base, slack, tuple(patterns))
+
+
+def _emit_line(k: TileBuilder, name: str, every: Sequence[Sequence[int]], number: int, wave: WaveIndex) -> Reg:
+    """The VGPR of what each lane of a line has, given for each lane of each wave. Where that is no short code of the lane, it is one of
+    the lane's number among those of all lines: rows that no line ends with."""
+    here = every[number]
+    try:
+        return emit_address(k, name, lambda lane, wave: here[wave * LANES + lane], k.lane, (wave,))
+    except LayoutError:
+        code = plan_address(lambda lane, wave: every[lane // LANES][wave * LANES + lane % LANES],
+                            [Input("lane", len(every) * LANES), Input("wave", wave.count, True)])
+    with k.scratch("lane_of_lines") as lane:
+        k.v_add_u32(lane, number * LANES, k.lane)
+        return emit_code(k, name, code, {"lane": lane, "wave": wave.register}, "v")
 
 
 def _slack(k: TileBuilder, of: str, rows: Rows, taken: Sequence[tuple[int, int]], step: int) -> Reg | int:

@@ -294,6 +294,8 @@ class Matrix:
 
     def stride_bytes(self, k: KernelBuilder) -> Reg:
         """The bytes from a row to the next, in an SGPR: one for all matrices whose rows lie equally far apart."""
+        if isinstance(self.stride, Reg) and self.bits == 8:
+            return self.stride
         key = "stride", identity_of(self.stride), self.bits
         known = k.made.get(key)
         if known is not None:
