@@ -1,4 +1,5 @@
-"""Matrix products of the library on tensors: `asmgen.kernels.gemm.bf16(a, b)`, `asmgen.kernels.gemm.mx(a, a_scale, b, b_scale, out)`.
+"""Matrix products of the library on tensors: `matmul(a, b)` of any types, layouts and batches (kernels/matmul.py),
+`asmgen.kernels.gemm.bf16(a, b)`, `asmgen.kernels.gemm.mx(a, a_scale, b, b_scale, out)`.
 
 A tensor is a PyTorch tensor, an object with DLPack, or a numpy array. PyTorch and DLPack tensors are used where they are, with their
 strides. A numpy array is moved to the device row by row without gaps, so that any view works; `out` is moved back into the elements that
@@ -16,26 +17,19 @@ from typing import Any
 import numpy as np
 
 from asmgen.author.contract.contract import ContractError
-from asmgen.isa.errors import AsmgenError
-from asmgen.isa.quote import printable, quoted
-from asmgen.isa.timing import DEFAULT_GPU, GPUS
+from asmgen.isa.quote import quoted
 from asmgen.kernels.built import code_object
+from asmgen.kernels.matmul import matmul
 from asmgen.kernels.registry import family as find_family
+from asmgen.kernels.tensors import Facts, MemorySpan, TensorError, check_writable, gpu_named, gpu_of, kind_of, plain_name
+from asmgen.kernels.tensors import located as _located
 from asmgen.kernels.tuned import choose
-from asmgen.launch.external import GPU, External, dense_strides, external_of, is_external
-from asmgen.launch.hip import HipDevice
 from asmgen.launch.launchlist import LaunchList
 from asmgen.tuning.started import launch_list
 
+__all__ = ["TensorError", "bf16", "matmul", "mx"]
+
 _ALIGNMENT = 16  # bytes of an address that 16-byte loads take
-
-
-class TensorError(AsmgenError):
-    """A function of the library does not take a tensor: which one, what it is, and what would work."""
-
-
-Facts = tuple[tuple[int, ...], tuple[int, ...], str]
-"""Shape, strides in elements and type of a tensor, as the kernel gets it. A plan depends on these."""
 
 
 @dataclass(frozen=True)
@@ -67,12 +61,12 @@ def bf16(a: Any, b: Any, out: Any = None, device: Any = None, stream: Any = None
         out = _empty(a, b)
     (a_place, a_facts), (b_place, b_facts), (out_place, out_facts) = _located("a", a), _located("b", b), _located("out", out)
     if device is None:
-        device = _gpu(a)
+        device = gpu_of(a)
     elif not (isinstance(getattr(device, "arch", None), str) and hasattr(device, "launch")):
-        raise TensorError(f"device of gemm.bf16 must be a device of asmgen.launch, got {_kind(device)}; EmulatedDevice('gfx950') or "
+        raise TensorError(f"device of gemm.bf16 must be a device of asmgen.launch, got {kind_of(device)}; EmulatedDevice('gfx950') or "
                           "HipDevice() would work")
     plan = _plan(device.arch, getattr(device, "name", ""), a_facts, b_facts, out_facts)
-    _check_writable(out)
+    check_writable(out)
     _check_addresses(plan, (a_place, b_place, out_place), (a, b, out))
     plan.launches.start(device, {"a": a, "b": b, "d": out, **dict.fromkeys(plan.unread, out), **plan.numbers}, stream)
     return out
@@ -103,10 +97,10 @@ def mx(a: Any, a_scale: Any, b: Any, b_scale: Any, out: Any, a_dtype: str = "", 
     named = {"a": a, "b": b, "d": out, "a_scale": a_scale, "b_scale": b_scale}
     located = {name: _located("out" if name == "d" else name, tensor, "gemm.mx") for name, tensor in named.items()}
     if device is None:
-        device = _gpu(a, "gemm.mx")
+        device = gpu_of(a, "gemm.mx")
     facts = tuple((name, found) for name, (_, found) in located.items())
     plan, numbers, unread = _mx_plan(device.arch, facts, a_dtype, b_dtype, scale_order)
-    _check_writable(out, "gemm.mx")
+    check_writable(out, "gemm.mx")
     for name in ("a", "b"):
         base = located[name][0]
         if base is not None and base % _ALIGNMENT:
@@ -128,14 +122,14 @@ def _mx_plan(arch: str, facts: tuple[tuple[str, Facts], ...], a_dtype: str, b_dt
             raise TensorError(f"{called} of gemm.mx must be a matrix of 1 row or more, got the shape {list(shape)}")
         if strides[1] != 1 and shape[1] > 1:
             raise TensorError(f"{called} of gemm.mx must have its rows' elements side by side (stride 1), got the strides {list(strides)}")
-    types = {name: _CODES.get(_plain_name(known[name][2]), given or "fp4") for name, given in (("a", a_dtype), ("b", b_dtype))}
+    types = {name: _CODES.get(plain_name(known[name][2]), given or "fp4") for name, given in (("a", a_dtype), ("b", b_dtype))}
     outs = {"bfloat16": "bf16", "bfloat": "bf16", "float16": "f16", "float32": "f32"}
-    made = outs.get(_plain_name(known["d"][2]))
+    made = outs.get(plain_name(known["d"][2]))
     if made is None:
-        raise TensorError(f"out of gemm.mx must be bfloat16, float16 or float32, got {_plain_name(known['d'][2])}")
+        raise TensorError(f"out of gemm.mx must be bfloat16, float16 or float32, got {plain_name(known['d'][2])}")
     for name in ("a_scale", "b_scale"):
-        if _plain_name(known[name][2]) not in _SCALES:
-            raise TensorError(f"{name} of gemm.mx must be {' or '.join(_SCALES)}, got {_plain_name(known[name][2])}")
+        if plain_name(known[name][2]) not in _SCALES:
+            raise TensorError(f"{name} of gemm.mx must be {' or '.join(_SCALES)}, got {plain_name(known[name][2])}")
     elements = {}
     for name, dtype in types.items():
         if dtype not in _CODE_BITS:
@@ -167,34 +161,10 @@ def _mx_plan(arch: str, facts: tuple[tuple[str, Facts], ...], a_dtype: str, b_dt
     return plan, numbers, tuple(argument.name for argument in given)
 
 
-def _plain_name(dtype: str) -> str:
-    return dtype.removeprefix("torch.")
-
-
 def _row_stride(facts: Facts) -> int:
     """Elements from a row to the next; of a single row its length."""
     shape, strides, _ = facts
     return strides[0] if shape[0] > 1 else shape[1]
-
-
-def _located(name: str, tensor: Any, of: str = "gemm.bf16") -> tuple[int | None, Facts]:
-    """The address of a tensor (None for an array that the launch moves), and its facts."""
-    if isinstance(tensor, np.ndarray):  # launches move it in C order
-        return None, (tensor.shape, dense_strides(tensor.shape), str(tensor.dtype))
-    if hasattr(tensor, "data_ptr"):
-        try:
-            return tensor.data_ptr(), (tuple(tensor.shape), tuple(tensor.stride()), str(tensor.dtype))
-        except RuntimeError as error:  # PyTorch raises it for sparse tensors and the like
-            raise TensorError(f"{name} of {of} must be a dense tensor with memory of its own: {printable(str(error))}") from error
-    if not is_external(tensor):
-        raise TensorError(f"{of} takes tensors, got a {type(tensor).__name__} as {name}")
-    found = external_of(tensor, f"{name} of {of}")
-    return found.address, (found.shape, found.strides, found.dtype)
-
-
-def _kind(value: Any) -> str:
-    """A value of the wrong kind, as errors show it."""
-    return f"the str {quoted(value)}" if isinstance(value, str) else f"a {type(value).__name__}"
 
 
 @cache
@@ -221,7 +191,8 @@ def _plan(arch: str, name: str, a: Facts, b: Facts, out: Facts) -> _Plan:
     dense = {"lda": k, "ldb": k, "ldd": n}
     given = {"m": m, "n": n, "k": k, **{row: stride for row, stride in rows.items() if stride != dense[row]}}
     try:
-        build = choose(family.name, arch, _gpu_of(name, arch), given)
+        family.contract_of(family.variants(arch)[0]).resolve_run(given)  # what is loaded element by element is for matmul
+        build = choose(family.name, arch, gpu_named(name, arch), given)
         contract = family.contract(arch, build)
         values = contract.resolve_run({**build, **given})
     except ContractError as error:
@@ -235,22 +206,6 @@ def _plan(arch: str, name: str, a: Facts, b: Facts, out: Facts) -> _Plan:
     unread = tuple(argument.name for argument in contract.given if argument.type == "pointer" and argument.name not in ("a", "b", "d"))
     nbytes = tuple(2 + 2 * sum((count - 1) * stride for count, stride in zip(*one[:2], strict=True)) for one in (a, b, out))
     return _Plan(launch_list(code_object(family, arch, build), contract, values), numbers, unread, (a, b, out), nbytes)
-
-
-def _gpu_of(name: str, arch: str) -> str:
-    """Whose timing table speaks for a device: that of the GPU that its name has in it, or the architecture's default."""
-    return next((gpu for gpu, its in GPUS.items() if its == arch and gpu in name), DEFAULT_GPU[arch])
-
-
-def _check_writable(out: Any, of: str = "gemm.bf16") -> None:
-    """Raises TensorError for an `out` that numpy marks as read-only, or whose elements share memory."""
-    if not isinstance(out, np.ndarray):
-        return
-    if not out.flags.writeable:
-        raise TensorError(f"out of {of} is read-only; an array whose flags.writeable is True would work")
-    if any(stride == 0 and count > 1 for stride, count in zip(out.strides, out.shape, strict=True)):
-        raise TensorError(f"out of {of} must have memory of its own for each element, and its strides are {list(out.strides)}; "
-                          "an array without a stride of 0 would work")
 
 
 def _check_addresses(plan: _Plan, bases: Sequence[int | None], given: Sequence[Any]) -> None:
@@ -271,15 +226,7 @@ def _share(plan: _Plan, bases: Sequence[int | None], given: Sequence[Any], numbe
         return isinstance(given[number], np.ndarray) and isinstance(given[2], np.ndarray) and np.shares_memory(given[number], given[2])
     if base + plan.nbytes[number] <= out or out + plan.nbytes[2] <= base:
         return False
-    return np.shares_memory(_Span(base, *plan.facts[number][:2]), _Span(out, *plan.facts[2][:2]))
-
-
-class _Span:
-    """An array of 2-byte elements for numpy, which computes with the addresses and reads nothing."""
-
-    def __init__(self, address: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> None:
-        self.__array_interface__ = {"data": (address, True), "shape": shape, "strides": tuple(2 * stride for stride in strides),
-                                    "typestr": "<u2", "version": 3}
+    return np.shares_memory(MemorySpan(base, *plan.facts[number][:2]), MemorySpan(out, *plan.facts[2][:2]))
 
 
 def _empty(a: Any, b: Any) -> Any:
@@ -292,20 +239,3 @@ def _empty(a: Any, b: Any) -> Any:
     raise TensorError(f"out of gemm.bf16 must be given where a is a {type(a).__name__}")
 
 
-def _gpu(a: Any, of: str = "gemm.bf16") -> HipDevice:
-    """The GPU of a tensor. Raises TensorError for one in host memory."""
-    found: External | None = external_of(a, f"a of {of}") if hasattr(a, "data_ptr") or _is_on_gpu(a) else None
-    if found is None or found.where != GPU:
-        raise TensorError(f"a of {of} is in host memory; move it to a GPU, or pass device=EmulatedDevice('gfx950') to run on the "
-                          "emulator")
-    return _opened(found.index)
-
-
-def _is_on_gpu(a: Any) -> bool:
-    return hasattr(a, "__dlpack_device__") and int(a.__dlpack_device__()[0]) != 1
-
-
-@cache
-def _opened(index: int) -> HipDevice:
-    """One device for each GPU, open as long as the process lives."""
-    return HipDevice(index=index)

@@ -2,6 +2,7 @@
 
     d = torch.ops.asmgen.gemm_bf16(a, b)                 # a [M, K], b [N, K] as torch.nn.Linear holds weights
     torch.ops.asmgen.gemm_bf16_out(a, b, out)            # into out [M, N]
+    d = torch.ops.asmgen.matmul(a, b)                    # a @ b of [..., M, K] and [..., K, N], bfloat16 or float16, each layout
 
 On tensors of a ROCm GPU they launch there. On host tensors they run on the emulator (gfx950), which is slow; its time says nothing about a
 GPU. No machine that tests this has PyTorch on ROCm: the operators were tested on host tensors.
@@ -12,6 +13,8 @@ from __future__ import annotations
 import importlib
 from functools import cache
 from typing import Any
+
+from numpy import broadcast_shapes
 
 from asmgen.isa.errors import AsmgenError
 from asmgen.kernels import gemm
@@ -31,6 +34,14 @@ def register() -> None:
     into = torch.library.custom_op("asmgen::gemm_bf16_out", _product_into, mutates_args=("out",),
                                    schema="(Tensor a, Tensor b, Tensor(a!) out) -> ()")
     into.register_fake(lambda a, b, out: None)
+
+
+    general = torch.library.custom_op("asmgen::matmul", _general, mutates_args=(), schema="(Tensor a, Tensor b) -> Tensor")
+    general.register_fake(lambda a, b: a.new_empty((*broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1])))
+
+
+def _general(a: Any, b: Any) -> Any:
+    return gemm.matmul(a, b, device=_device(a))
 
 
 def _product(a: Any, b: Any) -> Any:

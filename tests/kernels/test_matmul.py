@@ -1,0 +1,100 @@
+"""gemm.matmul: types, layouts by strides, batches that broadcast, bias, C and scales, and what it refuses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from asmgen.kernels import gemm
+from asmgen.kernels import matmul as module
+from asmgen.kernels.registry import family
+from asmgen.launch.emulated import EmulatedDevice
+from tests.launch.test_launch_values import TorchTensor
+
+BF16, E4M3 = ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn
+
+
+def first(kernel: str, arch: str, gpu: str, given: dict[str, Any]) -> dict[str, Any]:
+    """The family's own choice: nothing is timed."""
+    contract = family(kernel).contract(arch, given)
+    return contract.resolve_build({name: value for name, value in given.items() if contract.parameter(name).kind == "build"})
+
+
+@pytest.fixture(autouse=True)
+def untimed(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setattr(module, "choose", first)
+    module._plan.cache_clear()
+    yield
+    module._plan.cache_clear()
+
+
+def drawn(seed: int, shape: tuple[int, ...], dtype: Any = BF16) -> np.ndarray[Any, Any]:
+    return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
+
+
+def close(found: np.ndarray[Any, Any], expected: np.ndarray[Any, Any]) -> bool:
+    return bool((np.abs(found.astype(np.float64) - expected) <= np.abs(expected) * 2.0**-7 + 2e-3).all())
+
+
+CASES: list[tuple[Any, Any, dict[str, Any]]] = [
+    (drawn(1, (40, 64)), drawn(2, (24, 64)).T, {}),
+    (drawn(3, (2, 33, 50)), drawn(4, (50, 17)), {"bias": drawn(5, (17,))}),
+    (drawn(6, (2, 1, 9, 64), np.float16), drawn(7, (3, 64, 40), np.float16), {}),
+    (drawn(8, (30, 128), E4M3), drawn(9, (128, 48), E4M3), {"alpha": 0.5, "beta": 2.0, "c": drawn(10, (30, 48))}),
+]
+
+
+@pytest.mark.parametrize("number", range(len(CASES)))
+def test_products_of_arrays(number: int) -> None:
+    a, b, more = CASES[number]
+    with EmulatedDevice("gfx950") as device:
+        found = gemm.matmul(a, b, device=device, **more)
+        assert all(launch.findings == () for launch in device.launches)
+    expected = more.get("alpha", 1.0) * (a.astype(np.float64) @ b.astype(np.float64))
+    for name, factor in (("bias", 1.0), ("c", more.get("beta", 0.0))):
+        if name in more:
+            expected = expected + factor * more[name].astype(np.float64)
+    assert found.dtype == (BF16 if a.dtype == E4M3 else a.dtype) and close(found, expected)
+
+
+def test_tensors_are_used_where_they_are_with_their_strides() -> None:
+    a, b, out = drawn(1, (64, 64)), drawn(2, (64, 40)), np.zeros((40, 64), BF16)
+    with EmulatedDevice("gfx950") as device:
+        made = gemm.matmul(TorchTensor(a.T), TorchTensor(b), TorchTensor(out.T), device=device)
+        assert made.array.base is out and close(made.array, a.T.astype(np.float64) @ b.astype(np.float64))
+
+
+def test_scales_of_rows_and_columns_and_of_blocks() -> None:
+    a, b = drawn(1, (40, 256), E4M3), drawn(2, (130, 256), E4M3)
+    wide = a.astype(np.float64), b.astype(np.float64)
+    rows, columns = (np.random.default_rng(seed).uniform(0.5, 2, size).astype(np.float32) for seed, size in ((3, 40), (4, 130)))
+    blocks, squares = (np.random.default_rng(seed).uniform(0.5, 2, size).astype(np.float32) for seed, size in ((5, (40, 2)), (6, (2, 2))))
+    with EmulatedDevice("gfx950") as device:
+        by_rows = gemm.matmul(a, TorchTensor(b.T), np.empty((40, 130), BF16), a_scale=rows, b_scale=columns, device=device)
+        by_blocks = gemm.matmul(a, TorchTensor(b.T), np.empty((40, 130), BF16), a_scale=blocks, b_scale=squares, device=device)
+    assert close(by_rows, (wide[0] * rows[:, None]) @ (wide[1] * columns[:, None]).T)
+    of_a, of_b = blocks.repeat(128, 1), squares.repeat(128, 0)[:130].repeat(128, 1)
+    assert close(by_blocks, (wide[0] * of_a) @ (wide[1] * of_b).T)
+
+
+@pytest.mark.parametrize(("change", "sentence"), [
+    ({"b": drawn(2, (63, 24))}, "b of gemm.matmul must have K = 64 rows"), ({"a": drawn(1, (64,))}, "a of gemm.matmul must be a matrix"),
+    ({"out": np.empty((8, 9), BF16)}, r"out of gemm.matmul must be \[8, 24\]"), ({"beta": 1.0}, "c of gemm.matmul must be given"),
+    ({"b": drawn(2, (64, 24), np.float16)}, "both bfloat16"), ({"a": drawn(1, (8, 64), ml_dtypes.float8_e4m3fnuz)}, "both bfloat16"),
+    ({"a_scale": np.ones(1, np.float32)}, "belong to float8"), ({"bias": drawn(1, (8,))}, "bias of gemm.matmul must have N = 24"),
+    ({"a": TorchTensor(drawn(1, (8, 128))[:, ::2])}, "side by side"),
+])
+def test_what_it_refuses(change: dict[str, Any], sentence: str) -> None:
+    given = {"a": drawn(1, (8, 64)), "b": drawn(2, (64, 24)), "out": np.empty((8, 24), BF16)}
+    with EmulatedDevice("gfx950") as device, pytest.raises(gemm.TensorError, match=sentence):
+        gemm.matmul(**given | change, device=device)
+
+
+def test_out_shares_nothing_with_what_is_read() -> None:
+    whole = drawn(1, (128, 64))
+    a, out = TorchTensor(whole[:64]), TorchTensor(whole[32:96])
+    with EmulatedDevice("gfx950") as device, pytest.raises(gemm.TensorError, match="shares elements with a"):
+        gemm.matmul(a, TorchTensor(drawn(2, (64, 64))), out, device=device)
