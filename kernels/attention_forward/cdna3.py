@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import asmgen as ag
+from asmgen.kernels.attention_forward.dropping import drop, dropping
 from asmgen.kernels.attention_forward.epilogue import attention_epilogue
 from asmgen.kernels.attention_forward.family import ATTENTION
 from asmgen.kernels.attention_forward.place import key_steps, place
@@ -26,8 +27,10 @@ from asmgen.kernels.attention_forward.softmax import (
 )
 
 
-@ATTENTION.variant("gfx942", tile=(256, 32), waves=8, schedule="ping-pong", occupancy=2, d=128)
-@ATTENTION.variant("gfx942", tile=(256, 64), waves=8, schedule="ping-pong", occupancy=2, d=64)
+@ATTENTION.variant("gfx942", tile=(256, 32), waves=8, schedule="ping-pong", occupancy=2, d=128, dropout=False)
+@ATTENTION.variant("gfx942", tile=(256, 64), waves=8, schedule="ping-pong", occupancy=2, d=64, dropout=False)
+@ATTENTION.variant("gfx942", tile=(256, 32), waves=8, schedule="ping-pong", occupancy=2, d=128, dropout=True)
+@ATTENTION.variant("gfx942", tile=(256, 64), waves=8, schedule="ping-pong", occupancy=2, d=64, dropout=True)
 def cdna3(k: ag.TileBuilder) -> None:
     """32 queries for each wave."""
     (queries, keys), d = k.variant.tile, k.variant.d
@@ -59,6 +62,7 @@ def cdna3(k: ag.TileBuilder) -> None:
     if k.p.scale == "folded":
         scale_queries(k, state, Q, O)
     steps = key_steps(k, at, S.tiles[0])
+    dropout = dropping(k, at, rows)
     memory, matrix, vector = k.streams("memory", "matrix", "vector")
 
     def step(t: ag.StepIndex) -> None:
@@ -87,6 +91,7 @@ def cdna3(k: ag.TileBuilder) -> None:
                 ag.mma(k, S[t + 2], K, Q, first=state.start or True)
             with vector:
                 shares(k, state, S[t + 1], S[t + 1])
+                drop(k, dropout, S[t + 1])
 
     def ends() -> None:
         ag.reduce_lanes(k, "sum", state.total)

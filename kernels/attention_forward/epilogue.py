@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asmgen as ag
 from asmgen.kernels.attention_forward.place import WorkgroupPart
+from asmgen.kernels.sequences.dropout import kept_scale
 from asmgen.kernels.sequences.sink import add_sink
 
 _LN_2 = 0x3F317218
@@ -16,13 +17,14 @@ def attention_epilogue(k: ag.TileBuilder, at: WorkgroupPart, shape: ag.MatrixSha
     `total` and `largest` have a value for each query, in all lanes that hold the query: the sum of P, and the score that P is relative to.
     That score is in units of S, or of log2 if the scale is folded into Q. A query with a total of 0 has O = 0 and LSE = -inf.
     """
-    k.registers.release("q_buffer")
+    k.registers.release(*(f"{tensor}_buffer" for tensor in "qkv"))
     factors = None
     if at.sink is not None:
         factors = ag.column_vector(k, "sink_factors", out)
         add_sink(k, at.sink, total, largest, factors, k.p.scale == "folded")
     if at.lse is not None:
         _store_lse(k, at, total, largest, wave)
+        k.registers.release("lse_buffer")
     with k.operation("1 / total"), k.scratch("inverse") as inverse:
         for register in total.registers:
             k.v_rcp_f32(inverse, register)
@@ -30,6 +32,11 @@ def attention_epilogue(k: ag.TileBuilder, at: WorkgroupPart, shape: ag.MatrixSha
             k.v_cndmask_b32(register, 0, inverse, ag.vcc)
     if factors is not None:
         ag.mul(k, total, total, factors)
+    if at.draws is not None:
+        with k.operation("1 / (1 - p)"), k.scratch("kept") as kept:
+            kept_scale(k, kept)
+            for register in total.registers:
+                k.v_mul_f32(register, kept, register)
     if out.registers.items[0].file == "a":
         held = k.tile("O_moved", out.rows, out.columns, out.fragment)
         ag.move(k, held, out)

@@ -44,6 +44,7 @@ def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
         _size("sq", "queries"),
         _size("sk", "keys", default_from="sq"),
         *sequences.run_parameters(),
+        *sequences.draw_parameters(),
         ag.Parameter("softmax_scale", "run", float, "factor of the scores", default=variant.d**-0.5, minimum=2.0**-32, maximum=2.0**16),
         ag.Parameter("left", "run", int, "keys before its own that a query sees in a build with window, -1 for all", default=-1,
                      minimum=-1, maximum=_MOST_ROWS),
@@ -144,6 +145,7 @@ def _arguments(variant: ag.Variant, p: ag.Values) -> tuple[ag.ContractArgument, 
           for name in ("sh" if p["varlen"] else "bsh")),
         *sequences.given_lengths(p),
         *((sequences.SINK,) if p["sink"] else ()),
+        *sequences.draw_arguments(p),
     )
 
 

@@ -26,8 +26,8 @@ from asmgen.kernels.attention_forward.softmax import (
 )
 
 
-@ATTENTION.variant("gfx950", tile=(256, 64), waves=4, schedule="interleave", occupancy=1, d=128)
-@ATTENTION.variant("gfx950", tile=(256, 64), waves=4, schedule="interleave", occupancy=1, d=64)
+@ATTENTION.variant("gfx950", tile=(256, 64), waves=4, schedule="interleave", occupancy=1, d=128, dropout=False)
+@ATTENTION.variant("gfx950", tile=(256, 64), waves=4, schedule="interleave", occupancy=1, d=64, dropout=False)
 def interleaved(k: ag.TileBuilder) -> None:
     """64 queries for each wave."""
     (queries, keys), d = k.variant.tile, k.variant.d

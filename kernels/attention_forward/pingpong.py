@@ -8,14 +8,17 @@ computed beside each product. Between the products, in a memory stage, the kerne
 from __future__ import annotations
 
 import asmgen as ag
+from asmgen.kernels.attention_forward.dropping import drop, dropping
 from asmgen.kernels.attention_forward.epilogue import attention_epilogue
 from asmgen.kernels.attention_forward.family import ATTENTION
 from asmgen.kernels.attention_forward.place import key_steps, place
 from asmgen.kernels.attention_forward.softmax import (
+    exponentials,
     follow_maximum,
     maximum,
     rescale,
     scale_queries,
+    shares,
     softmax,
     sum_up,
     weigh,
@@ -37,8 +40,10 @@ def upper(tile: ag.Tile) -> ag.Tile:
     return tile.part(tile.rows // 2, 0, tile.rows // 2, tile.columns)
 
 
-@ATTENTION.variant("gfx950", tile=(256, 64), waves=8, schedule="ping-pong", occupancy=2, d=128)
-@ATTENTION.variant("gfx950", tile=(256, 64), waves=8, schedule="ping-pong", occupancy=2, d=64)
+@ATTENTION.variant("gfx950", tile=(256, 64), waves=8, schedule="ping-pong", occupancy=2, d=128, dropout=False)
+@ATTENTION.variant("gfx950", tile=(256, 64), waves=8, schedule="ping-pong", occupancy=2, d=64, dropout=False)
+@ATTENTION.variant("gfx950", tile=(256, 32), waves=8, schedule="ping-pong", occupancy=2, d=128, dropout=True)
+@ATTENTION.variant("gfx950", tile=(256, 64), waves=8, schedule="ping-pong", occupancy=2, d=64, dropout=True)
 def ping_pong(k: ag.TileBuilder) -> None:
     """32 queries for each wave."""
     (queries, keys), d = k.variant.tile, k.variant.d
@@ -48,6 +53,7 @@ def ping_pong(k: ag.TileBuilder) -> None:
     # register plan: K's and V's fragments share registers
     O = k.tile("O", d, rows, M.d, note="O^T")
     S = k.tile("S", keys, rows, M.d, stages=2, note="scores of keys by queries, then P")
+    one_block = keys == rows  # dropout takes the registers of the other 32 keys
     late = d == 64  # products do not cover the vector work: packed instructions sum P before the next stage's products
     P = k.tile("P", keys, rows, ag.with_dtype(M.d, k.p.dtype), stages=2) if late else S
     Q = k.tile("Q", rows, d, M.b)
@@ -67,6 +73,7 @@ def ping_pong(k: ag.TileBuilder) -> None:
         scale_queries(k, state, Q, O)
     k.registers.release("work_item")
     steps = key_steps(k, at, S.tiles[0])
+    dropout = dropping(k, at, rows)
     k.forget("load", "lane places")
     memory, matrix, vector = k.streams("memory", "matrix", "vector")
 
@@ -81,7 +88,10 @@ def ping_pong(k: ag.TileBuilder) -> None:
             with matrix:
                 ag.mma(k, O, V, operand(k, M, P[t]))
             with vector:
-                weigh(k, state, lower(S[t + 1]), lower(P[t + 1]), upper(S[t]))
+                if one_block:
+                    exponentials(k, state, S[t + 1])
+                else:
+                    weigh(k, state, lower(S[t + 1]), lower(P[t + 1]), upper(S[t]))
         with k.stage("rescale"):
             with memory:
                 ag.fill(k, Vs[t + 2], steps.v.step(t + 2))
@@ -92,7 +102,11 @@ def ping_pong(k: ag.TileBuilder) -> None:
             with matrix:
                 ag.mma(k, S[t + 2], K, Q, first=state.start or True)
             with vector:
-                weigh(k, state, upper(S[t + 1]), upper(P[t + 1]), lower(S[t + 1]))
+                if one_block:
+                    shares(k, state, S[t + 1], P[t + 1])
+                else:
+                    weigh(k, state, upper(S[t + 1]), upper(P[t + 1]), lower(S[t + 1]))
+                drop(k, dropout, P[t + 1])
 
     def ends() -> None:
         sum_up(k, state)

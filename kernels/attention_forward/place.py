@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import asmgen as ag
 from asmgen.kernels.attention_forward.family import ROWS_AHEAD
+from asmgen.kernels.sequences.dropout import Draws, head_draws
 from asmgen.kernels.sequences.sink import head_sink
 from asmgen.kernels.sequences.varlen import begin_sequence, end_beyond, longest
 
@@ -19,7 +20,8 @@ class WorkgroupPart:
 
     q and o are the rows of that head, k and v those of its KV head, with bases of 64 bits; lse is a column with a row for each query.
     Of the `steps`, at least 1, all queries see all keys in the first `plain` ones. All are SGPRs; a loop uses the counts up. A build with a
-    window, which hides keys at both ends, has no `plain` steps: see `WindowLimits`. `sink` is the score of the head's sink.
+    window, which hides keys at both ends, has no `plain` steps: see `WindowLimits`. `sink` is the score of the head's sink,
+    `draws` the random words of its dropout.
     """
 
     q: ag.Matrix
@@ -32,6 +34,7 @@ class WorkgroupPart:
     steps: ag.Reg
     plain: ag.Reg | None
     sink: ag.Reg | None
+    draws: Draws | None
 
 
 def place(k: ag.TileBuilder) -> WorkgroupPart:
@@ -51,19 +54,19 @@ def place(k: ag.TileBuilder) -> WorkgroupPart:
             begin_sequence(k, found.batch, "sk", ("k", "v"))
             end_beyond(k, row0, "sq")
         q, kk, v, o = (_rows(k, name, found) for name in "qkvo")
-        sink = head_sink(k, found.head) if k.p.sink else None
         lse = None if lse_head is None else ag.Matrix("lse", "f32", lse_head, k.argument("sq"), 1, 1)
+        sink = head_sink(k, found.head) if k.p.sink else None
+        draws = head_draws(k, _head_number(k, found)) if k.p.dropout else None  # after the last use of the batch
     _visit(k, row0, first, steps, plain)
     if k.p.window:
         k.registers.release(plain)
-    return WorkgroupPart(q, kk, v, o, lse, row0, first, steps, None if k.p.window else plain, sink)
+    return WorkgroupPart(q, kk, v, o, lse, row0, first, steps, None if k.p.window else plain, sink, draws)
 
 
 def _rows(k: ag.TileBuilder, tensor: str, found: ag.HeadTile) -> ag.Matrix:
-    """The rows of the workgroup's head of a tensor."""
+    """The rows of the workgroup's head of a tensor, to which its pointer goes on."""
     own = tensor in "qo"
-    base = k.registers.sgprs(2, f"{tensor}_head", align=2, note=f"{tensor.upper()} of the workgroup's head")
-    with k.scratch("far", 2, "s") as far:
+    with k.scratch("base", 2, "s") as base, k.scratch("far", 2, "s") as far:
         batch = () if k.p.varlen else ((far, found.batch, "b"),)
         for part, number, name in ((base, found.head if own else found.kv_head, "h"), *batch):
             k.s_mul_i32(part[0], number, k.argument(f"{tensor}_stride_{name}"))
@@ -71,17 +74,23 @@ def _rows(k: ag.TileBuilder, tensor: str, found: ag.HeadTile) -> ag.Matrix:
         if batch:
             k.s_add_u32(base[0], base[0], far[0])
             k.s_addc_u32(base[1], base[1], far[1])
-    k.s_lshl_b64(base, base, 1)
-    _add_pointer(k, base, tensor)
+        k.s_lshl_b64(base, base, 1)
+        pointer = _go_on(k, tensor, base)
     least, most = k.limits(f"{tensor}_stride_s")
-    return ag.Matrix(tensor, k.p.dtype, base, k.argument("sq" if own else "sk"), k.variant.d, k.argument(f"{tensor}_stride_s"), least, most,
-                     empty=not own and k.p.varlen)
+    rows, stride = k.argument("sq" if own else "sk"), k.argument(f"{tensor}_stride_s")
+    return ag.Matrix(tensor, k.p.dtype, pointer, rows, k.variant.d, stride, least, most, empty=not own and k.p.varlen)
+
+
+def _head_number(k: ag.TileBuilder, found: ag.HeadTile) -> ag.Reg:
+    """The head's number over all batches, in the place of the batch's."""
+    k.s_mul_i32(found.batch, found.batch, k.argument("hq"))
+    k.s_add_u32(found.batch, found.batch, found.head)
+    return found.batch
 
 
 def _lse_head(k: ag.TileBuilder, found: ag.HeadTile) -> ag.Reg:
-    """Where LSE of the workgroup's head begins; where lengths vary, that of all sequences."""
-    base = k.registers.sgprs(2, "lse_head", align=2, note="LSE of the workgroup's head")
-    with k.scratch("head_number", file="s") as number:
+    """Where LSE of the workgroup's head begins, where lengths vary that of all sequences; its pointer goes on to there."""
+    with k.scratch("head_number", file="s") as number, k.scratch("base", 2, "s") as base:
         if k.p.varlen:
             k.s_mov_b32(number, found.head)
         else:
@@ -89,15 +98,16 @@ def _lse_head(k: ag.TileBuilder, found: ag.HeadTile) -> ag.Reg:
             k.s_add_u32(number, number, found.head)
         k.s_mul_i32(base[0], number, k.argument("sq"))
         k.s_mul_hi_u32(base[1], number, k.argument("sq"))
-    k.s_lshl_b64(base, base, 2)
-    _add_pointer(k, base, "lse")
-    return base
+        k.s_lshl_b64(base, base, 2)
+        return _go_on(k, "lse", base)
 
 
-def _add_pointer(k: ag.TileBuilder, base: ag.Reg, argument: str) -> None:
+def _go_on(k: ag.TileBuilder, argument: str, distance: ag.Reg) -> ag.Reg:
+    """A pointer, so many bytes on."""
     pointer = k.argument(argument)
-    k.s_add_u32(base[0], pointer[0], base[0])
-    k.s_addc_u32(base[1], pointer[1], base[1])
+    k.s_add_u32(pointer[0], pointer[0], distance[0])
+    k.s_addc_u32(pointer[1], pointer[1], distance[1])
+    return pointer
 
 
 def _right(k: ag.TileBuilder, out: ag.Reg) -> None:

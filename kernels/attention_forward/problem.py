@@ -10,6 +10,7 @@ import numpy as np
 
 import asmgen as ag
 from asmgen.kernels.attention_forward.tensors import TENSORS
+from asmgen.kernels.sequences.kept import kept_of_heads
 from asmgen.kernels.sequences.lengths import Sequences
 
 CANARY = -123.0  # the value of elements between the rows of O; they must keep it
@@ -57,6 +58,9 @@ def make_problem(p: ag.Values, seed: int, logits: float = 1.0, nonfinite: bool |
     sinks: Array | None = random.standard_normal((p["hq"],), np.float32) if p["sink"] else None
     if sinks is not None:
         arguments["sink"] = sinks
+    if p["dropout"]:
+        arguments |= {"p": p["p"], **({"rng_state": np.array([p["seed"], p["offset"]], np.uint64)} if p["rng_state"] else
+                                      {"seed": p["seed"], "offset": p["offset"]})}
     lse = arguments["lse"] = np.full((sizes[0], p["hq"], p["sq"]) if p["lse"] else (1, 1, 1), CANARY, np.float32)
     for argument in ("b", "hq", "hkv", "sq", "sk", "softmax_scale", "left", "right"):
         arguments[argument] = p[argument]
@@ -68,9 +72,10 @@ def make_problem(p: ag.Values, seed: int, logits: float = 1.0, nonfinite: bool |
         positions = np.lib.stride_tricks.as_strided(np.arange(flat.size), sizes, tuple(8 * stride for stride in strides))
         truncated = p.get("rounding") == "truncated"
         parts = []
-        for one, queries, keys in sequences.each(p):
+        for number, (one, queries, keys) in enumerate(sequences.each(p)):
+            mask = kept_of_heads(one, number) if p["dropout"] else None
             found = reference(one, views["q"][:, :, queries], views["k"][:, :, keys], views["v"][:, :, keys],
-                              unit * (2 if truncated else 1), _LEAST_HALF_UNIT[p["dtype"]], sinks)
+                              unit * (2 if truncated else 1), _LEAST_HALF_UNIT[p["dtype"]], sinks, mask)
             tolerance = found.tolerance + np.maximum(unit * (np.abs(found.o) + found.tolerance), _LEAST_HALF_UNIT[p["dtype"]])
             parts.append((found.o, tolerance + _FLUSHED * (one["sk"] + 1), found.lse, positions[:, :, queries],
                           np.arange(unwritten.size).reshape(unwritten.shape)[:, :, queries]))
@@ -135,9 +140,11 @@ def visible(p: ag.Values) -> Array:
     return seen
 
 
-def reference(p: ag.Values, q: Array, k: Array, v: Array, rounding: float, least: float, sinks: Array | None = None) -> Reference:
+def reference(p: ag.Values, q: Array, k: Array, v: Array, rounding: float, least: float, sinks: Array | None = None,
+              kept: Array | None = None) -> Reference:
     """The result for q [b, hq, sq, d], k and v [b, hkv, sk, d], with the tolerance of O. p is rounded with the relative error `rounding`,
-    or the absolute error `least` if it is subnormal. A query without visible keys has O = 0 and LSE = -inf, or that of its sink [hq]."""
+    or the absolute error `least` if it is subnormal. A query without visible keys has O = 0 and LSE = -inf, or that of its sink [hq].
+    Dropout leaves the elements of P that are `kept` [b, hkv, group, sq, sk], times 1 / (1 - p)."""
     b, hq, sq, d = q.shape
     group = hq // k.shape[1]
     scale = float(np.float32(p["softmax_scale"]))
@@ -155,15 +162,16 @@ def reference(p: ag.Values, q: Array, k: Array, v: Array, rounding: float, least
     with np.errstate(divide="ignore"):
         lse = (np.log(total) + largest)[..., 0]
     shares /= np.where(total > 0, total, 1.0)
-    o, magnitude = shares @ values, shares @ np.abs(values)
+    left = shares if kept is None else shares * kept / float(1 - np.float32(p["p"]))
+    o, magnitude = left @ values, left @ np.abs(values)
     sizes = np.abs(np.where(seen, scores, 0.0)) + np.abs(base)
     off = (d + 2) * _EPSILON * scale * (np.abs(grouped) @ np.abs(keys).swapaxes(-1, -2)) + 4 * _EPSILON * (1 + sizes)
     if p["scale"] == "exact":  # a score of a single product is exact, and so is its distance from the maximum
         below = np.where(seen, base - scores, 0.0)
         off = np.where(np.count_nonzero(grouped, axis=-1, keepdims=True) == 1, 4 * _EPSILON * (1 + below), off)
-    moved = shares * off
+    moved, moved_left = shares * off, left * off
     all_moved = moved.sum(axis=-1, keepdims=True) + of_sink / np.where(total > 0, total, 1.0) * 4 * _EPSILON * (1 + np.abs(
         np.where(np.isfinite(sink), sink, 0.0)) + np.abs(base))
-    tolerance = (rounding + 2 * p["sk"] * _EPSILON) * magnitude + moved @ np.abs(values) + np.abs(o) * all_moved
+    tolerance = (rounding + 2 * p["sk"] * _EPSILON) * magnitude + moved_left @ np.abs(values) + np.abs(o) * all_moved
     tolerance += least * (seen @ np.abs(values)) * (total > 0)
     return Reference(o.reshape(b, hq, sq, d), lse.reshape(b, hq, sq), tolerance.reshape(b, hq, sq, d))

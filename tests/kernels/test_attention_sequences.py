@@ -15,6 +15,7 @@ from asmgen.kernels.attention_backward.problem import make_problem as gradients_
 from asmgen.kernels.attention_forward.problem import make_problem
 from asmgen.kernels.attention_forward.work import launch_work
 from asmgen.kernels.registry import family
+from asmgen.kernels.sequences.kept import kept
 from asmgen.tools.algebrarun import run_algebra
 from asmgen.tools.build import Built, build_kernel
 from asmgen.tools.runner import RunReport, run_kernel
@@ -34,6 +35,10 @@ CASES: tuple[tuple[str, dict[str, Any], dict[str, Any], str], ...] = (
      "serial"),
     ("gfx950", {"sink": True, "lse": True, "causal": True, "d": 64, "scale": "folded"}, {"b": 1, "hq": 3, "hkv": 1, "sq": 90, "sk": 70},
      "lockstep"),
+    ("gfx950", {"dropout": True, "lse": True, "varlen": True, "rng_state": True},
+     {"b": 3, "hq": 2, "hkv": 1, "sq": 100, "sk": 200, "max_sq": 60, "max_sk": 150, "p": 0.3, "seed": 0x1234567890ABCDEF,
+      "offset": (1 << 32) - 40}, "random:4"),
+    ("gfx942", {"dropout": True, "causal": True, "d": 64}, {"b": 2, "hq": 1, "sq": 70, "p": 0.6, "seed": 77, "offset": 12}, "serial"),
 )
 
 
@@ -85,6 +90,23 @@ def test_gradient_of_sinks_is_the_derivative() -> None:
     for head in range(2):
         moved = [loss(sinks + sign * 1e-5 * (np.arange(2) == head)) for sign in (1, -1)]
         assert abs((moved[0] - moved[1]) / 2e-5 - found[head]) < 2e-2
+
+
+def test_what_dropout_keeps_is_typed_from_its_facts() -> None:
+    """One element at a time, in Python: counter, key, rounds and the byte of an element (docs/facts/draws.md section 2)."""
+    p = {"seed": 0xFEDCBA9876543210, "offset": (1 << 64) - 100, "p": 0.25}
+    found = kept(p, 3, 70, 100)
+    for i, j in ((0, 0), (7, 31), (8, 32), (15, 33), (23, 64), (31, 99), (32, 5), (69, 98)):
+        lane = j % 32 + (32 if i % 32 // 8 in (1, 3) else 0)
+        byte = i % 8 + (8 if i % 32 >= 16 else 0)
+        count = ((1 << 64) - 100 + 3 * 64 + lane) % (1 << 64)
+        c, k = [count % (1 << 32), count >> 32, i // 32, j // 32], [0x76543210, 0xFEDCBA98]
+        for _ in range(7):
+            one, other = 0xD2511F53 * c[0], 0xCD9E8D57 * c[2]
+            c = [other >> 32 ^ c[1] ^ k[0], other % (1 << 32), one >> 32 ^ c[3] ^ k[1], one % (1 << 32)]
+            k = [(k[0] + 0x9E3779B9) % (1 << 32), (k[1] + 0xBB67AE85) % (1 << 32)]
+        assert found[i, j] == ((c[byte // 4] >> 8 * (byte % 4)) % 256 <= 191), (i, j)
+    assert 0.6 < found.mean() < 0.9
 
 
 def test_expected_rows_are_those_of_their_sequences() -> None:

@@ -200,8 +200,7 @@ def _rounded_together(k: TileBuilder, out: Sequence[Reg], values: Sequence[Reg],
                 k.v_fma_f32(doubt, values[number - 1], value, doubt)
         nan: list[Reg] = []
         if quiet is not None:
-            are_nan = stack.enter_context(k.scratch("are_nan", 2 * len(values), "s"))
-            nan = [are_nan[2 * number:2 * number + 1] for number in range(len(values))]
+            nan = [stack.enter_context(k.scratch("is_nan", 2, "s")) for _ in values]
         for one, value in zip(nan, values, strict=False):
             k.v_cmp_u_f32(one, value, value)
         for number, value in enumerate(values):

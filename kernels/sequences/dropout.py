@@ -1,0 +1,167 @@
+"""Dropout as CK and flash-attn on ROCm have it: which elements of P stay, by Philox 4x32 with 7 rounds (docs/facts/draws.md section 2).
+
+P is cut into tiles of 32 queries x 32 keys. A lane's four random words are 16 bytes, each for one element, so a mask depends on seed,
+offset, head and place alone. In a tile, lanes have keys: byte e of lane l is for query 16 (e / 8) + 8 (l / 32) + e % 8 and key l % 32.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import asmgen as ag
+
+ROUNDS = 7
+BLOCK = 32
+"""Queries and keys of a tile."""
+_BYTE_MOST = 255.0
+_HALF = 128  # of the numbers of a byte
+_PAIR = 0x05040100  # v_perm_b32: the lower halves of two registers
+_LANE_BITS = ag.LANES.bit_length() - 1
+
+
+@dataclass(frozen=True)
+class Draws:
+    """The random words of a head: of the counter the two that lanes have, and the key. `most` is an SGPR: bytes up to there are kept."""
+
+    low: ag.Tile
+    high: ag.Tile
+    key: ag.Reg
+    most: ag.Reg
+
+    def draw(self, k: ag.TileBuilder, words: ag.Reg, row: ag.Reg, column: ag.Reg, at: ag.StepIndex | None = None) -> None:
+        """The four words of each lane for the tile in this row and column of tiles. Changes SCC and VCC."""
+        f = self.low.fragment
+        targets = [ag.Tile(f"word{number}", self.low.rows, self.low.columns, f, ag.RegisterSet((words[number:number],)))
+                   for number in range(4)]
+        ag.philox(k, targets, (self.low, self.high, row, column), (self.key[0], self.key[1]), rounds=ROUNDS, at=at)
+
+
+def head_draws(k: ag.TileBuilder, number: ag.Reg) -> Draws:
+    """Those of a head, `number` counted over all batches. Changes SCC and VCC."""
+    one = k.lanes("i32", 1, ag.LANES)
+    low, high = (k.tile(name, 1, ag.LANES, one, note="word of the counter") for name in ("draw_low", "draw_high"))
+    most = k.registers.sgprs(1, "most", note="the largest byte of what dropout keeps")
+    key = k.registers.sgprs(2, "seed_key", align=2) if k.p.rng_state else k.argument("seed")
+    with k.operation("draws of the head"), k.scratch("state", 4, "s") as state, k.scratch("first", 2, "s") as first, \
+            k.scratch("share") as share:
+        offset = k.argument("offset") if not k.p.rng_state else state[2:3]
+        if k.p.rng_state:
+            k.s_load_dwordx4(state, k.argument("rng_state"), 0)
+            k.s_mov_b64(key, state[0:1])
+        k.s_mov_b32(first[0], number)
+        k.s_mov_b32(first[1], 0)
+        k.s_lshl_b64(first, first, _LANE_BITS)
+        k.s_add_u32(first[0], first[0], offset[0])
+        k.s_addc_u32(first[1], first[1], offset[1])
+        lower, upper = low.base(0, 0), high.base(0, 0)
+        k.v_mov_b32(upper, first[1])
+        k.v_add_co_u32(lower, ag.vcc, first[0], k.lane)
+        k.v_addc_co_u32(upper, ag.vcc, 0, upper, ag.vcc)
+        k.v_mov_b32(share, k.argument("p"))
+        k.v_sub_f32(share, 1.0, share)
+        k.v_mul_f32(share, _BYTE_MOST, share)
+        k.v_floor_f32(share, share)
+        k.v_cvt_u32_f32(share, share)
+        k.v_readfirstlane_b32(most, share)
+    return Draws(low, high, key, most)
+
+
+def kept_scale(k: ag.TileBuilder, out: ag.Reg) -> None:
+    """1 / (1 - p), in a VGPR."""
+    k.v_sub_f32(out, 1.0, k.argument("p"))
+    k.v_rcp_f32(out, out)
+
+
+@dataclass(frozen=True)
+class KeysByQueries:
+    """Dropout of P with keys in registers and queries in lanes (MFMA's D of 32x32), where a lane's bytes are other lanes' elements.
+
+    A product of bytes with a matrix of one 1 in each column moves them: its D has each element's byte where P has the element. Bytes are
+    signed there, so the highest bit of each is flipped before. `rows` are the tiles' rows by fragment of queries; `column` is the
+    column of the next tile and advances with what is dropped.
+    """
+
+    draws: Draws
+    rows: tuple[ag.Reg, ...]
+    column: ag.Reg
+    words: ag.Reg
+    moves: ag.Reg
+    moved: ag.Reg
+    below: ag.Reg
+
+    def drop(self, k: ag.TileBuilder, weights: ag.Tile) -> None:
+        """Elements of P^T, pairs of 16 bits, become 0. Call it once for each of a wave's tiles, in the order of keys. Changes SCC, VCC."""
+        at = weights.index
+        assert at is not None
+        for row in range(weights.down):
+            for number, tile_row in enumerate(self.rows):
+                self.draws.draw(k, self.words, tile_row, self.column, at)
+                with k.at(at):
+                    self._move(k)
+                    self._clear(k, weights.base(row, number))
+            with k.at(at):
+                k.s_add_u32(self.column, self.column, 1)
+
+    def _move(self, k: ag.TileBuilder) -> None:
+        """Each element's byte, less 128, to its place."""
+        for word in range(self.words.count):
+            k.v_xor_b32(self.words[word], 0x80808080, self.words[word])
+        name, size = _product(k)
+        for first in range(0, self.words.count, size):
+            k.emit(name, self.moved, self.words[first:first + size - 1], self.moves[first:first + size - 1], self.moved if first else 0)
+
+    def _clear(self, k: ag.TileBuilder, weights: ag.Reg) -> None:
+        """Two elements of a register at once: a difference is negative where a byte is small enough."""
+        with k.scratch("kept") as kept, k.scratch("selector", file="s") as selector, k.scratch("sign", file="s") as sign:
+            k.s_mov_b32(selector, _PAIR)
+            k.s_mov_b32(sign, 0x000F000F)
+            for number in range(self.moved.count // 2):
+                k.v_perm_b32(kept, self.moved[2 * number + 1], self.moved[2 * number], selector)
+                k.v_pk_sub_i16(kept, kept, self.below)
+                k.v_pk_ashrrev_i16(kept, sign, kept)
+                k.v_and_b32(weights[number:number], kept, weights[number:number])
+
+
+def keys_by_queries(k: ag.TileBuilder, draws: Draws, row0: ag.Reg, key0: ag.Reg, queries: int) -> KeysByQueries:
+    """That of a wave with so many queries from `row0` on, and keys from `key0` on, multiples of 32. Changes SCC."""
+    words, moves = (k.registers.vgprs(4, name, align=2) for name in ("drawn_bytes", "moves"))
+    moved = k.registers.vgprs(BLOCK * BLOCK // ag.LANES, "moved_bytes", align=2, note="bytes where P has their elements")
+    rows = tuple(k.registers.sgprs(1, f"tile_row{number or ''}") for number in range(queries // BLOCK))
+    column, below = k.registers.sgprs(1, "tile_column"), k.registers.sgprs(1, "below")
+    bits = BLOCK.bit_length() - 1
+    with k.operation("dropout"):
+        for number, row in enumerate(rows):
+            k.s_lshr_b32(row, row0, bits)
+            if number:
+                k.s_add_u32(row, row, number)
+        k.s_lshr_b32(column, key0, bits)
+        k.s_sub_u32(below, draws.most, _HALF - 1)
+        k.s_pack_ll_b32_b16(below, below, below)
+        _one_each(k, moves)
+    return KeysByQueries(draws, rows, column, words, moves, moved, below)
+
+
+def _product(k: ag.TileBuilder) -> tuple[str, int]:
+    """The product of bytes, and how many registers of each operand it takes."""
+    return ("v_mfma_i32_32x32x32_i8", 4) if k.arch == "gfx950" else ("v_mfma_i32_32x32x16_i8", 2)
+
+
+def _one_each(k: ag.TileBuilder, words: ag.Reg) -> None:
+    """The matrix that moves bytes: lane l has column l % 32, with a 1 where the row's byte is for that query. Byte e of lane half h is for
+    query 16 (e / 8) + 8 h + e % 8, so half h has a 1 where bit 3 of the query is h."""
+    lane = k.lane
+    with k.scratch("word") as word, k.scratch("other_half") as other, k.scratch("one") as one:
+        k.v_bfe_u32(word, lane, 4, 1)
+        k.v_lshlrev_b32(word, 1, word)
+        k.v_bfe_u32(one, lane, 2, 1)
+        k.v_or_b32(word, word, one)
+        k.v_lshrrev_b32(other, 2, lane)
+        k.v_xor_b32(other, lane, other)
+        k.v_and_b32(other, 8, other)
+        k.v_or_b32(word, word, other)  # 8 and more: none of the lane's words
+        k.v_and_b32(one, 3, lane)
+        k.v_lshlrev_b32(one, 3, one)
+        k.v_lshlrev_b32(one, one, 1)
+        for number in range(words.count):
+            k.v_cmp_eq_u32(ag.vcc, number, word)
+            k.v_cndmask_b32(words[number], 0, one, ag.vcc)
