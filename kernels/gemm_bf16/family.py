@@ -13,6 +13,9 @@ from asmgen.kernels.products.split import (
     BATCH_SPLIT_GRID,
     BATCH_SUM_ARGUMENTS,
     BATCH_SUM_GRID,
+    INVARIANT,
+    REDUCE,
+    REDUCE_RULES,
     SPLIT_K,
     add_parts,
     batch_split_arguments,
@@ -26,7 +29,7 @@ _TYPE = ag.Parameter("dtype", "build", str, "type of A and B", default="bf16", c
 
 
 def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
-    return product_parameters((_TYPE, SPLIT_K), variant, 16, further=further_parameters(variant, 16))
+    return product_parameters((_TYPE, SPLIT_K, REDUCE, INVARIANT), variant, 16, further=further_parameters(variant, 16))
 
 
 def _work(values: ag.Values, variant: ag.Variant) -> ag.LaunchWork:
@@ -68,7 +71,7 @@ GEMM = ag.Family(
     timed_as=timed_as,
     axes="xyz",
     selection=_selection,
-    rules=LAYOUT_RULES,
+    rules=(*LAYOUT_RULES, *REDUCE_RULES),
     aliases=PRODUCT_ALIASES,
     algebra=_algebra,
     example={"m": 512, "n": 384, "k": 256},

@@ -14,6 +14,9 @@ from asmgen.kernels.products.split import (
     BATCH_SPLIT_GRID,
     BATCH_SUM_ARGUMENTS,
     BATCH_SUM_GRID,
+    INVARIANT,
+    REDUCE,
+    REDUCE_RULES,
     SPLIT_K,
     add_parts,
     batch_split_arguments,
@@ -36,7 +39,7 @@ def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
         ag.Parameter("scales", "build", str, "what a scale belongs to: tensor: all of A, all of B; row: a row of A, a row of B; "
                   "block: 128 columns of a row of A, 128 x 128 of B, in tiles of their own", default="tensor", choices=("tensor", "row")),
     )
-    return product_parameters((*operands, SPLIT_K), variant, 8, further=further_parameters(variant, 8))
+    return product_parameters((*operands, SPLIT_K, REDUCE, INVARIANT), variant, 8, further=further_parameters(variant, 8))
 
 
 _SCALES = (
@@ -102,7 +105,7 @@ GEMM = ag.Family(
     timed_as=timed_as,
     axes="xyz",
     selection=_selection,
-    rules=(*LAYOUT_RULES, _SCALES_BY_ROWS),
+    rules=(*LAYOUT_RULES, *REDUCE_RULES, _SCALES_BY_ROWS),
     aliases=PRODUCT_ALIASES,
     algebra=_algebra,
     example={"m": 512, "n": 384, "k": 256},

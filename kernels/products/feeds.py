@@ -26,7 +26,8 @@ from asmgen.kernels.products.layouts import by_columns
 from asmgen.kernels.products.sides import side
 
 _WIDTH = 16  # bytes of a load
-_BLOCK = 4  # rows and columns that a lane transposes at a time
+_BLOCK = 4  # elements of a line that a lane transposes at a time
+_RUN = 8  # bytes of K that it then writes side by side
 
 
 class ColumnFeed(Feed):
@@ -101,10 +102,10 @@ def feed_of(k: ag.TileBuilder, side_name: str, name: str, fragment: ag.Fragment,
 
 
 def _transposing(k: ag.TileBuilder, name: str, fragment: ag.Fragment, rows: int, stages: int) -> Feed:
-    """Lanes have blocks of 4 x 4 elements, as many lanes side by side as the wave's rows take."""
-    depth, own = k.variant.tile[2], rows // k.variant.wave_count
-    across = max(own // _BLOCK, _BLOCK * ag.LANES // depth)
-    lines, columns = (ag.block_fragment(fragment, _BLOCK, _BLOCK, across, order) for order in (False, True))
+    """Lanes have blocks of 8 bytes of K x 4 elements, as many lanes side by side as the wave's rows take."""
+    depth, own, deep = k.variant.tile[2], rows // k.variant.wave_count, 8 * _RUN // fragment.bits
+    across = max(own // _BLOCK, deep * ag.LANES // depth)
+    lines, columns = (ag.block_fragment(fragment, deep, _BLOCK, across, order) for order in (False, True))
     staged = k.tile(f"R{name}", depth, own, lines, grid=(2,), note="on their way to LDS")
     key = "transposed blocks", depth, own, columns
     blocks = k.made.get(key)  # both sides may share them: each transposes what it then writes

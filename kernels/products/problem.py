@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import ml_dtypes
@@ -10,6 +11,7 @@ import numpy as np
 
 import asmgen as ag
 from asmgen.kernels.products.odd import Exact, put_odd_addends
+from asmgen.kernels.products.split import is_atomic
 from asmgen.kernels.products.stored import stored
 from asmgen.kernels.products.sums import UNIT, Matrix, Sums
 
@@ -45,6 +47,8 @@ def with_result(p: ag.Values, random: np.random.Generator, operands: dict[str, M
         added = [p["beta"] * c.matrices[number].astype(np.float64)] if c is not None else []
         if p["bias"] != "none":
             added.append(bias.astype(np.float64) if p["bias"] == "row" else bias.astype(np.float64)[:, None])
+        if is_atomic(p):  # each of so few additions, in any order, rounds no more than all magnitudes together
+            summed = replace(summed, rounded=summed.rounded + p["split_k"] * summed.size)
         with np.errstate(invalid="ignore"):
             expected = p["alpha"] * summed.value
             for more in added:

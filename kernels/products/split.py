@@ -32,6 +32,15 @@ KEEP_SUBNORMAL = ag.HwReg(1, 4, 2)
 SPLIT_K = ag.Parameter("split_k", "build", int, "workgroups that share the steps of a tile; a second kernel adds their sums in order",
                        default=1, minimum=1, maximum=MOST_PARTS, tried=(3,))
 
+REDUCE = ag.Parameter("reduce", "build", str, "how sums of parts are added: ordered: in the order of K, the same bits each time; atomic: "
+                      "by memory, in any order, in a workspace of one part's size", default="ordered", choices=("ordered", "atomic"))
+INVARIANT = ag.Parameter("invariant", "build", bool, "an element of D depends on its row of A, its column of B, n and k alone: the same "
+                         "bits for any m, batch, tile, schedule and layout", default=False)
+REDUCE_RULES = (
+    ag.Rule("invariant=true needs split_k=1 and a schedule whose waves do not share K", ("invariant", "split_k", "schedule"),
+            lambda p: not p["invariant"] or (p["split_k"] == 1 and p["schedule"] != DEALT)),
+)
+
 _BY_NAME = {argument.name: argument for argument in PRODUCT_ARGUMENTS}
 _PARTS = ag.ContractArgument("parts", "pointer", "sums of each part in float32, 16-byte aligned")
 _PART_ARGUMENTS = (_BY_NAME["a"], _BY_NAME["b"], _PARTS, *(_BY_NAME[name] for name in ("m", "n", "k", "lda", "ldb")))
@@ -43,6 +52,16 @@ BATCH_SUM_ARGUMENTS = (*SUM_ARGUMENTS, *(BATCH_ARGUMENTS[name] for name in "dc")
 def is_split(build: ag.Values) -> bool:
     """Whether several workgroups share a tile."""
     return bool(build.get("split_k", 1) > 1)
+
+
+def is_atomic(build: ag.Values) -> bool:
+    """Whether memory adds the sums of parts."""
+    return is_split(build) and build.get("reduce") == "atomic"
+
+
+def held_parts(build: ag.Values) -> int:
+    """How many panels of sums each matrix has in the workspace."""
+    return 1 if is_atomic(build) else int(build["split_k"])
 
 
 def stored_type(k: ag.TileBuilder) -> str:
@@ -68,9 +87,10 @@ def split_axes(variant: ag.Variant, build: ag.Values) -> str:
 def split_workspaces(variant: ag.Variant, build: ag.Values) -> tuple[ag.Workspace, ...]:
     """The panels of all parts of all matrices."""
     width, batch = variant.tile[1], "batch * " if "d_layout" in build else ""
-    size = ag.Formula(f"{_F32} * {batch}split_k * {side(build, 'm')} * ceil({side(build, 'n')} / {width}) * {width}",
-                      lambda p: _F32 * p.get("batch", 1) * p["split_k"] * edges(p)[0] * -(-edges(p)[1] // width) * width)
-    return (ag.Workspace("parts", _PARTS.doc, size),) if is_split(build) else ()
+    parts = "" if is_atomic(build) else "split_k * "
+    size = ag.Formula(f"{_F32} * {batch}{parts}{side(build, 'm')} * ceil({side(build, 'n')} / {width}) * {width}",
+                      lambda p: _F32 * p.get("batch", 1) * held_parts(p) * edges(p)[0] * -(-edges(p)[1] // width) * width)
+    return (ag.Workspace("parts", _PARTS.doc, size, zeroed=is_atomic(build)),) if is_split(build) else ()
 
 
 def _sum_rows(width: int) -> int:
@@ -264,8 +284,24 @@ def epilogue_of(k: ag.TileBuilder) -> Callable[..., ProductEpilogue]:
 
 def part_epilogue(k: ag.TileBuilder, corners: Sequence[ag.Corner], row0: ag.Reg, column0: ag.Reg, wm: ag.WaveIndex, wn: ag.WaveIndex,
                   factors: Factors | None = None, overlaps: bool = True, frees: tuple[str, ...] = ()) -> ProductEpilogue:
-    """Store the sums of the part, times `factors` if any, into its panel, rows beyond m left out. Arguments as of `product_epilogue`."""
+    """Store the sums of the part, times `factors` if any, into its panel, rows beyond m left out; or add them to the one panel of all
+    parts. Arguments as of `product_epilogue`."""
+    def add() -> None:
+        with k.scratch("matrix", file="s") as matrix:
+            _divide_by_parts(k, matrix, k.ids["z"])
+            panel = _panel(k, column0, matrix)
+        beside = [factors.of(corner) for corner in corners] if factors is not None else ()
+        with k.scratch("no_column", file="s") as none:
+            k.s_mov_b32(none, 0)
+            with ag.each_corner(k, corners, row0, none, argument(k, "m"), wm, beside) as at:
+                if factors is not None:
+                    factors.at(at).apply(at.corner)
+                ag.store(k, panel.rows(at.row, at.corner.tile.rows), at.column, [at.corner], None, wn, k.variant.tile[1], add=True)
+
     def rest() -> None:
+        if is_atomic(k.parameters):
+            add()
+            return
         panel = _panel(k, column0, k.ids["z"])
         with k.scratch("no_column", file="s") as none:
             k.s_mov_b32(none, 0)
@@ -317,8 +353,8 @@ def _bytes_of_columns(k: ag.TileBuilder, number: ag.Reg) -> None:
 
 def add_parts(k: ag.TileBuilder) -> None:
     """D = alpha (the sum of all parts, in the order of K) + beta C + bias. A wave has 1024 bytes of each panel, a lane 16 of them, and asks
-    for those of all parts before it adds the first two."""
-    width, depth, split = k.variant.tile[1], k.variant.tile[2], k.p.split_k
+    for those of all parts before it adds the first two. Where memory has added them, there is one."""
+    width, depth, split = k.variant.tile[1], k.variant.tile[2], held_parts(k.parameters)
     like = k.matrix_shape("f32_16x16x16_bf16" if k.arch == "gfx942" else "f32_16x16x32_bf16").d
 
     # register plan

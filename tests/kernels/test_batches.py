@@ -52,3 +52,31 @@ def test_what_no_build_serves_is_refused(values: dict[str, Any], sentence: str) 
 def test_matrices_may_lie_row_by_row_side_by_side() -> None:
     contract = family("gemm-bf16").contract("gfx950")
     assert contract.resolve_run({"m": 16, "n": 16, "k": 64, "batch": 4, "ldd": 64, "d_stride_batch": 16})["d_stride_batch"] == 16
+
+
+ATOMIC: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
+    ("gemm-bf16", "gfx950", {"tile": "64x64x64", "split_k": 3, "reduce": "atomic", "bias": "row"},
+     {"m": 70, "n": 40, "k": 256, "batch": 2, "beta": 0.5}),
+    ("gemm-fp8", "gfx950", {"tile": "64x64x128", "scales": "row", "split_k": 3, "reduce": "atomic", **COLUMNS},
+     {"m": 70, "n": 40, "k": 512}),
+]
+
+
+@pytest.mark.parametrize("number", range(len(ATOMIC)))
+def test_memory_adds_the_parts(number: int) -> None:
+    name, arch, build, shape = ATOMIC[number]
+    one = build_kernel(family(name), arch, build)
+    values = one.kernel.contract.resolve_run({**one.kernel.parameters, **shape})
+    assert [workspace.zeroed for workspace in one.kernel.contract.workspaces] == [True]
+    assert one.kernel.contract.workspace_bytes_of(values)["parts"] == 4 * values["batch"] * 64 * (70 if number == 0 else 40) * \
+        (1 if number == 0 else 2)
+    report = run_kernel(family(name), one, values, "emulator", 1, Options(order="random:3"))
+    assert report.passed and report.untouched and not report.findings, report
+
+
+@pytest.mark.slow
+def test_some_of_the_random_products() -> None:
+    """The first of `python -m tests.random_gemm`, of builds that are made quickly."""
+    from tests.random_gemm import failure
+
+    assert [wrong for number in range(1) if (wrong := failure(number))] == []
