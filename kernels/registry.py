@@ -23,6 +23,7 @@ _MODULES = {
     "gemm-mx": "asmgen.kernels.gemm_mx.library",
     "norm": "asmgen.kernels.norm.library",
     "quantize": "asmgen.kernels.quantize.library",
+    "rope": "asmgen.kernels.rope.library",
     "softmax": "asmgen.kernels.softmax.library",
 }
 _CODE = (".s", ".co", ".o", ".hsaco")

@@ -1,0 +1,1 @@
+"""Rotary position embeddings: columns of heads, rotated in pairs by angles that go with positions."""

@@ -1,0 +1,102 @@
+"""Which lanes have which columns of a head: those of a pair lie in one lane."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import asmgen as ag
+
+WAVES = 4
+PER_LANE = 8
+"""Neighbours of a lane at most: 16 bytes of 16-bit elements."""
+_MOST_ACROSS = 16
+WORKGROUPS_PER_UNIT = 8
+"""Of 4 waves: as many as registers and wave slots of a compute unit take where a wave needs 64 VGPRs."""
+
+
+@dataclass(frozen=True)
+class HeadShape:
+    """Heads of `d` columns, of which the first `rotated` are rotated, `apart` columns from one of a pair to the other."""
+
+    d: int
+    rotated: int
+    style: str
+
+    @property
+    def pairs(self) -> int:
+        """Pairs of columns, each with an angle."""
+        return self.rotated // 2
+
+    @property
+    def part(self) -> int:
+        """Columns of a part: neox has two, the first columns of all pairs and their second ones; gptj has one."""
+        return self.pairs if self.style == "neox" else self.rotated
+
+    @property
+    def parts(self) -> int:
+        """How many parts there are."""
+        return self.rotated // self.part
+
+    @property
+    def starts(self) -> range:
+        """Their first columns."""
+        return range(0, self.rotated, self.part)
+
+    @property
+    def rest(self) -> int:
+        """Columns that are copied."""
+        return self.d - self.rotated
+
+    @property
+    def run(self) -> int:
+        """Neighbours of a lane in a part: a power of two, so that no run leaves the part."""
+        return min(PER_LANE, _two_of(self.part))
+
+    @property
+    def across(self) -> int:
+        """Lanes that share a head: a power of two, whose runs divide the part; those of dwords divide what is copied."""
+        most = min(_MOST_ACROSS, _two_of(self.part // self.run))
+        return most if not self.rest else min(most, _two_of(self.rest // 2))
+
+    @property
+    def rest_run(self) -> int:
+        """Neighbours of a lane in what is copied."""
+        return min(PER_LANE, _two_of(self.rest // self.across))
+
+    @property
+    def lane_columns(self) -> int:
+        """Rotated columns of a lane."""
+        return self.rotated // self.across
+
+    @property
+    def angles(self) -> int:
+        """Angles that go with a run: one for each pair."""
+        return self.run if self.style == "neox" else self.run // 2
+
+    @property
+    def wave_tokens(self) -> int:
+        """Tokens that a wave has at once."""
+        return ag.LANES // self.across
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of a workgroup."""
+        return WAVES * self.wave_tokens
+
+
+def _two_of(number: int) -> int:
+    """The largest power of two that divides it."""
+    return number & -number
+
+
+def shape_of(p: ag.Values) -> HeadShape:
+    """The shape of a build."""
+    return HeadShape(p["d"], p["rotated"] or p["d"], p["style"])
+
+
+def heads_of_workgroup(variant: ag.Variant, p: ag.Values) -> int:
+    """Heads that a workgroup rotates one after the other, with the angles of its tokens, where workgroups fill the GPU once."""
+    heads: int = p["h"]
+    units = int(ag.timing(ag.DEFAULT_GPU[variant.arch]).clocks("compute_units")) * WORKGROUPS_PER_UNIT
+    groups: int = -(-p["s"] // shape_of(p).tokens) * p["b"]
+    return min(heads, max(1, -(-heads * groups // units)))

@@ -1,0 +1,101 @@
+"""rope on the emulator against float64: styles, partial rotation, positions, two tensors, gradients, types, layouts by strides."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from asmgen.author.contract.contract import ContractError
+from asmgen.author.contract.problem import Output, Problem
+from asmgen.emulator.scheduling.run import Options
+from asmgen.kernels.registry import family
+from asmgen.tools.algebrarun import run_algebra
+from asmgen.tools.build import Built, build_kernel
+from asmgen.tools.runner import RunReport, emulator, launch, run_kernel
+
+LIBRARY = family("rope")
+
+
+@cache
+def built(arch: str, build: tuple[tuple[str, Any], ...]) -> Built:
+    return build_kernel(LIBRARY, arch, dict(build))
+
+
+def run(arch: str, build: dict[str, Any], shape: dict[str, Any], order: str, seed: int = 0) -> RunReport:
+    one = built(arch, tuple(build.items()))
+    parameters = one.kernel.contract.resolve_run({**one.kernel.parameters, **shape})
+    return run_kernel(LIBRARY, one, parameters, "emulator", seed=seed, options=Options(order=order, count_banks=True))
+
+
+SBHD = {"x_stride_b": 3 * 128, "x_stride_s": 2 * 3 * 128, "y_stride_b": 128, "y_stride_s": 2 * 3 * 128, "y_stride_h": 2 * 128}
+BHSD = {"x_stride_h": 37 * 64, "x_stride_s": 64, "x_stride_b": 5 * 37 * 64}
+CASES: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
+    ("gfx950", {}, {"b": 2, "s": 37, "h": 3, "each": 2, **SBHD}, "serial"),
+    ("gfx942", {"style": "gptj", "d": 64, "table": "bf16"}, {"b": 2, "s": 37, "h": 5, "each": 3, **BHSD}, "random:1"),
+    ("gfx950", {"d": 96, "rotated": 24, "positions": "given"}, {"b": 3, "s": 70, "h": 2, "angles": 11, "each": 1}, "random:2"),
+    ("gfx942", {"d": 80, "rotated": 32, "style": "gptj", "dtype": "f32", "positions": "given"},
+     {"b": 2, "s": 33, "h": 3, "position_stride": 0, "angle_stride": 19}, "lockstep"),
+    ("gfx950", {"second": True, "dtype": "f16", "table": "f16", "backward": True},
+     {"b": 1, "s": 33, "h": 4, "h2": 1, "each": 2}, "random:3"),
+    ("gfx942", {"second": True, "style": "gptj", "backward": True, "d": 256, "rotated": 64},
+     {"b": 1, "s": 33, "h": 1, "h2": 3, "each": 3}, "serial"),
+    ("gfx950", {"d": 256, "dtype": "f32"}, {"s": 17, "h": 2}, "random:4"),
+    ("gfx942", {"d": 4}, {"s": 300, "h": 1}, "lockstep"),
+    ("gfx950", {"d": 12, "style": "gptj", "rotated": 4}, {"s": 300, "h": 2}, "serial"),
+]
+
+
+@pytest.mark.parametrize("case", range(len(CASES)))
+def test_right_within_the_bound(case: int) -> None:
+    arch, build, shape, order = CASES[case]
+    for seed in (3 * case, 3 * case + 1):
+        report = run(arch, build, shape, order, seed=seed)
+        assert report.passed and report.untouched and report.findings == () and not report.bank_conflicts, report
+        assert report.executed is not None and not report.executed.missing
+
+
+@pytest.mark.parametrize("case", [1, 2, 5])
+def test_equal_in_exact_residues(case: int) -> None:
+    arch, build, shape, _ = CASES[case]
+    one = built(arch, tuple(build.items()))
+    report = run_algebra(LIBRARY, one, one.kernel.contract.resolve_run({**one.kernel.parameters, **shape}))
+    assert report.equal, [found.sentence() for found in report.mismatches]
+
+
+@pytest.mark.parametrize(("values", "sentence"), [
+    ({"rotated": 132}, "rotated must be at most d"), ({"rotated": 6}, "multiple of 4"), ({"d": 516}, "512"),
+    ({"d": 80}, "at most 48 for each of the lanes"), ({"style": "neo"}, "style")])
+def test_builds_that_are_not_offered_are_refused(values: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ContractError, match=sentence):
+        LIBRARY.contract("gfx950", values).resolve_build(values)
+
+
+@pytest.mark.parametrize(("values", "sentence"), [
+    ({"x_stride_h": 100}, "at least d"), ({"y_stride_s": 1001}, "multiples of 2"), ({"x_stride_b": 12801}, "x_stride_b must be"),
+    ({"angle_stride": 60}, "angle_stride"), ({"angles": 1 << 24}, "less than 2\\^29")])
+def test_launches_that_are_not_offered_are_refused(values: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ContractError, match=sentence):
+        LIBRARY.contract("gfx950").resolve_run({"s": 40, "h": 3, **values})
+
+
+def rotated(build: dict[str, Any], x: Any, angle: Any) -> Any:
+    """y of one token with one head of 8 columns in float32."""
+    one = built("gfx950", (("d", 8), ("dtype", "f32"), *build.items()))
+    parameters = one.kernel.contract.resolve_run({**one.kernel.parameters, "s": 1, "h": 1})
+    arguments = {**parameters, "x": x, "y": np.zeros_like(x), "cos": np.cos(angle), "sin": np.sin(angle)}
+    problem = Problem(arguments, (Output("y", np.zeros((1, 8)), np.ones((1, 8)), (np.arange(8)[None],)),))
+    with emulator(one, "gfx950", Options(), lambda sentence: None, None) as device:
+        return launch(device, one, problem, parameters)["y"]
+
+
+def test_quarter_turns() -> None:
+    """Angles whose results are known: a quarter turn brings (a, b) to (-b, a), and the gradient's turn brings it back."""
+    x = np.arange(1.0, 9.0, dtype=np.float32)
+    angle = np.array([[np.pi / 2, 0.0, np.pi, 0.0]], np.float32)
+    neox, gptj = [-5, 2, -3, 4, 1, 6, -7, 8], [-2, 1, 3, 4, -5, -6, 7, 8]
+    np.testing.assert_allclose(rotated({}, x, angle), neox, atol=1e-5)
+    np.testing.assert_allclose(rotated({"style": "gptj"}, x, angle), gptj, atol=1e-5)
+    np.testing.assert_allclose(rotated({"backward": True}, np.array(neox, np.float32), angle), x, atol=1e-5)
