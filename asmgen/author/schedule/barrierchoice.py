@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from heapq import heappop, heappush
 from typing import NamedTuple
 
 Ticks = tuple[int, int]
@@ -103,7 +104,7 @@ class BarrierSearch:
         ranges = self.alone[barriers[0]]
         for barrier in barriers[1:]:
             ranges = [one.joined(other) for one, other in zip(ranges, self.alone[barrier], strict=True)]
-        ticks = self._in_turn([ranges[kind] for kind in self.fills])
+        ticks = self._in_turn(ranges)
         if ticks is None:
             return None
         slack = min([ranges[kind].wanted - tick for kind, tick in zip(self.fills, ticks, strict=True)], default=self.length)
@@ -112,17 +113,21 @@ class BarrierSearch:
 
     def _in_turn(self, ranges: Sequence[FillRange]) -> tuple[int, ...] | None:
         """Of the fills that may issue the one with the earliest deadline, `cover` after the one before; None where one is too late."""
-        ticks = dict.fromkeys(range(len(ranges)), 0)
-        waiting, at = list(ticks), 0
-        while waiting:
-            at = max(at, min(ranges[fill].first for fill in waiting))
-            fill = min((fill for fill in waiting if ranges[fill].first <= at), key=lambda fill: ranges[fill].wanted)
-            if at > ranges[fill].last:
+        ticks = [0] * len(self.fills)
+        ahead = sorted(range(len(ticks)), key=lambda fill: -ranges[self.fills[fill]].first)
+        ready: list[tuple[int, int]] = []  # by deadline
+        at = 0
+        while ahead or ready:
+            at = at if ready else max(at, ranges[self.fills[ahead[-1]]].first)
+            while ahead and ranges[self.fills[ahead[-1]]].first <= at:
+                fill = ahead.pop()
+                heappush(ready, (ranges[self.fills[fill]].wanted, fill))
+            _, fill = heappop(ready)
+            if at > ranges[self.fills[fill]].last:
                 return None
             ticks[fill] = at
-            waiting.remove(fill)
             at += self.cover
-        return tuple(ticks.values())
+        return tuple(ticks)
 
 
 def _merit(choice: BarrierChoice) -> int:
