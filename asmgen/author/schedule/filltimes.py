@@ -120,7 +120,7 @@ def _place_in_ranges(order: PartialOrder, choice: BarrierChoice) -> None:
     if not choice.ticks:
         return
     step, length = order.step, order.length
-    ranges = dict(zip(step.of(UnitKind.FILL), choice.ranges, strict=True))
+    ranges = order.ranges = dict(zip(step.of(UnitKind.FILL), choice.ranges, strict=True))
     fills = _in_m0_order(order, dict(zip(ranges, choice.ticks, strict=True)))
     burst = max(step.costs[number].busy for number in fills)
     widest = max(1, length // len(fills))

@@ -25,6 +25,7 @@ class PartialOrder:
         self.earliest: dict[int, int] = {}
         self.latest: dict[int, int] = {}
         self.waits: set[int] = set()
+        self.ranges: dict[int, tuple[int, int]] = {}  # of fills, between barriers
 
     def bound(self) -> None:
         """All bounds anew."""

@@ -21,6 +21,7 @@ from asmgen.author.schedule.filltimes import place_fills
 from asmgen.author.schedule.matrixtimes import place_matrix
 from asmgen.author.schedule.partialorder import PartialOrder
 from asmgen.author.schedule.readtimes import add_waits, place_reads
+from asmgen.author.schedule.refinement import Refinement
 from asmgen.author.schedule.schedules import Arrangement, Placed, Sync
 from asmgen.author.schedule.stepfacts import NoRoom, StepFacts
 from asmgen.author.schedule.streamtimes import beside, place_compute
@@ -28,8 +29,11 @@ from asmgen.author.schedule.unitcosts import StepMachine, UnitKind
 from asmgen.author.step.effects import Unit
 from asmgen.author.step.iterations import PipelineError
 from asmgen.isa.records import dataclass
+from asmgen.isa.registers import m0
 
 _STRETCH = (0, 2, 5, 10)  # percent of the shortest length that the search tries on top
+_REFINED = 2  # orders, the best ones, that are refined
+_TRIES, _PATIENCE = 60, 15  # orders that a build looks at to refine one; those in a row that may be no better
 _LONGEST = 4  # times the least length of a step, at which the search gives up
 
 
@@ -47,24 +51,23 @@ class Modulo:
         if shortest is None:
             assert failure is not None
             raise PipelineError(failure.sentence, failure.unit.first.where())
-        best: tuple[int, Arrangement] | None = None
+        found: dict[Arrangement, Refinement] = {}
         for percent in _STRETCH:
             length = shortest + shortest * percent // 100
-            if best is not None and best[0] <= length:
+            if any(search.time.ticks <= length for search in found.values()):
                 break
-            for arrangement in _orders(step, length):
-                clk = step.clock.ticks(arrangement)
-                if best is None or clk < best[0]:
-                    best = clk, arrangement
-        assert best is not None
-        return best[1]
+            for search in _orders(step, length):
+                found.setdefault(search.first, search)
+        best = sorted(found.values(), key=lambda search: (search.time.ticks, len(search.first.order)))[:_REFINED]
+        return min((search.run(_TRIES, _PATIENCE) for search in best), key=lambda one: one.merit).arrangement
 
 
-def _orders(step: StepFacts, length: int) -> Iterator[Arrangement]:
+def _orders(step: StepFacts, length: int) -> Iterator[Refinement]:
     """The orders of one length."""
-    for delay, exact, spread in itertools.product(step.delays, (False, True), (False, True)):
+    for delay, exact, spread in itertools.product(step.delays, (False, True) if step.of(UnitKind.COMPUTE) else (True,), (False, True)):
         try:
-            yield _arrangement(PartialOrder(step, length, delay, exact, spread))
+            order = PartialOrder(step, length, delay, exact, spread)
+            yield Refinement(order, _placed(order), _ordered)
         except NoRoom as error:
             step.failures.append(error)
 
@@ -85,8 +88,8 @@ def _shortest(step: StepFacts) -> tuple[int | None, NoRoom | None]:
     return high, None
 
 
-def _arrangement(order: PartialOrder) -> Arrangement:
-    """Place everything; the result as an order."""
+def _placed(order: PartialOrder) -> tuple[int, ...]:
+    """Place everything; the ticks of barriers."""
     step = order.step
     place_matrix(order)
     order.preferred, nominal = beside(order)
@@ -96,7 +99,7 @@ def _arrangement(order: PartialOrder) -> Arrangement:
     add_waits(order)
     order.bound()
     place_compute(order)
-    return _ordered(order, barriers)
+    return barriers
 
 
 def _ordered(order: PartialOrder, barriers: Sequence[int]) -> Arrangement:
@@ -108,11 +111,24 @@ def _ordered(order: PartialOrder, barriers: Sequence[int]) -> Arrangement:
     entries += [(tick % length, 2, 0, Sync("wait")) for tick in order.waits]
     entries += [(tick, 3, 0, Sync("barrier")) for tick in barriers]
     entries.sort(key=lambda entry: entry[:3])
-    placed = _alternating(order.step, [entry[3] for entry in entries])
+    placed = _m0_apart(order.step, _alternating(order.step, [entry[3] for entry in entries]))
     if placed[-1] == Sync("wait"):
         # Before the copy it serves the entry and the back-edge; at the end, the entry would need one of its own.
         placed.insert(0, placed.pop())
     return Arrangement(tuple(placed), lead)
+
+
+def _m0_apart(step: StepFacts, order: list[Placed]) -> list[Placed]:
+    """The order with something between each write of M0 and the fill after it, which otherwise need a wait state: the write stands one
+    position earlier, if it may."""
+    for position in range(1, len(order) - 1):
+        before, entry, after = order[position - 1:position + 2]
+        if isinstance(entry, int) and isinstance(after, int) and \
+                step.units[entry].effects.writes & step.units[after].effects.reads & m0.mask:
+            held = isinstance(before, int) and any(edge.after == entry and not edge.distance for edge in step.after[before])
+            if not held:
+                order[position - 1:position + 1] = [entry, before]
+    return order
 
 
 def _alternating(step: StepFacts, order: Sequence[Placed]) -> list[Placed]:
@@ -130,7 +146,7 @@ def _alternating(step: StepFacts, order: Sequence[Placed]) -> list[Placed]:
 
 
 def _gap_order(step: StepFacts, gap: Sequence[int]) -> list[int]:
-    waiting = [number for number in gap if step.kinds[number] in (UnitKind.LDS_READ, UnitKind.LOAD)]
+    waiting = [number for number in gap if step.kinds[number] is not UnitKind.COMPUTE or not step.costs[number].busy]
     free = [number for number in waiting if not any(edge.before in gap and not edge.distance for edge in step.before[number])
             and not any(edge.after in gap and not edge.distance for edge in step.after[number])]
     moving = frozenset(free)
