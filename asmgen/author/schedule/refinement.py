@@ -26,7 +26,7 @@ Merit = tuple[int, int, int]
 
 
 class Refined(NamedTuple):
-    """An order with its time. `paired` is that of waves that meet at the LDS bus at each access: it shows gaps that hide behind another."""
+    """An order with its time. `paired` is that of waves that meet at the LDS bus at each access: it shows gaps that another one hides."""
 
     arrangement: Arrangement
     time: StepTime

@@ -179,4 +179,4 @@ class _UnderWay:
         self.reads: list[tuple[int, int]] = []  # registers, and when their data are there
         self.idle: list[int] = []
         self.paired = paired
-        self.second = self.skewed = False  # late at the LDS bus since the last matrix unit; behind its pair
+        self.second = self.skewed = False  # late at the LDS bus since the last matrix unit; later than its pair
