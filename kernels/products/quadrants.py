@@ -80,6 +80,5 @@ def quadrants(k: ag.TileBuilder, M: ag.MatrixShape, fa: ag.Fragment, fb: ag.Frag
 
     corners = corners_of(k, C, M.d.T if paired is None else ag.deep(M.d.T, 2))
     frees = ("A", "B", *of_a.frees, *of_b.frees)
-    schedule = ag.Modulo() if interleaved and (of_a.computes or of_b.computes) else SCHEDULES[k.variant.schedule]
-    k.pipeline(step, steps, schedule, groups=group,
+    k.pipeline(step, steps, SCHEDULES[k.variant.schedule], groups=group,
                then=make_epilogue(k, corners, row0, column0, wm, wn, overlaps=overlaps, frees=frees))
