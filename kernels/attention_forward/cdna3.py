@@ -1,10 +1,9 @@
 """attention-forward for gfx942: 8 waves in ping-pong, 32 queries for each wave.
 
-A step takes 32 keys, or 64 keys of half the elements. Its keys and values are then two loads of 8 elements a lane. As on gfx950, S^T = K
-Q^T leaves P^T in the registers in which the next product needs it. gfx942 has neither LDS-DMA of 16 bytes a lane nor transposing reads. So
-keys and values move to LDS through registers, and are loaded a step ahead. Values are transposed on the way: a lane loads two neighbouring
-elements of four keys, and writes four keys of each element. The keys stand in the order of P, so that 16 bytes are the operands of two
-matrix instructions.
+The step is that of `attentionstep`. It takes 32 keys, or 64 keys of half the elements. Its keys and values are then two loads of 8
+elements a lane. gfx942 has neither LDS-DMA of 16 bytes a lane nor transposing reads. So keys and values move to LDS through registers, and
+are loaded a step ahead. Values are transposed on the way: a lane loads two neighbouring elements of four keys, and writes four keys of
+each element. The keys stand in the order of P, so that 16 bytes are the operands of two matrix instructions.
 """
 
 from __future__ import annotations
@@ -12,19 +11,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import asmgen as ag
+from asmgen.kernels.attention_forward.attentionstep import Products, attend
 from asmgen.kernels.attention_forward.dropping import drop, dropping
-from asmgen.kernels.attention_forward.epilogue import attention_epilogue
 from asmgen.kernels.attention_forward.family import ATTENTION
 from asmgen.kernels.attention_forward.place import key_steps, place
-from asmgen.kernels.attention_forward.softmax import (
-    exponentials,
-    follow_maximum,
-    maximum,
-    rescale,
-    scale_queries,
-    shares,
-    softmax,
-)
+from asmgen.kernels.attention_forward.softmax import exponentials, scale_queries, shares, softmax
 
 
 @ATTENTION.variant("gfx942", tile=(256, 32), waves=8, schedule="ping-pong", occupancy=2, d=128, dropout=False)
@@ -63,43 +54,26 @@ def cdna3(k: ag.TileBuilder) -> None:
         scale_queries(k, state, Q, O)
     steps = key_steps(k, at, S.tiles[0])
     dropout = dropping(k, at, rows)
-    memory, matrix, vector = k.streams("memory", "matrix", "vector")
 
-    def step(t: ag.StepIndex) -> None:
-        with k.stage("maximum"):
-            with memory:
-                ag.read(k, V, Vs[t])
-                ag.write(k, Ks[t + 2].part(k.wave), RK)
-                ag.load(k, RK, steps.k.step(t + 3), rows=k.wave)
-            with vector:
-                follow_maximum(k, state, S[t + 1], steps.seen)
-        with k.stage("P V"):
-            with matrix:
-                ag.mma(k, O, V, as_keys_are_read(ag.as_operand(ag.transposed(ag.narrowed(S[t], k.p.dtype)), M, "b"), fb))
-            with vector:
-                exponentials(k, state, S[t + 1])
-        with k.stage("rescale"):
-            with memory:
-                ag.read(k, K, Ks[t + 2])
-                ag.change_layout(k, RV, down, RT, at=t + 1)
-                ag.write(k, Vs[t + 1].part(k.wave), ag.transposed(RT))
-                ag.load(k, in_read_order(RV), steps.v.step(t + 2), columns=k.wave)
-            with vector, t.later:
-                rescale(k, state, O, t + 1)
-        with k.stage("K Q"):
-            with matrix:
-                ag.mma(k, S[t + 2], K, Q, first=state.start or True)
-            with vector:
-                shares(k, state, S[t + 1], S[t + 1])
-                drop(k, dropout, S[t + 1])
+    def values_and_keys(t: ag.StepIndex) -> None:
+        ag.read(k, V, Vs[t])
+        ag.write(k, Ks[t + 2].part(k.wave), RK)
+        ag.load(k, RK, steps.k.step(t + 3), rows=k.wave)
 
-    def ends() -> None:
-        ag.reduce_lanes(k, "sum", state.total)
-        attention_epilogue(k, at, M, O, state.total, maximum(k, state), k.wave)
+    def keys_and_values(t: ag.StepIndex) -> None:
+        ag.read(k, K, Ks[t + 2])
+        ag.change_layout(k, RV, down, RT, at=t + 1)
+        ag.write(k, Vs[t + 1].part(k.wave), ag.transposed(RT))
+        ag.load(k, in_read_order(RV), steps.v.step(t + 2), columns=k.wave)
 
-    ag.zero(k, O)
-    k.pipeline(step, at.steps, ag.PingPong(), groups=group, plain=at.plain, early_exit=steps.skipped, ends_plain=not k.p.causal,
-               then=ag.FollowingEpilogue(ends, ("S", "K", "Q")))
+    def second_part(t: ag.StepIndex) -> None:
+        shares(k, state, S[t + 1], S[t + 1])
+        drop(k, dropout, S[t + 1])
+
+    products = Products(
+        M, O, S, Q, K, V, lambda t: as_keys_are_read(ag.as_operand(ag.transposed(ag.narrowed(S[t], k.p.dtype)), M, "b"), fb))
+    attend(k, at, steps, state, products, (values_and_keys, keys_and_values),
+           (lambda t: exponentials(k, state, S[t + 1]), second_part), ag.PingPong(), ("S", "K", "Q"), group)
 
 
 def in_read_order(tile: ag.Tile) -> ag.Tile:
