@@ -26,7 +26,7 @@ Part = Callable[[ag.StepIndex], None]
 
 
 @dataclass(frozen=True)
-class Products:
+class ProductTiles:
     """The tiles of both products: O^T, scores in two stages, Q, and the operands K and V; `weights` is P of an iteration as an operand."""
 
     shape: ag.MatrixShape
@@ -38,7 +38,7 @@ class Products:
     weights: Callable[[ag.StepIndex], ag.Tile]
 
 
-def attend(k: ag.TileBuilder, at: WorkgroupPart, steps: KeySteps, state: Softmax, of: Products, moves: tuple[Part, Part],
+def attend(k: ag.TileBuilder, at: WorkgroupPart, steps: KeySteps, state: Softmax, of: ProductTiles, moves: tuple[Part, Part],
            weighs: tuple[Part, Part], schedule: ag.Schedule, frees: tuple[str, ...], group: ag.Reg | None = None) -> None:
     """All steps, and the epilogue. `frees` names tiles that only the loop needs."""
     memory, matrix, vector = k.streams("memory", "matrix", "vector")

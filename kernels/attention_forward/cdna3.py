@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import asmgen as ag
-from asmgen.kernels.attention_forward.attentionstep import Products, attend
+from asmgen.kernels.attention_forward.attentionstep import ProductTiles, attend
 from asmgen.kernels.attention_forward.dropping import drop, dropping
 from asmgen.kernels.attention_forward.family import ATTENTION
 from asmgen.kernels.attention_forward.place import key_steps, place
@@ -70,7 +70,7 @@ def cdna3(k: ag.TileBuilder) -> None:
         shares(k, state, S[t + 1], S[t + 1])
         drop(k, dropout, S[t + 1])
 
-    products = Products(
+    products = ProductTiles(
         M, O, S, Q, K, V, lambda t: as_keys_are_read(ag.as_operand(ag.transposed(ag.narrowed(S[t], k.p.dtype)), M, "b"), fb))
     attend(k, at, steps, state, products, (values_and_keys, keys_and_values),
            (lambda t: exponentials(k, state, S[t + 1]), second_part), ag.PingPong(), ("S", "K", "Q"), group)

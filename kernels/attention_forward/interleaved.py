@@ -8,7 +8,7 @@ of step t and K Q^T of step t + 2.
 from __future__ import annotations
 
 import asmgen as ag
-from asmgen.kernels.attention_forward.attentionstep import Products, attend, lower, upper
+from asmgen.kernels.attention_forward.attentionstep import ProductTiles, attend, lower, upper
 from asmgen.kernels.attention_forward.family import ATTENTION
 from asmgen.kernels.attention_forward.pingpong import operand
 from asmgen.kernels.attention_forward.place import key_steps, place
@@ -71,5 +71,5 @@ def interleaved(k: ag.TileBuilder) -> None:
 
     # With packed instructions in the step the older schedule is 1.5 % shorter, at this constant.
     schedule = ag.Interleave(ag.Latencies(cycles=35), vector="vector") if late else ag.Modulo()
-    products = Products(M, O, S, Q, K, V, lambda t: operand(k, M, P[t]))
+    products = ProductTiles(M, O, S, Q, K, V, lambda t: operand(k, M, P[t]))
     attend(k, at, steps, state, products, (keys, values), (first_part, second_part), schedule, ("S", "K", "Q", "V"))

@@ -7,7 +7,7 @@ a memory stage, the kernel checks the maximum. A cold block raises it. The step 
 from __future__ import annotations
 
 import asmgen as ag
-from asmgen.kernels.attention_forward.attentionstep import Products, attend, lower, upper
+from asmgen.kernels.attention_forward.attentionstep import ProductTiles, attend, lower, upper
 from asmgen.kernels.attention_forward.dropping import drop, dropping
 from asmgen.kernels.attention_forward.family import ATTENTION
 from asmgen.kernels.attention_forward.place import key_steps, place
@@ -76,6 +76,6 @@ def ping_pong(k: ag.TileBuilder) -> None:
             weigh(k, state, upper(S[t + 1]), upper(P[t + 1]), lower(S[t + 1]))
         drop(k, dropout, P[t + 1])
 
-    products = Products(M, O, S, Q, K, V, lambda t: operand(k, M, P[t]))
+    products = ProductTiles(M, O, S, Q, K, V, lambda t: operand(k, M, P[t]))
     attend(k, at, steps, state, products, (keys_and_values, values_and_keys), (first_part, second_part), ag.PingPong(), ("S", "K", "Q"),
            group)
