@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from asmgen.author.contract.problem import Problem
 from asmgen.author.family.family import Family
 from asmgen.codeobject.load import CodeObject
 from asmgen.emulator.algebra.algebramemory import AlgebraMemory, kind_of
@@ -125,15 +126,15 @@ class AlgebraReport:
 
 
 def run_algebra(family: Family, built: Built, parameters: Mapping[str, Any], seed: int = SEED, program: Program | None = None,
-                checks: bool = False, budget: int = Options.instruction_budget) -> AlgebraReport:
+                checks: bool = False, budget: int = Options.instruction_budget, magnitude: int = 0) -> AlgebraReport:
     """Launch a built kernel in exact algebra and compare. `program` runs instead of what stands in the code object, for `budget` wave
-    instructions at most.
+    instructions at most. Inputs times 2**`magnitude` steer the run into code for large numbers: residues and references are the same.
 
     Raises AsmgenError for a family without a reference.
     """
     if family.algebra is None:
         raise AsmgenError(f"{family.name} has no reference in exact residues: its file would name one as Family(algebra=...)")
-    problem = family.problem(parameters, seed)
+    problem = _larger(family.problem(parameters, seed), magnitude)
     contract, resources = built.kernel.contract, built.kernel.resources
     began = time.perf_counter()
     with emulator(built, resources.arch, Options(checks=checks, instruction_budget=budget), lambda sentence: None, program) as device:
@@ -162,6 +163,16 @@ def run_algebra(family: Family, built: Built, parameters: Mapping[str, Any], see
             elements += 0 if wanted is None else after[output.select].size
         last = device.launches[len(built.kernel.before)]
         return AlgebraReport(tuple(one for one in mismatches if one is not None), last, elements, time.perf_counter() - began)
+
+
+def _larger(problem: Problem, magnitude: int) -> Problem:
+    """With inputs of wide formats times a power of two."""
+    if not magnitude:
+        return problem
+    written = {output.argument for output in problem.outputs}
+    arguments = {name: value * value.dtype.type(2.0**magnitude) if isinstance(value, np.ndarray) and name not in written
+                 and kind_of(value) in ("f32", "bf16") else value for name, value in problem.arguments.items()}
+    return replace(problem, arguments=arguments)
 
 
 def compared(argument: str, reference: Residues, found: Residues, values: Any) -> Mismatch | None:

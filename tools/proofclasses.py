@@ -1,9 +1,11 @@
-"""The launches that a proof runs: of several workgroups with whole and cut tiles, and small ones with loops of each count of rounds."""
+"""The launches that a proof runs: of several workgroups with whole and cut tiles, small ones, and loops of each length until they are
+steady."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import chain, islice
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from asmgen.author.contract.contract import KernelContract, Value, Values
@@ -12,13 +14,76 @@ from asmgen.tools.smalllaunches import drawn_launches, launches
 
 _MOST_GROUPS = 12
 _MOST_DRAWN = 60
+_MOST_STEPS, _MOST_PERIOD, _LEAST_STEPS = 30, 8, 6
 
 
-def proof_launches(contract: KernelContract, build: Values) -> Iterator[dict[str, Value]]:
-    """One of several workgroups first, then those of `smalllaunches`, given and drawn ones."""
+@dataclass(frozen=True)
+class Lengths:
+    """Launches of one workgroup that differ in one size: by what the contract allows, and by an edge of a tile each time."""
+
+    name: str
+    fine: tuple[dict[str, Value], ...]
+    coarse: tuple[dict[str, Value], ...]
+
+
+def given_launches(contract: KernelContract, build: Values) -> list[dict[str, Value]]:
+    """One of several workgroups first, then the given ones of `smalllaunches`."""
     given = launches(contract, build)
     several = several_workgroups(contract, build, given)
-    yield from chain([several] if several is not None else [], given, islice(drawn_launches(contract, build), _MOST_DRAWN))
+    return [*([several] if several is not None else []), *given]
+
+
+def more_launches(contract: KernelContract, build: Values) -> Iterator[dict[str, Value]]:
+    """Drawn ones."""
+    yield from islice(drawn_launches(contract, build), _MOST_DRAWN)
+
+
+def lengths(contract: KernelContract, build: Values, steps: Callable[[Values], Sequence[int]] | None = None) -> Iterator[Lengths]:
+    """For each size of which more takes no more workgroups; `steps` says of parameters what steps workgroups have, where that is known:
+    then for those of which more makes more of these."""
+    base = max(launches(contract, build), key=lambda launch: len(launch))
+    resolved = _resolved(contract, build, base) or {}
+    sizes = [parameter for parameter in contract.parameters if parameter.kind == "run" and parameter.type is int
+             and (not parameter.default_from or isinstance(parameter.default_from, str))]
+    pinned: dict[str, Any] = {parameter.name: resolved[parameter.name] for parameter in sizes if parameter.name in resolved}
+    for parameter in sizes:
+        if parameter.name not in pinned or parameter.default is not None and not parameter.default_from:
+            continue  # what has a default is an option, as the sides of a window
+        strides = {one.name for one in sizes if one.default_from in (parameter.name,)}
+        fixed = {name: value for name, value in pinned.items() if name not in strides or name in contract.example}
+        groups = _groups(contract, build, pinned)
+        by_step = []
+        for step in (parameter.multiple_of, _step(build, parameter.multiple_of)):
+            found = [fixed | {parameter.name: step * count} for count in range(1, _MOST_STEPS + 1)]
+            by_step.append(tuple(launch for launch in found if _groups(contract, build, launch) == groups))
+        if len(by_step[1]) >= _LEAST_STEPS and (steps is None or _decides(contract, build, by_step[1], steps)):
+            yield Lengths(parameter.name, *by_step)
+
+
+def _decides(contract: KernelContract, build: Values, found: Sequence[Values], steps: Callable[[Values], Sequence[int]]) -> bool:
+    resolved = [_resolved(contract, build, launch) for launch in (found[0], found[-1])]
+    return None not in resolved and list(steps(resolved[0])) != list(steps(resolved[1]))  # type: ignore[arg-type]
+
+
+def _step(build: Values, multiple: int) -> int:
+    """The smallest edge of a tile of which a size may be a multiple."""
+    edges = [int(edge) for edge in str(build.get("tile", "")).split("x") if edge.isdigit()]
+    return min((edge for edge in edges if edge % multiple == 0), default=multiple)
+
+
+def steady(counts: Sequence[Sequence[int]]) -> int | None:
+    """After how many steps more a loop executes the same code once more, as two rounds in a row show; None where they do not."""
+    if len(counts) < _LEAST_STEPS:
+        return None
+    for period in range(1, min(_MOST_PERIOD, len(counts) // 3) + 1):
+        last = [_more(counts[-1 - place], counts[-1 - place - period]) for place in range(2 * period)]
+        if all(one == last[0] for one in last) and any(last[0]):
+            return period
+    return None
+
+
+def _more(after: Sequence[int], before: Sequence[int]) -> tuple[int, ...]:
+    return tuple(one - other for one, other in zip(after, before, strict=True))
 
 
 def several_workgroups(contract: KernelContract, build: Values, given: list[dict[str, Value]]) -> dict[str, Value] | None:
@@ -40,8 +105,18 @@ def several_workgroups(contract: KernelContract, build: Values, given: list[dict
 
 def _groups(contract: KernelContract, build: Values, values: Values) -> int:
     """Workgroups of a launch; very many where the contract refuses it."""
+    resolved = _resolved(contract, build, values)
+    if resolved is None:
+        return 1 << 62
     try:
-        x, y, z = contract.grid_of(contract.resolve_run({**build, **values}))
+        x, y, z = contract.grid_of(resolved)
     except AsmgenError:
         return 1 << 62
     return x * y * z
+
+
+def _resolved(contract: KernelContract, build: Values, values: Values) -> dict[str, Any] | None:
+    try:
+        return dict(contract.resolve_run({**build, **values}))
+    except AsmgenError:
+        return None

@@ -20,7 +20,7 @@ from asmgen.tools.textclaims import code_of, text_claims
 
 def prove_kernel(family: Family, built: Built, seconds: float = 40.0, say: Callable[[str], None] = lambda sentence: None) -> Proof:
     """All claims about a built kernel, and about those that are launched with it. `seconds` of the processor go to the index claim."""
-    began = time.perf_counter()
+    began = time.process_time()
     names = [kernel.resources.name for kernel in built.kernel.launches]
     kernels = code_of(built.code_object, names)
     blocks = {kernel.resources.name: kernel.contract.workgroup for kernel in built.kernel.launches}
@@ -31,12 +31,12 @@ def prove_kernel(family: Family, built: Built, seconds: float = 40.0, say: Calla
     index = index_claim(family, built, seconds)
     say(f"index {index.status}")
     order = order_claim(family, built)
-    return Proof(built.kernel.name, built.kernel.resources.arch, (index, races, order, errata), time.perf_counter() - began)
+    return Proof(built.kernel.name, built.kernel.resources.arch, (index, races, order, errata), time.process_time() - began)
 
 
 def prove_spec(path: Path) -> Proof:
     """The claims about what a launch specification runs; without a reference nothing is known of what it should compute."""
-    began = time.perf_counter()
+    began = time.process_time()
     spec = read_spec(path)
     names = [launch.kernel for launch in spec.launches if launch.kernel]
     kernels = code_of(read_plain(spec.code_object), names)
@@ -46,7 +46,7 @@ def prove_spec(path: Path) -> Proof:
         races = replace(races, counterexample=_race_of(path, spec))
     index = Claim(INDEX, UNKNOWN, "nothing", (), "a launch specification does not say what should be computed")
     order = Claim(ORDER, UNKNOWN, "nothing", (), "a launch specification does not say which elements its buffers have")
-    return Proof(path.name, kernels[0][0].arch, (index, races, order, errata), time.perf_counter() - began)
+    return Proof(path.name, kernels[0][0].arch, (index, races, order, errata), time.process_time() - began)
 
 
 def _race_of(path: Path, spec: LaunchSpec) -> dict[str, str] | None:

@@ -4,12 +4,13 @@ hashes for the order of operations."""
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from asmgen.author.contract.contract import Values
 from asmgen.author.family.family import Family
 from asmgen.emulator.scheduling.run import Options
 from asmgen.isa.errors import AsmgenError
@@ -19,68 +20,145 @@ from asmgen.tools.algebrarun import run_algebra
 from asmgen.tools.build import Built
 from asmgen.tools.executed import executed
 from asmgen.tools.hashrun import run_hashes
+from asmgen.tools.limitlaunches import LimitCheck
 from asmgen.tools.proof import INDEX, ORDER, PROVEN, REFUTED, UNKNOWN, Claim
-from asmgen.tools.proofclasses import proof_launches
+from asmgen.tools.proofclasses import Lengths, given_launches, lengths, more_launches, steady
 from asmgen.tools.runner import run_kernel
 
 ORDERS = ("lockstep", "serial", "random:3")
 _BUDGET = 20_000_000
 """Wave instructions of a launch of a few workgroups, of which a right one takes less than a million."""
 _ROUNDED = "rounding is not part of it: residues are exact"
+_SAME, _MAGNITUDES = 3, (8, 30)
+_DRAWN = 4
+"""Drawn launches that run even where others executed all code."""
 _CHANCE = "a wrong term has the right residue with probability degree / 2^30 a run"
 _SIZES = "the kernel decides by sizes as in these launches: other sizes run the same code for more rounds and more workgroups"
 
 
 @dataclass
+class Found(Exception):
+    """A launch that is wrong; without `values`, time that is over."""
+
+    why: str = ""
+    values: Mapping[str, Any] | None = None
+
+
+@dataclass
 class Ran:
-    """The launches of an index claim so far."""
+    """The launches of an index claim so far. `last` are the parameters of the first one, `rounds` sentences about loops, `approximate`
+    says where large numbers are computed otherwise."""
 
     counts: list[tuple[int, ...]] = field(default_factory=list)
     elements: int = 0
     last: Mapping[str, Any] = field(default_factory=dict)
+    rounds: list[str] = field(default_factory=list)
+    approximate: str = ""
 
     def __str__(self) -> str:
         return f"{len(self.counts)} launches, {self.elements} elements of outputs"
 
+    def launch_all(self, family: Family, built: Built, program: Program | None, judged: Program, until: float) -> None:
+        """Raises Found for the first launch that is wrong, and where time is over."""
+        contract, build = built.kernel.contract, built.kernel.parameters
+
+        def run(launch: Mapping[str, Any], magnitude: int = 0) -> tuple[int, ...]:
+            if time.process_time() > until:
+                raise Found
+            values = contract.resolve_run({**build, **launch})
+            self.last = self.last or values
+            wrong = _wrong(family, built, values, program, checks=not self.counts, magnitude=magnitude)
+            if isinstance(wrong, str) and magnitude:
+                self.approximate = f"code for large numbers is no identity (inputs times 2^{magnitude}: {wrong})"
+                return ()
+            if isinstance(wrong, str):
+                raise Found(wrong, values)
+            self.counts.append(wrong[0])
+            self.elements += wrong[1]
+            return wrong[0]
+
+        for launch in given_launches(contract, build):
+            run(launch)
+        for size in lengths(contract, build, _steps_of(family, built)):
+            self._lengthen(size, run)
+        for magnitude in _MAGNITUDES:
+            if _missing(judged, self.counts):
+                run(given_launches(contract, build)[0], magnitude)
+        for number, launch in enumerate(more_launches(contract, build)):
+            if number >= _DRAWN and not _missing(judged, self.counts):
+                break
+            run(launch)
+
+    def _lengthen(self, size: Lengths, run: Callable[[Mapping[str, Any]], tuple[int, ...]]) -> None:
+        """One step more each time, until the loops are steady. A size of which more executes the same is none of a loop."""
+        counts = [run(launch) for launch in size.fine[:2]]
+        launches = size.fine if len(set(counts)) > 1 or size.fine == size.coarse else size.coarse
+        counts = counts if launches is size.fine else []
+        for launch in launches[len(counts):]:
+            counts.append(run(launch))
+            period = steady(counts)
+            if period is not None:
+                first, last = (launches[len(counts) - 1 - back][size.name] for back in (2 * period, period))
+                self.rounds.append(f"from {size.name} {first} on, each {last - first} more execute the same code once more, as two rounds "  # type: ignore[operator]
+                                   "showed")
+                return
+            if len(counts) == _SAME and len(set(counts)) == 1:
+                return
+
 
 def index_claim(family: Family, built: Built, seconds: float, program: Program | None = None) -> Claim:
-    """Each element of each output is the family's reference polynomial, in each of the launches of `proof_launches`, which together execute
-    all code; addresses are known and do not wrap for any size that the contract allows. `program` is judged instead of the built one.
+    """Each element of each output is the family's reference polynomial, in launches that together execute all code, with loops of each
+    length until they are steady; addresses are known and do not wrap for any size that the contract allows. `program` is judged instead of
+    the built one.
 
     It takes `seconds` of the processor at most; what is not done then is unknown.
     """
     if family.algebra is None:
         return Claim(INDEX, UNKNOWN, "nothing", (), f"{family.name} has no reference in exact residues (docs/ALGEBRA.md)")
-    began, ran, judged = time.process_time(), Ran(), program or built.kernel.program
-    contract, build = built.kernel.contract, built.kernel.parameters
-    several: Mapping[str, Any] | None = None
-    for number, launch in enumerate(proof_launches(contract, build)):
-        values = contract.resolve_run({**build, **launch})
-        several = values if several is None else several
-        wrong = _wrong(family, built, values, program, checks=number == 0)
-        if isinstance(wrong, str):
-            return Claim(INDEX, REFUTED, f"{ran}, and one that fails", (_ROUNDED, _CHANCE), wrong, None, _shown(family, built, values))
-        ran.counts.append(wrong[0])
-        ran.elements += wrong[1]
-        if number >= 3 and not _missing(judged, ran.counts) and _rounds_enough(number):
-            break
-        if time.process_time() - began > seconds:
-            return Claim(INDEX, UNKNOWN, f"{ran}, all equal", (_ROUNDED, _CHANCE), f"the {seconds:g} s were over before all launches ran")
+    ran, judged = Ran(), program or built.kernel.program
+    try:
+        ran.launch_all(family, built, program, judged, time.process_time() + seconds)
+    except Found as stop:
+        if stop.values is not None:
+            shown = _shown(family, built, stop.values)
+            return Claim(INDEX, REFUTED, f"{ran}, and one that fails", (_ROUNDED, _CHANCE), stop.why, None, shown)
+        return Claim(INDEX, UNKNOWN, f"{ran}, all equal", (_ROUNDED, _CHANCE), f"the {seconds:g} s were over before all launches ran")
     scope = f"{ran}, all equal to the reference; addresses of the first of these for all sizes of the contract"
-    assumed = (_ROUNDED, _CHANCE, _SIZES)
+    assumed = (_ROUNDED, _CHANCE, _SIZES, *ran.rounds)
     missing = _missing(judged, ran.counts)
     if missing:
-        return Claim(INDEX, UNKNOWN, scope, assumed, f"{len(missing)} instructions are executed by none of the launches",
+        why = f"; {ran.approximate}" if ran.approximate else ""
+        return Claim(INDEX, UNKNOWN, scope, assumed, f"{len(missing)} instructions are executed by none of the launches{why}",
                      _placed(judged, missing[0]))
-    assert several is not None
-    doubt = _addresses(family, built, several, program)
-    return Claim(INDEX, PROVEN if doubt is None else UNKNOWN, scope, assumed, *(doubt or ("", None)))
+    return _with_addresses(Claim(INDEX, PROVEN, scope, assumed), family, built, ran.last, program)
+
+
+def _with_addresses(claim: Claim, family: Family, built: Built, values: Mapping[str, Any], program: Program | None) -> Claim:
+    """A claim that is proven but for what addresses are for all sizes."""
+    report = run_addresses(family, built, values, program=program)
+    for sequence in report.sequences:
+        if not sequence.known:
+            return replace(claim, status=UNKNOWN, reason=f"the {sequence.what} is not known as a formula", at=sequence.instruction.text)
+    check = LimitCheck(report, built.kernel.contract, built.kernel.parameters)
+    wrap = check.wrap()
+    if isinstance(wrap, str):
+        return replace(claim, status=UNKNOWN, reason=wrap)
+    if wrap is not None:
+        shown = {**_shown(family, built, wrap.parameters), "workgroup": list(wrap.workgroup), "work_item": wrap.item}
+        return replace(claim, status=REFUTED, at=wrap.sequence.instruction.text, counterexample=shown,
+                       reason=f"the {wrap.sequence.what} wraps: it is {abs(wrap.off):#x} bytes from where it should be")
+    if check.launches:
+        limits = f"addresses that bounds of single parameters leave open are largest at {check.launches} launches at the contract's limits"
+        return replace(claim, assumptions=(*claim.assumptions, limits))
+    return claim
 
 
 def order_claim(family: Family, built: Built, program: Program | None = None) -> Claim:
     """The bits of outputs do not depend on the order of waves: the expression that makes each element is the same in three of them."""
     contract, build = built.kernel.contract, built.kernel.parameters
-    values = contract.resolve_run({**build, **next(iter(proof_launches(contract, build)))})
+    given = given_launches(contract, build)
+    launch = given[0] if _adds_in_memory(program or built.kernel.program) else given[min(1, len(given) - 1)]
+    values = contract.resolve_run({**build, **launch})
     try:
         reports = [run_hashes(family, built, values, order=order, program=program) for order in ORDERS]
     except AsmgenError as error:
@@ -103,10 +181,16 @@ def order_claim(family: Family, built: Built, program: Program | None = None) ->
     return Claim(ORDER, PROVEN, scope, tuple(assumed))
 
 
+def _adds_in_memory(program: Program) -> bool:
+    """Whether workgroups may change what others read: atomics in memory do not depend on one workgroup alone."""
+    rows = [instruction.opcode.memory for instruction in program.instructions]
+    return any(row is not None and row.kind == "atomic" and row.space != "lds" for row in rows)
+
+
 def race_launch(family: Family, built: Built) -> Mapping[str, Any] | None:
     """A launch in which the emulator sees waves race in LDS, of the first few."""
     contract, build = built.kernel.contract, built.kernel.parameters
-    for _, launch in zip(range(4), proof_launches(contract, build), strict=False):
+    for _, launch in enumerate(given_launches(contract, build)[:4]):
         values = contract.resolve_run({**build, **launch})
         for order in ORDERS:
             report = run_kernel(family, built, values, "emulator", 1, Options(order=order))
@@ -115,11 +199,11 @@ def race_launch(family: Family, built: Built) -> Mapping[str, Any] | None:
     return None
 
 
-def _wrong(family: Family, built: Built, values: Mapping[str, Any], program: Program | None,
-           checks: bool) -> str | tuple[tuple[int, ...], int]:
+def _wrong(family: Family, built: Built, values: Mapping[str, Any], program: Program | None, checks: bool,
+           magnitude: int) -> str | tuple[tuple[int, ...], int]:
     """Why a launch is wrong; else how often it executed what, and how many elements were compared."""
     try:
-        report = run_algebra(family, built, values, program=program, checks=checks, budget=_BUDGET)
+        report = run_algebra(family, built, values, program=program, checks=checks, budget=_BUDGET, magnitude=magnitude)
     except AsmgenError as error:
         return f"the launch fails: {error.sentence}"
     if not report.equal:
@@ -130,27 +214,19 @@ def _wrong(family: Family, built: Built, values: Mapping[str, Any], program: Pro
     return report.launch.counts, report.elements
 
 
-def _rounds_enough(number: int) -> bool:
-    """Whether so many launches ran that loops had each count of rounds that given launches have, and some drawn ones."""
-    return number >= 16
+def _steps_of(family: Family, built: Built) -> Callable[[Values], Sequence[int]] | None:
+    """The steps of workgroups, where the family says them."""
+    work = family.work
+    if work is None:
+        return None
+    variant = family.select(built.kernel.resources.arch, built.kernel.parameters)
+    return lambda values: work(values, variant).steps.tolist()
 
 
 def _missing(program: Program, counts: list[tuple[int, ...]]) -> list[int]:
     """The positions that no launch executed, but for the entry of firmware that does not preload arguments."""
     entry = program.labels.get(program.entry, 0) if program.entry else 0
     return [position for position in executed(program, counts).missing if position >= entry]
-
-
-def _addresses(family: Family, built: Built, values: Mapping[str, Any], program: Program | None) -> tuple[str, str] | None:
-    """Why addresses are not what they should be for all sizes, and at which instruction."""
-    report = run_addresses(family, built, values, program=program)
-    for sequence in report.sequences:
-        if not sequence.known:
-            return f"the {sequence.what} is not known as a formula", sequence.instruction.text
-        for term in sequence.terms:
-            if sequence.what in ("address", "offset") and term is not None and report.wraps(term):
-                return f"the {sequence.what} may wrap at 2^32 for sizes that the contract allows", sequence.instruction.text
-    return None
 
 
 def _placed(program: Program, position: int) -> str:

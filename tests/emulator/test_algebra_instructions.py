@@ -243,3 +243,12 @@ def test_a_missing_element_spoils_its_row_alone() -> None:
     wanted = np.zeros((4, 64), bool)
     wanted[5 % 4, 16 * (5 // 4):16 * (5 // 4) + 16] = True
     assert (lost == wanted).all()
+
+
+def test_of_equal_numbers_a_maximum_takes_the_same_in_any_order() -> None:
+    """Lanes that reduce a row in orders of their own agree on it."""
+    run, _ = prepared()
+    one, other = run.give(0, 2.5), run.give(1, 2.5)
+    run.text("v_max_f32 v4, v0, v1\nv_max_f32 v5, v1, v0\nv_max3_f32 v6, v1, 0, v0")
+    assert same(run.number(4), run.number(5)) and same(run.number(4), run.number(6))
+    assert same(run.number(4), one.where(one.q < other.q, other))

@@ -34,11 +34,15 @@ def _exact(function: Callable[..., Residues]) -> Rule:
 
 
 def _chosen(mode: FloatMode, name: str, sources: Sequence[Given]) -> Residues:
-    """One of the sources, as the run has it: minima, maxima, medians. Of equal ones the first."""
+    """One of the sources, as the run has it: minima, maxima, medians. Of equal ones the one with the least residues, so that lanes that
+    reduce a row in orders of their own have the same number of it."""
     result = np.asarray(FLOAT[name](mode, *(source.value for source in sources)))
-    found = Residues.missing(result.shape)
-    for source in reversed(sources):
-        found = source.numbers.where(np.asarray(source.value) == result, found)
+    found, taken = Residues.missing(result.shape), np.zeros(result.shape, bool)
+    for source in sources:
+        numbers = source.numbers.broadcast(result.shape)
+        fits = np.asarray(source.value) == result
+        less = (numbers.q < found.q) | (numbers.q == found.q) & (numbers.p < found.p)
+        found, taken = numbers.where(fits & (~taken | less), found), taken | fits
     return found
 
 

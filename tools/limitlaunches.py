@@ -1,0 +1,239 @@
+"""Launches at the limits of a contract, and what terms of addresses are there: whether what may wrap at 2^32 does.
+
+Bounds of single parameters exclude most wraps. What is left depends on rules between parameters. So each size and stride in turn is made as
+large as the contract allows, then the others, in two orders; there, terms are computed exactly for workgroups and lanes at the ends and
+between. These launches are not run: most would take more memory than a GPU has.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from asmgen.author.contract.contract import Formula, KernelContract, Parameter, Values
+from asmgen.emulator.machine.floatmode import float_mode
+from asmgen.emulator.semantics.floats import FLOAT
+from asmgen.emulator.semantics.valuconversions import CONVERT
+from asmgen.emulator.terms.accesses import AddressSequence
+from asmgen.emulator.terms.polynomials import WORD, Term
+from asmgen.emulator.terms.termwords import FUNCTIONS
+from asmgen.isa.arch import LANES
+from asmgen.isa.errors import AsmgenError
+from asmgen.tools.addressrun import AddressReport
+
+_SAMPLES, _FEW_SAMPLES, _SEED = 24, 8, 5
+_MODE = 0x3C0  # as kernels start: f32 denormals flushed, nearest even
+_POINTERS, _APART, _ADDRESSES = 1 << 44, 1 << 40, 1 << 48
+_MEMORY = 1 << 39
+"""Bytes that no tensor exceeds: a GPU has fewer than 512 GiB (docs/facts)."""
+
+
+@dataclass(frozen=True)
+class Wrap:
+    """An access that wraps in a legal launch: `parameters`, the workgroup's ids, the work-item, and by how many bytes it is elsewhere."""
+
+    sequence: AddressSequence
+    parameters: Mapping[str, Any]
+    workgroup: tuple[int, int, int]
+    item: int
+    off: int
+
+
+class _Functions(dict[str, Any]):
+    """The functions that terms are made of; those of floats by the emulator's semantics."""
+
+    def __missing__(self, name: str) -> Any:
+        function = FLOAT.get(name) or CONVERT[name]
+        source = np.float32 if name.endswith("f32") else np.uint32
+
+        def computed(*given: int) -> int:
+            with np.errstate(all="ignore"):
+                result = function(float_mode(_MODE), *(np.array([one], np.uint32).view(source) for one in given))
+            return int(np.asarray(result).view(np.uint32)[0])
+
+        return computed
+
+
+def wrapped_part(report: AddressReport, term: Term) -> Term:
+    """What a wrap takes away from a term: its monomials with quotients by powers of two, whose coefficients are multiples of 2^32. Those of
+    2^48 are bits that no address has: a descriptor's base is cut to 48."""
+    variables = report.algebra.variables
+    return tuple((monomial, coefficient) for monomial, coefficient in term if coefficient % WORD == 0 and coefficient % _ADDRESSES
+                 and any(variables[number].name.startswith("floor / 2^") for number in monomial))
+
+
+def limit_launches(contract: KernelContract, build: Values, names: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Resolved parameters: of those in `names` each as large as it may be, the others small, or then as large as they may be too, in order
+    and in the contrary order."""
+    own = [parameter for parameter in contract.parameters if parameter.kind == "run" and parameter.type is int and parameter.name in names]
+    least = {parameter.name: contract.example[parameter.name] for parameter in contract.parameters
+             if parameter.kind == "run" and parameter.name in contract.example}
+    seen = set()
+    for first in own:
+        others = [parameter for parameter in own if parameter is not first]
+        for order in ([first], [first, *others], [first, *reversed(others)]):
+            values: dict[str, Any] = dict(least)
+            for parameter in order:
+                values = _enlarged(contract, build, values, parameter)
+            resolved = _resolved(contract, build, values)
+            key = tuple(sorted(values.items()))
+            if resolved is not None and key not in seen:
+                seen.add(key)
+                yield resolved
+
+
+def _enlarged(contract: KernelContract, build: Values, values: dict[str, Any], parameter: Parameter) -> dict[str, Any]:
+    """With a parameter as large as the others allow, by halving."""
+    step = parameter.multiple_of
+    low = int(values.get(parameter.name) or parameter.minimum or 0) // step
+    high = int(WORD - 1 if parameter.maximum is None else parameter.maximum) // step
+    if _resolved(contract, build, values | {parameter.name: high * step}) is not None:
+        return values | {parameter.name: high * step}
+    if _resolved(contract, build, values | {parameter.name: low * step}) is None:
+        return values
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if _resolved(contract, build, values | {parameter.name: middle * step}) is not None else (low, middle)
+    return values | {parameter.name: low * step}
+
+
+def _resolved(contract: KernelContract, build: Values, values: Values) -> dict[str, Any] | None:
+    """None where the contract refuses a launch."""
+    try:
+        resolved: dict[str, Any] = contract.resolve_run({**build, **values})
+        contract.grid_of(resolved)
+    except AsmgenError:
+        return None
+    return resolved
+
+
+class LimitCheck:
+    """Of the sequences of one launch, at the limits of the contract."""
+
+    def __init__(self, report: AddressReport, contract: KernelContract, build: Values) -> None:
+        self._report, self._contract, self._build = report, contract, build
+        self._number = {variable.name: number for number, variable in enumerate(report.algebra.variables) if variable.given}
+        self._functions = _Functions(FUNCTIONS)
+        self.launches = 0
+
+    def wrap(self) -> Wrap | str | None:
+        """The first wrap, in the order of limits; why it cannot be told; or None. Offsets of buffers wrap where they then lie in range."""
+        parts: dict[Term, AddressSequence] = {}
+        for sequence in self._report.sequences:
+            for term in sequence.terms if sequence.what in ("address", "offset") else ():
+                part = wrapped_part(self._report, term) if term is not None else ()
+                if part:
+                    parts.setdefault(part, sequence)
+        if not parts:
+            return None
+        involved = set().union(*(self._given(part) for part in parts))
+        sizes = [parameter.name for parameter in self._contract.parameters if parameter.kind == "run" and parameter.type is int
+                 and (parameter.name in involved or not parameter.default_from)]
+        for launch in limit_launches(self._contract, self._build, sizes):
+            self.launches += 1
+            for part, sequence in parts.items():
+                try:
+                    found = self._at(launch, part, sequence)
+                except (KeyError, TypeError, ValueError) as error:
+                    return f"what may wrap is made of what is not followed ({error})"
+                if found is not None:
+                    return found
+        return None if self.launches else "no launch at the contract's limits was found"
+
+    def _given(self, term: Term) -> set[str]:
+        names, waiting = set(), [number for monomial, _ in term for number in monomial]
+        while waiting:
+            variable = self._report.algebra.variables[waiting.pop()]
+            if variable.given:
+                names.add(variable.name)
+            for inner in variable.made_of:
+                waiting += [number for monomial, _ in inner for number in monomial] if isinstance(inner, tuple) else []
+        return names
+
+    def _at(self, launch: dict[str, Any], part: Term, sequence: AddressSequence) -> Wrap | None:
+        """A wrap of the sequence in a launch."""
+        chance = random.Random(_SEED)
+        grid = self._contract.grid_of(launch)
+        x, y, z = self._contract.workgroup
+        waves = -(-x * y * z // LANES)
+        fixed = {}
+        pointers = 0
+        for name, number in self._number.items():
+            if name.startswith(("workgroup.", "item.")):
+                continue
+            if self._report.algebra.variables[number].high < WORD:
+                fixed[number] = int(launch[name]) % WORD
+            else:
+                pointers += 1
+                fixed[number] = _POINTERS + pointers * _APART
+        strides = self._strides(part)
+        for sample in range(_SAMPLES if not strides else _FEW_SAMPLES):
+            ids = [(0, size - 1)[sample >> axis & 1] if sample < 8 else chance.randrange(size) for axis, size in enumerate(grid)]
+            lane = (LANES - 1, 0)[sample & 1] if sample < 8 else chance.randrange(LANES)
+            item = chance.choice(sequence.waves) % waves * LANES + lane
+            given = dict(fixed)
+            for axis, name in enumerate("xyz"):
+                if f"workgroup.{name}" in self._number:
+                    given[self._number[f"workgroup.{name}"]] = ids[axis]
+            for bit in range(10):
+                if f"item.{bit}" in self._number:
+                    given[self._number[f"item.{bit}"]] = item >> bit & 1
+            meant, off = self._meant(sequence, part, given, strides)
+            if off and meant % _APART < _MEMORY and not self._dropped(sequence, part, given):
+                return Wrap(sequence, launch, (ids[0], ids[1], ids[2]), item, off)
+        return None
+
+    def _strides(self, part: Term) -> list[int]:
+        """Where products are functions, as they are too long for polynomials: the variables that are strides; else none."""
+        found, waiting, strides = set[int](), [number for monomial, _ in part for number in monomial], []
+        long = False
+        named = {parameter.name for parameter in self._contract.parameters if isinstance(parameter.default_from, Formula)}
+        while waiting:
+            number = waiting.pop()
+            if number in found:
+                continue
+            found.add(number)
+            variable = self._report.algebra.variables[number]
+            long = long or variable.name.startswith("mul")
+            if variable.given and variable.name in named:
+                strides.append(number)
+            for inner in variable.made_of:
+                waiting += [one for monomial, _ in inner for one in monomial] if isinstance(inner, tuple) else []
+        return strides if long else []
+
+    def _meant(self, sequence: AddressSequence, part: Term, given: dict[int, int], strides: list[int]) -> tuple[int, int]:
+        """The address or offset without a wrap, and by how much it is off: what `part` is, or, as addresses are affine in strides, the
+        difference from what they are for strides of 1 and 2, carried on."""
+        term = next(one for one in sequence.terms if one is not None and wrapped_part(self._report, one) == part)
+        algebra = self._report.algebra
+        if not strides:
+            off = algebra.value(part, dict(given), self._functions)
+            return algebra.value(term, dict(given), self._functions) - off, off
+
+        def at(values: dict[int, int]) -> int:
+            return algebra.value(term, given | values, self._functions)
+
+        ones = dict.fromkeys(strides, 1)
+        first = at(ones)
+        meant = first + sum((given[number] - 1) * (at(ones | {number: 2}) - first) for number in strides)
+        return meant, (at({}) - meant) % _ADDRESSES
+
+    def _dropped(self, sequence: AddressSequence, part: Term, given: dict[int, int]) -> bool:
+        """Whether a buffer instruction's access lies beyond the buffer's end even so: it reads 0 then, and writes nothing."""
+        records = [one for one in self._report.sequences if one.instruction is sequence.instruction and one.what == "records"
+                   and set(one.waves) & set(sequence.waves)]
+        offsets = [one for one in self._report.sequences if one.instruction is sequence.instruction and one.what == "offset"
+                   and set(one.waves) & set(sequence.waves)]
+        algebra, functions = self._report.algebra, self._functions
+        for offset in offsets:
+            for place, term in enumerate(offset.terms):
+                if term is None or wrapped_part(self._report, term) != part:
+                    continue
+                most = [one.terms[min(place, len(one.terms) - 1)] for one in records]
+                return bool(most) and all(end is not None and algebra.value(term, given, functions) % WORD
+                                          >= algebra.value(end, given, functions) % WORD for end in most)
+        return False
