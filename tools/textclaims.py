@@ -9,9 +9,11 @@ from asmgen.checks.lint.facts import KernelFacts, facts_of_code_object
 from asmgen.checks.lint.programlint import block_of_program, lint_program
 from asmgen.checks.raceproofs.raceproof import prove_races
 from asmgen.codeobject.load import CodeObject
+from asmgen.program.controlflow import control_flow
 from asmgen.program.program import Program
+from asmgen.program.registerindex import first_indexed
 from asmgen.reader.file import read_code_object
-from asmgen.tools.proof import ERRATA, PROVEN, RACES, REFUTED, Claim, worst
+from asmgen.tools.proof import ERRATA, PROVEN, RACES, REFUTED, UNKNOWN, Claim, worst
 
 NO_JUMPS_INTO = "nothing but the kernel's own launch enters its code"
 
@@ -43,12 +45,23 @@ def race_claim(program: Program, facts: KernelFacts) -> Claim:
     return Claim(RACES, proof.status, scope, proof.assumptions, "" if proof.status == PROVEN else proof.reason, at)
 
 
+def _without_errors(program: Program, scope: str) -> Claim:
+    """Proven, unless code goes where nobody knows, or M0 says which registers instructions mean."""
+    indirect, indexed = control_flow(program).indirect, first_indexed(program)
+    for position, why in ((min(indirect, default=None), "code goes on at a computed address"),
+                          (indexed, "M0 says which VGPRs instructions mean")):
+        if position is not None:
+            instruction = program.instructions[position]
+            return Claim(ERRATA, UNKNOWN, scope, (NO_JUMPS_INTO,), why, f"{instruction.where() or program.name}: {instruction.text}")
+    return Claim(ERRATA, PROVEN, scope, (NO_JUMPS_INTO,))
+
+
 def errata_claim(program: Program, facts: KernelFacts) -> Claim:
     """No wait, wait state or register rule is broken, and no erratum hits, on any path."""
     scope = f"waits, wait states, registers and errata of {program.name}: all paths, by the rules of asmgen lint"
     errors = [finding for finding in lint_program(program, "", facts, warnings=False) if finding.severity == "error"]
     if not errors:
-        return Claim(ERRATA, PROVEN, scope, (NO_JUMPS_INTO,))
+        return _without_errors(program, scope)
     first = errors[0]
     instruction = program.instructions[first.position]
     return Claim(ERRATA, REFUTED, scope, (NO_JUMPS_INTO,), f"{first.rule}: {first.message}",

@@ -20,6 +20,7 @@ from asmgen.isa.arch import LANES, architecture
 from asmgen.isa.registers import SCC_BIT
 from asmgen.program.controlflow import ControlFlow
 from asmgen.program.program import Program
+from asmgen.program.registerindex import first_indexed
 from asmgen.program.wavestate import EXEC_BIT, State, Value, together
 from asmgen.program.wavesteps import CALLS, step
 from asmgen.program.wavevalues import first_state, mattering, waves_of, ways_after
@@ -60,6 +61,9 @@ class ValuePaths:
         for position, instruction in enumerate(program.instructions):
             if instruction.name in _JUMPS or position in flow.indirect:
                 raise CannotTell("code goes on at a computed address", position)
+        indexed = first_indexed(program)
+        if indexed is not None:
+            raise CannotTell("M0 says which VGPRs instructions mean", indexed)
         wanted = 0
         for position in accesses:
             wanted |= address_mask(program.instructions[position])

@@ -260,7 +260,10 @@ class Verifier:
         judged = []
         for arrival in arrivals:
             route = find_route(self.program, self.flow.flow, self.operations, self.flow.touches, arrival.producer, position, counter)
-            if not route.certain:
+            held_back = self.operations[arrival.producer].ordered and arrival.newer >= self.flow.limits[counter]
+            if held_back and not self.own:
+                judged.append(("note", " as far as waits go (the full counter has held newer operations back until it arrived)", arrival))
+            elif not route.certain:
                 judged.append(("warning", " on some path, if that path is ever taken", arrival))
             elif self.operations[arrival.producer].ordered and route.newer >= self.flow.limits[counter]:
                 judged.append(("warning", " as far as waits go (so many newer operations that the full counter must have held them back)",
