@@ -14,6 +14,7 @@ from asmgen.checks.raceproofs.raceproof import prove_races
 from asmgen.codeobject.load import CodeObject
 from asmgen.kernels.registry import family
 from asmgen.program.program import Program
+from asmgen.reader.assembly import read_text
 from asmgen.reader.file import read_code_object
 from asmgen.toolchain import assemble
 from tests.checks.test_lds_races import BEGIN, END, TWINS, WAVES, program_of
@@ -187,3 +188,29 @@ def test_no_barrier_of_an_interleaved_product_can_be_spared() -> None:
 def test_what_is_proven_of_a_random_program_does_not_race(seed: int) -> None:
     proof, races = judged(seed)
     assert not (proof.status == PROVEN and races)
+
+
+CONTRARY = """v_lshlrev_b32 v3, 2, v0
+v_xor_b32 v4, 0x100, v3
+v_lshrrev_b32 v6, 6, v0
+v_readfirstlane_b32 s20, v6
+s_load_dword s30, s[0:1], 8
+s_waitcnt lgkmcnt(0)
+s_cmp_eq_u32 {decides}, 0
+s_cbranch_scc1 reads
+ds_write_b32 v4, v0
+s_branch ends
+reads:
+ds_read_b32 v8, v3
+ends:
+s_waitcnt lgkmcnt(0)
+s_endpgm
+"""
+
+
+@pytest.mark.parametrize(("decides", "status"), [("s30", UNKNOWN), ("s20", REFUTED)])
+def test_waves_do_not_decide_alike_in_contrary_ways(decides: str, status: str) -> None:
+    """One wave would write what another reads if they went different ways, on which only the wave's number can send them."""
+    text = f'.amdgcn_target "amdgcn-amd-amdhsa--gfx950"\nk:\n.type k,@function\n{CONTRARY.format(decides=decides)}.size k, .-k\n'
+    (program,) = read_text(text, None, "k", "k.s")
+    assert prove_races(program, (128, 1, 1)).status == status

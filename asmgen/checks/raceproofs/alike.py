@@ -40,15 +40,24 @@ class AlikeBranches:
         self._free = self._without_barrier()
         self._known: dict[frozenset[int], tuple[frozenset[int], bool]] = {}
         self._outcomes: dict[int, list[frozenset[int]]] = {}
+        self._unfollowed: dict[frozenset[int], frozenset[int]] = {}
 
     def common(self, one: int, other: int) -> tuple[frozenset[int], bool]:
         """The blocks at whose ends waves `one` and `other` decide alike, each at its n-th time there; and whether the two may pass
         barriers on ways of their own, by decisions of their own."""
-        mine, theirs = self._of(one), self._of(other)
-        differing = frozenset(block.number for block in self._blocks if len(mine[block.number] | theirs[block.number]) > 1)
+        differing = self._differing_ends(one, other)
         if differing not in self._known:
             self._known[differing] = self._solve(differing)
         return self._known[differing]
+
+    def unfollowed(self, one: int, other: int) -> frozenset[int]:
+        """The blocks at whose ends both decide alike though `common` does not say so: no barrier divides what follows."""
+        self.common(one, other)
+        return self._unfollowed[self._differing_ends(one, other)]
+
+    def _differing_ends(self, one: int, other: int) -> frozenset[int]:
+        mine, theirs = self._of(one), self._of(other)
+        return frozenset(block.number for block in self._blocks if len(mine[block.number] | theirs[block.number]) > 1)
 
     def _of(self, wave: int) -> list[frozenset[int]]:
         """By block, where a wave may go on from there."""
@@ -82,6 +91,7 @@ class AlikeBranches:
             if not inside:
                 break
         not_common = apart | {nodes[number].block for number in inside}
+        self._unfollowed[undecided] = frozenset(number for number in self._free if len(self._blocks[number].successors) > 1) - not_common
         own = any(len(nodes[number].ways) > 1 and nodes[number].block not in self._free for number in inside)
         return frozenset(block.number for block in self._blocks if len(block.successors) > 1) - not_common - self._free, own
 

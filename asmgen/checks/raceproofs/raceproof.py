@@ -18,7 +18,7 @@ from asmgen.checks.raceproofs.conflicts import Conflict, Conflicts
 from asmgen.checks.raceproofs.intervals import END, Decision, Intervals, Way
 from asmgen.checks.raceproofs.lifetimes import Key, lifetimes
 from asmgen.checks.raceproofs.outcome import PROVEN, REFUTED, UNKNOWN, CannotTell, RaceProof, StaticRace
-from asmgen.checks.raceproofs.straight import straight
+from asmgen.checks.raceproofs.straight import contrary, straight
 from asmgen.checks.raceproofs.valuepaths import FEW, MANY, SOME, ValuePaths
 from asmgen.isa.opcode import is_lds_dma
 from asmgen.isa.records import dataclass
@@ -173,6 +173,9 @@ class _Proof:
         elif not all(straight(self._paths, barrier, key, self._alive, 1 << wave)
                      for barrier, key, wave in ((pair.one, first, race.waves[0]), (pair.other, second, race.waves[1]))):
             doubt = "it is not known whether these ways are ever taken"
+        elif contrary(self._paths, self._alike.unfollowed(*race.waves), (pair.one, first), (pair.other, second),
+                      (1 << race.waves[0], 1 << race.waves[1])):
+            doubt = "the two waves would have to decide in contrary ways what they decide alike"
         reason = race.sentence(self._paths.program)
         return RaceProof(UNKNOWN if doubt else REFUTED, f"{reason} ({doubt})" if doubt else reason, first[1], race, block, assumed,
                          self._states)

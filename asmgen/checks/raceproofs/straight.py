@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from asmgen.checks.raceproofs.lifetimes import Key, Lifetimes
 from asmgen.checks.raceproofs.valuepaths import ValuePaths
+from asmgen.regalloc.dataflow import reached
 
 _LONGEST = 2000
 
@@ -38,3 +39,26 @@ def _leads(paths: ValuePaths, start: Key, end: Key, waves: int) -> bool:
                 seen.add(state)
                 waiting.append(state)
     return False
+
+
+def contrary(paths: ValuePaths, blocks: frozenset[int], one: tuple[Key, Key], other: tuple[Key, Key], waves: tuple[int, int]) -> bool:
+    """Whether two waves, which decide alike at the ends of `blocks`, would have to decide one of these in contrary ways to come from a
+    barrier (or a begin) to an access each."""
+    mine, theirs = (_decisions(paths, blocks, start, end, wave) for (start, end), wave in zip((one, other), waves, strict=True))
+    return any(not mine[block] & theirs[block] for block in mine.keys() & theirs.keys())
+
+
+def _decisions(paths: ValuePaths, blocks: frozenset[int], start: Key, end: Key, wave: int) -> dict[int, set[int]]:
+    """By block, the blocks that may follow it on ways from one place to another."""
+    nodes = paths.nodes
+    ways = [[way for way in node.ways if nodes[way].waves & wave] for node in nodes]
+    leading: list[list[int]] = [[] for _ in nodes]
+    for number, onward in enumerate(ways):
+        for way in onward:
+            leading[way].append(number)
+    between = reached(ways, [start[0]]) & reached(leading, [end[0]])
+    found: dict[int, set[int]] = {}
+    for number in between if start[0] != end[0] or start[1] >= end[1] else ():
+        if nodes[number].block in blocks and number != end[0]:
+            found.setdefault(nodes[number].block, set()).update(nodes[way].block for way in ways[number] if way in between)
+    return found
