@@ -6,7 +6,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import asmgen as ag
-from asmgen.kernels.quantize.formats import BYTES, ENCODINGS, GROUP, SOURCES
+from asmgen.kernels.quantize.formats import (
+    BLOCK,
+    BLOCKS,
+    BYTES,
+    ENCODINGS,
+    GROUP,
+    SOURCES,
+    group_of,
+    is_blocks,
+    least_scale_stride,
+    row_bytes,
+)
 from asmgen.kernels.rows.contract import ROW_GRID, row_parameters, row_stride
 from asmgen.kernels.rows.rowshape import with_lanes
 
@@ -15,23 +26,32 @@ _ALONE = ("token", "tensor")
 
 
 def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
-    groups = (*_ALONE, str(GROUP)) if variant.lanes >= ag.LANES else _ALONE
+    in_waves = variant.lanes >= ag.LANES
+    groups = ("auto", *_ALONE, *((str(GROUP), str(BLOCK)) if in_waves else ()))
+    blocks = BLOCKS if in_waves and variant.arch == "gfx950" else ()
     return (
         ag.Parameter("from", "build", str, "type of x", default="bf16", choices=SOURCES),
-        ag.Parameter("to", "build", str, "type of d", default="fp8", choices=tuple(BYTES)),
+        ag.Parameter("to", "build", str, "type of d", default="fp8", choices=(*BYTES, *blocks)),
         ag.Parameter("encoding", "build", str, "how 8-bit floats encode numbers, which the architecture decides",
                      default=ENCODINGS[variant.arch], choices=(ENCODINGS[variant.arch],)),
-        ag.Parameter("group", "build", str, "what has a scale: tensor (given), token (a row), or so many columns of a row", default="token",
-                     choices=groups),
+        ag.Parameter("group", "build", str, "what has a scale: tensor (given), token (a row), or so many columns of a row; "
+                     "auto: 32 of MX types, of others token", default="auto", choices=groups),
+        ag.Parameter("rounding", "build", str, "of the scales of MX types, by the largest magnitude: floor: its exponent; even: that after "
+                     "rounding it as the type would; up: the least that clips nothing", default="even", choices=("even", "floor", "up")),
+        ag.Parameter("layout", "build", str, "where scales of MX types lie: plain: row after row; shuffled: as gemm-mx takes them, with "
+                     "zeros in pads of columns", default="plain", choices=("plain", "shuffled") if blocks else ("plain",)),
+        ag.Parameter("smooth", "build", bool, "columns are multiplied by a vector first", default=False),
         *(one for one in row_parameters(variant) if one.name != "access"),
         ag.Parameter("access", "build", str, "16 bytes a lane, from rows that begin at multiples of 4 bytes", default="wide",
                      choices=("wide",)),
         row_stride(variant, "x"),
-        ag.Parameter("d_stride", "run", int, "elements from one row of d to the next", minimum=1, multiple_of=_DWORD,
+        ag.Parameter("d_stride", "run", int, "bytes from one row of d to the next", minimum=1, multiple_of=_DWORD,
                      maximum=_most_stride(variant),
-                     default_from=ag.Formula("columns, rounded up to a multiple of 4", lambda p: -(-p["columns"] // _DWORD) * _DWORD)),
+                     default_from=ag.Formula("columns, rounded up to a multiple of 4, of MX types the bytes of whole blocks",
+                                             lambda p: -(-row_bytes(p) // _DWORD) * _DWORD)),
         ag.Parameter("scale_stride", "run", int, "scales from one row to the next", minimum=1, maximum=1 << 24,
-                     default_from=ag.Formula("ceil(columns / 128)", lambda p: -(-p["columns"] // GROUP))),
+                     default_from=ag.Formula("ceil(columns / 128), of MX types ceil(columns / 32), up to a multiple of 8 where shuffled",
+                                             least_scale_stride)),
     )
 
 
@@ -43,12 +63,15 @@ def _most_stride(variant: ag.Variant) -> int:
 
 def _arguments(variant: ag.Variant, build: ag.Values) -> tuple[ag.ContractArgument, ...]:
     """What the build reads and writes."""
-    by_columns = build["group"] not in _ALONE
-    scales = {"tensor": "one float32, read: what 1 of d stands for", "token": "rows float32", str(GROUP): "rows x columns / 128 float32"}
+    group = group_of(build)
+    by_columns = group not in _ALONE
+    scales = {"tensor": "one float32, read: what 1 of d stands for", "token": "rows float32", str(GROUP): "rows x columns / 128 float32",
+              str(BLOCK): "rows x columns / 32 e8m0 bytes"}
     return (
         ag.ContractArgument("x", "pointer", "rows x columns, 4-byte aligned"),
         ag.ContractArgument("d", "pointer", "rows x columns bytes"),
-        ag.ContractArgument("scale", "pointer", scales[build["group"]]),
+        ag.ContractArgument("scale", "pointer", scales[group]),
+        *([ag.ContractArgument("smooth_scale", "pointer", "columns factors of the type of x, 4-byte aligned")] if build["smooth"] else []),
         ag.ContractArgument("rows", "u32", "rows"), ag.ContractArgument("each", "u32", "groups of rows of a workgroup"),
         *(ag.ContractArgument(f"{name}_stride", "u32", "elements from row to row")
           for name in ("x", "d", *(["scale"] if by_columns else []))),
@@ -66,12 +89,17 @@ def _algebra(values: ag.Values, inputs: Any) -> Mapping[str, Any]:
     """Scales and results in exact residues."""
     from asmgen.kernels.quantize.algebra import quantized
 
+    if is_blocks(values) or values["smooth"]:
+        raise ag.AsmgenError("quantize has no exact residues of MX types, whose scales are powers of 2, nor of smoothed columns; to=fp8, "
+                             "bf8 or int8 without smooth would do")
     return quantized(values, inputs)
 
 
 def _chosen(candidates: Sequence[ag.Variant], values: ag.Values) -> ag.Variant:
-    """The fewest lanes that serve; groups of columns have a wave for a row at least."""
-    return with_lanes(candidates, values, 0 if values.get("group", "token") in _ALONE else ag.LANES)
+    """The fewest lanes that serve; groups of columns and blocks have a wave for a row at least."""
+    given = {"group": "auto", "to": "fp8", "layout": "plain", **values}
+    wide = group_of(given) not in _ALONE or is_blocks(given) or given["layout"] != "plain"
+    return with_lanes(candidates, values, ag.LANES if wide else 0)
 
 
 QUANTIZE = ag.Family(
@@ -85,8 +113,14 @@ QUANTIZE = ag.Family(
     selection=_chosen,
     rules=(ag.Rule("x_stride must be at least columns, and even", ("x_stride", "columns"),
                    lambda p: p["x_stride"] >= p["columns"] and p["x_stride"] % 2 == 0),
-           ag.Rule("d_stride must be at least columns", ("d_stride", "columns"), lambda p: p["d_stride"] >= p["columns"]),
-           ag.Rule("scale_stride must be at least columns / 128", ("scale_stride", "columns"),
-                   lambda p: p["scale_stride"] * GROUP >= p["columns"])),
+           ag.Rule("d_stride must be at least the bytes of a row: columns, of MX types those of whole blocks",
+                   ("d_stride", "columns", "to"), lambda p: p["d_stride"] >= row_bytes(p)),
+           ag.Rule("group must be 32 or auto for MX types and no other", ("group", "to"),
+                   lambda p: (group_of(p) == str(BLOCK)) == is_blocks(p)),
+           ag.Rule("rounding must be even and layout plain but for MX types", ("rounding", "layout", "to"),
+                   lambda p: is_blocks(p) or (p["rounding"], p["layout"]) == ("even", "plain")),
+           ag.Rule("scale_stride must be at least columns / 128, of MX types columns / 32, and a multiple of 8 where shuffled",
+                   ("scale_stride", "columns", "to", "layout"),
+                   lambda p: p["scale_stride"] >= least_scale_stride(p) and (p["layout"] == "plain" or p["scale_stride"] % 8 == 0))),
     example={"rows": 5},
 )

@@ -16,9 +16,36 @@ LEAST_MAGNITUDE = 1e-10
 """What takes the place of a smaller largest magnitude, so that rows of zeros have a scale too (AITER's rule)."""
 BLOCK, GROUP = 32, 128
 """Columns that share a scale."""
+PAD, SHUFFLED_ROWS = 8, 32
+"""Columns and rows of scales that lie together where they are shuffled (docs/facts/blockscales.md section 2)."""
 SOURCES = ("bf16", "f16", "f32")
 
 
 def is_blocks(build: ag.Values) -> bool:
     """Whether results are MX blocks."""
     return build["to"] in BLOCKS
+
+
+def group_of(build: ag.Values) -> str:
+    """What has a scale."""
+    group: str = build["group"]
+    if group != "auto":
+        return group
+    return str(BLOCK) if is_blocks(build) else "token"
+
+
+def row_bytes(p: ag.Values) -> int:
+    """Bytes of a row of results; MX blocks are whole, with zeros beyond the columns."""
+    columns: int = p["columns"]
+    if not is_blocks(p):
+        return columns
+    return -(-columns // BLOCK) * BLOCK * ag.element_bits(BLOCKS[p["to"]]) // 8
+
+
+def least_scale_stride(p: ag.Values) -> int:
+    """Scales from a row to the next without gaps."""
+    columns: int = p["columns"]
+    if not is_blocks(p):
+        return -(-columns // GROUP)
+    scales = -(-columns // BLOCK)
+    return scales if p["layout"] == "plain" else -(-scales // PAD) * PAD

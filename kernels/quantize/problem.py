@@ -8,7 +8,8 @@ import ml_dtypes
 import numpy as np
 
 import asmgen as ag
-from asmgen.kernels.quantize.formats import GROUP, LARGEST, LEAST_MAGNITUDE
+from asmgen.kernels.quantize.blockproblem import block_outputs
+from asmgen.kernels.quantize.formats import BLOCK, GROUP, LARGEST, LEAST_MAGNITUDE, SHUFFLED_ROWS, group_of, is_blocks
 from asmgen.kernels.rows.reference import FLUSHED, Array, rows_of
 
 _EIGHT: dict[tuple[str, str], Any] = {
@@ -22,35 +23,47 @@ def make_problem(p: ag.Values, seed: int) -> ag.Problem:
     random = np.random.default_rng(seed)
     rows, columns = p["rows"], p["columns"]
     x = rows_of(random, rows, columns, p["x_stride"], p["from"], seed)
-    x[random.integers(rows), :columns] *= np.float32(1e-12).astype(x.dtype)
+    x[random.integers(rows), :columns] *= np.array(1e-12).astype(x.dtype)
+    padded = -(-rows // SHUFFLED_ROWS) * SHUFFLED_ROWS if p["layout"] == "shuffled" else rows
     d = np.full((rows, p["d_stride"]), _CANARY, np.uint8)
     figures = {"tensor": np.array([random.uniform(0.001, 0.1)], np.float32), "token": np.full(rows, -1, np.float32),
-               str(GROUP): np.full((rows, p["scale_stride"]), -1, np.float32)}[p["group"]]
-    arguments = {"x": x, "d": d, "scale": figures} | {name: p[name] for name in ("rows", "each", "x_stride", "d_stride", "scale_stride")}
-    return ag.Problem(arguments, lambda: _outputs(p, x[:, :columns].astype(np.float32), figures))
+               str(GROUP): np.full((rows, p["scale_stride"]), -1, np.float32),
+               str(BLOCK): np.full((padded, p["scale_stride"]), _CANARY, np.uint8)}[group_of(p)]
+    smooth: Array = np.asarray(random.uniform(0.25, 4, columns)).astype(x.dtype)
+    arguments = {"x": x, "d": d, "scale": figures, "smooth_scale": smooth}
+    arguments |= {name: p[name] for name in ("rows", "each", "x_stride", "d_stride", "scale_stride")}
+
+    def outputs() -> tuple[ag.Output, ...]:
+        values = x[:, :columns].astype(np.float32)
+        if p["smooth"]:
+            with np.errstate(all="ignore"):
+                values = values * smooth.astype(np.float32)
+        return block_outputs(p, values) if is_blocks(p) else _outputs(p, values, figures)
+
+    return ag.Problem(arguments, outputs)
 
 
 def _outputs(p: ag.Values, x: Array, given: Array) -> tuple[ag.Output, ...]:
     groups = -(-x.shape[1] // GROUP)
     with np.errstate(all="ignore"):
-        if p["group"] == "tensor":
+        if group_of(p) == "tensor":
             scale = np.broadcast_to(given, (len(x), 1))
-        elif p["group"] == "token":
+        elif group_of(p) == "token":
             scale = _scale(p, x)
         else:
             scale = np.concatenate([_scale(p, x[:, GROUP * number:GROUP * number + GROUP]) for number in range(groups)], 1)
         inverse = (1 / scale.astype(float)).astype(np.float32)
         inverse[np.isinf(scale)] = np.nan
-        width = GROUP if p["group"] == str(GROUP) else x.shape[1]
+        width = GROUP if group_of(p) == str(GROUP) else x.shape[1]
         quotients = (x.astype(float) * np.repeat(inverse, width, 1)[:, :x.shape[1]]).astype(np.float32)
         quotients = np.where(np.abs(quotients) < FLUSHED, np.copysign(np.float32(0), quotients), quotients)
         expected = _bytes(p, quotients)
     # A NaN of an 8-bit float has either sign: 0x7d to 0x7f or 0xfd to 0xff; with FNUZ it is 0x80.
     signed_nan = np.isnan(quotients) & (p["to"] != "int8") & (p["encoding"] == "ocp")
     outputs = [ag.Output("d", np.where(signed_nan, 190.0, expected), 65.0 * signed_nan, (slice(None), slice(x.shape[1])))]
-    if p["group"] == "token":
+    if group_of(p) == "token":
         outputs.append(ag.Output("scale", scale[:, 0]))
-    elif p["group"] != "tensor":
+    elif group_of(p) != "tensor":
         outputs.append(ag.Output("scale", scale, 0.0, (slice(None), slice(groups))))
     return tuple(outputs)
 

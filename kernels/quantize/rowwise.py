@@ -6,12 +6,14 @@ from collections.abc import Callable
 from typing import TypeVar
 
 import asmgen as ag
+from asmgen.kernels.quantize.blockwise import by_blocks
 from asmgen.kernels.quantize.family import QUANTIZE
-from asmgen.kernels.quantize.formats import BYTES, GROUP, LARGEST, LEAST_MAGNITUDE
+from asmgen.kernels.quantize.formats import BYTES, GROUP, LARGEST, LEAST_MAGNITUDE, group_of, is_blocks
 from asmgen.kernels.rows.rowfigures import RowFigures
 from asmgen.kernels.rows.rowshape import PER_LANE, ROW_LANES, shape_of
 from asmgen.kernels.rows.rowsums import RowSums, largest_magnitude
 from asmgen.kernels.rows.rowtensors import RowTensor, RowWalk, parts_of, row_tile
+from asmgen.kernels.rows.weights import Weights, weigh
 
 Writer = TypeVar("Writer", bound=Callable[[ag.TileBuilder], None])
 _MODE, _KEEPS_BELOW_LARGEST = 1, 1
@@ -28,6 +30,9 @@ def _variants(writer: Writer) -> Writer:
 @_variants
 def by_rows(k: ag.TileBuilder) -> None:
     """Load, largest magnitude, scale and its reciprocal, products, bytes, store."""
+    if is_blocks(k.parameters):
+        by_blocks(k)
+        return
     shape, to = shape_of(k.variant, k.p.columns), BYTES[k.p.to]
 
     # register plan
@@ -35,6 +40,7 @@ def by_rows(k: ag.TileBuilder) -> None:
     x, d = RowTensor(walk, "x", str(k.parameters["from"])), RowTensor(walk, "d", to, one_before=True)
     X, R, D = x.raw("X"), row_tile(k, "R", "f32", shape), row_tile(k, "D", to, shape)
     scales = _Scales(walk, R)
+    smooth = [Weights(walk, "smooth_scale", str(k.parameters["from"]), R)] if k.p.smooth else []
 
     def advance() -> None:
         d.go_on()
@@ -44,6 +50,8 @@ def by_rows(k: ag.TileBuilder) -> None:
     x.load(X)
     k.label("rows")
     x.widen(R, X)
+    if smooth:
+        weigh(k, R, smooth)
     scales.find(R, advance)
     x.load(X)
     scales.apply(R)
@@ -58,7 +66,7 @@ class _Scales:
 
     def __init__(self, walk: RowWalk, R: ag.Tile) -> None:
         k = walk.k
-        self.k, self.walk, self.group = k, walk, k.p.group
+        self.k, self.walk, self.group = k, walk, group_of(k.parameters)
         self.largest = LARGEST[k.p.to, k.p.encoding]
         lanes = k.lanes("f32", PER_LANE, GROUP // PER_LANE)
         self.parts = [R] if self.group != str(GROUP) else [ag.Tile(part.name, lanes.rows, GROUP, lanes, part.registers)

@@ -38,6 +38,12 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
     ("gfx942", {"columns": 515, "group": "tensor", "to": "int8"}, {"rows": 5}, "lockstep"),
     ("gfx942", {"columns": 300, "group": "tensor", "from": "f32", "to": "bf8"}, {"rows": 5}, "lockstep"),
     ("gfx950", {"columns": 1}, {"rows": 3}, "lockstep"),
+    ("gfx942", {"columns": 700, "smooth": True, "from": "f16"}, {"rows": 5, "each": 2}, "random:5"),
+    ("gfx950", {"columns": 1000, "to": "mxfp4", "layout": "shuffled"}, {"rows": 67, "each": 3}, "random:6"),
+    ("gfx950", {"columns": 5001, "to": "mxfp6", "rounding": "up"}, {"rows": 3, "each": 2, "scale_stride": 160}, "serial"),
+    ("gfx950", {"columns": 600, "to": "mxbf6", "rounding": "floor", "layout": "shuffled", "from": "f16"}, {"rows": 9}, "lockstep"),
+    ("gfx950", {"columns": 3000, "to": "mxfp8", "from": "f32"}, {"rows": 3, "d_stride": 3012, "each": 2}, "random:7"),
+    ("gfx950", {"columns": 100, "to": "mxbf8", "rounding": "up", "layout": "shuffled", "smooth": True}, {"rows": 37}, "serial"),
 ]
 
 
@@ -49,7 +55,9 @@ def test_exact_bytes_and_scales(case: int) -> None:
 
 
 @pytest.mark.parametrize(("values", "sentence"), [
-    ({"columns": 100, "lanes": 16, "group": "128"}, "group"), ({"columns": 100, "to": "fp16"}, "to")])
+    ({"columns": 100, "lanes": 16, "group": "128"}, "group"), ({"columns": 100, "to": "fp16"}, "to"),
+    ({"columns": 100, "to": "mxfp4", "group": "token"}, "group must be 32"),
+    ({"columns": 100, "layout": "shuffled"}, "layout plain but for MX")])
 def test_what_is_not_offered_is_refused(values: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ContractError, match=sentence):
         LIBRARY.contract("gfx950", values).resolve_build(values)

@@ -1,0 +1,47 @@
+"""Quantisation to MX blocks: 32 columns of a row share a power of 2 (docs/facts/blockscales.md section 1)."""
+
+from __future__ import annotations
+
+import asmgen as ag
+from asmgen.kernels.quantize.blockscales import BlockScales
+from asmgen.kernels.quantize.formats import BLOCK, BLOCKS, row_bytes
+from asmgen.kernels.rows.rowshape import PER_LANE, shape_of
+from asmgen.kernels.rows.rowtensors import RowTensor, RowWalk
+from asmgen.kernels.rows.weights import Weights, weigh
+
+_WHOLE = 6
+"""Bits of elements whose conversion takes the 32 of a block from one lane."""
+
+
+def by_blocks(k: ag.TileBuilder) -> None:
+    """Load, scales and elements, store. Four lanes share a block, or one has it for itself."""
+    p, to, source = k.p, BLOCKS[k.p.to], str(k.parameters["from"])
+    shape = shape_of(k.variant, p.columns)
+    run = BLOCK if ag.element_bits(to) == _WHOLE else PER_LANE
+    wide = -(-p.columns // (run * shape.lanes)) * run * ag.LANES
+    lanes = k.lanes(source, run, ag.LANES)
+
+    # register plan
+    walk = RowWalk(k, shape)
+    x, d = RowTensor(walk, "x", source), RowTensor(walk, "d", "i8", one_before=True, columns=row_bytes(k.parameters))
+    X = k.tile("X", 1, wide, lanes)
+    R = k.tile("R", 1, wide, ag.with_dtype(lanes, "f32")) if p.smooth else X
+    smooth = [Weights(walk, "smooth_scale", source, R)] if p.smooth else []
+    D = k.tile("D", 1, wide, ag.with_dtype(lanes, to))
+    E = k.tile("E", 1, wide // BLOCK, ag.exponent_fragment(R.fragment))
+    scales = BlockScales(walk, run, wide)
+
+    x.load(X)
+    k.label("rows")
+    if smooth:
+        x.widen(R, X)
+        weigh(k, R, smooth)
+    scales.find()
+    d.go_on()
+    walk.look_ahead()
+    x.go_on()
+    ag.quantise(k, D, E, R, rounding=p.rounding)
+    x.load(X)
+    d.store(ag.as_bytes(D) if ag.element_bits(to) < 8 else ag.Tile(D.name, 1, wide, ag.with_dtype(D.fragment, "i8"), D.registers))
+    scales.store(E)
+    walk.go_on("rows")
