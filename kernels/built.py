@@ -14,7 +14,9 @@ from asmgen.author.family.family import Family
 from asmgen.codeobject.load import CodeObject
 from asmgen.isa.errors import AsmgenError
 from asmgen.launch.cache import cache_folder, cached, key_of, source_digest, write_checked
+from asmgen.launch.launchlist import LaunchList
 from asmgen.toolchain import ToolError, assemble, find_toolchain
+from asmgen.tuning.started import launch_list
 
 _MAKERS = ("author", "checks", "codeobject", "isa", "kernels", "program", "regalloc")
 """The rooms whose code determines a kernel's bytes."""
@@ -51,6 +53,11 @@ def code_object(family: Family, arch: str, parameters: Mapping[str, Any]) -> Cod
             write_checked(path, data)
         loaded = CodeObject.load(data, arch, str(path))
     return loaded
+
+
+def launches(family: Family, arch: str, parameters: Mapping[str, Any], resolved: Mapping[str, Any]) -> LaunchList:
+    """The launches of a build for resolved run parameters. Raises AsmgenError for a kernel that cannot be built."""
+    return launch_list(code_object(family, arch, parameters), family.contract(arch, parameters), resolved)
 
 
 def _loaded(data: bytes, arch: str, symbols: set[str], origin: str) -> CodeObject | None:

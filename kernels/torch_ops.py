@@ -1,5 +1,6 @@
 """The library's functions as PyTorch operators, so that torch.compile keeps them whole: `import asmgen.kernels.torch_ops`, then
 
+    d = torch.ops.asmgen.rms_norm(x, weight)             # layer_norm, softmax, rope, quantize and more: torch_rows.py
     d = torch.ops.asmgen.gemm_bf16(a, b)                 # a [M, K], b [N, K] as torch.nn.Linear holds weights
     torch.ops.asmgen.gemm_bf16_out(a, b, out)            # into out [M, N]
     d = torch.ops.asmgen.matmul(a, b)                    # a @ b of [..., M, K] and [..., K, N], bfloat16 or float16, each layout
@@ -24,11 +25,14 @@ HOST_ARCH = "gfx950"
 
 def register() -> None:
     """Define the operators. Raises AsmgenError if torch is not installed."""
+    from asmgen.kernels import torch_rows
+
     try:
         torch: Any = importlib.import_module("torch")
     except ImportError:
         raise AsmgenError("asmgen.kernels.torch_ops needs PyTorch, and no torch is installed here; asmgen.kernels.gemm takes numpy arrays "
                           "and anything that speaks DLPack") from None
+    torch_rows.define(torch, _device)
     product = torch.library.custom_op("asmgen::gemm_bf16", _product, mutates_args=(), schema="(Tensor a, Tensor b) -> Tensor")
     product.register_fake(lambda a, b: a.new_empty((a.shape[0], b.shape[0])))
     into = torch.library.custom_op("asmgen::gemm_bf16_out", _product_into, mutates_args=("out",),

@@ -84,6 +84,7 @@ NORM = ag.Family(
                    lambda p: p["access"] == "wide" or "f32" not in (p["dtype"], p["out"])),
            ag.Rule(f"columns must be at most {_MOST_WIDE} where dtype is f32 and residual is true", ("columns", "dtype", "residual"),
                    lambda p: p["dtype"] != "f32" or not p["residual"] or p["columns"] <= _MOST_WIDE)),
-    aliases=(ag.Alias(("x", "d"), "their strides and types are equal"),),
+    aliases=lambda variant, build: (ag.Alias(("x", "d"), "their strides and types are equal"),
+                                    *((ag.Alias(("residual", "r"), "their strides are equal"),) if build["residual"] else ())),
     example={"rows": 5},
 )

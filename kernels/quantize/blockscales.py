@@ -14,7 +14,7 @@ bytes up to 61."""
 
 
 class BlockScales:
-    """The scales of the walk's rows, of which each wave has one at most: its `run` neighbours a lane, `wide` columns."""
+    """The scales of the walk's rows. A wave has one row at most: `run` neighbours a lane, `wide` columns."""
 
     def __init__(self, walk: RowWalk, run: int, wide: int) -> None:
         k = walk.k

@@ -15,14 +15,30 @@ from asmgen.isa.errors import AsmgenError
 from tests.launch.test_launch_values import TorchTensor, first_declared
 
 
+class Operator:
+    """What `custom_op` returns."""
+
+    def __init__(self, held: Any) -> None:
+        self.held = held
+
+    def __call__(self, *args: Any) -> Any:
+        return self.held.run(*args)
+
+    def register_fake(self, shapes: Any) -> None:
+        self.held.shapes = shapes
+
+    def register_autograd(self, gradients: Any, setup_context: Any) -> None:
+        self.held.gradients, self.held.keep = gradients, setup_context
+
+
 def stand_in() -> tuple[Any, dict[str, Any]]:
     ops: dict[str, Any] = {}
 
     def custom_op(name: str, run: Any, mutates_args: tuple[str, ...], schema: str) -> Any:
         ops[name] = SimpleNamespace(run=run, mutates=mutates_args, schema=schema)
-        return SimpleNamespace(register_fake=lambda shapes: setattr(ops[name], "shapes", shapes))
+        return Operator(ops[name])
 
-    return SimpleNamespace(library=SimpleNamespace(custom_op=custom_op)), ops
+    return SimpleNamespace(library=SimpleNamespace(custom_op=custom_op), float32="float32"), ops
 
 
 def test_operators_are_defined_and_right(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -41,6 +57,34 @@ def test_operators_are_defined_and_right(monkeypatch: pytest.MonkeyPatch) -> Non
     into.run(a, b, out)
     for found in (product.run(a, b), out):
         assert found.shape == (40, 24) and np.abs(found.array.astype(np.float64) - expected).max() < 0.2
+
+
+class Contiguous(TorchTensor):
+    """With what gradients ask of a tensor besides."""
+
+    def contiguous(self) -> Contiguous:
+        return self
+
+
+def test_row_operators_and_their_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch, ops = stand_in()
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    monkeypatch.delitem(sys.modules, "asmgen.kernels.torch_ops", raising=False)
+    importlib.import_module("asmgen.kernels.torch_ops")
+    rng = np.random.default_rng(5)
+    x, dy = (Contiguous(rng.standard_normal((3, 40)).astype(np.float32)) for _ in range(2))
+    softmax, saved = ops["asmgen::softmax"], SimpleNamespace()
+    y = softmax.run(x)
+    saved.save_for_backward = lambda *tensors: setattr(saved, "saved_tensors", tensors)
+    softmax.keep(saved, (x, False, False), y)
+    (dx, *none) = softmax.gradients(saved, dy)
+    exact = np.exp(x.array) / np.exp(x.array).sum(1, keepdims=True)
+    assert softmax.shapes(x).shape == y.shape and np.allclose(y.array, exact, atol=1e-6) and none == [None, None]
+    assert np.allclose(dx.array, exact * (dy.array - (exact * dy.array).sum(1, keepdims=True)), atol=1e-6)
+    norm = ops["asmgen::rms_norm"]
+    made = norm.run(x, Contiguous(np.ones(40, np.float32)))
+    assert np.allclose(made.array, x.array / np.sqrt((x.array**2).mean(1, keepdims=True) + 1e-6), atol=1e-5)
+    assert norm.shapes(x).shape == (3, 40)
 
 
 def test_without_torch_one_sentence_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

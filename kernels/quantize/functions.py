@@ -1,0 +1,79 @@
+"""Quantisation of tensors: `d, scale = asmgen.kernels.quantize.to(x, "mxfp4")`; rows go along the last axis."""
+
+from __future__ import annotations
+
+import importlib
+import math
+from typing import Any
+
+from asmgen.kernels.quantize.formats import BLOCK, BLOCKS, GROUP, SHUFFLED_ROWS, group_of, is_blocks, least_scale_stride, row_bytes
+from asmgen.kernels.rowlaunch import empty, launch, rows_of, vector
+from asmgen.kernels.tensors import TensorError, gpu_of, located
+
+_DWORD = 4
+_EIGHT = {("fp8", "gfx950"): "float8_e4m3fn", ("bf8", "gfx950"): "float8_e5m2", ("fp8", "gfx942"): "float8_e4m3fnuz",
+          ("bf8", "gfx942"): "float8_e5m2fnuz"}
+
+
+def to(x: Any, to: str = "fp8", group: str = "auto", rounding: str = "even", layout: str = "plain", scale: Any = None, smooth: Any = None,
+       out: Any = None, scale_out: Any = None, device: Any = None, stream: Any = None) -> tuple[Any, Any]:
+    """(d, scale) of x [..., columns] of bfloat16, float16 or float32: x = d * scale, as kernels/quantize says.
+
+    `to` is fp8, bf8, int8 with float32 scales for each `group`: tensor (`scale` is given, one float32), token (a row) or 128 columns; or
+    mxfp8, mxbf8, mxfp6, mxbf6, mxfp4 with an e8m0 byte for 32 columns, by `rounding` even, floor or up, in rows or as gemm.mx takes them
+    (`layout` shuffled, with rows up to a multiple of 32). d has the type of its elements where the architecture has it, else it is bytes
+    (uint8), two fp4 or four fp6 numbers in 1 or 3 of them. `smooth` is a vector that multiplies columns first. Tensors, `device` and errors
+    are as for norm.layer; columns of MX types that fill no block have zeros after them.
+    """
+    of = "quantize.to"
+    rows = rows_of("x", x, of)
+    if not rows.wide:
+        raise TensorError(f"x of {of} must begin, and have its rows, at multiples of 4 bytes; a contiguous copy with an even "
+                          "number of columns would do")
+    used = device if device is not None else gpu_of(x, of)
+    build: dict[str, Any] = {"from": rows.dtype, "to": to, "group": group, "rounding": rounding, "layout": layout,
+                             "smooth": smooth is not None, "columns": rows.columns}
+    (made, kind), (scale_shape, scale_kind) = shapes_of(rows.shape, to, group, layout, used.arch)
+    nbytes = made[-1]
+    d = empty(x, made, kind) if out is None else out
+    _, (shape, strides, _) = located("out", d, of)
+    if shape != (*rows.shape[:-1], nbytes) or strides[-1] != 1 and nbytes > 1:
+        raise TensorError(f"out of {of} must have the shape {[*rows.shape[:-1], nbytes]}, with bytes of rows side by side, got "
+                          f"{list(shape)}")
+    stride = strides[-2] if rows.rows > 1 and len(shape) > 1 else -(-nbytes // _DWORD) * _DWORD
+    if stride % _DWORD:
+        raise TensorError(f"out of {of} must have its rows at multiples of {_DWORD} bytes, got rows {stride} bytes apart; columns that are "
+                          f"a multiple of {_DWORD}, or an out whose rows have pads, would do")
+    if (group == "tensor") != (scale is not None):
+        raise TensorError(f"scale of {of} must be given where group is tensor, one float32, and nowhere else; other scales are results")
+    scales = next((one for one in (scale, scale_out) if one is not None), None)
+    if scales is None:
+        scales = empty(x, scale_shape, scale_kind)
+    tensors = {"x": x, "d": d, "scale": scales}
+    if smooth is not None:
+        tensors["smooth_scale"] = vector("smooth", smooth, of, rows.columns, rows.dtype)
+    run: dict[str, Any] = {"rows": rows.rows, "x_stride": rows.stride, "d_stride": stride}
+    if group_of(build) in (str(GROUP), str(BLOCK)):
+        run["scale_stride"] = located("scale", scales, of)[1][0][-1]
+    launch("quantize", of, build, run, tensors, ("d",) if scale is not None else ("d", "scale"), used, stream)
+    return d, scales
+
+
+def shapes_of(shape: tuple[int, ...], to: str, group: str, layout: str, arch: str) -> tuple[tuple[tuple[int, ...], str], ...]:
+    """Shape and type of d and of the scales of x [..., columns], where no scale is given."""
+    build = {"columns": shape[-1], "to": to, "group": group, "layout": layout}
+    rows = math.prod(shape[:-1])
+    kind = "int8" if to == "int8" else _EIGHT.get((to.removeprefix("mx"), arch), "uint8")
+    d = (*shape[:-1], row_bytes(build) if to in BLOCKS else shape[-1]), kind
+    if group_of(build) == "token":
+        return d, ((rows,), "float32")
+    padded = rows if layout == "plain" else -(-rows // SHUFFLED_ROWS) * SHUFFLED_ROWS
+    return d, ((padded, least_scale_stride(build)), "uint8" if is_blocks(build) else "float32")
+
+
+def architecture_of(x: Any) -> str:
+    """Whose types a tensor of PyTorch gets: gfx942's on such a GPU, else gfx950's."""
+    if x.device.type == "cpu":
+        return "gfx950"
+    properties = importlib.import_module("torch").cuda.get_device_properties(x.device)
+    return "gfx942" if "gfx942" in str(getattr(properties, "gcnArchName", "")) else "gfx950"

@@ -1,0 +1,85 @@
+"""Row kernels as PyTorch operators, with what torch.compile is told of shapes, and with gradients where the library has them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+DeviceOf = Callable[[Any], Any]
+_FUNCTIONS = "asmgen.kernels.{}.functions"
+"""Loaded by name, as families are: they import what stands beside this file."""
+
+
+def define(torch: Any, device: DeviceOf) -> None:
+    """Define the operators; `device` says where a tensor's kernels run."""
+    _norms(torch, device)
+    _softmax(torch, device)
+    _rope(torch, device)
+    _quantize(torch, device)
+
+
+def _operator(torch: Any, name: str, schema: str, run: Callable[..., Any], shapes: Callable[..., Any]) -> Any:
+    made = torch.library.custom_op(f"asmgen::{name}", run, mutates_args=(), schema=schema)
+    made.register_fake(shapes)
+    return made
+
+
+def _norms(torch: Any, device: DeviceOf) -> None:
+    norm: Any = import_module(_FUNCTIONS.format("norm"))
+    _operator(torch, "layer_norm", "(Tensor x, Tensor? weight=None, Tensor? bias=None, float eps=1e-5) -> Tensor",
+              lambda x, weight=None, bias=None, eps=1e-5: norm.layer(x, weight, bias, eps, device=device(x)),
+              lambda x, weight=None, bias=None, eps=1e-5: x.new_empty(x.shape))
+    _operator(torch, "rms_norm", "(Tensor x, Tensor? weight=None, float eps=1e-6) -> Tensor",
+              lambda x, weight=None, eps=1e-6: norm.rms(x, weight, eps, device=device(x)),
+              lambda x, weight=None, eps=1e-6: x.new_empty(x.shape))
+    _operator(torch, "add_rms_norm", "(Tensor x, Tensor residual, Tensor? weight=None, float eps=1e-6) -> (Tensor, Tensor)",
+              lambda x, residual, weight=None, eps=1e-6: norm.rms(x, weight, eps, residual, device=device(x)),
+              lambda x, residual, weight=None, eps=1e-6: (x.new_empty(x.shape), x.new_empty(x.shape)))
+
+
+def _softmax(torch: Any, device: DeviceOf) -> None:
+    softmax: Any = import_module(_FUNCTIONS.format("softmax"))
+    back = _operator(torch, "softmax_backward", "(Tensor y, Tensor dy, bool log=False) -> Tensor",
+                     lambda y, dy, log=False: softmax.backward(y, dy, log, device=device(y)), lambda y, dy, log=False: y.new_empty(y.shape))
+    forward = _operator(torch, "softmax", "(Tensor x, bool log=False, bool causal=False) -> Tensor",
+                        lambda x, log=False, causal=False: softmax.apply(x, log, "causal" if causal else "none", device=device(x)),
+                        lambda x, log=False, causal=False: x.new_empty(x.shape))
+
+    def keep(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        ctx.save_for_backward(output)
+        ctx.log = inputs[1]
+
+    forward.register_autograd(lambda ctx, dy: (back(ctx.saved_tensors[0], dy.contiguous(), ctx.log), None, None), setup_context=keep)
+
+
+def _rope(torch: Any, device: DeviceOf) -> None:
+    rope: Any = import_module(_FUNCTIONS.format("rope"))
+    made = _operator(torch, "rope", "(Tensor x, Tensor cos, Tensor sin, Tensor? positions=None, str style='neox', str layout='bshd', "
+                     "bool backward=False) -> Tensor",
+                     lambda x, cos, sin, positions=None, style="neox", layout="bshd", backward=False:
+                     rope.apply(x, cos, sin, positions, style=style, layout=layout, backward=backward, device=device(x)),
+                     lambda x, cos, sin, positions=None, style="neox", layout="bshd", backward=False: x.new_empty(x.shape))
+
+    def keep(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        ctx.save_for_backward(*inputs[1:4])
+        ctx.further = inputs[4:]
+
+    def gradient(ctx: Any, dy: Any) -> tuple[Any, ...]:
+        style, layout, backward = ctx.further
+        return (made(dy.contiguous(), *ctx.saved_tensors, style, layout, not backward), *[None] * 6)
+
+    made.register_autograd(gradient, setup_context=keep)
+
+
+def _quantize(torch: Any, device: DeviceOf) -> None:
+    quantize: Any = import_module(_FUNCTIONS.format("quantize"))
+
+    def shapes(x: Any, to: str = "fp8", group: str = "auto", rounding: str = "even", layout: str = "plain") -> tuple[Any, Any]:
+        made = quantize.shapes_of(x.shape, to, group, layout, quantize.architecture_of(x))
+        d, scale = (x.new_empty(shape, dtype=getattr(torch, kind)) for shape, kind in made)
+        return d, scale
+
+    _operator(torch, "quantize", "(Tensor x, str to='fp8', str group='auto', str rounding='even', str layout='plain') -> (Tensor, Tensor)",
+              lambda x, to="fp8", group="auto", rounding="even", layout="plain":
+              quantize.to(x, to, group, rounding, layout, device=device(x)), shapes)

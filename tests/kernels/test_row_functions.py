@@ -1,0 +1,95 @@
+"""Row kernels on tensors: norm.layer, norm.rms, softmax.apply and backward, quantize.to, against plain numpy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from asmgen.kernels import norm, quantize, rope, softmax
+from asmgen.kernels.tensors import TensorError
+from asmgen.launch.emulated import EmulatedDevice
+from tests.launch.test_launch_values import TorchTensor
+
+BF16 = ml_dtypes.bfloat16
+
+
+@pytest.fixture(scope="module")
+def device() -> EmulatedDevice:
+    return EmulatedDevice("gfx950")
+
+
+def drawn(*shape: int, dtype: Any = BF16) -> Any:
+    return np.random.default_rng(7).standard_normal(shape).astype(dtype)
+
+
+def close(found: Any, expected: Any) -> bool:
+    return bool(np.abs(found.astype(float) - expected).max() < 0.03)
+
+
+def test_layer_norm_with_residual_in_place_and_stats(device: EmulatedDevice) -> None:
+    x, residual, w, b = drawn(2, 3, 100), drawn(2, 3, 100) * BF16(0.5), drawn(100), drawn(100)
+    r = residual.astype(float) + x.astype(float)
+    expected = (r - r.mean(-1, keepdims=True)) / np.sqrt(r.var(-1, keepdims=True) + 1e-5) * w.astype(float) + b.astype(float)
+    out, stored, mean, rstd = norm.layer(x, w, b, residual=residual, residual_out=residual, return_stats=True, device=device)
+    assert stored is residual and close(stored, r) and close(out, expected)
+    assert np.allclose(mean, r.mean(-1).ravel(), atol=1e-5) and np.allclose(rstd, 1 / np.sqrt(r.var(-1) + 1e-5).ravel(), rtol=1e-4)
+
+
+def test_rms_norm_of_a_view_by_elements(device: EmulatedDevice) -> None:
+    x = TorchTensor(drawn(4, 65)[:, :63])
+    out = norm.rms(x, TorchTensor(np.ones(63, BF16)), device=device)
+    own = x.array.astype(float)
+    assert close(out.array, own / np.sqrt((own**2).mean(-1, keepdims=True) + 1e-6))
+
+
+def test_softmax_and_its_gradient(device: EmulatedDevice) -> None:
+    x, dy = drawn(3, 4, 70, dtype=np.float32), drawn(3, 4, 70, dtype=np.float32) * np.float32(0.1)
+    expected = np.exp(x) / np.exp(x).sum(-1, keepdims=True)
+    assert np.allclose(softmax.apply(x, device=device), expected, atol=1e-6)
+    found = softmax.backward(expected, dy, device=device)
+    assert np.allclose(found, expected * (dy - (expected * dy).sum(-1, keepdims=True)), atol=1e-6)
+    causal = softmax.apply(x, mask="causal", device=device)
+    assert np.allclose(causal.sum(-1), 1, atol=1e-5) and not causal[:, 0, 67:].any() and causal[:, 3].all()
+
+
+def test_quantisation_by_rows_and_by_blocks(device: EmulatedDevice) -> None:
+    x = drawn(5, 96)
+    d, scale = quantize.to(x, device=device)
+    assert d.dtype == ml_dtypes.float8_e4m3fn and close(d.astype(float) * scale[:, None] / 4, x.astype(float) / 4)
+    d, scale = quantize.to(x, "mxfp4", layout="shuffled", device=device)
+    assert d.shape == (5, 48) and d.dtype == np.uint8 and scale.shape == (32, 8)
+    codes = np.stack([d & 15, d >> 4], -1).reshape(5, 96)
+    numbers = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])[codes & 7] * np.where(codes & 8, -1, 1)
+    size = 2.0 ** (scale.ravel()[[0, 64, 128]].astype(float) - 127)  # row 0, blocks 0 to 2
+    assert np.abs(numbers[0] * np.repeat(size, 32) - x[0].astype(float)).max() <= 0.26 * np.abs(x.astype(float)).max()
+
+
+def test_rope_of_two_tensors_by_positions_and_back(device: EmulatedDevice) -> None:
+    q, k = drawn(2, 5, 3, 64, dtype=np.float32), drawn(2, 5, 1, 64, dtype=np.float32)
+    angles = np.random.default_rng(1).uniform(-3, 3, (9, 16))
+    cos, sin = np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
+    positions = np.random.default_rng(2).integers(0, 9, (2, 5)).astype(np.int32)
+    y, y2 = rope.apply(q, cos, sin, positions, x2=k, device=device)
+    for x, found in ((q, y), (k, y2)):
+        c, s = (table[positions][:, :, None] for table in (cos, sin))
+        one, other = x[..., :16], x[..., 16:32]
+        expected = np.concatenate([one * c - other * s, other * c + one * s, x[..., 32:]], -1)
+        assert np.allclose(found, expected, atol=1e-6)
+    assert np.allclose(rope.apply(y, cos, sin, positions, backward=True, device=device), q, atol=1e-6)
+    thd = rope.apply(q.reshape(10, 3, 64), cos, sin, positions.ravel(), layout="thd", device=device)
+    assert np.array_equal(thd.reshape(y.shape), y)
+
+
+@pytest.mark.parametrize(("call", "sentence"), [
+    (lambda device: norm.layer(drawn(2, 8, dtype=np.int32), device=device), "x of norm.layer must be bfloat16"),
+    (lambda device: norm.rms(drawn(2, 8), drawn(7), device=device), "weight of norm.rms must be 8 elements"),
+    (lambda device: softmax.apply(drawn(2, 8), mask="length", device=device), "lengths of softmax.apply must be int32"),
+    (lambda device: quantize.to(drawn(2, 8), group="tensor", device=device), "scale of quantize.to must be given"),
+    (lambda device: rope.apply(drawn(2, 8), drawn(2, 4), drawn(2, 4), device=device), "x of rope.apply must have the axes bshd"),
+    (lambda device: quantize.to(drawn(2, 6), device=device), "rows at multiples of 4 bytes")])
+def test_what_is_not_taken_is_refused(call: Any, sentence: str, device: EmulatedDevice) -> None:
+    with pytest.raises(TensorError, match=sentence):
+        call(device)
