@@ -22,6 +22,7 @@ _MODULES = {
     "gemm-fp8": "asmgen.kernels.gemm_fp8.library",
     "gemm-mx": "asmgen.kernels.gemm_mx.library",
     "norm": "asmgen.kernels.norm.library",
+    "norm-backward": "asmgen.kernels.norm_backward.library",
     "quantize": "asmgen.kernels.quantize.library",
     "rope": "asmgen.kernels.rope.library",
     "softmax": "asmgen.kernels.softmax.library",

@@ -83,7 +83,7 @@ def vector(name: str, tensor: Any, of: str, count: int, dtype: str) -> Any:
     """A vector of so many elements of that type. Raises TensorError for another one."""
     _, (shape, strides, kind) = located(name, tensor, of)
     if shape != (count,) or FLOATS.get(plain_name(kind)) != dtype or strides[0] != 1 and count > 1:
-        raise TensorError(f"{name} of {of} must be {count} elements of the type of x, side by side, got {list(shape)} of "
+        raise TensorError(f"{name} of {of} must be {count} elements of {dtype}, side by side, got {list(shape)} of "
                           f"{plain_name(kind)}")
     return tensor
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-_FUNCTIONS = ("layer", "rms")
+_FUNCTIONS = ("backward", "layer", "rms")
 
 
 def __getattr__(name: str) -> Any:

@@ -70,3 +70,31 @@ def _norm(kind: str, x: Any, weight: Any, bias: Any, eps: float, residual: Any, 
     launch("norm", of, build, shape, tensors, tuple(name for name in tensors if name in ("d", "r", *saved)), device, stream)
     found = [tensors[name] for name in ("d", "r", *saved) if name in tensors]
     return found[0] if len(found) == 1 else tuple(found)
+
+
+def backward(dy: Any, x: Any, rstd: Any, weight: Any = None, mean: Any = None, residual: Any = None, bias: bool = False, out: Any = None,
+             device: Any = None, stream: Any = None) -> Any:
+    """(dx, dw), with `bias` (dx, dw, db): gradients from dy, the rows x that were normalised (residual_out where there was a residual), and
+    the rstd and, of layer norm, mean that return_stats gave. `residual` is a gradient of x that arrives by another way and is added.
+    The sums of dw and db have one order, so that their bits are the same each time. `out` may be dy. Columns are at most 16384."""
+    of = "norm.backward"
+    rows = rows_of("x", x, of)
+    tensors = {"x": x, "dy": dy, "dx": empty(x, rows.shape) if out is None else out}
+    if residual is not None:
+        tensors["dr"] = residual
+    lying = {name: rows_of(name, tensor, of) for name, tensor in tensors.items()}
+    for name, one in lying.items():
+        same_shape(of, name, one, rows)
+        if one.dtype != rows.dtype or not one.wide:
+            raise TensorError(f"{name} of {of} must have the type of x, {rows.dtype}, and rows at multiples of 4 bytes, got {one.dtype}, "
+                              f"rows {one.stride} elements apart")
+    tensors |= {name: vector(name, figures, of, rows.rows, "f32") for name, figures in (("mean", mean), ("rstd", rstd))
+                if figures is not None}
+    tensors["w"] = ones(x, rows.columns) if weight is None else vector("weight", weight, of, rows.columns, rows.dtype)
+    sums = ("dw", "db") if bias else ("dw",)
+    tensors |= {name: empty(x, (rows.columns,)) for name in sums}
+    build = {"kind": "rms" if mean is None else "layer", "residual": residual is not None, "bias": bias, "dtype": rows.dtype,
+             "columns": rows.columns}
+    shape = {"rows": rows.rows, **{f"{name}_stride": one.stride for name, one in lying.items()}}
+    launch("norm-backward", of, build, shape, tensors, ("dx", *sums), device, stream)
+    return tuple(tensors[name] for name in ("dx", *sums))

@@ -40,6 +40,20 @@ class RowFigures:
             k.buffer_store_dword(value, at, self.line.resource(k), 0, offen=True)
             k.s_mov_b64(ag.exec_, -1)
 
+    def load(self, values: ag.Vector, ahead: bool = False) -> None:
+        """One figure for each row of the group in work, or of the next one, into all lanes that have it; 0 for rows beyond the last one."""
+        k, shape = self.k, self.walk.shape
+        (value,) = values.registers.items
+        with k.scratch("row_of_wave", file="s") as row, k.scratch("at") as at:
+            k.s_mul_i32(row, k.wave.register, 0 if shape.shares_waves else shape.wave_rows)
+            k.s_add_u32(row, row, self.walk.first)
+            k.v_lshrrev_b32(at, shape.across.bit_length() - 1, k.lane)
+            if ahead:
+                k.s_add_u32(row, row, shape.rows)
+            k.v_add_u32(at, row, at)
+            k.v_lshlrev_b32(at, 2, at)
+            k.buffer_load_dword(value, at, self.line.resource(k), 0, offen=True)
+
     def store_part(self, values: ag.Vector, number: int) -> None:
         """The figures of fragment `number` of a row."""
         self.tensor.store_line(values, self.runs, number * values.size)

@@ -38,6 +38,15 @@ def test_layer_norm_with_residual_in_place_and_stats(device: EmulatedDevice) -> 
     assert np.allclose(mean, r.mean(-1).ravel(), atol=1e-5) and np.allclose(rstd, 1 / np.sqrt(r.var(-1) + 1e-5).ravel(), rtol=1e-4)
 
 
+def test_gradients_of_rms_norm(device: EmulatedDevice) -> None:
+    x, dy, w = drawn(9, 40, dtype=np.float32), drawn(9, 40, dtype=np.float32)[::-1].copy(), drawn(40, dtype=np.float32)
+    _, rstd = norm.rms(x, w, return_stats=True, device=device)
+    dx, dw = norm.backward(dy, x, rstd, w, device=device)
+    h, g = x * rstd[:, None], dy * w
+    assert np.allclose(dx, rstd[:, None] * (g - h * (g * h).mean(1, keepdims=True)), atol=1e-5)
+    assert np.allclose(dw, (dy * h).sum(0), atol=1e-5)
+
+
 def test_rms_norm_of_a_view_by_elements(device: EmulatedDevice) -> None:
     x = TorchTensor(drawn(4, 65)[:, :63])
     out = norm.rms(x, TorchTensor(np.ones(63, BF16)), device=device)
@@ -85,7 +94,7 @@ def test_rope_of_two_tensors_by_positions_and_back(device: EmulatedDevice) -> No
 
 @pytest.mark.parametrize(("call", "sentence"), [
     (lambda device: norm.layer(drawn(2, 8, dtype=np.int32), device=device), "x of norm.layer must be bfloat16"),
-    (lambda device: norm.rms(drawn(2, 8), drawn(7), device=device), "weight of norm.rms must be 8 elements"),
+    (lambda device: norm.rms(drawn(2, 8), drawn(7), device=device), "weight of norm.rms must be 8 elements of bf16"),
     (lambda device: softmax.apply(drawn(2, 8), mask="length", device=device), "lengths of softmax.apply must be int32"),
     (lambda device: quantize.to(drawn(2, 8), group="tensor", device=device), "scale of quantize.to must be given"),
     (lambda device: rope.apply(drawn(2, 8), drawn(2, 4), drawn(2, 4), device=device), "x of rope.apply must have the axes bshd"),

@@ -1,0 +1,1 @@
+"""Gradients of layer norm and RMS norm: of rows, and of weight and bias in two passes without atomics."""

@@ -1,0 +1,80 @@
+"""The family norm-backward: parameters, arguments and rules."""
+
+from __future__ import annotations
+
+import asmgen as ag
+from asmgen.kernels.norm_backward.tensors import TENSORS, figures_of, inputs_of, sums_of
+from asmgen.kernels.rows.contract import ROW_GRID, TYPES, row_parameters, row_stride, stride_rules
+from asmgen.kernels.rows.rowshape import FEW_FRAGMENTS, by_columns, groups_of, shape_of
+
+_F32 = 4  # bytes
+
+
+def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
+    def flag(name: str, doc: str) -> ag.Parameter:
+        return ag.Parameter(name, "build", bool, doc, default=False)
+
+    return (
+        ag.Parameter("kind", "build", str, "of the norm", default="layer", choices=("layer", "rms")),
+        flag("residual", "dr, the gradient that arrives at x by another way, is added to dx"),
+        flag("bias", "db, the gradient of the bias, is made"),
+        ag.Parameter("dtype", "build", str, "type of x, dy, dr, dx, w, dw and db", default="bf16", choices=TYPES),
+        *(one for one in row_parameters(variant, FEW_FRAGMENTS) if one.name != "access"),
+        ag.Parameter("access", "build", str, "16 bytes a lane, from rows that begin at multiples of 4 bytes", default="wide",
+                     choices=("wide",)),
+        *(row_stride(variant, name) for name in TENSORS),
+    )
+
+
+def parts_of_launch(p: ag.Values, variant: ag.Variant) -> int:
+    """Rows of partial sums: one for each row that the workgroups of the first kernel have at once."""
+    return int(-(-groups_of(variant, p) // p["each"])) * shape_of(variant, p["columns"]).rows
+
+
+def _arguments(variant: ag.Variant, build: ag.Values) -> tuple[ag.ContractArgument, ...]:
+    """Those of the kernel of rows."""
+    inputs = inputs_of(build)
+    return (
+        *(ag.ContractArgument(name, "pointer", "rows x columns, 4-byte aligned") for name in (*inputs, "dx")),
+        ag.ContractArgument("w", "pointer", "columns factors"),
+        *(ag.ContractArgument(name, "pointer", "rows float32, as norm saves them") for name in figures_of(build)),
+        ag.ContractArgument("rows", "u32", "rows"), ag.ContractArgument("each", "u32", "groups of rows of a workgroup"),
+        *(ag.ContractArgument(f"{name}_stride", "u32", "elements from row to row") for name in (*inputs, "dx")),
+        *(ag.ContractArgument(f"{name}_parts", "pointer", "sums of some rows each, float32") for name in sums_of(build)),
+    )
+
+
+def sum_arguments(variant: ag.Variant, build: ag.Values) -> tuple[ag.ContractArgument, ...]:
+    """Those of the kernel that adds the parts."""
+    return (
+        *(ag.ContractArgument(f"{name}_parts", "pointer", "sums of some rows each, float32") for name in sums_of(build)),
+        *(ag.ContractArgument(name, "pointer", "columns, 4-byte aligned") for name in sums_of(build)),
+        ag.ContractArgument("rows", "u32", "rows"), ag.ContractArgument("each", "u32", "groups of rows of a workgroup"),
+    )
+
+
+def _workspaces(variant: ag.Variant, build: ag.Values) -> tuple[ag.Workspace, ...]:
+    size = ag.Formula("4 columns for each row that workgroups have at once", lambda p: _F32 * p["columns"] * parts_of_launch(p, variant))
+    return tuple(ag.Workspace(f"{name}_parts", "sums of some rows each, float32", size) for name in sums_of(build))
+
+
+def _problem(values: ag.Values, seed: int) -> ag.Problem:
+    """Random rows with their reference. Only this call loads numpy."""
+    from asmgen.kernels.norm_backward.problem import make_problem
+
+    return make_problem(values, seed)
+
+
+NORM_BACKWARD = ag.Family(
+    name="norm-backward",
+    title="dx, dw and db of layer or RMS norm from dy, the rows that were normalised and what norm saved of them",
+    parameters=_parameters,
+    arguments=_arguments,
+    workspaces=_workspaces,
+    grid=ROW_GRID,
+    problem=_problem,
+    selection=by_columns,
+    rules=stride_rules(TENSORS),
+    aliases=lambda variant, build: tuple(ag.Alias((name, "dx"), "their strides are equal") for name in ("dy",)),
+    example={"rows": 5},
+)

@@ -1,0 +1,22 @@
+"""What a build of norm-backward reads and writes, by name."""
+
+from __future__ import annotations
+
+import asmgen as ag
+
+TENSORS = ("x", "dy", "dr", "dx")
+
+
+def inputs_of(build: ag.Values) -> tuple[str, ...]:
+    """The tensors of rows that are read."""
+    return ("x", "dy", "dr") if build["residual"] else ("x", "dy")
+
+
+def figures_of(build: ag.Values) -> tuple[str, ...]:
+    """The figures of rows that are read."""
+    return ("mean", "rstd") if build["kind"] == "layer" else ("rstd",)
+
+
+def sums_of(build: ag.Values) -> tuple[str, ...]:
+    """The gradients of columns."""
+    return ("dw", "db") if build["bias"] else ("dw",)
