@@ -1,7 +1,7 @@
 """Random products of gemm-bf16 and gemm-fp8 against the float64 reference: `python -m tests.random_gemm [COUNT] [SEED]`.
 
 Both targets, types, layouts of all matrices, tiles, split K with sums in order or by memory, batches, strides, alpha, beta, bias, scales,
-edges of 1 to 600, data with NaN and infinities by turns, and the three orders of waves. Elements that no kernel may write are canaries.
+edges of 1 to 600, data with NaN and infinities by turns, and the three orders of waves by turns. Elements that no kernel may write are canaries.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from asmgen.tools.runner import run_kernel
 
 ORDERS = ("lockstep", "serial", "random:5")
 MOST = 600
-BUILDS = 75
+ALL = 10  # one of so many cases runs in all orders, the others in one of them by turns
+BUILDS = 60
 """Different builds: a build takes a second or more, and a run of another shape much less."""
 
 
@@ -79,13 +80,13 @@ def built(seed: int) -> tuple[str, Built]:
 
 
 def failure(number: int, seed: int = 0) -> str:
-    """Launch a case in each order; what is wrong with it, or nothing."""
+    """Launch a case; what is wrong with it, or nothing."""
     random = np.random.default_rng([seed, number])
     name, one = built(BUILDS * seed + int(random.integers(BUILDS)))
     shape = drawn_shape(random, one)
     parameters = one.kernel.contract.resolve_run({**one.kernel.parameters, **shape})
-    for order in ORDERS:
-        report = run_kernel(family(name), one, parameters, "emulator", number, Options(order=order, count_banks=True))
+    for order in ORDERS if number % ALL == 0 else (ORDERS[number % len(ORDERS)],):
+        report = run_kernel(family(name), one, parameters, "emulator", number, Options(order=order), program=one.kernel.program)
         if not (report.passed and report.untouched) or report.findings:
             return f"case {number} {order}: {one.kernel.contract.stem} {one.kernel.parameters} {shape}: {report}"
     return ""
@@ -99,7 +100,7 @@ def main(count: int, seed: int) -> int:
         failed += bool(wrong)
         if wrong:
             print(wrong[:600], flush=True)
-        if number % 25 == 24:
+        if number % 10 == 9:
             print(f"{number + 1} cases, {failed} failed", flush=True)
     return failed
 
