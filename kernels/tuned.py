@@ -26,6 +26,8 @@ from asmgen.launch.cache import cache_folder, cached, key_of, read_checked, sour
 from asmgen.tuning.rankedvariant import RankedVariant
 
 if TYPE_CHECKING:
+    from asmgen.author.contract.variant import Variant
+    from asmgen.author.family.family import Family
     from asmgen.tuning.candidates import Candidate
 
 _ROOMS = ("author", "checks", "codeobject", "emulator", "isa", "kernels", "launch", "model", "program", "reader", "regalloc", "tuning")
@@ -91,6 +93,19 @@ def choose(kernel: str, arch: str, gpu: str, given: Mapping[str, Any]) -> Mappin
 
     Without an assembler nothing is timed, and the family's own choice is taken. Raises ContractError where no variant serves.
     """
+    return estimated(kernel, arch, gpu, given)[0].build
+
+
+@dataclass(frozen=True)
+class Estimated:
+    """The build parameters of a variant, and the seconds that it is predicted to take; 0 where nothing was asked."""
+
+    build: Mapping[str, Any]
+    seconds: float = 0.0
+
+
+def estimated(kernel: str, arch: str, gpu: str, given: Mapping[str, Any]) -> list[Estimated]:
+    """The variants among which `choose` chooses, the fastest first, from figures of launches of the family's typical size."""
     from asmgen.isa.timing import timing
     from asmgen.kernels.registry import family as find_family
     from asmgen.toolchain import ToolError
@@ -101,29 +116,44 @@ def choose(kernel: str, arch: str, gpu: str, given: Mapping[str, Any]) -> Mappin
     ranking = read_checked(_path("ranking", kernel, [arch, gpu, sorted(given.items())]))
     if ranking is not None:
         chosen = _ranking(ranking).rows[0].parameters
-        return next(one.build for one in serving if one.chosen == chosen)
+        return [Estimated(next(one.build for one in serving if one.chosen == chosen))]
     plain = candidates(library, arch, given)
-    if len(serving) == 1 or not library.typical:
-        return plain[0].build
+    if len(serving) == 1 or not library.typical or _is_last_resort(library.select(arch, plain[0].build)):
+        return [Estimated(plain[0].build)]
     from asmgen.tuning.figures import quick_estimates, restored_figures
 
-    def seconds(some: Sequence[Candidate]) -> list[tuple[float, Mapping[str, Any]]]:
-        timed = [_build_key(one.build if library.timed_as is None else library.timed_as(one.build)) for one in some]
+    def seconds(some: Sequence[Candidate]) -> list[Estimated]:
+        timed = [timed_key(library, one.build) for one in some]
         figures = _figures(kernel, arch, gpu, tuple(timed))
         found = []
         for one, key in zip(some, timed, strict=True):
             estimates = quick_estimates(library, arch, table, one, [restored_figures(each, table) for each in figures[key]])
-            found.append((sum(estimate.seconds for estimate in estimates), one.build))
+            found.append(Estimated(one.build, sum(estimate.seconds for estimate in estimates)))
         return found
 
     try:
         found = seconds(plain)
-        best = [build for _, build in sorted(found, key=lambda pair: pair[0])[:_WIDENED]]
+        best = [one.build for one in sorted(found, key=lambda one: one.seconds)[:_WIDENED]]
         more = [one for one in serving if one.build not in [other.build for other in plain]
                 and any(library.select(arch, one.build) is library.select(arch, build) for build in best)]
-        return min(found + seconds(more), key=lambda pair: pair[0])[1]
+        return sorted(found + seconds(more), key=lambda one: one.seconds)
     except ToolError:
-        return library.contract(arch, given).resolve_build({name: value for name, value in given.items() if name in plain[0].build})
+        return [Estimated(library.contract(arch, given).resolve_build({name: value for name, value in given.items()
+                                                                       if name in plain[0].build}))]
+
+
+def figures_by_build(kernel: str, arch: str, gpu: str, builds: tuple[str, ...]) -> dict[str, Any]:
+    """The figures of builds, by their keys."""
+    return {build: _figures(kernel, arch, gpu, builds)[build] for build in builds}
+
+
+def timed_key(library: Family, build: Mapping[str, Any]) -> str:
+    """The build whose figures stand for a build's, as a key."""
+    return _build_key(build if library.timed_as is None else library.timed_as(build))
+
+
+def _is_last_resort(variant: Variant) -> bool:
+    return bool(dict(variant.further).get("last_resort"))
 
 
 @cache
@@ -133,7 +163,12 @@ def _figures(kernel: str, arch: str, gpu: str, builds: tuple[str, ...]) -> dict[
 
     kept = {build: read_checked(_path("figures", kernel, [arch, gpu, build])) for build in builds}
     found = {build: json.loads(data) for build, data in kept.items() if data is not None}
-    missing = [build for build, data in kept.items() if data is None]
+    missing = [build for build in builds if build not in found]
+    if missing:
+        packaged = packaged_figures(kernel, gpu)
+        if packaged["model"] == model_digest():  # else an older model made them
+            found |= {build: packaged["figures"][build] for build in missing if build in packaged["figures"]}
+        missing = [build for build in missing if build not in found]
     if missing:
         find_toolchain()
         jobs = [{"what": "figures", "name": kernel, "arch": arch, "gpu": gpu, "build": json.loads(build)} for build in missing]
@@ -142,6 +177,19 @@ def _figures(kernel: str, arch: str, gpu: str, builds: tuple[str, ...]) -> dict[
             with suppress(OSError):  # read-only or full: it is timed again next time
                 write_checked(_path("figures", kernel, [arch, gpu, done["key"]]), json.dumps(done["figures"]).encode())
     return found
+
+
+@cache
+def packaged_figures(kernel: str, gpu: str) -> dict[str, Any]:
+    """The figures that come with the library: `model`, the digest of the source that made them, and `figures` by build
+    (`python -m asmgen.tools.tunetables` makes them)."""
+    path = Path(__file__).parent / "figures" / f"{kernel}-{gpu}.json"
+    return dict(json.loads(path.read_text())) if path.is_file() else {"model": "", "figures": {}}
+
+
+def model_digest() -> str:
+    """The digest of all source that a prediction depends on."""
+    return source_digest(_ROOMS)
 
 
 def _build_key(build: Mapping[str, Any]) -> str:

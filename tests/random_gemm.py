@@ -1,7 +1,7 @@
 """Random products of gemm-bf16 and gemm-fp8 against the float64 reference: `python -m tests.random_gemm [COUNT] [SEED]`.
 
 Both targets, types, layouts of all matrices, tiles, split K with sums in order or by memory, batches, strides, alpha, beta, bias, scales,
-edges of 1 to 600, data with NaN and infinities by turns, and the three orders of waves by turns. Elements that no kernel may write are canaries.
+edges of 1 to 600, data with NaN and infinities by turns, and the three orders of waves by turns. What no kernel may write are canaries.
 """
 
 from __future__ import annotations
