@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import asmgen as ag
 from asmgen.kernels.attention_backward.family import BACKWARD, QUERY_GRID, ROWS_AHEAD, is_ordered, query_arguments, query_work
+from asmgen.kernels.attention_backward.gradients import store_gradient
 from asmgen.kernels.attention_backward.heads import count_blocks, flat_head, head_rows
 from asmgen.kernels.attention_backward.keymasks import hide_keys, keys_seen, visit_keys
 from asmgen.kernels.attention_backward.tensors import BLOCK, QUERIES
-from asmgen.kernels.attention_backward.work import LOG2_E, Ring, columns, store_gradient
+from asmgen.kernels.attention_backward.work import LOG2_E, Ring, apart, columns
 from asmgen.kernels.sequences.varlen import begin_sequence, end_beyond
 
 
@@ -89,7 +90,7 @@ def by_queries(k: ag.TileBuilder) -> None:
             ag.convert(k, dS[n], dP, nan=False)
 
     k.pipeline(step, steps, ag.Modulo(), empty=k.p.causal or k.p.window or k.p.varlen)
-    k.registers.release("Q", "dO", "S", "dP", "start", "dS", "ring", "q_buffer", "do_buffer", "statistics_buffer")
+    k.registers.release("Q", "dO", "S", "dP", "start", "dS", "ring")
     without = k.fresh("no_queries")  # the descriptor of a wave after the last query would show that one
     k.s_cmp_ge_u32(row0, k.argument("sq"))
     k.s_cbranch_scc1(without)
@@ -124,7 +125,7 @@ def _statistics(k: ag.TileBuilder, at: ag.HeadTile, row0: ag.Reg, start: ag.Tile
     k.s_lshl_b32(blocks, blocks, (2 * BLOCK).bit_length() - 1)
     line = ag.Matrix("statistics", "f32", base, 1, blocks, 0).rows(0, 1)
     k.s_lshl_b32(column, row0, 1)
-    found = list(zip(*(_apart(vector) for vector in (low, delta)), strict=True))
+    found = list(zip(*(apart(vector) for vector in (low, delta)), strict=True))
     for number, pair in enumerate(found):
         for half, vector in enumerate(pair):
             if number or half:
@@ -132,11 +133,5 @@ def _statistics(k: ag.TileBuilder, at: ag.HeadTile, row0: ag.Reg, start: ag.Tile
             ag.load(k, vector, line, column=column)
     ag.mul(k, low, low, c)
     ag.move(k, start, delta)
-    k.registers.release("delta", "blocks", "column", "statistics_head")
-    return c, _apart(low)
-
-
-def _apart(vector: ag.Vector) -> list[ag.Vector]:
-    """The vector by fragment."""
-    return [ag.Vector(f"{vector.name}{number}", "column", vector.fragment.columns, vector.fragment, ag.RegisterSet((register,)))
-            for number, register in enumerate(vector.registers)]
+    k.registers.release("delta", "blocks", "column", "statistics_head", "q_buffer", "do_buffer", "statistics_buffer", "q_head", "do_head")
+    return c, apart(low)

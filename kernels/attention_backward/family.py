@@ -36,6 +36,7 @@ def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
         _size("sq", "queries"),
         _size("sk", "keys", default_from="sq"),
         *sequences.run_parameters(),
+        *sequences.draw_parameters(),
         ag.Parameter("softmax_scale", "run", float, "factor of the scores", default=variant.d**-0.5, minimum=2.0**-32, maximum=2.0**16),
         *(ag.Parameter(name, "run", int, f"keys {where} its own that a query sees in a build with window, -1 for all", default=-1,
                        minimum=-1, maximum=_MOST_ROWS) for name, where in (("left", "before"), ("right", "after"))),
@@ -148,13 +149,18 @@ def delta_arguments(variant: ag.Variant, p: ag.Values) -> tuple[ag.ContractArgum
     """Those of the kernel before the main one."""
     sinks = (sequences.SINK, _PARTS, _SIZES["b"]) if p["sink"] else ()
     return (*_pointers("o", "do"), _LSE, _STATISTICS, _SIZES["hq"], _SIZES["sq"], _SCALE, *_stride_arguments(p, "o", "do"),
-            *sequences.given_lengths(p, keys=False), *sinks)
+            *sequences.given_lengths(p, keys=False), *sinks, *_kept_share(p))
 
 
 def convert_arguments(variant: ag.Variant, p: ag.Values) -> tuple[ag.ContractArgument, ...]:
     """Those of the kernel that rounds dQ."""
     return (_SUMS, *_pointers("dq"), _SIZES["hq"], _SIZES["sq"], _SCALE, *_stride_arguments(p, "dq"),
-            *sequences.given_lengths(p, keys=False))
+            *sequences.given_lengths(p, keys=False), *_kept_share(p))
+
+
+def _kept_share(p: ag.Values) -> tuple[ag.ContractArgument, ...]:
+    """What kernels that draw nothing need of dropout."""
+    return sequences.draw_arguments(p)[:1]
 
 
 def query_arguments(variant: ag.Variant, p: ag.Values) -> tuple[ag.ContractArgument, ...]:
@@ -191,7 +197,7 @@ def is_ordered(p: ag.Values) -> bool:
 def _main_arguments(variant: ag.Variant, p: ag.Values) -> tuple[ag.ContractArgument, ...]:
     sums = () if is_ordered(p) else (_SUMS,)
     return (*_pointers(*MAIN), _STATISTICS, *sums, *_SIZES.values(), _SCALE, *_SIDES, *_stride_arguments(p, *MAIN),
-            *sequences.given_lengths(p))
+            *sequences.given_lengths(p), *sequences.draw_arguments(p))
 
 
 def _workspaces(variant: ag.Variant, p: ag.Values) -> tuple[ag.Workspace, ...]:
@@ -221,6 +227,8 @@ BACKWARD = ag.Family(
     algebra=_algebra,
     work=_work,
     rules=(
+        ag.Rule("dq must be atomic in a build with dropout, as the kernel of ordered dQ draws nothing", ("dq", "dropout"),
+                lambda p: not (is_ordered(p) and p["dropout"])),
         ag.Rule("hq must be a multiple of hkv", ("hq", "hkv"), lambda p: p["hq"] % p["hkv"] == 0),
         ag.Rule(f"b * hkv * max_sk / 256 must be at most {_MOST_WORKGROUPS}, the workgroups of a grid", ("b", "hkv", "max_sk"),
              lambda p: _workgroups(p, 256) <= _MOST_WORKGROUPS),

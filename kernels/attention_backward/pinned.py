@@ -8,16 +8,20 @@ makes 32 columns. S begins at -LSE / softmax_scale and dP at -delta. The product
 from __future__ import annotations
 
 import asmgen as ag
+from asmgen.kernels.attention_backward.dropping import begin, choose, drop, dropping, starts
 from asmgen.kernels.attention_backward.family import BACKWARD
+from asmgen.kernels.attention_backward.gradients import store_of_keys
 from asmgen.kernels.attention_backward.masks import hide, seen_by
 from asmgen.kernels.attention_backward.tensors import BLOCK
-from asmgen.kernels.attention_backward.work import QueryHead, Ring, begin_vector, columns, each_head, key_factors, place, store_gradient
+from asmgen.kernels.attention_backward.work import QueryHead, Ring, begin_vector, columns, each_head, forget_places, key_factors, place
 
 
-@BACKWARD.variant("gfx950", tile=(BLOCK, 256), waves=4, schedule="interleave", occupancy=1, d=128)
-@BACKWARD.variant("gfx950", tile=(BLOCK, 256), waves=4, schedule="interleave", occupancy=1, d=64)
+@BACKWARD.variant("gfx950", tile=(BLOCK, 256), waves=4, schedule="interleave", occupancy=1, d=128, dropout=False)
+@BACKWARD.variant("gfx950", tile=(BLOCK, 256), waves=4, schedule="interleave", occupancy=1, d=64, dropout=False)
+@BACKWARD.variant("gfx950", tile=(BLOCK, 128), waves=4, schedule="interleave", occupancy=1, d=128, dropout=True)
+@BACKWARD.variant("gfx950", tile=(BLOCK, 128), waves=4, schedule="interleave", occupancy=1, d=64, dropout=True)
 def pinned(k: ag.TileBuilder) -> None:
-    """64 keys for each wave."""
+    """64 keys for each wave; 32 with dropout, which takes the registers of the others."""
     (queries, keys), d = k.variant.tile, k.variant.d
     M = k.matrix_shape(f"f32_32x32x16_{k.p.dtype}")
     narrow = M if d == 128 else k.matrix_shape(f"f32_16x16x32_{k.p.dtype}")  # of dQ, of whose columns a wave has a quarter
@@ -44,8 +48,7 @@ def pinned(k: ag.TileBuilder) -> None:
     ag.load(k, loaded, at.rows(k, "k"), rows=k.wave)
     ag.write(k, Ks[()].part(k.wave), loaded)
     k.s_barrier()
-    k.registers.release("loaded_K", "k_buffer", "v_buffer", "k_head", "v_head", "kernarg", "workgroup_x", "work_item")
-    k.forget("load", "lane places")
+    forget_places(k, "loaded_K")
     dV = k.tile("dV", d, own, M.d, note="dV^T")
     S, dP = (k.tile(name, queries, own, M.d) for name in ("S", "dP"))
     dS = ag.narrowed(dP, k.p.dtype)
@@ -54,6 +57,7 @@ def pinned(k: ag.TileBuilder) -> None:
     seen = seen_by(k, S)
     if seen is None:
         k.forget("lane places")
+    dropout = dropping(k, at, S)
     dS_keys = ag.as_operand(ag.transposed(dS), M, "b")
     memory, matrix, vector, adds = k.streams("memory", "matrix", "vector", "adds")
     ag.zero(k, dV, dK)
@@ -70,6 +74,8 @@ def pinned(k: ag.TileBuilder) -> None:
                 ag.mma(k, dQ, A, B, first=not depth)
 
     def run(head: QueryHead) -> None:
+        begin(k, dropout, at, head)
+
         def step(t: ag.StepIndex) -> None:
             n = t + 1
             ring.begin()
@@ -81,7 +87,7 @@ def pinned(k: ag.TileBuilder) -> None:
             for depth in range(d // 16):
                 part = ag.PartOf(d // 16, depth)
                 with memory:
-                    A, B = ring.take("Q", M.a), ring.take("K", M.b, 2)
+                    A, B = ring.take("Q", M.a), ring.take("K", M.b, own // 32)
                     ag.read(k, A, Qs[n].part(None, part))
                     ag.read(k, B, Ks[()].part(k.wave, part), at=n)
                 with matrix:
@@ -93,8 +99,10 @@ def pinned(k: ag.TileBuilder) -> None:
                 hide(k, S, seen, n, begins=True)
                 for one, half in zip(columns(S), columns(P), strict=True):
                     ag.convert(k, half, one, nan=False)
+                drop(k, dropout, P, n)
             with memory:
-                begin_vector(k, dP, Xs[n], 1)
+                for slopes in starts(dropout, dP):
+                    begin_vector(k, slopes, Xs[n], 1)
             for depth in range(d // 16):
                 with memory:
                     A = ring.take("dO", M.a)
@@ -102,6 +110,7 @@ def pinned(k: ag.TileBuilder) -> None:
                 with matrix:
                     ag.mma(k, dP, A, V.part(0, 16 * depth, own, 16))
             with vector:
+                choose(k, dropout, dP, n)
                 hide(k, dP, seen, n)
                 for one, other, half in zip(columns(dP), columns(S), columns(dS), strict=True):
                     ag.mul(k, one, one, other, packed=False)
@@ -127,6 +136,4 @@ def pinned(k: ag.TileBuilder) -> None:
     each_head(k, at, run, seen, S)
     k.registers.release("V", "ring", "S", "dP", "P", "q_buffer", "do_buffer", "statistics_buffer",
                         *(() if ordered else ("dQ", "dq_sums_buffer")))
-    store_gradient(k, at.rows(k, "dv"), k.wave, dV, M)
-    k.registers.release("dV")
-    store_gradient(k, at.rows(k, "dk"), k.wave, dK, M, k.argument("softmax_scale"))
+    store_of_keys(k, at, dK, dV, M)

@@ -10,6 +10,7 @@ import numpy as np
 
 import asmgen as ag
 from asmgen.kernels.attention_backward.tensors import OF_KEYS, TENSORS, WRITTEN
+from asmgen.kernels.sequences.kept import kept_of_heads
 from asmgen.kernels.sequences.lengths import Sequences
 
 CANARY = -123.0  # the value of elements between the rows of what is written; they must keep it
@@ -49,13 +50,16 @@ def make_problem(p: ag.Values, seed: int, logits: float = 1.0, nonfinite: bool |
         _put_odd(random, views, nonfinite, "v" if p["causal"] or p["window"] else "q")
     sequences = Sequences.draw(p, random)
     arguments |= sequences.arguments
+    if p["dropout"]:
+        arguments |= {"p": p["p"], **({"rng_state": np.array([p["seed"], p["offset"]], np.uint64)} if p["rng_state"] else
+                                      {"seed": p["seed"], "offset": p["offset"]})}
     sinks: Array | None = random.standard_normal((p["hq"],), np.float32) if p["sink"] else None
     if sinks is not None:
         arguments |= {"sink": sinks, "dsink": np.full(p["hq"], CANARY, np.float32)}
     lse = arguments["lse"] = np.full((sizes[0], p["hq"], p["sq"]), np.nan, np.float32)
-    for one, queries, keys in sequences.each(p):
+    for number, (one, queries, keys) in enumerate(sequences.each(p)):
         forward = Scores.of(one, _of_sequence(views, queries, keys), sinks)
-        views["o"][:, :, queries] = forward.out(one, views["v"][:, :, keys]).astype(taken)
+        views["o"][:, :, queries] = forward.out(one, views["v"][:, :, keys], _left_by_dropout(one, number)).astype(taken)
         lse[:, :, queries] = forward.lse
     for argument in ("b", "hq", "hkv", "sq", "sk", "softmax_scale"):
         arguments[argument] = p[argument]
@@ -66,8 +70,9 @@ def make_problem(p: ag.Values, seed: int, logits: float = 1.0, nonfinite: bool |
 
     def expected() -> tuple[ag.Output, ...]:
         parts: dict[str, list[tuple[Array, ...]]] = {name: [] for name in WRITTEN}
-        for one, queries, keys in sequences.each(p):
-            found = gradients(one, _of_sequence(inputs, queries, keys), lse[:, :, queries], unit, _LEAST_HALF_UNIT[p["dtype"]])
+        for number, (one, queries, keys) in enumerate(sequences.each(p)):
+            found = gradients(one, _of_sequence(inputs, queries, keys), lse[:, :, queries], unit, _LEAST_HALF_UNIT[p["dtype"]],
+                              _left_by_dropout(one, number))
             for name, (value, tolerance) in found.items():
                 rounded = tolerance + np.maximum(unit * (np.abs(value) + tolerance), _LEAST_HALF_UNIT[p["dtype"]])
                 parts[name].append((value, rounded, selections[name][:, :, keys if name in OF_KEYS else queries]))
@@ -81,6 +86,11 @@ def make_problem(p: ag.Values, seed: int, logits: float = 1.0, nonfinite: bool |
         return (*(ag.Output(name, value, tolerance, (places,)) for name, (value, tolerance, places) in joined.items()), *of_sinks)
 
     return ag.Problem(arguments, expected)
+
+
+def _left_by_dropout(p: ag.Values, number: int) -> Array | float:
+    """The factors that dropout puts on P, 0 or 1 / (1 - p); 1 in a build without. `number` is that of the first batch."""
+    return kept_of_heads(p, number) / float(1 - np.float32(p["p"])) if p["dropout"] else 1.0
 
 
 def _of_sequence(tensors: dict[str, Array], queries: slice, keys: slice) -> dict[str, Array]:
@@ -137,11 +147,11 @@ class Scores:
         with np.errstate(invalid="ignore", over="ignore"):
             return np.asarray(np.where(self.scores == -np.inf, 0.0, np.exp(self.scores - at)))
 
-    def out(self, p: ag.Values, v: Array) -> Array:
-        """O [b, hq, sq, d]. A NaN of V is seen by those who see its key."""
+    def out(self, p: ag.Values, v: Array, left: Array | float) -> Array:
+        """O [b, hq, sq, d], where P has the factors `left`. A NaN of V is seen by those who see its key."""
         values, bad = (one[:, :, None] for one in (v.astype(np.float64), np.isnan(v)))
         with np.errstate(invalid="ignore"):
-            found = self.shares(self.lse) @ np.where(bad, 0.0, values)
+            found = (self.shares(self.lse) * left) @ np.where(bad, 0.0, values)
             found = np.where(visible(p).astype(float) @ bad > 0, np.nan, found)
         return np.asarray(found.reshape(*self.lse.shape, v.shape[-1]))
 
@@ -151,12 +161,14 @@ def grouped(p: ag.Values, tensor: Array) -> Array:
     return tensor.astype(np.float64).reshape(p["b"], p["hkv"], p["hq"] // p["hkv"], p["sq"], p["d"])
 
 
-def gradients(p: ag.Values, inputs: dict[str, Array], lse: Array, unit: float, least: float) -> dict[str, tuple[Array, Array]]:
+def gradients(p: ag.Values, inputs: dict[str, Array], lse: Array, unit: float, least: float,
+              left: Array | float = 1.0) -> dict[str, tuple[Array, Array]]:
     """dQ, dK and dV for what the kernel gets, O and LSE too, each with its tolerance before it is rounded.
 
     P and dS are rounded as operands: relative error `unit`, or `least` if subnormal. float32 terms: a score is off by (d + 4) 2^-24 of the
     magnitudes that its accumulator goes through, which begins at LSE; P by that much of itself, and 2^-21 for exp2 and its factor; dP and
-    delta by (d + 4) 2^-24 of their magnitudes; a sum over n products by (n + 4) 2^-24 of theirs.
+    delta by (d + 4) 2^-24 of their magnitudes; a sum over n products by (n + 4) 2^-24 of theirs. Dropout puts the factors `left` on P
+    and on dP.
     """
     q, out, grad = (grouped(p, inputs[name]) for name in ("q", "o", "do"))
     keys, values = inputs["k"][:, :, None], inputs["v"][:, :, None]
@@ -165,16 +177,17 @@ def gradients(p: ag.Values, inputs: dict[str, Array], lse: Array, unit: float, l
         shares = Scores.of(p, inputs).shares(lse)
         level = np.abs(np.where(np.isfinite(lse), lse, 0.0)).reshape(*shares.shape[:-1], 1)
         delta = (grad * out).sum(axis=-1, keepdims=True)
-        change = grad @ values.swapaxes(-1, -2) - delta
+        change = np.where(left == 0, 0.0, left * (grad @ values.swapaxes(-1, -2))) - delta
         seen = visible(p)
         slope = np.where(seen, shares * change, 0.0)
         moved = (d + 4) * _EPSILON * (scale * (np.abs(q) @ np.abs(keys).swapaxes(-1, -2)) + level) + 8 * _EPSILON
         share_off = shares * moved
-        change_size = np.abs(grad) @ np.abs(values).swapaxes(-1, -2) + (np.abs(grad) * np.abs(out)).sum(axis=-1, keepdims=True)
+        change_size = left * (np.abs(grad) @ np.abs(values).swapaxes(-1, -2)) + (np.abs(grad) * np.abs(out)).sum(axis=-1, keepdims=True)
         slope_off = share_off * np.abs(change) + shares * (d + 4) * _EPSILON * change_size + 2 * _EPSILON * np.abs(slope)
         slope_off = np.where(seen, slope_off, 0.0)
-        share_off = share_off + np.maximum(unit * (shares + share_off), least * (shares > 0))
+        share_off = (share_off + np.maximum(unit * (shares + share_off), least * (shares > 0))) * left
         slope_off = slope_off + np.maximum(unit * (np.abs(slope) + slope_off), least * (shares > 0)) + _FLUSHED
+        shares = np.where(left == 0, 0.0, shares * left)
         found = {
             "dq": (scale * (slope @ keys), scale * _sum_off(slope, slope_off, np.abs(keys), p["sk"])),
             "dk": (scale * (slope.swapaxes(-1, -2) @ q).sum(axis=2),

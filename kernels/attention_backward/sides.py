@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asmgen as ag
 from asmgen.kernels.attention_backward.family import BACKWARD, BLOCK_GRID, convert_arguments, delta_arguments, is_ordered
+from asmgen.kernels.attention_backward.gradients import gradient_factor
 from asmgen.kernels.attention_backward.heads import count_blocks, flat_head, head_rows
 from asmgen.kernels.attention_backward.sinks import store_part
 from asmgen.kernels.attention_backward.tensors import BLOCK
@@ -38,6 +39,11 @@ def delta(k: ag.TileBuilder) -> None:
     ag.neg(k, total, total)
     if k.p.sink:
         store_part(k, total, lse, d // 8)
+    if k.p.dropout:
+        with k.scratch("share") as share:
+            k.v_sub_f32(share, 1.0, k.argument("p"))
+            k.v_readfirstlane_b32(inverse, share)
+        ag.mul(k, total, total, inverse)
     with k.scratch("scaled") as scaled:
         k.v_rcp_f32(scaled, k.argument("softmax_scale"))
         k.v_readfirstlane_b32(inverse, scaled)
@@ -92,6 +98,6 @@ def convert(k: ag.TileBuilder) -> None:
     k.s_lshl_b32(row0, k.ids["x"], BLOCK.bit_length() - 1)
     base = _begin(k, row0, "dq_sums", ("dq",), d)
     ag.load(k, sums, ag.Matrix("dq_sums", "f32", base, k.argument("sq"), d, d).rows(row0, BLOCK))
-    ag.mul(k, sums, sums, k.argument("softmax_scale"))
+    ag.mul(k, sums, sums, gradient_factor(k))
     ag.convert(k, rounded, sums)
     ag.store_tile(k, head_rows(k, "dq", k.ids["z"], k.ids["y"]).rows(row0, BLOCK), rounded)

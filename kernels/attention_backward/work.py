@@ -54,12 +54,19 @@ def place(k: ag.TileBuilder) -> KeyPart:
     if k.p.varlen:
         sums = () if k.p.dq == "ordered" else ((k.argument("dq_sums"), _F32 * k.variant.d),)
         if sums:
-            queries = plan.sgprs(1, "all_queries")
+            queries = plan.share("all_queries", k.argument("max_sk")) if k.p.padded else plan.sgprs(1, "all_queries")
             k.s_mov_b32(queries, k.argument("sq"))
         begin_sequence(k, batch, "sq", ("q", "do"), sums)
         begin_sequence(k, batch, "sk", ("k", "v", "dk", "dv"))
         end_beyond(k, key0, "sk")
     return KeyPart(key0, batch, kv_head, head, heads, queries)
+
+
+def forget_places(k: ag.TileBuilder, *more: str) -> None:
+    """K and V are where they stay: what their loads needed is free, and what the hardware filled."""
+    held = [f"{tensor}_{name}" for tensor in "kv" for name in ("buffer", "head", "stride")]
+    k.registers.release(*held, "kernarg", "workgroup_x", "work_item", *more)
+    k.forget("load", "lane places")
 
 
 def key_factors(k: ag.TileBuilder, at: KeyPart, scores: ag.Tile) -> list[ag.Vector]:
@@ -79,8 +86,13 @@ def key_factors(k: ag.TileBuilder, at: KeyPart, scores: ag.Tile) -> list[ag.Vect
                 k.s_sub_u32(left, left, scores.fragment.columns)
             k.v_cmp_gt_i32(ag.vcc, left, column)
             k.v_cndmask_b32(register, 0, scaled, ag.vcc)
-    return [ag.Vector(f"c{number}", "column", scores.fragment.columns, scores.fragment, ag.RegisterSet((register,)))
-            for number, register in enumerate(factors.registers)]
+    return apart(factors)
+
+
+def apart(vector: ag.Vector) -> list[ag.Vector]:
+    """A vector of columns by fragment."""
+    return [ag.Vector(f"{vector.name}{number}", "column", vector.fragment.columns, vector.fragment, ag.RegisterSet((register,)))
+            for number, register in enumerate(vector.registers)]
 
 
 class Ring:
@@ -117,32 +129,34 @@ def begin_vector(k: ag.TileBuilder, tile: ag.Tile, source: ag.SharedPart, half: 
 
 @dataclass(frozen=True)
 class QueryHead:
-    """A head of queries: what its steps read and add to (no dQ where that is made by itself), and their number, an SGPR that the loop uses
-    up."""
+    """A head of queries: what its steps read and add to (no dQ where that is made by itself), their first query, and their
+    number, an SGPR that the loop uses up."""
 
     q: ag.Walk
     do: ag.Walk
     dq: ag.Walk | None
     statistics: ag.Rows
+    row0: ag.Reg
     steps: ag.Reg
 
 
 def each_head(k: ag.TileBuilder, at: KeyPart, run: Callable[[QueryHead], None], seen: Seen | None, scores: ag.Tile) -> None:
     """`run` for each head of queries that reads the keys, in a loop. Changes SCC."""
-    plan, d = k.registers, k.variant.d
-    row0, steps, columns = (plan.sgprs(1, name) for name in ("row0", "steps", "blocks"))
+    d = k.variant.d
+    names = ("row0", "steps", "blocks")
+    row0, steps, columns = (k.registers.share(name, k.argument(done)[0:0]) for name, done in zip(names, _done(k), strict=False))
     again = k.fresh("head")
     k.label(again)
     visit(k, at.key0, row0, steps)
     if seen is not None:
         seen.begin(k, at.key0, row0, scores)
-    q, do = (head_rows(k, name, at.batch, at.head) for name in ("q", "do"))
+    q, do = (head_rows(k, name, at.batch, at.head, k.argument(done)) for name, done in (("q", "k"), ("do", "v")))
     sums = None
     if k.p.dq != "ordered":
-        base = flat_head(k, "dq_sums", None if k.p.varlen else at.batch, at.head, at.queries, d)
-        sums = ag.Matrix("dq_sums", "f32", base, k.argument("sq"), d, d).walk(row0, BLOCK, ROWS_AHEAD)
+        base = flat_head(k, "dq_sums", None if k.p.varlen else at.batch, at.head, at.queries, d, _done_pair(k, "cu_seqlens_q"))
+        sums = ag.Matrix("dq_sums", "f32", base, k.argument("sq"), d, d, argument="dq_sums").walk(row0, BLOCK, ROWS_AHEAD)
     statistics = _statistics(k, at, row0, columns)
-    run(QueryHead(q.walk(row0, BLOCK, ROWS_AHEAD), do.walk(row0, BLOCK, ROWS_AHEAD), sums, statistics, steps))
+    run(QueryHead(q.walk(row0, BLOCK, ROWS_AHEAD), do.walk(row0, BLOCK, ROWS_AHEAD), sums, statistics, row0, steps))
     k.s_barrier()
     k.s_add_u32(at.head, at.head, 1)
     k.s_sub_u32(at.heads, at.heads, 1)
@@ -150,10 +164,20 @@ def each_head(k: ag.TileBuilder, at: KeyPart, run: Callable[[QueryHead], None], 
     k.s_cbranch_scc1(again)
 
 
+def _done(k: ag.TileBuilder) -> tuple[str, ...]:
+    """Arguments that nothing reads after the workgroup has its place: their SGPRs are free."""
+    return ("b", "hkv", ("seqused_q" if k.p.padded else "max_sk") if k.p.varlen else "k_stride_b")
+
+
+def _done_pair(k: ag.TileBuilder, pointer: str) -> ag.Reg | None:
+    """The pointer where lengths vary, which is done then."""
+    return k.argument(pointer) if k.p.varlen else None
+
+
 def _statistics(k: ag.TileBuilder, at: KeyPart, row0: ag.Reg, columns: ag.Reg) -> ag.Rows:
     """The statistics of the head's queries from `row0` on, four times the same row. `columns` becomes how many there are."""
     count_blocks(k, columns, BLOCK)
-    base = flat_head(k, "statistics", at.batch, at.head, columns, 2 * BLOCK)
+    base = flat_head(k, "statistics", at.batch, at.head, columns, 2 * BLOCK, _done_pair(k, "cu_seqlens_k"))
     k.s_lshl_b32(columns, columns, (2 * BLOCK).bit_length() - 1)
     if masked(k):
         with k.scratch("before", file="s") as before:
@@ -162,20 +186,4 @@ def _statistics(k: ag.TileBuilder, at: KeyPart, row0: ag.Reg, columns: ag.Reg) -
             k.s_lshl_b32(before, before, 2)
             k.s_add_u32(base[0], base[0], before)
             k.s_addc_u32(base[1], base[1], 0)
-    return ag.Matrix("statistics", "f32", base, 4, columns, 0).rows(0, 4)
-
-
-def store_gradient(k: ag.TileBuilder, target: ag.Rows, wave: ag.WaveIndex | None, gradient: ag.Tile, shape: ag.MatrixShape,
-                   factor: ag.Reg | None = None) -> None:
-    """Store a gradient from its transposed sums, times the factor, in the wave's rows, or in all; `gradient` is overwritten, or moved first
-    where it is in AGPRs."""
-    if gradient.registers.items[0].file == "a":
-        held = k.tile(f"{gradient.name}_moved", gradient.rows, gradient.columns, gradient.fragment)
-        ag.move(k, held, gradient)
-        gradient = held
-    if factor is not None:
-        ag.mul(k, gradient, gradient, factor)
-    rounded = ag.narrowed(gradient, k.p.dtype)
-    ag.convert(k, rounded, gradient)
-    moved, _ = ag.change_layout(k, ag.transposed(rounded), shape.b)
-    ag.store_tile(k, target, moved, rows=wave)
+    return ag.Matrix("statistics", "f32", base, 4, columns, 0, argument="statistics").rows(0, 4)

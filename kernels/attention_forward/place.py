@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import asmgen as ag
 from asmgen.kernels.attention_forward.family import ROWS_AHEAD
-from asmgen.kernels.sequences.dropout import Draws, head_draws
+from asmgen.kernels.sequences.dropout import Draws, new_draws
 from asmgen.kernels.sequences.sink import head_sink
 from asmgen.kernels.sequences.varlen import begin_sequence, end_beyond, longest
 
@@ -56,7 +56,9 @@ def place(k: ag.TileBuilder) -> WorkgroupPart:
         q, kk, v, o = (_rows(k, name, found) for name in "qkvo")
         lse = None if lse_head is None else ag.Matrix("lse", "f32", lse_head, k.argument("sq"), 1, 1)
         sink = head_sink(k, found.head) if k.p.sink else None
-        draws = head_draws(k, _head_number(k, found)) if k.p.dropout else None  # after the last use of the batch
+        draws = new_draws(k) if k.p.dropout else None
+        if draws is not None:
+            draws.begin(k, _head_number(k, found))  # after the last use of the batch
     _visit(k, row0, first, steps, plain)
     if k.p.window:
         k.registers.release(plain)

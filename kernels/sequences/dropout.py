@@ -6,10 +6,13 @@ offset, head and place alone. In a tile, lanes have keys: byte e of lane l is fo
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import asmgen as ag
 
+Scalars = Callable[[str], ag.Reg]
+"""Gives an SGPR a name."""
 ROUNDS = 7
 BLOCK = 32
 """Queries and keys of a tile."""
@@ -21,11 +24,13 @@ _LANE_BITS = ag.LANES.bit_length() - 1
 
 @dataclass(frozen=True)
 class Draws:
-    """The random words of a head: of the counter the two that lanes have, and the key. `most` is an SGPR: bytes up to there are kept."""
+    """The random words of a head: of the counter the two that lanes have, the key, and what it
+    begins at. `most` is an SGPR: bytes up to there are kept."""
 
     low: ag.Tile
     high: ag.Tile
     key: ag.Reg
+    offset: ag.Reg
     most: ag.Reg
 
     def draw(self, k: ag.TileBuilder, words: ag.Reg, row: ag.Reg, column: ag.Reg, at: ag.StepIndex | None = None) -> None:
@@ -36,34 +41,37 @@ class Draws:
         ag.philox(k, targets, (self.low, self.high, row, column), (self.key[0], self.key[1]), rounds=ROUNDS, at=at)
 
 
-def head_draws(k: ag.TileBuilder, number: ag.Reg) -> Draws:
-    """Those of a head, `number` counted over all batches. Changes SCC and VCC."""
+    def begin(self, k: ag.TileBuilder, number: ag.Reg) -> None:
+        """The counters become those of a head, `number` counted over all batches. Changes SCC and VCC."""
+        with k.operation("draws of the head"), k.scratch("first", 2, "s") as first:
+            k.s_mov_b32(first[0], number)
+            k.s_mov_b32(first[1], 0)
+            k.s_lshl_b64(first, first, _LANE_BITS)
+            k.s_add_u32(first[0], first[0], self.offset[0])
+            k.s_addc_u32(first[1], first[1], self.offset[1])
+            lower, upper = self.low.base(0, 0), self.high.base(0, 0)
+            k.v_mov_b32(upper, first[1])
+            k.v_add_co_u32(lower, ag.vcc, first[0], k.lane)
+            k.v_addc_co_u32(upper, ag.vcc, 0, upper, ag.vcc)
+
+
+def new_draws(k: ag.TileBuilder, scalar: Scalars | None = None) -> Draws:
+    """Those of a launch, of no head yet; `scalar` gives SGPRs where there are few."""
     one = k.lanes("i32", 1, ag.LANES)
     low, high = (k.tile(name, 1, ag.LANES, one, note="word of the counter") for name in ("draw_low", "draw_high"))
-    most = k.registers.sgprs(1, "most", note="the largest byte of what dropout keeps")
-    key = k.registers.sgprs(2, "seed_key", align=2) if k.p.rng_state else k.argument("seed")
-    with k.operation("draws of the head"), k.scratch("state", 4, "s") as state, k.scratch("first", 2, "s") as first, \
-            k.scratch("share") as share:
-        offset = k.argument("offset") if not k.p.rng_state else state[2:3]
-        if k.p.rng_state:
-            k.s_load_dwordx4(state, k.argument("rng_state"), 0)
-            k.s_mov_b64(key, state[0:1])
-        k.s_mov_b32(first[0], number)
-        k.s_mov_b32(first[1], 0)
-        k.s_lshl_b64(first, first, _LANE_BITS)
-        k.s_add_u32(first[0], first[0], offset[0])
-        k.s_addc_u32(first[1], first[1], offset[1])
-        lower, upper = low.base(0, 0), high.base(0, 0)
-        k.v_mov_b32(upper, first[1])
-        k.v_add_co_u32(lower, ag.vcc, first[0], k.lane)
-        k.v_addc_co_u32(upper, ag.vcc, 0, upper, ag.vcc)
-        k.v_mov_b32(share, k.argument("p"))
-        k.v_sub_f32(share, 1.0, share)
+    most = scalar("most") if scalar is not None else k.registers.sgprs(1, "most", note="the largest byte of what dropout keeps")
+    if k.p.rng_state:
+        state = k.registers.sgprs(4, "rng_state", note="seed and offset")
+        k.s_load_dwordx4(state, k.argument("rng_state"), 0)
+    key = state[0:1] if k.p.rng_state else k.argument("seed")
+    offset = state[2:3] if k.p.rng_state else k.argument("offset")
+    with k.operation("share of what dropout keeps"), k.scratch("share") as share:
+        k.v_sub_f32(share, 1.0, k.argument("p"))
         k.v_mul_f32(share, _BYTE_MOST, share)
         k.v_floor_f32(share, share)
         k.v_cvt_u32_f32(share, share)
         k.v_readfirstlane_b32(most, share)
-    return Draws(low, high, key, most)
+    return Draws(low, high, key, offset, most)
 
 
 def kept_scale(k: ag.TileBuilder, out: ag.Reg) -> None:
@@ -127,7 +135,7 @@ def keys_by_queries(k: ag.TileBuilder, draws: Draws, row0: ag.Reg, key0: ag.Reg,
     words, moves = (k.registers.vgprs(4, name, align=2) for name in ("drawn_bytes", "moves"))
     moved = k.registers.vgprs(BLOCK * BLOCK // ag.LANES, "moved_bytes", align=2, note="bytes where P has their elements")
     rows = tuple(k.registers.sgprs(1, f"tile_row{number or ''}") for number in range(queries // BLOCK))
-    column, below = k.registers.sgprs(1, "tile_column"), k.registers.sgprs(1, "below")
+    column, below = (k.registers.sgprs(1, name) for name in ("tile_column", "below"))
     bits = BLOCK.bit_length() - 1
     with k.operation("dropout"):
         for number, row in enumerate(rows):
@@ -165,3 +173,76 @@ def _one_each(k: ag.TileBuilder, words: ag.Reg) -> None:
         for number in range(words.count):
             k.v_cmp_eq_u32(ag.vcc, number, word)
             k.v_cndmask_b32(words[number], 0, one, ag.vcc)
+
+
+@dataclass(frozen=True)
+class QueriesByKeys:
+    """Dropout of P with queries in registers and keys in lanes, where halves of a wave have each other's bytes.
+
+    Two exchanges of lane halves bring four bytes of a word to four registers. `row` is the row of the next tile and advances with what is
+    drawn; `kept` has, for each pair of elements, halves of -1 where one is kept and 0 where it is dropped.
+    """
+
+    draws: Draws
+    row: ag.Reg
+    columns: tuple[ag.Reg, ...]
+    words: ag.Reg
+    kept: ag.Reg
+    below: ag.Reg
+
+    def begin(self, k: ag.TileBuilder, number: ag.Reg, row0: ag.Reg) -> None:
+        """The next tile is that of queries from `row0` on, a multiple of 32, of a head. Changes SCC and VCC."""
+        self.draws.begin(k, number)
+        k.s_lshr_b32(self.row, row0, BLOCK.bit_length() - 1)
+
+    def drop(self, k: ag.TileBuilder, weights: ag.Tile, at: ag.StepIndex) -> None:
+        """Elements of a tile of P, pairs of 16 bits, become 0, and `kept` is what it is for `choose`. Changes SCC and VCC."""
+        half = self.kept.count // len(self.columns)
+        for number, column in enumerate(self.columns):
+            self.draws.draw(k, self.words, self.row, column, at)
+            own = weights.base(0, number)
+            with k.at(at), k.scratch("selectors", 2) as selectors, k.scratch("sign") as sign:
+                for side, selector in enumerate((0x0C010C00, 0x0C030C02)):  # two bytes of a word, zeros above each
+                    k.v_mov_b32(selectors[side], selector)
+                k.v_mov_b32(sign, 0x000F000F)
+                for word in (0, 2):
+                    k.v_permlane32_swap_b32(self.words[word], self.words[word + 1])
+                for pair in range(half):
+                    source, kept = self.words[pair // 2], self.kept[number * half + pair]
+                    k.v_perm_b32(kept, source, source, selectors[pair % 2])
+                    k.v_pk_sub_i16(kept, kept, self.below)
+                    k.v_pk_ashrrev_i16(kept, sign, kept)
+                    k.v_and_b32(own[pair], kept, own[pair])
+        with k.at(at):
+            k.s_add_u32(self.row, self.row, 1)
+
+    def choose(self, k: ag.TileBuilder, tile: ag.Tile, other: ag.Tile, at: ag.StepIndex) -> None:
+        """Elements of a tile of float32 that are dropped become those of `other`, whose columns are alike."""
+        half = self.kept.count // len(self.columns)
+        with k.at(at), k.scratch("mask") as mask:
+            for number, _ in enumerate(self.columns):
+                own, instead = tile.base(0, number), other.base(0, 0)
+                for place in range(2 * half):
+                    pair = self.kept[number * half + place // 2]
+                    if place % 2:
+                        k.v_ashrrev_i32(mask, 16, pair)
+                    else:
+                        k.v_bfe_i32(mask, pair, 0, 16)
+                    k.v_bfi_b32(own[place], mask, own[place], instead[place])
+
+
+def queries_by_keys(k: ag.TileBuilder, key0: ag.Reg, keys: int, scalar: Scalars) -> QueriesByKeys:
+    """That of a wave with so many keys from `key0` on, a multiple of 32; of no head yet. Changes SCC and VCC."""
+    draws, count = new_draws(k, scalar), keys // BLOCK
+    words = k.registers.vgprs(4, "drawn_bytes", align=2)
+    kept = k.registers.vgprs(count * BLOCK * BLOCK // ag.LANES // 2, "kept_pairs", note="-1 and 0: what dropout keeps")
+    row, below = scalar("tile_row"), scalar("below")
+    columns = tuple(scalar(f"tile_column{number or ''}") for number in range(count))
+    with k.operation("dropout"):
+        for number, column in enumerate(columns):
+            k.s_lshr_b32(column, key0, BLOCK.bit_length() - 1)
+            if number:
+                k.s_add_u32(column, column, number)
+        k.s_add_u32(below, draws.most, 1)
+        k.s_pack_ll_b32_b16(below, below, below)
+    return QueriesByKeys(draws, row, columns, words, kept, below)

@@ -26,6 +26,10 @@ BACKWARD_CASES: tuple[tuple[dict[str, Any], dict[str, Any], str], ...] = (
      {"b": 4, "hq": 2, "hkv": 1, "sq": 100, "sk": 330, "max_sq": 60, "max_sk": 290, "dq_stride_s": 264, "dk_stride_s": 136}, "random:2"),
     ({"varlen": True, "padded": True, "dq": "ordered", "window": True, "sink": True, "d": 64},
      {"b": 4, "hq": 1, "sq": 330, "sk": 110, "max_sq": 270, "max_sk": 70, "left": 40, "right": 20}, "serial"),
+    ({"varlen": True, "padded": True, "dropout": True, "rng_state": True, "window": True},
+     {"b": 3, "hq": 2, "hkv": 1, "sq": 70, "sk": 300, "max_sq": 60, "max_sk": 190, "left": 90, "right": 20, "p": 0.4, "seed": 5 << 40,
+      "offset": (1 << 32) - 7}, "lockstep"),
+    ({"dropout": True, "d": 64, "causal": True}, {"b": 1, "hq": 1, "sq": 70, "sk": 140, "p": 0.25, "seed": 3}, "random:9"),
 )
 CASES: tuple[tuple[str, dict[str, Any], dict[str, Any], str], ...] = (
     ("gfx950", {"varlen": True, "lse": True, "causal": True},
@@ -107,6 +111,12 @@ def test_what_dropout_keeps_is_typed_from_its_facts() -> None:
             k = [(k[0] + 0x9E3779B9) % (1 << 32), (k[1] + 0xBB67AE85) % (1 << 32)]
         assert found[i, j] == ((c[byte // 4] >> 8 * (byte % 4)) % 256 <= 191), (i, j)
     assert 0.6 < found.mean() < 0.9
+
+
+def test_ordered_sums_know_no_dropout() -> None:
+    with pytest.raises(ContractError, match="dq must be atomic in a build with dropout"):
+        build = {"dq": "ordered", "dropout": True}
+        BACKWARD.contract("gfx950", build).resolve_build(build)
 
 
 def test_expected_rows_are_those_of_their_sequences() -> None:

@@ -71,7 +71,7 @@ class Rows:
         if slack not in self.descriptors or not k.passed(self.positions[slack]):
             self.check_reach(k, slack)
             self.descriptors[slack] = k.hoist(lambda: self._describe(k, slack))
-            k.shows(self.descriptors[slack], self.matrix.pointer)
+            k.shows(self.descriptors[slack], k.argument(self.matrix.argument) if self.matrix.argument else self.matrix.pointer)
         return self.descriptors[slack]
 
     def shown_by(self, k: KernelBuilder, descriptor: Reg) -> None:
@@ -266,7 +266,8 @@ class Matrix:
     """rows x columns elements in memory, rows `stride` elements apart; sizes are SGPRs or numbers. With a stride of 0 all rows are one.
 
     The stride is `least` to `most` elements, as the contract says (None: it says nothing), and the columns are a multiple of `multiple`.
-    One that may be `empty` has 0 rows at times, of which descriptors show nothing.
+    One that may be `empty` has 0 rows at times, of which descriptors show nothing. Where code has computed the pointer, `argument` names
+    the argument in whose memory it is.
     A matrix of 4 or 6 bits counts bytes here: `of` is its type, `dtype` i8 (`packed_matrix` makes one).
     """
 
@@ -281,6 +282,7 @@ class Matrix:
     multiple: int = 1
     of: str = ""
     empty: bool = False
+    argument: str = ""
 
     @property
     def bits(self) -> int:
