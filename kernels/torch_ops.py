@@ -4,6 +4,7 @@
     d = torch.ops.asmgen.gemm_bf16(a, b)                 # a [M, K], b [N, K] as torch.nn.Linear holds weights
     torch.ops.asmgen.gemm_bf16_out(a, b, out)            # into out [M, N]
     d = torch.ops.asmgen.matmul(a, b)                    # a @ b of [..., M, K] and [..., K, N], bfloat16 or float16, each layout
+    o, lse = torch.ops.asmgen.attention(q, k, v)         # and its gradients: attention_ops has all arguments
 
 On tensors of a ROCm GPU they launch there. On host tensors they run on the emulator (gfx950), which is slow; its time says nothing about a
 GPU. No machine that tests this has PyTorch on ROCm: the operators were tested on host tensors.
@@ -18,7 +19,7 @@ from typing import Any
 from numpy import broadcast_shapes
 
 from asmgen.isa.errors import AsmgenError
-from asmgen.kernels import gemm
+from asmgen.kernels import attention_ops, gemm
 
 HOST_ARCH = "gfx950"
 
@@ -42,6 +43,7 @@ def register() -> None:
 
     general = torch.library.custom_op("asmgen::matmul", _general, mutates_args=(), schema="(Tensor a, Tensor b) -> Tensor")
     general.register_fake(lambda a, b: a.new_empty((*broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1])))
+    attention_ops.register(torch, _device)
 
 
 def _general(a: Any, b: Any) -> Any:

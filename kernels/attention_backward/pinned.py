@@ -13,7 +13,7 @@ from asmgen.kernels.attention_backward.family import BACKWARD
 from asmgen.kernels.attention_backward.gradients import store_of_keys
 from asmgen.kernels.attention_backward.masks import hide, seen_by
 from asmgen.kernels.attention_backward.tensors import BLOCK
-from asmgen.kernels.attention_backward.work import QueryHead, Ring, begin_vector, columns, each_head, forget_places, key_factors, place
+from asmgen.kernels.attention_backward.work import QueryHead, Ring, begin_vector, columns, each_head, forget_loads, key_factors, place
 
 
 @BACKWARD.variant("gfx950", tile=(BLOCK, 256), waves=4, schedule="interleave", occupancy=1, d=128, dropout=False)
@@ -48,7 +48,7 @@ def pinned(k: ag.TileBuilder) -> None:
     ag.load(k, loaded, at.rows(k, "k"), rows=k.wave)
     ag.write(k, Ks[()].part(k.wave), loaded)
     k.s_barrier()
-    forget_places(k, "loaded_K")
+    forget_loads(k, "loaded_K")
     dV = k.tile("dV", d, own, M.d, note="dV^T")
     S, dP = (k.tile(name, queries, own, M.d) for name in ("S", "dP"))
     dS = ag.narrowed(dP, k.p.dtype)

@@ -62,7 +62,7 @@ def place(k: ag.TileBuilder) -> KeyPart:
     return KeyPart(key0, batch, kv_head, head, heads, queries)
 
 
-def forget_places(k: ag.TileBuilder, *more: str) -> None:
+def forget_loads(k: ag.TileBuilder, *more: str) -> None:
     """K and V are where they stay: what their loads needed is free, and what the hardware filled."""
     held = [f"{tensor}_{name}" for tensor in "kv" for name in ("buffer", "head", "stride")]
     k.registers.release(*held, "kernarg", "workgroup_x", "work_item", *more)

@@ -102,8 +102,11 @@ class TorchTensor:
     def element_size(self) -> int:
         return self.array.itemsize
 
-    def new_empty(self, shape: tuple[int, ...]) -> TorchTensor:
-        return TorchTensor(np.zeros(shape, self.array.dtype))
+    def new_empty(self, shape: tuple[int, ...], dtype: Any = None) -> TorchTensor:
+        return TorchTensor(np.zeros(shape, self.array.dtype if dtype is None else dtype))
+
+    def contiguous(self) -> TorchTensor:
+        return TorchTensor(np.ascontiguousarray(self.array))
 
 
 TorchTensor.__module__ = "torch"

@@ -51,7 +51,7 @@ class Meaning:
 
 ONE_MEANING: dict[str, Meaning] = {
     "place": Meaning("_?place(_[a-z_]+)?|_?in_place|_IN_PLACE"),
-    "window": Meaning("_?window|window_order|mask_window|WindowLimits"),
+    "window": Meaning("_?window|window_order|window_size|mask_window|WindowLimits"),
     "stage": Meaning("_?stages?|_?stage_(clocks|count|number)"),
     "turn": Meaning("_?in_turn|_TURNS"),
     "finish": Meaning("finish"),
