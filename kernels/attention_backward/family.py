@@ -27,6 +27,7 @@ def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
         ag.Parameter("dq", "build", str, "how dQ is added up. atomic: workgroups of keys add float32 to memory, in any order; ordered: a "
                      "kernel of its own has all keys of a query, which gives the same bits each time", default="atomic",
                      choices=("atomic", "ordered")),
+        ag.Parameter("dq_type", "build", str, "type in which dq=atomic adds up dQ in memory", default="f32", choices=("f32",)),
         ag.Parameter("causal", "build", bool, "query i sees keys up to i + sk - sq", default=False),
         ag.Parameter("window", "build", bool, "query i sees keys from i + sk - sq - left to i + sk - sq + right", default=False),
         *sequences.build_parameters(),
