@@ -62,6 +62,8 @@ class TimingParameter:
 
 _RATES = ("B/clk", "TB/s", "GB/s", "MHz", "entries", "lines", "B/CU", "B/XCD", "share")
 """Beginnings of the units of what makes a kernel faster where it is more."""
+_COUNTED = ("CUs", "XCDs")
+"""Units of what a GPU has at least one of."""
 
 
 def _of(values: Mapping[str, float], gpu: str) -> float | None:
@@ -278,6 +280,8 @@ def timing(gpu: str, overrides: Mapping[str, float] | None = None) -> Timing:
             raise AsmgenError(f"the timing table has no parameter {name!r}; it has {', '.join(_BY_NAME)}")
         if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < 1e9:
             raise AsmgenError(f"{name} is {value!r}; a number of {_BY_NAME[name].unit} from 0 to 1e9 would work")
+        if _BY_NAME[name].unit in _COUNTED and (value < 1 or value != int(value)):
+            raise AsmgenError(f"{name} is {value!r}; a GPU or a partition of one has a whole number of {_BY_NAME[name].unit}, at least 1")
         values[name] = value
     return Timing(gpu, values, frozenset(overrides or {}))
 

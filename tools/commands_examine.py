@@ -246,15 +246,17 @@ def banks(subject: str | None, tile: str | None, dtype: str | None, arch: str | 
 @click.option("--arch", help="gfx942 or gfx950, the default.")
 @parameters_option
 @click.option("--gpu", help="MI300X, MI325X, MI350X or MI355X; default MI300X for gfx942, MI355X for gfx950.")
+@click.option("--parameters", "overrides", type=click.Path(path_type=Path), metavar="FILE", help="JSON {parameter: value} over the table.")
 @click.option("--search", is_flag=True, help="Find window and chunk.")
 @click.option("--svg", type=click.Path(path_type=Path), metavar="OUT", help="Write a picture.")
 @json_option
-def grid(arch: str | None, parameters: tuple[str, ...], gpu: str | None, search: bool, svg: Path | None, as_json: bool) -> int:
+def grid(arch: str | None, parameters: tuple[str, ...], gpu: str | None, overrides: Path | None, search: bool, svg: Path | None,
+         as_json: bool) -> int:
     """The order of a matrix product's tiles over the XCDs (-p m, n, k, tile, window, chunk, rotated, dtype) and predicted cache hits."""
     from asmgen.files import write_plain
     from asmgen.tools.grid_command import grid_report
 
-    report = grid_report(arch, gpu, parameters, search)
+    report = grid_report(arch, gpu, parameters, search, overrides)
     if svg is not None:
         write_plain(svg, report.svg().encode())
     if as_json or svg is None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from asmgen.author.contract.contract import Formula, KernelContract, Parameter
-from asmgen.isa.arch import ARCHITECTURES, XCDS
+from asmgen.isa.arch import ARCHITECTURES
 from asmgen.isa.errors import AsmgenError
 from asmgen.isa.layouts_mfma import element_bits
 from asmgen.isa.timing import GPUS, Timing
@@ -49,6 +50,10 @@ class GridReport:
         """Workgroups of a round: one on each compute unit."""
         return self.timing.clocks("compute_units")
 
+    def xcd(self, number: int) -> int:
+        """Where a workgroup runs: the GPU deals them to its XCDs in turn."""
+        return number % self.timing.clocks("xcds")
+
     def as_json(self) -> dict[str, Any]:
         """The document: `order` and `xcd` are by workgroup number."""
         order, rates = self.order, self.rates
@@ -56,7 +61,7 @@ class GridReport:
                 "tile": "x".join(map(str, self.tile)), "window": order.window, "chunk": order.chunk, "rotated": order.rotated,
                 "l2_hit": rates.l2_hit, "llc_hit": rates.llc_hit, "l2_bytes": rates.l2_bytes, "llc_bytes": rates.llc_bytes,
                 "hbm_bytes": rates.hbm_bytes, "weighted_tb_s": rates.weighted(self.timing), "workgroups_together": self.together,
-                "order": [list(place) for place in self.tiles], "xcd": [number % XCDS for number in range(len(self.tiles))],
+                "order": [list(place) for place in self.tiles], "xcd": [self.xcd(number) for number in range(len(self.tiles))],
                 "tried": [{"window": one.window, "chunk": one.chunk, "l2_hit": one.rates.l2_hit, "llc_hit": one.rates.llc_hit,
                            "weighted_tb_s": one.weighted} for one in self.tried]}
 
@@ -78,7 +83,7 @@ class GridReport:
             lines += [f"    window={one.window} chunk={one.chunk}: L2 {one.rates.l2_hit:.1%}, LLC {one.rates.llc_hit:.1%}, "
                       f"{one.weighted:.1f} TB/s" for one in self.tried[:_BEST]]
         if self.order.columns <= _WIDEST_MAP:
-            first = {place: number % XCDS for number, place in enumerate(self.tiles[:self.together])}
+            first = {place: self.xcd(number) for number, place in enumerate(self.tiles[:self.together])}
             lines.append(f"  XCD of the first {min(self.together, len(self.tiles))} workgroups, by tile:")
             lines += ["    " + "".join(str(first.get((row, column), ".")) for column in range(self.order.columns))
                       for row in range(self.order.rows)]
@@ -91,27 +96,29 @@ class GridReport:
         parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
                  'font-family="monospace" font-size="12">', '<rect width="100%" height="100%" fill="white"/>',
                  f'<text x="{_MARGIN}" y="16">{self.heading()}</text>']
-        for xcd in range(XCDS):
+        xcds = self.timing.clocks("xcds")
+        for xcd in range(xcds):
             x = _MARGIN + 64 * xcd
-            parts.append(f'<rect x="{x}" y="26" width="10" height="10" fill="{_colour(xcd, True)}"/>'
+            parts.append(f'<rect x="{x}" y="26" width="10" height="10" fill="{_colour(xcd, xcds, True)}"/>'
                          f'<text x="{x + 13}" y="36">XCD {xcd}</text>')
         for number, (row, column) in enumerate(self.tiles):
-            colour = _colour(number % XCDS, number < self.together)
+            colour = _colour(self.xcd(number), xcds, number < self.together)
             parts.append(f'<rect x="{_MARGIN + column * _CELL}" y="{_TOP + row * _CELL}" width="{_CELL - 1}" height="{_CELL - 1}" '
-                         f'fill="{colour}"><title>workgroup {number}, XCD {number % XCDS}: row {row}, column {column}</title></rect>')
+                         f'fill="{colour}"><title>workgroup {number}, XCD {self.xcd(number)}: row {row}, column {column}</title></rect>')
         return "\n".join([*parts, "</svg>"]) + "\n"
 
 
-def _colour(xcd: int, first: bool) -> str:
-    return f"hsl({xcd * 360 // XCDS}, {75 if first else 45}%, {45 if first else 88}%)"
+def _colour(xcd: int, xcds: int, first: bool) -> str:
+    return f"hsl({xcd * 360 // xcds}, {75 if first else 45}%, {45 if first else 88}%)"
 
 
-def grid_report(arch: str | None, gpu: str | None, parameters: Sequence[str], searching: bool) -> GridReport:
+def grid_report(arch: str | None, gpu: str | None, parameters: Sequence[str], searching: bool,
+                overrides: Path | None = None) -> GridReport:
     """The order that the parameters describe, or the best one of a search. Raises AsmgenError for a request that means nothing."""
     chosen = arch or GPUS.get(gpu or "", "gfx950")
     if chosen not in ARCHITECTURES:
         raise AsmgenError(f"unknown architecture {chosen!r}; known are {', '.join(ARCHITECTURES)}")
-    timing = choose_timing(chosen, gpu, None)
+    timing = choose_timing(chosen, gpu, overrides)
     values = _REQUEST.resolve_run(_REQUEST.parse(parameters))
     numbers = {name: value for name, value in values.items() if isinstance(value, int)}
     match = re.fullmatch(r"(\d+)x(\d+)x(\d+)", str(values["tile"]))

@@ -121,6 +121,19 @@ def test_command_searches_and_draws(capsys: pytest.CaptureFixture[str], tmp_path
     assert len(squares) == 32 and squares[9].text == f"workgroup 9, XCD 1: row {found['order'][9][0]}, column {found['order'][9][1]}"
 
 
+def test_a_partition_labels_its_own_xcds(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Two XCDs of 32 units: workgroups alternate between them, in the text and in the picture too."""
+    parameters, picture = tmp_path / "partition.json", tmp_path / "grid.svg"
+    parameters.write_text(json.dumps({"xcds": 2, "compute_units": 64}))
+    told = ("--parameters", str(parameters))
+    _, out, _ = call(capsys, *REQUEST, *told, "--svg", str(picture), "--json")
+    found = json.loads(out)
+    assert found["xcd"] == [number % 2 for number in range(len(found["order"]))] and found["workgroups_together"] == 64
+    assert call(capsys, *REQUEST, *told)[1].splitlines()[-4:] == ["    01010101"] * 4 and "XCD 2" not in picture.read_text()
+    parameters.write_text(json.dumps({"xcds": 0}))
+    assert "at least 1" in refused(capsys, *REQUEST, *told)
+
+
 @pytest.mark.parametrize("more,words", [
     (("-p", "m=0"), "m"), (("-p", "tile=3x4"), "MxNxK"), (("--search", "-p", "window=2"), "leave them out"),
     (("-p", "chunk=2", "-p", "rotated=yes"), "not both"), (("--arch", "gfx90a"), "gfx942"),
