@@ -192,6 +192,15 @@ PARAMETERS: tuple[TimingParameter, ...] = (
                     "measured 6: attention's clock where matrix cores idle, by extrapolation (R2 0.955); gfx942 has no such line: 0"),
     TimingParameter("clock_attention_slope", {"gfx950": 12.4, "gfx942": 0}, "MHz/%", "[M]", "measured 6: by so much a point of density",
                     faster=False),
+    TimingParameter("clock_vector", {"gfx950": 1800, "gfx942": 0}, "MHz", "[M]",
+                    "measured 6: attention's clock where vector instructions bind it. By its line evidence 1's eager form, 1820 MHz "
+                    "measured, would run at 1955", {"gfx950": 1800}, {"gfx950": 1820}),
+    TimingParameter("vector_at", {"gfx950": 0.61, "gfx942": 1}, "share", "[D]",
+                    "the density from which on it holds: that of the same form, the lowest that evidence 1 has"),
+    TimingParameter("clock_odd_xcds", {"gfx950": 40, "gfx942": 0}, "MHz", "[M]",
+                    "measured 6: by 30 to 50 odd XCDs run slower, and a launch ends with them. For attention, whose clocks are one XCD's; "
+                    "clock_dense is derived from whole launches. With traced_loops and workgroup_gap it makes 3.6 % of the 4 % that "
+                    "evidence 5 finds beyond loop and ends", {"gfx950": 15}, {"gfx950": 50}, faster=False),
     TimingParameter("hbm_read", {"MI300X": 4.0, "MI325X": 4.5, "gfx950": 6.2}, "TB/s", "[M]",
                     "measured 0.3: 6.0 to 6.4; gfx942 [V] origami 4", {"gfx950": 6.0}, {"gfx950": 6.4}),
     TimingParameter("hbm_peak", {"MI300X": 5.3, "MI325X": 6.0, "gfx950": 8.0}, "TB/s", "[V]",
@@ -219,9 +228,8 @@ PARAMETERS: tuple[TimingParameter, ...] = (
     _all("workgroup_gap", 500, "clk", "[D]",
          "from a workgroup's end to the next one's first instruction on its unit. Evidence 8: rounds of 256 x 256 take 7.4 us beyond their "
          "loop, 11.8 to 12.2 k clk, and 11 to 12 k of these are ends; evidence 4 has models whose ends are as short as 8 k", 0, 4000),
-    _all("attention_excess", 0.04, "of a round", "[D]",
-         "in loops that mix matrix and transcendental instructions, rounds after the first: evidence 5, what launches of 32 rounds take "
-         "beyond loop and ends at the measured clock, the gap among it; 0.066 of evidence 1's eager form", 0.03, 0.066),
+    _all("traced_loops", 0.01, "of a loop", "[M]",
+         "measured 5: traces, by which this table's figures about loops of attention were compared, read about 1 % high at saturation"),
     _all("wave_dispatch", 1, "clk/wave/XCD", "[A]",
          "a dispatcher starts a wave a clk; 6 at most, or copies of 32 bytes a work-item would not reach hbm_read [D]", 1, 6),
 )

@@ -83,21 +83,23 @@ def estimate_run(found: RunSummary, workgroups: int, resident: int, moved: Traff
     copies = copies_of(timing, workgroups, resident, fitting) if load is not None else 1
     together = resident * copies
     alike = steps is not None and steps.equal
+    ends = found.prologue + found.epilogue if found.main_loop is not None else 0.0
     run = _run(found, steps)
+    run += timing["traced_loops"] * (run - ends) if found.mixed else 0.0
     loop, trips = found.main_loop, float(steps.trips(found)[0]) if steps is not None and alike else 0.0
     bounds = _together(load, loop, trips, copies).bounds(timing, found.far) if copies > 1 and load is not None else None
     bound = bounds.least if bounds is not None else 0.0
     first = max(run, bound)  # clk of a round, and of one after the first
-    between = max(timing["workgroup_gap"], timing["attention_excess"] * run if found.mixed else 0.0)
-    further = max(first - (found.prologue + found.epilogue) * (1 - 1 / together) + between / together, bound)
+    between = timing["workgroup_gap"]
+    further = max(first - ends * (1 - 1 / together) + between / together, bound)
     full, last = divmod(workgroups, units * together)
     rounds = full + (last > 0)
     more = trips * loop.matrix_busy * loop.cycles if loop is not None else 0.0
     work = (found.matrix_busy * found.cycles + more) * copies  # clk of a SIMD's matrix core in a round
     far = _far_seconds(timing, moved, found.level) if moved is not None else {}
-    ends = found.prologue + found.epilogue if loop is not None else 0.0
     in_loop = loop.matrix_busy * copies * run / first if found.mixed and loop is not None else None
-    clocked = _Clocked(timing, ends, max(far.values(), default=0.0) * 1e6, found.products, in_loop)
+    clocked = _Clocked(timing, ends, max(far.values(), default=0.0) * 1e6, found.products, in_loop,
+                       timing["clock_odd_xcds"] if found.mixed else 0.0)
     whole, part = units * together / workgroups, last / (units * together)
     usual = clocked.timed(further if rounds > 1 else first, work, whole, together if rounds > 1 else 1)
     final = clocked.timed((further if full else first) * found.last_round, work * part, whole * part, together if full else 1, part)
@@ -156,29 +158,31 @@ class _Span:
 class _Clocked:
     """What turns the clk of a round into time. A round is no shorter than its `ends`, in clk, and the time that the caches and memory of
     the GPU need for its share of `far`, the microseconds of the whole launch's loads. Where loops mix matrix and transcendental
-    instructions, the clock is that of the density `in_loop`, and not of the launch."""
+    instructions, the clock is that of the density `in_loop`, and not of the launch, and the slowest XCDs run by `slower` MHz below it."""
 
     timing: Timing
     ends: float
     far: float
     products: str
     in_loop: float | None
+    slower: float = 0.0
 
     def at(self, clk: float, clock: float, share: float, together: int = 1) -> _Span:
         """A round at a clock that is known; of several workgroups on a unit only the last one's ends are beside nothing."""
-        alone, loaded = clk / clock, self.ends / together / clock + self.far * share
+        slowest = clock - self.slower
+        alone, loaded = clk / slowest, self.ends / together / slowest + self.far * share
         return _Span(max(alone, loaded), clock, loaded > alone)
 
     def timed(self, clk: float, work: float, share: float, together: int, busy: float = 1.0) -> _Span:
         """A round in which each matrix core works for `work` clk, and so many units, of 1, have workgroups."""
-        density = work / clk if self.in_loop is None else self.in_loop * busy
-        span = self.at(clk, self._clock(density), share, together)
+        density = work / clk if self.in_loop is None else self.in_loop
+        span = self.at(clk, self._clock(density, busy), share, together)
         for _ in range(_SETTLED if span.far else 0):  # cores that wait for loads leave power to the clock
-            span = self.at(clk, self._clock(density * clk / (span.micros * span.clock)), share, together)
+            span = self.at(clk, self._clock(density * clk / (span.micros * span.clock), busy), share, together)
         return span
 
-    def _clock(self, density: float) -> float:
-        return sustained_clock(self.timing, density, self.in_loop is not None, self.products)
+    def _clock(self, density: float, busy: float) -> float:
+        return sustained_clock(self.timing, density, self.in_loop is not None, self.products, busy)
 
 
 def _far_seconds(timing: Timing, moved: Traffic, level: str) -> dict[str, float]:
@@ -187,13 +191,18 @@ def _far_seconds(timing: Timing, moved: Traffic, level: str) -> dict[str, float]
     return {name: amount / (rates[name] * 1e12) for name, amount in (("l2", moved.l2), ("llc", moved.llc), ("hbm", moved.hbm))}
 
 
-def sustained_clock(timing: Timing, density: float, with_transcendental: bool = False, products: str = "") -> float:
+def sustained_clock(timing: Timing, density: float, with_transcendental: bool = False, products: str = "",
+                    busy: float = 1.0) -> float:
     """MHz at a share of time in which the matrix cores work, on a class of products as `product_class` names them. Attention's line, where
-    a GPU has one, is for loops that mix matrix and transcendental instructions; its density is the loop's."""
+    a GPU has one, is for loops that mix matrix and transcendental instructions; its density is the loop's, and a
+    share `busy` of the units runs it. Below the density at which vector instructions bind these, the clock is between theirs and the idle
+    one."""
+    idle, vector = timing["clock_idle"], timing["clock_vector"]
     if with_transcendental and timing["clock_attention"]:
-        return min(timing["clock_idle"], timing["clock_attention"] - timing["clock_attention_slope"] * 100 * min(1.0, density))
+        line = timing["clock_attention"] - timing["clock_attention_slope"] * 100 * min(1.0, density * busy)
+        return min(line, idle - min(1.0, density / timing["vector_at"]) * busy * (idle - vector))
     share = min(1.0, density / timing["dense_at"])
-    return timing["clock_idle"] + share * (_dense_clock(timing, products) - timing["clock_idle"])
+    return idle + share * (_dense_clock(timing, products) - idle)
 
 
 def _dense_clock(timing: Timing, products: str) -> float:

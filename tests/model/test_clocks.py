@@ -100,6 +100,7 @@ def test_attention_has_the_clock_of_its_loop() -> None:
     assert 0.7 < short.main_loop.matrix_busy < 0.95 and long.main_loop.matrix_busy == pytest.approx(short.main_loop.matrix_busy)
     for found in (short, long):
         assert estimate(found, 256, 1).clock == pytest.approx(expected, rel=1e-6)
-    assert estimate(long, 128, 1).clock == pytest.approx(min(2400, 2714 - 1240 * short.main_loop.matrix_busy / 2))
+    half = min(2714 - 1240 * short.main_loop.matrix_busy / 2, 2400 - 600 / 2)  # by the line, and by vector instructions
+    assert estimate(long, 128, 1).clock == pytest.approx(half)
     plain_short, plain_long = timed(products("bf16")), timed(products("bf16"), before="s_sleep 100\n")
     assert estimate(plain_long, 256, 1).clock > estimate(plain_short, 256, 1).clock + 100

@@ -23,7 +23,7 @@ def timed(body: str, waves: int = 4, rounds: int = 50, **values: float) -> Profi
     code = read_text(f"s_mov_b32 s20, 9\nL:\n{body}s_sub_u32 s20, s20, 1\ns_cbranch_scc0 L\ns_endpgm\n", "gfx950")[0]
     tail = len(code.instructions) - 1
     positions = (0, *tuple(range(1, tail)) * rounds, tail)
-    table = timing("MI355X", {"workgroup_gap": 0, "wave_dispatch": 0, "attention_excess": 0, **values})
+    table = timing("MI355X", {"workgroup_gap": 0, "wave_dispatch": 0, "traced_loops": 0, "clock_odd_xcds": 0, **values})
     return profile(code, [WaveTrace(0, wave, positions, ()) for wave in range(waves)], table, "l2")
 
 
@@ -54,18 +54,19 @@ def test_workgroups_of_unequal_length_wait_too() -> None:
     assert 900 * 0.5 <= later - plain <= 900 * 2 * 0.5 + 1
 
 
-def test_later_rounds_of_attention_take_more() -> None:
-    """4 % of a round, in which a gap is contained, and in loops that mix matrix and transcendental instructions only."""
+def test_attention_ends_with_the_slowest_xcds() -> None:
+    """Loops that mix matrix and transcendental instructions take as much longer as traces read high, and odd XCDs are behind the clock that
+    is said; other loops know neither."""
     mixed = MFMA * 4 + "v_exp_f32 v8, v9\n"
-    for body, share in ((mixed, 0.04), (MFMA * 4, 0.0)):
-        plain, more = (timed(body, rounds=400, attention_excess=excess) for excess in (0, 0.04))
-        for workgroups, rounds in ((256, 1), (512, 2), (8192, 32)):
-            launches = [estimate(one, workgroups, 1) for one in (plain, more)]
-            before, after = (clk(one) for one in launches)
-            assert not share or launches[0].clock == pytest.approx(launches[1].clock)  # the loop's, whatever is around it
-            assert after / before - 1 == pytest.approx(share * (rounds - 1) / rounds, abs=1e-6)
-    both = [clk(estimate(timed(mixed, rounds=400, attention_excess=0.04, workgroup_gap=gap), 512, 1)) for gap in (0, 10)]
-    assert both[0] == both[1]
+    for body, share in ((mixed, 0.01), (MFMA * 4, 0.0)):
+        plain, longer, behind = (timed(body, rounds=400, **{"traced_loops": 0, "clock_odd_xcds": 0, **values})
+                                 for values in ({}, {"traced_loops": 0.01}, {"clock_odd_xcds": 40}))
+        in_loop = (plain.cycles - plain.prologue - plain.epilogue) / plain.cycles
+        for workgroups in (256, 512, 8192):
+            usual, more, slow = (estimate(one, workgroups, 1) for one in (plain, longer, behind))
+            assert usual.clock == pytest.approx(more.clock) and usual.clock == pytest.approx(slow.clock)
+            assert clk(more) / clk(usual) - 1 == pytest.approx(share * in_loop, abs=1e-6)
+            assert clk(slow) / clk(usual) == pytest.approx(usual.clock / (usual.clock - 40) if share else 1)
 
 
 def test_waves_are_dispatched_one_after_the_other() -> None:

@@ -449,7 +449,9 @@ def test_the_longest_part_limits() -> None:
 
 def test_attention_runs_on_its_own_line_of_the_clock() -> None:
     chosen = timing("MI355X")
-    assert sustained_clock(chosen, 0.7, True) == pytest.approx(2714 - 12.4 * 70) and sustained_clock(chosen, 0.1, True) == 2400
+    assert sustained_clock(chosen, 0.8, True) == pytest.approx(2714 - 12.4 * 80) and sustained_clock(chosen, 0, True) == 2400
+    for density, clock in ((0.73, 1800), (0.65, 1800), (0.61, 1800), (0.305, 2100)):  # vector instructions bind
+        assert sustained_clock(chosen, density, True) == pytest.approx(clock)
     assert sustained_clock(timing("MI300X"), 1, True) == 1137
     plain = MFMA.format(0, 15) * 4
     assert not transcendental(timed(loop(plain, 8))) and transcendental(timed(loop(plain + "v_exp_f32 v8, v9\n", 8)))
