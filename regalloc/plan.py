@@ -299,7 +299,7 @@ class RegisterPlan:
     def take_again(self, journal: Sequence[Taking | int]) -> dict[int, OwnedReg]:
         """Take and release again what a journal took and released; by former lease, the registers that are free for it now.
 
-        Raises OutOfRegisters where they are not.
+        Raises OutOfRegisters where they are not; then nothing is held.
         """
         ended = {entry for entry in journal if isinstance(entry, int)}
         given: dict[int, OwnedReg] = {}
@@ -310,6 +310,11 @@ class RegisterPlan:
                 self.position = partial(int, entry.position)
                 try:
                     given[entry.lease] = self._take(former.reg.file, former.reg.count, self.unused(former.name), entry.align, former.note)
+                except PlanError:
+                    for reg in given.values():
+                        if self.holds(reg):
+                            self._end(self._ranges[reg.lease], "")
+                    raise
                 finally:
                     self.position = now
             elif isinstance(entry, int) and entry in given:

@@ -191,6 +191,26 @@ def test_views_of_temporaries_go_with_them(calls: int, recorded: list[tuple[Step
     assert recorded[-1][1] == [0] * calls
 
 
+def test_a_step_that_takes_what_is_free_is_called_again_for_less(recorded: list[tuple[StepUnits, list[int]]]) -> None:
+    k = builder()
+    x = k.registers.pin("x", v[8])
+    most = next(count for count in range(256, 0, -1) if k.registers.has(count, "v"))
+
+    def step(t: ag.StepIndex) -> None:
+        with k.at(t):
+            with k.scratch("few") as few, k.scratch("many", most - 2 if k.has_scratch(most - 2) else 2) as many:
+                k.v_mov_b32(few, many[0])
+            address = held[0] if held else k.hoist(lambda: k.registers.vgprs(most // 2, "address"))
+            held.append(address)
+            k.v_add_u32(x, x, address[0])
+
+    held: list[Reg] = []
+    (found,) = texts(k, step, recorded)
+    assert recorded[-1][1] == [0, 0]
+    assert not {int(one.strip(" v")) for one in found[0].partition(" ")[2].split(",")} & {8, *range(held[0].index, held[0].last + 1)}
+    assert not [one.name for one in k.registers.live() if one.name.startswith(("few", "many"))]
+
+
 def test_arithmetic_of_what_takes_turns() -> None:
     asked: list[None] = []
     number = Phased((2, 0, 1), lambda: asked.append(None))
