@@ -21,7 +21,8 @@ ANY = ("fp4", "fp6", "bf6", "fp8", "bf8")
 RAW = ("bf16", "f16")
 TILES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "128x128x256 interleave": (("fp4",), ("fp4",)), "256x256x256 interleave": (("fp4",), ("fp4",)),
-    "128x128x128 interleave": (ANY, ANY), "256x256x128 interleave": (ANY, ANY),
+    "128x128x128 interleave": ((*ANY, *RAW), ANY), "256x256x128 interleave": ((*ANY, *RAW), ANY),
+    "64x128x256 blocked": (RAW, ("fp4",)),
     "32x128x256 streamed": ((*ANY, *RAW), ANY), "16x64x256 streamed": ((*ANY, *RAW), ANY), "16x16x256 basic": ((*ANY, *RAW), ANY),
     "16x32x256 whole-k": ((*ANY, *RAW), ANY)}
 """Types of A and of B by tile and schedule."""

@@ -5,8 +5,8 @@ where there is no row or no column. A wave makes the 64 dwords of a group of row
 from __future__ import annotations
 
 import asmgen as ag
-from asmgen.kernels.gemm_mx.family import GEMM
-from asmgen.kernels.gemm_mx.formats import BLOCK, GROUP_ROWS, SCALE_ARGUMENTS, WORDS, arranged, bytes_of_dword, group_rows
+from asmgen.kernels.gemm_mx.family import GEMM, OF_A
+from asmgen.kernels.gemm_mx.formats import BLOCK, GROUP_ROWS, SCALE_ARGUMENTS, WORDS, arranged, bytes_of_dword, group_rows, is_quantised
 
 _WAVES = 4
 _ONE = 127
@@ -14,11 +14,16 @@ _SIZES = tuple(ag.ContractArgument(name, "u32", doc) for name, doc in (("m", "ro
 
 
 def _grid(p: ag.Values, variant: ag.Variant) -> tuple[int, int, int]:
-    groups = sum(-(-p["mn"[axis]] // group_rows(variant.tile, axis)) for axis in range(2))
+    groups = sum(-(-p["mn"[axis]] // group_rows(variant.tile, axis)) for axis in range(is_quantised(p), 2))
     return groups, -(-p["k"] // (variant.tile[2] * _WAVES)), 1
 
 
-@GEMM.companion("arrange", "scales in the order of the product's lanes", (*SCALE_ARGUMENTS, *_SIZES, *WORDS),
+def _arguments(variant: ag.Variant, build: ag.Values) -> tuple[ag.ContractArgument, ...]:
+    """Those of the product's own kernel that have to do with scales."""
+    return tuple(one for one in (*SCALE_ARGUMENTS, *_SIZES, *WORDS) if not is_quantised(build) or one.name not in OF_A)
+
+
+@GEMM.companion("arrange", "scales in the order of the product's lanes", _arguments,
                 ag.GridRule("groups of rows of A and of B, ceil(k / (4 * {v.tile[2]})), 1", _grid), waves=_WAVES, axes="xy", when=arranged,
                 first=True)
 def arrange(k: ag.TileBuilder) -> None:
@@ -48,18 +53,15 @@ def _choose(k: ag.TileBuilder, step: ag.Reg, steps: ag.Reg, row0: ag.Reg, rows: 
     tile = k.variant.tile
     sizes = [group_rows(tile, axis) for axis in range(2)]
     with k.scratch("groups", file="s") as groups, k.scratch("group", file="s") as group, k.scratch("words", 2, "s") as words:
-        k.s_add_u32(groups, k.argument("m"), sizes[0] - 1)
-        k.s_lshr_b32(groups, groups, sizes[0].bit_length() - 1)
-        k.s_sub_u32(group, k.ids["x"], groups)
-        k.s_lshl_b32(row0, group, sizes[1].bit_length() - 1)
-        k.s_lshl_b32(words[0], k.ids["x"], sizes[0].bit_length() - 1)
-        k.s_cmp_lt_u32(k.ids["x"], groups)
-        k.s_cselect_b32(row0, words[0], row0)
-        k.s_cselect_b32(group, k.ids["x"], group)
-        for out, of_a, of_b in ((rows, "m", "n"), (stride, "ldsa", "ldsb")):
-            k.s_cselect_b32(out, k.argument(of_a), k.argument(of_b))
-        for out, name in ((source, "scale"), (target, "words")):
-            k.s_cselect_b64(out, k.argument(f"a_{name}"), k.argument(f"b_{name}"))
+        if is_quantised(k.parameters):
+            k.s_mov_b32(group, k.ids["x"])
+            k.s_lshl_b32(row0, group, sizes[1].bit_length() - 1)
+            k.s_mov_b32(rows, k.argument("n"))
+            k.s_mov_b32(stride, k.argument("ldsb"))
+            k.s_mov_b64(source, k.argument("b_scale"))
+            k.s_mov_b64(target, k.argument("b_words"))
+        else:
+            _choose_matrix(k, row0, rows, stride, source, target, groups, group, words)
         k.s_mul_i32(words[0], group, steps)
         k.s_mul_hi_u32(words[1], group, steps)
         k.s_add_u32(words[0], words[0], step)
@@ -72,6 +74,24 @@ def _choose(k: ag.TileBuilder, step: ag.Reg, steps: ag.Reg, row0: ag.Reg, rows: 
         k.s_mul_hi_u32(words[1], group, stride)
         k.s_add_u32(source[0], source[0], words[0])
         k.s_addc_u32(source[1], source[1], words[1])
+
+
+def _choose_matrix(k: ag.TileBuilder, row0: ag.Reg, rows: ag.Reg, stride: ag.Reg, source: ag.Reg, target: ag.Reg, groups: ag.Reg,
+                   group: ag.Reg, words: ag.Reg) -> None:
+    """A or B, whose groups come after those of A."""
+    sizes = [group_rows(k.variant.tile, axis) for axis in range(2)]
+    k.s_add_u32(groups, k.argument("m"), sizes[0] - 1)
+    k.s_lshr_b32(groups, groups, sizes[0].bit_length() - 1)
+    k.s_sub_u32(group, k.ids["x"], groups)
+    k.s_lshl_b32(row0, group, sizes[1].bit_length() - 1)
+    k.s_lshl_b32(words[0], k.ids["x"], sizes[0].bit_length() - 1)
+    k.s_cmp_lt_u32(k.ids["x"], groups)
+    k.s_cselect_b32(row0, words[0], row0)
+    k.s_cselect_b32(group, k.ids["x"], group)
+    for out, of_a, of_b in ((rows, "m", "n"), (stride, "ldsa", "ldsb")):
+        k.s_cselect_b32(out, k.argument(of_a), k.argument(of_b))
+    for out, name in ((source, "scale"), (target, "words")):
+        k.s_cselect_b64(out, k.argument(f"a_{name}"), k.argument(f"b_{name}"))
 
 
 def _word(k: ag.TileBuilder, step: ag.Reg, row0: ag.Reg, rows: ag.Reg, stride: ag.Reg, source: ag.Reg) -> ag.Reg:

@@ -8,6 +8,7 @@ from typing import Any
 import asmgen as ag
 from asmgen.kernels.gemm_mx.formats import (
     BLOCK,
+    BLOCKED,
     DEEP,
     DIRECT,
     ELEMENTS,
@@ -64,15 +65,16 @@ def _scalings(variant: ag.Variant) -> tuple[str, ...]:
 
 def _raw(variant: ag.Variant) -> tuple[str, ...]:
     """The types of A that a variant quantises."""
-    return RAW if variant.schedule in DIRECT else ()
+    return () if variant.tile[2] == DEEP and variant.schedule not in (*DIRECT, BLOCKED) else RAW
 
 
 def _parameters(variant: ag.Variant) -> tuple[ag.Parameter, ...]:
     types = _types(variant)
     raw = _raw(variant)
+    of_a = raw if variant.schedule == BLOCKED else (*types, *raw)
     operands = (
         ag.Parameter("a_dtype", "build", str, "type of A; bf16 and f16 are quantised in the kernel" if raw else "type of A",
-                     default=types[0], choices=(*types, *raw)),
+                     default=of_a[0], choices=of_a),
         ag.Parameter("b_dtype", "build", str, "type of B", default=types[0], choices=types),
         ag.Parameter("quantise_to", "build", str, "what A of bf16 or f16 becomes", default="fp4", choices=("fp4", "fp8")),
         ag.Parameter("rounding", "build", str, "how the scale of a block of A follows from its largest magnitude: even: its exponent after "
@@ -134,16 +136,16 @@ def _arguments(variant: ag.Variant, build: ag.Values) -> tuple[ag.ContractArgume
     if build["scales"] == "none":
         return product
     given = WORDS if arranged(build) else SCALE_ARGUMENTS
-    return (*product, *(one for one in given if not (is_quantised(build) and one.name in _OF_A)))
+    return (*product, *(one for one in given if not (is_quantised(build) and one.name in OF_A)))
 
 
-_OF_A = ("a_scale", "ldsa", "a_words")
+OF_A = ("a_scale", "ldsa", "a_words")
 """Arguments that a kernel which quantises A does not take."""
 
 
 def _workspaces(variant: ag.Variant, build: ag.Values) -> tuple[ag.Workspace, ...]:
     """The dwords that `arranging` makes, and the sums of parts."""
-    words = tuple(_words(variant, axis) for axis in range(2)) if arranged(build) else ()
+    words = tuple(_words(variant, axis) for axis in range(is_quantised(build), 2)) if arranged(build) else ()
     return (*split_workspaces(variant, build), *words)
 
 

@@ -14,6 +14,8 @@ DEEP = 256
 STREAMED, BASIC, WHOLE_K = "streamed", "basic", "whole-k"
 """The schedules of variants whose waves load straight into registers (`streamed`)."""
 DIRECT = (STREAMED, BASIC, WHOLE_K)
+BLOCKED = "blocked"
+"""The schedule of a small tile whose waves share what each quantises through LDS."""
 RAW = ("bf16", "f16")
 """Types of A that the kernel quantises."""
 WHOLE_COLUMNS = 512

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import asmgen as ag
 from asmgen.kernels.gemm_mx.depth import Depth
-from asmgen.kernels.gemm_mx.formats import DEEP, arranged, group_rows
+from asmgen.kernels.gemm_mx.formats import DEEP, arranged, group_rows, is_quantised
 
 _HALVES = 2
 _WORD = 4
@@ -64,17 +64,18 @@ class StepScales:
 
 
 def scales_of(k: ag.TileBuilder, shape: ag.MatrixShape, depth: Depth, row0: ag.Reg, column0: ag.Reg, wm: ag.WaveIndex,
-              wn: ag.WaveIndex) -> tuple[StepScales, StepScales]:
-    """Those of A and of B."""
+              wn: ag.WaveIndex) -> dict[str, StepScales]:
+    """Those of A, unless the kernel makes them, and of B."""
     width: ag.Reg | None = None
     if arranged(k.parameters):
         width = k.registers.sgprs(1, "scale_width", note="dwords of all steps")
         k.s_lshl_b32(width, depth.total, ag.LANES.bit_length() - 1)
-    found = []
-    for axis, (first, waves) in enumerate(((row0, wm), (column0, wn))):
-        found.append(_scales(k, "ab"[axis], axis, shape, depth, first, "mn"[axis], waves, width))
-        found[-1].prepare()
-    return found[0], found[1]
+    found = {}
+    for axis, (name, first, waves) in enumerate((("a", row0, wm), ("b", column0, wn))):
+        if name == "b" or not is_quantised(k.parameters):
+            found[name] = _scales(k, name, axis, shape, depth, first, "mn"[axis], waves, width)
+            found[name].prepare()
+    return found
 
 
 def _scales(k: ag.TileBuilder, name: str, axis: int, shape: ag.MatrixShape, depth: Depth, first: ag.Reg, size: str, waves: ag.WaveIndex,

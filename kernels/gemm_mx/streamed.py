@@ -10,15 +10,14 @@ steps at most, is asked for before the first product.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
 
 import asmgen as ag
 from asmgen.kernels.gemm_mx.depth import depth_of
 from asmgen.kernels.gemm_mx.family import GEMM
-from asmgen.kernels.gemm_mx.formats import BASIC, FRAGMENT_ROWS, GROUP_ROWS, STREAMED, WHOLE_K, bits_of, is_quantised, multiplied
-from asmgen.kernels.gemm_mx.operands import OperandRows, chunks_of, rows_of
+from asmgen.kernels.gemm_mx.formats import BASIC, FRAGMENT_ROWS, GROUP_ROWS, STREAMED, WHOLE_K, is_quantised, multiplied
+from asmgen.kernels.gemm_mx.operandloads import operand_loads
+from asmgen.kernels.gemm_mx.operands import chunks_of, rows_of
 from asmgen.kernels.gemm_mx.quantised import QuantisedRows, quantised_rows, raw_fragment
-from asmgen.kernels.gemm_mx.streamloads import LanePiece, StepLoads, step_loads
 from asmgen.kernels.gemm_mx.streamscales import stream_scales
 from asmgen.kernels.products.prologue import place
 from asmgen.kernels.products.split import epilogue_of
@@ -57,8 +56,8 @@ def streamed(k: ag.TileBuilder) -> None:
     k.registers.release("workgroup_x", "workgroup_y", "kernarg")
     corners = [ag.Corner(C[i, j], i * tm // halves["a"], j * tn // halves["b"]) for i in range(halves["a"]) for j in range(halves["b"])]
     depth = depth_of(k)
-    a = _operand(k, rows_of(k, depth, "a", k.p.a_dtype, row0), A, wm, k.p.a_dtype)
-    b = _operand(k, rows_of(k, depth, "b", of_b, column0), B, wn, of_b)
+    a = operand_loads(k, rows_of(k, depth, "a", k.p.a_dtype, row0), A.tiles[0], halves["a"], wm, k.p.a_dtype)
+    b = operand_loads(k, rows_of(k, depth, "b", of_b, column0), B.tiles[0], halves["b"], wn, of_b)
     one = ag.WaveIndex("one", 0, 1)
     of_rows: QuantisedRows | None = quantised_rows(k, M.b, tm // halves["a"] // down, halves["a"]) if is_quantised(k.parameters) else None
     of_scales = [stream_scales(k, M, depth, stages, name, first, halves[name], waves)
@@ -90,30 +89,3 @@ def streamed(k: ag.TileBuilder) -> None:
 
     frees = tuple(f"{name}_plane_buffer" for name, dtype in (("a", k.p.a_dtype), ("b", of_b)) if len(chunks_of(k, name, dtype)) > 1)
     k.pipeline(step, depth.steps, ag.InOrder(), then=epilogue_of(k)(k, corners, row0, column0, wm, wn, overlaps=False, frees=frees))
-
-
-def _operand(k: ag.TileBuilder, planes: Sequence[OperandRows], tiles: ag.TileGrid, waves: ag.WaveIndex, dtype: str) \
-        -> tuple[StepLoads, ...]:
-    """The loads of A or B. A lane has the bytes of 32 neighbouring elements of each fragment, or, of 8 bits and what becomes 8 bits, of 16
-    of each half of its columns. Shuffled weights and planes have those of all lanes side by side."""
-    tile, found, before = tiles.tiles[0], [], 0
-    f, bits = tile.fragment, bits_of(dtype)
-    runs = 1 if all(column == number for number, (_, column) in enumerate(line[0] for line in f.table)) else 2
-    for operand in planes:
-        source = operand.source
-        bytes_ = source.ahead * f.columns // tile.columns
-        lane = operand.chunk or 32 // runs * bits // 8
-        each = f.registers // runs if len(planes) == 1 else lane // 4
-        parts = [(before + first + run * each, count, 4 * first + run * bytes_ // runs)
-                 for run in range(runs) for first, count in _wide(each)]
-        pieces = tuple(LanePiece(row, number * f.registers + first, count, column * bytes_ + more)
-                       for number, (row, column) in enumerate(tile.positions()) for first, count, more in parts)
-        found.append(step_loads(k, operand.rows, source.ahead, pieces, lane, waves, source.limit, source.jump, tiles.shape[0],
-                                FRAGMENT_ROWS // source.together))
-        before += each
-    return tuple(found)
-
-
-def _wide(registers: int) -> list[tuple[int, int]]:
-    """(first, count) of the registers that each load of a lane's neighbours moves."""
-    return [(first, min(4, registers - first)) for first in range(0, registers, 4)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import asmgen as ag
@@ -34,10 +35,11 @@ class StepLoads:
     offsets: dict[tuple[int, int], ag.Reg]
     limit: ag.Reg | None
     jump: ag.Reg
+    together: bool = False
 
     def load(self, tile: ag.Tile, t: ag.StepIndex, half: int) -> None:
         """An iteration's columns of a half."""
-        with t.first:
+        with t.first, self.k.block(f"first {self.rows.matrix.name}") if self.together else nullcontext():
             self._load(tile, t, half, True)
         with t.later:
             self._load(tile, t, half, False)
@@ -67,14 +69,14 @@ def step_loads(k: ag.TileBuilder, rows: ag.Rows, bytes_: int, pieces: tuple[Lane
     """Lane l has row l % `lanes` of a fragment, and what begins l / `lanes` times `lane_bytes` after the row's first byte. A wave has
     equal parts of the rows of each of `halves`."""
     name, stride = rows.matrix.name, rows.matrix.stride_bytes(k)
-    lane = ag.emit_address(k, f"{name}_lane", lambda lane: lane // lanes * lane_bytes, k.lane)
+    lane = ag.emit_address(k, k.registers.unused(f"{name}_lane"), lambda lane: lane // lanes * lane_bytes, k.lane)
     each = rows.count // halves // waves.count
     wave = ag.WaveIndex("wave", waves.register, waves.count)
     offsets = {}
     for half in range(halves):
         for row in sorted({piece.row for piece in pieces}):
             first = half * rows.count // halves + row * lanes
-            at = ag.emit_address(k, f"{name}_at{half}{row}", _row_of(first, each, lanes), k.lane, (wave,))
+            at = ag.emit_address(k, k.registers.unused(f"{name}_at{half}{row}"), _row_of(first, each, lanes), k.lane, (wave,))
             k.v_mul_lo_u32(at, at, stride)
             k.v_add_u32(at, lane, at)
             offsets[half, row] = at

@@ -12,9 +12,10 @@ from collections.abc import Sequence
 import asmgen as ag
 from asmgen.kernels.gemm_mx.depth import depth_of
 from asmgen.kernels.gemm_mx.family import GEMM
-from asmgen.kernels.gemm_mx.formats import cells_of
+from asmgen.kernels.gemm_mx.formats import BLOCKED, cells_of, is_quantised, multiplied
 from asmgen.kernels.gemm_mx.operands import OperandInLds, OperandRows, chunks_of, operand_in_lds, plane_views, rows_of
 from asmgen.kernels.gemm_mx.scaling import scales_of
+from asmgen.kernels.gemm_mx.sharedquantised import shared_quantised
 from asmgen.kernels.products.prologue import corners_of, place
 from asmgen.kernels.products.split import epilogue_of
 
@@ -23,11 +24,12 @@ from asmgen.kernels.products.split import epilogue_of
 @GEMM.variant("gfx950", tile=(256, 256, 256), waves=(2, 2), schedule="interleave", occupancy=1, stages=2)
 @GEMM.variant("gfx950", tile=(128, 128, 128), waves=(2, 2), schedule="interleave", occupancy=1, stages=4)
 @GEMM.variant("gfx950", tile=(256, 256, 128), waves=(2, 2), schedule="interleave", occupancy=1, stages=2)
+@GEMM.variant("gfx950", tile=(64, 128, 256), waves=(2, 2), schedule=BLOCKED, occupancy=1, stages=3)
 def tiled(k: ag.TileBuilder) -> None:
     """One of the tiles above."""
     tm, tn, tk = k.variant.tile
     down, across = k.variant.waves
-    of_a, of_b, scaled = k.p.a_dtype, k.p.b_dtype, k.p.scales != "none"
+    of_a, of_b, scaled = multiplied(k.parameters), k.p.b_dtype, k.p.scales != "none"
     M = k.matrix_shape(f"{'scale_' if scaled else ''}f32_16x16x128_f8f6f4", cbsz=ag.F8F6F4_FORMATS.index(of_b),
                        blgp=ag.F8F6F4_FORMATS.index(of_a))
 
@@ -40,7 +42,7 @@ def tiled(k: ag.TileBuilder) -> None:
     # LDS map
     stages = k.variant.stages
     cells = cells_of(k.variant)
-    As = operand_in_lds(k, "As", of_a, tm // cells, M.b, stages, cells, chunks_of(k, "a", of_a))
+    As = () if is_quantised(k.parameters) else operand_in_lds(k, "As", of_a, tm // cells, M.b, stages, cells, chunks_of(k, "a", of_a))
     Bs = operand_in_lds(k, "Bs", of_b, tn // cells, M.a, stages, cells, chunks_of(k, "b", of_b))
 
     wm, wn = k.wave_grid(down, across)
@@ -60,11 +62,12 @@ def tiled(k: ag.TileBuilder) -> None:
             k.registers.release(*plane.follows)
         return operand
 
-    a = prepared(As, rows_of(k, depth, "a", of_a, row0))
+    made = shared_quantised(k, M.b, rows_of(k, depth, "a", k.p.a_dtype, row0)[0], cells, wm) if is_quantised(k.parameters) else None
+    a = prepared(As, rows_of(k, depth, "a", of_a, row0)) if made is None else ()
     b = prepared(Bs, rows_of(k, depth, "b", of_b, column0))
     k.registers.release(*depth.widths.values())
-    scales = scales_of(k, M, depth, row0, column0, wm, wn) if scaled else None
-    both = scales or ()
+    scales = scales_of(k, M, depth, row0, column0, wm, wn) if scaled else {}
+    both = tuple(scales.values())
     memory, matrix = k.streams("memory", "matrix")
 
     def read(tile: ag.Tile, shared: Sequence[OperandInLds], t: ag.StepIndex, number: int, wave: ag.WaveIndex) -> None:
@@ -74,14 +77,18 @@ def tiled(k: ag.TileBuilder) -> None:
             else:
                 ag.read(k, view, S.read[t, 0].part(ag.PartOf(2 * wave.count, first=number * wave.count, wave=wave)))
 
+    def read_rows(t: ag.StepIndex, number: int) -> None:
+        read(A[number], As if made is None else (made.shared,), t, number, wm)
+
     def fill(shared: Sequence[OperandInLds], operand: Sequence[OperandRows], t: ag.StepIndex, cell: int) -> None:
         for S, plane in zip(shared, operand, strict=True):
             plane.source.fill(S.filled[t, cell], parts[plane][cell], t)
 
     def multiply(t: ag.StepIndex, i: int) -> None:
         for j in range(2):
-            if scales is not None:
-                ag.mma_scaled(k, C[i, j], A[i], B[j], scales[0].half(t, i), scales[1].half(t, j))
+            if scaled:
+                of_rows = scales["a"].half(t, i) if made is None else made.half(t, i)
+                ag.mma_scaled(k, C[i, j], A[i], B[j], of_rows, scales["b"].half(t, j))
             else:
                 ag.mma(k, C[i, j], A[i], B[j])
 
@@ -89,22 +96,29 @@ def tiled(k: ag.TileBuilder) -> None:
         with k.stage(), memory:
             for one in both:
                 one.read(t)
-            read(A[0], As, t, 0, wm)
+            read_rows(t, 0)
             read(B[0], Bs, t, 0, wn)
             read(B[1], Bs, t, 1, wn)
-            if cells == 2:
+            if made is not None:
+                made.read(t)
+            elif cells == 2:
                 fill(As, a, t + stages - 1, 1)
         with k.stage(), matrix:
             multiply(t, 0)
         with k.stage(), memory:
-            read(A[1], As, t, 1, wm)
+            read_rows(t, 1)
             for one in both:
                 one.fill(t + stages)
-            fill(As, a, t + stages, 0)
+            if made is None:
+                fill(As, a, t + stages, 0)
+            else:
+                made.load(t + 2)
+                made.make(t + 1)
             for cell in range(cells):
                 fill(Bs, b, t + stages, cell)
         with k.stage(), matrix:
             multiply(t, 1)
 
-    frees = ("A", "B", *(name for one in both for name in one.frees))
-    k.pipeline(step, depth.steps, ag.Modulo(), then=epilogue_of(k)(k, corners, row0, column0, wm, wn, frees=frees))
+    frees = ("A", "B", *(name for one in both for name in one.frees), *(() if made is None else ("R", "Q")))
+    k.pipeline(step, depth.steps, ag.Modulo(),
+               then=epilogue_of(k)(k, corners, row0, column0, wm, wn, overlaps=made is None, frees=frees))
