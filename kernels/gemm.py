@@ -76,6 +76,10 @@ _CODES = {"float8_e4m3fn": "fp8", "float8_e5m2": "bf8", "float4_e2m1fn_x2": "fp4
 """Types of tensors whose elements say what they are; others are bytes of codes."""
 _CODE_BITS = {"fp4": 4, "fp6": 6, "bf6": 6, "fp8": 8, "bf8": 8}
 _SCALES = ("uint8", "float8_e8m0fnu")
+_RAW = {"bfloat16": "bf16", "bfloat": "bf16", "float16": "f16"}
+"""Types of A that the kernel quantises."""
+_FEWEST_ROWS, _COMPUTE_UNITS = 16, 256
+"""Rows of the smallest tile, and compute units of an MI355X (docs/facts/microarchitecture.md section 2.5)."""
 _FEW_ROWS = 64
 """Up to so many rows of A, loads straight into registers serve better than LDS: a tile of 128 rows computes more than it loads."""
 _LARGE = 2048
@@ -83,7 +87,7 @@ _LARGE = 2048
 
 
 def mx(a: Any, a_scale: Any, b: Any, b_scale: Any, out: Any, a_dtype: str = "", b_dtype: str = "", scale_order: str = "plain",
-       device: Any = None, stream: Any = None) -> Any:
+       b_order: str = "plain", quantise_to: str = "fp4", rounding: str = "even", device: Any = None, stream: Any = None) -> Any:
     """a @ b.T of microscaled matrices with float32 accumulation: each 32 columns of a row share a scale.
 
     `a` is [M, bytes of K elements], `b` is [N, ...]; K is a multiple of 32. PyTorch's float8_e4m3fn, float8_e5m2 and float4_e2m1fn_x2 say
@@ -92,20 +96,25 @@ def mx(a: Any, a_scale: Any, b: Any, b_scale: Any, out: Any, a_dtype: str = "", 
     of 1 x 32; with "shuffled" as AITER's shuffle_scale makes them, whose last axis is the columns with their pads, which must not be 255.
     `out` is [M, N] of bfloat16, float16 or float32, and is returned; it must not share elements with what is read.
 
+    b_order="shuffled" says that `b` is what AITER's shuffle_weight(b, (16, 16)) gives. `a` of bfloat16 or float16 is quantised in the
+    kernel to `quantise_to` (fp4 or fp8) by a `rounding` of "even", "floor" or "up" (docs/MICROSCALED_TENSORS.md); `a_scale` is None then.
+
     `device` and `stream` are as for `bf16`. Raises TensorError or ContractError before any launch.
     """
-    named = {"a": a, "b": b, "d": out, "a_scale": a_scale, "b_scale": b_scale}
+    named = {"a": a, "b": b, "d": out, "b_scale": b_scale} | ({} if a_scale is None else {"a_scale": a_scale})
     located = {name: _located("out" if name == "d" else name, tensor, "gemm.mx") for name, tensor in named.items()}
     if device is None:
         device = gpu_of(a, "gemm.mx")
     facts = tuple((name, found) for name, (_, found) in located.items())
-    plan, numbers, unread = _mx_plan(device.arch, facts, a_dtype, b_dtype, scale_order)
+    options = {"scale_order": scale_order, "b_order": b_order, "quantise_to": quantise_to, "rounding": rounding}
+    plan, numbers, unread = _mx_plan(device.arch, facts, a_dtype, b_dtype, tuple(options.items()))
     check_writable(out, "gemm.mx")
     for name in ("a", "b"):
         base = located[name][0]
         if base is not None and base % _ALIGNMENT:
             raise TensorError(f"{name} of gemm.mx must begin at a multiple of {_ALIGNMENT} bytes, and it begins at {base:#x}")
-    if any(isinstance(one, np.ndarray) and isinstance(out, np.ndarray) and np.shares_memory(one, out) for one in (a, b, a_scale, b_scale)):
+    if any(isinstance(one, np.ndarray) and isinstance(out, np.ndarray) and np.shares_memory(one, out) for one in named.values()
+           if one is not out):
         raise TensorError("out of gemm.mx shares elements with what the kernel reads; another out would do")
     plan.start(device, {**named, **dict.fromkeys(unread, out), **numbers}, stream)
     return out
@@ -113,9 +122,9 @@ def mx(a: Any, a_scale: Any, b: Any, b_scale: Any, out: Any, a_dtype: str = "", 
 
 @cache
 def _mx_plan(arch: str, facts: tuple[tuple[str, Facts], ...], a_dtype: str, b_dtype: str,
-             scale_order: str) -> tuple[LaunchList, Mapping[str, Any], tuple[str, ...]]:
+             options: tuple[tuple[str, str], ...]) -> tuple[LaunchList, Mapping[str, Any], tuple[str, ...]]:
     """The launch of `mx` for tensors of these facts."""
-    known = dict(facts)
+    known, scale_order = dict(facts), dict(options)["scale_order"]
     for name, (shape, strides, _) in facts:
         called = "out" if name == "d" else name
         if len(shape) != 2 or shape[0] < 1:
@@ -123,42 +132,56 @@ def _mx_plan(arch: str, facts: tuple[tuple[str, Facts], ...], a_dtype: str, b_dt
         if strides[1] != 1 and shape[1] > 1:
             raise TensorError(f"{called} of gemm.mx must have its rows' elements side by side (stride 1), got the strides {list(strides)}")
     types = {name: _CODES.get(plain_name(known[name][2]), given or "fp4") for name, given in (("a", a_dtype), ("b", b_dtype))}
+    raw = _RAW.get(plain_name(known["a"][2]))
+    if (raw is None) != ("a_scale" in known):
+        raise TensorError("a_scale of gemm.mx must be None for an a of bfloat16 or float16, which the kernel quantises, and must be given "
+                          f"for others; a is {plain_name(known['a'][2])}")
+    types["a"] = raw or types["a"]
     outs = {"bfloat16": "bf16", "bfloat": "bf16", "float16": "f16", "float32": "f32"}
     made = outs.get(plain_name(known["d"][2]))
     if made is None:
         raise TensorError(f"out of gemm.mx must be bfloat16, float16 or float32, got {plain_name(known['d'][2])}")
-    for name in ("a_scale", "b_scale"):
+    scales = [(name, known[axis][0][0]) for name, axis in (("a_scale", "a"), ("b_scale", "b")) if name in known]
+    for name, _ in scales:
         if plain_name(known[name][2]) not in _SCALES:
             raise TensorError(f"{name} of gemm.mx must be {' or '.join(_SCALES)}, got {plain_name(known[name][2])}")
     elements = {}
     for name, dtype in types.items():
-        if dtype not in _CODE_BITS:
+        if dtype not in _CODE_BITS and dtype != raw:
             raise TensorError(f"{name}_dtype of gemm.mx must be one of {', '.join(_CODE_BITS)}, got {quoted(dtype)}")
-        elements[name] = [count * 8 // _CODE_BITS[dtype] for count in (known[name][0][1], _row_stride(known[name]))]
+        bits = 8 if dtype == raw else _CODE_BITS[dtype]
+        elements[name] = [count * 8 // bits for count in (known[name][0][1], _row_stride(known[name]))]
     m, n, k = known["a"][0][0], known["b"][0][0], elements["a"][0]
     if elements["b"][0] != k:
         raise TensorError(f"b of gemm.mx must have K = {k} elements in a row, as a has, and it has {elements['b'][0]}")
     if known["d"][0] != (m, n):
         raise TensorError(f"out of gemm.mx must be [M, N] = {[m, n]}, got {list(known['d'][0])}")
     family = find_family("gemm-mx")
-    for name, rows in (("a_scale", m), ("b_scale", n)):
+    for name, rows in scales:
         held = known[name][0]
         if held[0] < rows or held[1] * 32 < k or scale_order == "shuffled" and (held[0] % 32 or _row_stride(known[name]) != held[1]):
             raise TensorError(f"{name} of gemm.mx has the shape {list(held)}; it must have a scale for each of {rows} rows and each 32 of "
                               f"{k} columns, and shuffled ones rows up to a multiple of 32 without gaps")
-    build: dict[str, Any] = {"a_dtype": types["a"], "b_dtype": types["b"], "scale_order": scale_order, "out": made}
-    if m <= _FEW_ROWS:
-        build["tile"] = "32x128x256"
-    elif min(m, n) >= _LARGE and not {"fp6", "bf6"} & {*types.values()}:
-        build["tile"] = "256x256x256" if {*types.values()} == {"fp4"} else "256x256x128"
+    build: dict[str, Any] = {"a_dtype": types["a"], "b_dtype": types["b"], "out": made, **dict(options), **_mx_variant(m, n, k, types)}
     contract = family.contract(family.check_arch(arch), build)
+    of_scales = {f"lds{name[0]}": _row_stride(known[name]) for name, _ in scales}
     values = contract.resolve_run({**build, "m": m, "n": n, "k": k, "lda": elements["a"][1], "ldb": elements["b"][1],
-                                   "ldd": _row_stride(known["d"]), "ldc": n, "ldsa": _row_stride(known["a_scale"]),
-                                   "ldsb": _row_stride(known["b_scale"])})
+                                   "ldd": _row_stride(known["d"]), "ldc": n, **of_scales})
     given = [argument for argument in contract.given if argument.type == "pointer" and argument.name not in known]
     numbers = {argument.name: values[argument.name] for argument in contract.given if argument.type != "pointer"}
     plan = launch_list(code_object(family, arch, build), contract, values)
     return plan, numbers, tuple(argument.name for argument in given)
+
+
+def _mx_variant(m: int, n: int, k: int, types: Mapping[str, str]) -> dict[str, Any]:
+    """The variant for a product: few rows without LDS, in as many parts of K as give each compute unit one workgroup."""
+    if m <= _FEW_ROWS:
+        rows, columns = (16, 64) if m <= _FEWEST_ROWS else (32, 128)
+        tiles, steps = -(-m // rows) * -(-n // columns), -(-k // 256)
+        return {"tile": f"{rows}x{columns}x256", "split_k": max(1, min(_COMPUTE_UNITS // tiles, steps))}
+    if min(m, n) >= _LARGE:
+        return {"tile": "256x256x256" if {*types.values()} == {"fp4"} else "256x256x128"}
+    return {}
 
 
 def _row_stride(facts: Facts) -> int:

@@ -208,7 +208,21 @@ def test_tensors(of_a: str, of_b: str, order: str) -> None:
     np.testing.assert_array_equal(out, decoded(a, a_scale, k, of_a) @ decoded(b, b_scale, k, of_b).T)
 
 
+def test_tensors_of_aiter_with_activations_of_bf16() -> None:
+    """b as shuffle_weight and its scales as shuffle_scale make them, a quantised in the kernel: blocks of small integers lose nothing."""
+    m, n, k = 5, 48, 512
+    a = np.random.default_rng(0).choice([-6, -4, -3, -2, -1, 0, 1, 2, 3, 4, 6], (m, k)).astype(ml_dtypes.bfloat16)
+    a[:, ::32] = 6
+    b, b_scale = operand(1, n, k, "fp4")
+    out = np.zeros((m, n), np.float32)
+    with EmulatedDevice("gfx950") as device:
+        weights = shuffled_weights(packed(b, "fp4"))
+        gemm.mx(a, None, weights, shuffled(b_scale), out, scale_order="shuffled", b_order="shuffled", device=device)
+    np.testing.assert_array_equal(out, a.astype(np.float32) @ decoded(b, b_scale, k, "fp4").T)
+
+
 @pytest.mark.parametrize(("change", "sentence"), [
+    ({"a_scale": None}, "a_scale of gemm.mx must be None for an a of bfloat16"),
     ({"b": np.zeros((8, 48), np.uint8)}, "b of gemm.mx must have K = 64"), ({"a_scale": np.zeros((4, 1), np.uint8)}, "a_scale of gemm.mx"),
     ({"out": np.zeros((4, 9), np.float32)}, r"out of gemm.mx must be \[M, N\]"), ({"a_dtype": "fp5"}, "a_dtype of gemm.mx"),
     ({"b_scale": np.zeros((8, 2), np.float32)}, "b_scale of gemm.mx must be uint8"), ({"scale_order": "shuffled"}, "a_scale of gemm.mx")])
