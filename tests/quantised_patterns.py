@@ -1,8 +1,8 @@
 """A of gemm-mx as kernels quantise it, for blocks whose largest magnitude is each of the 65,536 patterns of bf16 or f16:
 `python -m tests.quantised_patterns [RULE ...]`.
 
-B has a one in each row, so D is A as the matrix cores see it. References are typed from docs/facts/blockscales.md section 1, for a block at
-a time, by comparisons of numbers.
+B has a one in each row, so D is A as the matrix cores see it. References are typed from docs/facts/blockscales.md section 1, with
+numbers and powers of two, not with bits.
 """
 
 from __future__ import annotations
@@ -44,47 +44,40 @@ def blocks(kind: str, patterns: np.ndarray[Any, Any], random: np.random.Generato
     return held
 
 
-def byte_of(largest: float, dtype: str, rule: str) -> int:
-    """By the rules' sentences, with powers of two and comparisons."""
-    if not np.isfinite(largest):
-        return 255
+Array = np.ndarray[Any, Any]
+
+
+def bytes_of(largest: Array, dtype: str, rule: str) -> Array:
+    """The scale bytes of blocks by the rules' sentences, with powers of two: largest is m 2^e with m in [1, 2)."""
     (top, mantissa), most = TOP[dtype], MAGNITUDES[dtype][-1]
-    if largest == 0:
-        return 0
-    if rule == "up":
-        ratio = float(np.float32(largest) * np.float32(1 / most))
-        exponent = int(np.ceil(np.log2(ratio)))
-        while 2.0**(exponent - 1) >= ratio:
-            exponent -= 1
-        while 2.0**exponent < ratio:
-            exponent += 1
-        return max(exponent + 127, 1)  # a subnormal ratio has exponent 0 and a mantissa
-    exponent = int(np.floor(np.log2(largest)))
-    while 2.0**exponent > largest:
-        exponent -= 1
-    while 2.0 ** (exponent + 1) <= largest:
-        exponent += 1
-    if rule == "even" and largest >= 2.0**exponent * (2 - 2.0 ** -(mantissa + 1)):
-        exponent += 1
-    return int(max(exponent - top + 127, 0))
+    usable = np.where(np.isfinite(largest), largest, 0.0)
+    ratio = (usable.astype(np.float32) * np.float32(1 / most)).astype(np.float64) if rule == "up" else usable
+    fraction, power = np.frexp(ratio)
+    m, e = 2 * fraction, power - 1
+    if rule == "up":  # a subnormal ratio has exponent 0 and a mantissa
+        found = np.maximum(e + (m > 1) + 127, 1)
+    else:
+        found = np.maximum(e + (rule == "even") * (m >= 2 - 2.0 ** -(mantissa + 1)) - top + 127, 0)
+    found = np.where(usable == 0, 0, found)
+    return np.where(np.isfinite(largest), found, 255).astype(int)
 
 
-def nearest(ratio: float, dtype: str) -> float:
-    """The nearest number of a type, of two the one with an even code, and the largest one beyond it."""
+def nearest(ratios: Array, dtype: str) -> Array:
+    """The nearest numbers of a type, of two the one with an even code, and the largest one beyond it."""
     grid = MAGNITUDES[dtype]
-    distance = np.abs(grid - abs(ratio))
-    best = np.flatnonzero(distance == distance.min())
-    chosen = best[0] if len(best) == 1 or best[0] % 2 == 0 else best[1]
-    return float(np.copysign(grid[chosen], ratio))
+    above = np.clip(np.searchsorted(grid, np.abs(ratios)), 1, len(grid) - 1)
+    up, down = np.abs(grid[above] - np.abs(ratios)), np.abs(np.abs(ratios) - grid[above - 1])
+    chosen = np.where((down < up) | (down == up) & (above % 2 == 1), above - 1, above)
+    return np.copysign(grid[chosen], ratios)
 
 
-def expected(block: np.ndarray[Any, Any], dtype: str, rule: str) -> list[float]:
-    """The values of a block."""
-    values = [float(value) for value in block]
-    byte = byte_of(float("inf") if any(np.isnan(values)) else max(map(abs, values)), dtype, rule)
-    if byte == 255:
-        return [float("nan")] * BLOCK
-    return [nearest(value / 2.0 ** (byte - 127), dtype) * 2.0 ** (byte - 127) for value in values]
+def expected(blocks_: Array, dtype: str, rule: str) -> Array:
+    """The values of blocks [count, 32]; NaN where the scale is."""
+    values = blocks_.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        bytes_ = bytes_of(np.abs(values).max(1), dtype, rule)[:, None]
+    scales = 2.0 ** (bytes_ - 127.0)
+    return np.where(bytes_ == 255, np.nan, nearest(np.where(bytes_ == 255, 0.0, values) / scales, dtype) * scales)
 
 
 @cache
@@ -115,7 +108,7 @@ def wrong(build: dict[str, Any], patterns: np.ndarray[Any, Any], seed: int = 0) 
     """What differs, block by block. A NaN of a block is one of its whole row of D."""
     a = blocks(build["a_dtype"], patterns, np.random.default_rng(seed))
     found = made(build, a.reshape(-1, COLUMNS))
-    want = np.array([expected(block, build["quantise_to"], build["rounding"]) for block in a])
+    want = expected(a, build["quantise_to"], build["rounding"])
     with np.errstate(over="ignore"):
         want = want.astype(np.float32).astype(np.float64).reshape(found.shape)
     want[np.isnan(want).any(1)] = np.nan
