@@ -19,6 +19,7 @@ from typing import Any
 
 import click
 
+from asmgen.author.contract.contract import ContractError
 from asmgen.author.emit.kernel import Kernel
 from asmgen.author.family.family import Family
 from asmgen.checks.mutants.mutants import KINDS, Judge, Mutant, mutants
@@ -72,7 +73,8 @@ def score(title: str, program: Program, emulates: Emulates) -> Score:
 
 
 def builds(family: Family, arch: str) -> Iterator[dict[str, Any]]:
-    """Build parameters: of each variant the defaults, and each single choice, switch or value to be tried that differs from them."""
+    """Build parameters: of each variant the defaults, and each single choice, switch or value to be tried that differs from them, but for
+    those that the contract refuses by themselves."""
     for variant in family.variants(arch):
         contract = family.contract_of(variant)
         defaults = contract.resolve_build({})
@@ -81,7 +83,16 @@ def builds(family: Family, arch: str) -> Iterator[dict[str, Any]]:
             if parameter.kind != "build":
                 continue
             others = parameter.choices or parameter.tried or ((False, True) if parameter.type is bool else ())
-            yield from (defaults | {parameter.name: other} for other in others if other != defaults[parameter.name])
+            yield from (given for other in others if other != defaults[parameter.name]
+                        and _is_served(family, arch, given := defaults | {parameter.name: other}))
+
+
+def _is_served(family: Family, arch: str, build: dict[str, Any]) -> bool:
+    try:
+        family.contract(arch, build).resolve_build(build)
+    except ContractError:
+        return False
+    return True
 
 
 def on_emulator(family: Family, built: Built, kernel: Kernel | None = None) -> Emulates:
