@@ -168,11 +168,12 @@ def gradients(p: ag.Values, inputs: dict[str, Array], lse: Array, unit: float, l
     P and dS are rounded as operands: relative error `unit`, or `least` if subnormal. float32 terms: a score is off by (d + 4) 2^-24 of the
     magnitudes that its accumulator goes through, which begins at LSE; P by that much of itself, and 2^-21 for exp2 and its factor; dP and
     delta by (d + 4) 2^-24 of their magnitudes; a sum over n products by (n + 4) 2^-24 of theirs. Dropout puts the factors `left` on P
-    and on dP.
+    and on dP; the kernel rounds dS without 1 / (1 - p), so a subnormal one is off by that much more.
     """
     q, out, grad = (grouped(p, inputs[name]) for name in ("q", "o", "do"))
     keys, values = inputs["k"][:, :, None], inputs["v"][:, :, None]
     scale, d = float(np.float32(p["softmax_scale"])), p["d"]
+    kept_scale = 1 / float(1 - np.float32(p["p"])) if p["dropout"] else 1.0
     with np.errstate(invalid="ignore", over="ignore"):
         shares = Scores.of(p, inputs).shares(lse)
         level = np.abs(np.where(np.isfinite(lse), lse, 0.0)).reshape(*shares.shape[:-1], 1)
@@ -186,7 +187,7 @@ def gradients(p: ag.Values, inputs: dict[str, Array], lse: Array, unit: float, l
         slope_off = share_off * np.abs(change) + shares * (d + 4) * _EPSILON * change_size + 2 * _EPSILON * np.abs(slope)
         slope_off = np.where(seen, slope_off, 0.0)
         share_off = (share_off + np.maximum(unit * (shares + share_off), least * (shares > 0))) * left
-        slope_off = slope_off + np.maximum(unit * (np.abs(slope) + slope_off), least * (shares > 0)) + _FLUSHED
+        slope_off = slope_off + np.maximum(unit * (np.abs(slope) + slope_off), least * kept_scale * (shares > 0)) + _FLUSHED
         shares = np.where(left == 0, 0.0, shares * left)
         found = {
             "dq": (scale * (slope @ keys), scale * _sum_off(slope, slope_off, np.abs(keys), p["sk"])),
