@@ -52,7 +52,7 @@ def drawn_launches(contract: KernelContract, build: Values, seed: int = 0) -> It
     choices: dict[str, list[Value]] = {}
     lengths = set()
     for parameter in contract.parameters:
-        usual: Any = small.get(parameter.name, small.get(str(parameter.default_from), parameter.default))
+        usual = _usual(contract, small, parameter)
         values = [value for value in _values(parameter, build)
                   if _groups(contract, build, small | {parameter.name: value}) == size]
         if set(values) - {usual}:
@@ -74,6 +74,13 @@ def drawn_launches(contract: KernelContract, build: Values, seed: int = 0) -> It
             yield launch
         if tries == _TRIES:
             return
+
+
+def _usual(contract: KernelContract, small: Values, parameter: Parameter) -> Any:
+    """The value of a parameter in a launch, that of the parameter from which it follows, or its default."""
+    if parameter.name in small or not isinstance(parameter.default_from, str) or not parameter.default_from:
+        return small.get(parameter.name, parameter.default)
+    return _usual(contract, small, contract.parameter(parameter.default_from))
 
 
 def _in_turn(sources: list[Iterator[dict[str, Value]]]) -> Iterator[dict[str, Value]]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asmgen as ag
 
 MOST_ROWS = 1 << 24
+_USUAL_P = 0.1
 
 
 def build_parameters() -> tuple[ag.Parameter, ...]:
@@ -35,7 +36,7 @@ def run_parameters() -> tuple[ag.Parameter, ...]:
 def draw_parameters() -> tuple[ag.Parameter, ...]:
     """What builds with dropout ask for."""
     return (
-        ag.Parameter("p", "run", float, "probability of dropout", default=0.1, minimum=0.0, maximum=0.999),
+        ag.Parameter("p", "run", float, "probability of dropout", default=_USUAL_P, minimum=0.0, maximum=0.999),
         ag.Parameter("seed", "run", int, "key of Philox", default=0, minimum=0, maximum=(1 << 64) - 1),
         ag.Parameter("offset", "run", int, "what Philox's counter begins at", default=0, minimum=0, maximum=(1 << 64) - 1),
     )
@@ -70,6 +71,8 @@ SINK = ag.ContractArgument("sink", "pointer", "float32 [hq]: one more score of e
 def rules() -> tuple[ag.Rule, ...]:
     """What the parameters must be."""
     return (
+        ag.Rule("p, seed and offset are for builds with dropout", ("dropout", "p", "seed", "offset"),
+                lambda p: p["dropout"] or p["p"] in (0.0, _USUAL_P) and p["seed"] == p["offset"] == 0),
         ag.Rule("rng_state is for builds with dropout", ("dropout", "rng_state"), lambda p: p["dropout"] or not p["rng_state"]),
         ag.Rule("padded is for builds with varlen", ("varlen", "padded"), lambda p: p["varlen"] or not p["padded"]),
         ag.Rule("max_sq and max_sk must be sq and sk in a build without varlen", ("varlen", "sq", "sk", "max_sq", "max_sk"),
