@@ -54,7 +54,7 @@ def test_several_launches_run_again(tmp_path: Path) -> None:
     made = ["run", "gemm-bf16", "--device", "emulator", "--seed", "1", "--save-spec", str(tmp_path), "--json"]
     report = json.loads(run(*made, *(word for parameter in shape for word in ("-p", parameter))))
     spec = json.loads((tmp_path / "spec.json").read_text())
-    assert [len(launch["args"]) for launch in spec["launches"]] == [8, 11] and not (tmp_path / "parts.npy").exists()
+    assert [len(launch["args"]) for launch in spec["launches"]] == [10, 13] and not (tmp_path / "parts.npy").exists()
     assert spec["launches"][0]["args"][2] == {"undefined": 4 * 3 * 33 * 128, "name": "parts"}
     assert spec["launches"][1]["args"][0] == {"same_as": "parts"}
     again = json.loads(run("launch", report["spec"], "--device", "emulator", "--json"))
