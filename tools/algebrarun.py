@@ -112,12 +112,13 @@ class Mismatch:
 
 @dataclass(frozen=True)
 class AlgebraReport:
-    """What came of a run: `mismatches` by output, how many elements were compared, and the launch itself."""
+    """What came of a run: `mismatches` by output, how many elements were compared, the launch itself, and those of all kernels in order."""
 
     mismatches: tuple[Mismatch, ...]
     launch: LaunchResult
     elements: int
     seconds: float
+    launches: tuple[LaunchResult, ...] = ()
 
     @property
     def equal(self) -> bool:
@@ -162,7 +163,8 @@ def run_algebra(family: Family, built: Built, parameters: Mapping[str, Any], see
                 mismatches.append(compared_bits(output.argument, wanted, after[output.select]))
             elements += 0 if wanted is None else after[output.select].size
         last = device.launches[len(built.kernel.before)]
-        return AlgebraReport(tuple(one for one in mismatches if one is not None), last, elements, time.perf_counter() - began)
+        return AlgebraReport(tuple(one for one in mismatches if one is not None), last, elements, time.perf_counter() - began,
+                             tuple(device.launches))
 
 
 def _larger(problem: Problem, magnitude: int) -> Problem:

@@ -46,13 +46,16 @@ class Found(Exception):
 
 @dataclass
 class Ran:
-    """The launches of an index claim so far. `last` are the parameters of the first one, `rounds` sentences about loops, `approximate`
-    says where large numbers are computed otherwise."""
+    """The launches of an index claim so far. `beside` are the counts of all kernels that are launched, `last` the parameters of the first
+    launch and `longest` those of the one with the most instructions, `rounds` sentences about loops, `approximate` says where large numbers
+    are computed otherwise."""
 
     counts: list[tuple[int, ...]] = field(default_factory=list)
     elements: int = 0
     last: Mapping[str, Any] = field(default_factory=dict)
+    longest: Mapping[str, Any] = field(default_factory=dict)
     rounds: list[str] = field(default_factory=list)
+    beside: dict[int, list[tuple[int, ...]]] = field(default_factory=dict)
     approximate: str = ""
 
     def __str__(self) -> str:
@@ -68,11 +71,16 @@ class Ran:
             values = contract.resolve_run({**build, **launch})
             self.last = self.last or values
             wrong = _wrong(family, built, values, program, checks=not self.counts, magnitude=magnitude)
+            if not isinstance(wrong, str):
+                for number, launch_counts in enumerate(wrong[2]):
+                    self.beside.setdefault(number, []).append(launch_counts)
             if isinstance(wrong, str) and magnitude:
                 self.approximate = f"code for large numbers is no identity (inputs times 2^{magnitude}: {wrong})"
                 return ()
             if isinstance(wrong, str):
                 raise Found(wrong, values)
+            if not magnitude and sum(wrong[0]) > max(map(sum, self.counts), default=0):
+                self.longest = values
             self.counts.append(wrong[0])
             self.elements += wrong[1]
             return wrong[0]
@@ -123,14 +131,24 @@ def index_claim(family: Family, built: Built, seconds: float, program: Program |
             shown = _shown(family, built, stop.values)
             return Claim(INDEX, REFUTED, f"{ran}, and one that fails", (_ROUNDED, _CHANCE), stop.why, None, shown)
         return Claim(INDEX, UNKNOWN, f"{ran}, all equal", (_ROUNDED, _CHANCE), f"the {seconds:g} s were over before all launches ran")
-    scope = f"{ran}, all equal to the reference; addresses of the first of these for all sizes of the contract"
+    scope = f"{ran}, all equal to the reference; addresses of the first and the longest of these for all sizes of the contract"
     assumed = (_ROUNDED, _CHANCE, _SIZES, *ran.rounds)
     missing = _missing(judged, ran.counts)
     if missing:
         why = f"; {ran.approximate}" if ran.approximate else ""
         return Claim(INDEX, UNKNOWN, scope, assumed, f"{len(missing)} instructions are executed by none of the launches{why}",
                      _placed(judged, missing[0]))
-    return _with_addresses(Claim(INDEX, PROVEN, scope, assumed), family, built, ran.last, program)
+    for number, kernel in enumerate(built.kernel.launches):
+        left = _missing(kernel.program, ran.beside.get(number, [])) if number != len(built.kernel.before) else []
+        if left:
+            why = f"{len(left)} instructions of {kernel.resources.name} are executed by none of the launches"
+            return Claim(INDEX, UNKNOWN, scope, assumed, why, _placed(kernel.program, left[0]))
+    if len(built.kernel.launches) > 1:
+        assumed = (*assumed, f"other sizes are followed in addresses of {built.kernel.resources.name}, not of what is launched with it")
+    claim = Claim(INDEX, PROVEN, scope, assumed)
+    for values in (ran.last, ran.longest) if ran.longest != ran.last else (ran.last,):
+        claim = _with_addresses(claim, family, built, values, program) if claim.status == PROVEN else claim
+    return claim
 
 
 def _with_addresses(claim: Claim, family: Family, built: Built, values: Mapping[str, Any], program: Program | None) -> Claim:
@@ -149,7 +167,7 @@ def _with_addresses(claim: Claim, family: Family, built: Built, values: Mapping[
                        reason=f"the {wrap.sequence.what} wraps: it is {abs(wrap.off):#x} bytes from where it should be")
     if check.launches:
         limits = f"addresses that bounds of single parameters leave open are largest at {check.launches} launches at the contract's limits"
-        return replace(claim, assumptions=(*claim.assumptions, limits))
+        return replace(claim, assumptions=tuple(dict.fromkeys((*claim.assumptions, limits))))
     return claim
 
 
@@ -200,7 +218,7 @@ def race_launch(family: Family, built: Built) -> Mapping[str, Any] | None:
 
 
 def _wrong(family: Family, built: Built, values: Mapping[str, Any], program: Program | None, checks: bool,
-           magnitude: int) -> str | tuple[tuple[int, ...], int]:
+           magnitude: int) -> str | tuple[tuple[int, ...], int, list[tuple[int, ...]]]:
     """Why a launch is wrong; else how often it executed what, and how many elements were compared."""
     try:
         report = run_algebra(family, built, values, program=program, checks=checks, budget=_BUDGET, magnitude=magnitude)
@@ -211,7 +229,7 @@ def _wrong(family: Family, built: Built, values: Mapping[str, Any], program: Pro
     errors = [finding for finding in report.launch.findings if finding.severity == "error"]
     if errors:
         return f"{errors[0].check}: {errors[0].message}"
-    return report.launch.counts, report.elements
+    return report.launch.counts, report.elements, [launch.counts for launch in report.launches]
 
 
 def _steps_of(family: Family, built: Built) -> Callable[[Values], Sequence[int]] | None:

@@ -1,0 +1,138 @@
+"""`python -m asmgen.tools.edgeproofs [KERNEL ...]`: faults at edges and at 4 GiB, and what `asmgen prove` says of them and of their right
+twins.
+
+- edge: a comparison takes equality in or leaves it out, or a constant beside a size is one off: last tiles, odd steps, edges of masks.
+- 4 GiB: the contract allows a stride any 32-bit number, though offsets in the code have 32 bits.
+
+The twin is the kernel as it is. A stride that the code multiplies in 64 bits, or does not read, is no fault ("equivalent"). An edge is
+equivalent where its outputs are the twin's bit for bit on launches of `asmgen.tools.mutate --index`. The status is 1 where a fault that is
+none of these is proven, or a twin refuted.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import click
+
+from asmgen.author.family.family import Family
+from asmgen.checks.mutants.mutants import Mutant
+from asmgen.kernels.registry import family as find_family
+from asmgen.program.program import Instruction, Program
+from asmgen.reader.assembly import read_text
+from asmgen.tools.addressrun import run_addresses
+from asmgen.tools.build import Built, build_kernel
+from asmgen.tools.entry import status_of
+from asmgen.tools.indexruns import IndexJudge
+from asmgen.tools.limitlaunches import LimitCheck, Wrap
+from asmgen.tools.mutantruns import Runs
+from asmgen.tools.proof import PROVEN, REFUTED, UNKNOWN
+from asmgen.tools.proofclasses import given_launches
+from asmgen.tools.proofsweep import default_builds
+from asmgen.tools.runclaims import index_claim
+
+KERNELS = ("02-row-sum", "norm", "softmax", "quantize", "gemm-bf16", "gemm-fp8")
+_EQUALITY = {"_lt_": "_le_", "_le_": "_lt_", "_gt_": "_ge_", "_ge_": "_gt_"}
+_BESIDE = ("s_add_i32", "s_add_u32", "s_sub_u32", "s_sub_i32", "v_add_u32", "v_sub_u32", "s_min_u32", "s_min_i32")
+_ANY_STRIDE = (1 << 32) - 64
+_EQUIVALENT = "equivalent"
+
+
+def edge_faults(program: Program) -> Iterator[Mutant]:
+    """Each comparison with the other kind of inequality, each small constant of a sum or minimum one larger."""
+    for old in program.instructions:
+        new = _changed(old, program.arch)
+        if new is not None:
+            items = [new if item is old else item for item in program.items]
+            yield Mutant("edge", f"{old.text} becomes {new.text}", old, program.with_items(items))
+
+
+def _changed(old: Instruction, arch: str) -> Instruction | None:
+    if old.name.startswith(("s_cmp_", "v_cmp_")):
+        name = next((old.name.replace(part, other) for part, other in _EQUALITY.items() if part in old.name), None)
+        if name is None:
+            return None
+        (other,) = read_text(f"{old.text.replace(old.name, name, 1)}\ns_endpgm\n", arch)
+        return replace(old, opcode=other.instructions[0].opcode, form=other.instructions[0].form)
+    if old.name in _BESIDE:
+        for place, operand in enumerate(old.operands):
+            if place and isinstance(operand, int) and operand in (1, -1):
+                return replace(old, operands=(*old.operands[:place], operand + 1, *old.operands[place + 1:]))
+    return None
+
+
+def wide_strides(built: Built) -> Iterator[tuple[str, Built]]:
+    """The kernel under contracts that leave out what bounds one stride."""
+    contract = built.kernel.contract
+    taken = {argument.name for argument in contract.arguments}
+    for parameter in contract.parameters:
+        if parameter.name in taken and parameter.kind == "run" and ("stride" in parameter.name or parameter.name.startswith("ld")):
+            parameters = tuple(replace(one, maximum=_ANY_STRIDE) if one is parameter else one for one in contract.parameters)
+            rules = tuple(rule for rule in contract.rules if parameter.name not in rule.reads)
+            wide = replace(contract, parameters=parameters, rules=rules)
+            yield parameter.name, replace(built, kernel=replace(built.kernel, contract=wide))
+
+
+def at_limits(family: Family, built: Built) -> str:
+    """What addresses at the contract's limits say."""
+    contract, build = built.kernel.contract, built.kernel.parameters
+    found: Wrap | str | None = None
+    for launch in given_launches(contract, build):  # loops go round in some
+        report = run_addresses(family, built, contract.resolve_run({**build, **launch}))
+        found = LimitCheck(report, contract, build).wrap()
+        if found is not None:
+            return REFUTED if isinstance(found, Wrap) else UNKNOWN
+    return PROVEN
+
+
+def faults(family: Family, built: Built, count: int, seed: int, seconds: float) -> Iterator[tuple[str, str, str]]:
+    """(kind, fault, status) of strides and of `count` drawn edges."""
+    for name, wide in wide_strides(built):
+        status = at_limits(family, wide)
+        yield "4 GiB", name, _EQUIVALENT if status == PROVEN else status
+    judge = IndexJudge(Runs(family, built, built.kernel), launches=6)
+    edges = list(edge_faults(built.kernel.program))
+    random.Random(seed).shuffle(edges)
+    for mutant in edges[:count]:
+        claim = index_claim(family, built, seconds, mutant.program)
+        same = claim.status != REFUTED and judge.survives(mutant) == ""
+        yield "edge", str(mutant), _EQUIVALENT if same else claim.status
+
+
+@click.command()
+@click.argument("kernels", nargs=-1)
+@click.option("--arch", default="gfx950", show_default=True)
+@click.option("--count", default=8, show_default=True, help="Edges of each kernel.")
+@click.option("--seed", default=0, show_default=True)
+@click.option("--seconds", default=20.0, show_default=True, help="Of the processor, for each index claim.")
+def commands(kernels: tuple[str, ...], arch: str, count: int, seed: int, seconds: float) -> int:
+    """Judge faults of the first variant of each kernel, and the variant itself."""
+    table: Counter[tuple[str, str]] = Counter()
+    wrong = 0
+    for name in kernels or KERNELS:
+        family = find_family(name)
+        built = build_kernel(family, arch, next(default_builds(family, arch)), verify=False)
+        twin = at_limits(family, built)
+        table["twin", twin] += 1
+        wrong += twin == REFUTED
+        for kind, fault, status in faults(family, built, count, seed, seconds):
+            table[kind, status] += 1
+            wrong += status == PROVEN
+            if status in (PROVEN, UNKNOWN):
+                click.echo(f"{name}: {status}: {kind} {fault}")
+    for (kind, status), number in sorted(table.items()):
+        click.echo(f"{kind:6} {status:10} {number}")
+    return int(wrong > 0)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Never returns: exits with the status."""
+    sys.exit(status_of(commands, "edgeproofs", arguments))
+
+
+if __name__ == "__main__":
+    main()
