@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 
 import asmgen as ag
-from asmgen.kernels.norm.tensors import saved_of
-from asmgen.kernels.rows.reference import FLUSHED, TYPES, UNIT, Array, canaries, kept, rounded, rows_of
+from asmgen.kernels.norm.tensors import EIGHT, saved_of
+from asmgen.kernels.rows.eightbits import LARGEST, LEAST_MAGNITUDE
+from asmgen.kernels.rows.reference import CANARY, FLUSHED, TYPES, UNIT, Array, canaries, kept, rounded, rows_of
 from asmgen.kernels.rows.rowshape import MOST_FRAGMENTS, PER_LANE
 
 _CHAIN = PER_LANE * MOST_FRAGMENTS + 16
 """Roundings on the way of an element into a sum: the items of a lane, then lanes and waves (10 bits of them at most), and the share."""
+_EIGHT = {"ocp": (ml_dtypes.float8_e4m3fn, LARGEST["fp8", "ocp"], 2.0**-10),
+          "fnuz": (ml_dtypes.float8_e4m3fnuz, LARGEST["fp8", "fnuz"], 2.0**-11)}
+"""By encoding the numpy type, its largest number, and half of its smallest subnormal one."""
+_EIGHT_BITS = 4
+"""Significant bits of e4m3."""
 _NUMBERS = ("rows", "each", "x_stride", "residual_stride", "r_stride", "d_stride", "eps", "p", "seed", "offset")
 
 
@@ -20,8 +27,9 @@ def make_problem(p: ag.Values, seed: int) -> ag.Problem:
     rows, columns, dtype = p["rows"], p["columns"], p["dtype"]
     x, residual = (rows_of(random, rows, columns, p[f"{name}_stride"], dtype, seed) for name in ("x", "residual"))
     w, b = random.standard_normal((2, columns)).astype(TYPES[dtype][0])
-    arguments = {"x": x, "residual": residual, "r": canaries(rows, p["r_stride"], dtype), "d": canaries(rows, p["d_stride"], p["out"]),
-                 "w": w, "b": b, "mean": canaries(1, rows, "f32")[0], "rstd": canaries(1, rows, "f32")[0]}
+    arguments = {"x": x, "residual": residual, "r": canaries(rows, p["r_stride"], dtype), "d": _results(p),
+                 "w": w, "b": b, "mean": canaries(1, rows, "f32")[0], "rstd": canaries(1, rows, "f32")[0],
+                 "scale": canaries(1, rows, "f32")[0]}
     arguments |= {name: p[name] for name in _NUMBERS}
     return ag.Problem(arguments, lambda: _outputs(p, x[:, :columns].astype(float), residual[:, :columns].astype(float),
                                                   w.astype(float), b.astype(float)))
@@ -58,7 +66,33 @@ def _outputs(p: ag.Values, x: Array, residual: Array, w: Array, b: Array) -> tup
         scaled = centred * rstd
         d = scaled * w + (b if p["bias"] else 0.0)
         off = np.abs(w) * (error * (rstd + of_rstd) + np.abs(centred) * of_rstd + 2 * UNIT * np.abs(scaled)) + UNIT * np.abs(d)
-    return (*outputs, ag.Output("d", d, rounded(d, off, p["out"]), (slice(None), slice(columns))))
+    where = slice(None), slice(columns)
+    if p["out"] == EIGHT:
+        return (*outputs, *_eight(p, d, off, where))
+    return (*outputs, ag.Output("d", d, rounded(d, off, p["out"]), where))
+
+
+def _results(p: ag.Values) -> Array:
+    """d before the launch."""
+    if p["out"] == EIGHT:
+        return np.full((p["rows"], p["d_stride"]), CANARY, _EIGHT[p["encoding"]][0])
+    return canaries(p["rows"], p["d_stride"], p["out"])
+
+
+def _eight(p: ag.Values, d: Array, off: Array, where: tuple[slice, slice]) -> tuple[ag.Output, ag.Output]:
+    """d in units of each row's scale, and the scales. The reciprocal is rounded, and so is its product with d."""
+    _, largest, least = _EIGHT[p["encoding"]]
+    with np.errstate(all="ignore"):
+        sizes = np.abs(d)
+        most = np.fmax(np.fmax.reduce(sizes, 1, keepdims=True), np.float32(LEAST_MAGNITUDE))
+        of_most = np.fmax.reduce(np.where(np.isfinite(sizes), np.nan_to_num(off), 0.0), 1, keepdims=True)
+        scale = most / largest
+        of_scale = 1.01 * of_most / largest + 3 * UNIT * scale
+        made = d / scale
+        error = off / scale + sizes / scale * (of_scale / scale + 3 * UNIT)
+        half = np.maximum(np.ldexp(1.0, np.frexp(np.abs(made) + error)[1] - _EIGHT_BITS - 1), least)
+        tolerance = 1.01 * (half + error)
+    return ag.Output("d", made, tolerance, where), ag.Output("scale", scale[:, 0], of_scale[:, 0])
 
 
 def _row_output(name: str, value: Array, error: Array) -> list[ag.Output]:

@@ -7,12 +7,13 @@ from typing import TypeVar
 
 import asmgen as ag
 from asmgen.kernels.norm.family import NORM
-from asmgen.kernels.norm.tensors import INPUTS, saved_of, tensors_of
+from asmgen.kernels.norm.tensors import EIGHT, INPUTS, saved_of, tensors_of
 from asmgen.kernels.rows.absent import replace_beyond
 from asmgen.kernels.rows.dropout import Dropout
+from asmgen.kernels.rows.eightbits import LARGEST, scale_of_largest
 from asmgen.kernels.rows.rowfigures import RowFigures
 from asmgen.kernels.rows.rowshape import ROW_LANES, shape_of
-from asmgen.kernels.rows.rowsums import RowSums
+from asmgen.kernels.rows.rowsums import RowSums, largest_magnitude
 from asmgen.kernels.rows.rowtensors import RowTensor, RowWalk, parts_of, row_tile
 from asmgen.kernels.rows.weights import Weights, weigh
 
@@ -44,6 +45,7 @@ def rowwise(k: ag.TileBuilder) -> None:
     dropout = Dropout(walk, p.rounds, shape.fragments if shape.keeps_weights else 1) if p.dropout else None
     weights = [Weights(walk, name, p.dtype, R) for name in ("w", "b") if name == "w" or p.bias]
     saved = {name: RowFigures(walk, name) for name in saved_of(k.parameters)}
+    scaling = _Scaling(walk, sums, R) if p.out == EIGHT else None
 
     for name, tile in raw.items():
         tensors[name].load(tile)
@@ -61,6 +63,8 @@ def rowwise(k: ag.TileBuilder) -> None:
         figures.store(rstd if mean is None or name == "rstd" else mean)
     ag.mul(k, R, R, rstd)
     weigh(k, R, weights)
+    if scaling is not None:
+        scaling.apply(R)
     _store(k, tensors["d"], R, stored[p.out])
     for name in tensors:
         if name not in raw:
@@ -101,6 +105,24 @@ def _normalise(k: ag.TileBuilder, R: ag.Tile, walk: RowWalk, sums: RowSums, mean
     ag.mul(k, rstd, rstd, share)
     ag.add(k, rstd, rstd, k.argument("eps"))
     ag.rsq(k, rstd, rstd)
+
+
+class _Scaling:
+    """Rows in units of scales of their own, which are stored."""
+
+    def __init__(self, walk: RowWalk, sums: RowSums, R: ag.Tile) -> None:
+        k = walk.k
+        self.k, self.sums, self.figures = k, sums, RowFigures(walk, "scale")
+        self.scale, self.inverse = ag.row_vector(k, "scale", R), ag.row_vector(k, "inverse", R, apart=True)
+
+    def apply(self, R: ag.Tile) -> None:
+        """R / scale, with the scale of each row (docs/facts/row_kernels.md section 5)."""
+        k = self.k
+        largest_magnitude(k, self.scale, R)
+        self.sums.finish("max", self.scale)
+        scale_of_largest(k, self.scale, self.inverse, LARGEST[EIGHT, k.p.encoding])
+        self.figures.store(self.scale)
+        ag.mul(k, R, R, self.inverse)
 
 
 def _store(k: ag.TileBuilder, tensor: RowTensor, R: ag.Tile, D: ag.Tile) -> None:

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 import asmgen as ag
-from asmgen.kernels.quantize.formats import GROUP, LARGEST, LEAST_MAGNITUDE
+from asmgen.kernels.quantize.formats import GROUP
+from asmgen.kernels.rows.eightbits import LARGEST, LEAST_MAGNITUDE
 
 
 def quantized(p: ag.Values, inputs: Any) -> Mapping[str, Any]:

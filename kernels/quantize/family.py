@@ -10,7 +10,6 @@ from asmgen.kernels.quantize.formats import (
     BLOCK,
     BLOCKS,
     BYTES,
-    ENCODINGS,
     GROUP,
     SOURCES,
     group_of,
@@ -19,6 +18,7 @@ from asmgen.kernels.quantize.formats import (
     row_bytes,
 )
 from asmgen.kernels.rows.contract import ROW_GRID, row_parameters, row_stride
+from asmgen.kernels.rows.eightbits import ENCODINGS
 from asmgen.kernels.rows.rowshape import with_lanes
 
 _DWORD = 4  # bytes

@@ -4,16 +4,10 @@ from __future__ import annotations
 
 import asmgen as ag
 
-ENCODINGS = {"gfx950": "ocp", "gfx942": "fnuz"}
-"""How 8-bit floats encode numbers."""
 BYTES = {"fp8": "fp8", "bf8": "bf8", "int8": "i8"}
 """Types with float32 scales, by the name that tiles have for them."""
 BLOCKS = {"mxfp4": "fp4", "mxfp6": "fp6", "mxbf6": "bf6", "mxfp8": "fp8", "mxbf8": "bf8"}
 """Types of MX blocks."""
-LARGEST = {("fp8", "ocp"): 448.0, ("bf8", "ocp"): 57344.0, ("fp8", "fnuz"): 240.0, ("bf8", "fnuz"): 57344.0,
-           ("int8", "ocp"): 127.0, ("int8", "fnuz"): 127.0}
-LEAST_MAGNITUDE = 1e-10
-"""What takes the place of a smaller largest magnitude, so that rows of zeros have a scale too (AITER's rule)."""
 BLOCK, GROUP = 32, 128
 """Columns that share a scale."""
 PAD, SHUFFLED_ROWS = 8, 32

@@ -9,7 +9,8 @@ import numpy as np
 
 import asmgen as ag
 from asmgen.kernels.quantize.blockproblem import block_outputs
-from asmgen.kernels.quantize.formats import BLOCK, GROUP, LARGEST, LEAST_MAGNITUDE, SHUFFLED_ROWS, group_of, is_blocks
+from asmgen.kernels.quantize.formats import BLOCK, GROUP, SHUFFLED_ROWS, group_of, is_blocks
+from asmgen.kernels.rows.eightbits import LARGEST, LEAST_MAGNITUDE
 from asmgen.kernels.rows.reference import FLUSHED, Array, rows_of
 
 _EIGHT: dict[tuple[str, str], Any] = {

@@ -8,7 +8,8 @@ from typing import TypeVar
 import asmgen as ag
 from asmgen.kernels.quantize.blockwise import by_blocks
 from asmgen.kernels.quantize.family import QUANTIZE
-from asmgen.kernels.quantize.formats import BYTES, GROUP, LARGEST, LEAST_MAGNITUDE, group_of, is_blocks
+from asmgen.kernels.quantize.formats import BYTES, GROUP, group_of, is_blocks
+from asmgen.kernels.rows.eightbits import LARGEST, reciprocal, scale_of_largest
 from asmgen.kernels.rows.rowfigures import RowFigures
 from asmgen.kernels.rows.rowshape import PER_LANE, ROW_LANES, shape_of
 from asmgen.kernels.rows.rowsums import RowSums, largest_magnitude
@@ -86,7 +87,7 @@ class _Scales:
         with k.scratch("given", file="s") as given:
             k.s_load_dword(given, k.argument("scale"), 0)
             k.v_mov_b32(scale, given)
-        _reciprocal(k, self.inverse, self.scale)
+        reciprocal(k, self.inverse, self.scale)
         if k.p.to != "int8":
             k.s_setreg_imm32_b32(ag.HwReg(_MODE, 23, 1), _KEEPS_BELOW_LARGEST)
 
@@ -102,10 +103,7 @@ class _Scales:
             advance()
 
     def _from_largest(self) -> None:
-        k = self.k
-        ag.max_(k, self.scale, self.scale, LEAST_MAGNITUDE)
-        ag.mul(k, self.scale, self.scale, 1.0 / self.largest)
-        _reciprocal(k, self.inverse, self.scale)
+        scale_of_largest(self.k, self.scale, self.inverse, self.largest)
 
     def apply(self, R: ag.Tile) -> None:
         """R in units of the scales; those of groups of columns are found here."""
@@ -126,12 +124,3 @@ class _Scales:
             self.sums.guard()
         elif self.group == str(GROUP):
             self.figures.go_on()
-
-
-def _reciprocal(k: ag.TileBuilder, inverse: ag.Vector, scale: ag.Vector) -> None:
-    """1 / scale: v_rcp_f32 is within 1 ulp, and a step of Newton rounds it correctly (docs/facts/row_kernels.md section 5)."""
-    (y,), (b,) = inverse.registers.items, scale.registers.items
-    with k.scratch("error") as error:
-        k.v_rcp_f32(y, b)
-        k.v_fma_f32(error, -b, y, 1.0)
-        k.v_fma_f32(y, error, y, y)

@@ -38,6 +38,9 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
     ("gfx950", {"columns": 3000, "rounds": 10, **ALL}, {"rows": 3, "each": 2, "p": 0.25}, "random:3"),
     ("gfx950", {"columns": 6143, "dtype": "f32", "kind": "rms", "bias": True}, {"rows": 2, "each": 2}, "serial"),
     ("gfx942", {"columns": 16384, "residual": True}, {"rows": 2}, "lockstep"),
+    ("gfx950", {"columns": 1001, "out": "fp8", **ALL}, {"rows": 9, "each": 2}, "random:5"),
+    ("gfx942", {"columns": 5001, "out": "fp8", "kind": "rms"}, {"rows": 3, "each": 2, "d_stride": 5008}, "serial"),
+    ("gfx950", {"columns": 100, "out": "fp8", "dtype": "f32"}, {"rows": 33}, "lockstep"),
     ("gfx950", {"columns": 1, "save": "stats"}, {"rows": 5}, "lockstep"),
 ]
 
