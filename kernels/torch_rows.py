@@ -27,12 +27,41 @@ def _operator(torch: Any, name: str, schema: str, run: Callable[..., Any], shape
 
 def _norms(torch: Any, device: DeviceOf) -> None:
     norm: Any = import_module(_FUNCTIONS.format("norm"))
-    _operator(torch, "layer_norm", "(Tensor x, Tensor? weight=None, Tensor? bias=None, float eps=1e-5) -> Tensor",
-              lambda x, weight=None, bias=None, eps=1e-5: norm.layer(x, weight, bias, eps, device=device(x)),
-              lambda x, weight=None, bias=None, eps=1e-5: x.new_empty(x.shape))
-    _operator(torch, "rms_norm", "(Tensor x, Tensor? weight=None, float eps=1e-6) -> Tensor",
-              lambda x, weight=None, eps=1e-6: norm.rms(x, weight, eps, device=device(x)),
-              lambda x, weight=None, eps=1e-6: x.new_empty(x.shape))
+    def layer_back(dy: Any, x: Any, weight: Any, eps: float) -> Any:
+        """dx, dw and db. Mean and rstd are made again, so that nothing but x is kept."""
+        _, mean, rstd = norm.layer(x, weight, None, eps, return_stats=True, device=device(x))
+        return norm.backward(dy, x, rstd, weight, mean, bias=True, device=device(x))
+
+    def rms_back(dy: Any, x: Any, weight: Any, eps: float) -> Any:
+        _, rstd = norm.rms(x, weight, eps, return_stats=True, device=device(x))
+        return norm.backward(dy, x, rstd, weight, device=device(x))
+
+    def of_columns(dy: Any, x: Any, weight: Any, eps: float, count: int) -> tuple[Any, ...]:
+        return (x.new_empty(x.shape), *(x.new_empty(x.shape[-1:]) for _ in range(count)))
+
+    after_layer = _operator(torch, "layer_norm_backward", "(Tensor dy, Tensor x, Tensor? weight, float eps) -> (Tensor, Tensor, Tensor)",
+                            layer_back, lambda dy, x, weight, eps: of_columns(dy, x, weight, eps, 2))
+    after_rms = _operator(torch, "rms_norm_backward", "(Tensor dy, Tensor x, Tensor? weight, float eps) -> (Tensor, Tensor)", rms_back,
+                          lambda dy, x, weight, eps: of_columns(dy, x, weight, eps, 1))
+    layer = _operator(torch, "layer_norm", "(Tensor x, Tensor? weight=None, Tensor? bias=None, float eps=1e-5) -> Tensor",
+                      lambda x, weight=None, bias=None, eps=1e-5: norm.layer(x, weight, bias, eps, device=device(x)),
+                      lambda x, weight=None, bias=None, eps=1e-5: x.new_empty(x.shape))
+    rms = _operator(torch, "rms_norm", "(Tensor x, Tensor? weight=None, float eps=1e-6) -> Tensor",
+                    lambda x, weight=None, eps=1e-6: norm.rms(x, weight, eps, device=device(x)),
+                    lambda x, weight=None, eps=1e-6: x.new_empty(x.shape))
+
+    def keep(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        ctx.save_for_backward(*inputs[:2])
+        ctx.eps, ctx.has = inputs[-1], [one is not None for one in inputs[1:-1]]
+
+    def gradients(after: Any) -> Callable[..., tuple[Any, ...]]:
+        def back(ctx: Any, dy: Any) -> tuple[Any, ...]:
+            dx, *further = after(dy.contiguous(), *ctx.saved_tensors, ctx.eps)
+            return (dx, *(one if has else None for one, has in zip(further, ctx.has, strict=True)), None)
+        return back
+
+    layer.register_autograd(gradients(after_layer), setup_context=keep)
+    rms.register_autograd(gradients(after_rms), setup_context=keep)
     _operator(torch, "add_rms_norm", "(Tensor x, Tensor residual, Tensor? weight=None, float eps=1e-6) -> (Tensor, Tensor)",
               lambda x, residual, weight=None, eps=1e-6: norm.rms(x, weight, eps, residual, device=device(x)),
               lambda x, residual, weight=None, eps=1e-6: (x.new_empty(x.shape), x.new_empty(x.shape)))

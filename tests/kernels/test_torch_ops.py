@@ -65,6 +65,9 @@ class Contiguous(TorchTensor):
     def contiguous(self) -> Contiguous:
         return self
 
+    def new_empty(self, shape: tuple[int, ...], dtype: Any = None) -> Contiguous:
+        return Contiguous(np.zeros(shape, dtype or self.array.dtype))
+
 
 def test_row_operators_and_their_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
     torch, ops = stand_in()
@@ -85,6 +88,13 @@ def test_row_operators_and_their_gradients(monkeypatch: pytest.MonkeyPatch) -> N
     made = norm.run(x, Contiguous(np.ones(40, np.float32)))
     assert np.allclose(made.array, x.array / np.sqrt((x.array**2).mean(1, keepdims=True) + 1e-6), atol=1e-5)
     assert norm.shapes(x).shape == (3, 40)
+    w = Contiguous(np.ones(40, np.float32))
+    norm.keep(saved, (x, w, 1e-6), made)
+    dx, dw, nothing = norm.gradients(saved, dy)
+    rstd = 1 / np.sqrt((x.array**2).mean(1, keepdims=True) + 1e-6)
+    h = x.array * rstd
+    assert nothing is None and np.allclose(dw.array, (dy.array * h).sum(0), atol=1e-5)
+    assert np.allclose(dx.array, rstd * (dy.array - h * (dy.array * h).mean(1, keepdims=True)), atol=1e-5)
 
 
 def test_without_torch_one_sentence_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
