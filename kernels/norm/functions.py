@@ -6,14 +6,16 @@ are any, at equal distances.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from asmgen.kernels.norm.tensors import saved_of
+from asmgen.kernels.norm.tensors import EIGHT, figures_of
 from asmgen.kernels.rowlaunch import empty, launch, ones, rows_of, same_shape, vector
-from asmgen.kernels.tensors import TensorError
+from asmgen.kernels.tensors import TensorError, gpu_of
 
 _OF = {"layer": "norm.layer", "rms": "norm.rms"}
 _OUTS = {"bf16": "bfloat16", "f16": "float16", "f32": "float32"}
+_EIGHTS = {"gfx950": "float8_e4m3fn", "gfx942": "float8_e4m3fnuz"}
 
 
 def layer(x: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5, residual: Any = None, dropout_p: float = 0.0, seed: int = 0,
@@ -24,7 +26,9 @@ def layer(x: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5, resid
     `x` is [..., columns] of bfloat16, float16 or float32; weight (ones by default) and bias are vectors of its type. Names and defaults are
     those of torch.nn.functional.layer_norm and of flash-attn's layer_norm_fn. Returns `out`; with a residual (out, residual_out), where
     residual_out is r for the next layer; with return_stats also mean and 1 / sqrt(...) of each row. `out` may be x, residual_out may be
-    residual. `out_dtype` is bf16, f16 or f32, by default that of x. Dropout is by Philox 4x32-7 (docs/facts/row_kernels.md section 2).
+    residual. `out_dtype` is bf16, f16 or f32, by default that of x; or fp8, with the scale of each row
+    (float32) as the last result: r = out * scale, for columns that are a multiple of 4.
+    Dropout is by Philox 4x32-7 (docs/facts/row_kernels.md section 2).
 
     `device` is the GPU of the tensors by default; tensors in host memory need an EmulatedDevice. Raises TensorError or ContractError
     before any launch.
@@ -46,12 +50,17 @@ def _norm(kind: str, x: Any, weight: Any, bias: Any, eps: float, residual: Any, 
     of = _OF[kind]
     rows = rows_of("x", x, of)
     made = out_dtype or rows.dtype
-    if made not in _OUTS:
-        raise TensorError(f"out_dtype of {of} must be one of {', '.join(_OUTS)}, got {made!r}")
+    if made == EIGHT and out is None:
+        device = device if device is not None else gpu_of(x, of)
+        out = empty(x, rows.shape, _EIGHTS[device.arch])
+    elif made not in _OUTS:
+        raise TensorError(f"out_dtype of {of} must be one of {', '.join(_OUTS)}, or fp8 where no out is given, got {made!r}")
     tensors = {"x": x, "d": empty(x, rows.shape, "" if made == rows.dtype else _OUTS[made]) if out is None else out}
     if residual is not None:
         tensors |= {"residual": residual, "r": empty(x, rows.shape) if residual_out is None else residual_out}
-    lying = {name: rows_of(name, tensor, of) for name, tensor in tensors.items()}
+    lying = {name: rows_of(name, tensor, of) for name, tensor in tensors.items() if name != "d" or made != EIGHT}
+    if made == EIGHT:
+        lying["d"] = replace(rows, stride=rows.columns, dtype=EIGHT)
     for name, one in lying.items():
         same_shape(of, name, one, rows)
         if name != "d" and one.dtype != rows.dtype:
@@ -63,7 +72,7 @@ def _norm(kind: str, x: Any, weight: Any, bias: Any, eps: float, residual: Any, 
     tensors["w"] = ones(x, rows.columns) if weight is None else vector("weight", weight, of, rows.columns, rows.dtype)
     if bias is not None:
         tensors["b"] = vector("bias", bias, of, rows.columns, rows.dtype)
-    saved = saved_of(build)
+    saved = figures_of(build)
     tensors |= {name: empty(x, (rows.rows,), "float32") for name in saved}
     shape = {"rows": rows.rows, "eps": eps, **{f"{name}_stride": one.stride for name, one in lying.items()},
              **(dict(zip(("p", "seed", "offset"), dropout, strict=True)) if dropout[0] > 0 else {})}

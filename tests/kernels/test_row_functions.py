@@ -47,6 +47,15 @@ def test_gradients_of_rms_norm(device: EmulatedDevice) -> None:
     assert np.allclose(dw, (dy * h).sum(0), atol=1e-5)
 
 
+def test_rms_norm_to_8_bits(device: EmulatedDevice) -> None:
+    x = drawn(3, 64)
+    out, scale = norm.rms(x, out_dtype="fp8", device=device)
+    own = x.astype(float)
+    expected = own / np.sqrt((own**2).mean(-1, keepdims=True) + 1e-6)
+    assert out.dtype == ml_dtypes.float8_e4m3fn and np.allclose(scale, np.abs(expected).max(1) / 448, rtol=1e-4)
+    assert np.abs(out.astype(float) * scale[:, None] - expected).max() <= np.abs(expected).max() / 16
+
+
 def test_rms_norm_of_a_view_by_elements(device: EmulatedDevice) -> None:
     x = TorchTensor(drawn(4, 65)[:, :63])
     out = norm.rms(x, TorchTensor(np.ones(63, BF16)), device=device)
