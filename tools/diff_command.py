@@ -219,7 +219,7 @@ def _code_figures(code: CodeFigures, waits: Sequence[WaitReport], kernel: Kernel
     found |= {f"mfma.{kind.name}": kind.count for kind in code.matrix} | {"mfma_cycles": code.matrix_cycles}
     found |= {f"mfma_gap.{gap}": count for gap, count in stream.gaps.items()}
     found |= {"mfma_reuse.accumulator": stream.same_accumulator, "mfma_reuse.a": stream.same_a, "mfma_reuse.b": stream.same_b,
-              "mfma_reuse.operand_reads_left_out": stream.left_out}
+              "mfma_reuse.any": stream.holding, "mfma_reuse.operand_reads_left_out": stream.left_out}
     found |= {f"bytes.{kind}": size for kind, size in code.traffic.items()}
     for use in code.uses:
         found |= {f"first_use.{use.group}.{name}": value for name, value in zip(("min", "median", "max"), use.instructions, strict=True)}

@@ -24,8 +24,9 @@ REMEMBERED = 8
 
 @dataclass(frozen=True)
 class MatrixStream:
-    """`gaps`: how often so many other instructions stand between two. Of `pairs` neighbours, how many share accumulator, A, B.
-    `reads`: registers that the operand sides read, `left_out` how many of them the core remembers. `small` counts 16x16 shapes and less."""
+    """`gaps`: how often so many other instructions stand between two. Of `pairs` neighbours, how many share accumulator, A, B, any of these
+    (`holding`). `reads`: registers that the operand sides read, `left_out` how many of them the core remembers. `small` counts 16x16 shapes
+    and less."""
 
     gaps: dict[int, int] = field(default_factory=dict)
     pairs: int = 0
@@ -35,12 +36,13 @@ class MatrixStream:
     reads: int = 0
     left_out: int = 0
     small: int = 0
+    holding: int = 0
 
     def as_json(self) -> dict[str, Any]:
         """The histogram and the reuse."""
         return {"mfma_gaps": {str(gap): count for gap, count in self.gaps.items()},
                 "mfma_reuse": {"pairs": self.pairs, "same_accumulator": self.same_accumulator, "same_a": self.same_a, "same_b": self.same_b,
-                               "operand_registers_read": self.reads, "operand_reads_left_out": self.left_out}}
+                               "holding": self.holding, "operand_registers_read": self.reads, "operand_reads_left_out": self.left_out}}
 
     def advice(self) -> str:
         """What the energy rule says of them, "" where it has nothing to say."""
@@ -67,11 +69,13 @@ def matrix_stream(instructions: Sequence[Instruction], loops: bool) -> MatrixStr
     shared: Counter[str] = Counter()
     for one, other in neighbours:
         mine, before = _operands(other), _operands(one)
-        shared.update(name for name in ("a", "b") if mine[name] == before[name])
-        shared["accumulator"] += before["d"] == mine["c"] == mine["d"]
+        same = {name for name in ("a", "b") if mine[name] == before[name]}
+        same |= {"accumulator"} if before["d"] == mine["c"] == mine["d"] else set()
+        shared.update(same)
+        shared["any"] += bool(same)
     reads, left_out = _remembered(chain, loops)
     return MatrixStream(dict(sorted(Counter(gaps).items())), len(neighbours), shared["accumulator"], shared["a"], shared["b"], reads,
-                        left_out, sum(MFMA[instruction.name].m <= 16 for instruction in chain))
+                        left_out, sum(MFMA[instruction.name].m <= 16 for instruction in chain), shared["any"])
 
 
 def _operands(instruction: Instruction) -> dict[str, Operand]:

@@ -81,12 +81,13 @@ def test_reuse_of_operands_and_accumulator() -> None:
     are left out."""
     body = small(0, 4, 8) + small(0, 4, 12) + small(0, 16, 8)
     stream = inspected(loop(body)).loops[0].code.stream
-    assert (stream.pairs, stream.same_accumulator, stream.same_a, stream.same_b) == (3, 3, 1, 1)
+    assert (stream.pairs, stream.same_accumulator, stream.same_a, stream.same_b, stream.holding) == (3, 3, 1, 1, 3)
     assert (stream.reads, stream.left_out) == (24, 24)  # A: 4, 4, 16 and B: 8, 12, 8: two operands each
     wide = "".join(f"v_mfma_f32_32x32x16_bf16 a[{16 * n}:{16 * n + 15}], v[{a}:{a + 3}], v[0:3], a[{16 * n}:{16 * n + 15}]\n"
                    for n, a in enumerate((8, 12, 16)))
     stream = inspected(wide).code.stream
     assert (stream.pairs, stream.same_accumulator, stream.same_a, stream.same_b, stream.reads, stream.left_out) == (2, 0, 0, 2, 24, 8)
+    assert stream.holding == 2
     assert "32x32 shapes" in stream.advice() and "33 %" in stream.advice().replace("33%", "33 %")
     assert "16x16 shapes" in inspected(loop(body)).loops[0].code.stream.advice()
 

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import random
-
 import pytest
 
-from asmgen.isa.timing import timing
 from asmgen.kernels.registry import family
-from asmgen.model.profile import profile
 from asmgen.reader.assembly import read_text
 from asmgen.tools.build import build_kernel
+from asmgen.tools.inspection_matrix import matrix_stream
 from asmgen.tools.profile_command import lower_bound, report_traced, trace_kernel
 from asmgen.tuning.loopbounds import LoopBound, loop_bound
-from tests.model.test_model_profile import loop, traced
-
-TABLE = timing("MI355X")
-WIDE = "v_mfma_f32_32x32x16_bf16 a[0:15], v[0:3], v[4:7], a[0:15]\n"  # 32 clk of a core, chained on its accumulator
-NARROW = "v_mfma_f32_16x16x32_bf16 a[{0}:{1}], v[0:3], v[4:7], a[{0}:{1}]\n"
+from tests.random_loops import NARROW, TABLE, WIDE, above
 
 
 def bound(body: str, waves: int = 4) -> LoopBound | None:
@@ -46,25 +39,6 @@ def test_a_loop_of_which_a_branch_skips_a_part_has_no_bound() -> None:
     assert bound("v_mov_b32 v0, v1\ns_cbranch_vccz seldom\nv_mov_b32 v2, v3\n") is not None
 
 
-POOL = (WIDE, NARROW.format(16, 19), NARROW.format(20, 23), "v_add_f32 v8, v8, v9\n", "v_exp_f32 v10, v8\n", "v_mul_lo_u32 v11, v11, v12\n",
-        "v_pk_add_f32 v[14:15], v[14:15], v[16:17]\n", "s_nop 2\n", "s_add_u32 s30, s30, 1\n", "ds_read_b128 v[20:23], v30\n",
-        "v_permlane32_swap_b32 v18, v19\n", "s_waitcnt lgkmcnt(0)\n", "s_barrier\n", "v_mov_b32 v24, v10\n")
-
-
-def above(seed: int) -> str:
-    """The drawn loop, if its bound lies above what the model says of it."""
-    pick = random.Random(seed)
-    body = "".join(pick.choice(POOL) for _ in range(pick.randint(3, 40)))
-    waves = pick.choice((1, 4, 8))
-    body += "s_barrier\n" * (waves > 4)  # else one wave of a SIMD may be through before the other one begins
-    program, traces = traced("v_mov_b32 v30, 0\n" + loop(body, 40), block=64 * waves, lds=4096)
-    for found in profile(program, traces, TABLE, "l2").loops:
-        least = loop_bound(program, found.first, found.last, found.waves, TABLE)
-        if least is None or least.least > found.cycles * 1.002:
-            return f"case {seed}: {least} above {found.cycles} of\n{body}"
-    return ""
-
-
 @pytest.mark.parametrize("seed", range(10))
 def test_no_bound_is_above_what_the_model_says_of_a_drawn_loop(seed: int) -> None:
     assert not above(seed)
@@ -78,3 +52,5 @@ def test_the_fp8_loop_stands_at_its_bound() -> None:
     steady = max(found.loops, key=lambda one: one.rounds)
     least = lower_bound(steady, found)
     assert least is not None and least.least <= steady.cycles * 1.002 and steady.cycles <= 1.01 * least.least
+    stream = matrix_stream(found.program.instructions[steady.first:steady.last + 1], loops=True)
+    assert 2 * stream.holding >= stream.pairs
