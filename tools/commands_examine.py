@@ -62,9 +62,19 @@ def profile(subject: str, arch: str | None, parameters: tuple[str, ...], gpu: st
 @parameters_option
 @click.option("--gpu", help="MI300X, MI325X, MI350X or MI355X; default MI300X for gfx942, MI355X for gfx950.")
 @click.option("--top", default=100, type=click.IntRange(1), metavar="N", help="Only the N fastest.")
+@click.option("--schedule", is_flag=True, help="Search long for the order of the loop instead, and keep it beside the kernel's file.")
 @json_option
-def tune(kernel: str, arch: str | None, parameters: tuple[str, ...], gpu: str | None, top: int, as_json: bool) -> int:
+def tune(kernel: str, arch: str | None, parameters: tuple[str, ...], gpu: str | None, top: int, schedule: bool, as_json: bool) -> int:
     """Rank the variants of a kernel that serve a problem by predicted time, with what limits each. What was ranked once is kept."""
+    if schedule:
+        from asmgen.kernels.registry import family as find_family
+        from asmgen.tools.schedulesearch import search_order
+
+        library = find_family(kernel)
+        chosen = library.check_arch(arch or "")
+        searched = search_order(library, chosen, library.parse(chosen, parameters))
+        document(searched.as_json()) if as_json else click.echo(searched.text(), nl=False)
+        return GOOD
     from asmgen.kernels.tuned import tune_request
     from asmgen.tools.tune_command import ReadyLine, ranking_json, ranking_text
 

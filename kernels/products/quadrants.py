@@ -18,7 +18,7 @@ from asmgen.kernels.products.feeds import deals_no_rows, feed_of
 from asmgen.kernels.products.prologue import corners_of, operands, place
 from asmgen.kernels.products.split import stored_type
 
-SCHEDULES: dict[str, ag.Schedule] = {"ping-pong": ag.PingPong(), "interleave": ag.Modulo(), ELEMENTS: ag.PingPong()}
+SCHEDULES: dict[str, ag.Schedule] = {"ping-pong": ag.PingPong(), "interleave": ag.Modulo(beside=__file__), ELEMENTS: ag.PingPong()}
 
 
 def quadrants(k: ag.TileBuilder, M: ag.MatrixShape, fa: ag.Fragment, fb: ag.Fragment,

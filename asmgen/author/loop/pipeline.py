@@ -111,6 +111,7 @@ def pipeline(k: Builder, step: Step, count: Reg | int, schedule: Schedule, group
     k.steps.append(units.shape.table)
     for report in units.shape.reports:
         k.remarks += report.lines()
+    k.remarks += filter(None, [units.shape.arrangement.remark])
     if without:
         k.label(without)
     if then is not None:

@@ -40,10 +40,12 @@ Placed = int | Sync
 
 @dataclass(frozen=True)
 class Arrangement:
-    """The order of a steady copy, and the ordinals of the units that belong to the next iteration's step."""
+    """The order of a steady copy, and the ordinals of the units that belong to the next iteration's step. `remark` stands in the assembly
+    text."""
 
     order: tuple[Placed, ...]
     lead: frozenset[int] = field(default_factory=frozenset)
+    remark: str = ""
 
 
 class Schedule(Protocol):

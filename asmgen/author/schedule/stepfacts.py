@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from itertools import groupby
 
 from asmgen.author.schedule.handoffs import handoffs
+from asmgen.author.schedule.keptorders import step_digest
 from asmgen.author.schedule.stepclock import StepClock
 from asmgen.author.schedule.stepgraph import Edge, dependences, result_after
 from asmgen.author.schedule.unitcosts import StepMachine, UnitKind, cost_of, kinds_of, ticks
@@ -27,8 +29,8 @@ class NoRoom(Exception):
 class StepFacts:
     """What all orders of a step share: its units, their costs, dependences and handoffs."""
 
-    def __init__(self, phases: Sequence[Sequence[Unit]], offsets: Mapping[int, int], machine: StepMachine) -> None:
-        self.phases, self.machine = phases, machine
+    def __init__(self, phases: Sequence[Sequence[Unit]], offsets: Mapping[int, int], machine: StepMachine, kept_beside: str = "") -> None:
+        self.phases, self.offsets, self.machine, self.kept_beside = phases, offsets, machine, kept_beside
         self.units = {unit.tag.ordinal: unit for unit in phases[0]}
         self.kinds = kinds_of(list(phases[0]))
         self.costs = {number: cost_of(unit, machine) for number, unit in self.units.items()}
@@ -65,6 +67,11 @@ class StepFacts:
         busy += self.pauses
         waits = 2 * bool(self.handoffs) + 2  # a barrier with its wait, and the loop's subtraction and branch
         self.least = max(busy, issue + waits, vector)
+
+    @cached_property
+    def digest(self) -> str:
+        """The key of the step's kept order."""
+        return step_digest(self.phases, self.offsets, self.machine)
 
     def _packed_runs(self) -> list[tuple[int, ...]]:
         """Packed f32 side by side in its stream. It does not run beside a matrix unit: each run stands in a pause between two."""

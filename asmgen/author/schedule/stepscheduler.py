@@ -16,8 +16,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from asmgen.author.schedule.filltimes import place_fills
+from asmgen.author.schedule.keptorders import imposed, orders_file, read_orders
 from asmgen.author.schedule.matrixtimes import place_matrix
 from asmgen.author.schedule.partialorder import PartialOrder
 from asmgen.author.schedule.readtimes import add_waits, place_reads
@@ -34,32 +36,57 @@ from asmgen.isa.registers import m0
 _STRETCH = (0, 2, 5, 10)  # percent of the shortest length that the search tries on top
 _REFINED = 2  # orders, the best ones, that are refined
 _TRIES, _PATIENCE = 60, 15  # orders that a build looks at to refine one; those in a row that may be no better
+_LONG_STRETCH, _LONG_REFINED, _LONG_TRIES, _LONG_PATIENCE = range(13), 24, 400, 60  # the same of a long search
+_PROPOSED = 12  # orders of a long search that whole kernels are timed with
 _LONGEST = 4  # times the least length of a step, at which the search gives up
 
 
 @dataclass(frozen=True)
 class Modulo:
-    """For 4 waves, one on each SIMD. Stage borders are ignored. Resources and latencies come from the timing table."""
+    """For 4 waves, one on each SIMD. Stage borders are ignored. Resources and latencies come from the timing table.
 
+    `beside` is the kernel's `__file__` if `asmgen tune --schedule` may keep orders in a file beside it (`keptorders`).
+    """
+
+    beside: str = ""
     name: str = "modulo"
     stagger: int = 0
 
     def arrange(self, phases: Sequence[Sequence[Unit]], offsets: Mapping[int, int], machine: StepMachine) -> Arrangement:
         """The best of the orders that it tries. Raises PipelineError, with the unit, if none exists."""
-        step = StepFacts(phases, offsets, machine)
-        shortest, failure = _shortest(step)
-        if shortest is None:
-            assert failure is not None
-            raise PipelineError(failure.sentence, failure.unit.first.where())
-        found: dict[Arrangement, Refinement] = {}
-        for percent in _STRETCH:
-            length = shortest + shortest * percent // 100
-            if any(search.time.ticks <= length for search in found.values()):
-                break
-            for search in _orders(step, length):
-                found.setdefault(search.first, search)
-        best = sorted(found.values(), key=lambda search: (search.time.ticks, len(search.first.order)))[:_REFINED]
-        return min((search.run(_TRIES, _PATIENCE) for search in best), key=lambda one: one.merit).arrangement
+        step = StepFacts(phases, offsets, machine, self.beside)
+        chosen = imposed(step)
+        if chosen is not None:
+            return chosen
+        file = orders_file(self.beside) if self.beside else None
+        kept = read_orders(file) if file is not None else {}
+        if step.digest in kept:
+            return kept[step.digest]
+        searches = _best(step, _shortest(step), _STRETCH)[:_REFINED]
+        best = min((search.run(_TRIES, _PATIENCE) for search in searches), key=lambda one: one.merit)
+        remark = f"{file.name} keeps no order of this step and timing table, so the build searched for one; `asmgen tune --schedule` " \
+                 "searches longer and keeps it" if kept and file is not None else ""
+        return replace(best.arrangement, remark=remark)
+
+
+def proposals(step: StepFacts) -> list[Arrangement]:
+    """The best orders of a search that takes as long as it pays: many lengths, each refined; the best one by the clock first."""
+    searches = _best(step, _shortest(step), _LONG_STRETCH, every=True)[:_LONG_REFINED]
+    found = sorted((search.run(_LONG_TRIES, _LONG_PATIENCE) for search in searches), key=lambda one: one.merit)
+    return list(dict.fromkeys(one.arrangement for one in found))[:_PROPOSED]
+
+
+def _best(step: StepFacts, shortest: int, stretch: Sequence[int], every: bool = False) -> list[Refinement]:
+    """Orders of lengths so many percent above the shortest, the best ones first. If not `every`, no length is tried that takes longer than
+    what is found."""
+    found: dict[Arrangement, Refinement] = {}
+    for percent in stretch:
+        length = shortest + shortest * percent // 100
+        if not every and any(search.time.ticks <= length for search in found.values()):
+            break
+        for search in _orders(step, length):
+            found.setdefault(search.first, search)
+    return sorted(found.values(), key=lambda search: (search.time.ticks, len(search.first.order)))
 
 
 def _orders(step: StepFacts, length: int) -> Iterator[Refinement]:
@@ -72,20 +99,22 @@ def _orders(step: StepFacts, length: int) -> Iterator[Refinement]:
             step.failures.append(error)
 
 
-def _shortest(step: StepFacts) -> tuple[int | None, NoRoom | None]:
-    """About the shortest length for which there is an order, within 1 %, and why there is none for the least length."""
+def _shortest(step: StepFacts) -> int:
+    """About the shortest length for which there is an order, within 1 %. Raises PipelineError, with the unit that has no room in the least
+    length, where there is none."""
     def works(length: int) -> bool:
         return next(_orders(step, length), None) is not None
 
     low, high = step.least, step.least
     while not works(high):
         if high > _LONGEST * step.least:
-            return None, step.failures[0]
+            failure = step.failures[0]
+            raise PipelineError(failure.sentence, failure.unit.first.where())
         low, high = high, high + high // 4 + 1
     while high - low > max(1, step.least // 100):
         middle = (low + high) // 2
         low, high = (low, middle) if works(middle) else (middle, high)
-    return high, None
+    return high
 
 
 def _placed(order: PartialOrder) -> tuple[int, ...]:
