@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from asmgen.author.schedule.givenup import given_up
 from asmgen.author.schedule.keptorders import chosen_by, orders_file, read_orders, step_digest, with_order
 from asmgen.author.schedule.schedules import Arrangement, Sync
 from asmgen.author.schedule.stepfacts import StepFacts
@@ -36,12 +37,13 @@ def test_an_order_comes_back_from_its_file(tmp_path: Path) -> None:
 def test_a_build_takes_the_kept_order_of_its_step_and_remarks_on_another(tmp_path: Path) -> None:
     beside = str(tmp_path / "kernel.py")
     own = Modulo(beside).arrange([units(CODE)], OFFSETS, MACHINE)
-    assert not own.remark  # nothing was ever kept there
+    assert "keeps no order" not in own.remark  # nothing was ever kept there
     kept = Arrangement(tuple(reversed(own.order)))
     assert kept.order != own.order
     path = orders_file(beside)
     path.write_text(with_order(path, step_digest([units(CODE)], OFFSETS, MACHINE), kept, "this step"))
-    assert Modulo(beside).arrange([units(CODE)], OFFSETS, MACHINE) == kept
+    taken = Modulo(beside).arrange([units(CODE)], OFFSETS, MACHINE)
+    assert (taken.order, taken.lead) == (kept.order, kept.lead) and "keeps no order" not in taken.remark
     for other, machine in ((CODE.replace("v25", "v26"), MACHINE), (CODE, StepMachine("gfx950", 2))):
         found = Modulo(beside).arrange([units(other)], OFFSETS, machine)
         assert "kernel.orders.json keeps no order of this step and timing table" in found.remark
@@ -61,3 +63,12 @@ def test_a_long_search_proposes_orders_of_all_units_and_imposes_them_on_builds()
     assert found and all(sorted(entry for entry in one.order if isinstance(entry, int)) == [0, 1, 2, 3] for one in found)
     with chosen_by(lambda step: found[-1] if step.digest == facts().digest else None):
         assert Modulo("kernel.py").arrange([units(CODE)], OFFSETS, MACHINE) == found[-1]
+
+
+def test_an_order_says_what_its_cores_wait_for() -> None:
+    step = facts()
+    tight = given_up(step, Arrangement((0, 1, 2, 3)))
+    assert tight.startswith("matrix cores wait ") and "the end of the loop" in tight and "barriers" not in tight
+    slow = given_up(step, Arrangement((0, 2, 3, Sync("wait"), Sync("barrier"), 1)))
+    # 8 clk of operand read, 4 for each of two additions and the wait, 8 for the barrier: 28, of which the core works for 16
+    assert "barriers and vector work and waits 12" in slow

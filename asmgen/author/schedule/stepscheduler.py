@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from asmgen.author.schedule.filltimes import place_fills
+from asmgen.author.schedule.givenup import given_up
 from asmgen.author.schedule.keptorders import imposed, orders_file, read_orders
 from asmgen.author.schedule.matrixtimes import place_matrix
 from asmgen.author.schedule.partialorder import PartialOrder
@@ -61,12 +62,12 @@ class Modulo:
         file = orders_file(self.beside) if self.beside else None
         kept = read_orders(file) if file is not None else {}
         if step.digest in kept:
-            return kept[step.digest]
+            return replace(kept[step.digest], remark=given_up(step, kept[step.digest]))
         searches = _best(step, _shortest(step), _STRETCH)[:_REFINED]
-        best = min((search.run(_TRIES, _PATIENCE) for search in searches), key=lambda one: one.merit)
-        remark = f"{file.name} keeps no order of this step and timing table, so the build searched for one; `asmgen tune --schedule` " \
+        best = min((search.run(_TRIES, _PATIENCE) for search in searches), key=lambda one: one.merit).arrangement
+        remark = f"; {file.name} keeps no order of this step and timing table, so the build searched for one; `asmgen tune --schedule` " \
                  "searches longer and keeps it" if kept and file is not None else ""
-        return replace(best.arrangement, remark=remark)
+        return replace(best, remark=given_up(step, best) + remark)
 
 
 def proposals(step: StepFacts) -> list[Arrangement]:
