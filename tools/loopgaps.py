@@ -15,6 +15,7 @@ from typing import Any
 
 import click
 
+from asmgen.author.contract.contract import ContractError, KernelContract
 from asmgen.author.contract.variant import Variant
 from asmgen.author.family.family import Family
 from asmgen.isa.timing import gpu_of, timing
@@ -24,7 +25,7 @@ from asmgen.tools.inspection_matrix import MatrixStream, matrix_stream
 from asmgen.tools.profile_command import lower_bound, report_traced, trace_kernel
 from asmgen.tuning.loopbounds import LoopBound
 
-_STEPS = 16  # of a product: enough rounds to leave the ends of a loop out
+_STEPS = (16, 4, 1)  # of a product: enough rounds to leave the ends of a loop out, or as many as a variant takes
 ALLOWED = 1.002
 """A bound may lie so far above a prediction, whose clk are counted over whole rounds."""
 
@@ -72,9 +73,7 @@ def loop_gaps(library: Family) -> Iterator[LoopGap]:
     for variant in library.variants():
         fixed = {name: value for name, value in (("tile", variant.tile_text), ("schedule", variant.schedule), *variant.further)
                  if name in {parameter.name for parameter in library.contract_of(variant).parameters}}
-        values = {**fixed, **_problem(variant)}
-        contract = library.contract(variant.arch, values)
-        resolved = contract.resolve_run(values)
+        contract, resolved = _resolved(library, variant, fixed)
         build = {name: resolved[name] for name in resolved if contract.parameter(name).kind == "build"}
         traced = trace_kernel(library, build_kernel(library, variant.arch, build), resolved, 1)
         found = report_traced(traced, timing(gpu_of(variant.arch, None)), "l2", 1).profile
@@ -85,12 +84,20 @@ def loop_gaps(library: Family) -> Iterator[LoopGap]:
                 yield LoopGap(variant, loop.first, loop.last, len(code), loop.cycles, loop.matrix_busy, lower_bound(loop, found), stream)
 
 
-def _problem(variant: Variant) -> Mapping[str, Any]:
-    """One tile of a product, or one head of attention."""
+def _resolved(library: Family, variant: Variant, fixed: Mapping[str, Any]) -> tuple[KernelContract, dict[str, Any]]:
+    """All parameters for one tile of a product of the most steps that the variant takes, or for one head of attention."""
+    problems: list[dict[str, Any]] = [{"hq": 1, "sq": 1024}]
     if variant.family.startswith("gemm"):
         m, n, k = variant.tile
-        return {"m": m, "n": n, "k": _STEPS * k}
-    return {"hq": 1, "sq": 1024}
+        problems = [{"m": m, "n": n, "k": steps * k} for steps in _STEPS]
+    while True:
+        values = {**fixed, **problems.pop(0)}
+        contract = library.contract(variant.arch, values)
+        try:
+            return contract, dict(contract.resolve_run(values))
+        except ContractError:
+            if not problems:
+                raise
 
 
 @click.command()
