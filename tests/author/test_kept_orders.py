@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from asmgen.author.schedule.givenup import given_up
-from asmgen.author.schedule.keptorders import chosen_by, orders_file, read_orders, step_digest, with_order
+from asmgen.author.schedule.keptorders import chosen_by, orders_file, read_orders, with_order
 from asmgen.author.schedule.schedules import Arrangement, Sync
+from asmgen.author.schedule.stepdigest import step_digest
 from asmgen.author.schedule.stepfacts import StepFacts
 from asmgen.author.schedule.stepscheduler import Modulo, proposals
 from asmgen.author.schedule.unitcosts import StepMachine

@@ -7,26 +7,18 @@ hash is not there is searched as any other, and the assembly text says so.
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from asmgen.author.schedule.schedules import Arrangement, Placed, Sync
-from asmgen.author.schedule.unitcosts import StepMachine
-from asmgen.author.step.effects import Unit
+from asmgen.author.schedule.stepfacts import StepFacts
 from asmgen.isa.errors import AsmgenError
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from asmgen.author.schedule.stepfacts import StepFacts
-
 SUFFIX = ".orders.json"
-Chooser = Callable[["StepFacts"], Arrangement | None]
+Chooser = Callable[[StepFacts], Arrangement | None]
 """Says the order of a step, or None to leave it to the schedule."""
 _CHOOSER: ContextVar[Chooser | None] = ContextVar("chooser", default=None)
 
@@ -45,20 +37,6 @@ def imposed(step: StepFacts) -> Arrangement | None:
     """What the chooser says, if there is one."""
     chooser = _CHOOSER.get()
     return chooser(step) if chooser is not None else None
-
-
-def step_digest(phases: Sequence[Sequence[Unit]], offsets: Mapping[int, int], machine: StepMachine) -> str:
-    """The hash of a step and of what it runs on."""
-    table = machine.timing
-    said = [f"{machine.arch} {machine.waves}", *(f"{name}={table[name]}" for name in sorted(table.values))]
-    for phase in phases:
-        for unit in phase:
-            tag = unit.tag
-            texts = " ".join(instruction.name for instruction in unit.instructions)
-            accesses = [(access.space, access.write, access.low, access.high, access.part) for access in unit.effects.memory]
-            said.append(f"{tag.ordinal} {tag.stream} {tag.condition} {offsets[tag.ordinal]} {texts} {unit.effects.reads:x} "
-                        f"{unit.effects.writes:x} {accesses}")
-    return hashlib.sha256("\n".join(said).encode()).hexdigest()[:32]
 
 
 def orders_file(kernel_file: str) -> Path:

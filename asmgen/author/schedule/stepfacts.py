@@ -8,8 +8,8 @@ from functools import cached_property
 from itertools import groupby
 
 from asmgen.author.schedule.handoffs import handoffs
-from asmgen.author.schedule.keptorders import step_digest
 from asmgen.author.schedule.stepclock import StepClock
+from asmgen.author.schedule.stepdigest import step_digest
 from asmgen.author.schedule.stepgraph import Edge, dependences, result_after
 from asmgen.author.schedule.unitcosts import StepMachine, UnitKind, cost_of, kinds_of, ticks
 from asmgen.author.step.effects import Unit
