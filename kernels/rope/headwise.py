@@ -51,7 +51,8 @@ def _rotate_heads(k: ag.TileBuilder, shape: HeadShape, angles: Angles, number: s
     y.go_on()
     walk.go_on(f"heads{number}")
     k.label(end)
-    k.s_waitcnt(vmcnt=0)  # what was loaded beyond the last head would arrive in registers that the other tensor takes
+    if k.p.second and not number:
+        k.s_waitcnt(vmcnt=0)  # what was loaded beyond the last head would arrive in registers that the other tensor takes
     for tile in (*raw, *wide, *made, *(narrow if narrow is not made else ()), *((rest,) if rest is not None else ())):
         k.registers.release(tile.name)
 
