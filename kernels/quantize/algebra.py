@@ -9,27 +9,27 @@ from typing import Any
 import numpy as np
 
 import asmgen as ag
-from asmgen.kernels.quantize.formats import GROUP
+from asmgen.kernels.quantize.formats import GROUP, group_of
 from asmgen.kernels.rows.eightbits import LARGEST, LEAST_MAGNITUDE
 
 
 def quantized(p: ag.Values, inputs: Any) -> Mapping[str, Any]:
     """d and the scales. Elements that are the largest ones of their group together are one number: which of them a kernel finds is its own
     business."""
-    columns, most = p["columns"], LARGEST[p["to"], p["encoding"]]
+    columns, group, most = p["columns"], group_of(p), LARGEST[p["to"], p["encoding"]]
     inputs.declare(1 / most, 1, int(most))
     found, values = {}, inputs.arguments["x"][:, :columns].astype(np.float32)
-    if p["group"] == "tensor":
+    if group == "tensor":
         scaled = inputs["x"][:, :columns] * inputs["scale"].reshape(1, 1).reciprocal()
         quotients = values * np.float32(1 / float(inputs.arguments["scale"][0]))
     else:
-        width = GROUP if p["group"] == str(GROUP) else columns
+        width = GROUP if group == str(GROUP) else columns
         parts = [_by_largest(inputs, slice(first, min(first + width, columns))) for first in range(0, columns, width)]
         x, scale = (inputs.beside([part[number] for part in parts]) for number in (0, 1))
         inputs.give("x", inputs.beside([x, inputs["x"][:, columns:]]))
         scale = scale * inputs.number(1 / most)
         scaled = x * scale.repeat(width, 1)[:, :columns].reciprocal()
-        found["scale"] = scale[:, 0] if p["group"] == "token" else scale
+        found["scale"] = scale[:, 0] if group == "token" else scale
         largest = [np.abs(values[:, first:first + width]).max(1) for first in range(0, columns, width)]
         sizes = np.maximum(largest, np.float32(LEAST_MAGNITUDE))
         scales = np.repeat(sizes.T * np.float32(1 / most), width, 1)[:, :columns]
