@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from asmgen.author.contract.contract import ContractError
 from asmgen.author.contract.variant import Variant
 from asmgen.author.family.family import Family
 from asmgen.isa.timing import DEFAULT_GPU, GPUS, Timing
@@ -50,7 +51,7 @@ HEADING = (f"{'kernel':18}{'GPU':8}{'variant':43}{'problem':46}{'us':>9}{'TFLOPS
 
 
 def rows(library: Family, gpu: str | None = None) -> Iterator[ReprofileRow]:
-    """Every variant of a family on its problems, on one GPU or on the default one of each architecture."""
+    """Every variant of a family on those of its problems that it serves, on one GPU or on the default one of each architecture."""
     for variant in library.variants():
         chosen = DEFAULT_GPU[variant.arch] if gpu is None else gpu
         if GPUS[chosen] != variant.arch:
@@ -60,7 +61,10 @@ def rows(library: Family, gpu: str | None = None) -> Iterator[ReprofileRow]:
         for problem in PROBLEMS[library.name]:
             values = {**fixed, **problem}
             contract = library.contract(variant.arch, values)
-            resolved = contract.resolve_run(values)
+            try:
+                resolved = contract.resolve_run(values)
+            except ContractError:  # all of K in registers, say, and a K that is longer
+                continue
             build = {name: resolved[name] for name in resolved if contract.parameter(name).kind == "build"}
             report = report_kernel(library, build_kernel(library, variant.arch, build), resolved, choose_timing(variant.arch, chosen, None))
             yield ReprofileRow(variant, chosen, problem, report)

@@ -19,7 +19,8 @@ def test_every_variant_has_a_row_for_each_problem(monkeypatch: pytest.MonkeyPatc
     for name, problems in reprofile.PROBLEMS.items():
         library = family(name)
         found = list(reprofile.rows(library))
-        assert [row.variant for row in found] == [variant for variant in library.variants() for _ in problems]
+        short = [variant for variant in library.variants() if variant.schedule == "whole-k"]  # takes no K of these problems
+        assert [row.variant for row in found] == [variant for variant in library.variants() for _ in problems if variant not in short]
         assert all(GPUS[row.gpu] == row.variant.arch for row in found) and len(asked) == len(found)
         for row, (arch, build) in zip(found, asked, strict=True):
             assert (build["tile"], build["schedule"], arch) == (row.variant.tile_text, row.variant.schedule, row.variant.arch)
