@@ -34,7 +34,7 @@ class Tensor:  # what a tensor of PyTorch on ROCm shows
 
 with HipDevice("gfx950") as device:
     a, b, d, other = (device.allocate(1 << 16) for _ in range(4))
-    rest = (128, 128, 128, 128, 128, 128, 1.0, 0.0, 128, other, other)
+    rest = (128, 128, 128, 128, 128, 128, 1.0, 0.0, 128, other, other, 0, 0, 0, 0)
     grid, block = (1, 1, 1), (256, 1, 1)
     tensors = [Tensor(buffer) for buffer in (a, b, d)]
     cases = {
@@ -42,7 +42,8 @@ with HipDevice("gfx950") as device:
         "one buffer and one number change": lambda n: (a, (b, other)[n & 1], d, n, *rest[1:]),
         "tensors": lambda n: (*tensors, *rest),
         "all change, by name": lambda n: dict(zip("abd", ((a, b, d), (b, d, a))[n & 1]), m=n, n=n, k=n, lda=n, ldb=n, ldd=n,
-                                             alpha=1.0, beta=0.0, ldc=n, c=other, bias=other),
+                                             alpha=1.0, beta=0.0, ldc=n, c=other, bias=other, a_stride_batch=n, b_stride_batch=n,
+                                             d_stride_batch=n, c_stride_batch=n),
     }
     for name, values in cases.items():
         times = []

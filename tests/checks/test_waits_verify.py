@@ -126,8 +126,8 @@ def test_wide_scalar_loads_count_twice() -> None:
 
 
 def test_a_full_counter_holds_the_oldest_back() -> None:
-    """The sixteenth LDS operation is not issued before the first has completed: no wait says so, so it is a warning only."""
-    for newer, severity in ((14, "error"), (15, "warning")):
+    """The sixteenth LDS operation is not issued before the first has completed: no wait says so, which is a note only."""
+    for newer, severity in ((14, "error"), (15, "note")):
         k = builder()
         k.ds_read_b32(v[10], v[0])
         for _ in range(newer):

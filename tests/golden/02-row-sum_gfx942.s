@@ -2,15 +2,15 @@
 ;
 ; register plan, gfx942: 4 VGPRs of 256, 8 waves per SIMD; 16 SGPRs
 ;   registers  name         kind  lines                        why
-;   v0         work_item    pin   02_row_sum.py:27 to the end  x | y << 10 | z << 20, filled by the hardware
-;   v1         total        pool  02_row_sum.py:31 to the end
-;   v2         x            pool  02_row_sum.py:31 to the end
-;   v3         at           pool  02_row_sum.py:31 to the end
-;   s[0:1]     kernarg      pin   02_row_sum.py:27 to the end  where the arguments lie, filled by the hardware
-;   s2         workgroup_x  pin   02_row_sum.py:27 to the end  filled by the hardware
-;   s3         byte         pool  02_row_sum.py:32 to the end  where in the row the wave is
-;   s[4:8]     arguments    pin   02_row_sum.py:27 to the end  the kernel arguments, in order
-;   s[12:15]   row          pool  02_row_sum.py:32 to the end  descriptor
+;   v0         work_item    pin   02_row_sum.py:28 to the end  x | y << 10 | z << 20, filled by the hardware
+;   v1         total        pool  02_row_sum.py:32 to the end
+;   v2         x            pool  02_row_sum.py:32 to the end
+;   v3         at           pool  02_row_sum.py:32 to the end
+;   s[0:1]     kernarg      pin   02_row_sum.py:28 to the end  where the arguments lie, filled by the hardware
+;   s2         workgroup_x  pin   02_row_sum.py:28 to the end  filled by the hardware
+;   s3         byte         pool  02_row_sum.py:33 to the end  where in the row the wave is
+;   s[4:8]     arguments    pin   02_row_sum.py:28 to the end  the kernel arguments, in order
+;   s[12:15]   row          pool  02_row_sum.py:33 to the end  descriptor
 	.amdgcn_target "amdgcn-amd-amdhsa--gfx942"
 	.amdhsa_code_object_version 6
 	.text
@@ -40,15 +40,15 @@ loop:
 	s_cmp_lt_u32 s3, s14
 	s_cbranch_scc1 loop
 	v_add_f32_dpp v1, v1, v1 row_shr:1 bound_ctrl:1
-	s_nop 1                                                         ; v1 of v_add_f32_dpp v1, v1, v1 row_shr:1 bound_ctrl:1 (asmgen/kernels/examples/02_row_sum.py:50), read across lanes by a DPP instruction: 2 more wait states
+	s_nop 1                                                         ; v1 of v_add_f32_dpp v1, v1, v1 row_shr:1 bound_ctrl:1 (asmgen/kernels/examples/02_row_sum.py:51), read across lanes by a DPP instruction: 2 more wait states
 	v_add_f32_dpp v1, v1, v1 row_shr:2 bound_ctrl:1
-	s_nop 1                                                         ; v1 of v_add_f32_dpp v1, v1, v1 row_shr:2 bound_ctrl:1 (asmgen/kernels/examples/02_row_sum.py:50), read across lanes by a DPP instruction: 2 more wait states
+	s_nop 1                                                         ; v1 of v_add_f32_dpp v1, v1, v1 row_shr:2 bound_ctrl:1 (asmgen/kernels/examples/02_row_sum.py:51), read across lanes by a DPP instruction: 2 more wait states
 	v_add_f32_dpp v1, v1, v1 row_shr:4 bound_ctrl:1
-	s_nop 1                                                         ; v1 of v_add_f32_dpp v1, v1, v1 row_shr:4 bound_ctrl:1 (asmgen/kernels/examples/02_row_sum.py:50), read across lanes by a DPP instruction: 2 more wait states
+	s_nop 1                                                         ; v1 of v_add_f32_dpp v1, v1, v1 row_shr:4 bound_ctrl:1 (asmgen/kernels/examples/02_row_sum.py:51), read across lanes by a DPP instruction: 2 more wait states
 	v_add_f32_dpp v1, v1, v1 row_shr:8 bound_ctrl:1
-	s_nop 1                                                         ; v1 of v_add_f32_dpp v1, v1, v1 row_shr:8 bound_ctrl:1 (asmgen/kernels/examples/02_row_sum.py:50), read across lanes by a DPP instruction: 2 more wait states
+	s_nop 1                                                         ; v1 of v_add_f32_dpp v1, v1, v1 row_shr:8 bound_ctrl:1 (asmgen/kernels/examples/02_row_sum.py:51), read across lanes by a DPP instruction: 2 more wait states
 	v_add_f32_dpp v1, v1, v1 row_bcast:15 row_mask:0xa
-	s_nop 1                                                         ; v1 of v_add_f32_dpp v1, v1, v1 row_bcast:15 row_mask:0xa (asmgen/kernels/examples/02_row_sum.py:51), read across lanes by a DPP instruction: 2 more wait states
+	s_nop 1                                                         ; v1 of v_add_f32_dpp v1, v1, v1 row_bcast:15 row_mask:0xa (asmgen/kernels/examples/02_row_sum.py:52), read across lanes by a DPP instruction: 2 more wait states
 	v_add_f32_dpp v1, v1, v1 row_bcast:31 row_mask:0xc
 	s_lshl_b32 s3, s2, 2
 	v_mov_b32 v3, s3

@@ -2,26 +2,26 @@
 ;
 ; register plan, gfx942: 24 VGPRs of 256, 8 waves per SIMD; 14 SGPRs
 ;   registers  name         kind  lines                          why
-;   v0         work_item    pin   03_transpose.py:28 to the end  x | y << 10 | z << 20, filled by the hardware
-;   v1         at           pool  03_transpose.py:32 to the end
-;   v[2:17]    x            pool  03_transpose.py:32 to the end
-;   v[18:19]   byte         pool  03_transpose.py:33 to the end
-;   v20        lane         pool  03_transpose.py:34 to the end
-;   v21        number       pool  03_transpose.py:34 to 34
-;   v21        into         pool  03_transpose.py:34 to the end  after 'number'
-;   v22        into.t1      pool  03_transpose.py:34 to 34
-;   v22        out          pool  03_transpose.py:35 to the end  after 'into.t1'
-;   v23        out.t1       pool  03_transpose.py:35 to 35
-;   s[0:1]     kernarg      pin   03_transpose.py:28 to the end  where the arguments lie, filled by the hardware
-;   s2         workgroup_x  pin   03_transpose.py:28 to the end  filled by the hardware
-;   s3         workgroup_y  pin   03_transpose.py:28 to the end  filled by the hardware
-;   s[4:9]     arguments    pin   03_transpose.py:28 to the end  the kernel arguments, in order
-;   s[10:11]   step         pool  03_transpose.py:33 to the end
-;   s12        wave         pool  03_transpose.py:34 to the end
-;   s13        into.t0      pool  03_transpose.py:34 to 34
-;   s13        out.t0       pool  03_transpose.py:35 to 35       after 'into.t0'
-;   s13        run          pool  03_transpose.py:37 to 37       after 'out.t0'
-;   s13        run          pool  03_transpose.py:37 to 37       after 'out.t0'
+;   v0         work_item    pin   03_transpose.py:29 to the end  x | y << 10 | z << 20, filled by the hardware
+;   v1         at           pool  03_transpose.py:33 to the end
+;   v[2:17]    x            pool  03_transpose.py:33 to the end
+;   v[18:19]   byte         pool  03_transpose.py:34 to the end
+;   v20        lane         pool  03_transpose.py:35 to the end
+;   v21        number       pool  03_transpose.py:35 to 35
+;   v21        into         pool  03_transpose.py:35 to the end  after 'number'
+;   v22        into.t1      pool  03_transpose.py:35 to 35
+;   v22        out          pool  03_transpose.py:36 to the end  after 'into.t1'
+;   v23        out.t1       pool  03_transpose.py:36 to 36
+;   s[0:1]     kernarg      pin   03_transpose.py:29 to the end  where the arguments lie, filled by the hardware
+;   s2         workgroup_x  pin   03_transpose.py:29 to the end  filled by the hardware
+;   s3         workgroup_y  pin   03_transpose.py:29 to the end  filled by the hardware
+;   s[4:9]     arguments    pin   03_transpose.py:29 to the end  the kernel arguments, in order
+;   s[10:11]   step         pool  03_transpose.py:34 to the end
+;   s12        wave         pool  03_transpose.py:35 to the end
+;   s13        into.t0      pool  03_transpose.py:35 to 35
+;   s13        out.t0       pool  03_transpose.py:36 to 36       after 'into.t0'
+;   s13        run          pool  03_transpose.py:38 to 38       after 'out.t0'
+;   s13        run          pool  03_transpose.py:38 to 38       after 'out.t0'
 ;
 ; LDS map
 ; 0x00000:0x04000   16384 bytes  tile
@@ -36,7 +36,7 @@ k03_transpose_gfx942:
 	s_load_dwordx4 s[4:7], s[0:1], 0
 	s_load_dwordx2 s[8:9], s[0:1], 16
 	v_lshrrev_b32 v21, 6, v0
-	s_nop 0                                                         ; v21 of v_lshrrev_b32 v21, 6, v0 (asmgen/kernels/examples/03_transpose.py:34), read across lanes: 1 more wait state
+	s_nop 0                                                         ; v21 of v_lshrrev_b32 v21, 6, v0 (asmgen/kernels/examples/03_transpose.py:35), read across lanes: 1 more wait state
 	v_readfirstlane_b32 s12, v21
 	v_and_b32 v20, 63, v0
 	s_mul_i32 s13, s12, 0x1040

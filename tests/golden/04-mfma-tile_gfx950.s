@@ -2,20 +2,20 @@
 ;
 ; register plan, gfx950: 12 VGPRs (AGPRs from 12 on) + 4 AGPRs = 16 of 512, 8 waves per SIMD; 10 SGPRs
 ;   registers  name         kind  lines                          why
-;   v0         work_item    pin   04_mfma_tile.py:27 to the end  x | y << 10 | z << 20, filled by the hardware
-;   v1         into         pool  04_mfma_tile.py:41 to the end
-;   v2         into.t0      pool  04_mfma_tile.py:41 to 41
-;   v2         out          pool  04_mfma_tile.py:42 to the end  after 'into.t0'
-;   v3         into.t1      pool  04_mfma_tile.py:41 to 41
-;   v3         out.t0       pool  04_mfma_tile.py:42 to 42       after 'into.t1'
-;   v4         into.t2      pool  04_mfma_tile.py:41 to 41
-;   v4         out.t1       pool  04_mfma_tile.py:42 to 42       after 'into.t2'
-;   v[8:9]     a            pin   04_mfma_tile.py:33 to the end  A[lane % 16, 4 * (lane / 16) + item]
-;   v[10:11]   b            pin   04_mfma_tile.py:34 to the end  B in the same way
-;   a[0:3]     d            pin   04_mfma_tile.py:35 to the end  D[4 * (lane / 16) + register, lane % 16]
-;   s[0:1]     kernarg      pin   04_mfma_tile.py:27 to the end  where the arguments lie, filled by the hardware
-;   s2         workgroup_x  pin   04_mfma_tile.py:27 to the end  filled by the hardware
-;   s[4:9]     arguments    pin   04_mfma_tile.py:27 to the end  the kernel arguments, in order
+;   v0         work_item    pin   04_mfma_tile.py:28 to the end  x | y << 10 | z << 20, filled by the hardware
+;   v1         into         pool  04_mfma_tile.py:42 to the end
+;   v2         into.t0      pool  04_mfma_tile.py:42 to 42
+;   v2         out          pool  04_mfma_tile.py:43 to the end  after 'into.t0'
+;   v3         into.t1      pool  04_mfma_tile.py:42 to 42
+;   v3         out.t0       pool  04_mfma_tile.py:43 to 43       after 'into.t1'
+;   v4         into.t2      pool  04_mfma_tile.py:42 to 42
+;   v4         out.t1       pool  04_mfma_tile.py:43 to 43       after 'into.t2'
+;   v[8:9]     a            pin   04_mfma_tile.py:34 to the end  A[lane % 16, 4 * (lane / 16) + item]
+;   v[10:11]   b            pin   04_mfma_tile.py:35 to the end  B in the same way
+;   a[0:3]     d            pin   04_mfma_tile.py:36 to the end  D[4 * (lane / 16) + register, lane % 16]
+;   s[0:1]     kernarg      pin   04_mfma_tile.py:28 to the end  where the arguments lie, filled by the hardware
+;   s2         workgroup_x  pin   04_mfma_tile.py:28 to the end  filled by the hardware
+;   s[4:9]     arguments    pin   04_mfma_tile.py:28 to the end  the kernel arguments, in order
 	.amdgcn_target "amdgcn-amd-amdhsa--gfx950"
 	.amdhsa_code_object_version 6
 	.text
@@ -38,7 +38,7 @@ k04_mfma_tile_gfx950:
 	global_load_dwordx2 v[10:11], v1, s[6:7]
 	s_waitcnt vmcnt(0)                                              ; v[8:9], v[10:11] of global_load_dwordx2 landed
 	v_mfma_f32_16x16x16_bf16 a[0:3], v[8:9], v[10:11], 0
-	s_nop 7                                                         ; a0 of v_mfma_f32_16x16x16_bf16 a[0:3], v[8:9], v[10:11], 0 (asmgen/kernels/examples/04_mfma_tile.py:45), data or address of a memory instruction: 8 more wait states
+	s_nop 7                                                         ; a0 of v_mfma_f32_16x16x16_bf16 a[0:3], v[8:9], v[10:11], 0 (asmgen/kernels/examples/04_mfma_tile.py:46), data or address of a memory instruction: 8 more wait states
 	global_store_dword v2, a0, s[8:9]
 	global_store_dword v2, a1, s[8:9] offset:64
 	global_store_dword v2, a2, s[8:9] offset:128

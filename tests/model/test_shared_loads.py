@@ -93,7 +93,8 @@ def specification(folder: Path, tile: str, more: dict[str, int], **said: Any) ->
     built = build_kernel(library, "gfx950", {name: resolved[name] for name in resolved if contract.parameter(name).kind == "build"})
     (folder / "k.co").write_bytes(built.code_object)
     m, n, k = (resolved[name] for name in "mnk")
-    numbers = {"m": m, "n": n, "k": k, "lda": k, "ldb": k, "ldd": n, "ldc": n, "alpha": 1.0, "beta": 0.0}
+    numbers = {"m": m, "n": n, "k": k, "lda": k, "ldb": k, "ldd": n, "ldc": n, "alpha": 1.0, "beta": 0.0,
+               **{f"{name}_stride_batch": 0 for name in "abdc"}}
     sizes = {"a": 2 * m * k, "b": 2 * n * k, "d": 2 * m * n}
     args = [{"zeros": sizes[row.name]} if row.name in sizes else {"scalar": "u64", "value": 0} if row.type == "pointer"
             else {"scalar": row.type, "value": numbers[row.name]} for row in built.kernel.contract.arguments]

@@ -141,7 +141,7 @@ def test_inspect_a_code_object_of_ours(tmp_path: Path, capsys: pytest.CaptureFix
         assert report["groups"][group] == sum(name.startswith(begin) for name in written) > 0
     assert report["groups"]["lds_dma"] == sum(name == "buffer_load_dwordx4" for name in written) > 0
     loop, *_ = report["loops"]  # behind it corners of tiles have loops of their own
-    assert (loop["mfma"], loop["barriers"], loop["groups"]["lds_dma"]) == (64, 4, 16)
+    assert (loop["mfma"], loop["barriers"], loop["groups"]["lds_dma"]) == (64, 8, 16)
     assert sum(report["groups"].values()) == report["instructions"]
     owners = [cell for row in report["register_map"]["rows"] for cell in row["cells"]]
     assert "C" in owners and "main loop" in report["register_map"]["regions"]
@@ -167,7 +167,7 @@ def test_list_and_doctor(capsys: pytest.CaptureFixture[str]) -> None:
     rows = json.loads(out)
     by_name = {row["kernel"]: row for row in rows}
     assert list(by_name) == ["01-vector-add", "02-row-sum", "03-transpose", "04-mfma-tile", "activation", "attention-forward", "gemm-bf16",
-                             "gemm-fp8", "norm", "quantize", "rope", "softmax"]
+                             "gemm-fp8", "norm", "norm-backward", "quantize", "rope", "softmax"]
     gemm = by_name["gemm-bf16"]
     assert gemm["workgroup"] == [256, 1, 1] and {variant["arch"] for variant in gemm["variants"]} == {"gfx950", "gfx942"}
     choices = {name: parameter.get("choices") for name, parameter in by_name["attention-forward"]["parameters"].items()}

@@ -21,6 +21,7 @@ from asmgen.isa.timing import timing
 from asmgen.kernels import gemm, tuned
 from asmgen.kernels.products.split import timed_as
 from asmgen.kernels.registry import family
+from asmgen.kernels.tensors import gpu_named
 from asmgen.kernels.tuned import Ranking, answer, choose, tune, tune_request
 from asmgen.launch.cache import read_checked
 from asmgen.launch.emulated import EmulatedDevice
@@ -65,7 +66,7 @@ def test_what_no_variant_serves_is_refused() -> None:
     with pytest.raises(ContractError, match="needs k"):
         candidates(family("gemm-bf16"), "gfx950", {"m": 3, "n": 4})
     with pytest.raises(ContractError, match="k must be .* got 63"):
-        candidates(family("gemm-bf16"), "gfx950", {"m": 3, "n": 4, "k": 63})
+        candidates(family("gemm-mx"), "gfx950", {"m": 3, "n": 4, "k": 63})
     with pytest.raises(ContractError, match="has no variant tile=3x3x3"):
         candidates(family("gemm-bf16"), "gfx950", {**PRODUCT, "tile": "3x3x3"})
 
@@ -123,7 +124,7 @@ def test_a_worker_that_ends_and_one_that_refuses(monkeypatch: pytest.MonkeyPatch
     with pytest.raises(AsmgenError, match="process that times gemm-bf16 has ended"):
         tune("gemm-bf16", "gfx942", "MI300X", {"m": 256, "n": 300, "k": 128})
     replies = io.StringIO()
-    request = {"what": "row", "name": "gemm-bf16", "arch": "gfx942", "gpu": "MI300X", "given": {"m": 1, "n": 1, "k": 63}}
+    request = {"what": "row", "name": "gemm-mx", "arch": "gfx950", "gpu": "MI355X", "given": {"m": 1, "n": 1, "k": 63}}
     answer(io.StringIO(json.dumps(request) + "\n"), replies)
     assert "got 63" in json.loads(replies.getvalue())["error"]
 
@@ -252,5 +253,5 @@ def test_times_of_a_split_product_are_those_of_both_kernels(objdump: tuple[str, 
 
 
 def test_a_device_is_timed_by_its_own_table() -> None:
-    assert gemm._gpu_of("AMD Instinct MI325X", "gfx942") == "MI325X" and gemm._gpu_of("emulator", "gfx950") == "MI355X"
-    assert gemm._gpu_of("AMD Instinct MI325X", "gfx950") == "MI355X"
+    assert gpu_named("AMD Instinct MI325X", "gfx942") == "MI325X" and gpu_named("emulator", "gfx950") == "MI355X"
+    assert gpu_named("AMD Instinct MI325X", "gfx950") == "MI355X"
