@@ -11,9 +11,8 @@ from asmgen.kernels.rope.tensors import TENSORS, tensors_of
 
 TYPES = ("bf16", "f16", "f32")
 _MOST_COLUMNS = 512
-_LANE_COLUMNS = 48
-"""Rotated columns of a lane at most: in float32, rotated and as memory has them, with cosines, sines and their negatives they take 216 of
-256 VGPRs."""
+_VGPRS = 256
+"""Of a lane, without AGPRs."""
 _MOST_TOKENS = WAVES * ag.LANES
 _MOST = (1 << 32) - 1
 
@@ -117,11 +116,10 @@ ROPE = ag.Family(
     algebra=_algebra,
     rules=(*(rule for name in TENSORS for rule in (_fits(name), _even(name))),
            ag.Rule("rotated must be at most d", ("rotated", "d"), lambda p: p["rotated"] <= p["d"]),
-           ag.Rule(f"rotated (d where it is 0) must be at most {_LANE_COLUMNS} for each of the lanes that share a head: the largest power "
-                   "of two, up to 16, whose runs of up to 8 neighbours divide each half of neox, or all of gptj, and divide the rest",
-                   ("rotated", "d", "style"), lambda p: shape_of(p).lane_columns <= _LANE_COLUMNS),
-           ag.Rule(f"d less rotated must be at most {2 * _LANE_COLUMNS} for each of these lanes", ("rotated", "d", "style"),
-                   lambda p: shape_of(p).rest <= 2 * _LANE_COLUMNS * shape_of(p).across),
+           ag.Rule(f"rotated and d must leave room in {_VGPRS} VGPRs for what a lane has of a head: as many lanes share it, up to 16, as "
+                   "the largest power of two whose runs of up to 8 neighbours divide each half of neox, or all of gptj, and whose dwords "
+                   "divide the rest", ("rotated", "d", "style", "dtype", "table"),
+                   lambda p: shape_of(p).vgprs(p["dtype"], p["table"]) <= _VGPRS),
            ag.Rule("angle_stride must be at least rotated / 2, and a multiple of 2 where table has 16 bits",
                    ("angle_stride", "rotated", "d", "table"),
                    lambda p: p["angle_stride"] >= shape_of(p).pairs and (p["table"] == "f32" or p["angle_stride"] % 2 == 0)),

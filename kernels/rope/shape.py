@@ -10,6 +10,8 @@ WAVES = 4
 PER_LANE = 8
 """Neighbours of a lane at most: 16 bytes of 16-bit elements."""
 _MOST_ACROSS = 16
+_ADDRESSES = 18
+"""VGPRs of lane and work-item number, of offsets into the two parts of four tensors, and 8 for what is on its way."""
 WORKGROUPS_PER_UNIT = 8
 """Of 4 waves: as many as registers and wave slots of a compute unit take where a wave needs 64 VGPRs."""
 
@@ -64,14 +66,18 @@ class HeadShape:
         return min(PER_LANE, _two_of(self.rest // self.across))
 
     @property
-    def lane_columns(self) -> int:
-        """Rotated columns of a lane."""
-        return self.rotated // self.across
-
-    @property
     def angles(self) -> int:
         """Angles that go with a run: one for each pair."""
         return self.run if self.style == "neox" else self.run // 2
+
+    def vgprs(self, dtype: str, table: str) -> int:
+        """Registers that a lane needs: of the rotated columns as memory has them, in float32, rotated, and as they are stored; of those
+        that are copied; of the angles' cosines, sines and their negatives, or, before these, one of them as the table has it; and what
+        addresses take."""
+        columns, rest, pairs = self.rotated // self.across, self.rest // self.across, self.pairs // self.across
+        halves = 1 if dtype == "f32" else 2
+        raw_angles = 0 if table == "f32" else pairs // 2
+        return columns // halves * (1 if dtype == "f32" else 2) + 2 * columns + rest // halves + 3 * pairs + raw_angles + _ADDRESSES
 
     @property
     def wave_tokens(self) -> int:

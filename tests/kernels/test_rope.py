@@ -12,6 +12,7 @@ from asmgen.author.contract.contract import ContractError
 from asmgen.author.contract.problem import Output, Problem
 from asmgen.emulator.scheduling.run import Options
 from asmgen.kernels.registry import family
+from asmgen.kernels.rope.shape import shape_of
 from asmgen.tools.algebrarun import run_algebra
 from asmgen.tools.build import Built, build_kernel
 from asmgen.tools.runner import RunReport, emulator, launch, run_kernel
@@ -67,10 +68,19 @@ def test_equal_in_exact_residues(case: int) -> None:
 
 @pytest.mark.parametrize(("values", "sentence"), [
     ({"rotated": 132}, "rotated must be at most d"), ({"rotated": 6}, "multiple of 4"), ({"d": 516}, "512"),
-    ({"d": 80}, "at most 48 for each of the lanes"), ({"style": "neo"}, "style")])
+    ({"d": 80}, "leave room in 256 VGPRs"), ({"rotated": 48, "dtype": "f32"}, "leave room"), ({"style": "neo"}, "style")])
 def test_builds_that_are_not_offered_are_refused(values: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ContractError, match=sentence):
         LIBRARY.contract("gfx950", values).resolve_build(values)
+
+
+@pytest.mark.parametrize("build", [{"d": 96}, {"d": 64, "rotated": 48}, {"d": 160, "rotated": 96, "second": True},
+                                   {"d": 92, "rotated": 28, "dtype": "f32", "second": True}, {"d": 168, "rotated": 24, "table": "f16"}])
+def test_what_the_registers_just_hold_is_built(build: dict[str, Any]) -> None:
+    """Widths of which a lane has many columns: the estimate of registers is not below what a build takes."""
+    one = built("gfx942", tuple(build.items()))
+    assert one.kernel.resources.vgprs <= shape_of({"rotated": 0, "style": "neox", **build}).vgprs(build.get("dtype", "bf16"),
+                                                                                                 build.get("table", "f32"))
 
 
 @pytest.mark.parametrize(("values", "sentence"), [
