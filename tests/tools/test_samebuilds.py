@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from asmgen.author.contract.contract import ContractError
 from asmgen.isa.errors import AsmgenError
 from asmgen.kernels.registry import family as find_family
 from asmgen.tools.samebuilds import WantedBuild, checked_out, compare, difference, requests
@@ -44,7 +45,12 @@ def test_every_build_choice_is_compared_once() -> None:
             contract = library.contract_of(variant)
             for parameter in contract.parameters:
                 for choice in parameter.choices or () if parameter.kind == "build" else ():
-                    assert str(WantedBuild("gemm-bf16", arch, contract.resolve_build({}) | {parameter.name: choice})) in wanted
+                    build = contract.resolve_build({}) | {parameter.name: choice}
+                    try:
+                        contract.resolve_build(build)
+                    except ContractError:  # it goes with another choice alone
+                        continue
+                    assert str(WantedBuild("gemm-bf16", arch, build)) in wanted
 
 
 def test_a_build_that_fails_is_named(tmp_path: Path) -> None:
