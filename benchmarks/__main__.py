@@ -14,6 +14,7 @@ QUICK: dict[str, tuple[Any, ...]] = {
     "build": (1,),
     "definedness": (1, 1, 128, 2),
     "emulator": (1, 1, 128, 2),
+    "evidence": (),
     "formats": (1, 1),
     "gemm": (64, 64, 64, 1),
     "launch": (50,),
