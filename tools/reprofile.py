@@ -22,7 +22,7 @@ from asmgen.tools.profile_command import ProfileReport, choose_timing, report_tr
 _PRODUCTS = tuple({"m": edge, "n": edge, "k": edge} for edge in (4096, 8192))
 _ATTENTION = tuple({"b": 16, "hq": 16, "hkv": 16, "sq": 4096, "causal": causal} for causal in (False, True))
 PROBLEMS: Mapping[str, tuple[Mapping[str, Any], ...]] = {"gemm-bf16": _PRODUCTS, "gemm-fp8": _PRODUCTS, "gemm-mx": _PRODUCTS,
-                                                     "attention-forward": _ATTENTION}
+                                                     "attention-forward": _ATTENTION, "attention-backward": _ATTENTION}
 """What each family is asked for."""
 
 
