@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import asmgen as ag
-from asmgen.kernels.activation.functions import DENSITY, SATURATED, TERMS, P
+from asmgen.kernels.activation.formulas import DENSITY, SATURATED, TERMS, P
 from asmgen.kernels.activation.tensors import ALPHA, CUBIC, LINEAR, is_gated, limit_of, outputs_of
 
 

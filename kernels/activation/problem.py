@@ -7,14 +7,14 @@ import math
 import numpy as np
 
 import asmgen as ag
-from asmgen.kernels.activation.functions import SATURATED
+from asmgen.kernels.activation.formulas import SATURATED
 from asmgen.kernels.activation.tensors import ALPHA, CUBIC, LINEAR, TENSORS, inputs_of, is_gated, limit_of, outputs_of
 from asmgen.kernels.rows.bounded import Bounded
 from asmgen.kernels.rows.reference import Array, canaries, rounded, rows_of
 
 _LOG2_E = 1 / math.log(2)
 _OF_ERFC = 1.5e-7 / 2
-"""What the polynomial for Phi is off by (functions.py)."""
+"""What the polynomial for Phi is off by (formulas.py)."""
 _ERF = np.vectorize(math.erf, otypes=[float])
 
 
@@ -71,7 +71,7 @@ def _function(p: ag.Values, x: Array) -> tuple[Array, Array]:
 
 
 def _bounds(p: ag.Values, given: dict[str, Array]) -> dict[str, Bounded]:
-    """The operations of functions.py and rowwise.py, one after the other."""
+    """The operations of formulas.py and rowwise.py, one after the other."""
     limit, x = limit_of(p), given["x"]
     up = given["up"] if is_gated(p) else np.ones_like(x)
     gate, cut = (np.minimum(x, limit), np.clip(up, -limit, limit)) if limit else (x, up)

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import asmgen as ag
 from asmgen.kernels.activation.family import ACTIVATION, PART
-from asmgen.kernels.activation.functions import ActivationFunction
+from asmgen.kernels.activation.formulas import ActivationFunction
 from asmgen.kernels.activation.tensors import inputs_of, is_gated, limit_of, outputs_of
 from asmgen.kernels.rows.rowshape import ROW_LANES, shape_of
 from asmgen.kernels.rows.rowtensors import RowTensor, RowWalk, parts_of, row_tile
