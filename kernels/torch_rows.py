@@ -15,6 +15,7 @@ def define(torch: Any, device: DeviceOf) -> None:
     """Define the operators; `device` says where a tensor's kernels run."""
     _norms(torch, device)
     _softmax(torch, device)
+    _activation(torch, device)
     _rope(torch, device)
     _quantize(torch, device)
 
@@ -80,6 +81,36 @@ def _softmax(torch: Any, device: DeviceOf) -> None:
         ctx.log = inputs[1]
 
     forward.register_autograd(lambda ctx, dy: (back(ctx.saved_tensors[0], dy.contiguous(), ctx.log), None, None), setup_context=keep)
+
+
+def _activation(torch: Any, device: DeviceOf) -> None:
+    activation: Any = import_module(_FUNCTIONS.format("activation"))
+
+    def apply(x: Any, up: Any = None, kind: str = "silu", approximate: str = "none", limit: float = -1.0) -> Any:
+        return activation.apply(x, kind, up, approximate, limit, device=device(x))
+
+    def after(dy: Any, x: Any, up: Any, kind: str, approximate: str, limit: float) -> Any:
+        """dx and dup, which has no elements where there is no up: an operator's results are fixed in number."""
+        found = activation.backward(dy, x, kind, up, approximate, limit, device=device(x))
+        return found if up is not None else (found, x.new_empty((0,)))
+
+    made = _operator(torch, "activation", "(Tensor x, Tensor? up=None, str kind='silu', str approximate='none', float limit=-1.0) -> "
+                     "Tensor", apply, lambda x, *further, **named: x.new_empty(x.shape))
+    back = _operator(torch, "activation_backward", "(Tensor dy, Tensor x, Tensor? up, str kind, str approximate, float limit) -> (Tensor, "
+                     "Tensor)", after, lambda dy, x, up, *further: (x.new_empty(x.shape), x.new_empty((0,) if up is None else up.shape)))
+    _operator(torch, "silu_and_mul", "(Tensor x) -> Tensor", lambda x: activation.apply(x, gated=True, device=device(x)),
+              lambda x: x.new_empty((*x.shape[:-1], x.shape[-1] // 2)))
+
+    def keep(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        ctx.save_for_backward(*inputs[:2])
+        ctx.further = inputs[2:]
+
+    def gradients(ctx: Any, dy: Any) -> tuple[Any, ...]:
+        x, up = ctx.saved_tensors
+        dx, dup = back(dy.contiguous(), x, up, *ctx.further)
+        return dx, dup if up is not None else None, *[None] * 3
+
+    made.register_autograd(gradients, setup_context=keep)
 
 
 def _rope(torch: Any, device: DeviceOf) -> None:

@@ -1,4 +1,4 @@
-"""Row kernels on tensors: norm.layer, norm.rms, softmax.apply and backward, quantize.to, against plain numpy."""
+"""Row kernels on tensors: norm, softmax, activation, rope and quantize, against plain numpy."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from asmgen.kernels import norm, quantize, rope, softmax
+from asmgen.kernels import activation, norm, quantize, rope, softmax
 from asmgen.kernels.tensors import TensorError
 from asmgen.launch.emulated import EmulatedDevice
 from tests.launch.test_launch_values import TorchTensor
@@ -73,6 +73,21 @@ def test_softmax_and_its_gradient(device: EmulatedDevice) -> None:
     assert np.allclose(causal.sum(-1), 1, atol=1e-5) and not causal[:, 0, 67:].any() and causal[:, 3].all()
 
 
+def test_gates_and_their_gradients(device: EmulatedDevice) -> None:
+    x, dy = drawn(3, 2, 44, dtype=np.float32) * np.float32(3), drawn(3, 2, 22, dtype=np.float32)
+    gate, up = x[..., :22].astype(float), x[..., 22:].astype(float)
+    share = 1 / (1 + np.exp(-gate))
+    assert np.allclose(activation.apply(x, gated=True, device=device), gate * share * up, atol=1e-5)
+    dx, dup = activation.backward(dy, x[..., :22], up=x[..., 22:], device=device)
+    assert np.allclose(dx, dy * up * share * (1 + gate * (1 - share)), atol=1e-5) and np.allclose(dup, dy * gate * share, atol=1e-5)
+    cut, kept = np.minimum(gate, 2), np.clip(up, -2, 2)
+    assert np.allclose(activation.apply(x[..., :22], "swiglu", x[..., 22:], limit=2.0, device=device),
+                       cut / (1 + np.exp(-1.702 * cut)) * (kept + 1), atol=1e-5)
+    found = activation.apply(drawn(2, 15), "gelu", approximate="tanh", device=device)
+    own = drawn(2, 15).astype(float)
+    assert close(found, 0.5 * own * (1 + np.tanh(np.sqrt(2 / np.pi) * (own + 0.044715 * own**3))))
+
+
 def test_quantisation_by_rows_and_by_blocks(device: EmulatedDevice) -> None:
     x = drawn(5, 96)
     d, scale = quantize.to(x, device=device)
@@ -105,6 +120,8 @@ def test_rope_of_two_tensors_by_positions_and_back(device: EmulatedDevice) -> No
     (lambda device: norm.layer(drawn(2, 8, dtype=np.int32), device=device), "x of norm.layer must be bfloat16"),
     (lambda device: norm.rms(drawn(2, 8), drawn(7), device=device), "weight of norm.rms must be 8 elements of bf16"),
     (lambda device: softmax.apply(drawn(2, 8), mask="length", device=device), "lengths of softmax.apply must be int32"),
+    (lambda device: activation.apply(drawn(2, 8), "swiglu", device=device), "up of activation.apply must be given where kind is swiglu"),
+    (lambda device: activation.apply(drawn(2, 8), up=drawn(2, 6), device=device), "up of activation.apply must have the shape"),
     (lambda device: quantize.to(drawn(2, 8), group="tensor", device=device), "scale of quantize.to must be given"),
     (lambda device: rope.apply(drawn(2, 8), drawn(2, 4), drawn(2, 4), device=device), "x of rope.apply must have the axes bshd"),
     (lambda device: quantize.to(drawn(2, 6), device=device), "rows at multiples of 4 bytes")])

@@ -84,6 +84,17 @@ def test_row_operators_and_their_gradients(monkeypatch: pytest.MonkeyPatch) -> N
     exact = np.exp(x.array) / np.exp(x.array).sum(1, keepdims=True)
     assert softmax.shapes(x).shape == y.shape and np.allclose(y.array, exact, atol=1e-6) and none == [None, None]
     assert np.allclose(dx.array, exact * (dy.array - (exact * dy.array).sum(1, keepdims=True)), atol=1e-6)
+    gate, nothings = ops["asmgen::activation"], [None] * 3
+    options = ("silu", "none", -1.0)
+    made = gate.run(x, dy, *options)
+    share = 1 / (1 + np.exp(-x.array))
+    gate.keep(saved, (x, dy, *options), made)
+    dx, dup, *none = gate.gradients(saved, dy)
+    assert gate.shapes(x, dy).shape == made.shape and np.allclose(made.array, x.array * share * dy.array, atol=1e-5) and none == nothings
+    assert np.allclose(dup.array, dy.array * x.array * share, atol=1e-5)
+    assert np.allclose(dx.array, dy.array**2 * share * (1 + x.array * (1 - share)), atol=1e-5)
+    gate.keep(saved, (x, None, *options), gate.run(x))
+    assert gate.gradients(saved, dy)[1] is None and ops["asmgen::silu_and_mul"].shapes(x).shape == (3, 20)
     norm = ops["asmgen::rms_norm"]
     made = norm.run(x, Contiguous(np.ones(40, np.float32)))
     assert np.allclose(made.array, x.array / np.sqrt((x.array**2).mean(1, keepdims=True) + 1e-6), atol=1e-5)
