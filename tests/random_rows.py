@@ -1,22 +1,21 @@
-"""Random launches of row kernels against their references: `python -m tests.random_rows [COUNT] [SEED]`.
+"""Random launches of row kernels against their references: `python -m tests.random_rows [COUNT] [FIRST]`.
 
-Families norm, norm-backward, softmax, activation, rope and quantize in turn, both architectures, all types, odd columns, strides, one row
-and more, and the three orders of waves. In even seeds rows hold NaN and infinities, and memory that no kernel may read is NaN.
+Case number N is the same in each run, so that `60 0`, `60 60` and so on are slices of `300 0`. Families norm, norm-backward, softmax,
+activation, rope and quantize in turn, both architectures, all types, odd columns, strides, one row and more, and the three orders of waves.
+A build that fails counts as wrong. In even seeds rows hold NaN and infinities, and memory that no kernel may read is NaN.
 """
 
 from __future__ import annotations
 
 import sys
-from functools import cache
 from typing import Any
 
 import numpy as np
 
 from asmgen.author.contract.contract import ContractError
-from asmgen.emulator.scheduling.run import Options
+from asmgen.isa.errors import AsmgenError
 from asmgen.kernels.registry import family
-from asmgen.tools.build import Built, build_kernel
-from asmgen.tools.runner import run_kernel
+from tests.kernels.rows_harness import Case, run, wrong
 
 ORDERS = ("lockstep", "serial", "random:5")
 TYPES = ("bf16", "f16", "f32")
@@ -88,40 +87,42 @@ def drawn_shape(random: Draw, name: str, build: dict[str, Any]) -> dict[str, Any
     return shape
 
 
-@cache
-def built(name: str, arch: str, build: tuple[tuple[str, Any], ...]) -> Built:
-    """A kernel, built once."""
-    return build_kernel(family(name), arch, dict(build))
-
-
-def check(name: str, arch: str, build: dict[str, Any], shape: dict[str, Any], order: str, seed: int) -> str:
-    """What is wrong with one run, nothing if all is right. Raises ContractError for what the family does not offer."""
-    parameters = family(name).contract(arch, build).resolve_run({**build, **shape})
-    report = run_kernel(family(name), built(name, arch, tuple(build.items())), parameters, "emulator", seed=seed,
-                        options=Options(order=order, count_banks=True))
-    wrong = {"result": not report.passed, "other bytes": not report.untouched, "findings": report.findings != (),
-             "bank conflicts": report.bank_conflicts != 0}
-    return ", ".join(one for one, is_so in wrong.items() if is_so)
-
-
-def main(count: int, seed: int) -> int:
-    """Run so many launches; the number of wrong ones. What a family does not offer is drawn again."""
-    random = np.random.default_rng(seed)
-    failures = again = number = 0
-    while number < count:
-        name, arch, order = FAMILIES[number % len(FAMILIES)], ARCHS[number // len(FAMILIES) % 2], ORDERS[number // 7 % len(ORDERS)]
+def drawn(number: int) -> tuple[str, Case, int]:
+    """The family and the launch of case `number`, and how many draws before it were not offered."""
+    random = np.random.default_rng(number)
+    name, arch, order = FAMILIES[number % len(FAMILIES)], ARCHS[number // len(FAMILIES) % 2], ORDERS[number // 7 % len(ORDERS)]
+    again = 0
+    while True:
         build = drawn_build(random, name, arch)
         shape = drawn_shape(random, name, build)
         try:
-            wrong = check(name, arch, build, shape, order, number)
+            contract = family(name).contract(arch, build)
+            contract.resolve_run({**contract.resolve_build(build), **shape})
         except ContractError:
             again += 1
             continue
-        if wrong:
+        return name, (arch, build, shape, order), again
+
+
+def fault(name: str, case: Case, seed: int) -> str:
+    """What is wrong with a launch, that it was not built among it; nothing if all is right."""
+    try:
+        return wrong(run(family(name), case, seed))
+    except AsmgenError as error:
+        return f"not built or launched: {error}"
+
+
+def main(count: int, first: int) -> int:
+    """Run so many launches from that number on; the number of wrong ones."""
+    failures = again = 0
+    for number in range(first, first + count):
+        name, case, refused = drawn(number)
+        again += refused
+        found = fault(name, case, number)
+        if found:
             failures += 1
-            print(f"{name} {arch} {build} {shape} {order} seed {number}: {wrong}", flush=True)
-        number += 1
-    print(f"{count} launches, {failures} wrong; {again} draws were not offered")
+            print(f"{number} {name} {case}: {found}", flush=True)
+    print(f"{count} launches from {first}, {failures} wrong; {again} draws were not offered")
     return failures
 
 

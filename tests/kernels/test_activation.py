@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import cache
 from typing import Any
 
 import ml_dtypes
@@ -12,28 +11,14 @@ import pytest
 
 from asmgen.author.contract.contract import ContractError
 from asmgen.author.contract.problem import Output, Problem
-from asmgen.emulator.scheduling.run import Options
 from asmgen.kernels.registry import family
 from asmgen.kernels.rows.bounded import Bounded
 from asmgen.tools.algebrarun import run_algebra
-from asmgen.tools.build import Built, build_kernel
-from asmgen.tools.runner import RunReport, emulator, judge, launch, run_kernel
+from asmgen.tools.runner import emulator, judge, launch
+from tests.kernels.rows_harness import Case, built, run, wrong
 
 LIBRARY = family("activation")
-
-
-@cache
-def built(arch: str, build: tuple[tuple[str, Any], ...]) -> Built:
-    return build_kernel(LIBRARY, arch, dict(build))
-
-
-def run(arch: str, build: dict[str, Any], shape: dict[str, Any], order: str, seed: int = 0) -> RunReport:
-    one = built(arch, tuple(build.items()))
-    parameters = one.kernel.contract.resolve_run({**one.kernel.parameters, **shape})
-    return run_kernel(LIBRARY, one, parameters, "emulator", seed=seed, options=Options(order=order, count_banks=True))
-
-
-CASES: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
+CASES: list[Case] = [
     ("gfx950", {"columns": 64}, {"rows": 67, "each": 2}, "serial"),
     ("gfx942", {"columns": 61, "kind": "gelu", "dtype": "f16"}, {"rows": 33, "x_stride": 64}, "random:1"),
     ("gfx950", {"columns": 509, "kind": "gelu", "approximate": "tanh", "gated": True}, {"rows": 9, "each": 2, "d_stride": 512}, "random:2"),
@@ -54,9 +39,8 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
 @pytest.mark.parametrize("case", range(len(CASES)))
 @pytest.mark.parametrize("finite", [0, 1])
 def test_right_within_the_bound(case: int, finite: int) -> None:
-    arch, build, shape, order = CASES[case]
-    report = run(arch, build, shape, order, seed=2 * case + finite)
-    assert report.passed and report.untouched and report.findings == () and not report.bank_conflicts, report
+    report = run(LIBRARY, CASES[case], seed=2 * case + finite)
+    assert not wrong(report), report
 
 
 @pytest.mark.parametrize(("arch", "build"), [
@@ -64,7 +48,7 @@ def test_right_within_the_bound(case: int, finite: int) -> None:
     ("gfx950", {"columns": 40, "kind": "gelu", "approximate": "tanh", "backward": True}),
     ("gfx950", {"columns": 40, "kind": "swiglu"}), ("gfx942", {"columns": 40, "kind": "swiglu", "backward": True})])
 def test_equal_in_exact_residues(arch: str, build: dict[str, Any]) -> None:
-    one = built(arch, tuple(build.items()))
+    one = built(LIBRARY, arch, build)
     report = run_algebra(LIBRARY, one, one.kernel.contract.resolve_run({**one.kernel.parameters, "rows": 20}))
     assert report.equal, [found.sentence() for found in report.mismatches]
 
@@ -80,12 +64,12 @@ def test_what_is_not_offered_is_refused(values: dict[str, Any], sentence: str) -
 
 def forward(build: dict[str, Any], x: Any, up: Any = None) -> Any:
     """d of rows that are given, of 8 columns in f32."""
-    one = built("gfx950", (("columns", 8), ("dtype", "f32"), *build.items()))
+    one = built(LIBRARY, "gfx950", {"columns": 8, "dtype": "f32", **build})
     parameters = one.kernel.contract.resolve_run({**one.kernel.parameters, "rows": len(x)})
     arguments = {"x": x, "up": up, "d": np.zeros_like(x), **{name: parameters[name] for name in ("rows", "each")},
                  **{f"{name}_stride": 8 for name in ("x", "up", "d")}}
     problem = Problem(arguments, (Output("d", np.zeros(x.shape), np.ones(x.shape)),))
-    with emulator(one, "gfx950", Options(), lambda sentence: None, None) as device:
+    with emulator(one, "gfx950", None, lambda sentence: None, None) as device:
         return launch(device, one, problem, parameters)["d"]
 
 
@@ -120,7 +104,7 @@ def test_bounds_hold_what_float32_does() -> None:
 
 def test_a_wrong_limit_is_seen() -> None:
     """The problem's data reaches the limit: a result without it fails."""
-    one = built("gfx950", (("columns", 64), ("kind", "swiglu")))
+    one = built(LIBRARY, "gfx950", {"columns": 64, "kind": "swiglu"})
     parameters = one.kernel.contract.resolve_run({**one.kernel.parameters, "rows": 8})
     problem = LIBRARY.problem(parameters, 1)
     uncut = LIBRARY.problem({**parameters, "limit": 0.0}, 1)

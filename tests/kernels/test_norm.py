@@ -2,35 +2,19 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
 
 from asmgen.author.contract.contract import ContractError
-from asmgen.emulator.scheduling.run import Options
 from asmgen.kernels.registry import family
 from asmgen.kernels.rows.reference import kept
-from asmgen.tools.build import Built, build_kernel
-from asmgen.tools.runner import RunReport, run_kernel
+from tests.kernels.rows_harness import Case, run, wrong
 
 LIBRARY = family("norm")
 ALL = {"residual": True, "dropout": True, "bias": True, "save": "stats"}
-
-
-@cache
-def built(arch: str, build: tuple[tuple[str, Any], ...]) -> Built:
-    return build_kernel(LIBRARY, arch, dict(build))
-
-
-def run(arch: str, build: dict[str, Any], shape: dict[str, Any], order: str, seed: int = 0) -> RunReport:
-    one = built(arch, tuple(build.items()))
-    parameters = one.kernel.contract.resolve_run({**one.kernel.parameters, **shape})
-    return run_kernel(LIBRARY, one, parameters, "emulator", seed=seed, options=Options(order=order, count_banks=True))
-
-
-CASES: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
+CASES: list[Case] = [
     ("gfx950", {"columns": 64, **ALL}, {"rows": 67, "p": 0.5, "seed": 1 << 40 | 5, "offset": 7 << 33 | 1}, "serial"),
     ("gfx950", {"columns": 509, "kind": "rms", "out": "f32", **ALL}, {"rows": 9, "each": 2, "x_stride": 514, "d_stride": 520}, "random:1"),
     ("gfx942", {"columns": 128, "lanes": 16, "dtype": "f16", "out": "f16", "bias": True}, {"rows": 65, "each": 3}, "lockstep"),
@@ -47,16 +31,15 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
 
 @pytest.mark.parametrize("case", range(len(CASES)))
 def test_right_within_the_bound(case: int) -> None:
-    arch, build, shape, order = CASES[case]
-    report = run(arch, build, shape, order, seed=case)
-    assert report.passed and report.untouched and report.findings == () and not report.bank_conflicts, report
+    report = run(LIBRARY, CASES[case], seed=case)
+    assert not wrong(report), report
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("arch", "columns"), [("gfx950", 32767), ("gfx942", 32767)])
 def test_the_longest_rows(arch: str, columns: int) -> None:
-    report = run(arch, {"columns": columns, "bias": True}, {"rows": 2, "each": 2}, "random:4", seed=1)
-    assert report.passed and report.findings == ()
+    report = run(LIBRARY, (arch, {"columns": columns, "bias": True}, {"rows": 2, "each": 2}, "random:4"), seed=1)
+    assert not wrong(report), report
 
 
 def test_the_mask_of_dropout_by_hand() -> None:

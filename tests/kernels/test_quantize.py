@@ -2,32 +2,16 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 import pytest
 
 from asmgen.author.contract.contract import ContractError
-from asmgen.emulator.scheduling.run import Options
 from asmgen.kernels.registry import family
-from asmgen.tools.build import Built, build_kernel
-from asmgen.tools.runner import RunReport, run_kernel
+from tests.kernels.rows_harness import Case, run, wrong
 
 LIBRARY = family("quantize")
-
-
-@cache
-def built(arch: str, build: tuple[tuple[str, Any], ...]) -> Built:
-    return build_kernel(LIBRARY, arch, dict(build))
-
-
-def run(arch: str, build: dict[str, Any], shape: dict[str, Any], order: str, seed: int = 0) -> RunReport:
-    one = built(arch, tuple(build.items()))
-    parameters = one.kernel.contract.resolve_run({**one.kernel.parameters, **shape})
-    return run_kernel(LIBRARY, one, parameters, "emulator", seed=seed, options=Options(order=order, count_banks=True))
-
-
-CASES: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
+CASES: list[Case] = [
     ("gfx950", {"columns": 61}, {"rows": 67, "each": 2}, "serial"),
     ("gfx942", {"columns": 201, "to": "bf8", "from": "f16"}, {"rows": 33, "x_stride": 204}, "random:1"),
     ("gfx950", {"columns": 1001, "to": "int8", "from": "f32"}, {"rows": 9, "each": 2, "d_stride": 1008}, "random:2"),
@@ -49,9 +33,8 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
 
 @pytest.mark.parametrize("case", range(len(CASES)))
 def test_exact_bytes_and_scales(case: int) -> None:
-    arch, build, shape, order = CASES[case]
-    report = run(arch, build, shape, order, seed=case)
-    assert report.passed and report.untouched and report.findings == () and not report.bank_conflicts, report
+    report = run(LIBRARY, CASES[case], seed=case)
+    assert not wrong(report), report
 
 
 @pytest.mark.parametrize(("values", "sentence"), [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -10,30 +9,16 @@ import pytest
 
 from asmgen.author.contract.contract import ContractError
 from asmgen.author.contract.problem import Output, Problem
-from asmgen.emulator.scheduling.run import Options
 from asmgen.kernels.registry import family
 from asmgen.kernels.rope.shape import shape_of
 from asmgen.tools.algebrarun import run_algebra
-from asmgen.tools.build import Built, build_kernel
-from asmgen.tools.runner import RunReport, emulator, launch, run_kernel
+from asmgen.tools.runner import emulator, launch
+from tests.kernels.rows_harness import Case, built, run, wrong
 
 LIBRARY = family("rope")
-
-
-@cache
-def built(arch: str, build: tuple[tuple[str, Any], ...]) -> Built:
-    return build_kernel(LIBRARY, arch, dict(build))
-
-
-def run(arch: str, build: dict[str, Any], shape: dict[str, Any], order: str, seed: int = 0) -> RunReport:
-    one = built(arch, tuple(build.items()))
-    parameters = one.kernel.contract.resolve_run({**one.kernel.parameters, **shape})
-    return run_kernel(LIBRARY, one, parameters, "emulator", seed=seed, options=Options(order=order, count_banks=True))
-
-
 SBHD = {"x_stride_b": 3 * 128, "x_stride_s": 2 * 3 * 128, "y_stride_b": 128, "y_stride_s": 2 * 3 * 128, "y_stride_h": 2 * 128}
 BHSD = {"x_stride_h": 37 * 64, "x_stride_s": 64, "x_stride_b": 5 * 37 * 64}
-CASES: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
+CASES: list[Case] = [
     ("gfx950", {}, {"b": 2, "s": 37, "h": 3, "each": 2, **SBHD}, "serial"),
     ("gfx942", {"style": "gptj", "d": 64, "table": "bf16"}, {"b": 2, "s": 37, "h": 5, "each": 3, **BHSD}, "random:1"),
     ("gfx950", {"d": 96, "rotated": 24, "positions": "given"}, {"b": 3, "s": 70, "h": 2, "angles": 11, "each": 1}, "random:2"),
@@ -51,17 +36,16 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
 
 @pytest.mark.parametrize("case", range(len(CASES)))
 def test_right_within_the_bound(case: int) -> None:
-    arch, build, shape, order = CASES[case]
     for seed in (3 * case, 3 * case + 1):
-        report = run(arch, build, shape, order, seed=seed)
-        assert report.passed and report.untouched and report.findings == () and not report.bank_conflicts, report
+        report = run(LIBRARY, CASES[case], seed=seed)
+        assert not wrong(report), report
         assert report.executed is not None and not report.executed.missing
 
 
 @pytest.mark.parametrize("case", [1, 2, 5])
 def test_equal_in_exact_residues(case: int) -> None:
     arch, build, shape, _ = CASES[case]
-    one = built(arch, tuple(build.items()))
+    one = built(LIBRARY, arch, build)
     report = run_algebra(LIBRARY, one, one.kernel.contract.resolve_run({**one.kernel.parameters, **shape}))
     assert report.equal, [found.sentence() for found in report.mismatches]
 
@@ -78,7 +62,7 @@ def test_builds_that_are_not_offered_are_refused(values: dict[str, Any], sentenc
                                    {"d": 92, "rotated": 28, "dtype": "f32", "second": True}, {"d": 168, "rotated": 24, "table": "f16"}])
 def test_what_the_registers_just_hold_is_built(build: dict[str, Any]) -> None:
     """Widths of which a lane has many columns: the estimate of registers is not below what a build takes."""
-    one = built("gfx942", tuple(build.items()))
+    one = built(LIBRARY, "gfx942", build)
     assert one.kernel.resources.vgprs <= shape_of({"rotated": 0, "style": "neox", **build}).vgprs(build.get("dtype", "bf16"),
                                                                                                  build.get("table", "f32"))
 
@@ -93,11 +77,11 @@ def test_launches_that_are_not_offered_are_refused(values: dict[str, Any], sente
 
 def rotated(build: dict[str, Any], x: Any, angle: Any) -> Any:
     """y of one token with one head of 8 columns in float32."""
-    one = built("gfx950", (("d", 8), ("dtype", "f32"), *build.items()))
+    one = built(LIBRARY, "gfx950", {"d": 8, "dtype": "f32", **build})
     parameters = one.kernel.contract.resolve_run({**one.kernel.parameters, "s": 1, "h": 1})
     arguments = {**parameters, "x": x, "y": np.zeros_like(x), "cos": np.cos(angle), "sin": np.sin(angle)}
     problem = Problem(arguments, (Output("y", np.zeros((1, 8)), np.ones((1, 8)), (np.arange(8)[None],)),))
-    with emulator(one, "gfx950", Options(), lambda sentence: None, None) as device:
+    with emulator(one, "gfx950", None, lambda sentence: None, None) as device:
         return launch(device, one, problem, parameters)["y"]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -10,26 +9,12 @@ import pytest
 
 from asmgen.author.contract.contract import ContractError
 from asmgen.author.contract.problem import Output, Problem
-from asmgen.emulator.scheduling.run import Options
 from asmgen.kernels.registry import family
-from asmgen.tools.build import Built, build_kernel
-from asmgen.tools.runner import RunReport, emulator, launch, run_kernel
+from asmgen.tools.runner import emulator, launch
+from tests.kernels.rows_harness import Case, built, run, wrong
 
 LIBRARY = family("softmax")
-
-
-@cache
-def built(arch: str, build: tuple[tuple[str, Any], ...]) -> Built:
-    return build_kernel(LIBRARY, arch, dict(build))
-
-
-def run(arch: str, build: dict[str, Any], shape: dict[str, Any], order: str, seed: int = 0) -> RunReport:
-    one = built(arch, tuple(build.items()))
-    parameters = one.kernel.contract.resolve_run({**one.kernel.parameters, **shape})
-    return run_kernel(LIBRARY, one, parameters, "emulator", seed=seed, options=Options(order=order, count_banks=True))
-
-
-CASES: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
+CASES: list[Case] = [
     ("gfx950", {"columns": 64}, {"rows": 67, "each": 2}, "serial"),
     ("gfx942", {"columns": 61, "log": True, "dtype": "f16", "out": "f32"}, {"rows": 33, "x_stride": 64}, "random:1"),
     ("gfx950", {"columns": 509, "mask": "causal", "out": "f32"}, {"rows": 9, "each": 2, "queries": 7, "d_stride": 512}, "random:2"),
@@ -49,17 +34,16 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
 
 @pytest.mark.parametrize("case", range(len(CASES)))
 def test_right_within_the_bound(case: int) -> None:
-    arch, build, shape, order = CASES[case]
-    report = run(arch, build, shape, order, seed=case)
-    assert report.passed and report.untouched and report.findings == () and not report.bank_conflicts, report
+    report = run(LIBRARY, CASES[case], seed=case)
+    assert not wrong(report), report
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("arch", "build"), [("gfx950", {"columns": 65535}), ("gfx942", {"columns": 65536, "mask": "causal", "log": True}),
                                              ("gfx950", {"columns": 32768, "backward": True})])
 def test_the_longest_rows(arch: str, build: dict[str, Any]) -> None:
-    report = run(arch, build, {"rows": 2, "each": 2}, "random:8", seed=1)
-    assert report.passed and report.findings == ()
+    report = run(LIBRARY, (arch, build, {"rows": 2, "each": 2}, "random:8"), seed=1)
+    assert not wrong(report), report
 
 
 @pytest.mark.parametrize(("values", "sentence"), [
@@ -77,7 +61,7 @@ def test_rows_of_which_nothing_is_seen_and_huge_numbers() -> None:
     x = np.array([[-np.inf] * 8, [3e38] * 4 + [-3e38] * 4, [1e9, 1e9 + 64] * 4, [2.0**25 + 4, 2.0**25] * 4], np.float32)
     wanted = [[0.25] * 4 + [0] * 4, [np.exp(-64) / 4, 0.25] * 4, [np.exp(4) / (4 * np.exp(4) + 4), 1 / (4 * np.exp(4) + 4)] * 4]
     for mask in ("none", "length"):
-        one = built("gfx950", (("columns", 8), ("out", "f32"), ("dtype", "f32"), ("mask", mask)))
+        one = built(LIBRARY, "gfx950", {"columns": 8, "out": "f32", "dtype": "f32", "mask": mask})
         values = one.kernel.contract.resolve_run({**one.kernel.parameters, "rows": 4})
         given = {"x": x, "d": np.zeros_like(x), "lengths": np.full(4, 8, np.int32)} | {name: values[name] for name in
                                                                                          ("rows", "each", "x_stride", "d_stride")}
